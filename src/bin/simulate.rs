@@ -1,0 +1,3 @@
+//! One seed's story, or many seeds until one fails.
+
+fn main() {}

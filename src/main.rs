@@ -1,0 +1,3 @@
+//! The agent: flags, configuration, telemetry, runtime, Root. No decisions.
+
+fn main() {}
