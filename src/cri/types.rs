@@ -9,6 +9,8 @@ use std::fmt;
 use crate::logic::ids::{ContainerId, SandboxId};
 use crate::logic::time::Moment;
 
+pub use crate::logic::runtime_pod::{ContainerState, SandboxState};
+
 /// Labels or annotations.
 pub type Labels = BTreeMap<String, String>;
 
@@ -304,15 +306,6 @@ pub struct LinuxContainerResources {
     pub memory_swap_limit_in_bytes: i64,
 }
 
-/// A sandbox' state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-pub enum SandboxState {
-    /// Runs.
-    Ready,
-    /// Stopped, or broken.
-    NotReady,
-}
-
 /// A line of `ListPodSandbox`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodSandbox {
@@ -531,19 +524,6 @@ pub struct LinuxContainerSecurityContext {
     pub seccomp: Option<SecurityProfile>,
     /// AppArmor profile.
     pub apparmor: Option<SecurityProfile>,
-}
-
-/// A container's state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-pub enum ContainerState {
-    /// Made, not started.
-    Created,
-    /// Runs.
-    Running,
-    /// Ended.
-    Exited,
-    /// The runtime lost track of it.
-    Unknown,
 }
 
 /// A line of `ListContainers`.

@@ -3,4 +3,5 @@
 //! No async, clock, I/O, randomness, actors or gRPC. A decision that needs the time takes a [`time::Moment`].
 
 pub mod ids;
+pub mod runtime_pod;
 pub mod time;
