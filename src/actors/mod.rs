@@ -1,1 +1,6 @@
-//! (in construction)
+//! The tree. Actors move messages and start work; what to do is decided in `logic`.
+
+pub mod address;
+pub mod desk;
+pub mod ledger;
+pub mod role;

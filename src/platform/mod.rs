@@ -1,1 +1,3 @@
-//! (in construction)
+//! Adapters to the kernel and the host: a trait each, and its Linux form. They carry out; they never decide.
+
+pub mod clock;
