@@ -2,6 +2,19 @@
 //!
 //! Orders are verbs, facts are past, questions carry a reply port last. Each message names its sender.
 
+pub mod container_gc;
+pub mod event_recorder;
+pub mod image_manager;
+pub mod pleg;
+pub mod pod_manager;
+pub mod pod_source;
+pub mod pod_worker;
+pub mod prober;
+pub mod root;
+pub mod runtime_monitor;
+pub mod server;
+pub mod status_manager;
+
 use crate::logic::ids::PodUid;
 
 /// What the ledger wants to know of a message.
@@ -13,3 +26,22 @@ pub trait Describe {
         None
     }
 }
+
+/// Implements [`Describe`] by the variant's name, and by the pod that an expression finds.
+macro_rules! describe {
+    ($message:ty) => {
+        describe!($message, _message => None);
+    };
+    ($message:ty, $name:pat => $pod:expr) => {
+        impl $crate::messages::Describe for $message {
+            fn name(&self) -> &'static str {
+                self.into()
+            }
+            fn pod(&self) -> Option<&$crate::logic::ids::PodUid> {
+                let $name = self;
+                $pod
+            }
+        }
+    };
+}
+pub(crate) use describe;
