@@ -5,6 +5,8 @@
 
 pub mod stats;
 pub mod types;
+#[doc(hidden)]
+pub mod wire;
 
 use std::pin::Pin;
 use std::time::Duration;
