@@ -3,8 +3,13 @@
 //! `types` holds the plain data, `grpc` the tonic adapter, `convert` the one place where wire types end. Nothing
 //! outside this folder knows a wire type, so the simulator plays a runtime by implementing the same two traits.
 
+mod convert;
+pub mod grpc;
+pub mod instrumented;
 pub mod stats;
 pub mod types;
+#[doc(hidden)]
+pub mod wire;
 
 use std::pin::Pin;
 use std::time::Duration;
