@@ -2,5 +2,8 @@
 //!
 //! No async, clock, I/O, randomness, actors or gRPC. A decision that needs the time takes a [`time::Moment`].
 
+pub mod cgroup_name;
 pub mod ids;
+pub mod quantity;
+pub mod resources;
 pub mod time;
