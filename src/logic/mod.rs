@@ -2,6 +2,12 @@
 //!
 //! No async, clock, I/O, randomness, actors or gRPC. A decision that needs the time takes a [`time::Moment`].
 
+pub mod cgroup_name;
 pub mod ids;
+pub mod image_policy;
+pub mod pod_lifecycle;
+pub mod quantity;
+pub mod resources;
+pub mod runtime_health;
 pub mod runtime_pod;
 pub mod time;
