@@ -11,3 +11,4 @@ pub mod resources;
 pub mod runtime_health;
 pub mod runtime_pod;
 pub mod time;
+pub mod yaml;
