@@ -1,3 +1,6 @@
 //! Adapters to the kernel and the host: a trait each, and its Linux form. They carry out; they never decide.
 
 pub mod clock;
+pub mod http_probe;
+pub mod manifests;
+pub mod pod_files;
