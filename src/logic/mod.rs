@@ -2,6 +2,8 @@
 //!
 //! No async, clock, I/O, randomness, actors or gRPC. A decision that needs the time takes a [`time::Moment`].
 
+pub mod backoff;
 pub mod ids;
+pub mod restart_policy;
 pub mod runtime_pod;
 pub mod time;
