@@ -3,7 +3,10 @@
 //! No async, clock, I/O, randomness, actors or gRPC. A decision that needs the time takes a [`time::Moment`].
 
 pub mod backoff;
+pub mod container_actions;
 pub mod ids;
+pub mod pleg_diff;
+pub mod restart_budget;
 pub mod restart_policy;
 pub mod runtime_pod;
 pub mod time;
