@@ -1,5 +1,7 @@
 //! Adapters to the kernel and the host: a trait each, and its Linux form. They carry out; they never decide.
 
+pub mod beneath;
+pub mod blocking;
 pub mod clock;
 pub mod http_probe;
 pub mod manifests;
