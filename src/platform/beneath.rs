@@ -390,3 +390,7 @@ fn unescape(field: &[u8]) -> PathBuf {
     }
     PathBuf::from(OsStr::from_bytes(&bytes))
 }
+
+#[cfg(test)]
+#[path = "beneath_tests.rs"]
+mod tests;

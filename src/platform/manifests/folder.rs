@@ -179,3 +179,7 @@ impl Watch {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "folder_tests.rs"]
+mod tests;
