@@ -3,6 +3,8 @@
 pub mod beneath;
 pub mod blocking;
 pub mod clock;
+pub mod http_exchange;
 pub mod http_probe;
 pub mod manifests;
 pub mod pod_files;
+pub mod tls;
