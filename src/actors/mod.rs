@@ -4,3 +4,7 @@ pub mod address;
 pub mod desk;
 pub mod ledger;
 pub mod role;
+
+/// Root's children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Child { A }

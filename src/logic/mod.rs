@@ -2,19 +2,21 @@
 //!
 //! No async, clock, I/O, randomness, actors or gRPC. A decision that needs the time takes a [`time::Moment`].
 
+pub mod backoff;
 pub mod cgroup_name;
+pub mod container_actions;
+pub mod container_hash;
+pub mod go_text;
 pub mod ids;
 pub mod image_policy;
+pub mod pleg_diff;
 pub mod pod_lifecycle;
+pub mod probe_schedule;
 pub mod quantity;
 pub mod resources;
-pub mod runtime_health;
-pub mod backoff;
-pub mod container_actions;
-pub mod ids;
-pub mod pleg_diff;
 pub mod restart_budget;
 pub mod restart_policy;
+pub mod runtime_health;
 pub mod runtime_pod;
 pub mod time;
 pub mod yaml;

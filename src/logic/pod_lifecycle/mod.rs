@@ -17,12 +17,13 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::backoff::CrashLoop;
+use super::backoff::{BackoffPolicy, CrashLoops};
 use super::container_actions::{ContainerKind, StartContainer};
 use super::ids::{ContainerId, FullName, PodUid, SandboxId};
 use super::image_policy::{ImageFailure, ImageInUse};
 use super::runtime_health::RuntimeHealth;
-use super::runtime_pod::{RuntimePod, RuntimeSandbox};
+use super::probe_schedule::ProbeKind;
+use super::runtime_pod::{ProbeResults, RuntimePod, RuntimeSandbox};
 use super::time::{Moment, Stamp};
 
 /// Wait after an error, before jitter (upstream's back-off period of a pod worker).
@@ -141,6 +142,15 @@ pub enum Input {
     Observed(Arc<RuntimePod>),
     /// Whether the runtime can be worked with.
     Health(RuntimeHealth),
+    /// A probe's threshold was reached.
+    Probed {
+        /// Of which container.
+        container: ContainerId,
+        /// Which probe.
+        kind: ProbeKind,
+        /// What it found.
+        healthy: bool,
+    },
     /// A job ended.
     Ended(JobEnd),
     /// A wait is over, or a probe changed what is to be done.
@@ -249,8 +259,9 @@ pub struct PodLifecycle {
     images: BTreeMap<String, ImageInUse>,
     start_errors: BTreeMap<String, (String, String)>,
     retries: BTreeMap<Job, Moment>,
-    crash_loops: BTreeMap<String, CrashLoop>,
-    back_off_max: Duration,
+    crash_loops: CrashLoops,
+    probes: ProbeResults,
+    replacing: bool,
     waits: Vec<(String, Option<Moment>)>,
     released: bool,
     finished: bool,
@@ -280,8 +291,9 @@ impl PodLifecycle {
             images: BTreeMap::new(),
             start_errors: BTreeMap::new(),
             retries: BTreeMap::new(),
-            crash_loops: BTreeMap::new(),
-            back_off_max,
+            crash_loops: CrashLoops::new(BackoffPolicy::crash_loop(back_off_max)),
+            probes: ProbeResults::default(),
+            replacing: false,
             waits: Vec::new(),
             released: false,
             finished: false,
@@ -306,6 +318,11 @@ impl PodLifecycle {
     /// Why containers did not start, by name: reason and message (the reason cache, POD-40).
     pub fn start_errors(&self) -> &BTreeMap<String, (String, String)> {
         &self.start_errors
+    }
+
+    /// What probes last said.
+    pub fn probes(&self) -> &ProbeResults {
+        &self.probes
     }
 
     /// The grace period in force; `None` while not terminating.
@@ -350,6 +367,10 @@ impl PodLifecycle {
             }
             Input::Observed(seen) => {
                 if seen.taken >= self.fresh_after {
+                    let ids: BTreeSet<&ContainerId> = seen.containers.iter().map(|container| &container.id).collect();
+                    for results in [&mut self.probes.readiness, &mut self.probes.liveness, &mut self.probes.startup] {
+                        results.retain(|id, _| ids.contains(id));
+                    }
                     self.observed = Some(seen);
                     self.asked = false;
                     self.unconfirmed = false;
@@ -358,6 +379,15 @@ impl PodLifecycle {
             }
             Input::Health(health) => {
                 self.health = health;
+                vec![]
+            }
+            Input::Probed { container, kind, healthy } => {
+                let results = match kind {
+                    ProbeKind::Readiness => &mut self.probes.readiness,
+                    ProbeKind::Liveness => &mut self.probes.liveness,
+                    ProbeKind::Startup => &mut self.probes.startup,
+                };
+                results.insert(container, healthy);
                 vec![]
             }
             Input::Ended(end) => {
@@ -403,6 +433,7 @@ impl PodLifecycle {
                 self.fresh_after = now.stamp;
                 self.kill_grace = None;
                 self.cleared_for = Some(self.next_attempt());
+                self.replacing = false;
                 None
             }
             JobEnd::CleanedUp(Ok(())) => {
