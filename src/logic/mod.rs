@@ -9,6 +9,8 @@ pub mod container_hash;
 pub mod go_text;
 pub mod ids;
 pub mod image_policy;
+pub mod manifest;
+pub mod path_segment;
 pub mod pleg_diff;
 pub mod pod_lifecycle;
 pub mod probe_schedule;
