@@ -1,0 +1,1 @@
+//! Tables and whole-pod comparisons.
