@@ -1,5 +1,11 @@
 //! Adapters to the kernel and the host: a trait each, and its Linux form. They carry out; they never decide.
+//! Adapters to the kernel and the host: for each a trait, and its Linux form.
+//!
+//! They carry out and they report; they never decide. What they are told is computed in `logic`, what they meet comes
+//! back as data or as a typed error. Blocking ones are called through [`blocking`].
 
+pub mod blocking;
+pub mod cgroup;
 pub mod clock;
 pub mod http_probe;
 pub mod manifests;

@@ -1,0 +1,1 @@
+//! Control groups as systemd's slices.
