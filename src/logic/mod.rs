@@ -21,6 +21,7 @@ pub mod manifest;
 pub mod path_segment;
 pub mod pleg_diff;
 pub mod pod_lifecycle;
+pub mod pod_roster;
 pub mod probe_schedule;
 pub mod quantity;
 pub mod resources;
