@@ -194,6 +194,12 @@ pub trait CgroupManager: Send + Sync {
     /// A tier that cannot be read.
     fn list_pods(&self, tree: &CgroupTree) -> Result<Vec<(PodUid, CgroupName)>, CgroupError>;
 
+    /// What a cgroup is set to now: CPU, memory and process ids. No limit is −1; what the host cannot control is absent.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    fn read(&self, name: &CgroupName) -> Result<CgroupSettings, CgroupError>;
+
     /// The memory in use by a cgroup, in bytes.
     ///
     /// # Errors

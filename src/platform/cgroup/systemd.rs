@@ -230,6 +230,10 @@ impl CgroupManager for SystemdCgroups {
         self.files.list_pods(tree)
     }
 
+    fn read(&self, name: &CgroupName) -> Result<CgroupSettings, CgroupError> {
+        self.files.read(name)
+    }
+
     fn memory_usage(&self, name: &CgroupName) -> Result<u64, CgroupError> {
         self.files.memory_usage(name)
     }
