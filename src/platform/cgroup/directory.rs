@@ -1,7 +1,7 @@
 //! One open folder of a cgroup file system: everything below it is reached from its descriptor.
 //!
-//! Owned by a manager. No path is resolved twice and no link is followed, so that nobody can exchange a folder between a
-//! check and its use. Every read is bounded.
+//! Owned by a manager. No path is resolved twice and no link is followed, so that nobody can exchange a folder between
+//! a check and its use. Every read is bounded.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -172,7 +172,7 @@ impl Directory {
         match self.read_text("cgroup.procs") {
             // A zero stands for a process outside our view of process ids.
             Ok(text) => pids.extend(text.lines().filter_map(|line| line.parse::<i32>().ok())),
-            // The folder has gone (ENODEV once removed), or is threaded and lists its processes at its root (EOPNOTSUPP).
+            // The folder has gone (ENODEV once removed), or is threaded and lists them further up (EOPNOTSUPP).
             Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::Unsupported => {}
             Err(source) => return Err(CgroupError::Read { file: self.file_path("cgroup.procs"), source }),
         }

@@ -1,8 +1,8 @@
 //! Control groups of the first generation: one hierarchy per controller.
 //!
 //! Owned by the resource manager through [`CgroupManager`]. Keeps the root of every mounted hierarchy open. Controllers
-//! are set through `cgroups-rs`; folders are made, walked and removed from their descriptors, because that crate takes a
-//! missing folder for an empty one.
+//! are set through `cgroups-rs`; folders are made, walked and removed from their descriptors, because that crate takes
+//! a missing folder for an empty one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
