@@ -1,7 +1,7 @@
 //! One open folder of a cgroup file system: everything below it is reached from its descriptor.
 //!
-//! Owned by a manager. No path is resolved twice and no link is followed, so that nobody can exchange a folder between a
-//! check and its use. Every read is bounded.
+//! Owned by a manager. No path is resolved twice and no link is followed, so that nobody can exchange a folder between
+//! a check and its use. Every read is bounded.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -82,6 +82,38 @@ impl Directory {
         Ok(text.trim().to_owned())
     }
 
+    /// A file's text, `None` when there is no such file.
+    pub fn read_if_there(&self, name: &str) -> Result<Option<String>, CgroupError> {
+        if self.has(name) { self.read(name).map(Some) } else { Ok(None) }
+    }
+
+    /// A limit: a number, or −1 for `max`, for a negative one and for one beyond 63 bits less a page.
+    pub fn read_limit(&self, name: &str) -> Result<Option<i64>, CgroupError> {
+        match self.read_if_there(name)? {
+            Some(text) => self.parse_limit(name, &text).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Reads a text of this file as a limit, as [`Self::read_limit`] does.
+    pub fn parse_limit(&self, name: &str, text: &str) -> Result<i64, CgroupError> {
+        if text == "max" {
+            return Ok(-1);
+        }
+        // The kernel's own infinity on v1 is the largest number of whole pages.
+        let number: i128 = text.parse().map_err(|_| self.malformed(name))?;
+        Ok(i64::try_from(number).ok().filter(|number| (0..=i64::MAX - (1 << 16)).contains(number)).unwrap_or(-1))
+    }
+
+    /// A file's text as a number.
+    pub fn read_number(&self, name: &str) -> Result<u64, CgroupError> {
+        self.read(name)?.parse().map_err(|_| self.malformed(name))
+    }
+
+    fn malformed(&self, name: &str) -> CgroupError {
+        CgroupError::Read { file: self.file_path(name), source: io::ErrorKind::InvalidData.into() }
+    }
+
     /// Writes a value in one call, as the kernel wants it. The file must be there: none is created.
     pub fn write(&self, name: &str, value: &str) -> Result<(), CgroupError> {
         self.write_text(name, value).map_err(|source| CgroupError::Write {
@@ -140,7 +172,7 @@ impl Directory {
         match self.read_text("cgroup.procs") {
             // A zero stands for a process outside our view of process ids.
             Ok(text) => pids.extend(text.lines().filter_map(|line| line.parse::<i32>().ok())),
-            // The folder has gone (ENODEV once removed), or is threaded and lists its processes at its root (EOPNOTSUPP).
+            // The folder has gone (ENODEV once removed), or is threaded and lists them further up (EOPNOTSUPP).
             Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::Unsupported => {}
             Err(source) => return Err(CgroupError::Read { file: self.file_path("cgroup.procs"), source }),
         }

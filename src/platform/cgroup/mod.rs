@@ -194,6 +194,12 @@ pub trait CgroupManager: Send + Sync {
     /// A tier that cannot be read.
     fn list_pods(&self, tree: &CgroupTree) -> Result<Vec<(PodUid, CgroupName)>, CgroupError>;
 
+    /// What a cgroup is set to now: CPU, memory, process ids. No limit is −1; what the host cannot control is absent.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    fn read(&self, name: &CgroupName) -> Result<CgroupSettings, CgroupError>;
+
     /// The memory in use by a cgroup, in bytes.
     ///
     /// # Errors
@@ -201,8 +207,8 @@ pub trait CgroupManager: Send + Sync {
     fn memory_usage(&self, name: &CgroupName) -> Result<u64, CgroupError>;
 }
 
-/// The host's generation of control groups: v2 if, and only if, [`CGROUP_MOUNT`] is the unified hierarchy. A hybrid host,
-/// whose v2 tree lies beside the v1 ones without controllers, counts as v1.
+/// The host's generation of control groups: v2 if, and only if, [`CGROUP_MOUNT`] is the unified hierarchy. A hybrid
+/// host, whose v2 tree lies beside the v1 ones without controllers, counts as v1.
 pub fn detect() -> CgroupVersion {
     match rustix::fs::statfs(CGROUP_MOUNT) {
         Ok(found) if i128::from(found.f_type) == i128::from(libc::CGROUP2_SUPER_MAGIC) => CgroupVersion::V2,

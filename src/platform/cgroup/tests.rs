@@ -110,12 +110,20 @@ fn live_a_pods_cgroup_is_made_set_read_and_removed() {
     assert_ne!(live.read("cpuset", &pod, "cpuset.mems"), "");
     assert!(live.manager.memory_usage(&pod).expect("a figure") < 64 << 20);
 
+    let expected = CgroupSettings { hugepages: None, ..pod_settings() };
+    assert_eq!(live.manager.read(&pod).expect("settings"), expected);
+
     let smaller = CgroupSettings { cpu_shares: Some(2), cpu_quota: Some(-1), ..CgroupSettings::default() };
     live.manager.update(&pod, &smaller).expect("updated");
     assert_eq!(live.read("cpu", &pod, "cpu.shares"), "2");
     assert_eq!(live.read("cpu", &pod, "cpu.cfs_quota_us"), "-1");
     assert_eq!(live.read("cpu", &pod, "cpu.cfs_period_us"), "100000", "absent settings stay");
     assert_eq!(live.read("pids", &pod, "pids.max"), "100", "absent settings stay");
+
+    let unlimited = CgroupSettings { memory_limit: Some(-1), pids_max: Some(-1), ..CgroupSettings::default() };
+    live.manager.update(&pod, &unlimited).expect("updated");
+    let found = live.manager.read(&pod).expect("settings");
+    assert_eq!((found.memory_limit, found.pids_max, found.cpu_quota), (Some(-1), Some(-1), Some(-1)));
 
     live.manager.destroy(&pod).expect("removed");
     live.manager.destroy(&pod).expect("removed already");
@@ -195,6 +203,81 @@ fn live_the_agents_own_cgroup_is_never_destroyed() {
     let Some(live) = LiveTree::open(CgroupDriver::Cgroupfs) else { return };
     let error = live.manager.destroy(&CgroupName::root()).expect_err("everything");
     assert!(matches!(error, CgroupError::Own { .. }), "{error:?}");
+}
+
+/// A tree of this test's own in a unified hierarchy of the host: the main one, or the one beside v1 hierarchies.
+struct LiveUnified {
+    manager: CgroupsV2,
+    mount: &'static str,
+    tree: CgroupTree,
+    root: CgroupName,
+    handed_down_before: String,
+}
+
+impl LiveUnified {
+    fn open() -> Option<Self> {
+        let mount = match detect() {
+            CgroupVersion::V2 => CGROUP_MOUNT,
+            CgroupVersion::V1 => "/sys/fs/cgroup/unified",
+        };
+        let Ok(handed_down_before) = fs::read_to_string(format!("{mount}/cgroup.subtree_control")) else {
+            println!("skipped: this host has no unified hierarchy");
+            return None;
+        };
+        let manager = CgroupsV2::open_at(mount, CgroupDriver::Cgroupfs).expect("a mount");
+        let path = format!("/podwright-test-{}", std::process::id());
+        let root = CgroupName::from_cgroupfs_path(&path).expect("a path");
+        let tree = CgroupTree::new(&path, true).expect("a path");
+        if let Err(error) = manager.create(&root, &CgroupSettings::default()) {
+            println!("skipped: {error}");
+            return None;
+        }
+        Some(Self { manager, mount, tree, root, handed_down_before })
+    }
+
+    fn file(&self, name: &CgroupName, file: &str) -> PathBuf {
+        PathBuf::from(format!("{}{}/{file}", self.mount, name.path(CgroupDriver::Cgroupfs)))
+    }
+}
+
+impl Drop for LiveUnified {
+    fn drop(&mut self) {
+        if let Err(error) = self.manager.destroy(&self.root) {
+            eprintln!("left behind: {error}");
+        }
+        let control = format!("{}/cgroup.subtree_control", self.mount);
+        let now = fs::read_to_string(&control).unwrap_or_default();
+        for controller in now.split_whitespace().filter(|name| !self.handed_down_before.contains(name)) {
+            let _ = fs::write(&control, format!("-{controller}"));
+        }
+    }
+}
+
+#[test]
+fn live_the_kernels_unified_hierarchy_is_made_set_listed_and_removed() {
+    let Some(live) = LiveUnified::open() else { return };
+    let uid = PodUid::from("1-2");
+    let pod = live.tree.pod(&uid, QosClass::Burstable).expect("a plain uid");
+    assert!(!live.manager.exists(&pod));
+    let settings = CgroupSettings { hugepages: Some(BTreeMap::new()), ..CgroupSettings::default() };
+    live.manager.create(&pod, &settings).expect("created");
+    live.manager.validate(&pod).expect("has every controller of the host");
+    if let Ok(limit) = fs::read_to_string(live.file(&pod, "hugetlb.2MB.max")) {
+        assert_eq!(limit.trim(), "0");
+        // The hierarchy beside v1 ones has no CPU controller.
+        let tier = CgroupSettings { cpu_shares: None, ..best_effort_tier_settings() };
+        live.manager.update(live.tree.pods(), &tier).expect("updated");
+        assert_ne!(fs::read_to_string(live.file(live.tree.pods(), "hugetlb.2MB.max")).expect("a limit").trim(), "0");
+    }
+    let container = pod.child("container").expect("plain");
+    fs::create_dir(live.file(&container, "")).expect("made");
+    let mut child = sleeper(&[live.file(&container, "")]);
+    assert_eq!(live.manager.pids(&pod).expect("a list"), BTreeSet::from([child.id() as i32]));
+    assert_eq!(live.manager.list_pods(&live.tree).expect("a list"), vec![(uid, pod.clone())]);
+    live.manager.destroy(&pod).expect("removed");
+    assert_eq!(child.wait().expect("ended").signal(), Some(libc::SIGKILL));
+    assert!(!live.file(&pod, "").exists());
+    assert_eq!(live.manager.list_pods(&live.tree).expect("a list"), vec![]);
 }
 
 /// Folders and files like those of the unified hierarchy.
@@ -288,6 +371,8 @@ fn the_unified_hierarchy_gets_the_settings_in_its_own_units() {
     assert_eq!(fake.read("kubepods/podu/memory.max"), "max");
     assert_eq!(fake.read("kubepods/podu/pids.max"), "max");
     assert_eq!(fake.read("kubepods/podu/cpu.weight"), "20", "absent settings stay");
+    let found = manager.read(&name("/kubepods/podu")).expect("settings");
+    assert_eq!((found.cpu_quota, found.memory_limit, found.pids_max), (Some(-1), Some(-1), Some(-1)));
     assert_eq!(manager.memory_usage(&name("/kubepods/podu")).expect("a figure"), 4096);
 }
 

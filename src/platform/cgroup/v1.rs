@@ -1,8 +1,8 @@
 //! Control groups of the first generation: one hierarchy per controller.
 //!
 //! Owned by the resource manager through [`CgroupManager`]. Keeps the root of every mounted hierarchy open. Controllers
-//! are set through `cgroups-rs`; folders are made, walked and removed from their descriptors, because that crate takes a
-//! missing folder for an empty one.
+//! are set through `cgroups-rs`; folders are made, walked and removed from their descriptors, because that crate takes
+//! a missing folder for an empty one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
@@ -20,7 +20,7 @@ use cgroups_rs::fs::pid::PidController;
 
 use super::directory::Directory;
 use super::kill::{self, ATTEMPTS};
-use super::v2::{list_pods_below, read_number};
+use super::v2::list_pods_below;
 use super::{CgroupError, CgroupManager, FirstError, HugepageValues, hugepage_values};
 use crate::logic::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
 use crate::logic::ids::PodUid;
@@ -274,8 +274,21 @@ impl CgroupManager for CgroupsV1 {
         Ok(found.into_iter().map(|(name, uid)| (uid, name)).collect())
     }
 
+    fn read(&self, name: &CgroupName) -> Result<CgroupSettings, CgroupError> {
+        let cpu = self.must_find("cpu", name)?;
+        let pids = self.find("pids", name)?;
+        Ok(CgroupSettings {
+            cpu_shares: Some(cpu.read_number("cpu.shares")?),
+            cpu_quota: cpu.read_limit("cpu.cfs_quota_us")?,
+            cpu_period: Some(cpu.read_number("cpu.cfs_period_us")?),
+            memory_limit: self.must_find("memory", name)?.read_limit("memory.limit_in_bytes")?,
+            pids_max: pids.map_or(Ok(None), |pids| pids.read_limit("pids.max"))?,
+            ..CgroupSettings::default()
+        })
+    }
+
     fn memory_usage(&self, name: &CgroupName) -> Result<u64, CgroupError> {
-        read_number(&self.must_find("memory", name)?, "memory.usage_in_bytes")
+        self.must_find("memory", name)?.read_number("memory.usage_in_bytes")
     }
 }
 

@@ -9,7 +9,9 @@ use super::kill::{self, ATTEMPTS};
 use super::{CGROUP_MOUNT, CONTROLLERS, CgroupError, CgroupManager, FirstError, HugepageValues, hugepage_values};
 use crate::logic::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
 use crate::logic::ids::PodUid;
-use crate::logic::resources::{CPU_PERIOD_DEFAULT_US, CgroupSettings, CgroupVersion, QosClass, shares_to_weight};
+use crate::logic::resources::{
+    CPU_PERIOD_DEFAULT_US, CgroupSettings, CgroupVersion, QosClass, shares_to_weight, weight_to_shares,
+};
 
 /// The unified hierarchy of this host.
 pub struct CgroupsV2 {
@@ -126,8 +128,26 @@ impl CgroupManager for CgroupsV2 {
         Ok(found.into_iter().map(|(name, uid)| (uid, name)).collect())
     }
 
+    fn read(&self, name: &CgroupName) -> Result<CgroupSettings, CgroupError> {
+        let directory = self.must_find(name)?;
+        let mut settings = CgroupSettings {
+            memory_limit: directory.read_limit("memory.max")?,
+            pids_max: directory.read_limit("pids.max")?,
+            ..CgroupSettings::default()
+        };
+        if directory.has("cpu.weight") {
+            settings.cpu_shares = Some(weight_to_shares(directory.read_number("cpu.weight")?));
+        }
+        if let Some(text) = directory.read_if_there("cpu.max")? {
+            let (quota, period) = text.split_once(' ').unwrap_or((&text, ""));
+            settings.cpu_quota = Some(directory.parse_limit("cpu.max", quota)?);
+            settings.cpu_period = period.parse().ok();
+        }
+        Ok(settings)
+    }
+
     fn memory_usage(&self, name: &CgroupName) -> Result<u64, CgroupError> {
-        read_number(&self.must_find(name)?, "memory.current")
+        self.must_find(name)?.read_number("memory.current")
     }
 }
 
@@ -151,14 +171,6 @@ pub(super) fn list_pods_below(
         }
     }
     Ok(())
-}
-
-/// Reads a figure.
-pub(super) fn read_number(directory: &Directory, file: &str) -> Result<u64, CgroupError> {
-    directory.read(file)?.parse().map_err(|_| CgroupError::Read {
-        file: directory.file_path(file),
-        source: std::io::ErrorKind::InvalidData.into(),
-    })
 }
 
 fn words(text: &str) -> BTreeSet<String> {
