@@ -6,6 +6,7 @@ pub mod backoff;
 pub mod container_actions;
 pub mod ids;
 pub mod pleg_diff;
+pub mod pod_status;
 pub mod restart_budget;
 pub mod restart_policy;
 pub mod runtime_pod;
