@@ -22,6 +22,7 @@ pub mod path_segment;
 pub mod pleg_diff;
 pub mod pod_lifecycle;
 pub mod pod_roster;
+pub mod pod_status;
 pub mod probe_schedule;
 pub mod quantity;
 pub mod resources;
