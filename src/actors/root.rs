@@ -56,7 +56,7 @@ impl Role for Root {
     fn begin(agent: Arc<Agent>, desk: &mut Desk<RootMsg>) -> Self {
         let mut root = Self { agent, children: BTreeMap::new(), stopping: None };
         for spec in TREE {
-            let policy = BudgetPolicy { failures_max: Some(spec.failures_max), ..BudgetPolicy::standard(FAILURE_WINDOW) };
+            let policy = BudgetPolicy::permanent(spec.failures_max, FAILURE_WINDOW);
             let slot = Slot { spec, cell: None, budget: RestartBudget::new(policy) };
             root.children.insert(spec.child, slot);
             root.start_child(spec.child, desk);

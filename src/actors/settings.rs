@@ -9,7 +9,7 @@ use super::ledger::Ledger;
 use super::{Child, TREE};
 use crate::cri::{ImageService, RuntimeService};
 use crate::logic::cgroup_name::CgroupTree;
-use crate::logic::dns::ResolvConf;
+use crate::logic::dns::NodeDns;
 use crate::logic::ids::{FullName, PodUid};
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::logic::time::Moment;
@@ -35,7 +35,7 @@ pub struct Settings {
     /// The node's name: lower case.
     pub node_name: String,
     /// The node's own addresses, the primary one first.
-    pub host_ips: Vec<String>,
+    pub host_ips: Vec<std::net::IpAddr>,
     /// What the runtime calls itself: the prefix of container IDs in the API.
     pub runtime_name: String,
     /// `staticPodURL`, as pods' UIDs take it in.
@@ -48,12 +48,8 @@ pub struct Settings {
     pub http_check_period: Duration,
     /// `podLogsDir`.
     pub pod_logs_dir: String,
-    /// `clusterDNS`, valid addresses only.
-    pub cluster_dns: Vec<String>,
-    /// `clusterDomain`.
-    pub cluster_domain: String,
-    /// The node's resolver configuration; `None` when `resolvConf` is empty.
-    pub resolv_conf: Option<ResolvConf>,
+    /// What the node knows about names.
+    pub dns: NodeDns,
     /// Where the agent's cgroups are.
     pub cgroup_tree: CgroupTree,
     /// What pods together may use; `None` leaves the top cgroup unlimited.
@@ -62,6 +58,10 @@ pub struct Settings {
     pub resources: ResourceOptions,
     /// The node's memory.
     pub node_memory: NodeMemory,
+    /// The directory of local seccomp profiles.
+    pub seccomp_root: String,
+    /// `/sys/devices/system/cpu/cpu<N>/thermal_throttle` that exist, in order of N.
+    pub thermal_throttle_paths: Vec<String>,
     /// `seccompDefault`.
     pub seccomp_default: bool,
     /// `crashLoopBackOff.maxContainerRestartPeriod`.

@@ -5,6 +5,7 @@
 pub mod backoff;
 pub mod cgroup_name;
 pub mod container_actions;
+pub mod container_garbage;
 pub mod container_hash;
 pub mod dns;
 pub mod dns_label;
@@ -24,6 +25,7 @@ pub mod pod_lifecycle;
 pub mod pod_roster;
 pub mod pod_status;
 pub mod probe_schedule;
+pub mod pull_queue;
 pub mod quantity;
 pub mod resources;
 pub mod restart_budget;

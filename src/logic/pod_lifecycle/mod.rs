@@ -22,6 +22,7 @@ use super::container_actions::{ContainerKind, StartContainer};
 use super::ids::{ContainerId, FullName, PodUid, SandboxId};
 use super::image_policy::{ImageFailure, ImageInUse};
 use super::runtime_health::RuntimeHealth;
+use super::pod_status::StartError;
 use super::probe_schedule::ProbeKind;
 use super::runtime_pod::{ProbeResults, RuntimePod, RuntimeSandbox};
 use super::time::{Moment, Stamp};
@@ -257,7 +258,7 @@ pub struct PodLifecycle {
     jobs: BTreeSet<Job>,
     kill_grace: Option<Duration>,
     images: BTreeMap<String, ImageInUse>,
-    start_errors: BTreeMap<String, (String, String)>,
+    start_errors: BTreeMap<String, StartError>,
     retries: BTreeMap<Job, Moment>,
     crash_loops: CrashLoops,
     probes: ProbeResults,
@@ -269,8 +270,8 @@ pub struct PodLifecycle {
 
 impl PodLifecycle {
     /// A pod of which nothing is known yet but who it is. `back_off_max` bounds the crash-loop back-off
-    /// (`crashLoopBackOff.maxContainerRestartPeriod`).
-    pub fn new(uid: PodUid, full_name: FullName, back_off_max: Duration) -> Self {
+    /// (`crashLoopBackOff.maxContainerRestartPeriod`). Observations from before `born` are not looked at.
+    pub fn new(uid: PodUid, full_name: FullName, back_off_max: Duration, born: Stamp) -> Self {
         Self {
             uid,
             full_name,
@@ -280,7 +281,7 @@ impl PodLifecycle {
             removed: false,
             grace: None,
             observed: None,
-            fresh_after: Stamp::default(),
+            fresh_after: born,
             unconfirmed: false,
             asked: false,
             health: RuntimeHealth::default(),
@@ -315,8 +316,8 @@ impl PodLifecycle {
         self.observed.as_ref()
     }
 
-    /// Why containers did not start, by name: reason and message (the reason cache, POD-40).
-    pub fn start_errors(&self) -> &BTreeMap<String, (String, String)> {
+    /// Why containers did not start, by name: reason and message (upstream's reason cache, POD-40).
+    pub fn start_errors(&self) -> &BTreeMap<String, StartError> {
         &self.start_errors
     }
 
@@ -442,13 +443,15 @@ impl PodLifecycle {
                 None
             }
             JobEnd::ImageEnsured(container, Err(failure)) => {
-                self.start_errors.insert(container, (failure.reason.to_owned(), failure.message.clone()));
+                let error = StartError { reason: failure.reason.to_owned(), message: failure.message };
+                self.start_errors.insert(container, error);
                 Some(failure.retry_after)
             }
             JobEnd::Started(container, Err(failure)) => {
                 self.fresh_after = now.stamp;
                 self.unconfirmed = true;
-                self.start_errors.insert(container, (failure.reason.to_owned(), failure.message));
+                let error = StartError { reason: failure.reason.to_owned(), message: failure.message };
+                self.start_errors.insert(container, error);
                 Some(None)
             }
             JobEnd::SandboxUp(Err(_)) | JobEnd::PodKilled(Err(_)) | JobEnd::Killed(_, Err(_)) => {

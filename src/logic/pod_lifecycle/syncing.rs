@@ -248,7 +248,8 @@ impl PodLifecycle {
 
     fn note_back_offs(&mut self, plan: &PodPlan) {
         for wait in &plan.waiting {
-            self.start_errors.insert(wait.name.clone(), (wait.reason.to_owned(), wait.message.clone()));
+            let error = StartError { reason: wait.reason.to_owned(), message: wait.message.clone() };
+            self.start_errors.insert(wait.name.clone(), error);
             self.waits.push((wait.message.clone(), Some(wait.wait.until)));
         }
     }
