@@ -16,6 +16,7 @@ pub mod hostname;
 pub mod hosts_file;
 pub mod ids;
 pub mod image_policy;
+pub mod image_name;
 pub mod log_path;
 pub mod manifest;
 pub mod path_segment;
