@@ -293,9 +293,9 @@ fn what_the_protocol_cannot_carry_is_refused() {
 
 #[test]
 fn a_container_name_that_leaves_the_log_directory_is_refused() {
-    for name in ["..", "a/b", ""] {
+    for (name, problem) in [("..", "may not be '..'"), ("a/b", "may not contain '/'"), ("", "may not be empty")] {
         let found = config(json!({}), json!({ "name": name }), &facts());
-        assert_eq!(found, Err(format!("container name {name:?} is not usable as a file name")));
+        assert_eq!(found, Err(format!("container name {name:?} cannot be part of a path: {problem}")));
     }
 }
 
@@ -308,6 +308,7 @@ fn an_environment_that_cannot_be_built_is_told() {
 #[test]
 fn the_images_user_is_a_number_or_a_name() {
     let image = |uid, username: &str| Image { uid, username: username.into(), ..Image::default() };
+    assert_eq!(ImageUser::new(None, "name"), ImageUser::Name("name".into()));
     let cases = [
         (Some(image(Some(5), "name")), ImageUser::Uid(5)),
         (Some(image(None, "name")), ImageUser::Name("name".into())),

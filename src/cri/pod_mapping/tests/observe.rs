@@ -78,7 +78,8 @@ fn a_container_is_known_by_its_annotations() {
 
 #[test]
 fn what_is_missing_or_broken_counts_as_nothing() {
-    let cases: [(&[(&str, &str)], &str, u32); 4] = [
+    type Annotations<'a> = &'a [(&'a str, &'a str)];
+    let cases: [(Annotations<'_>, &str, u32); 4] = [
         (&[], "", 0),
         (&[("io.kubernetes.container.hash", "xyz"), ("io.kubernetes.container.restartCount", "-1")], "", 0),
         (&[("io.kubernetes.container.hash", "00ABC"), ("io.kubernetes.container.restartCount", "")], "abc", 0),
