@@ -2,18 +2,10 @@
 //!
 //! A pod's logs live in `<pod logs>/<namespace>_<name>_<uid>/<container>/<restart count>.log`; `/var/log/containers`
 //! holds a link to each for collectors. Names only: whoever creates the files checks that each part is one path
-//! segment (`is_segment`).
+//! segment (`path_segment`).
 
 use super::ids::PodUid;
-
-/// Longest file name that ext4 takes, in bytes.
-const FILE_NAME_MAX: usize = 255;
-
-/// Whether `text` names exactly one entry below a directory: a pod's name, namespace, UID and its containers' names
-/// must pass before they become part of a path of the host.
-pub fn is_segment(text: &str) -> bool {
-    !text.is_empty() && text != "." && text != ".." && text.len() <= FILE_NAME_MAX && !text.contains(['/', '\0'])
-}
+use super::path_segment::SEGMENT_LENGTH_MAX;
 
 /// Name of a pod's directory below the pod logs directory.
 pub fn pod_log_directory_name(namespace: &str, name: &str, uid: &str) -> String {
@@ -39,7 +31,7 @@ pub fn container_log_path(container: &str, restart_count: u32) -> String {
 /// Name of the link to a container's log in `/var/log/containers`, cut so that it stays a valid file name.
 pub fn log_link_name(pod_name: &str, namespace: &str, container: &str, container_id: &str) -> String {
     let mut name = format!("{pod_name}_{namespace}_{container}-{container_id}");
-    let mut end = name.len().min(FILE_NAME_MAX - ".log".len());
+    let mut end = name.len().min(SEGMENT_LENGTH_MAX - ".log".len());
     while !name.is_char_boundary(end) {
         end -= 1;
     }
@@ -71,6 +63,7 @@ fn log_file_number(file_name: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::path_segment::is_safe_segment;
     use super::*;
 
     #[test]
@@ -133,21 +126,11 @@ mod tests {
         }
     }
 
-    #[test]
-    fn segments_never_leave_their_directory() {
-        for text in ["web", "a.b", "...", "-x", "0123-uid"] {
-            assert!(is_segment(text), "{text:?}");
-        }
-        for text in ["", ".", "..", "a/b", "/", "a\0b", &"x".repeat(256)] {
-            assert!(!is_segment(text), "{text:?}");
-        }
-    }
-
     proptest::proptest! {
         #[test]
         fn links_are_valid_file_names(pod in "[a-zé.-]{1,253}", container in "[a-zé-]{1,63}", id in "[0-9a-f]{64}") {
             let name = log_link_name(&pod, "default", &container, &id);
-            proptest::prop_assert!(name.len() <= 255 && name.ends_with(".log") && is_segment(&name));
+            proptest::prop_assert!(name.len() <= 255 && name.ends_with(".log") && is_safe_segment(&name).is_ok());
         }
 
         #[test]

@@ -16,6 +16,7 @@ pub mod go_text;
 pub mod hostname;
 pub mod hosts_file;
 pub mod ids;
+pub mod image_name;
 pub mod image_policy;
 pub mod log_path;
 pub mod manifest;

@@ -34,10 +34,15 @@ impl Default for ImageUser {
 impl ImageUser {
     /// The user of `image`, as `ImageStatus` of the pod's image told it; `None` for an image that is not there.
     pub fn of(image: Option<&Image>) -> Self {
-        match image {
-            Some(Image { uid: Some(uid), .. }) => Self::Uid(*uid),
-            Some(image) if !image.username.is_empty() => Self::Name(image.username.clone()),
-            _ => Self::default(),
+        image.map_or_else(Self::default, |image| Self::new(image.uid, &image.username))
+    }
+
+    /// The user of an image that has this UID, or else this name, or else none.
+    pub fn new(uid: Option<i64>, username: &str) -> Self {
+        match uid {
+            Some(uid) => Self::Uid(uid),
+            None if username.is_empty() => Self::default(),
+            None => Self::Name(username.to_owned()),
         }
     }
 }

@@ -6,6 +6,7 @@
 pub mod container;
 pub mod labels;
 pub mod observe;
+mod resources;
 pub mod sandbox;
 pub mod security;
 
@@ -14,7 +15,7 @@ use k8s_openapi::api::core::v1::Pod;
 use super::types::UserNamespace;
 use crate::logic::environment::EnvironmentError;
 use crate::logic::hostname::HostnameError;
-use crate::logic::log_path::is_segment;
+use crate::logic::path_segment::{UnsafeSegment, is_safe_segment};
 pub use container::{ContainerFacts, ImageUser, container_config, needs_hosts_file};
 pub use observe::{pod_identity, runtime_container, runtime_pod, runtime_sandbox};
 pub use sandbox::{SandboxFacts, sandbox_config};
@@ -49,12 +50,14 @@ pub enum MappingError {
         container: String,
     },
     /// A name that becomes part of a path of the host would leave its directory.
-    #[error("{field} {value:?} is not usable as a file name")]
+    #[error("{field} {value:?} cannot be part of a path: {problem}")]
     UnsafeName {
         /// Which name.
         field: &'static str,
         /// What it is.
         value: String,
+        /// What is wrong with it.
+        problem: UnsafeSegment,
     },
 }
 
@@ -88,7 +91,10 @@ impl<'a> PodNames<'a> {
 /// `value` if it is exactly one path segment.
 pub(crate) fn segment<'a>(field: &'static str, value: Option<&'a str>) -> Result<&'a str, MappingError> {
     let value = value.unwrap_or_default();
-    if is_segment(value) { Ok(value) } else { Err(MappingError::UnsafeName { field, value: value.to_owned() }) }
+    match is_safe_segment(value) {
+        Ok(()) => Ok(value),
+        Err(problem) => Err(MappingError::UnsafeName { field, value: value.to_owned(), problem }),
+    }
 }
 
 /// Whether the pod uses the node's network.

@@ -1,1 +1,0 @@
-//! Tables and whole-pod comparisons.
