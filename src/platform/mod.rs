@@ -4,6 +4,7 @@
 //! They carry out and they report; they never decide. What they are told is computed in `logic`, what they meet comes
 //! back as data or as a typed error. Blocking ones are called through [`blocking`].
 
+pub mod beneath;
 pub mod blocking;
 pub mod cgroup;
 pub mod clock;

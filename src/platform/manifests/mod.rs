@@ -1,11 +1,15 @@
 //! Where static pods are read from: a folder or file, and a URL.
 
+mod folder;
+
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::Stream;
+
+pub use folder::LinuxManifestFolder;
 
 /// The most bytes of a manifest (POD-01, POD-02).
 pub const MANIFEST_BYTES_MAX: usize = 10 * 1024 * 1024;

@@ -1,6 +1,11 @@
 //! The agent's own files of a pod: directories, `/etc/hosts`, termination logs, log links.
 
+mod linux;
+mod log_lines;
+
 use async_trait::async_trait;
+
+pub use linux::LinuxPodFiles;
 
 use crate::logic::ids::{FullName, PodUid};
 
@@ -37,7 +42,12 @@ pub trait PodFiles: Send + Sync {
     async fn node_hosts(&self) -> Result<String, FileError>;
     /// Makes an empty `pods/<uid>/containers/<container>/<8 hex digits>` (0666) and gives its absolute path. The name
     /// is made from `restart_count` and the UID, so that it is the same in every replay.
-    async fn make_termination_log(&self, pod: &PodPlace, container: &str, restart_count: u32) -> Result<String, FileError>;
+    async fn make_termination_log(
+        &self,
+        pod: &PodPlace,
+        container: &str,
+        restart_count: u32,
+    ) -> Result<String, FileError>;
     /// The last `bytes_max` bytes of a termination log, given its absolute path; empty when it is not a regular file
     /// below `pods/<uid>`.
     async fn read_termination_log(&self, uid: &PodUid, path: &str, bytes_max: usize) -> Result<String, FileError>;
