@@ -1,4 +1,3 @@
-//! Adapters to the kernel and the host: a trait each, and its Linux form. They carry out; they never decide.
 //! Adapters to the kernel and the host: for each a trait, and its Linux form.
 //!
 //! They carry out and they report; they never decide. What they are told is computed in `logic`, what they meet comes
