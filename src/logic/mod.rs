@@ -26,6 +26,7 @@ pub mod pod_status;
 pub mod probe_schedule;
 pub mod quantity;
 pub mod resources;
+pub mod probe_target;
 pub mod restart_budget;
 pub mod restart_policy;
 pub mod runtime_health;
