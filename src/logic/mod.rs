@@ -26,6 +26,7 @@ pub mod pod_lifecycle;
 pub mod pod_roster;
 pub mod pod_status;
 pub mod probe_schedule;
+pub mod probe_target;
 pub mod pull_queue;
 pub mod quantity;
 pub mod resources;
