@@ -11,4 +11,6 @@ mod deadlines;
 mod events;
 mod fake;
 mod handshake;
+mod requests;
+mod stats;
 mod trouble;
