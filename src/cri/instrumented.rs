@@ -125,7 +125,7 @@ mod tests {
 
     impl CallObserver for Seen {
         fn called(&self, operation: &'static str, _: Duration, failed: bool) {
-            self.0.lock().unwrap().push((operation, failed));
+            self.0.lock().expect("no test panicked").push((operation, failed));
         }
     }
 
@@ -135,7 +135,10 @@ mod tests {
         Observation::begin(&seen, Call::VERSION).end(false);
         Observation::begin(&seen, Call::STATUS).end(true);
         drop(Observation::begin(&seen, Call::PULL_IMAGE)); // abandoned
-        assert_eq!(*seen.0.lock().unwrap(), [("version", false), ("status", true), ("pull_image", true)]);
+        assert_eq!(
+            *seen.0.lock().expect("no test panicked"),
+            [("version", false), ("status", true), ("pull_image", true)]
+        );
     }
 
     #[test]

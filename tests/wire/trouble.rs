@@ -218,6 +218,9 @@ async fn what_is_already_gone_counts_as_stopped_and_removed() {
     assert!(runtime.pod_sandbox_status(&sandbox).await.unwrap_err().is_not_found());
 }
 
+/// A field, and how to take it away.
+type Spoilt<S> = (&'static str, fn(&mut S));
+
 fn assert_lacks<T>(outcome: CriResult<T>, method: &str, field: &str) {
     match outcome {
         Err(CriError::InvalidAnswer { call, problem }) => {
@@ -260,7 +263,7 @@ async fn each_mandatory_field_of_a_status_is_missed() {
     let host = Host::of(&fake);
     let runtime = host.connect();
     let sandbox = crate::answers::sandbox_status();
-    let spoilt: [(&str, fn(&mut PodSandboxStatus)); 6] = [
+    let spoilt: [Spoilt<PodSandboxStatus>; 6] = [
         ("status.id", |status| status.id.clear()),
         ("status.metadata", |status| status.metadata = None),
         ("status.metadata.name", |status| status.metadata.as_mut().unwrap().name.clear()),
@@ -275,7 +278,7 @@ async fn each_mandatory_field_of_a_status_is_missed() {
         assert_lacks(runtime.pod_sandbox_status(&"s".into()).await, "PodSandboxStatus", field);
     }
     let container = crate::answers::container_status();
-    let spoilt: [(&str, fn(&mut ContainerStatus)); 7] = [
+    let spoilt: [Spoilt<ContainerStatus>; 7] = [
         ("status.id", |status| status.id.clear()),
         ("status.metadata", |status| status.metadata = None),
         ("status.metadata.name", |status| status.metadata.as_mut().unwrap().name.clear()),
