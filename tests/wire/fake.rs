@@ -29,8 +29,7 @@ enum Behaviour {
 /// One request as it came.
 struct Asked {
     request: Box<dyn Any + Send>,
-    /// The header that tells how long the asker will wait.
-    timeout: Option<String>,
+    metadata: tonic::metadata::MetadataMap,
 }
 
 /// The runtime. Clones are the same runtime. An answer that nobody set has all fields empty.
@@ -91,9 +90,14 @@ impl Fake {
 
     /// How long the asker of the last request of this type said it would wait; `None` for ever.
     pub fn last_timeout<Q: Any>(&self) -> Option<Duration> {
+        self.last_header::<Q>("grpc-timeout").as_deref().map(read_timeout)
+    }
+
+    /// A header of the last request of this type.
+    pub fn last_header<Q: Any>(&self, name: &str) -> Option<String> {
         let asked = self.0.asked.lock().unwrap();
         let last = asked.iter().rev().find(|asked| asked.request.is::<Q>()).expect("was asked");
-        last.timeout.as_deref().map(read_timeout)
+        last.metadata.get(name).map(|value| value.to_str().unwrap().to_owned())
     }
 
     /// How many calls were dropped by the asker, or by the end of the server, while they hung.
@@ -117,8 +121,8 @@ impl Fake {
     }
 
     async fn serve<Q: Any + Send, A: Any + Clone + Default>(&self, request: Request<Q>) -> Result<Response<A>, Status> {
-        let timeout = request.metadata().get("grpc-timeout").map(|value| value.to_str().unwrap().to_owned());
-        self.0.asked.lock().unwrap().push(Asked { request: Box::new(request.into_inner()), timeout });
+        let (metadata, _, request) = request.into_parts();
+        self.0.asked.lock().unwrap().push(Asked { request: Box::new(request), metadata });
         match self.0.behaviours.lock().unwrap().get(&TypeId::of::<A>()) {
             None => return Ok(Response::new(A::default())),
             Some(Behaviour::Answer(answer)) => {

@@ -185,6 +185,16 @@ async fn what_the_runtime_says_reaches_the_user_as_upstream_words_it() {
 }
 
 #[tokio::test]
+async fn a_long_story_is_told_to_the_end() {
+    let fake = Fake::new();
+    let host = Host::of(&fake);
+    let story = "why: \"because\"; ".repeat(10_000);
+    fake.refuse::<StartContainerResponse>(Status::internal(&story));
+    let error = host.connect().start_container(&"c".into()).await.unwrap_err();
+    assert_eq!(error.to_string(), format!("rpc error: code = Internal desc = {story}"));
+}
+
+#[tokio::test]
 async fn a_pull_that_fails_for_an_unknown_reason_is_told_in_the_runtimes_words_alone() {
     let fake = Fake::new();
     let host = Host::of(&fake);
