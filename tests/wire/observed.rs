@@ -94,6 +94,20 @@ async fn absence_that_the_agent_takes_for_success_still_counts_as_the_runtimes_e
     assert_eq!(*seen.0.lock().unwrap(), [("stop_container", true)]);
 }
 
+#[tokio::test]
+async fn a_command_that_fails_counts_as_a_failed_call_as_upstream() {
+    let fake = Fake::new();
+    let host = Host::of(&fake);
+    let seen = Arc::new(Seen::default());
+    let runtime = GrpcRuntime::connect(&host.endpoint(), "", LIMIT, seen.clone()).unwrap();
+    for exit_code in [0, 1] {
+        fake.answer(wire::ExecSyncResponse { stderr: b"why".to_vec(), exit_code, ..Default::default() });
+        let outcome = runtime.exec_sync(&"c".into(), &[], Duration::ZERO).await.unwrap();
+        assert_eq!((outcome.exit_code, outcome.stderr), (exit_code, b"why".to_vec()));
+    }
+    assert_eq!(*seen.0.lock().unwrap(), [("exec_sync", false), ("exec_sync", true)]);
+}
+
 /// Gives what it was told to give.
 struct Parent(Mutex<Vec<(&'static str, String)>>);
 
