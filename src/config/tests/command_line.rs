@@ -69,8 +69,8 @@ fn what_cannot_be_read_is_told_in_the_words_of_pflag() {
             "invalid argument \"memory.available=1\" for \"--eviction-hard\" flag: malformed pair, expect string<string",
         ),
         (
-            &["--manifest-url-header", "x"],
-            "invalid argument \"x\" for \"--manifest-url-header\" flag: malformed pair, expect string:string",
+            &["--manifest-url-header", "hunter2"],
+            "invalid argument \"<masked>\" for \"--manifest-url-header\" flag: malformed pair, expect string:string",
         ),
         (&["--address=x"], "invalid argument \"x\" for \"--address\" flag: \"x\" is not a valid IP address"),
         (

@@ -104,7 +104,8 @@ proptest! {
     }
 
     #[test]
-    fn no_document_makes_it_panic(text in "(kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n)?[a-zA-Z:{}\\[\\]0-9 \n.-]{0,80}") {
+    fn no_document_makes_it_panic(typed in any::<bool>(), text in "[a-zA-Z:{}\\[\\]0-9 \n.-]{0,80}") {
+        let text = if typed { super::document(&text) } else { text };
         let _ = decode::main_file(text.as_bytes(), &FeatureGates::default());
         let _ = decode::drop_in(text.as_bytes());
     }
@@ -115,7 +116,8 @@ proptest! {
     ) {
         let words = words.into_iter().map(|(index, value, dashes)| {
             let dashes = if dashes { "--" } else { "-" };
-            value.map_or_else(|| format!("{dashes}{}", FLAGS[index].name), |value| format!("{dashes}{}={value}", FLAGS[index].name))
+            let value = value.map_or_else(String::new, |value| format!("={value}"));
+            format!("{dashes}{}{value}", FLAGS[index].name)
         });
         if let Ok(parsed) = parse::parse(&words.collect::<Vec<_>>()) {
             super::super::Flags::from_parsed(&parsed);

@@ -1,7 +1,7 @@
 //! From arguments to an invocation: the order of steps and what each refuses.
 
 use super::super::{NOT_YET_ACTED_ON, decode, fields::CONFIGURATION, set_but_not_acted_on};
-use super::{Folder, decoded, failure, run};
+use super::{Folder, decoded, failure, run, start};
 
 #[test]
 fn a_bad_configuration_names_every_broken_rule() {
@@ -101,6 +101,31 @@ fn late_checks_end_the_start_one_at_a_time() {
             "failed to run Kubelet: --system-reserved value failed to parse: resource quantity for \"cpu\" cannot be \
              negative: -1",
         ),
+        (&["--authorization-mode=RBAC"], "failed to run Kubelet: unknown authorization mode RBAC"),
+        (&["--authorization-mode="], "failed to run Kubelet: no authorization mode specified"),
+        (&["--cpu-manager-policy=x"], "failed to run Kubelet: unknown policy: \"x\""),
+        (&["--memory-manager-policy=static"], "failed to run Kubelet: unknown policy: \"static\""),
+        (
+            &["--qos-reserved=memory=50"],
+            "failed to run Kubelet: --qos-reserved value failed to parse: failed to parse percentage \"50\" for \
+             \"memory\" resource: percentage expected, got '50'",
+        ),
+        (
+            &["--qos-reserved=memory=101%"],
+            "failed to run Kubelet: --qos-reserved value failed to parse: failed to parse percentage \"101%\" for \
+             \"memory\" resource: percentage must be between 0 and 100",
+        ),
+        (
+            &["--qos-reserved=cpu=1%"],
+            "failed to run Kubelet: --qos-reserved value failed to parse: cannot reserve \"cpu\" resource",
+        ),
+        (&["--root-dir="], "failed to run Kubelet: failed to create kubelet: invalid root directory \"\""),
+        (
+            &["--container-log-max-size=big"],
+            "failed to run Kubelet: failed to create kubelet: failed to initialize container log manager: failed to parse \
+             container log max size \"big\": quantities must match the regular expression \
+             '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+        ),
         (
             &["--tls-cipher-suites=X"],
             "failed to construct kubelet dependencies: Cipher suite X not supported or doesn't exist",
@@ -110,6 +135,26 @@ fn late_checks_end_the_start_one_at_a_time() {
         assert_eq!(failure(line), error, "{line:?}");
     }
     run(&["--cloud-provider=external", "--exit-on-lock-contention", "--lock-file=/l"]);
+}
+
+#[test]
+fn a_wrong_strategy_ends_the_start() {
+    let folder = Folder::new();
+    let path = folder.config("config.yaml", "configMapAndSecretChangeDetectionStrategy: Poll\n");
+    assert_eq!(
+        failure(&["--config", &path]),
+        "failed to run Kubelet: failed to create kubelet: unknown configmap and secret manager mode: Poll"
+    );
+}
+
+#[test]
+fn the_last_line_is_logged_as_upstream_does() {
+    let error = start(&["--foo"]).map(|_| ()).expect_err("it is unknown");
+    assert_eq!(error.as_log_text(), "\"command failed\" err=\"failed to parse kubelet flag: unknown flag: --foo\"");
+    let error = start(&["--node-labels=kubernetes.io/foo=1"]).map(|_| ()).expect_err("it is Kubernetes' own");
+    let text = error.as_log_text();
+    assert!(text.starts_with("\"command failed\" err=<\n\tfailed to validate kubelet flags: unknown"), "{text}");
+    assert!(text.contains("[kubernetes.io/foo]\n\t--node-labels in the") && text.ends_with("\n >"), "{text}");
 }
 
 #[test]
