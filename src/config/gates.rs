@@ -77,7 +77,8 @@ impl FeatureGates {
         GATES.iter().map(|gate| (gate, self.enabled(gate.name)))
     }
 
-    /// These gates with more set on top; what `more` says counts. Errors are upstream's, all of them, in order of names.
+    /// These gates with more set on top; what `more` says counts.
+    /// Errors are upstream's, all of them, in order of names.
     pub fn with(&self, more: &BTreeMap<String, bool>) -> Result<Self, Vec<String>> {
         let mut next = self.clone();
         next.set.extend(more.iter().map(|(name, on)| (name.clone(), *on)));

@@ -53,21 +53,65 @@ fn check_running(flags: &Flags, config: &Config) -> Result<(), String> {
     if flags.exit_on_lock_contention && flags.lock_file.is_empty() {
         return Err("cannot exit on lock file contention: no lock file specified".into());
     }
+    match config.authorization.mode.as_str() {
+        "AlwaysAllow" | "Webhook" => {}
+        "" => return Err("no authorization mode specified".into()),
+        mode => return Err(format!("unknown authorization mode {mode}")),
+    }
     for (flag, reserved) in [("kube-reserved", &config.kube_reserved), ("system-reserved", &config.system_reserved)] {
         check_reserved(reserved).map_err(|error| format!("--{flag} value failed to parse: {error}"))?;
     }
+    check_qos_reserved(&config.qos_reserved)
+        .map_err(|error| format!("--qos-reserved value failed to parse: {error}"))?;
+    for (policy, known) in
+        [(&config.cpu_manager_policy, ["none", "static"]), (&config.memory_manager_policy, ["None", "Static"])]
+    {
+        if !known.contains(&policy.as_str()) {
+            return Err(format!("unknown policy: {policy:?}"));
+        }
+    }
+    check_node(flags, config).map_err(|error| format!("failed to create kubelet: {error}"))
+}
+
+fn check_node(flags: &Flags, config: &Config) -> Result<(), String> {
     if flags.root_dir.is_empty() {
-        return Err("failed to create kubelet: invalid root directory \"\"".into());
+        return Err("invalid root directory \"\"".into());
     }
     if config.sync_frequency <= GoDuration::ZERO {
-        return Err(format!("failed to create kubelet: invalid sync frequency {}", config.sync_frequency.0));
+        return Err(format!("invalid sync frequency {}", config.sync_frequency.0));
     }
     let provider = &flags.cloud_provider;
     if !["", "external"].contains(&provider.as_str()) {
         return Err(format!(
-            "failed to create kubelet: cloud provider {provider:?} was specified, but built-in cloud providers are \
-             disabled. Please set --cloud-provider=external and migrate to an external cloud provider"
+            "cloud provider {provider:?} was specified, but built-in cloud providers are disabled. Please set \
+             --cloud-provider=external and migrate to an external cloud provider"
         ));
+    }
+    let strategy = &config.config_map_and_secret_change_detection_strategy;
+    if !["Get", "Cache", "Watch"].contains(&strategy.as_str()) {
+        return Err(format!("unknown configmap and secret manager mode: {strategy}"));
+    }
+    let size = &config.container_log_max_size;
+    QuantityText::parse(size).map(|_| ()).map_err(|error| {
+        format!("failed to initialize container log manager: failed to parse container log max size {size:?}: {error}")
+    })
+}
+
+fn check_qos_reserved(reserved: &BTreeMap<String, String>) -> Result<(), String> {
+    for (resource, share) in reserved {
+        if resource != "memory" {
+            return Err(format!("cannot reserve {resource:?} resource"));
+        }
+        let failed =
+            |error: String| Err(format!("failed to parse percentage {share:?} for {resource:?} resource: {error}"));
+        let Some(number) = share.strip_suffix('%') else {
+            return failed(format!("percentage expected, got '{share}'"));
+        };
+        match number.parse::<i64>() {
+            Err(_) => return failed(format!("invalid number in percentage '{share}'")),
+            Ok(0..=100) => {}
+            Ok(_) => return failed("percentage must be between 0 and 100".into()),
+        }
     }
     Ok(())
 }

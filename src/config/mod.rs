@@ -78,6 +78,18 @@ pub struct StartupError {
     pub notices: Vec<String>,
 }
 
+impl StartupError {
+    /// The error as upstream's log shows it after the line's header: `"command failed" err="…"`, in klog's block form
+    /// when the message has several lines.
+    pub fn as_log_text(&self) -> String {
+        if !self.message.contains('\n') {
+            return format!("\"command failed\" err={:?}", self.message);
+        }
+        let lines: String = self.message.lines().map(|line| format!("\t{line}\n")).collect();
+        format!("\"command failed\" err=<\n{lines} >")
+    }
+}
+
 /// Reads the arguments after the program's name, and the files they name.
 ///
 /// Errors are upstream's texts; all broken rules of validation are told at once.

@@ -1,7 +1,7 @@
 //! What the fields table means: type checks in Go's words, defaults, and what is printed.
 //!
-//! Pure: from JSON to JSON. It keeps nothing. Upstream gets the same from Go's decoder, its generated defaults and struct
-//! tags; one table for all three keeps them from drifting apart.
+//! Pure: from JSON to JSON. It keeps nothing. Upstream gets the same from Go's decoder, its generated defaults and
+//! struct tags; one table for all three keeps them from drifting apart.
 
 use super::duration::GoDuration;
 use super::fields::CONFIGURATION;
@@ -76,8 +76,8 @@ pub struct Field {
 
 /// Checks a document against the table: the known fields, without nulls, in canonical form.
 ///
-/// Unknown fields go to `unknown` as paths (`authentication.foo`). A wrong type is an error in the words of Go's decoder;
-/// the first one found is told.
+/// Unknown fields go to `unknown` as paths (`authentication.foo`). A wrong type is an error in the words of Go's
+/// decoder; the first one found is told.
 pub fn check(document: &Map<String, Value>, unknown: &mut Vec<String>) -> Result<Map<String, Value>, String> {
     let is_type_meta = |key: &str| key == "apiVersion" || key == "kind";
     let body: Map<String, Value> = document

@@ -1,7 +1,7 @@
 //! The configuration as one typed value: KubeletConfiguration v1beta1, defaulted.
 //!
-//! Owned by nobody: made once at start-up and shared read-only. It keeps what files and flags said, never what the agent
-//! derived from them. Field names and meanings are upstream's (`staging/src/k8s.io/kubelet/config/v1beta1/types.go`).
+//! Owned by nobody: made once at start-up and shared read-only. It keeps what files and flags said, never what the
+//! agent derived from them. Field names and meanings are upstream's (`staging/src/k8s.io/kubelet/config/v1beta1/types.go`).
 //! `Default` is Go's zero value, not the defaulted configuration: see `decode::legacy_defaults`.
 
 use super::duration::GoDuration;

@@ -1,7 +1,7 @@
 //! The command line: which flags there are, what they mean, and how they override the configuration.
 //!
-//! Pure. pflag's habits matter to every unit file and installer out there, so the parser is our own and works on a table;
-//! see `table` (the flags), `values` (their syntax), `parse` (the command line), `help` (the usage text).
+//! Pure. pflag's habits matter to every unit file and installer out there, so the parser is our own and works on a
+//! table; see `table` (the flags), `values` (their syntax), `parse` (the command line), `help` (the usage text).
 
 pub mod help;
 pub mod parse;

@@ -3,12 +3,12 @@
 //! Pure; keeps nothing. Error texts are pflag's, because people and scripts know them.
 
 use super::table::{self, Flag, SHORTHANDS};
-use super::values;
+use super::values::{self, Syntax};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What a command line says.
-#[derive(Clone, PartialEq, Debug, Default)]
+/// What a command line says. Without `Debug`, because headers carry credentials.
+#[derive(Clone, PartialEq, Default)]
 pub struct Parsed {
     /// The value of each flag that was given, by name, all its occurrences taken together.
     pub values: BTreeMap<&'static str, Value>,
@@ -102,6 +102,8 @@ fn take(flag: &'static Flag, text: &str, parsed: &mut Parsed) -> Result<(), Stri
     let value = values::read(flag.syntax, parsed.values.get(flag.name), text).map_err(|error| {
         let letter = SHORTHANDS.iter().find(|(_, name)| *name == flag.name);
         let shown = letter.map_or_else(|| format!("--{}", flag.name), |(letter, name)| format!("-{letter}, --{name}"));
+        // Unlike upstream: what was meant as a header's value is not for the log.
+        let text = if flag.syntax == Syntax::HeaderMap { "<masked>" } else { text };
         format!("invalid argument {text:?} for {shown:?} flag: {error}")
     })?;
     if let Some(deprecated) = flag.deprecated {

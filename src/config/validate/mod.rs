@@ -1,7 +1,7 @@
 //! Is a configuration one that an agent can run with? Every rule that is broken, in upstream's order and words.
 //!
-//! Pure; keeps nothing. Upstream: `pkg/kubelet/apis/config/validation/validation.go`. The rules are grouped as there, one
-//! function a theme, because the order of texts in the one message is part of what operators see.
+//! Pure; keeps nothing. Upstream: `pkg/kubelet/apis/config/validation/validation.go`. The rules are grouped as there,
+//! one function a theme, because the order of texts in the one message is part of what operators see.
 
 mod allocatable;
 mod images;
