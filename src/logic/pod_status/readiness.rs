@@ -4,11 +4,7 @@ use k8s_openapi::api::core::v1::{Container, ContainerState, ContainerStatus, Pod
 
 use super::{StatusInput, conditions, moment};
 use crate::logic::ids::ContainerId;
-use std::time::Duration;
-
-/// A container that runs for longer than the agent by this much was there before it. Less, and it may well have been
-/// started by it: the runtime's clock and ours need not agree.
-const RESTART_MARGIN: Duration = Duration::from_secs(10);
+use crate::logic::probe_schedule::RESTART_MARGIN;
 
 /// Fills in both flags.
 pub(super) fn fill_in(
