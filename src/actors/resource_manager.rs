@@ -11,8 +11,9 @@ use k8s_openapi::api::core::v1::Pod;
 use super::desk::Desk;
 use super::role::Role;
 use super::settings::Agent;
+use crate::logic::cgroup_name::CgroupName;
 use crate::logic::resources::{
-    QosClass, ResourceOptions, best_effort_tier_settings, burstable_tier_settings, reserved_cgroup_settings,
+    CgroupSettings, QosClass, ResourceOptions, best_effort_tier_settings, burstable_tier_settings, reserved_cgroup_settings,
 };
 use crate::messages::resource_manager::ResourceManagerMsg;
 use crate::platform::blocking;
@@ -88,7 +89,7 @@ fn set_tiers(agent: &Agent, pods: &[Arc<Pod>]) -> Result<(), crate::platform::cg
     let (tree, cgroups) = (&agent.settings.cgroup_tree, &agent.adapters.cgroups);
     let options: &ResourceOptions = &agent.settings.resources;
     let top = reserved_cgroup_settings(&agent.settings.kubepods, false);
-    let set = |name, settings| {
+    let set = |name: &CgroupName, settings: &CgroupSettings| {
         if cgroups.exists(name) { cgroups.update(name, settings) } else { cgroups.create(name, settings) }
     };
     set(tree.pods(), &top)?;

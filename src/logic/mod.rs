@@ -28,6 +28,7 @@ pub mod pod_status;
 pub mod probe_schedule;
 pub mod probe_target;
 pub mod pull_queue;
+pub mod probe_target;
 pub mod quantity;
 pub mod resources;
 pub mod restart_budget;

@@ -180,7 +180,17 @@ impl ProbeSchedule {
         (!self.probing && !self.ended).then_some(self.next)
     }
 
-    /// Asks for a round now, as when a readiness result is missed (PRB-20). Ticks are counted from here on.
+    /// Takes note of a new status. A container that runs and has started, and is only held back by its readiness, is
+    /// probed at once (PRB-20): it must not wait for a period after its startup probe has succeeded.
+    pub fn notice(&mut self, seen: &Seen, now: Duration) {
+        if let Seen::Container(Target { state: TargetState::Running { .. }, started: true, ready: false, .. }) = seen
+            && self.kind == ProbeKind::Readiness
+        {
+            self.trigger(now);
+        }
+    }
+
+    /// Asks for a round now. Ticks are counted from here on.
     pub fn trigger(&mut self, now: Duration) {
         if self.probing {
             self.triggered = true;

@@ -204,7 +204,7 @@ impl<'a> Subject<'a> {
     /// A container that is to be started and could not be says why; how it ended becomes its last state.
     fn with_start_error(&self, mut status: ContainerStatus) -> ContainerStatus {
         let error = self.input.start_errors.get(&self.container.name);
-        let Some((reason, message)) = error.filter(|_| wants_start(self.input.pod, self.container, self.newest)) else {
+        let Some(error) = error.filter(|_| wants_start(self.input.pod, self.container, self.newest)) else {
             return status;
         };
         if ended(status.state.as_ref()).is_some() {
@@ -215,7 +215,7 @@ impl<'a> Subject<'a> {
             let ContainerStatus { restart_count, last_state, .. } = status;
             status = ContainerStatus { restart_count, last_state, ..self.default() };
         }
-        status.state = Some(waiting(some_text(reason), some_text(message)));
+        status.state = Some(waiting(some_text(&error.reason), some_text(&error.message)));
         status
     }
 

@@ -28,6 +28,15 @@ pub const SUCCEEDED: &str = "Succeeded";
 /// `status.phase`: all containers ended and one of them badly, or the node gave up on the pod.
 pub const FAILED: &str = "Failed";
 
+/// Why a container that is to be started does not run: the API's waiting reason and message.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct StartError {
+    /// One word: `CrashLoopBackOff`, `ErrImagePull`, ….
+    pub reason: String,
+    /// A sentence.
+    pub message: String,
+}
+
 /// All that a status is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct StatusInput<'a> {
@@ -39,9 +48,8 @@ pub struct StatusInput<'a> {
     pub previous: Option<&'a PodStatus>,
     /// What probes last said.
     pub probes: &'a ProbeResults,
-    /// By container name, why it could not be started last, or why it waits: the API's waiting reason and message
-    /// (POD-40).
-    pub start_errors: &'a BTreeMap<String, (String, String)>,
+    /// By container name, why it could not be started last (POD-40).
+    pub start_errors: &'a BTreeMap<String, StartError>,
     /// The node's addresses, the primary one first, at most two; none without an API server.
     pub host_ips: &'a [IpAddr],
     /// The runtime's name, which precedes container IDs: `containerd`.

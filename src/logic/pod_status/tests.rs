@@ -22,7 +22,7 @@ struct Scene {
     runtime: RuntimePod,
     previous: Option<PodStatus>,
     probes: ProbeResults,
-    errors: BTreeMap<String, (String, String)>,
+    errors: BTreeMap<String, StartError>,
     host_ips: Vec<IpAddr>,
     terminal: bool,
     is_static: bool,
@@ -60,7 +60,7 @@ impl Scene {
     }
 
     fn failing(mut self, name: &str, reason: &str) -> Self {
-        let error = (reason.to_owned(), format!("{reason} of {name}"));
+        let error = StartError { reason: reason.to_owned(), message: format!("{reason} of {name}") };
         self.errors.insert(name.to_owned(), error);
         self
     }

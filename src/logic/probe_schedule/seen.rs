@@ -26,6 +26,8 @@ pub struct Target {
     pub state: TargetState,
     /// `started` of its status.
     pub started: bool,
+    /// `ready` of its status.
+    pub ready: bool,
     /// Whether it is a restartable init container.
     pub is_sidecar: bool,
     /// Whether the pod is being deleted.
@@ -84,6 +86,7 @@ fn target(status: &ContainerStatus, pod: &Pod, container: &Container) -> Target 
         id: ContainerId::from(full_id.split_once("://").map_or(full_id, |(_, id)| id)),
         state,
         started: status.started == Some(true),
+        ready: status.ready,
         is_sidecar: is_init && container.restart_policy.as_deref() == Some(ALWAYS),
         pod_deleted: pod.metadata.deletion_timestamp.is_some(),
     }

@@ -37,6 +37,7 @@ fn running(id: &str, kind: ProbeKind) -> Target {
         id: ContainerId::from(id),
         state: TargetState::Running { started_at: wall(STARTED + 100) },
         started: kind != ProbeKind::Startup,
+        ready: false,
         is_sidecar: false,
         pod_deleted: false,
     }
@@ -235,6 +236,27 @@ fn a_trigger_holds_a_round_now_and_moves_the_ticks() {
     round(&mut machine, &target);
     machine.finish(ProbeOutcome::Success, secs(6));
     assert_eq!(machine.due(), Some(secs(16)));
+}
+
+#[test]
+fn only_readiness_that_is_missing_hastens_the_next_round() {
+    for (kind, started, ready, hastened) in [
+        (ProbeKind::Readiness, true, false, true),
+        (ProbeKind::Readiness, true, true, false),
+        (ProbeKind::Readiness, false, false, false),
+        (ProbeKind::Liveness, true, false, false),
+        (ProbeKind::Startup, true, false, false),
+    ] {
+        let mut machine = schedule(kind, timing());
+        assert_eq!(machine.round(&Seen::Nothing, wall(0), secs(0)), []);
+        machine.notice(&Seen::Container(Target { started, ready, ..running("c", kind) }), secs(3));
+        assert_eq!(machine.due(), Some(secs(if hastened { 3 } else { 10 })), "{kind} {started} {ready}");
+    }
+    let mut machine = schedule(ProbeKind::Readiness, timing());
+    assert_eq!(machine.round(&Seen::Nothing, wall(0), secs(0)), []);
+    let waiting = Target { state: TargetState::Waiting, ..running("c", ProbeKind::Readiness) };
+    machine.notice(&Seen::Container(waiting), secs(3));
+    assert_eq!(machine.due(), Some(secs(10)));
 }
 
 #[test]
