@@ -31,5 +31,6 @@ pub mod restart_budget;
 pub mod restart_policy;
 pub mod runtime_health;
 pub mod runtime_pod;
+pub mod service_environment;
 pub mod time;
 pub mod yaml;
