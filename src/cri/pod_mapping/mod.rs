@@ -17,7 +17,7 @@ use crate::logic::environment::EnvironmentError;
 use crate::logic::hostname::HostnameError;
 use crate::logic::path_segment::{UnsafeSegment, is_safe_segment};
 pub use container::{ContainerFacts, ImageUser, container_config, needs_hosts_file};
-pub use observe::{pod_identity, runtime_container, runtime_pod, runtime_sandbox};
+pub use observe::{pod_identity, runtime_container, runtime_pod, runtime_sandbox, termination_message_file};
 pub use sandbox::{SandboxFacts, sandbox_config};
 
 /// Why a pod cannot be put to the runtime. For a container its text becomes the message of

@@ -1,6 +1,7 @@
 //! From the runtime's answers to a pod as decisions see it (CRI-14): labels tell whose a sandbox or container is,
 //! annotations tell hash and restart count; what is missing counts as nothing.
 
+use super::container::clean_absolute;
 use super::labels;
 use crate::cri::types::{ContainerStatus, Labels, NamespaceMode, PodSandboxStatus};
 use crate::logic::ids::{FullName, PodUid, SandboxId};
@@ -36,6 +37,14 @@ pub fn runtime_container(status: &ContainerStatus, sandbox_id: &SandboxId) -> Ru
         log_path: status.log_path.clone(),
         user,
     }
+}
+
+/// Where on the host the container's termination message is: behind the mount at the path of its annotation, which the
+/// mount has in cleaned form. The path comes from the runtime: the caller checks that it is one of the agent's own files.
+pub fn termination_message_file(status: &ContainerStatus) -> Option<&str> {
+    let inside = status.annotations.get(labels::TERMINATION_MESSAGE_PATH).filter(|path| !path.is_empty())?;
+    let inside = clean_absolute(inside);
+    status.mounts.iter().find(|mount| mount.container_path == inside).map(|mount| mount.host_path.as_str())
 }
 
 /// One sandbox.

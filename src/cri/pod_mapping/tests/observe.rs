@@ -1,7 +1,9 @@
 //! The runtime's answers as decisions see them.
 
 use super::*;
-use crate::cri::pod_mapping::{pod_identity, runtime_container, runtime_pod, runtime_sandbox};
+use crate::cri::pod_mapping::{
+    pod_identity, runtime_container, runtime_pod, runtime_sandbox, termination_message_file,
+};
 use crate::cri::types::*;
 use crate::logic::ids::{FullName, PodUid};
 use crate::logic::runtime_pod::{RuntimeContainer, RuntimeSandbox};
@@ -100,6 +102,19 @@ fn a_hash_written_is_the_hash_read() {
     assert_eq!(found.hash, crate::logic::container_hash::container_hash("app", "busybox"));
     assert_eq!(found.restart_count, facts.restart_count);
     assert_eq!(pod_identity(&config.labels), Some((PodUid::from(UID), FullName::new("web", "shop"))));
+}
+
+#[test]
+fn the_termination_message_is_found_however_its_path_is_written() {
+    for path in ["/dev/termination-log", "dev/termination-log", "/dev//x/../termination-log/", "/other", ""] {
+        let (pod, container) = with_container(json!({}), json!({ "terminationMessagePath": path }));
+        let facts = super::container::facts();
+        let config = crate::cri::pod_mapping::container_config(&pod, &container, &facts).unwrap();
+        let status = ContainerStatus { mounts: config.mounts, ..container_status("c", 1, config.annotations) };
+        let expected = facts.termination_log_path.as_deref().filter(|_| !path.is_empty());
+        assert_eq!(termination_message_file(&status), expected, "{path:?}");
+    }
+    assert_eq!(termination_message_file(&container_status("c", 1, labels(&[]))), None);
 }
 
 #[test]
