@@ -30,6 +30,9 @@ die() {
 
 # ---------------------------------------------------------------- the machine
 
+# grep that reads all it is given: with -q it would leave early, and what writes into the pipe would fail.
+has() { grep "$@" >/dev/null; }
+
 is_root() { [ "$(id -u)" = 0 ]; }
 has_apt() { command -v apt-get >/dev/null; }
 on_cgroup_v2() { [ "$(stat -fc %T /sys/fs/cgroup)" = cgroup2fs ]; }
@@ -297,7 +300,7 @@ restore_machine() {
         done
         remove_jumps filter CNI-ADMIN
         for chain in CNI-FORWARD CNI-ADMIN; do
-            iptables -S "$chain" 2>/dev/null | grep -q '^-A' && continue
+            iptables -S "$chain" 2>/dev/null | has '^-A' && continue
             remove_jumps filter "$chain"
             iptables -X "$chain" 2>/dev/null
         done
@@ -505,7 +508,7 @@ borrow_environment() { # DIR SOCKET
     refuse_foreign_node
     take_number
     RUNTIME_VERSION=$(ctr_ version | sed -n '/Server/,$ s/ *Version: *//p') CGROUP_DRIVER=cgroupfs PRIVATE=no
-    if "$CONTAINERD_BIN" config dump 2>/dev/null | grep -q 'SystemdCgroup = true'; then
+    if "$CONTAINERD_BIN" config dump 2>/dev/null | has 'SystemdCgroup = true'; then
         CGROUP_DRIVER=systemd
     fi
     find_cni || true
@@ -593,7 +596,7 @@ start_containerd() { # DIR
     pid=$!
     echo "$pid" >"$dir/containerd.pid"
     for try in $(seq 200); do
-        if ctr_ version >/dev/null 2>&1 && ctr_ plugins ls 2>/dev/null | grep -E '\bcri\b' | grep -q ' ok'; then
+        if ctr_ version >/dev/null 2>&1 && ctr_ plugins ls 2>/dev/null | grep -E '\bcri\b' | has ' ok'; then
             return 0
         fi
         [ -e "/proc/$pid" ] || return 1
@@ -607,21 +610,22 @@ stop_containerd() { # DIR
     local pid
     pid=$(cat "$1/containerd.pid" 2>/dev/null) || return 0
     # The number may be someone else's by now.
-    if arguments_of "$pid" | grep -qxF "$1/containerd.toml"; then
+    if arguments_of "$pid" | has -xF "$1/containerd.toml"; then
         end_pids 10 "$pid"
     fi
     rm -f "$1/containerd.pid"
 }
 
 import_images() { # DIR
-    local image
+    local image known
     load_env "$1"
     ctr_ images import "$IMAGES" >"$1/import.log" 2>&1 || {
         cat "$1/import.log" >&2
         return 1
     }
+    known=$(ctr_ images ls -q)
     for image in "$IMAGE_PAUSE" "$IMAGE_WEB" "$IMAGE_CLIENT"; do
-        ctr_ images ls -q | grep -qxF "$image" || {
+        grep -qxF "$image" <<<"$known" || {
             say "image $image is not there after the import"
             return 1
         }
@@ -678,7 +682,7 @@ remove_containers() { # LIST
             ctr_ tasks delete -f "$container" >/dev/null 2>&1 || true
             ctr_ containers delete "$container" >/dev/null 2>&1 || true
         done
-        ctr_ containers ls -q 2>/dev/null | grep -qxF -e "$1" || return 0
+        ctr_ containers ls -q 2>/dev/null | has -xF -e "$1" || return 0
         sleep 0.5
     done
 }
@@ -687,7 +691,7 @@ remove_containers() { # LIST
 our_containers() {
     local container
     for container in $(ctr_ containers ls -q 2>/dev/null); do
-        if ctr_ containers info "$container" | grep -qE "\"cgroupsPath\": \"/?${CGROUP_ROOT#/}[-./]"; then
+        if ctr_ containers info "$container" | has -E "\"cgroupsPath\": \"/?${CGROUP_ROOT#/}[-./]"; then
             echo "$container"
         fi
     done

@@ -48,7 +48,7 @@ start_runtime() {
         [ -d "$RUNS/$number" ] && number=$((number + 1))
     done
     dir=$PWD/$RUNS/$number
-    # From here on a Ctrl-C waits for the step under way: each is short, and half an environment is hard to take down.
+    # In a session of its own, out of a Ctrl-C's reach: the step is short, and half an environment is hard to take down.
     if [ -n "${RUNTIME:-}" ]; then
         say "using containerd on $RUNTIME"
         OWNER=$$ setsid -w scripts/testenv.sh borrow "$dir" "${RUNTIME#unix://}"
@@ -115,7 +115,7 @@ show() {
     heading "How default/web-$node came to be: its trace"
     client trace --pod "default/web-$node" | awk 'NR <= 40 { print } END { if (NR > 40) print "... and " NR - 40 " more" }'
     server=$(grep -lE ":${CGROUP_ROOT}[-./]" /proc/[0-9]*/cgroup 2>/dev/null | cut -d/ -f3 | while read -r pid; do
-        [ "$(arguments_of "$pid" | head -n 1)" = httpd ] && echo "$pid"
+        case $(arguments_of "$pid") in httpd* | /bin/httpd*) echo "$pid" ;; esac
     done | head -n 1) || true
     heading "Try next, in another terminal"
     cat <<TEXT
@@ -161,6 +161,8 @@ remove_pods() {
 # The way out, whatever happened: the pods, the agent, the runtime, and a look at what is left.
 clean_up() {
     local status=$?
+    # A Ctrl-C may have cut a command short, which ends this script as a failure would; it is what was asked for.
+    [ "$status" = 130 ] && status=0
     trap '' INT TERM HUP
     trap - EXIT
     set +e
