@@ -6,6 +6,7 @@
 pub mod beneath;
 pub mod blocking;
 pub mod cgroup;
+pub mod chance;
 pub mod clock;
 pub mod http_probe;
 pub mod manifests;
