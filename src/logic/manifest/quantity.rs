@@ -237,10 +237,10 @@ mod tests {
 
     #[test]
     fn what_is_no_quantity_is_refused_with_upstreams_words() {
-        for text in ["", "a", "1.2.3", "1 ", " 1", "1Mi5x", "--1", "1,5", "0x10", "1mm+x"] {
+        for text in ["", "a", "1.2.3", "1 ", " 1", "1Mi5x", "1,5", "0x10", "1mm+x"] {
             assert_eq!(Quantity::parse(text), Err(QuantityError::Format), "{text:?}");
         }
-        for text in ["1mi", "1K", "1kk", "1e", "1i", "1m5", "1e99999999999999999999"] {
+        for text in ["1mi", "1K", "1kk", "1e", "1i", "1m5", "--1", "1e99999999999999999999"] {
             assert_eq!(Quantity::parse(text), Err(QuantityError::Suffix), "{text:?}");
         }
     }

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
 use serde_json::Value;
 
 use super::field::{Errors, FieldPath, text};
-use super::names;
+use super::{names, security};
 use crate::logic::path_segment::is_safe_segment;
 
 /// The size of all annotations, keys and values, in bytes.
@@ -54,6 +54,7 @@ fn annotations(annotations: Option<&BTreeMap<String, String>>, path: &FieldPath,
     for (key, value) in annotations.into_iter().flatten() {
         // Capitals do not matter here.
         errors.invalid_each(path, key, names::label_key(&key.to_lowercase()));
+        security::seccomp_annotation(key, value, path, errors);
         size += key.len() + value.len();
     }
     if size > ANNOTATIONS_SIZE_MAX {
