@@ -12,8 +12,8 @@ use crate::logic::yaml::{self, Duplicates};
 /// The largest manifest that is read, in bytes: upstream's 10 MiB.
 pub const MANIFEST_SIZE_MAX: usize = 10 << 20;
 
-/// More warnings than this say nothing new.
-const WARNINGS_MAX: usize = 20;
+/// The most values of a JSON document; YAML has the same bound in its own reader.
+const JSON_VALUES_MAX: usize = 250_000;
 
 /// A pod as it was written, before any default.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,10 +73,30 @@ fn parse(text: &[u8], limit: usize) -> Result<(Value, Vec<String>), ManifestErro
 
 /// What begins with a brace is JSON for upstream, too; only if it is not, it may still be YAML's flow style.
 fn parse_json(text: &str) -> Result<Value, ManifestError> {
+    if values_at_most(text) > JSON_VALUES_MAX {
+        let message = format!("has more than {JSON_VALUES_MAX} values");
+        return Err(ManifestError::Syntax { line: None, message });
+    }
     serde_json::from_str(text).or_else(|error| {
         let syntax = |_| ManifestError::Syntax { line: Some(error.line()), message: error.to_string() };
         yaml::to_json(text, Duplicates::LastWins).map_err(syntax)
     })
+}
+
+/// A bound on the values of a JSON text, known before anything is built of it: each but the first in its list or
+/// object needs a comma, and each list or object a bracket.
+fn values_at_most(text: &str) -> usize {
+    let (mut count, mut in_text, mut escaped) = (1, false, false);
+    for byte in text.bytes() {
+        match (in_text, byte) {
+            (true, _) if escaped => escaped = false,
+            (true, b'\\') => escaped = true,
+            (_, b'"') => in_text = !in_text,
+            (false, b'[' | b'{' | b',') => count += 1,
+            _ => {}
+        }
+    }
+    count
 }
 
 fn parse_yaml(text: &str) -> Result<Value, ManifestError> {
@@ -123,10 +143,9 @@ fn kind_of(document: &Value) -> Result<&str, ManifestError> {
 fn pod_of(document: &Value, place: &str, mut warnings: Vec<String>) -> Result<Decoded, ManifestError> {
     let (pod, unknown) = tree::read::<Pod>(document)
         .map_err(|error| ManifestError::Field { path: join(place, &error.path), message: error.message })?;
-    let left = unknown.len().saturating_sub(WARNINGS_MAX);
-    warnings.extend(unknown.iter().take(WARNINGS_MAX).map(|path| format!("unknown field {:?}", join(place, path))));
-    if left > 0 {
-        warnings.push(format!("{left} more unknown fields"));
+    warnings.extend(unknown.paths.iter().map(|path| format!("unknown field {:?}", join(place, path))));
+    if unknown.more > 0 {
+        warnings.push(format!("{} more unknown fields", unknown.more));
     }
     Ok(Decoded { pod, warnings })
 }

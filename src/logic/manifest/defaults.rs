@@ -1,6 +1,7 @@
 //! The defaults that the API server gives a pod, for pods that it never saw (PRB-02 among them).
 //!
-//! Owned by [`super`]. As in Go, an empty text and a zero number are values not given. Running it twice changes nothing.
+//! Owned by [`super`]. As in Go, an empty text and a zero number are values not given. Running it twice changes
+//! nothing.
 
 use std::collections::BTreeMap;
 
@@ -242,7 +243,8 @@ mod tests {
     #[test]
     fn what_is_given_stays() {
         let spec = defaulted(json!({
-            "containers": [{"name": "c", "image": "busybox", "imagePullPolicy": "Never", "terminationMessagePath": "/m"}],
+            "containers": [{"name": "c", "image": "busybox", "imagePullPolicy": "Never",
+            "terminationMessagePath": "/m"}],
             "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "enableServiceLinks": false,
         }));
         assert_eq!(spec["containers"][0]["imagePullPolicy"], "Never");

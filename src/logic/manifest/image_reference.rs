@@ -1,9 +1,10 @@
 //! The tag of an image reference, as far as the default pull policy needs it.
 //!
-//! Owned by [`super::defaults`]. Follows the grammar of the distribution project: a name that does not fit it has no tag,
-//! not even the implied `latest`.
+//! Owned by [`super::defaults`]. Follows the grammar of the distribution project: a name that does not fit it has no
+//! tag, not even the implied `latest`.
 
-/// The tag of `image`: `latest` when the reference has neither tag nor digest, empty when it has a digest alone or is malformed.
+/// The tag of `image`: `latest` when the reference has neither tag nor digest, empty when it has a digest alone or is
+/// malformed.
 pub(super) fn tag(image: &str) -> &str {
     parse(image).unwrap_or_default()
 }

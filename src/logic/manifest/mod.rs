@@ -1,9 +1,10 @@
-//! Static pods: from the bytes of a manifest to a checked pod, or the reasons why not (POD-01, POD-02, POD-05, SEC-17, SEC-18).
+//! Static pods: from the bytes of a manifest to a checked pod, or the reasons why not (POD-01, POD-02, POD-05, SEC-17,
+//! SEC-18).
 //!
-//! Owned by the file and HTTP pod sources, which read the bytes and act on the answer. Pure, and keeps nothing. The order is
-//! upstream's: decode, apply the API's defaults, give the pod its identity, validate as the API server would, refuse references
-//! to API objects; then, and this is ours, refuse every field that this agent would not act on. A pod is never run without
-//! something it asked for.
+//! Owned by the file and HTTP pod sources, which read the bytes and act on the answer. Pure, and keeps nothing. The
+//! order is upstream's: decode, apply the API's defaults, give the pod its identity, validate as the API server would,
+//! refuse references to API objects; then, and this is ours, refuse every field that this agent would not act on. A
+//! pod is never run without something it asked for.
 
 use std::fmt;
 

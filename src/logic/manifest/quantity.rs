@@ -1,7 +1,7 @@
 //! Kubernetes quantities (`100m`, `1.5Gi`, `1e3`) as exact numbers, with upstream's errors and canonical text.
 //!
-//! Owned by the manifest reader: decoding refuses what is no quantity, defaulting writes the canonical form, validation
-//! compares. Values are whole billionths; smaller parts are rounded away from zero, as upstream.
+//! Owned by the manifest reader: decoding refuses what is no quantity, defaulting writes the canonical form,
+//! validation compares. Values are whole billionths; smaller parts are rounded away from zero, as upstream.
 
 use std::fmt;
 
@@ -254,7 +254,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parsing_never_panics_and_the_canonical_form_is_a_fixed_point(text in "[-+]?[0-9.]{0,44}[eEinumkKMGTP]{0,2}[-+]?[0-9]{0,3}") {
+        fn parsing_never_panics_and_the_canonical_form_is_a_fixed_point(
+            text in "[-+]?[0-9.]{0,44}[eEinumkKMGTP]{0,2}[-+]?[0-9]{0,3}",
+        ) {
             if let Ok(quantity) = Quantity::parse(&text) {
                 let printed = quantity.to_string();
                 // Saturated values are beyond what can be printed and read again.

@@ -1,8 +1,9 @@
 //! What this version of the agent does with each field of a pod, and the refusal of all that it does not do.
 //!
-//! Owned by [`super`]. A pod is never run without something it asked for: a probe that nobody makes or a security setting that
-//! nobody applies is worse than a pod that does not start. The pod's JSON is walked against [`RULES`]; a field that has no rule,
-//! as one of a newer API, is refused, too. When a feature arrives, its rule changes and nothing else does.
+//! Owned by [`super`]. A pod is never run without something it asked for: a probe that nobody makes or a security
+//! setting that nobody applies is worse than a pod that does not start. The pod's JSON is walked against [`RULES`]; a
+//! field that has no rule, as one of a newer API, is refused, too. When a feature arrives, its rule changes and
+//! nothing else does.
 
 use std::fmt;
 
@@ -206,6 +207,9 @@ pub fn unsupported_fields(pod: &Pod) -> Vec<Refusal> {
     refusals
 }
 
+/// More refusals than this are not kept: a hostile manifest may have millions.
+const REFUSALS_MAX: usize = 500;
+
 /// Where the walk is: the path for people, the pattern for the rules.
 struct Place {
     path: String,
@@ -213,6 +217,9 @@ struct Place {
 }
 
 fn walk(place: &Place, value: &Value, refusals: &mut Vec<Refusal>) {
+    if refusals.len() >= REFUSALS_MAX {
+        return;
+    }
     let mut refuse = |reason| refusals.push(Refusal { path: place.path.clone(), reason });
     match rule_of(&place.pattern) {
         Some(Open) => walk_into(place, value, refusals),

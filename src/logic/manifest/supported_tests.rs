@@ -114,7 +114,8 @@ impl<'de> Deserializer<'de> for Explorer<'_> {
         visitor.visit_i64(1)
     }
     serde::forward_to_deserialize_any! {
-        i8 i16 u8 u16 u32 u64 i128 u128 f32 f64 char str bytes byte_buf unit unit_struct tuple tuple_struct enum identifier ignored_any
+        i8 i16 u8 u16 u32 u64 i128 u128 f32 f64 char str bytes byte_buf unit unit_struct tuple tuple_struct enum
+        identifier ignored_any
     }
 }
 
@@ -201,16 +202,19 @@ fn a_pod_that_asks_for_everything_is_refused_for_each_rule() {
 fn a_plain_pod_is_supported() {
     let refused = refusals(json!({
         "containers": [{
-            "name": "c", "image": "busybox", "command": ["sleep"], "args": ["1"], "workingDir": "/", "stdin": true, "tty": true,
+            "name": "c", "image": "busybox", "command": ["sleep"], "args": ["1"], "workingDir": "/", "stdin": true,
+            "tty": true,
             "ports": [{"containerPort": 80, "hostPort": 80, "hostIP": "127.0.0.1"}],
-            "env": [{"name": "A", "value": "b"}, {"name": "N", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+            "env": [{"name": "A", "value": "b"}, {"name": "N",
+            "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
             "resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"ephemeral-storage": "1Gi"}},
             "readinessProbe": {"httpGet": {"port": 80}, "periodSeconds": 1}, "securityContext": {},
             "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "NotRequired"}], "volumeMounts": [],
         }],
         "initContainers": [{"name": "i", "image": "busybox"}],
         "securityContext": {}, "hostNetwork": true, "hostPID": false, "hostUsers": true, "os": {"name": "linux"},
-        "overhead": {"cpu": "1m"}, "tolerations": [{"operator": "Exists"}], "volumes": [], "shareProcessNamespace": false,
+        "overhead": {"cpu": "1m"}, "tolerations": [{"operator": "Exists"}], "volumes": [],
+        "shareProcessNamespace": false,
     }));
     assert_eq!(refused, []);
 }
@@ -289,7 +293,8 @@ proptest! {
     fn a_field_without_a_rule_is_refused(field in "[a-z]{1,12}") {
         prop_assume!(rule_of(&format!("spec.{field}")).is_none());
         let mut refused = Vec::new();
-        walk_into(&Place { path: "spec".into(), pattern: "spec".into() }, &json!({(field.as_str()): {"x": false}}), &mut refused);
+        walk_into(&Place { path: "spec".into(), pattern: "spec".into() }, &json!({(field.as_str()): {"x": false}}),
+        &mut refused);
         prop_assert_eq!(refused, vec![Refusal { path: format!("spec.{field}"), reason: UNKNOWN }]);
     }
 }

@@ -25,6 +25,9 @@ pub enum ErrorKind {
     TooMany,
 }
 
+/// More errors than this are not kept: a hostile manifest may have millions.
+const ERRORS_MAX: usize = 500;
+
 /// One error of one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
@@ -120,6 +123,9 @@ pub(super) struct Errors {
 
 impl Errors {
     fn push(&mut self, path: &FieldPath, kind: ErrorKind, value: Option<Value>, detail: String) {
+        if self.found.len() >= ERRORS_MAX {
+            return;
+        }
         self.found.push(FieldError { path: path.0.clone(), kind, value, detail });
     }
 
@@ -148,8 +154,8 @@ impl Errors {
         self.push(path, ErrorKind::Duplicate, Some(value.into()), String::new());
     }
 
-    pub fn not_found(&mut self, path: &FieldPath, value: &str) {
-        self.push(path, ErrorKind::NotFound, Some(value.into()), String::new());
+    pub fn not_found(&mut self, path: &FieldPath, value: &str, detail: impl Into<String>) {
+        self.push(path, ErrorKind::NotFound, Some(value.into()), detail.into());
     }
 
     pub fn forbidden(&mut self, path: &FieldPath, detail: &str) {
@@ -190,6 +196,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn errors_without_end_are_cut() {
+        let mut errors = Errors::default();
+        for index in 0..10 * ERRORS_MAX {
+            errors.required(&FieldPath::root("spec").index(index), "");
+        }
+        assert_eq!(errors.found.len(), ERRORS_MAX);
+    }
+
+    #[test]
     fn errors_print_as_the_api_server_prints_them() {
         let path = FieldPath::root("spec").child("containers").index(0).child("name");
         let mut errors = Errors::default();
@@ -199,7 +214,7 @@ mod tests {
         errors.invalid(&path, 70_000, "must be less");
         errors.not_supported(&path, "x", &["a", "b"]);
         errors.duplicate(&path.key("k"), "x");
-        errors.not_found(&path, "");
+        errors.not_found(&path, "", "");
         errors.forbidden(&path, "may not be set");
         let printed: Vec<String> = errors.found.iter().map(ToString::to_string).collect();
         assert_eq!(

@@ -63,7 +63,7 @@ fn annotations(annotations: Option<&BTreeMap<String, String>>, path: &FieldPath,
 }
 
 fn owners(owners: &[OwnerReference], path: &FieldPath, errors: &mut Errors) {
-    let mut first: Option<String> = None;
+    let (mut first, mut reported): (Option<String>, bool) = (None, false);
     for owner in owners {
         // The last part of `group/version`.
         if owner.api_version.rsplit('/').next().unwrap_or_default().is_empty() {
@@ -78,9 +78,13 @@ fn owners(owners: &[OwnerReference], path: &FieldPath, errors: &mut Errors) {
             let current = format!("{}/{}", owner.kind, owner.name);
             match &first {
                 None => first = Some(current),
+                // Once is enough: each time repeats all owners.
+                Some(_) if reported => {}
                 Some(first) => {
+                    reported = true;
                     let detail = format!(
-                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {current}"
+                        "Only one reference can have Controller set to true. Found \"true\" in references for \
+                         {first} and {current}"
                     );
                     errors.invalid(path, serde_json::to_value(owners).unwrap_or(Value::Null), detail);
                 }

@@ -1,7 +1,7 @@
 //! Validates a pod as the API server does when one is created: the same rules, in its order, in its words.
 //!
-//! Owned by [`super`]; asked about pods with their defaults and identity. All errors are found at once. One rule is ours: the
-//! UID must be safe in a path. Left out is what [`super::supported`] refuses anyway.
+//! Owned by [`super`]; asked about pods with their defaults and identity. All errors are found at once. One rule is
+//! ours: the UID must be safe in a path. Left out is what [`super::supported`] refuses anyway.
 
 use k8s_openapi::api::core::v1::Pod;
 

@@ -23,7 +23,7 @@ pub(super) fn volume_mounts(container: &Container, volumes: &Volumes, path: &Fie
             errors.required(&item.child("name"), "");
         }
         if !volumes.has(name) {
-            errors.not_found(&item.child("name"), name);
+            errors.not_found(&item.child("name"), name, "");
         }
         if place.is_empty() {
             errors.required(&item.child("mountPath"), "");
@@ -104,7 +104,7 @@ pub(super) fn volume_devices(container: &Container, volumes: &Volumes, path: &Fi
             errors.invalid(&item.child("name"), name, "must be unique");
         }
         if !volumes.has(name) {
-            errors.not_found(&item.child("name"), name);
+            errors.not_found(&item.child("name"), name, "");
         } else if !volumes.is_claim(name) {
             let detail = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
             errors.invalid(&item.child("name"), name, detail);

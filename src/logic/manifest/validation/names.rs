@@ -62,8 +62,8 @@ pub(super) fn dns_label(text: &str) -> Vec<String> {
         messages.push(if is_subdomain_form(text) {
             "must not contain dots".to_owned()
         } else {
-            let rule = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and \
-                        end with an alphanumeric character";
+            let rule = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and \
+                        must start and end with an alphanumeric character";
             no_match(rule, LABEL_FORM, &["my-name", "123-abc"])
         });
     }
@@ -77,8 +77,8 @@ pub(super) fn dns_subdomain(text: &str) -> Vec<String> {
         messages.push(too_long(SUBDOMAIN_LENGTH_MAX));
     }
     if !is_subdomain_form(text) {
-        let rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
-                    start and end with an alphanumeric character";
+        let rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
+                    and must start and end with an alphanumeric character";
         messages.push(no_match(rule, SUBDOMAIN_FORM, &["example.com"]));
     }
     messages
@@ -92,8 +92,8 @@ pub(super) fn dns_subdomain_with_underscore(text: &str) -> Vec<String> {
     }
     let fits = |label: &str| is_edged(label.strip_prefix('_').unwrap_or(label), is_lower, "-_");
     if !text.split('.').all(fits) {
-        let rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and \
-                    must start and end with an alphanumeric character";
+        let rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or \
+                    '.', and must start and end with an alphanumeric character";
         messages.push(no_match(rule, UNDERSCORE_FORM, &["example.com"]));
     }
     messages
@@ -101,7 +101,8 @@ pub(super) fn dns_subdomain_with_underscore(text: &str) -> Vec<String> {
 
 /// A label or annotation key: a name, perhaps with a DNS subdomain and a slash before it.
 pub(super) fn label_key(text: &str) -> Vec<String> {
-    let rule = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
+    let rule = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
+                alphanumeric character";
     let examples = ["MyName", "my.name", "123-abc"];
     let parts: Vec<&str> = text.split('/').collect();
     let mut messages = Vec::new();
@@ -139,8 +140,8 @@ pub(super) fn label_value(text: &str) -> Vec<String> {
         messages.push(too_long(LABEL_LENGTH_MAX));
     }
     if !text.is_empty() && !is_edged(text, is_alphanumeric, "-_.") {
-        let rule = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must \
-                    start and end with an alphanumeric character";
+        let rule = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
+                    and must start and end with an alphanumeric character";
         messages.push(no_match(rule, &format!("({KEY_FORM})?"), &["MyValue", "my_value", "12345"]));
     }
     messages
@@ -241,12 +242,12 @@ mod tests {
 
     #[test]
     fn bad_names_are_explained_in_the_words_of_the_api_server() {
-        let label = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end \
-                     with an alphanumeric character (e.g. 'my-name', or '123-abc', regex used for validation is \
-                     '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-        let subdomain = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
-                         start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
-                         '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+        let label = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
+                     start and end with an alphanumeric character (e.g. 'my-name', or '123-abc', regex used for \
+                     validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+        let subdomain = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
+                         '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used \
+                         for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
         let cases: &[(Form, &str, &[&str])] = &[
             (dns_label, "A", &[label]),
             (dns_label, "-a", &[label]),

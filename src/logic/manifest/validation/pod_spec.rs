@@ -1,8 +1,9 @@
 //! The rules about the pod as a whole, in the order of the API server.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 
-use k8s_openapi::api::core::v1::{HostAlias, PodDNSConfig, PodResourceClaim, PodSpec};
+use k8s_openapi::api::core::v1::{HostAlias, PodDNSConfig, PodResourceClaim, PodSpec, Volume};
 use serde_json::Value;
 
 use super::container::{self, PodFacts};
@@ -64,11 +65,11 @@ fn policies(spec: &PodSpec, path: &FieldPath, errors: &mut Errors) {
         let path = path.child("readinessGates").index(index).child("conditionType");
         errors.invalid_each(&path, &gate.condition_type, names::label_key(&gate.condition_type));
     }
-    let gates = spec.scheduling_gates.as_deref().unwrap_or_default();
-    for (index, gate) in gates.iter().enumerate() {
+    let mut seen = BTreeSet::new();
+    for (index, gate) in spec.scheduling_gates.iter().flatten().enumerate() {
         let path = path.child("schedulingGates").index(index);
         errors.invalid_each(&path, &gate.name, names::label_key(&gate.name));
-        if gates[..index].iter().any(|earlier| earlier.name == gate.name) {
+        if !seen.insert(gate.name.as_str()) {
             errors.duplicate(&path, gate.name.as_str());
         }
     }
@@ -136,11 +137,12 @@ fn on_creation(
 }
 
 fn resource_claims(claims: &[PodResourceClaim], path: &FieldPath, errors: &mut Errors) {
+    let mut seen = BTreeSet::new();
     for (index, claim) in claims.iter().enumerate() {
         let item = path.index(index);
         if claim.name.is_empty() {
             errors.required(&item.child("name"), "");
-        } else if claims[..index].iter().any(|earlier| earlier.name == claim.name) {
+        } else if !seen.insert(claim.name.as_str()) {
             errors.duplicate(&item.child("name"), claim.name.as_str());
         } else {
             errors.invalid_each(&item.child("name"), &claim.name, names::dns_label(&claim.name));
@@ -301,6 +303,8 @@ fn hostname_override(spec: &PodSpec, path: &FieldPath, errors: &mut Errors) {
 
 /// Variables from files need an empty directory that exists.
 fn file_references(spec: &PodSpec, path: &FieldPath, errors: &mut Errors) {
+    let volumes: BTreeMap<&str, &Volume> =
+        spec.volumes.iter().flatten().map(|volume| (volume.name.as_str(), volume)).collect();
     let lists = [("initContainers", spec.init_containers.as_ref()), ("containers", Some(&spec.containers))];
     for (field, containers) in lists {
         for (index, container) in containers.into_iter().flatten().enumerate() {
@@ -310,9 +314,8 @@ fn file_references(spec: &PodSpec, path: &FieldPath, errors: &mut Errors) {
                 };
                 let path = path.child(field).index(index).child("env").index(variable);
                 let path = path.child("valueFrom").child("fileKeyRef").child("volumeName");
-                let volume = spec.volumes.iter().flatten().rfind(|volume| volume.name == file.volume_name);
-                match volume {
-                    None => errors.not_found(&path, &file.volume_name),
+                match volumes.get(file.volume_name.as_str()) {
+                    None => errors.not_found(&path, &file.volume_name, ""),
                     Some(volume) if volume.empty_dir.is_none() => {
                         let detail = "referenced volume must be of type emptyDir";
                         errors.invalid(&path, file.volume_name.as_str(), detail);

@@ -35,6 +35,9 @@ const STANDARD: [&str; 20] = [
     "storage",
 ];
 
+/// An error lists no more names to choose from than this.
+const NAMES_LISTED_MAX: usize = 100;
+
 /// Whose names are allowed.
 #[derive(Clone, Copy)]
 enum Holder {
@@ -132,11 +135,10 @@ fn resource_name(name: &str, holder: Holder, path: &FieldPath, errors: &mut Erro
     if has_form && plain && !is_standard {
         errors.invalid(path, name, "must be a standard resource type or fully qualified");
     }
+    let of_containers = ["cpu", "memory", "ephemeral-storage"].contains(&name) || is_huge_pages(name);
     match holder {
-        Holder::Container if plain => {
-            if !["cpu", "memory", "ephemeral-storage"].contains(&name) && !is_huge_pages(name) {
-                errors.invalid(path, name, "must be a standard resource for containers");
-            }
+        Holder::Container if plain && !of_containers => {
+            errors.invalid(path, name, "must be a standard resource for containers");
         }
         Holder::Container if !is_native(name) && !is_extended(name) => {
             errors.invalid(path, name, "doesn't follow extended resource name standard");
@@ -160,6 +162,8 @@ fn huge_pages(name: &str, value: Quantity, path: &FieldPath, errors: &mut Errors
 }
 
 fn claim_names(claims: &[ResourceClaim], known: &BTreeSet<&str>, path: &FieldPath, errors: &mut Errors) {
+    let names: Vec<&str> = known.iter().copied().take(NAMES_LISTED_MAX).collect();
+    let choice = if names.is_empty() { " which is empty".to_owned() } else { format!(": {}", names.join(", ")) };
     let mut seen: BTreeSet<String> = BTreeSet::new();
     for (index, claim) in claims.iter().enumerate() {
         let path = path.index(index);
@@ -172,20 +176,15 @@ fn claim_names(claims: &[ResourceClaim], known: &BTreeSet<&str>, path: &FieldPat
             errors.invalid_each(&path.child("request"), request, names::dns_label(request));
         }
         let key = if request.is_empty() { name.to_owned() } else { format!("{name}/{request}") };
-        let covered = seen.contains(name)
-            || (request.is_empty() && seen.iter().any(|seen| seen.starts_with(&format!("{name}/"))));
+        let below = format!("{name}/");
+        let has_request = seen.range(below.clone()..).next().is_some_and(|next| next.starts_with(&below));
+        let covered = seen.contains(name) || (request.is_empty() && has_request);
         if covered || seen.contains(&key) {
             errors.duplicate(&path, if seen.contains(name) { name.to_owned() } else { key.clone() });
         }
         seen.insert(key);
         if !known.contains(name) {
-            let names: Vec<&str> = known.iter().copied().collect();
-            let tail = if names.is_empty() { " which is empty".to_owned() } else { format!(": {}", names.join(", ")) };
-            let detail = format!("must be one of the names in pod.spec.resourceClaims{tail}");
-            errors.not_found(&path, name);
-            if let Some(error) = errors.found.last_mut() {
-                error.detail = detail;
-            }
+            errors.not_found(&path, name, format!("must be one of the names in pod.spec.resourceClaims{choice}"));
         }
     }
 }

@@ -1,6 +1,7 @@
-//! The rules about where a pod may go: affinity, spreading, tolerations. The node obeys few of them; their form counts.
+//! The rules about where a pod may go: affinity, spreading, tolerations. The node obeys few of them; their form
+//! counts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{
     Affinity, NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, PodAffinityTerm, Toleration,
@@ -155,12 +156,13 @@ fn match_label_keys(
         }
     }
     if let Some(selector) = selector {
+        let places: BTreeMap<&String, usize> = matching.iter().enumerate().map(|(index, key)| (key, index)).collect();
         let mut seen: BTreeSet<&String> = selector.match_labels.iter().flat_map(|labels| labels.keys()).collect();
         for expression in selector.match_expressions.iter().flatten() {
-            let index = matching.iter().rposition(|key| *key == expression.key);
-            if let Some(index) = index.filter(|_| seen.contains(&expression.key)) {
+            let index = places.get(&expression.key).filter(|_| seen.contains(&expression.key));
+            if let Some(index) = index {
                 errors.invalid(
-                    &path.index(index),
+                    &path.index(*index),
                     expression.key.as_str(),
                     "exists in both matchLabelKeys and labelSelector",
                 );
@@ -168,6 +170,7 @@ fn match_label_keys(
             seen.insert(&expression.key);
         }
     }
+    let mismatching: BTreeSet<&String> = mismatching.iter().collect();
     for (index, key) in matching.iter().enumerate().filter(|(_, key)| mismatching.contains(key)) {
         let path = path.child("matchLabelKeys").index(index);
         errors.invalid(&path, key.as_str(), "exists in both matchLabelKeys and mismatchLabelKeys");
@@ -176,7 +179,13 @@ fn match_label_keys(
 
 /// How pods of one kind spread.
 pub(super) fn topology_spread(constraints: &[TopologySpreadConstraint], path: &FieldPath, errors: &mut Errors) {
+    let pair_of = |constraint: &TopologySpreadConstraint| {
+        (constraint.topology_key.clone(), constraint.when_unsatisfiable.clone())
+    };
+    // Upstream reports the earlier of two that are alike.
+    let last: BTreeMap<_, usize> = constraints.iter().enumerate().map(|(index, one)| (pair_of(one), index)).collect();
     for (index, constraint) in constraints.iter().enumerate() {
+        let is_repeated = last.get(&pair_of(constraint)).is_some_and(|last| *last > index);
         let path = path.index(index);
         positive(constraint.max_skew, &path.child("maxSkew"), errors);
         if constraint.topology_key.is_empty() {
@@ -187,10 +196,7 @@ pub(super) fn topology_spread(constraints: &[TopologySpreadConstraint], path: &F
         if !actions.contains(&action) {
             errors.not_supported(&path.child("whenUnsatisfiable"), action, &actions);
         }
-        let same = |other: &TopologySpreadConstraint| {
-            other.topology_key == constraint.topology_key && other.when_unsatisfiable == action
-        };
-        if constraints[index + 1..].iter().any(same) {
+        if is_repeated {
             let pair = format!("{{{}, {action}}}", constraint.topology_key);
             errors.duplicate(&path.child("{topologyKey, whenUnsatisfiable}"), pair);
         }

@@ -59,8 +59,8 @@ pub(super) fn of_container(context: &SecurityContext, host_users: bool, path: &F
         if context.privileged == Some(true) {
             errors.invalid(path, whole(), "cannot set `allowPrivilegeEscalation` to false and `privileged` to true");
         }
-        let added = context.capabilities.iter().flat_map(|capabilities| capabilities.add.iter().flatten());
-        for _ in added.filter(|capability| *capability == "CAP_SYS_ADMIN") {
+        let mut added = context.capabilities.iter().flat_map(|capabilities| capabilities.add.iter().flatten());
+        if added.any(|capability| capability == "CAP_SYS_ADMIN") {
             let detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
             errors.invalid(path, whole(), detail);
         }

@@ -1,4 +1,5 @@
-//! The rules about a pod's volumes. Sources that no static pod may have are only counted; the reference check refuses them.
+//! The rules about a pod's volumes. Sources that no static pod may have are only counted; the reference check refuses
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
