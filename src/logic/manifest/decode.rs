@@ -59,15 +59,16 @@ fn parse(text: &[u8], limit: usize) -> Result<(Value, Vec<String>), ManifestErro
     let text = std::str::from_utf8(text)
         .map_err(|error| ManifestError::NotText { why: "it is not UTF-8", line: line_at(text, error.valid_up_to()) })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let document = if text.trim_start().starts_with('{') { parse_json(text)? } else { parse_yaml(text)? };
+    let (document, warnings) = if text.trim_start().starts_with('{') {
+        (parse_json(text)?, Vec::new())
+    } else {
+        let (first, more_follow) = first_document(text);
+        let warning = more_follow.then(|| "only the first of the manifest's documents is used".to_owned());
+        (parse_yaml(first)?, warning.into_iter().collect())
+    };
     if document.is_null() {
         return Err(ManifestError::Empty);
     }
-    let warnings = if has_more_documents(text) {
-        vec!["only the first of the manifest's documents is used".to_owned()]
-    } else {
-        Vec::new()
-    };
     Ok((document, warnings))
 }
 
@@ -108,15 +109,28 @@ fn line_at(text: &[u8], at: usize) -> usize {
     text.iter().take(at).filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// Whether a document marker follows the first document's text. Inside a document no line can begin with the marker.
-fn has_more_documents(text: &str) -> bool {
-    let is_marker = |line: &&str| *line == "---" || line.starts_with("--- ") || line.starts_with("---\t");
-    let mut lines = text.lines().map(str::trim_end);
-    let blank = |line: &&str| line.is_empty() || line.starts_with(['#', '%']);
-    // A marker before any text opens the first document.
-    let Some(_) = lines.by_ref().find(|line| !blank(line)) else { return false };
-    let mut rest = lines.skip_while(|line| !is_marker(line));
-    rest.next().is_some() && rest.any(|line| !blank(&line) && !is_marker(&line))
+/// The text of the first document, and whether another follows. As upstream,
+/// what comes after the first is not even read.
+///
+/// No line inside of a document, not even of a text over several lines, can begin with a marker.
+fn first_document(text: &str) -> (&str, bool) {
+    let is_marker = |line: &str, marker: &str| {
+        line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
+    };
+    let is_blank = |line: &str| line.trim().is_empty() || line.starts_with(['#', '%']);
+    let (mut begun, mut end, mut at) = (false, None, 0);
+    for line in text.split_inclusive('\n') {
+        let ends = begun && (is_marker(line, "---") || is_marker(line, "..."));
+        match end {
+            None if ends => end = Some(at),
+            // A marker before any text opens the first document.
+            None => begun = begun || !is_blank(line),
+            Some(end) if !ends && !is_blank(line) => return (&text[..end], true),
+            Some(_) => {}
+        }
+        at += line.len();
+    }
+    (&text[..end.unwrap_or(text.len())], false)
 }
 
 /// The kind of a v1 object.

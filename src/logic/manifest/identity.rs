@@ -169,6 +169,16 @@ mod tests {
         }
     }
 
+    /// A change here restarts every static pod of every node at its next upgrade.
+    #[test]
+    fn the_uid_does_not_change_between_versions() {
+        let pod = a_pod(json!({"name": "web", "labels": {"b": "2", "a": "1"}}));
+        assert_eq!(
+            uid_of(pod, &file("/etc/kubernetes/manifests/web.yaml"), "node-1"),
+            "e5973dfedb46f4d1e0026ea4feffb49f"
+        );
+    }
+
     #[test]
     fn a_pod_from_a_file_is_named_after_its_node_and_tolerates_its_troubles() {
         let mut pod = a_pod(json!({"name": "web", "annotations": {"a": "b"}}));

@@ -25,6 +25,9 @@ pub use identity::Source;
 pub use supported::Refusal;
 pub use validation::FieldError;
 
+/// The annotation that makes a pod a mirror: the stand-in of a static pod in the API server.
+const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
+
 /// A static pod that passed every check.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checked {
@@ -146,7 +149,11 @@ pub fn check_static_list(text: &[u8], source: &Source, node_name: &str) -> Resul
 }
 
 fn check(decoded: Decoded, source: &Source, node_name: &str) -> Result<Checked, ManifestError> {
-    let Decoded { mut pod, warnings } = decoded;
+    let Decoded { mut pod, mut warnings } = decoded;
+    // Upstream would take the pod for a mirror of itself and silently never run it.
+    if pod.metadata.annotations.as_mut().is_some_and(|annotations| annotations.remove(MIRROR_ANNOTATION).is_some()) {
+        warnings.push(format!("the annotation {MIRROR_ANNOTATION} of a copied mirror pod is dropped"));
+    }
     defaults::apply_defaults(&mut pod);
     if pod.metadata.name.as_deref().unwrap_or_default().is_empty() {
         return Err(ManifestError::NameNeeded);

@@ -1,6 +1,7 @@
 //! Tests of [`super`]: the table against the API's own types, and a case for each kind of rule.
 
 use super::*;
+use crate::logic::manifest::{Decoded, MANIFEST_SIZE_MAX, decode_pod};
 use proptest::prelude::*;
 use serde::Deserialize;
 use serde::de::value::StrDeserializer;
@@ -170,6 +171,17 @@ fn every_rule_is_about_a_field_of_the_api() {
     for (pattern, _) in all_rules() {
         let field = pattern.split('{').next().unwrap_or_default().trim_end_matches("[]");
         assert!(fields.contains(field) || ["apiVersion", "kind"].contains(&field), "{pattern} is a misspelt rule");
+    }
+}
+
+#[test]
+fn a_pod_with_every_field_survives_being_written_and_read() {
+    let (_, pod) = every_field();
+    let text = serde_json::to_string(&pod).expect("serialises");
+    // The second is read as YAML.
+    for text in [text.clone(), format!("---\n{text}")] {
+        let decoded = decode_pod(text.as_bytes(), MANIFEST_SIZE_MAX).expect("decodes");
+        assert_eq!(decoded, Decoded { pod: pod.clone(), warnings: vec![] });
     }
 }
 

@@ -63,6 +63,35 @@ fn typos_and_further_documents_are_told() {
 }
 
 #[test]
+fn what_follows_the_first_document_is_not_even_read() {
+    for rest in ["}{][", "kind: [", "\t- x", "a: *unknown\n"] {
+        assert_eq!(
+            check(&format!("{WEB}---\n{rest}")).map(|checked| checked.pod),
+            check(WEB).map(|checked| checked.pod)
+        );
+    }
+}
+
+#[test]
+fn anchors_and_merged_keys_are_followed() {
+    let text = WEB.replace("    image:", "    env: [&e {name: A, value: x}, {<<: *e, name: B}, *e]\n    image:");
+    let checked = check(&text).expect("a good manifest");
+    let spec = checked.pod.spec.expect("given");
+    let variables: Vec<_> =
+        spec.containers[0].env.iter().flatten().map(|one| (one.name.as_str(), one.value.as_deref())).collect();
+    assert_eq!(variables, [("A", Some("x")), ("B", Some("x")), ("A", Some("x"))]);
+}
+
+#[test]
+fn a_copied_mirror_pod_is_a_static_pod_again() {
+    let mirror = "  name: web\n  annotations: {kubernetes.io/config.mirror: abc, a: b}\nspec";
+    let checked = check(&WEB.replace("  name: web\nspec", mirror)).expect("a good manifest");
+    let annotations = checked.pod.metadata.annotations.expect("given");
+    assert!(annotations.contains_key("a") && !annotations.contains_key("kubernetes.io/config.mirror"));
+    assert_eq!(checked.warnings.len(), 1);
+}
+
+#[test]
 fn of_keys_given_twice_the_last_counts() {
     let checked = check(&WEB.replace("  name: web\nspec", "  name: one\n  name: two\nspec")).expect("a good manifest");
     assert_eq!(checked.pod.metadata.name.as_deref(), Some("two-node-1"));
