@@ -13,8 +13,6 @@ use k8s_openapi::api::core::v1::Pod;
 pub mod decode;
 pub mod defaults;
 pub mod identity;
-mod image_reference;
-pub mod quantity;
 pub mod references;
 pub mod supported;
 mod tree;

@@ -12,7 +12,7 @@ use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use super::quantity;
+use crate::logic::quantity::Quantity;
 
 /// A field that could not be read: where it is and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,7 +139,7 @@ impl<'de> Node<'de, '_> {
             Value::Number(number) => number.to_string(),
             _ => return Err(self.mismatch("Quantity")),
         };
-        quantity::Quantity::parse(&text).map_err(|why| self.error(why.to_string()))?;
+        Quantity::parse(&text).map_err(|why| self.error(why.to_string()))?;
         Ok(text)
     }
 }

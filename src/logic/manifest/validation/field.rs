@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::logic::go_text::quoted;
+
 /// What is wrong with a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -55,38 +57,12 @@ impl fmt::Display for FieldError {
         };
         write!(f, "{}: {kind}", self.path)?;
         match &self.value {
-            Some(Value::String(text)) => write!(f, ": {}", quote(text))?,
+            Some(Value::String(text)) => write!(f, ": {}", quoted(text))?,
             Some(value) => write!(f, ": {value}")?,
             None => {}
         }
         if self.detail.is_empty() { Ok(()) } else { write!(f, ": {}", self.detail) }
     }
-}
-
-/// A text as Go's `%q` prints it.
-pub(super) fn quote(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\u{7}' => quoted.push_str("\\a"),
-            '\u{8}' => quoted.push_str("\\b"),
-            '\u{c}' => quoted.push_str("\\f"),
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            '\u{b}' => quoted.push_str("\\v"),
-            c if c.is_ascii_control() => quoted.push_str(&format!("\\x{:02x}", u32::from(c))),
-            c if c.is_control() || (c.is_whitespace() && c != ' ') => {
-                quoted.push_str(&format!("\\u{:04x}", u32::from(c)))
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 /// The path of a field under validation.
@@ -145,7 +121,7 @@ impl Errors {
     }
 
     pub fn not_supported(&mut self, path: &FieldPath, value: &str, supported: &[&str]) {
-        let supported: Vec<String> = supported.iter().map(|value| quote(value)).collect();
+        let supported: Vec<String> = supported.iter().map(|value| quoted(value)).collect();
         let detail = format!("supported values: {}", supported.join(", "));
         self.push(path, ErrorKind::NotSupported, Some(value.into()), detail);
     }

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
 use super::field::{Errors, FieldPath, text};
 use super::names;
-use crate::logic::manifest::quantity::Quantity;
+use crate::logic::quantity::Quantity;
 
 type ResourceList = BTreeMap<String, ApiQuantity>;
 
@@ -85,7 +85,7 @@ fn validate(requirements: &ResourceRequirements, holder: Holder, path: &FieldPat
         let key = requests_path.key(name);
         quantity_and_name(name, request, holder, &key, errors);
         match limits.get(name) {
-            Some(limit) if request.billionths() != limit.billionths() && !is_overcommit_allowed(name) => {
+            Some(limit) if request != *limit && !is_overcommit_allowed(name) => {
                 errors.invalid(
                     &requests_path,
                     request.to_string(),
@@ -121,7 +121,7 @@ fn quantity_and_name(name: &str, value: Quantity, holder: Holder, path: &FieldPa
     if value.is_negative() {
         errors.invalid(path, value.to_string(), "must be greater than or equal to 0");
     }
-    if is_integer(name) && !value.is_whole() {
+    if is_integer(name) && value.milli_value() % 1000 != 0 {
         errors.invalid(path, value.to_string(), "must be an integer");
     }
 }
@@ -155,7 +155,7 @@ fn resource_name(name: &str, holder: Holder, path: &FieldPath, errors: &mut Erro
 fn huge_pages(name: &str, value: Quantity, path: &FieldPath, errors: &mut Errors) {
     let Some(size) = name.strip_prefix("hugepages-") else { return };
     let divides = Quantity::parse(size)
-        .is_ok_and(|size| size.billionths() > 0 && size.is_whole() && value.billionths() % size.billionths() == 0);
+        .is_ok_and(|size| size.is_positive() && size.milli_value() % 1000 == 0 && value.value() % size.value() == 0);
     if !divides {
         errors.invalid(path, value.to_string(), format!("{value} is not positive integer multiple of {name}"));
     }

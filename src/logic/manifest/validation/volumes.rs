@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::field::{Errors, FieldPath, text};
 use super::{container, environment, mounts, names};
-use crate::logic::manifest::quantity::Quantity;
+use crate::logic::quantity::Quantity;
 
 const MODE_RANGE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 const ONE_TYPE: &str = "may not specify more than 1 volume type";
@@ -100,7 +100,7 @@ fn source(volume: &Volume, path: &FieldPath, errors: &mut Errors) {
 fn only_source(volume: &Volume, path: &FieldPath, errors: &mut Errors) {
     if let Some(empty_dir) = &volume.empty_dir {
         let limit = empty_dir.size_limit.as_ref().and_then(|limit| Quantity::parse(&limit.0).ok());
-        if limit.is_some_and(Quantity::is_negative) {
+        if limit.is_some_and(|limit| limit.is_negative()) {
             errors.forbidden(&path.child("sizeLimit"), "SizeLimit field must be a valid resource quantity");
         }
     } else if let Some(host_path_source) = &volume.host_path {

@@ -4,7 +4,7 @@ use super::{check_specs, merge, said};
 use serde_json::{Value, json};
 
 const LABEL_RULE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and \
-                          must start and end with an alphanumeric character (e.g. 'my-name', or '123-abc', regex used \
+                          must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used \
                           for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' \
                               or '.', and must start and end with an alphanumeric character (e.g. 'example.com', \
@@ -15,10 +15,10 @@ const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of low
 fn metadata_is_checked() {
     let spec = json!({"containers": [{"name": "c", "image": "i"}]});
     let key_rule = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with \
-                    an alphanumeric character (e.g. 'MyName', or 'my.name', or '123-abc', regex used for validation \
+                    an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation \
                     is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
     let value_rule = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
-                      and must start and end with an alphanumeric character (e.g. 'MyValue', or 'my_value', or \
+                      and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or \
                       '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
     let long = "x".repeat(256 * 1024);
     for (metadata, expected) in [
