@@ -62,6 +62,7 @@ const RULES: &[(&str, Rule)] = &[
     ("metadata", Open),
     ("metadata.annotations", Open),
     ("metadata.annotations{}", Accept),
+    (APP_ARMOR_ANNOTATIONS, RefuseAny(NO_SECURITY)),
     ("metadata.creationTimestamp", Accept),
     ("metadata.deletionGracePeriodSeconds", Accept),
     ("metadata.deletionTimestamp", Accept),
@@ -194,6 +195,8 @@ const CONTAINER_LISTS: [&str; 2] = ["spec.containers[]", "spec.initContainers[]"
 
 /// The annotations that are settings in disguise: upstream's old form of the AppArmor profile.
 const APP_ARMOR_ANNOTATION_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
+/// Where the walk takes those annotations.
+const APP_ARMOR_ANNOTATIONS: &str = "metadata.annotations{app-armor}";
 
 /// The fields of the pod that this version of the agent would not act on, in the order of their paths.
 ///
@@ -263,8 +266,7 @@ fn below(place: &Place, field: &str) -> Place {
     let disguised = pattern == "metadata.annotations" && field.starts_with(APP_ARMOR_ANNOTATION_PREFIX);
     let pattern = match (known, disguised) {
         (true, _) => named,
-        // A place without a rule.
-        (false, true) => format!("{pattern}!"),
+        (false, true) => APP_ARMOR_ANNOTATIONS.to_owned(),
         (false, false) => any,
     };
     Place { path: format!("{path}[{field}]"), pattern }

@@ -111,7 +111,8 @@ fn names_and_numbers(spec: &PodSpec, path: &FieldPath, errors: &mut Errors) {
         resources::overhead(overhead, &path.child("overhead"), errors);
     }
     match spec.os.as_ref().map(|os| os.name.as_str()) {
-        None | Some("linux" | "windows") => {}
+        None | Some("windows") => {}
+        Some("linux") => windows_options(spec, path, errors),
         Some("") => errors.required(&path.child("os").child("name"), ""),
         Some(other) => errors.not_supported(&path.child("os"), other, &["linux", "windows"]),
     }
@@ -125,6 +126,9 @@ fn on_creation(
     path: &FieldPath,
     errors: &mut Errors,
 ) {
+    if text(&spec.service_account_name).is_empty() {
+        tokens_without_account(spec, path, errors);
+    }
     container::only_for_pods(&spec.containers, &path.child("containers"), errors);
     container::only_for_pods(init_containers, &path.child("initContainers"), errors);
     if spec.ephemeral_containers.as_ref().is_some_and(|containers| !containers.is_empty()) {
@@ -133,6 +137,34 @@ fn on_creation(
     let gated = spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty());
     if gated && !text(&spec.node_name).is_empty() {
         errors.forbidden(&path.child("nodeName"), "cannot be set until all schedulingGates have been cleared");
+    }
+}
+
+fn tokens_without_account(spec: &PodSpec, path: &FieldPath, errors: &mut Errors) {
+    for (index, volume) in spec.volumes.iter().flatten().enumerate() {
+        let path = path.child("volumes").index(index).child("projected").child("sources");
+        let sources = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
+        for (index, _) in sources.enumerate().filter(|(_, source)| source.service_account_token.is_some()) {
+            let path = path.index(index).child("serviceAccountToken");
+            errors.forbidden(&path, "must not be specified when serviceAccountName is not set");
+        }
+    }
+}
+
+/// A pod that says it is for Linux has no settings for Windows.
+fn windows_options(spec: &PodSpec, path: &FieldPath, errors: &mut Errors) {
+    let refused = "windows options cannot be set for a linux pod";
+    if spec.security_context.as_ref().is_some_and(|context| context.windows_options.is_some()) {
+        errors.forbidden(&path.child("securityContext").child("windowsOptions"), refused);
+    }
+    let lists = [("initContainers", spec.init_containers.as_ref()), ("containers", Some(&spec.containers))];
+    for (field, containers) in lists {
+        for (index, container) in containers.into_iter().flatten().enumerate() {
+            if container.security_context.as_ref().is_some_and(|context| context.windows_options.is_some()) {
+                let path = path.child(field).index(index).child("securityContext").child("windowsOptions");
+                errors.forbidden(&path, refused);
+            }
+        }
     }
 }
 

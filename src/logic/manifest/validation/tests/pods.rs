@@ -182,12 +182,11 @@ fn names_numbers_and_tolerations_are_checked() {
 fn scheduling_and_security_are_checked() {
     check_specs(vec![
         (
-            json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
-                {"matchExpressions": [{"key": "k", "operator": "In"}]}]}}}}),
-            &[
-                "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].values: \
-                 Required value: must be specified when `operator` is 'In' or 'NotIn'",
-            ],
+            json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+                {"nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "In"}]}]}}}}),
+            &["spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]\
+                 .matchExpressions[0].values: \
+                 Required value: must be specified when `operator` is 'In' or 'NotIn'"],
         ),
         (
             json!({"topologySpreadConstraints": [{"maxSkew": 0, "topologyKey": "", "whenUnsatisfiable": "Wait"}]}),
@@ -207,6 +206,15 @@ fn scheduling_and_security_are_checked() {
                 "spec.securityContext.seccompProfile.localhostProfile: Required value: must be set when seccomp type \
                  is Localhost",
             ],
+        ),
+        (
+            json!({"os": {"name": "linux"}, "securityContext": {"windowsOptions": {"hostProcess": true}}}),
+            &["spec.securityContext.windowsOptions: Forbidden: windows options cannot be set for a linux pod"],
+        ),
+        (
+            json!({"volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]}),
+            &["spec.volumes[0].projected.sources[0].serviceAccountToken: Forbidden: must not be specified when \
+                 serviceAccountName is not set"],
         ),
         (
             json!({"schedulingGates": [{"name": "a"}]}),
