@@ -1,7 +1,7 @@
 //! What this version of the agent does with each field of a pod, and the refusal of all that it does not do.
 //!
 //! Owned by [`super`]. A pod is never run without something it asked for: a probe that nobody makes or a security
-//! setting that nobody applies is worse than a pod that does not start. The pod's JSON is walked against [`RULES`]; a
+//! setting that nobody applies is worse than a pod that does not start. The pod's JSON is walked against `RULES`; a
 //! field that has no rule, as one of a newer API, is refused, too. When a feature arrives, its rule changes and
 //! nothing else does.
 
