@@ -6,6 +6,7 @@
 mod convert;
 pub mod grpc;
 pub mod instrumented;
+pub mod pod_mapping;
 pub mod stats;
 pub mod types;
 #[doc(hidden)]
@@ -94,7 +95,8 @@ pub trait RuntimeService: Send + Sync {
     async fn version(&self) -> CriResult<RuntimeVersion>;
     /// `Status`: conditions, handlers, features.
     async fn status(&self) -> CriResult<RuntimeStatus>;
-    /// `RuntimeConfig`: the cgroup driver that the runtime uses; `None` where it does not tell.
+    /// `RuntimeConfig`: the cgroup driver that the runtime uses; `None` where it does not tell. A runtime too old to be
+    /// asked gives [`CriError::Unimplemented`] (CRI-05).
     async fn runtime_config(&self) -> CriResult<Option<CgroupDriver>>;
     /// `UpdateRuntimeConfig`: tells the node's pod CIDR.
     async fn update_runtime_config(&self, pod_cidr: &str) -> CriResult<()>;

@@ -356,7 +356,9 @@ mod tests {
     proptest! {
         #[test]
         fn a_pods_cgroup_is_found_again_under_both_drivers(
-            uid in "[a-zA-Z0-9:.-]{1,64}", class in prop::sample::select(&CLASSES[..]), root in "(/[a-z0-9-]{1,8}){0,3}",
+            uid in "[a-zA-Z0-9:.-]{1,64}",
+            class in prop::sample::select(&CLASSES[..]),
+            root in "(/[a-z0-9-]{1,8}){0,3}",
         ) {
             prop_assume!(uid != "." && uid != "..");
             let tree = CgroupTree::new(&root, true).expect("a path");

@@ -168,7 +168,8 @@ impl Ord for Quantity {
     }
 }
 
-/// The canonical text: no fraction, the largest suffix that loses nothing.
+/// The canonical text: no fraction, the largest suffix that loses nothing. Upstream prints some texts back as they were
+/// written instead (`1.500`, `+1`, `1E3`); who must echo a text keeps the text.
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.nanos == 0 {

@@ -19,6 +19,29 @@ pub struct BudgetPolicy {
     pub delay_max: Duration,
 }
 
+impl BudgetPolicy {
+    /// For an actor of which there is one: back at once, then each time later; after `failures_max` within `window`
+    /// its parent gives up.
+    pub fn permanent(failures_max: u32, window: Duration) -> Self {
+        Self {
+            failures_max: Some(failures_max),
+            window,
+            delay_initial: Duration::from_millis(20),
+            delay_max: Duration::from_secs(5),
+        }
+    }
+
+    /// For a pod's worker: never given up, back later each time.
+    pub fn pod_worker() -> Self {
+        Self {
+            failures_max: None,
+            window: Duration::from_secs(600),
+            delay_initial: Duration::from_millis(50),
+            delay_max: Duration::from_secs(60),
+        }
+    }
+}
+
 /// What the supervisor does about a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {

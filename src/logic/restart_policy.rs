@@ -2,6 +2,8 @@
 
 use k8s_openapi::api::core::v1::{Container, ContainerRestartRuleOnExitCodes, Pod};
 
+use super::runtime_pod::{ContainerState, RuntimeContainer};
+
 /// `restartPolicy` of pods and containers: start again after every end.
 pub const ALWAYS: &str = "Always";
 /// `restartPolicy`: start again after an end that is not a success.
@@ -30,6 +32,18 @@ pub fn should_restart(pod: &Pod, container: &Container, exit_code: i32) -> bool 
     // Both actions there are, `Restart` and `RestartAllContainers`, start the container again.
     let ruled = rules.filter_map(|rule| rule.exit_codes.as_ref()).any(|codes| matches(codes, exit_code));
     ruled || policy_restarts(policy, exit_code)
+}
+
+/// Whether the container, whose newest instance this is, is to be started (upstream's `ShouldContainerBeRestarted`).
+/// One that was never made, never got to run or was lost always is; one that ended, as [`should_restart`] says. A pod
+/// that is being deleted starts nothing.
+pub fn wants_start(pod: &Pod, container: &Container, newest: Option<&RuntimeContainer>) -> bool {
+    let starts = newest.is_none_or(|newest| match newest.state {
+        ContainerState::Running => false,
+        ContainerState::Created | ContainerState::Unknown => true,
+        ContainerState::Exited => should_restart(pod, container, newest.exit_code),
+    });
+    starts && pod.metadata.deletion_timestamp.is_none()
 }
 
 /// Whether a container killed for a failed probe, or lost by the runtime, comes back. Its exit code is not known then,
@@ -103,7 +117,9 @@ mod tests {
 
     #[test]
     fn the_containers_policy_and_rules_come_before_the_pods() {
-        let cases: &[(&str, Option<&str>, &[(&str, &[i32])], i32, bool)] = &[
+        // The pod's policy, the container's, its rules, the exit code, the decision.
+        type Row = (&'static str, Option<&'static str>, &'static [(&'static str, &'static [i32])], i32, bool);
+        let cases: &[Row] = &[
             (NEVER, Some(ALWAYS), &[], 0, true),
             (ALWAYS, Some(NEVER), &[], 1, false),
             (ALWAYS, Some(ON_FAILURE), &[], 0, false),

@@ -7,6 +7,7 @@ use super::describe;
 use crate::actors::desk::Panicked;
 use crate::cri::CriResult;
 use crate::logic::ids::PodUid;
+use crate::logic::runtime_pod::RuntimePod;
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]
@@ -16,6 +17,8 @@ pub enum ContainerGcMsg {
     /// From `PodManager`: the pods that are wanted or still going; all others' remains may go. Told once all sources
     /// were heard.
     Known(Arc<BTreeSet<PodUid>>),
+    /// From `PodManager`: this pod has more dead containers than are kept.
+    Surplus(Arc<RuntimePod>),
     /// From itself: a pass ended; how many containers and sandboxes it removed.
     PassEnded(Result<CriResult<(usize, usize)>, Panicked>),
 }

@@ -48,8 +48,6 @@ pub enum ImageManagerMsg {
         /// What it gave.
         step: Result<ImageStep, Panicked>,
     },
-    /// From itself: the pull rate allows another.
-    PullDue,
 }
 
 describe!(ImageManagerMsg, message => match message {

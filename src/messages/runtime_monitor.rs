@@ -6,14 +6,7 @@ use super::describe;
 use crate::actors::desk::Panicked;
 use crate::cri::{CriResult, RuntimeStatus};
 
-/// Whether the runtime can be worked with, and why not.
-#[derive(Clone, Debug, PartialEq, Eq, Default, serde::Serialize)]
-pub struct RuntimeHealth {
-    /// Why the runtime cannot be used; `None` when it can.
-    pub runtime_problem: Option<String>,
-    /// Why pods have no network; `None` when they have. As upstream words it after `network is not ready: `.
-    pub network_problem: Option<String>,
-}
+pub use crate::logic::runtime_health::RuntimeHealth;
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]

@@ -4,8 +4,8 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// Runs a blocking call to its end and gives back what it returned.
 ///
-/// On a runtime of several threads it runs on one kept for such calls. On a runtime of one thread it runs in place: there
-/// a second thread would make the order of events differ from run to run, and paused time would wait for it.
+/// On a runtime of several threads it runs on one kept for such calls. On a runtime of one thread it runs in place:
+/// there a second thread would make the order of events differ from run to run, and paused time would wait for it.
 /// A panic of the call goes on in the caller. Dropping the future does not stop a call that has begun.
 pub async fn run<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
     let several_threads =

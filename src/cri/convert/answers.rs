@@ -311,3 +311,121 @@ pub(in crate::cri) fn image_status(
     require(call, "image.size", found.size != 0)?;
     Ok(Some(image(found)))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    prop_compose! {
+        fn any_resources()(
+            numbers in any::<[i64; 6]>(),
+            cpus in ".*",
+            mems in ".*",
+            hugepages in proptest::collection::vec((".*", any::<u64>()), 0..3),
+            unified in proptest::collection::btree_map(".*", ".*", 0..3),
+        ) -> own::LinuxContainerResources {
+            own::LinuxContainerResources {
+                cpu_period: numbers[0],
+                cpu_quota: numbers[1],
+                cpu_shares: numbers[2],
+                memory_limit_in_bytes: numbers[3],
+                oom_score_adj: numbers[4],
+                memory_swap_limit_in_bytes: numbers[5],
+                cpuset_cpus: cpus,
+                cpuset_mems: mems,
+                hugepage_limits: hugepages,
+                unified,
+            }
+        }
+    }
+
+    prop_compose! {
+        fn any_mount()(
+            texts in any::<[String; 5]>(),
+            flags in any::<[bool; 3]>(),
+            ids in proptest::collection::vec(any::<[u32; 3]>(), 0..3),
+            annotations in proptest::collection::btree_map(".*", ".*", 0..3),
+            propagation in proptest::sample::select(vec![
+                own::MountPropagation::Private,
+                own::MountPropagation::HostToContainer,
+                own::MountPropagation::Bidirectional,
+            ]),
+            with_image in any::<bool>(),
+        ) -> own::Mount {
+            let [container_path, host_path, image_sub_path, image, image_ref] = texts;
+            let [readonly, selinux_relabel, recursive_read_only] = flags;
+            let uid_mappings: Vec<_> = ids
+                .iter()
+                .map(|[host_id, container_id, length]| own::IdMapping {
+                    host_id: *host_id,
+                    container_id: *container_id,
+                    length: *length,
+                })
+                .collect();
+            let gid_mappings = uid_mappings.iter().rev().copied().collect();
+            let image = own::ImageSpec { image, annotations, image_ref, ..Default::default() };
+            own::Mount {
+                container_path,
+                host_path,
+                readonly,
+                selinux_relabel,
+                propagation,
+                uid_mappings,
+                gid_mappings,
+                recursive_read_only,
+                image: with_image.then_some(image),
+                image_sub_path,
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn resources_survive_the_wire(told in any_resources()) {
+            prop_assert_eq!(resources(wire::LinuxContainerResources::from(&told)), told);
+        }
+
+        #[test]
+        fn mounts_survive_the_wire(told in any_mount()) {
+            prop_assert_eq!(mount(wire::Mount::from(&told)), told);
+        }
+
+        /// Whatever numbers and gaps: an answer is taken, or refused by name.
+        #[test]
+        fn any_container_status_is_taken_or_refused(
+            numbers in any::<[i32; 4]>(),
+            times in any::<[i64; 3]>(),
+            there in any::<[bool; 5]>(),
+            text in ".?",
+        ) {
+            let status = wire::ContainerStatus {
+                id: text.clone(),
+                metadata: there[0].then(|| wire::ContainerMetadata { name: text.clone(), attempt: 0 }),
+                state: numbers[0],
+                created_at: times[0],
+                started_at: times[1],
+                finished_at: times[2],
+                exit_code: numbers[1],
+                image: there[1].then(|| wire::ImageSpec { image: text.clone(), ..Default::default() }),
+                image_ref: text.clone(),
+                mounts: vec![wire::Mount { propagation: numbers[2], ..Default::default() }],
+                resources: there[2].then(Default::default),
+                user: there[3].then(Default::default),
+                stop_signal: numbers[3],
+                ..Default::default()
+            };
+            let answer = wire::ContainerStatusResponse { status: there[4].then_some(status), ..Default::default() };
+            let whole = there[0] && there[1] && there[4] && !text.is_empty() && times[0] != 0;
+            match container_status("ContainerStatus", answer) {
+                Ok(_) => prop_assert!(whole),
+                Err(error) => {
+                    prop_assert!(!whole);
+                    let refused = matches!(error, crate::cri::CriError::InvalidAnswer { .. });
+                    prop_assert!(refused, "{:?}", error);
+                }
+            }
+        }
+    }
+}

@@ -18,6 +18,10 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// The wait after the first failed attempt, and the longest one. Upstream's values.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3));
 
+/// The longest error text that is read, in bytes as sent, where most signs other than letters take three. The library's
+/// own limit of 16 KiB would turn the long story of a failed pull into a broken stream.
+const ERROR_MAX: u32 = 1024 * 1024;
+
 /// The path in an endpoint: `unix:///run/x.sock`, `unix:/run/x.sock`, or a bare absolute path, as upstream takes it.
 ///
 /// # Errors
@@ -39,7 +43,8 @@ pub(super) fn channel(path: PathBuf) -> Channel {
         async move { attempts.connect().await.map(TokioIo::new) }
     });
     // Upstream's authority. The socket is the connector's business.
-    Endpoint::from_static("http://localhost").connect_with_connector_lazy(connector)
+    let endpoint = Endpoint::from_static("http://localhost").http2_max_header_list_size(ERROR_MAX);
+    endpoint.connect_with_connector_lazy(connector)
 }
 
 /// The attempts to reach one socket.
@@ -116,6 +121,19 @@ mod tests {
         for (endpoint, path) in table {
             assert_eq!(socket_path(endpoint).ok().as_deref(), path.map(Path::new), "{endpoint}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_is_repeated_until_its_back_off_is_over() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let attempts = Attempts { path: folder.path().join("socket"), memory: Mutex::new(None) };
+        let first = attempts.connect().await.expect_err("nobody there").to_string();
+        let _server = tokio::net::UnixListener::bind(&attempts.path).expect("a server");
+        tokio::time::advance(BACKOFF.0 - Duration::from_millis(1)).await;
+        assert_eq!(attempts.connect().await.expect_err("too early").to_string(), first);
+        tokio::time::advance(Duration::from_millis(1)).await;
+        attempts.connect().await.expect("tried again");
+        assert!(attempts.memory().is_none(), "a success forgets the failures");
     }
 
     #[test]

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Response, Status, Streaming};
 
-use super::{GrpcRuntime, error_of};
+use super::{GrpcRuntime, error_of, request};
 use crate::cri::instrumented::{Call, Observation};
-use crate::cri::{ContainerEvents, CriResult, convert, wire};
+use crate::cri::{ContainerEvent, ContainerEvents, CriError, CriResult, convert, wire};
 
 /// How long a refusal of the stream is waited for. Runtimes answer this call only with the first event, which may be
 /// hours away, but they refuse it, or fail to be reached, at once.
@@ -35,7 +35,7 @@ impl GrpcRuntime {
         let observation = Observation::begin(&*self.observer, Call::GET_CONTAINER_EVENTS);
         let endpoint = self.runtime.endpoint.clone();
         let mut client = self.runtime.client.clone();
-        let request = Request::new(wire::GetEventsRequest {});
+        let request = request(wire::GetEventsRequest {}, None, &*self.observer);
         let mut opening: Opening = Box::pin(async move { client.get_container_events(request).await });
         let opened = tokio::time::timeout(REFUSAL_WAIT, &mut opening).await;
         observation.end(matches!(opened, Ok(Err(_))));
@@ -48,7 +48,7 @@ impl GrpcRuntime {
     }
 }
 
-type Item = CriResult<crate::cri::ContainerEvent>;
+type Item = CriResult<ContainerEvent>;
 
 /// The next event and what comes after it.
 async fn next(stage: Stage, endpoint: Arc<str>) -> Option<(Item, (Stage, Arc<str>))> {
@@ -67,6 +67,6 @@ async fn next(stage: Stage, endpoint: Arc<str>) -> Option<(Item, (Stage, Arc<str
     }
 }
 
-fn failure(endpoint: &str, status: &Status) -> crate::cri::CriError {
+fn failure(endpoint: &str, status: &Status) -> CriError {
     error_of(Call::GET_CONTAINER_EVENTS, endpoint, None, status)
 }

@@ -14,6 +14,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tonic::metadata::AsciiMetadataKey;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status, TimeoutExpired};
 
@@ -28,7 +29,7 @@ use super::{CriError, CriResult, RuntimeVersion, wire};
 macro_rules! ask {
     ($this:ident.$service:ident, $method:ident, $call:expr, $limit:expr, $message:expr, $read:expr) => {{
         let limit: Option<Duration> = $limit;
-        let request = $crate::cri::grpc::with_deadline($message, limit);
+        let request = $crate::cri::grpc::request($message, limit, &*$this.observer);
         let mut client = $this.$service.client.clone();
         let answer = async move { client.$method(request).await };
         $this.finish($call, &$this.$service.endpoint, limit, answer, $read).await
@@ -134,24 +135,30 @@ impl GrpcRuntime {
     }
 }
 
-/// A request that tells the runtime when nobody will wait for it any more.
-fn with_deadline<Q>(message: Q, limit: Option<Duration>) -> Request<Q> {
+/// A request that tells the runtime when nobody will wait for it any more, and what it is part of.
+fn request<Q>(message: Q, limit: Option<Duration>, observer: &dyn CallObserver) -> Request<Q> {
     let mut request = Request::new(message);
     if let Some(limit) = limit {
         request.set_timeout(limit.min(DEADLINE_MAX));
+    }
+    for (name, value) in observer.context() {
+        if let (Ok(name), Ok(value)) = (AsciiMetadataKey::from_bytes(name.as_bytes()), value.parse()) {
+            request.metadata_mut().insert(name, value);
+        }
     }
     request
 }
 
 /// Why the handshake failed, naming what was asked of whom.
 fn refusal(error: CriError, what: &str, endpoint: &str) -> CriError {
-    let message = format!("validate {what} for endpoint {endpoint:?}: {error}");
+    let told = |said: &dyn std::fmt::Display| format!("validate {what} for endpoint {endpoint:?}: {said}");
     match error {
-        CriError::NotFound { .. } => CriError::NotFound { message },
-        CriError::Unavailable { .. } | CriError::Deadline { .. } => CriError::Unavailable { message },
-        CriError::Unimplemented { .. } => CriError::Unimplemented { message },
-        CriError::InvalidAnswer { call, .. } => CriError::InvalidAnswer { call, problem: message },
-        CriError::Other { code, .. } => CriError::Other { code, message },
+        CriError::NotFound { message } => CriError::NotFound { message: told(&message) },
+        CriError::Unavailable { message } => CriError::Unavailable { message: told(&message) },
+        CriError::Unimplemented { message } => CriError::Unimplemented { message: told(&message) },
+        CriError::InvalidAnswer { call, problem } => CriError::InvalidAnswer { call, problem: told(&problem) },
+        CriError::Other { code, message } => CriError::Other { code, message: told(&message) },
+        slow @ CriError::Deadline { .. } => CriError::Unavailable { message: told(&slow) },
     }
 }
 

@@ -165,13 +165,20 @@ impl RuntimeService for GrpcRuntime {
         let request =
             wire::ExecSyncRequest { container_id: id.to_string(), cmd: command.to_vec(), timeout: whole_seconds };
         let limit = (!timeout.is_zero()).then(|| self.request_timeout.saturating_add(timeout));
-        let outcome = ask!(self.runtime, exec_sync, Call::EXEC_SYNC, limit, request, |_, answer| {
-            Ok(ExecOutcome { stdout: answer.stdout, stderr: answer.stderr, exit_code: answer.exit_code })
+        let mut ended = None;
+        let counted = ask!(self.runtime, exec_sync, Call::EXEC_SYNC, limit, request, |_, answer| {
+            let exit_code = answer.exit_code;
+            ended = Some(ExecOutcome { stdout: answer.stdout, stderr: answer.stderr, exit_code });
+            // As upstream, a command that fails counts as a failed call.
+            if exit_code == 0 { Ok(()) } else { Err(CriError::Other { code: "OK", message: String::new() }) }
         });
-        match outcome {
+        if let Some(outcome) = ended {
+            return Ok(outcome);
+        }
+        match counted.expect_err("invariant: without an answer there is an error") {
             // Either side may notice first; what ran out is the command's own time.
-            Err(CriError::Deadline { call, .. }) => Err(CriError::Deadline { call, limit: timeout }),
-            other => other,
+            CriError::Deadline { call, .. } => Err(CriError::Deadline { call, limit: timeout }),
+            other => Err(other),
         }
     }
 

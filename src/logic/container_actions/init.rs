@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{Container, PodSpec};
 
 use super::{PlanInput, init_containers, regular};
 use crate::logic::ids::ContainerId;
-use crate::logic::restart_policy::{restarts_after_kill, should_restart};
+use crate::logic::restart_policy::{restarts_after_kill, wants_start};
 use crate::logic::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod};
 
 /// What initialisation needs next.
@@ -38,7 +38,7 @@ pub(super) fn next_step<'a>(input: &PlanInput<'a>, spec: &'a PodSpec) -> InitSte
         // Made and started in one step; one that is only made could not be started.
         ContainerState::Created => InitStep::Start(container),
         ContainerState::Running => InitStep::Wait,
-        ContainerState::Exited if is_failed(instance) => match may_restart(input, container, instance) {
+        ContainerState::Exited if is_failed(instance) => match wants_start(input.pod, container, Some(instance)) {
             true => InitStep::Start(container),
             false => InitStep::Fail,
         },
@@ -67,8 +67,4 @@ pub(super) fn outdated_instances(spec: &PodSpec, runtime: &RuntimePod) -> Vec<Co
 /// A container that ran out of memory has failed, even where its first process ended well.
 fn is_failed(instance: &RuntimeContainer) -> bool {
     instance.exit_code != 0 || instance.reason == "OOMKilled"
-}
-
-fn may_restart(input: &PlanInput<'_>, container: &Container, instance: &RuntimeContainer) -> bool {
-    input.pod.metadata.deletion_timestamp.is_none() && should_restart(input.pod, container, instance.exit_code)
 }

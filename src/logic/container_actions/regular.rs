@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
 use super::{ContainerKind, KillContainer, KillReason, PlanInput, PodKill, PodPlan, kill_unknown};
-use crate::logic::restart_policy::{restarts_after_kill, runs_to_success, should_restart};
+use crate::logic::restart_policy::{restarts_after_kill, runs_to_success, wants_start};
 use crate::logic::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod};
 
 /// What one container needs.
@@ -68,24 +68,15 @@ pub(super) fn any_active(spec: &PodSpec, runtime: &RuntimePod) -> bool {
 }
 
 fn step(input: &PlanInput<'_>, container: &Container, newest: Option<&RuntimeContainer>) -> Step {
-    let Some(newest) = newest else { return start_unless_deleted(input) };
-    match newest.state {
-        ContainerState::Running => step_running(input, container, newest),
-        ContainerState::Created => start_unless_deleted(input),
-        ContainerState::Exited if should_restart(input.pod, container, newest.exit_code) => start_unless_deleted(input),
-        ContainerState::Exited => Step::Leave,
-        ContainerState::Unknown => match start_unless_deleted(input) {
-            Step::Start => {
-                Step::Kill { kill: kill_unknown(newest, ContainerKind::Regular, "Container"), restart: true }
-            }
-            other => other,
-        },
+    match newest {
+        Some(running) if running.state == ContainerState::Running => step_running(input, container, running),
+        _ if !wants_start(input.pod, container, newest) => Step::Leave,
+        // It might still run: two instances must never run side by side.
+        Some(lost) if lost.state == ContainerState::Unknown => {
+            Step::Kill { kill: kill_unknown(lost, ContainerKind::Regular, "Container"), restart: true }
+        }
+        _ => Step::Start,
     }
-}
-
-/// A pod that is being deleted starts nothing.
-fn start_unless_deleted(input: &PlanInput<'_>) -> Step {
-    if input.pod.metadata.deletion_timestamp.is_some() { Step::Leave } else { Step::Start }
 }
 
 fn step_running(input: &PlanInput<'_>, container: &Container, running: &RuntimeContainer) -> Step {

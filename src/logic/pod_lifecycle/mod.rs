@@ -17,12 +17,14 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::backoff::CrashLoop;
+use super::backoff::{BackoffPolicy, CrashLoops};
 use super::container_actions::{ContainerKind, StartContainer};
 use super::ids::{ContainerId, FullName, PodUid, SandboxId};
 use super::image_policy::{ImageFailure, ImageInUse};
 use super::runtime_health::RuntimeHealth;
-use super::runtime_pod::{RuntimePod, RuntimeSandbox};
+use super::pod_status::StartError;
+use super::probe_schedule::ProbeKind;
+use super::runtime_pod::{ProbeResults, RuntimePod, RuntimeSandbox};
 use super::time::{Moment, Stamp};
 
 /// Wait after an error, before jitter (upstream's back-off period of a pod worker).
@@ -141,6 +143,15 @@ pub enum Input {
     Observed(Arc<RuntimePod>),
     /// Whether the runtime can be worked with.
     Health(RuntimeHealth),
+    /// A probe's threshold was reached.
+    Probed {
+        /// Of which container.
+        container: ContainerId,
+        /// Which probe.
+        kind: ProbeKind,
+        /// What it found.
+        healthy: bool,
+    },
     /// A job ended.
     Ended(JobEnd),
     /// A wait is over, or a probe changed what is to be done.
@@ -247,10 +258,11 @@ pub struct PodLifecycle {
     jobs: BTreeSet<Job>,
     kill_grace: Option<Duration>,
     images: BTreeMap<String, ImageInUse>,
-    start_errors: BTreeMap<String, (String, String)>,
+    start_errors: BTreeMap<String, StartError>,
     retries: BTreeMap<Job, Moment>,
-    crash_loops: BTreeMap<String, CrashLoop>,
-    back_off_max: Duration,
+    crash_loops: CrashLoops,
+    probes: ProbeResults,
+    replacing: bool,
     waits: Vec<(String, Option<Moment>)>,
     released: bool,
     finished: bool,
@@ -258,8 +270,8 @@ pub struct PodLifecycle {
 
 impl PodLifecycle {
     /// A pod of which nothing is known yet but who it is. `back_off_max` bounds the crash-loop back-off
-    /// (`crashLoopBackOff.maxContainerRestartPeriod`).
-    pub fn new(uid: PodUid, full_name: FullName, back_off_max: Duration) -> Self {
+    /// (`crashLoopBackOff.maxContainerRestartPeriod`). Observations from before `born` are not looked at.
+    pub fn new(uid: PodUid, full_name: FullName, back_off_max: Duration, born: Stamp) -> Self {
         Self {
             uid,
             full_name,
@@ -269,7 +281,7 @@ impl PodLifecycle {
             removed: false,
             grace: None,
             observed: None,
-            fresh_after: Stamp::default(),
+            fresh_after: born,
             unconfirmed: false,
             asked: false,
             health: RuntimeHealth::default(),
@@ -280,8 +292,9 @@ impl PodLifecycle {
             images: BTreeMap::new(),
             start_errors: BTreeMap::new(),
             retries: BTreeMap::new(),
-            crash_loops: BTreeMap::new(),
-            back_off_max,
+            crash_loops: CrashLoops::new(BackoffPolicy::crash_loop(back_off_max)),
+            probes: ProbeResults::default(),
+            replacing: false,
             waits: Vec::new(),
             released: false,
             finished: false,
@@ -303,9 +316,14 @@ impl PodLifecycle {
         self.observed.as_ref()
     }
 
-    /// Why containers did not start, by name: reason and message (the reason cache, POD-40).
-    pub fn start_errors(&self) -> &BTreeMap<String, (String, String)> {
+    /// Why containers did not start, by name: reason and message (upstream's reason cache, POD-40).
+    pub fn start_errors(&self) -> &BTreeMap<String, StartError> {
         &self.start_errors
+    }
+
+    /// What probes last said.
+    pub fn probes(&self) -> &ProbeResults {
+        &self.probes
     }
 
     /// The grace period in force; `None` while not terminating.
@@ -350,6 +368,10 @@ impl PodLifecycle {
             }
             Input::Observed(seen) => {
                 if seen.taken >= self.fresh_after {
+                    let ids: BTreeSet<&ContainerId> = seen.containers.iter().map(|container| &container.id).collect();
+                    for results in [&mut self.probes.readiness, &mut self.probes.liveness, &mut self.probes.startup] {
+                        results.retain(|id, _| ids.contains(id));
+                    }
                     self.observed = Some(seen);
                     self.asked = false;
                     self.unconfirmed = false;
@@ -358,6 +380,15 @@ impl PodLifecycle {
             }
             Input::Health(health) => {
                 self.health = health;
+                vec![]
+            }
+            Input::Probed { container, kind, healthy } => {
+                let results = match kind {
+                    ProbeKind::Readiness => &mut self.probes.readiness,
+                    ProbeKind::Liveness => &mut self.probes.liveness,
+                    ProbeKind::Startup => &mut self.probes.startup,
+                };
+                results.insert(container, healthy);
                 vec![]
             }
             Input::Ended(end) => {
@@ -403,6 +434,7 @@ impl PodLifecycle {
                 self.fresh_after = now.stamp;
                 self.kill_grace = None;
                 self.cleared_for = Some(self.next_attempt());
+                self.replacing = false;
                 None
             }
             JobEnd::CleanedUp(Ok(())) => {
@@ -411,13 +443,15 @@ impl PodLifecycle {
                 None
             }
             JobEnd::ImageEnsured(container, Err(failure)) => {
-                self.start_errors.insert(container, (failure.reason.to_owned(), failure.message.clone()));
+                let error = StartError { reason: failure.reason.to_owned(), message: failure.message };
+                self.start_errors.insert(container, error);
                 Some(failure.retry_after)
             }
             JobEnd::Started(container, Err(failure)) => {
                 self.fresh_after = now.stamp;
                 self.unconfirmed = true;
-                self.start_errors.insert(container, (failure.reason.to_owned(), failure.message));
+                let error = StartError { reason: failure.reason.to_owned(), message: failure.message };
+                self.start_errors.insert(container, error);
                 Some(None)
             }
             JobEnd::SandboxUp(Err(_)) | JobEnd::PodKilled(Err(_)) | JobEnd::Killed(_, Err(_)) => {

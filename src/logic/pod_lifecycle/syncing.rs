@@ -1,19 +1,24 @@
 //! While a pod is to run: what brings it from what is to what should be.
 
+use k8s_openapi::api::core::v1::Container;
+
 use super::*;
-use crate::logic::container_actions::{self, PodPlan};
+use crate::logic::container_actions::{self, PlanInput, PodPlan};
 use crate::logic::container_hash::container_hash;
 use crate::logic::runtime_pod::{ContainerState, RuntimeContainer, SandboxState};
 
 /// The hash by which a running container is known to be of this spec (CRI-15), by container name.
 pub(super) fn expected_hashes(pod: &Pod) -> BTreeMap<String, String> {
-    let spec = pod.spec.iter();
-    spec.flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers))
+    containers(pod)
         .map(|container| {
             let image = container.image.as_deref().unwrap_or_default();
             (container.name.clone(), container_hash(&container.name, image))
         })
         .collect()
+}
+
+fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
+    pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers))
 }
 
 impl PodLifecycle {
@@ -34,8 +39,18 @@ impl PodLifecycle {
         }
         let seen = self.observed.clone().expect("fresh, so there is one");
         self.recover_crash_loops(&pod, &seen);
-        let plan = container_actions::plan(&pod, &seen, &self.hashes, &self.crash_loops, now.moment);
-        if plan.ends_pod() {
+        if self.replacing {
+            return self.kill_pod(&seen, self.own_grace(&pod), true, now);
+        }
+        let plan = container_actions::plan(&PlanInput {
+            pod: &pod,
+            runtime: &seen,
+            hashes: &self.hashes,
+            probes: &self.probes,
+            crash_loops: &self.crash_loops,
+            now: now.moment,
+        });
+        if plan.kill_pod.is_some() && plan.create_sandbox.is_none() {
             let mut actions = self.begin_termination(None);
             actions.extend(self.terminate(now));
             return actions;
@@ -46,8 +61,7 @@ impl PodLifecycle {
     }
 
     fn follow(&mut self, pod: &Pod, seen: &RuntimePod, plan: PodPlan, now: Now) -> Vec<Action> {
-        let replaces = plan.kill_pod.is_some() && self.cleared_for != plan.create_sandbox;
-        if replaces && plan.create_sandbox.is_some() {
+        if plan.kill_pod.is_some() && self.cleared_for != plan.create_sandbox {
             return self.kill_pod(seen, self.own_grace(pod), true, now);
         }
         if let Some(kill) = plan.kill.first() {
@@ -80,12 +94,18 @@ impl PodLifecycle {
             actions.push(Action::SetUpSandbox { attempt });
         }
         let sandbox = plan.create_sandbox.is_none().then(|| seen.sandbox().cloned()).flatten();
-        actions.extend(self.advance_containers(&plan, sandbox, now));
+        actions.extend(self.advance_containers(pod, &plan, sandbox, now));
         actions
     }
 
     /// Images side by side; containers one after the other, in the plan's order.
-    fn advance_containers(&mut self, plan: &PodPlan, sandbox: Option<RuntimeSandbox>, now: Now) -> Vec<Action> {
+    fn advance_containers(
+        &mut self,
+        pod: &Pod,
+        plan: &PodPlan,
+        sandbox: Option<RuntimeSandbox>,
+        now: Now,
+    ) -> Vec<Action> {
         let mut actions = vec![];
         let mut turn_taken = self.jobs.iter().any(|job| matches!(job, Job::StartContainer(_)));
         for start in &plan.start {
@@ -107,6 +127,7 @@ impl PodLifecycle {
             };
             if let (false, Some(sandbox), true) = (turn_taken, &sandbox, self.prepared) {
                 let (image, sandbox) = (image.clone(), sandbox.clone());
+                self.note_start(pod, start, now);
                 actions.push(Action::StartContainer { start: start.clone(), sandbox, image });
             }
             turn_taken = true;
@@ -209,21 +230,27 @@ impl PodLifecycle {
 
     /// After a restart of the agent the back-off goes on from what the runtime still holds.
     fn recover_crash_loops(&mut self, pod: &Pod, seen: &RuntimePod) {
-        for (name, hash) in &self.hashes {
-            let known = self.crash_loops.get(name).is_some_and(|crash_loop| crash_loop.key() == hash);
-            if !known {
-                let newest = seen.container(name);
-                let crash_loop = CrashLoop::recover(hash, newest, self.back_off_max);
-                self.crash_loops.insert(name.clone(), crash_loop);
+        for container in containers(pod) {
+            let mut instances = seen.instances(&container.name);
+            if let Some(newest) = instances.next() {
+                let previous_finished = instances.next().map(|instance| instance.finished_at);
+                self.crash_loops.recover(container, newest, previous_finished);
             }
         }
-        let _ = pod;
+    }
+
+    fn note_start(&mut self, pod: &Pod, start: &StartContainer, now: Now) {
+        let container = containers(pod).find(|container| container.name == start.name);
+        if let (Some(container), Some(ended)) = (container, start.ended) {
+            self.crash_loops.note_start(container, ended, now.moment);
+        }
     }
 
     fn note_back_offs(&mut self, plan: &PodPlan) {
         for wait in &plan.waiting {
-            self.start_errors.insert(wait.name.clone(), (wait.reason.to_owned(), wait.message.clone()));
-            self.waits.push((wait.message.clone(), Some(wait.until)));
+            let error = StartError { reason: wait.reason.to_owned(), message: wait.message.clone() };
+            self.start_errors.insert(wait.name.clone(), error);
+            self.waits.push((wait.message.clone(), Some(wait.wait.until)));
         }
     }
 

@@ -238,7 +238,9 @@ mod tests {
     proptest! {
         #[test]
         fn what_the_runtime_gets_is_within_the_kernels_bounds(
-            request in prop::option::of(any::<i32>()), limit in prop::option::of(0_i64..i64::MAX), pinned in any::<bool>(),
+            request in prop::option::of(any::<i32>()),
+            limit in prop::option::of(0_i64..i64::MAX),
+            pinned in any::<bool>(),
         ) {
             let text = |amount: Option<String>| amount.map(|amount| format!("cpu={amount}")).unwrap_or_default();
             let one = container("a", &text(request.map(|m| format!("{m}m"))), &text(limit.map(|m| format!("{m}m"))));

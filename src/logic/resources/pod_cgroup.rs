@@ -114,8 +114,8 @@ fn tier_settings(cpu_shares: u64) -> CgroupSettings {
 }
 
 /// What `kubepods` may use: the capacity (CPU, memory, huge pages, `pid`), less the reservations when
-/// `enforce_pods` (`pods` in `enforceNodeAllocatable`), never below nothing. The eviction threshold is not taken off here,
-/// so that there is room to act before the kernel does.
+/// `enforce_pods` (`pods` in `enforceNodeAllocatable`), never below nothing. The eviction threshold is not taken off
+/// here, so that there is room to act before the kernel does.
 pub fn kubepods_resources(capacity: &ResourceList, reservations: &[&ResourceList], enforce_pods: bool) -> ResourceList {
     let counts = |name: &str| matches!(name, CPU | MEMORY | PIDS) || name.starts_with(HUGEPAGES_PREFIX);
     let left = |name: &String, whole: &Quantity| {
