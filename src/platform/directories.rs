@@ -6,6 +6,10 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
+
+use crate::platform::mount_table;
+
 /// Where device plugins look for the agent, whatever the root directory: the path is part of their protocol.
 pub const DEVICE_PLUGINS: &str = "/var/lib/kubelet/device-plugins";
 /// Where links to containers' logs are, which log collectors know.
@@ -57,6 +61,37 @@ pub fn make(wanted: &[Wanted]) -> Result<(), MakeError> {
         make_one(path, *mode).map_err(|problem| MakeError { path: path.clone(), problem })?;
     }
     Ok(())
+}
+
+/// Sees to it that mounts below the root directory are shared with the runtime and with what its containers mount there:
+/// on a mount that is not shared, the directory is mounted onto itself and that mount is shared. Says whether it did.
+///
+/// # Errors
+/// When the directory is not there, or the process may not mount.
+pub fn share_mounts(root_dir: &Path) -> Result<bool, ShareError> {
+    let share = || -> io::Result<bool> {
+        let real = std::fs::canonicalize(root_dir)?;
+        let held = mount_table::holding(&real)?;
+        if held.as_ref().is_some_and(|mount| mount.shared) {
+            return Ok(false);
+        }
+        if held.is_none_or(|mount| mount.point != real) {
+            mount_bind(&real, &real)?;
+        }
+        mount_change(&real, MountPropagationFlags::SHARED | MountPropagationFlags::REC)?;
+        Ok(true)
+    };
+    share().map_err(|problem| ShareError { path: root_dir.to_path_buf(), problem })
+}
+
+/// The root directory's mounts could not be shared.
+#[derive(Debug, thiserror::Error)]
+#[error("share mounts of {path}: {problem}", path = path.display())]
+pub struct ShareError {
+    /// The root directory.
+    pub path: PathBuf,
+    /// What the kernel said.
+    pub problem: io::Error,
 }
 
 fn make_one(path: &Path, mode: u32) -> io::Result<()> {
@@ -130,5 +165,35 @@ mod tests {
         std::fs::write(&path, "").expect("written");
         let text = make(&[Wanted { path: path.clone(), mode: 0o750 }]).expect_err("a file").to_string();
         assert!(text.starts_with(&format!("make directory {}: ", path.display())), "{text}");
+    }
+
+    #[test]
+    fn mounts_of_the_root_directory_become_shared_once() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let outer = folder.path().join("outer");
+        let root = outer.join("kubelet");
+        std::fs::create_dir(&outer).expect("made");
+        let run = |tool: &str, arguments: &[&str]| {
+            let status = std::process::Command::new(tool).args(arguments).arg(&outer).status();
+            status.is_ok_and(|status| status.success())
+        };
+        if !run("mount", &["-t", "tmpfs", "none"]) {
+            return; // not allowed to mount
+        }
+        let private = run("mount", &["--make-private"]);
+        std::fs::create_dir(&root).expect("made");
+        std::fs::write(root.join("file"), "kept").expect("written");
+        let outcome = (share_mounts(&root), share_mounts(&root));
+        let held = mount_table::holding(&root);
+        let kept = root.join("file").exists();
+        assert!(run("umount", &["--recursive"]) && private && kept);
+        assert!(matches!(outcome, (Ok(true), Ok(false))), "{outcome:?}");
+        assert_eq!(held.expect("told"), Some(mount_table::Mount { point: root, shared: true }));
+    }
+
+    #[test]
+    fn a_root_directory_that_is_missing_is_named() {
+        let text = share_mounts(Path::new("/no/such/root")).expect_err("missing").to_string();
+        assert!(text.starts_with("share mounts of /no/such/root: "), "{text}");
     }
 }

@@ -14,6 +14,7 @@ pub mod http_exchange;
 pub mod http_probe;
 pub mod lock_file;
 pub mod manifests;
+pub mod mount_table;
 pub mod pod_files;
 pub mod process;
 pub mod systemd;

@@ -203,6 +203,27 @@ async fn an_answer_in_another_protocol_is_a_failure() {
 }
 
 #[tokio::test]
+async fn a_connection_that_is_reset_is_a_failure() {
+    let address = serve_raw([127, 0, 0, 1].into(), |mut stream| {
+        let _ = std::io::Read::read(&mut stream, &mut [0; 1024]);
+        rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).expect("set");
+    });
+    let text = failure(run(probe_of(address)).await);
+    assert!(text.starts_with(&format!("Get \"http://{address}/healthz\": read tcp 127.0.0.1:")), "{text}");
+    assert!(text.ends_with(&format!("->{address}: read: connection reset by peer")), "{text}");
+}
+
+#[tokio::test]
+async fn headers_without_end_are_cut_off() {
+    let address = serve(|_, stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n");
+        while stream.write_all(format!("X-{}: x\r\n", "x".repeat(500)).as_bytes()).is_ok() {}
+    });
+    let text = failure(run(probe_of(address)).await);
+    assert!(text.contains("net/http: "), "{text}");
+}
+
+#[tokio::test]
 async fn redirects_on_the_same_host_are_followed() {
     let (seen, heads) = mpsc::channel();
     let last = serve(move |head, stream| {
