@@ -78,10 +78,13 @@ async fn the_request_is_upstreams() {
     assert_eq!(header_lines(&head), ["accept: */*", "connection: close", &host, "user-agent: kube-probe/1.36"]);
 }
 
+/// Headers given, and the lines that the server sees.
+type HeaderCase<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
+
 #[tokio::test]
 async fn headers_given_count() {
     let (address, heads) = recording("200 OK");
-    let cases: [(&[(&str, &str)], &[&str]); 4] = [
+    let cases: [HeaderCase; 4] = [
         (
             &[("X-A", "1"), ("x-a", "2"), ("Host", "example.org")],
             &[
