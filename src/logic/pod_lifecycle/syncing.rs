@@ -73,7 +73,8 @@ impl PodLifecycle {
             return vec![Action::KillContainer { id, name, message, grace }];
         }
         let mut actions = vec![];
-        if !plan.remove.is_empty() && self.may_begin(&Job::RemoveContainers, now, "dead init containers to be removed") {
+        if !plan.remove.is_empty() && self.may_begin(&Job::RemoveContainers, now, "dead init containers to be removed")
+        {
             actions.push(Action::RemoveContainers(plan.remove.clone()));
         }
         if (plan.create_sandbox.is_some() || !plan.start.is_empty())
