@@ -650,8 +650,7 @@ stop_environment() ( # DIR
         rm -rf "$CONTAINERD_SOCK" "$CONTAINERD_SOCK.ttrpc" ${SOCKET_FOLDER:+"$SOCKET_FOLDER"}
     else
         remove_containers "$(our_containers)"
-        # shellcheck disable=SC2046  # a list of names
-        ctr_ images rm $(cat "$dir/images.ours") >/dev/null 2>&1
+        remove_images
         [ "$CGROUP_DRIVER" = systemd ] && systemctl stop "${CGROUP_ROOT#/}.slice"
     fi
     remove_network
@@ -685,6 +684,16 @@ remove_containers() { # LIST
         ctr_ containers ls -q 2>/dev/null | has -xF -e "$1" || return 0
         sleep 0.5
     done
+}
+
+# Removes the images that were not there before, with every name that containerd gave to the same content.
+remove_images() {
+    local listing digests
+    listing=$(ctr_ images ls 2>/dev/null)
+    digests=$(awk 'NR == FNR { ours[$1]; next } $1 in ours { print $3 }' "$dir/images.ours" - <<<"$listing")
+    # shellcheck disable=SC2046  # a list of names
+    ctr_ images rm $(awk 'NR == FNR { ours[$1]; next } $3 in ours { print $1 }' <(echo "$digests") - <<<"$listing") \
+        >/dev/null 2>&1 || true
 }
 
 # The containers in this environment's cgroup: how ours are told apart in a containerd that is not ours.
