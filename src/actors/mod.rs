@@ -1,1 +1,98 @@
-//! (in construction)
+//! The tree. Actors move messages and start work; what to do is decided in `logic`.
+//!
+//! [`TREE`] is Root's children, in start order; `PodManager` has one `PodWorker` for each pod UID. Shutdown runs the
+//! order backwards.
+
+pub mod address;
+pub mod container_gc;
+pub mod desk;
+pub mod event_recorder;
+pub mod image_manager;
+pub mod ledger;
+pub mod pleg;
+pub mod pod_manager;
+pub mod pod_sources;
+pub mod pod_worker;
+pub mod prober;
+pub mod resource_manager;
+pub mod role;
+pub mod root;
+pub mod runtime_monitor;
+pub mod server;
+pub mod settings;
+pub mod status_manager;
+
+use std::time::Duration;
+
+/// Root's children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr, strum::EnumIter)]
+pub enum Child {
+    /// Kubernetes Events: aggregation, recent ones for whoever asks.
+    EventRecorder,
+    /// The newest status of every pod.
+    StatusManager,
+    /// Whether the runtime can be worked with.
+    RuntimeMonitor,
+    /// The cgroups above the pods'.
+    ResourceManager,
+    /// Images: policy, back-off, queue, rate.
+    ImageManager,
+    /// Probes.
+    Prober,
+    /// The runtime's truth, by event stream and relist.
+    Pleg,
+    /// Which pods should be here; one worker each.
+    PodManager,
+    /// Dead containers and sandboxes.
+    ContainerGc,
+    /// Static pods from a folder.
+    FileSource,
+    /// Static pods from a URL.
+    HttpSource,
+    /// Listening sockets.
+    Server,
+}
+
+/// How one of Root's children is looked after.
+#[derive(Clone, Copy, Debug)]
+pub struct ChildSpec {
+    /// Who.
+    pub child: Child,
+    /// Failures within [`FAILURE_WINDOW`] before Root gives up and the process ends.
+    pub failures_max: u32,
+    /// Messages that may wait.
+    pub capacity: usize,
+    /// How long its end may take.
+    pub shutdown: Duration,
+    /// Who has to tell it everything once more after a restart; it knows the rest from the runtime and the disk.
+    pub learns_from: &'static [Child],
+}
+
+/// The window of [`ChildSpec::failures_max`].
+pub const FAILURE_WINDOW: Duration = Duration::from_secs(60);
+
+const fn spec(
+    child: Child,
+    failures_max: u32,
+    capacity: usize,
+    shutdown_secs: u64,
+    learns_from: &'static [Child],
+) -> ChildSpec {
+    ChildSpec { child, failures_max, capacity, shutdown: Duration::from_secs(shutdown_secs), learns_from }
+}
+
+/// First level, in start order; shutdown runs it backwards, waiting for each.
+pub const TREE: &[ChildSpec] = &[
+    spec(Child::EventRecorder, 5, 4096, 1, &[]),
+    spec(Child::StatusManager, 5, 4096, 2, &[Child::PodManager]),
+    spec(Child::RuntimeMonitor, 5, 64, 1, &[Child::Pleg]),
+    spec(Child::ResourceManager, 5, 64, 2, &[Child::PodManager]),
+    spec(Child::ImageManager, 5, 4096, 2, &[]),
+    spec(Child::Prober, 5, 4096, 1, &[Child::PodManager]),
+    spec(Child::Pleg, 5, 8192, 1, &[]),
+    spec(Child::PodManager, 5, 8192, 5, &[Child::RuntimeMonitor, Child::Pleg, Child::FileSource, Child::HttpSource]),
+    spec(Child::ContainerGc, 5, 64, 1, &[Child::PodManager]),
+    spec(Child::FileSource, 5, 64, 1, &[]),
+    spec(Child::HttpSource, 5, 64, 1, &[]),
+    spec(Child::Server, 5, 64, 2, &[]),
+];

@@ -1,1 +1,218 @@
-//! (in construction)
+//! Flags and files to one validated [`Config`], as the Kubernetes 1.36 kubelet reads them.
+//!
+//! Read once, before anything runs; a change needs a restart, as upstream has it. Imports `logic` alone. The steps, low
+//! precedence first: built-in defaults, the file of `--config`, drop-ins of `--config-dir`, the command line.
+//!
+//! * [`flags`] reads the command line and lays it over the configuration.
+//! * `files` reads documents; [`decode`] turns them into a [`Config`], with `schema` and its table of `fields`.
+//! * [`gates`] knows the release's feature gates.
+//! * [`validate`] and [`late`] judge the result.
+//! * [`acted`] names what is set but does nothing yet.
+
+pub mod acted;
+pub mod decode;
+pub mod duration;
+mod fields;
+mod files;
+pub mod flags;
+pub mod gates;
+mod gates_table;
+mod labels;
+pub mod late;
+mod quantity_text;
+mod schema;
+mod types;
+pub mod validate;
+pub mod version;
+
+#[cfg(test)]
+mod tests;
+
+pub use acted::{NOT_YET_ACTED_ON, set_but_not_acted_on};
+pub use duration::GoDuration;
+pub use flags::Flags;
+pub use gates::FeatureGates;
+pub use types::*;
+pub use validate::Host;
+
+use flags::parse::{self, Parsed};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value;
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub enum Startup {
+    /// To be the agent.
+    Run(Box<Invocation>),
+    /// To print this on standard output and exit with status 0.
+    PrintAndExit {
+        /// The text, with its last newline.
+        stdout: String,
+    },
+}
+
+/// A valid way to run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Invocation {
+    /// The configuration: defaults, file, drop-ins and flags together.
+    pub config: Config,
+    /// The flags that are not part of it.
+    pub flags: Flags,
+    /// Which features are on.
+    pub gates: FeatureGates,
+    /// Lines for standard error, as they are: uses of deprecated flags.
+    pub notices: Vec<String>,
+    /// Things for the log once it is set up, each said once.
+    pub warnings: Vec<String>,
+    /// Whether there was a `--config`. Without it the defaults are open to everyone.
+    pub config_from_file: bool,
+}
+
+/// Why the agent cannot start: exit status 1.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct StartupError {
+    /// What upstream says as `err` of its line `command failed`.
+    pub message: String,
+    /// Lines for standard error before it.
+    pub notices: Vec<String>,
+}
+
+impl StartupError {
+    /// The error as upstream's log shows it after the line's header: `"command failed" err="…"`, in klog's block form
+    /// when the message has several lines.
+    pub fn as_log_text(&self) -> String {
+        if !self.message.contains('\n') {
+            return format!("\"command failed\" err={:?}", self.message);
+        }
+        let lines: String = self.message.lines().map(|line| format!("\t{line}\n")).collect();
+        format!("\"command failed\" err=<\n{lines} >")
+    }
+}
+
+/// Reads the arguments after the program's name, and the files they name.
+///
+/// Errors are upstream's texts; all broken rules of validation are told at once.
+pub fn load(args: &[String], host: Host) -> Result<Startup, StartupError> {
+    let parsed = parse::parse(args).map_err(|error| StartupError {
+        message: format!("failed to parse kubelet flag: {}", error.message),
+        notices: error.notices,
+    })?;
+    load_parsed(&parsed, host).map_err(|message| StartupError { message, notices: parsed.notices.clone() })
+}
+
+fn load_parsed(parsed: &Parsed, host: Host) -> Result<Startup, String> {
+    if let Some(argument) = parsed.positional.first() {
+        return Err(format!("unknown command {argument}"));
+    }
+    let flags = Flags::from_parsed(parsed);
+    if let Some(stdout) = information(&flags) {
+        return Ok(Startup::PrintAndExit { stdout });
+    }
+    let flag_gates = flags::apply(&Config::default(), parsed).feature_gates;
+    let flag_gates = set_gates(&FeatureGates::default(), &flag_gates)?;
+    labels::check_node_labels(&flags.node_labels)
+        .map_err(|error| format!("failed to validate kubelet flags: {error}"))?;
+    let (config, mut warnings) = from_files(&flags, &flag_gates)?;
+    let config = flags::apply(&config, parsed);
+    let gates = set_gates(&flag_gates, &config.feature_gates)?;
+    judge(&config, &gates, host)?;
+    late::check(&flags, &config)?;
+    let config_from_file = !flags.config.is_empty();
+    warnings.extend(insecure_defaults(&flags, &config)?);
+    warnings.extend(gates.notices());
+    warnings.extend(late::warnings(&config));
+    let notices = parsed.notices.clone();
+    Ok(Startup::Run(Box::new(Invocation { config, flags, gates, notices, warnings, config_from_file })))
+}
+
+/// What `--help` and `--version` print.
+fn information(flags: &Flags) -> Option<String> {
+    if flags.help {
+        return Some(flags::help::usage());
+    }
+    match flags.version.as_str() {
+        "raw" => Some(version::raw()),
+        "true" => Some(version::short(version::KUBERNETES_VERSION)),
+        _ => None,
+    }
+}
+
+fn set_gates(gates: &FeatureGates, more: &std::collections::BTreeMap<String, bool>) -> Result<FeatureGates, String> {
+    gates.with(more).map_err(|errors| {
+        format!("failed to set feature gates from initial flags-based config: {}", validate::aggregate(&errors))
+    })
+}
+
+/// The configuration before the command line, and warnings about its files.
+fn from_files(flags: &Flags, gates: &FeatureGates) -> Result<(Config, Vec<String>), String> {
+    let (config, mut warnings) = match flags.config.as_str() {
+        "" => (decode::legacy_defaults(), Vec::new()),
+        name => files::load_main(name, gates)
+            .map_err(|error| format!("failed to load kubelet config file, path: {name}, error: {error}"))?,
+    };
+    if flags.config_dir.is_empty() {
+        return Ok((config, warnings));
+    }
+    let (config, skipped) = files::merge_directory(&config, &flags.config_dir, gates)
+        .map_err(|error| format!("failed to merge kubelet configs: {error}"))?;
+    for file in skipped {
+        warnings.push(format!("Skipped file in drop-in directory (does not have .conf extension) file={file:?}"));
+    }
+    Ok((config, warnings))
+}
+
+fn judge(config: &Config, gates: &FeatureGates, host: Host) -> Result<(), String> {
+    let errors = validate::logging::errors(&config.logging, gates);
+    if !errors.is_empty() {
+        return Err(format!("initialize logging: {}", validate::aggregate(&errors)));
+    }
+    let errors = validate::validate(config, gates, host);
+    if !errors.is_empty() {
+        return Err(format!(
+            "failed to validate kubelet configuration, error: {}, path: &TypeMeta{{Kind:,APIVersion:,}}",
+            validate::aggregate(&errors)
+        ));
+    }
+    Ok(())
+}
+
+/// Names what stands open because there is no configuration file; an error when the operator wants none of it.
+fn insecure_defaults(flags: &Flags, config: &Config) -> Result<Option<String>, String> {
+    if !flags.config.is_empty() {
+        return Ok(None);
+    }
+    let mut open = Vec::new();
+    if config.authentication.anonymous.enabled {
+        open.push("anyone may call the server (authentication.anonymous.enabled: true)".to_owned());
+    }
+    if config.authorization.mode == "AlwaysAllow" {
+        open.push("every call is allowed (authorization.mode: AlwaysAllow)".to_owned());
+    }
+    if config.read_only_port != 0 {
+        open.push(format!("pods are shown without authentication (readOnlyPort: {})", config.read_only_port));
+    }
+    if open.is_empty() {
+        return Ok(None);
+    }
+    let open = open.join("; ");
+    let way_out = "give a configuration file with --config, or set these fields in one of --config-dir or by flags";
+    if flags.refuse_insecure_defaults {
+        return Err(format!("refusing to start with insecure defaults: {open}; {way_out}"));
+    }
+    Ok(Some(format!("INSECURE: there is no --config, so old defaults hold: {open}; {way_out}")))
+}
+
+/// A configuration as `GET /configz` shows it: `{"kubeletconfig":{…}}`, in upstream's keys and with its omissions.
+pub struct Configz<'a>(pub &'a Config);
+
+impl Serialize for Configz<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = decode::printed(self.0);
+        fields.insert("kind".into(), "KubeletConfiguration".into());
+        fields.insert("apiVersion".into(), "kubelet.config.k8s.io/v1beta1".into());
+        let mut map = serializer.serialize_map(Some(1))?;
+        map.serialize_entry("kubeletconfig", &Value::Object(fields))?;
+        map.end()
+    }
+}

@@ -1,1 +1,48 @@
-//! (in construction)
+//! What actors say to each other: one file per receiver, its enum and the plain data it carries.
+//!
+//! Orders are verbs, facts are past, questions carry a reply port last. Each message names its sender.
+
+pub mod container_gc;
+pub mod event_recorder;
+pub mod image_manager;
+pub mod pleg;
+pub mod pod_manager;
+pub mod pod_source;
+pub mod pod_worker;
+pub mod prober;
+pub mod resource_manager;
+pub mod root;
+pub mod runtime_monitor;
+pub mod server;
+pub mod status_manager;
+
+use crate::logic::ids::PodUid;
+
+/// What the ledger wants to know of a message.
+pub trait Describe {
+    /// The variant's name.
+    fn name(&self) -> &'static str;
+    /// The pod that it is about, where it is about one.
+    fn pod(&self) -> Option<&PodUid> {
+        None
+    }
+}
+
+/// Implements [`Describe`] by the variant's name, and by the pod that an expression finds.
+macro_rules! describe {
+    ($message:ty) => {
+        describe!($message, _message => None);
+    };
+    ($message:ty, $name:pat => $pod:expr) => {
+        impl $crate::messages::Describe for $message {
+            fn name(&self) -> &'static str {
+                self.into()
+            }
+            fn pod(&self) -> Option<&$crate::logic::ids::PodUid> {
+                let $name = self;
+                $pod
+            }
+        }
+    };
+}
+pub(crate) use describe;

@@ -1,1 +1,13 @@
-//! (in construction)
+//! Adapters to the kernel and the host: for each a trait, and its Linux form.
+//!
+//! They carry out and they report; they never decide. What they are told is computed in `logic`, what they meet comes
+//! back as data or as a typed error. Blocking ones are called through [`blocking`].
+
+pub mod beneath;
+pub mod blocking;
+pub mod cgroup;
+pub mod chance;
+pub mod clock;
+pub mod http_probe;
+pub mod manifests;
+pub mod pod_files;

@@ -1,0 +1,162 @@
+//! `Address`: how actors reach each other. It outlives restarts, bounds the mailbox, and keeps the cause of each message.
+
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use ractor::{ActorRef, RpcReplyPort};
+
+use super::ledger::{ActorRecord, Cause, Ledger};
+use crate::messages::Describe;
+
+/// Why a message was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TellError {
+    /// As many messages wait as may; the fact will be told again.
+    #[error("mailbox full")]
+    Full,
+    /// Between two incarnations, or gone.
+    #[error("actor down")]
+    Down,
+}
+
+/// Why a question has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AskError {
+    /// The question was not taken.
+    #[error(transparent)]
+    Untold(#[from] TellError),
+    /// The actor ended, or dropped the question.
+    #[error("no answer")]
+    Dropped,
+    /// Too late.
+    #[error("no answer in time")]
+    Late,
+}
+
+/// A message on its way, with what the ledger wants to know of it.
+pub struct Envelope<M> {
+    pub(super) message: M,
+    pub(super) cause: Cause,
+    pub(super) sent: Duration,
+    pub(super) span: tracing::Span,
+    /// The operation or timer whose end this is.
+    pub(super) operation: Option<u64>,
+}
+
+struct Inner<M> {
+    record: Arc<ActorRecord>,
+    ledger: Arc<Ledger>,
+    target: RwLock<Option<ActorRef<Envelope<M>>>>,
+}
+
+/// See the module. Cheap to copy; all copies are one.
+pub struct Address<M> {
+    inner: Arc<Inner<M>>,
+}
+
+impl<M> Clone for Address<M> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<M> std::fmt::Debug for Address<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Address({})", self.inner.record.name)
+    }
+}
+
+impl<M: Describe + Send + 'static> Address<M> {
+    /// An address that nobody lives at yet. `capacity` bounds the messages that may wait, but for the actor's own.
+    pub fn new(ledger: &Arc<Ledger>, name: &str, kind: &'static str, parent: &'static str, capacity: usize) -> Self {
+        let record = ledger.record(Arc::from(name), kind, parent, capacity);
+        Self { inner: Arc::new(Inner { record, ledger: Arc::clone(ledger), target: RwLock::new(None) }) }
+    }
+
+    /// The actor's record.
+    pub fn record(&self) -> &Arc<ActorRecord> {
+        &self.inner.record
+    }
+
+    /// The ledger that this address writes to.
+    pub fn ledger(&self) -> &Arc<Ledger> {
+        &self.inner.ledger
+    }
+
+    /// Sends; never waits.
+    ///
+    /// # Errors
+    /// [`TellError`]: the message was dropped. State is told again, so the sender may go on.
+    pub fn tell(&self, cause: Cause, message: M) -> Result<(), TellError> {
+        if self.inner.record.depth() >= self.inner.record.capacity {
+            self.inner.record.refuse();
+            tracing::warn!(actor = %self.inner.record.name, message = message.name(), "mailbox full, message refused");
+            return Err(TellError::Full);
+        }
+        self.deliver(Envelope {
+            message,
+            cause,
+            sent: self.inner.ledger.clock().uptime(),
+            span: tracing::Span::current(),
+            operation: None,
+        })
+    }
+
+    /// Sends the end of the actor's own operation; never refused for room.
+    pub(super) fn tell_self(&self, cause: Cause, operation: u64, message: M) {
+        // Down means that the operation outlived its actor by an instant: nobody is left to care.
+        let _ = self.deliver(Envelope {
+            message,
+            cause,
+            sent: self.inner.ledger.clock().uptime(),
+            span: tracing::Span::current(),
+            operation: Some(operation),
+        });
+    }
+
+    /// Asks and waits at most `limit`. For the server, the command line, operations and tests; never inside a turn.
+    ///
+    /// # Errors
+    /// [`AskError`]: there is no answer.
+    pub async fn ask<T: Send + 'static>(
+        &self,
+        cause: Cause,
+        limit: Duration,
+        question: impl FnOnce(RpcReplyPort<T>) -> M,
+    ) -> Result<T, AskError> {
+        let (reply, answer) = ractor::concurrency::oneshot();
+        self.tell(cause, question(RpcReplyPort::from(reply)))?;
+        match tokio::time::timeout(limit, answer).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(_)) => Err(AskError::Dropped),
+            Err(_) => Err(AskError::Late),
+        }
+    }
+
+    /// Whether somebody lives here now.
+    pub fn is_up(&self) -> bool {
+        self.target().is_some()
+    }
+
+    pub(super) fn move_in(&self, who: ActorRef<Envelope<M>>) {
+        self.inner.record.came_up();
+        *self.inner.target.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(who);
+    }
+
+    pub(super) fn move_out(&self) {
+        *self.inner.target.write().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
+    }
+
+    fn target(&self) -> Option<ActorRef<Envelope<M>>> {
+        self.inner.target.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    fn deliver(&self, envelope: Envelope<M>) -> Result<(), TellError> {
+        let target = self.target().ok_or(TellError::Down)?;
+        self.inner.record.enter();
+        target.send_message(envelope).map_err(|_| {
+            self.inner.record.leave();
+            TellError::Down
+        })
+    }
+}

@@ -1,0 +1,405 @@
+//! `Ledger`: what every actor did, kept while it happens.
+//!
+//! One per agent. Holds a record for each actor (mailbox, open turn, its last turns, open operations, restarts), sums
+//! for each kind of actor, and one ring of the whole node's last turns. Written by `Address` and `Desk`; read by the
+//! debug endpoints, the metrics and the watchdog. Everything in it is bounded.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::logic::ids::PodUid;
+use crate::logic::time::{Moment, Stamp};
+use crate::platform::clock::Clock;
+
+/// Turns that the whole node remembers.
+pub const NODE_TURNS_MAX: usize = 4096;
+/// Turns that one actor remembers.
+pub const ACTOR_TURNS_MAX: usize = 24;
+/// Upper bounds of the histograms' buckets, in microseconds; the last bucket has none.
+pub const BUCKET_BOUNDS_US: [u64; 8] = [10, 50, 100, 500, 1_000, 10_000, 100_000, 1_000_000];
+
+/// A lock that a panicking holder leaves usable: all the ledger's state is plain data, valid after every statement.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Why a message was sent.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Cause {
+    /// The turn that sent it, or that began the operation or timer that did.
+    pub turn: Option<Stamp>,
+    /// How it came about: `turn`, `timer`, an operation's name, or what outside the tree it was.
+    pub origin: &'static str,
+}
+
+impl Cause {
+    /// Something that no turn began: a request, a file's change, the start.
+    pub const fn outside(origin: &'static str) -> Self {
+        Self { turn: None, origin }
+    }
+}
+
+/// How a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ending {
+    /// Still open.
+    Open,
+    /// As it should.
+    Done,
+    /// By a panic.
+    Panicked,
+}
+
+/// One turn of one actor: the handling of one message.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Turn {
+    /// Its place in the order of all turns.
+    pub id: Stamp,
+    /// Whose.
+    pub actor: Arc<str>,
+    /// The message's name.
+    pub message: &'static str,
+    /// The pod that the message is about, where it is about one.
+    pub pod: Option<PodUid>,
+    /// Why the message was sent.
+    pub cause: Cause,
+    /// Wall clock at its beginning.
+    pub began_at: Moment,
+    /// Uptime at its beginning.
+    pub began: Duration,
+    /// Time in the mailbox.
+    pub waited: Duration,
+    /// Time in the handler.
+    pub took: Duration,
+    /// How it ended.
+    pub ending: Ending,
+}
+
+/// Long work that an actor has under way.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct OpenOperation {
+    /// Its name, such as `run sandbox`.
+    pub name: &'static str,
+    /// What it is about, in a few words.
+    pub about: String,
+    /// Uptime at its beginning.
+    pub began: Duration,
+}
+
+#[derive(Default)]
+struct RecordState {
+    open: Option<Turn>,
+    last: VecDeque<Turn>,
+    operations: BTreeMap<u64, OpenOperation>,
+    last_failure: Option<String>,
+    note: Option<String>,
+}
+
+/// What is known of one actor, over all its incarnations.
+pub struct ActorRecord {
+    /// Its name: the kind, and for one of many the pod.
+    pub name: Arc<str>,
+    /// Its kind: the name of its type.
+    pub kind: &'static str,
+    /// Its parent's name; empty for Root.
+    pub parent: &'static str,
+    /// The most messages that may wait.
+    pub capacity: usize,
+    depth: AtomicUsize,
+    up: AtomicUsize,
+    restarts: AtomicU64,
+    refused: AtomicU64,
+    turns: AtomicU64,
+    state: Mutex<RecordState>,
+}
+
+impl ActorRecord {
+    /// Messages that wait.
+    pub fn depth(&self) -> usize {
+        self.depth.load(Ordering::Relaxed)
+    }
+
+    /// Turns so far, over all incarnations.
+    pub fn turns(&self) -> u64 {
+        self.turns.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn enter(&self) {
+        self.depth.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn leave(&self) {
+        // A message of an earlier incarnation may leave after the count was reset.
+        let _ = self.depth.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |depth| depth.checked_sub(1));
+    }
+
+    pub(super) fn refuse(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn came_up(&self) {
+        self.depth.store(0, Ordering::Relaxed);
+        if self.up.fetch_add(1, Ordering::Relaxed) > 0 {
+            self.restarts.fetch_add(1, Ordering::Relaxed);
+        }
+        lock(&self.state).operations.clear();
+    }
+
+    pub(super) fn operation_began(&self, id: u64, operation: OpenOperation) {
+        lock(&self.state).operations.insert(id, operation);
+    }
+
+    pub(super) fn operation_ended(&self, id: u64) {
+        lock(&self.state).operations.remove(&id);
+    }
+
+    /// Keeps one sentence about the actor's own progress, for whoever looks.
+    pub fn set_note(&self, note: Option<String>) {
+        lock(&self.state).note = note;
+    }
+
+    /// What a supervisor heard when the actor failed.
+    pub fn failed(&self, why: String) {
+        let mut state = lock(&self.state);
+        state.last_failure = Some(why);
+        if let Some(mut turn) = state.open.take() {
+            turn.ending = Ending::Panicked;
+            push_bounded(&mut state.last, turn, ACTOR_TURNS_MAX);
+        }
+        state.operations.clear();
+    }
+}
+
+/// A copy of an [`ActorRecord`], for showing.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct ActorView {
+    /// Name.
+    pub name: Arc<str>,
+    /// Kind.
+    pub kind: &'static str,
+    /// Parent's name.
+    pub parent: &'static str,
+    /// Messages that wait.
+    pub depth: usize,
+    /// The most that may wait.
+    pub capacity: usize,
+    /// Messages refused because the mailbox was full.
+    pub refused: u64,
+    /// Turns so far.
+    pub turns: u64,
+    /// Times it was started again.
+    pub restarts: u64,
+    /// The turn that is open.
+    pub open_turn: Option<Turn>,
+    /// How long that turn has been open.
+    pub open_for: Option<Duration>,
+    /// Work under way.
+    pub operations: Vec<OpenOperation>,
+    /// Its own sentence about its progress.
+    pub note: Option<String>,
+    /// Why it last failed.
+    pub last_failure: Option<String>,
+    /// Its last turns, oldest first.
+    pub last_turns: Vec<Turn>,
+}
+
+/// Sums over all actors of one kind.
+#[derive(Clone, Debug, Default)]
+pub struct KindSums {
+    /// Messages by name.
+    pub messages: BTreeMap<&'static str, u64>,
+    /// Turns by time in the handler: one count a bucket, the last without bound.
+    pub took: Histogram,
+    /// Turns by time in the mailbox.
+    pub waited: Histogram,
+    /// Restarts.
+    pub restarts: u64,
+}
+
+/// Counts by duration.
+#[derive(Clone, Debug, Default)]
+pub struct Histogram {
+    /// Counts by [`BUCKET_BOUNDS_US`], and one more.
+    pub buckets: [u64; BUCKET_BOUNDS_US.len() + 1],
+    /// Sum of all durations.
+    pub sum: Duration,
+}
+
+impl Histogram {
+    fn add(&mut self, duration: Duration) {
+        let micros = duration.as_micros();
+        let bucket = BUCKET_BOUNDS_US.iter().position(|bound| micros <= u128::from(*bound));
+        self.buckets[bucket.unwrap_or(BUCKET_BOUNDS_US.len())] += 1;
+        self.sum += duration;
+    }
+}
+
+/// Asked before and after each turn, so that a test can make any actor fail at any message.
+pub trait Faults: Send + Sync {
+    /// Whether the actor fails before it handles its `index`-th message (from 0, over all incarnations).
+    fn strikes_before(&self, kind: &'static str, actor: &str, index: u64) -> bool;
+    /// Whether it fails after it handled that message.
+    fn strikes_after(&self, kind: &'static str, actor: &str, index: u64) -> bool;
+}
+
+/// See the module.
+pub struct Ledger {
+    clock: Arc<dyn Clock>,
+    faults: Option<Arc<dyn Faults>>,
+    actors: Mutex<BTreeMap<Arc<str>, Arc<ActorRecord>>>,
+    kinds: Mutex<BTreeMap<&'static str, KindSums>>,
+    turns: Mutex<VecDeque<Turn>>,
+}
+
+impl Ledger {
+    /// An empty ledger.
+    pub fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
+        Self::with_faults(clock, None)
+    }
+
+    /// An empty ledger whose turns may be made to fail.
+    pub fn with_faults(clock: Arc<dyn Clock>, faults: Option<Arc<dyn Faults>>) -> Arc<Self> {
+        Arc::new(Self {
+            clock,
+            faults,
+            actors: Mutex::default(),
+            kinds: Mutex::default(),
+            turns: Mutex::new(VecDeque::new()),
+        })
+    }
+
+    /// The agent's clock.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    /// The record of an actor; made at first sight, kept until [`Ledger::forget`].
+    pub fn record(
+        &self,
+        name: Arc<str>,
+        kind: &'static str,
+        parent: &'static str,
+        capacity: usize,
+    ) -> Arc<ActorRecord> {
+        let mut actors = lock(&self.actors);
+        let record = actors.entry(Arc::clone(&name)).or_insert_with(|| {
+            Arc::new(ActorRecord {
+                name,
+                kind,
+                parent,
+                capacity,
+                depth: AtomicUsize::new(0),
+                up: AtomicUsize::new(0),
+                restarts: AtomicU64::new(0),
+                refused: AtomicU64::new(0),
+                turns: AtomicU64::new(0),
+                state: Mutex::default(),
+            })
+        });
+        Arc::clone(record)
+    }
+
+    /// Drops the record of an actor that will not come again.
+    pub fn forget(&self, name: &str) {
+        lock(&self.actors).remove(name);
+    }
+
+    /// Counts a restart.
+    pub fn count_restart(&self, kind: &'static str) {
+        lock(&self.kinds).entry(kind).or_default().restarts += 1;
+    }
+
+    pub(super) fn strikes_before(&self, record: &ActorRecord) -> bool {
+        self.faults.as_ref().is_some_and(|faults| faults.strikes_before(record.kind, &record.name, record.turns()))
+    }
+
+    /// Asked when the turn is over and counted, hence the step back.
+    pub(super) fn strikes_after(&self, record: &ActorRecord) -> bool {
+        self.faults.as_ref().is_some_and(|faults| {
+            faults.strikes_after(record.kind, &record.name, record.turns().saturating_sub(1))
+        })
+    }
+
+    pub(super) fn begin(&self, record: &ActorRecord, turn: Turn) {
+        lock(&record.state).open = Some(turn);
+    }
+
+    pub(super) fn end(&self, record: &ActorRecord, ending: Ending) {
+        record.turns.fetch_add(1, Ordering::Relaxed);
+        let mut state = lock(&record.state);
+        let Some(mut turn) = state.open.take() else { return };
+        turn.took = self.clock.uptime().saturating_sub(turn.began);
+        turn.ending = ending;
+        push_bounded(&mut state.last, turn.clone(), ACTOR_TURNS_MAX);
+        drop(state);
+        let mut kinds = lock(&self.kinds);
+        let sums = kinds.entry(record.kind).or_default();
+        *sums.messages.entry(turn.message).or_default() += 1;
+        sums.took.add(turn.took);
+        sums.waited.add(turn.waited);
+        drop(kinds);
+        push_bounded(&mut lock(&self.turns), turn, NODE_TURNS_MAX);
+    }
+
+    /// All actors, parents before children, then by name.
+    pub fn actors(&self) -> Vec<ActorView> {
+        let records: Vec<Arc<ActorRecord>> = lock(&self.actors).values().cloned().collect();
+        let uptime = self.clock.uptime();
+        records.iter().map(|record| view(record, uptime)).collect()
+    }
+
+    /// Sums by kind.
+    pub fn kinds(&self) -> BTreeMap<&'static str, KindSums> {
+        lock(&self.kinds).clone()
+    }
+
+    /// The node's last turns that `wanted` takes, oldest first.
+    pub fn turns(&self, wanted: impl Fn(&Turn) -> bool) -> Vec<Turn> {
+        lock(&self.turns).iter().filter(|turn| wanted(turn)).cloned().collect()
+    }
+
+    /// The actor whose turn has been open the longest, if for longer than `limit`.
+    pub fn stuck(&self, limit: Duration) -> Option<(Arc<str>, &'static str, Duration)> {
+        let uptime = self.clock.uptime();
+        let records: Vec<Arc<ActorRecord>> = lock(&self.actors).values().cloned().collect();
+        records
+            .iter()
+            .filter_map(|record| {
+                let state = lock(&record.state);
+                let turn = state.open.as_ref()?;
+                Some((Arc::clone(&record.name), turn.message, uptime.saturating_sub(turn.began)))
+            })
+            .filter(|(_, _, open)| *open > limit)
+            .max_by_key(|(_, _, open)| *open)
+    }
+}
+
+fn view(record: &ActorRecord, uptime: Duration) -> ActorView {
+    let state = lock(&record.state);
+    ActorView {
+        name: Arc::clone(&record.name),
+        kind: record.kind,
+        parent: record.parent,
+        depth: record.depth(),
+        capacity: record.capacity,
+        refused: record.refused.load(Ordering::Relaxed),
+        turns: record.turns(),
+        restarts: record.restarts.load(Ordering::Relaxed),
+        open_for: state.open.as_ref().map(|turn| uptime.saturating_sub(turn.began)),
+        open_turn: state.open.clone(),
+        operations: state.operations.values().cloned().collect(),
+        note: state.note.clone(),
+        last_failure: state.last_failure.clone(),
+        last_turns: state.last.iter().cloned().collect(),
+    }
+}
+
+fn push_bounded<T>(ring: &mut VecDeque<T>, item: T, max: usize) {
+    if ring.len() >= max {
+        ring.pop_front();
+    }
+    ring.push_back(item);
+}

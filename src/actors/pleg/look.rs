@@ -1,0 +1,124 @@
+//! How the runtime is looked at: all pods by two lists, one pod by its label.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::future::try_join;
+
+use crate::actors::settings::Agent;
+use crate::cri::pod_mapping::{labels, pod_identity, runtime_container, runtime_pod, runtime_sandbox};
+use crate::cri::{ContainerFilter, ContainerState, ContainerStatus, CriError, CriResult, Labels, PodSandboxFilter};
+use crate::logic::ids::{FullName, PodUid, SandboxId};
+use crate::logic::pleg_diff::PodRecord;
+use crate::logic::runtime_pod::{RuntimeContainer, RuntimePod};
+use crate::messages::pleg::Relist;
+
+/// The most bytes of a container's termination message (POD-38).
+const TERMINATION_MESSAGE_MAX: usize = 4096;
+/// The most lines and bytes of a log that stand in for one (POD-38).
+const LOG_FALLBACK: (usize, usize) = (80, 2048);
+
+/// Lists all sandboxes and containers.
+pub(super) async fn relist(agent: &Agent) -> CriResult<Relist> {
+    let runtime = &agent.adapters.runtime;
+    let taken = agent.ledger.clock().stamp();
+    let (sandbox_filter, container_filter) = (PodSandboxFilter::default(), ContainerFilter::default());
+    let (sandboxes, containers) =
+        try_join(runtime.list_pod_sandboxes(&sandbox_filter), runtime.list_containers(&container_filter)).await?;
+    let mut pods: BTreeMap<PodUid, PodRecord> = BTreeMap::new();
+    for sandbox in sandboxes {
+        if let Some((uid, _)) = pod_identity(&sandbox.labels) {
+            pods.entry(uid).or_default().add_sandbox(sandbox.id, sandbox.state);
+        }
+    }
+    for container in containers {
+        if let Some((uid, _)) = pod_identity(&container.labels) {
+            pods.entry(uid).or_default().add_container(container.id, container.state);
+        }
+    }
+    Ok(Relist { taken, pods })
+}
+
+/// Looks at one pod. What vanishes between the lists and the question after it counts as gone. `known` saves the
+/// question about containers that had ended by then: they do not change any more.
+pub(super) async fn inspect(agent: &Agent, uid: &PodUid, known: Option<&RuntimePod>) -> CriResult<Arc<RuntimePod>> {
+    let runtime = &agent.adapters.runtime;
+    let taken = agent.ledger.clock().stamp();
+    let label_selector: Labels = [(labels::POD_UID.to_owned(), uid.to_string())].into();
+    let sandbox_filter = PodSandboxFilter { label_selector: label_selector.clone(), ..PodSandboxFilter::default() };
+    let container_filter = ContainerFilter { label_selector, ..ContainerFilter::default() };
+    let (sandbox_lines, container_lines) =
+        try_join(runtime.list_pod_sandboxes(&sandbox_filter), runtime.list_containers(&container_filter)).await?;
+    let mut full_name = known.map(|known| known.full_name.clone());
+    let mut sandboxes = vec![];
+    for line in sandbox_lines {
+        if let Some((_, name)) = pod_identity(&line.labels) {
+            full_name = Some(name);
+        }
+        if let Some(status) = present(runtime.pod_sandbox_status(&line.id).await)? {
+            sandboxes.push(runtime_sandbox(&status));
+        }
+    }
+    let mut containers = vec![];
+    for line in container_lines {
+        if let Some((_, name)) = pod_identity(&line.labels) {
+            full_name.get_or_insert(name);
+        }
+        let ended = known.and_then(|known| {
+            let same = known.containers.iter().find(|container| container.id == line.id);
+            same.filter(|container| container.state == ContainerState::Exited && line.state == ContainerState::Exited)
+        });
+        if let Some(container) = ended {
+            containers.push(container.clone());
+        } else if let Some(status) = present(runtime.container_status(&line.id).await)? {
+            containers.push(container(agent, uid, &status, &line.sandbox_id).await);
+        }
+    }
+    let full_name = full_name.unwrap_or_else(|| FullName::new("", ""));
+    Ok(Arc::new(runtime_pod(uid.clone(), full_name, sandboxes, containers, taken)))
+}
+
+fn present<T>(answer: CriResult<T>) -> CriResult<Option<T>> {
+    match answer {
+        Ok(found) => Ok(Some(found)),
+        Err(CriError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A container, with what it said itself about its end (POD-38).
+async fn container(agent: &Agent, uid: &PodUid, status: &ContainerStatus, sandbox: &SandboxId) -> RuntimeContainer {
+    let mut container = runtime_container(status, sandbox);
+    if status.state != ContainerState::Exited {
+        return container;
+    }
+    let said = termination_message(agent, uid, status).await;
+    if !said.is_empty() {
+        let joint = if container.message.is_empty() { "" } else { ": " };
+        container.message = format!("{}{joint}{said}", container.message);
+    }
+    container
+}
+
+async fn termination_message(agent: &Agent, uid: &PodUid, status: &ContainerStatus) -> String {
+    let files = &agent.adapters.files;
+    let Some(path) = status.annotations.get(labels::TERMINATION_MESSAGE_PATH) else { return String::new() };
+    let mount = status.mounts.iter().find(|mount| mount.container_path == *path);
+    let mut said = String::new();
+    if let Some(mount) = mount {
+        match files.read_termination_log(uid, &mount.host_path, TERMINATION_MESSAGE_MAX).await {
+            Ok(text) => said = text,
+            Err(error) => tracing::debug!(%error, "termination message not read"),
+        }
+    }
+    let policy = status.annotations.get(labels::TERMINATION_MESSAGE_POLICY).map(String::as_str);
+    let falls_back = policy == Some("FallbackToLogsOnError")
+        && said.is_empty()
+        && status.exit_code != 0
+        && status.reason != "ContainerCannotRun";
+    if falls_back {
+        let (lines, bytes) = LOG_FALLBACK;
+        said = files.log_tail(&status.log_path, lines, bytes).await.unwrap_or_default();
+    }
+    said
+}

@@ -1,0 +1,284 @@
+//! `Pleg`: the runtime's truth about pods, for `PodManager`.
+//!
+//! Parent: Root. Restarted: after a failure; a relist tells it all again. With an event stream, an event is a hint to
+//! look at one pod, and a slow relist proves that nothing was missed; without one, the relist alone finds what changed.
+//! One pod that cannot be inspected delays that pod only. Keeps the last relist and the last account of each pod.
+
+mod look;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+
+use super::desk::{Desk, OperationId, Panicked};
+use super::ledger::Cause;
+use super::role::Role;
+use super::settings::Agent;
+use crate::cri::{ContainerEvent, CriError, CriResult};
+use crate::logic::ids::PodUid;
+use crate::logic::pleg_diff::{self, PodRecord};
+use crate::logic::runtime_pod::RuntimePod;
+use crate::messages::pleg::{PlegMsg, Relist};
+use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::runtime_monitor::RuntimeMonitorMsg;
+
+/// From the end of one relist to the next, without an event stream (CRI-28).
+pub const RELIST_PERIOD: Duration = Duration::from_secs(1);
+/// The same with an event stream: the relist only proves the stream right.
+pub const RELIST_PERIOD_EVENTED: Duration = Duration::from_secs(60);
+/// A relist that began longer ago and brought nothing since makes the runtime unusable (upstream's relist threshold).
+pub const RELIST_AGE_MAX: Duration = Duration::from_secs(180);
+/// Wait before the event stream is opened again.
+const STREAM_RETRY: Duration = Duration::from_secs(1);
+/// Failed attempts to open the stream before relists alone are relied upon, until the next slow attempt.
+const STREAM_FAILURES_MAX: u32 = 5;
+/// Wait before a stream that failed too often, or is not offered, is tried again.
+const STREAM_RETRY_SLOW: Duration = Duration::from_secs(300);
+/// Wait before a pod that could not be inspected is looked at again.
+const INSPECT_RETRY: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stream {
+    Off,
+    Opening,
+    Open,
+}
+
+/// See the module.
+pub struct Pleg {
+    agent: Arc<Agent>,
+    last: pleg_diff::Relist,
+    pods: BTreeMap<PodUid, Arc<RuntimePod>>,
+    inspecting: BTreeSet<PodUid>,
+    again: BTreeSet<PodUid>,
+    stream: Stream,
+    stream_failures: u32,
+    relisting: bool,
+    relist_timer: Option<OperationId>,
+    last_good_relist: Option<Duration>,
+    relisted_once: bool,
+}
+
+impl Role for Pleg {
+    const KIND: &'static str = "Pleg";
+    type Msg = PlegMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, desk: &mut Desk<PlegMsg>) -> Self {
+        let mut pleg = Self {
+            agent,
+            last: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            inspecting: BTreeSet::new(),
+            again: BTreeSet::new(),
+            stream: Stream::Off,
+            stream_failures: 0,
+            relisting: false,
+            relist_timer: None,
+            last_good_relist: None,
+            relisted_once: false,
+        };
+        if pleg.agent.settings.evented {
+            pleg.open_stream(desk);
+        }
+        pleg.relist(desk);
+        pleg
+    }
+
+    fn receive(&mut self, message: PlegMsg, desk: &mut Desk<PlegMsg>) {
+        match message {
+            PlegMsg::RelistDue => self.relist(desk),
+            PlegMsg::Relisted(outcome) => self.take_relist(outcome, desk),
+            PlegMsg::Inspect(uid) => self.inspect(uid, desk),
+            PlegMsg::Inspected(uid, outcome) => self.take_inspection(uid, outcome, desk),
+            PlegMsg::StreamDue => self.open_stream(desk),
+            PlegMsg::StreamOpened => {
+                self.stream = Stream::Open;
+                self.stream_failures = 0;
+                // What happened before the stream was open is found by one more relist.
+                self.relist(desk);
+            }
+            PlegMsg::EventArrived(event) => self.take_event(event, desk),
+            PlegMsg::StreamEnded(why) => self.lose_stream(why, desk),
+            PlegMsg::Repeat => self.repeat(desk),
+            PlegMsg::Pods(reply) => {
+                let _ = reply.send(self.pods.values().cloned().collect()); // The asker may have left.
+            }
+        }
+    }
+}
+
+impl Pleg {
+    fn relist(&mut self, desk: &mut Desk<PlegMsg>) {
+        if let Some(timer) = self.relist_timer.take() {
+            desk.cancel(timer);
+        }
+        if std::mem::replace(&mut self.relisting, true) {
+            return;
+        }
+        let agent = Arc::clone(&self.agent);
+        desk.start("relist", "all pods", async move { look::relist(&agent).await }, PlegMsg::Relisted);
+    }
+
+    fn take_relist(&mut self, outcome: Result<CriResult<Relist>, Panicked>, desk: &mut Desk<PlegMsg>) {
+        self.relisting = false;
+        let period = if self.stream == Stream::Open { RELIST_PERIOD_EVENTED } else { RELIST_PERIOD };
+        self.relist_timer = Some(desk.after(period, PlegMsg::RelistDue));
+        let outcome = outcome.map_err(|panicked| panicked.to_string());
+        match outcome.and_then(|outcome| outcome.map_err(|error| error.to_string())) {
+            Ok(relist) => {
+                self.last_good_relist = Some(desk.clock().uptime());
+                self.tell_problem(None, desk);
+                self.compare(relist, desk);
+            }
+            Err(error) => {
+                tracing::warn!(error, "relist failed");
+                let age = desk.clock().uptime().saturating_sub(self.last_good_relist.unwrap_or_default());
+                if age > RELIST_AGE_MAX {
+                    let problem = format!(
+                        "PLEG is not healthy: pleg was last seen active {age:?} ago; threshold is {RELIST_AGE_MAX:?}: {error}"
+                    );
+                    self.tell_problem(Some(problem), desk);
+                }
+            }
+        }
+    }
+
+    fn compare(&mut self, relist: Relist, desk: &mut Desk<PlegMsg>) {
+        let diff = pleg_diff::diff(&self.last, &relist.pods);
+        let uids: BTreeSet<PodUid> = relist.pods.keys().cloned().collect();
+        self.last = relist.pods;
+        for uid in &diff.changed {
+            // Looked at by UID, so that also what is gone is told with the next account.
+            self.inspect(uid.clone(), desk);
+        }
+        self.relisted_once = true;
+        desk.tell(&self.agent.directory.pod_manager, PodManagerMsg::Relisted { taken: relist.taken, uids });
+    }
+
+    fn inspect(&mut self, uid: PodUid, desk: &mut Desk<PlegMsg>) {
+        if !self.inspecting.insert(uid.clone()) {
+            self.again.insert(uid); // The look under way may have missed what this one is about.
+            return;
+        }
+        let (agent, about) = (Arc::clone(&self.agent), uid.clone());
+        let known = self.pods.get(&uid).cloned();
+        let asked = uid.clone();
+        let work = async move { look::inspect(&agent, &asked, known.as_deref()).await };
+        desk.start("inspect pod", about.as_str(), work, move |outcome| PlegMsg::Inspected(uid, outcome));
+    }
+
+    fn take_inspection(
+        &mut self,
+        uid: PodUid,
+        outcome: Result<CriResult<Arc<RuntimePod>>, Panicked>,
+        desk: &mut Desk<PlegMsg>,
+    ) {
+        self.inspecting.remove(&uid);
+        let outcome = outcome.map_err(|panicked| panicked.to_string());
+        match outcome.and_then(|outcome| outcome.map_err(|error| error.to_string())) {
+            Ok(pod) => {
+                self.last.insert(uid.clone(), record(&pod));
+                if pod.is_empty() {
+                    self.pods.remove(&uid);
+                    self.last.remove(&uid);
+                } else {
+                    self.pods.insert(uid.clone(), Arc::clone(&pod));
+                }
+                desk.tell(&self.agent.directory.pod_manager, PodManagerMsg::Observed(pod));
+            }
+            Err(error) => {
+                tracing::warn!(pod = %uid, error, "pod cannot be inspected");
+                desk.after(INSPECT_RETRY, PlegMsg::Inspect(uid.clone()));
+            }
+        }
+        if self.again.remove(&uid) {
+            self.inspect(uid, desk);
+        }
+    }
+
+    fn open_stream(&mut self, desk: &mut Desk<PlegMsg>) {
+        self.stream = Stream::Opening;
+        let (agent, me) = (Arc::clone(&self.agent), desk.address().clone());
+        let work = async move {
+            let mut events = match agent.adapters.runtime.container_events().await {
+                Ok(events) => events,
+                Err(error) => return error,
+            };
+            let _ = me.tell(Cause::outside("event stream"), PlegMsg::StreamOpened);
+            loop {
+                match events.next().await {
+                    Some(Ok(event)) => {
+                        // A hint that finds no room is made good by the next relist.
+                        let _ = me.tell(Cause::outside("runtime event"), PlegMsg::EventArrived(event));
+                    }
+                    Some(Err(error)) => return error,
+                    None => return CriError::Unavailable { message: "the runtime ended the event stream".to_owned() },
+                }
+            }
+        };
+        desk.start("event stream", "the container runtime", work, PlegMsg::StreamEnded);
+    }
+
+    fn lose_stream(&mut self, why: Result<CriError, Panicked>, desk: &mut Desk<PlegMsg>) {
+        let was_open = self.stream == Stream::Open;
+        self.stream = Stream::Off;
+        self.stream_failures += 1;
+        let (unimplemented, why) = match why {
+            Ok(error) => (matches!(error, CriError::Unimplemented { .. }), error.to_string()),
+            Err(panicked) => (false, panicked.to_string()),
+        };
+        let slow = unimplemented || self.stream_failures >= STREAM_FAILURES_MAX;
+        if unimplemented {
+            tracing::info!("the container runtime has no event stream, relists alone find what changed");
+        } else {
+            tracing::warn!(why, failures = self.stream_failures, "event stream lost, relists find what changed");
+        }
+        desk.after(if slow { STREAM_RETRY_SLOW } else { STREAM_RETRY }, PlegMsg::StreamDue);
+        if was_open {
+            self.relist(desk);
+        }
+    }
+
+    fn take_event(&mut self, event: ContainerEvent, desk: &mut Desk<PlegMsg>) {
+        match event.pod_uid {
+            Some(uid) if !uid.is_empty() => self.inspect(PodUid::from(uid), desk),
+            // An event that does not say whose: some pod that holds the container, or else a relist finds it.
+            _ => match self.owner_of(event.container_id.as_str()) {
+                Some(uid) => self.inspect(uid, desk),
+                None => self.relist(desk),
+            },
+        }
+    }
+
+    fn owner_of(&self, id: &str) -> Option<PodUid> {
+        let owns = |pod: &&Arc<RuntimePod>| {
+            pod.containers.iter().any(|container| container.id.as_str() == id)
+                || pod.sandboxes.iter().any(|sandbox| sandbox.id.as_str() == id)
+        };
+        self.pods.values().find(owns).map(|pod| pod.uid.clone())
+    }
+
+    fn repeat(&mut self, desk: &mut Desk<PlegMsg>) {
+        // The accounts that are known may be old by now; a relist that takes all pods for changed tells each anew.
+        self.last.clear();
+        self.relist(desk);
+    }
+
+    fn tell_problem(&self, problem: Option<String>, desk: &Desk<PlegMsg>) {
+        desk.tell(&self.agent.directory.runtime_monitor, RuntimeMonitorMsg::PlegProblem(problem));
+    }
+}
+
+fn record(pod: &RuntimePod) -> PodRecord {
+    let mut record = PodRecord::default();
+    for sandbox in &pod.sandboxes {
+        record.add_sandbox(sandbox.id.clone(), sandbox.state);
+    }
+    for container in &pod.containers {
+        record.add_container(container.id.clone(), container.state);
+    }
+    record
+}

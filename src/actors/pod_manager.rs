@@ -1,0 +1,281 @@
+//! `PodManager`: which pods should be here; one `PodWorker` for each, looked after here.
+//!
+//! Parent: Root. Restarted: after a failure; its workers end with it, the sources and `Pleg` tell it all again. A
+//! worker that fails is started again, each time a little later, and costs nobody else anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use ractor::{ActorCell, ActorId};
+
+use super::address::Address;
+use super::desk::Desk;
+use super::pod_worker::{PodWorker, WorkerArgs};
+use super::role::{ChildEnd, Role};
+use super::settings::Agent;
+use crate::logic::ids::{FullName, PodUid};
+use crate::logic::pod_roster::{Order, PodRoster};
+use crate::logic::restart_budget::{BudgetPolicy, RestartBudget, Verdict};
+use crate::logic::runtime_health::{self, RuntimeHealth};
+use crate::logic::runtime_pod::RuntimePod;
+use crate::logic::time::Stamp;
+use crate::messages::container_gc::ContainerGcMsg;
+use crate::messages::event_recorder::EventRecorderMsg;
+use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::pod_source::SourceKind;
+use crate::messages::pod_worker::PodWorkerMsg;
+use crate::messages::prober::ProberMsg;
+use crate::messages::resource_manager::ResourceManagerMsg;
+use crate::messages::status_manager::StatusManagerMsg;
+
+/// Messages that may wait for one worker.
+const WORKER_CAPACITY: usize = 256;
+/// Wait between passes over what nobody knows on the disk and among the cgroups (POD-33; upstream passes every 2 s, here
+/// pods clean up after themselves and the pass only finds what a crash left).
+const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(60);
+
+struct Slot {
+    address: Address<PodWorkerMsg>,
+    full_name: FullName,
+    cell: Option<ActorCell>,
+    budget: RestartBudget,
+}
+
+/// See the module.
+pub struct PodManager {
+    agent: Arc<Agent>,
+    roster: PodRoster,
+    slots: BTreeMap<PodUid, Slot>,
+    runtime: BTreeMap<PodUid, Arc<RuntimePod>>,
+    relisted: Option<Stamp>,
+    health: RuntimeHealth,
+    seen: BTreeMap<PodUid, String>,
+    cleaned_once: bool,
+    cleaning: bool,
+}
+
+impl Role for PodManager {
+    const KIND: &'static str = "PodManager";
+    type Msg = PodManagerMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, desk: &mut Desk<PodManagerMsg>) -> Self {
+        let file = agent.adapters.folder.is_some().then_some(SourceKind::File.as_str());
+        let http = agent.adapters.url.is_some().then_some(SourceKind::Http.as_str());
+        desk.after(HOUSEKEEPING_PERIOD, PodManagerMsg::HousekeepingDue);
+        Self {
+            agent,
+            roster: PodRoster::new(file.into_iter().chain(http)),
+            slots: BTreeMap::new(),
+            runtime: BTreeMap::new(),
+            relisted: None,
+            health: runtime_health::not_yet_known(),
+            seen: BTreeMap::new(),
+            cleaned_once: false,
+            cleaning: false,
+        }
+    }
+
+    fn receive(&mut self, message: PodManagerMsg, desk: &mut Desk<PodManagerMsg>) {
+        match message {
+            PodManagerMsg::SourceSet { source, pods } => {
+                let pods = self.mark_seen(pods, desk);
+                self.roster.set(source.as_str(), pods);
+                self.carry_out(desk);
+                self.tell_known(desk);
+            }
+            PodManagerMsg::Observed(pod) => self.observe(pod, desk),
+            PodManagerMsg::Relisted { taken, uids } => self.take_relist(taken, &uids, desk),
+            PodManagerMsg::HealthChanged(health) => {
+                self.health = health;
+                for slot in self.slots.values() {
+                    desk.tell(&slot.address, PodWorkerMsg::HealthChanged(self.health.clone()));
+                }
+            }
+            PodManagerMsg::WorkerFinished(uid) => self.retire(&uid, desk),
+            PodManagerMsg::RestartDue(uid) => self.restart(&uid, desk),
+            PodManagerMsg::HousekeepingDue => {
+                self.clean_leftovers(desk);
+                desk.after(HOUSEKEEPING_PERIOD, PodManagerMsg::HousekeepingDue);
+            }
+            PodManagerMsg::LeftoversRemoved(outcome) => {
+                self.cleaning = false;
+                match outcome {
+                    Ok(0) => {}
+                    Ok(count) => tracing::info!(count, "leftovers of unknown pods removed"),
+                    Err(panicked) => tracing::error!(error = %panicked, "housekeeping failed"),
+                }
+            }
+            PodManagerMsg::Repeat => {
+                for slot in self.slots.values() {
+                    desk.tell(&slot.address, PodWorkerMsg::Repeat);
+                }
+                self.tell_known(desk);
+            }
+        }
+    }
+
+    fn child_ended(&mut self, who: ActorId, end: ChildEnd, desk: &mut Desk<PodManagerMsg>) {
+        let found = self.slots.iter_mut().find(|(_, slot)| slot.cell.as_ref().is_some_and(|cell| cell.get_id() == who));
+        let Some((uid, slot)) = found else { return }; // Retired, or an old incarnation.
+        let why = match end {
+            ChildEnd::Failed(why) => why,
+            ChildEnd::Stopped => "ended although it was not told to".to_owned(),
+        };
+        slot.cell = None;
+        desk.child_left(&slot.address, Some(why.clone()));
+        self.agent.ledger.count_restart(PodWorker::KIND);
+        let verdict = slot.budget.record_failure(desk.clock().uptime());
+        let Verdict::RestartAfter(delay) = verdict else { unreachable!("a worker's budget never escalates") };
+        tracing::error!(pod = %slot.full_name, %uid, error = why, restart_in = ?delay, "pod worker failed");
+        desk.after(delay, PodManagerMsg::RestartDue(uid.clone()));
+    }
+}
+
+impl PodManager {
+    fn carry_out(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        let runtime = self.relisted.is_some().then_some(&self.runtime);
+        for order in self.roster.orders(runtime) {
+            match order {
+                Order::Start { uid, full_name } => self.start_worker(uid, full_name, desk),
+                Order::TellSpec { uid, pod } => self.tell_worker(&uid, PodWorkerMsg::SpecChanged(pod), desk),
+                Order::Terminate { uid, grace } => self.tell_worker(&uid, PodWorkerMsg::Terminate { grace }, desk),
+            }
+        }
+    }
+
+    fn start_worker(&mut self, uid: PodUid, full_name: FullName, desk: &mut Desk<PodManagerMsg>) {
+        let name = format!("{}/{}/{}/{}", PodWorker::KIND, full_name.namespace, full_name.name, uid);
+        let address = Address::new(&self.agent.ledger, &name, PodWorker::KIND, Self::KIND, WORKER_CAPACITY);
+        let budget = RestartBudget::new(BudgetPolicy::pod_worker());
+        let born = self.relisted.unwrap_or_default();
+        let cell = desk.spawn_child::<PodWorker>(&address, self.worker_args(&uid, &full_name, born));
+        self.slots.insert(uid.clone(), Slot { address, full_name: full_name.clone(), cell: Some(cell), budget });
+        self.tell_worker(&uid, PodWorkerMsg::HealthChanged(self.health.clone()), desk);
+        let seen = match (self.runtime.get(&uid), self.relisted) {
+            (Some(seen), _) => Some(Arc::clone(seen)),
+            (None, Some(taken)) => Some(Arc::new(RuntimePod::empty(uid.clone(), full_name, taken))),
+            (None, None) => None, // The first relist will tell.
+        };
+        if let Some(seen) = seen {
+            self.tell_worker(&uid, PodWorkerMsg::Observed(seen), desk);
+        }
+    }
+
+    fn worker_args(&self, uid: &PodUid, full_name: &FullName, born: Stamp) -> WorkerArgs {
+        WorkerArgs { agent: Arc::clone(&self.agent), uid: uid.clone(), full_name: full_name.clone(), born }
+    }
+
+    /// The new incarnation trusts no observation from before its birth: a call of the old one may have been under way.
+    fn restart(&mut self, uid: &PodUid, desk: &mut Desk<PodManagerMsg>) {
+        let Some(slot) = self.slots.get(uid) else { return };
+        if slot.cell.is_some() {
+            return;
+        }
+        let args = self.worker_args(uid, &slot.full_name.clone(), desk.clock().stamp());
+        let slot = self.slots.get_mut(uid).expect("found above");
+        slot.cell = Some(desk.spawn_child::<PodWorker>(&slot.address, args));
+        self.tell_worker(uid, PodWorkerMsg::HealthChanged(self.health.clone()), desk);
+        self.roster.forget_told(uid);
+        self.carry_out(desk);
+    }
+
+    fn tell_worker(&self, uid: &PodUid, message: PodWorkerMsg, desk: &Desk<PodManagerMsg>) {
+        if let Some(slot) = self.slots.get(uid) {
+            desk.tell(&slot.address, message);
+        }
+    }
+
+    fn observe(&mut self, pod: Arc<RuntimePod>, desk: &mut Desk<PodManagerMsg>) {
+        let uid = pod.uid.clone();
+        if pod.is_empty() {
+            self.runtime.remove(&uid);
+        } else {
+            self.runtime.insert(uid.clone(), Arc::clone(&pod));
+        }
+        if self.slots.contains_key(&uid) {
+            if super::container_gc::has_surplus(&pod, self.agent.settings.dead_per_container) {
+                desk.tell(&self.agent.directory.container_gc, ContainerGcMsg::Surplus(Arc::clone(&pod)));
+            }
+            self.tell_worker(&uid, PodWorkerMsg::Observed(pod), desk);
+        } else {
+            self.carry_out(desk);
+        }
+    }
+
+    fn take_relist(&mut self, taken: Stamp, uids: &BTreeSet<PodUid>, desk: &mut Desk<PodManagerMsg>) {
+        let first = self.relisted.replace(taken).is_none();
+        if first {
+            for (uid, slot) in self.slots.iter().filter(|(uid, _)| !uids.contains(*uid)) {
+                let nothing = RuntimePod::empty(uid.clone(), slot.full_name.clone(), taken);
+                desk.tell(&slot.address, PodWorkerMsg::Observed(Arc::new(nothing)));
+            }
+        }
+        self.carry_out(desk);
+        if first {
+            self.clean_leftovers(desk);
+        }
+    }
+
+    fn retire(&mut self, uid: &PodUid, desk: &mut Desk<PodManagerMsg>) {
+        let Some(slot) = self.slots.remove(uid) else { return };
+        if let Some(cell) = slot.cell {
+            cell.stop(None);
+        }
+        desk.child_left(&slot.address, None);
+        self.agent.ledger.forget(&slot.address.record().name);
+        self.roster.finished(uid);
+        self.runtime.remove(uid);
+        self.seen.remove(uid);
+        let to = &self.agent.directory;
+        desk.tell(&to.status_manager, StatusManagerMsg::PodForgotten(uid.clone()));
+        desk.tell(&to.event_recorder, EventRecorderMsg::PodForgotten(uid.clone()));
+        desk.tell(&to.prober, ProberMsg::PodGone(uid.clone()));
+        self.carry_out(desk);
+        self.tell_known(desk);
+    }
+
+    /// Adds when each pod was first seen, as the merge of sources does (POD-05).
+    fn mark_seen(
+        &mut self,
+        pods: BTreeMap<PodUid, Arc<Pod>>,
+        desk: &Desk<PodManagerMsg>,
+    ) -> BTreeMap<PodUid, Arc<Pod>> {
+        let now = jiff::Timestamp::from_nanosecond(i128::from(desk.now().0)).unwrap_or_default().to_string();
+        let marked = pods.into_iter().map(|(uid, pod)| {
+            let seen = self.seen.entry(uid.clone()).or_insert_with(|| now.clone()).clone();
+            let mut pod = Pod::clone(&pod);
+            let annotations = pod.metadata.annotations.get_or_insert_default();
+            annotations.insert("kubernetes.io/config.seen".to_owned(), seen);
+            (uid, Arc::new(pod))
+        });
+        marked.collect()
+    }
+
+    fn tell_known(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        let to = &self.agent.directory;
+        let active: Vec<Arc<Pod>> = self.roster.all_wanted().map(|(_, pod)| Arc::clone(pod)).collect();
+        desk.tell(&to.resource_manager, ResourceManagerMsg::ActivePods(Arc::new(active)));
+        if self.roster.all_heard() {
+            desk.tell(&to.container_gc, ContainerGcMsg::Known(Arc::new(self.roster.known())));
+            if !self.cleaned_once && self.relisted.is_some() {
+                self.clean_leftovers(desk);
+            }
+        }
+    }
+
+    /// Directories and cgroups of pods that nobody wants and the runtime does not hold: a crash left them.
+    fn clean_leftovers(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        if !self.roster.all_heard() || self.relisted.is_none() || self.cleaning {
+            return;
+        }
+        (self.cleaned_once, self.cleaning) = (true, true);
+        let mut known = self.roster.known();
+        known.extend(self.runtime.keys().cloned());
+        let agent = Arc::clone(&self.agent);
+        let work = async move { super::pod_worker::jobs::remove_leftovers(&agent, &known).await };
+        desk.start("housekeeping", "unknown pods", work, PodManagerMsg::LeftoversRemoved);
+    }
+}

@@ -1,0 +1,194 @@
+//! `FileSource`: static pods from a folder or file.
+//!
+//! Parent: Root. Restarted: after a failure; the folder tells it all again. Keeps what it made of each file, so that an
+//! unchanged file costs nothing, and the last good pod of none: a broken file costs that file's pod.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::actors::desk::{Desk, OperationId};
+use crate::actors::ledger::Cause;
+use crate::actors::role::Role;
+use crate::actors::settings::Agent;
+use crate::logic::ids::PodUid;
+use crate::logic::manifest::{Source, check_static};
+use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::pod_source::{FileSourceMsg, SourceKind};
+use crate::platform::manifests::{Folder, ManifestFile, ManifestFolder, ScanError};
+
+/// Quiet time after a change before the folder is read, so that a file that is being written is read once, whole.
+const SETTLE: Duration = Duration::from_millis(10);
+/// Wait before a broken watch is set up again (POD-01).
+const WATCH_RETRY: Duration = Duration::from_secs(1);
+
+struct Known {
+    content: Arc<[u8]>,
+    pod: Option<(PodUid, Arc<Pod>)>,
+}
+
+/// See the module.
+pub struct FileSource {
+    agent: Arc<Agent>,
+    files: BTreeMap<PathBuf, Known>,
+    told: Option<BTreeMap<PodUid, Arc<Pod>>>,
+    scanning: bool,
+    scan_again: bool,
+    timer: Option<OperationId>,
+}
+
+impl Role for FileSource {
+    const KIND: &'static str = "FileSource";
+    type Msg = FileSourceMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, desk: &mut Desk<FileSourceMsg>) -> Self {
+        let mut source =
+            Self { agent, files: BTreeMap::new(), told: None, scanning: false, scan_again: false, timer: None };
+        if source.agent.adapters.folder.is_some() {
+            source.watch(desk);
+            source.scan(desk);
+        }
+        source
+    }
+
+    fn receive(&mut self, message: FileSourceMsg, desk: &mut Desk<FileSourceMsg>) {
+        match message {
+            FileSourceMsg::ScanDue => self.scan(desk),
+            FileSourceMsg::Changed => self.scan_in(SETTLE, desk),
+            FileSourceMsg::WatchDue => self.watch(desk),
+            FileSourceMsg::WatchEnded(why) => {
+                let why = why.unwrap_or_else(|panicked| panicked.to_string());
+                tracing::debug!(why, "watch of the static pod path ended");
+                desk.after(WATCH_RETRY, FileSourceMsg::WatchDue);
+            }
+            FileSourceMsg::Scanned(outcome) => {
+                self.scanning = false;
+                match outcome.map_err(|panicked| panicked.to_string()) {
+                    Ok(Ok(folder)) => self.take(folder, desk),
+                    Ok(Err(error)) => tracing::error!(%error, "static pods cannot be read"),
+                    Err(error) => tracing::error!(error, "static pods cannot be read"),
+                }
+                let period = if self.scan_again { SETTLE } else { self.agent.settings.file_check_period };
+                self.scan_in(period, desk);
+            }
+            FileSourceMsg::Repeat => {
+                if let Some(pods) = self.told.clone() {
+                    desk.tell(
+                        &self.agent.directory.pod_manager,
+                        PodManagerMsg::SourceSet { source: SourceKind::File, pods },
+                    );
+                }
+            }
+        }
+    }
+}
+
+impl FileSource {
+    fn folder(&self) -> Arc<dyn ManifestFolder> {
+        Arc::clone(self.agent.adapters.folder.as_ref().expect("only a source with a folder gets this far"))
+    }
+
+    fn watch(&self, desk: &mut Desk<FileSourceMsg>) {
+        let (folder, me) = (self.folder(), desk.address().clone());
+        let work = async move {
+            match folder.watch().await {
+                Err(error) => error.problem,
+                Ok(mut changes) => {
+                    // What changed before the watch began is found by reading once more.
+                    let _ = me.tell(Cause::outside("inotify"), FileSourceMsg::Changed);
+                    while changes.next().await.is_some() {
+                        let _ = me.tell(Cause::outside("inotify"), FileSourceMsg::Changed);
+                    }
+                    "the kernel ended it".to_owned()
+                }
+            }
+        };
+        desk.start("watch folder", "static pod path", work, FileSourceMsg::WatchEnded);
+    }
+
+    fn scan_in(&mut self, delay: Duration, desk: &mut Desk<FileSourceMsg>) {
+        if let Some(timer) = self.timer.take() {
+            desk.cancel(timer);
+        }
+        self.timer = Some(desk.after(delay, FileSourceMsg::ScanDue));
+    }
+
+    fn scan(&mut self, desk: &mut Desk<FileSourceMsg>) {
+        self.timer = None;
+        if std::mem::replace(&mut self.scanning, true) {
+            self.scan_again = true;
+            return;
+        }
+        self.scan_again = false;
+        let folder = self.folder();
+        desk.start("read folder", "static pod path", async move { folder.scan().await }, scanned);
+    }
+
+    fn take(&mut self, folder: Folder, desk: &Desk<FileSourceMsg>) {
+        let mut before = std::mem::take(&mut self.files);
+        for file in folder.files {
+            let known = before.remove(&file.path);
+            if let Some(known) = self.know(&file, known) {
+                self.files.insert(file.path, known);
+            }
+        }
+        let pods = self.pods();
+        if self.told.as_ref() != Some(&pods) {
+            self.told = Some(pods.clone());
+            desk.tell(&self.agent.directory.pod_manager, PodManagerMsg::SourceSet { source: SourceKind::File, pods });
+        }
+    }
+
+    fn know(&self, file: &ManifestFile, known: Option<Known>) -> Option<Known> {
+        let path = file.path.display();
+        let content = match &file.content {
+            Ok(content) => Arc::clone(content),
+            Err(problem) => {
+                tracing::error!(file = %path, problem, "static pod cannot be read, the file is skipped");
+                return None;
+            }
+        };
+        if let Some(known) = known.filter(|known| known.content == content) {
+            return Some(known);
+        }
+        let source = Source::File { path: file.path.to_string_lossy().into_owned() };
+        let pod = match check_static(&content, &source, &self.agent.settings.node_name) {
+            Ok(checked) => {
+                for warning in &checked.warnings {
+                    tracing::warn!(file = %path, warning, "static pod");
+                }
+                let uid = PodUid::from(checked.pod.metadata.uid.as_deref().unwrap_or_default());
+                Some((uid, Arc::new(checked.pod)))
+            }
+            Err(error) => {
+                tracing::error!(file = %path, %error, "static pod is refused, the file is skipped");
+                None
+            }
+        };
+        Some(Known { content, pod })
+    }
+
+    /// By UID. Of two files with one namespace and name, or one UID, the last counts (POD-01).
+    fn pods(&self) -> BTreeMap<PodUid, Arc<Pod>> {
+        let mut by_name = BTreeMap::new();
+        for (path, known) in &self.files {
+            if let Some((uid, pod)) = &known.pod {
+                let name = (pod.metadata.namespace.clone(), pod.metadata.name.clone());
+                if let Some((_, _, first)) = by_name.insert(name, (uid.clone(), Arc::clone(pod), path)) {
+                    let (first, second) = (first.display(), path.display());
+                    tracing::warn!(%first, %second, "two static pods of one name, the second file counts");
+                }
+            }
+        }
+        by_name.into_values().map(|(uid, pod, _)| (uid, pod)).collect()
+    }
+}
+
+fn scanned(outcome: Result<Result<Folder, ScanError>, crate::actors::desk::Panicked>) -> FileSourceMsg {
+    FileSourceMsg::Scanned(outcome)
+}

@@ -1,0 +1,113 @@
+//! `HttpSource`: static pods from a URL.
+//!
+//! Parent: Root. Restarted: after a failure; the URL tells it all again. Keeps the last body, so that an unchanged one
+//! costs nothing; an error leaves the pods as they are.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::actors::desk::Desk;
+use crate::actors::role::Role;
+use crate::actors::settings::{Agent, EventSubject};
+use crate::logic::ids::{FullName, PodUid};
+use crate::logic::manifest::{Source, check_static_list};
+use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::pod_source::{HttpSourceMsg, SourceKind};
+
+/// See the module.
+pub struct HttpSource {
+    agent: Arc<Agent>,
+    body: Option<Arc<[u8]>>,
+    told: Option<BTreeMap<PodUid, Arc<Pod>>>,
+}
+
+impl Role for HttpSource {
+    const KIND: &'static str = "HttpSource";
+    type Msg = HttpSourceMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, desk: &mut Desk<HttpSourceMsg>) -> Self {
+        let source = Self { agent, body: None, told: None };
+        source.fetch(desk);
+        source
+    }
+
+    fn receive(&mut self, message: HttpSourceMsg, desk: &mut Desk<HttpSourceMsg>) {
+        match message {
+            HttpSourceMsg::FetchDue => self.fetch(desk),
+            HttpSourceMsg::FetchEnded(outcome) => {
+                match outcome {
+                    Ok(Ok(fetched)) => self.take(&fetched.body, desk),
+                    Ok(Err(error)) => tracing::error!(%error, "static pods cannot be fetched, they stay as they are"),
+                    Err(panicked) => tracing::error!(error = %panicked, "static pods cannot be fetched"),
+                }
+                desk.after(self.agent.settings.http_check_period, HttpSourceMsg::FetchDue);
+            }
+            HttpSourceMsg::Repeat => {
+                if self.told.is_some() {
+                    self.tell(desk);
+                }
+            }
+        }
+    }
+}
+
+impl HttpSource {
+    fn fetch(&self, desk: &mut Desk<HttpSourceMsg>) {
+        let Some(url) = self.agent.adapters.url.clone() else { return };
+        desk.start("fetch manifests", "static pod URL", async move { url.fetch().await }, HttpSourceMsg::FetchEnded);
+    }
+
+    fn take(&mut self, body: &Arc<[u8]>, desk: &Desk<HttpSourceMsg>) {
+        if self.body.as_ref() == Some(body) {
+            return;
+        }
+        let url = self.agent.settings.static_pod_url.clone();
+        if body.is_empty() {
+            tracing::error!(url, "zero-length data received from the static pod URL, all its pods go");
+            self.told = Some(BTreeMap::new());
+        } else {
+            let source = Source::Http { url: url.clone() };
+            match check_static_list(body, &source, &self.agent.settings.node_name) {
+                Ok(checked) => {
+                    for warning in checked.iter().flat_map(|checked| &checked.warnings) {
+                        tracing::warn!(url, warning, "static pod");
+                    }
+                    self.told = Some(self.unique(checked.into_iter().map(|checked| checked.pod), desk));
+                }
+                Err(error) => {
+                    tracing::error!(url, %error, "static pods are refused, they stay as they are");
+                    return;
+                }
+            }
+        }
+        self.body = Some(Arc::clone(body));
+        self.tell(desk);
+    }
+
+    /// Of two pods of one name in one answer the second is dropped (POD-04).
+    fn unique(&self, pods: impl Iterator<Item = Pod>, desk: &Desk<HttpSourceMsg>) -> BTreeMap<PodUid, Arc<Pod>> {
+        let mut names = std::collections::BTreeSet::new();
+        let mut unique = BTreeMap::new();
+        for pod in pods {
+            let text = |field: &Option<String>| field.clone().unwrap_or_default();
+            let (name, namespace) = (text(&pod.metadata.name), text(&pod.metadata.namespace));
+            let uid = PodUid::from(text(&pod.metadata.uid));
+            if names.insert((namespace.clone(), name.clone())) {
+                unique.insert(uid, Arc::new(pod));
+                continue;
+            }
+            let subject = EventSubject::pod(&uid, &FullName::new(&name, &namespace));
+            let message = format!("Error validating pod {name}.{namespace} from http due to duplicate pod name \"{name}\", ignoring");
+            desk.tell(&self.agent.directory.event_recorder, subject.warning("FailedValidation", message));
+        }
+        unique
+    }
+
+    fn tell(&self, desk: &Desk<HttpSourceMsg>) {
+        let pods = self.told.clone().unwrap_or_default();
+        desk.tell(&self.agent.directory.pod_manager, PodManagerMsg::SourceSet { source: SourceKind::Http, pods });
+    }
+}

@@ -1,0 +1,284 @@
+//! `PodWorker`: carries one pod (one UID) through its life on this node.
+//!
+//! Parent: `PodManager`. Restarted: after a failure, later each time. Stops: when the pod is gone from the node and
+//! nobody wants it. What happens next is decided by `logic::pod_lifecycle`; here it is carried out. Keeps nothing that
+//! its parent, the runtime or the disk cannot give back.
+
+pub mod jobs;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+
+use super::desk::{Desk, OperationId};
+use super::role::Role;
+use super::settings::{Agent, EventSubject};
+use crate::logic::ids::{FullName, PodUid};
+use crate::logic::pod_lifecycle::{Action, Input, Job, JobEnd, Now, PodLifecycle, Stage};
+use crate::logic::pod_status::{self, StatusInput};
+use crate::logic::resources::pod_qos;
+use crate::logic::runtime_pod::RuntimePod;
+use crate::logic::time::Stamp;
+use crate::messages::pleg::PlegMsg;
+use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::pod_worker::PodWorkerMsg;
+use crate::messages::prober::ProberMsg;
+use crate::messages::status_manager::{PodView, StatusManagerMsg};
+use jobs::JobSite;
+
+/// What a new incarnation is given.
+pub struct WorkerArgs {
+    /// The agent.
+    pub agent: Arc<Agent>,
+    /// Whose worker.
+    pub uid: PodUid,
+    /// The pod's name and namespace.
+    pub full_name: FullName,
+    /// Observations from before do not count.
+    pub born: Stamp,
+}
+
+/// See the module.
+pub struct PodWorker {
+    site: JobSite,
+    lifecycle: PodLifecycle,
+    jobs: Vec<(Job, OperationId)>,
+    wake: Option<OperationId>,
+    status: Option<Arc<PodStatus>>,
+    told_waiting: Vec<String>,
+    network_event_told: bool,
+    probed: bool,
+}
+
+impl Role for PodWorker {
+    const KIND: &'static str = "PodWorker";
+    type Msg = PodWorkerMsg;
+    type Args = WorkerArgs;
+
+    fn begin(args: WorkerArgs, _: &mut Desk<PodWorkerMsg>) -> Self {
+        let WorkerArgs { agent, uid, full_name, born } = args;
+        let back_off_max = agent.settings.crash_loop_max;
+        Self {
+            lifecycle: PodLifecycle::new(uid.clone(), full_name.clone(), back_off_max, born),
+            site: JobSite { agent, uid, full_name },
+            jobs: vec![],
+            wake: None,
+            status: None,
+            told_waiting: vec![],
+            network_event_told: false,
+            probed: false,
+        }
+    }
+
+    fn receive(&mut self, message: PodWorkerMsg, desk: &mut Desk<PodWorkerMsg>) {
+        let input = match message {
+            PodWorkerMsg::SpecChanged(pod) => Input::Spec(pod),
+            PodWorkerMsg::Terminate { grace } => Input::Removed { grace },
+            PodWorkerMsg::Observed(pod) => Input::Observed(pod),
+            PodWorkerMsg::HealthChanged(health) => Input::Health(health),
+            PodWorkerMsg::Probed { container, kind, healthy } => Input::Probed { container, kind, healthy },
+            PodWorkerMsg::JobEnded(Ok(end)) => self.take_end(end, desk),
+            PodWorkerMsg::JobEnded(Err((job, panicked))) => {
+                self.take_end(JobEnd::lost(job, panicked.to_string()), desk)
+            }
+            PodWorkerMsg::RetryDue => {
+                self.wake = None;
+                Input::Due
+            }
+            PodWorkerMsg::Repeat => {
+                self.status = None; // What was told is forgotten, so it is told again below.
+                Input::Due
+            }
+        };
+        let now = self.now(desk);
+        for action in self.lifecycle.step(input, now) {
+            self.perform(action, desk);
+        }
+        self.publish(desk);
+        self.arm(desk);
+    }
+}
+
+impl PodWorker {
+    fn now(&self, desk: &Desk<PodWorkerMsg>) -> Now {
+        let jitter = self.site.agent.adapters.chance.next();
+        Now { moment: desk.now(), stamp: desk.clock().stamp(), jitter }
+    }
+
+    fn take_end(&mut self, end: JobEnd, desk: &Desk<PodWorkerMsg>) -> Input {
+        let job = end.job();
+        self.jobs.retain(|(open, _)| *open != job);
+        let subject = EventSubject::pod(&self.site.uid, &self.site.full_name);
+        let event = match &end {
+            JobEnd::Prepared(Err(why)) => Some(subject.warning("FailedCreatePodContainer", why.clone())),
+            JobEnd::SandboxUp(Err(why)) => {
+                Some(subject.warning("FailedCreatePodSandBox", format!("Failed to create pod sandbox: {why}")))
+            }
+            JobEnd::PodKilled(Err(why)) => Some(subject.warning("FailedKillPod", format!("error killing pod: {why}"))),
+            JobEnd::CleanedUp(Err(why)) => {
+                tracing::warn!(pod = %self.site.full_name, why, "what is left of the pod cannot be removed yet");
+                None
+            }
+            _ => None,
+        };
+        if let Some(event) = event {
+            desk.tell(&self.site.agent.directory.event_recorder, event);
+        }
+        Input::Ended(end)
+    }
+
+    fn perform(&mut self, action: Action, desk: &mut Desk<PodWorkerMsg>) {
+        let site = self.site.clone();
+        let pod = self.lifecycle.pod().cloned();
+        let cause = desk.cause();
+        match action {
+            Action::Cancel(job) => self.cancel(&job, desk),
+            Action::Inspect => desk.tell(&site.agent.directory.pleg, PlegMsg::Inspect(site.uid.clone())),
+            Action::NetworkNotReady(problem) => self.tell_network(&problem, desk),
+            Action::Finish => desk.tell(&site.agent.directory.pod_manager, PodManagerMsg::WorkerFinished(site.uid)),
+            Action::Prepare => self.begin(Job::Prepare, "prepare", site.prepare(wanted(pod)), desk),
+            Action::SetUpSandbox { attempt } => {
+                self.begin(Job::SetUpSandbox, "run sandbox", site.set_up_sandbox(wanted(pod), attempt, cause), desk);
+            }
+            Action::EnsureImage { container } => {
+                let job = Job::EnsureImage(container.clone());
+                self.begin(job, "ensure image", site.ensure_image(wanted(pod), container, cause), desk);
+            }
+            Action::StartContainer { start, sandbox, image } => {
+                let job = Job::StartContainer(start.name.clone());
+                let work = site.start_container(wanted(pod), start, sandbox, image, cause);
+                self.begin(job, "start container", work, desk);
+            }
+            Action::KillContainer { id, name, message, grace } => {
+                let job = Job::KillContainer(id.clone());
+                self.begin(job, "stop container", site.kill_container(pod, id, name, message, grace, cause), desk);
+            }
+            Action::RemoveContainers(ids) => {
+                let known = self.lifecycle.observed().cloned();
+                self.begin(Job::RemoveContainers, "remove containers", site.remove_containers(known, ids), desk);
+            }
+            Action::KillPod { containers, sandboxes, grace, replace } => {
+                let work = site.kill_pod(pod, containers, sandboxes, grace, replace, cause);
+                self.begin(Job::KillPod, "stop pod", work, desk);
+            }
+            Action::CleanUp { sandboxes, containers, everything } => {
+                let known = self.lifecycle.observed().cloned();
+                let work = site.clean_up(pod, known, sandboxes, containers, everything);
+                self.begin(Job::CleanUp, "clean up", work, desk);
+            }
+        }
+    }
+
+    fn begin(
+        &mut self,
+        job: Job,
+        name: &'static str,
+        work: impl Future<Output = JobEnd> + Send + 'static,
+        desk: &mut Desk<PodWorkerMsg>,
+    ) {
+        let about = match &job {
+            Job::EnsureImage(container) | Job::StartContainer(container) => container.clone(),
+            Job::KillContainer(id) => id.to_string(),
+            _ => self.site.full_name.to_string(),
+        };
+        let lost = job.clone();
+        let id = desk.start(name, about, work, move |outcome| {
+            PodWorkerMsg::JobEnded(outcome.map_err(|panicked| (lost, panicked)))
+        });
+        self.jobs.push((job, id));
+    }
+
+    fn cancel(&mut self, job: &Job, desk: &mut Desk<PodWorkerMsg>) {
+        let (ended, open): (Vec<_>, Vec<_>) = std::mem::take(&mut self.jobs).into_iter().partition(|(open, _)| open == job);
+        self.jobs = open;
+        for (_, id) in ended {
+            desk.cancel(id);
+        }
+    }
+
+    fn tell_network(&mut self, problem: &str, desk: &Desk<PodWorkerMsg>) {
+        if !std::mem::replace(&mut self.network_event_told, true) {
+            let subject = EventSubject::pod(&self.site.uid, &self.site.full_name);
+            let message = format!("network is not ready: {problem}");
+            desk.tell(&self.site.agent.directory.event_recorder, subject.warning("NetworkNotReady", message));
+        }
+    }
+
+    /// Tells the pod's status wherever it counts, when it changed.
+    fn publish(&mut self, desk: &Desk<PodWorkerMsg>) {
+        let Some(pod) = self.lifecycle.pod().cloned() else { return };
+        let waiting = self.waiting(desk);
+        desk.address().record().set_note(waiting.first().cloned());
+        let Some(seen) = self.lifecycle.observed().cloned() else { return };
+        let status = Arc::new(self.make_status(&pod, &seen, desk));
+        if self.status.as_ref() == Some(&status) && self.told_waiting == waiting {
+            return;
+        }
+        (self.status, self.told_waiting) = (Some(Arc::clone(&status)), waiting.clone());
+        let (uid, to) = (self.site.uid.clone(), &self.site.agent.directory);
+        let view = PodView { uid: uid.clone(), pod: Arc::clone(&pod), status: Arc::clone(&status), waiting: waiting.into() };
+        desk.tell(&to.status_manager, StatusManagerMsg::StatusChanged(view));
+        if self.lifecycle.stage() == Stage::Terminated {
+            if std::mem::replace(&mut self.probed, false) {
+                desk.tell(&to.prober, ProberMsg::PodGone(uid));
+            }
+        } else if has_probes(&pod) {
+            self.probed = true;
+            let worker = desk.address().clone();
+            desk.tell(&to.prober, ProberMsg::PodChanged { uid, pod, status, worker });
+        }
+    }
+
+    fn make_status(&self, pod: &Pod, seen: &RuntimePod, desk: &Desk<PodWorkerMsg>) -> PodStatus {
+        let settings = &self.site.agent.settings;
+        pod_status::generate(&StatusInput {
+            pod,
+            runtime: seen,
+            previous: self.status.as_deref(),
+            probes: self.lifecycle.probes(),
+            start_errors: self.lifecycle.start_errors(),
+            host_ips: &settings.host_ips,
+            runtime_name: &settings.runtime_name,
+            recursive_read_only: false,
+            terminal: self.lifecycle.stage() == Stage::Terminated,
+            is_static: true,
+            qos_class: pod_qos(pod, settings.resources.pod_level_resources).as_str(),
+            agent_started: settings.agent_started,
+            now: desk.now(),
+        })
+    }
+
+    /// What the pod waits for; nothing when it is as it should be.
+    fn waiting(&self, desk: &Desk<PodWorkerMsg>) -> Vec<String> {
+        let stage: &str = match self.lifecycle.stage() {
+            Stage::Syncing => "waits for",
+            Stage::Terminating => "ends, waits for",
+            Stage::Terminated => "has ended, waits for",
+        };
+        let _ = desk;
+        self.lifecycle.waits().map(|sentence| format!("{stage} {sentence}")).collect()
+    }
+
+    /// One timer, for whatever is due next: a retry, or the periodic sync (POD-11).
+    fn arm(&mut self, desk: &mut Desk<PodWorkerMsg>) {
+        if let Some(timer) = self.wake.take() {
+            desk.cancel(timer);
+        }
+        let jitter = 1.0 + self.site.agent.adapters.chance.next() / 2.0;
+        let sync = self.site.agent.settings.sync_period.mul_f64(jitter);
+        let due = self.lifecycle.wake_at().map(|until| until.since(desk.now()) + Duration::from_millis(1));
+        self.wake = Some(desk.after(due.map_or(sync, |due| due.min(sync)), PodWorkerMsg::RetryDue));
+    }
+}
+
+fn wanted(pod: Option<Arc<Pod>>) -> Arc<Pod> {
+    pod.expect("only a wanted pod is started")
+}
+
+fn has_probes(pod: &Pod) -> bool {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    containers.into_iter().any(|container| {
+        container.readiness_probe.is_some() || container.liveness_probe.is_some() || container.startup_probe.is_some()
+    })
+}

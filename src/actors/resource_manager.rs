@@ -1,0 +1,99 @@
+//! `ResourceManager`: the cgroups above the pods' own: all pods', and the tiers of burstable and best-effort pods.
+//!
+//! Parent: Root. Restarted: after a failure; `PodManager` tells it the pods again, the cgroups themselves are on the
+//! node. A tier that cannot be made at the start ends the agent, as upstream's container manager does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::desk::Desk;
+use super::role::Role;
+use super::settings::Agent;
+use crate::logic::cgroup_name::CgroupName;
+use crate::logic::resources::{
+    CgroupSettings, QosClass, ResourceOptions, best_effort_tier_settings, burstable_tier_settings, reserved_cgroup_settings,
+};
+use crate::messages::resource_manager::ResourceManagerMsg;
+use crate::platform::blocking;
+
+/// Wait between refreshes (upstream's QoS cgroup manager).
+const REFRESH_PERIOD: Duration = Duration::from_secs(60);
+
+/// See the module.
+pub struct ResourceManager {
+    agent: Arc<Agent>,
+    pods: Arc<Vec<Arc<Pod>>>,
+    made_once: bool,
+    busy: bool,
+    again: bool,
+}
+
+impl Role for ResourceManager {
+    const KIND: &'static str = "ResourceManager";
+    type Msg = ResourceManagerMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, desk: &mut Desk<ResourceManagerMsg>) -> Self {
+        let mut manager = Self { agent, pods: Arc::default(), made_once: false, busy: false, again: false };
+        manager.refresh(desk);
+        desk.after(REFRESH_PERIOD, ResourceManagerMsg::RefreshDue);
+        manager
+    }
+
+    fn receive(&mut self, message: ResourceManagerMsg, desk: &mut Desk<ResourceManagerMsg>) {
+        match message {
+            ResourceManagerMsg::ActivePods(pods) => {
+                self.pods = pods;
+                self.refresh(desk);
+            }
+            ResourceManagerMsg::RefreshDue => {
+                self.refresh(desk);
+                desk.after(REFRESH_PERIOD, ResourceManagerMsg::RefreshDue);
+            }
+            ResourceManagerMsg::TiersSet(outcome) => {
+                self.busy = false;
+                match outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
+                    Ok(()) => self.made_once = true,
+                    Err(problem) if self.made_once => tracing::warn!(problem, "cgroups of pods not set"),
+                    Err(problem) => {
+                        tracing::error!(problem, "Failed to start ContainerManager");
+                        desk.escalate(problem);
+                    }
+                }
+                if std::mem::take(&mut self.again) {
+                    self.refresh(desk);
+                }
+            }
+        }
+    }
+}
+
+impl ResourceManager {
+    fn refresh(&mut self, desk: &mut Desk<ResourceManagerMsg>) {
+        if !self.agent.settings.cgroup_tree.per_qos() {
+            return;
+        }
+        if std::mem::replace(&mut self.busy, true) {
+            self.again = true;
+            return;
+        }
+        let (agent, pods) = (Arc::clone(&self.agent), Arc::clone(&self.pods));
+        let work = blocking::run(move || set_tiers(&agent, &pods).map_err(|error| error.to_string()));
+        desk.start("set tier cgroups", "kubepods", work, ResourceManagerMsg::TiersSet);
+    }
+}
+
+fn set_tiers(agent: &Agent, pods: &[Arc<Pod>]) -> Result<(), crate::platform::cgroup::CgroupError> {
+    let (tree, cgroups) = (&agent.settings.cgroup_tree, &agent.adapters.cgroups);
+    let options: &ResourceOptions = &agent.settings.resources;
+    let top = reserved_cgroup_settings(&agent.settings.kubepods, false);
+    let set = |name: &CgroupName, settings: &CgroupSettings| {
+        if cgroups.exists(name) { cgroups.update(name, settings) } else { cgroups.create(name, settings) }
+    };
+    set(tree.pods(), &top)?;
+    set(&tree.tier(QosClass::BestEffort), &best_effort_tier_settings())?;
+    let burstable = burstable_tier_settings(pods.iter().map(|pod| &**pod), options);
+    set(&tree.tier(QosClass::Burstable), &burstable)
+}

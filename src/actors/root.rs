@@ -1,0 +1,215 @@
+//! `Root`: starts the tree, looks after its first level, ends it in order.
+//!
+//! Parent: none. A failure beyond a child's budget ends Root as failed, and the process with it: the service manager
+//! starts it anew, and running containers are adopted. Keeps nothing but who its children are.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{ActorCell, ActorId, RpcReplyPort};
+use strum::IntoEnumIterator;
+
+use super::address::Address;
+use super::desk::Desk;
+use super::role::{ChildEnd, Role, Stage};
+use super::settings::Agent;
+use super::{Child, ChildSpec, FAILURE_WINDOW, TREE};
+use crate::logic::restart_budget::{BudgetPolicy, RestartBudget, Verdict};
+use crate::messages::container_gc::ContainerGcMsg;
+use crate::messages::pleg::PlegMsg;
+use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::pod_source::{FileSourceMsg, HttpSourceMsg};
+use crate::messages::root::RootMsg;
+use crate::messages::runtime_monitor::RuntimeMonitorMsg;
+
+/// A turn open for longer is a fault: it is logged, and the watchdog is not fed.
+pub const STUCK_AFTER: Duration = Duration::from_secs(10);
+/// How often stuck turns are looked for where nobody watches.
+const WATCH_PERIOD: Duration = Duration::from_secs(10);
+
+struct Slot {
+    spec: &'static ChildSpec,
+    cell: Option<ActorCell>,
+    budget: RestartBudget,
+}
+
+/// See the module.
+pub struct Root {
+    agent: Arc<Agent>,
+    children: BTreeMap<Child, Slot>,
+    stopping: Option<RpcReplyPort<()>>,
+}
+
+/// Starts the tree; gives Root's address and its cell, whose end is the agent's.
+pub fn start(agent: Arc<Agent>) -> (Address<RootMsg>, ActorCell) {
+    let address = Address::new(&agent.ledger, "Root", Root::KIND, "", 64);
+    let cell = Stage::<Root>::enter(&address, agent, None);
+    (address, cell)
+}
+
+impl Role for Root {
+    const KIND: &'static str = "Root";
+    type Msg = RootMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, desk: &mut Desk<RootMsg>) -> Self {
+        let mut root = Self { agent, children: BTreeMap::new(), stopping: None };
+        for spec in TREE {
+            let policy = BudgetPolicy::permanent(spec.failures_max, FAILURE_WINDOW);
+            let slot = Slot { spec, cell: None, budget: RestartBudget::new(policy) };
+            root.children.insert(spec.child, slot);
+            root.start_child(spec.child, desk);
+        }
+        desk.after(root.watch_period(), RootMsg::WatchDue);
+        root
+    }
+
+    fn receive(&mut self, message: RootMsg, desk: &mut Desk<RootMsg>) {
+        match message {
+            RootMsg::Restart(child) => {
+                if self.stopping.is_none() {
+                    self.start_child(child, desk);
+                    self.ask_to_repeat(child, desk);
+                }
+            }
+            RootMsg::Shutdown(reply) => self.shut_down(reply, desk),
+            RootMsg::AllStopped(_) => {
+                if let Some(reply) = self.stopping.take() {
+                    let _ = reply.send(()); // The asker may have left.
+                }
+                desk.stop();
+            }
+            RootMsg::WatchDue => {
+                self.watch();
+                desk.after(self.watch_period(), RootMsg::WatchDue);
+            }
+        }
+    }
+
+    fn child_ended(&mut self, who: ActorId, end: ChildEnd, desk: &mut Desk<RootMsg>) {
+        let found = self.children.iter().find(|(_, slot)| slot.cell.as_ref().is_some_and(|cell| cell.get_id() == who));
+        let Some(child) = found.map(|(child, _)| *child) else { return }; // An old incarnation.
+        let name: &'static str = child.into();
+        let why = match end {
+            ChildEnd::Failed(why) => why,
+            ChildEnd::Stopped if self.stopping.is_some() => return,
+            ChildEnd::Stopped => "ended although it was not told to".to_owned(),
+        };
+        self.vacate(child, &why, desk);
+        let uptime = desk.clock().uptime();
+        let slot = self.children.get_mut(&child).expect("found above");
+        slot.cell = None;
+        match slot.budget.record_failure(uptime) {
+            Verdict::RestartAfter(delay) => {
+                tracing::error!(actor = name, error = why, restart_in = ?delay, "actor failed");
+                desk.after(delay, RootMsg::Restart(child));
+            }
+            Verdict::Escalate => {
+                tracing::error!(actor = name, error = why, "actor failed too often, the agent gives up");
+                desk.escalate(format!("{name} failed too often: {why}"));
+            }
+        }
+    }
+}
+
+impl Root {
+    fn start_child(&mut self, child: Child, desk: &mut Desk<RootMsg>) {
+        let (agent, to) = (&self.agent, &self.agent.directory);
+        macro_rules! spawn {
+            ($role:path, $address:ident) => {
+                desk.spawn_child::<$role>(&to.$address, Arc::clone(agent))
+            };
+        }
+        let cell = match child {
+            Child::EventRecorder => spawn!(super::event_recorder::EventRecorder, event_recorder),
+            Child::StatusManager => spawn!(super::status_manager::StatusManager, status_manager),
+            Child::RuntimeMonitor => spawn!(super::runtime_monitor::RuntimeMonitor, runtime_monitor),
+            Child::ResourceManager => spawn!(super::resource_manager::ResourceManager, resource_manager),
+            Child::ImageManager => spawn!(super::image_manager::ImageManager, image_manager),
+            Child::Prober => spawn!(super::prober::Prober, prober),
+            Child::Pleg => spawn!(super::pleg::Pleg, pleg),
+            Child::PodManager => spawn!(super::pod_manager::PodManager, pod_manager),
+            Child::ContainerGc => spawn!(super::container_gc::ContainerGc, container_gc),
+            Child::FileSource => spawn!(super::pod_sources::file::FileSource, file_source),
+            Child::HttpSource => spawn!(super::pod_sources::http::HttpSource, http_source),
+            Child::Server => spawn!(super::server::Server, server),
+        };
+        self.children.get_mut(&child).expect("every child has a slot").cell = Some(cell);
+    }
+
+    fn vacate(&self, child: Child, why: &str, desk: &Desk<RootMsg>) {
+        let to = &self.agent.directory;
+        let why = Some(why.to_owned());
+        self.agent.ledger.count_restart(child.into());
+        match child {
+            Child::EventRecorder => desk.child_left(&to.event_recorder, why),
+            Child::StatusManager => desk.child_left(&to.status_manager, why),
+            Child::RuntimeMonitor => desk.child_left(&to.runtime_monitor, why),
+            Child::ResourceManager => desk.child_left(&to.resource_manager, why),
+            Child::ImageManager => desk.child_left(&to.image_manager, why),
+            Child::Prober => desk.child_left(&to.prober, why),
+            Child::Pleg => desk.child_left(&to.pleg, why),
+            Child::PodManager => desk.child_left(&to.pod_manager, why),
+            Child::ContainerGc => desk.child_left(&to.container_gc, why),
+            Child::FileSource => desk.child_left(&to.file_source, why),
+            Child::HttpSource => desk.child_left(&to.http_source, why),
+            Child::Server => desk.child_left(&to.server, why),
+        }
+    }
+
+    /// Has everything told again that the child knew only from others.
+    fn ask_to_repeat(&self, child: Child, desk: &Desk<RootMsg>) {
+        let to = &self.agent.directory;
+        for teacher in self.children[&child].spec.learns_from {
+            match teacher {
+                Child::RuntimeMonitor => desk.tell(&to.runtime_monitor, RuntimeMonitorMsg::Repeat),
+                Child::Pleg => desk.tell(&to.pleg, PlegMsg::Repeat),
+                Child::FileSource => desk.tell(&to.file_source, FileSourceMsg::Repeat),
+                Child::HttpSource => desk.tell(&to.http_source, HttpSourceMsg::Repeat),
+                Child::PodManager => desk.tell(&to.pod_manager, PodManagerMsg::Repeat),
+                other => unreachable!("{other:?} teaches nobody"),
+            }
+        }
+        if child == Child::ContainerGc {
+            desk.tell(&to.container_gc, ContainerGcMsg::PassDue);
+        }
+    }
+
+    fn shut_down(&mut self, reply: RpcReplyPort<()>, desk: &mut Desk<RootMsg>) {
+        self.stopping = Some(reply);
+        let mut order: Vec<(ActorCell, Duration)> = vec![];
+        for spec in TREE.iter().rev() {
+            if let Some(cell) = self.children[&spec.child].cell.clone() {
+                order.push((cell, spec.shutdown));
+            }
+        }
+        let work = async move {
+            for (cell, limit) in order {
+                cell.stop(None);
+                if cell.wait(Some(ractor::concurrency::Duration::from(limit))).await.is_err() {
+                    cell.kill();
+                }
+            }
+        };
+        desk.start("stop the tree", "all actors", work, RootMsg::AllStopped);
+    }
+
+    fn watch_period(&self) -> Duration {
+        self.agent.settings.watchdog_period.unwrap_or(WATCH_PERIOD)
+    }
+
+    fn watch(&self) {
+        match self.agent.ledger.stuck(STUCK_AFTER) {
+            None => self.agent.adapters.service_manager.feed_watchdog(),
+            Some((actor, message, open)) => {
+                tracing::error!(%actor, message, open_for = ?open, "turn does not end; the watchdog is not fed");
+            }
+        }
+    }
+}
+
+/// Whether the table names every child once, for tidy's sake.
+pub fn table_is_whole() -> bool {
+    Child::iter().all(|child| TREE.iter().filter(|spec| spec.child == child).count() == 1)
+}

@@ -1,0 +1,54 @@
+//! `Server`: keeps the agent's listening sockets open. What they answer is in `crate::server`.
+//!
+//! Parent: Root. Restarted: after a failure; keeps nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::desk::Desk;
+use super::role::Role;
+use super::settings::Agent;
+use crate::messages::server::ServerMsg;
+
+/// Wait before a listener that failed is opened again.
+const LISTEN_RETRY: Duration = Duration::from_secs(5);
+
+/// See the module.
+pub struct Server {
+    agent: Arc<Agent>,
+}
+
+impl Role for Server {
+    const KIND: &'static str = "Server";
+    type Msg = ServerMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, desk: &mut Desk<ServerMsg>) -> Self {
+        let server = Self { agent };
+        for listener in 0..server.agent.adapters.listeners.len() {
+            server.listen(listener, desk);
+        }
+        server
+    }
+
+    fn receive(&mut self, message: ServerMsg, desk: &mut Desk<ServerMsg>) {
+        match message {
+            ServerMsg::ListenerEnded { listener, why } => {
+                let why = why.unwrap_or_else(|panicked| panicked.to_string());
+                let name = self.agent.adapters.listeners[listener].name();
+                tracing::error!(listener = name, why, "listener ended, it is opened again");
+                desk.after(LISTEN_RETRY, ServerMsg::ListenDue(listener));
+            }
+            ServerMsg::ListenDue(listener) => self.listen(listener, desk),
+        }
+    }
+}
+
+impl Server {
+    fn listen(&self, number: usize, desk: &mut Desk<ServerMsg>) {
+        let (listener, agent) = (Arc::clone(&self.agent.adapters.listeners[number]), Arc::clone(&self.agent));
+        let name = listener.name();
+        let work = async move { listener.serve(agent).await };
+        desk.start("listen", name, work, move |why| ServerMsg::ListenerEnded { listener: number, why });
+    }
+}

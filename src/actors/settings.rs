@@ -1,0 +1,239 @@
+//! What actors are told once, at the start: the configuration in the words of decisions, and the adapters to the outside.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::address::Address;
+use super::ledger::Ledger;
+use super::{Child, TREE};
+use crate::cri::{ImageService, RuntimeService};
+use crate::logic::cgroup_name::CgroupTree;
+use crate::logic::dns::NodeDns;
+use crate::logic::ids::{FullName, PodUid};
+use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
+use crate::logic::time::Moment;
+use crate::messages::container_gc::ContainerGcMsg;
+use crate::messages::event_recorder::{EventRecorderMsg, PodEvent};
+use crate::messages::image_manager::ImageManagerMsg;
+use crate::messages::pleg::PlegMsg;
+use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::pod_source::{FileSourceMsg, HttpSourceMsg};
+use crate::messages::prober::ProberMsg;
+use crate::messages::resource_manager::ResourceManagerMsg;
+use crate::messages::runtime_monitor::RuntimeMonitorMsg;
+use crate::messages::server::ServerMsg;
+use crate::messages::status_manager::StatusManagerMsg;
+use crate::platform::cgroup::CgroupManager;
+use crate::platform::http_probe::HttpProber;
+use crate::platform::manifests::{ManifestFolder, ManifestUrl};
+use crate::platform::pod_files::PodFiles;
+
+/// What the configuration says, as far as actors act on it. Units are in the types.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The node's name: lower case.
+    pub node_name: String,
+    /// The node's own addresses, the primary one first.
+    pub host_ips: Vec<std::net::IpAddr>,
+    /// What the runtime calls itself: the prefix of container IDs in the API.
+    pub runtime_name: String,
+    /// `staticPodURL`, as pods' UIDs take it in.
+    pub static_pod_url: String,
+    /// `syncFrequency`.
+    pub sync_period: Duration,
+    /// `fileCheckFrequency`.
+    pub file_check_period: Duration,
+    /// `httpCheckFrequency`.
+    pub http_check_period: Duration,
+    /// `podLogsDir`.
+    pub pod_logs_dir: String,
+    /// What the node knows about names.
+    pub dns: NodeDns,
+    /// Where the agent's cgroups are.
+    pub cgroup_tree: CgroupTree,
+    /// What pods together may use; `None` leaves the top cgroup unlimited.
+    pub kubepods: ResourceList,
+    /// How resources become figures.
+    pub resources: ResourceOptions,
+    /// The node's memory.
+    pub node_memory: NodeMemory,
+    /// The directory of local seccomp profiles.
+    pub seccomp_root: String,
+    /// `/sys/devices/system/cpu/cpu<N>/thermal_throttle` that exist, in order of N.
+    pub thermal_throttle_paths: Vec<String>,
+    /// `seccompDefault`.
+    pub seccomp_default: bool,
+    /// `crashLoopBackOff.maxContainerRestartPeriod`.
+    pub crash_loop_max: Duration,
+    /// How many images may be pulled at once; 1 when `serializeImagePulls`; `None` for no limit.
+    pub pulls_max: Option<usize>,
+    /// `registryPullQPS`, pulls a second; `None` for no limit.
+    pub pull_rate: Option<u32>,
+    /// `registryBurst`, pulls.
+    pub pull_burst: u32,
+    /// Whether the runtime's event stream is used: the default; an explicit `EventedPLEG: false` turns it off.
+    pub evented: bool,
+    /// When the agent started.
+    pub agent_started: Moment,
+    /// Dead containers kept for each container of a pod (`maximum-dead-containers-per-container`); negative for all.
+    pub dead_per_container: i32,
+    /// Dead containers kept in all (`maximum-dead-containers`); negative for no limit.
+    pub dead_total: i32,
+    /// Age from which a dead container may go (`minimum-container-ttl-duration`).
+    pub dead_age_min: Duration,
+    /// How often the watchdog is fed; `None` when nobody watches.
+    pub watchdog_period: Option<Duration>,
+}
+
+/// Chance, in 0..1, from one seed where there is one.
+pub trait Chance: Send + Sync {
+    /// The next value.
+    fn next(&self) -> f64;
+}
+
+/// Tells the service manager how the agent is.
+pub trait ServiceManager: Send + Sync {
+    /// All moves: the watchdog may be fed.
+    fn feed_watchdog(&self);
+}
+
+/// The outside, behind traits.
+#[derive(Clone)]
+pub struct Adapters {
+    /// The runtime.
+    pub runtime: Arc<dyn RuntimeService>,
+    /// The runtime's images.
+    pub images: Arc<dyn ImageService>,
+    /// Cgroups.
+    pub cgroups: Arc<dyn CgroupManager>,
+    /// Pods' files.
+    pub files: Arc<dyn PodFiles>,
+    /// The static pod path, where one is set.
+    pub folder: Option<Arc<dyn ManifestFolder>>,
+    /// The static pod URL, where one is set.
+    pub url: Option<Arc<dyn ManifestUrl>>,
+    /// HTTP probes.
+    pub http_prober: Arc<dyn HttpProber>,
+    /// Chance.
+    pub chance: Arc<dyn Chance>,
+    /// The service manager.
+    pub service_manager: Arc<dyn ServiceManager>,
+    /// What listens, and answers; started by `Server`.
+    pub listeners: Vec<Arc<dyn Listener>>,
+}
+
+/// One of the agent's listening sockets.
+#[async_trait::async_trait]
+pub trait Listener: Send + Sync {
+    /// What and where, for people.
+    fn name(&self) -> String;
+    /// Listens and answers until it fails; says why.
+    async fn serve(&self, agent: Arc<Agent>) -> String;
+}
+
+/// The addresses of Root's children. They outlive restarts, so they are handed out once.
+pub struct Directory {
+    /// Events.
+    pub event_recorder: Address<EventRecorderMsg>,
+    /// Statuses.
+    pub status_manager: Address<StatusManagerMsg>,
+    /// The runtime's health.
+    pub runtime_monitor: Address<RuntimeMonitorMsg>,
+    /// Cgroups of all pods.
+    pub resource_manager: Address<ResourceManagerMsg>,
+    /// Images.
+    pub image_manager: Address<ImageManagerMsg>,
+    /// Probes.
+    pub prober: Address<ProberMsg>,
+    /// The runtime's truth.
+    pub pleg: Address<PlegMsg>,
+    /// Pods.
+    pub pod_manager: Address<PodManagerMsg>,
+    /// Dead containers.
+    pub container_gc: Address<ContainerGcMsg>,
+    /// Static pods from files.
+    pub file_source: Address<FileSourceMsg>,
+    /// Static pods from a URL.
+    pub http_source: Address<HttpSourceMsg>,
+    /// Endpoints.
+    pub server: Address<ServerMsg>,
+}
+
+impl Directory {
+    /// Empty addresses for all, named as in the tree.
+    pub fn new(ledger: &Arc<Ledger>) -> Self {
+        let capacities: BTreeMap<Child, usize> = TREE.iter().map(|spec| (spec.child, spec.capacity)).collect();
+        macro_rules! address {
+            ($child:ident) => {{
+                let name: &'static str = Child::$child.into();
+                Address::new(ledger, name, name, "Root", capacities[&Child::$child])
+            }};
+        }
+        Self {
+            event_recorder: address!(EventRecorder),
+            status_manager: address!(StatusManager),
+            runtime_monitor: address!(RuntimeMonitor),
+            resource_manager: address!(ResourceManager),
+            image_manager: address!(ImageManager),
+            prober: address!(Prober),
+            pleg: address!(Pleg),
+            pod_manager: address!(PodManager),
+            container_gc: address!(ContainerGc),
+            file_source: address!(FileSource),
+            http_source: address!(HttpSource),
+            server: address!(Server),
+        }
+    }
+}
+
+/// All that any actor is given.
+pub struct Agent {
+    /// See [`Settings`].
+    pub settings: Settings,
+    /// See [`Adapters`].
+    pub adapters: Adapters,
+    /// See [`Directory`].
+    pub directory: Directory,
+    /// See [`Ledger`].
+    pub ledger: Arc<Ledger>,
+}
+
+/// Who an Event is about.
+#[derive(Clone, Debug)]
+pub struct EventSubject {
+    /// The pod.
+    pub uid: PodUid,
+    /// Its name and namespace.
+    pub full_name: FullName,
+    /// Such as `spec.containers{web}`; empty for the pod itself.
+    pub field_path: String,
+}
+
+impl EventSubject {
+    /// The pod itself.
+    pub fn pod(uid: &PodUid, full_name: &FullName) -> Self {
+        Self { uid: uid.clone(), full_name: full_name.clone(), field_path: String::new() }
+    }
+
+    /// An Event that all is as it should be.
+    pub fn normal(&self, reason: &'static str, message: impl Into<String>) -> EventRecorderMsg {
+        self.event(false, reason, message.into())
+    }
+
+    /// An Event that something is not.
+    pub fn warning(&self, reason: &'static str, message: impl Into<String>) -> EventRecorderMsg {
+        self.event(true, reason, message.into())
+    }
+
+    fn event(&self, warning: bool, reason: &'static str, message: String) -> EventRecorderMsg {
+        EventRecorderMsg::Recorded(PodEvent {
+            uid: self.uid.clone(),
+            full_name: self.full_name.clone(),
+            field_path: self.field_path.clone(),
+            warning,
+            reason,
+            message,
+        })
+    }
+}

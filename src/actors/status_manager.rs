@@ -1,0 +1,50 @@
+//! `StatusManager`: the newest status of every pod, for whoever asks.
+//!
+//! Parent: Root. Restarted: after a failure; the pods' workers tell it everything again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::desk::Desk;
+use super::role::Role;
+use super::settings::Agent;
+use crate::logic::ids::PodUid;
+use crate::messages::status_manager::{PodView, StatusManagerMsg};
+
+/// See the module.
+pub struct StatusManager {
+    pods: BTreeMap<PodUid, PodView>,
+}
+
+impl Role for StatusManager {
+    const KIND: &'static str = "StatusManager";
+    type Msg = StatusManagerMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(_: Arc<Agent>, _: &mut Desk<StatusManagerMsg>) -> Self {
+        Self { pods: BTreeMap::new() }
+    }
+
+    fn receive(&mut self, message: StatusManagerMsg, _: &mut Desk<StatusManagerMsg>) {
+        match message {
+            StatusManagerMsg::StatusChanged(view) => {
+                self.pods.insert(view.uid.clone(), view);
+            }
+            StatusManagerMsg::PodForgotten(uid) => {
+                self.pods.remove(&uid);
+            }
+            StatusManagerMsg::List(reply) => {
+                if reply.is_closed() {
+                    return;
+                }
+                let mut views: Vec<PodView> = self.pods.values().cloned().collect();
+                views.sort_by(|one, other| place(one).cmp(&place(other)));
+                let _ = reply.send(views); // The asker may have left.
+            }
+        }
+    }
+}
+
+fn place(view: &PodView) -> (Option<&str>, Option<&str>, &PodUid) {
+    (view.pod.metadata.namespace.as_deref(), view.pod.metadata.name.as_deref(), &view.uid)
+}

@@ -1,0 +1,99 @@
+//! Which fields of the configuration the agent does not act on yet, so that nobody relies on one in silence.
+//!
+//! Pure; keeps nothing. A field leaves [`NOT_YET_ACTED_ON`] in the change that makes it work.
+
+use super::decode;
+use super::gates::FeatureGates;
+use super::types::Config;
+
+/// Fields that are read, checked and shown, but change nothing yet.
+pub const NOT_YET_ACTED_ON: &[&str] = &[
+    "allowedUnsafeSysctls",
+    "authentication",
+    "authorization",
+    "configMapAndSecretChangeDetectionStrategy",
+    "containerLogMaxFiles",
+    "containerLogMaxSize",
+    "containerLogMaxWorkers",
+    "containerLogMonitorInterval",
+    "contentType",
+    "cpuManagerPolicy",
+    "cpuManagerPolicyOptions",
+    "cpuManagerReconcilePeriod",
+    "enableContentionProfiling",
+    "enableControllerAttachDetach",
+    "enableDebugFlagsHandler",
+    "enableProfilingHandler",
+    "enableServer",
+    "enableSystemLogHandler",
+    "enableSystemLogQuery",
+    "eventBurst",
+    "eventRecordQPS",
+    "evictionHard",
+    "evictionMaxPodGracePeriod",
+    "evictionMinimumReclaim",
+    "evictionPressureTransitionPeriod",
+    "evictionSoft",
+    "evictionSoftGracePeriod",
+    "imageGCHighThresholdPercent",
+    "imageGCLowThresholdPercent",
+    "imageMaximumGCAge",
+    "imageMinimumGCAge",
+    "imagePullCredentialsVerificationPolicy",
+    "kernelMemcgNotification",
+    "kubeAPIBurst",
+    "kubeAPIQPS",
+    "kubeReservedCgroup",
+    "kubeletCgroups",
+    "localStorageCapacityIsolation",
+    "makeIPTablesUtilChains",
+    "memoryManagerPolicy",
+    "memoryReservationPolicy",
+    "memorySwap",
+    "memoryThrottlingFactor",
+    "nodeLeaseDurationSeconds",
+    "nodeStatusMaxImages",
+    "nodeStatusReportFrequency",
+    "nodeStatusUpdateFrequency",
+    "podsPerCore",
+    "port",
+    "preloadedImagesVerificationAllowlist",
+    "protectKernelDefaults",
+    "providerID",
+    "qosReserved",
+    "registerNode",
+    "registerWithTaints",
+    "reservedMemory",
+    "reservedSystemCPUs",
+    "rotateCertificates",
+    "seccompDefault",
+    "serverTLSBootstrap",
+    "showHiddenMetricsForVersion",
+    "shutdownGracePeriod",
+    "shutdownGracePeriodByPodPriority",
+    "shutdownGracePeriodCriticalPods",
+    "streamingConnectionIdleTimeout",
+    "systemCgroups",
+    "systemReservedCgroup",
+    "tlsCertFile",
+    "tlsCipherSuites",
+    "tlsCurvePreferences",
+    "tlsMinVersion",
+    "tlsPrivateKeyFile",
+    "topologyManagerPolicy",
+    "topologyManagerPolicyOptions",
+    "topologyManagerScope",
+    "userNamespaces",
+    "volumePluginDir",
+    "volumeStatsAggPeriod",
+];
+
+/// The fields of that list that are set away from their default, by name, in order of names.
+pub fn set_but_not_acted_on(config: &Config) -> Vec<&'static str> {
+    let set = decode::to_json(config);
+    // Eviction thresholds of a file that names none are a default, too.
+    let plain = decode::to_json(&decode::defaults(&FeatureGates::default()));
+    let file = decode::to_json(&decode::file_defaults());
+    let is_default = |field: &str| set.get(field) == plain.get(field) || set.get(field) == file.get(field);
+    NOT_YET_ACTED_ON.iter().copied().filter(|field| !is_default(field)).collect()
+}

@@ -1,0 +1,63 @@
+//! The usage text, from the table of flags. Pure; keeps nothing.
+
+use super::table::{FLAGS, Flag, SHORTHANDS, Target};
+use crate::config::{decode, gates};
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// What `--help` prints on standard output.
+pub fn usage() -> String {
+    let mut text = String::from(
+        "The node agent: runs the pods that the API server, files and URLs ask for on this node, and keeps them healthy.\n\
+         It takes the flags and the configuration file of the Kubernetes 1.36 kubelet.\n\n\
+         Usage:\n  kubelet [flags]\n",
+    );
+    // Title, whether its flags are deprecated, whether they are fields of the configuration.
+    let groups = [
+        ("Node flags", false, false),
+        ("Configuration flags", false, true),
+        ("Deprecated: set these in the file of --config", true, true),
+        ("Deprecated: to be removed", true, false),
+    ];
+    let defaults = Value::Object(decode::to_json(&decode::legacy_defaults()));
+    for (title, deprecated, configured) in groups {
+        let _ = write!(text, "\n{title}:\n");
+        let belongs = |flag: &&Flag| {
+            flag.deprecated.is_some() == deprecated && matches!(flag.target, Target::Configuration(_)) == configured
+        };
+        for flag in FLAGS.iter().filter(belongs) {
+            describe(&mut text, flag, &defaults);
+        }
+    }
+    text.push_str("\nFeature gates:\n");
+    for line in gates::known_features() {
+        let _ = writeln!(text, "  {line}");
+    }
+    text
+}
+
+fn describe(text: &mut String, flag: &Flag, defaults: &Value) {
+    let letter = SHORTHANDS.iter().find(|(_, name)| *name == flag.name).map(|(letter, _)| format!("-{letter}, "));
+    let letter = letter.unwrap_or_else(|| "    ".into());
+    let value = flag.syntax.usage_name();
+    let value = if value.is_empty() { String::new() } else { format!(" {value}") };
+    let _ = write!(text, "  {letter}--{}{value}\n          {}", flag.name, flag.help);
+    let default = match flag.target {
+        Target::Own(default) => default.to_owned(),
+        Target::Configuration(pointer) => defaults.pointer(pointer).map_or_else(String::new, shown),
+    };
+    let _ = if default.is_empty() { writeln!(text) } else { writeln!(text, " (default {default})") };
+}
+
+/// A default as text; nothing for zero values, as pflag does.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Bool(true) => "true".into(),
+        Value::Number(number) if number.as_f64() != Some(0.0) => number.to_string(),
+        Value::String(text) if text != "0s" => text.clone(),
+        Value::Array(items) if !items.is_empty() => {
+            format!("[{}]", items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","))
+        }
+        _ => String::new(),
+    }
+}

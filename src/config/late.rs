@@ -1,0 +1,161 @@
+//! Checks that upstream makes only while it starts to run: after validation, one at a time.
+//!
+//! Pure; keeps nothing. Texts are those of `cmd/kubelet/app/server.go` and `pkg/kubelet/kubelet.go`.
+
+use super::duration::GoDuration;
+use super::flags::Flags;
+use super::quantity_text::QuantityText;
+use super::types::Config;
+use std::collections::BTreeMap;
+
+/// Cipher suites by Go's names that are sound; the last two are old names of others.
+pub const CIPHER_SUITES: &[&str] = &[
+    "TLS_AES_128_GCM_SHA256",
+    "TLS_AES_256_GCM_SHA384",
+    "TLS_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305",
+];
+
+/// Cipher suites by Go's names that are understood with a warning.
+pub const INSECURE_CIPHER_SUITES: &[&str] = &[
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA",
+    "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256",
+    "TLS_ECDHE_RSA_WITH_RC4_128_SHA",
+    "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA256",
+    "TLS_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_RSA_WITH_AES_256_CBC_SHA",
+    "TLS_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_RSA_WITH_RC4_128_SHA",
+];
+
+/// The first thing that keeps this configuration from running, as the whole error text.
+pub fn check(flags: &Flags, config: &Config) -> Result<(), String> {
+    check_tls(config).map_err(|error| format!("failed to construct kubelet dependencies: {error}"))?;
+    check_running(flags, config).map_err(|error| format!("failed to run Kubelet: {error}"))
+}
+
+fn check_running(flags: &Flags, config: &Config) -> Result<(), String> {
+    if flags.exit_on_lock_contention && flags.lock_file.is_empty() {
+        return Err("cannot exit on lock file contention: no lock file specified".into());
+    }
+    match config.authorization.mode.as_str() {
+        "AlwaysAllow" | "Webhook" => {}
+        "" => return Err("no authorization mode specified".into()),
+        mode => return Err(format!("unknown authorization mode {mode}")),
+    }
+    for (flag, reserved) in [("kube-reserved", &config.kube_reserved), ("system-reserved", &config.system_reserved)] {
+        check_reserved(reserved).map_err(|error| format!("--{flag} value failed to parse: {error}"))?;
+    }
+    check_qos_reserved(&config.qos_reserved)
+        .map_err(|error| format!("--qos-reserved value failed to parse: {error}"))?;
+    for (policy, known) in
+        [(&config.cpu_manager_policy, ["none", "static"]), (&config.memory_manager_policy, ["None", "Static"])]
+    {
+        if !known.contains(&policy.as_str()) {
+            return Err(format!("unknown policy: {policy:?}"));
+        }
+    }
+    check_node(flags, config).map_err(|error| format!("failed to create kubelet: {error}"))
+}
+
+fn check_node(flags: &Flags, config: &Config) -> Result<(), String> {
+    if flags.root_dir.is_empty() {
+        return Err("invalid root directory \"\"".into());
+    }
+    if config.sync_frequency <= GoDuration::ZERO {
+        return Err(format!("invalid sync frequency {}", config.sync_frequency.0));
+    }
+    let provider = &flags.cloud_provider;
+    if !["", "external"].contains(&provider.as_str()) {
+        return Err(format!(
+            "cloud provider {provider:?} was specified, but built-in cloud providers are disabled. Please set \
+             --cloud-provider=external and migrate to an external cloud provider"
+        ));
+    }
+    let strategy = &config.config_map_and_secret_change_detection_strategy;
+    if !["Get", "Cache", "Watch"].contains(&strategy.as_str()) {
+        return Err(format!("unknown configmap and secret manager mode: {strategy}"));
+    }
+    let size = &config.container_log_max_size;
+    QuantityText::parse(size).map(|_| ()).map_err(|error| {
+        format!("failed to initialize container log manager: failed to parse container log max size {size:?}: {error}")
+    })
+}
+
+fn check_qos_reserved(reserved: &BTreeMap<String, String>) -> Result<(), String> {
+    for (resource, share) in reserved {
+        if resource != "memory" {
+            return Err(format!("cannot reserve {resource:?} resource"));
+        }
+        let failed =
+            |error: String| Err(format!("failed to parse percentage {share:?} for {resource:?} resource: {error}"));
+        let Some(number) = share.strip_suffix('%') else {
+            return failed(format!("percentage expected, got '{share}'"));
+        };
+        match number.parse::<i64>() {
+            Err(_) => return failed(format!("invalid number in percentage '{share}'")),
+            Ok(0..=100) => {}
+            Ok(_) => return failed("percentage must be between 0 and 100".into()),
+        }
+    }
+    Ok(())
+}
+
+fn check_tls(config: &Config) -> Result<(), String> {
+    for cipher in &config.tls_cipher_suites {
+        let cipher = cipher.as_str();
+        if !CIPHER_SUITES.contains(&cipher) && !INSECURE_CIPHER_SUITES.contains(&cipher) {
+            return Err(format!("Cipher suite {cipher} not supported or doesn't exist"));
+        }
+    }
+    let version = config.tls_min_version.as_str();
+    if !["", "VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"].contains(&version) {
+        return Err(format!("unknown tls version {version:?}"));
+    }
+    Ok(())
+}
+
+fn check_reserved(reserved: &BTreeMap<String, String>) -> Result<(), String> {
+    for (resource, amount) in reserved {
+        if !["cpu", "memory", "ephemeral-storage", "pid"].contains(&resource.as_str()) {
+            return Err(format!("cannot reserve {resource:?} resource"));
+        }
+        let parsed = QuantityText::parse(amount)
+            .map_err(|error| format!("failed to parse quantity {amount:?} for {resource:?} resource: {error}"))?;
+        if parsed.is_negative {
+            return Err(format!("resource quantity for {resource:?} cannot be negative: {amount}"));
+        }
+    }
+    Ok(())
+}
+
+/// What runs but should be said: for the log, once.
+pub fn warnings(config: &Config) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let (own, reserved) = (&config.kubelet_cgroups, &config.kube_reserved_cgroup);
+    if !own.is_empty() && !reserved.is_empty() && !own.starts_with(reserved.as_str()) {
+        warnings.push("unsupported configuration:KubeletCgroups is not within KubeReservedCgroup".into());
+    }
+    for cipher in config.tls_cipher_suites.iter().filter(|name| INSECURE_CIPHER_SUITES.contains(&name.as_str())) {
+        warnings.push(format!("Use of insecure cipher detected. cipher={cipher:?}"));
+    }
+    if config.tls_min_version == "VersionTLS13" && !config.tls_cipher_suites.is_empty() {
+        warnings.push("Warning: TLS 1.3 cipher suites are not configurable, ignoring --tls-cipher-suites".into());
+    }
+    warnings
+}

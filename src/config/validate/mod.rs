@@ -1,0 +1,86 @@
+//! Is a configuration one that an agent can run with? Every rule that is broken, in upstream's order and words.
+//!
+//! Pure; keeps nothing. Upstream: `pkg/kubelet/apis/config/validation/validation.go`. The rules are grouped as there,
+//! one function a theme, because the order of texts in the one message is part of what operators see.
+
+mod allocatable;
+mod images;
+pub mod logging;
+mod numbers;
+mod policies;
+mod rest;
+
+use super::gates::FeatureGates;
+use super::types::Config;
+
+/// What validation must know about the host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Host {
+    /// The host has no unified (v2) cgroup hierarchy.
+    pub cgroup_v1: bool,
+}
+
+/// What the rules look at, and the texts of those that are broken.
+struct Review<'a> {
+    config: &'a Config,
+    gates: &'a FeatureGates,
+    errors: Vec<String>,
+}
+
+impl Review<'_> {
+    /// Notes a broken rule; the text begins as nearly all do.
+    fn refuse_if(&mut self, broken: bool, text: impl FnOnce() -> String) {
+        if broken {
+            self.errors.push(format!("invalid configuration: {}", text()));
+        }
+    }
+
+    fn on(&self, gate: &str) -> bool {
+        self.gates.enabled(gate)
+    }
+}
+
+/// Every broken rule, in order; empty when the configuration is valid.
+pub fn validate(config: &Config, gates: &FeatureGates, host: Host) -> Vec<String> {
+    let mut review = Review { config, gates, errors: Vec::new() };
+    review.numbers();
+    review.image_pulls();
+    review.taints();
+    review.topology();
+    review.shutdown();
+    review.swap_and_back_off();
+    review.node_allocatable();
+    review.network();
+    review.image_credentials();
+    review.reserved_cpus();
+    review.reserved_memory();
+    review.operating_system(host);
+    review.observability();
+    review.memory_qos();
+    review.endpoints_and_logs();
+    review.pod_logs_directory();
+    review.errors
+}
+
+/// Many errors as one text, each once, as upstream's aggregate prints them.
+pub fn aggregate(errors: &[String]) -> String {
+    let mut seen: Vec<&str> = Vec::new();
+    for error in errors {
+        if !seen.contains(&error.as_str()) {
+            seen.push(error);
+        }
+    }
+    match seen[..] {
+        [single] => single.to_owned(),
+        _ => format!("[{}]", seen.join(", ")),
+    }
+}
+
+impl Host {
+    /// Looks at the host: which kind of file system `/sys/fs/cgroup` is.
+    pub fn detect() -> Self {
+        let unified = nix::sys::statfs::statfs("/sys/fs/cgroup")
+            .is_ok_and(|found| found.filesystem_type() == nix::sys::statfs::CGROUP2_SUPER_MAGIC);
+        Self { cgroup_v1: !unified }
+    }
+}

@@ -1,0 +1,92 @@
+//! From the runtime's answers to a pod as decisions see it (CRI-14): labels tell whose a sandbox or container is,
+//! annotations tell hash and restart count; what is missing counts as nothing.
+
+use super::container::clean_absolute;
+use super::labels;
+use crate::cri::types::{ContainerStatus, Labels, NamespaceMode, PodSandboxStatus};
+use crate::logic::ids::{FullName, PodUid, SandboxId};
+use crate::logic::runtime_pod::{RuntimeContainer, RuntimePod, RuntimeSandbox};
+use crate::logic::time::Stamp;
+
+/// Whose sandbox or container it is, as its labels tell; `None` when it is none of a pod's.
+pub fn pod_identity(labels: &Labels) -> Option<(PodUid, FullName)> {
+    let text = |key: &str| labels.get(key).map(String::as_str).filter(|text| !text.is_empty());
+    let uid = text(labels::POD_UID)?;
+    Some((PodUid::from(uid), FullName::new(text(labels::POD_NAME)?, text(labels::POD_NAMESPACE)?)))
+}
+
+/// One container, with `sandbox_id` from the listing, because a status does not tell it. The termination message of the
+/// container's own file is the caller's to add.
+pub fn runtime_container(status: &ContainerStatus, sandbox_id: &SandboxId) -> RuntimeContainer {
+    let user = status.user.as_ref().map(|user| (user.uid, user.gid, user.supplemental_groups.clone()));
+    RuntimeContainer {
+        id: status.id.clone(),
+        sandbox_id: sandbox_id.clone(),
+        name: status.metadata.name.clone(),
+        restart_count: restart_count(&status.annotations),
+        hash: hash(&status.annotations),
+        state: status.state,
+        created_at: status.created_at,
+        started_at: status.started_at,
+        finished_at: status.finished_at,
+        exit_code: status.exit_code,
+        reason: status.reason.clone(),
+        message: status.message.clone(),
+        image: status.image.clone(),
+        image_ref: status.image_ref.clone(),
+        log_path: status.log_path.clone(),
+        user,
+    }
+}
+
+/// Where on the host the container's termination message is: behind the mount at the path of its annotation, which the
+/// mount has in cleaned form. The path comes from the runtime: the caller checks that it is one of the agent's own files.
+pub fn termination_message_file(status: &ContainerStatus) -> Option<&str> {
+    let inside = status.annotations.get(labels::TERMINATION_MESSAGE_PATH).filter(|path| !path.is_empty())?;
+    let inside = clean_absolute(inside);
+    status.mounts.iter().find(|mount| mount.container_path == inside).map(|mount| mount.host_path.as_str())
+}
+
+/// One sandbox.
+pub fn runtime_sandbox(status: &PodSandboxStatus) -> RuntimeSandbox {
+    let host_network = status.network_mode == NamespaceMode::Node;
+    RuntimeSandbox {
+        id: status.id.clone(),
+        attempt: status.metadata.attempt,
+        state: status.state,
+        created_at: status.created_at,
+        host_network,
+        ips: if host_network { Vec::new() } else { valid_ips(&status.ips) },
+    }
+}
+
+/// A pod of these parts, newest first: sandboxes by attempt, then creation; containers by creation; IDs settle a draw.
+pub fn runtime_pod(
+    uid: PodUid,
+    full_name: FullName,
+    mut sandboxes: Vec<RuntimeSandbox>,
+    mut containers: Vec<RuntimeContainer>,
+    taken: Stamp,
+) -> RuntimePod {
+    sandboxes.sort_by(|a, b| (b.attempt, b.created_at).cmp(&(a.attempt, a.created_at)).then_with(|| a.id.cmp(&b.id)));
+    containers.sort_by(|a, b| b.created_at.cmp(&a.created_at).then_with(|| a.id.cmp(&b.id)));
+    RuntimePod { uid, full_name, sandboxes, containers, taken }
+}
+
+/// The count of a container's starts before this one. It comes from outside and ends in the API, which has no number
+/// below zero.
+fn restart_count(annotations: &Labels) -> u32 {
+    annotations.get(labels::RESTART_COUNT).and_then(|count| count.parse().ok()).unwrap_or(0)
+}
+
+/// The hash as this agent writes it: lower hex without leading zeros, so that equal numbers are equal texts.
+fn hash(annotations: &Labels) -> String {
+    let number = annotations.get(labels::CONTAINER_HASH).and_then(|hash| u64::from_str_radix(hash, 16).ok());
+    number.map(|number| format!("{number:x}")).unwrap_or_default()
+}
+
+/// As upstream: one address that cannot be read makes the whole list worthless.
+fn valid_ips(ips: &[String]) -> Vec<String> {
+    let told = ips.iter().filter(|ip| !ip.is_empty()).cloned().collect::<Vec<_>>();
+    if told.iter().all(|ip| ip.parse::<std::net::IpAddr>().is_ok()) { told } else { Vec::new() }
+}

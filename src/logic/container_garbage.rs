@@ -1,0 +1,190 @@
+//! Which dead containers and sandboxes go (CRI-20; upstream's container garbage collector).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::ids::{ContainerId, PodUid, SandboxId};
+use super::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod, SandboxState};
+use super::time::Moment;
+
+/// What is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct GarbagePolicy {
+    /// Dead instances of each container of a pod; negative for all.
+    pub per_container: i32,
+    /// Dead containers of the node; negative for no limit.
+    pub total: i32,
+    /// Younger ones stay.
+    pub age_min: Duration,
+}
+
+/// What goes.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Garbage {
+    /// Containers, with the pod that they are of.
+    pub containers: Vec<(PodUid, ContainerId)>,
+    /// Sandboxes, with the pod that they are of; to be stopped first.
+    pub sandboxes: Vec<(PodUid, SandboxId)>,
+}
+
+/// Finds what goes. Pods in `known` are wanted or still end; of all others everything dead goes.
+pub fn collect<'a>(
+    pods: impl IntoIterator<Item = &'a RuntimePod>,
+    known: &BTreeSet<PodUid>,
+    policy: GarbagePolicy,
+    now: Moment,
+) -> Garbage {
+    let mut garbage = Garbage::default();
+    let mut kept: BTreeMap<(PodUid, String), Vec<&RuntimeContainer>> = BTreeMap::new();
+    let pods: Vec<&RuntimePod> = pods.into_iter().collect();
+    for pod in &pods {
+        let is_known = known.contains(&pod.uid);
+        for container in pod.containers.iter().filter(|container| is_dead(container)) {
+            if !is_known {
+                garbage.containers.push((pod.uid.clone(), container.id.clone()));
+            } else if now.since(container.created_at) >= policy.age_min {
+                kept.entry((pod.uid.clone(), container.name.clone())).or_default().push(container);
+            }
+        }
+    }
+    for ((uid, _), instances) in &mut kept {
+        evict(uid, instances, policy.per_container, &mut garbage);
+    }
+    limit_total(kept, policy, &mut garbage);
+    for pod in &pods {
+        collect_sandboxes(pod, known.contains(&pod.uid), &mut garbage);
+    }
+    garbage
+}
+
+fn is_dead(container: &RuntimeContainer) -> bool {
+    container.state != ContainerState::Running
+}
+
+/// `instances` are newest first; what exceeds `keep` goes.
+fn evict(uid: &PodUid, instances: &mut Vec<&RuntimeContainer>, keep: i32, garbage: &mut Garbage) {
+    let Ok(keep) = usize::try_from(keep) else { return };
+    for container in instances.drain(keep.min(instances.len())..) {
+        garbage.containers.push((uid.clone(), container.id.clone()));
+    }
+}
+
+/// An equal share for each container, at least one; then the oldest go.
+fn limit_total(
+    mut kept: BTreeMap<(PodUid, String), Vec<&RuntimeContainer>>,
+    policy: GarbagePolicy,
+    garbage: &mut Garbage,
+) {
+    let Ok(total) = usize::try_from(policy.total) else { return };
+    let count = |kept: &BTreeMap<_, Vec<_>>| kept.values().map(Vec::len).sum::<usize>();
+    if count(&kept) <= total {
+        return;
+    }
+    let share = i32::try_from((total / kept.len().max(1)).max(1)).unwrap_or(i32::MAX);
+    for ((uid, _), instances) in &mut kept {
+        evict(uid, instances, share, garbage);
+    }
+    let surplus = count(&kept).saturating_sub(total);
+    let mut rest: Vec<(Moment, PodUid, ContainerId)> = kept
+        .into_iter()
+        .flat_map(|((uid, _), instances)| instances.into_iter().map(move |one| (one.created_at, uid.clone(), one.id.clone())))
+        .collect();
+    rest.sort();
+    garbage.containers.extend(rest.into_iter().take(surplus).map(|(_, uid, id)| (uid, id)));
+}
+
+/// A sandbox goes when it is stopped and holds no container; of a known pod the newest stays.
+fn collect_sandboxes(pod: &RuntimePod, is_known: bool, garbage: &mut Garbage) {
+    let gone: BTreeSet<&ContainerId> = garbage.containers.iter().map(|(_, id)| id).collect();
+    let holds = |id: &SandboxId| {
+        pod.containers.iter().any(|container| container.sandbox_id == *id && !gone.contains(&container.id))
+    };
+    let stays = usize::from(is_known);
+    let stopped = pod.sandboxes.iter().skip(stays).filter(|sandbox| sandbox.state == SandboxState::NotReady);
+    let ids: Vec<SandboxId> = stopped.filter(|sandbox| !holds(&sandbox.id)).map(|sandbox| sandbox.id.clone()).collect();
+    garbage.sandboxes.extend(ids.into_iter().map(|id| (pod.uid.clone(), id)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logic::ids::FullName;
+    use crate::logic::runtime_pod::RuntimeSandbox;
+    use crate::logic::time::Stamp;
+
+    const KEEP_ONE: GarbagePolicy = GarbagePolicy { per_container: 1, total: -1, age_min: Duration::ZERO };
+
+    fn container(id: &str, name: &str, state: ContainerState, created: i64) -> RuntimeContainer {
+        RuntimeContainer {
+            id: id.into(),
+            sandbox_id: "s1".into(),
+            name: name.to_owned(),
+            restart_count: 0,
+            hash: String::new(),
+            state,
+            created_at: Moment(created),
+            started_at: Moment(created),
+            finished_at: Moment(created + 1),
+            exit_code: 0,
+            reason: String::new(),
+            message: String::new(),
+            image: String::new(),
+            image_ref: String::new(),
+            log_path: String::new(),
+            user: None,
+        }
+    }
+
+    fn pod(uid: &str, containers: Vec<RuntimeContainer>) -> RuntimePod {
+        let sandbox = |id: &str, attempt, state| RuntimeSandbox {
+            id: id.into(),
+            attempt,
+            state,
+            created_at: Moment(0),
+            host_network: false,
+            ips: vec![],
+        };
+        let sandboxes = vec![sandbox("s1", 1, SandboxState::Ready), sandbox("s0", 0, SandboxState::NotReady)];
+        RuntimePod { sandboxes, containers, ..RuntimePod::empty(uid.into(), FullName::new(uid, "default"), Stamp(1)) }
+    }
+
+    fn ids(garbage: &Garbage) -> Vec<&str> {
+        garbage.containers.iter().map(|(_, id)| id.as_str()).collect()
+    }
+
+    #[test]
+    fn the_newest_dead_instance_stays_and_running_ones_do_not_count() {
+        use ContainerState::{Exited, Running};
+        let pod = pod(
+            "u",
+            vec![
+                container("c3", "web", Running, 30),
+                container("c2", "web", Exited, 20),
+                container("c1", "web", Exited, 10),
+                container("i1", "init", Exited, 5),
+            ],
+        );
+        let garbage = collect([&pod], &[PodUid::from("u")].into(), KEEP_ONE, Moment(100));
+        assert_eq!(ids(&garbage), ["c1"]);
+        assert_eq!(garbage.sandboxes, [("u".into(), "s0".into())]);
+    }
+
+    #[test]
+    fn of_an_unknown_pod_everything_dead_goes() {
+        let pod = pod("gone", vec![container("c1", "web", ContainerState::Exited, 10)]);
+        let garbage = collect([&pod], &BTreeSet::new(), KEEP_ONE, Moment(100));
+        assert_eq!(ids(&garbage), ["c1"]);
+        assert_eq!(garbage.sandboxes, [("gone".into(), "s0".into())]);
+    }
+
+    #[test]
+    fn the_young_stay_and_the_total_takes_the_oldest() {
+        use ContainerState::Exited;
+        let all = pod("u", vec![container("b", "b", Exited, 20), container("a", "a", Exited, 10)]);
+        let known = [PodUid::from("u")].into();
+        let young = GarbagePolicy { age_min: Duration::from_secs(60), per_container: 0, ..KEEP_ONE };
+        assert_eq!(ids(&collect([&all], &known, young, Moment(100))), Vec::<&str>::new());
+        let total = GarbagePolicy { total: 1, ..KEEP_ONE };
+        assert_eq!(ids(&collect([&all], &known, total, Moment(100))), ["a"]);
+    }
+}

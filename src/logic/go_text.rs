@@ -1,0 +1,116 @@
+//! Texts as Go's standard library writes them.
+//!
+//! Owned by nobody in particular: pure helpers for the places where another program, or the same agent after an
+//! upgrade, compares bytes that upstream's kubelet wrote with Go's `encoding/json` or `strconv`.
+
+use std::fmt::Write;
+
+/// `text` as a JSON string, quotes included, as Go's `json.Marshal` writes it: besides what JSON asks for, `<`, `>`,
+/// `&`, U+2028 and U+2029 are escaped so that the text may stand in HTML.
+pub fn json_string(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}' => {
+                write!(out, "\\u{:04x}", u32::from(character)).expect("invariant: a String takes all text");
+            }
+            _ => out.push(character),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// `text` in double quotes as Go's `strconv.Quote` writes it: printable characters stay, all others are escaped.
+pub fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{b}' => out.push_str("\\v"),
+            '\'' => out.push(character),
+            _ if is_printable(character) => out.push(character),
+            _ => {
+                let code = u32::from(character);
+                let escaped = match code {
+                    0..0x80 => format!("\\x{code:02x}"),
+                    0x80..0x1_0000 => format!("\\u{code:04x}"),
+                    _ => format!("\\U{code:08x}"),
+                };
+                out.push_str(&escaped);
+            }
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// Whether Go's `strconv.IsPrint` and Rust's own idea of a printable character let it stand. A combining mark counts
+/// as printable for Go, and for Rust only after the first character, hence the `a` in front.
+fn is_printable(character: char) -> bool {
+    let text = ['a', character].iter().collect::<String>();
+    text.escape_debug().nth(1) == Some(character)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_strings_are_escaped_as_go_does() {
+        let cases = [
+            ("", r#""""#),
+            ("plain", r#""plain""#),
+            ("a\"b\\c", r#""a\"b\\c""#),
+            ("<a>&b", r#""\u003ca\u003e\u0026b""#),
+            ("\n\r\t\u{8}\u{c}", r#""\n\r\t\b\f""#),
+            ("\u{0}\u{1f}\u{7f}", "\"\\u0000\\u001f\u{7f}\""),
+            ("\u{2028}\u{2029}é", r#""\u2028\u2029é""#),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(json_string(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn quoted_texts_are_escaped_as_go_does() {
+        let cases = [
+            ("", r#""""#),
+            ("it's", r#""it's""#),
+            ("a\"b\\c", r#""a\"b\\c""#),
+            ("\u{7}\u{8}\u{c}\n\r\t\u{b}", r#""\a\b\f\n\r\t\v""#),
+            ("\u{0}\u{1}\u{7f}", r#""\x00\x01\x7f""#),
+            ("\u{85}\u{2028}é世", "\"\\u0085\\u2028é世\""),
+            ("e\u{301}", "\"e\u{301}\""),
+            ("\u{301}", "\"\u{301}\""),
+            ("\u{e0001}", r#""\U000e0001""#),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(quoted(text), expected, "{text:?}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_json_string_reads_back(text: String) {
+            let back: String = serde_json::from_str(&json_string(&text)).unwrap();
+            proptest::prop_assert_eq!(back, text);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! When an image is pulled, and what is said when it cannot be had (CRI-21, CRI-22, CRI-25).
+
+use std::time::Duration;
+
+/// `imagePullPolicy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PullPolicy {
+    /// Pull at every start.
+    Always,
+    /// Pull when it is not there.
+    IfNotPresent,
+    /// Never pull.
+    Never,
+}
+
+impl PullPolicy {
+    /// From the spec's word; the API's default for an absent or unknown one.
+    pub fn from_spec(text: Option<&str>) -> Self {
+        match text {
+            Some("Always") => Self::Always,
+            Some("Never") => Self::Never,
+            _ => Self::IfNotPresent,
+        }
+    }
+}
+
+/// An image that is there to be used.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct ImageInUse {
+    /// What the runtime is to be given for a container.
+    pub reference: String,
+    /// UID of the image's user, where it is a number.
+    pub user_uid: Option<i64>,
+    /// The image's user, where it is a name.
+    pub username: String,
+}
+
+/// Why an image cannot be had now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageFailure {
+    /// The waiting reason, such as `ErrImagePull`.
+    pub reason: &'static str,
+    /// A sentence.
+    pub message: String,
+    /// When another try makes sense; `None` leaves it to the pod.
+    pub retry_after: Option<Duration>,
+}
+
+impl ImageFailure {
+    /// The agent's own work on the image was lost.
+    pub fn lost(why: String) -> Self {
+        Self { reason: "ErrImagePull", message: why, retry_after: None }
+    }
+}
+
+/// What to do about an image, once it was looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImageDecision {
+    /// It is there.
+    Use,
+    /// Pull it.
+    Pull,
+    /// It is not there, and may not be pulled.
+    Refuse,
+}
+
+/// The policy table of the fact book. `present` is `None` when the image was not looked up, as for `Always`.
+pub fn decide(policy: PullPolicy, present: Option<bool>) -> ImageDecision {
+    match (policy, present) {
+        (PullPolicy::Always, _) | (PullPolicy::IfNotPresent, None | Some(false)) => ImageDecision::Pull,
+        (PullPolicy::IfNotPresent | PullPolicy::Never, Some(true)) => ImageDecision::Use,
+        (PullPolicy::Never, None | Some(false)) => ImageDecision::Refuse,
+    }
+}
+
+/// Reason and message of a failed pull. The runtime marks two cases by how its text starts.
+pub fn pull_failure(image: &str, error: &str) -> (&'static str, String) {
+    if error.starts_with("RegistryUnavailable") {
+        let detail = error.trim_start_matches("RegistryUnavailable");
+        let text = format!("image pull failed for {image} because the registry is unavailable{detail}");
+        return ("RegistryUnavailable", text);
+    }
+    if error.starts_with("SignatureValidationFailed") {
+        let detail = error.trim_start_matches("SignatureValidationFailed");
+        let text = format!("image pull failed for {image} because the signature validation failed{detail}");
+        return ("SignatureValidationFailed", text);
+    }
+    ("ErrImagePull", error.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_policy_table_holds() {
+        use ImageDecision::{Pull, Refuse, Use};
+        let cases = [
+            (PullPolicy::Always, None, Pull),
+            (PullPolicy::Always, Some(true), Pull),
+            (PullPolicy::IfNotPresent, Some(true), Use),
+            (PullPolicy::IfNotPresent, Some(false), Pull),
+            (PullPolicy::Never, Some(true), Use),
+            (PullPolicy::Never, Some(false), Refuse),
+        ];
+        for (policy, present, expected) in cases {
+            assert_eq!(decide(policy, present), expected, "{policy:?} {present:?}");
+        }
+    }
+
+    #[test]
+    fn marked_errors_get_their_own_reason() {
+        assert_eq!(pull_failure("a:1", "not found").0, "ErrImagePull");
+        assert_eq!(pull_failure("a:1", "RegistryUnavailable: 503").0, "RegistryUnavailable");
+        let (reason, message) = pull_failure("a:1", "SignatureValidationFailed: no key");
+        assert_eq!(reason, "SignatureValidationFailed");
+        assert_eq!(message, "image pull failed for a:1 because the signature validation failed: no key");
+    }
+}

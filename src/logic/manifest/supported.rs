@@ -1,0 +1,316 @@
+//! What this version of the agent does with each field of a pod, and the refusal of all that it does not do.
+//!
+//! Owned by [`super`]. A pod is never run without something it asked for: a probe that nobody makes or a security
+//! setting that nobody applies is worse than a pod that does not start. The pod's JSON is walked against `RULES`; a
+//! field that has no rule, as one of a newer API, is refused, too. When a feature arrives, its rule changes and
+//! nothing else does.
+
+use std::fmt;
+
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::Value;
+
+/// A field that the agent would not act on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The field's path, `spec.containers[0].livenessProbe`.
+    pub path: String,
+    /// Why it is refused.
+    pub reason: &'static str,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.reason)
+    }
+}
+
+/// What happens to a field.
+#[derive(Debug, Clone, Copy)]
+enum Rule {
+    /// Accepted with all that is in it: it is acted on, or it concerns others (the scheduler, the API server).
+    Accept,
+    /// Accepted as a shell; the fields in it have rules of their own.
+    Open,
+    /// Refused unless it is empty or says what is so anyway: absent, `false`, `0`, no text, no items.
+    Refuse(&'static str),
+    /// Refused when anything at all is set in it, even `false`.
+    RefuseAny(&'static str),
+    /// Accepted with this value alone.
+    Only(&'static str, &'static str),
+}
+
+use Rule::{Accept, Only, Open, Refuse, RefuseAny};
+
+const NO_VOLUMES: &str = "volumes are not supported by this version";
+const NO_SECURITY: &str = "security settings are not supported by this version";
+const NO_PROBE: &str = "only readiness probes by httpGet are supported by this version";
+const NO_HOOK: &str = "lifecycle hooks and stop signals are not supported by this version";
+const NO_RULES: &str = "a restart policy of a container of its own is not supported by this version";
+const NO_REFERENCE: &str = "of the sources of a variable only fieldRef is supported by this version";
+const NO_CLAIMS: &str = "resource claims are not supported by this version";
+const NO_RESIZE: &str = "a container is not resized by this version";
+const NO_RESOURCE: &str =
+    "of the resources only cpu, memory and requests of ephemeral-storage are supported by this version";
+const NO_POD_RESOURCES: &str = "resources of the whole pod are not supported by this version";
+const UNKNOWN: &str = "is not known to this version";
+
+/// Every field of a pod: its path, with `[]` for any item of a list and `{}` for any key of a map, and its rule.
+const RULES: &[(&str, Rule)] = &[
+    ("apiVersion", Accept),
+    ("kind", Accept),
+    ("metadata", Open),
+    ("metadata.annotations", Open),
+    ("metadata.annotations{}", Accept),
+    (APP_ARMOR_ANNOTATIONS, RefuseAny(NO_SECURITY)),
+    ("metadata.creationTimestamp", Accept),
+    ("metadata.deletionGracePeriodSeconds", Accept),
+    ("metadata.deletionTimestamp", Accept),
+    ("metadata.finalizers", Accept),
+    ("metadata.generateName", Accept),
+    ("metadata.generation", Accept),
+    ("metadata.labels", Accept),
+    ("metadata.managedFields", Accept),
+    ("metadata.name", Accept),
+    ("metadata.namespace", Accept),
+    ("metadata.ownerReferences", Accept),
+    ("metadata.resourceVersion", Accept),
+    ("metadata.selfLink", Accept),
+    ("metadata.uid", Accept),
+    ("status", Accept),
+    ("spec", Open),
+    ("spec.activeDeadlineSeconds", Refuse("a deadline of the pod is not kept by this version")),
+    ("spec.affinity", Accept),
+    // The API server turns this into a volume; the node does nothing with the flag itself.
+    ("spec.automountServiceAccountToken", Accept),
+    ("spec.containers", Open),
+    ("spec.dnsConfig", Accept),
+    ("spec.dnsPolicy", Accept),
+    ("spec.enableServiceLinks", Accept),
+    ("spec.ephemeralContainers", Refuse("ephemeral containers are not supported by this version")),
+    ("spec.hostAliases", Accept),
+    ("spec.hostIPC", Refuse("the host's IPC namespace is not given to pods by this version")),
+    ("spec.hostNetwork", Accept),
+    ("spec.hostPID", Refuse("the host's PID namespace is not given to pods by this version")),
+    ("spec.hostUsers", Only("true", "user namespaces are not supported by this version")),
+    ("spec.hostname", Accept),
+    ("spec.hostnameOverride", Refuse("hostnameOverride is not supported by this version")),
+    ("spec.imagePullSecrets", Refuse("pull secrets are not supported by this version")),
+    ("spec.initContainers", Open),
+    ("spec.nodeName", Accept),
+    ("spec.nodeSelector", Accept),
+    ("spec.os", Open),
+    ("spec.os.name", Only("linux", "only linux is supported")),
+    ("spec.overhead", Accept),
+    ("spec.preemptionPolicy", Accept),
+    ("spec.priority", Accept),
+    ("spec.priorityClassName", Accept),
+    ("spec.readinessGates", Refuse("readiness gates are not supported by this version")),
+    ("spec.resourceClaims", Refuse(NO_CLAIMS)),
+    ("spec.resources", RefuseAny(NO_POD_RESOURCES)),
+    ("spec.restartPolicy", Accept),
+    ("spec.runtimeClassName", Refuse("runtime classes are not supported by this version")),
+    ("spec.schedulerName", Accept),
+    ("spec.schedulingGates", Refuse("a pod with scheduling gates must not run")),
+    ("spec.schedulingGroup", Refuse("scheduling groups are not supported by this version")),
+    ("spec.securityContext", RefuseAny(NO_SECURITY)),
+    ("spec.serviceAccount", Accept),
+    ("spec.serviceAccountName", Accept),
+    ("spec.setHostnameAsFQDN", Accept),
+    ("spec.shareProcessNamespace", Refuse("a shared process namespace is not supported by this version")),
+    ("spec.subdomain", Accept),
+    ("spec.terminationGracePeriodSeconds", Accept),
+    ("spec.tolerations", Accept),
+    ("spec.topologySpreadConstraints", Accept),
+    ("spec.volumes", Refuse(NO_VOLUMES)),
+];
+
+/// The fields of a container, ordinary or init, below its item.
+const CONTAINER_RULES: &[(&str, Rule)] = &[
+    ("", Open),
+    (".args", Accept),
+    (".command", Accept),
+    (".env", Open),
+    (".env[]", Open),
+    (".env[].name", Accept),
+    (".env[].value", Accept),
+    (".env[].valueFrom", Open),
+    (".env[].valueFrom.configMapKeyRef", RefuseAny(NO_REFERENCE)),
+    (".env[].valueFrom.fieldRef", Accept),
+    (".env[].valueFrom.fileKeyRef", RefuseAny(NO_REFERENCE)),
+    (".env[].valueFrom.resourceFieldRef", RefuseAny(NO_REFERENCE)),
+    (".env[].valueFrom.secretKeyRef", RefuseAny(NO_REFERENCE)),
+    (".envFrom", Refuse("envFrom is not supported by this version")),
+    (".image", Accept),
+    (".imagePullPolicy", Accept),
+    (".lifecycle", RefuseAny(NO_HOOK)),
+    (".livenessProbe", RefuseAny(NO_PROBE)),
+    (".name", Accept),
+    (".ports", Accept),
+    (".readinessProbe", Open),
+    (".readinessProbe.exec", RefuseAny(NO_PROBE)),
+    (".readinessProbe.failureThreshold", Accept),
+    (".readinessProbe.grpc", RefuseAny(NO_PROBE)),
+    (".readinessProbe.httpGet", Accept),
+    (".readinessProbe.initialDelaySeconds", Accept),
+    (".readinessProbe.periodSeconds", Accept),
+    (".readinessProbe.successThreshold", Accept),
+    (".readinessProbe.tcpSocket", RefuseAny(NO_PROBE)),
+    (
+        ".readinessProbe.terminationGracePeriodSeconds",
+        RefuseAny("a grace period of a probe is not supported by this version"),
+    ),
+    (".readinessProbe.timeoutSeconds", Accept),
+    (".resizePolicy", Open),
+    (".resizePolicy[]", Open),
+    (".resizePolicy[].resourceName", Accept),
+    (".resizePolicy[].restartPolicy", Only("NotRequired", NO_RESIZE)),
+    (".resources", Open),
+    (".resources.claims", Refuse(NO_CLAIMS)),
+    (".resources.limits", Open),
+    (".resources.limits{}", RefuseAny(NO_RESOURCE)),
+    (".resources.limits{cpu}", Accept),
+    (".resources.limits{memory}", Accept),
+    (".resources.requests", Open),
+    (".resources.requests{}", RefuseAny(NO_RESOURCE)),
+    (".resources.requests{cpu}", Accept),
+    (".resources.requests{ephemeral-storage}", Accept),
+    (".resources.requests{memory}", Accept),
+    (".restartPolicy", Refuse(NO_RULES)),
+    (".restartPolicyRules", Refuse(NO_RULES)),
+    (".securityContext", RefuseAny(NO_SECURITY)),
+    (".startupProbe", RefuseAny(NO_PROBE)),
+    (".stdin", Accept),
+    (".stdinOnce", Accept),
+    (".terminationMessagePath", Accept),
+    (".terminationMessagePolicy", Accept),
+    (".tty", Accept),
+    (".volumeDevices", Refuse(NO_VOLUMES)),
+    (".volumeMounts", Refuse(NO_VOLUMES)),
+    (".workingDir", Accept),
+];
+
+/// The lists whose items follow [`CONTAINER_RULES`].
+const CONTAINER_LISTS: [&str; 2] = ["spec.containers[]", "spec.initContainers[]"];
+
+/// The annotations that are settings in disguise: upstream's old form of the AppArmor profile.
+const APP_ARMOR_ANNOTATION_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
+/// Where the walk takes those annotations.
+const APP_ARMOR_ANNOTATIONS: &str = "metadata.annotations{app-armor}";
+
+/// The fields of the pod that this version of the agent would not act on, in the order of their paths.
+///
+/// Empty for a pod that can be run in full. To be asked about a pod with its defaults, from any source.
+pub fn unsupported_fields(pod: &Pod) -> Vec<Refusal> {
+    let tree = serde_json::to_value(pod).expect("invariant: a pod that was decoded has text keys alone");
+    let mut refusals = Vec::new();
+    for (field, value) in tree.as_object().into_iter().flatten() {
+        walk(&Place { path: field.clone(), pattern: field.clone() }, value, &mut refusals);
+    }
+    refusals
+}
+
+/// More refusals than this are not kept: a hostile manifest may have millions.
+const REFUSALS_MAX: usize = 500;
+
+/// Where the walk is: the path for people, the pattern for the rules.
+struct Place {
+    path: String,
+    pattern: String,
+}
+
+fn walk(place: &Place, value: &Value, refusals: &mut Vec<Refusal>) {
+    if refusals.len() >= REFUSALS_MAX {
+        return;
+    }
+    let mut refuse = |reason| refusals.push(Refusal { path: place.path.clone(), reason });
+    match rule_of(&place.pattern) {
+        Some(Open) => walk_into(place, value, refusals),
+        Some(Accept) => {}
+        Some(Refuse(reason)) if !is_idle(value) => refuse(reason),
+        Some(RefuseAny(reason)) if !is_hollow(value) => refuse(reason),
+        Some(Only(allowed, reason)) if !is_text_or_flag(value, allowed) => refuse(reason),
+        Some(_) => {}
+        None if is_hollow(value) => {}
+        None => refuse(UNKNOWN),
+    }
+}
+
+fn walk_into(place: &Place, value: &Value, refusals: &mut Vec<Refusal>) {
+    let Place { path, pattern } = place;
+    match value {
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                walk(&below(place, field), value, refusals);
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                let item_place = Place { path: format!("{path}[{index}]"), pattern: format!("{pattern}[]") };
+                walk(&item_place, item, refusals);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The place of an object's field or a map's entry.
+fn below(place: &Place, field: &str) -> Place {
+    let Place { path, pattern } = place;
+    let any = format!("{pattern}{{}}");
+    if rule_of(&any).is_none() {
+        return Place { path: format!("{path}.{field}"), pattern: format!("{pattern}.{field}") };
+    }
+    let named = format!("{pattern}{{{field}}}");
+    let known = rule_of(&named).is_some();
+    let disguised = pattern == "metadata.annotations" && field.starts_with(APP_ARMOR_ANNOTATION_PREFIX);
+    let pattern = match (known, disguised) {
+        (true, _) => named,
+        (false, true) => APP_ARMOR_ANNOTATIONS.to_owned(),
+        (false, false) => any,
+    };
+    Place { path: format!("{path}[{field}]"), pattern }
+}
+
+fn rule_of(pattern: &str) -> Option<Rule> {
+    let find = |rules: &[(&str, Rule)], wanted: &str| {
+        rules.iter().find(|(pattern, _)| *pattern == wanted).map(|(_, rule)| *rule)
+    };
+    match CONTAINER_LISTS.iter().find_map(|list| pattern.strip_prefix(list)) {
+        Some(rest) => find(CONTAINER_RULES, rest),
+        None => find(RULES, pattern),
+    }
+}
+
+/// Nothing in it, at any depth.
+fn is_hollow(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.values().all(is_hollow),
+        _ => false,
+    }
+}
+
+/// Says what would be so without it.
+fn is_idle(value: &Value) -> bool {
+    match value {
+        Value::Bool(flag) => !flag,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        other => is_hollow(other),
+    }
+}
+
+fn is_text_or_flag(value: &Value, allowed: &str) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(flag) => flag.to_string() == allowed,
+        Value::String(text) => text == allowed,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+#[path = "supported_tests.rs"]
+mod tests;

@@ -1,0 +1,121 @@
+//! The rules about an object's metadata: name, namespace, labels, annotations, owners, finalizers.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
+    LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference,
+};
+use serde_json::Value;
+
+use super::field::{Errors, FieldPath, text};
+use super::{names, security};
+use crate::logic::path_segment::is_safe_segment;
+
+/// The size of all annotations, keys and values, in bytes.
+const ANNOTATIONS_SIZE_MAX: usize = 256 * 1024;
+
+/// The metadata of a pod.
+pub(super) fn validate(metadata: &ObjectMeta, path: &FieldPath, errors: &mut Errors) {
+    let prefix = text(&metadata.generate_name);
+    if !prefix.is_empty() {
+        errors.invalid_each(&path.child("generateName"), prefix, names::dns_subdomain(prefix.trim_end_matches('-')));
+    }
+    match text(&metadata.name) {
+        "" => errors.required(&path.child("name"), "name or generateName is required"),
+        name => errors.invalid_each(&path.child("name"), name, names::dns_subdomain(name)),
+    }
+    match text(&metadata.namespace) {
+        "" => errors.required(&path.child("namespace"), ""),
+        namespace => errors.invalid_each(&path.child("namespace"), namespace, names::dns_label(namespace)),
+    }
+    // Ours: the UID names directories of the node (SEC-17).
+    if let Err(why) = is_safe_segment(text(&metadata.uid)) {
+        errors.invalid(&path.child("uid"), text(&metadata.uid), why.to_string());
+    }
+    errors.nonnegative(&path.child("generation"), metadata.generation.unwrap_or_default());
+    labels(metadata.labels.as_ref(), &path.child("labels"), errors);
+    annotations(metadata.annotations.as_ref(), &path.child("annotations"), errors);
+    owners(metadata.owner_references.as_deref().unwrap_or_default(), &path.child("ownerReferences"), errors);
+    for finalizer in metadata.finalizers.iter().flatten() {
+        errors.invalid_each(&path.child("finalizers"), finalizer, names::label_key(finalizer));
+    }
+}
+
+/// Labels, and the node selector, which follows the same rules.
+pub(super) fn labels(labels: Option<&BTreeMap<String, String>>, path: &FieldPath, errors: &mut Errors) {
+    for (key, value) in labels.into_iter().flatten() {
+        errors.invalid_each(path, key, names::label_key(key));
+        errors.invalid_each(path, value, names::label_value(value));
+    }
+}
+
+fn annotations(annotations: Option<&BTreeMap<String, String>>, path: &FieldPath, errors: &mut Errors) {
+    let mut size = 0;
+    for (key, value) in annotations.into_iter().flatten() {
+        // Capitals do not matter here.
+        errors.invalid_each(path, key, names::label_key(&key.to_lowercase()));
+        security::seccomp_annotation(key, value, path, errors);
+        size += key.len() + value.len();
+    }
+    if size > ANNOTATIONS_SIZE_MAX {
+        errors.too_long(path, ANNOTATIONS_SIZE_MAX);
+    }
+}
+
+fn owners(owners: &[OwnerReference], path: &FieldPath, errors: &mut Errors) {
+    let (mut first, mut reported): (Option<String>, bool) = (None, false);
+    for owner in owners {
+        // The last part of `group/version`.
+        if owner.api_version.rsplit('/').next().unwrap_or_default().is_empty() {
+            errors.invalid(&path.child("apiVersion"), owner.api_version.as_str(), "version must not be empty");
+        }
+        for (name, value) in [("kind", &owner.kind), ("name", &owner.name), ("uid", &owner.uid)] {
+            if value.is_empty() {
+                errors.invalid(&path.child(name), value.as_str(), "must not be empty");
+            }
+        }
+        if owner.controller == Some(true) {
+            let current = format!("{}/{}", owner.kind, owner.name);
+            match &first {
+                None => first = Some(current),
+                // Once is enough: each time repeats all owners.
+                Some(_) if reported => {}
+                Some(first) => {
+                    reported = true;
+                    let detail = format!(
+                        "Only one reference can have Controller set to true. Found \"true\" in references for \
+                         {first} and {current}"
+                    );
+                    errors.invalid(path, serde_json::to_value(owners).unwrap_or(Value::Null), detail);
+                }
+            }
+        }
+    }
+}
+
+/// A selector of labels.
+pub(super) fn label_selector(selector: &LabelSelector, path: &FieldPath, errors: &mut Errors) {
+    labels(selector.match_labels.as_ref(), &path.child("matchLabels"), errors);
+    for (index, requirement) in selector.match_expressions.iter().flatten().enumerate() {
+        requirement_of_selector(requirement, &path.child("matchExpressions").index(index), errors);
+    }
+}
+
+fn requirement_of_selector(requirement: &LabelSelectorRequirement, path: &FieldPath, errors: &mut Errors) {
+    let values = requirement.values.as_deref().unwrap_or_default();
+    match requirement.operator.as_str() {
+        "In" | "NotIn" if values.is_empty() => {
+            errors.required(&path.child("values"), "must be specified when `operator` is 'In' or 'NotIn'");
+        }
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            errors
+                .forbidden(&path.child("values"), "may not be specified when `operator` is 'Exists' or 'DoesNotExist'");
+        }
+        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+        other => errors.invalid(&path.child("operator"), other, "not a valid selector operator"),
+    }
+    errors.invalid_each(&path.child("key"), &requirement.key, names::label_key(&requirement.key));
+    for (index, value) in values.iter().enumerate() {
+        errors.invalid_each(&path.child("values").index(index), value, names::label_value(value));
+    }
+}

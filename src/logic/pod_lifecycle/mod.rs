@@ -1,0 +1,520 @@
+//! A pod's life on the node: syncing, terminating, terminated. The one place that says what happens next.
+//!
+//! Owned by the pod's `PodWorker`, which feeds it what was seen and carries out what it says. It keeps the newest desired
+//! pod, the newest observation, the jobs under way, and what must be waited for. It is level-triggered: `step` takes one
+//! input and then decides from the whole state, so an input lost is only time lost.
+//!
+//! Starting is a graph: images and sandbox have no order among them. Containers keep upstream's order (POD-13, CRI-18).
+
+mod syncing;
+mod terminating;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::backoff::{BackoffPolicy, CrashLoops};
+use super::container_actions::{ContainerKind, StartContainer};
+use super::ids::{ContainerId, FullName, PodUid, SandboxId};
+use super::image_policy::{ImageFailure, ImageInUse};
+use super::runtime_health::RuntimeHealth;
+use super::pod_status::StartError;
+use super::probe_schedule::ProbeKind;
+use super::runtime_pod::{ProbeResults, RuntimePod, RuntimeSandbox};
+use super::time::{Moment, Stamp};
+
+/// Wait after an error, before jitter (upstream's back-off period of a pod worker).
+pub const ERROR_RETRY: Duration = Duration::from_secs(10);
+/// Wait while pods have no network, before jitter.
+pub const NETWORK_RETRY: Duration = Duration::from_secs(1);
+/// Grace of pods that nobody wants: no more than the runtime needs (POD-10).
+pub const ORPHAN_GRACE: Duration = Duration::from_secs(1);
+
+/// How far a pod has come. It never goes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// To be run, or kept running.
+    Syncing,
+    /// Its containers end.
+    Terminating,
+    /// Nothing of it runs, and never will again.
+    Terminated,
+}
+
+/// Work on a pod that takes time. At most one of each is under way.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Job {
+    /// The pod's cgroup and directories.
+    Prepare,
+    /// A sandbox.
+    SetUpSandbox,
+    /// A container's image.
+    EnsureImage(String),
+    /// Creating and starting a container.
+    StartContainer(String),
+    /// Stopping one container.
+    KillContainer(ContainerId),
+    /// Removing dead init containers.
+    RemoveContainers,
+    /// Stopping all containers, then the sandboxes.
+    KillPod,
+    /// Removing what is left of the pod on the node.
+    CleanUp,
+}
+
+/// How a job ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum JobEnd {
+    /// Whether the pod's cgroup had to be made.
+    Prepared(Result<bool, String>),
+    /// The sandbox, ready and with its addresses.
+    SandboxUp(Result<RuntimeSandbox, String>),
+    /// The image that the container is to use.
+    ImageEnsured(String, Result<ImageInUse, ImageFailure>),
+    /// The container that was started.
+    Started(String, Result<ContainerId, StartFailure>),
+    /// One container was stopped.
+    Killed(ContainerId, Result<(), String>),
+    /// Dead init containers were removed.
+    Removed(Result<(), String>),
+    /// All containers were stopped, then all sandboxes.
+    PodKilled(Result<(), String>),
+    /// What was left is removed.
+    CleanedUp(Result<(), String>),
+}
+
+/// Why a container did not start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartFailure {
+    /// The waiting reason (CRI-25), such as `CreateContainerError`.
+    pub reason: &'static str,
+    /// A sentence.
+    pub message: String,
+}
+
+impl JobEnd {
+    /// Which job it was.
+    pub fn job(&self) -> Job {
+        match self {
+            Self::Prepared(_) => Job::Prepare,
+            Self::SandboxUp(_) => Job::SetUpSandbox,
+            Self::ImageEnsured(container, _) => Job::EnsureImage(container.clone()),
+            Self::Started(container, _) => Job::StartContainer(container.clone()),
+            Self::Killed(id, _) => Job::KillContainer(id.clone()),
+            Self::Removed(_) => Job::RemoveContainers,
+            Self::PodKilled(_) => Job::KillPod,
+            Self::CleanedUp(_) => Job::CleanUp,
+        }
+    }
+
+    /// The end of a job whose own code failed.
+    pub fn lost(job: Job, why: String) -> Self {
+        match job {
+            Job::Prepare => Self::Prepared(Err(why)),
+            Job::SetUpSandbox => Self::SandboxUp(Err(why)),
+            Job::EnsureImage(container) => Self::ImageEnsured(container, Err(ImageFailure::lost(why))),
+            Job::StartContainer(container) => {
+                Self::Started(container, Err(StartFailure { reason: "RunContainerError", message: why }))
+            }
+            Job::KillContainer(id) => Self::Killed(id, Err(why)),
+            Job::RemoveContainers => Self::Removed(Err(why)),
+            Job::KillPod => Self::PodKilled(Err(why)),
+            Job::CleanUp => Self::CleanedUp(Err(why)),
+        }
+    }
+}
+
+/// What a worker sees.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// The newest desired pod.
+    Spec(Arc<Pod>),
+    /// Nobody wants the pod any more. A shorter grace period takes the place of a longer one, never the reverse.
+    Removed {
+        /// Time for the containers to end; `None` leaves the pod's own.
+        grace: Option<Duration>,
+    },
+    /// What the runtime holds of the pod.
+    Observed(Arc<RuntimePod>),
+    /// Whether the runtime can be worked with.
+    Health(RuntimeHealth),
+    /// A probe's threshold was reached.
+    Probed {
+        /// Of which container.
+        container: ContainerId,
+        /// Which probe.
+        kind: ProbeKind,
+        /// What it found.
+        healthy: bool,
+    },
+    /// A job ended.
+    Ended(JobEnd),
+    /// A wait is over, or a probe changed what is to be done.
+    Due,
+}
+
+/// What a worker is to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Begin [`Job::Prepare`].
+    Prepare,
+    /// Begin [`Job::SetUpSandbox`].
+    SetUpSandbox {
+        /// Counts re-creations.
+        attempt: u32,
+    },
+    /// Begin [`Job::EnsureImage`].
+    EnsureImage {
+        /// Whose image.
+        container: String,
+    },
+    /// Begin [`Job::StartContainer`].
+    StartContainer {
+        /// Which.
+        start: StartContainer,
+        /// In which sandbox.
+        sandbox: RuntimeSandbox,
+        /// From which image.
+        image: ImageInUse,
+    },
+    /// Begin [`Job::KillContainer`].
+    KillContainer {
+        /// Which.
+        id: ContainerId,
+        /// Its name.
+        name: String,
+        /// Why, for the Event.
+        message: String,
+        /// Time to end.
+        grace: Duration,
+    },
+    /// Begin [`Job::RemoveContainers`].
+    RemoveContainers(Vec<ContainerId>),
+    /// Begin [`Job::KillPod`].
+    KillPod {
+        /// Containers that run, by ID and name.
+        containers: Vec<(ContainerId, String)>,
+        /// All sandboxes.
+        sandboxes: Vec<SandboxId>,
+        /// Time to end.
+        grace: Duration,
+        /// Whether a new sandbox is to follow.
+        replace: bool,
+    },
+    /// Begin [`Job::CleanUp`].
+    CleanUp {
+        /// Sandboxes and containers to remove; empty while the pod's remains are still wanted for reading.
+        sandboxes: Vec<SandboxId>,
+        /// See `sandboxes`.
+        containers: Vec<ContainerId>,
+        /// Whether the pod's directories go, too.
+        everything: bool,
+    },
+    /// End this job early.
+    Cancel(Job),
+    /// Ask for a fresh observation.
+    Inspect,
+    /// The network is missing; worth an Event.
+    NetworkNotReady(String),
+    /// Nothing is left of the pod: the worker may go.
+    Finish,
+}
+
+/// The time of a step.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// Wall clock.
+    pub moment: Moment,
+    /// Order.
+    pub stamp: Stamp,
+    /// In 0..1, seeded: spreads retries.
+    pub jitter: f64,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct PodLifecycle {
+    uid: PodUid,
+    full_name: FullName,
+    pod: Option<Arc<Pod>>,
+    hashes: BTreeMap<String, String>,
+    stage: Stage,
+    removed: bool,
+    grace: Option<Duration>,
+    observed: Option<Arc<RuntimePod>>,
+    /// An observation older than this lacks something that this pod's own jobs did.
+    fresh_after: Stamp,
+    /// A fresh observation is worth asking for once nothing else is to be done.
+    unconfirmed: bool,
+    asked: bool,
+    health: RuntimeHealth,
+    prepared: bool,
+    cleared_for: Option<u32>,
+    jobs: BTreeSet<Job>,
+    kill_grace: Option<Duration>,
+    images: BTreeMap<String, ImageInUse>,
+    start_errors: BTreeMap<String, StartError>,
+    retries: BTreeMap<Job, Moment>,
+    crash_loops: CrashLoops,
+    probes: ProbeResults,
+    replacing: bool,
+    waits: Vec<(String, Option<Moment>)>,
+    released: bool,
+    finished: bool,
+}
+
+impl PodLifecycle {
+    /// A pod of which nothing is known yet but who it is. `back_off_max` bounds the crash-loop back-off
+    /// (`crashLoopBackOff.maxContainerRestartPeriod`). Observations from before `born` are not looked at.
+    pub fn new(uid: PodUid, full_name: FullName, back_off_max: Duration, born: Stamp) -> Self {
+        Self {
+            uid,
+            full_name,
+            pod: None,
+            hashes: BTreeMap::new(),
+            stage: Stage::Syncing,
+            removed: false,
+            grace: None,
+            observed: None,
+            fresh_after: born,
+            unconfirmed: false,
+            asked: false,
+            health: RuntimeHealth::default(),
+            prepared: false,
+            cleared_for: None,
+            jobs: BTreeSet::new(),
+            kill_grace: None,
+            images: BTreeMap::new(),
+            start_errors: BTreeMap::new(),
+            retries: BTreeMap::new(),
+            crash_loops: CrashLoops::new(BackoffPolicy::crash_loop(back_off_max)),
+            probes: ProbeResults::default(),
+            replacing: false,
+            waits: Vec::new(),
+            released: false,
+            finished: false,
+        }
+    }
+
+    /// How far the pod has come.
+    pub fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// The newest desired pod; `None` for one that only the runtime knows.
+    pub fn pod(&self) -> Option<&Arc<Pod>> {
+        self.pod.as_ref()
+    }
+
+    /// The newest observation, with what the pod's own jobs have done since.
+    pub fn observed(&self) -> Option<&Arc<RuntimePod>> {
+        self.observed.as_ref()
+    }
+
+    /// Why containers did not start, by name: reason and message (upstream's reason cache, POD-40).
+    pub fn start_errors(&self) -> &BTreeMap<String, StartError> {
+        &self.start_errors
+    }
+
+    /// What probes last said.
+    pub fn probes(&self) -> &ProbeResults {
+        &self.probes
+    }
+
+    /// The grace period in force; `None` while not terminating.
+    pub fn grace(&self) -> Option<Duration> {
+        self.grace
+    }
+
+    /// What the pod waits for, one sentence each, newest decision.
+    pub fn waits(&self) -> impl Iterator<Item = &str> {
+        self.waits.iter().map(|(sentence, _)| sentence.as_str())
+    }
+
+    /// When something is due although nothing happens.
+    pub fn wake_at(&self) -> Option<Moment> {
+        self.waits.iter().filter_map(|(_, until)| *until).min()
+    }
+
+    /// Takes one input; says what to do about it, in order.
+    pub fn step(&mut self, input: Input, now: Now) -> Vec<Action> {
+        let mut actions = self.absorb(input, now);
+        self.waits.clear();
+        actions.extend(match self.stage {
+            Stage::Syncing => self.sync(now),
+            Stage::Terminating => self.terminate(now),
+            Stage::Terminated => self.clean_up(now),
+        });
+        self.note_begun(&actions);
+        actions
+    }
+
+    fn absorb(&mut self, input: Input, now: Now) -> Vec<Action> {
+        match input {
+            Input::Spec(pod) => {
+                self.hashes = syncing::expected_hashes(&pod);
+                self.pod = Some(pod);
+                vec![]
+            }
+            Input::Removed { grace } => {
+                self.removed = true;
+                self.released = false; // What was kept for reading may go now.
+                self.begin_termination(grace)
+            }
+            Input::Observed(seen) => {
+                if seen.taken >= self.fresh_after {
+                    let ids: BTreeSet<&ContainerId> = seen.containers.iter().map(|container| &container.id).collect();
+                    for results in [&mut self.probes.readiness, &mut self.probes.liveness, &mut self.probes.startup] {
+                        results.retain(|id, _| ids.contains(id));
+                    }
+                    self.observed = Some(seen);
+                    self.asked = false;
+                    self.unconfirmed = false;
+                }
+                vec![]
+            }
+            Input::Health(health) => {
+                self.health = health;
+                vec![]
+            }
+            Input::Probed { container, kind, healthy } => {
+                let results = match kind {
+                    ProbeKind::Readiness => &mut self.probes.readiness,
+                    ProbeKind::Liveness => &mut self.probes.liveness,
+                    ProbeKind::Startup => &mut self.probes.startup,
+                };
+                results.insert(container, healthy);
+                vec![]
+            }
+            Input::Ended(end) => {
+                self.jobs.remove(&end.job());
+                self.absorb_end(end, now);
+                vec![]
+            }
+            Input::Due => {
+                self.asked = false; // An answer that has not come by now may never come.
+                vec![]
+            }
+        }
+    }
+
+    fn absorb_end(&mut self, end: JobEnd, now: Now) {
+        let job = end.job();
+        let failed = match end {
+            JobEnd::Prepared(Ok(cgroup_made)) => {
+                self.prepared = true;
+                // Containers that run outside the pod's cgroup are started again inside it (POD-10).
+                if cgroup_made && self.observed.as_ref().is_some_and(|seen| seen.running().next().is_some()) {
+                    self.begin_replacement();
+                }
+                None
+            }
+            JobEnd::SandboxUp(Ok(sandbox)) => {
+                self.inject_sandbox(sandbox, now);
+                None
+            }
+            JobEnd::ImageEnsured(container, Ok(image)) => {
+                self.images.insert(container, image);
+                None
+            }
+            JobEnd::Started(container, Ok(id)) => {
+                self.inject_container(&container, id, now);
+                None
+            }
+            JobEnd::Killed(_, Ok(())) | JobEnd::Removed(Ok(())) => {
+                self.fresh_after = now.stamp;
+                None
+            }
+            JobEnd::PodKilled(Ok(())) => {
+                self.fresh_after = now.stamp;
+                self.kill_grace = None;
+                self.cleared_for = Some(self.next_attempt());
+                self.replacing = false;
+                None
+            }
+            JobEnd::CleanedUp(Ok(())) => {
+                self.released = true;
+                self.finished = self.removed;
+                None
+            }
+            JobEnd::ImageEnsured(container, Err(failure)) => {
+                let error = StartError { reason: failure.reason.to_owned(), message: failure.message };
+                self.start_errors.insert(container, error);
+                Some(failure.retry_after)
+            }
+            JobEnd::Started(container, Err(failure)) => {
+                self.fresh_after = now.stamp;
+                self.unconfirmed = true;
+                let error = StartError { reason: failure.reason.to_owned(), message: failure.message };
+                self.start_errors.insert(container, error);
+                Some(None)
+            }
+            JobEnd::SandboxUp(Err(_)) | JobEnd::PodKilled(Err(_)) | JobEnd::Killed(_, Err(_)) => {
+                self.fresh_after = now.stamp;
+                self.kill_grace = None;
+                Some(None)
+            }
+            JobEnd::Prepared(Err(_)) | JobEnd::Removed(Err(_)) | JobEnd::CleanedUp(Err(_)) => Some(None),
+        };
+        match failed {
+            Some(wait) => {
+                let wait = wait.unwrap_or_else(|| ERROR_RETRY.mul_f64(1.0 + now.jitter / 2.0));
+                self.retries.insert(job, now.moment.plus(wait));
+            }
+            None => {
+                self.retries.remove(&job);
+            }
+        }
+    }
+
+    /// Whether the observation has all that this pod's own jobs did.
+    fn is_fresh(&self) -> bool {
+        self.observed.as_ref().is_some_and(|seen| seen.taken >= self.fresh_after)
+    }
+
+    /// Asks for an observation, unless one is on its way.
+    fn ask(&mut self) -> Vec<Action> {
+        self.waits.push(("the runtime's account of the pod".to_owned(), None));
+        if std::mem::replace(&mut self.asked, true) { vec![] } else { vec![Action::Inspect] }
+    }
+
+    /// Whether the job may begin now; else notes the wait.
+    fn may_begin(&mut self, job: &Job, now: Now, waiting_for: &str) -> bool {
+        if self.jobs.contains(job) {
+            self.waits.push((waiting_for.to_owned(), None));
+            return false;
+        }
+        match self.retries.get(job) {
+            Some(until) if *until > now.moment => {
+                self.waits.push((format!("{waiting_for}, to be tried again"), Some(*until)));
+                false
+            }
+            _ => true,
+        }
+    }
+
+    fn note_begun(&mut self, actions: &[Action]) {
+        for action in actions {
+            let job = match action {
+                Action::Prepare => Job::Prepare,
+                Action::SetUpSandbox { .. } => Job::SetUpSandbox,
+                Action::EnsureImage { container } => Job::EnsureImage(container.clone()),
+                Action::StartContainer { start, .. } => Job::StartContainer(start.name.clone()),
+                Action::KillContainer { id, .. } => Job::KillContainer(id.clone()),
+                Action::RemoveContainers(_) => Job::RemoveContainers,
+                Action::KillPod { grace, .. } => {
+                    self.kill_grace = Some(*grace);
+                    Job::KillPod
+                }
+                Action::CleanUp { .. } => Job::CleanUp,
+                Action::Cancel(_) | Action::Inspect | Action::NetworkNotReady(_) | Action::Finish => continue,
+            };
+            self.jobs.insert(job);
+        }
+    }
+}

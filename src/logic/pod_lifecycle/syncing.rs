@@ -1,0 +1,262 @@
+//! While a pod is to run: what brings it from what is to what should be.
+
+use k8s_openapi::api::core::v1::Container;
+
+use super::*;
+use crate::logic::container_actions::{self, PlanInput, PodPlan};
+use crate::logic::container_hash::container_hash;
+use crate::logic::runtime_pod::{ContainerState, RuntimeContainer, SandboxState};
+
+/// The hash by which a running container is known to be of this spec (CRI-15), by container name.
+pub(super) fn expected_hashes(pod: &Pod) -> BTreeMap<String, String> {
+    containers(pod)
+        .map(|container| {
+            let image = container.image.as_deref().unwrap_or_default();
+            (container.name.clone(), container_hash(&container.name, image))
+        })
+        .collect()
+}
+
+fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
+    pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers))
+}
+
+impl PodLifecycle {
+    pub(super) fn sync(&mut self, now: Now) -> Vec<Action> {
+        let Some(pod) = self.pod.clone() else {
+            return vec![]; // Known only from the runtime so far: the order to end it comes first.
+        };
+        if let Some(problem) = &self.health.runtime_problem {
+            self.waits.push((format!("the container runtime: {problem}"), None));
+            return vec![];
+        }
+        if !self.is_fresh() {
+            return self.ask();
+        }
+        if let Some(busy) = self.stopping_job() {
+            self.waits.push((busy.to_owned(), None));
+            return vec![];
+        }
+        let seen = self.observed.clone().expect("fresh, so there is one");
+        self.recover_crash_loops(&pod, &seen);
+        if self.replacing {
+            return self.kill_pod(&seen, self.own_grace(&pod), true, now);
+        }
+        let plan = container_actions::plan(&PlanInput {
+            pod: &pod,
+            runtime: &seen,
+            hashes: &self.hashes,
+            probes: &self.probes,
+            crash_loops: &self.crash_loops,
+            now: now.moment,
+        });
+        if plan.kill_pod.is_some() && plan.create_sandbox.is_none() {
+            let mut actions = self.begin_termination(None);
+            actions.extend(self.terminate(now));
+            return actions;
+        }
+        self.note_back_offs(&plan);
+        let actions = self.follow(&pod, &seen, plan, now);
+        if actions.is_empty() && self.unconfirmed && self.jobs.is_empty() { self.ask() } else { actions }
+    }
+
+    fn follow(&mut self, pod: &Pod, seen: &RuntimePod, plan: PodPlan, now: Now) -> Vec<Action> {
+        if plan.kill_pod.is_some() && self.cleared_for != plan.create_sandbox {
+            return self.kill_pod(seen, self.own_grace(pod), true, now);
+        }
+        if let Some(kill) = plan.kill.first() {
+            let grace = self.own_grace(pod);
+            if !self.may_begin(&Job::KillContainer(kill.id.clone()), now, "a container to stop") {
+                return vec![];
+            }
+            let (id, name, message) = (kill.id.clone(), kill.name.clone(), kill.message.clone());
+            return vec![Action::KillContainer { id, name, message, grace }];
+        }
+        let mut actions = vec![];
+        if !plan.remove.is_empty() && self.may_begin(&Job::RemoveContainers, now, "dead init containers to be removed") {
+            actions.push(Action::RemoveContainers(plan.remove.clone()));
+        }
+        if (plan.create_sandbox.is_some() || !plan.start.is_empty())
+            && let Some(problem) = self.network_problem(pod)
+        {
+            let until = now.moment.plus(NETWORK_RETRY.mul_f64(1.0 + now.jitter / 2.0));
+            self.waits.push((format!("network is not ready: {problem}"), Some(until)));
+            actions.push(Action::NetworkNotReady(problem));
+            return actions;
+        }
+        if !self.prepared && self.may_begin(&Job::Prepare, now, "the pod's cgroup and directories") {
+            actions.push(Action::Prepare);
+        }
+        if let Some(attempt) = plan.create_sandbox
+            && self.prepared
+            && self.may_begin(&Job::SetUpSandbox, now, "the pod's sandbox and network")
+        {
+            actions.push(Action::SetUpSandbox { attempt });
+        }
+        let sandbox = plan.create_sandbox.is_none().then(|| seen.sandbox().cloned()).flatten();
+        actions.extend(self.advance_containers(pod, &plan, sandbox, now));
+        actions
+    }
+
+    /// Images side by side; containers one after the other, in the plan's order.
+    fn advance_containers(
+        &mut self,
+        pod: &Pod,
+        plan: &PodPlan,
+        sandbox: Option<RuntimeSandbox>,
+        now: Now,
+    ) -> Vec<Action> {
+        let mut actions = vec![];
+        let mut turn_taken = self.jobs.iter().any(|job| matches!(job, Job::StartContainer(_)));
+        for start in &plan.start {
+            let name = &start.name;
+            let job = Job::StartContainer(name.clone());
+            if self.jobs.contains(&job) || self.retries.get(&job).is_some_and(|until| *until > now.moment) {
+                self.may_begin(&job, now, &format!("container {name} to start")); // Notes the wait.
+                // A failed container does not hold up the next ordinary one; an init container does.
+                turn_taken |= start.kind == ContainerKind::Init;
+                continue;
+            }
+            let Some(image) = self.images.get(name) else {
+                let failed = self.retries.get(&Job::EnsureImage(name.clone())).is_some_and(|until| *until > now.moment);
+                if self.may_begin(&Job::EnsureImage(name.clone()), now, &format!("the image of container {name}")) {
+                    actions.push(Action::EnsureImage { container: name.clone() });
+                }
+                turn_taken |= !failed || start.kind == ContainerKind::Init;
+                continue;
+            };
+            if let (false, Some(sandbox), true) = (turn_taken, &sandbox, self.prepared) {
+                let (image, sandbox) = (image.clone(), sandbox.clone());
+                self.note_start(pod, start, now);
+                actions.push(Action::StartContainer { start: start.clone(), sandbox, image });
+            }
+            turn_taken = true;
+        }
+        actions
+    }
+
+    /// Kills everything of the pod, by its own grace period, before a new sandbox.
+    pub(super) fn kill_pod(&mut self, seen: &RuntimePod, grace: Duration, replace: bool, now: Now) -> Vec<Action> {
+        if !self.may_begin(&Job::KillPod, now, "its containers to stop") {
+            return vec![];
+        }
+        let containers = seen.running().map(|container| (container.id.clone(), container.name.clone())).collect();
+        let sandboxes = seen.sandboxes.iter().map(|sandbox| sandbox.id.clone()).collect();
+        vec![Action::KillPod { containers, sandboxes, grace, replace }]
+    }
+
+    /// The pod's own grace period, as for a kill that nobody asked for.
+    pub(super) fn own_grace(&self, pod: &Pod) -> Duration {
+        let seconds = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(2);
+        Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+    }
+
+    pub(super) fn begin_replacement(&mut self) {
+        self.cleared_for = None;
+        self.replacing = true;
+    }
+
+    pub(super) fn next_attempt(&self) -> u32 {
+        self.observed.as_ref().and_then(|seen| seen.sandbox()).map_or(0, |sandbox| sandbox.attempt + 1)
+    }
+
+    pub(super) fn inject_sandbox(&mut self, sandbox: RuntimeSandbox, now: Now) {
+        self.unconfirmed = true;
+        self.amend(now, |seen| seen.sandboxes.insert(0, sandbox));
+    }
+
+    /// Takes a started container for running until the runtime tells more.
+    pub(super) fn inject_container(&mut self, name: &str, id: ContainerId, now: Now) {
+        self.unconfirmed = true;
+        self.start_errors.remove(name);
+        let image = self.images.remove(name);
+        let hash = self.hashes.get(name).cloned().unwrap_or_default();
+        let restart_count = self.restart_count(name);
+        let Some(seen) = &self.observed else { return };
+        let sandbox_id = seen.sandbox().map_or_else(|| SandboxId::from(""), |sandbox| sandbox.id.clone());
+        let image_ref = image.map(|image| image.reference).unwrap_or_default();
+        let container = RuntimeContainer {
+            id,
+            sandbox_id,
+            name: name.to_owned(),
+            restart_count,
+            hash,
+            state: ContainerState::Running,
+            created_at: now.moment,
+            started_at: now.moment,
+            finished_at: Moment::EPOCH,
+            exit_code: 0,
+            reason: String::new(),
+            message: String::new(),
+            image: image_ref.clone(),
+            image_ref,
+            log_path: String::new(),
+            user: None,
+        };
+        self.amend(now, |seen| {
+            seen.containers.retain(|other| other.id != container.id);
+            seen.containers.insert(0, container);
+        });
+    }
+
+    fn amend(&mut self, now: Now, change: impl FnOnce(&mut RuntimePod)) {
+        let mut seen = match &self.observed {
+            Some(seen) => RuntimePod::clone(seen),
+            None => RuntimePod::empty(self.uid.clone(), self.full_name.clone(), now.stamp),
+        };
+        change(&mut seen);
+        seen.taken = now.stamp;
+        self.fresh_after = now.stamp;
+        self.observed = Some(Arc::new(seen));
+    }
+
+    fn restart_count(&self, name: &str) -> u32 {
+        let newest = self.observed.as_ref().and_then(|seen| seen.container(name));
+        newest.map_or(0, |container| container.restart_count + 1)
+    }
+
+    fn stopping_job(&self) -> Option<&'static str> {
+        self.jobs.iter().find_map(|job| match job {
+            Job::KillPod => Some("its containers to stop"),
+            Job::KillContainer(_) => Some("a container to stop"),
+            _ => None,
+        })
+    }
+
+    fn network_problem(&self, pod: &Pod) -> Option<String> {
+        let host_network = pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or(false);
+        if host_network { None } else { self.health.network_problem.clone() }
+    }
+
+    /// After a restart of the agent the back-off goes on from what the runtime still holds.
+    fn recover_crash_loops(&mut self, pod: &Pod, seen: &RuntimePod) {
+        for container in containers(pod) {
+            let mut instances = seen.instances(&container.name);
+            if let Some(newest) = instances.next() {
+                let previous_finished = instances.next().map(|instance| instance.finished_at);
+                self.crash_loops.recover(container, newest, previous_finished);
+            }
+        }
+    }
+
+    fn note_start(&mut self, pod: &Pod, start: &StartContainer, now: Now) {
+        let container = containers(pod).find(|container| container.name == start.name);
+        if let (Some(container), Some(ended)) = (container, start.ended) {
+            self.crash_loops.note_start(container, ended, now.moment);
+        }
+    }
+
+    fn note_back_offs(&mut self, plan: &PodPlan) {
+        for wait in &plan.waiting {
+            let error = StartError { reason: wait.reason.to_owned(), message: wait.message.clone() };
+            self.start_errors.insert(wait.name.clone(), error);
+            self.waits.push((wait.message.clone(), Some(wait.wait.until)));
+        }
+    }
+
+    /// Whether the sandbox that the pod has can be used.
+    pub fn has_ready_sandbox(&self) -> bool {
+        let sandbox = self.observed.as_ref().and_then(|seen| seen.sandbox());
+        sandbox.is_some_and(|sandbox| sandbox.state == SandboxState::Ready)
+    }
+}

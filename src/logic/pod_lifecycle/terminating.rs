@@ -1,0 +1,67 @@
+//! When a pod is to end: stop it, see that it stopped, remove what is left.
+
+use super::*;
+
+impl PodLifecycle {
+    /// Enters or hurries the termination. The grace period may shrink but not grow (POD-08).
+    pub(super) fn begin_termination(&mut self, grace: Option<Duration>) -> Vec<Action> {
+        let own = self.pod.as_ref().map_or(ORPHAN_GRACE, |pod| self.own_grace(pod));
+        let wanted = grace.unwrap_or(own).max(Duration::from_secs(1));
+        self.grace = Some(self.grace.map_or(wanted, |current| current.min(wanted)));
+        if self.stage != Stage::Syncing {
+            return vec![];
+        }
+        self.stage = Stage::Terminating;
+        self.retries.clear();
+        let jobs: Vec<Job> = self.jobs.iter().filter(|job| !matches!(job, Job::KillPod)).cloned().collect();
+        for job in &jobs {
+            self.jobs.remove(job);
+        }
+        if !jobs.is_empty() {
+            // What a cancelled call did in the runtime all the same must be seen before it is stopped.
+            self.observed = None;
+        }
+        jobs.into_iter().map(Action::Cancel).collect()
+    }
+
+    pub(super) fn terminate(&mut self, now: Now) -> Vec<Action> {
+        let grace = self.grace.unwrap_or(ORPHAN_GRACE);
+        let mut actions = vec![];
+        if self.jobs.contains(&Job::KillPod) {
+            self.waits.push((format!("its containers to stop, within {}s", grace.as_secs()), None));
+            if self.kill_grace.is_none_or(|under_way| grace >= under_way) {
+                return actions;
+            }
+            // A shorter grace period takes effect at once.
+            self.jobs.remove(&Job::KillPod);
+            actions.push(Action::Cancel(Job::KillPod));
+        }
+        if !self.is_fresh() {
+            actions.extend(self.ask());
+            return actions;
+        }
+        let seen = self.observed.clone().expect("fresh, so there is one");
+        if seen.is_alive() {
+            actions.extend(self.kill_pod(&seen, grace, false, now));
+            return actions;
+        }
+        self.stage = Stage::Terminated;
+        self.retries.clear();
+        actions.extend(self.clean_up(now));
+        actions
+    }
+
+    /// Once nothing runs: gives back the cgroup, and everything else when nobody wants to read it any more.
+    pub(super) fn clean_up(&mut self, now: Now) -> Vec<Action> {
+        if self.finished {
+            return vec![Action::Finish];
+        }
+        if self.released || !self.may_begin(&Job::CleanUp, now, "what is left of it to be removed") {
+            return vec![];
+        }
+        let seen = self.observed.as_ref().filter(|_| self.removed);
+        let sandboxes = seen.iter().flat_map(|seen| &seen.sandboxes).map(|sandbox| sandbox.id.clone()).collect();
+        let containers = seen.iter().flat_map(|seen| &seen.containers).map(|container| container.id.clone()).collect();
+        vec![Action::CleanUp { sandboxes, containers, everything: self.removed }]
+    }
+}

@@ -1,0 +1,282 @@
+//! Which pods are to have a worker, and what each worker is to be told (POD-04, POD-07, POD-09, POD-10, POD-33).
+//!
+//! Owned by `PodManager`. Level-triggered: [`PodRoster::orders`] compares what sources want, what workers do and what the
+//! runtime holds, and says what is to be done about the difference; asking twice changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::ids::{FullName, PodUid};
+use super::pod_lifecycle::ORPHAN_GRACE;
+use super::runtime_pod::RuntimePod;
+
+/// What a worker is known to have been told.
+#[derive(Clone, Debug)]
+struct Worker {
+    full_name: FullName,
+    told: Option<Arc<Pod>>,
+    terminating: bool,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Order {
+    /// Start a worker.
+    Start {
+        /// For this pod.
+        uid: PodUid,
+        /// Its name and namespace.
+        full_name: FullName,
+    },
+    /// Tell the worker the newest desired pod.
+    TellSpec {
+        /// Whose worker.
+        uid: PodUid,
+        /// The pod.
+        pod: Arc<Pod>,
+    },
+    /// Tell the worker that nobody wants the pod any more.
+    Terminate {
+        /// Whose worker.
+        uid: PodUid,
+        /// Time for its containers; `None` leaves the pod's own.
+        grace: Option<Duration>,
+    },
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct PodRoster {
+    /// By source name; `None` until the source was heard.
+    sources: BTreeMap<&'static str, Option<BTreeMap<PodUid, Arc<Pod>>>>,
+    workers: BTreeMap<PodUid, Worker>,
+}
+
+/// A pod's name and namespace, from the object.
+pub fn full_name(pod: &Pod) -> FullName {
+    let metadata = &pod.metadata;
+    FullName::new(metadata.name.as_deref().unwrap_or_default(), metadata.namespace.as_deref().unwrap_or_default())
+}
+
+impl PodRoster {
+    /// A roster that waits for these sources before anything is ended.
+    pub fn new(sources: impl IntoIterator<Item = &'static str>) -> Self {
+        Self { sources: sources.into_iter().map(|name| (name, None)).collect(), workers: BTreeMap::new() }
+    }
+
+    /// A source told its complete set.
+    pub fn set(&mut self, source: &'static str, pods: BTreeMap<PodUid, Arc<Pod>>) {
+        self.sources.insert(source, Some(pods));
+    }
+
+    /// Whether all sources were heard.
+    pub fn all_heard(&self) -> bool {
+        self.sources.values().all(Option::is_some)
+    }
+
+    /// The desired pod of this UID.
+    pub fn wanted(&self, uid: &PodUid) -> Option<&Arc<Pod>> {
+        self.sources.values().flatten().find_map(|pods| pods.get(uid))
+    }
+
+    /// All desired pods.
+    pub fn all_wanted(&self) -> impl Iterator<Item = (&PodUid, &Arc<Pod>)> {
+        self.sources.values().flatten().flatten()
+    }
+
+    /// UIDs that are wanted or still have a worker.
+    pub fn known(&self) -> BTreeSet<PodUid> {
+        self.all_wanted().map(|(uid, _)| uid.clone()).chain(self.workers.keys().cloned()).collect()
+    }
+
+    /// A worker's pod is gone from the node.
+    pub fn finished(&mut self, uid: &PodUid) {
+        self.workers.remove(uid);
+    }
+
+    /// A worker was started anew after a failure: it has been told nothing yet.
+    pub fn forget_told(&mut self, uid: &PodUid) {
+        if let Some(worker) = self.workers.get_mut(uid) {
+            worker.told = None;
+            worker.terminating = false;
+        }
+    }
+
+    /// What is to be done. `runtime` is what the runtime holds by pod; `None` before it was listed.
+    pub fn orders(&mut self, runtime: Option<&BTreeMap<PodUid, Arc<RuntimePod>>>) -> Vec<Order> {
+        let mut orders = self.end_unwanted();
+        let wanted: Vec<(PodUid, Arc<Pod>)> =
+            self.all_wanted().map(|(uid, pod)| (uid.clone(), Arc::clone(pod))).collect();
+        for (uid, pod) in wanted {
+            self.want(&uid, &pod, &mut orders);
+        }
+        if let Some(runtime) = runtime.filter(|_| self.all_heard()) {
+            self.end_orphans(runtime, &mut orders);
+        }
+        orders
+    }
+
+    fn end_unwanted(&mut self) -> Vec<Order> {
+        if !self.all_heard() {
+            return vec![]; // A source that was not heard yet may want any of them.
+        }
+        let wanted: BTreeSet<PodUid> = self.all_wanted().map(|(uid, _)| uid.clone()).collect();
+        let unwanted = self.workers.iter_mut().filter(|(uid, worker)| !worker.terminating && !wanted.contains(*uid));
+        unwanted
+            .map(|(uid, worker)| {
+                worker.terminating = true;
+                // A worker that was never told a pod has only the runtime's word for it: an orphan.
+                let grace = worker.told.is_none().then_some(ORPHAN_GRACE);
+                Order::Terminate { uid: uid.clone(), grace }
+            })
+            .collect()
+    }
+
+    fn want(&mut self, uid: &PodUid, pod: &Arc<Pod>, orders: &mut Vec<Order>) {
+        if let Some(worker) = self.workers.get_mut(uid) {
+            // Wanted again while it ends: it ends first, and starts anew when its worker has finished.
+            let changed = worker.told.as_ref().is_none_or(|told| differs(told, pod));
+            if !worker.terminating && changed {
+                worker.told = Some(Arc::clone(pod));
+                orders.push(Order::TellSpec { uid: uid.clone(), pod: Arc::clone(pod) });
+            }
+            return;
+        }
+        let full_name = full_name(pod);
+        // Static pods of one name run one after the other (POD-09).
+        if self.workers.values().any(|other| other.full_name == full_name) {
+            return;
+        }
+        let worker = Worker { full_name: full_name.clone(), told: Some(Arc::clone(pod)), terminating: false };
+        self.workers.insert(uid.clone(), worker);
+        orders.push(Order::Start { uid: uid.clone(), full_name });
+        orders.push(Order::TellSpec { uid: uid.clone(), pod: Arc::clone(pod) });
+    }
+
+    fn end_orphans(&mut self, runtime: &BTreeMap<PodUid, Arc<RuntimePod>>, orders: &mut Vec<Order>) {
+        for (uid, seen) in runtime {
+            if seen.is_empty() || self.workers.contains_key(uid) || self.wanted(uid).is_some() {
+                continue;
+            }
+            let full_name = seen.full_name.clone();
+            let worker = Worker { full_name: full_name.clone(), told: None, terminating: true };
+            self.workers.insert(uid.clone(), worker);
+            orders.push(Order::Start { uid: uid.clone(), full_name });
+            orders.push(Order::Terminate { uid: uid.clone(), grace: Some(ORPHAN_GRACE) });
+        }
+    }
+}
+
+/// Whether an update is worth telling (POD-04): annotations of the agent's own do not count.
+fn differs(one: &Pod, other: &Pod) -> bool {
+    const LOCAL: [&str; 3] =
+        ["kubernetes.io/config.source", "kubernetes.io/config.mirror", "kubernetes.io/config.seen"];
+    let annotations = |pod: &Pod| -> BTreeMap<String, String> {
+        let all = pod.metadata.annotations.iter().flatten();
+        all.filter(|(key, _)| !LOCAL.contains(&key.as_str())).map(|(key, value)| (key.clone(), value.clone())).collect()
+    };
+    one.spec != other.spec
+        || one.metadata.labels != other.metadata.labels
+        || one.metadata.deletion_timestamp != other.metadata.deletion_timestamp
+        || one.metadata.deletion_grace_period_seconds != other.metadata.deletion_grace_period_seconds
+        || annotations(one) != annotations(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logic::time::Stamp;
+
+    fn pod(name: &str, image: &str) -> Arc<Pod> {
+        let mut pod = Pod::default();
+        pod.metadata.name = Some(name.to_owned());
+        pod.metadata.namespace = Some("default".to_owned());
+        pod.metadata.labels = Some([("image".to_owned(), image.to_owned())].into());
+        Arc::new(pod)
+    }
+
+    fn set(pods: &[(&str, &Arc<Pod>)]) -> BTreeMap<PodUid, Arc<Pod>> {
+        pods.iter().map(|(uid, pod)| (PodUid::from(*uid), Arc::clone(pod))).collect()
+    }
+
+    fn started(orders: &[Order]) -> Vec<&str> {
+        let start = |order: &Order| matches!(order, Order::Start { .. });
+        orders
+            .iter()
+            .filter(|order| start(order))
+            .map(|order| match order {
+                Order::Start { uid, .. } => uid.as_str(),
+                _ => unreachable!("filtered"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_wanted_pod_is_started_once_and_told_only_changes() {
+        let mut roster = PodRoster::new(["file"]);
+        let web = pod("web", "a");
+        roster.set("file", set(&[("u1", &web)]));
+        assert_eq!(started(&roster.orders(None)), ["u1"]);
+        assert_eq!(roster.orders(None), vec![]);
+        let newer = pod("web", "b");
+        roster.set("file", set(&[("u1", &newer)]));
+        assert_eq!(roster.orders(None), vec![Order::TellSpec { uid: "u1".into(), pod: newer }]);
+    }
+
+    #[test]
+    fn nothing_ends_before_all_sources_were_heard() {
+        let mut roster = PodRoster::new(["file", "http"]);
+        let held = Arc::new(RuntimePod {
+            sandboxes: vec![],
+            containers: vec![],
+            ..RuntimePod::empty("old".into(), FullName::new("old", "default"), Stamp(1))
+        });
+        let mut seen = RuntimePod::clone(&held);
+        seen.sandboxes.push(crate::logic::runtime_pod::RuntimeSandbox {
+            id: "s".into(),
+            attempt: 0,
+            state: crate::logic::runtime_pod::SandboxState::Ready,
+            created_at: crate::logic::time::Moment(1),
+            host_network: false,
+            ips: vec![],
+        });
+        let runtime: BTreeMap<_, _> = [(PodUid::from("old"), Arc::new(seen))].into();
+        roster.set("file", BTreeMap::new());
+        assert_eq!(roster.orders(Some(&runtime)), vec![]);
+        roster.set("http", BTreeMap::new());
+        let orders = roster.orders(Some(&runtime));
+        assert_eq!(started(&orders), ["old"]);
+        assert_eq!(orders[1], Order::Terminate { uid: "old".into(), grace: Some(ORPHAN_GRACE) });
+        assert_eq!(roster.orders(Some(&runtime)), vec![]);
+    }
+
+    #[test]
+    fn a_pod_of_a_name_in_use_waits_for_the_other_to_finish() {
+        let mut roster = PodRoster::new(["file"]);
+        let (first, second) = (pod("web", "a"), pod("web", "b"));
+        roster.set("file", set(&[("u1", &first)]));
+        roster.orders(None);
+        roster.set("file", set(&[("u2", &second)]));
+        assert_eq!(roster.orders(None), vec![Order::Terminate { uid: "u1".into(), grace: None }]);
+        assert_eq!(roster.orders(None), vec![]);
+        roster.finished(&"u1".into());
+        assert_eq!(started(&roster.orders(None)), ["u2"]);
+    }
+
+    #[test]
+    fn a_pod_wanted_again_while_it_ends_ends_first() {
+        let mut roster = PodRoster::new(["file"]);
+        let web = pod("web", "a");
+        roster.set("file", set(&[("u1", &web)]));
+        roster.orders(None);
+        roster.set("file", BTreeMap::new());
+        assert_eq!(roster.orders(None).len(), 1);
+        roster.set("file", set(&[("u1", &web)]));
+        assert_eq!(roster.orders(None), vec![]);
+        roster.finished(&"u1".into());
+        assert_eq!(started(&roster.orders(None)), ["u1"]);
+    }
+}

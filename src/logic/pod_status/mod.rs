@@ -1,0 +1,179 @@
+//! What the API shows of a pod: its `.status`, made from what the runtime holds, what probes said, and what was shown
+//! before (upstream's `generateAPIPodStatus`).
+//!
+//! The fields that other components own (foreign conditions excepted) are not filled in here: whoever sends the status
+//! merges it with the object in the API.
+
+mod conditions;
+mod container_statuses;
+mod phase;
+mod readiness;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{HostIP, Pod, PodIP, PodSpec, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::runtime_pod::{ProbeResults, RuntimePod, SandboxState};
+use super::time::Moment;
+
+/// `status.phase`: not all containers have been started.
+pub const PENDING: &str = "Pending";
+/// `status.phase`: a container runs, or is about to again.
+pub const RUNNING: &str = "Running";
+/// `status.phase`: all containers ended well and stay so.
+pub const SUCCEEDED: &str = "Succeeded";
+/// `status.phase`: all containers ended and one of them badly, or the node gave up on the pod.
+pub const FAILED: &str = "Failed";
+
+/// Why a container that is to be started does not run: the API's waiting reason and message.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct StartError {
+    /// One word: `CrashLoopBackOff`, `ErrImagePull`, ….
+    pub reason: String,
+    /// A sentence.
+    pub message: String,
+}
+
+/// All that a status is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct StatusInput<'a> {
+    /// The pod as it should be. Its own `.status` is what the API last showed.
+    pub pod: &'a Pod,
+    /// The pod as it is.
+    pub runtime: &'a RuntimePod,
+    /// The status made before; `None` after a start of the agent, when the API's stands in for it.
+    pub previous: Option<&'a PodStatus>,
+    /// What probes last said.
+    pub probes: &'a ProbeResults,
+    /// By container name, why it could not be started last (POD-40).
+    pub start_errors: &'a BTreeMap<String, StartError>,
+    /// The node's addresses, the primary one first, at most two; none without an API server.
+    pub host_ips: &'a [IpAddr],
+    /// The runtime's name, which precedes container IDs: `containerd`.
+    pub runtime_name: &'a str,
+    /// Whether the pod's runtime class can mount read-only recursively.
+    pub recursive_read_only: bool,
+    /// The pod has ended: this is its final status.
+    pub terminal: bool,
+    /// The pod is static: it has no final phase of its own.
+    pub is_static: bool,
+    /// `status.qosClass`.
+    pub qos_class: &'a str,
+    /// When the agent started: containers that are older keep their readiness.
+    pub agent_started: Moment,
+    /// Now.
+    pub now: Moment,
+}
+
+impl<'a> StatusInput<'a> {
+    /// The status shown before: by the agent, else by the API.
+    fn before(&self) -> Option<&'a PodStatus> {
+        self.previous.or(self.pod.status.as_ref())
+    }
+
+    fn deleted(&self) -> bool {
+        self.pod.metadata.deletion_timestamp.is_some()
+    }
+}
+
+/// Makes the pod's status.
+pub fn generate(input: &StatusInput<'_>) -> PodStatus {
+    let empty = PodSpec::default();
+    let spec = input.pod.spec.as_ref().unwrap_or(&empty);
+    let mut init = container_statuses::of_init_containers(input, spec);
+    let mut regular = container_statuses::of_containers(input, spec);
+    readiness::fill_in(input, spec, &mut init, &mut regular);
+    let outcome = phase::decide(input, spec, &init, &regular);
+    let conditions = conditions::generate(input, spec, &init, &regular, outcome.phase);
+    let pod_ips = pod_ips(input, spec);
+    PodStatus {
+        phase: Some(outcome.phase.to_owned()),
+        reason: outcome.reason,
+        message: outcome.message,
+        conditions: Some(conditions),
+        container_statuses: non_empty(regular),
+        init_container_statuses: non_empty(init),
+        host_ip: input.host_ips.first().map(ToString::to_string),
+        host_ips: non_empty(input.host_ips.iter().map(|ip| HostIP { ip: ip.to_string() }).collect()),
+        pod_ip: pod_ips.first().cloned(),
+        pod_ips: non_empty(pod_ips.into_iter().map(|ip| PodIP { ip }).collect()),
+        qos_class: Some(input.qos_class.to_owned()),
+        start_time: Some(start_time(input)),
+        observed_generation: observed_generation(input.pod, input.before()),
+        ..PodStatus::default()
+    }
+}
+
+/// The status of a pod that the node did not admit. It has no containers and no conditions.
+pub fn rejected_status(pod: &Pod, reason: &str, message: &str, qos_class: &str, now: Moment) -> PodStatus {
+    PodStatus {
+        phase: Some(FAILED.to_owned()),
+        reason: Some(reason.to_owned()),
+        message: Some(format!("Pod was rejected: {message}")),
+        qos_class: Some(qos_class.to_owned()),
+        start_time: pod.status.as_ref().and_then(|status| status.start_time.clone()).or(Some(time(now))),
+        observed_generation: observed_generation(pod, pod.status.as_ref()),
+        ..PodStatus::default()
+    }
+}
+
+/// Whether the phase is one that a pod never leaves.
+pub fn is_terminal(phase: &str) -> bool {
+    phase == SUCCEEDED || phase == FAILED
+}
+
+/// When the pod was first seen by a node agent; never changes.
+fn start_time(input: &StatusInput<'_>) -> Time {
+    input.before().and_then(|before| before.start_time.clone()).unwrap_or_else(|| time(input.now))
+}
+
+/// The generation of the pod that this status is about; never goes back.
+fn observed_generation(pod: &Pod, before: Option<&PodStatus>) -> Option<i64> {
+    pod.metadata.generation.max(before.and_then(|before| before.observed_generation))
+}
+
+/// The pod's addresses, at most one of each family, that of the node's primary address first. On the node's network they
+/// are the node's. They outlive the sandbox.
+fn pod_ips(input: &StatusInput<'_>, spec: &PodSpec) -> Vec<String> {
+    if spec.host_network.unwrap_or(false) {
+        return by_family(input, input.host_ips.iter().copied());
+    }
+    let newest = input.runtime.sandbox().filter(|sandbox| sandbox.state == SandboxState::Ready);
+    let told = newest.into_iter().flat_map(|sandbox| &sandbox.ips).filter_map(|ip| ip.parse().ok());
+    let ips = by_family(input, told);
+    let any_ready = input.runtime.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready);
+    if !ips.is_empty() || any_ready {
+        return ips;
+    }
+    let shown = input.before().and_then(|before| before.pod_ips.as_ref());
+    shown.into_iter().flatten().map(|shown| shown.ip.clone()).collect()
+}
+
+fn by_family(input: &StatusInput<'_>, ips: impl Iterator<Item = IpAddr> + Clone) -> Vec<String> {
+    let prefers_v6 = input.host_ips.first().is_some_and(IpAddr::is_ipv6);
+    let first_of = |v6: bool| ips.clone().find(|ip| ip.is_ipv6() == v6);
+    [first_of(prefers_v6), first_of(!prefers_v6)].into_iter().flatten().map(|ip| ip.to_string()).collect()
+}
+
+/// A time of the API: whole seconds.
+fn time(moment: Moment) -> Time {
+    Time(moment.to_timestamp())
+}
+
+fn moment(time: &Time) -> Moment {
+    Moment::from_timestamp(time.0)
+}
+
+fn seconds(count: i64) -> Duration {
+    Duration::from_secs(u64::try_from(count).unwrap_or(0))
+}
+
+fn non_empty<T>(list: Vec<T>) -> Option<Vec<T>> {
+    (!list.is_empty()).then_some(list)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! `started` and `ready` of every container (section 6 of upstream's prober rules).
+
+use k8s_openapi::api::core::v1::{Container, ContainerState, ContainerStatus, PodSpec};
+
+use super::{StatusInput, conditions, moment};
+use crate::logic::ids::ContainerId;
+use crate::logic::probe_schedule::RESTART_MARGIN;
+
+/// Fills in both flags.
+pub(super) fn fill_in(
+    input: &StatusInput<'_>,
+    spec: &PodSpec,
+    init: &mut [ContainerStatus],
+    regular: &mut [ContainerStatus],
+) {
+    for status in init {
+        let container = named(spec.init_containers.as_deref().unwrap_or_default(), &status.name);
+        status.started = Some(is_started(input, container, status));
+        let ended = status.state.as_ref().and_then(|state| state.terminated.as_ref());
+        status.ready = ended.is_some_and(|ended| ended.exit_code == 0);
+    }
+    for status in regular {
+        let container = named(&spec.containers, &status.name);
+        let started = is_started(input, container, status);
+        status.ready = started && is_ready(input, container, status);
+        status.started = Some(started);
+    }
+}
+
+fn named<'a>(containers: &'a [Container], name: &str) -> Option<&'a Container> {
+    containers.iter().find(|container| container.name == name)
+}
+
+fn id(status: &ContainerStatus) -> ContainerId {
+    let full = status.container_id.as_deref().unwrap_or_default();
+    ContainerId::from(full.split_once("://").map_or(full, |(_, id)| id))
+}
+
+fn is_started(input: &StatusInput<'_>, container: Option<&Container>, status: &ContainerStatus) -> bool {
+    if status.state.as_ref().is_none_or(|state| state.running.is_none()) {
+        return false;
+    }
+    if let Some(result) = input.probes.startup.get(&id(status)) {
+        return *result;
+    }
+    // `started` still holds what was shown of this very container before.
+    status.started == Some(true) || container.is_none_or(|container| container.startup_probe.is_none())
+}
+
+/// Readiness of a container that runs and has started.
+fn is_ready(input: &StatusInput<'_>, container: Option<&Container>, status: &ContainerStatus) -> bool {
+    if container.is_none_or(|container| container.readiness_probe.is_none()) {
+        return true;
+    }
+    match input.probes.readiness.get(&id(status)) {
+        Some(result) => *result,
+        // An agent that has just started has no results. What was ready stays so until a probe says otherwise, and what
+        // was not does not become so.
+        None => is_older_than_agent(input, status.state.as_ref()) && was_pod_ready(input),
+    }
+}
+
+fn is_older_than_agent(input: &StatusInput<'_>, state: Option<&ContainerState>) -> bool {
+    let running = state.and_then(|state| state.running.as_ref());
+    let started = running.and_then(|running| running.started_at.as_ref());
+    started.is_some_and(|started| input.agent_started.since(moment(started)) > RESTART_MARGIN)
+}
+
+/// As the API tells; of a static pod the API's object tells nothing, and what was shown before stands in.
+fn was_pod_ready(input: &StatusInput<'_>) -> bool {
+    let of_api = input.pod.status.as_ref().filter(|status| status.conditions.is_some());
+    of_api.or(input.previous).is_some_and(conditions::is_ready)
+}

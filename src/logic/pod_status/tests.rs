@@ -1,0 +1,632 @@
+use k8s_openapi::api::core::v1::{
+    Container, ContainerStatus, PodCondition, PodReadinessGate, Probe, ResourceRequirements, VolumeMount,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use proptest::prelude::*;
+
+use super::*;
+use crate::logic::ids::{ContainerId, FullName, PodUid, SandboxId};
+use crate::logic::runtime_pod::{ContainerState, RuntimeContainer, RuntimeSandbox};
+use crate::logic::time::Stamp;
+
+const NOW: u64 = 100_000;
+const AGENT_STARTED: u64 = 50_000;
+
+fn at(seconds: u64) -> Moment {
+    Moment::EPOCH.plus(Duration::from_secs(seconds))
+}
+
+/// A pod, what the runtime holds of it, and all else that its status depends on.
+struct Scene {
+    pod: Pod,
+    runtime: RuntimePod,
+    previous: Option<PodStatus>,
+    probes: ProbeResults,
+    errors: BTreeMap<String, StartError>,
+    host_ips: Vec<IpAddr>,
+    terminal: bool,
+    is_static: bool,
+    now: u64,
+}
+
+impl Scene {
+    fn new(policy: &str, init: &[&str], regular: &[&str]) -> Self {
+        let list = |names: &[&str]| -> Vec<Container> { names.iter().map(|name| container(name)).collect() };
+        let metadata = ObjectMeta { name: Some("p".to_owned()), generation: Some(3), ..ObjectMeta::default() };
+        let spec = PodSpec {
+            restart_policy: Some(policy.to_owned()),
+            init_containers: (!init.is_empty()).then(|| list(init)),
+            containers: list(regular),
+            ..PodSpec::default()
+        };
+        let mut runtime = RuntimePod::empty(PodUid::from("u"), FullName::new("p", "default"), Stamp(1));
+        runtime.sandboxes = vec![sandbox(SandboxState::Ready)];
+        Self {
+            pod: Pod { metadata, spec: Some(spec), status: None },
+            runtime,
+            previous: None,
+            probes: ProbeResults::default(),
+            errors: BTreeMap::new(),
+            host_ips: vec!["192.168.0.1".parse().expect("is an address")],
+            terminal: false,
+            is_static: false,
+            now: NOW,
+        }
+    }
+
+    fn holding(mut self, containers: Vec<RuntimeContainer>) -> Self {
+        self.runtime.containers = containers;
+        self
+    }
+
+    fn failing(mut self, name: &str, reason: &str) -> Self {
+        let error = StartError { reason: reason.to_owned(), message: format!("{reason} of {name}") };
+        self.errors.insert(name.to_owned(), error);
+        self
+    }
+
+    fn spec(&mut self) -> &mut PodSpec {
+        self.pod.spec.as_mut().expect("has a spec")
+    }
+
+    fn status(&self) -> PodStatus {
+        generate(&StatusInput {
+            pod: &self.pod,
+            runtime: &self.runtime,
+            previous: self.previous.as_ref(),
+            probes: &self.probes,
+            start_errors: &self.errors,
+            host_ips: &self.host_ips,
+            runtime_name: "containerd",
+            recursive_read_only: false,
+            terminal: self.terminal,
+            is_static: self.is_static,
+            qos_class: "BestEffort",
+            agent_started: at(AGENT_STARTED),
+            now: at(self.now),
+        })
+    }
+
+    /// The status, which the next one will then follow.
+    fn step(&mut self) -> PodStatus {
+        let status = self.status();
+        self.previous = Some(status.clone());
+        status
+    }
+
+    fn phase(&self) -> String {
+        self.status().phase.expect("always has a phase")
+    }
+}
+
+fn container(name: &str) -> Container {
+    Container { name: name.to_owned(), image: Some("busybox".to_owned()), ..Container::default() }
+}
+
+fn sandbox(state: SandboxState) -> RuntimeSandbox {
+    let ips = vec!["10.0.0.9".to_owned()];
+    RuntimeSandbox { id: SandboxId::from("s"), attempt: 0, state, created_at: at(1), host_network: false, ips }
+}
+
+fn instance(name: &str, restart_count: u32, state: ContainerState, exit_code: i32) -> RuntimeContainer {
+    let started = at(AGENT_STARTED + 100 + u64::from(restart_count));
+    let exited = state == ContainerState::Exited;
+    RuntimeContainer {
+        id: ContainerId::from(format!("{name}{restart_count}")),
+        sandbox_id: SandboxId::from("s"),
+        name: name.to_owned(),
+        restart_count,
+        hash: String::new(),
+        state,
+        created_at: started,
+        started_at: started,
+        finished_at: if exited { started.plus(Duration::from_millis(1500)) } else { Moment::EPOCH },
+        exit_code,
+        reason: if exited { "Error".to_owned() } else { String::new() },
+        message: String::new(),
+        image: "docker.io/library/busybox:latest".to_owned(),
+        image_ref: "sha256:abc".to_owned(),
+        log_path: String::new(),
+        user: Some((1000, 1000, vec![2000])),
+    }
+}
+
+fn of<'a>(status: &'a PodStatus, name: &str) -> &'a ContainerStatus {
+    let all = [&status.init_container_statuses, &status.container_statuses];
+    all.into_iter().flatten().flatten().find(|status| status.name == name).expect("has a status")
+}
+
+fn condition<'a>(status: &'a PodStatus, kind: &str) -> &'a PodCondition {
+    conditions::find(status, kind).expect("has the condition")
+}
+
+/// Status, reason and message.
+fn says<'a>(status: &'a PodStatus, kind: &str) -> (&'a str, &'a str, &'a str) {
+    let found = condition(status, kind);
+    (&found.status, found.reason.as_deref().unwrap_or_default(), found.message.as_deref().unwrap_or_default())
+}
+
+/// State in one line.
+fn told(state: Option<&k8s_openapi::api::core::v1::ContainerState>) -> String {
+    let state = state.expect("is always there");
+    if state.running.is_some() {
+        return "running".to_owned();
+    }
+    if let Some(ended) = &state.terminated {
+        return format!("terminated {} {}", ended.exit_code, ended.reason.as_deref().unwrap_or_default());
+    }
+    match &state.waiting {
+        Some(waiting) => format!("waiting {}", waiting.reason.as_deref().unwrap_or_default()),
+        None => String::new(),
+    }
+}
+
+fn state(status: &PodStatus, name: &str) -> String {
+    told(of(status, name).state.as_ref())
+}
+
+fn last_state(status: &PodStatus, name: &str) -> String {
+    told(of(status, name).last_state.as_ref())
+}
+
+#[test]
+fn the_phase_follows_the_containers() {
+    use ContainerState::{Created, Exited, Running, Unknown};
+    // Policy, states of a and b (exit code), terminal, static, phase.
+    type Row = (&'static str, Option<(ContainerState, i32)>, Option<(ContainerState, i32)>, bool, bool, &'static str);
+    let rows: &[Row] = &[
+        ("Always", None, None, false, false, PENDING),
+        ("Always", Some((Running, 0)), None, false, false, PENDING),
+        ("Always", Some((Running, 0)), Some((Created, 0)), false, false, PENDING),
+        ("Always", Some((Running, 0)), Some((Unknown, 0)), false, false, PENDING),
+        ("Always", Some((Running, 0)), Some((Running, 0)), false, false, RUNNING),
+        ("Never", Some((Running, 0)), Some((Exited, 1)), false, false, RUNNING),
+        ("Always", Some((Exited, 0)), Some((Exited, 0)), false, false, RUNNING),
+        ("Always", Some((Exited, 0)), Some((Exited, 0)), true, false, SUCCEEDED),
+        ("Always", Some((Exited, 0)), Some((Exited, 1)), true, false, FAILED),
+        ("Always", Some((Exited, 0)), Some((Exited, 1)), true, true, RUNNING),
+        ("Never", Some((Exited, 0)), Some((Exited, 0)), false, false, SUCCEEDED),
+        ("Never", Some((Exited, 0)), Some((Exited, 7)), false, false, FAILED),
+        ("OnFailure", Some((Exited, 0)), Some((Exited, 0)), false, false, SUCCEEDED),
+        ("OnFailure", Some((Exited, 0)), Some((Exited, 7)), false, false, RUNNING),
+        ("Never", Some((Exited, 0)), None, true, false, PENDING),
+    ];
+    for (policy, a, b, terminal, is_static, expected) in rows {
+        let held = [("a", a), ("b", b)];
+        let containers =
+            held.into_iter().filter_map(|(name, kept)| kept.map(|(state, code)| instance(name, 0, state, code)));
+        let mut scene = Scene::new(policy, &[], &["a", "b"]).holding(containers.collect());
+        (scene.terminal, scene.is_static) = (*terminal, *is_static);
+        assert_eq!(scene.phase(), *expected, "{policy} {a:?} {b:?} {terminal}");
+    }
+}
+
+#[test]
+fn init_containers_hold_the_phase_back() {
+    use ContainerState::{Exited, Running};
+    let rows: &[(&str, Vec<RuntimeContainer>, &str)] = &[
+        ("Always", vec![instance("i", 0, Running, 0)], PENDING),
+        ("Always", vec![instance("i", 0, Exited, 1)], PENDING),
+        ("OnFailure", vec![instance("i", 0, Exited, 1)], PENDING),
+        ("Never", vec![instance("i", 0, Exited, 1)], FAILED),
+        ("Never", vec![instance("i", 0, Exited, 0)], PENDING),
+        ("Never", vec![instance("a", 0, Running, 0), instance("i", 0, Exited, 0)], RUNNING),
+        ("Never", vec![instance("a", 0, Running, 0)], RUNNING),
+    ];
+    for (policy, containers, expected) in rows {
+        let scene = Scene::new(policy, &["i"], &["a"]).holding(containers.clone());
+        assert_eq!(scene.phase(), *expected, "{policy} {containers:?}");
+    }
+}
+
+#[test]
+fn a_terminal_phase_is_never_left_and_keeps_its_words() {
+    let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
+    let evicted = PodStatus {
+        phase: Some(FAILED.to_owned()),
+        reason: Some("Evicted".to_owned()),
+        message: Some("low on memory".to_owned()),
+        ..PodStatus::default()
+    };
+    scene.pod.status = Some(evicted.clone());
+    let by_api = scene.status();
+    scene.pod.status = None;
+    scene.previous = Some(evicted);
+    for status in [by_api, scene.status()] {
+        assert_eq!(status.phase.as_deref(), Some(FAILED));
+        assert_eq!(status.reason.as_deref(), Some("Evicted"));
+        assert_eq!(status.message.as_deref(), Some("low on memory"));
+        assert_eq!(says(&status, "Ready"), ("False", "PodFailed", ""));
+    }
+}
+
+#[test]
+fn words_of_another_phase_are_dropped() {
+    let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
+    let reason = Some("Waiting".to_owned());
+    scene.previous = Some(PodStatus { phase: Some(PENDING.to_owned()), reason, ..PodStatus::default() });
+    assert_eq!(scene.status().reason, None);
+}
+
+#[test]
+fn a_pod_past_its_deadline_has_failed() {
+    let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
+    scene.spec().active_deadline_seconds = Some(30);
+    assert_eq!(scene.step().phase.as_deref(), Some(RUNNING));
+    scene.now += 29;
+    assert_eq!(scene.step().phase.as_deref(), Some(RUNNING));
+    scene.now += 1;
+    let status = scene.step();
+    assert_eq!((status.phase.as_deref(), status.reason.as_deref()), (Some(FAILED), Some("DeadlineExceeded")));
+    assert_eq!(scene.step().reason.as_deref(), Some("DeadlineExceeded"));
+}
+
+#[test]
+fn conditions_of_a_pod_on_its_way() {
+    use ContainerState::{Exited, Running};
+    let mut scene = Scene::new("Always", &["i", "j"], &["b", "a"]);
+    scene.runtime.sandboxes.clear();
+    let status = scene.step();
+    assert_eq!(says(&status, "PodScheduled"), ("True", "", ""));
+    assert_eq!(says(&status, "PodReadyToStartContainers"), ("False", "", ""));
+    let incomplete = "containers with incomplete status: [i j]";
+    assert_eq!(says(&status, "Initialized"), ("False", "ContainersNotInitialized", incomplete));
+    let unready = ("False", "ContainersNotReady", "containers with unready status: [b a]");
+    assert_eq!(says(&status, "Ready"), unready);
+    assert_eq!(says(&status, "ContainersReady"), unready);
+
+    scene.now += 5;
+    let running = vec![instance("a", 0, Running, 0), instance("b", 0, Running, 0), instance("j", 0, Exited, 0)];
+    scene.runtime.sandboxes = vec![sandbox(SandboxState::Ready)];
+    scene.runtime.containers = running;
+    let status = scene.step();
+    for kind in ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"] {
+        assert_eq!(says(&status, kind), ("True", "", ""), "{kind}");
+        let since = if kind == "PodScheduled" { NOW } else { NOW + 5 };
+        assert_eq!(condition(&status, kind).last_transition_time, Some(time(at(since))), "{kind}");
+        assert_eq!(condition(&status, kind).observed_generation, Some(3));
+    }
+    let kinds: Vec<&str> = status.conditions.iter().flatten().map(|condition| condition.type_.as_str()).collect();
+    assert_eq!(kinds, ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"]);
+}
+
+#[test]
+fn conditions_of_a_pod_that_succeeded() {
+    let exited = vec![instance("a", 0, ContainerState::Exited, 0)];
+    let status = Scene::new("Never", &[], &["a"]).holding(exited).status();
+    assert_eq!(says(&status, "Initialized"), ("True", "PodCompleted", ""));
+    assert_eq!(says(&status, "Ready"), ("False", "PodCompleted", ""));
+    assert_eq!(says(&status, "ContainersReady"), ("False", "PodCompleted", ""));
+}
+
+#[test]
+fn an_initialised_pod_stays_so() {
+    use ContainerState::{Exited, Running};
+    let mut scene =
+        Scene::new("Always", &["i"], &["a"]).holding(vec![instance("a", 0, Running, 0), instance("i", 0, Exited, 0)]);
+    scene.step();
+    scene.runtime.containers.clear();
+    assert_eq!(says(&scene.status(), "Initialized"), ("True", "", ""));
+}
+
+#[test]
+fn readiness_gates_hold_ready_back() {
+    let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
+    let gate = |kind: &str| PodReadinessGate { condition_type: kind.to_owned() };
+    scene.spec().readiness_gates = Some(vec![gate("x/one"), gate("x/two"), gate("x/three")]);
+    let foreign = |kind: &str, status: &str| PodCondition {
+        type_: kind.to_owned(),
+        status: status.to_owned(),
+        ..PodCondition::default()
+    };
+    let conditions = vec![foreign("x/two", "False"), foreign("x/three", "True")];
+    scene.pod.status = Some(PodStatus { conditions: Some(conditions), ..PodStatus::default() });
+    let status = scene.status();
+    assert_eq!(
+        says(&status, "Ready"),
+        (
+            "False",
+            "ReadinessGatesNotReady",
+            "corresponding condition of pod readiness gate \"x/one\" does not exist., \
+             the status of pod readiness gate \"x/two\" is not \"True\", but False"
+        )
+    );
+    assert_eq!(says(&status, "ContainersReady").0, "True");
+    assert_eq!(says(&status, "x/two").0, "False", "foreign conditions are kept");
+}
+
+#[test]
+fn a_disruption_is_carried_along() {
+    let mut scene = Scene::new("Always", &[], &["a"]);
+    let disruption =
+        PodCondition { type_: "DisruptionTarget".to_owned(), status: "True".to_owned(), ..PodCondition::default() };
+    scene.previous = Some(PodStatus { conditions: Some(vec![disruption]), ..PodStatus::default() });
+    assert_eq!(says(&scene.status(), "DisruptionTarget").0, "True");
+}
+
+#[test]
+fn containers_of_which_nothing_is_known_wait() {
+    let status = Scene::new("Always", &[], &["b", "a"]).status();
+    assert_eq!(state(&status, "a"), "waiting ContainerCreating");
+    assert_eq!((of(&status, "a").image.as_str(), of(&status, "a").started), ("busybox", Some(false)));
+    let names: Vec<&str> = status.container_statuses.iter().flatten().map(|status| status.name.as_str()).collect();
+    assert_eq!(names, ["a", "b"]);
+    let status = Scene::new("Always", &["j", "i"], &["a"]).status();
+    assert_eq!(
+        (state(&status, "a"), state(&status, "i")),
+        ("waiting PodInitializing".into(), "waiting PodInitializing".into())
+    );
+    let names: Vec<&str> = status.init_container_statuses.iter().flatten().map(|status| status.name.as_str()).collect();
+    assert_eq!(names, ["j", "i"]);
+}
+
+#[test]
+fn a_running_container_is_told_as_the_runtime_has_it() {
+    use ContainerState::{Exited, Running};
+    let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![
+        instance("a", 2, Running, 0),
+        instance("a", 1, Exited, 3),
+        instance("a", 0, Exited, 4),
+    ]);
+    scene.spec().containers[0].resources = Some(ResourceRequirements::default());
+    let status = scene.status();
+    let a = of(&status, "a");
+    assert_eq!((state(&status, "a"), last_state(&status, "a")), ("running".into(), "terminated 3 Error".into()));
+    assert_eq!(a.container_id.as_deref(), Some("containerd://a2"));
+    assert_eq!((a.image.as_str(), a.image_id.as_str()), ("docker.io/library/busybox:latest", "sha256:abc"));
+    assert_eq!((a.restart_count, a.ready, a.started), (2, true, Some(true)));
+    let last = a.last_state.as_ref().and_then(|last| last.terminated.as_ref()).expect("ended");
+    assert_eq!(last.container_id.as_deref(), Some("containerd://a1"));
+    let finished = at(AGENT_STARTED + 102);
+    assert_eq!(last.finished_at, Some(time(finished)), "times are cut to seconds");
+    let user = a.user.as_ref().and_then(|user| user.linux.as_ref()).expect("has a user");
+    assert_eq!((user.uid, user.supplemental_groups.as_deref()), (1000, Some([2000].as_slice())));
+}
+
+#[test]
+fn a_failed_start_is_shown_and_the_end_becomes_the_last_state() {
+    use ContainerState::{Exited, Running};
+    let crashed = vec![instance("a", 1, Exited, 1)];
+    let status = Scene::new("Always", &[], &["a"]).holding(crashed).failing("a", "CrashLoopBackOff").status();
+    assert_eq!(state(&status, "a"), "waiting CrashLoopBackOff");
+    assert_eq!(last_state(&status, "a"), "terminated 1 Error");
+    assert_eq!((status.phase.as_deref(), of(&status, "a").restart_count), (Some(RUNNING), 1));
+
+    let status = Scene::new("Always", &[], &["a"]).failing("a", "ErrImagePull").status();
+    assert_eq!((state(&status, "a"), status.phase.as_deref()), ("waiting ErrImagePull".into(), Some(PENDING)));
+
+    for (policy, newest) in [("Always", instance("a", 0, Running, 0)), ("Never", instance("a", 0, Exited, 1))] {
+        let status = Scene::new(policy, &[], &["a"]).holding(vec![newest]).failing("a", "ErrImagePull").status();
+        assert!(!state(&status, "a").starts_with("waiting"), "{policy}: nothing is to be started");
+    }
+}
+
+#[test]
+fn a_container_that_vanished_while_running_counts_as_ended() {
+    let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 1, ContainerState::Running, 0)]);
+    scene.step();
+    scene.runtime.containers.clear();
+    for _ in 0..2 {
+        let status = scene.step();
+        assert_eq!(state(&status, "a"), "waiting ContainerCreating");
+        assert_eq!(last_state(&status, "a"), "terminated 137 ContainerStatusUnknown");
+        assert_eq!((of(&status, "a").restart_count, status.phase.as_deref()), (2, Some(RUNNING)));
+    }
+    scene.runtime.containers = vec![instance("a", 0, ContainerState::Running, 0)];
+    let status = scene.step();
+    assert_eq!(of(&status, "a").restart_count, 2, "the count never goes back");
+    assert_eq!(last_state(&status, "a"), "terminated 137 ContainerStatusUnknown");
+}
+
+#[test]
+fn a_container_that_vanished_with_its_pod_is_not_counted_as_restarted() {
+    let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 1, ContainerState::Running, 0)]);
+    scene.step();
+    scene.runtime.containers.clear();
+    scene.pod.metadata.deletion_timestamp = Some(time(at(NOW)));
+    assert_eq!(of(&scene.status(), "a").restart_count, 1);
+}
+
+#[test]
+fn an_end_that_was_shown_outlives_the_container() {
+    let mut scene = Scene::new("Never", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Exited, 5)]);
+    let before = scene.step();
+    scene.runtime.containers.clear();
+    assert_eq!(of(&scene.status(), "a"), of(&before, "a"));
+}
+
+#[test]
+fn a_lost_container_that_ran_is_shown_as_ended_once() {
+    let mut scene = Scene::new("Never", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
+    scene.step();
+    scene.runtime.containers[0].state = ContainerState::Unknown;
+    for _ in 0..3 {
+        let status = scene.step();
+        assert_eq!(state(&status, "a"), "terminated 137 ContainerStatusUnknown");
+        assert_eq!((of(&status, "a").restart_count, status.phase.as_deref()), (1, Some(FAILED)));
+    }
+    let never_seen = Scene::new("Never", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Unknown, 0)]);
+    assert_eq!(state(&never_seen.status(), "a"), "waiting ");
+}
+
+#[test]
+fn a_forgotten_init_container_of_an_initialised_pod_has_completed() {
+    use ContainerState::Running;
+    let status = Scene::new("Always", &["i"], &["a"]).holding(vec![instance("a", 0, Running, 0)]).status();
+    assert_eq!((state(&status, "i"), of(&status, "i").ready), ("terminated 0 Completed".into(), true));
+}
+
+#[test]
+fn termination_messages_share_the_room() {
+    let mut ended = instance("a", 0, ContainerState::Exited, 1);
+    ended.message = "é".repeat(12_000);
+    let status = Scene::new("Never", &["i"], &["a", "b", "c"]).holding(vec![ended]).status();
+    let end = of(&status, "a").state.as_ref().and_then(|state| state.terminated.clone()).expect("ended");
+    assert_eq!(end.message.map(|message| message.len()), Some(12_288 / 4));
+}
+
+#[test]
+fn volume_mounts_are_told_once_and_for_all() {
+    let mut scene = Scene::new("Always", &[], &["a"]);
+    let mount = |name: &str, read_only| VolumeMount {
+        name: name.to_owned(),
+        mount_path: format!("/{name}"),
+        read_only: Some(read_only),
+        ..VolumeMount::default()
+    };
+    scene.spec().containers[0].volume_mounts = Some(vec![mount("rw", false), mount("ro", true)]);
+    let status = scene.step();
+    let mounts = of(&status, "a").volume_mounts.clone().expect("has mounts");
+    assert_eq!((mounts[0].read_only, mounts[0].recursive_read_only.as_deref()), (None, None));
+    assert_eq!((mounts[1].read_only, mounts[1].recursive_read_only.as_deref()), (Some(true), Some("Disabled")));
+    scene.spec().containers[0].volume_mounts = None;
+    scene.runtime.containers = vec![instance("a", 0, ContainerState::Running, 0)];
+    assert_eq!(of(&scene.step(), "a").volume_mounts, Some(mounts));
+}
+
+#[test]
+fn started_and_ready_follow_the_probes() {
+    let id = ContainerId::from("a0");
+    // Startup result, readiness result, started, ready; the container has both probes.
+    let rows = [
+        (None, None, false, false),
+        (Some(false), Some(true), false, false),
+        (Some(true), None, true, false),
+        (Some(true), Some(false), true, false),
+        (Some(true), Some(true), true, true),
+    ];
+    for (startup, readiness, started, ready) in rows {
+        let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
+        scene.spec().containers[0].startup_probe = Some(Probe::default());
+        scene.spec().containers[0].readiness_probe = Some(Probe::default());
+        scene.probes.startup = startup.map(|result| (id.clone(), result)).into_iter().collect();
+        scene.probes.readiness = readiness.map(|result| (id.clone(), result)).into_iter().collect();
+        let status = scene.status();
+        let a = of(&status, "a");
+        assert_eq!((a.started, a.ready), (Some(started), ready), "{startup:?} {readiness:?}");
+    }
+}
+
+#[test]
+fn a_restart_of_the_agent_changes_no_readiness() {
+    let rows = [(20, true, true), (20, false, false), (9, true, false)];
+    for (age, was_ready, expected) in rows {
+        let mut running = instance("a", 0, ContainerState::Running, 0);
+        running.started_at = at(AGENT_STARTED - age);
+        let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![running]);
+        scene.spec().containers[0].readiness_probe = Some(Probe::default());
+        let ready = PodCondition {
+            type_: "Ready".to_owned(),
+            status: if was_ready { "True" } else { "False" }.to_owned(),
+            ..PodCondition::default()
+        };
+        scene.pod.status = Some(PodStatus { conditions: Some(vec![ready]), ..PodStatus::default() });
+        assert_eq!(of(&scene.status(), "a").ready, expected, "{age} {was_ready}");
+        scene.probes.readiness.insert(ContainerId::from("a0"), false);
+        assert!(!of(&scene.status(), "a").ready, "a result counts more than the past");
+    }
+}
+
+#[test]
+fn a_container_once_started_stays_so_and_its_successor_begins_anew() {
+    let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
+    scene.spec().containers[0].startup_probe = Some(Probe::default());
+    scene.probes.startup.insert(ContainerId::from("a0"), true);
+    scene.step();
+    scene.probes.startup.clear();
+    assert_eq!(of(&scene.step(), "a").started, Some(true));
+    scene.runtime.containers = vec![instance("a", 1, ContainerState::Running, 0)];
+    assert_eq!(of(&scene.step(), "a").started, Some(false));
+}
+
+#[test]
+fn addresses_are_ordered_by_family_and_outlive_the_sandbox() {
+    let ips = |status: &PodStatus| -> Vec<String> { status.pod_ips.iter().flatten().map(|ip| ip.ip.clone()).collect() };
+    let mut scene = Scene::new("Always", &[], &["a"]);
+    scene.runtime.sandboxes[0].ips = ["FD00:0::9", "10.0.0.9", "fd00::8"].map(str::to_owned).to_vec();
+    assert_eq!(ips(&scene.status()), ["10.0.0.9", "fd00::9"]);
+    scene.host_ips = vec!["fd00::1".parse().expect("is one"), "192.168.0.1".parse().expect("is one")];
+    let status = scene.step();
+    assert_eq!(ips(&status), ["fd00::9", "10.0.0.9"]);
+    assert_eq!((status.pod_ip.as_deref(), status.host_ip.as_deref()), (Some("fd00::9"), Some("fd00::1")));
+    assert_eq!(status.host_ips.map(|ips| ips.len()), Some(2));
+    scene.runtime.sandboxes[0].state = SandboxState::NotReady;
+    assert_eq!(ips(&scene.status()), ["fd00::9", "10.0.0.9"]);
+    scene.runtime.sandboxes.clear();
+    assert_eq!(ips(&scene.status()), ["fd00::9", "10.0.0.9"]);
+    scene.spec().host_network = Some(true);
+    assert_eq!(ips(&scene.status()), ["fd00::1", "192.168.0.1"]);
+}
+
+#[test]
+fn a_rejected_pod_says_why_and_nothing_else() {
+    let scene = Scene::new("Always", &[], &["a"]);
+    let status = rejected_status(&scene.pod, "OutOfcpu", "no cpu", "Burstable", at(NOW));
+    let expected = PodStatus {
+        phase: Some(FAILED.to_owned()),
+        reason: Some("OutOfcpu".to_owned()),
+        message: Some("Pod was rejected: no cpu".to_owned()),
+        qos_class: Some("Burstable".to_owned()),
+        start_time: Some(time(at(NOW))),
+        observed_generation: Some(3),
+        ..PodStatus::default()
+    };
+    assert_eq!(status, expected);
+}
+
+prop_compose! {
+    fn any_instances()(
+        parts in prop::collection::vec(
+            (prop::sample::select(vec!["i", "a", "b"]), 0_usize..4, 0_i32..2, prop::bool::ANY), 0..6),
+    ) -> (Vec<RuntimeContainer>, bool) {
+        use ContainerState::{Created, Exited, Running, Unknown};
+        let ready = parts.iter().all(|(.., ready)| *ready);
+        let count = u32::try_from(parts.len()).expect("is small");
+        let made = (0..count).zip(parts).map(|(number, (name, state, code, _))| {
+            instance(name, count - number, [Created, Running, Exited, Unknown][state], code)
+        });
+        (made.collect(), ready)
+    }
+}
+
+proptest! {
+    #[test]
+    fn statuses_never_go_back(
+        policy in prop::sample::select(vec!["Always", "OnFailure", "Never"]),
+        looks in prop::collection::vec((any_instances(), any::<bool>(), any::<bool>()), 1..8),
+    ) {
+        let mut scene = Scene::new(policy, &["i"], &["a", "b"]);
+        let mut before: Option<PodStatus> = None;
+        for ((containers, ready), fails, terminal) in looks {
+            scene.runtime.containers = containers;
+            scene.runtime.sandboxes = vec![sandbox(if ready { SandboxState::Ready } else { SandboxState::NotReady })];
+            scene.errors.clear();
+            if fails {
+                scene = scene.failing("a", "CrashLoopBackOff");
+            }
+            scene.terminal = terminal;
+            scene.now += 10;
+            let status = scene.step();
+            let phase = status.phase.clone().expect("always has a phase");
+            let is_ready = says(&status, "Ready").0 == "True";
+            prop_assert!(!is_ready || !is_terminal(&phase));
+            prop_assert!(!is_ready || status.container_statuses.iter().flatten().all(|status| status.ready));
+            prop_assert_eq!(says(&status, "PodScheduled").0, "True");
+            for shown in status.container_statuses.iter().flatten() {
+                prop_assert!(!shown.ready || told(shown.state.as_ref()) == "running");
+            }
+            if let Some(before) = before {
+                let old = before.phase.as_deref().expect("always has a phase");
+                prop_assert!(!is_terminal(old) || old == phase, "{} -> {}", old, phase);
+                prop_assert_eq!(&status.start_time, &before.start_time);
+                for old in before.container_statuses.iter().flatten() {
+                    prop_assert!(of(&status, &old.name).restart_count >= old.restart_count);
+                }
+            }
+            // Looked at again later, nothing differs.
+            scene.now += 10;
+            prop_assert_eq!(&scene.status(), &status);
+            before = Some(status);
+        }
+    }
+}

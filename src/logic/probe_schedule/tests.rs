@@ -1,0 +1,392 @@
+use k8s_openapi::api::core::v1::{
+    ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, PodSpec,
+    PodStatus,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use proptest::prelude::*;
+
+use super::*;
+
+const STARTED: u64 = 10_000;
+
+fn wall(seconds: u64) -> Moment {
+    Moment::EPOCH.plus(Duration::from_secs(seconds))
+}
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn timing() -> ProbeTiming {
+    ProbeTiming {
+        period: secs(10),
+        initial_delay: Duration::ZERO,
+        success_threshold: 1,
+        failure_threshold: 3,
+        timeout: secs(1),
+    }
+}
+
+/// A machine of an agent that has run for an hour.
+fn schedule(kind: ProbeKind, timing: ProbeTiming) -> ProbeSchedule {
+    ProbeSchedule::new(kind, timing, wall(STARTED), secs(3600), 0.5, secs(0))
+}
+
+fn running(id: &str, kind: ProbeKind) -> Target {
+    Target {
+        id: ContainerId::from(id),
+        state: TargetState::Running { started_at: wall(STARTED + 100) },
+        started: kind != ProbeKind::Startup,
+        ready: false,
+        is_sidecar: false,
+        pod_deleted: false,
+    }
+}
+
+fn store(id: &str, value: bool) -> ProbeAction {
+    ProbeAction::Store(ContainerId::from(id), value)
+}
+
+fn forget(id: &str) -> ProbeAction {
+    ProbeAction::Forget(ContainerId::from(id))
+}
+
+fn probe(id: &str) -> ProbeAction {
+    ProbeAction::Probe(ContainerId::from(id))
+}
+
+/// One round a long time after the container's start, at the machine's own due time.
+fn round(schedule: &mut ProbeSchedule, target: &Target) -> Vec<ProbeAction> {
+    let due = schedule.due().expect("no round is under way");
+    schedule.round(&Seen::Container(target.clone()), wall(STARTED + 1000), due)
+}
+
+/// Rounds with these outcomes; what each stores.
+fn outcomes(schedule: &mut ProbeSchedule, target: &Target, outcomes: &[ProbeOutcome]) -> Vec<Vec<ProbeAction>> {
+    let run = |outcome: &ProbeOutcome| {
+        let due = schedule.due().expect("no round is under way");
+        assert!(round(schedule, target).contains(&ProbeAction::Probe(target.id.clone())), "is to probe");
+        schedule.finish(*outcome, due)
+    };
+    outcomes.iter().map(run).collect()
+}
+
+#[test]
+fn a_new_container_begins_with_its_kinds_first_value() {
+    for (kind, initial) in
+        [(ProbeKind::Readiness, Some(false)), (ProbeKind::Liveness, Some(true)), (ProbeKind::Startup, None)]
+    {
+        let mut machine = schedule(kind, timing());
+        let expected: Vec<ProbeAction> =
+            initial.map(|value| store("c", value)).into_iter().chain([probe("c")]).collect();
+        assert_eq!(round(&mut machine, &running("c", kind)), expected, "{kind}");
+        assert_eq!(machine.probing(), Some(&ContainerId::from("c")));
+    }
+}
+
+#[test]
+fn a_container_from_before_the_agent_keeps_what_it_was() {
+    let mut old = running("c", ProbeKind::Readiness);
+    for (age, actions) in [(11, vec![probe("c")]), (10, vec![store("c", false), probe("c")])] {
+        old.state = TargetState::Running { started_at: wall(STARTED - age) };
+        assert_eq!(round(&mut schedule(ProbeKind::Readiness, timing()), &old), actions, "{age}");
+    }
+    let state = TargetState::Running { started_at: wall(STARTED - 60) };
+    let sidecar = Target { is_sidecar: true, started: true, state, ..old };
+    assert_eq!(round(&mut schedule(ProbeKind::Startup, timing()), &sidecar), [store("c", true)]);
+}
+
+#[test]
+fn only_results_in_a_row_count() {
+    use ProbeOutcome::{Errored, Failure, Success};
+    let timing = ProbeTiming { success_threshold: 2, failure_threshold: 3, ..timing() };
+    let mut machine = schedule(ProbeKind::Readiness, timing);
+    let told = outcomes(
+        &mut machine,
+        &running("c", ProbeKind::Readiness),
+        &[Success, Failure, Success, Errored, Success, Failure, Failure, Success, Failure, Failure, Failure, Failure],
+    );
+    let stored: Vec<Option<bool>> = told
+        .iter()
+        .map(|actions| match actions.as_slice() {
+            [ProbeAction::Store(_, value)] => Some(*value),
+            _ => None,
+        })
+        .collect();
+    let (yes, no) = (Some(true), Some(false));
+    assert_eq!(stored, [None, None, None, None, yes, None, None, None, None, None, no, no]);
+}
+
+#[test]
+fn a_failed_liveness_or_a_settled_startup_holds_still_until_another_container() {
+    use ProbeOutcome::{Failure, Success};
+    let cases = [
+        (ProbeKind::Liveness, vec![Failure; 3]),
+        (ProbeKind::Startup, vec![Failure; 3]),
+        (ProbeKind::Startup, vec![Success]),
+    ];
+    for (kind, results) in cases {
+        let mut machine = schedule(kind, timing());
+        let first = running("c", kind);
+        outcomes(&mut machine, &first, &results);
+        assert_eq!(round(&mut machine, &first), [], "{kind}");
+        let actions = round(&mut machine, &running("d", kind));
+        assert_eq!((actions.first(), actions.last()), (Some(&forget("c")), Some(&probe("d"))), "{kind}");
+        // The run begins anew: two more failures are not enough.
+        assert_eq!(machine.finish(Failure, secs(0)), []);
+        assert_eq!(outcomes(&mut machine, &running("d", kind), &[Failure]), [[]]);
+    }
+}
+
+#[test]
+fn startup_gates_the_other_probes() {
+    for (kind, started, probes) in [
+        (ProbeKind::Startup, false, true),
+        (ProbeKind::Startup, true, false),
+        (ProbeKind::Readiness, false, false),
+        (ProbeKind::Readiness, true, true),
+        (ProbeKind::Liveness, false, false),
+        (ProbeKind::Liveness, true, true),
+    ] {
+        let target = Target { started, ..running("c", kind) };
+        let actions = round(&mut schedule(kind, timing()), &target);
+        assert_eq!(actions.contains(&probe("c")), probes, "{kind} {started}");
+    }
+}
+
+#[test]
+fn the_initial_delay_is_counted_in_whole_seconds_of_the_container() {
+    let timing = ProbeTiming { initial_delay: secs(5), ..timing() };
+    for (milliseconds, probes) in [(0, false), (4_999, false), (5_000, true)] {
+        let mut machine = schedule(ProbeKind::Readiness, timing);
+        let target = running("c", ProbeKind::Readiness);
+        let now = wall(STARTED + 100).plus(Duration::from_millis(milliseconds));
+        let actions = machine.round(&Seen::Container(target), now, secs(0));
+        assert_eq!(actions.contains(&probe("c")), probes, "{milliseconds}");
+        assert_eq!(actions[0], store("c", false));
+    }
+}
+
+#[test]
+fn a_container_that_does_not_run_is_a_failure_and_its_last_end_is_the_end() {
+    let mut machine = schedule(ProbeKind::Readiness, timing());
+    let with = |state| Target { state, ..running("c", ProbeKind::Readiness) };
+    assert_eq!(round(&mut machine, &with(TargetState::Waiting)), [store("c", false), store("c", false)]);
+    assert_eq!(round(&mut machine, &with(TargetState::Ended { comes_back: true })), [store("c", false)]);
+    let ended = round(&mut machine, &with(TargetState::Ended { comes_back: false }));
+    assert_eq!(ended, [store("c", false), forget("c"), ProbeAction::End]);
+    assert_eq!(machine.due(), None);
+    assert_eq!(machine.stop(), []);
+}
+
+#[test]
+fn while_the_pod_is_deleted_only_readiness_goes_on() {
+    for kind in [ProbeKind::Liveness, ProbeKind::Startup, ProbeKind::Readiness] {
+        let mut machine = schedule(kind, timing());
+        let actions = round(&mut machine, &Target { pod_deleted: true, ..running("c", kind) });
+        let ends = actions.ends_with(&[store("c", true), forget("c"), ProbeAction::End]);
+        assert_eq!((ends, actions.contains(&probe("c"))), (kind != ProbeKind::Readiness, kind == ProbeKind::Readiness));
+    }
+}
+
+#[test]
+fn nothing_to_see_waits_and_a_finished_pod_ends() {
+    let mut machine = schedule(ProbeKind::Readiness, timing());
+    assert_eq!(machine.round(&Seen::Nothing, wall(0), secs(0)), []);
+    assert_eq!(machine.due(), Some(secs(10)));
+    assert_eq!(machine.round(&Seen::PodOver, wall(0), secs(10)), [ProbeAction::End]);
+}
+
+#[test]
+fn only_a_young_agent_spreads_its_first_rounds() {
+    for (age, first) in [(0, 15), (9, 15), (10, 10), (3600, 10)] {
+        let machine = ProbeSchedule::new(ProbeKind::Liveness, timing(), wall(0), secs(age), 0.5, secs(10));
+        assert_eq!(machine.due(), Some(secs(first)), "{age}");
+    }
+}
+
+#[test]
+fn a_long_round_drops_ticks() {
+    let mut machine = schedule(ProbeKind::Readiness, timing());
+    let target = running("c", ProbeKind::Readiness);
+    round(&mut machine, &target);
+    assert_eq!(machine.due(), None, "never two rounds at once");
+    machine.finish(ProbeOutcome::Success, secs(3));
+    assert_eq!(machine.due(), Some(secs(10)));
+    machine.round(&Seen::Container(target.clone()), wall(STARTED + 1000), secs(10));
+    machine.finish(ProbeOutcome::Success, secs(47));
+    assert_eq!(machine.due(), Some(secs(20)), "one tick was kept, so that the next round begins at once");
+    machine.round(&Seen::Container(target), wall(STARTED + 1000), secs(47));
+    machine.finish(ProbeOutcome::Success, secs(48));
+    assert_eq!(machine.due(), Some(secs(50)));
+}
+
+#[test]
+fn a_trigger_holds_a_round_now_and_moves_the_ticks() {
+    let mut machine = schedule(ProbeKind::Readiness, timing());
+    let target = running("c", ProbeKind::Readiness);
+    round(&mut machine, &target);
+    machine.finish(ProbeOutcome::Success, secs(0));
+    machine.trigger(secs(4));
+    assert_eq!(machine.due(), Some(secs(4)));
+    round(&mut machine, &target);
+    machine.trigger(secs(5));
+    machine.finish(ProbeOutcome::Success, secs(6));
+    assert_eq!(machine.due(), Some(secs(6)), "one asked for meanwhile comes after");
+    round(&mut machine, &target);
+    machine.finish(ProbeOutcome::Success, secs(6));
+    assert_eq!(machine.due(), Some(secs(16)));
+}
+
+#[test]
+fn only_readiness_that_is_missing_hastens_the_next_round() {
+    for (kind, started, ready, hastened) in [
+        (ProbeKind::Readiness, true, false, true),
+        (ProbeKind::Readiness, true, true, false),
+        (ProbeKind::Readiness, false, false, false),
+        (ProbeKind::Liveness, true, false, false),
+        (ProbeKind::Startup, true, false, false),
+    ] {
+        let mut machine = schedule(kind, timing());
+        assert_eq!(machine.round(&Seen::Nothing, wall(0), secs(0)), []);
+        machine.notice(&Seen::Container(Target { started, ready, ..running("c", kind) }), secs(3));
+        assert_eq!(machine.due(), Some(secs(if hastened { 3 } else { 10 })), "{kind} {started} {ready}");
+    }
+    let mut machine = schedule(ProbeKind::Readiness, timing());
+    assert_eq!(machine.round(&Seen::Nothing, wall(0), secs(0)), []);
+    let waiting = Target { state: TargetState::Waiting, ..running("c", ProbeKind::Readiness) };
+    machine.notice(&Seen::Container(waiting), secs(3));
+    assert_eq!(machine.due(), Some(secs(10)));
+}
+
+#[test]
+fn an_outcome_that_comes_too_late_is_dropped() {
+    let mut machine = schedule(ProbeKind::Readiness, timing());
+    round(&mut machine, &running("c", ProbeKind::Readiness));
+    assert_eq!(machine.stop(), [forget("c"), ProbeAction::End]);
+    assert_eq!(machine.finish(ProbeOutcome::Success, secs(1)), []);
+}
+
+#[test]
+fn timing_has_the_apis_defaults() {
+    let expected = ProbeTiming { initial_delay: Duration::ZERO, ..timing() };
+    assert_eq!(ProbeTiming::from(&Probe::default()), expected);
+    let odd =
+        Probe { period_seconds: Some(0), failure_threshold: Some(-1), timeout_seconds: Some(4), ..Probe::default() };
+    assert_eq!(ProbeTiming::from(&odd), ProbeTiming { timeout: secs(4), ..expected });
+}
+
+fn with_probes(name: &str, kinds: &[ProbeKind], restart_policy: Option<&str>) -> Container {
+    let given = |kind| kinds.contains(&kind).then(Probe::default);
+    Container {
+        name: name.to_owned(),
+        startup_probe: given(ProbeKind::Startup),
+        readiness_probe: given(ProbeKind::Readiness),
+        liveness_probe: given(ProbeKind::Liveness),
+        restart_policy: restart_policy.map(str::to_owned),
+        ..Container::default()
+    }
+}
+
+#[test]
+fn regular_containers_and_sidecars_are_probed() {
+    use ProbeKind::{Liveness, Readiness, Startup};
+    let spec = PodSpec {
+        containers: vec![with_probes("a", &[Liveness, Readiness, Startup], None), with_probes("b", &[], None)],
+        init_containers: Some(vec![
+            with_probes("i", &[Readiness], None),
+            with_probes("s", &[Readiness], Some("Always")),
+        ]),
+        ..PodSpec::default()
+    };
+    let pod = Pod { spec: Some(spec), ..Pod::default() };
+    let found: Vec<(&str, ProbeKind)> =
+        probes_of(&pod).iter().map(|(container, kind)| (container.name.as_str(), *kind)).collect();
+    assert_eq!(found, [("a", Startup), ("a", Readiness), ("a", Liveness), ("s", Readiness)]);
+}
+
+#[test]
+fn the_status_tells_what_there_is_to_probe() {
+    let container = with_probes("a", &[ProbeKind::Readiness], None);
+    let spec = PodSpec {
+        restart_policy: Some("OnFailure".to_owned()),
+        containers: vec![container.clone()],
+        ..PodSpec::default()
+    };
+    let pod = Pod { spec: Some(spec), ..Pod::default() };
+    let status = |phase: &str, id: Option<&str>, state: ContainerState| PodStatus {
+        phase: Some(phase.to_owned()),
+        container_statuses: Some(vec![ContainerStatus {
+            name: "a".to_owned(),
+            container_id: id.map(str::to_owned),
+            state: Some(state),
+            started: Some(true),
+            ..ContainerStatus::default()
+        }]),
+        ..PodStatus::default()
+    };
+    let started_at = Some(Time(wall(7).to_timestamp()));
+    let runs = ContainerState { running: Some(ContainerStateRunning { started_at }), ..ContainerState::default() };
+    let waits = ContainerState { waiting: Some(ContainerStateWaiting::default()), ..ContainerState::default() };
+    let ended = |exit_code| ContainerState {
+        terminated: Some(ContainerStateTerminated { exit_code, ..ContainerStateTerminated::default() }),
+        ..ContainerState::default()
+    };
+    let id = Some("containerd://c");
+    assert_eq!(Seen::of(None, &pod, &container), Seen::Nothing);
+    assert_eq!(Seen::of(Some(&status("Failed", id, runs.clone())), &pod, &container), Seen::PodOver);
+    assert_eq!(Seen::of(Some(&status("Running", None, runs.clone())), &pod, &container), Seen::Nothing);
+    for (state, expected) in [
+        (runs, TargetState::Running { started_at: wall(7) }),
+        (waits, TargetState::Waiting),
+        (ended(0), TargetState::Ended { comes_back: false }),
+        (ended(1), TargetState::Ended { comes_back: true }),
+    ] {
+        let Seen::Container(target) = Seen::of(Some(&status("Running", id, state)), &pod, &container) else {
+            panic!("sees the container");
+        };
+        assert_eq!((target.state, target.id.as_str(), target.started), (expected, "c", true));
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_container_gets_ready_only_by_enough_successes_in_a_row(
+        success_threshold in 1_u32..4,
+        failure_threshold in 1_u32..4,
+        rounds in prop::collection::vec((0_usize..3, 0_u64..30, 0_u8..20), 1..60),
+    ) {
+        let timing = ProbeTiming { success_threshold, failure_threshold, ..timing() };
+        let mut machine = schedule(ProbeKind::Readiness, timing);
+        let mut results: Vec<bool> = Vec::new();
+        let mut number = 0;
+        for (outcome, length, change) in rounds {
+            if change == 0 {
+                number += 1;
+            }
+            let outcome = [ProbeOutcome::Success, ProbeOutcome::Failure, ProbeOutcome::Errored][outcome];
+            let due = machine.due().expect("no round is under way");
+            let target = running(&format!("c{number}"), ProbeKind::Readiness);
+            let actions = machine.round(&Seen::Container(target.clone()), wall(STARTED + 1000), due);
+            let probed = actions.contains(&ProbeAction::Probe(target.id.clone()));
+            prop_assert!(probed && machine.due().is_none());
+            let was_made_ready = actions.iter().any(|action| matches!(action, ProbeAction::Store(_, true)));
+            prop_assert!(!was_made_ready, "no first value is a success");
+            let actions = machine.finish(outcome, due + secs(length));
+            prop_assert!(machine.due().is_some_and(|next| next > due), "rounds come one after another");
+            match outcome {
+                ProbeOutcome::Success => results.push(true),
+                ProbeOutcome::Failure => results.push(false),
+                ProbeOutcome::Errored => {}
+            }
+            let in_a_row = |value: bool| results.iter().rev().take_while(|result| **result == value).count();
+            let counts = outcome != ProbeOutcome::Errored;
+            let enough = |value, threshold: u32| counts && in_a_row(value) >= threshold as usize;
+            let expected = if enough(true, success_threshold) { Some(true) }
+                else if enough(false, failure_threshold) { Some(false) } else { None };
+            let stored: Vec<ProbeAction> =
+                expected.into_iter().map(|value| ProbeAction::Store(target.id.clone(), value)).collect();
+            prop_assert_eq!(actions, stored);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Whether the runtime can be worked with, as the agent last saw it.
+
+use std::time::Duration;
+
+use super::time::Moment;
+
+/// A runtime that has not answered for longer cannot be used (upstream's runtime state threshold).
+pub const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq, Default, serde::Serialize)]
+pub struct RuntimeHealth {
+    /// Why the runtime cannot be used; `None` when it can.
+    pub runtime_problem: Option<String>,
+    /// Why pods have no network; `None` when they have. As upstream words it after `network is not ready: `.
+    pub network_problem: Option<String>,
+}
+
+/// A condition of the runtime: whether it holds, the reason, the message.
+pub type Condition = (bool, String, String);
+
+/// Before the first answer.
+pub fn not_yet_known() -> RuntimeHealth {
+    RuntimeHealth { runtime_problem: Some("container runtime status check may not have completed yet".to_owned()), network_problem: None }
+}
+
+/// Judges one answer: the conditions `RuntimeReady` and `NetworkReady`, or why there was none. A silence is borne for
+/// [`SILENCE_MAX`] with what was known `before`.
+pub fn judge(
+    answer: Result<[Option<Condition>; 2], String>,
+    last_good: Option<Moment>,
+    now: Moment,
+    before: Option<&RuntimeHealth>,
+) -> RuntimeHealth {
+    match answer {
+        Ok([runtime, network]) => RuntimeHealth {
+            runtime_problem: problem("container runtime not ready: ", runtime, "container runtime condition not set"),
+            network_problem: problem("container runtime network not ready: ", network, "container runtime network condition not set"),
+        },
+        Err(error) => match (last_good, before) {
+            (Some(last), Some(before)) if now.since(last) <= SILENCE_MAX => before.clone(),
+            _ => RuntimeHealth {
+                runtime_problem: Some(format!("container runtime is down: {error}")),
+                network_problem: before.and_then(|before| before.network_problem.clone()),
+            },
+        },
+    }
+}
+
+fn problem(prefix: &str, condition: Option<Condition>, missing: &str) -> Option<String> {
+    match condition {
+        Some((true, _, _)) => None,
+        Some((false, reason, message)) => Some(format!("{prefix}{reason}: {message}")),
+        None => Some(missing.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holds() -> Option<Condition> {
+        Some((true, String::new(), String::new()))
+    }
+
+    #[test]
+    fn a_ready_runtime_has_no_problem() {
+        assert_eq!(judge(Ok([holds(), holds()]), None, Moment(0), None), RuntimeHealth::default());
+    }
+
+    #[test]
+    fn what_is_missing_or_false_is_named() {
+        let network = Some((false, "NetworkPluginNotReady".to_owned(), "no networks found".to_owned()));
+        let health = judge(Ok([None, network]), None, Moment(0), None);
+        assert_eq!(health.runtime_problem.as_deref(), Some("container runtime condition not set"));
+        let expected = "container runtime network not ready: NetworkPluginNotReady: no networks found";
+        assert_eq!(health.network_problem.as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn a_short_silence_changes_nothing_and_a_long_one_does() {
+        let well = RuntimeHealth::default();
+        let at = |seconds: u64| Moment(0).plus(Duration::from_secs(seconds));
+        let silent = |seconds| judge(Err("gone".to_owned()), Some(at(0)), at(seconds), Some(&well));
+        assert_eq!(silent(30), well);
+        assert_eq!(silent(31).runtime_problem.as_deref(), Some("container runtime is down: gone"));
+        assert!(judge(Err("gone".to_owned()), None, at(0), None).runtime_problem.is_some());
+    }
+}

@@ -1,0 +1,146 @@
+//! A pod as the runtime shows it: sandboxes and containers, newest first. What decisions look at instead of the
+//! runtime itself.
+
+use std::collections::BTreeMap;
+
+use super::ids::{ContainerId, FullName, PodUid, SandboxId};
+use super::time::{Moment, Stamp};
+
+/// A sandbox' state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+pub enum SandboxState {
+    /// Runs.
+    Ready,
+    /// Stopped, or broken.
+    NotReady,
+}
+
+/// A container's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+pub enum ContainerState {
+    /// Made, not started.
+    Created,
+    /// Runs.
+    Running,
+    /// Ended.
+    Exited,
+    /// The runtime lost track of it.
+    Unknown,
+}
+
+/// One sandbox of the pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuntimeSandbox {
+    /// ID.
+    pub id: SandboxId,
+    /// Counts re-creations.
+    pub attempt: u32,
+    /// State.
+    pub state: SandboxState,
+    /// When it was made.
+    pub created_at: Moment,
+    /// Whether it uses the node's network.
+    pub host_network: bool,
+    /// Addresses, the primary one first; empty on the node's network.
+    pub ips: Vec<String>,
+}
+
+/// One container of the pod, running or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuntimeContainer {
+    /// ID.
+    pub id: ContainerId,
+    /// Its sandbox; empty when the runtime did not tell.
+    pub sandbox_id: SandboxId,
+    /// Name in the pod.
+    pub name: String,
+    /// From the agent's annotation; 0 when it is missing (CRI-14).
+    pub restart_count: u32,
+    /// From the agent's annotation, lower hex; empty when it is missing (CRI-15).
+    pub hash: String,
+    /// State.
+    pub state: ContainerState,
+    /// When it was made.
+    pub created_at: Moment,
+    /// When it was started; the epoch before.
+    pub started_at: Moment,
+    /// When it ended; the epoch before.
+    pub finished_at: Moment,
+    /// How it ended.
+    pub exit_code: i32,
+    /// One word why it ended.
+    pub reason: String,
+    /// A sentence why it ended: the runtime's, and the container's own termination message (POD-38).
+    pub message: String,
+    /// Image, as the runtime names it.
+    pub image: String,
+    /// Image by digest or ID.
+    pub image_ref: String,
+    /// Its log file; absolute.
+    pub log_path: String,
+    /// UID, GID and further GIDs of its first process, where told.
+    pub user: Option<(i64, i64, Vec<i64>)>,
+}
+
+/// What the runtime holds of one pod UID.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuntimePod {
+    /// Whose.
+    pub uid: PodUid,
+    /// Name and namespace, as the runtime's labels tell.
+    pub full_name: FullName,
+    /// Newest first: by attempt, then by creation.
+    pub sandboxes: Vec<RuntimeSandbox>,
+    /// Newest first: by creation.
+    pub containers: Vec<RuntimeContainer>,
+    /// When this was looked at: nothing that happened after it is in it.
+    pub taken: Stamp,
+}
+
+impl RuntimePod {
+    /// A pod of which the runtime holds nothing.
+    pub fn empty(uid: PodUid, full_name: FullName, taken: Stamp) -> Self {
+        Self { uid, full_name, sandboxes: Vec::new(), containers: Vec::new(), taken }
+    }
+
+    /// The newest sandbox.
+    pub fn sandbox(&self) -> Option<&RuntimeSandbox> {
+        self.sandboxes.first()
+    }
+
+    /// The newest instance of the container of this name.
+    pub fn container(&self, name: &str) -> Option<&RuntimeContainer> {
+        self.containers.iter().find(|container| container.name == name)
+    }
+
+    /// All instances of the container of this name, newest first.
+    pub fn instances<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a RuntimeContainer> {
+        self.containers.iter().filter(move |container| container.name == name)
+    }
+
+    /// Containers that run.
+    pub fn running(&self) -> impl Iterator<Item = &RuntimeContainer> {
+        self.containers.iter().filter(|container| container.state == ContainerState::Running)
+    }
+
+    /// Whether a container runs or a sandbox is ready.
+    pub fn is_alive(&self) -> bool {
+        self.running().next().is_some() || self.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready)
+    }
+
+    /// Whether the runtime holds nothing of the pod.
+    pub fn is_empty(&self) -> bool {
+        self.sandboxes.is_empty() && self.containers.is_empty()
+    }
+}
+
+/// What probes last said of a container, by container ID.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct ProbeResults {
+    /// Readiness: `Some(true)` is ready; absent means no result yet.
+    pub readiness: BTreeMap<ContainerId, bool>,
+    /// Liveness.
+    pub liveness: BTreeMap<ContainerId, bool>,
+    /// Startup.
+    pub startup: BTreeMap<ContainerId, bool>,
+}

@@ -1,0 +1,53 @@
+//! To `Pleg`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ractor::RpcReplyPort;
+
+use super::describe;
+use crate::actors::desk::Panicked;
+use crate::cri::{ContainerEvent, CriError, CriResult};
+use crate::logic::ids::PodUid;
+use crate::logic::pleg_diff::PodRecord;
+use crate::logic::runtime_pod::RuntimePod;
+use crate::logic::time::Stamp;
+
+/// What two list calls showed: each pod's sandboxes and containers, by state.
+#[derive(Debug)]
+pub struct Relist {
+    /// When the lists were asked for.
+    pub taken: Stamp,
+    /// By pod.
+    pub pods: BTreeMap<PodUid, PodRecord>,
+}
+
+/// See the module.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum PlegMsg {
+    /// From itself: time for a relist.
+    RelistDue,
+    /// From itself: a relist ended.
+    Relisted(Result<CriResult<Relist>, Panicked>),
+    /// From a `PodWorker`: look at this pod now; the answer goes to `PodManager`.
+    Inspect(PodUid),
+    /// From itself: a pod was looked at.
+    Inspected(PodUid, Result<CriResult<Arc<RuntimePod>>, Panicked>),
+    /// From itself: time to open the event stream again.
+    StreamDue,
+    /// From its own stream: the runtime takes event streams.
+    StreamOpened,
+    /// From its own stream: something happened to a container. Only a hint to look.
+    EventArrived(ContainerEvent),
+    /// From itself: the stream ended, and why.
+    StreamEnded(Result<CriError, Panicked>),
+    /// From Root: someone who learns from here was started again; tell everything once more.
+    Repeat,
+    /// From the server: the pods that the runtime holds.
+    Pods(RpcReplyPort<Vec<Arc<RuntimePod>>>),
+}
+
+describe!(PlegMsg, message => match message {
+    PlegMsg::Inspect(uid) | PlegMsg::Inspected(uid, _) => Some(uid),
+    _ => None,
+});

@@ -1,0 +1,53 @@
+//! To `PodManager`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::describe;
+use super::pod_source::SourceKind;
+use super::runtime_monitor::RuntimeHealth;
+use crate::actors::desk::Panicked;
+use crate::logic::ids::PodUid;
+use crate::logic::runtime_pod::RuntimePod;
+use crate::logic::time::Stamp;
+
+/// See the module.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum PodManagerMsg {
+    /// From a pod source: the complete set of pods that it wants.
+    SourceSet {
+        /// Which source.
+        source: SourceKind,
+        /// All its pods, checked and named.
+        pods: BTreeMap<PodUid, Arc<Pod>>,
+    },
+    /// From `Pleg`: what the runtime holds of one pod; nothing, when it is empty.
+    Observed(Arc<RuntimePod>),
+    /// From `Pleg`: the runtime was listed; it holds just these pods.
+    Relisted {
+        /// When the lists were asked for.
+        taken: Stamp,
+        /// All UIDs in the runtime.
+        uids: BTreeSet<PodUid>,
+    },
+    /// From `RuntimeMonitor`: whether the runtime can be worked with.
+    HealthChanged(RuntimeHealth),
+    /// From a `PodWorker`: the pod is gone from the node and nobody wants it.
+    WorkerFinished(PodUid),
+    /// From itself: a worker that failed may start again.
+    RestartDue(PodUid),
+    /// From itself: time for housekeeping.
+    HousekeepingDue,
+    /// From itself: leftovers of pods that nobody knows were looked for; how many went.
+    LeftoversRemoved(Result<usize, Panicked>),
+    /// From Root: someone who learns from the workers was started again.
+    Repeat,
+}
+
+describe!(PodManagerMsg, message => match message {
+    PodManagerMsg::Observed(pod) => Some(&pod.uid),
+    PodManagerMsg::WorkerFinished(uid) | PodManagerMsg::RestartDue(uid) => Some(uid),
+    _ => None,
+});

@@ -1,0 +1,50 @@
+//! To a `PodWorker`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::describe;
+use super::runtime_monitor::RuntimeHealth;
+use crate::actors::desk::Panicked;
+use crate::logic::ids::ContainerId;
+use crate::logic::pod_lifecycle::JobEnd;
+use crate::logic::probe_schedule::ProbeKind;
+use crate::logic::runtime_pod::RuntimePod;
+
+/// See the module.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum PodWorkerMsg {
+    /// From `PodManager`: the newest desired pod.
+    SpecChanged(Arc<Pod>),
+    /// From `PodManager`: stop the pod for good; nobody wants it any more.
+    Terminate {
+        /// Time for its containers to end; `None` leaves the pod's own.
+        grace: Option<Duration>,
+    },
+    /// From `PodManager`: what the runtime holds of the pod.
+    Observed(Arc<RuntimePod>),
+    /// From `PodManager`: whether the runtime can be worked with.
+    HealthChanged(RuntimeHealth),
+    /// From `Prober`: a probe's threshold was reached.
+    Probed {
+        /// Of which container.
+        container: ContainerId,
+        /// Which probe.
+        kind: ProbeKind,
+        /// What it found.
+        healthy: bool,
+    },
+    /// From itself: an operation ended.
+    JobEnded(Result<JobEnd, (crate::logic::pod_lifecycle::Job, Panicked)>),
+    /// From itself: a back-off ran out, or a resync is due.
+    RetryDue,
+    /// From `PodManager`: tell everyone everything once more.
+    Repeat,
+}
+
+describe!(PodWorkerMsg, message => match message {
+    PodWorkerMsg::Observed(pod) => Some(&pod.uid),
+    _ => None,
+});

@@ -1,0 +1,26 @@
+//! To `RuntimeMonitor`.
+
+use ractor::RpcReplyPort;
+
+use super::describe;
+use crate::actors::desk::Panicked;
+use crate::cri::{CriResult, RuntimeStatus};
+
+pub use crate::logic::runtime_health::RuntimeHealth;
+
+/// See the module.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum RuntimeMonitorMsg {
+    /// From itself: time to look.
+    PollDue,
+    /// From itself: what the runtime said.
+    Polled(Result<CriResult<RuntimeStatus>, Panicked>),
+    /// From `Pleg`: how it sees the runtime; `None` when well.
+    PlegProblem(Option<String>),
+    /// From Root: someone who learns from here was started again.
+    Repeat,
+    /// From the server: the newest finding.
+    Current(RpcReplyPort<RuntimeHealth>),
+}
+
+describe!(RuntimeMonitorMsg);

@@ -1,0 +1,20 @@
+//! To `Server`.
+
+use super::describe;
+use crate::actors::desk::Panicked;
+
+/// See the module.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum ServerMsg {
+    /// From itself: a listener ended, and why.
+    ListenerEnded {
+        /// Which one.
+        listener: usize,
+        /// Why.
+        why: Result<String, Panicked>,
+    },
+    /// From itself: open the listener again.
+    ListenDue(usize),
+}
+
+describe!(ServerMsg);

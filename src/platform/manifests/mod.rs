@@ -1,0 +1,79 @@
+//! Where static pods are read from: a folder or file, and a URL.
+
+mod folder;
+
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::Stream;
+
+pub use folder::LinuxManifestFolder;
+
+/// The most bytes of a manifest (POD-01, POD-02).
+pub const MANIFEST_BYTES_MAX: usize = 10 * 1024 * 1024;
+
+/// One file of the folder.
+#[derive(Clone, Debug)]
+pub struct ManifestFile {
+    /// Its path, as the pod's UID and the log name it.
+    pub path: PathBuf,
+    /// Its content; or why it could not be read, such as being over [`MANIFEST_BYTES_MAX`].
+    pub content: Result<Arc<[u8]>, String>,
+}
+
+/// The folder's files, by name; empty when the path does not exist.
+#[derive(Clone, Debug, Default)]
+pub struct Folder {
+    /// Regular files, after links, whose names do not begin with a dot.
+    pub files: Vec<ManifestFile>,
+    /// Whether the path is missing.
+    pub missing: bool,
+}
+
+/// Why the folder could not be read at all.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("read static pod path {path}: {problem}", path = path.display())]
+pub struct ScanError {
+    /// The static pod path.
+    pub path: PathBuf,
+    /// What went wrong.
+    pub problem: String,
+}
+
+/// Hints that something in the folder changed; ends when the watch breaks.
+pub type Changes = Pin<Box<dyn Stream<Item = ()> + Send>>;
+
+/// A static pod path.
+#[async_trait]
+pub trait ManifestFolder: Send + Sync {
+    /// Reads all files.
+    async fn scan(&self) -> Result<Folder, ScanError>;
+    /// Watches for changes: created, written, moved, removed, or their rights changed. An error says what cannot be watched.
+    async fn watch(&self) -> Result<Changes, ScanError>;
+}
+
+/// A body, as the static pod URL gave it.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    /// At most [`MANIFEST_BYTES_MAX`] bytes.
+    pub body: Arc<[u8]>,
+}
+
+/// Why the URL gave no body.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("read static pod URL {url}: {problem}")]
+pub struct FetchError {
+    /// The URL.
+    pub url: String,
+    /// What went wrong.
+    pub problem: String,
+}
+
+/// A static pod URL.
+#[async_trait]
+pub trait ManifestUrl: Send + Sync {
+    /// Asks once, within 10 s.
+    async fn fetch(&self) -> Result<Fetched, FetchError>;
+}
