@@ -583,6 +583,13 @@ write_env() {
     done
 }
 
+# The agent's configuration for an environment: examples/kubelet.yaml with the names filled in. After load_env.
+write_agent_config() { # DIR
+    sed -e "s|@DIR@|$1|" -e "s|@RUNTIME_ENDPOINT@|$RUNTIME_ENDPOINT|" -e "s|@CGROUP_DRIVER@|$CGROUP_DRIVER|" \
+        -e "s|@CGROUP_ROOT@|$CGROUP_ROOT|" -e "s|@PORT@|$PORT|" -e "s|@READ_ONLY_PORT@|$READ_ONLY_PORT|" \
+        -e "s|@HEALTHZ_PORT@|$HEALTHZ_PORT|" examples/kubelet.yaml
+}
+
 # Starts the environment's containerd and waits until it answers; also after it was ended by a test.
 start_containerd() { # DIR
     local dir=$1 try pid
