@@ -8,6 +8,8 @@ pub mod blocking;
 pub mod cgroup;
 pub mod chance;
 pub mod clock;
+pub mod http_exchange;
 pub mod http_probe;
 pub mod manifests;
 pub mod pod_files;
+pub mod tls;
