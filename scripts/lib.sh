@@ -550,6 +550,8 @@ refuse_foreign_node() {
 prepare_directory() { # DIR
     mkdir -p "$1"
     dir=$(cd "$1" && pwd -P)
+    # The name goes into configurations of several grammars, none of which it should need quoting for.
+    [[ $dir =~ ^[A-Za-z0-9/._+@:~-]+$ ]] || die "$dir: the folder's path may hold letters, digits and ._+@:~- only"
     [ ! -e "$dir/env" ] || die "$dir holds an environment already: scripts/testenv.sh stop $dir"
     chmod 0755 "$dir"
     rm -f "$dir/containerd.log" "$dir/env.stopped"

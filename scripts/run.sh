@@ -69,7 +69,7 @@ start_agent() {
     node=podwright-$ENVIRONMENT
     # In its own session: a Ctrl-C is for this script, which lets the pods end before the agent does.
     setsid env --default-signal=INT,QUIT "$PODWRIGHT" --config "$dir/kubelet.yaml" --root-dir "$dir/kubelet" --cert-dir "$dir/pki" \
-        --hostname-override "$node" </dev/null >"$dir/agent.log" 2>&1 &
+        --hostname-override "$node" --node-ip "$NODE_IP" </dev/null >"$dir/agent.log" 2>&1 &
     agent=$!
     echo "$agent" >"$dir/agent.pid"
 }
