@@ -550,6 +550,8 @@ refuse_foreign_node() {
 prepare_directory() { # DIR
     mkdir -p "$1"
     dir=$(cd "$1" && pwd -P)
+    # The name goes into configurations of several grammars, none of which it should need quoting for.
+    [[ $dir =~ ^[A-Za-z0-9/._+@:~-]+$ ]] || die "$dir: the folder's path may hold letters, digits and ._+@:~- only"
     [ ! -e "$dir/env" ] || die "$dir holds an environment already: scripts/testenv.sh stop $dir"
     chmod 0755 "$dir"
     rm -f "$dir/containerd.log" "$dir/env.stopped"
@@ -581,6 +583,13 @@ write_env() {
         IMAGES IMAGE_PAUSE IMAGE_WEB IMAGE_CLIENT; do
         printf '%s=%s\n' "$key" "${!key}"
     done
+}
+
+# The agent's configuration for an environment: examples/kubelet.yaml with the names filled in. After load_env.
+write_agent_config() { # DIR
+    sed -e "s|@DIR@|$1|" -e "s|@RUNTIME_ENDPOINT@|$RUNTIME_ENDPOINT|" -e "s|@CGROUP_DRIVER@|$CGROUP_DRIVER|" \
+        -e "s|@CGROUP_ROOT@|$CGROUP_ROOT|" -e "s|@PORT@|$PORT|" -e "s|@READ_ONLY_PORT@|$READ_ONLY_PORT|" \
+        -e "s|@HEALTHZ_PORT@|$HEALTHZ_PORT|" examples/kubelet.yaml
 }
 
 # Starts the environment's containerd and waits until it answers; also after it was ended by a test.
@@ -650,8 +659,7 @@ stop_environment() ( # DIR
         rm -rf "$CONTAINERD_SOCK" "$CONTAINERD_SOCK.ttrpc" ${SOCKET_FOLDER:+"$SOCKET_FOLDER"}
     else
         remove_containers "$(our_containers)"
-        # shellcheck disable=SC2046  # a list of names
-        ctr_ images rm $(cat "$dir/images.ours") >/dev/null 2>&1
+        remove_images
         [ "$CGROUP_DRIVER" = systemd ] && systemctl stop "${CGROUP_ROOT#/}.slice"
     fi
     remove_network
@@ -685,6 +693,16 @@ remove_containers() { # LIST
         ctr_ containers ls -q 2>/dev/null | has -xF -e "$1" || return 0
         sleep 0.5
     done
+}
+
+# Removes the images that were not there before, with every name that containerd gave to the same content.
+remove_images() {
+    local listing digests
+    listing=$(ctr_ images ls 2>/dev/null)
+    digests=$(awk 'NR == FNR { ours[$1]; next } $1 in ours { print $3 }' "$dir/images.ours" - <<<"$listing")
+    # shellcheck disable=SC2046  # a list of names
+    ctr_ images rm $(awk 'NR == FNR { ours[$1]; next } $3 in ours { print $1 }' <(echo "$digests") - <<<"$listing") \
+        >/dev/null 2>&1 || true
 }
 
 # The containers in this environment's cgroup: how ours are told apart in a containerd that is not ours.
