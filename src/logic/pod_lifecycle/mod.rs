@@ -367,7 +367,8 @@ impl PodLifecycle {
                 self.begin_termination(grace)
             }
             Input::Observed(seen) => {
-                if seen.taken >= self.fresh_after {
+                let is_newest = self.observed.as_ref().is_none_or(|known| seen.taken >= known.taken);
+                if seen.taken >= self.fresh_after && is_newest {
                     let ids: BTreeSet<&ContainerId> = seen.containers.iter().map(|container| &container.id).collect();
                     for results in [&mut self.probes.readiness, &mut self.probes.liveness, &mut self.probes.startup] {
                         results.retain(|id, _| ids.contains(id));
@@ -427,11 +428,11 @@ impl PodLifecycle {
                 None
             }
             JobEnd::Killed(_, Ok(())) | JobEnd::Removed(Ok(())) => {
-                self.fresh_after = now.stamp;
+                self.outdate(now);
                 None
             }
             JobEnd::PodKilled(Ok(())) => {
-                self.fresh_after = now.stamp;
+                self.outdate(now);
                 self.kill_grace = None;
                 self.cleared_for = Some(self.next_attempt());
                 self.replacing = false;
@@ -448,14 +449,13 @@ impl PodLifecycle {
                 Some(failure.retry_after)
             }
             JobEnd::Started(container, Err(failure)) => {
-                self.fresh_after = now.stamp;
-                self.unconfirmed = true;
+                self.outdate(now);
                 let error = StartError { reason: failure.reason.to_owned(), message: failure.message };
                 self.start_errors.insert(container, error);
                 Some(None)
             }
             JobEnd::SandboxUp(Err(_)) | JobEnd::PodKilled(Err(_)) | JobEnd::Killed(_, Err(_)) => {
-                self.fresh_after = now.stamp;
+                self.outdate(now);
                 self.kill_grace = None;
                 Some(None)
             }
@@ -470,6 +470,12 @@ impl PodLifecycle {
                 self.retries.remove(&job);
             }
         }
+    }
+
+    /// A job did something that only an observation from now on shows.
+    fn outdate(&mut self, now: Now) {
+        self.fresh_after = now.stamp;
+        self.asked = false; // An answer on its way may be from before.
     }
 
     /// Whether the observation has all that this pod's own jobs did.

@@ -199,14 +199,16 @@ impl PodLifecycle {
         });
     }
 
+    /// Adds what a job did to the observation. One that lacks what another job did still lacks it.
     fn amend(&mut self, now: Now, change: impl FnOnce(&mut RuntimePod)) {
-        let mut seen = match &self.observed {
-            Some(seen) => RuntimePod::clone(seen),
-            None => RuntimePod::empty(self.uid.clone(), self.full_name.clone(), now.stamp),
-        };
+        let was_fresh = self.is_fresh();
+        self.outdate(now);
+        let Some(seen) = &self.observed else { return };
+        let mut seen = RuntimePod::clone(seen);
         change(&mut seen);
-        seen.taken = now.stamp;
-        self.fresh_after = now.stamp;
+        if was_fresh {
+            seen.taken = now.stamp;
+        }
         self.observed = Some(Arc::new(seen));
     }
 
