@@ -258,6 +258,8 @@ pub struct PodLifecycle {
     jobs: BTreeSet<Job>,
     kill_grace: Option<Duration>,
     images: BTreeMap<String, ImageInUse>,
+    /// By container that is being started, the hash that it is made with.
+    starting: BTreeMap<String, String>,
     start_errors: BTreeMap<String, StartError>,
     retries: BTreeMap<Job, Moment>,
     crash_loops: CrashLoops,
@@ -290,6 +292,7 @@ impl PodLifecycle {
             jobs: BTreeSet::new(),
             kill_grace: None,
             images: BTreeMap::new(),
+            starting: BTreeMap::new(),
             start_errors: BTreeMap::new(),
             retries: BTreeMap::new(),
             crash_loops: CrashLoops::new(BackoffPolicy::crash_loop(back_off_max)),
@@ -417,7 +420,8 @@ impl PodLifecycle {
             }
             JobEnd::SandboxUp(Ok(sandbox)) => {
                 self.inject_sandbox(sandbox, now);
-                None
+                // One that cannot be used is made again, but not without a pause.
+                if self.has_fit_sandbox() { None } else { Some(None) }
             }
             JobEnd::ImageEnsured(container, Ok(image)) => {
                 self.images.insert(container, image);
@@ -510,7 +514,11 @@ impl PodLifecycle {
                 Action::Prepare => Job::Prepare,
                 Action::SetUpSandbox { .. } => Job::SetUpSandbox,
                 Action::EnsureImage { container } => Job::EnsureImage(container.clone()),
-                Action::StartContainer { start, .. } => Job::StartContainer(start.name.clone()),
+                Action::StartContainer { start, .. } => {
+                    let hash = self.hashes.get(&start.name).cloned().unwrap_or_default();
+                    self.starting.insert(start.name.clone(), hash);
+                    Job::StartContainer(start.name.clone())
+                }
                 Action::KillContainer { id, .. } => Job::KillContainer(id.clone()),
                 Action::RemoveContainers(_) => Job::RemoveContainers,
                 Action::KillPod { grace, .. } => {

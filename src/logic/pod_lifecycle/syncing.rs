@@ -3,9 +3,9 @@
 use k8s_openapi::api::core::v1::Container;
 
 use super::*;
-use crate::logic::container_actions::{self, PlanInput, PodPlan};
+use crate::logic::container_actions::{self, PlanInput, PodPlan, SandboxDecision};
 use crate::logic::container_hash::container_hash;
-use crate::logic::runtime_pod::{ContainerState, RuntimeContainer, SandboxState};
+use crate::logic::runtime_pod::{ContainerState, RuntimeContainer};
 
 /// The hash by which a running container is known to be of this spec (CRI-15), by container name.
 pub(super) fn expected_hashes(pod: &Pod) -> BTreeMap<String, String> {
@@ -137,6 +137,12 @@ impl PodLifecycle {
 
     /// Kills everything of the pod, by its own grace period, before a new sandbox.
     pub(super) fn kill_pod(&mut self, seen: &RuntimePod, grace: Duration, replace: bool, now: Now) -> Vec<Action> {
+        // What is being made must be there before it can be stopped; a look at it half made says little.
+        let makes = |job: &Job| matches!(job, Job::SetUpSandbox | Job::StartContainer(_));
+        if replace && self.jobs.iter().any(makes) {
+            self.waits.push(("what is being started, before all is replaced".to_owned(), None));
+            return vec![];
+        }
         if !self.may_begin(&Job::KillPod, now, "its containers to stop") {
             return vec![];
         }
@@ -162,7 +168,11 @@ impl PodLifecycle {
 
     pub(super) fn inject_sandbox(&mut self, sandbox: RuntimeSandbox, now: Now) {
         self.unconfirmed = true;
-        self.amend(now, |seen| seen.sandboxes.insert(0, sandbox));
+        self.amend(now, |seen| {
+            // A look from before the job's end may have shown it already, unfinished.
+            seen.sandboxes.retain(|other| other.id != sandbox.id);
+            seen.sandboxes.insert(0, sandbox);
+        });
     }
 
     /// Takes a started container for running until the runtime tells more.
@@ -170,9 +180,13 @@ impl PodLifecycle {
         self.unconfirmed = true;
         self.start_errors.remove(name);
         let image = self.images.remove(name);
-        let hash = self.hashes.get(name).cloned().unwrap_or_default();
+        let hash = self.starting.remove(name).unwrap_or_default();
         let restart_count = self.restart_count(name);
         let Some(seen) = &self.observed else { return };
+        let known = seen.containers.iter().find(|container| container.id == id);
+        if known.is_some_and(|known| known.state != ContainerState::Created) {
+            return; // A look from before the job's end knows more than that it was started.
+        }
         let sandbox_id = seen.sandbox().map_or_else(|| SandboxId::from(""), |sandbox| sandbox.id.clone());
         let image_ref = image.map(|image| image.reference).unwrap_or_default();
         let container = RuntimeContainer {
@@ -257,8 +271,8 @@ impl PodLifecycle {
     }
 
     /// Whether the sandbox that the pod has can be used.
-    pub fn has_ready_sandbox(&self) -> bool {
-        let sandbox = self.observed.as_ref().and_then(|seen| seen.sandbox());
-        sandbox.is_some_and(|sandbox| sandbox.state == SandboxState::Ready)
+    pub fn has_fit_sandbox(&self) -> bool {
+        let decision = |seen: &Arc<RuntimePod>| Some(container_actions::sandbox_decision(self.pod.as_ref()?, seen));
+        matches!(self.observed.as_ref().and_then(decision), Some(SandboxDecision::Keep { .. }))
     }
 }
