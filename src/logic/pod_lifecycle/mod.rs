@@ -359,11 +359,7 @@ impl PodLifecycle {
 
     fn absorb(&mut self, input: Input, now: Now) -> Vec<Action> {
         match input {
-            Input::Spec(pod) => {
-                self.hashes = syncing::expected_hashes(&pod);
-                self.pod = Some(pod);
-                vec![]
-            }
+            Input::Spec(pod) => self.take_spec(pod),
             Input::Removed { grace } => {
                 self.removed = true;
                 self.released = false; // What was kept for reading may go now.
@@ -454,6 +450,7 @@ impl PodLifecycle {
             }
             JobEnd::Started(container, Err(failure)) => {
                 self.outdate(now);
+                self.images.remove(&container); // It may be what is wrong; upstream looks again at each try, too.
                 let error = StartError { reason: failure.reason.to_owned(), message: failure.message };
                 self.start_errors.insert(container, error);
                 Some(None)

@@ -22,6 +22,22 @@ fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
 }
 
 impl PodLifecycle {
+    /// Takes the newest desired pod. What was fetched for a container that is another now is of no use.
+    pub(super) fn take_spec(&mut self, pod: Arc<Pod>) -> Vec<Action> {
+        let before = std::mem::replace(&mut self.hashes, expected_hashes(&pod));
+        self.pod = Some(pod);
+        let mut actions = vec![];
+        for (name, _) in before.into_iter().filter(|(name, hash)| self.hashes.get(name) != Some(hash)) {
+            self.images.remove(&name);
+            let job = Job::EnsureImage(name);
+            self.retries.remove(&job);
+            if self.jobs.remove(&job) {
+                actions.push(Action::Cancel(job));
+            }
+        }
+        actions
+    }
+
     pub(super) fn sync(&mut self, now: Now) -> Vec<Action> {
         let Some(pod) = self.pod.clone() else {
             return vec![]; // Known only from the runtime so far: the order to end it comes first.
