@@ -260,11 +260,16 @@ impl PodLifecycle {
         if host_network { None } else { self.health.network_problem.clone() }
     }
 
-    /// After a restart of the agent the back-off goes on from what the runtime still holds.
+    /// After a restart of the agent the back-off goes on from what the runtime still holds. Only then: later a container
+    /// without an entry is one that changed, whose back-off starts over (POD-19).
     fn recover_crash_loops(&mut self, pod: &Pod, seen: &RuntimePod) {
+        if std::mem::replace(&mut self.recovered, true) {
+            return;
+        }
         for container in containers(pod) {
             let mut instances = seen.instances(&container.name);
-            if let Some(newest) = instances.next() {
+            let same = |newest: &&RuntimeContainer| self.hashes.get(&container.name) == Some(&newest.hash);
+            if let Some(newest) = instances.next().filter(same) {
                 let previous_finished = instances.next().map(|instance| instance.finished_at);
                 self.crash_loops.recover(container, newest, previous_finished);
             }
