@@ -374,6 +374,7 @@ impl PodLifecycle {
                     for results in [&mut self.probes.readiness, &mut self.probes.liveness, &mut self.probes.startup] {
                         results.retain(|id, _| ids.contains(id));
                     }
+                    self.retries.retain(|job, _| !matches!(job, Job::KillContainer(id) if !ids.contains(id)));
                     self.observed = Some(seen);
                     self.asked = false;
                     self.unconfirmed = false;
@@ -429,16 +430,21 @@ impl PodLifecycle {
                 self.inject_container(&container, id, now);
                 None
             }
-            JobEnd::Killed(_, Ok(())) | JobEnd::Removed(Ok(())) => {
+            JobEnd::Removed(Ok(())) => {
                 self.outdate(now);
                 None
+            }
+            // Should it be seen running all the same, it is stopped again, but not without a pause.
+            JobEnd::Killed(_, Ok(())) => {
+                self.outdate(now);
+                Some(None)
             }
             JobEnd::PodKilled(Ok(())) => {
                 self.outdate(now);
                 self.kill_grace = None;
                 self.cleared_for = Some(self.next_attempt());
                 self.replacing = false;
-                None
+                if self.stage == Stage::Terminating { Some(None) } else { None }
             }
             JobEnd::CleanedUp(Ok(())) => {
                 self.released = true;
@@ -457,9 +463,13 @@ impl PodLifecycle {
                 self.start_errors.insert(container, error);
                 Some(None)
             }
-            JobEnd::SandboxUp(Err(_)) | JobEnd::PodKilled(Err(_)) | JobEnd::Killed(_, Err(_)) => {
+            JobEnd::PodKilled(Err(_)) => {
                 self.outdate(now);
                 self.kill_grace = None;
+                Some(None)
+            }
+            JobEnd::SandboxUp(Err(_)) | JobEnd::Killed(_, Err(_)) => {
+                self.outdate(now);
                 Some(None)
             }
             JobEnd::Prepared(Err(_)) | JobEnd::Removed(Err(_)) | JobEnd::CleanedUp(Err(_)) => Some(None),
