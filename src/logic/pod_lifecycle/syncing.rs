@@ -67,7 +67,7 @@ impl PodLifecycle {
             now: now.moment,
         });
         if plan.kill_pod.is_some() && plan.create_sandbox.is_none() {
-            let mut actions = self.begin_termination(None);
+            let mut actions = self.begin_termination(None, now);
             actions.extend(self.terminate(now));
             return actions;
         }
