@@ -21,9 +21,9 @@ use super::backoff::{BackoffPolicy, CrashLoops};
 use super::container_actions::{ContainerKind, StartContainer};
 use super::ids::{ContainerId, FullName, PodUid, SandboxId};
 use super::image_policy::{ImageFailure, ImageInUse};
-use super::runtime_health::RuntimeHealth;
 use super::pod_status::StartError;
 use super::probe_schedule::ProbeKind;
+use super::runtime_health::RuntimeHealth;
 use super::runtime_pod::{ProbeResults, RuntimePod, RuntimeSandbox};
 use super::time::{Moment, Stamp};
 
@@ -365,7 +365,7 @@ impl PodLifecycle {
 
     fn absorb(&mut self, input: Input, now: Now) -> Vec<Action> {
         match input {
-            Input::Spec(pod) => self.take_spec(pod),
+            Input::Spec(pod) => self.take_spec(pod, now),
             Input::Removed { grace } => {
                 self.removed = true;
                 self.released = false; // What was kept for reading may go now.
