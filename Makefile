@@ -1,2 +1,46 @@
-test:
-	cargo test --features sim
+# What one can do here; `make help` prints it. The work is done by scripts/, which say what they install before they do.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help run test test-vm simulate soak bench fmt lint unit live clean-runs
+
+SEED ?= 1
+PODS ?= 20
+HOURS ?= 1
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## a standalone node with two pods on a private containerd, until Ctrl-C (root, Debian)
+	@exec scripts/run.sh
+
+test: ## everything that can be tested here; installs what is missing when root
+	@exec scripts/test.sh
+
+test-vm: ## the systemd unit as shipped, in a virtual machine with cgroup v2 (root, Debian)
+	@exec tests/vm/run.sh
+
+simulate: ## the same agent on a simulated node: make simulate SEED=1 PODS=20
+	@exec scripts/simulate.sh --seed $(SEED) --pods $(PODS)
+
+soak: ## seed after seed on the simulated node until one fails or HOURS are over
+	@exec scripts/soak.sh $(HOURS)
+
+bench: ## memory, processor time and reaction times on a real containerd (root, Debian)
+	@exec scripts/bench.sh
+
+fmt: ## formats the sources
+	cargo fmt
+
+lint: ## formatting and lints, as `make test` asks for them
+	cargo fmt --check
+	cargo clippy --all-targets --features sim -- -D warnings
+
+unit: ## the tests that need neither root nor a runtime
+	cargo test --features sim --lib
+
+live: ## the tests on a real containerd alone (root, Debian)
+	@exec scripts/test.sh live
+
+clean-runs: ## takes down what runs and tests left when they were killed
+	@scripts/testenv.sh reap target/run
+	@scripts/testenv.sh reap target/env

@@ -56,6 +56,8 @@ busybox_root() { # FOLDER
         ln -s busybox "$1/bin/$applet"
     done
     printf 'root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n' >"$1/etc/passwd"
+    # Without this file a static libc looks for resolver libraries that the image does not have.
+    printf 'hosts: files dns\nservices: files\n' >"$1/etc/nsswitch.conf"
     printf 'root:x:0:\nnogroup:x:65534:\n' >"$1/etc/group"
 }
 

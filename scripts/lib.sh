@@ -6,7 +6,7 @@
 #
 # What lies outside the directory while an environment lives, all removed with the last one:
 #   /run/podwright-env/   one entry a live environment, and what the machine was like before the first
-#   bridge pwbrN, netfilter chains of the CNI plugins, cgroup /podwright-N, /run/containerd/s (shims' sockets)
+#   bridge pwbrN, netfilter chains of the CNI plugins, cgroup /podwrightN, /run/containerd/s (shims' sockets)
 
 SHARED=/run/podwright-env
 NAMESPACE=k8s.io
@@ -29,6 +29,9 @@ die() {
 }
 
 # ---------------------------------------------------------------- the machine
+
+# grep that reads all it is given: with -q it would leave early, and what writes into the pipe would fail.
+has() { grep "$@" >/dev/null; }
 
 is_root() { [ "$(id -u)" = 0 ]; }
 has_apt() { command -v apt-get >/dev/null; }
@@ -140,6 +143,11 @@ node_ip() {
     printf '%s' "${address:-127.0.0.1}"
 }
 
+# When a process was started, in ticks since the boot; nothing when it has ended.
+start_time() { # PID
+    { sed 's/.*) //' "/proc/$1/stat" | cut -d' ' -f20; } 2>/dev/null || true
+}
+
 # The command line of a process, one argument a line; nothing when it has ended.
 arguments_of() { # PID
     { tr '\0' '\n' <"/proc/$1/cmdline"; } 2>/dev/null || true
@@ -177,7 +185,7 @@ pids_of_programs() { # DIR PROGRAM...
 
 # The processes in a cgroup or below it.
 pids_of_cgroup() { # /NAME
-    grep -lE ":$1(/|\$)" /proc/[0-9]*/cgroup 2>/dev/null | cut -d/ -f3
+    grep -lE ":$1([-./]|\$)" /proc/[0-9]*/cgroup 2>/dev/null | cut -d/ -f3
 }
 
 # Ends processes: asks, waits, insists.
@@ -214,9 +222,10 @@ make_cgroup() { # /NAME
     while read -r mount; do
         mkdir -p "$mount$1"
         if [ -e "$mount$1/cgroup.controllers" ]; then
-            for controller in $(cat "$mount/cgroup.controllers"); do
+            # One by one: a controller that cannot be had must not keep the others away.
+            while read -r controller; do
                 echo "+$controller" >"$mount/cgroup.subtree_control" 2>/dev/null || true
-            done
+            done < <(tr ' ' '\n' <"$mount/cgroup.controllers")
         fi
         # On version 1 a cpuset takes no process until it has processors and memory.
         for file in cpuset.cpus cpuset.mems; do
@@ -234,9 +243,9 @@ remove_cgroup() { # /NAME
         for try in 1 2 3 4 5 6 7 8 9 10; do
             [ -d "$mount$1" ] || break
             if [ "$try" -gt 3 ]; then
-                for pid in $(find "$mount$1" -name cgroup.procs -exec cat {} + 2>/dev/null); do
+                while read -r pid; do
                     kill -KILL "$pid" 2>/dev/null || true
-                done
+                done < <(find "$mount$1" -name cgroup.procs -exec cat {} + 2>/dev/null)
             fi
             find "$mount$1" -depth -type d -exec rmdir {} \; 2>/dev/null || true
             [ -d "$mount$1" ] && sleep 0.2
@@ -291,7 +300,7 @@ restore_machine() {
         done
         remove_jumps filter CNI-ADMIN
         for chain in CNI-FORWARD CNI-ADMIN; do
-            iptables -S "$chain" 2>/dev/null | grep -q '^-A' && continue
+            iptables -S "$chain" 2>/dev/null | has '^-A' && continue
             remove_jumps filter "$chain"
             iptables -X "$chain" 2>/dev/null
         done
@@ -338,9 +347,6 @@ release_number() { # NUMBER
 
 # ---------------------------------------------------------------- an environment
 
-# Writes one KEY=VALUE line of DIR/env. Values hold no spaces but CTR's, and no quotes.
-env_line() { printf '%s=%s\n' "$1" "$2"; }
-
 # Reads DIR/env into the shell.
 load_env() { # DIR
     local key value
@@ -354,7 +360,7 @@ ctr_() { "$CTR" -a "$CONTAINERD_SOCK" -n "$NAMESPACE" "$@"; }
 
 # The configuration of the private containerd, in the layout its version wants.
 write_containerd_config() { # DIR VERSION
-    local dir=$1 cri images runtime snapshotter=overlayfs restrict=false version=2
+    local dir=$1 cri images snapshotter=overlayfs restrict=false version=2
     # An overlay cannot lie on an overlay: in a container the layers are copied.
     case $(stat -fc %T "$dir") in overlayfs | tmpfs) snapshotter=native ;; esac
     # Without CAP_SYS_RESOURCE (bit 24) nobody here may lower an OOM score.
@@ -431,11 +437,11 @@ TOML
 
 [plugins."$cri".cni]
 TOML
-    # containerd 2.2 takes a list and calls the single folder outdated; 2.1 and older know only the single one.
-    cat <<TOML
-  bin_dir = "$CNI_BIN_DIR"
-  conf_dir = "$dir/cni"
-TOML
+    case ${2#v} in # since 2.1 a list, and the single folder is called outdated
+    1.* | 2.0.*) echo "  bin_dir = \"$CNI_BIN_DIR\"" ;;
+    *) echo "  bin_dirs = [\"$CNI_BIN_DIR\"]" ;;
+    esac
+    echo "  conf_dir = \"$dir/cni\""
 }
 
 # The pods' network: a bridge of this environment's own, with host ports and masquerading.
@@ -467,55 +473,20 @@ JSON
 
 # Starts an environment in DIR and writes DIR/env. DIR is made; it must not hold one already.
 start_environment() { # DIR
-    local dir number version base
-    mkdir -p "$1"
-    dir=$(cd "$1" && pwd -P)
-    [ ! -e "$dir/env" ] || die "$dir holds an environment already: scripts/testenv.sh stop $dir"
-    chmod 0755 "$dir"
-    find_runtime && find_cni || die "containerd, runc or the CNI plugins are missing: run make test or make run once"
-    version=$("$CONTAINERD_BIN" --version | awk '{ print $3 }')
-    scripts/images.sh "${IMAGES:=$PWD/target/images/images.tar}"
-
-    number=$(with_shared_lock claim_number "$dir") || exit 1
-    [ -n "$number" ] || exit 1
-    base=$((PORT_FIRST + number * 20))
+    local dir
+    prepare_directory "$1"
+    find_runtime || die "containerd or runc is missing: make test and make run install them"
+    find_cni || die "the CNI plugins are missing: make test and make run install them"
+    scripts/images.sh "$IMAGES"
+    take_number
     CONTAINERD_SOCK=$dir/c.sock SOCKET_FOLDER=""
     # A socket's path holds 107 bytes, and a suffix of ours follows.
     if [ ${#CONTAINERD_SOCK} -gt 90 ]; then
         SOCKET_FOLDER=$(mktemp -d /tmp/podwright-XXXXXX)
         CONTAINERD_SOCK=$SOCKET_FOLDER/c.sock
     fi
-    CNI_BRIDGE=pwbr$number POD_SUBNET=10.213.$number.0/24 CNI_NETWORK=podwright-$number CGROUP_ROOT=/podwright-$number
-    {
-        env_line ENVIRONMENT "$number"
-        env_line DIR "$dir"
-        env_line CONTAINERD_SOCK "$CONTAINERD_SOCK"
-        env_line SOCKET_FOLDER "$SOCKET_FOLDER"
-        env_line RUNTIME_ENDPOINT "unix://$CONTAINERD_SOCK"
-        env_line CONTAINERD_BIN "$CONTAINERD_BIN"
-        env_line RUNTIME_VERSION "$version"
-        env_line CTR "$CTR"
-        env_line RUNC "$RUNC"
-        env_line RUNC_ROOT "$dir/state/runc"
-        env_line NAMESPACE "$NAMESPACE"
-        env_line CNI_BIN_DIR "$CNI_BIN_DIR"
-        env_line CNI_CONF_DIR "$dir/cni"
-        env_line CNI_NETWORK "$CNI_NETWORK"
-        env_line CNI_BRIDGE "$CNI_BRIDGE"
-        env_line POD_SUBNET "$POD_SUBNET"
-        env_line POD_GATEWAY "10.213.$number.1"
-        env_line NODE_IP "$(node_ip)"
-        env_line CGROUP_ROOT "$CGROUP_ROOT"
-        env_line CGROUP_VERSION "$(on_cgroup_v2 && echo 2 || echo 1)"
-        env_line HEALTHZ_PORT "$base"
-        env_line READ_ONLY_PORT "$((base + 1))"
-        env_line PORT "$((base + 2))"
-        env_line HOST_PORT "$((base + 3))"
-        env_line IMAGES "$IMAGES"
-        env_line IMAGE_PAUSE localhost/podwright/pause:1
-        env_line IMAGE_WEB localhost/podwright/web:1
-        env_line IMAGE_CLIENT localhost/podwright/client:1
-    } >"$dir/env"
+    RUNTIME_VERSION=$("$CONTAINERD_BIN" --version | awk '{ print $3 }') CGROUP_DRIVER=cgroupfs PRIVATE=yes
+    write_env >"$dir/env"
     # From here on `stop` finds everything.
     write_cni_config "$dir"
     make_cgroup "$CGROUP_ROOT"
@@ -527,19 +498,114 @@ start_environment() { # DIR
     import_images "$dir" || die "the images could not be imported"
 }
 
+# The same around the machine's own containerd, which is neither started nor stopped; its network is used as it is.
+borrow_environment() { # DIR SOCKET
+    local dir known image sandbox_image
+    prepare_directory "$1"
+    find_runtime || die "ctr or runc is missing: apt-get install containerd runc"
+    scripts/images.sh "$IMAGES"
+    CONTAINERD_SOCK=$2 SOCKET_FOLDER=""
+    refuse_foreign_node
+    take_number
+    RUNTIME_VERSION=$(ctr_ version | sed -n '/Server/,$ s/ *Version: *//p') CGROUP_DRIVER=cgroupfs PRIVATE=no
+    if "$CONTAINERD_BIN" config dump 2>/dev/null | has 'SystemdCgroup = true'; then
+        CGROUP_DRIVER=systemd
+    fi
+    find_cni || true
+    known=$(ctr_ images ls -q)
+    sandbox_image=$("$CONTAINERD_BIN" config dump | sed -n "s/^ *sandbox\(_image\)\? = [\"']\(.*\)[\"']/\2/p" | head -n 1)
+    write_env >"$dir/env"
+    for image in $IMAGE_PAUSE $IMAGE_WEB $IMAGE_CLIENT $sandbox_image; do
+        grep -qxF "$image" <<<"$known" || echo "$image"
+    done >"$dir/images.ours"
+    if [ "$CGROUP_DRIVER" = systemd ]; then
+        systemctl start "${CGROUP_ROOT#/}.slice"
+    else
+        make_cgroup "$CGROUP_ROOT"
+    fi
+    import_images "$dir" || die "the images could not be imported"
+    # A machine that ran no pod yet has no sandbox image; ours does for it, as long as this lasts.
+    if [ -n "$sandbox_image" ] && grep -qxF "$sandbox_image" "$dir/images.ours"; then
+        ctr_ images tag "$IMAGE_PAUSE" "$sandbox_image" >/dev/null
+    fi
+}
+
+# A node that works for somebody else is left alone.
+refuse_foreign_node() {
+    local sandbox info port foreign=""
+    ctr_ version >/dev/null 2>&1 || die "no containerd answers on $CONTAINERD_SOCK"
+    for port in 10248 10250; do
+        port_taken "$port" && die "a kubelet answers on port $port: this machine is somebody's node, and stays it"
+    done
+    for sandbox in $(ctr_ containers ls -q 'labels."io.cri-containerd.kind"==sandbox'); do
+        info=$(ctr_ containers info "$sandbox")
+        grep -qE '"cgroupsPath": "/?podwright[0-9]+[-./]' <<<"$info" && continue
+        foreign+=" $(sed -n 's/.*"io.kubernetes.pod.namespace": "\(.*\)".*/\1/p' <<<"$info" | head -n 1)"
+        foreign+="/$(sed -n 's/.*"io.kubernetes.pod.name": "\(.*\)".*/\1/p' <<<"$info" | head -n 1) (sandbox ${sandbox:0:12})"
+    done
+    [ -z "$foreign" ] || die "containerd on $CONTAINERD_SOCK holds pods that are not ours, and stays as it is:$foreign"
+}
+
+# Makes the directory of an environment; sets dir and IMAGES.
+prepare_directory() { # DIR
+    mkdir -p "$1"
+    dir=$(cd "$1" && pwd -P)
+    # The name goes into configurations of several grammars, none of which it should need quoting for.
+    [[ $dir =~ ^[A-Za-z0-9/._+@:~-]+$ ]] || die "$dir: the folder's path may hold letters, digits and ._+@:~- only"
+    [ ! -e "$dir/env" ] || die "$dir holds an environment already: scripts/testenv.sh stop $dir"
+    chmod 0755 "$dir"
+    rm -f "$dir/containerd.log" "$dir/env.stopped"
+    # Who goes, and the environment is stale: a number and a start time, since numbers come round again.
+    echo "${OWNER:-$PPID} $(start_time "${OWNER:-$PPID}")" >"$dir/owner"
+    IMAGES=${IMAGES:-$PWD/target/images/images.tar}
+    IMAGE_PAUSE=localhost/podwright/pause:1 IMAGE_WEB=localhost/podwright/web:1
+    IMAGE_CLIENT=localhost/podwright/client:1
+}
+
+# Takes a number, and names what follows from it.
+take_number() {
+    local base
+    ENVIRONMENT=$(with_shared_lock claim_number "$dir") || exit 1
+    base=$((PORT_FIRST + ENVIRONMENT * 20))
+    HEALTHZ_PORT=$base READ_ONLY_PORT=$((base + 1)) PORT=$((base + 2)) HOST_PORT=$((base + 3))
+    CNI_BRIDGE=pwbr$ENVIRONMENT CNI_NETWORK=podwright-$ENVIRONMENT CGROUP_ROOT=/podwright$ENVIRONMENT
+    POD_SUBNET=10.213.$ENVIRONMENT.0/24 POD_GATEWAY=10.213.$ENVIRONMENT.1
+}
+
+# What DIR/env says: one KEY=VALUE a line, read by load_env and by the tests.
+write_env() {
+    local key
+    DIR=$dir RUNTIME_ENDPOINT=unix://$CONTAINERD_SOCK RUNC_ROOT=$dir/state/runc CNI_CONF_DIR=$dir/cni
+    NODE_IP=$(node_ip) CGROUP_VERSION=$(on_cgroup_v2 && echo 2 || echo 1)
+    for key in ENVIRONMENT DIR PRIVATE CONTAINERD_SOCK SOCKET_FOLDER RUNTIME_ENDPOINT CONTAINERD_BIN RUNTIME_VERSION \
+        CTR RUNC RUNC_ROOT NAMESPACE CNI_BIN_DIR CNI_CONF_DIR CNI_NETWORK CNI_BRIDGE POD_SUBNET POD_GATEWAY NODE_IP \
+        CGROUP_ROOT CGROUP_VERSION CGROUP_DRIVER HEALTHZ_PORT READ_ONLY_PORT PORT HOST_PORT \
+        IMAGES IMAGE_PAUSE IMAGE_WEB IMAGE_CLIENT; do
+        printf '%s=%s\n' "$key" "${!key}"
+    done
+}
+
+# The agent's configuration for an environment: examples/kubelet.yaml with the names filled in. After load_env.
+write_agent_config() { # DIR
+    sed -e "s|@DIR@|$1|" -e "s|@RUNTIME_ENDPOINT@|$RUNTIME_ENDPOINT|" -e "s|@CGROUP_DRIVER@|$CGROUP_DRIVER|" \
+        -e "s|@CGROUP_ROOT@|$CGROUP_ROOT|" -e "s|@PORT@|$PORT|" -e "s|@READ_ONLY_PORT@|$READ_ONLY_PORT|" \
+        -e "s|@HEALTHZ_PORT@|$HEALTHZ_PORT|" examples/kubelet.yaml
+}
+
 # Starts the environment's containerd and waits until it answers; also after it was ended by a test.
 start_containerd() { # DIR
     local dir=$1 try pid
     load_env "$dir" || return 1
     find_cni
     write_containerd_config "$dir" "$RUNTIME_VERSION" >"$dir/containerd.toml"
-    # In its own session, so that a Ctrl-C at the terminal does not reach it; its shims find their program beside it.
+    # In its own session, so that a Ctrl-C at the terminal does not reach it, and with the signals that a shell makes
+    # its background ignore, since containers would inherit that. The shim is looked for on the PATH.
     PATH=$(dirname "$CONTAINERD_BIN"):$(dirname "$CTR"):$PATH \
-        setsid "$CONTAINERD_BIN" --config "$dir/containerd.toml" </dev/null >>"$dir/containerd.log" 2>&1 9>&- &
+        setsid env --default-signal=INT,QUIT "$CONTAINERD_BIN" --config "$dir/containerd.toml" </dev/null >>"$dir/containerd.log" 2>&1 9>&- &
     pid=$!
     echo "$pid" >"$dir/containerd.pid"
     for try in $(seq 200); do
-        if ctr_ version >/dev/null 2>&1 && ctr_ plugins ls 2>/dev/null | grep -E '\bcri\b' | grep -q ' ok'; then
+        if ctr_ version >/dev/null 2>&1 && ctr_ plugins ls 2>/dev/null | grep -E '\bcri\b' | has ' ok'; then
             return 0
         fi
         [ -e "/proc/$pid" ] || return 1
@@ -553,21 +619,22 @@ stop_containerd() { # DIR
     local pid
     pid=$(cat "$1/containerd.pid" 2>/dev/null) || return 0
     # The number may be someone else's by now.
-    if arguments_of "$pid" | grep -qxF "$1/containerd.toml"; then
+    if arguments_of "$pid" | has -xF "$1/containerd.toml"; then
         end_pids 10 "$pid"
     fi
     rm -f "$1/containerd.pid"
 }
 
 import_images() { # DIR
-    local image
+    local image known
     load_env "$1"
     ctr_ images import "$IMAGES" >"$1/import.log" 2>&1 || {
         cat "$1/import.log" >&2
         return 1
     }
+    known=$(ctr_ images ls -q)
     for image in "$IMAGE_PAUSE" "$IMAGE_WEB" "$IMAGE_CLIENT"; do
-        ctr_ images ls -q | grep -qxF "$image" || {
+        grep -qxF "$image" <<<"$known" || {
             say "image $image is not there after the import"
             return 1
         }
@@ -581,16 +648,25 @@ stop_environment() ( # DIR
     [ -d "$1" ] || exit 0
     dir=$(cd "$1" && pwd -P)
     load_env "$dir" || exit 0
+    # shellcheck disable=SC2046  # lists of numbers
     end_pids 10 $(pids_of_programs "$dir" podwright)
-    remove_containers
-    end_pids 10 $(pids_of_programs "$dir" containerd)
-    end_pids 3 $(shim_pids)
+    if [ "$PRIVATE" = yes ]; then
+        remove_containers "$(ctr_ containers ls -q 2>/dev/null)"
+        # shellcheck disable=SC2046
+        end_pids 10 $(pids_of_programs "$dir" containerd)
+        # shellcheck disable=SC2046
+        end_pids 3 $(shim_pids)
+        rm -rf "$CONTAINERD_SOCK" "$CONTAINERD_SOCK.ttrpc" ${SOCKET_FOLDER:+"$SOCKET_FOLDER"}
+    else
+        remove_containers "$(our_containers)"
+        remove_images
+        [ "$CGROUP_DRIVER" = systemd ] && systemctl stop "${CGROUP_ROOT#/}.slice"
+    fi
     remove_network
     unmount_below "$dir"
     remove_cgroup "$CGROUP_ROOT"
     remove_log_links "$dir"
     rm -rf "$dir/root" "$dir/state" "$dir/opt" "$dir/cni" "$dir/ipam" "$dir/containerd.pid"
-    rm -rf "$CONTAINERD_SOCK" "$CONTAINERD_SOCK.ttrpc" ${SOCKET_FOLDER:+"$SOCKET_FOLDER"}
     with_shared_lock release_number "$ENVIRONMENT"
     left=$(leftovers "$dir")
     if [ -n "$left" ]; then
@@ -601,25 +677,46 @@ stop_environment() ( # DIR
     mv "$dir/env" "$dir/env.stopped"
 )
 
-# Kills and removes every container that is left, with containerd's own means.
-remove_containers() {
+# Kills and removes containers with containerd's own means.
+remove_containers() { # LIST
     local container try
-    ctr_ version >/dev/null 2>&1 || return 0
     for try in 1 2 3; do
-        for container in $(ctr_ tasks ls -q 2>/dev/null); do
+        for container in $1; do
             ctr_ tasks kill -s KILL -a "$container" >/dev/null 2>&1 || true
         done
-        for container in $(ctr_ containers ls -q 2>/dev/null); do
+        for container in $1; do
+            # containerd gives every sandbox a loopback by CNI; that network's name is the same for all environments.
+            rm -f "/var/lib/cni/results/cni-loopback-$container-lo"
             ctr_ tasks delete -f "$container" >/dev/null 2>&1 || true
             ctr_ containers delete "$container" >/dev/null 2>&1 || true
         done
-        [ -n "$(ctr_ containers ls -q 2>/dev/null)" ] || return 0
+        ctr_ containers ls -q 2>/dev/null | has -xF -e "$1" || return 0
         sleep 0.5
     done
 }
 
+# Removes the images that were not there before, with every name that containerd gave to the same content.
+remove_images() {
+    local listing digests
+    listing=$(ctr_ images ls 2>/dev/null)
+    digests=$(awk 'NR == FNR { ours[$1]; next } $1 in ours { print $3 }' "$dir/images.ours" - <<<"$listing")
+    # shellcheck disable=SC2046  # a list of names
+    ctr_ images rm $(awk 'NR == FNR { ours[$1]; next } $3 in ours { print $1 }' <(echo "$digests") - <<<"$listing") \
+        >/dev/null 2>&1 || true
+}
+
+# The containers in this environment's cgroup: how ours are told apart in a containerd that is not ours.
+our_containers() {
+    local container
+    for container in $(ctr_ containers ls -q 2>/dev/null); do
+        if ctr_ containers info "$container" | has -E "\"cgroupsPath\": \"/?${CGROUP_ROOT#/}[-./]"; then
+            echo "$container"
+        fi
+    done
+}
+
 # A shim ends with its last container; these are the ones that live.
-shim_pids() { pids_with_arguments -address "$CONTAINERD_SOCK"; }
+shim_pids() { [ "$PRIVATE" != yes ] || pids_with_arguments -address "$CONTAINERD_SOCK"; }
 
 # The bridge, what the CNI plugins remember, and the netfilter rules whose comment names this network.
 remove_network() {
@@ -648,7 +745,7 @@ unmount_below() { # DIR
     for try in 1 2 3; do
         while read -r mount; do
             # The kernel prints a space as \040.
-            umount -l "$(printf '%b' "$mount")" 2>/dev/null || true
+            umount -nl "$(printf '%b' "$mount")" 2>/dev/null || true
         done < <(mounts_below "$1")
         [ -n "$(mounts_below "$1")" ] || return 0
     done
@@ -667,7 +764,7 @@ remove_log_links() { # DIR
 
 # Everything of an environment that is still there outside its directory, one a line; nothing when all is well.
 leftovers() { # DIR
-    local mount pid
+    local mount pid left
     load_env "$1" || true
     for pid in $(pids_of_programs "$1" podwright containerd) $(shim_pids) $(pids_of_cgroup "$CGROUP_ROOT"); do
         echo "process $pid $(arguments_of "$pid" | tr '\n' ' ')"
@@ -677,10 +774,16 @@ leftovers() { # DIR
     iptables -t nat -S 2>/dev/null | grep -F "$(printf '%s\\"' "$CNI_NETWORK")" | sed 's/^/netfilter rule /'
     find /var/lib/cni -name "$CNI_NETWORK*" 2>/dev/null | sed 's/^/file /'
     while read -r mount; do
-        [ ! -d "$mount$CGROUP_ROOT" ] || echo "cgroup $mount$CGROUP_ROOT"
+        for left in "$mount$CGROUP_ROOT" "$mount$CGROUP_ROOT.slice"; do
+            [ ! -d "$left" ] || echo "cgroup $left"
+        done
     done < <(cgroup_mounts)
     log_links "$1" | sed 's/^/link /'
-    [ ! -e "$CONTAINERD_SOCK" ] || echo "socket $CONTAINERD_SOCK"
+    if [ "$PRIVATE" = yes ]; then
+        [ ! -e "$CONTAINERD_SOCK" ] || echo "socket $CONTAINERD_SOCK"
+    else
+        our_containers | sed 's/^/container /'
+    fi
     [ ! -e "$SHARED/$ENVIRONMENT" ] || echo "entry $SHARED/$ENVIRONMENT"
     if [ ! -e "$SHARED" ]; then
         # Nobody else's environment is alive: nothing of the kind may be anywhere.

@@ -2,6 +2,7 @@
 # One private runtime in one directory, for the live tests and the benchmarks.
 #
 #   scripts/testenv.sh start DIR               starts it, writes DIR/env (KEY=VALUE lines)
+#   scripts/testenv.sh borrow DIR SOCKET       the same around the machine's own containerd
 #   scripts/testenv.sh stop DIR                takes everything down; fails, naming it, if anything is left
 #   scripts/testenv.sh leftovers DIR           lists what is left outside DIR
 #   scripts/testenv.sh stop-containerd DIR     ends the runtime alone: containers go on
@@ -13,6 +14,7 @@
 # CONTAINERD=<dir> takes containerd, ctr and the shim from another folder than the PATH's.
 # OWNER=<pid> names the process without which the environment is stale; by default the caller.
 set -euo pipefail
+here=$PWD
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
 . scripts/lib.sh
@@ -24,8 +26,7 @@ reap() { # FOLDER
         [ -e "$env" ] || continue
         dir=$(dirname "$env")
         read -r owner started <"$dir/owner" 2>/dev/null || continue
-        # A process is known by its number and its start time together: numbers come round again.
-        [ "$(awk '{ print $22 }' "/proc/$owner/stat" 2>/dev/null)" = "$started" ] && continue
+        [ "$(start_time "$owner")" = "$started" ] && continue
         say "stopping what a run that was killed left in $dir"
         stop_environment "$dir" || true
     done
@@ -38,18 +39,16 @@ main() {
         install_packages
         return
         ;;
-    start | stop | leftovers | stop-containerd | start-containerd | ctr | reap)
+    start | borrow | stop | leftovers | stop-containerd | start-containerd | ctr | reap)
         [ -n "$dir" ] || die "usage: scripts/testenv.sh $command DIR"
         is_root || die "only root can start containers"
         ;;
-    *) die "usage: scripts/testenv.sh start|stop|leftovers|stop-containerd|start-containerd|ctr|reap DIR" ;;
+    *) die "usage: scripts/testenv.sh start|borrow|stop|leftovers|stop-containerd|start-containerd|ctr|reap DIR" ;;
     esac
+    case $dir in /*) ;; *) dir=$here/$dir ;; esac
     case $command in
-    start)
-        start_environment "$dir"
-        local owner=${OWNER:-$PPID}
-        echo "$owner $(awk '{ print $22 }' "/proc/$owner/stat" 2>/dev/null)" >"$dir/owner"
-        ;;
+    start) start_environment "$dir" ;;
+    borrow) borrow_environment "$dir" "${3:?usage: scripts/testenv.sh borrow DIR SOCKET}" ;;
     stop) stop_environment "$dir" ;;
     leftovers) leftovers "$(cd "$dir" && pwd -P)" ;;
     stop-containerd) stop_containerd "$(cd "$dir" && pwd -P)" ;;

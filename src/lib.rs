@@ -18,6 +18,7 @@ pub mod actors;
 pub mod cli;
 pub mod config;
 pub mod cri;
+pub mod launch;
 pub mod logic;
 pub mod messages;
 pub mod platform;

@@ -6,7 +6,16 @@
 pub mod beneath;
 pub mod blocking;
 pub mod cgroup;
+pub mod chance;
 pub mod clock;
+pub mod directories;
+pub mod host;
+pub mod http_exchange;
 pub mod http_probe;
+pub mod lock_file;
 pub mod manifests;
+pub mod mount_table;
 pub mod pod_files;
+pub mod process;
+pub mod systemd;
+pub mod tls;

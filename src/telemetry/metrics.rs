@@ -31,13 +31,20 @@ pub struct Metrics {
     gates: FeatureGates,
 }
 
+impl Default for Metrics {
+    /// All metrics at zero, all gates at their defaults.
+    fn default() -> Self {
+        Self::new(FeatureGates::default())
+    }
+}
+
 impl Metrics {
     /// All metrics at zero; `gates` are told as they are.
-    pub fn new(gates: FeatureGates) -> Arc<Self> {
+    pub fn new(gates: FeatureGates) -> Self {
         let registry = Registry::new();
         let runtime = Arc::new(RuntimeMetrics::new(&registry));
         let relists = RelistMetrics::new(&registry);
-        Arc::new(Self { registry, runtime, relists, gates })
+        Self { registry, runtime, relists, gates }
     }
 
     /// What counts calls to the runtime.

@@ -9,7 +9,7 @@
 //! let config = &invocation.config;
 //! // Inside the tokio runtime; the guard is dropped last, because it sends what is still to be sent.
 //! let _telemetry = podwright::telemetry::init(&config.logging, config.tracing.as_ref(), "node-1")?;
-//! let metrics = podwright::telemetry::Metrics::new(invocation.gates.clone());
+//! let metrics = std::sync::Arc::new(podwright::telemetry::Metrics::new(invocation.gates.clone()));
 //! let timeout = std::time::Duration::from_secs(120);
 //! let runtime = GrpcRuntime::connect(&config.container_runtime_endpoint, config.image_endpoint(), timeout, metrics.runtime())?;
 //! # Ok(())

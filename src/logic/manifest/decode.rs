@@ -12,8 +12,8 @@ use crate::logic::yaml::{self, Duplicates};
 /// The largest manifest that is read, in bytes: upstream's 10 MiB.
 pub const MANIFEST_SIZE_MAX: usize = 10 << 20;
 
-/// More warnings than this say nothing new.
-const WARNINGS_MAX: usize = 20;
+/// The most values of a JSON document; YAML has the same bound in its own reader.
+const JSON_VALUES_MAX: usize = 250_000;
 
 /// A pod as it was written, before any default.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,24 +59,45 @@ fn parse(text: &[u8], limit: usize) -> Result<(Value, Vec<String>), ManifestErro
     let text = std::str::from_utf8(text)
         .map_err(|error| ManifestError::NotText { why: "it is not UTF-8", line: line_at(text, error.valid_up_to()) })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let document = if text.trim_start().starts_with('{') { parse_json(text)? } else { parse_yaml(text)? };
+    let (document, warnings) = if text.trim_start().starts_with('{') {
+        (parse_json(text)?, Vec::new())
+    } else {
+        let (first, more_follow) = first_document(text);
+        let warning = more_follow.then(|| "only the first of the manifest's documents is used".to_owned());
+        (parse_yaml(first)?, warning.into_iter().collect())
+    };
     if document.is_null() {
         return Err(ManifestError::Empty);
     }
-    let warnings = if has_more_documents(text) {
-        vec!["only the first of the manifest's documents is used".to_owned()]
-    } else {
-        Vec::new()
-    };
     Ok((document, warnings))
 }
 
 /// What begins with a brace is JSON for upstream, too; only if it is not, it may still be YAML's flow style.
 fn parse_json(text: &str) -> Result<Value, ManifestError> {
+    if values_at_most(text) > JSON_VALUES_MAX {
+        let message = format!("has more than {JSON_VALUES_MAX} values");
+        return Err(ManifestError::Syntax { line: None, message });
+    }
     serde_json::from_str(text).or_else(|error| {
         let syntax = |_| ManifestError::Syntax { line: Some(error.line()), message: error.to_string() };
         yaml::to_json(text, Duplicates::LastWins).map_err(syntax)
     })
+}
+
+/// A bound on the values of a JSON text, known before anything is built of it: each but the first in its list or
+/// object needs a comma, and each list or object a bracket.
+fn values_at_most(text: &str) -> usize {
+    let (mut count, mut in_text, mut escaped) = (1, false, false);
+    for byte in text.bytes() {
+        match (in_text, byte) {
+            (true, _) if escaped => escaped = false,
+            (true, b'\\') => escaped = true,
+            (_, b'"') => in_text = !in_text,
+            (false, b'[' | b'{' | b',') => count += 1,
+            _ => {}
+        }
+    }
+    count
 }
 
 fn parse_yaml(text: &str) -> Result<Value, ManifestError> {
@@ -88,15 +109,28 @@ fn line_at(text: &[u8], at: usize) -> usize {
     text.iter().take(at).filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// Whether a document marker follows the first document's text. Inside a document no line can begin with the marker.
-fn has_more_documents(text: &str) -> bool {
-    let is_marker = |line: &&str| *line == "---" || line.starts_with("--- ") || line.starts_with("---\t");
-    let mut lines = text.lines().map(str::trim_end);
-    let blank = |line: &&str| line.is_empty() || line.starts_with(['#', '%']);
-    // A marker before any text opens the first document.
-    let Some(_) = lines.by_ref().find(|line| !blank(line)) else { return false };
-    let mut rest = lines.skip_while(|line| !is_marker(line));
-    rest.next().is_some() && rest.any(|line| !blank(&line) && !is_marker(&line))
+/// The text of the first document, and whether another follows. As upstream,
+/// what comes after the first is not even read.
+///
+/// No line inside of a document, not even of a text over several lines, can begin with a marker.
+fn first_document(text: &str) -> (&str, bool) {
+    let is_marker = |line: &str, marker: &str| {
+        line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
+    };
+    let is_blank = |line: &str| line.trim().is_empty() || line.starts_with(['#', '%']);
+    let (mut begun, mut end, mut at) = (false, None, 0);
+    for line in text.split_inclusive('\n') {
+        let ends = begun && (is_marker(line, "---") || is_marker(line, "..."));
+        match end {
+            None if ends => end = Some(at),
+            // A marker before any text opens the first document.
+            None => begun = begun || !is_blank(line),
+            Some(end) if !ends && !is_blank(line) => return (&text[..end], true),
+            Some(_) => {}
+        }
+        at += line.len();
+    }
+    (&text[..end.unwrap_or(text.len())], false)
 }
 
 /// The kind of a v1 object.
@@ -123,10 +157,9 @@ fn kind_of(document: &Value) -> Result<&str, ManifestError> {
 fn pod_of(document: &Value, place: &str, mut warnings: Vec<String>) -> Result<Decoded, ManifestError> {
     let (pod, unknown) = tree::read::<Pod>(document)
         .map_err(|error| ManifestError::Field { path: join(place, &error.path), message: error.message })?;
-    let left = unknown.len().saturating_sub(WARNINGS_MAX);
-    warnings.extend(unknown.iter().take(WARNINGS_MAX).map(|path| format!("unknown field {:?}", join(place, path))));
-    if left > 0 {
-        warnings.push(format!("{left} more unknown fields"));
+    warnings.extend(unknown.paths.iter().map(|path| format!("unknown field {:?}", join(place, path))));
+    if unknown.more > 0 {
+        warnings.push(format!("{} more unknown fields", unknown.more));
     }
     Ok(Decoded { pod, warnings })
 }

@@ -1,6 +1,7 @@
 //! The defaults that the API server gives a pod, for pods that it never saw (PRB-02 among them).
 //!
-//! Owned by [`super`]. As in Go, an empty text and a zero number are values not given. Running it twice changes nothing.
+//! Owned by [`super`]. As in Go, an empty text and a zero number are values not given. Running it twice changes
+//! nothing.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,8 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
-use super::{image_reference, quantity::Quantity};
+use crate::logic::image_name::ImageName;
+use crate::logic::quantity::Quantity;
 
 /// The mode of projected files when none is given: 0644.
 const FILE_MODE: i32 = 0o644;
@@ -80,9 +82,13 @@ fn default_container(container: &mut Container, host_network: bool) {
     }
 }
 
-/// An image that can change under its name is pulled always.
+/// An image that can change under its name is pulled always; a name that is none is found out elsewhere.
 fn pull_policy(image: &str) -> &'static str {
-    if image_reference::tag(image) == "latest" { "Always" } else { "IfNotPresent" }
+    match ImageName::parse(image) {
+        Ok(ImageName { tag: None, digest: None, .. }) => "Always",
+        Ok(ImageName { tag: Some(tag), .. }) if tag == "latest" => "Always",
+        _ => "IfNotPresent",
+    }
 }
 
 fn default_port(port: &mut ContainerPort, host_network: bool) {
@@ -111,9 +117,18 @@ fn round_quantities(list: Option<&mut ResourceList>) {
     for value in list.into_iter().flat_map(BTreeMap::values_mut) {
         // Decoding refused what does not parse.
         if let Ok(quantity) = Quantity::parse(&value.0) {
-            value.0 = quantity.round_up_to_milli().to_string();
+            value.0 = round_up_to_milli(quantity).to_string();
         }
     }
+}
+
+/// The API keeps thousandths of a resource, and gives rather too much than too little.
+fn round_up_to_milli(quantity: Quantity) -> Quantity {
+    let milli = quantity.milli_value();
+    // Beyond what thousandths can count there is nothing to round.
+    let is_countable = milli != i64::MAX && milli != i64::MIN;
+    let rounded = Quantity::from_milli(milli);
+    if is_countable && rounded != quantity { rounded } else { quantity }
 }
 
 fn default_probe(probe: &mut Probe) {
@@ -242,7 +257,8 @@ mod tests {
     #[test]
     fn what_is_given_stays() {
         let spec = defaulted(json!({
-            "containers": [{"name": "c", "image": "busybox", "imagePullPolicy": "Never", "terminationMessagePath": "/m"}],
+            "containers": [{"name": "c", "image": "busybox", "imagePullPolicy": "Never",
+            "terminationMessagePath": "/m"}],
             "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "enableServiceLinks": false,
         }));
         assert_eq!(spec["containers"][0]["imagePullPolicy"], "Never");
@@ -301,6 +317,37 @@ mod tests {
             spec["containers"][0]["resources"],
             json!({"limits": {"cpu": "500m", "memory": "1Gi"}, "requests": {"cpu": "101m", "memory": "1Gi"}})
         );
+    }
+
+    #[test]
+    fn images_that_can_change_are_pulled_always() {
+        let digest = format!("busybox@sha256:{}", "a".repeat(64));
+        for (image, policy) in [
+            ("busybox", "Always"),
+            ("host:5000/busybox", "Always"),
+            ("busybox:latest", "Always"),
+            ("busybox:1", "IfNotPresent"),
+            (digest.as_str(), "IfNotPresent"),
+            ("Not//AName", "IfNotPresent"),
+        ] {
+            let spec = defaulted(json!({"containers": [{"name": "c", "image": image}]}));
+            assert_eq!(spec["containers"][0]["imagePullPolicy"], policy, "{image}");
+        }
+    }
+
+    #[test]
+    fn quantities_round_up_to_thousandths_and_keep_their_size() {
+        for (text, rounded) in [
+            ("100u", "1m"),
+            ("1.0001", "1001m"),
+            ("3m", "3m"),
+            ("1.5Gi", "1536Mi"),
+            ("20Pi", "20Pi"),
+            ("-0.0001", "-1m"),
+        ] {
+            let quantity = Quantity::parse(text).expect("parses");
+            assert_eq!(round_up_to_milli(quantity).to_string(), rounded, "{text}");
+        }
     }
 
     #[test]

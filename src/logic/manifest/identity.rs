@@ -1,8 +1,8 @@
 //! Who a static pod is: its UID, its name on this node, the marks that tell where it came from (POD-05).
 //!
-//! Owned by [`super`]. The UID of a pod that names none is a hash of what the pod is and where it was found, so that an edited
-//! manifest is another pod. Upstream hashes a dump of Go's memory, which nobody else can reproduce; only that the same input
-//! gives the same UID matters.
+//! Owned by [`super`]. The UID of a pod that names none is a hash of what the pod is and where it was found, so that
+//! an edited manifest is another pod. Upstream hashes a dump of Go's memory, which nobody else can reproduce; only
+//! that the same input gives the same UID matters.
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus, Toleration};
 use serde_json::Value;
@@ -167,6 +167,16 @@ mod tests {
             hash.write(text.as_bytes());
             assert_eq!(hash.0, expected, "{text:?}");
         }
+    }
+
+    /// A change here restarts every static pod of every node at its next upgrade.
+    #[test]
+    fn the_uid_does_not_change_between_versions() {
+        let pod = a_pod(json!({"name": "web", "labels": {"b": "2", "a": "1"}}));
+        assert_eq!(
+            uid_of(pod, &file("/etc/kubernetes/manifests/web.yaml"), "node-1"),
+            "e5973dfedb46f4d1e0026ea4feffb49f"
+        );
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! Static pods: from the bytes of a manifest to a checked pod, or the reasons why not (POD-01, POD-02, POD-05, SEC-17, SEC-18).
+//! Static pods: from the bytes of a manifest to a checked pod, or the reasons why not (POD-01, POD-02, POD-05, SEC-17,
+//! SEC-18).
 //!
-//! Owned by the file and HTTP pod sources, which read the bytes and act on the answer. Pure, and keeps nothing. The order is
-//! upstream's: decode, apply the API's defaults, give the pod its identity, validate as the API server would, refuse references
-//! to API objects; then, and this is ours, refuse every field that this agent would not act on. A pod is never run without
-//! something it asked for.
+//! Owned by the file and HTTP pod sources, which read the bytes and act on the answer. Pure, and keeps nothing. The
+//! order is upstream's: decode, apply the API's defaults, give the pod its identity, validate as the API server would,
+//! refuse references to API objects; then, and this is ours, refuse every field that this agent would not act on. A
+//! pod is never run without something it asked for.
 
 use std::fmt;
 
@@ -12,8 +13,6 @@ use k8s_openapi::api::core::v1::Pod;
 pub mod decode;
 pub mod defaults;
 pub mod identity;
-mod image_reference;
-pub mod quantity;
 pub mod references;
 pub mod supported;
 mod tree;
@@ -23,6 +22,9 @@ pub use decode::{Decoded, MANIFEST_SIZE_MAX, decode_pod, decode_pods};
 pub use identity::Source;
 pub use supported::Refusal;
 pub use validation::FieldError;
+
+/// The annotation that makes a pod a mirror: the stand-in of a static pod in the API server.
+const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
 /// A static pod that passed every check.
 #[derive(Debug, Clone, PartialEq)]
@@ -145,7 +147,11 @@ pub fn check_static_list(text: &[u8], source: &Source, node_name: &str) -> Resul
 }
 
 fn check(decoded: Decoded, source: &Source, node_name: &str) -> Result<Checked, ManifestError> {
-    let Decoded { mut pod, warnings } = decoded;
+    let Decoded { mut pod, mut warnings } = decoded;
+    // Upstream would take the pod for a mirror of itself and silently never run it.
+    if pod.metadata.annotations.as_mut().is_some_and(|annotations| annotations.remove(MIRROR_ANNOTATION).is_some()) {
+        warnings.push(format!("the annotation {MIRROR_ANNOTATION} of a copied mirror pod is dropped"));
+    }
     defaults::apply_defaults(&mut pod);
     if pod.metadata.name.as_deref().unwrap_or_default().is_empty() {
         return Err(ManifestError::NameNeeded);

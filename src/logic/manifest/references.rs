@@ -1,4 +1,5 @@
-//! What a static pod may not refer to: objects of the API, which it could read only behind the API server's back (SEC-18).
+//! What a static pod may not refer to: objects of the API, which it could read only behind the API server's back
+//! (SEC-18).
 //!
 //! Owned by [`super`]. Upstream's gate `PreventStaticPodAPIReferences`, always on here.
 
@@ -149,9 +150,11 @@ mod tests {
     #[test]
     fn what_needs_no_api_is_allowed() {
         let spec = json!({
-            "containers": [{"name": "c", "env": [{"name": "E", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}],
+            "containers": [{"name": "c", "env": [{"name": "E",
+            "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}],
             "volumes": [
-                {"name": "a", "emptyDir": {}}, {"name": "b", "hostPath": {"path": "/x"}}, {"name": "c", "nfs": {"server": "s", "path": "/"}},
+                {"name": "a", "emptyDir": {}}, {"name": "b", "hostPath": {"path": "/x"}}, {"name": "c",
+                "nfs": {"server": "s", "path": "/"}},
                 {"name": "d", "downwardAPI": {}}, {"name": "e", "projected": {"sources": [{"downwardAPI": {}}]}},
                 {"name": "f", "image": {"reference": "a"}},
             ],

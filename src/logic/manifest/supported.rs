@@ -1,8 +1,9 @@
 //! What this version of the agent does with each field of a pod, and the refusal of all that it does not do.
 //!
-//! Owned by [`super`]. A pod is never run without something it asked for: a probe that nobody makes or a security setting that
-//! nobody applies is worse than a pod that does not start. The pod's JSON is walked against [`RULES`]; a field that has no rule,
-//! as one of a newer API, is refused, too. When a feature arrives, its rule changes and nothing else does.
+//! Owned by [`super`]. A pod is never run without something it asked for: a probe that nobody makes or a security
+//! setting that nobody applies is worse than a pod that does not start. The pod's JSON is walked against `RULES`; a
+//! field that has no rule, as one of a newer API, is refused, too. When a feature arrives, its rule changes and
+//! nothing else does.
 
 use std::fmt;
 
@@ -61,6 +62,7 @@ const RULES: &[(&str, Rule)] = &[
     ("metadata", Open),
     ("metadata.annotations", Open),
     ("metadata.annotations{}", Accept),
+    (APP_ARMOR_ANNOTATIONS, RefuseAny(NO_SECURITY)),
     ("metadata.creationTimestamp", Accept),
     ("metadata.deletionGracePeriodSeconds", Accept),
     ("metadata.deletionTimestamp", Accept),
@@ -193,6 +195,8 @@ const CONTAINER_LISTS: [&str; 2] = ["spec.containers[]", "spec.initContainers[]"
 
 /// The annotations that are settings in disguise: upstream's old form of the AppArmor profile.
 const APP_ARMOR_ANNOTATION_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
+/// Where the walk takes those annotations.
+const APP_ARMOR_ANNOTATIONS: &str = "metadata.annotations{app-armor}";
 
 /// The fields of the pod that this version of the agent would not act on, in the order of their paths.
 ///
@@ -206,6 +210,9 @@ pub fn unsupported_fields(pod: &Pod) -> Vec<Refusal> {
     refusals
 }
 
+/// More refusals than this are not kept: a hostile manifest may have millions.
+const REFUSALS_MAX: usize = 500;
+
 /// Where the walk is: the path for people, the pattern for the rules.
 struct Place {
     path: String,
@@ -213,6 +220,9 @@ struct Place {
 }
 
 fn walk(place: &Place, value: &Value, refusals: &mut Vec<Refusal>) {
+    if refusals.len() >= REFUSALS_MAX {
+        return;
+    }
     let mut refuse = |reason| refusals.push(Refusal { path: place.path.clone(), reason });
     match rule_of(&place.pattern) {
         Some(Open) => walk_into(place, value, refusals),
@@ -256,8 +266,7 @@ fn below(place: &Place, field: &str) -> Place {
     let disguised = pattern == "metadata.annotations" && field.starts_with(APP_ARMOR_ANNOTATION_PREFIX);
     let pattern = match (known, disguised) {
         (true, _) => named,
-        // A place without a rule.
-        (false, true) => format!("{pattern}!"),
+        (false, true) => APP_ARMOR_ANNOTATIONS.to_owned(),
         (false, false) => any,
     };
     Place { path: format!("{path}[{field}]"), pattern }

@@ -63,6 +63,35 @@ fn typos_and_further_documents_are_told() {
 }
 
 #[test]
+fn what_follows_the_first_document_is_not_even_read() {
+    for rest in ["}{][", "kind: [", "\t- x", "a: *unknown\n"] {
+        assert_eq!(
+            check(&format!("{WEB}---\n{rest}")).map(|checked| checked.pod),
+            check(WEB).map(|checked| checked.pod)
+        );
+    }
+}
+
+#[test]
+fn anchors_and_merged_keys_are_followed() {
+    let text = WEB.replace("    image:", "    env: [&e {name: A, value: x}, {<<: *e, name: B}, *e]\n    image:");
+    let checked = check(&text).expect("a good manifest");
+    let spec = checked.pod.spec.expect("given");
+    let variables: Vec<_> =
+        spec.containers[0].env.iter().flatten().map(|one| (one.name.as_str(), one.value.as_deref())).collect();
+    assert_eq!(variables, [("A", Some("x")), ("B", Some("x")), ("A", Some("x"))]);
+}
+
+#[test]
+fn a_copied_mirror_pod_is_a_static_pod_again() {
+    let mirror = "  name: web\n  annotations: {kubernetes.io/config.mirror: abc, a: b}\nspec";
+    let checked = check(&WEB.replace("  name: web\nspec", mirror)).expect("a good manifest");
+    let annotations = checked.pod.metadata.annotations.expect("given");
+    assert!(annotations.contains_key("a") && !annotations.contains_key("kubernetes.io/config.mirror"));
+    assert_eq!(checked.warnings.len(), 1);
+}
+
+#[test]
 fn of_keys_given_twice_the_last_counts() {
     let checked = check(&WEB.replace("  name: web\nspec", "  name: one\n  name: two\nspec")).expect("a good manifest");
     assert_eq!(checked.pod.metadata.name.as_deref(), Some("two-node-1"));
@@ -82,7 +111,8 @@ fn what_is_no_pod_is_refused_with_the_reason() {
         ("a\0b", "the manifest is not text: it has a NUL byte, line 1"),
         (
             "kind: Pod\napiVersion: v1\nspec:\n  containers:\n  - name: 5\n",
-            "Pod in version \"v1\" cannot be handled as a Pod: spec.containers[0].name: cannot unmarshal number into a field of type string",
+            "Pod in version \"v1\" cannot be handled as a Pod: spec.containers[0].name: cannot unmarshal number into \
+             a field of type string",
         ),
     ] {
         assert_eq!(refusal(text), expected, "{text:?}");
@@ -123,6 +153,15 @@ fn an_alias_bomb_is_refused() {
 }
 
 #[test]
+fn json_of_countless_values_is_refused_before_it_is_built() {
+    let text = format!("{{\"kind\": \"Pod\", \"x\": [{}0]}}", "{},".repeat(500_000));
+    assert_eq!(refusal(&text), "the manifest cannot be parsed: has more than 250000 values");
+    let harmless =
+        WEB.replace("name: web\nspec", &format!("name: web\n  annotations: {{a: \"{}\"}}\nspec", ",[{".repeat(80_000)));
+    assert!(check(&harmless).is_ok(), "punctuation inside of texts does not count");
+}
+
+#[test]
 fn nesting_without_end_is_refused() {
     for open in ["[", "{\"a\":"] {
         assert!(matches!(check(&open.repeat(100_000)), Err(ManifestError::Syntax { .. })), "{open}");
@@ -146,16 +185,16 @@ fn what_this_version_does_not_do_is_refused_with_every_path() {
     let text = format!("{WEB}  hostPID: true\n  volumes: [{{name: v, emptyDir: {{}}}}]\n");
     assert_eq!(
         refusal(&text),
-        "unsupported pod: [spec.hostPID: the host's PID namespace is not given to pods by this version, spec.volumes: volumes are \
-         not supported by this version]"
+        "unsupported pod: [spec.hostPID: the host's PID namespace is not given to pods by this version, \
+         spec.volumes: volumes are not supported by this version]"
     );
 }
 
 #[test]
 fn http_may_answer_with_a_list() {
     let http = Source::Http { url: "http://host/".to_owned() };
-    let list = "kind: PodList\napiVersion: v1\nitems:\n- metadata: {name: a}\n  spec: {containers: [{name: c, image: i}], x: 1}\n\
-                - metadata: {name: b}\n  spec: {containers: [{name: c, image: i}]}\n";
+    let list = "kind: PodList\napiVersion: v1\nitems:\n- metadata: {name: a}\n  spec: {containers: [{name: c, image: \
+                i}], x: 1}\n- metadata: {name: b}\n  spec: {containers: [{name: c, image: i}]}\n";
     let checked = check_static_list(list.as_bytes(), &http, "n").expect("a good list");
     let names: Vec<_> = checked.iter().filter_map(|checked| checked.pod.metadata.name.as_deref()).collect();
     assert_eq!(names, ["a-n", "b-n"]);
@@ -190,7 +229,9 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_yaml_like_text_never_panics(text in "(kind: Pod|apiVersion: v1|spec:|  containers:|  - name: a|[-&*a-z: \\[\\]{}\"'|>#%!0-9.]{0,9})(\n[ -]{0,4}[&*a-z]{1,3}: ?[\\[\\]{}a-z0-9\"]{0,5}){0,8}") {
+    fn arbitrary_yaml_like_text_never_panics(text in "(kind: Pod|apiVersion: v1|spec:|  containers:|  - name: \
+                                                      a|[-&*a-z: \\[\\]{}\"'|>#%!0-9.]{0,9})(\n[ -]{0,4}[&*a-z]{1,3}: \
+                                                      ?[\\[\\]{}a-z0-9\"]{0,5}){0,8}") {
         let _ = check_static(text.as_bytes(), &source(), "node-1");
     }
 

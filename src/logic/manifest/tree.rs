@@ -12,7 +12,7 @@ use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use super::quantity;
+use crate::logic::quantity::Quantity;
 
 /// A field that could not be read: where it is and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,9 +39,24 @@ impl serde::de::Error for TreeError {
     }
 }
 
-/// Reads a `T` out of `value`; gives also the paths of the fields that `T` does not have.
-pub(super) fn read<'de, T: Deserialize<'de>>(value: &'de Value) -> Result<(T, Vec<String>), TreeError> {
-    let unknown = RefCell::new(Vec::new());
+/// More unknown fields than this are counted, not listed: a hostile document may have millions.
+const UNKNOWN_LISTED_MAX: usize = 20;
+
+/// The most items of one list. Three bytes of a hostile document become a kilobyte of container.
+const ITEMS_MAX: usize = 10_000;
+
+/// The fields that the type does not have.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Unknown {
+    /// The paths of the first of them.
+    pub paths: Vec<String>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+/// Reads a `T` out of `value`; gives also the fields that `T` does not have.
+pub(super) fn read<'de, T: Deserialize<'de>>(value: &'de Value) -> Result<(T, Unknown), TreeError> {
+    let unknown = RefCell::new(Unknown::default());
     let read = T::deserialize(Node { value, path: &Path::Root, unknown: &unknown })?;
     Ok((read, unknown.into_inner()))
 }
@@ -68,7 +83,7 @@ impl fmt::Display for Path<'_> {
 struct Node<'de, 'p> {
     value: &'de Value,
     path: &'p Path<'p>,
-    unknown: &'p RefCell<Vec<String>>,
+    unknown: &'p RefCell<Unknown>,
 }
 
 impl<'de> Node<'de, '_> {
@@ -110,6 +125,9 @@ impl<'de> Node<'de, '_> {
     }
 
     fn walk_list<V: Visitor<'de>>(&self, list: &'de [Value], visitor: V) -> Result<V::Value, TreeError> {
+        if list.len() > ITEMS_MAX {
+            return Err(self.error(format!("has more than {ITEMS_MAX} items")));
+        }
         let items = Items { rest: list.iter().enumerate(), path: self.path, unknown: self.unknown };
         self.locate(visitor.visit_seq(items))
     }
@@ -121,7 +139,7 @@ impl<'de> Node<'de, '_> {
             Value::Number(number) => number.to_string(),
             _ => return Err(self.mismatch("Quantity")),
         };
-        quantity::Quantity::parse(&text).map_err(|why| self.error(why.to_string()))?;
+        Quantity::parse(&text).map_err(|why| self.error(why.to_string()))?;
         Ok(text)
     }
 }
@@ -255,7 +273,12 @@ impl<'de> Deserializer<'de> for Node<'de, '_> {
 
     /// The value of a field that the type does not have.
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, TreeError> {
-        self.unknown.borrow_mut().push(self.path.to_string());
+        let mut unknown = self.unknown.borrow_mut();
+        if unknown.paths.len() < UNKNOWN_LISTED_MAX {
+            unknown.paths.push(self.path.to_string());
+        } else {
+            unknown.more += 1;
+        }
         visitor.visit_unit()
     }
 
@@ -269,7 +292,7 @@ struct Entries<'de, 'p> {
     rest: serde_json::map::Iter<'de>,
     pending: Option<(&'de str, &'de Value)>,
     path: &'p Path<'p>,
-    unknown: &'p RefCell<Vec<String>>,
+    unknown: &'p RefCell<Unknown>,
 }
 
 impl<'de> MapAccess<'de> for Entries<'de, '_> {
@@ -291,7 +314,7 @@ impl<'de> MapAccess<'de> for Entries<'de, '_> {
 struct Items<'de, 'p> {
     rest: std::iter::Enumerate<std::slice::Iter<'de, Value>>,
     path: &'p Path<'p>,
-    unknown: &'p RefCell<Vec<String>>,
+    unknown: &'p RefCell<Unknown>,
 }
 
 impl<'de> SeqAccess<'de> for Items<'de, '_> {
@@ -328,7 +351,7 @@ mod tests {
     use k8s_openapi::api::core::v1::Pod;
     use serde_json::json;
 
-    fn read_pod(value: Value) -> Result<(Pod, Vec<String>), TreeError> {
+    fn read_pod(value: Value) -> Result<(Pod, Unknown), TreeError> {
         read(&value)
     }
 
@@ -384,21 +407,36 @@ mod tests {
     #[test]
     fn unknown_fields_are_ignored_and_told() {
         let (pod, unknown) = read_pod(json!({
-            "metadata": {"name": "a"}, "spec": {"restartpolicy": "Never", "containers": [{"name": "c", "img": {"deep": [1]}}]},
+            "metadata": {"name": "a"}, "spec": {"restartpolicy": "Never", "containers": [{"name": "c",
+            "img": {"deep": [1]}}]},
         }))
         .expect("reads");
         assert_eq!(pod.metadata.name.as_deref(), Some("a"));
-        assert_eq!(unknown, ["spec.containers[0].img", "spec.restartpolicy"]);
+        assert_eq!(unknown.paths, ["spec.containers[0].img", "spec.restartpolicy"]);
+    }
+
+    #[test]
+    fn of_very_many_unknown_fields_the_first_are_listed() {
+        let fields: Map<String, Value> = (0..1000).map(|n| (format!("x{n}"), json!({"y": [n]}))).collect();
+        let (_, unknown) = read_pod(json!({"spec": fields})).expect("reads");
+        assert_eq!((unknown.paths.len(), unknown.more), (UNKNOWN_LISTED_MAX, 1000 - UNKNOWN_LISTED_MAX));
+    }
+
+    #[test]
+    fn a_list_beyond_all_measure_is_refused() {
+        let error = read_pod(json!({"spec": {"containers": vec![json!({}); ITEMS_MAX + 1]}})).expect_err("too many");
+        assert_eq!(error.to_string(), "spec.containers: has more than 10000 items");
     }
 
     #[test]
     fn null_stands_for_the_zero_value() {
         let (pod, unknown) = read_pod(json!({
             "metadata": {"creationTimestamp": null, "labels": {"a": null}}, "status": null,
-            "spec": {"containers": [null, {"name": null, "args": null, "ports": [{"containerPort": null}]}], "volumes": null},
+            "spec": {"containers": [null, {"name": null, "args": null, "ports": [{"containerPort": null}]}],
+            "volumes": null},
         }))
         .expect("reads");
-        assert!(unknown.is_empty());
+        assert_eq!(unknown, Unknown::default());
         let spec = pod.spec.expect("given");
         assert_eq!((spec.containers.len(), spec.containers[1].name.as_str(), spec.volumes), (2, "", None));
         assert_eq!(pod.metadata.labels.expect("given")["a"], "");

@@ -21,9 +21,9 @@ use super::backoff::{BackoffPolicy, CrashLoops};
 use super::container_actions::{ContainerKind, StartContainer};
 use super::ids::{ContainerId, FullName, PodUid, SandboxId};
 use super::image_policy::{ImageFailure, ImageInUse};
-use super::runtime_health::RuntimeHealth;
 use super::pod_status::StartError;
 use super::probe_schedule::ProbeKind;
+use super::runtime_health::RuntimeHealth;
 use super::runtime_pod::{ProbeResults, RuntimePod, RuntimeSandbox};
 use super::time::{Moment, Stamp};
 
@@ -258,9 +258,12 @@ pub struct PodLifecycle {
     jobs: BTreeSet<Job>,
     kill_grace: Option<Duration>,
     images: BTreeMap<String, ImageInUse>,
+    /// By container that is being started, the hash that it is made with.
+    starting: BTreeMap<String, String>,
     start_errors: BTreeMap<String, StartError>,
     retries: BTreeMap<Job, Moment>,
     crash_loops: CrashLoops,
+    recovered: bool,
     probes: ProbeResults,
     replacing: bool,
     waits: Vec<(String, Option<Moment>)>,
@@ -290,9 +293,11 @@ impl PodLifecycle {
             jobs: BTreeSet::new(),
             kill_grace: None,
             images: BTreeMap::new(),
+            starting: BTreeMap::new(),
             start_errors: BTreeMap::new(),
             retries: BTreeMap::new(),
             crash_loops: CrashLoops::new(BackoffPolicy::crash_loop(back_off_max)),
+            recovered: false,
             probes: ProbeResults::default(),
             replacing: false,
             waits: Vec::new(),
@@ -356,22 +361,20 @@ impl PodLifecycle {
 
     fn absorb(&mut self, input: Input, now: Now) -> Vec<Action> {
         match input {
-            Input::Spec(pod) => {
-                self.hashes = syncing::expected_hashes(&pod);
-                self.pod = Some(pod);
-                vec![]
-            }
+            Input::Spec(pod) => self.take_spec(pod),
             Input::Removed { grace } => {
                 self.removed = true;
                 self.released = false; // What was kept for reading may go now.
                 self.begin_termination(grace)
             }
             Input::Observed(seen) => {
-                if seen.taken >= self.fresh_after {
+                let is_newest = self.observed.as_ref().is_none_or(|known| seen.taken >= known.taken);
+                if seen.taken >= self.fresh_after && is_newest {
                     let ids: BTreeSet<&ContainerId> = seen.containers.iter().map(|container| &container.id).collect();
                     for results in [&mut self.probes.readiness, &mut self.probes.liveness, &mut self.probes.startup] {
                         results.retain(|id, _| ids.contains(id));
                     }
+                    self.retries.retain(|job, _| !matches!(job, Job::KillContainer(id) if !ids.contains(id)));
                     self.observed = Some(seen);
                     self.asked = false;
                     self.unconfirmed = false;
@@ -416,7 +419,8 @@ impl PodLifecycle {
             }
             JobEnd::SandboxUp(Ok(sandbox)) => {
                 self.inject_sandbox(sandbox, now);
-                None
+                // One that cannot be used is made again, but not without a pause.
+                if self.has_fit_sandbox() { None } else { Some(None) }
             }
             JobEnd::ImageEnsured(container, Ok(image)) => {
                 self.images.insert(container, image);
@@ -426,16 +430,21 @@ impl PodLifecycle {
                 self.inject_container(&container, id, now);
                 None
             }
-            JobEnd::Killed(_, Ok(())) | JobEnd::Removed(Ok(())) => {
-                self.fresh_after = now.stamp;
+            JobEnd::Removed(Ok(())) => {
+                self.outdate(now);
                 None
             }
+            // Should it be seen running all the same, it is stopped again, but not without a pause.
+            JobEnd::Killed(_, Ok(())) => {
+                self.outdate(now);
+                Some(None)
+            }
             JobEnd::PodKilled(Ok(())) => {
-                self.fresh_after = now.stamp;
+                self.outdate(now);
                 self.kill_grace = None;
                 self.cleared_for = Some(self.next_attempt());
                 self.replacing = false;
-                None
+                if self.stage == Stage::Terminating { Some(None) } else { None }
             }
             JobEnd::CleanedUp(Ok(())) => {
                 self.released = true;
@@ -448,15 +457,19 @@ impl PodLifecycle {
                 Some(failure.retry_after)
             }
             JobEnd::Started(container, Err(failure)) => {
-                self.fresh_after = now.stamp;
-                self.unconfirmed = true;
+                self.outdate(now);
+                self.images.remove(&container); // It may be what is wrong; upstream looks again at each try, too.
                 let error = StartError { reason: failure.reason.to_owned(), message: failure.message };
                 self.start_errors.insert(container, error);
                 Some(None)
             }
-            JobEnd::SandboxUp(Err(_)) | JobEnd::PodKilled(Err(_)) | JobEnd::Killed(_, Err(_)) => {
-                self.fresh_after = now.stamp;
+            JobEnd::PodKilled(Err(_)) => {
+                self.outdate(now);
                 self.kill_grace = None;
+                Some(None)
+            }
+            JobEnd::SandboxUp(Err(_)) | JobEnd::Killed(_, Err(_)) => {
+                self.outdate(now);
                 Some(None)
             }
             JobEnd::Prepared(Err(_)) | JobEnd::Removed(Err(_)) | JobEnd::CleanedUp(Err(_)) => Some(None),
@@ -470,6 +483,12 @@ impl PodLifecycle {
                 self.retries.remove(&job);
             }
         }
+    }
+
+    /// A job did something that only an observation from now on shows.
+    fn outdate(&mut self, now: Now) {
+        self.fresh_after = now.stamp;
+        self.asked = false; // An answer on its way may be from before.
     }
 
     /// Whether the observation has all that this pod's own jobs did.
@@ -504,7 +523,11 @@ impl PodLifecycle {
                 Action::Prepare => Job::Prepare,
                 Action::SetUpSandbox { .. } => Job::SetUpSandbox,
                 Action::EnsureImage { container } => Job::EnsureImage(container.clone()),
-                Action::StartContainer { start, .. } => Job::StartContainer(start.name.clone()),
+                Action::StartContainer { start, .. } => {
+                    let hash = self.hashes.get(&start.name).cloned().unwrap_or_default();
+                    self.starting.insert(start.name.clone(), hash);
+                    Job::StartContainer(start.name.clone())
+                }
                 Action::KillContainer { id, .. } => Job::KillContainer(id.clone()),
                 Action::RemoveContainers(_) => Job::RemoveContainers,
                 Action::KillPod { grace, .. } => {

@@ -3,9 +3,9 @@
 use k8s_openapi::api::core::v1::Container;
 
 use super::*;
-use crate::logic::container_actions::{self, PlanInput, PodPlan};
+use crate::logic::container_actions::{self, PlanInput, PodPlan, SandboxDecision};
 use crate::logic::container_hash::container_hash;
-use crate::logic::runtime_pod::{ContainerState, RuntimeContainer, SandboxState};
+use crate::logic::runtime_pod::{ContainerState, RuntimeContainer};
 
 /// The hash by which a running container is known to be of this spec (CRI-15), by container name.
 pub(super) fn expected_hashes(pod: &Pod) -> BTreeMap<String, String> {
@@ -22,6 +22,22 @@ fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
 }
 
 impl PodLifecycle {
+    /// Takes the newest desired pod. What was fetched for a container that is another now is of no use.
+    pub(super) fn take_spec(&mut self, pod: Arc<Pod>) -> Vec<Action> {
+        let before = std::mem::replace(&mut self.hashes, expected_hashes(&pod));
+        self.pod = Some(pod);
+        let mut actions = vec![];
+        for (name, _) in before.into_iter().filter(|(name, hash)| self.hashes.get(name) != Some(hash)) {
+            self.images.remove(&name);
+            let job = Job::EnsureImage(name);
+            self.retries.remove(&job);
+            if self.jobs.remove(&job) {
+                actions.push(Action::Cancel(job));
+            }
+        }
+        actions
+    }
+
     pub(super) fn sync(&mut self, now: Now) -> Vec<Action> {
         let Some(pod) = self.pod.clone() else {
             return vec![]; // Known only from the runtime so far: the order to end it comes first.
@@ -73,7 +89,8 @@ impl PodLifecycle {
             return vec![Action::KillContainer { id, name, message, grace }];
         }
         let mut actions = vec![];
-        if !plan.remove.is_empty() && self.may_begin(&Job::RemoveContainers, now, "dead init containers to be removed") {
+        if !plan.remove.is_empty() && self.may_begin(&Job::RemoveContainers, now, "dead init containers to be removed")
+        {
             actions.push(Action::RemoveContainers(plan.remove.clone()));
         }
         if (plan.create_sandbox.is_some() || !plan.start.is_empty())
@@ -137,6 +154,12 @@ impl PodLifecycle {
 
     /// Kills everything of the pod, by its own grace period, before a new sandbox.
     pub(super) fn kill_pod(&mut self, seen: &RuntimePod, grace: Duration, replace: bool, now: Now) -> Vec<Action> {
+        // What is being made must be there before it can be stopped; a look at it half made says little.
+        let makes = |job: &Job| matches!(job, Job::SetUpSandbox | Job::StartContainer(_));
+        if replace && self.jobs.iter().any(makes) {
+            self.waits.push(("what is being started, before all is replaced".to_owned(), None));
+            return vec![];
+        }
         if !self.may_begin(&Job::KillPod, now, "its containers to stop") {
             return vec![];
         }
@@ -162,7 +185,11 @@ impl PodLifecycle {
 
     pub(super) fn inject_sandbox(&mut self, sandbox: RuntimeSandbox, now: Now) {
         self.unconfirmed = true;
-        self.amend(now, |seen| seen.sandboxes.insert(0, sandbox));
+        self.amend(now, |seen| {
+            // A look from before the job's end may have shown it already, unfinished.
+            seen.sandboxes.retain(|other| other.id != sandbox.id);
+            seen.sandboxes.insert(0, sandbox);
+        });
     }
 
     /// Takes a started container for running until the runtime tells more.
@@ -170,9 +197,13 @@ impl PodLifecycle {
         self.unconfirmed = true;
         self.start_errors.remove(name);
         let image = self.images.remove(name);
-        let hash = self.hashes.get(name).cloned().unwrap_or_default();
+        let hash = self.starting.remove(name).unwrap_or_default();
         let restart_count = self.restart_count(name);
         let Some(seen) = &self.observed else { return };
+        let known = seen.containers.iter().find(|container| container.id == id);
+        if known.is_some_and(|known| known.state != ContainerState::Created) {
+            return; // A look from before the job's end knows more than that it was started.
+        }
         let sandbox_id = seen.sandbox().map_or_else(|| SandboxId::from(""), |sandbox| sandbox.id.clone());
         let image_ref = image.map(|image| image.reference).unwrap_or_default();
         let container = RuntimeContainer {
@@ -199,14 +230,16 @@ impl PodLifecycle {
         });
     }
 
+    /// Adds what a job did to the observation. One that lacks what another job did still lacks it.
     fn amend(&mut self, now: Now, change: impl FnOnce(&mut RuntimePod)) {
-        let mut seen = match &self.observed {
-            Some(seen) => RuntimePod::clone(seen),
-            None => RuntimePod::empty(self.uid.clone(), self.full_name.clone(), now.stamp),
-        };
+        let was_fresh = self.is_fresh();
+        self.outdate(now);
+        let Some(seen) = &self.observed else { return };
+        let mut seen = RuntimePod::clone(seen);
         change(&mut seen);
-        seen.taken = now.stamp;
-        self.fresh_after = now.stamp;
+        if was_fresh {
+            seen.taken = now.stamp;
+        }
         self.observed = Some(Arc::new(seen));
     }
 
@@ -228,11 +261,16 @@ impl PodLifecycle {
         if host_network { None } else { self.health.network_problem.clone() }
     }
 
-    /// After a restart of the agent the back-off goes on from what the runtime still holds.
+    /// After a restart of the agent the back-off goes on from what the runtime still holds. Only then: later a container
+    /// without an entry is one that changed, whose back-off starts over (POD-19).
     fn recover_crash_loops(&mut self, pod: &Pod, seen: &RuntimePod) {
+        if std::mem::replace(&mut self.recovered, true) {
+            return;
+        }
         for container in containers(pod) {
             let mut instances = seen.instances(&container.name);
-            if let Some(newest) = instances.next() {
+            let same = |newest: &&RuntimeContainer| self.hashes.get(&container.name) == Some(&newest.hash);
+            if let Some(newest) = instances.next().filter(same) {
                 let previous_finished = instances.next().map(|instance| instance.finished_at);
                 self.crash_loops.recover(container, newest, previous_finished);
             }
@@ -255,8 +293,8 @@ impl PodLifecycle {
     }
 
     /// Whether the sandbox that the pod has can be used.
-    pub fn has_ready_sandbox(&self) -> bool {
-        let sandbox = self.observed.as_ref().and_then(|seen| seen.sandbox());
-        sandbox.is_some_and(|sandbox| sandbox.state == SandboxState::Ready)
+    pub fn has_fit_sandbox(&self) -> bool {
+        let decision = |seen: &Arc<RuntimePod>| Some(container_actions::sandbox_decision(self.pod.as_ref()?, seen));
+        matches!(self.observed.as_ref().and_then(decision), Some(SandboxDecision::Keep { .. }))
     }
 }

@@ -1,6 +1,7 @@
 //! Where static pods are read from: a folder or file, and a URL.
 
 mod folder;
+mod url;
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::Stream;
 
+pub use self::url::HttpManifestUrl;
 pub use folder::LinuxManifestFolder;
 
 /// The most bytes of a manifest (POD-01, POD-02).

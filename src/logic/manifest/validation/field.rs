@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::logic::go_text::quoted;
+
 /// What is wrong with a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -24,6 +26,9 @@ pub enum ErrorKind {
     /// Too many items.
     TooMany,
 }
+
+/// More errors than this are not kept: a hostile manifest may have millions.
+const ERRORS_MAX: usize = 500;
 
 /// One error of one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,38 +57,12 @@ impl fmt::Display for FieldError {
         };
         write!(f, "{}: {kind}", self.path)?;
         match &self.value {
-            Some(Value::String(text)) => write!(f, ": {}", quote(text))?,
+            Some(Value::String(text)) => write!(f, ": {}", quoted(text))?,
             Some(value) => write!(f, ": {value}")?,
             None => {}
         }
         if self.detail.is_empty() { Ok(()) } else { write!(f, ": {}", self.detail) }
     }
-}
-
-/// A text as Go's `%q` prints it.
-pub(super) fn quote(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\u{7}' => quoted.push_str("\\a"),
-            '\u{8}' => quoted.push_str("\\b"),
-            '\u{c}' => quoted.push_str("\\f"),
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            '\u{b}' => quoted.push_str("\\v"),
-            c if c.is_ascii_control() => quoted.push_str(&format!("\\x{:02x}", u32::from(c))),
-            c if c.is_control() || (c.is_whitespace() && c != ' ') => {
-                quoted.push_str(&format!("\\u{:04x}", u32::from(c)))
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 /// The path of a field under validation.
@@ -120,6 +99,9 @@ pub(super) struct Errors {
 
 impl Errors {
     fn push(&mut self, path: &FieldPath, kind: ErrorKind, value: Option<Value>, detail: String) {
+        if self.found.len() >= ERRORS_MAX {
+            return;
+        }
         self.found.push(FieldError { path: path.0.clone(), kind, value, detail });
     }
 
@@ -139,7 +121,7 @@ impl Errors {
     }
 
     pub fn not_supported(&mut self, path: &FieldPath, value: &str, supported: &[&str]) {
-        let supported: Vec<String> = supported.iter().map(|value| quote(value)).collect();
+        let supported: Vec<String> = supported.iter().map(|value| quoted(value)).collect();
         let detail = format!("supported values: {}", supported.join(", "));
         self.push(path, ErrorKind::NotSupported, Some(value.into()), detail);
     }
@@ -148,8 +130,8 @@ impl Errors {
         self.push(path, ErrorKind::Duplicate, Some(value.into()), String::new());
     }
 
-    pub fn not_found(&mut self, path: &FieldPath, value: &str) {
-        self.push(path, ErrorKind::NotFound, Some(value.into()), String::new());
+    pub fn not_found(&mut self, path: &FieldPath, value: &str, detail: impl Into<String>) {
+        self.push(path, ErrorKind::NotFound, Some(value.into()), detail.into());
     }
 
     pub fn forbidden(&mut self, path: &FieldPath, detail: &str) {
@@ -190,6 +172,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn errors_without_end_are_cut() {
+        let mut errors = Errors::default();
+        for index in 0..10 * ERRORS_MAX {
+            errors.required(&FieldPath::root("spec").index(index), "");
+        }
+        assert_eq!(errors.found.len(), ERRORS_MAX);
+    }
+
+    #[test]
     fn errors_print_as_the_api_server_prints_them() {
         let path = FieldPath::root("spec").child("containers").index(0).child("name");
         let mut errors = Errors::default();
@@ -199,7 +190,7 @@ mod tests {
         errors.invalid(&path, 70_000, "must be less");
         errors.not_supported(&path, "x", &["a", "b"]);
         errors.duplicate(&path.key("k"), "x");
-        errors.not_found(&path, "");
+        errors.not_found(&path, "", "");
         errors.forbidden(&path, "may not be set");
         let printed: Vec<String> = errors.found.iter().map(ToString::to_string).collect();
         assert_eq!(

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
 use serde_json::Value;
 
 use super::field::{Errors, FieldPath, text};
-use super::names;
+use super::{names, security};
 use crate::logic::path_segment::is_safe_segment;
 
 /// The size of all annotations, keys and values, in bytes.
@@ -54,6 +54,7 @@ fn annotations(annotations: Option<&BTreeMap<String, String>>, path: &FieldPath,
     for (key, value) in annotations.into_iter().flatten() {
         // Capitals do not matter here.
         errors.invalid_each(path, key, names::label_key(&key.to_lowercase()));
+        security::seccomp_annotation(key, value, path, errors);
         size += key.len() + value.len();
     }
     if size > ANNOTATIONS_SIZE_MAX {
@@ -62,7 +63,7 @@ fn annotations(annotations: Option<&BTreeMap<String, String>>, path: &FieldPath,
 }
 
 fn owners(owners: &[OwnerReference], path: &FieldPath, errors: &mut Errors) {
-    let mut first: Option<String> = None;
+    let (mut first, mut reported): (Option<String>, bool) = (None, false);
     for owner in owners {
         // The last part of `group/version`.
         if owner.api_version.rsplit('/').next().unwrap_or_default().is_empty() {
@@ -77,9 +78,13 @@ fn owners(owners: &[OwnerReference], path: &FieldPath, errors: &mut Errors) {
             let current = format!("{}/{}", owner.kind, owner.name);
             match &first {
                 None => first = Some(current),
+                // Once is enough: each time repeats all owners.
+                Some(_) if reported => {}
                 Some(first) => {
+                    reported = true;
                     let detail = format!(
-                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {current}"
+                        "Only one reference can have Controller set to true. Found \"true\" in references for \
+                         {first} and {current}"
                     );
                     errors.invalid(path, serde_json::to_value(owners).unwrap_or(Value::Null), detail);
                 }

@@ -1,13 +1,22 @@
 //! Validates a pod as the API server does when one is created: the same rules, in its order, in its words.
 //!
-//! Owned by [`super`]; asked about pods with their defaults and identity. All errors are found at once. One rule is ours: the
-//! UID must be safe in a path. What upstream checks and this does not, is what [`super::supported`] refuses anyway.
+//! Owned by [`super`]; asked about pods with their defaults and identity. All errors are found at once. One rule is
+//! ours: the UID must be safe in a path. Left out is what [`super::supported`] refuses anyway.
 
 use k8s_openapi::api::core::v1::Pod;
 
+mod container;
+mod environment;
 mod field;
 mod metadata;
+mod mounts;
 mod names;
+mod pod_spec;
+mod probes;
+mod resources;
+mod scheduling;
+mod security;
+mod volumes;
 
 pub use field::{ErrorKind, FieldError};
 
@@ -17,5 +26,11 @@ use field::{Errors, FieldPath};
 pub fn validate(pod: &Pod) -> Vec<FieldError> {
     let mut errors = Errors::default();
     metadata::validate(&pod.metadata, &FieldPath::root("metadata"), &mut errors);
+    if let Some(spec) = &pod.spec {
+        pod_spec::validate(spec, &FieldPath::root("spec"), &mut errors);
+    }
     errors.found
 }
+
+#[cfg(test)]
+mod tests;

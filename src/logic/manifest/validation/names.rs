@@ -2,13 +2,11 @@
 //!
 //! Each function gives the sentences of the API server about a text, none when the text has the form.
 
-/// The longest DNS label, and the longest name part of a key.
-const LABEL_LENGTH_MAX: usize = 63;
-/// The longest DNS subdomain.
-const SUBDOMAIN_LENGTH_MAX: usize = 253;
+use crate::logic::dns_label::{self, SUBDOMAIN_MAX};
 
-const LABEL_FORM: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
-const SUBDOMAIN_FORM: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
+/// The longest value of a label.
+const LABEL_LENGTH_MAX: usize = 63;
+
 const UNDERSCORE_FORM: &str = r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*";
 const KEY_FORM: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 
@@ -21,9 +19,9 @@ fn no_match(message: &str, form: &str, examples: &[&str]) -> String {
     if examples.is_empty() {
         return format!("{message} (regex used for validation is '{form}')");
     }
-    // Upstream ends each example with a comma.
+    // Upstream ends each example with a comma and a space, and begins the next with a space.
     let examples: Vec<String> = examples.iter().map(|example| format!("'{example}', ")).collect();
-    format!("{message} (e.g. {}regex used for validation is '{form}')", examples.join("or "))
+    format!("{message} (e.g. {}regex used for validation is '{form}')", examples.join(" or "))
 }
 
 /// The sentence about a number out of bounds.
@@ -44,56 +42,31 @@ fn is_alphanumeric(c: char) -> bool {
     c.is_ascii_alphanumeric()
 }
 
-fn is_label_form(text: &str) -> bool {
-    is_edged(text, is_lower, "-")
-}
-
-fn is_subdomain_form(text: &str) -> bool {
-    text.split('.').all(is_label_form)
-}
-
 /// A label of RFC 1123: container, volume and host names.
 pub(super) fn dns_label(text: &str) -> Vec<String> {
-    let mut messages = Vec::new();
-    if text.len() > LABEL_LENGTH_MAX {
-        messages.push(too_long(LABEL_LENGTH_MAX));
-    }
-    if !is_label_form(text) {
-        messages.push(if is_subdomain_form(text) {
-            "must not contain dots".to_owned()
-        } else {
-            let rule = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and \
-                        end with an alphanumeric character";
-            no_match(rule, LABEL_FORM, &["my-name", "123-abc"])
-        });
-    }
-    messages
+    in_characters(dns_label::label_problems(text))
 }
 
 /// A subdomain of RFC 1123: names of most objects.
 pub(super) fn dns_subdomain(text: &str) -> Vec<String> {
-    let mut messages = Vec::new();
-    if text.len() > SUBDOMAIN_LENGTH_MAX {
-        messages.push(too_long(SUBDOMAIN_LENGTH_MAX));
-    }
-    if !is_subdomain_form(text) {
-        let rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
-                    start and end with an alphanumeric character";
-        messages.push(no_match(rule, SUBDOMAIN_FORM, &["example.com"]));
-    }
-    messages
+    in_characters(dns_label::subdomain_problems(text))
+}
+
+/// Upstream has these two checks twice; the one for fields speaks of characters, not of bytes.
+fn in_characters(problems: Vec<String>) -> Vec<String> {
+    problems.into_iter().map(|problem| problem.replace(" bytes", " characters")).collect()
 }
 
 /// A subdomain that may have underscores, as DNS search paths do.
 pub(super) fn dns_subdomain_with_underscore(text: &str) -> Vec<String> {
     let mut messages = Vec::new();
-    if text.len() > SUBDOMAIN_LENGTH_MAX {
-        messages.push(too_long(SUBDOMAIN_LENGTH_MAX));
+    if text.len() > SUBDOMAIN_MAX {
+        messages.push(too_long(SUBDOMAIN_MAX));
     }
     let fits = |label: &str| is_edged(label.strip_prefix('_').unwrap_or(label), is_lower, "-_");
     if !text.split('.').all(fits) {
-        let rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and \
-                    must start and end with an alphanumeric character";
+        let rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or \
+                    '.', and must start and end with an alphanumeric character";
         messages.push(no_match(rule, UNDERSCORE_FORM, &["example.com"]));
     }
     messages
@@ -101,46 +74,18 @@ pub(super) fn dns_subdomain_with_underscore(text: &str) -> Vec<String> {
 
 /// A label or annotation key: a name, perhaps with a DNS subdomain and a slash before it.
 pub(super) fn label_key(text: &str) -> Vec<String> {
-    let rule = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
-    let examples = ["MyName", "my.name", "123-abc"];
-    let parts: Vec<&str> = text.split('/').collect();
-    let mut messages = Vec::new();
-    let name = match parts[..] {
-        [name] => name,
-        [prefix, name] => {
-            if prefix.is_empty() {
-                messages.push("prefix part must be non-empty".to_owned());
-            } else {
-                messages.extend(dns_subdomain(prefix).into_iter().map(|message| format!("prefix part {message}")));
-            }
-            name
-        }
-        _ => {
-            let sentence = no_match(rule, KEY_FORM, &examples);
-            let optional = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
-            return vec![format!("a valid label key {sentence} {optional}")];
-        }
-    };
-    if name.is_empty() {
-        messages.push("name part must be non-empty".to_owned());
-    } else if name.len() > LABEL_LENGTH_MAX {
-        messages.push(format!("name part {}", too_long(LABEL_LENGTH_MAX)));
-    }
-    if !is_edged(name, is_alphanumeric, "-_.") {
-        messages.push(format!("name part {}", no_match(rule, KEY_FORM, &examples)));
-    }
-    messages
+    dns_label::qualified_name_problems(text)
 }
 
 /// A label's value.
 pub(super) fn label_value(text: &str) -> Vec<String> {
     let mut messages = Vec::new();
     if text.len() > LABEL_LENGTH_MAX {
-        messages.push(too_long(LABEL_LENGTH_MAX));
+        messages.push(format!("must be no more than {LABEL_LENGTH_MAX} bytes"));
     }
     if !text.is_empty() && !is_edged(text, is_alphanumeric, "-_.") {
-        let rule = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must \
-                    start and end with an alphanumeric character";
+        let rule = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
+                    and must start and end with an alphanumeric character";
         messages.push(no_match(rule, &format!("({KEY_FORM})?"), &["MyValue", "my_value", "12345"]));
     }
     messages
@@ -188,8 +133,8 @@ pub(super) fn variable_name(text: &str) -> Vec<String> {
 /// A key of a ConfigMap or Secret.
 pub(super) fn config_key(text: &str) -> Vec<String> {
     let mut messages = Vec::new();
-    if text.len() > SUBDOMAIN_LENGTH_MAX {
-        messages.push(too_long(SUBDOMAIN_LENGTH_MAX));
+    if text.len() > SUBDOMAIN_MAX {
+        messages.push(too_long(SUBDOMAIN_MAX));
     }
     if text.is_empty() || !text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
         let rule = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
@@ -241,12 +186,12 @@ mod tests {
 
     #[test]
     fn bad_names_are_explained_in_the_words_of_the_api_server() {
-        let label = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end \
-                     with an alphanumeric character (e.g. 'my-name', or '123-abc', regex used for validation is \
-                     '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-        let subdomain = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
-                         start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
-                         '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+        let label = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
+                     start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for \
+                     validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+        let subdomain = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
+                         '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used \
+                         for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
         let cases: &[(Form, &str, &[&str])] = &[
             (dns_label, "A", &[label]),
             (dns_label, "-a", &[label]),

@@ -1,8 +1,12 @@
 //! The HTTP probe's request (PRB-12).
 
+mod client;
+
 use std::time::Duration;
 
 use async_trait::async_trait;
+
+pub use client::HyperProber;
 
 /// What to ask.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,216 @@
+//! The rules about probes and lifecycle hooks.
+
+use k8s_openapi::api::core::v1::{
+    ExecAction, GRPCAction, HTTPGetAction, Lifecycle, LifecycleHandler, Probe, SleepAction, TCPSocketAction,
+};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::container::PodFacts;
+use super::field::{Errors, FieldPath, text};
+use super::names;
+
+/// What a probe or hook can do.
+#[derive(Default)]
+struct Handler<'a> {
+    exec: Option<&'a ExecAction>,
+    http_get: Option<&'a HTTPGetAction>,
+    tcp_socket: Option<&'a TCPSocketAction>,
+    grpc: Option<&'a GRPCAction>,
+    sleep: Option<&'a SleepAction>,
+}
+
+/// A liveness or startup probe.
+pub(super) fn liveness_or_startup(probe: &Probe, pod: &PodFacts, path: &FieldPath, errors: &mut Errors) {
+    any_probe(probe, pod, path, errors);
+    let success = probe.success_threshold.unwrap_or_default();
+    if success != 1 {
+        errors.invalid(&path.child("successThreshold"), success, "must be 1");
+    }
+}
+
+/// A readiness probe.
+pub(super) fn readiness(probe: &Probe, pod: &PodFacts, path: &FieldPath, errors: &mut Errors) {
+    any_probe(probe, pod, path, errors);
+    if let Some(seconds) = probe.termination_grace_period_seconds {
+        errors.invalid(&path.child("terminationGracePeriodSeconds"), seconds, "must not be set for readinessProbes");
+    }
+}
+
+fn any_probe(probe: &Probe, pod: &PodFacts, path: &FieldPath, errors: &mut Errors) {
+    let handler = Handler {
+        exec: probe.exec.as_ref(),
+        http_get: probe.http_get.as_ref(),
+        tcp_socket: probe.tcp_socket.as_ref(),
+        grpc: probe.grpc.as_ref(),
+        sleep: None,
+    };
+    one_handler(&handler, pod.grace_period, path, errors);
+    for (field, number) in [
+        ("initialDelaySeconds", probe.initial_delay_seconds),
+        ("timeoutSeconds", probe.timeout_seconds),
+        ("periodSeconds", probe.period_seconds),
+        ("successThreshold", probe.success_threshold),
+        ("failureThreshold", probe.failure_threshold),
+    ] {
+        errors.nonnegative(&path.child(field), number.unwrap_or_default().into());
+    }
+    if let Some(seconds) = probe.termination_grace_period_seconds.filter(|seconds| *seconds <= 0) {
+        errors.invalid(&path.child("terminationGracePeriodSeconds"), seconds, "must be greater than 0");
+    }
+}
+
+/// The hooks and the stop signal of a container.
+pub(super) fn lifecycle(lifecycle: &Lifecycle, pod: &PodFacts, path: &FieldPath, errors: &mut Errors) {
+    for (field, hook) in [("postStart", &lifecycle.post_start), ("preStop", &lifecycle.pre_stop)] {
+        if let Some(hook) = hook {
+            one_handler(&handler_of_hook(hook), pod.grace_period, &path.child(field), errors);
+        }
+    }
+    if let Some(signal) = &lifecycle.stop_signal {
+        stop_signal(signal, pod.os, &path.child("stopSignal"), errors);
+    }
+}
+
+fn handler_of_hook(hook: &LifecycleHandler) -> Handler<'_> {
+    Handler {
+        exec: hook.exec.as_ref(),
+        http_get: hook.http_get.as_ref(),
+        tcp_socket: hook.tcp_socket.as_ref(),
+        grpc: None,
+        sleep: hook.sleep.as_ref(),
+    }
+}
+
+/// Exactly one action; those after the first are refused unseen.
+fn one_handler(handler: &Handler, grace_period: i64, path: &FieldPath, errors: &mut Errors) {
+    type Check<'a> = Box<dyn Fn(&FieldPath, &mut Errors) + 'a>;
+    let checks: [(&str, Option<Check>); 5] = [
+        (
+            "exec",
+            handler.exec.map(|exec| Box::new(|path: &_, errors: &mut _| exec_action(exec, path, errors)) as Check),
+        ),
+        (
+            "httpGet",
+            handler.http_get.map(|http| Box::new(|path: &_, errors: &mut _| http_get(http, path, errors)) as Check),
+        ),
+        (
+            "tcpSocket",
+            handler.tcp_socket.map(|tcp| {
+                Box::new(|path: &FieldPath, errors: &mut _| port(&tcp.port, &path.child("port"), errors)) as Check
+            }),
+        ),
+        (
+            "grpc",
+            handler.grpc.map(|grpc| {
+                let number = IntOrString::Int(grpc.port);
+                Box::new(move |path: &FieldPath, errors: &mut _| port(&number, &path.child("port"), errors)) as Check
+            }),
+        ),
+        (
+            "sleep",
+            handler.sleep.map(|action| {
+                Box::new(move |path: &_, errors: &mut _| sleep(action.seconds, grace_period, path, errors)) as Check
+            }),
+        ),
+    ];
+    let mut given = checks.iter().filter_map(|(field, check)| check.as_ref().map(|check| (field, check)));
+    let Some((field, check)) = given.next() else { return errors.required(path, "must specify a handler type") };
+    check(&path.child(field), errors);
+    for (field, _) in given {
+        errors.forbidden(&path.child(field), "may not specify more than 1 handler type");
+    }
+}
+
+fn exec_action(exec: &ExecAction, path: &FieldPath, errors: &mut Errors) {
+    if exec.command.as_ref().is_none_or(Vec::is_empty) {
+        errors.required(&path.child("command"), "");
+    }
+}
+
+fn http_get(http: &HTTPGetAction, path: &FieldPath, errors: &mut Errors) {
+    if text(&http.path).is_empty() {
+        errors.required(&path.child("path"), "");
+    }
+    port(&http.port, &path.child("port"), errors);
+    let scheme = text(&http.scheme);
+    if !["HTTP", "HTTPS"].contains(&scheme) {
+        errors.not_supported(&path.child("scheme"), scheme, &["HTTP", "HTTPS"]);
+    }
+    for header in http.http_headers.iter().flatten() {
+        errors.invalid_each(&path.child("httpHeaders"), &header.name, names::header_name(&header.name));
+    }
+}
+
+fn port(port: &IntOrString, path: &FieldPath, errors: &mut Errors) {
+    match port {
+        IntOrString::Int(number) => {
+            for message in names::port_number(*number) {
+                errors.invalid(path, *number, message);
+            }
+        }
+        IntOrString::String(name) => errors.invalid_each(path, name, names::port_name(name)),
+    }
+}
+
+fn sleep(seconds: i64, grace_period: i64, path: &FieldPath, errors: &mut Errors) {
+    if seconds < 0 || seconds > grace_period {
+        let detail = format!("must be non-negative and less than terminationGracePeriodSeconds ({grace_period})");
+        errors.invalid(path, seconds, detail);
+    }
+}
+
+/// The signals that a Linux container can be stopped with, besides the real-time ones.
+const SIGNALS: [&str; 35] = [
+    "SIGABRT",
+    "SIGALRM",
+    "SIGBUS",
+    "SIGCHLD",
+    "SIGCLD",
+    "SIGCONT",
+    "SIGFPE",
+    "SIGHUP",
+    "SIGILL",
+    "SIGINT",
+    "SIGIO",
+    "SIGIOT",
+    "SIGKILL",
+    "SIGPIPE",
+    "SIGPOLL",
+    "SIGPROF",
+    "SIGPWR",
+    "SIGQUIT",
+    "SIGSEGV",
+    "SIGSTKFLT",
+    "SIGSTOP",
+    "SIGSYS",
+    "SIGTERM",
+    "SIGTRAP",
+    "SIGTSTP",
+    "SIGTTIN",
+    "SIGTTOU",
+    "SIGURG",
+    "SIGUSR1",
+    "SIGUSR2",
+    "SIGVTALRM",
+    "SIGWINCH",
+    "SIGXCPU",
+    "SIGXFSZ",
+    "SIGRTMIN",
+];
+
+fn stop_signal(signal: &str, os: &str, path: &FieldPath, errors: &mut Errors) {
+    if os.is_empty() {
+        return errors.forbidden(path, "may not be set for containers with empty `spec.os.name`");
+    }
+    let up = (1..=15).map(|step| format!("SIGRTMIN+{step}"));
+    let down = (1..=14).map(|step| format!("SIGRTMAX-{step}"));
+    let real_time: Vec<String> = up.chain(down).chain(["SIGRTMAX".to_owned()]).collect();
+    let mut supported: Vec<&str> = match os {
+        "windows" => vec!["SIGKILL", "SIGTERM"],
+        _ => SIGNALS.iter().copied().chain(real_time.iter().map(String::as_str)).collect(),
+    };
+    supported.sort_unstable();
+    if !supported.contains(&signal) {
+        errors.not_supported(path, signal, &supported);
+    }
+}

@@ -1,0 +1,224 @@
+//! What the API server says to metadata, volumes and the pod as a whole.
+
+use super::{check_specs, merge, said};
+use serde_json::{Value, json};
+
+const LABEL_RULE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and \
+                          must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used \
+                          for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' \
+                              or '.', and must start and end with an alphanumeric character (e.g. 'example.com', \
+                              regex used for validation is \
+                              '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
+#[test]
+fn metadata_is_checked() {
+    let spec = json!({"containers": [{"name": "c", "image": "i"}]});
+    let key_rule = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with \
+                    an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation \
+                    is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+    let value_rule = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
+                      and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or \
+                      '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+    let long = "x".repeat(256 * 1024);
+    for (metadata, expected) in [
+        (json!({"name": "A"}), vec![format!("metadata.name: Invalid value: \"A-node\": {SUBDOMAIN_RULE}")]),
+        (
+            json!({"name": "a", "namespace": "a.b"}),
+            vec!["metadata.namespace: Invalid value: \"a.b\": must not contain dots".to_owned()],
+        ),
+        (json!({"name": "a", "uid": ".."}), vec!["metadata.uid: Invalid value: \"..\": may not be '..'".to_owned()]),
+        (
+            json!({"name": "a", "labels": {"-k": "v", "k": "v v"}}),
+            vec![
+                format!("metadata.labels: Invalid value: \"-k\": {key_rule}"),
+                format!("metadata.labels: Invalid value: \"v v\": {value_rule}"),
+            ],
+        ),
+        (
+            json!({"name": "a", "annotations": {"k": long}}),
+            vec!["metadata.annotations: Too long: may not be more than 262144 bytes".to_owned()],
+        ),
+    ] {
+        assert_eq!(said(metadata, spec.clone()), expected);
+    }
+}
+
+#[test]
+fn a_pod_needs_containers_with_names_and_images() {
+    let bad = format!("spec.containers[0].name: Invalid value: \"C_1\": {LABEL_RULE}");
+    check_specs(vec![
+        (json!({"containers": []}), &["spec.containers: Required value"]),
+        (
+            json!({"containers": [{"name": "", "image": ""}]}),
+            &["spec.containers[0].name: Required value", "spec.containers[0].image: Required value"],
+        ),
+        (json!({"containers": [{"name": "C_1", "image": "i"}]}), &[&bad]),
+        (
+            json!({"containers": [{"name": "c", "image": " i"}]}),
+            &["spec.containers[0].image: Invalid value: \" i\": must not have leading or trailing whitespace"],
+        ),
+        (
+            json!({"containers": [{"name": "c", "image": "i"}, {"name": "c", "image": "i"}]}),
+            &["spec.containers[1].name: Duplicate value: \"c\""],
+        ),
+        (
+            json!({"initContainers": [{"name": "c", "image": "i"}]}),
+            &["spec.initContainers[0].name: Duplicate value: \"c\""],
+        ),
+        (
+            json!({"initContainers": [{"name": "a", "image": "i", "lifecycle": {}, "readinessProbe": {}}]}),
+            &[
+                "spec.initContainers[0].lifecycle: Forbidden: may not be set for init containers without \
+                 restartPolicy=Always",
+                "spec.initContainers[0].readinessProbe: Forbidden: may not be set for init containers without \
+                 restartPolicy=Always",
+            ],
+        ),
+        (
+            json!({"ephemeralContainers": [{"name": "e"}]}),
+            &["spec.ephemeralContainers: Forbidden: cannot be set on create"],
+        ),
+    ]);
+}
+
+#[test]
+fn volumes_are_checked() {
+    let volume = |fields: Value| {
+        let mut volume = json!({"name": "v"});
+        merge(&mut volume, &fields);
+        json!({"volumes": [volume]})
+    };
+    check_specs(vec![
+        (volume(json!({})), &[]),
+        (volume(json!({"hostPath": {"path": ""}})), &["spec.volumes[0].hostPath.path: Required value"]),
+        (
+            volume(json!({"hostPath": {"path": "/a/../b", "type": "Pipe"}})),
+            &[
+                "spec.volumes[0].hostPath.path: Invalid value: \"/a/../b\": must not contain '..'",
+                "spec.volumes[0].hostPath.type: Unsupported value: \"Pipe\": supported values: \"\", \
+                 \"BlockDevice\", \"CharDevice\", \"Directory\", \"DirectoryOrCreate\", \"File\", \"FileOrCreate\", \
+                 \"Socket\"",
+            ],
+        ),
+        (
+            volume(json!({"emptyDir": {}, "hostPath": {"path": "/a"}})),
+            &["spec.volumes[0].hostPath: Forbidden: may not specify more than 1 volume type"],
+        ),
+        (
+            json!({"volumes": [{"name": "v"}, {"name": "v"}, {"name": ""}]}),
+            &["spec.volumes[1].name: Duplicate value: \"v\"", "spec.volumes[2].name: Required value"],
+        ),
+        (
+            volume(json!({"downwardAPI": {"items": [{"path": "../x", "fieldRef": {"fieldPath": "metadata.name"}}]}})),
+            &["spec.volumes[0].downwardAPI.path: Invalid value: \"../x\": must not contain '..'"],
+        ),
+    ]);
+}
+
+#[test]
+fn policies_and_dns_are_checked() {
+    check_specs(vec![
+        (
+            json!({"restartPolicy": "Sometimes", "dnsPolicy": "Any"}),
+            &[
+                "spec.restartPolicy: Unsupported value: \"Sometimes\": supported values: \"Always\", \"OnFailure\", \
+                 \"Never\"",
+                "spec.dnsPolicy: Unsupported value: \"Any\": supported values: \"ClusterFirstWithHostNet\", \
+                 \"ClusterFirst\", \"Default\", \"None\"",
+            ],
+        ),
+        (
+            json!({"dnsPolicy": "None"}),
+            &["spec.dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None"],
+        ),
+        (
+            json!({"dnsConfig": {"nameservers": ["1.2.3", "010.1.1.1", "::ffff:1.2.3.4"], "options": [{}]}}),
+            &[
+                "spec.dnsConfig.nameservers[0]: Invalid value: \"1.2.3\": must be a valid IP address, (e.g. 10.9.8.7 \
+                 or 2001:db8::ffff)",
+                "spec.dnsConfig.nameservers[1]: Invalid value: \"010.1.1.1\": must not have leading 0s",
+                "spec.dnsConfig.nameservers[2]: Invalid value: \"::ffff:1.2.3.4\": must not be an IPv4-mapped IPv6 \
+                 address",
+                "spec.dnsConfig.options[0]: Required value: must not be empty",
+            ],
+        ),
+    ]);
+}
+
+#[test]
+fn names_numbers_and_tolerations_are_checked() {
+    check_specs(vec![
+        (
+            json!({"activeDeadlineSeconds": 0}),
+            &["spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive"],
+        ),
+        (
+            json!({"hostname": "a.b", "subdomain": "a.b"}),
+            &[
+                "spec.hostname: Invalid value: \"a.b\": must not contain dots",
+                "spec.subdomain: Invalid value: \"a.b\": must not contain dots",
+            ],
+        ),
+        (
+            json!({"tolerations": [{"operator": "Equal"}, {"key": "k", "operator": "Exists", "value": "v"},
+            {"key": "k", "effect": "No"}]}),
+            &[
+                "spec.tolerations[0].operator: Invalid value: \"Equal\": operator must be Exists when `key` is \
+                 empty, which means \"match all values and all keys\"",
+                "spec.tolerations[1].operator: Invalid value: \"v\": value must be empty when `operator` is 'Exists'",
+                "spec.tolerations[2].effect: Unsupported value: \"No\": supported values: \"NoSchedule\", \
+                 \"PreferNoSchedule\", \"NoExecute\"",
+            ],
+        ),
+        (
+            json!({"os": {"name": "beos"}}),
+            &["spec.os: Unsupported value: \"beos\": supported values: \"linux\", \"windows\""],
+        ),
+    ]);
+}
+
+#[test]
+fn scheduling_and_security_are_checked() {
+    check_specs(vec![
+        (
+            json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+                {"nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "In"}]}]}}}}),
+            &["spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]\
+                 .matchExpressions[0].values: \
+                 Required value: must be specified when `operator` is 'In' or 'NotIn'"],
+        ),
+        (
+            json!({"topologySpreadConstraints": [{"maxSkew": 0, "topologyKey": "", "whenUnsatisfiable": "Wait"}]}),
+            &[
+                "spec.topologySpreadConstraints[0].maxSkew: Invalid value: 0: must be greater than zero",
+                "spec.topologySpreadConstraints[0].topologyKey: Required value: can not be empty",
+                "spec.topologySpreadConstraints[0].whenUnsatisfiable: Unsupported value: \"Wait\": supported values: \
+                 \"DoNotSchedule\", \"ScheduleAnyway\"",
+            ],
+        ),
+        (
+            json!({"securityContext": {"sysctls": [{"name": "Net", "value": ""}],
+            "seccompProfile": {"type": "Localhost"}}}),
+            &[
+                "spec.securityContext.sysctls[0].name: Invalid value: \"Net\": must have at most 253 characters and \
+                 match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$",
+                "spec.securityContext.seccompProfile.localhostProfile: Required value: must be set when seccomp type \
+                 is Localhost",
+            ],
+        ),
+        (
+            json!({"os": {"name": "linux"}, "securityContext": {"windowsOptions": {"hostProcess": true}}}),
+            &["spec.securityContext.windowsOptions: Forbidden: windows options cannot be set for a linux pod"],
+        ),
+        (
+            json!({"volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]}),
+            &["spec.volumes[0].projected.sources[0].serviceAccountToken: Forbidden: must not be specified when \
+                 serviceAccountName is not set"],
+        ),
+        (
+            json!({"schedulingGates": [{"name": "a"}]}),
+            &["spec.nodeName: Forbidden: cannot be set until all schedulingGates have been cleared"],
+        ),
+    ]);
+}

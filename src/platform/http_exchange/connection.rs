@@ -1,0 +1,266 @@
+//! One connection for one request: connect, TLS, handshake. Whoever waits for the answer also drives the connection, so
+//! that nothing outlives the request: dropping it closes everything.
+//!
+//! Upstream sets `SO_LINGER` to one second here. On Linux that only makes `close` wait for the other side's
+//! acknowledgement, which would let a silent pod hold one of our few threads; so it is left out, and `close` goes on in
+//! the kernel.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use http_body_util::Empty;
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio_rustls::TlsConnector;
+
+use super::peeked::{Beginning, Peeked};
+use super::target::Target;
+
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The most bytes that the header of an answer may take.
+const HEADER_BYTES_MAX: usize = 256 * 1024;
+
+/// A connection that is ready for its one request.
+pub(super) struct Connection {
+    sender: Sender,
+    driver: Driver,
+    ends: Ends,
+}
+
+enum Sender {
+    Http1(http1::SendRequest<Empty<Bytes>>),
+    Http2(http2::SendRequest<Empty<Bytes>>),
+}
+
+/// Who talks to whom, for texts.
+struct Ends {
+    local: Option<SocketAddr>,
+    remote: SocketAddr,
+    beginning: Beginning,
+    http2: bool,
+}
+
+impl Connection {
+    /// Connects. `tls` is there if the target wants TLS. The error is a text in upstream's words.
+    pub async fn open(target: &Target, tls: Option<Arc<ClientConfig>>) -> Result<Self, String> {
+        let (stream, remote) = connect(target).await?;
+        // Probes are small: nothing is gained by waiting for more to send.
+        let _ = stream.set_nodelay(true);
+        let local = stream.local_addr().ok();
+        let (stream, beginning) = Peeked::new(stream);
+        let mut ends = Ends { local, remote, beginning, http2: false };
+        let Some(config) = tls else { return Self::http1(stream, ends).await };
+        let name = ServerName::try_from(target.host.clone()).map_err(|error| format!("tls: {error}"))?;
+        let stream = match TlsConnector::from(config).connect(name, stream).await {
+            Ok(stream) => stream,
+            Err(error) => return Err(ends.tls_problem(&error)),
+        };
+        let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        let (stream, beginning) = Peeked::new(stream);
+        (ends.beginning, ends.http2) = (beginning, http2);
+        if http2 {
+            return Self::http2(stream, ends).await;
+        }
+        Self::http1(stream, ends).await
+    }
+
+    async fn http1(stream: impl Stream, ends: Ends) -> Result<Self, String> {
+        let handshake = http1::Builder::new().max_buf_size(HEADER_BYTES_MAX).handshake(TokioIo::new(stream)).await;
+        let (sender, connection) = handshake.map_err(|error| ends.problem(&error))?;
+        let driver = Driver::new(async { drop(connection.await) }, mpsc::unbounded_channel().1);
+        Ok(Self { sender: Sender::Http1(sender), driver, ends })
+    }
+
+    async fn http2(stream: impl Stream, ends: Ends) -> Result<Self, String> {
+        let (start, started) = mpsc::unbounded_channel();
+        let mut builder = http2::Builder::new(Beside { start });
+        builder.timer(TokioTimer::new()).max_header_list_size(HEADER_BYTES_MAX as u32);
+        let (sender, connection) =
+            builder.handshake(TokioIo::new(stream)).await.map_err(|error| ends.problem(&error))?;
+        let driver = Driver::new(async { drop(connection.await) }, started);
+        Ok(Self { sender: Sender::Http2(sender), driver, ends })
+    }
+
+    /// Whether the request must be put in the words of HTTP/2.
+    pub fn is_http2(&self) -> bool {
+        matches!(self.sender, Sender::Http2(_))
+    }
+
+    /// Sends the request and waits for the answer's header.
+    pub async fn send(&mut self, request: Request<Empty<Bytes>>) -> Result<Response<Incoming>, String> {
+        let outcome = match &mut self.sender {
+            Sender::Http1(sender) => self.driver.beside(sender.send_request(request)).await,
+            Sender::Http2(sender) => self.driver.beside(sender.send_request(request)).await,
+        };
+        outcome.map_err(|error| self.ends.problem(&error))
+    }
+
+    /// Waits for something of the answer, while the connection goes on.
+    pub async fn beside<F: Future + Unpin>(&mut self, future: F) -> F::Output {
+        self.driver.beside(future).await
+    }
+
+    /// What an error of the body is called.
+    pub fn body_problem(&self, error: &hyper::Error) -> String {
+        match self.ends.problem(error).as_str() {
+            "EOF" => "unexpected EOF".to_owned(),
+            other => other.to_owned(),
+        }
+    }
+}
+
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
+
+async fn connect(target: &Target) -> Result<(TcpStream, SocketAddr), String> {
+    let addresses = match tokio::net::lookup_host((target.host.as_str(), target.port)).await {
+        Ok(addresses) => addresses.collect::<Vec<_>>(),
+        Err(_) => return Err(format!("dial tcp: lookup {}: no such host", target.host)),
+    };
+    let mut problem = format!("dial tcp: lookup {}: no such host", target.host);
+    for address in addresses {
+        match TcpStream::connect(address).await {
+            Ok(stream) => return Ok((stream, address)),
+            Err(error) => problem = format!("dial tcp {address}: connect: {}", kernel_text(&error)),
+        }
+    }
+    Err(problem)
+}
+
+/// The kernel's words for an error, as upstream's client writes them: lower case, without the number.
+fn kernel_text(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_lowercase()
+}
+
+/// `HandshakeFailure` as ` handshake failure`.
+fn words(name: &str) -> String {
+    name.chars().fold(String::new(), |mut text, letter| {
+        if letter.is_ascii_uppercase() {
+            text.push(' ');
+        }
+        text.push(letter.to_ascii_lowercase());
+        text
+    })
+}
+
+impl Ends {
+    fn tls_problem(&self, error: &io::Error) -> String {
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        match inner {
+            _ if self.beginning.bytes().starts_with(b"HTTP/") => {
+                "http: server gave HTTP response to HTTPS client".to_owned()
+            }
+            Some(rustls::Error::InvalidMessage(_)) => "tls: first record does not look like a TLS handshake".to_owned(),
+            Some(rustls::Error::AlertReceived(alert)) => format!("remote error: tls:{}", words(&format!("{alert:?}"))),
+            Some(other) => format!("tls: {other}"),
+            None => self.io_problem(error),
+        }
+    }
+
+    fn io_problem(&self, error: &io::Error) -> String {
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            return "EOF".to_owned();
+        }
+        let local = self.local.map(|local| format!("{local}->")).unwrap_or_default();
+        format!("read tcp {local}{}: read: {}", self.remote, kernel_text(error))
+    }
+
+    fn problem(&self, error: &hyper::Error) -> String {
+        let beginning = self.beginning.bytes();
+        let mut source = std::error::Error::source(error);
+        while let Some(inner) = source {
+            if let Some(error) = inner.downcast_ref::<io::Error>() {
+                return self.io_problem(error);
+            }
+            source = inner.source();
+        }
+        if error.is_parse_too_large() {
+            return format!("net/http: server response headers exceeded {HEADER_BYTES_MAX} bytes; aborted");
+        }
+        // One that speaks first is cut off before the request: what it said tells more than that.
+        let foreign = !beginning.is_empty() && !beginning.starts_with(b"HTTP/") && !self.http2;
+        if error.is_parse() || foreign {
+            let line = beginning.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            let line = String::from_utf8_lossy(line);
+            let line = line.trim_end_matches('\r');
+            return format!("net/http: HTTP/1.x transport connection broken: malformed HTTP response {line:?}");
+        }
+        if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
+            return "EOF".to_owned();
+        }
+        error.to_string()
+    }
+}
+
+/// Runs what a connection needs beside the request, in the place of the one who waits.
+struct Driver {
+    connection: Option<Task>,
+    started: mpsc::UnboundedReceiver<Task>,
+    tasks: FuturesUnordered<Task>,
+}
+
+impl Driver {
+    fn new(connection: impl Future<Output = ()> + Send + 'static, started: mpsc::UnboundedReceiver<Task>) -> Self {
+        Self { connection: Some(Box::pin(connection)), started, tasks: FuturesUnordered::new() }
+    }
+
+    async fn beside<F: Future>(&mut self, future: F) -> F::Output {
+        let mut future = std::pin::pin!(future);
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                return Poll::Ready(output);
+            }
+            self.turn(cx);
+            future.as_mut().poll(cx)
+        })
+        .await
+    }
+
+    fn turn(&mut self, cx: &mut Context<'_>) {
+        if let Some(connection) = &mut self.connection
+            && connection.as_mut().poll(cx).is_ready()
+        {
+            self.connection = None;
+        }
+        while let Poll::Ready(Some(task)) = self.started.poll_recv(cx) {
+            self.tasks.push(task);
+        }
+        while let Poll::Ready(Some(())) = self.tasks.poll_next_unpin(cx) {}
+    }
+}
+
+/// Gives the tasks that HTTP/2 wants to start to the [`Driver`].
+#[derive(Clone)]
+struct Beside {
+    start: mpsc::UnboundedSender<Task>,
+}
+
+impl fmt::Debug for Beside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Beside")
+    }
+}
+
+impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Beside {
+    fn execute(&self, task: F) {
+        // The driver is gone only when nobody waits any more.
+        let _ = self.start.send(Box::pin(task));
+    }
+}

@@ -1,0 +1,250 @@
+//! One GET over a connection of its own, with its redirects, within one time limit: no pool, no proxy, no keep-alive.
+//!
+//! Used by the HTTP probe and the static pod URL; keeps nothing between requests. Errors read as upstream's client
+//! writes them, for people and tools look for parts of them.
+
+mod connection;
+mod peeked;
+mod target;
+#[cfg(test)]
+pub(crate) mod test_server;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use hyper::Request;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use rustls::ClientConfig;
+use tokio::time::Sleep;
+
+use connection::Connection;
+pub use target::Target;
+
+/// How many redirects are followed.
+const REDIRECTS_MAX: usize = 10;
+
+/// What to ask.
+pub struct Ask {
+    /// Where the first request goes.
+    pub target: Target,
+    /// Headers, in order; names may repeat. `Host` sets the request's host.
+    pub headers: Vec<(String, String)>,
+    /// Which redirects are followed.
+    pub redirects: Redirects,
+    /// The most bytes of the body that are read.
+    pub body_max: usize,
+    /// For the whole exchange, redirects and body too.
+    pub timeout: Duration,
+}
+
+/// Which redirects are followed, ten at most.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Redirects {
+    /// Those to the first request's host; another is the final answer.
+    SameHost,
+    /// All. The headers given are not sent to another host, for they may hold secrets.
+    AnyHost,
+}
+
+/// What came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Status code.
+    pub status: u16,
+    /// Up to the bound asked for.
+    pub body: Vec<u8>,
+    /// Whether there was more of the body than the bound.
+    pub cut: bool,
+}
+
+/// What went wrong, in upstream's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExchangeError {
+    /// Before the final answer's header was there. The text begins with `Get "<url>": `.
+    #[error("{0}")]
+    Get(String),
+    /// While the body was read.
+    #[error("{0}")]
+    Body(String),
+}
+
+/// Where TLS settings come from; asked only when a target wants TLS.
+pub type TlsSource<'a> = &'a (dyn Fn() -> Result<Arc<ClientConfig>, String> + Send + Sync);
+
+/// Asks, follows redirects, reads the body.
+///
+/// # Errors
+/// What went wrong, in upstream's words.
+pub async fn get(ask: Ask, tls: TlsSource<'_>) -> Result<Answer, ExchangeError> {
+    let mut deadline = std::pin::pin!(tokio::time::sleep(ask.timeout));
+    let given = given_headers(&ask.headers).map_err(|problem| get_error(&ask.target.text, &problem))?;
+    let mut hop = Hop { host: host_of(&given), headers: given, target: ask.target.clone() };
+    hop.headers.remove(header::HOST);
+    for followed in 0.. {
+        let (mut connection, response) = hop.send(tls, deadline.as_mut()).await?;
+        let status = response.status().as_u16();
+        let location = response.headers().get(header::LOCATION).map(|value| lossy(value.as_bytes()));
+        let Some(location) = location.filter(|location| is_redirect(status) && !location.is_empty()) else {
+            return read_body(&mut connection, response, ask.body_max, deadline.as_mut()).await;
+        };
+        let next = hop.target.follow(&location).map_err(|problem| get_error(&hop.target.text, &problem))?;
+        let same_host = next.same_host(&ask.target);
+        if ask.redirects == Redirects::SameHost && !same_host {
+            return read_body(&mut connection, response, ask.body_max, deadline.as_mut()).await;
+        }
+        if followed + 1 >= REDIRECTS_MAX {
+            return Err(get_error(&location, "stopped after 10 redirects"));
+        }
+        hop = hop.redirected(next, &location, same_host);
+    }
+    unreachable!("the loop ends at the tenth redirect")
+}
+
+/// One request of an exchange.
+struct Hop {
+    target: Target,
+    headers: HeaderMap,
+    host: Option<String>,
+}
+
+impl Hop {
+    async fn send(
+        &self,
+        tls: TlsSource<'_>,
+        deadline: Pin<&mut Sleep>,
+    ) -> Result<(Connection, hyper::Response<hyper::body::Incoming>), ExchangeError> {
+        let exchange = async {
+            let config = if self.target.tls { Some(tls()?) } else { None };
+            let mut connection = Connection::open(&self.target, config).await?;
+            let request = self.request(connection.is_http2())?;
+            let response = connection.send(request).await?;
+            Ok::<_, String>((connection, response))
+        };
+        let outcome = tokio::select! {
+            biased;
+            outcome = exchange => outcome,
+            () = deadline => {
+                Err("context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned())
+            }
+        };
+        outcome.map_err(|problem| get_error(&self.target.text, &problem))
+    }
+
+    fn request(&self, http2: bool) -> Result<Request<Empty<Bytes>>, String> {
+        let host = self.host.as_deref().unwrap_or(&self.target.authority);
+        let mut headers = self.headers.clone();
+        let uri = if http2 {
+            for name in [header::CONNECTION, header::TRANSFER_ENCODING, header::UPGRADE, header::TE] {
+                headers.remove(name);
+            }
+            headers.remove("keep-alive");
+            headers.remove("proxy-connection");
+            format!("https://{host}{}", self.target.path)
+        } else {
+            let host = HeaderValue::from_str(host).map_err(|_| "http: invalid Host header".to_owned())?;
+            headers.insert(header::HOST, host);
+            if !headers.contains_key(header::CONNECTION) {
+                headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            self.target.path.clone()
+        };
+        let mut request = Request::builder().uri(uri).body(Empty::new()).map_err(|error| error.to_string())?;
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+
+    fn redirected(mut self, next: Target, location: &str, same_host: bool) -> Self {
+        // A location without a host stays with the host that was asked for.
+        if location.starts_with("//") || url::Url::parse(location).is_ok() {
+            self.host = None;
+        }
+        if !same_host {
+            let agent = self.headers.remove(header::USER_AGENT);
+            self.headers.clear();
+            self.headers.extend(agent.map(|agent| (header::USER_AGENT, agent)));
+        }
+        let plain_after_tls = self.target.tls && !next.tls;
+        match HeaderValue::from_str(&self.target.text) {
+            Ok(from) if !plain_after_tls && same_host => drop(self.headers.insert(header::REFERER, from)),
+            _ => drop(self.headers.remove(header::REFERER)),
+        }
+        self.target = next;
+        self
+    }
+}
+
+/// The headers given, without those that the transport writes itself.
+fn given_headers(given: &[(String, String)]) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in given {
+        let wrong_name = |_| format!("net/http: invalid header field name {name:?}");
+        let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(wrong_name)?;
+        // The value may be a secret: it is not shown.
+        let wrong_value = |_| format!("net/http: invalid header field value for {name:?}");
+        let value = HeaderValue::from_str(value.trim_matches([' ', '\t'])).map_err(wrong_value)?;
+        headers.append(parsed, value);
+    }
+    for name in [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::TRAILER] {
+        headers.remove(name);
+    }
+    // Of the agent only the first counts, and an empty one is none.
+    if let Some(agent) = headers.get(header::USER_AGENT).cloned() {
+        headers.remove(header::USER_AGENT);
+        if !agent.is_empty() {
+            headers.insert(header::USER_AGENT, agent);
+        }
+    }
+    Ok(headers)
+}
+
+fn host_of(headers: &HeaderMap) -> Option<String> {
+    headers.get(header::HOST).map(|host| lossy(host.as_bytes())).filter(|host| !host.is_empty())
+}
+
+fn is_redirect(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
+}
+
+fn get_error(url: &str, problem: &str) -> ExchangeError {
+    ExchangeError::Get(format!("Get {url:?}: {problem}"))
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+async fn read_body(
+    connection: &mut Connection,
+    response: hyper::Response<hyper::body::Incoming>,
+    body_max: usize,
+    mut deadline: Pin<&mut Sleep>,
+) -> Result<Answer, ExchangeError> {
+    let status = response.status().as_u16();
+    let mut incoming = response.into_body();
+    let mut body: Vec<u8> = Vec::new();
+    loop {
+        let frame = tokio::select! {
+            biased;
+            frame = connection.beside(incoming.frame()) => frame,
+            () = deadline.as_mut() => {
+                let problem = "context deadline exceeded (Client.Timeout or context cancellation while reading body)";
+                return Err(ExchangeError::Body(problem.to_owned()));
+            }
+        };
+        let frame = match frame {
+            None => return Ok(Answer { status, body, cut: false }),
+            Some(Err(error)) => return Err(ExchangeError::Body(connection.body_problem(&error))),
+            Some(Ok(frame)) => frame,
+        };
+        let data = frame.into_data().unwrap_or_default();
+        let room = body_max - body.len();
+        if data.len() > room {
+            body.extend_from_slice(&data[..room]);
+            return Ok(Answer { status, body, cut: true });
+        }
+        body.extend_from_slice(&data);
+    }
+}
