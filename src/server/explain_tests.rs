@@ -56,7 +56,7 @@ fn a_row_sums_up_a_pod() {
         uid: "u1".into(),
         phase: "Running".into(),
         reason: "CrashLoopBackOff".into(),
-        ready: true,
+        ready: false,
         ready_containers: 1,
         containers: 2,
         restarts: 5,
