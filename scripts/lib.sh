@@ -550,6 +550,8 @@ refuse_foreign_node() {
 prepare_directory() { # DIR
     mkdir -p "$1"
     dir=$(cd "$1" && pwd -P)
+    # The name goes into configurations of several grammars, none of which it should need quoting for.
+    [[ $dir =~ ^[A-Za-z0-9/._+@:~-]+$ ]] || die "$dir: the folder's path may hold letters, digits and ._+@:~- only"
     [ ! -e "$dir/env" ] || die "$dir holds an environment already: scripts/testenv.sh stop $dir"
     chmod 0755 "$dir"
     rm -f "$dir/containerd.log" "$dir/env.stopped"
@@ -581,6 +583,13 @@ write_env() {
         IMAGES IMAGE_PAUSE IMAGE_WEB IMAGE_CLIENT; do
         printf '%s=%s\n' "$key" "${!key}"
     done
+}
+
+# The agent's configuration for an environment: examples/kubelet.yaml with the names filled in. After load_env.
+write_agent_config() { # DIR
+    sed -e "s|@DIR@|$1|" -e "s|@RUNTIME_ENDPOINT@|$RUNTIME_ENDPOINT|" -e "s|@CGROUP_DRIVER@|$CGROUP_DRIVER|" \
+        -e "s|@CGROUP_ROOT@|$CGROUP_ROOT|" -e "s|@PORT@|$PORT|" -e "s|@READ_ONLY_PORT@|$READ_ONLY_PORT|" \
+        -e "s|@HEALTHZ_PORT@|$HEALTHZ_PORT|" examples/kubelet.yaml
 }
 
 # Starts the environment's containerd and waits until it answers; also after it was ended by a test.
@@ -650,8 +659,7 @@ stop_environment() ( # DIR
         rm -rf "$CONTAINERD_SOCK" "$CONTAINERD_SOCK.ttrpc" ${SOCKET_FOLDER:+"$SOCKET_FOLDER"}
     else
         remove_containers "$(our_containers)"
-        # shellcheck disable=SC2046  # a list of names
-        ctr_ images rm $(cat "$dir/images.ours") >/dev/null 2>&1
+        remove_images
         [ "$CGROUP_DRIVER" = systemd ] && systemctl stop "${CGROUP_ROOT#/}.slice"
     fi
     remove_network
@@ -659,8 +667,10 @@ stop_environment() ( # DIR
     remove_cgroup "$CGROUP_ROOT"
     remove_log_links "$dir"
     rm -rf "$dir/root" "$dir/state" "$dir/opt" "$dir/cni" "$dir/ipam" "$dir/containerd.pid"
+    # Looked at while the number is still ours: as soon as it is free, another environment makes its own things there.
+    left=$(leftovers "$dir" | grep -v '^entry ')
     with_shared_lock release_number "$ENVIRONMENT"
-    left=$(leftovers "$dir")
+    left+=$(own_entry "$dir" | sed 's/^/entry /')
     if [ -n "$left" ]; then
         say "left over from $dir:"
         printf '%s\n' "$left" >&2
@@ -685,6 +695,16 @@ remove_containers() { # LIST
         ctr_ containers ls -q 2>/dev/null | has -xF -e "$1" || return 0
         sleep 0.5
     done
+}
+
+# Removes the images that were not there before, with every name that containerd gave to the same content.
+remove_images() {
+    local listing digests
+    listing=$(ctr_ images ls 2>/dev/null)
+    digests=$(awk 'NR == FNR { ours[$1]; next } $1 in ours { print $3 }' "$dir/images.ours" - <<<"$listing")
+    # shellcheck disable=SC2046  # a list of names
+    ctr_ images rm $(awk 'NR == FNR { ours[$1]; next } $3 in ours { print $1 }' <(echo "$digests") - <<<"$listing") \
+        >/dev/null 2>&1 || true
 }
 
 # The containers in this environment's cgroup: how ours are told apart in a containerd that is not ours.
@@ -744,6 +764,13 @@ remove_log_links() { # DIR
     done < <(log_links "$1")
 }
 
+# The entry of an environment's number, as long as it is this environment's.
+own_entry() { # DIR
+    local holder
+    read -r holder 2>/dev/null <"$SHARED/$ENVIRONMENT/dir" || return 0
+    [ "$holder" != "$1" ] || echo "$SHARED/$ENVIRONMENT"
+}
+
 # Everything of an environment that is still there outside its directory, one a line; nothing when all is well.
 leftovers() { # DIR
     local mount pid left
@@ -766,7 +793,7 @@ leftovers() { # DIR
     else
         our_containers | sed 's/^/container /'
     fi
-    [ ! -e "$SHARED/$ENVIRONMENT" ] || echo "entry $SHARED/$ENVIRONMENT"
+    own_entry "$1" | sed 's/^/entry /'
     if [ ! -e "$SHARED" ]; then
         # Nobody else's environment is alive: nothing of the kind may be anywhere.
         ip -o link show 2>/dev/null | grep -o 'pwbr[0-9]*' | sort -u | sed 's/^/bridge /'

@@ -61,9 +61,7 @@ start_runtime() {
 
 start_agent() {
     mkdir -p "$dir/manifests"
-    sed -e "s|@DIR@|$dir|" -e "s|@RUNTIME_ENDPOINT@|$RUNTIME_ENDPOINT|" -e "s|@CGROUP_DRIVER@|$CGROUP_DRIVER|" \
-        -e "s|@CGROUP_ROOT@|$CGROUP_ROOT|" -e "s|@PORT@|$PORT|" -e "s|@READ_ONLY_PORT@|$READ_ONLY_PORT|" \
-        -e "s|@HEALTHZ_PORT@|$HEALTHZ_PORT|" examples/kubelet.yaml >"$dir/kubelet.yaml"
+    write_agent_config "$dir" >"$dir/kubelet.yaml"
     local manifest
     for manifest in examples/manifests/*.yaml; do
         sed -e "s|18080|$HOST_PORT|" "$manifest" >"$dir/manifests/${manifest##*/}"
@@ -71,7 +69,7 @@ start_agent() {
     node=podwright-$ENVIRONMENT
     # In its own session: a Ctrl-C is for this script, which lets the pods end before the agent does.
     setsid env --default-signal=INT,QUIT "$PODWRIGHT" --config "$dir/kubelet.yaml" --root-dir "$dir/kubelet" --cert-dir "$dir/pki" \
-        --hostname-override "$node" </dev/null >"$dir/agent.log" 2>&1 &
+        --hostname-override "$node" --node-ip "$NODE_IP" </dev/null >"$dir/agent.log" 2>&1 &
     agent=$!
     echo "$agent" >"$dir/agent.pid"
 }

@@ -34,7 +34,12 @@ pub struct ContainerGc {
 /// Whether the pod has more dead instances of a container than are kept.
 pub fn has_surplus(pod: &RuntimePod, per_container: i32) -> bool {
     let policy = GarbagePolicy { per_container, total: -1, age_min: Duration::ZERO };
-    let garbage = collect([pod], &[pod.uid.clone()].into(), policy, pod.containers.first().map_or_else(Default::default, |newest| newest.created_at));
+    let garbage = collect(
+        [pod],
+        &[pod.uid.clone()].into(),
+        policy,
+        pod.containers.first().map_or_else(Default::default, |newest| newest.created_at),
+    );
     !garbage.containers.is_empty()
 }
 
@@ -113,8 +118,13 @@ async fn remove(agent: &Agent, pods: &[Arc<RuntimePod>], garbage: Garbage) -> Cr
         agent.adapters.runtime.remove_pod_sandbox(id).await?;
         sandboxes += 1;
     }
-    let touched: BTreeSet<PodUid> =
-        garbage.containers.iter().map(|(uid, _)| uid).chain(garbage.sandboxes.iter().map(|(uid, _)| uid)).cloned().collect();
+    let touched: BTreeSet<PodUid> = garbage
+        .containers
+        .iter()
+        .map(|(uid, _)| uid)
+        .chain(garbage.sandboxes.iter().map(|(uid, _)| uid))
+        .cloned()
+        .collect();
     for uid in touched {
         // What was removed is seen at once, not at the next relist.
         let _ = agent.directory.pleg.tell(Cause::outside("garbage"), PlegMsg::Inspect(uid));

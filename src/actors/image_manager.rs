@@ -96,7 +96,10 @@ impl ImageManager {
         let pending = Pending { request, image, reply, asked: desk.clock().uptime(), pull_began: None };
         if let Err(error) = named {
             let message = format!("Failed to apply default image tag \"{}\": {error}", pending.request.image);
-            desk.tell(&self.agent.directory.event_recorder, pending.subject().warning("InspectFailed", message.clone()));
+            desk.tell(
+                &self.agent.directory.event_recorder,
+                pending.subject().warning("InspectFailed", message.clone()),
+            );
             answer(pending, Err(ImageFailure { reason: "InvalidImageName", message, retry_after: None }));
             return;
         }
@@ -159,7 +162,7 @@ impl ImageManager {
     }
 
     fn start_pulls(&mut self, desk: &mut Desk<ImageManagerMsg>) {
-        while let Some(number) = self.queue.next() {
+        while let Some(number) = self.queue.take_next() {
             let Some(pending) = self.pending.get_mut(&number) else {
                 self.queue.done(number, "");
                 continue;
@@ -173,7 +176,8 @@ impl ImageManager {
             pending.pull_began = Some(desk.clock().uptime());
             let (spec, image) = (pending.spec(), pending.image.clone());
             let event = pending.subject().normal("Pulling", format!("Pulling image \"{}\"", pending.request.image));
-            let (images, config) = (Arc::clone(&self.agent.adapters.images), Arc::clone(&pending.request.sandbox_config));
+            let (images, config) =
+                (Arc::clone(&self.agent.adapters.images), Arc::clone(&pending.request.sandbox_config));
             desk.tell(&self.agent.directory.event_recorder, event);
             let work = async move {
                 let pulled = images.pull_image(&spec, None, &config).await;

@@ -318,9 +318,9 @@ impl Ledger {
 
     /// Asked when the turn is over and counted, hence the step back.
     pub(super) fn strikes_after(&self, record: &ActorRecord) -> bool {
-        self.faults.as_ref().is_some_and(|faults| {
-            faults.strikes_after(record.kind, &record.name, record.turns().saturating_sub(1))
-        })
+        self.faults
+            .as_ref()
+            .is_some_and(|faults| faults.strikes_after(record.kind, &record.name, record.turns().saturating_sub(1)))
     }
 
     pub(super) fn begin(&self, record: &ActorRecord, turn: Turn) {

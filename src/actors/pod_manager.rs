@@ -50,6 +50,8 @@ pub struct PodManager {
     slots: BTreeMap<PodUid, Slot>,
     runtime: BTreeMap<PodUid, Arc<RuntimePod>>,
     relisted: Option<Stamp>,
+    /// Pods that the last relist showed: of these nothing is known until they were looked at.
+    listed: BTreeSet<PodUid>,
     health: RuntimeHealth,
     seen: BTreeMap<PodUid, String>,
     cleaned_once: bool,
@@ -71,6 +73,7 @@ impl Role for PodManager {
             slots: BTreeMap::new(),
             runtime: BTreeMap::new(),
             relisted: None,
+            listed: BTreeSet::new(),
             health: runtime_health::not_yet_known(),
             seen: BTreeMap::new(),
             cleaned_once: false,
@@ -87,7 +90,7 @@ impl Role for PodManager {
                 self.tell_known(desk);
             }
             PodManagerMsg::Observed(pod) => self.observe(pod, desk),
-            PodManagerMsg::Relisted { taken, uids } => self.take_relist(taken, &uids, desk),
+            PodManagerMsg::Relisted { taken, uids } => self.take_relist(taken, uids, desk),
             PodManagerMsg::HealthChanged(health) => {
                 self.health = health;
                 for slot in self.slots.values() {
@@ -156,8 +159,10 @@ impl PodManager {
         self.tell_worker(&uid, PodWorkerMsg::HealthChanged(self.health.clone()), desk);
         let seen = match (self.runtime.get(&uid), self.relisted) {
             (Some(seen), _) => Some(Arc::clone(seen)),
-            (None, Some(taken)) => Some(Arc::new(RuntimePod::empty(uid.clone(), full_name, taken))),
-            (None, None) => None, // The first relist will tell.
+            (None, Some(taken)) if !self.listed.contains(&uid) => {
+                Some(Arc::new(RuntimePod::empty(uid.clone(), full_name, taken)))
+            }
+            _ => None, // The first relist will tell, or the look at the pod that it led to.
         };
         if let Some(seen) = seen {
             self.tell_worker(&uid, PodWorkerMsg::Observed(seen), desk);
@@ -205,10 +210,11 @@ impl PodManager {
         }
     }
 
-    fn take_relist(&mut self, taken: Stamp, uids: &BTreeSet<PodUid>, desk: &mut Desk<PodManagerMsg>) {
+    fn take_relist(&mut self, taken: Stamp, uids: BTreeSet<PodUid>, desk: &mut Desk<PodManagerMsg>) {
+        self.listed = uids;
         let first = self.relisted.replace(taken).is_none();
         if first {
-            for (uid, slot) in self.slots.iter().filter(|(uid, _)| !uids.contains(*uid)) {
+            for (uid, slot) in self.slots.iter().filter(|(uid, _)| !self.listed.contains(*uid)) {
                 let nothing = RuntimePod::empty(uid.clone(), slot.full_name.clone(), taken);
                 desk.tell(&slot.address, PodWorkerMsg::Observed(Arc::new(nothing)));
             }

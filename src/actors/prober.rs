@@ -82,8 +82,7 @@ impl Prober {
             let machine = self.machines.entry(key.clone()).or_insert_with(|| {
                 let age = desk.now().since(agent.settings.agent_started);
                 let timing = ProbeTiming::from(probe);
-                let schedule =
-                    ProbeSchedule::new(kind, timing, agent.settings.agent_started, age, jitter, uptime);
+                let schedule = ProbeSchedule::new(kind, timing, agent.settings.agent_started, age, jitter, uptime);
                 Machine { schedule, timer: None, probe: None, result: None }
             });
             machine.schedule.notice(&seen, uptime);
@@ -168,7 +167,10 @@ impl Prober {
         let Some(watched) = self.pods.get(&key.uid) else { return };
         let request = find(&watched.pod, &key.container)
             .and_then(|container| Some((container, key.kind.of(container)?)))
-            .map_or_else(|| Err("missing probe handler".to_owned()), |(container, probe)| http_probe(container, probe, &watched.status));
+            .map_or_else(
+                || Err("missing probe handler".to_owned()),
+                |(container, probe)| http_probe(container, probe, &watched.status),
+            );
         let prober = Arc::clone(&self.agent.adapters.http_prober);
         let work = async move {
             let mut outcome = ProbeOutcome::Error(String::new());

@@ -13,7 +13,8 @@ use super::role::Role;
 use super::settings::Agent;
 use crate::logic::cgroup_name::CgroupName;
 use crate::logic::resources::{
-    CgroupSettings, QosClass, ResourceOptions, best_effort_tier_settings, burstable_tier_settings, reserved_cgroup_settings,
+    CgroupSettings, QosClass, ResourceOptions, best_effort_tier_settings, burstable_tier_settings,
+    reserved_cgroup_settings,
 };
 use crate::messages::resource_manager::ResourceManagerMsg;
 use crate::platform::blocking;

@@ -59,7 +59,12 @@ impl Role for RuntimeMonitor {
 impl RuntimeMonitor {
     fn poll(&self, desk: &mut Desk<RuntimeMonitorMsg>) {
         let runtime = Arc::clone(&self.agent.adapters.runtime);
-        desk.start("runtime status", "the container runtime", async move { runtime.status().await }, RuntimeMonitorMsg::Polled);
+        desk.start(
+            "runtime status",
+            "the container runtime",
+            async move { runtime.status().await },
+            RuntimeMonitorMsg::Polled,
+        );
     }
 
     fn take(&mut self, answer: Result<CriResult<RuntimeStatus>, String>, now: Moment) {
@@ -73,7 +78,8 @@ impl RuntimeMonitor {
         if status.is_ok() {
             self.last_good = Some(now);
         }
-        self.polled = Some(runtime_health::judge(conditions.map_err(Clone::clone), self.last_good, now, self.polled.as_ref()));
+        self.polled =
+            Some(runtime_health::judge(conditions.map_err(Clone::clone), self.last_good, now, self.polled.as_ref()));
     }
 
     fn health(&self) -> RuntimeHealth {

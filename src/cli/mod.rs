@@ -1,1 +1,197 @@
-//! (in construction)
+//! `podwright ps`, `explain`, `actors`, `trace`: what the agent on this machine does and why, read from its local socket.
+//!
+//! Exit status: 0 when the answer was printed and, for `explain`, all is well; 1 when the pod is not known or the agent
+//! cannot be reached; 2 when the arguments are wrong; 3 when `explain` found the pod not as it should be.
+//!
+//! ```no_run
+//! let arguments: Vec<String> = std::env::args().skip(1).collect();
+//! if let Some(command) = arguments.first().filter(|first| podwright::cli::SUBCOMMANDS.contains(&first.as_str())) {
+//!     std::process::exit(podwright::cli::run(command, &arguments[1..]));
+//! }
+//! ```
+
+mod arguments;
+mod client;
+mod print;
+
+use std::io::{IsTerminal, Write};
+
+use arguments::{Command, Output};
+use client::{Client, Trouble};
+
+/// The words after the program's name that are answered here; without one, the binary is the agent.
+pub const SUBCOMMANDS: &[&str] = &["ps", "explain", "actors", "trace"];
+
+/// The answer was printed and all is well.
+const WELL: i32 = 0;
+/// There is no answer.
+const NO_ANSWER: i32 = 1;
+/// The arguments are wrong.
+const USAGE: i32 = 2;
+/// The pod was found, but is not as it should be.
+const UNWELL: i32 = 3;
+
+/// Runs a command with the arguments after its name; returns the exit status.
+pub fn run(command: &str, arguments: &[String]) -> i32 {
+    let options = match arguments::parse(command, arguments) {
+        Ok(options) => options,
+        Err(error) => {
+            // Help is asked for, so it is an answer.
+            let _ = error.print();
+            return if error.use_stderr() { USAGE } else { WELL };
+        }
+    };
+    let colours = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let client = Client::new(options.socket());
+    let answered = match &options.command {
+        Command::Ps => ps(&client, options.output, colours),
+        Command::Explain { pod } => explain(&client, pod, options.output, colours),
+        Command::Actors => actors(&client, options.output, colours),
+        Command::Trace(wanted) => trace(&client, wanted, options.output),
+    };
+    match answered {
+        Ok((text, status)) => {
+            // A reader that stopped reading, such as `head`, has seen what it wanted.
+            let _ = std::io::stdout().lock().write_all(text.as_bytes());
+            status
+        }
+        Err(trouble) => {
+            eprintln!("{}", crate::server::table::clean(&trouble.to_string()));
+            NO_ANSWER
+        }
+    }
+}
+
+type Answered = Result<(String, i32), Trouble>;
+
+fn ps(client: &Client, output: Output, colours: bool) -> Answered {
+    let body = client.get("/ps")?;
+    if output == Output::Json {
+        return Ok((print::indented(&body), WELL));
+    }
+    let rows: Vec<crate::server::views::PodRow> = client.decode("/ps", &body)?;
+    Ok((print::pods(&rows, output == Output::Wide, colours), WELL))
+}
+
+fn explain(client: &Client, pod: &arguments::PodName, output: Output, colours: bool) -> Answered {
+    let path = format!("/explain/{}/{}", client::escape(&pod.namespace), client::escape(&pod.name));
+    let body = client.get(&path)?;
+    let found: Vec<crate::server::views::Explanation> = client.decode(&path, &body)?;
+    let status = if found.iter().all(|one| one.healthy) { WELL } else { UNWELL };
+    let text = match output {
+        Output::Json => print::indented(&body),
+        Output::Text | Output::Wide => print::explanations(&found, colours),
+    };
+    Ok((text, status))
+}
+
+fn actors(client: &Client, output: Output, colours: bool) -> Answered {
+    let path = match output {
+        Output::Json => return Ok((print::indented(&client.get("/debug/actors?turns=1")?), WELL)),
+        Output::Text | Output::Wide if colours => "/debug/actors?format=text&colours=1",
+        Output::Text | Output::Wide => "/debug/actors?format=text",
+    };
+    Ok((text(client.get(path)?), WELL))
+}
+
+fn trace(client: &Client, wanted: &arguments::TraceOptions, output: Output) -> Answered {
+    let format = match (&wanted.chrome, output) {
+        (Some(_), _) => "chrome",
+        (None, Output::Json) => "json",
+        (None, Output::Text | Output::Wide) => "text",
+    };
+    let mut path = format!("/debug/actors/trace?format={format}");
+    for (name, value) in [("pod", &wanted.pod), ("actor", &wanted.actor), ("since", &wanted.since)] {
+        if let Some(value) = value {
+            path.push_str(&format!("&{name}={}", client::escape(value)));
+        }
+    }
+    let body = client.get(&path)?;
+    let Some(file) = &wanted.chrome else {
+        return Ok((if output == Output::Json { print::indented(&body) } else { text(body) }, WELL));
+    };
+    std::fs::write(file, &body).map_err(|error| Trouble::File { file: file.clone(), error })?;
+    Ok((format!("{}: {} bytes, to be opened at https://ui.perfetto.dev\n", file.display(), body.len()), WELL))
+}
+
+fn text(body: Vec<u8>) -> String {
+    String::from_utf8_lossy(&body).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    fn run_with(command: &str, arguments: &[&str]) -> i32 {
+        run(command, &arguments.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>())
+    }
+
+    /// Answers one request on a socket with a fixed response, and gives back the request's first line.
+    fn answer_once(listener: UnixListener, response: String) -> std::thread::JoinHandle<String> {
+        std::thread::spawn(move || {
+            use std::io::{BufRead, BufReader};
+            let (stream, _) = listener.accept().expect("a client");
+            let mut lines = BufReader::new(&stream).lines();
+            let first = lines.next().expect("a request").expect("text");
+            for line in lines {
+                if line.expect("text").is_empty() {
+                    break;
+                }
+            }
+            (&stream).write_all(response.as_bytes()).expect("written");
+            first
+        })
+    }
+
+    fn exchange(command: &str, arguments: &[&str], status: &str, body: &str) -> (i32, String) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("podwright.sock");
+        let listener = UnixListener::bind(&path).expect("bound");
+        let length = body.len();
+        let server = answer_once(listener, format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n{body}"));
+        let root_dir = folder.path().to_str().expect("text");
+        let all = [arguments, &["--root-dir", root_dir]].concat();
+        let exit = run_with(command, &all);
+        (exit, server.join().expect("served"))
+    }
+
+    #[test]
+    fn exit_statuses_tell_what_was_found() {
+        for (body, status, exit) in [
+            (r#"[{"healthy": true, "a field of a newer agent": 1}]"#, "200 OK", WELL),
+            (r#"[{"healthy": true}, {"healthy": false}]"#, "200 OK", UNWELL),
+            ("no pod shop/web on this node\n", "404 Not Found", NO_ANSWER),
+            ("not JSON", "200 OK", NO_ANSWER),
+        ] {
+            let (seen, request) = exchange("explain", &["shop/web"], status, body);
+            assert_eq!((seen, request.as_str()), (exit, "GET /explain/shop/web HTTP/1.1"), "{body}");
+        }
+    }
+
+    #[test]
+    fn an_agent_that_is_not_there_is_no_answer() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert_eq!(run_with("ps", &["--root-dir", folder.path().to_str().expect("text")]), NO_ANSWER);
+    }
+
+    #[test]
+    fn wrong_arguments_are_told_apart() {
+        assert_eq!(run_with("ps", &["--nonsense"]), USAGE);
+        assert_eq!(run_with("explain", &["no-slash"]), USAGE);
+        assert_eq!(run_with("trace", &["--help"]), WELL);
+    }
+
+    #[test]
+    fn a_trace_goes_to_its_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("trace.json");
+        let arguments = ["--pod", "shop/web&x=1", "--since", "10s", "--chrome", file.to_str().expect("text")];
+        let (exit, request) = exchange("trace", &arguments, "200 OK", r#"{"traceEvents":[]}"#);
+        assert_eq!(exit, WELL);
+        let expected = "GET /debug/actors/trace?format=chrome&pod=shop%2Fweb%26x%3D1&since=10s HTTP/1.1";
+        assert_eq!(request, expected);
+        assert_eq!(std::fs::read_to_string(file).expect("written"), r#"{"traceEvents":[]}"#);
+    }
+}

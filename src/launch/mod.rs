@@ -3,9 +3,10 @@
 //! The order is upstream's: flags and files, logging, checks of the host, the runtime's word about cgroups, then the
 //! tree. Wires; what could be decided elsewhere is decided there.
 
-mod interim;
+mod host;
 mod settings;
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,10 +14,11 @@ use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::actors::address::Address;
 use crate::actors::ledger::{Cause, Ledger};
 use crate::actors::root;
-use crate::actors::settings::{Adapters, Agent, Directory};
-use crate::config::{self, Host, Invocation, Startup};
+use crate::actors::settings::{Adapters, Agent, Directory, Listener, ServiceManager};
+use crate::config::{self, Config, Configz, Host, Invocation, Startup};
 use crate::cri::grpc::GrpcRuntime;
 use crate::cri::instrumented::Unobserved;
 use crate::cri::{CriError, RuntimeService};
@@ -26,8 +28,16 @@ use crate::platform::cgroup::systemd::SystemdCgroups;
 use crate::platform::cgroup::{self, CgroupManager};
 use crate::platform::chance::SystemChance;
 use crate::platform::clock::{Clock, SystemClock};
-use crate::platform::manifests::{LinuxManifestFolder, ManifestFolder};
+use crate::platform::directories;
+use crate::platform::http_probe::HyperProber;
+use crate::platform::lock_file::{Contention, LockFile, watch_contention};
+use crate::platform::manifests::{HttpManifestUrl, LinuxManifestFolder, ManifestFolder, ManifestUrl};
 use crate::platform::pod_files::LinuxPodFiles;
+use crate::platform::process;
+use crate::platform::systemd::{self, Watchdog};
+use crate::platform::tls::Offer;
+use crate::server::{HealthzListener, LocalSocket, ReadOnlyListener};
+use crate::telemetry::Metrics;
 use settings::HostFacts;
 
 /// Worker threads of the runtime: turns are short, waiting is not done on threads.
@@ -36,8 +46,6 @@ const WORKER_THREADS: usize = 2;
 const SHUTDOWN_MAX: Duration = Duration::from_secs(30);
 /// Tries of `RuntimeConfig`, and the wait between them (CRI-05).
 const RUNTIME_CONFIG_TRIES: (u32, Duration) = (3, Duration::from_secs(2));
-/// The directory of log links, for log collectors.
-const CONTAINER_LOG_LINKS: &str = "/var/log/containers";
 
 /// Runs the program with these arguments, the program's name left out; the status to exit with.
 pub fn run(args: &[String]) -> ExitCode {
@@ -54,6 +62,10 @@ pub fn run(args: &[String]) -> ExitCode {
         }
     };
     invocation.notices.iter().for_each(|notice| eprintln!("{notice}"));
+    // Before there is a second thread, which would not take part.
+    if let Err(error) = process::harden() {
+        eprintln!("{error}");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKER_THREADS)
         .thread_name("podwright")
@@ -78,33 +90,96 @@ fn fail(problem: &str) -> ExitCode {
 }
 
 async fn serve(invocation: Invocation) -> Result<(), String> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).init();
-    let hostname = nix::unistd::gethostname().map_err(|error| error.to_string())?.to_string_lossy().into_owned();
-    let node_name = settings::node_name(&invocation.flags, &hostname)?;
-    let facts = HostFacts {
-        hostname,
-        ips: vec!["127.0.0.1".parse().expect("ip")],
-        cpus: 2,
-        memory_bytes: 24 << 30,
-        pids_max: 32768,
-        cgroup_version: cgroup::detect(),
-        swap_controller: false,
-        thermal_throttle_paths: vec![],
-        resolv_conf: std::fs::read_to_string(&invocation.config.resolv_conf).ok(),
-    };
-    for warning in &invocation.warnings {
-        tracing::warn!("{warning}");
-    }
-    let agent = assemble(&invocation, &facts, node_name).await?;
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+        .init();
+    say_warnings(&invocation);
+    let facts = host::facts(&invocation)?;
+    host::check(&invocation, &facts)?;
+    let node_name = facts.node_name.clone();
+    let lock = Lock::take(&invocation).await?;
+    host::prepare(&invocation)?;
+    let watchdog = systemd::watchdog().map_err(|error| error.to_string())?;
+    let agent = assemble(&invocation, &facts, node_name, watchdog).await?;
     let (address, root) = root::start(Arc::clone(&agent));
+    if let Err(error) = systemd::notify_ready() {
+        tracing::warn!(%error, "the service manager cannot be told that the agent has started");
+    }
     tracing::info!(node = agent.settings.node_name, "Started kubelet");
     tokio::select! {
         biased;
-        () = stop_signal() => {
-            let _ = address.ask(Cause::outside("signal"), SHUTDOWN_MAX, RootMsg::Shutdown).await;
-            Ok(())
+        () = stop_signal() => {}
+        () = lock.wanted() => tracing::info!("another agent wants the lock, leaving"),
+        _ = root.wait(None) => return Err("the root of the actor tree gave up".to_owned()),
+    }
+    shut_down(&address).await;
+    Ok(())
+}
+
+/// Ends the tree; pods go on (CFG-56). A second signal ends the process at once, with status 1.
+async fn shut_down(root: &Address<RootMsg>) {
+    let _ = systemd::notify_stopping(); // Nobody may be listening.
+    tokio::select! {
+        biased;
+        () = stop_signal() => std::process::exit(1),
+        ended = root.ask(Cause::outside("signal"), SHUTDOWN_MAX, RootMsg::Shutdown) => {
+            if let Err(error) = ended {
+                tracing::warn!(%error, "the tree did not stop in order");
+            }
         }
-        _ = root.wait(None) => Err("the root of the actor tree gave up".to_owned()),
+    }
+}
+
+fn say_warnings(invocation: &Invocation) {
+    for warning in &invocation.warnings {
+        tracing::warn!("{warning}");
+    }
+    for field in config::set_but_not_acted_on(&invocation.config) {
+        tracing::warn!(field, "this field of the configuration is set, but not acted on yet");
+    }
+    if !invocation.flags.kubeconfig.is_empty() || !invocation.flags.bootstrap_kubeconfig.is_empty() {
+        tracing::warn!("an API server is named, but this version runs standalone: static pods only");
+    }
+}
+
+/// The lock file, where one is named (CFG-33).
+struct Lock {
+    _held: Option<LockFile>,
+    contention: Option<Contention>,
+}
+
+impl Lock {
+    async fn take(invocation: &Invocation) -> Result<Self, String> {
+        let (path, leave) = (&invocation.flags.lock_file, invocation.flags.exit_on_lock_contention);
+        if path.is_empty() {
+            return match leave {
+                true => Err("cannot exit on lock file contention: no lock file specified".to_owned()),
+                false => Ok(Self { _held: None, contention: None }),
+            };
+        }
+        let named = |error: std::io::Error| format!("unable to acquire file lock on {path:?}: {error}");
+        let held = LockFile::acquire(Path::new(path)).await.map_err(named)?;
+        let contention = leave.then(|| watch_contention(Path::new(path))).transpose().map_err(named)?;
+        Ok(Self { _held: Some(held), contention })
+    }
+
+    async fn wanted(self) {
+        match self.contention {
+            Some(contention) => contention.seen().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Feeds systemd's watchdog.
+struct Systemd;
+
+impl ServiceManager for Systemd {
+    fn feed_watchdog(&self) {
+        if let Err(error) = systemd::notify_watchdog() {
+            tracing::warn!(%error, "the service manager's watchdog cannot be fed");
+        }
     }
 }
 
@@ -119,7 +194,12 @@ async fn stop_signal() {
     }
 }
 
-async fn assemble(invocation: &Invocation, facts: &HostFacts, node_name: String) -> Result<Arc<Agent>, String> {
+async fn assemble(
+    invocation: &Invocation,
+    facts: &HostFacts,
+    node_name: String,
+    watchdog: Option<Watchdog>,
+) -> Result<Arc<Agent>, String> {
     let (config, flags) = (&invocation.config, &invocation.flags);
     let runtime = GrpcRuntime::connect(
         &config.container_runtime_endpoint,
@@ -132,7 +212,8 @@ async fn assemble(invocation: &Invocation, facts: &HostFacts, node_name: String)
     let cgroups = cgroup_manager(&runtime, &config.cgroup_driver).await?;
     let runtime = Arc::new(runtime);
     let clock = Arc::new(SystemClock::start());
-    let settings = settings::settings(invocation, facts, node_name, version.runtime_name, clock.now())?;
+    let mut settings = settings::settings(invocation, facts, node_name, version.runtime_name, clock.now())?;
+    settings.watchdog_period = watchdog.map(|watchdog| watchdog.interval);
     let ledger = Ledger::new(clock);
     let root_dir = Path::new(&flags.root_dir);
     let adapters = Adapters {
@@ -142,18 +223,48 @@ async fn assemble(invocation: &Invocation, facts: &HostFacts, node_name: String)
         files: Arc::new(LinuxPodFiles::new(
             root_dir,
             PathBuf::from(&config.pod_logs_dir),
-            Some(PathBuf::from(CONTAINER_LOG_LINKS)),
+            Some(PathBuf::from(directories::CONTAINER_LOG_LINKS)),
         )),
         folder: (!config.static_pod_path.is_empty())
             .then(|| Arc::new(LinuxManifestFolder::new(Path::new(&config.static_pod_path))) as Arc<dyn ManifestFolder>),
-        url: None,
-        http_prober: Arc::new(interim::NoProber),
+        url: (!config.static_pod_url.is_empty()).then(|| manifest_url(config)),
+        http_prober: Arc::new(HyperProber::new(Offer::from_environment())),
         chance: Arc::new(SystemChance::from_kernel()),
-        service_manager: Arc::new(interim::NoManager),
-        listeners: vec![],
+        service_manager: Arc::new(Systemd),
+        listeners: listeners(invocation)?,
     };
     let directory = Directory::new(&ledger);
     Ok(Arc::new(Agent { settings, adapters, directory, ledger }))
+}
+
+fn manifest_url(config: &Config) -> Arc<dyn ManifestUrl> {
+    let headers = config.static_pod_url_header.0.iter();
+    let headers = headers.flat_map(|(name, values)| values.iter().map(move |value| (name.clone(), value.clone())));
+    Arc::new(HttpManifestUrl::new(&config.static_pod_url, headers.collect()))
+}
+
+/// What the agent listens on, as configured; the local socket always.
+fn listeners(invocation: &Invocation) -> Result<Vec<Arc<dyn Listener>>, String> {
+    let (config, flags) = (&invocation.config, &invocation.flags);
+    let metrics = Arc::new(Metrics::default());
+    let configz: Arc<str> = serde_json::to_string(&Configz(config)).map_err(|error| error.to_string())?.into();
+    let socket = Path::new(&flags.root_dir).join(LocalSocket::NAME);
+    let mut listeners: Vec<Arc<dyn Listener>> = vec![Arc::new(LocalSocket::new(socket, Arc::clone(&metrics), configz))];
+    if let Some(address) = socket_address("healthzBindAddress", &config.healthz_bind_address, config.healthz_port)? {
+        listeners.push(Arc::new(HealthzListener::new(address)));
+    }
+    if let Some(address) = socket_address("address", &config.address, config.read_only_port)? {
+        let listener = ReadOnlyListener::bind(address, metrics);
+        listeners.push(Arc::new(listener.map_err(|error| format!("listen on {address}: {error}"))?));
+    }
+    Ok(listeners)
+}
+
+/// Address and port; `None` for port 0, which turns the listener off.
+fn socket_address(field: &str, address: &str, port: i32) -> Result<Option<SocketAddr>, String> {
+    let port = u16::try_from(port).map_err(|_| format!("{field}: port {port} is out of range"))?;
+    let ip: IpAddr = address.parse().map_err(|_| format!("{field} {address:?} is not an IP address"))?;
+    Ok((port != 0).then(|| SocketAddr::new(ip, port)))
 }
 
 /// Asks the runtime who makes cgroups; its word counts over the configuration's (CFG-31, CFG-32).

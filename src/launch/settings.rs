@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::actors::settings::Settings;
-use crate::config::{Config, Flags, GoDuration, Invocation};
+use crate::config::{Config, GoDuration, Invocation};
 use crate::logic::cgroup_name::CgroupTree;
 use crate::logic::dns::{NodeDns, Resolver};
 use crate::logic::quantity::{Format, Quantity};
@@ -18,8 +18,8 @@ use crate::logic::time::Moment;
 /// What the host is, as far as settings depend on it.
 #[derive(Clone, Debug)]
 pub struct HostFacts {
-    /// The host's name.
-    pub hostname: String,
+    /// The node's name: lower case, never empty.
+    pub node_name: String,
     /// The node's addresses, the primary one first.
     pub ips: Vec<IpAddr>,
     /// Processors that are online.
@@ -36,16 +36,6 @@ pub struct HostFacts {
     pub thermal_throttle_paths: Vec<String>,
     /// The text of the file that `resolvConf` names; `None` when it names none.
     pub resolv_conf: Option<String>,
-}
-
-/// The node's name: `--hostname-override` or the host's, lower case (config.md section 6).
-///
-/// # Errors
-/// When nothing is left of it.
-pub fn node_name(flags: &Flags, hostname: &str) -> Result<String, String> {
-    let chosen = if flags.hostname_override.is_empty() { hostname } else { &flags.hostname_override };
-    let name = chosen.trim().to_lowercase();
-    if name.is_empty() { Err("empty hostname is invalid".to_owned()) } else { Ok(name) }
 }
 
 /// All that actors are told.

@@ -87,7 +87,9 @@ fn limit_total(
     let surplus = count(&kept).saturating_sub(total);
     let mut rest: Vec<(Moment, PodUid, ContainerId)> = kept
         .into_iter()
-        .flat_map(|((uid, _), instances)| instances.into_iter().map(move |one| (one.created_at, uid.clone(), one.id.clone())))
+        .flat_map(|((uid, _), instances)| {
+            instances.into_iter().map(move |one| (one.created_at, uid.clone(), one.id.clone()))
+        })
         .collect();
     rest.sort();
     garbage.containers.extend(rest.into_iter().take(surplus).map(|(_, uid, id)| (uid, id)));

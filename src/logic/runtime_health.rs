@@ -21,7 +21,10 @@ pub type Condition = (bool, String, String);
 
 /// Before the first answer.
 pub fn not_yet_known() -> RuntimeHealth {
-    RuntimeHealth { runtime_problem: Some("container runtime status check may not have completed yet".to_owned()), network_problem: None }
+    RuntimeHealth {
+        runtime_problem: Some("container runtime status check may not have completed yet".to_owned()),
+        network_problem: None,
+    }
 }
 
 /// Judges one answer: the conditions `RuntimeReady` and `NetworkReady`, or why there was none. A silence is borne for
@@ -35,7 +38,11 @@ pub fn judge(
     match answer {
         Ok([runtime, network]) => RuntimeHealth {
             runtime_problem: problem("container runtime not ready: ", runtime, "container runtime condition not set"),
-            network_problem: problem("container runtime network not ready: ", network, "container runtime network condition not set"),
+            network_problem: problem(
+                "container runtime network not ready: ",
+                network,
+                "container runtime network condition not set",
+            ),
         },
         Err(error) => match (last_good, before) {
             (Some(last), Some(before)) if now.since(last) <= SILENCE_MAX => before.clone(),

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use crate::platform::mount_table;
+
 /// The longest name of a file, in bytes: the kernel's `NAME_MAX`.
 pub const SEGMENT_BYTES_MAX: usize = 255;
 
@@ -272,7 +274,7 @@ impl Directory {
             Err(error) if is(&error, Errno::XDEV) => return Err(mounted(&self.path.join(name))),
             Err(error) => return Err(error),
         };
-        if let Some(mount) = mount_within(&top.real_path()?)? {
+        if let Some(mount) = mount_table::first_within(&top.real_path()?)? {
             return Err(mounted(&mount));
         }
         let mut moved = 0;
@@ -365,30 +367,6 @@ fn at(errno: Errno, path: &Path) -> io::Error {
 
 fn mounted(path: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::CrossesDevices, format!("{} is a mount point", path.display()))
-}
-
-/// The first mount of this process's mount table that is at or below `path`, which is free of links.
-fn mount_within(path: &Path) -> io::Result<Option<PathBuf>> {
-    let table = std::fs::read("/proc/self/mountinfo")?;
-    let points = table.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').nth(4));
-    Ok(points.map(unescape).find(|point| point.starts_with(path)))
-}
-
-/// The mount table writes blanks, tabs, line ends and backslashes as three octal digits.
-fn unescape(field: &[u8]) -> PathBuf {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&first, after)) = rest.split_first() {
-        let code = match after {
-            [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', ..] if first == b'\\' => {
-                Some((a - b'0') * 64 + (b - b'0') * 8 + (c - b'0'))
-            }
-            _ => None,
-        };
-        bytes.push(code.unwrap_or(first));
-        rest = if code.is_some() { &after[3..] } else { after };
-    }
-    PathBuf::from(OsStr::from_bytes(&bytes))
 }
 
 #[cfg(test)]

@@ -142,10 +142,3 @@ fn a_mount_that_the_table_does_not_tell_stops_the_walk() {
     assert!(error.ends_with("top/a/point is a mount point"), "{error}");
     assert!(point.join("data").exists());
 }
-
-#[test]
-fn names_in_the_mount_table_are_unescaped() {
-    for (field, path) in [("/a", "/a"), (r"/a\040b\134c", r"/a b\c"), (r"/a\04", r"/a\04"), (r"\777", r"\777")] {
-        assert_eq!(unescape(field.as_bytes()), PathBuf::from(path), "{field}");
-    }
-}

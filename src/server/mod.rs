@@ -1,1 +1,45 @@
-//! (in construction)
+//! Listening sockets and what they answer: parse, ask an actor or the ledger, print. No decisions.
+//!
+//! * [`HealthzListener`]: `/healthz` on localhost, without authentication.
+//! * [`ReadOnlyListener`]: `/healthz`, `/pods`, `/metrics` on `readOnlyPort`, without authentication.
+//! * [`LocalSocket`]: all of these, `/runningpods/`, `/configz`, `/debug/actors`, `/debug/actors/trace`,
+//!   `/explain/{namespace}/{pod}` and `/ps`, on a Unix socket for root alone. The command line reads it.
+//!
+//! All are bounded in connections, time and size, and end with the actor `Server` that started them.
+//!
+//! ```no_run
+//! use std::path::Path;
+//! use std::sync::Arc;
+//!
+//! use podwright::actors::settings::Listener;
+//! use podwright::server::{HealthzListener, LocalSocket, ReadOnlyListener};
+//! use podwright::telemetry::Metrics;
+//!
+//! # fn wire(metrics: Arc<Metrics>, configz: Arc<str>) -> std::io::Result<Vec<Arc<dyn Listener>>> {
+//! let socket = Path::new("/var/lib/kubelet").join(LocalSocket::NAME);
+//! let listeners: Vec<Arc<dyn Listener>> = vec![
+//!     Arc::new(HealthzListener::new(([127, 0, 0, 1], 10248).into())), // unless healthzPort is 0
+//!     Arc::new(ReadOnlyListener::bind(([0, 0, 0, 0], 10255).into(), Arc::clone(&metrics))?), // unless readOnlyPort is 0
+//!     Arc::new(LocalSocket::new(socket, metrics, configz)),
+//! ];
+//! # Ok(listeners)
+//! # }
+//! ```
+
+mod actors_view;
+mod connections;
+mod explain;
+mod health;
+mod listeners;
+mod pods;
+mod reply;
+mod routes;
+mod socket;
+pub mod table;
+mod trace_view;
+pub mod views;
+
+#[cfg(test)]
+mod tests;
+
+pub use listeners::{HealthzListener, LocalSocket, ReadOnlyListener};

@@ -100,7 +100,9 @@ impl HttpSource {
                 continue;
             }
             let subject = EventSubject::pod(&uid, &FullName::new(&name, &namespace));
-            let message = format!("Error validating pod {name}.{namespace} from http due to duplicate pod name \"{name}\", ignoring");
+            let message = format!(
+                "Error validating pod {name}.{namespace} from http due to duplicate pod name \"{name}\", ignoring"
+            );
             desk.tell(&self.agent.directory.event_recorder, subject.warning("FailedValidation", message));
         }
         unique

@@ -89,7 +89,9 @@ impl JobSite {
         let made = blocking::run(move || {
             if cgroups.exists(&name) { Ok(false) } else { cgroups.create(&name, &wanted).map(|()| true) }
         });
-        made.await.map_err(|error| format!("failed to ensure that the pod: {} cgroups exist and are correctly applied: {error}", self.uid))
+        made.await.map_err(|error| {
+            format!("failed to ensure that the pod: {} cgroups exist and are correctly applied: {error}", self.uid)
+        })
     }
 
     /// Runs a sandbox and reads its addresses.
@@ -133,8 +135,7 @@ impl JobSite {
 
     async fn try_image(&self, pod: &Pod, container: &str, cause: Cause) -> Result<ImageInUse, ImageFailure> {
         let (spec, kind) = find(pod, container);
-        let (sandbox_config, _) =
-            self.sandbox_config(pod, 0).map_err(|error| ImageFailure::lost(error.to_string()))?;
+        let (sandbox_config, _) = self.sandbox_config(pod, 0).map_err(|error| ImageFailure::lost(error.to_string()))?;
         let request = ImageRequest {
             uid: self.uid.clone(),
             full_name: self.full_name.clone(),
@@ -145,7 +146,10 @@ impl JobSite {
         };
         let question = |reply| ImageManagerMsg::Ensure(Arc::new(request), reply);
         let images = &self.agent.directory.image_manager;
-        images.ask(cause, IMAGE_PATIENCE, question).await.unwrap_or_else(|error| Err(ImageFailure::lost(error.to_string())))
+        images
+            .ask(cause, IMAGE_PATIENCE, question)
+            .await
+            .unwrap_or_else(|error| Err(ImageFailure::lost(error.to_string())))
     }
 
     /// Creates and starts a container.

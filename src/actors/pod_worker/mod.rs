@@ -190,7 +190,8 @@ impl PodWorker {
     }
 
     fn cancel(&mut self, job: &Job, desk: &mut Desk<PodWorkerMsg>) {
-        let (ended, open): (Vec<_>, Vec<_>) = std::mem::take(&mut self.jobs).into_iter().partition(|(open, _)| open == job);
+        let (ended, open): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.jobs).into_iter().partition(|(open, _)| open == job);
         self.jobs = open;
         for (_, id) in ended {
             desk.cancel(id);
@@ -217,7 +218,8 @@ impl PodWorker {
         }
         (self.status, self.told_waiting) = (Some(Arc::clone(&status)), waiting.clone());
         let (uid, to) = (self.site.uid.clone(), &self.site.agent.directory);
-        let view = PodView { uid: uid.clone(), pod: Arc::clone(&pod), status: Arc::clone(&status), waiting: waiting.into() };
+        let view =
+            PodView { uid: uid.clone(), pod: Arc::clone(&pod), status: Arc::clone(&status), waiting: waiting.into() };
         desk.tell(&to.status_manager, StatusManagerMsg::StatusChanged(view));
         if self.lifecycle.stage() == Stage::Terminated {
             if std::mem::replace(&mut self.probed, false) {

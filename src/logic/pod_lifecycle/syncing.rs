@@ -208,9 +208,10 @@ impl PodLifecycle {
         self.start_errors.remove(name);
         let image = self.images.remove(name);
         let hash = self.starting.remove(name).unwrap_or_default();
-        let restart_count = self.restart_count(name);
         let Some(seen) = &self.observed else { return };
         let known = seen.containers.iter().find(|container| container.id == id);
+        // Seen while it was only made, it is no instance before itself.
+        let restart_count = known.map_or_else(|| self.restart_count(name), |known| known.restart_count);
         if known.is_some_and(|known| known.state != ContainerState::Created) {
             return; // A look from before the job's end knows more than that it was started.
         }

@@ -192,7 +192,7 @@ impl Ends {
             source = inner.source();
         }
         if error.is_parse_too_large() {
-            return "net/http: server response headers exceeded the limit; aborted".to_owned();
+            return format!("net/http: server response headers exceeded {HEADER_BYTES_MAX} bytes; aborted");
         }
         // One that speaks first is cut off before the request: what it said tells more than that.
         let foreign = !beginning.is_empty() && !beginning.starts_with(b"HTTP/") && !self.http2;

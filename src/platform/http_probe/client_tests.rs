@@ -78,10 +78,13 @@ async fn the_request_is_upstreams() {
     assert_eq!(header_lines(&head), ["accept: */*", "connection: close", &host, "user-agent: kube-probe/1.36"]);
 }
 
+/// Headers given, and the lines that the server sees.
+type HeaderCase<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
+
 #[tokio::test]
 async fn headers_given_count() {
     let (address, heads) = recording("200 OK");
-    let cases: [(&[(&str, &str)], &[&str]); 4] = [
+    let cases: [HeaderCase; 4] = [
         (
             &[("X-A", "1"), ("x-a", "2"), ("Host", "example.org")],
             &[
@@ -200,6 +203,27 @@ async fn an_answer_in_another_protocol_is_a_failure() {
     });
     let text = failure(run(HttpProbe { scheme, ..probe_of(plain) }).await);
     assert!(text.ends_with("http: server gave HTTP response to HTTPS client"), "{text}");
+}
+
+#[tokio::test]
+async fn a_connection_that_is_reset_is_a_failure() {
+    let address = serve_raw([127, 0, 0, 1].into(), |mut stream| {
+        let _ = std::io::Read::read(&mut stream, &mut [0; 1024]);
+        rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).expect("set");
+    });
+    let text = failure(run(probe_of(address)).await);
+    assert!(text.starts_with(&format!("Get \"http://{address}/healthz\": read tcp 127.0.0.1:")), "{text}");
+    assert!(text.ends_with(&format!("->{address}: read: connection reset by peer")), "{text}");
+}
+
+#[tokio::test]
+async fn headers_without_end_are_cut_off() {
+    let address = serve(|_, stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n");
+        while stream.write_all(format!("X-{}: x\r\n", "x".repeat(500)).as_bytes()).is_ok() {}
+    });
+    let text = failure(run(probe_of(address)).await);
+    assert!(text.contains("net/http: "), "{text}");
 }
 
 #[tokio::test]

@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# `make bench`: what the agent costs and how soon it reacts, on a private containerd. One line a figure.
+#
+#   scripts/bench.sh [PODS]     (default 30)
+#
+# PODWRIGHT=<file>  measures this executable: another version, or the upstream kubelet, whose flags are the same
+# STEADY=<seconds>  how long the steady state is watched (default 60)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/lib.sh
+. scripts/lib.sh
+
+PODS=${1:-30}
+STEADY=${STEADY:-60}
+TICKS=$(getconf CLK_TCK)
+dir=$PWD/target/bench/$$ agent=""
+
+now_ms() { date +%s%3N; }
+figure() { printf '%-52s %10s %s\n' "$1" "$2" "$3"; }
+cpu_ticks() { sed 's/.*) //' "/proc/$1/stat" | awk '{ print $12 + $13 }'; }
+memory_kib() { awk -v key="$2:" '$1 == key { sum += $2 } END { print sum + 0 }' "/proc/$1/smaps_rollup"; }
+private_kib() { echo $(($(memory_kib "$1" Private_Clean) + $(memory_kib "$1" Private_Dirty))); }
+running() { ctr_ tasks ls 2>/dev/null | awk '$3 == "RUNNING"' | wc -l; }
+
+clean_up() {
+    local status=$?
+    trap '' INT TERM
+    set +e
+    rm -f "$dir"/manifests/*
+    [ -e "$dir/env" ] && stop_environment "$dir"
+    exit "$status"
+}
+
+start_agent() {
+    setsid env --default-signal=INT,QUIT "$PODWRIGHT" --config "$dir/kubelet.yaml" --root-dir "$dir/kubelet" \
+        --cert-dir "$dir/pki" --hostname-override bench </dev/null >>"$dir/agent.log" 2>&1 &
+    agent=$!
+}
+
+# Waits, in milliseconds since a moment, until a command says yes; prints them.
+until_ms() { # SINCE COMMAND...
+    local since=$1
+    shift
+    until "$@"; do
+        [ $(($(now_ms) - since)) -lt 300000 ] || die "gave up after 300 s waiting for: $*"
+        sleep 0.01
+    done
+    echo $(($(now_ms) - since))
+}
+
+healthy() { { exec 8<>"/dev/tcp/127.0.0.1/$HEALTHZ_PORT"; } 2>/dev/null && exec 8>&-; }
+runs_exactly() { [ "$(running)" = "$1" ]; }
+
+# Whole pods only: each is a sandbox and one container.
+write_pods() { # COUNT
+    local number
+    for number in $(seq "$1"); do
+        cat >"$dir/.pod" <<YAML
+{"apiVersion":"v1","kind":"Pod","metadata":{"name":"bench-$number","namespace":"default"},"spec":{"terminationGracePeriodSeconds":1,
+"containers":[{"name":"c","image":"localhost/podwright/client:1","imagePullPolicy":"IfNotPresent","command":["sleep","100000"]}]}}
+YAML
+        mv "$dir/.pod" "$dir/manifests/bench-$number.json"
+    done
+}
+
+steady() { # WHAT
+    local before
+    sleep 5
+    before=$(cpu_ticks "$agent")
+    sleep "$STEADY"
+    figure "processor time a minute, $1" \
+        "$(awk -v ticks=$(($(cpu_ticks "$agent") - before)) -v hz="$TICKS" -v seconds="$STEADY" \
+            'BEGIN { printf "%.2f", ticks / hz * 60 / seconds }')" s
+    figure "private memory, $1" "$(private_kib "$agent")" KiB
+    figure "resident memory, $1" "$(memory_kib "$agent" Rss)" KiB
+}
+
+main() {
+    local since tasks before after
+    is_root || die "only root can start containers"
+    check_rust
+    install_packages
+    if [ -z "${PODWRIGHT:-}" ]; then
+        cargo build --release --locked --bin podwright
+        PODWRIGHT=$PWD/target/release/podwright
+    fi
+    trap clean_up EXIT
+    trap 'exit 130' INT TERM
+    mkdir -p "$dir/manifests"
+    OWNER=$$ setsid -w scripts/testenv.sh start "$dir"
+    load_env "$dir"
+    write_agent_config "$dir" >"$dir/kubelet.yaml"
+    figure "executable" "$(($(stat -c %s "$PODWRIGHT") / 1024))" KiB
+
+    since=$(now_ms)
+    start_agent
+    figure "start to healthz" "$(until_ms "$since" healthy)" ms
+    steady "no pods"
+
+    since=$(now_ms)
+    write_pods 1
+    figure "one pod: manifest to running" "$(until_ms "$since" runs_exactly 2)" ms
+    since=$(now_ms)
+    write_pods "$PODS"
+    figure "$PODS pods at once: all running" "$(until_ms "$since" runs_exactly $((2 * PODS)))" ms
+    steady "$PODS pods"
+
+    before=$(ctr_ tasks ls | sort)
+    end_pids 10 "$agent"
+    start_agent
+    since=$(now_ms)
+    tasks=$(until_ms "$since" healthy)
+    sleep 20
+    figure "restart with $PODS pods: start to healthz" "$tasks" ms
+    figure "restart with $PODS pods: processor time in 20 s" \
+        "$(awk -v ticks="$(cpu_ticks "$agent")" -v hz="$TICKS" 'BEGIN { printf "%.2f", ticks / hz }')" s
+    after=$(ctr_ tasks ls | sort)
+    figure "restart with $PODS pods: tasks that changed" \
+        "$(diff <(echo "$before") <(echo "$after") | grep -c '^[<>]' || true)" ""
+
+    since=$(now_ms)
+    rm -f "$dir"/manifests/*
+    figure "$PODS pods deleted: nothing runs" "$(until_ms "$since" runs_exactly 0)" ms
+}
+
+main "$@"

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Seed after seed on the simulated node, each another story, until one fails or the time is over. A seed that fails is
+# named, and `make simulate SEED=<it>` tells its story again.
+#
+#   scripts/soak.sh HOURS [FIRST_SEED]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/lib.sh
+. scripts/lib.sh
+
+hours=${1:?usage: scripts/soak.sh HOURS [FIRST_SEED]}
+seed=${2:-1}
+check_rust
+cargo build --profile quick --locked --features sim --bin simulate
+simulate=${CARGO_TARGET_DIR:-target}/quick/simulate
+deadline=$((SECONDS + $(awk -v hours="$hours" 'BEGIN { print int(hours * 3600) }')))
+log=$(mktemp target/soak.XXXXXX)
+trap 'rm -f "$log"' EXIT
+first=$seed
+while [ "$SECONDS" -lt "$deadline" ]; do
+    pods=$((seed % 40 + 1))
+    if ! "$simulate" --seed "$seed" --pods "$pods" >"$log" 2>&1; then
+        tail -n 40 "$log"
+        die "seed $seed failed; again with: make simulate SEED=$seed PODS=$pods"
+    fi
+    seed=$((seed + 1))
+    [ $((seed % 100)) = 0 ] && say "$((seed - first)) seeds, none failed"
+done
+say "$((seed - first)) seeds, none failed"

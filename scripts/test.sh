@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# `make test`: every check and test that this machine can do. Each part has one headline and its time; a part that the
+# machine cannot do is skipped with one line that says why.
+#
+#   scripts/test.sh           all parts but the virtual machine's, which is `make test-vm`
+#   scripts/test.sh live ...  the named parts alone: fmt clippy deny test live run
+#
+# CONTAINERD=<dir> tests with the containerd of another folder too (see scripts/unpack-runtime.sh).
+# PODWRIGHT_LIVE=1 tells the live tests that they are to run: without it, in a plain `cargo test`, they say so and pass.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/lib.sh
+. scripts/lib.sh
+
+export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
+summary=()
+failed=0 passed=0 skipped=0
+
+# Runs one part; its output is shown as it comes.
+part() { # NAME COMMAND...
+    local name=$1 status=0 began=$SECONDS
+    shift
+    printf '\n==> %s: %s\n' "$name" "$*"
+    "$@" || status=$?
+    if [ "$status" = 0 ]; then
+        passed=$((passed + 1))
+        summary+=("$(printf 'ok      %-8s %4d s' "$name" $((SECONDS - began)))")
+    else
+        failed=$((failed + 1))
+        summary+=("$(printf 'FAILED  %-8s %4d s  status %s: %s' "$name" $((SECONDS - began)) "$status" "$*")")
+    fi
+}
+
+skip() { # NAME WHY
+    printf '\n==> %s: skipped, %s\n' "$1" "$2"
+    skipped=$((skipped + 1))
+    summary+=("$(printf 'skipped %-8s         %s' "$1" "$2")")
+}
+
+# All but the live tests: the library's and the programs' own, those of every other program under tests/, and the
+# examples in the documentation; each of the two calls is made even when the other failed.
+cargo_tests() {
+    local file name targets=() status=0
+    for file in tests/*.rs tests/*/main.rs; do
+        [ -e "$file" ] || continue
+        name=${file#tests/} name=${name%/main.rs} name=${name%.rs}
+        [ "$name" = live ] || targets+=(--test "$name")
+    done
+    cargo test --locked --features sim --no-fail-fast --lib --bins "${targets[@]}" || status=1
+    cargo test --locked --features sim --doc || status=1
+    return "$status"
+}
+
+# Why there can be no live tests here; nothing if there can.
+no_containers() {
+    local missing
+    if ! is_root; then
+        echo "only root can start containers"
+        return
+    fi
+    missing=$(missing_packages | tr '\n' ' ')
+    [ -z "$missing" ] || echo "missing and not to be had here: $missing"
+}
+
+live_tests() {
+    PODWRIGHT_LIVE=1 cargo test --locked --features sim --test live -- --test-threads=2
+}
+
+# What `make run` shows: both pods Ready, three views of them, and nothing left.
+whole_run() {
+    cargo build --locked --features sim --bin podwright || return
+    RUN_FOR=3 PODWRIGHT=$PWD/${CARGO_TARGET_DIR:-target}/debug/podwright scripts/run.sh
+}
+
+wanted() { [ ${#PARTS[@]} = 0 ] || [[ " ${PARTS[*]} " == *" $1 "* ]]; }
+
+fmt_part() { part fmt cargo fmt --check; }
+clippy_part() { part clippy cargo clippy --locked --all-targets --features sim -- -D warnings; }
+test_part() { part test cargo_tests; }
+
+live_part() {
+    local why
+    why=$(no_containers)
+    if [ -n "$why" ]; then
+        skip live "$why"
+        return
+    fi
+    if [ ! -e tests/live/main.rs ]; then
+        skip live "there are no live tests yet"
+        return
+    fi
+    scripts/testenv.sh reap target/env
+    scripts/testenv.sh reap target/run
+    CONTAINERD="" part live live_tests
+    if [ -n "${CONTAINERD:-}" ]; then
+        part "live-$(find_runtime && "$CONTAINERD_BIN" --version | awk '{ print $3 }')" live_tests
+    else
+        skip live-2 "no other containerd is named: CONTAINERD=<dir> make test (scripts/unpack-runtime.sh)"
+    fi
+}
+
+run_part() {
+    local why
+    why=$(no_containers)
+    if [ -n "$why" ]; then
+        skip run "$why"
+    else
+        CONTAINERD="" part run whole_run
+    fi
+}
+
+deny_part() {
+    if command -v cargo-deny >/dev/null; then
+        part deny cargo deny check licenses bans sources
+    else
+        skip deny "cargo-deny is not installed"
+    fi
+}
+
+main() {
+    PARTS=("$@")
+    check_rust
+    if is_root && has_apt; then
+        CONTAINERD="" install_packages
+    fi
+    for name in fmt clippy deny test live run; do
+        if wanted "$name"; then "${name}_part"; fi
+    done
+    if wanted vm; then skip vm "it is a part of its own: make test-vm"; fi
+    # The summary is last, in the one plain form that any reader of logs knows.
+    printf '\n==> summary, %d s\n' "$SECONDS"
+    printf '    %s\n' "${summary[@]}"
+    printf '\nparts: %d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
+    [ "$failed" = 0 ]
+}
+
+main "$@"

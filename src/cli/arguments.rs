@@ -1,0 +1,134 @@
+//! The command line of the subcommands.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::server::LocalSocket;
+
+/// Looks inside the Podwright agent on this machine.
+#[derive(Debug, Parser)]
+#[command(name = "podwright")]
+pub(super) struct Options {
+    /// Directory of the agent's files, which holds its socket.
+    #[arg(long, global = true, default_value = "/var/lib/kubelet", value_name = "DIR")]
+    root_dir: PathBuf,
+    /// The agent's socket, where it is not in that directory.
+    #[arg(long, global = true, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// How to print.
+    #[arg(short, long, global = true, value_enum, default_value_t = Output::Text)]
+    pub(super) output: Output,
+    /// What to do.
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+impl Options {
+    /// The socket to ask.
+    pub(super) fn socket(&self) -> PathBuf {
+        self.socket.clone().unwrap_or_else(|| self.root_dir.join(LocalSocket::NAME))
+    }
+}
+
+/// How to print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Output {
+    /// JSON for programs.
+    Json,
+    /// Text for people.
+    Text,
+    /// Text with more columns.
+    Wide,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Lists the pods of this node and what each waits for.
+    Ps,
+    /// Says why a pod is not ready; status 3 when it is not.
+    Explain {
+        /// The pod.
+        #[arg(value_name = "NAMESPACE/POD")]
+        pod: PodName,
+    },
+    /// Shows the agent's actors: mailboxes, turns, restarts, work under way.
+    Actors,
+    /// Shows the agent's last turns and what caused each.
+    Trace(TraceOptions),
+}
+
+/// Which turns.
+#[derive(Debug, Args)]
+pub(super) struct TraceOptions {
+    /// Only what concerns this pod: NAMESPACE/POD, or its UID.
+    #[arg(long, value_name = "POD")]
+    pub(super) pod: Option<String>,
+    /// Only this actor, or all of this kind.
+    #[arg(long, value_name = "ACTOR")]
+    pub(super) actor: Option<String>,
+    /// Only turns that began at most this long ago, such as 10s, 5m or 1h.
+    #[arg(long, value_name = "SPAN")]
+    pub(super) since: Option<String>,
+    /// Write a file that Perfetto and Chrome open.
+    #[arg(long, value_name = "FILE")]
+    pub(super) chrome: Option<PathBuf>,
+}
+
+/// A pod's namespace and name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PodName {
+    pub(super) namespace: String,
+    pub(super) name: String,
+}
+
+impl std::str::FromStr for PodName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('/') {
+            Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
+                Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
+            }
+            _ => Err("a pod is given as NAMESPACE/POD".to_owned()),
+        }
+    }
+}
+
+/// Reads the arguments after the subcommand's name. Asking for help is an error of its own kind.
+pub(super) fn parse(command: &str, arguments: &[String]) -> Result<Options, clap::Error> {
+    let words = ["podwright", command].into_iter().chain(arguments.iter().map(String::as_str));
+    Options::try_parse_from(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(command: &str, arguments: &[&str]) -> Options {
+        parse(command, &arguments.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).expect("valid")
+    }
+
+    #[test]
+    fn the_socket_is_in_the_root_directory_unless_named() {
+        assert_eq!(options("ps", &[]).socket(), PathBuf::from("/var/lib/kubelet/podwright.sock"));
+        assert_eq!(options("ps", &["--root-dir", "/x"]).socket(), PathBuf::from("/x/podwright.sock"));
+        assert_eq!(options("actors", &["--socket=/y", "--root-dir=/x"]).socket(), PathBuf::from("/y"));
+    }
+
+    #[test]
+    fn every_subcommand_is_listed_and_known() {
+        use clap::CommandFactory;
+        let known: Vec<String> = Options::command().get_subcommands().map(|it| it.get_name().to_owned()).collect();
+        assert_eq!(known, super::super::SUBCOMMANDS);
+    }
+
+    #[test]
+    fn a_pod_is_a_namespace_and_a_name() {
+        assert!("shop/web".parse::<PodName>().is_ok());
+        for text in ["web", "/web", "shop/", "a/b/c", ""] {
+            assert!(text.parse::<PodName>().is_err(), "{text}");
+        }
+    }
+}

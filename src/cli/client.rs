@@ -1,0 +1,124 @@
+//! A client of the agent's local socket: one request, one answer, bounded in time and size.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Bytes;
+use hyper::{Request, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+
+/// From the connection to the answer's last byte.
+const LIMIT: Duration = Duration::from_secs(30);
+/// Bytes of an answer.
+const ANSWER_BYTES_MAX: usize = 256 << 20;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Trouble {
+    /// Nobody listens, or not for this user.
+    #[error("cannot reach the agent at {socket}: {error}{}", hint(.error))]
+    Unreachable {
+        /// Where.
+        socket: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// It listens, and did not answer.
+    #[error("the agent at {socket} did not answer {path}: {why}")]
+    NoAnswer {
+        /// Where.
+        socket: PathBuf,
+        /// What was asked.
+        path: String,
+        /// Why.
+        why: String,
+    },
+    /// It answered that it cannot.
+    #[error("{0}")]
+    Refused(String),
+    /// The answer could not be kept.
+    #[error("cannot write {file}: {error}")]
+    File {
+        /// Where.
+        file: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => " (only root may ask)",
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            " (does it run? --root-dir or --socket name another place)"
+        }
+        _ => "",
+    }
+}
+
+/// See the module.
+pub(super) struct Client {
+    socket: PathBuf,
+}
+
+impl Client {
+    /// A client of the agent at this socket.
+    pub(super) fn new(socket: PathBuf) -> Self {
+        Self { socket }
+    }
+
+    /// The body of the answer to `GET path`.
+    pub(super) fn get(&self, path: &str) -> Result<Vec<u8>, Trouble> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| self.no_answer(path, error))?;
+        let asked = runtime.block_on(async {
+            let limited = tokio::time::timeout(LIMIT, self.ask(path)).await;
+            limited.unwrap_or_else(|_| Err(self.no_answer(path, "it took too long")))
+        });
+        let (status, body) = asked?;
+        if status == StatusCode::OK {
+            return Ok(body);
+        }
+        Err(Trouble::Refused(String::from_utf8_lossy(&body).trim_end().to_owned()))
+    }
+
+    async fn ask(&self, path: &str) -> Result<(StatusCode, Vec<u8>), Trouble> {
+        let stream = UnixStream::connect(&self.socket).await;
+        let stream = stream.map_err(|error| Trouble::Unreachable { socket: self.socket.clone(), error })?;
+        let request = Request::get(path).header(header::HOST, "podwright").body(Empty::<Bytes>::new());
+        let request = request.map_err(|error| self.no_answer(path, error))?;
+        let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = handshake.map_err(|error| self.no_answer(path, error))?;
+        let exchange = async {
+            let response = sender.send_request(request).await.map_err(|error| self.no_answer(path, error))?;
+            let status = response.status();
+            let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+            let body = body.map_err(|error| self.no_answer(path, error))?;
+            Ok((status, body.to_bytes().to_vec()))
+        };
+        // The connection moves only while it is polled; what it says at its end, the exchange says too.
+        tokio::pin!(exchange);
+        tokio::select! {
+            answer = &mut exchange => answer,
+            _ = connection => exchange.await,
+        }
+    }
+
+    /// Reads a JSON answer.
+    pub(super) fn decode<T: serde::de::DeserializeOwned>(&self, path: &str, body: &[u8]) -> Result<T, Trouble> {
+        serde_json::from_slice(body)
+            .map_err(|error| self.no_answer(path, format!("its answer makes no sense: {error}")))
+    }
+
+    fn no_answer(&self, path: &str, why: impl ToString) -> Trouble {
+        Trouble::NoAnswer { socket: self.socket.clone(), path: path.to_owned(), why: why.to_string() }
+    }
+}
+
+/// A value as part of a path or query.
+pub(super) fn escape(value: &str) -> String {
+    url::form_urlencoded::byte_serialize(value.as_bytes()).collect::<String>().replace('+', "%20")
+}

@@ -1,0 +1,220 @@
+//! How answers look to people.
+
+use crate::server::table::{Cell, Mood, age, clean, span, table};
+use crate::server::views::{ContainerShown, EventShown, Explanation, PodRow};
+
+/// JSON with line breaks; what is not JSON, as it is.
+pub(super) fn indented(body: &[u8]) -> String {
+    let value = serde_json::from_slice::<serde_json::Value>(body);
+    let text = value.and_then(|value| serde_json::to_string_pretty(&value));
+    text.map_or_else(|_| String::from_utf8_lossy(body).into_owned(), |text| text + "\n")
+}
+
+fn age_of(seconds: Option<f64>) -> String {
+    seconds.map_or_else(|| "-".to_owned(), age)
+}
+
+fn or_dash(text: &str) -> String {
+    if text.is_empty() { "-".to_owned() } else { text.to_owned() }
+}
+
+/// The mood of a pod in a list.
+fn mood(row: &PodRow) -> Mood {
+    let bad =
+        row.phase == "Failed" || row.phase == "Unknown" || row.reason.contains("BackOff") || row.reason.contains("Err");
+    let done = row.phase == "Succeeded" || (row.phase == "Running" && row.ready_containers == row.containers);
+    match () {
+        () if bad => Mood::Bad,
+        () if done && row.waiting.is_empty() => Mood::Good,
+        () => Mood::Pending,
+    }
+}
+
+/// `podwright ps`.
+pub(super) fn pods(rows: &[PodRow], wide: bool, colours: bool) -> String {
+    if rows.is_empty() {
+        return "no pods on this node\n".to_owned();
+    }
+    let mut head = vec!["NAMESPACE", "NAME", "PHASE", "READY", "RESTARTS", "AGE", "IP"];
+    if wide {
+        head.extend(["NODE", "SOURCE", "UID"]);
+    }
+    head.push("WAITING FOR");
+    let cells = |row: &PodRow| {
+        let phase = if row.reason.is_empty() { row.phase.clone() } else { format!("{} ({})", row.phase, row.reason) };
+        let mut cells: Vec<Cell> = vec![
+            row.namespace.as_str().into(),
+            row.name.as_str().into(),
+            Cell::new(phase, mood(row)),
+            format!("{}/{}", row.ready_containers, row.containers).into(),
+            row.restarts.to_string().into(),
+            age_of(row.age_seconds).into(),
+            or_dash(&row.ip).into(),
+        ];
+        if wide {
+            cells.extend([&row.node, &row.source, &row.uid].map(|text| Cell::from(or_dash(text))));
+        }
+        let waiting = match row.waiting.split_first() {
+            None => String::new(),
+            Some((first, _)) if !wide && row.waiting.len() > 1 => format!("{first} (+{})", row.waiting.len() - 1),
+            Some(_) => row.waiting.join("; "),
+        };
+        cells.push(waiting.into());
+        cells
+    };
+    table(&head, &rows.iter().map(cells).collect::<Vec<_>>(), colours)
+}
+
+/// `podwright explain`.
+pub(super) fn explanations(found: &[Explanation], colours: bool) -> String {
+    found.iter().map(|one| explanation(one, colours)).collect::<Vec<_>>().join("\n")
+}
+
+fn explanation(one: &Explanation, colours: bool) -> String {
+    let pod = &one.pod;
+    let reason = if pod.reason.is_empty() { String::new() } else { format!(" ({})", pod.reason) };
+    let phase = mood(pod).paint(&clean(&format!("{}{reason}", pod.phase)), colours);
+    let mut out = format!("Pod       {}/{}   uid {}\n", clean(&pod.namespace), clean(&pod.name), clean(&pod.uid));
+    out.push_str(&format!(
+        "Phase     {phase}, {}/{} ready, {} restarts",
+        pod.ready_containers, pod.containers, pod.restarts
+    ));
+    out.push_str(&format!(", age {}, ip {}", age_of(pod.age_seconds), clean(&or_dash(&pod.ip))));
+    out.push_str(&format!(", source {}\n", clean(&or_dash(&pod.source))));
+    if !one.message.is_empty() {
+        out.push_str(&format!("Message   {}\n", clean(&one.message)));
+    }
+    for problem in &one.node_problems {
+        out.push_str(&format!("Node      {}\n", Mood::Bad.paint(&clean(problem), colours)));
+    }
+    out.push_str(&why(one, colours));
+    out.push_str(&conditions(one, colours));
+    out.push_str(&containers(&one.containers, colours));
+    out.push_str(&worker(one));
+    out.push_str(&events(&one.events, colours));
+    out
+}
+
+fn why(one: &Explanation, colours: bool) -> String {
+    let mut out = String::new();
+    if one.healthy {
+        return out;
+    }
+    out.push_str("\nWhy it is not as it should be, newest first:\n");
+    for (number, reason) in one.why.iter().enumerate() {
+        let reason = clean(reason);
+        let reason = if number == 0 { Mood::Pending.paint(&reason, colours) } else { reason };
+        out.push_str(&format!("  {}. {reason}\n", number + 1));
+    }
+    if one.why.is_empty() {
+        out.push_str("  nothing is known yet\n");
+    }
+    for back_off in &one.back_offs {
+        let due =
+            if back_off.in_seconds > 0.0 { format!("in {}", age(back_off.in_seconds)) } else { "now due".to_owned() };
+        out.push_str(&format!(
+            "  {} is started again at {}, {due}\n",
+            clean(&back_off.container),
+            clean(&back_off.until)
+        ));
+    }
+    out
+}
+
+fn conditions(one: &Explanation, colours: bool) -> String {
+    if one.conditions.is_empty() {
+        return String::new();
+    }
+    let rows: Vec<Vec<Cell>> = one
+        .conditions
+        .iter()
+        .map(|condition| {
+            let mood = if condition.status == "True" { Mood::Good } else { Mood::Bad };
+            vec![
+                condition.kind.as_str().into(),
+                Cell::new(condition.status.as_str(), mood),
+                age_of(condition.age_seconds).into(),
+                or_dash(&condition.reason).into(),
+                condition.message.as_str().into(),
+            ]
+        })
+        .collect();
+    format!("\n{}", table(&["CONDITION", "STATUS", "AGE", "REASON", "MESSAGE"], &rows, colours))
+}
+
+fn containers(all: &[ContainerShown], colours: bool) -> String {
+    if all.is_empty() {
+        return String::new();
+    }
+    let rows: Vec<Vec<Cell>> = all
+        .iter()
+        .map(|one| {
+            let ended_well = one.state == "terminated" && one.detail.contains("(exit 0)");
+            let mood = match one.state.as_str() {
+                "running" if one.ready => Mood::Good,
+                "terminated" if !ended_well => Mood::Bad,
+                "terminated" => Mood::Plain,
+                _ => Mood::Pending,
+            };
+            vec![
+                one.name.as_str().into(),
+                one.role.as_str().into(),
+                Cell::new(one.state.as_str(), mood),
+                age_of(one.age_seconds).into(),
+                if one.ready { "yes" } else { "no" }.into(),
+                one.restarts.to_string().into(),
+                or_dash(&one.last).into(),
+                one.detail.as_str().into(),
+            ]
+        })
+        .collect();
+    let head = ["CONTAINER", "ROLE", "STATE", "AGE", "READY", "RESTARTS", "LAST", "DETAIL"];
+    format!("\n{}", table(&head, &rows, colours))
+}
+
+fn worker(one: &Explanation) -> String {
+    let Some(worker) = &one.worker else { return "\nWorker    none: nobody looks after this pod\n".to_owned() };
+    let mut out = format!(
+        "\nWorker    {}: {}, {} turns, {} restarts\n",
+        clean(&worker.name),
+        clean(&worker.state),
+        worker.turns,
+        worker.restarts
+    );
+    for operation in &worker.operations {
+        let (name, about) = (clean(&operation.name), clean(&operation.about));
+        out.push_str(&format!("  {name} ({about}) for {}\n", span(operation.open_seconds)));
+    }
+    if let Some(failure) = &worker.last_failure {
+        out.push_str(&format!("  last failed: {}\n", clean(failure)));
+    }
+    out
+}
+
+fn events(all: &[EventShown], colours: bool) -> String {
+    if all.is_empty() {
+        return "\nno events\n".to_owned();
+    }
+    let rows: Vec<Vec<Cell>> = all
+        .iter()
+        .map(|event| {
+            let mood = if event.kind == "Warning" { Mood::Pending } else { Mood::Plain };
+            let last = match event.count {
+                0 | 1 => age(event.last_seconds),
+                count => format!("{} (x{count} over {})", age(event.last_seconds), age(event.first_seconds)),
+            };
+            vec![
+                last.into(),
+                Cell::new(event.kind.as_str(), mood),
+                event.reason.as_str().into(),
+                or_dash(&event.object).into(),
+                event.message.as_str().into(),
+            ]
+        })
+        .collect();
+    format!("\n{}", table(&["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"], &rows, colours))
+}
+
+#[cfg(test)]
+#[path = "print_tests.rs"]
+mod tests;

@@ -1,0 +1,128 @@
+//! What the host is, whether the agent may run on it, and what is made ready on it before the tree starts.
+
+use std::path::{Path, PathBuf};
+
+use super::settings::HostFacts;
+use crate::config::Invocation;
+use crate::logic::resources::CgroupVersion;
+use crate::platform::cgroup;
+use crate::platform::directories;
+use crate::platform::host::{CGROUP_V1_REFUSED, Host, SWAP_REFUSED};
+use crate::platform::process;
+
+/// The most bytes of a resolver configuration.
+const RESOLV_CONF_MAX: u64 = 64 * 1024;
+
+/// Reads what settings depend on.
+///
+/// # Errors
+/// When the host does not tell; the text says what.
+pub(super) fn facts(invocation: &Invocation) -> Result<HostFacts, String> {
+    let host = Host::at(PathBuf::from("/"));
+    let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    let told = |error: crate::platform::host::HostError| error.to_string();
+    Ok(HostFacts {
+        node_name: host.hostname(&invocation.flags.hostname_override).map_err(told)?,
+        ips: addresses(invocation, &host)?,
+        cpus: i64::from(host.processors().map_err(told)?),
+        memory_bytes: number(host.memory_bytes().map_err(told)?),
+        pids_max: number(host.processes_max().map_err(told)?),
+        cgroup_version: cgroup::detect(),
+        swap_controller: swap_controller(),
+        thermal_throttle_paths: thermal_throttle_paths(),
+        resolv_conf: resolv_conf(&invocation.config.resolv_conf)?,
+    })
+}
+
+/// `--node-ip` where it names addresses, else the host's own.
+fn addresses(invocation: &Invocation, host: &Host) -> Result<Vec<std::net::IpAddr>, String> {
+    let named = invocation.flags.node_ip.split(',').map(str::trim).filter(|text| !text.is_empty());
+    let parse = |text: &str| text.parse().map_err(|_| format!("bad --node-ip {text:?}: not an IP address"));
+    let named = named.map(parse).collect::<Result<Vec<std::net::IpAddr>, String>>()?;
+    let own = host.addresses();
+    // An unspecified address only chooses the family.
+    Ok(match named.as_slice() {
+        [] => own,
+        [one] if one.is_unspecified() => own.into_iter().filter(|ip| ip.is_ipv4() == one.is_ipv4()).collect(),
+        _ => named,
+    })
+}
+
+fn swap_controller() -> bool {
+    match cgroup::detect() {
+        CgroupVersion::V1 => Path::new("/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes").exists(),
+        CgroupVersion::V2 => own_cgroup_v2().is_some_and(|own| own.join("memory.swap.max").exists()),
+    }
+}
+
+fn own_cgroup_v2() -> Option<PathBuf> {
+    let text = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let own = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    Some(Path::new(cgroup::CGROUP_MOUNT).join(own))
+}
+
+/// Those of the host's processors that exist, in order of their numbers.
+fn thermal_throttle_paths() -> Vec<String> {
+    let entries = std::fs::read_dir("/sys/devices/system/cpu").into_iter().flatten().flatten();
+    let mut numbers: Vec<u32> =
+        entries.filter_map(|entry| entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok()).collect();
+    numbers.sort_unstable();
+    let path = |number| format!("/sys/devices/system/cpu/cpu{number}/thermal_throttle");
+    numbers.into_iter().map(path).filter(|path| Path::new(path).exists()).collect()
+}
+
+fn resolv_conf(path: &str) -> Result<Option<String>, String> {
+    use std::io::Read;
+    if path.is_empty() {
+        return Ok(None);
+    }
+    let mut text = String::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(RESOLV_CONF_MAX).read_to_string(&mut text));
+    read.map_err(|error| format!("resolvConf {path}: {error}"))?;
+    Ok(Some(text))
+}
+
+/// Refuses hosts that upstream refuses (CFG-29, CFG-30).
+///
+/// # Errors
+/// Upstream's texts.
+pub(super) fn check(invocation: &Invocation, facts: &HostFacts) -> Result<(), String> {
+    let config = &invocation.config;
+    if config.fail_cgroup_v1 && facts.cgroup_version == CgroupVersion::V1 {
+        return Err(CGROUP_V1_REFUSED.to_owned());
+    }
+    let swap = Host::at(PathBuf::from("/")).swap_is_on().map_err(|error| error.to_string())?;
+    if swap && config.fail_swap_on {
+        return Err(SWAP_REFUSED.to_owned());
+    }
+    if !rustix::process::geteuid().is_root() {
+        let uid = rustix::process::geteuid().as_raw();
+        let problem = format!("kubelet needs to run as uid `0`. It is being run as {uid}");
+        tracing::error!(problem, "Kubelet running with insufficient permissions");
+    }
+    Ok(())
+}
+
+/// The process's own limits, and the directories of the agent (CFG-41, CFG-42). What is not permitted is warned of.
+///
+/// # Errors
+/// When a directory cannot be made.
+pub(super) fn prepare(invocation: &Invocation) -> Result<(), String> {
+    let config = &invocation.config;
+    let files_max = u64::try_from(config.max_open_files).unwrap_or(0);
+    for refused in [process::set_oom_score_adj(config.oom_score_adj), process::set_open_files_limit(files_max)] {
+        if let Err(error) = refused {
+            tracing::warn!(%error, "the agent's own limits stay as they are");
+        }
+    }
+    let root_dir = Path::new(&invocation.flags.root_dir);
+    let mut wanted = directories::wanted(root_dir, Path::new(&config.pod_logs_dir));
+    // The place of device plugins is the same for every agent of a machine. Until they are served, one that lives
+    // elsewhere leaves it alone.
+    wanted.retain(|one| one.path != Path::new(directories::DEVICE_PLUGINS) || one.path.starts_with(root_dir));
+    directories::make(&wanted).map_err(|error| error.to_string())?;
+    if let Err(error) = directories::share_mounts(root_dir) {
+        tracing::warn!(%error, "mounts below the root directory are not shared");
+    }
+    Ok(())
+}

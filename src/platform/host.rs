@@ -1,0 +1,227 @@
+//! The host as the kernel describes it: names, sizes, addresses, and what the agent refuses to run on.
+//!
+//! Read by `main` and the node's status. Keeps the root below which it reads and nothing that it read. What is read
+//! comes from the kernel's memory or is small: the calls do not wait.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::path::PathBuf;
+
+/// The most that is read of any of these files.
+const BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Upstream's refusal of a host with cgroup v1, unless `failCgroupV1` is off.
+pub const CGROUP_V1_REFUSED: &str = "kubelet is configured to not run on a host using cgroup v1. cgroup v1 support is \
+                                     unsupported and will be removed in a future release";
+/// Upstream's refusal of a host with swap, unless `failSwapOn` is off (CFG-29).
+pub const SWAP_REFUSED: &str =
+    "running with swap on is not supported, please disable swap or set --fail-swap-on flag to false";
+
+/// Something about the host that could not be told.
+#[derive(Debug, thiserror::Error)]
+#[error("read {what} from {path}: {problem}", path = path.display())]
+pub struct HostError {
+    /// What was looked for.
+    pub what: &'static str,
+    /// Where.
+    pub path: PathBuf,
+    /// Why it is not told.
+    pub problem: io::Error,
+}
+
+/// The host below a root: `/`, or a folder of a test.
+#[derive(Clone, Debug)]
+pub struct Host {
+    root: PathBuf,
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Self::at(PathBuf::from("/"))
+    }
+}
+
+impl Host {
+    /// The host whose `proc`, `sys` and `etc` are below `root`.
+    pub fn at(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// The node's host name: the override if there is one, else the kernel's; trimmed, in lower case.
+    ///
+    /// # Errors
+    /// When nothing is left of it.
+    pub fn hostname(&self, name_override: &str) -> Result<String, HostError> {
+        let path = "proc/sys/kernel/hostname";
+        let name = if name_override.is_empty() { self.read("the host name", path)? } else { name_override.to_owned() };
+        let name = name.trim().to_lowercase();
+        if name.is_empty() {
+            return Err(self.error("the host name", path, io::Error::other("empty hostname is invalid")));
+        }
+        Ok(name)
+    }
+
+    /// Memory, in bytes.
+    ///
+    /// # Errors
+    /// When `/proc/meminfo` does not tell.
+    pub fn memory_bytes(&self) -> Result<u64, HostError> {
+        let (what, path) = ("the memory's size", "proc/meminfo");
+        let text = self.read(what, path)?;
+        let kibibytes = text.lines().find_map(|line| {
+            let rest = line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?;
+            rest.trim().parse::<u64>().ok()
+        });
+        kibibytes.and_then(|number| number.checked_mul(1024)).ok_or_else(|| self.malformed(what, path))
+    }
+
+    /// How many processors are online, at least one.
+    ///
+    /// # Errors
+    /// When the kernel's list cannot be read.
+    pub fn processors(&self) -> Result<u32, HostError> {
+        let (what, path) = ("the online processors", "sys/devices/system/cpu/online");
+        let text = self.read(what, path)?;
+        match range_count(text.trim()) {
+            Some(count) if count > 0 => Ok(count),
+            _ => Err(self.malformed(what, path)),
+        }
+    }
+
+    /// How many processes there can be: the smaller of the kernel's bounds on process numbers and on threads.
+    ///
+    /// # Errors
+    /// When neither can be read.
+    pub fn processes_max(&self) -> Result<u64, HostError> {
+        let (what, path) = ("the process limit", "proc/sys/kernel/pid_max");
+        let number = |path| self.read(what, path).map(|text| text.trim().parse::<u64>().ok());
+        let bounds = [number(path)?, number("proc/sys/kernel/threads-max").unwrap_or(None)];
+        bounds.into_iter().flatten().min().ok_or_else(|| self.malformed(what, path))
+    }
+
+    /// The identity of this boot.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn boot_id(&self) -> Result<String, HostError> {
+        Ok(self.read("the boot's identity", "proc/sys/kernel/random/boot_id")?.trim().to_owned())
+    }
+
+    /// The machine's identity, as systemd keeps it; empty when there is none.
+    pub fn machine_id(&self) -> String {
+        let places = ["etc/machine-id", "var/lib/dbus/machine-id"];
+        let found = places.iter().find_map(|path| self.read("the machine's identity", path).ok());
+        found.unwrap_or_default().trim().to_owned()
+    }
+
+    /// The hardware's identity; the machine's where there is none.
+    pub fn system_uuid(&self) -> String {
+        let found = self.read("the system's identity", "sys/class/dmi/id/product_uuid");
+        found.map_or_else(|_| self.machine_id(), |text| text.trim().to_owned())
+    }
+
+    /// The kernel's version.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn kernel_version(&self) -> Result<String, HostError> {
+        Ok(self.read("the kernel's version", "proc/sys/kernel/osrelease")?.trim().to_owned())
+    }
+
+    /// What the operating system calls itself; `Unknown` where it does not say.
+    pub fn os_image(&self) -> String {
+        let places = ["etc/os-release", "usr/lib/os-release"];
+        let text = places.iter().find_map(|path| self.read("the operating system's name", path).ok());
+        let name = text.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME=")));
+        name.map_or_else(|| "Unknown".to_owned(), |name| name.trim().trim_matches(['"', '\'']).to_owned())
+    }
+
+    /// Whether swap is on: more in `/proc/swaps` than the head of the table. A kernel without swap has no such file.
+    ///
+    /// # Errors
+    /// When the file is there and cannot be read.
+    pub fn swap_is_on(&self) -> Result<bool, HostError> {
+        match self.read("the swaps", "proc/swaps") {
+            Err(error) if error.problem.kind() == io::ErrorKind::NotFound => Ok(false),
+            other => Ok(other?.trim().lines().count() > 1),
+        }
+    }
+
+    /// The node's addresses, one of each family at most, the fourth version first: the one that the default route would
+    /// send from, else the first that is known outside the host. Asking the route sends nothing.
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        let fourth = source_towards(Ipv4Addr::new(192, 0, 2, 1).into()).or_else(|| self.first_of_fourth());
+        let sixth =
+            source_towards(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into()).or_else(|| self.first_of_sixth());
+        fourth.into_iter().chain(sixth).collect()
+    }
+
+    fn first_of_fourth(&self) -> Option<IpAddr> {
+        let trie = self.read("addresses", "proc/net/fib_trie").ok()?;
+        let mut last: Option<Ipv4Addr> = None;
+        for line in trie.lines().map(str::trim) {
+            if let Some(address) = line.strip_prefix("|-- ") {
+                last = address.parse().ok();
+            } else if line.starts_with("/32 host LOCAL")
+                && let Some(address) = last.map(IpAddr::V4).filter(is_global)
+            {
+                return Some(address);
+            }
+        }
+        None
+    }
+
+    fn first_of_sixth(&self) -> Option<IpAddr> {
+        let table = self.read("addresses", "proc/net/if_inet6").ok()?;
+        let addresses = table.lines().filter_map(|line| u128::from_str_radix(line.split_whitespace().next()?, 16).ok());
+        addresses.map(|bits| IpAddr::V6(Ipv6Addr::from_bits(bits))).find(is_global)
+    }
+
+    fn read(&self, what: &'static str, path: &str) -> Result<String, HostError> {
+        let read = || -> io::Result<String> {
+            let mut bytes = Vec::new();
+            File::open(self.root.join(path))?.take(BYTES_MAX).read_to_end(&mut bytes)?;
+            Ok(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        read().map_err(|problem| self.error(what, path, problem))
+    }
+
+    fn error(&self, what: &'static str, path: &str, problem: io::Error) -> HostError {
+        HostError { what, path: self.root.join(path), problem }
+    }
+
+    fn malformed(&self, what: &'static str, path: &str) -> HostError {
+        self.error(what, path, io::Error::new(io::ErrorKind::InvalidData, "not in the form that the kernel writes"))
+    }
+}
+
+/// How many numbers a list such as `0-3,8` names.
+fn range_count(list: &str) -> Option<u32> {
+    list.split(',').try_fold(0_u32, |count, part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        count.checked_add(last.checked_sub(first)?.checked_add(1)?)
+    })
+}
+
+/// The address that a packet to `there` would come from.
+fn source_towards(there: IpAddr) -> Option<IpAddr> {
+    let any: IpAddr = if there.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect((there, 9)).ok()?;
+    socket.local_addr().ok().map(|address| address.ip()).filter(is_global)
+}
+
+/// Whether an address can be a node's: not of the host alone, the link alone, a group, or nothing.
+fn is_global(address: &IpAddr) -> bool {
+    let local = match address {
+        IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    };
+    !(local || address.is_loopback() || address.is_unspecified() || address.is_multicast())
+}
+
+#[cfg(test)]
+#[path = "host_tests.rs"]
+mod tests;

@@ -1,0 +1,304 @@
+//! `/ps` and `/explain/{namespace}/{pod}`: each pod's state, and why it is not as it should be. Asks, never decides.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::actors_view::state_of;
+use super::pods::{ASK_LIMIT, REQUEST, views};
+use super::views::{
+    BackOffShown, ConditionShown, ContainerShown, EventShown, Explanation, OperationOpen, PodRow, WorkerShown,
+};
+use crate::actors::address::AskError;
+use crate::actors::ledger::ActorView;
+use crate::actors::settings::Agent;
+use crate::logic::time::Moment;
+use crate::messages::event_recorder::{CountedEvent, EventRecorderMsg};
+use crate::messages::runtime_monitor::RuntimeMonitorMsg;
+use crate::messages::status_manager::PodView;
+
+/// The kind of actor that looks after a pod.
+const WORKER: &str = "PodWorker";
+
+/// All pods, by namespace and name.
+pub(super) async fn rows(agent: &Agent) -> Result<Vec<PodRow>, AskError> {
+    let now = agent.ledger.clock().now();
+    Ok(views(agent).await?.iter().map(|view| row(view, now)).collect())
+}
+
+/// The pods of this name: none, one, or while one replaces another, both.
+pub(super) async fn explain(
+    agent: &Agent,
+    namespace: &str,
+    name: &str,
+) -> Result<Vec<Explanation>, (&'static str, AskError)> {
+    let views = views(agent).await.map_err(|error| ("StatusManager", error))?;
+    let wanted = |view: &PodView| {
+        let metadata = &view.pod.metadata;
+        metadata.namespace.as_deref().unwrap_or("default") == namespace && metadata.name.as_deref() == Some(name)
+    };
+    let workers: Vec<ActorView> = agent.ledger.actors().into_iter().filter(|actor| actor.kind == WORKER).collect();
+    let mut found = Vec::new();
+    for view in views.iter().filter(|view| wanted(view)) {
+        let uid = view.uid.clone();
+        let events =
+            agent.directory.event_recorder.ask(REQUEST, ASK_LIMIT, |reply| EventRecorderMsg::OfPod(uid, reply));
+        let events = events.await.map_err(|error| ("EventRecorder", error))?;
+        let worker = workers.iter().find(|worker| is_worker_of(worker, namespace, name, view.uid.as_str()));
+        found.push(explanation(agent, view, worker, &events));
+    }
+    if found.is_empty() {
+        // A pod whose first look at the runtime is still to come has a worker, but no status yet.
+        let prefix = format!("{WORKER}/{namespace}/{name}/");
+        let unseen = workers.iter().filter(|worker| worker.name.starts_with(&prefix));
+        found.extend(unseen.map(|worker| unseen_pod(agent, namespace, name, worker)));
+    }
+    let health = agent.directory.runtime_monitor.ask(REQUEST, ASK_LIMIT, RuntimeMonitorMsg::Current).await;
+    let problems: Vec<String> = match health {
+        Ok(health) => health.runtime_problem.into_iter().chain(health.network_problem).collect(),
+        Err(error) => vec![format!("the runtime's health is not known: RuntimeMonitor: {error}")],
+    };
+    for one in &mut found {
+        one.node_problems.clone_from(&problems);
+    }
+    Ok(found)
+}
+
+fn is_worker_of(worker: &ActorView, namespace: &str, name: &str, uid: &str) -> bool {
+    worker.name.strip_prefix(WORKER) == Some(&*format!("/{namespace}/{name}/{uid}"))
+}
+
+fn unseen_pod(agent: &Agent, namespace: &str, name: &str, worker: &ActorView) -> Explanation {
+    let uid = worker.name.rsplit('/').next().unwrap_or_default().to_owned();
+    let row = PodRow {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        uid,
+        phase: "Pending".to_owned(),
+        waiting: worker.note.iter().cloned().collect(),
+        ..PodRow::default()
+    };
+    let worker = show_worker(worker, agent.ledger.clock().uptime());
+    let why = row.waiting.iter().cloned().chain(worker.operations.iter().map(under_way)).collect();
+    Explanation { pod: row, why, worker: Some(worker), ..Explanation::default() }
+}
+
+fn explanation(agent: &Agent, view: &PodView, worker: Option<&ActorView>, events: &[CountedEvent]) -> Explanation {
+    let (now, status) = (agent.ledger.clock().now(), &*view.status);
+    let worker = worker.map(|worker| show_worker(worker, agent.ledger.clock().uptime()));
+    let conditions: Vec<ConditionShown> = status
+        .conditions
+        .iter()
+        .flatten()
+        .map(|condition| ConditionShown {
+            kind: condition.type_.clone(),
+            status: condition.status.clone(),
+            reason: condition.reason.clone().unwrap_or_default(),
+            message: condition.message.clone().unwrap_or_default(),
+            age_seconds: since(condition.last_transition_time.as_ref(), now),
+        })
+        .collect();
+    let containers = containers(&view.pod, status, now);
+    let events: Vec<EventShown> = events.iter().map(|event| show_event(event, now)).collect();
+    let pod = row(view, now);
+    let succeeded = pod.phase == "Succeeded";
+    let ready = conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == "True");
+    let healthy = pod.waiting.is_empty() && (ready || succeeded);
+    let why = if healthy { Vec::new() } else { reasons(&pod, worker.as_ref(), &containers, &conditions, &events) };
+    let message = status.message.clone().unwrap_or_default();
+    let back_offs = back_offs(status, now);
+    Explanation { pod, message, healthy, why, conditions, containers, back_offs, worker, events, node_problems: vec![] }
+}
+
+/// The chain from what holds the pod up now to what was told about it before.
+fn reasons(
+    pod: &PodRow,
+    worker: Option<&WorkerShown>,
+    containers: &[ContainerShown],
+    conditions: &[ConditionShown],
+    events: &[EventShown],
+) -> Vec<String> {
+    let mut why = pod.waiting.clone();
+    why.extend(worker.iter().flat_map(|worker| &worker.operations).map(under_way));
+    let unwell =
+        containers.iter().filter(|one| !one.ready && !one.detail.is_empty() && one.detail != "Completed (exit 0)");
+    why.extend(unwell.map(|one| format!("container {} is {}: {}", one.name, one.state, one.detail)));
+    let unmet = conditions.iter().filter(|one| one.status != "True" && !one.message.is_empty());
+    why.extend(unmet.map(|one| format!("condition {} is {}: {} ({})", one.kind, one.status, one.message, one.reason)));
+    let warnings = events.iter().rev().filter(|event| event.kind == "Warning").take(3);
+    why.extend(warnings.map(|event| {
+        let age = super::table::age(event.last_seconds);
+        format!("{} {age} ago, seen {}x: {}", event.reason, event.count, event.message)
+    }));
+    why
+}
+
+fn under_way(operation: &OperationOpen) -> String {
+    let (name, about, open) = (&operation.name, &operation.about, super::table::span(operation.open_seconds));
+    format!("under way for {open}: {name} ({about})")
+}
+
+fn show_worker(worker: &ActorView, uptime: Duration) -> WorkerShown {
+    let open = |began: Duration| uptime.saturating_sub(began).as_secs_f64();
+    let operations = worker.operations.iter().map(|operation| OperationOpen {
+        name: operation.name.to_owned(),
+        about: operation.about.clone(),
+        open_seconds: open(operation.began),
+    });
+    WorkerShown {
+        name: worker.name.to_string(),
+        state: state_of(worker, None).to_owned(),
+        turns: worker.turns,
+        restarts: worker.restarts,
+        last_failure: worker.last_failure.clone(),
+        operations: operations.collect(),
+    }
+}
+
+fn show_event(counted: &CountedEvent, now: Moment) -> EventShown {
+    EventShown {
+        kind: if counted.event.warning { "Warning" } else { "Normal" }.to_owned(),
+        reason: counted.event.reason.to_owned(),
+        object: counted.event.field_path.clone(),
+        message: counted.event.message.clone(),
+        count: counted.count,
+        first_seconds: now.since(counted.first_seen).as_secs_f64(),
+        last_seconds: now.since(counted.last_seen).as_secs_f64(),
+    }
+}
+
+fn row(view: &PodView, now: Moment) -> PodRow {
+    let (pod, status) = (&*view.pod, &*view.status);
+    let statuses = || status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
+    let spec = pod.spec.as_ref();
+    let source = pod.metadata.annotations.as_ref().and_then(|all| all.get("kubernetes.io/config.source"));
+    let started = status.start_time.as_ref().or(pod.metadata.creation_timestamp.as_ref());
+    PodRow {
+        namespace: pod.metadata.namespace.clone().unwrap_or_else(|| "default".to_owned()),
+        name: pod.metadata.name.clone().unwrap_or_default(),
+        uid: view.uid.to_string(),
+        phase: status.phase.clone().unwrap_or_else(|| "Pending".to_owned()),
+        reason: reason(status),
+        ready: status.conditions.iter().flatten().any(|one| one.type_ == "Ready" && one.status == "True"),
+        ready_containers: status.container_statuses.iter().flatten().filter(|one| one.ready).count(),
+        containers: spec.map_or(0, |spec| spec.containers.len()),
+        restarts: statuses().map(|one| i64::from(one.restart_count)).sum(),
+        age_seconds: since(started, now),
+        ip: status.pod_ip.clone().unwrap_or_default(),
+        node: spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default(),
+        source: source.cloned().unwrap_or_default(),
+        waiting: view.waiting.to_vec(),
+    }
+}
+
+/// The word that a list shows in place of the phase: the pod's own reason, else the first container's that is not well.
+fn reason(status: &PodStatus) -> String {
+    if let Some(reason) = status.reason.as_ref().filter(|reason| !reason.is_empty()) {
+        return reason.clone();
+    }
+    let mut states = status.container_statuses.iter().flatten().filter_map(|one| one.state.as_ref());
+    let found = states.find_map(|state| {
+        let waiting = state.waiting.as_ref().and_then(|waiting| waiting.reason.clone());
+        waiting.or_else(|| {
+            state.terminated.as_ref().filter(|ended| ended.exit_code != 0).and_then(|ended| ended.reason.clone())
+        })
+    });
+    found.unwrap_or_default()
+}
+
+fn since(time: Option<&Time>, now: Moment) -> Option<f64> {
+    time.map(|time| now.since(Moment::from_timestamp(time.0)).as_secs_f64())
+}
+
+fn containers(pod: &Pod, status: &PodStatus, now: Moment) -> Vec<ContainerShown> {
+    let sidecar = |name: &str| {
+        let inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+        inits.into_iter().any(|init| init.name == name && init.restart_policy.as_deref() == Some("Always"))
+    };
+    let init = status.init_container_statuses.iter().flatten();
+    let init = init.map(|one| (if sidecar(&one.name) { "sidecar" } else { "init" }, one));
+    let main = status.container_statuses.iter().flatten().map(|one| ("main", one));
+    let ephemeral = status.ephemeral_container_statuses.iter().flatten().map(|one| ("ephemeral", one));
+    init.chain(main).chain(ephemeral).map(|(role, one)| container(role, one, now)).collect()
+}
+
+fn container(role: &str, status: &ContainerStatus, now: Moment) -> ContainerShown {
+    let (state, detail, age_seconds) =
+        status.state.as_ref().map_or(("waiting", String::new(), None), |it| told(it, now));
+    let last = status.last_state.as_ref().filter(|last| last.terminated.is_some());
+    let last = last.map(|last| {
+        let (_, detail, age) = told(last, now);
+        match age {
+            Some(age) => format!("{detail}, {} ago", super::table::age(age)),
+            None => detail,
+        }
+    });
+    ContainerShown {
+        name: status.name.clone(),
+        role: role.to_owned(),
+        state: state.to_owned(),
+        detail,
+        age_seconds,
+        ready: status.ready,
+        started: status.started.unwrap_or(false),
+        restarts: status.restart_count.into(),
+        last: last.unwrap_or_default(),
+    }
+}
+
+/// A state's name, what there is to say about it, and how old it is.
+fn told(state: &ContainerState, now: Moment) -> (&'static str, String, Option<f64>) {
+    if let Some(running) = &state.running {
+        return ("running", String::new(), since(running.started_at.as_ref(), now));
+    }
+    if let Some(ended) = &state.terminated {
+        let mut detail = format!("{} (exit {})", ended.reason.as_deref().unwrap_or("Ended"), ended.exit_code);
+        if let Some(message) = ended.message.as_ref().filter(|message| !message.is_empty()) {
+            detail.push_str(": ");
+            detail.push_str(message);
+        }
+        return ("terminated", detail, since(ended.finished_at.as_ref(), now));
+    }
+    let waiting = state.waiting.iter().flat_map(|waiting| [&waiting.reason, &waiting.message]);
+    ("waiting", waiting.flatten().cloned().collect::<Vec<_>>().join(": "), None)
+}
+
+/// Which restarts wait until when: the wait that the status names, after the last end.
+fn back_offs(status: &PodStatus, now: Moment) -> Vec<BackOffShown> {
+    let all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    all.filter_map(|one| {
+        let waiting = one.state.as_ref()?.waiting.as_ref()?;
+        let message = waiting.message.as_deref()?;
+        let wait = wait_named_in(message)?;
+        let ended = one.last_state.as_ref()?.terminated.as_ref()?.finished_at.as_ref()?;
+        let until = Moment::from_timestamp(ended.0).plus(wait);
+        let in_seconds = until.since(now).as_secs_f64() - now.since(until).as_secs_f64();
+        Some(BackOffShown { container: one.name.clone(), until: until.to_timestamp().to_string(), in_seconds })
+    })
+    .collect()
+}
+
+/// The span in `back-off 1m20s restarting failed container=…`.
+fn wait_named_in(message: &str) -> Option<Duration> {
+    let text = message.strip_prefix("back-off ")?.split_once(" restarting failed")?.0;
+    let (mut total, mut digits) = (0u64, String::new());
+    for character in text.chars() {
+        let unit = match character {
+            '0'..='9' => {
+                digits.push(character);
+                continue;
+            }
+            'h' => 3600,
+            'm' => 60,
+            's' => 1,
+            _ => return None,
+        };
+        total = total.checked_add(std::mem::take(&mut digits).parse::<u64>().ok()?.checked_mul(unit)?)?;
+    }
+    digits.is_empty().then(|| Duration::from_secs(total))
+}
+
+#[cfg(test)]
+#[path = "explain_tests.rs"]
+mod tests;

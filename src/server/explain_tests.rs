@@ -1,0 +1,134 @@
+//! Tests of what is said about pods.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::*;
+
+fn at(seconds: i64) -> Moment {
+    Moment(seconds * 1_000_000_000)
+}
+
+fn view(status: serde_json::Value, waiting: &[&str]) -> PodView {
+    let pod = json!({
+        "metadata": {"name": "web", "namespace": "shop", "uid": "u1",
+                     "annotations": {"kubernetes.io/config.source": "file"}},
+        "spec": {"containers": [{"name": "a"}, {"name": "b"}], "nodeName": "n",
+                 "initContainers": [{"name": "first"}, {"name": "side", "restartPolicy": "Always"}]},
+    });
+    PodView {
+        uid: "u1".into(),
+        pod: Arc::new(serde_json::from_value(pod).expect("a pod")),
+        status: Arc::new(serde_json::from_value(status).expect("a status")),
+        waiting: Arc::new(waiting.iter().map(|text| (*text).to_owned()).collect()),
+    }
+}
+
+fn crashing() -> serde_json::Value {
+    let ended =
+        |at: &str, code: i32| json!({"exitCode": code, "reason": "Error", "finishedAt": at, "message": "no\nway"});
+    json!({
+        "phase": "Running", "podIP": "10.0.0.9", "startTime": "1970-01-01T00:00:10Z",
+        "conditions": [{"type": "Ready", "status": "False", "reason": "ContainersNotReady",
+                        "message": "containers with unready status: [a]", "lastTransitionTime": "1970-01-01T00:01:00Z"}],
+        "initContainerStatuses": [
+            {"name": "first", "image": "i", "imageID": "", "ready": true, "restartCount": 0,
+             "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}},
+            {"name": "side", "image": "i", "imageID": "", "ready": true, "restartCount": 1, "started": true,
+             "state": {"running": {"startedAt": "1970-01-01T00:00:20Z"}}}],
+        "containerStatuses": [
+            {"name": "a", "image": "i", "imageID": "", "ready": false, "restartCount": 4, "started": false,
+             "state": {"waiting": {"reason": "CrashLoopBackOff",
+                       "message": "back-off 1m20s restarting failed container=a pod=web_shop(u1)"}},
+             "lastState": {"terminated": ended("1970-01-01T00:01:00Z", 3)}},
+            {"name": "b", "image": "i", "imageID": "", "ready": true, "restartCount": 0, "started": true,
+             "state": {"running": {"startedAt": "1970-01-01T00:00:30Z"}}}],
+    })
+}
+
+#[test]
+fn a_row_sums_up_a_pod() {
+    let row = row(&view(crashing(), &["a to be started again"]), at(100));
+    let expected = PodRow {
+        namespace: "shop".into(),
+        name: "web".into(),
+        uid: "u1".into(),
+        phase: "Running".into(),
+        reason: "CrashLoopBackOff".into(),
+        ready: false,
+        ready_containers: 1,
+        containers: 2,
+        restarts: 5,
+        age_seconds: Some(90.0),
+        ip: "10.0.0.9".into(),
+        node: "n".into(),
+        source: "file".into(),
+        waiting: vec!["a to be started again".into()],
+    };
+    assert_eq!(row, expected);
+}
+
+#[test]
+fn containers_are_told_with_their_roles_and_last_ends() {
+    let view = view(crashing(), &[]);
+    let told = containers(&view.pod, &view.status, at(100));
+    let roles: Vec<(&str, &str, &str)> =
+        told.iter().map(|one| (one.name.as_str(), one.role.as_str(), one.state.as_str())).collect();
+    let expected = [
+        ("first", "init", "terminated"),
+        ("side", "sidecar", "running"),
+        ("a", "main", "waiting"),
+        ("b", "main", "running"),
+    ];
+    assert_eq!(roles, expected);
+    assert_eq!(told[2].last, "Error (exit 3): no\nway, 40s ago");
+    assert_eq!(told[3].age_seconds, Some(70.0));
+}
+
+#[test]
+fn a_back_off_ends_its_named_wait_after_the_last_end() {
+    let view = view(crashing(), &[]);
+    let expected =
+        |in_seconds| [BackOffShown { container: "a".into(), until: "1970-01-01T00:02:20Z".into(), in_seconds }];
+    assert_eq!(back_offs(&view.status, at(100)), expected(40.0));
+    assert_eq!(back_offs(&view.status, at(150)), expected(-10.0));
+}
+
+#[test]
+fn waits_are_read_as_go_writes_them() {
+    let seconds =
+        |text: &str| wait_named_in(&format!("back-off {text} restarting failed container=c")).map(|it| it.as_secs());
+    assert_eq!(seconds("10s"), Some(10));
+    assert_eq!(seconds("5m0s"), Some(300));
+    assert_eq!(seconds("1h0m1s"), Some(3601));
+    assert_eq!([seconds("5"), seconds("m"), seconds("1.5s"), seconds("99999999999999999999s")], [None; 4]);
+    assert_eq!(wait_named_in("Back-off pulling image \"x\""), None);
+}
+
+#[test]
+fn the_chain_goes_from_now_to_before() {
+    let view = view(crashing(), &["waits for a"]);
+    let pod = row(&view, at(100));
+    let told = containers(&view.pod, &view.status, at(100));
+    let operations = vec![OperationOpen { name: "stop container".into(), about: "a".into(), open_seconds: 2.5 }];
+    let worker = WorkerShown { operations, ..WorkerShown::default() };
+    let events = [EventShown {
+        kind: "Warning".into(),
+        reason: "BackOff".into(),
+        count: 7,
+        last_seconds: 30.0,
+        message: "Back-off restarting".into(),
+        ..EventShown::default()
+    }];
+    let why = reasons(&pod, Some(&worker), &told, &[], &events);
+    assert_eq!(
+        why,
+        [
+            "waits for a",
+            "under way for 2.50s: stop container (a)",
+            "container a is waiting: CrashLoopBackOff: back-off 1m20s restarting failed container=a pod=web_shop(u1)",
+            "BackOff 30s ago, seen 7x: Back-off restarting",
+        ]
+    );
+}

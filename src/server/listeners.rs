@@ -1,0 +1,115 @@
+//! The agent's plain listeners: the health port, the read-only port, and the local socket of the command line.
+//!
+//! Started, and started again, by the actor `Server`. They keep nothing that an answer needs.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener as StdTcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+
+use super::connections::{self, Limits};
+use super::routes::{self, Shared};
+use super::socket;
+use crate::actors::settings::{Agent, Listener};
+use crate::telemetry::Metrics;
+
+/// `healthzBindAddress`:`healthzPort`: `/healthz` and its checks, without authentication.
+pub struct HealthzListener {
+    address: SocketAddr,
+}
+
+impl HealthzListener {
+    /// Binds when it is served; a port that is taken is tried again, as upstream does (SRV-02).
+    pub fn new(address: SocketAddr) -> Self {
+        Self { address }
+    }
+}
+
+#[async_trait::async_trait]
+impl Listener for HealthzListener {
+    fn name(&self) -> String {
+        format!("healthz {}", self.address)
+    }
+
+    async fn serve(&self, agent: Arc<Agent>) -> String {
+        match TcpListener::bind(self.address).await {
+            Ok(listener) => connections::serve(listener, routes::healthz(agent), Limits::default()).await,
+            Err(error) => format!("cannot listen on {}: {error}", self.address),
+        }
+    }
+}
+
+/// `readOnlyPort`: pods, metrics and health, without authentication.
+pub struct ReadOnlyListener {
+    address: SocketAddr,
+    listener: StdTcpListener,
+    metrics: Arc<Metrics>,
+}
+
+impl ReadOnlyListener {
+    /// Takes the port at once, because upstream's kubelet does not run without it (SRV-02).
+    ///
+    /// # Errors
+    /// The port cannot be had.
+    pub fn bind(address: SocketAddr, metrics: Arc<Metrics>) -> io::Result<Self> {
+        let listener = StdTcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        Ok(Self { address, listener, metrics })
+    }
+
+    /// The address, with its port where the system chose one.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+#[async_trait::async_trait]
+impl Listener for ReadOnlyListener {
+    fn name(&self) -> String {
+        format!("read-only {}", self.address)
+    }
+
+    async fn serve(&self, agent: Arc<Agent>) -> String {
+        let router = routes::read_only(agent, Arc::clone(&self.metrics));
+        match self.listener.try_clone().and_then(TcpListener::from_std) {
+            Ok(listener) => connections::serve(listener, router, Limits::default()).await,
+            Err(error) => format!("cannot listen on {}: {error}", self.address),
+        }
+    }
+}
+
+/// `<root-dir>/podwright.sock`: everything the agent knows about itself, for root alone.
+pub struct LocalSocket {
+    path: PathBuf,
+    metrics: Arc<Metrics>,
+    configz: Arc<str>,
+}
+
+impl LocalSocket {
+    /// The socket's name below the agent's directory.
+    pub const NAME: &'static str = "podwright.sock";
+
+    /// `configz` is the body of `/configz`: the effective configuration as JSON.
+    pub fn new(path: PathBuf, metrics: Arc<Metrics>, configz: Arc<str>) -> Self {
+        Self { path, metrics, configz }
+    }
+}
+
+#[async_trait::async_trait]
+impl Listener for LocalSocket {
+    fn name(&self) -> String {
+        format!("local socket {}", self.path.display())
+    }
+
+    async fn serve(&self, agent: Arc<Agent>) -> String {
+        let shared = Shared { agent, metrics: Arc::clone(&self.metrics), configz: Arc::clone(&self.configz) };
+        let listener = match socket::PrivateListener::bind(&self.path).await {
+            Ok(listener) => listener,
+            Err(error) => return format!("cannot listen on {}: {error}", self.path.display()),
+        };
+        connections::serve(listener, routes::local(shared), Limits::default()).await
+    }
+}

@@ -1,0 +1,95 @@
+//! `/pods` and `/runningpods/`: lists of pods in the API's JSON form, sent pod by pod so that no list is held whole.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::StatusCode;
+use futures_util::stream;
+use k8s_openapi::api::core::v1::{PodSpec, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Serialize;
+use serde_json::json;
+
+use super::reply::{self, Reply};
+use crate::actors::address::AskError;
+use crate::actors::ledger::Cause;
+use crate::actors::settings::Agent;
+use crate::logic::runtime_pod::{ContainerState, RuntimePod};
+use crate::messages::pleg::PlegMsg;
+use crate::messages::status_manager::{PodView, StatusManagerMsg};
+
+/// How long an actor may take to answer a request.
+pub(crate) const ASK_LIMIT: Duration = Duration::from_secs(5);
+/// Why the server asks.
+pub(super) const REQUEST: Cause = Cause::outside("request");
+
+/// A pod inside a list: without the kind and version that the list already has, as upstream writes it.
+#[derive(Serialize)]
+struct Item<'a> {
+    metadata: &'a ObjectMeta,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spec: Option<&'a PodSpec>,
+    status: &'a PodStatus,
+}
+
+/// All pods with their newest status, by namespace and name.
+pub(super) async fn views(agent: &Agent) -> Result<Vec<PodView>, AskError> {
+    agent.directory.status_manager.ask(REQUEST, ASK_LIMIT, StatusManagerMsg::List).await
+}
+
+/// Answers `/pods`.
+pub(super) async fn pods(agent: &Agent) -> Reply {
+    match views(agent).await {
+        Ok(views) => list(views, |view| {
+            let pod = &view.pod;
+            serde_json::to_vec(&Item { metadata: &pod.metadata, spec: pod.spec.as_ref(), status: &view.status })
+        }),
+        Err(error) => reply::unanswered("StatusManager", error),
+    }
+}
+
+/// Answers `/runningpods/`: what the runtime runs, whoever wanted it.
+pub(super) async fn running_pods(agent: &Agent) -> Reply {
+    match agent.directory.pleg.ask(REQUEST, ASK_LIMIT, PlegMsg::Pods).await {
+        Ok(pods) => {
+            let alive: Vec<Arc<RuntimePod>> = pods.into_iter().filter(|pod| pod.is_alive()).collect();
+            list(alive, |pod| serde_json::to_vec(&running_pod(pod)))
+        }
+        Err(error) => reply::unanswered("Pleg", error),
+    }
+}
+
+fn running_pod(pod: &RuntimePod) -> serde_json::Value {
+    let running = pod.containers.iter().filter(|container| container.state == ContainerState::Running);
+    let containers: Vec<_> =
+        running.map(|container| json!({"name": container.name, "image": container.image, "resources": {}})).collect();
+    // As Go writes a list that has nothing in it.
+    let containers = if containers.is_empty() { serde_json::Value::Null } else { containers.into() };
+    json!({
+        "metadata": {"name": &*pod.full_name.name, "namespace": &*pod.full_name.namespace, "uid": pod.uid},
+        "spec": {"containers": containers},
+        "status": {},
+    })
+}
+
+/// A `v1.PodList` whose items are written one at a time.
+fn list<T: Send + 'static>(items: Vec<T>, write: impl Fn(&T) -> serde_json::Result<Vec<u8>> + Send + 'static) -> Reply {
+    if items.is_empty() {
+        let body = r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":null}"#;
+        return reply::json_body(StatusCode::OK, format!("{body}\n"));
+    }
+    let mut first = true;
+    let written = items.into_iter().filter_map(move |item| {
+        // An item that has no JSON form cannot be; if one were, the others would still be told.
+        let mut bytes = write(&item).ok()?;
+        if !std::mem::replace(&mut first, false) {
+            bytes.insert(0, b',');
+        }
+        Some(Bytes::from(bytes))
+    });
+    let head = Bytes::from_static(br#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":["#);
+    let parts = std::iter::once(head).chain(written).chain(std::iter::once(Bytes::from_static(b"]}\n")));
+    reply::json_body(StatusCode::OK, Body::from_stream(stream::iter(parts.map(Ok::<Bytes, Infallible>))))
+}

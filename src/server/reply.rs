@@ -1,0 +1,62 @@
+//! Answers, in the forms and with the texts that upstream's servers use.
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use serde::Serialize;
+
+/// An answer.
+pub(super) type Reply = Response<Body>;
+
+/// Plain text.
+pub(super) fn text(status: StatusCode, body: impl Into<String>) -> Reply {
+    with_type(status, "text/plain; charset=utf-8", Body::from(body.into()))
+}
+
+/// A body of JSON that is made already.
+pub(super) fn json_body(status: StatusCode, body: impl Into<Body>) -> Reply {
+    with_type(status, "application/json", body.into())
+}
+
+/// JSON. A value that has no JSON form is the program's fault, and told as status 500.
+pub(super) fn json<T: Serialize>(value: &T) -> Reply {
+    match serde_json::to_vec(value) {
+        Ok(body) => json_body(StatusCode::OK, body),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("Internal Error: {error}\n")),
+    }
+}
+
+/// Any type.
+pub(super) fn with_type(status: StatusCode, content_type: &'static str, body: Body) -> Reply {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// Nothing is here.
+pub(super) async fn not_found() -> Reply {
+    text(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+/// Something is here, but only for `GET`.
+pub(super) async fn only_get() -> Reply {
+    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed");
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET"));
+    response
+}
+
+/// An actor did not answer.
+pub(super) fn unanswered(actor: &str, error: crate::actors::address::AskError) -> Reply {
+    text(StatusCode::SERVICE_UNAVAILABLE, format!("Internal Error: {actor}: {error}\n"))
+}
+
+/// All values of one name in a query, decoded.
+pub(super) fn query_values(query: Option<&str>, name: &str) -> Vec<String> {
+    let pairs = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+    pairs.filter(|(key, _)| key == name).map(|(_, value)| value.into_owned()).collect()
+}
+
+/// The first value of one name in a query, decoded.
+pub(super) fn query_value(query: Option<&str>, name: &str) -> Option<String> {
+    query_values(query, name).into_iter().next()
+}

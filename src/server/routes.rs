@@ -1,0 +1,134 @@
+//! Which paths each plain listener answers.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::routing::{MethodRouter, any, get};
+
+use super::health::Health;
+use super::reply::{self, Reply};
+use super::{actors_view, explain, pods, trace_view};
+use crate::actors::settings::Agent;
+use crate::telemetry::Metrics;
+
+/// What the local socket's answers come from.
+pub(super) struct Shared {
+    pub(super) agent: Arc<Agent>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) configz: Arc<str>,
+}
+
+type Sources = Arc<Shared>;
+
+/// The health port: `/healthz` and its checks. Any method may ask, as upstream's mux has it.
+pub(super) fn healthz(agent: Arc<Agent>) -> Router {
+    health_routes(agent).fallback(reply::not_found)
+}
+
+/// The read-only port.
+pub(super) fn read_only(agent: Arc<Agent>, metrics: Arc<Metrics>) -> Router {
+    let shared = Shared { agent: Arc::clone(&agent), metrics, configz: Arc::from("") };
+    health_routes(agent).merge(public_routes().with_state(Arc::new(shared))).fallback(reply::not_found)
+}
+
+/// The local socket.
+pub(super) fn local(shared: Shared) -> Router {
+    let health = health_routes(Arc::clone(&shared.agent));
+    let inside = Router::new()
+        .route("/configz", only_get(get(configz)))
+        .route("/runningpods", only_get(get(running_pods)))
+        .route("/runningpods/", only_get(get(running_pods)))
+        .route("/debug/actors", only_get(get(actors)))
+        .route("/debug/actors/trace", only_get(get(trace)))
+        .route("/explain/{namespace}/{pod}", only_get(get(explain_pod)))
+        .route("/ps", only_get(get(ps)));
+    health.merge(inside.merge(public_routes()).with_state(Arc::new(shared))).fallback(reply::not_found)
+}
+
+fn health_routes(agent: Arc<Agent>) -> Router {
+    let health = Arc::new(Health::default());
+    let (all, one) = ((Arc::clone(&health), Arc::clone(&agent)), (health, agent));
+    let all = any(move |RawQuery(query)| {
+        let (health, agent) = all.clone();
+        async move { health.answer_all(&agent, query.as_deref()) }
+    });
+    let one = any(move |Path(name): Path<String>| {
+        let (health, agent) = one.clone();
+        async move {
+            match health.answer_one(&agent, &name) {
+                Some(answer) => answer,
+                None => reply::not_found().await,
+            }
+        }
+    });
+    Router::new().route("/healthz", all).route("/healthz/{name}", one)
+}
+
+fn public_routes() -> Router<Sources> {
+    Router::new()
+        .route("/pods", only_get(get(all_pods)))
+        .route("/pods/", only_get(get(all_pods)))
+        .route("/metrics", only_get(get(metrics)))
+}
+
+/// `GET` takes `HEAD` along; everything else is refused by name.
+fn only_get(route: MethodRouter<Sources>) -> MethodRouter<Sources> {
+    route.head(reply::only_get).fallback(reply::only_get)
+}
+
+async fn all_pods(State(shared): State<Sources>) -> Reply {
+    pods::pods(&shared.agent).await
+}
+
+async fn running_pods(State(shared): State<Sources>) -> Reply {
+    pods::running_pods(&shared.agent).await
+}
+
+async fn metrics(State(shared): State<Sources>) -> Reply {
+    let mut answer = reply::with_type(StatusCode::OK, "", Body::from(shared.metrics.render(&shared.agent).await));
+    let content_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8; escaping=underscores");
+    answer.headers_mut().insert(header::CONTENT_TYPE, content_type);
+    answer
+}
+
+async fn configz(State(shared): State<Sources>) -> Reply {
+    reply::json_body(StatusCode::OK, shared.configz.to_string())
+}
+
+async fn actors(State(shared): State<Sources>, RawQuery(query): RawQuery) -> Reply {
+    let query = query.as_deref();
+    let with_turns = reply::query_value(query, "turns").is_some();
+    let shown = actors_view::all(&shared.agent, with_turns);
+    match reply::query_value(query, "format").as_deref() {
+        None | Some("json") => reply::json(&shown),
+        Some("text") => {
+            let colours = reply::query_value(query, "colours").is_some();
+            reply::text(StatusCode::OK, actors_view::tree(&shown, colours))
+        }
+        Some(_) => reply::text(StatusCode::BAD_REQUEST, "format is one of json, text\n"),
+    }
+}
+
+async fn trace(State(shared): State<Sources>, RawQuery(query): RawQuery) -> Reply {
+    trace_view::answer(&shared.agent, query.as_deref()).await
+}
+
+async fn ps(State(shared): State<Sources>) -> Reply {
+    match explain::rows(&shared.agent).await {
+        Ok(rows) => reply::json(&rows),
+        Err(error) => reply::unanswered("StatusManager", error),
+    }
+}
+
+async fn explain_pod(State(shared): State<Sources>, Path((namespace, pod)): Path<(String, String)>) -> Reply {
+    match explain::explain(&shared.agent, &namespace, &pod).await {
+        Ok(found) if found.is_empty() => {
+            reply::text(StatusCode::NOT_FOUND, format!("no pod {namespace}/{pod} on this node\n"))
+        }
+        Ok(found) => reply::json(&found),
+        Err((actor, error)) => reply::unanswered(actor, error),
+    }
+}

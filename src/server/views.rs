@@ -1,0 +1,167 @@
+//! What the local socket says about pods: written by the agent, read by the command line, which may be of another build.
+//!
+//! Every field has a default, so that either side may know more than the other.
+
+use serde::{Deserialize, Serialize};
+
+/// One pod in `podwright ps`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PodRow {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// UID.
+    pub uid: String,
+    /// `status.phase`.
+    pub phase: String,
+    /// Why, in one word, as `kubectl get pods` shows it; empty when the phase says it all.
+    pub reason: String,
+    /// Whether the pod's condition Ready holds.
+    pub ready: bool,
+    /// Containers that are ready.
+    pub ready_containers: usize,
+    /// Containers that should be.
+    pub containers: usize,
+    /// Restarts of all containers together.
+    pub restarts: i64,
+    /// Since it was started here, or made.
+    pub age_seconds: Option<f64>,
+    /// `status.podIP`.
+    pub ip: String,
+    /// `spec.nodeName`.
+    pub node: String,
+    /// Where it comes from: `file`, `http`, `api`.
+    pub source: String,
+    /// Why it is not as it should be, newest cause first; empty when it is.
+    pub waiting: Vec<String>,
+}
+
+/// One pod in `podwright explain`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Explanation {
+    /// As in the list.
+    pub pod: PodRow,
+    /// `status.message`.
+    pub message: String,
+    /// Whether it is ready, or has ended as it should.
+    pub healthy: bool,
+    /// Why it is not, newest cause first.
+    pub why: Vec<String>,
+    /// `status.conditions`.
+    pub conditions: Vec<ConditionShown>,
+    /// Init containers first.
+    pub containers: Vec<ContainerShown>,
+    /// Restarts that wait for their back-off's end.
+    pub back_offs: Vec<BackOffShown>,
+    /// Its worker; `None` when it has none any more.
+    pub worker: Option<WorkerShown>,
+    /// Oldest first.
+    pub events: Vec<EventShown>,
+    /// Trouble of the whole node that holds up every pod.
+    pub node_problems: Vec<String>,
+}
+
+/// A condition.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConditionShown {
+    /// Type.
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// Reason.
+    pub reason: String,
+    /// Message.
+    pub message: String,
+    /// Since its last change.
+    pub age_seconds: Option<f64>,
+}
+
+/// A container.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ContainerShown {
+    /// Name.
+    pub name: String,
+    /// `init`, `sidecar`, `main` or `ephemeral`.
+    pub role: String,
+    /// `waiting`, `running` or `terminated`.
+    pub state: String,
+    /// Its reason, exit code and message.
+    pub detail: String,
+    /// Since it is in that state.
+    pub age_seconds: Option<f64>,
+    /// Ready.
+    pub ready: bool,
+    /// Past its startup probe.
+    pub started: bool,
+    /// Restarts.
+    pub restarts: i64,
+    /// How its last instance ended; empty when there was none.
+    pub last: String,
+}
+
+/// A restart that waits.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BackOffShown {
+    /// Whose.
+    pub container: String,
+    /// RFC 3339.
+    pub until: String,
+    /// From now; negative when it is over.
+    pub in_seconds: f64,
+}
+
+/// The actor that looks after the pod.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WorkerShown {
+    /// Name.
+    pub name: String,
+    /// As in `podwright actors`.
+    pub state: String,
+    /// Turns so far.
+    pub turns: u64,
+    /// Restarts of the actor.
+    pub restarts: u64,
+    /// Why it last failed.
+    pub last_failure: Option<String>,
+    /// What it has under way, oldest first.
+    pub operations: Vec<OperationOpen>,
+}
+
+/// Work under way.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OperationOpen {
+    /// Such as `ensure image`.
+    pub name: String,
+    /// On what.
+    pub about: String,
+    /// Since it began.
+    pub open_seconds: f64,
+}
+
+/// An event.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EventShown {
+    /// `Normal` or `Warning`.
+    pub kind: String,
+    /// Reason.
+    pub reason: String,
+    /// The container it is about, as a field path; empty for the pod.
+    pub object: String,
+    /// Message.
+    pub message: String,
+    /// How often.
+    pub count: u32,
+    /// Since the first.
+    pub first_seconds: f64,
+    /// Since the last.
+    pub last_seconds: f64,
+}

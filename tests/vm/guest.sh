@@ -1,0 +1,166 @@
+#!/bin/bash
+# Runs in the virtual machine, as root: the agent as a systemd service, on cgroup version 2, with both cgroup drivers.
+# Each check prints one line; the closing line counts them. Emulation is slow: orders are checked, not durations.
+export SYSTEMD_PAGER='' LC_ALL=C
+MANIFESTS=/etc/kubernetes/manifests
+CONFIG=/var/lib/kubelet/config.yaml
+passed=0 failed=0
+
+check() { # NAME COMMAND...
+    local name=$1 output
+    shift
+    if output=$("$@" 2>&1); then
+        echo "ok    $name"
+        passed=$((passed + 1))
+    else
+        echo "FAIL  $name: $* $output"
+        failed=$((failed + 1))
+    fi
+}
+
+# Asks again until the answer is yes or the seconds are over.
+within() { # SECONDS COMMAND...
+    local deadline=$((SECONDS + $1))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        [ "$SECONDS" -lt "$deadline" ] || return 1
+        sleep 0.5
+    done
+}
+
+is() { [ "$1" = "$2" ]; }
+isnt() { [ "$1" != "$2" ]; }
+property() { systemctl show -P "$1" podwright; }
+agent_pid() { property MainPID; }
+ctr_() { ctr -n k8s.io "$@"; }
+# Every container with the process that is its first: the same list means that nothing was touched.
+containers() { ctr_ tasks ls | awk 'NR > 1 { print $1, $2, $3 }' | sort; }
+count_running() { containers | grep -c RUNNING; }
+running_at_least() { [ "$(count_running)" -ge "$1" ]; }
+pods_ready() { [ "$(podwright ps -o json | tr -d ' \n\t' | grep -o '"ready":true' | wc -l)" -ge "$1" ]; }
+healthy() { busybox wget -qO- http://127.0.0.1:10248/healthz | grep -qx ok; }
+pid_changed() { local now; now=$(agent_pid) && [ "$now" != 0 ] && [ "$now" != "$1" ]; }
+nothing_runs() { [ -z "$(ctr_ containers ls -q)" ]; }
+
+finish() {
+    mkdir -p "$NODE_VM_OUT"
+    journalctl -o short-precise >"$NODE_VM_OUT/journal.txt"
+    systemctl status podwright >"$NODE_VM_OUT/status.txt" 2>&1
+    echo "vm: $passed passed, $failed failed"
+    [ "$failed" = 0 ]
+    exit
+}
+
+# Puts everything where the files under deploy/ say it goes.
+install_as_shipped() {
+    install -m 0755 podwright /usr/bin/podwright
+    install -D -m 0644 deploy/podwright.service /etc/systemd/system/podwright.service
+    mkdir -p "$MANIFESTS" /var/lib/kubelet
+    systemctl daemon-reload
+    within 120 ctr_ version
+    ctr_ images import images.tar >/dev/null
+}
+
+# The configuration as shipped, but for the driver: both are tested.
+configure() { # DRIVER
+    sed -e "s/^cgroupDriver: .*/cgroupDriver: $1/" deploy/config.yaml >"$CONFIG"
+    local systemd=false
+    [ "$1" = systemd ] && systemd=true
+    sed -i "s/SystemdCgroup = .*/SystemdCgroup = $systemd/" /etc/containerd/config.toml
+    systemctl restart containerd
+    within 120 ctr_ version
+}
+
+# Where the pods' cgroups have to be with a driver.
+kubepods() { # DRIVER
+    if [ "$1" = systemd ]; then
+        echo /sys/fs/cgroup/kubepods.slice
+    else
+        echo /sys/fs/cgroup/kubepods
+    fi
+}
+
+# A pod of each QoS class shows under its driver's name somewhere below.
+pod_cgroups() { find "$1" -mindepth 1 -type d -name '*pod*' | grep -q .; }
+
+test_driver() { # DRIVER
+    local driver=$1 before after pid
+    echo "--- cgroup driver $driver"
+    configure "$driver"
+    cp examples/manifests/*.yaml "$MANIFESTS/"
+    check "the unit starts ($driver)" systemctl start podwright
+    check "it is active once the agent says it is ready" is "$(property ActiveState)" active
+    check "its notification is what made it active" is "$(property Type)" notify
+    check "health answers" within 60 healthy
+    check "both pods are Ready" within 300 pods_ready 2
+    check "pods are in $(kubepods "$driver")" pod_cgroups "$(kubepods "$driver")"
+    check "the agent is in its own unit's cgroup" grep -q '/system.slice/podwright.service$' "/proc/$(agent_pid)/cgroup"
+    check "its out-of-memory score is the lowest" is "$(cat "/proc/$(agent_pid)/oom_score_adj")" -999
+
+    before=$(containers)
+    check "four tasks run: two sandboxes, two containers" is "$(count_running)" 4
+    check "the unit restarts" systemctl restart podwright
+    check "health answers again" within 60 healthy
+    check "both pods are Ready again" within 120 pods_ready 2
+    # Longer than the agent's own resynchronisation of a freshly found pod.
+    sleep 20
+    after=$(containers)
+    check "no container was touched by the restart" is "$after" "$before"
+}
+
+test_watchdog() {
+    local before pid restarts
+    echo "--- the watchdog"
+    before=$(containers) pid=$(agent_pid) restarts=$(property NRestarts)
+    # As shipped it waits for a minute; that is systemd's clock, which emulation does not stretch.
+    kill -STOP "$pid"
+    check "a stopped agent is ended and started again" within 180 pid_changed "$pid"
+    check "by the watchdog" journal_says "Watchdog timeout"
+    check "systemd counts a restart" isnt "$(property NRestarts)" "$restarts"
+    check "health answers again" within 120 healthy
+    check "both pods are Ready again" within 120 pods_ready 2
+    check "no container was touched" is "$(containers)" "$before"
+
+    pid=$(agent_pid)
+    kill -KILL "$pid"
+    check "a killed agent is started again" within 120 pid_changed "$pid"
+    check "health answers again" within 120 healthy
+    check "no container was touched" is "$(containers)" "$before"
+}
+
+journal_says() { journalctl -u podwright | grep "$1" >/dev/null; }
+
+test_stop() {
+    local before
+    echo "--- a stop"
+    before=$(containers)
+    check "the unit stops" systemctl stop podwright
+    check "with success" is "$(property Result)" success
+    check "pods go on without their agent" is "$(containers)" "$before"
+}
+
+# The agent itself removes what no manifest wants any more.
+remove_pods() { # DRIVER
+    echo "--- the end ($1)"
+    rm -f "$MANIFESTS"/*
+    check "the unit starts once more" systemctl start podwright
+    check "pods without a manifest are removed" within 300 nothing_runs
+    check "their cgroups too" within 60 no_pod_cgroups "$(kubepods "$1")"
+    check "no volume stays mounted" within 60 no_volume_mounts
+    check "the unit stops" systemctl stop podwright
+}
+
+no_pod_cgroups() { ! pod_cgroups "$1"; }
+no_volume_mounts() { ! grep -q ' /var/lib/kubelet/pods/' /proc/self/mountinfo; }
+
+cd "$NODE_VM_FILES" || exit 1
+trap finish EXIT
+install_as_shipped
+check "systemd finds no fault with the unit" systemd-analyze verify /etc/systemd/system/podwright.service
+test_driver cgroupfs
+test_watchdog
+test_stop
+remove_pods cgroupfs
+test_driver systemd
+test_stop
+remove_pods systemd

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# `make test-vm`: the agent under systemd on cgroup version 2, with the unit and the configuration as shipped, in a
+# virtual machine. The machine's tools are installed by apt-get; its image is made once and kept under target/vm.
+#
+# PODWRIGHT=<file>  takes this executable instead of building one
+# OUT=<folder>      where the journal and the console go (default target/vm/out)
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+# shellcheck source=scripts/lib.sh
+. scripts/lib.sh
+
+check_rust
+is_root || die "the machine's image has to be made as root"
+has_apt || die "the machine is made of Debian packages, and there is no apt-get here"
+command -v python3 >/dev/null || {
+    say "installing with apt-get: python3"
+    apt-get -qq -y install --no-install-recommends python3 >&2
+}
+install_packages
+if [ -z "${PODWRIGHT:-}" ]; then
+    # The emulated processor is an old one: no target-cpu=native.
+    cargo build --release --locked --bin podwright
+    PODWRIGHT=${CARGO_TARGET_DIR:-target}/release/podwright
+fi
+scripts/images.sh "$PWD/target/images/images.tar"
+stage=$(mktemp -d target/vm-files.XXXXXX)
+trap 'rm -rf "$stage"' EXIT
+cp "$PODWRIGHT" "$stage/podwright"
+cp target/images/images.tar "$stage/"
+cp -r deploy "$stage/deploy"
+cp -r examples "$stage/examples"
+out=${OUT:-target/vm/out}
+rm -rf "$out"
+status=0
+tests/vm/machine run --memory 1024 --timeout "${TIMEOUT:-1500}" --out "$out" \
+    tests/vm/guest.sh "$stage"/* || status=$?
+[ "$status" = 0 ] || say "the virtual machine's tests ended with status $status; journal and console are in $out"
+exit "$status"
