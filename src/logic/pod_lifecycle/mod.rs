@@ -19,7 +19,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::backoff::{BackoffPolicy, CrashLoops};
 use super::container_actions::{ContainerKind, StartContainer};
-use super::ids::{ContainerId, FullName, PodUid, SandboxId};
+use super::ids::{ContainerId, SandboxId};
 use super::image_policy::{ImageFailure, ImageInUse};
 use super::pod_status::StartError;
 use super::probe_schedule::ProbeKind;
@@ -239,8 +239,6 @@ pub struct Now {
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct PodLifecycle {
-    uid: PodUid,
-    full_name: FullName,
     pod: Option<Arc<Pod>>,
     hashes: BTreeMap<String, String>,
     stage: Stage,
@@ -275,12 +273,10 @@ pub struct PodLifecycle {
 }
 
 impl PodLifecycle {
-    /// A pod of which nothing is known yet but who it is. `back_off_max` bounds the crash-loop back-off
+    /// A pod of which nothing is known yet. `back_off_max` bounds the crash-loop back-off
     /// (`crashLoopBackOff.maxContainerRestartPeriod`). Observations from before `born` are not looked at.
-    pub fn new(uid: PodUid, full_name: FullName, back_off_max: Duration, born: Stamp) -> Self {
+    pub fn new(back_off_max: Duration, born: Stamp) -> Self {
         Self {
-            uid,
-            full_name,
             pod: None,
             hashes: BTreeMap::new(),
             stage: Stage::Syncing,

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::*;
+use crate::logic::ids::FullName;
 use crate::logic::runtime_pod::{ContainerState, RuntimeContainer, SandboxState};
 
 /// Where the tests' wall clock begins.
@@ -71,7 +72,7 @@ impl Script {
 
     /// A worker of a pod that only the runtime knows.
     fn stranger() -> Self {
-        let life = PodLifecycle::new("u1".into(), FullName::new("web", "default"), Duration::from_secs(300), Stamp(1));
+        let life = PodLifecycle::new(Duration::from_secs(300), Stamp(1));
         Self { life, stamp: 1, moment: BEGINNING }
     }
 
