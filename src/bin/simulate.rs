@@ -1,3 +1,144 @@
 //! One seed's story, or many seeds until one fails.
 
-fn main() {}
+use std::ops::Range;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use podwright::sim::faults::{parse_list, write_list};
+use podwright::sim::{Crash, Options, Run, describe, run, scenario};
+
+/// Runs the whole agent on a simulated node: same seed, same story.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "simulate")]
+struct Arguments {
+    /// The seed of one story, which is printed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Many seeds, FROM..TO: says how many a second, and stops at the first that breaks an invariant
+    #[arg(long, value_name = "FROM..TO", value_parser = range)]
+    seeds: Option<Range<u64>>,
+    /// How many pods
+    #[arg(long, default_value_t = 8)]
+    pods: usize,
+    /// What goes wrong: a list of names, all, none; -NAME takes one away
+    #[arg(long, default_value = "all", allow_hyphen_values = true)]
+    faults: String,
+    /// How long pods are wanted, edited and deleted, in virtual seconds
+    #[arg(long, default_value_t = 90)]
+    duration: u64,
+    /// One actor's message at which it fails, KIND:INDEX[:before|:after]
+    #[arg(long)]
+    crash: Option<Crash>,
+    /// The call to the outside at which the agent is killed, INDEX[:before|:after]
+    #[arg(long, value_parser = kill)]
+    kill: Option<(u64, bool)>,
+    /// The short fixed scenario instead of the standard one
+    #[arg(long)]
+    short: bool,
+    /// Print what was broken only, not the story
+    #[arg(long)]
+    quiet: bool,
+}
+
+fn range(text: &str) -> Result<Range<u64>, String> {
+    let (from, to) = text.split_once("..").ok_or("expected FROM..TO")?;
+    let number = |text: &str| text.parse::<u64>().map_err(|error| format!("{text:?}: {error}"));
+    Ok(number(from)?..number(to)?)
+}
+
+fn kill(text: &str) -> Result<(u64, bool), String> {
+    let (index, after) = match text.split_once(':') {
+        None | Some((_, "before")) => (text.trim_end_matches(":before"), false),
+        Some((index, "after")) => (index, true),
+        Some(_) => return Err("expected INDEX, INDEX:before or INDEX:after".to_owned()),
+    };
+    Ok((index.parse().map_err(|error| format!("{index:?}: {error}"))?, after))
+}
+
+impl Arguments {
+    fn options(&self, seed: u64) -> Result<Options, String> {
+        let faults = parse_list(&self.faults)?;
+        let mut command = if self.short {
+            format!("simulate --seed {seed} --short --faults {}", write_list(&faults))
+        } else {
+            let Self { pods, duration, .. } = self;
+            format!("simulate --seed {seed} --pods {pods} --duration {duration} --faults {}", write_list(&faults))
+        };
+        if let Some(crash) = &self.crash {
+            command.push_str(&format!(" --crash {crash}"));
+        }
+        if let Some((index, after)) = self.kill {
+            command.push_str(&format!(" --kill {index}:{}", if after { "after" } else { "before" }));
+        }
+        Ok(Options { faults, crash: self.crash.clone(), kill_at: self.kill, command, ..Options::default() })
+    }
+
+    fn run(&self, seed: u64) -> Result<Run<()>, String> {
+        let (pods, time) = (self.pods.max(1), Duration::from_secs(self.duration));
+        let short = self.short;
+        Ok(run(seed, self.options(seed)?, move |world| async move {
+            if short { scenario::short(world).await } else { scenario::standard(world, pods, time).await }
+        }))
+    }
+}
+
+fn one(arguments: &Arguments) -> Result<bool, String> {
+    let run = arguments.run(arguments.seed)?;
+    if !arguments.quiet {
+        for line in &run.story {
+            println!("{line}");
+        }
+    }
+    for violation in &run.violations {
+        println!("{violation}");
+    }
+    let end = run.story.last().map_or(Duration::ZERO, |line| line.at);
+    println!(
+        "seed {}: {} lines, {:.0} virtual seconds, {} broken",
+        arguments.seed,
+        run.story.len(),
+        end.as_secs_f64(),
+        run.violations.len()
+    );
+    Ok(run.violations.is_empty())
+}
+
+#[expect(clippy::disallowed_methods, reason = "the rate is one of real time")]
+fn many(arguments: &Arguments, seeds: Range<u64>) -> Result<bool, String> {
+    let began = Instant::now();
+    let mut virtual_time = Duration::ZERO;
+    let mut count: u32 = 0;
+    for seed in seeds {
+        let run = arguments.run(seed)?;
+        virtual_time += run.story.last().map_or(Duration::ZERO, |line| line.at);
+        count += 1;
+        if !run.violations.is_empty() {
+            println!("{}", describe(&run.violations, &run.story));
+            return Ok(false);
+        }
+    }
+    let real = began.elapsed().as_secs_f64();
+    println!(
+        "{count} seeds, none broken: {:.1} seeds a second, {:.0} virtual seconds in {real:.1} s",
+        f64::from(count) / real.max(f64::MIN_POSITIVE),
+        virtual_time.as_secs_f64()
+    );
+    Ok(true)
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = match arguments.seeds.clone() {
+        Some(seeds) => many(&arguments, seeds),
+        None => one(&arguments),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(problem) => {
+            eprintln!("simulate: {problem}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -60,7 +60,7 @@ impl Role for PodWorker {
         let WorkerArgs { agent, uid, full_name, born } = args;
         let back_off_max = agent.settings.crash_loop_max;
         Self {
-            lifecycle: PodLifecycle::new(uid.clone(), full_name.clone(), back_off_max, born),
+            lifecycle: PodLifecycle::new(back_off_max, born),
             site: JobSite { agent, uid, full_name },
             jobs: vec![],
             wake: None,

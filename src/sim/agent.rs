@@ -1,0 +1,108 @@
+//! One incarnation of the agent on the simulated node: the actors' own tree, started as `main` starts it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::ActorCell;
+
+use super::clock::AgentClock;
+use super::crashes::Crashes;
+use super::disk::POD_LOGS;
+use super::node::Node;
+use super::outlet::{Life, Outlet};
+use crate::actors::address::Address;
+use crate::actors::ledger::{self, Ledger};
+use crate::actors::root;
+use crate::actors::settings::{Adapters, Agent, Directory, Settings};
+use crate::logic::cgroup_name::CgroupTree;
+use crate::logic::dns::NodeDns;
+use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
+use crate::logic::time::Moment;
+use crate::messages::root::RootMsg;
+
+/// The node's name.
+pub const NODE_NAME: &str = "node-1";
+
+/// See the module.
+pub struct Incarnation {
+    /// All that actors are given.
+    pub agent: Arc<Agent>,
+    /// Root.
+    pub root: Address<RootMsg>,
+    /// Root's end is the agent's.
+    pub cell: ActorCell,
+    /// The process.
+    pub life: Arc<Life>,
+}
+
+/// Upstream's defaults, on a node of one.
+pub fn settings(started: Moment) -> Settings {
+    let address = std::net::IpAddr::from([10, 0, 0, 1]);
+    Settings {
+        node_name: NODE_NAME.to_owned(),
+        host_ips: vec![address],
+        runtime_name: "containerd".to_owned(),
+        static_pod_url: String::new(),
+        sync_period: Duration::from_secs(60),
+        file_check_period: Duration::from_secs(20),
+        http_check_period: Duration::from_secs(20),
+        pod_logs_dir: POD_LOGS.to_owned(),
+        dns: NodeDns {
+            host: None,
+            cluster_dns: vec![],
+            cluster_domain: "cluster.local".to_owned(),
+            node_ips: vec![address],
+        },
+        cgroup_tree: cgroup_tree(),
+        kubepods: ResourceList::new(),
+        resources: ResourceOptions::default(),
+        node_memory: NodeMemory { capacity_bytes: 8 << 30 },
+        seccomp_root: "/var/lib/kubelet/seccomp".to_owned(),
+        thermal_throttle_paths: vec![],
+        seccomp_default: false,
+        crash_loop_max: Duration::from_secs(300),
+        pulls_max: None,
+        pull_rate: None,
+        pull_burst: 10,
+        evented: true,
+        agent_started: started,
+        dead_per_container: 1,
+        dead_total: -1,
+        dead_age_min: Duration::ZERO,
+        watchdog_period: None,
+    }
+}
+
+/// Where the agent's cgroups are.
+pub fn cgroup_tree() -> CgroupTree {
+    CgroupTree::new("/", true).expect("the root is a path")
+}
+
+impl Incarnation {
+    /// Starts the agent.
+    pub fn start(node: &Arc<Node>, crashes: &Arc<Crashes>, seed: u64, adjust: &dyn Fn(&mut Settings)) -> Self {
+        let life = Arc::new(Life::default());
+        let outlet = Arc::new(Outlet::new(Arc::clone(node), Arc::clone(&life), seed));
+        let clock = AgentClock::start(&node.time);
+        let faults: Arc<dyn ledger::Faults> = Arc::<Crashes>::clone(crashes);
+        let ledger = Ledger::with_faults(clock, Some(faults));
+        let mut settings = settings(node.time.now());
+        adjust(&mut settings);
+        let adapters = Adapters {
+            runtime: outlet.clone(),
+            images: outlet.clone(),
+            cgroups: outlet.clone(),
+            files: outlet.clone(),
+            folder: Some(outlet.clone()),
+            url: None,
+            http_prober: outlet.clone(),
+            chance: outlet.clone(),
+            service_manager: outlet,
+            listeners: vec![],
+        };
+        let directory = Directory::new(&ledger);
+        let agent = Arc::new(Agent { settings, adapters, directory, ledger });
+        let (root, cell) = root::start(Arc::clone(&agent));
+        Self { agent, root, cell, life }
+    }
+}

@@ -1,0 +1,70 @@
+//! The simulated node's time: tokio's paused clock, a wall clock on top of it, and the order of everything.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::logic::time::{Moment, Stamp};
+use crate::platform::clock::Clock;
+
+/// 2030-01-01T00:00:00Z: the wall clock of a run's beginning.
+const BEGINNING: Moment = Moment(1_893_456_000 * 1_000_000_000);
+
+/// Virtual time, counted from the beginning of the run. Lives on the thread of the run's own tokio runtime.
+#[derive(Clone, Debug)]
+pub struct VirtualTime {
+    began: Instant,
+}
+
+impl VirtualTime {
+    /// Begins now.
+    pub fn begin() -> Self {
+        Self { began: instant() }
+    }
+
+    /// Since the beginning.
+    pub fn elapsed(&self) -> Duration {
+        instant().saturating_duration_since(self.began)
+    }
+
+    /// The wall clock.
+    pub fn now(&self) -> Moment {
+        BEGINNING.plus(self.elapsed())
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the simulated clock itself")]
+fn instant() -> Instant {
+    Instant::now()
+}
+
+/// One incarnation of the agent's clock: the node's wall clock, its own uptime and order.
+#[derive(Debug)]
+pub struct AgentClock {
+    time: VirtualTime,
+    started: Duration,
+    stamps: AtomicU64,
+}
+
+impl AgentClock {
+    /// A clock of an agent that starts now.
+    pub fn start(time: &VirtualTime) -> Arc<Self> {
+        Arc::new(Self { time: time.clone(), started: time.elapsed(), stamps: AtomicU64::new(0) })
+    }
+}
+
+impl Clock for AgentClock {
+    fn now(&self) -> Moment {
+        self.time.now()
+    }
+
+    fn uptime(&self) -> Duration {
+        self.time.elapsed().saturating_sub(self.started)
+    }
+
+    fn stamp(&self) -> Stamp {
+        Stamp(self.stamps.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}

@@ -1,0 +1,342 @@
+//! What the simulated runtime holds: sandboxes and containers, with containerd's rules for them. No waiting here.
+//!
+//! Owned by the node. Survives restarts of the runtime and of the agent, as containers do.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use super::behaviour::{Behaviour, Life};
+use crate::cri::{
+    Container, ContainerConfig, ContainerFilter, ContainerMetadata, ContainerState, ContainerStatus, CriError,
+    CriResult, Labels, Mount, NamespaceMode, PodSandbox, PodSandboxConfig, PodSandboxFilter, PodSandboxMetadata,
+    PodSandboxStatus, SandboxState,
+};
+use crate::logic::ids::{ContainerId, PodUid, SandboxId};
+use crate::logic::time::Moment;
+
+/// A sandbox.
+#[derive(Debug)]
+pub struct SimSandbox {
+    /// ID.
+    pub id: SandboxId,
+    /// Whose.
+    pub metadata: PodSandboxMetadata,
+    /// State.
+    pub state: SandboxState,
+    /// Whether it ever was ready.
+    pub was_ready: bool,
+    /// Its cgroup's path.
+    pub cgroup_parent: String,
+    /// Its address; `None` on the node's network or once stopped.
+    pub ip: Option<String>,
+    log_directory: String,
+    created_at: Moment,
+    network: NamespaceMode,
+    labels: Labels,
+    annotations: Labels,
+}
+
+/// A container.
+#[derive(Debug)]
+pub struct SimContainer {
+    /// ID.
+    pub id: ContainerId,
+    /// Its sandbox.
+    pub sandbox: SandboxId,
+    /// The pod's UID.
+    pub uid: PodUid,
+    /// The pod's name.
+    pub pod: String,
+    /// Name and attempt.
+    pub metadata: ContainerMetadata,
+    /// State.
+    pub state: ContainerState,
+    /// What it does.
+    pub behaviour: Behaviour,
+    /// How it ended.
+    pub exit_code: i32,
+    /// When it was started.
+    pub started_at: Moment,
+    /// When it ended.
+    pub finished_at: Moment,
+    /// Its image, as asked for.
+    pub image: String,
+    /// Its log; absolute.
+    pub log_path: String,
+    /// Wakes whoever waits for its end.
+    pub ended: Arc<Notify>,
+    created_at: Moment,
+    reason: &'static str,
+    message: String,
+    labels: Labels,
+    annotations: Labels,
+    mounts: Vec<Mount>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Containers {
+    /// By ID.
+    pub sandboxes: BTreeMap<SandboxId, SimSandbox>,
+    /// By ID.
+    pub containers: BTreeMap<ContainerId, SimContainer>,
+    made: u64,
+}
+
+fn other(message: String) -> CriError {
+    CriError::Other { code: "Unknown", message }
+}
+
+fn absent(what: &str, id: &str) -> CriError {
+    CriError::NotFound { message: format!("an error occurred when try to find {what} \"{id}\": not found") }
+}
+
+fn matches(labels: &Labels, selector: &Labels) -> bool {
+    selector.iter().all(|(key, value)| labels.get(key) == Some(value))
+}
+
+impl Containers {
+    /// `RunPodSandbox`.
+    pub fn run_sandbox(&mut self, config: &PodSandboxConfig, now: Moment) -> CriResult<SandboxId> {
+        let metadata = &config.metadata;
+        if let Some(holder) = self.sandboxes.values().find(|sandbox| sandbox.metadata == *metadata) {
+            let PodSandboxMetadata { name, uid, namespace, attempt } = metadata;
+            let reserved = format!("{name}_{namespace}_{uid}_{attempt}");
+            let id = &holder.id;
+            return Err(other(format!(
+                "failed to reserve sandbox name \"{reserved}\": name \"{reserved}\" is reserved for \"{id}\""
+            )));
+        }
+        self.made += 1;
+        let id = SandboxId::from(format!("sandbox{:06}", self.made));
+        let network = config.linux.security_context.namespace_options.network;
+        let host = (self.made / 250, self.made % 250 + 1);
+        let ip =
+            (network != NamespaceMode::Node).then(|| format!("10.{}.{}.{}", 88 + host.0 / 250, host.0 % 250, host.1));
+        let sandbox = SimSandbox {
+            id: id.clone(),
+            metadata: metadata.clone(),
+            state: SandboxState::Ready,
+            was_ready: true,
+            cgroup_parent: config.linux.cgroup_parent.clone(),
+            ip,
+            log_directory: config.log_directory.clone(),
+            created_at: now,
+            network,
+            labels: config.labels.clone(),
+            annotations: config.annotations.clone(),
+        };
+        self.sandboxes.insert(id.clone(), sandbox);
+        Ok(id)
+    }
+
+    /// Running containers of a sandbox.
+    pub fn running_in(&self, id: &SandboxId) -> Vec<ContainerId> {
+        let running = self.containers.values().filter(|container| container.sandbox == *id);
+        running.filter(|container| container.state == ContainerState::Running).map(|one| one.id.clone()).collect()
+    }
+
+    /// The sandbox is over; its network is given back. Its containers were ended before.
+    pub fn stop_sandbox(&mut self, id: &SandboxId) {
+        if let Some(sandbox) = self.sandboxes.get_mut(id) {
+            sandbox.state = SandboxState::NotReady;
+            sandbox.ip = None;
+        }
+    }
+
+    /// `RemovePodSandbox`, of one that was stopped; gives the containers that went with it.
+    pub fn remove_sandbox(&mut self, id: &SandboxId) -> Vec<SimContainer> {
+        self.sandboxes.remove(id);
+        let inside: Vec<ContainerId> =
+            self.containers.values().filter(|one| one.sandbox == *id).map(|one| one.id.clone()).collect();
+        inside.iter().filter_map(|id| self.containers.remove(id)).collect()
+    }
+
+    /// `PodSandboxStatus`.
+    pub fn sandbox_status(&self, id: &SandboxId) -> CriResult<PodSandboxStatus> {
+        let sandbox = self.sandboxes.get(id).ok_or_else(|| absent("sandbox", id.as_str()))?;
+        Ok(PodSandboxStatus {
+            id: sandbox.id.clone(),
+            metadata: sandbox.metadata.clone(),
+            state: sandbox.state,
+            created_at: sandbox.created_at,
+            ips: sandbox.ip.iter().cloned().collect(),
+            network_mode: sandbox.network,
+            labels: sandbox.labels.clone(),
+            annotations: sandbox.annotations.clone(),
+            runtime_handler: String::new(),
+        })
+    }
+
+    /// `ListPodSandbox`.
+    pub fn list_sandboxes(&self, filter: &PodSandboxFilter) -> Vec<PodSandbox> {
+        let wanted = self.sandboxes.values().filter(|sandbox| {
+            filter.id.as_ref().is_none_or(|id| *id == sandbox.id)
+                && filter.state.is_none_or(|state| state == sandbox.state)
+                && matches(&sandbox.labels, &filter.label_selector)
+        });
+        wanted
+            .map(|sandbox| PodSandbox {
+                id: sandbox.id.clone(),
+                metadata: sandbox.metadata.clone(),
+                state: sandbox.state,
+                created_at: sandbox.created_at,
+                labels: sandbox.labels.clone(),
+                annotations: sandbox.annotations.clone(),
+                runtime_handler: String::new(),
+            })
+            .collect()
+    }
+
+    /// `CreateContainer`.
+    pub fn create(&mut self, sandbox: &SandboxId, config: &ContainerConfig, now: Moment) -> CriResult<ContainerId> {
+        let home = self.sandboxes.get(sandbox).ok_or_else(|| absent("sandbox", sandbox.as_str()))?;
+        if home.state != SandboxState::Ready {
+            return Err(other(format!("sandbox container \"{sandbox}\" is not running")));
+        }
+        let uid = PodUid::from(home.metadata.uid.as_str());
+        let same = |one: &&SimContainer| one.uid == uid && one.metadata == config.metadata;
+        if let Some(holder) = self.containers.values().find(same) {
+            let (name, attempt, id) = (&config.metadata.name, config.metadata.attempt, &holder.id);
+            let reserved = format!("{name}_{}_{}_{uid}_{attempt}", home.metadata.name, home.metadata.namespace);
+            return Err(other(format!(
+                "failed to reserve container name \"{reserved}\": name \"{reserved}\" is reserved for \"{id}\""
+            )));
+        }
+        self.made += 1;
+        let id = ContainerId::from(format!("container{:06}", self.made));
+        let container = SimContainer {
+            id: id.clone(),
+            sandbox: sandbox.clone(),
+            uid,
+            pod: home.metadata.name.clone(),
+            metadata: config.metadata.clone(),
+            state: ContainerState::Created,
+            behaviour: Behaviour::parse(&config.args),
+            exit_code: 0,
+            started_at: Moment::EPOCH,
+            finished_at: Moment::EPOCH,
+            image: config.image.image.clone(),
+            log_path: format!("{}/{}", home.log_directory, config.log_path),
+            ended: Arc::default(),
+            created_at: now,
+            reason: "",
+            message: String::new(),
+            labels: config.labels.clone(),
+            annotations: config.annotations.clone(),
+            mounts: config.mounts.clone(),
+        };
+        self.containers.insert(id.clone(), container);
+        Ok(id)
+    }
+
+    /// `StartContainer`.
+    pub fn start(&mut self, id: &ContainerId, now: Moment) -> CriResult<()> {
+        let container = self.containers.get_mut(id).ok_or_else(|| absent("container", id.as_str()))?;
+        if container.state != ContainerState::Created {
+            return Err(other(format!(
+                "failed to set starting state for container \"{id}\": container is not created"
+            )));
+        }
+        if self.sandboxes.get(&container.sandbox).is_none_or(|sandbox| sandbox.state != SandboxState::Ready) {
+            return Err(other(format!("sandbox container \"{}\" is not running", container.sandbox)));
+        }
+        if container.behaviour.life == Life::CannotStart {
+            let message = "failed to create containerd task: exec: \"/nothing\": no such file or directory";
+            container.finish(128, "StartError", message, now);
+            return Err(other(message.to_owned()));
+        }
+        container.state = ContainerState::Running;
+        container.started_at = now;
+        Ok(())
+    }
+
+    /// The container's process is over. False when it did not run.
+    pub fn end(&mut self, id: &ContainerId, code: i32, now: Moment) -> bool {
+        let Some(container) = self.containers.get_mut(id) else { return false };
+        if container.state != ContainerState::Running {
+            return false;
+        }
+        container.finish(code, if code == 0 { "Completed" } else { "Error" }, "", now);
+        true
+    }
+
+    /// `ListContainers`.
+    pub fn list(&self, filter: &ContainerFilter) -> Vec<Container> {
+        let wanted = self.containers.values().filter(|container| {
+            filter.id.as_ref().is_none_or(|id| *id == container.id)
+                && filter.state.is_none_or(|state| state == container.state)
+                && filter.sandbox_id.as_ref().is_none_or(|id| *id == container.sandbox)
+                && matches(&container.labels, &filter.label_selector)
+        });
+        wanted
+            .map(|container| Container {
+                id: container.id.clone(),
+                sandbox_id: container.sandbox.clone(),
+                metadata: container.metadata.clone(),
+                image: container.image.clone(),
+                image_ref: container.image.clone(),
+                image_id: container.image.clone(),
+                state: container.state,
+                created_at: container.created_at,
+                labels: container.labels.clone(),
+                annotations: container.annotations.clone(),
+            })
+            .collect()
+    }
+
+    /// `ContainerStatus`.
+    pub fn status(&self, id: &ContainerId) -> CriResult<ContainerStatus> {
+        let container = self.containers.get(id).ok_or_else(|| absent("container", id.as_str()))?;
+        Ok(ContainerStatus {
+            id: container.id.clone(),
+            metadata: container.metadata.clone(),
+            state: container.state,
+            created_at: container.created_at,
+            started_at: container.started_at,
+            finished_at: container.finished_at,
+            exit_code: container.exit_code,
+            image: container.image.clone(),
+            image_ref: container.image.clone(),
+            image_id: container.image.clone(),
+            reason: container.reason.to_owned(),
+            message: container.message.clone(),
+            labels: container.labels.clone(),
+            annotations: container.annotations.clone(),
+            mounts: container.mounts.clone(),
+            log_path: container.log_path.clone(),
+            resources: None,
+            user: None,
+            stop_signal: None,
+        })
+    }
+
+    /// Instances of a container of a pod, in the order of their making.
+    pub fn instances<'a>(&'a self, uid: &'a PodUid, name: &'a str) -> impl Iterator<Item = &'a SimContainer> {
+        // IDs count up, so their order is that of creation.
+        self.containers.values().filter(move |one| one.uid == *uid && one.metadata.name == name)
+    }
+
+    /// The newest instance of a container of a pod.
+    pub fn newest(&self, uid: &PodUid, name: &str) -> Option<&SimContainer> {
+        self.containers.values().rev().find(|one| one.uid == *uid && one.metadata.name == name)
+    }
+}
+
+impl SimContainer {
+    /// `pod/name#attempt`.
+    pub fn label(&self) -> String {
+        format!("{}/{}#{}", self.pod, self.metadata.name, self.metadata.attempt)
+    }
+
+    fn finish(&mut self, code: i32, reason: &'static str, message: &str, now: Moment) {
+        self.state = ContainerState::Exited;
+        self.finished_at = now;
+        self.exit_code = code;
+        self.reason = reason;
+        message.clone_into(&mut self.message);
+        self.ended.notify_waiters();
+    }
+}

@@ -1,0 +1,108 @@
+//! Makes actors fail: at one exact message, or now and then.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex};
+
+use super::faults::{Fault, Faults};
+use super::random::Random;
+use super::story::Story;
+use crate::actors::ledger::{self, lock};
+
+/// Share of turns that fail while [`Fault::Crashes`] goes on.
+const SHARE: f64 = 0.01;
+
+/// One turn that fails: the `index`-th of its kind of actor, counted from 0 over all actors of the kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crash {
+    /// The kind, such as `PodWorker`.
+    pub kind: String,
+    /// Which turn.
+    pub index: u64,
+    /// Before or after the message was handled.
+    pub after: bool,
+}
+
+impl fmt::Display for Crash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.kind, self.index, if self.after { "after" } else { "before" })
+    }
+}
+
+impl FromStr for Crash {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is not KIND:INDEX, KIND:INDEX:before or KIND:INDEX:after");
+        let parts: Vec<&str> = text.split(':').collect();
+        let (kind, index, after) = match parts.as_slice() {
+            [kind, index] | [kind, index, "before"] => (kind, index, false),
+            [kind, index, "after"] => (kind, index, true),
+            _ => return Err(wrong()),
+        };
+        let index = index.parse().map_err(|_| wrong())?;
+        Ok(Self { kind: (*kind).to_owned(), index, after })
+    }
+}
+
+#[derive(Default)]
+struct Counts {
+    before: BTreeMap<&'static str, u64>,
+    after: BTreeMap<&'static str, u64>,
+}
+
+/// See the module. Counts go on over the agent's incarnations.
+pub struct Crashes {
+    exact: Option<Crash>,
+    faults: Arc<Faults>,
+    random: Random,
+    story: Arc<Story>,
+    counts: Mutex<Counts>,
+}
+
+impl Crashes {
+    /// With one exact crash, or only those of [`Fault::Crashes`].
+    pub fn new(seed: u64, exact: Option<Crash>, faults: Arc<Faults>, story: Arc<Story>) -> Self {
+        Self { exact, faults, random: Random::named(seed, "crashes"), story, counts: Mutex::default() }
+    }
+
+    /// Turns begun so far, by kind.
+    pub fn turns(&self) -> BTreeMap<&'static str, u64> {
+        lock(&self.counts).before.clone()
+    }
+
+    fn strikes(&self, kind: &'static str, index: u64, after: bool) -> bool {
+        let exact = self.exact.as_ref();
+        let hit = exact.is_some_and(|crash| crash.kind == kind && crash.index == index && crash.after == after)
+            || (self.faults.has(Fault::Crashes) && self.random.chance(SHARE / 2.0));
+        if hit {
+            let when = if after { "after" } else { "before" };
+            self.story.tell("fault", format!("{kind} panics {when} its message {index}"));
+        }
+        hit
+    }
+}
+
+fn take(counts: &mut BTreeMap<&'static str, u64>, kind: &'static str) -> u64 {
+    let count = counts.entry(kind).or_default();
+    *count += 1;
+    *count - 1
+}
+
+impl ledger::Faults for Crashes {
+    fn strikes_before(&self, kind: &'static str, _: &str, _: u64) -> bool {
+        let index = {
+            let mut counts = lock(&self.counts);
+            let index = take(&mut counts.before, kind);
+            counts.after.insert(kind, index);
+            index
+        };
+        self.strikes(kind, index, false)
+    }
+
+    fn strikes_after(&self, kind: &'static str, _: &str, _: u64) -> bool {
+        let index = lock(&self.counts).after.get(kind).copied().unwrap_or_default();
+        self.strikes(kind, index, true)
+    }
+}

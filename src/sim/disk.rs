@@ -1,0 +1,177 @@
+//! Pods' files, in memory, with a disk that is full now and then.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use async_trait::async_trait;
+
+use super::faults::Fault;
+use super::outlet::Outlet;
+use crate::actors::ledger::lock;
+use crate::logic::ids::PodUid;
+use crate::logic::log_path::{pod_log_directory_name, pod_uid_of_log_directory};
+use crate::platform::pod_files::{FileError, PodFiles, PodPlace};
+
+/// Where pods' logs are.
+pub const POD_LOGS: &str = "/var/log/pods";
+/// Where pods' directories are.
+const PODS: &str = "/var/lib/kubelet/pods";
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Disk {
+    /// Pods' directories: the files in each.
+    pub pods: BTreeMap<PodUid, BTreeSet<String>>,
+    /// Directories of pods' logs: the log files in each, as `container/N.log`.
+    pub logs: BTreeMap<String, BTreeSet<String>>,
+    /// Links to logs.
+    pub links: BTreeMap<String, String>,
+}
+
+impl Disk {
+    /// The runtime opens a log, given its absolute path.
+    pub fn write_log(&mut self, path: &str) {
+        if let Some((directory, file)) = log_place(path) {
+            self.logs.entry(directory.to_owned()).or_default().insert(file.to_owned());
+        }
+    }
+
+    /// UIDs of which anything is left, with what it is.
+    pub fn remains(&self) -> Vec<(PodUid, &'static str)> {
+        let logs = self.logs.keys().map(|name| (pod_uid_of_log_directory(name), "log directory"));
+        self.pods.keys().map(|uid| (uid.clone(), "directory")).chain(logs).collect()
+    }
+}
+
+fn log_place(path: &str) -> Option<(&str, &str)> {
+    path.strip_prefix(POD_LOGS)?.strip_prefix('/')?.split_once('/')
+}
+
+fn directory_name(pod: &PodPlace) -> String {
+    pod_log_directory_name(&pod.full_name.namespace, &pod.full_name.name, pod.uid.as_str())
+}
+
+impl Outlet {
+    /// Does something with the disk, or fails as disks do.
+    async fn file<T>(
+        &self,
+        attempt: &'static str,
+        path: &str,
+        work: impl FnOnce(&mut Disk) -> T + Send,
+    ) -> Result<T, FileError> {
+        let Some(node) = self.touch() else { return std::future::pending().await };
+        if node.faults.strikes(Fault::Disk, 0.1) {
+            node.story.tell("fault", format!("cannot {attempt} {path}"));
+            let problem = "No space left on device (os error 28)".to_owned();
+            return Err(FileError { attempt, path: path.to_owned(), problem });
+        }
+        let done = work(&mut lock(&node.disk));
+        if !self.is_alive() {
+            return std::future::pending().await;
+        }
+        Ok(done)
+    }
+}
+
+#[async_trait]
+impl PodFiles for Outlet {
+    async fn make_pod_directories(&self, pod: &PodPlace) -> Result<(), FileError> {
+        let (uid, logs) = (pod.uid.clone(), directory_name(pod));
+        self.file("make directory", uid.as_str(), |disk| {
+            disk.pods.entry(uid.clone()).or_default();
+            disk.logs.entry(logs).or_default();
+        })
+        .await
+    }
+
+    async fn write_etc_hosts(&self, pod: &PodPlace, _: &str) -> Result<String, FileError> {
+        let uid = pod.uid.clone();
+        let path = format!("{PODS}/{uid}/etc-hosts");
+        self.file("write file", &path, |disk| disk.pods.entry(uid).or_default().insert("etc-hosts".to_owned())).await?;
+        Ok(path)
+    }
+
+    async fn node_hosts(&self) -> Result<String, FileError> {
+        self.file("read file", "/etc/hosts", |_| "127.0.0.1 localhost\n".to_owned()).await
+    }
+
+    async fn make_termination_log(
+        &self,
+        pod: &PodPlace,
+        container: &str,
+        restart_count: u32,
+    ) -> Result<String, FileError> {
+        let (uid, file) = (pod.uid.clone(), format!("containers/{container}/{restart_count:08x}"));
+        let path = format!("{PODS}/{uid}/{file}");
+        self.file("make termination log", &path, |disk| disk.pods.entry(uid).or_default().insert(file)).await?;
+        Ok(path)
+    }
+
+    async fn read_termination_log(&self, _: &PodUid, path: &str, _: usize) -> Result<String, FileError> {
+        self.file("read termination log", path, |_| String::new()).await
+    }
+
+    async fn make_log_directory(&self, pod: &PodPlace, container: &str) -> Result<Option<u32>, FileError> {
+        let (name, prefix) = (directory_name(pod), format!("{container}/"));
+        self.file("make log directory", &name.clone(), |disk| {
+            let files = disk.logs.entry(name).or_default().iter();
+            let counts = files.filter_map(|file| file.strip_prefix(&prefix)?.strip_suffix(".log")?.parse().ok());
+            counts.max()
+        })
+        .await
+    }
+
+    async fn log_tail(&self, path: &str, _: usize, _: usize) -> Result<String, FileError> {
+        self.file("read log", path, |_| "the last line\n".to_owned()).await
+    }
+
+    async fn link_log(&self, link: &str, log_path: &str) -> Result<(), FileError> {
+        let (link, path) = (link.to_owned(), log_path.to_owned());
+        self.file("make link", log_path, |disk| {
+            let is_there = log_place(&path)
+                .is_some_and(|(directory, file)| disk.logs.get(directory).is_some_and(|files| files.contains(file)));
+            if is_there {
+                disk.links.insert(link, path);
+            }
+        })
+        .await
+    }
+
+    async fn remove_container_log(&self, link: &str, log_path: &str) -> Result<(), FileError> {
+        let (link, path) = (link.to_owned(), log_path.to_owned());
+        self.file("remove log", log_path, |disk| {
+            disk.links.remove(&link);
+            if let Some((directory, file)) = log_place(&path)
+                && let Some(files) = disk.logs.get_mut(directory)
+            {
+                files.remove(file);
+            }
+        })
+        .await
+    }
+
+    async fn remove_pod(&self, pod: &PodPlace, logs: bool) -> Result<(), FileError> {
+        let (uid, name) = (pod.uid.clone(), directory_name(pod));
+        self.file("remove directory", pod.uid.as_str(), |disk| {
+            disk.pods.remove(&uid);
+            if logs {
+                disk.logs.remove(&name);
+            }
+        })
+        .await
+    }
+
+    async fn known_pods(&self) -> Result<Vec<PodUid>, FileError> {
+        self.file("list directory", PODS, |disk| disk.pods.keys().cloned().collect()).await
+    }
+
+    async fn known_log_directories(&self) -> Result<Vec<(String, PodUid)>, FileError> {
+        self.file("list directory", POD_LOGS, |disk| {
+            disk.logs.keys().map(|name| (name.clone(), pod_uid_of_log_directory(name))).collect()
+        })
+        .await
+    }
+
+    async fn remove_log_directory(&self, name: &str) -> Result<(), FileError> {
+        self.file("remove directory", name, |disk| drop(disk.logs.remove(name))).await
+    }
+}

@@ -1,0 +1,167 @@
+//! What goes wrong, how often, and by whose chance.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use super::random::Random;
+use crate::actors::ledger::lock;
+
+/// A kind of trouble. Names are what `--faults` takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::EnumIter, strum::EnumString, strum::Display)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Fault {
+    /// A call to the runtime is refused and has no effect.
+    Refusals,
+    /// A call to the runtime takes effect, but its answer is an error.
+    LostAnswers,
+    /// A call to the runtime does not answer before its deadline, with or without effect.
+    Hangs,
+    /// A call whose caller left takes effect all the same, later.
+    LateEffects,
+    /// Calls take up to seconds instead of milliseconds.
+    Slow,
+    /// Events of the runtime are lost, late, or told twice; its stream ends.
+    Events,
+    /// Image pulls fail.
+    Pulls,
+    /// Files cannot be written or removed.
+    Disk,
+    /// Cgroups cannot be made or removed.
+    Cgroups,
+    /// Changes of the manifest folder are not told; it cannot be read.
+    Watches,
+    /// Sandboxes die by themselves.
+    Sandboxes,
+    /// The runtime is restarted.
+    RuntimeRestarts,
+    /// The agent is killed and started again.
+    Kills,
+    /// Actors panic.
+    Crashes,
+}
+
+/// What becomes of one call to the runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It works.
+    Well,
+    /// No effect, and an error.
+    Refused,
+    /// An effect, and an error.
+    AnswerLost,
+    /// Silence until the deadline; an effect or none.
+    Hangs {
+        /// Whether it takes effect.
+        effect: bool,
+    },
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Faults {
+    active: Mutex<BTreeSet<Fault>>,
+    calls: Random,
+    others: Random,
+}
+
+impl Faults {
+    /// These, from now on.
+    pub fn new(seed: u64, active: BTreeSet<Fault>) -> Self {
+        Self { active: Mutex::new(active), calls: Random::named(seed, "calls"), others: Random::named(seed, "faults") }
+    }
+
+    /// Whether this kind goes on now.
+    pub fn has(&self, fault: Fault) -> bool {
+        lock(&self.active).contains(&fault)
+    }
+
+    /// Only these from now on.
+    pub fn set(&self, active: BTreeSet<Fault>) {
+        *lock(&self.active) = active;
+    }
+
+    /// Whether a kind strikes now; `share` is how often, while it goes on.
+    pub fn strikes(&self, fault: Fault, share: f64) -> bool {
+        self.has(fault) && self.others.chance(share)
+    }
+
+    /// How long one half of a call takes: before its effect, or after it.
+    pub fn latency(&self) -> Duration {
+        let longest = if self.has(Fault::Slow) && self.calls.chance(0.2) { 3_000 } else { 30 };
+        self.calls.between(Duration::from_millis(1), Duration::from_millis(longest))
+    }
+
+    /// What becomes of the next call.
+    pub fn fate(&self) -> Fate {
+        if self.strikes(Fault::Refusals, 0.06) {
+            Fate::Refused
+        } else if self.strikes(Fault::LostAnswers, 0.06) {
+            Fate::AnswerLost
+        } else if self.strikes(Fault::Hangs, 0.01) {
+            Fate::Hangs { effect: self.others.chance(0.5) }
+        } else {
+            Fate::Well
+        }
+    }
+
+    /// Chance that is not about calls.
+    pub fn dice(&self) -> &Random {
+        &self.others
+    }
+}
+
+/// Reads a list such as `refusals,events`; `all` and `none` are lists, too.
+///
+/// # Errors
+/// The word that names no fault.
+pub fn parse_list(text: &str) -> Result<BTreeSet<Fault>, String> {
+    use strum::IntoEnumIterator;
+    let mut faults = BTreeSet::new();
+    for word in text.split(',').filter(|word| !word.is_empty()) {
+        match word {
+            "all" => faults.extend(Fault::iter()),
+            "none" => faults.clear(),
+            word => match word.strip_prefix('-') {
+                Some(word) => {
+                    faults.remove(&one(word)?);
+                }
+                None => {
+                    faults.insert(one(word)?);
+                }
+            },
+        }
+    }
+    Ok(faults)
+}
+
+fn one(word: &str) -> Result<Fault, String> {
+    use strum::IntoEnumIterator;
+    word.parse().map_err(|_| {
+        let known: Vec<String> = Fault::iter().map(|fault| fault.to_string()).collect();
+        format!("no fault is called {word:?}; known are all, none, {}", known.join(", "))
+    })
+}
+
+/// The list as [`parse_list`] reads it.
+pub fn write_list(faults: &BTreeSet<Fault>) -> String {
+    if faults.is_empty() {
+        return "none".to_owned();
+    }
+    faults.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_read_as_it_is_written() {
+        let all = parse_list("all").expect("a list");
+        assert_eq!(parse_list(&write_list(&all)), Ok(all.clone()));
+        assert_eq!(parse_list("none"), Ok(BTreeSet::new()));
+        assert_eq!(parse_list("events,lost-answers"), Ok([Fault::Events, Fault::LostAnswers].into()));
+        assert_eq!(parse_list("all,-kills").expect("a list").len(), all.len() - 1);
+        assert!(parse_list("gremlins").is_err());
+    }
+}

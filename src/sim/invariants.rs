@@ -1,0 +1,172 @@
+//! What must hold whatever goes wrong, by name. Checked at each change of the runtime; what must hold once all is quiet
+//! is in [`super::truth`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::clock::VirtualTime;
+use super::containers::{Containers, SimContainer};
+use super::pods::SimPod;
+use super::story::Story;
+use crate::actors::ledger::lock;
+use crate::cri::ContainerState;
+use crate::logic::ids::{ContainerId, PodUid, SandboxId};
+
+/// Two instances of a container of a pod never run side by side.
+pub const ONE_INSTANCE: &str = "one-instance";
+/// A container of a pod that never restarts is started once at most.
+pub const NEVER_TWICE: &str = "never-twice";
+/// No container is asked for before its sandbox was ready.
+pub const SANDBOX_FIRST: &str = "sandbox-first";
+/// Each further stop of a container gives it no more time than the one before.
+pub const GRACE_SHRINKS: &str = "grace-shrinks";
+/// A container's restart count only grows while the runtime holds an instance of it.
+pub const COUNTS_GROW: &str = "counts-grow";
+/// Nothing of a pod is started after the pod was ended and removed.
+pub const NO_WAY_BACK: &str = "no-way-back";
+/// Once quiet: every wanted pod runs, or has ended as its policy says.
+pub const WANTED_RUNS: &str = "wanted-runs";
+/// Once quiet: nothing runs that nobody wants.
+pub const UNWANTED_STOPS: &str = "unwanted-stops";
+/// Once quiet: no sandbox, container, directory or cgroup is left of a pod that nobody wants.
+pub const NOTHING_LEFT: &str = "nothing-left";
+/// Once quiet: what the agent tells of pods is what the runtime holds.
+pub const TRUE_STATUS: &str = "true-status";
+/// The status told of a pod never goes back: a phase that is final stays, restart counts never fall.
+pub const STATUS_FORWARD: &str = "status-forward";
+
+/// A broken invariant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which.
+    pub name: &'static str,
+    /// The run's seed.
+    pub seed: u64,
+    /// Virtual time.
+    pub at: Duration,
+    /// How.
+    pub how: String,
+    /// What shows it again.
+    pub command: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, seed, at, how, command } = self;
+        write!(f, "{name} broken at {:.3}s, seed {seed}: {how}\n    again: {command}", at.as_secs_f64())
+    }
+}
+
+#[derive(Default)]
+struct State {
+    violations: Vec<Violation>,
+    command: String,
+    never: BTreeSet<PodUid>,
+    starts: BTreeMap<(PodUid, String), u32>,
+    graces: BTreeMap<ContainerId, Duration>,
+    retired: BTreeSet<PodUid>,
+}
+
+/// See the module.
+pub struct Invariants {
+    seed: u64,
+    time: VirtualTime,
+    story: Arc<Story>,
+    state: Mutex<State>,
+}
+
+impl Invariants {
+    /// Nothing broken yet.
+    pub fn new(seed: u64, time: VirtualTime, story: Arc<Story>) -> Self {
+        Self { seed, time, story, state: Mutex::default() }
+    }
+
+    /// The command that violations name.
+    pub fn set_command(&self, command: String) {
+        lock(&self.state).command = command;
+    }
+
+    /// All that was broken so far.
+    pub fn violations(&self) -> Vec<Violation> {
+        lock(&self.state).violations.clone()
+    }
+
+    /// Notes a broken invariant.
+    pub fn broken(&self, name: &'static str, how: String) {
+        self.story.tell("BROKEN", format!("{name}: {how}"));
+        let mut state = lock(&self.state);
+        let command = state.command.clone();
+        state.violations.push(Violation { name, seed: self.seed, at: self.time.elapsed(), how, command });
+    }
+
+    /// A pod is wanted from now on.
+    pub fn pod_wanted(&self, uid: &PodUid, pod: &SimPod) {
+        let mut state = lock(&self.state);
+        state.retired.remove(uid);
+        if pod.restart_policy == "Never" {
+            state.never.insert(uid.clone());
+        }
+        state.starts.retain(|(other, _), _| other != uid);
+    }
+
+    /// A pod that nobody wants was removed from the node.
+    pub fn pod_retired(&self, uid: &PodUid) {
+        lock(&self.state).retired.insert(uid.clone());
+    }
+
+    /// A sandbox is ready.
+    pub fn sandbox_started(&self, uid: &PodUid, label: &str) {
+        if lock(&self.state).retired.contains(uid) {
+            self.broken(NO_WAY_BACK, format!("sandbox {label} of the removed pod {uid}"));
+        }
+    }
+
+    /// A container is asked for.
+    pub fn container_wanted(&self, containers: &Containers, sandbox: &SandboxId, name: &str) {
+        let ready = containers.sandboxes.get(sandbox).is_none_or(|sandbox| sandbox.was_ready);
+        if !ready {
+            self.broken(SANDBOX_FIRST, format!("container {name} in sandbox {sandbox}"));
+        }
+    }
+
+    /// A container was made.
+    pub fn container_made(&self, containers: &Containers, new: &SimContainer) {
+        let before = containers.instances(&new.uid, &new.metadata.name).filter(|other| other.id != new.id);
+        if let Some(highest) = before.map(|other| other.metadata.attempt).max()
+            && highest >= new.metadata.attempt
+        {
+            self.broken(COUNTS_GROW, format!("{} after attempt {highest}", new.label()));
+        }
+    }
+
+    /// A container was started.
+    pub fn container_started(&self, containers: &Containers, new: &SimContainer) {
+        let instances = containers.instances(&new.uid, &new.metadata.name);
+        let running = instances.filter(|other| other.state == ContainerState::Running).count();
+        if running > 1 {
+            self.broken(ONE_INSTANCE, format!("{} is the {running}. that runs", new.label()));
+        }
+        let twice = {
+            let mut state = lock(&self.state);
+            let starts = state.starts.entry((new.uid.clone(), new.metadata.name.clone())).or_default();
+            *starts += 1;
+            *starts > 1 && state.never.contains(&new.uid)
+        };
+        if twice {
+            self.broken(NEVER_TWICE, format!("{} runs again", new.label()));
+        }
+        if lock(&self.state).retired.contains(&new.uid) {
+            self.broken(NO_WAY_BACK, format!("{} of a removed pod", new.label()));
+        }
+    }
+
+    /// A container is asked to stop.
+    pub fn stop_asked(&self, container: &SimContainer, grace: Duration) {
+        let before = lock(&self.state).graces.insert(container.id.clone(), grace);
+        if let Some(before) = before.filter(|before| *before < grace) {
+            self.broken(GRACE_SHRINKS, format!("{} is given {grace:?} after {before:?}", container.label()));
+        }
+    }
+}

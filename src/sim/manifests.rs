@@ -1,0 +1,74 @@
+//! The static pod path: files in memory, a watch whose hints may be lost.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+
+use super::faults::{Fault, Faults};
+use super::outlet::Outlet;
+use crate::actors::ledger::lock;
+use crate::platform::manifests::{Changes, Folder, ManifestFile, ManifestFolder, ScanError};
+
+/// The static pod path.
+pub const FOLDER: &str = "/etc/kubernetes/manifests";
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Manifests {
+    files: Mutex<BTreeMap<PathBuf, Arc<[u8]>>>,
+    watchers: Mutex<Vec<mpsc::UnboundedSender<()>>>,
+}
+
+impl Manifests {
+    /// The path of a pod's manifest.
+    pub fn path(name: &str) -> String {
+        format!("{FOLDER}/{name}.json")
+    }
+
+    /// Writes a manifest.
+    pub fn write(&self, name: &str, content: &[u8], faults: &Faults) {
+        lock(&self.files).insert(Self::path(name).into(), content.into());
+        self.hint(faults);
+    }
+
+    /// Removes a manifest.
+    pub fn remove(&self, name: &str, faults: &Faults) {
+        lock(&self.files).remove(&PathBuf::from(Self::path(name)));
+        self.hint(faults);
+    }
+
+    fn hint(&self, faults: &Faults) {
+        if faults.strikes(Fault::Watches, 0.3) {
+            return;
+        }
+        if faults.strikes(Fault::Watches, 0.1) {
+            lock(&self.watchers).clear();
+        }
+        lock(&self.watchers).retain(|watcher| watcher.send(()).is_ok());
+    }
+}
+
+#[async_trait]
+impl ManifestFolder for Outlet {
+    async fn scan(&self) -> Result<Folder, ScanError> {
+        let Some(node) = self.touch() else { return std::future::pending().await };
+        if node.faults.strikes(Fault::Watches, 0.1) {
+            return Err(ScanError { path: FOLDER.into(), problem: "Input/output error (os error 5)".to_owned() });
+        }
+        let files = lock(&node.manifests.files);
+        let files =
+            files.iter().map(|(path, content)| ManifestFile { path: path.clone(), content: Ok(Arc::clone(content)) });
+        Ok(Folder { files: files.collect(), missing: false })
+    }
+
+    async fn watch(&self) -> Result<Changes, ScanError> {
+        let Some(node) = self.touch() else { return std::future::pending().await };
+        let (sender, receiver) = mpsc::unbounded_channel();
+        lock(&node.manifests.watchers).push(sender);
+        Ok(Box::pin(UnboundedReceiverStream::new(receiver)))
+    }
+}

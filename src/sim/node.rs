@@ -1,0 +1,218 @@
+//! The simulated node: all that stays when the agent goes. Runtime, images, disk, cgroups, manifests, time, story.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use super::cgroups::Cgroups;
+use super::clock::VirtualTime;
+use super::containers::{Containers, SimContainer};
+use super::disk::Disk;
+use super::events::Events;
+use super::faults::Faults;
+use super::images::Images;
+use super::invariants::Invariants;
+use super::manifests::Manifests;
+use super::story::Story;
+use crate::actors::ledger::lock;
+use crate::cri::{ContainerEventKind, SandboxState};
+use crate::logic::ids::{ContainerId, PodUid, SandboxId};
+
+/// See the module.
+pub struct Node {
+    /// Time.
+    pub time: VirtualTime,
+    /// What happened.
+    pub story: Arc<Story>,
+    /// What goes wrong.
+    pub faults: Arc<Faults>,
+    /// What must hold.
+    pub invariants: Invariants,
+    /// Sandboxes and containers.
+    pub containers: Mutex<Containers>,
+    /// Who hears of them.
+    pub events: Events,
+    /// Images.
+    pub images: Mutex<Images>,
+    /// Pods' files.
+    pub disk: Mutex<Disk>,
+    /// Cgroups.
+    pub cgroups: Mutex<Cgroups>,
+    /// The static pod path.
+    pub manifests: Manifests,
+    /// Whether the runtime answers.
+    pub runtime_up: AtomicBool,
+    /// Counts restarts of the runtime.
+    pub runtime_epoch: AtomicU64,
+    /// What the runtime says of itself and of the network, by condition; absent ones are well.
+    pub conditions: Mutex<BTreeMap<&'static str, String>>,
+    /// Calls to the outside so far, over all incarnations of the agent.
+    pub calls: AtomicU64,
+    /// The agent dies at this call: its number, and whether after its effect.
+    pub kill_at: Mutex<Option<(u64, bool)>>,
+    version: AtomicU64,
+    over: AtomicBool,
+    me: Weak<Node>,
+}
+
+impl Node {
+    /// An empty node.
+    pub fn new(seed: u64, time: VirtualTime, story: Arc<Story>, faults: Arc<Faults>) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self {
+            invariants: Invariants::new(seed, time.clone(), Arc::clone(&story)),
+            containers: Mutex::default(),
+            events: Events::default(),
+            images: Mutex::default(),
+            disk: Mutex::default(),
+            cgroups: Mutex::default(),
+            manifests: Manifests::default(),
+            runtime_up: AtomicBool::new(true),
+            runtime_epoch: AtomicU64::new(0),
+            conditions: Mutex::default(),
+            calls: AtomicU64::new(0),
+            kill_at: Mutex::default(),
+            version: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+            me: me.clone(),
+            time,
+            story,
+            faults,
+        })
+    }
+
+    /// Something lasting changed.
+    pub fn changed(&self) {
+        self.version.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts changes.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    /// The run is over: nothing may be begun any more.
+    pub fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    /// Does something later, whoever lives then.
+    pub fn later(&self, delay: Duration, what: impl FnOnce(&Node) + Send + 'static) {
+        if self.over.load(Ordering::Relaxed) || tokio::runtime::Handle::try_current().is_err() {
+            return;
+        }
+        let me = self.me.clone();
+        spawn(async move {
+            tokio::time::sleep(delay).await;
+            if let Some(node) = me.upgrade() {
+                what(&node);
+            }
+        });
+    }
+
+    /// The sandbox is ready: told, and its cgroup is there, because the runtime makes what it needs.
+    pub fn sandbox_began(&self, id: &SandboxId) {
+        self.changed();
+        let (uid, cgroup, label) = {
+            let containers = lock(&self.containers);
+            let sandbox = &containers.sandboxes[id];
+            let label = format!("{}#{}", sandbox.metadata.name, sandbox.metadata.attempt);
+            (PodUid::from(sandbox.metadata.uid.as_str()), sandbox.cgroup_parent.clone(), label)
+        };
+        lock(&self.cgroups).ensure(&cgroup);
+        self.story.tell("runtime", format!("sandbox {label} is ready"));
+        self.invariants.sandbox_started(&uid, &label);
+        self.tell_event(id.as_str(), ContainerEventKind::Created, &uid);
+        self.tell_event(id.as_str(), ContainerEventKind::Started, &uid);
+    }
+
+    /// Stops a sandbox and, at once, all in it.
+    pub fn stop_sandbox(&self, id: &SandboxId, why: &str) {
+        let (running, known) = {
+            let containers = lock(&self.containers);
+            let ready = containers.sandboxes.get(id).filter(|sandbox| sandbox.state == SandboxState::Ready);
+            let known = ready
+                .map(|sandbox| (sandbox.metadata.name.clone(), sandbox.metadata.attempt, sandbox.metadata.uid.clone()));
+            (containers.running_in(id), known)
+        };
+        for container in running {
+            self.end_container(&container, 137, "killed with its sandbox");
+        }
+        if let Some((name, attempt, uid)) = known {
+            lock(&self.containers).stop_sandbox(id);
+            self.changed();
+            self.story.tell("runtime", format!("sandbox {name}#{attempt} {why}"));
+            self.tell_event(id.as_str(), ContainerEventKind::Stopped, &PodUid::from(uid));
+        }
+    }
+
+    /// A container was started: its log is there, and its own end is set.
+    pub fn container_began(&self, id: &ContainerId) {
+        self.changed();
+        let (uid, label, log, end, cgroup) = {
+            let containers = lock(&self.containers);
+            let container = &containers.containers[id];
+            let sandbox = containers.sandboxes.get(&container.sandbox);
+            let end = container.behaviour.end(container.metadata.attempt);
+            let cgroup = sandbox.map(|sandbox| sandbox.cgroup_parent.clone()).unwrap_or_default();
+            self.invariants.container_started(&containers, container);
+            (container.uid.clone(), container.label(), container.log_path.clone(), end, cgroup)
+        };
+        lock(&self.cgroups).ensure(&cgroup);
+        lock(&self.disk).write_log(&log);
+        self.story.tell("runtime", format!("{label} runs"));
+        self.tell_event(id.as_str(), ContainerEventKind::Started, &uid);
+        if let Some((after, code)) = end {
+            let id = id.clone();
+            self.later(after, move |node| node.end_container(&id, code, "ends by itself"));
+        }
+    }
+
+    /// A container's process is over.
+    pub fn end_container(&self, id: &ContainerId, code: i32, why: &str) {
+        let ended = lock(&self.containers).end(id, code, self.time.now());
+        if !ended {
+            return;
+        }
+        self.changed();
+        let (uid, label) = self.about(id);
+        self.story.tell("runtime", format!("{label} {why}, exit code {code}"));
+        self.tell_event(id.as_str(), ContainerEventKind::Stopped, &uid);
+    }
+
+    /// A container is gone.
+    pub fn container_went(&self, container: &SimContainer) {
+        self.changed();
+        self.story.tell("runtime", format!("{} is removed", container.label()));
+        self.tell_event(container.id.as_str(), ContainerEventKind::Deleted, &container.uid);
+    }
+
+    /// Kills everything in a cgroup's path, as its removal does.
+    pub fn kill_cgroup(&self, path: &str) {
+        let inside: Vec<ContainerId> = {
+            let containers = lock(&self.containers);
+            let sandboxes = containers.sandboxes.values().filter(|sandbox| sandbox.cgroup_parent == path);
+            sandboxes.flat_map(|sandbox| containers.running_in(&sandbox.id)).collect()
+        };
+        for id in inside {
+            self.end_container(&id, 137, "killed with its cgroup");
+        }
+    }
+
+    /// Tells an event, as well as events are told.
+    pub fn tell_event(&self, id: &str, kind: ContainerEventKind, uid: &PodUid) {
+        self.events.tell(self, id, kind, uid);
+    }
+
+    fn about(&self, id: &ContainerId) -> (PodUid, String) {
+        let containers = lock(&self.containers);
+        let container = &containers.containers[id];
+        (container.uid.clone(), container.label())
+    }
+}
+
+/// Begins a task of the node itself.
+#[expect(clippy::disallowed_methods, reason = "the node's own processes are no actor's operations")]
+pub fn spawn(task: impl Future<Output = ()> + Send + 'static) {
+    tokio::spawn(task);
+}

@@ -1,0 +1,223 @@
+//! How one incarnation of the agent reaches the node: every call passes here, takes its time, meets its fate.
+//!
+//! When the incarnation is killed, its calls stand still for ever and its files are no longer written: a killed process
+//! does nothing more. What a call already under way in the runtime does then is the runtime's affair.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::faults::{Fate, Fault};
+use super::node::Node;
+use super::random::Random;
+use crate::actors::ledger::lock;
+use crate::cri::{CriError, CriResult};
+
+/// The deadline of most calls (CRI-02).
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Whether the agent's process lives.
+#[derive(Debug, Default)]
+pub struct Life {
+    dead: AtomicBool,
+    died: Notify,
+}
+
+impl Life {
+    /// Ends it.
+    pub fn end(&self) {
+        self.dead.store(true, Ordering::Relaxed);
+        self.died.notify_one();
+    }
+
+    /// Whether it has ended.
+    pub fn is_over(&self) -> bool {
+        self.dead.load(Ordering::Relaxed)
+    }
+
+    /// Its end.
+    pub async fn over(&self) {
+        self.died.notified().await;
+    }
+}
+
+/// How a call behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// The CRI method.
+    pub method: &'static str,
+    /// How long it works before its effect, beside its latency.
+    pub work: Duration,
+    /// Its deadline.
+    pub limit: Option<Duration>,
+    /// Whether it changes anything.
+    pub changes: bool,
+}
+
+impl Call {
+    /// One that changes the runtime's state.
+    pub fn changing(method: &'static str) -> Self {
+        Self { method, work: Duration::ZERO, limit: Some(LIMIT), changes: true }
+    }
+}
+
+/// See the module.
+#[derive(Clone)]
+pub struct Outlet {
+    node: Arc<Node>,
+    life: Arc<Life>,
+    pub(super) random: Arc<Random>,
+}
+
+impl Outlet {
+    /// An outlet for a new incarnation.
+    pub fn new(node: Arc<Node>, life: Arc<Life>, seed: u64) -> Self {
+        Self { node, life, random: Arc::new(Random::named(seed, "agent")) }
+    }
+
+    /// The node.
+    pub fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
+    /// Whether the agent still lives.
+    pub fn is_alive(&self) -> bool {
+        !self.life.is_over()
+    }
+
+    /// One step towards the outside: where the agent may be killed.
+    async fn step(&self, number: u64, after: bool) {
+        if *lock(&self.node.kill_at) == Some((number, after)) {
+            let when = if after { "after" } else { "before" };
+            self.node.story.tell("fault", format!("the agent is killed {when} its call {number}"));
+            self.life.end();
+        }
+        self.stand_still_if_dead().await;
+    }
+
+    async fn stand_still_if_dead(&self) {
+        if self.life.is_over() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// A call that only asks.
+    pub async fn ask<T>(
+        &self,
+        method: &'static str,
+        answer: impl FnOnce(&Node) -> CriResult<T> + Send + 'static,
+    ) -> CriResult<T> {
+        self.call(Call { changes: false, ..Call::changing(method) }, answer).await
+    }
+
+    /// A call to the runtime.
+    pub async fn call<T>(
+        &self,
+        call: Call,
+        effect: impl FnOnce(&Node) -> CriResult<T> + Send + 'static,
+    ) -> CriResult<T> {
+        let node = &self.node;
+        let number = node.calls.fetch_add(1, Ordering::Relaxed);
+        self.step(number, false).await;
+        let epoch = node.runtime_epoch.load(Ordering::Relaxed);
+        let fate = node.faults.fate();
+        let mut effect = Effect { node, call, effect: Some(effect) };
+        let way = node.faults.latency();
+        self.wait(epoch, way + call.work).await?;
+        let outcome = match fate {
+            Fate::Well | Fate::AnswerLost => effect.take_place(),
+            Fate::Refused => {
+                effect.forgo();
+                Err(self.trouble(call.method, "refused"))
+            }
+            Fate::Hangs { effect: true } => effect.take_place(),
+            Fate::Hangs { effect: false } => {
+                effect.forgo();
+                Err(self.trouble(call.method, "hangs"))
+            }
+        };
+        self.step(number, true).await;
+        if let Fate::Hangs { .. } = fate {
+            let limit = call.limit.unwrap_or(LIMIT);
+            node.story.tell("fault", format!("{} hangs", call.method));
+            self.wait(epoch, limit).await?;
+            return Err(CriError::Deadline { call: call.method, limit });
+        }
+        self.wait(epoch, node.faults.latency()).await?;
+        match (fate, outcome) {
+            (Fate::AnswerLost, Ok(_)) => Err(self.trouble(call.method, "has its answer lost")),
+            (_, outcome) => outcome,
+        }
+    }
+
+    /// Time passes; breaks off when the runtime goes down meanwhile.
+    pub(super) async fn wait(&self, epoch: u64, time: Duration) -> CriResult<()> {
+        self.check_runtime(epoch)?;
+        tokio::time::sleep(time).await;
+        self.stand_still_if_dead().await;
+        self.check_runtime(epoch)
+    }
+
+    fn check_runtime(&self, epoch: u64) -> CriResult<()> {
+        let up = self.node.runtime_up.load(Ordering::Relaxed);
+        if up && self.node.runtime_epoch.load(Ordering::Relaxed) == epoch {
+            return Ok(());
+        }
+        Err(CriError::Unavailable { message: "connection error: desc = \"transport: error while dialing\"".to_owned() })
+    }
+
+    fn trouble(&self, method: &'static str, how: &str) -> CriError {
+        self.node.story.tell("fault", format!("{method} {how}"));
+        CriError::Other { code: "Unknown", message: format!("{method}: something went wrong in the runtime") }
+    }
+
+    /// A step at a file or cgroup: in place, without time. `None` when the agent is dead.
+    pub(super) fn touch(&self) -> Option<&Node> {
+        let number = self.node.calls.fetch_add(1, Ordering::Relaxed);
+        let kill = *lock(&self.node.kill_at);
+        if kill.is_some_and(|(at, after)| at == number && !after) {
+            self.node.story.tell("fault", format!("the agent is killed before its call {number}"));
+            self.life.end();
+        }
+        let alive = self.is_alive();
+        if kill == Some((number, true)) {
+            self.node.story.tell("fault", format!("the agent is killed after its call {number}"));
+            self.life.end();
+        }
+        alive.then_some(&*self.node)
+    }
+}
+
+/// A call's effect. Where the caller leaves before it took place, it may take place all the same.
+struct Effect<'a, T, F: FnOnce(&Node) -> CriResult<T> + Send + 'static> {
+    node: &'a Arc<Node>,
+    call: Call,
+    effect: Option<F>,
+}
+
+impl<T, F: FnOnce(&Node) -> CriResult<T> + Send + 'static> Effect<'_, T, F> {
+    fn take_place(&mut self) -> CriResult<T> {
+        let effect = self.effect.take().expect("an effect takes place once");
+        effect(self.node)
+    }
+
+    fn forgo(&mut self) {
+        self.effect = None;
+    }
+}
+
+impl<T, F: FnOnce(&Node) -> CriResult<T> + Send + 'static> Drop for Effect<'_, T, F> {
+    fn drop(&mut self) {
+        let Some(effect) = self.effect.take() else { return };
+        if self.call.changes && self.node.faults.strikes(Fault::LateEffects, 0.5) {
+            let delay = self.node.faults.dice().between(Duration::from_millis(1), Duration::from_secs(3));
+            let method = self.call.method;
+            self.node.later(delay, move |node| {
+                node.story.tell("fault", format!("{method} takes effect although its caller left"));
+                let _ = effect(node); // Nobody is left to hear it.
+            });
+        }
+    }
+}

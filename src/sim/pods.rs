@@ -1,0 +1,140 @@
+//! Pods for tests: builders with defaults, so that what a test sets is what it is about.
+
+use serde_json::{Value, json};
+
+use super::behaviour::Behaviour;
+use super::manifests::Manifests;
+use crate::logic::ids::PodUid;
+use crate::logic::manifest::{Source, check_static};
+
+/// A container of a simulated pod.
+#[derive(Clone, Debug)]
+pub struct SimSpec {
+    /// Name.
+    pub name: String,
+    /// Image.
+    pub image: String,
+    /// What it does; see [`super::behaviour`].
+    pub does: String,
+    probes: Vec<(&'static str, Value)>,
+}
+
+impl SimSpec {
+    /// What it does.
+    pub fn behaviour(&self) -> Behaviour {
+        Behaviour::parse(std::slice::from_ref(&self.does))
+    }
+
+    fn manifest(&self) -> Value {
+        let mut manifest = json!({ "name": self.name, "image": self.image, "args": [self.does] });
+        for (kind, probe) in &self.probes {
+            manifest[*kind] = probe.clone();
+        }
+        manifest
+    }
+}
+
+/// A static pod.
+#[derive(Clone, Debug)]
+pub struct SimPod {
+    /// Name in the manifest.
+    pub name: String,
+    /// `Always`, `OnFailure` or `Never`.
+    pub restart_policy: &'static str,
+    /// Seconds.
+    pub grace: u32,
+    /// Init containers.
+    pub init: Vec<SimSpec>,
+    /// Containers.
+    pub containers: Vec<SimSpec>,
+}
+
+impl SimPod {
+    /// A pod with no container yet, restarted always, given 30 s to end.
+    pub fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), restart_policy: "Always", grace: 30, init: vec![], containers: vec![] }
+    }
+
+    /// A pod with one container, `main`.
+    pub fn of(name: &str, does: &str) -> Self {
+        Self::new(name).container("main", does)
+    }
+
+    /// One more container.
+    #[must_use]
+    pub fn container(mut self, name: &str, does: &str) -> Self {
+        self.containers.push(spec(name, does));
+        self
+    }
+
+    /// One more init container.
+    #[must_use]
+    pub fn init(mut self, name: &str, does: &str) -> Self {
+        self.init.push(spec(name, does));
+        self
+    }
+
+    /// The restart policy.
+    #[must_use]
+    pub fn restarts(mut self, policy: &'static str) -> Self {
+        self.restart_policy = policy;
+        self
+    }
+
+    /// `terminationGracePeriodSeconds`.
+    #[must_use]
+    pub fn grace(mut self, seconds: u32) -> Self {
+        self.grace = seconds;
+        self
+    }
+
+    /// All containers' image.
+    #[must_use]
+    pub fn image(mut self, image: &str) -> Self {
+        for container in self.init.iter_mut().chain(&mut self.containers) {
+            image.clone_into(&mut container.image);
+        }
+        self
+    }
+
+    /// An HTTP probe of the last container: `readinessProbe`, `livenessProbe` or `startupProbe`, each second, on a path
+    /// of [`super::probes`].
+    #[must_use]
+    pub fn probe(mut self, kind: &'static str, path: &str) -> Self {
+        let probe = json!({ "httpGet": { "path": path, "port": 80 }, "periodSeconds": 1, "failureThreshold": 2 });
+        self.containers.last_mut().expect("a probe needs a container").probes.push((kind, probe));
+        self
+    }
+
+    /// The manifest's text.
+    pub fn manifest(&self) -> Vec<u8> {
+        let all = |specs: &[SimSpec]| specs.iter().map(SimSpec::manifest).collect::<Vec<_>>();
+        let manifest = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": { "name": self.name },
+            "spec": {
+                "restartPolicy": self.restart_policy,
+                "terminationGracePeriodSeconds": self.grace,
+                "initContainers": all(&self.init),
+                "containers": all(&self.containers),
+            },
+        });
+        manifest.to_string().into_bytes()
+    }
+
+    /// The UID that the agent on `node` gives the pod of this manifest.
+    ///
+    /// # Panics
+    /// For a pod that the agent refuses: a mistake of the test.
+    pub fn uid(&self, node: &str) -> PodUid {
+        let source = Source::File { path: Manifests::path(&self.name) };
+        let checked = check_static(&self.manifest(), &source, node);
+        let checked = checked.unwrap_or_else(|error| panic!("pod {} of the test is refused: {error}", self.name));
+        PodUid::from(checked.pod.metadata.uid.as_deref().unwrap_or_default())
+    }
+}
+
+fn spec(name: &str, does: &str) -> SimSpec {
+    SimSpec { name: name.to_owned(), image: "app:1".to_owned(), does: does.to_owned(), probes: vec![] }
+}

@@ -1,0 +1,375 @@
+//! The runtime service: containerd's manners over what [`super::containers`] holds.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::faults::Fault;
+use super::node::Node;
+use super::outlet::{Call, Outlet};
+use crate::actors::ledger::lock;
+use crate::cri::{
+    CgroupDriver, Container, ContainerConfig, ContainerEventKind, ContainerEvents, ContainerFilter, ContainerState,
+    ContainerStats, ContainerStatus, CriError, CriResult, ExecOutcome, Labels, LinuxContainerResources,
+    MetricDescriptor, PodSandbox, PodSandboxConfig, PodSandboxFilter, PodSandboxMetrics, PodSandboxStats,
+    PodSandboxStatus, RuntimeCondition, RuntimeService, RuntimeStatus, RuntimeVersion, SandboxState, StatsFilter,
+    Streams,
+};
+use crate::logic::ids::{ContainerId, PodUid, SandboxId};
+
+/// Added to a stop's grace period for its deadline (CRI-02).
+const STOP_MARGIN: Duration = Duration::from_secs(120);
+
+fn unimplemented<T>(method: &str) -> CriResult<T> {
+    Err(CriError::Unimplemented { message: format!("method {method} not implemented") })
+}
+
+fn conditions(told: &BTreeMap<&'static str, String>) -> Vec<RuntimeCondition> {
+    let all = ["RuntimeReady", "NetworkReady"].into_iter();
+    all.map(|kind| match told.get(kind) {
+        None => RuntimeCondition { kind: kind.to_owned(), status: true, ..RuntimeCondition::default() },
+        Some(message) => RuntimeCondition {
+            kind: kind.to_owned(),
+            status: false,
+            reason: format!("{}NotReady", kind.trim_end_matches("Ready")),
+            message: message.clone(),
+        },
+    })
+    .collect()
+}
+
+fn run_sandbox(node: &Node, config: &PodSandboxConfig) -> CriResult<SandboxId> {
+    if let Some(why) = lock(&node.conditions).get("NetworkReady") {
+        let message = format!("failed to setup network for sandbox: {why}");
+        return Err(CriError::Other { code: "Unknown", message });
+    }
+    let id = lock(&node.containers).run_sandbox(config, node.time.now())?;
+    node.sandbox_began(&id);
+    if node.faults.strikes(Fault::Sandboxes, 0.15) {
+        let (delay, id) = (node.faults.dice().between(Duration::ZERO, Duration::from_secs(20)), id.clone());
+        node.later(delay, move |node| {
+            if node.faults.has(Fault::Sandboxes) {
+                node.stop_sandbox(&id, "dies by itself");
+            }
+        });
+    }
+    Ok(id)
+}
+
+fn remove_sandbox(node: &Node, id: &SandboxId) {
+    node.stop_sandbox(id, "is stopped for its removal");
+    let known =
+        lock(&node.containers).sandboxes.get(id).map(|one| (one.metadata.uid.clone(), one.metadata.name.clone()));
+    let Some((uid, name)) = known else { return };
+    let inside = lock(&node.containers).remove_sandbox(id);
+    for container in &inside {
+        node.container_went(container);
+    }
+    node.changed();
+    node.story.tell("runtime", format!("sandbox of {name} is removed"));
+    node.tell_event(id.as_str(), ContainerEventKind::Deleted, &PodUid::from(uid));
+}
+
+fn create(node: &Node, sandbox: &SandboxId, config: &ContainerConfig) -> CriResult<ContainerId> {
+    let image = &config.image.image;
+    let is_there = lock(&node.images).present.iter().any(|(name, one)| name == image || one.id == *image);
+    if !is_there {
+        return Err(CriError::NotFound {
+            message: format!("failed to get image from containerd \"{image}\": not found"),
+        });
+    }
+    node.invariants.container_wanted(&lock(&node.containers), sandbox, &config.metadata.name);
+    let made = lock(&node.containers).create(sandbox, config, node.time.now());
+    let id = match made {
+        Ok(id) => id,
+        Err(error) => {
+            node.story.tell("runtime", format!("{} is not made: {error}", config.metadata.name));
+            return Err(error);
+        }
+    };
+    node.changed();
+    let uid = {
+        let containers = lock(&node.containers);
+        let container = &containers.containers[&id];
+        node.story.tell("runtime", format!("{} is made", container.label()));
+        node.invariants.container_made(&containers, container);
+        container.uid.clone()
+    };
+    node.tell_event(id.as_str(), ContainerEventKind::Created, &uid);
+    Ok(id)
+}
+
+fn start(node: &Node, id: &ContainerId) -> CriResult<()> {
+    let started = lock(&node.containers).start(id, node.time.now());
+    node.changed();
+    match started {
+        Ok(()) => node.container_began(id),
+        Err(ref error) => node.story.tell("runtime", format!("{id} does not start: {error}")),
+    }
+    started
+}
+
+fn remove(node: &Node, id: &ContainerId) {
+    node.end_container(id, 137, "killed for its removal");
+    let gone = lock(&node.containers).containers.remove(id);
+    if let Some(container) = gone {
+        node.container_went(&container);
+    }
+}
+
+impl Outlet {
+    /// Signals, waits for the grace period, kills. A caller that leaves takes the kill with it, as in containerd.
+    async fn stop(&self, id: &ContainerId, grace: Duration) -> CriResult<()> {
+        let (call, about) = (Call { limit: Some(grace + STOP_MARGIN), ..Call::changing("StopContainer") }, id.clone());
+        let epoch = self.node().runtime_epoch.load(Ordering::Relaxed);
+        let asked = self.call(call, move |node| {
+            let containers = lock(&node.containers);
+            let Some(container) = containers.containers.get(&about) else { return Ok(None) };
+            if container.state != ContainerState::Running {
+                return Ok(None);
+            }
+            node.invariants.stop_asked(container, grace);
+            let (stops_in, ended) = (container.behaviour.stops_in, container.ended.clone());
+            node.story.tell("runtime", format!("{} is asked to stop within {}s", container.label(), grace.as_secs()));
+            if let Some(delay) = stops_in {
+                node.later(delay, move |node| node.end_container(&about, 143, "stops as asked"));
+            }
+            Ok(Some(ended))
+        });
+        let Some(ended) = asked.await? else { return Ok(()) };
+        let is_over = |node: &Node| {
+            let containers = lock(&node.containers);
+            containers.containers.get(id).is_none_or(|container| container.state != ContainerState::Running)
+        };
+        let signal = ended.notified();
+        if !is_over(self.node()) && tokio::time::timeout(grace, signal).await.is_err() {
+            self.wait(epoch, Duration::from_millis(1)).await?;
+            self.node().end_container(id, 137, "is killed");
+        }
+        self.wait(epoch, Duration::from_millis(1)).await
+    }
+}
+
+#[async_trait]
+impl RuntimeService for Outlet {
+    async fn version(&self) -> CriResult<RuntimeVersion> {
+        let version = RuntimeVersion {
+            runtime_name: "containerd".to_owned(),
+            runtime_version: "2.1.0".to_owned(),
+            runtime_api_version: "v1".to_owned(),
+        };
+        self.ask("Version", move |_| Ok(version)).await
+    }
+
+    async fn status(&self) -> CriResult<RuntimeStatus> {
+        self.ask("Status", |node| {
+            Ok(RuntimeStatus { conditions: conditions(&lock(&node.conditions)), ..RuntimeStatus::default() })
+        })
+        .await
+    }
+
+    async fn runtime_config(&self) -> CriResult<Option<CgroupDriver>> {
+        self.ask("RuntimeConfig", |_| Ok(Some(CgroupDriver::Cgroupfs))).await
+    }
+
+    async fn update_runtime_config(&self, _: &str) -> CriResult<()> {
+        self.ask("UpdateRuntimeConfig", |_| Ok(())).await
+    }
+
+    async fn run_pod_sandbox(&self, config: &PodSandboxConfig, _: &str) -> CriResult<SandboxId> {
+        let work = self.node().faults.dice().between(Duration::from_millis(50), Duration::from_millis(400));
+        let call = Call { work, limit: Some(Duration::from_secs(240)), ..Call::changing("RunPodSandbox") };
+        let config = config.clone();
+        self.call(call, move |node| run_sandbox(node, &config)).await
+    }
+
+    async fn stop_pod_sandbox(&self, id: &SandboxId) -> CriResult<()> {
+        let id = id.clone();
+        self.call(Call::changing("StopPodSandbox"), move |node| {
+            node.stop_sandbox(&id, "is stopped");
+            Ok(())
+        })
+        .await
+    }
+
+    async fn remove_pod_sandbox(&self, id: &SandboxId) -> CriResult<()> {
+        let id = id.clone();
+        self.call(Call::changing("RemovePodSandbox"), move |node| {
+            remove_sandbox(node, &id);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn pod_sandbox_status(&self, id: &SandboxId) -> CriResult<PodSandboxStatus> {
+        let id = id.clone();
+        self.ask("PodSandboxStatus", move |node| lock(&node.containers).sandbox_status(&id)).await
+    }
+
+    async fn list_pod_sandboxes(&self, filter: &PodSandboxFilter) -> CriResult<Vec<PodSandbox>> {
+        let filter = filter.clone();
+        self.ask("ListPodSandbox", move |node| Ok(lock(&node.containers).list_sandboxes(&filter))).await
+    }
+
+    async fn create_container(
+        &self,
+        sandbox: &SandboxId,
+        config: &ContainerConfig,
+        _: &PodSandboxConfig,
+    ) -> CriResult<ContainerId> {
+        let (sandbox, config) = (sandbox.clone(), config.clone());
+        self.call(Call::changing("CreateContainer"), move |node| create(node, &sandbox, &config)).await
+    }
+
+    async fn start_container(&self, id: &ContainerId) -> CriResult<()> {
+        let id = id.clone();
+        let work = self.node().faults.dice().between(Duration::from_millis(10), Duration::from_millis(100));
+        self.call(Call { work, ..Call::changing("StartContainer") }, move |node| start(node, &id)).await
+    }
+
+    async fn stop_container(&self, id: &ContainerId, grace: Duration) -> CriResult<()> {
+        self.stop(id, grace).await
+    }
+
+    async fn remove_container(&self, id: &ContainerId) -> CriResult<()> {
+        let id = id.clone();
+        self.call(Call::changing("RemoveContainer"), move |node| {
+            remove(node, &id);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn list_containers(&self, filter: &ContainerFilter) -> CriResult<Vec<Container>> {
+        let filter = filter.clone();
+        self.ask("ListContainers", move |node| Ok(lock(&node.containers).list(&filter))).await
+    }
+
+    async fn container_status(&self, id: &ContainerId) -> CriResult<ContainerStatus> {
+        let id = id.clone();
+        self.ask("ContainerStatus", move |node| lock(&node.containers).status(&id)).await
+    }
+
+    async fn update_container_resources(
+        &self,
+        id: &ContainerId,
+        _: &LinuxContainerResources,
+        _: &Labels,
+    ) -> CriResult<()> {
+        let id = id.clone();
+        let call = Call::changing("UpdateContainerResources");
+        self.call(call, move |node| lock(&node.containers).status(&id).map(drop)).await
+    }
+
+    async fn update_pod_sandbox_resources(
+        &self,
+        id: &SandboxId,
+        _: &LinuxContainerResources,
+        _: &LinuxContainerResources,
+    ) -> CriResult<()> {
+        let id = id.clone();
+        let call = Call::changing("UpdatePodSandboxResources");
+        self.call(call, move |node| lock(&node.containers).sandbox_status(&id).map(drop)).await
+    }
+
+    async fn reopen_container_log(&self, id: &ContainerId) -> CriResult<()> {
+        let id = id.clone();
+        self.call(Call::changing("ReopenContainerLog"), move |node| lock(&node.containers).status(&id).map(drop)).await
+    }
+
+    async fn checkpoint_container(&self, _: &ContainerId, _: &str, _: Duration) -> CriResult<()> {
+        unimplemented("CheckpointContainer")
+    }
+
+    async fn exec_sync(&self, id: &ContainerId, _: &[String], _: Duration) -> CriResult<ExecOutcome> {
+        let id = id.clone();
+        self.ask("ExecSync", move |node| lock(&node.containers).status(&id).map(|_| ExecOutcome::default())).await
+    }
+
+    async fn exec(&self, id: &ContainerId, _: &[String], _: Streams) -> CriResult<String> {
+        let id = id.clone();
+        self.ask("Exec", move |node| lock(&node.containers).status(&id).map(|_| "http://127.0.0.1:1/exec".to_owned()))
+            .await
+    }
+
+    async fn attach(&self, id: &ContainerId, _: Streams) -> CriResult<String> {
+        let id = id.clone();
+        self.ask("Attach", move |node| {
+            lock(&node.containers).status(&id).map(|_| "http://127.0.0.1:1/attach".to_owned())
+        })
+        .await
+    }
+
+    async fn port_forward(&self, id: &SandboxId, _: &[u16]) -> CriResult<String> {
+        let id = id.clone();
+        let url = "http://127.0.0.1:1/portforward".to_owned();
+        self.ask("PortForward", move |node| lock(&node.containers).sandbox_status(&id).map(|_| url)).await
+    }
+
+    async fn container_stats(&self, id: &ContainerId) -> CriResult<ContainerStats> {
+        let id = id.clone();
+        self.ask("ContainerStats", move |node| {
+            let status = lock(&node.containers).status(&id)?;
+            Ok(ContainerStats { id: id.to_string(), metadata: status.metadata, ..ContainerStats::default() })
+        })
+        .await
+    }
+
+    async fn list_container_stats(&self, _: &StatsFilter) -> CriResult<Vec<ContainerStats>> {
+        self.ask("ListContainerStats", |_| Ok(vec![])).await
+    }
+
+    async fn pod_sandbox_stats(&self, id: &SandboxId) -> CriResult<PodSandboxStats> {
+        let id = id.clone();
+        self.ask("PodSandboxStats", move |node| {
+            let status = lock(&node.containers).sandbox_status(&id)?;
+            Ok(PodSandboxStats { id: id.to_string(), metadata: status.metadata, ..PodSandboxStats::default() })
+        })
+        .await
+    }
+
+    async fn list_pod_sandbox_stats(&self, _: &StatsFilter) -> CriResult<Vec<PodSandboxStats>> {
+        self.ask("ListPodSandboxStats", |_| Ok(vec![])).await
+    }
+
+    async fn list_metric_descriptors(&self) -> CriResult<Vec<MetricDescriptor>> {
+        self.ask("ListMetricDescriptors", |_| Ok(vec![])).await
+    }
+
+    async fn list_pod_sandbox_metrics(&self) -> CriResult<Vec<PodSandboxMetrics>> {
+        self.ask("ListPodSandboxMetrics", |_| Ok(vec![])).await
+    }
+
+    async fn container_events(&self) -> CriResult<ContainerEvents> {
+        self.ask("GetContainerEvents", |node| Ok(node.events.listen())).await
+    }
+}
+
+/// The runtime goes away, and comes back after `away`. Containers go on.
+pub fn restart(node: &Node, away: Duration) {
+    node.story.tell("fault", format!("the runtime is away for {away:?}"));
+    node.runtime_epoch.fetch_add(1, Ordering::Relaxed);
+    node.runtime_up.store(false, Ordering::Relaxed);
+    node.events.break_off("transport is closing");
+    let epoch = node.runtime_epoch.load(Ordering::Relaxed);
+    node.later(away, move |node| {
+        if node.runtime_epoch.load(Ordering::Relaxed) == epoch {
+            node.runtime_up.store(true, Ordering::Relaxed);
+            node.story.tell("runtime", "is back");
+        }
+    });
+}
+
+/// The machine is reset: every sandbox and container is dead.
+pub fn reset(node: &Node) {
+    let all: Vec<SandboxId> = {
+        let containers = lock(&node.containers);
+        let ready = containers.sandboxes.values().filter(|sandbox| sandbox.state == SandboxState::Ready);
+        ready.map(|sandbox| sandbox.id.clone()).collect()
+    };
+    for id in all {
+        node.stop_sandbox(&id, "is gone with the machine");
+    }
+}

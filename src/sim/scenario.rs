@@ -1,0 +1,65 @@
+//! The standard scenario: every kind of pod there is, wanted, edited and deleted while things go wrong.
+
+use std::time::Duration;
+
+use super::{SimPod, World};
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// The pods of the standard scenario, by turns.
+pub fn pod(number: usize) -> SimPod {
+    let name = format!("pod-{number}");
+    match number % 8 {
+        0 => SimPod::of(&name, "run"),
+        1 => SimPod::new(&name).init("setup", "exit 0 after 2s").container("main", "run"),
+        2 => SimPod::of(&name, "exit 0 after 5s").restarts("Never"),
+        3 => SimPod::of(&name, "exit 1 after 3s"),
+        4 => SimPod::of(&name, "run").container("side", "run ignores stop").grace(5),
+        5 => SimPod::of(&name, "exit 1 after 1s below 2").restarts("OnFailure"),
+        6 => SimPod::of(&name, "run").probe("readinessProbe", "/ok-after/3"),
+        _ => SimPod::of(&name, "exit 0 after 4s").restarts("OnFailure").image("job:1"),
+    }
+}
+
+/// Runs the standard scenario with so many pods for so long, then lets all become quiet and go away.
+pub async fn standard(world: World, pods: usize, time: Duration) {
+    world.start_agent();
+    let names: Vec<String> = (0..pods).map(|number| pod(number).name).collect();
+    for number in 0..pods {
+        world.put(&pod(number));
+        if number % 3 == 2 {
+            world.sleep(world.random().between(Duration::ZERO, seconds(4))).await;
+        }
+    }
+    let end = world.node().time.elapsed().max(seconds(1)) + time;
+    let mut edits = 0;
+    while world.node().time.elapsed() < end {
+        world.sleep(world.random().between(seconds(2), seconds(12))).await;
+        let number = usize::try_from(world.random().below(pods as u64)).unwrap_or_default();
+        match world.random().below(3) {
+            0 => {
+                edits += 1;
+                world.put(&pod(number).image(&format!("app:{}", edits + 1)));
+            }
+            1 => world.delete(&names[number]),
+            _ => drop(world.put(&pod(number))),
+        }
+    }
+    world.finish().await;
+}
+
+/// A short fixed story for crashes at each message: start, restart after an exit, edit, delete.
+pub async fn short(world: World) {
+    world.put(&SimPod::new("web").init("setup", "exit 0 after 1s").container("main", "run"));
+    world.put(&SimPod::of("crash", "exit 1 after 2s below 2").probe("readinessProbe", "/ok"));
+    world.start_agent();
+    world.sleep(seconds(6)).await;
+    world.put(&SimPod::of("job", "exit 0 after 2s").restarts("Never"));
+    world.put(&SimPod::of("web", "run").image("app:2").grace(3));
+    world.sleep(seconds(8)).await;
+    world.delete("crash");
+    world.sleep(seconds(3)).await;
+    world.finish().await;
+}

@@ -1,0 +1,217 @@
+//! What must hold once all is quiet: the node is what is wanted, and the agent tells what is so.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ContainerStatus;
+
+use super::agent::cgroup_tree;
+use super::behaviour::Life;
+use super::containers::{Containers, SimContainer};
+use super::invariants::{NOTHING_LEFT, STATUS_FORWARD, TRUE_STATUS, UNWANTED_STOPS, WANTED_RUNS};
+use super::node::Node;
+use super::pods::{SimPod, SimSpec};
+use super::world::{Wanted, World};
+use crate::actors::ledger::lock;
+use crate::cri::{ContainerState, SandboxState};
+use crate::logic::ids::PodUid;
+use crate::messages::status_manager::PodView;
+
+/// The longest that a container which ends again and again may be down: the back-off, and time to start.
+const DOWN_MAX: Duration = Duration::from_secs(330);
+
+/// A name of an invariant, and how it is not met yet.
+pub type Problem = (&'static str, String);
+
+/// The furthest that statuses told so far have come.
+#[derive(Debug, Default)]
+pub struct Told {
+    phases: BTreeMap<PodUid, String>,
+    counts: BTreeMap<(PodUid, String), i32>,
+}
+
+/// What is not as it should be.
+pub async fn problems(world: &World) -> Vec<Problem> {
+    let wanted: Vec<Wanted> = world.wanted().into_values().collect();
+    let mut problems = of_unwanted(world.node(), &wanted);
+    let Some(views) = world.statuses().await else {
+        problems.push((TRUE_STATUS, "the agent does not answer".to_owned()));
+        return problems;
+    };
+    check_forward(world, &views);
+    let views: BTreeMap<PodUid, PodView> = views.into_iter().map(|view| (view.uid.clone(), view)).collect();
+    let node = world.node();
+    for one in &wanted {
+        let view = views.get(&one.uid);
+        let containers = lock(&node.containers);
+        if let Err(how) = as_wanted(node, &containers, one, view) {
+            problems.push((WANTED_RUNS, format!("{}: {how}", one.pod.name)));
+        }
+        match view {
+            None => problems.push((TRUE_STATUS, format!("no status of {}", one.pod.name))),
+            Some(view) => problems.extend(untrue(&containers, one, view).map(|how| (TRUE_STATUS, how))),
+        }
+    }
+    let uids: BTreeSet<&PodUid> = wanted.iter().map(|one| &one.uid).collect();
+    let strangers = views.values().filter(|view| !uids.contains(&view.uid));
+    problems.extend(strangers.map(|view| (TRUE_STATUS, format!("a status of {}, which nobody wants", view.uid))));
+    problems.extend(workers(world, wanted.len()));
+    problems
+}
+
+fn workers(world: &World, wanted: usize) -> Option<Problem> {
+    let agent = world.agent()?;
+    let workers = agent.agent.ledger.actors().into_iter().filter(|actor| actor.kind == "PodWorker").count();
+    (workers != wanted).then(|| (TRUE_STATUS, format!("{workers} workers for {wanted} pods")))
+}
+
+/// What runs or is left although nobody wants it.
+fn of_unwanted(node: &Node, wanted: &[Wanted]) -> Vec<Problem> {
+    let uids: BTreeSet<&str> = wanted.iter().map(|one| one.uid.as_str()).collect();
+    let mut problems = vec![];
+    let containers = lock(&node.containers);
+    for sandbox in containers.sandboxes.values().filter(|sandbox| !uids.contains(sandbox.metadata.uid.as_str())) {
+        let name = if sandbox.state == SandboxState::Ready { UNWANTED_STOPS } else { NOTHING_LEFT };
+        problems.push((name, format!("sandbox {} of {}", sandbox.id, sandbox.metadata.name)));
+    }
+    for container in containers.containers.values().filter(|one| !uids.contains(one.uid.as_str())) {
+        let name = if container.state == ContainerState::Running { UNWANTED_STOPS } else { NOTHING_LEFT };
+        problems.push((name, format!("container {}", container.label())));
+    }
+    drop(containers);
+    let disk = lock(&node.disk);
+    let remains = disk.remains().into_iter().filter(|(uid, _)| !uids.contains(uid.as_str()));
+    problems.extend(remains.map(|(uid, what)| (NOTHING_LEFT, format!("{what} of {uid}"))));
+    let cgroups = lock(&node.cgroups).pods(&cgroup_tree()).into_iter();
+    let strange = cgroups.filter(|(uid, _)| !uids.contains(uid.as_str()));
+    problems.extend(strange.map(|(_, name)| (NOTHING_LEFT, format!("cgroup {name}"))));
+    problems
+}
+
+/// Whether the pod runs, or has ended as it may.
+fn as_wanted(node: &Node, containers: &Containers, wanted: &Wanted, view: Option<&PodView>) -> Result<(), String> {
+    let pod = &wanted.pod;
+    let phase = view.and_then(|view| view.status.phase.as_deref()).unwrap_or_default();
+    let mut sandboxes = containers.sandboxes.values();
+    let ready = sandboxes
+        .by_ref()
+        .filter(|sandbox| sandbox.metadata.uid == wanted.uid.as_str() && sandbox.state == SandboxState::Ready);
+    let ready = ready.count();
+    if matches!(phase, "Succeeded" | "Failed") {
+        return ended_well(containers, wanted, phase, ready);
+    }
+    if pod.containers.iter().chain(&pod.init).any(|spec| lock(&node.images).unknown.contains(&spec.image)) {
+        return Ok(()); // It cannot run, and waits.
+    }
+    if let Some(stuck) = pod.init.iter().find(|spec| !matches!(spec.behaviour().life, Life::Exit { code: 0, .. })) {
+        return loops(node, containers.newest(&wanted.uid, &stuck.name))
+            .map_err(|how| format!("init container {}: {how}", stuck.name));
+    }
+    if ready != 1 {
+        return Err(format!("{ready} sandboxes are ready"));
+    }
+    for spec in &pod.containers {
+        expected(node, pod, spec, containers.newest(&wanted.uid, &spec.name))
+            .map_err(|how| format!("container {}: {how}", spec.name))?;
+    }
+    Ok(())
+}
+
+fn ended_well(containers: &Containers, wanted: &Wanted, phase: &str, ready: usize) -> Result<(), String> {
+    let pod = &wanted.pod;
+    if pod.restart_policy == "Always" {
+        return Err(format!("has {phase} although it restarts always"));
+    }
+    let runs = containers.containers.values().filter(|one| one.uid == wanted.uid);
+    if ready > 0 || runs.clone().any(|one| one.state == ContainerState::Running) {
+        return Err(format!("has {phase} and still runs"));
+    }
+    if pod.restart_policy == "OnFailure" && phase == "Failed" {
+        return Err("has failed although it is to be tried again".to_owned());
+    }
+    Ok(())
+}
+
+fn expected(node: &Node, pod: &SimPod, spec: &SimSpec, newest: Option<&SimContainer>) -> Result<(), String> {
+    let Some(newest) = newest else { return Err("was never made".to_owned()) };
+    let running = newest.state == ContainerState::Running;
+    match (spec.behaviour().life, pod.restart_policy) {
+        (Life::Run, _) => running.then_some(()).ok_or_else(|| "does not run".to_owned()),
+        (Life::Exit { below, .. }, policy) if below != u32::MAX && policy != "Never" => {
+            let is_up = running && newest.metadata.attempt >= below;
+            is_up.then_some(()).ok_or_else(|| format!("has not come to attempt {below}"))
+        }
+        (_, "Never") => Err("has not ended yet".to_owned()),
+        (Life::Exit { code: 0, .. }, "OnFailure") => Err("has not ended yet".to_owned()),
+        _ => loops(node, Some(newest)),
+    }
+}
+
+/// Whether a container that ends again and again is started again and again.
+fn loops(node: &Node, newest: Option<&SimContainer>) -> Result<(), String> {
+    let Some(newest) = newest else { return Err("was never made".to_owned()) };
+    let now = node.time.now();
+    match newest.state {
+        ContainerState::Running => Ok(()),
+        ContainerState::Exited if now.since(newest.finished_at) < DOWN_MAX => Ok(()),
+        ContainerState::Exited => Err(format!("is down for {:?}", now.since(newest.finished_at))),
+        ContainerState::Created | ContainerState::Unknown => Err("was made and never started".to_owned()),
+    }
+}
+
+/// How the status differs from what the runtime holds.
+fn untrue(containers: &Containers, wanted: &Wanted, view: &PodView) -> Option<String> {
+    let statuses =
+        view.status.container_statuses.iter().flatten().chain(view.status.init_container_statuses.iter().flatten());
+    let by_name: BTreeMap<&str, &ContainerStatus> = statuses.map(|status| (status.name.as_str(), status)).collect();
+    wanted.pod.init.iter().chain(&wanted.pod.containers).find_map(|spec| {
+        let newest = containers.newest(&wanted.uid, &spec.name)?;
+        let place = newest.label();
+        let Some(status) = by_name.get(spec.name.as_str()) else { return Some(format!("{place} is not told of")) };
+        let state = status.state.clone().unwrap_or_default();
+        let id = format!("containerd://{}", newest.id);
+        match newest.state {
+            ContainerState::Running if state.running.is_none() => Some(format!("{place} runs, told {state:?}")),
+            ContainerState::Exited if state.running.is_some() => Some(format!("{place} has ended, told as running")),
+            _ if status.container_id.as_ref().is_some_and(|told| *told != id) => {
+                Some(format!("{place} is {id}, told {:?}", status.container_id))
+            }
+            ContainerState::Running | ContainerState::Exited
+                if u32::try_from(status.restart_count) != Ok(newest.metadata.attempt) =>
+            {
+                Some(format!("{place} is told with restart count {}", status.restart_count))
+            }
+            _ => None,
+        }
+    })
+}
+
+/// Final phases stay, counts never fall.
+fn check_forward(world: &World, views: &[PodView]) {
+    let mut told = lock(&world.shared.told);
+    let mut broken = vec![];
+    for view in views {
+        let phase = view.status.phase.clone().unwrap_or_default();
+        let before = told.phases.insert(view.uid.clone(), phase.clone());
+        if let Some(before) =
+            before.filter(|before| matches!(before.as_str(), "Succeeded" | "Failed") && *before != phase)
+        {
+            broken.push(format!("{} was {before} and is {phase}", view.uid));
+        }
+        for status in view.status.container_statuses.iter().flatten() {
+            let count = told.counts.entry((view.uid.clone(), status.name.clone())).or_default();
+            if status.restart_count < *count {
+                broken
+                    .push(format!("{} of {}: {} restarts after {count}", status.name, view.uid, status.restart_count));
+            }
+            *count = status.restart_count;
+        }
+    }
+    // A pod that is gone may come again, and begins anew.
+    told.phases.retain(|uid, _| views.iter().any(|view| view.uid == *uid));
+    told.counts.retain(|(uid, _), _| views.iter().any(|view| view.uid == *uid));
+    drop(told);
+    for how in broken {
+        world.node().invariants.broken(STATUS_FORWARD, how);
+    }
+}

@@ -1,0 +1,348 @@
+//! `World`: a simulated node with the agent on it, as a test handles it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::agent::{Incarnation, NODE_NAME};
+use super::clock::VirtualTime;
+use super::crashes::{Crash, Crashes};
+use super::faults::{Fault, Faults};
+use super::invariants::Violation;
+use super::node::{Node, spawn};
+use super::pods::SimPod;
+use super::random::Random;
+use super::story::{Line, Story};
+use super::{runtime, truth};
+use crate::actors::ledger::{Cause, lock};
+use crate::actors::settings::Settings;
+use crate::logic::ids::PodUid;
+use crate::messages::status_manager::{PodView, StatusManagerMsg};
+
+/// Wait of the service manager before it starts an agent that ended.
+const RESTART_DELAY: Duration = Duration::from_secs(1);
+/// The longest that pods may take to become what they should be once nothing goes wrong any more: the deadlines of two
+/// calls that hang, and the longest back-off.
+pub const SETTLE_LIMIT: Duration = Duration::from_secs(900);
+/// Work that is never over.
+const STANDING: [&str; 3] = ["event stream", "watch folder", "listen"];
+
+/// What a run is made of.
+#[derive(Clone)]
+pub struct Options {
+    /// What goes wrong, from the beginning.
+    pub faults: BTreeSet<Fault>,
+    /// One exact crash.
+    pub crash: Option<Crash>,
+    /// The agent is killed at this call to the outside: its number, and whether after its effect.
+    pub kill_at: Option<(u64, bool)>,
+    /// Changes the agent's settings.
+    pub settings: fn(&mut Settings),
+    /// What shows the run again, for violations.
+    pub command: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { faults: BTreeSet::new(), crash: None, kill_at: None, settings: |_| {}, command: String::new() }
+    }
+}
+
+/// A pod that is wanted.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// UID.
+    pub uid: PodUid,
+    /// What it is.
+    pub pod: SimPod,
+}
+
+pub(super) struct Shared {
+    pub(super) seed: u64,
+    pub(super) node: Arc<Node>,
+    pub(super) wanted: Mutex<BTreeMap<String, Wanted>>,
+    pub(super) told: Mutex<truth::Told>,
+    crashes: Arc<Crashes>,
+    settings: fn(&mut Settings),
+    agent: Mutex<Option<Arc<Incarnation>>>,
+    may_run: AtomicBool,
+    incarnations: AtomicU64,
+    random: Random,
+}
+
+/// See the module. Copies are one.
+#[derive(Clone)]
+pub struct World {
+    pub(super) shared: Arc<Shared>,
+}
+
+impl World {
+    /// A node without an agent. Inside the run's own tokio runtime.
+    pub fn new(seed: u64, options: &Options) -> Self {
+        let time = VirtualTime::begin();
+        let story = Arc::new(Story::new(time.clone()));
+        let faults = Arc::new(Faults::new(seed, options.faults.clone()));
+        let node = Node::new(seed, time, Arc::clone(&story), Arc::clone(&faults));
+        node.invariants.set_command(options.command.clone());
+        *lock(&node.kill_at) = options.kill_at;
+        let crashes = Arc::new(Crashes::new(seed, options.crash.clone(), faults, story));
+        let shared = Shared {
+            seed,
+            node,
+            wanted: Mutex::default(),
+            told: Mutex::default(),
+            crashes,
+            settings: options.settings,
+            agent: Mutex::default(),
+            may_run: AtomicBool::new(false),
+            incarnations: AtomicU64::new(0),
+            random: Random::named(seed, "world"),
+        };
+        let world = Self { shared: Arc::new(shared) };
+        spawn(world.clone().trouble());
+        world
+    }
+
+    /// The node itself.
+    pub fn node(&self) -> &Arc<Node> {
+        &self.shared.node
+    }
+
+    /// Chance of the test's own.
+    pub fn random(&self) -> &Random {
+        &self.shared.random
+    }
+
+    /// Virtual time passes.
+    pub async fn sleep(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    // The user.
+
+    /// Writes a pod's manifest; one of the same name is replaced.
+    pub fn put(&self, pod: &SimPod) -> PodUid {
+        let uid = pod.uid(NODE_NAME);
+        self.node().story.tell("user", format!("wants {}, {}", pod.name, uid));
+        self.node().invariants.pod_wanted(&uid, pod);
+        let wanted = Wanted { uid: uid.clone(), pod: pod.clone() };
+        lock(&self.shared.wanted).insert(pod.name.clone(), wanted);
+        self.node().manifests.write(&pod.name, &pod.manifest(), &self.node().faults);
+        uid
+    }
+
+    /// Removes a pod's manifest.
+    pub fn delete(&self, name: &str) {
+        self.node().story.tell("user", format!("deletes {name}"));
+        lock(&self.shared.wanted).remove(name);
+        self.node().manifests.remove(name, &self.node().faults);
+    }
+
+    /// Removes all manifests.
+    pub fn delete_all(&self) {
+        let names: Vec<String> = lock(&self.shared.wanted).keys().cloned().collect();
+        for name in names {
+            self.delete(&name);
+        }
+    }
+
+    /// What is wanted, by name.
+    pub fn wanted(&self) -> BTreeMap<String, Wanted> {
+        lock(&self.shared.wanted).clone()
+    }
+
+    // The agent.
+
+    /// Starts the agent; it is started again whenever it ends, as by a service manager.
+    pub fn start_agent(&self) {
+        self.shared.may_run.store(true, Ordering::Relaxed);
+        self.launch();
+    }
+
+    /// Kills the agent, which is not started again before [`World::start_agent`].
+    pub fn stop_agent(&self) {
+        self.shared.may_run.store(false, Ordering::Relaxed);
+        self.kill_agent();
+    }
+
+    /// Kills the agent's process; the service manager starts it again.
+    pub fn kill_agent(&self) {
+        if let Some(agent) = self.agent() {
+            self.node().story.tell("fault", "the agent is killed");
+            agent.life.end();
+        }
+    }
+
+    /// The agent that runs.
+    pub fn agent(&self) -> Option<Arc<Incarnation>> {
+        lock(&self.shared.agent).clone()
+    }
+
+    /// How often the agent was started.
+    pub fn incarnations(&self) -> u64 {
+        self.shared.incarnations.load(Ordering::Relaxed)
+    }
+
+    /// Turns so far by kind of actor, over all incarnations.
+    pub fn turns(&self) -> BTreeMap<&'static str, u64> {
+        self.shared.crashes.turns()
+    }
+
+    fn launch(&self) {
+        let number = self.shared.incarnations.fetch_add(1, Ordering::Relaxed);
+        let seed = self.shared.seed.wrapping_add(number);
+        let (node, crashes) = (self.node(), &self.shared.crashes);
+        node.story.tell("agent", "starts");
+        let agent = Arc::new(Incarnation::start(node, crashes, seed, &self.shared.settings));
+        *lock(&self.shared.agent) = Some(Arc::clone(&agent));
+        let world = self.clone();
+        spawn(async move {
+            tokio::select! {
+                biased;
+                () = agent.life.over() => agent.cell.kill(),
+                _ = agent.cell.wait(None) => {
+                    world.node().story.tell("agent", "ends by itself");
+                    agent.life.end();
+                }
+            }
+            *lock(&world.shared.agent) = None;
+            tokio::time::sleep(RESTART_DELAY).await;
+            if world.shared.may_run.load(Ordering::Relaxed) && world.agent().is_none() {
+                world.launch();
+            }
+        });
+    }
+
+    // Trouble.
+
+    /// Restarts the runtime.
+    pub fn restart_runtime(&self, away: Duration) {
+        runtime::restart(self.node(), away);
+    }
+
+    /// Resets the machine: containers and agent die, the disk stays.
+    pub fn reset_machine(&self) {
+        self.node().story.tell("fault", "the machine is reset");
+        self.kill_agent();
+        runtime::reset(self.node());
+        lock(&self.node().cgroups).all.clear();
+    }
+
+    /// A condition of the runtime, such as `NetworkReady`; `None` when it holds.
+    pub fn set_condition(&self, kind: &'static str, problem: Option<&str>) {
+        let mut conditions = lock(&self.node().conditions);
+        match problem {
+            Some(problem) => drop(conditions.insert(kind, problem.to_owned())),
+            None => drop(conditions.remove(kind)),
+        }
+    }
+
+    /// Nothing goes wrong any more, from now on.
+    pub fn stop_faults(&self) {
+        self.node().story.tell("world", "nothing goes wrong any more");
+        self.node().faults.set(BTreeSet::new());
+    }
+
+    /// Faults that come at random times.
+    async fn trouble(self) {
+        let random = Random::named(self.shared.seed, "trouble");
+        loop {
+            tokio::time::sleep(random.between(Duration::from_secs(2), Duration::from_secs(25))).await;
+            let faults = &self.node().faults;
+            if faults.strikes(Fault::RuntimeRestarts, 0.4) {
+                self.restart_runtime(random.between(Duration::from_millis(200), Duration::from_secs(8)));
+            }
+            if faults.strikes(Fault::Kills, 0.5) {
+                self.kill_agent();
+            }
+        }
+    }
+
+    // What comes of it.
+
+    /// Waits until no operation is open but standing ones, and nothing changed for 5 s; at most an hour.
+    pub async fn quiet(&self) {
+        let (mut version, mut calm) = (self.node().version(), 0);
+        for _ in 0..3600 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let busy = self.agent().is_some_and(|agent| {
+                let mut actors = agent.agent.ledger.actors().into_iter();
+                actors.any(|actor| actor.operations.iter().any(|open| !STANDING.contains(&open.name)))
+            });
+            let now = self.node().version();
+            calm = if busy || now != version { 0 } else { calm + 1 };
+            version = now;
+            if calm >= 5 {
+                return;
+            }
+        }
+    }
+
+    /// Waits until the node is what it should be and stays so for some seconds; says how long that took. What it is not
+    /// at the end of [`SETTLE_LIMIT`] is a broken invariant each.
+    pub async fn settle(&self) -> Duration {
+        let began = self.node().time.elapsed();
+        let (mut version, mut good, mut last) = (u64::MAX, 0, vec![]);
+        let mut step = Duration::from_millis(500);
+        loop {
+            let now = self.node().version();
+            if now != version || good == 0 {
+                last = truth::problems(self).await;
+                version = now;
+            }
+            good = if last.is_empty() { good + 1 } else { 0 };
+            let took = self.node().time.elapsed() - began;
+            if good > 4 {
+                return took;
+            }
+            if took > SETTLE_LIMIT {
+                for (name, how) in last {
+                    self.node().invariants.broken(name, how);
+                }
+                return took;
+            }
+            tokio::time::sleep(step).await;
+            step = (step * 2).min(Duration::from_secs(4));
+            if good > 0 {
+                step = Duration::from_secs(1);
+            }
+        }
+    }
+
+    /// Asks the agent for the status of all pods.
+    pub async fn statuses(&self) -> Option<Vec<PodView>> {
+        let agent = self.agent()?;
+        let limit = Duration::from_secs(1);
+        let manager = &agent.agent.directory.status_manager;
+        manager.ask(Cause::outside("test"), limit, StatusManagerMsg::List).await.ok()
+    }
+
+    /// Nothing goes wrong any more and all is as it should be; then nothing is wanted and nothing is left.
+    pub async fn finish(&self) {
+        self.stop_faults();
+        if self.agent().is_none() {
+            self.start_agent();
+        }
+        self.settle().await;
+        self.delete_all();
+        self.settle().await;
+    }
+
+    /// All that was broken so far.
+    pub fn violations(&self) -> Vec<Violation> {
+        self.node().invariants.violations()
+    }
+
+    /// What happened so far.
+    pub fn story(&self) -> Vec<Line> {
+        self.node().story.lines()
+    }
+
+    /// Whether all that was ever told of a pod's containers, by name, is that none was started again.
+    pub fn running(&self) -> BTreeSet<String> {
+        let containers = lock(&self.node().containers);
+        let running = containers.containers.values().filter(|one| one.state == crate::cri::ContainerState::Running);
+        running.map(super::containers::SimContainer::label).collect()
+    }
+}

@@ -1,0 +1,3 @@
+//! The whole agent on a simulated node.
+
+mod lifecycle;
