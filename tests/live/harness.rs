@@ -174,6 +174,29 @@ impl Node {
         output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("`-o json` prints JSON"))
     }
 
+    /// A static pod as the agent shows it on its read-only port.
+    pub fn shown(&self, pod: &str) -> Option<Value> {
+        let (status, body) = http_get(&format!("127.0.0.1:{}", self.named("READ_ONLY_PORT")), "/pods")?;
+        assert_eq!(status, 200, "{body}");
+        let list: Value = serde_json::from_str(&body).expect("a list of pods");
+        let name = format!("{pod}-{NODE_NAME}");
+        list["items"].as_array().expect("items").iter().find(|one| one["metadata"]["name"] == name.as_str()).cloned()
+    }
+
+    /// Waits until the agent shows a static pod of which `wanted` holds.
+    pub fn wait_shown(&self, pod: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let mut last = None;
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            last = self.shown(pod);
+            if let Some(found) = last.as_ref().filter(|found| wanted(found)) {
+                return found.clone();
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        panic!("waited in vain: {pod} is shown {what}: {:#}", last.unwrap_or_default()["status"])
+    }
+
     // ------------------------------------------------------------ manifests
 
     /// Where manifests are.
@@ -260,6 +283,15 @@ impl Node {
         text.lines().map(|line| line.splitn(4, ' ').nth(3).unwrap_or_default().to_owned() + "\n").collect()
     }
 
+    /// Runs a shell script in a container; what it printed.
+    pub fn run_in(&self, container: &ContainerStatus, script: &str) -> String {
+        let command = ["/bin/sh", "-c", script].map(str::to_owned);
+        let outcome = self.cri(async |cri| cri.exec_sync(&container.id, &command, Duration::from_secs(60)).await);
+        let said = String::from_utf8_lossy(&[outcome.stdout, outcome.stderr].concat()).into_owned();
+        assert_eq!(outcome.exit_code, 0, "{script}: {said}");
+        said
+    }
+
     /// The process ID of a container or sandbox, as the runtime's own tool knows it.
     pub fn pid_of(&self, id: &str) -> u32 {
         let tasks = script("ctr", &self.dir, &["tasks", "ls"]).unwrap();
@@ -332,6 +364,11 @@ impl Node {
     pub fn free_port(&self, number: u16) -> u16 {
         assert!(number < 15, "an environment has 20 ports");
         self.named("HEALTHZ_PORT").parse::<u16>().unwrap() + 5 + number
+    }
+
+    /// The pod's address for whom it is on the host.
+    pub fn gateway(&self) -> &str {
+        self.named("POD_GATEWAY")
     }
 
     fn unless_gone<T>(&self, call: impl AsyncFnOnce(&GrpcRuntime) -> CriResult<T>) -> Option<T> {
@@ -543,4 +580,17 @@ impl Drop for Slot {
         *SLOTS.0.lock().unwrap() -= 1;
         SLOTS.1.notify_one();
     }
+}
+
+/// A condition's status in a shown pod.
+pub fn condition<'a>(pod: &'a Value, kind: &str) -> &'a str {
+    let conditions = pod["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+    conditions.iter().find(|one| one["type"] == kind).and_then(|one| one["status"].as_str()).unwrap_or("absent")
+}
+
+/// A container's status in a shown pod.
+pub fn container_status<'a>(pod: &'a Value, name: &str) -> &'a Value {
+    let lists = ["containerStatuses", "initContainerStatuses"].map(|list| pod["status"][list].as_array());
+    let found = lists.into_iter().flatten().flatten().find(|one| one["name"] == name);
+    found.unwrap_or(&Value::Null)
 }

@@ -11,4 +11,8 @@
 
 mod harness;
 mod lifecycle;
+mod logs;
+mod network;
 mod pods;
+mod probes;
+mod restarts;
