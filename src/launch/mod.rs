@@ -20,7 +20,6 @@ use crate::actors::root;
 use crate::actors::settings::{Adapters, Agent, Directory, Listener, ServiceManager};
 use crate::config::{self, Config, Configz, Host, Invocation, Startup};
 use crate::cri::grpc::GrpcRuntime;
-use crate::cri::instrumented::Unobserved;
 use crate::cri::{CriError, RuntimeService};
 use crate::logic::cgroup_name::CgroupDriver;
 use crate::messages::root::RootMsg;
@@ -37,7 +36,7 @@ use crate::platform::process;
 use crate::platform::systemd::{self, Watchdog};
 use crate::platform::tls::Offer;
 use crate::server::{HealthzListener, LocalSocket, ReadOnlyListener};
-use crate::telemetry::Metrics;
+use crate::telemetry::{self, Metrics};
 use settings::HostFacts;
 
 /// Worker threads of the runtime: turns are short, waiting is not done on threads.
@@ -90,12 +89,11 @@ fn fail(problem: &str) -> ExitCode {
 }
 
 async fn serve(invocation: Invocation) -> Result<(), String> {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
-        .init();
-    say_warnings(&invocation);
     let facts = host::facts(&invocation)?;
+    let config = &invocation.config;
+    let _telemetry = telemetry::init(&config.logging, config.tracing.as_ref(), &facts.node_name)
+        .map_err(|error| error.to_string())?;
+    say_warnings(&invocation);
     host::check(&invocation, &facts)?;
     let node_name = facts.node_name.clone();
     let lock = Lock::take(&invocation).await?;
@@ -201,11 +199,12 @@ async fn assemble(
     watchdog: Option<Watchdog>,
 ) -> Result<Arc<Agent>, String> {
     let (config, flags) = (&invocation.config, &invocation.flags);
+    let metrics = Arc::new(Metrics::new(invocation.gates.clone()));
     let runtime = GrpcRuntime::connect(
         &config.container_runtime_endpoint,
         &config.image_service_endpoint,
         config.runtime_request_timeout.to_std(),
-        Arc::new(Unobserved),
+        metrics.runtime(),
     )
     .map_err(|error| error.to_string())?;
     let version = runtime.check_runtime().await.map_err(|error| error.to_string())?;
@@ -231,7 +230,7 @@ async fn assemble(
         http_prober: Arc::new(HyperProber::new(Offer::from_environment())),
         chance: Arc::new(SystemChance::from_kernel()),
         service_manager: Arc::new(Systemd),
-        listeners: listeners(invocation)?,
+        listeners: listeners(invocation, &metrics)?,
     };
     let directory = Directory::new(&ledger);
     Ok(Arc::new(Agent { settings, adapters, directory, ledger }))
@@ -244,17 +243,16 @@ fn manifest_url(config: &Config) -> Arc<dyn ManifestUrl> {
 }
 
 /// What the agent listens on, as configured; the local socket always.
-fn listeners(invocation: &Invocation) -> Result<Vec<Arc<dyn Listener>>, String> {
+fn listeners(invocation: &Invocation, metrics: &Arc<Metrics>) -> Result<Vec<Arc<dyn Listener>>, String> {
     let (config, flags) = (&invocation.config, &invocation.flags);
-    let metrics = Arc::new(Metrics::default());
     let configz: Arc<str> = serde_json::to_string(&Configz(config)).map_err(|error| error.to_string())?.into();
     let socket = Path::new(&flags.root_dir).join(LocalSocket::NAME);
-    let mut listeners: Vec<Arc<dyn Listener>> = vec![Arc::new(LocalSocket::new(socket, Arc::clone(&metrics), configz))];
+    let mut listeners: Vec<Arc<dyn Listener>> = vec![Arc::new(LocalSocket::new(socket, Arc::clone(metrics), configz))];
     if let Some(address) = socket_address("healthzBindAddress", &config.healthz_bind_address, config.healthz_port)? {
         listeners.push(Arc::new(HealthzListener::new(address)));
     }
     if let Some(address) = socket_address("address", &config.address, config.read_only_port)? {
-        let listener = ReadOnlyListener::bind(address, metrics);
+        let listener = ReadOnlyListener::bind(address, Arc::clone(metrics));
         listeners.push(Arc::new(listener.map_err(|error| format!("listen on {address}: {error}"))?));
     }
     Ok(listeners)
