@@ -667,8 +667,10 @@ stop_environment() ( # DIR
     remove_cgroup "$CGROUP_ROOT"
     remove_log_links "$dir"
     rm -rf "$dir/root" "$dir/state" "$dir/opt" "$dir/cni" "$dir/ipam" "$dir/containerd.pid"
+    # Looked at while the number is still ours: as soon as it is free, another environment makes its own things there.
+    left=$(leftovers "$dir" | grep -v '^entry ')
     with_shared_lock release_number "$ENVIRONMENT"
-    left=$(leftovers "$dir")
+    left+=$(own_entry "$dir" | sed 's/^/entry /')
     if [ -n "$left" ]; then
         say "left over from $dir:"
         printf '%s\n' "$left" >&2
@@ -762,6 +764,13 @@ remove_log_links() { # DIR
     done < <(log_links "$1")
 }
 
+# The entry of an environment's number, as long as it is this environment's.
+own_entry() { # DIR
+    local holder
+    read -r holder 2>/dev/null <"$SHARED/$ENVIRONMENT/dir" || return 0
+    [ "$holder" != "$1" ] || echo "$SHARED/$ENVIRONMENT"
+}
+
 # Everything of an environment that is still there outside its directory, one a line; nothing when all is well.
 leftovers() { # DIR
     local mount pid left
@@ -784,7 +793,7 @@ leftovers() { # DIR
     else
         our_containers | sed 's/^/container /'
     fi
-    [ ! -e "$SHARED/$ENVIRONMENT" ] || echo "entry $SHARED/$ENVIRONMENT"
+    own_entry "$1" | sed 's/^/entry /'
     if [ ! -e "$SHARED" ]; then
         # Nobody else's environment is alive: nothing of the kind may be anywhere.
         ip -o link show 2>/dev/null | grep -o 'pwbr[0-9]*' | sort -u | sed 's/^/bridge /'

@@ -93,25 +93,24 @@ impl<M: Describe + Send + 'static> Address<M> {
             tracing::warn!(actor = %self.inner.record.name, message = message.name(), "mailbox full, message refused");
             return Err(TellError::Full);
         }
-        self.deliver(Envelope {
-            message,
-            cause,
-            sent: self.inner.ledger.clock().uptime(),
-            span: tracing::Span::current(),
-            operation: None,
-        })
+        let target = self.target().ok_or(TellError::Down)?;
+        let sent = self.inner.ledger.clock().uptime();
+        let span = tracing::Span::current();
+        self.deliver(&target, Envelope { message, cause, sent, span, operation: None })
     }
 
-    /// Sends the end of the actor's own operation; never refused for room.
-    pub(super) fn tell_self(&self, cause: Cause, operation: u64, message: M) {
-        // Down means that the operation outlived its actor by an instant: nobody is left to care.
-        let _ = self.deliver(Envelope {
+    /// Sends the end of the actor's own operation to the incarnation that began it; never refused for room, nor for an
+    /// address that nobody has moved into yet.
+    pub(super) fn tell_self(&self, me: &ActorRef<Envelope<M>>, cause: Cause, operation: u64, message: M) {
+        let envelope = Envelope {
             message,
             cause,
             sent: self.inner.ledger.clock().uptime(),
             span: tracing::Span::current(),
             operation: Some(operation),
-        });
+        };
+        // Down means that the operation outlived its actor by an instant: nobody is left to care.
+        let _ = self.deliver(me, envelope);
     }
 
     /// Asks and waits at most `limit`. For the server, the command line, operations and tests; never inside a turn.
@@ -151,8 +150,7 @@ impl<M: Describe + Send + 'static> Address<M> {
         self.inner.target.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
-    fn deliver(&self, envelope: Envelope<M>) -> Result<(), TellError> {
-        let target = self.target().ok_or(TellError::Down)?;
+    fn deliver(&self, target: &ActorRef<Envelope<M>>, envelope: Envelope<M>) -> Result<(), TellError> {
         self.inner.record.enter();
         target.send_message(envelope).map_err(|_| {
             self.inner.record.leave();

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use ractor::{ActorCell, ActorId};
+use ractor::{ActorCell, ActorId, ActorRef};
 use tokio::task::AbortHandle;
 use tracing::Instrument;
 
-use super::address::{Address, TellError};
+use super::address::{Address, Envelope, TellError};
 use super::ledger::{Cause, OpenOperation};
 use super::role::{Role, Stage};
 use crate::logic::time::{Moment, Stamp};
@@ -89,7 +89,7 @@ impl<M: Describe + Send + 'static> Desk<M> {
         ended: impl FnOnce(Result<T, Panicked>) -> M + Send + 'static,
     ) -> OperationId {
         let id = self.open(name, about.into());
-        let address = self.address.clone();
+        let (address, me) = (self.address.clone(), self.own_ref());
         let cause = Cause { turn: self.turn, origin: name };
         let span = tracing::info_span!(target: "podwright::turn", "operation", name);
         let task = async move {
@@ -97,7 +97,7 @@ impl<M: Describe + Send + 'static> Desk<M> {
             if let Err(panicked) = &outcome {
                 tracing::error!(actor = %address.record().name, operation = name, error = %panicked, "operation failed");
             }
-            address.tell_self(cause, id.0, ended(outcome));
+            address.tell_self(&me, cause, id.0, ended(outcome));
         };
         self.spawn(id, task.instrument(span));
         id
@@ -106,11 +106,11 @@ impl<M: Describe + Send + 'static> Desk<M> {
     /// Tells the actor itself `message` after `delay`.
     pub fn after(&mut self, delay: Duration, message: M) -> OperationId {
         let id = OperationId(self.take_id());
-        let address = self.address.clone();
+        let (address, me) = (self.address.clone(), self.own_ref());
         let cause = Cause { turn: self.turn, origin: "timer" };
         self.spawn(id, async move {
             tokio::time::sleep(delay).await;
-            address.tell_self(cause, id.0, message);
+            address.tell_self(&me, cause, id.0, message);
         });
         id
     }
@@ -163,6 +163,10 @@ impl<M: Describe + Send + 'static> Desk<M> {
     pub(super) fn operation_ended(&mut self, id: u64) -> bool {
         self.address.record().operation_ended(id);
         self.operations.remove(&id).is_some()
+    }
+
+    fn own_ref(&self) -> ActorRef<Envelope<M>> {
+        self.cell.clone().into()
     }
 
     fn open(&mut self, name: &'static str, about: String) -> OperationId {

@@ -162,7 +162,7 @@ impl ImageManager {
     }
 
     fn start_pulls(&mut self, desk: &mut Desk<ImageManagerMsg>) {
-        while let Some(number) = self.queue.next() {
+        while let Some(number) = self.queue.take_next() {
             let Some(pending) = self.pending.get_mut(&number) else {
                 self.queue.done(number, "");
                 continue;

@@ -315,7 +315,10 @@ impl Ledger {
     /// Work under way on the whole node, by name.
     pub fn open_operations(&self) -> Vec<&'static str> {
         let actors = lock(&self.actors);
-        actors.values().flat_map(|record| lock(&record.state).operations.values().map(|open| open.name).collect::<Vec<_>>()).collect()
+        actors
+            .values()
+            .flat_map(|record| lock(&record.state).operations.values().map(|open| open.name).collect::<Vec<_>>())
+            .collect()
     }
 
     /// Drops the records of actors of a kind that are not among `names`.

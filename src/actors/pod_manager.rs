@@ -159,7 +159,9 @@ impl PodManager {
         self.tell_worker(&uid, PodWorkerMsg::HealthChanged(self.health.clone()), desk);
         let seen = match (self.runtime.get(&uid), self.relisted) {
             (Some(seen), _) => Some(Arc::clone(seen)),
-            (None, Some(taken)) if !self.listed.contains(&uid) => Some(Arc::new(RuntimePod::empty(uid.clone(), full_name, taken))),
+            (None, Some(taken)) if !self.listed.contains(&uid) => {
+                Some(Arc::new(RuntimePod::empty(uid.clone(), full_name, taken)))
+            }
             _ => None, // The first relist will tell, or the look at the pod that it led to.
         };
         if let Some(seen) = seen {

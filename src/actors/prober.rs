@@ -58,6 +58,7 @@ impl Role for Prober {
             ProberMsg::PodChanged { uid, pod, status, worker } => {
                 self.pods.insert(uid.clone(), Watched { pod, status, worker });
                 self.notice(&uid, desk);
+                self.repeat(&uid, desk);
             }
             ProberMsg::PodGone(uid) => self.forget(&uid, desk),
             ProberMsg::Known(known) => {
@@ -93,6 +94,16 @@ impl Prober {
             });
             machine.schedule.notice(&seen, uptime);
             self.arm(&key, desk);
+        }
+    }
+
+    /// Tells the pod's worker what is known: one that was started anew has heard none of it, and hears only changes else.
+    fn repeat(&self, uid: &PodUid, desk: &Desk<ProberMsg>) {
+        let Some(watched) = self.pods.get(uid) else { return };
+        for (key, machine) in self.machines.iter().filter(|(key, _)| key.uid == *uid) {
+            if let Some((container, healthy)) = machine.result.clone() {
+                desk.tell(&watched.worker, PodWorkerMsg::Probed { container, kind: key.kind, healthy });
+            }
         }
     }
 

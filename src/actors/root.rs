@@ -16,7 +16,6 @@ use super::role::{ChildEnd, Role, Stage};
 use super::settings::Agent;
 use super::{Child, ChildSpec, FAILURE_WINDOW, TREE};
 use crate::logic::restart_budget::{BudgetPolicy, RestartBudget, Verdict};
-use crate::messages::container_gc::ContainerGcMsg;
 use crate::messages::pleg::PlegMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::{FileSourceMsg, HttpSourceMsg};
@@ -170,9 +169,6 @@ impl Root {
                 Child::PodManager => desk.tell(&to.pod_manager, PodManagerMsg::Repeat),
                 other => unreachable!("{other:?} teaches nobody"),
             }
-        }
-        if child == Child::ContainerGc {
-            desk.tell(&to.container_gc, ContainerGcMsg::PassDue);
         }
     }
 

@@ -22,7 +22,7 @@ fn or_dash(text: &str) -> String {
 fn mood(row: &PodRow) -> Mood {
     let bad =
         row.phase == "Failed" || row.phase == "Unknown" || row.reason.contains("BackOff") || row.reason.contains("Err");
-    let done = row.phase == "Succeeded" || (row.phase == "Running" && row.ready == row.containers);
+    let done = row.phase == "Succeeded" || (row.phase == "Running" && row.ready_containers == row.containers);
     match () {
         () if bad => Mood::Bad,
         () if done && row.waiting.is_empty() => Mood::Good,
@@ -46,7 +46,7 @@ pub(super) fn pods(rows: &[PodRow], wide: bool, colours: bool) -> String {
             row.namespace.as_str().into(),
             row.name.as_str().into(),
             Cell::new(phase, mood(row)),
-            format!("{}/{}", row.ready, row.containers).into(),
+            format!("{}/{}", row.ready_containers, row.containers).into(),
             row.restarts.to_string().into(),
             age_of(row.age_seconds).into(),
             or_dash(&row.ip).into(),
@@ -75,7 +75,10 @@ fn explanation(one: &Explanation, colours: bool) -> String {
     let reason = if pod.reason.is_empty() { String::new() } else { format!(" ({})", pod.reason) };
     let phase = mood(pod).paint(&clean(&format!("{}{reason}", pod.phase)), colours);
     let mut out = format!("Pod       {}/{}   uid {}\n", clean(&pod.namespace), clean(&pod.name), clean(&pod.uid));
-    out.push_str(&format!("Phase     {phase}, {}/{} ready, {} restarts", pod.ready, pod.containers, pod.restarts));
+    out.push_str(&format!(
+        "Phase     {phase}, {}/{} ready, {} restarts",
+        pod.ready_containers, pod.containers, pod.restarts
+    ));
     out.push_str(&format!(", age {}, ip {}", age_of(pod.age_seconds), clean(&or_dash(&pod.ip))));
     out.push_str(&format!(", source {}\n", clean(&or_dash(&pod.source))));
     if !one.message.is_empty() {

@@ -6,6 +6,7 @@
 mod host;
 mod settings;
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -16,10 +17,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::actors::address::Address;
 use crate::actors::ledger::{Cause, Ledger};
 use crate::actors::root;
-use crate::actors::settings::{Adapters, Agent, Directory, ServiceManager};
-use crate::config::{self, Config, Host, Invocation, Startup};
+use crate::actors::settings::{Adapters, Agent, Directory, Listener, ServiceManager};
+use crate::config::{self, Config, Configz, Host, Invocation, Startup};
 use crate::cri::grpc::GrpcRuntime;
-use crate::cri::instrumented::Unobserved;
 use crate::cri::{CriError, RuntimeService};
 use crate::logic::cgroup_name::CgroupDriver;
 use crate::messages::root::RootMsg;
@@ -35,6 +35,8 @@ use crate::platform::pod_files::LinuxPodFiles;
 use crate::platform::process;
 use crate::platform::systemd::{self, Watchdog};
 use crate::platform::tls::Offer;
+use crate::server::{HealthzListener, LocalSocket, ReadOnlyListener};
+use crate::telemetry::{self, Metrics};
 use settings::HostFacts;
 
 /// Worker threads of the runtime: turns are short, waiting is not done on threads.
@@ -87,12 +89,11 @@ fn fail(problem: &str) -> ExitCode {
 }
 
 async fn serve(invocation: Invocation) -> Result<(), String> {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
-        .init();
-    say_warnings(&invocation);
     let facts = host::facts(&invocation)?;
+    let config = &invocation.config;
+    let _telemetry = telemetry::init(&config.logging, config.tracing.as_ref(), &facts.node_name)
+        .map_err(|error| error.to_string())?;
+    say_warnings(&invocation);
     host::check(&invocation, &facts)?;
     let node_name = facts.node_name.clone();
     let lock = Lock::take(&invocation).await?;
@@ -198,11 +199,12 @@ async fn assemble(
     watchdog: Option<Watchdog>,
 ) -> Result<Arc<Agent>, String> {
     let (config, flags) = (&invocation.config, &invocation.flags);
+    let metrics = Arc::new(Metrics::new(invocation.gates.clone()));
     let runtime = GrpcRuntime::connect(
         &config.container_runtime_endpoint,
         &config.image_service_endpoint,
         config.runtime_request_timeout.to_std(),
-        Arc::new(Unobserved),
+        metrics.runtime(),
     )
     .map_err(|error| error.to_string())?;
     let version = runtime.check_runtime().await.map_err(|error| error.to_string())?;
@@ -228,7 +230,7 @@ async fn assemble(
         http_prober: Arc::new(HyperProber::new(Offer::from_environment())),
         chance: Arc::new(SystemChance::from_kernel()),
         service_manager: Arc::new(Systemd),
-        listeners: vec![],
+        listeners: listeners(invocation, &metrics)?,
     };
     let directory = Directory::new(&ledger);
     Ok(Arc::new(Agent { settings, adapters, directory, ledger }))
@@ -238,6 +240,29 @@ fn manifest_url(config: &Config) -> Arc<dyn ManifestUrl> {
     let headers = config.static_pod_url_header.0.iter();
     let headers = headers.flat_map(|(name, values)| values.iter().map(move |value| (name.clone(), value.clone())));
     Arc::new(HttpManifestUrl::new(&config.static_pod_url, headers.collect()))
+}
+
+/// What the agent listens on, as configured; the local socket always.
+fn listeners(invocation: &Invocation, metrics: &Arc<Metrics>) -> Result<Vec<Arc<dyn Listener>>, String> {
+    let (config, flags) = (&invocation.config, &invocation.flags);
+    let configz: Arc<str> = serde_json::to_string(&Configz(config)).map_err(|error| error.to_string())?.into();
+    let socket = Path::new(&flags.root_dir).join(LocalSocket::NAME);
+    let mut listeners: Vec<Arc<dyn Listener>> = vec![Arc::new(LocalSocket::new(socket, Arc::clone(metrics), configz))];
+    if let Some(address) = socket_address("healthzBindAddress", &config.healthz_bind_address, config.healthz_port)? {
+        listeners.push(Arc::new(HealthzListener::new(address)));
+    }
+    if let Some(address) = socket_address("address", &config.address, config.read_only_port)? {
+        let listener = ReadOnlyListener::bind(address, Arc::clone(metrics));
+        listeners.push(Arc::new(listener.map_err(|error| format!("listen on {address}: {error}"))?));
+    }
+    Ok(listeners)
+}
+
+/// Address and port; `None` for port 0, which turns the listener off.
+fn socket_address(field: &str, address: &str, port: i32) -> Result<Option<SocketAddr>, String> {
+    let port = u16::try_from(port).map_err(|_| format!("{field}: port {port} is out of range"))?;
+    let ip: IpAddr = address.parse().map_err(|_| format!("{field} {address:?} is not an IP address"))?;
+    Ok((port != 0).then(|| SocketAddr::new(ip, port)))
 }
 
 /// Asks the runtime who makes cgroups; its word counts over the configuration's (CFG-31, CFG-32).

@@ -69,7 +69,7 @@ impl PullQueue {
     }
 
     /// The next pull to start, if one may.
-    pub fn next(&mut self) -> Option<u64> {
+    pub fn take_next(&mut self) -> Option<u64> {
         if self.limits.parallel_max.is_some_and(|max| self.running.len() >= max) {
             return None;
         }
@@ -136,10 +136,10 @@ mod tests {
         for number in 1..=3 {
             assert_eq!(want(&mut queue, number, &number.to_string(), 0), Verdict::Queued);
         }
-        assert_eq!((queue.next(), queue.next()), (Some(1), None));
+        assert_eq!((queue.take_next(), queue.take_next()), (Some(1), None));
         assert_eq!(queue.ahead_of(3), Some(1));
         queue.done(1, "1");
-        assert_eq!((queue.next(), queue.next()), (Some(2), None));
+        assert_eq!((queue.take_next(), queue.take_next()), (Some(2), None));
     }
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
     fn a_failed_pull_waits_and_says_why() {
         let mut queue = queue(Some(1), None, 1);
         want(&mut queue, 1, "k", 0);
-        queue.next();
+        queue.take_next();
         queue.failed(1, "k", ("ErrImagePull".to_owned(), "gone".to_owned()), Moment::EPOCH);
         let Verdict::BackingOff(wait, why) = want(&mut queue, 2, "k", 5) else { panic!("no wait") };
         assert_eq!(wait.period, Duration::from_secs(10));

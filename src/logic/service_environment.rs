@@ -130,7 +130,8 @@ mod tests {
             of("ns", "external", ""),
             of("own-api", "kubernetes", "10.0.0.9"),
         ];
-        let cases: [(&str, bool, &[(&str, &str)]); 6] = [
+        type Variables<'a> = &'a [(&'a str, &'a str)];
+        let cases: [(&str, bool, Variables<'_>); 6] = [
             ("ns", true, &[("KUBERNETES_SERVICE_HOST", "10.0.0.1"), ("OWN_SERVICE_HOST", "10.0.0.3")]),
             ("ns", false, &[("KUBERNETES_SERVICE_HOST", "10.0.0.1")]),
             ("default", true, &[("KUBERNETES_SERVICE_HOST", "10.0.0.1"), ("OTHER_SERVICE_HOST", "10.0.0.2")]),

@@ -31,6 +31,8 @@ pub enum PlegMsg {
     Relisted(Result<CriResult<Relist>, Panicked>),
     /// From a `PodWorker`: look at this pod now; the answer goes to `PodManager`.
     Inspect(PodUid),
+    /// From itself: a pod that could not be looked at may be tried again.
+    InspectRetryDue(PodUid),
     /// From itself: a pod was looked at.
     Inspected(PodUid, Result<CriResult<Arc<RuntimePod>>, Panicked>),
     /// From itself: time to open the event stream again.
@@ -48,6 +50,6 @@ pub enum PlegMsg {
 }
 
 describe!(PlegMsg, message => match message {
-    PlegMsg::Inspect(uid) | PlegMsg::Inspected(uid, _) => Some(uid),
+    PlegMsg::Inspect(uid) | PlegMsg::InspectRetryDue(uid) | PlegMsg::Inspected(uid, _) => Some(uid),
     _ => None,
 });

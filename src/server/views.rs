@@ -18,8 +18,10 @@ pub struct PodRow {
     pub phase: String,
     /// Why, in one word, as `kubectl get pods` shows it; empty when the phase says it all.
     pub reason: String,
+    /// Whether the pod's condition Ready holds.
+    pub ready: bool,
     /// Containers that are ready.
-    pub ready: usize,
+    pub ready_containers: usize,
     /// Containers that should be.
     pub containers: usize,
     /// Restarts of all containers together.

@@ -269,9 +269,9 @@ impl World {
         let (mut version, mut calm) = (self.node().version(), 0);
         for _ in 0..3600 {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            let busy = self.agent().is_some_and(|agent| {
-                agent.agent.ledger.open_operations().iter().any(|open| !STANDING.contains(open))
-            });
+            let busy = self
+                .agent()
+                .is_some_and(|agent| agent.agent.ledger.open_operations().iter().any(|open| !STANDING.contains(open)));
             let now = self.node().version();
             calm = if busy || now != version { 0 } else { calm + 1 };
             version = now;

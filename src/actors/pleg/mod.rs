@@ -20,6 +20,7 @@ use crate::cri::{ContainerEvent, CriError, CriResult};
 use crate::logic::ids::PodUid;
 use crate::logic::pleg_diff::{self, PodRecord};
 use crate::logic::runtime_pod::RuntimePod;
+use crate::logic::time::Stamp;
 use crate::messages::pleg::{PlegMsg, Relist};
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::runtime_monitor::RuntimeMonitorMsg;
@@ -53,9 +54,15 @@ pub struct Pleg {
     pods: BTreeMap<PodUid, Arc<RuntimePod>>,
     inspecting: BTreeSet<PodUid>,
     again: BTreeSet<PodUid>,
+    /// Pods that could not be looked at and wait for the next try; one timer each.
+    retrying: BTreeSet<PodUid>,
     stream: Stream,
     stream_failures: u32,
     relisting: bool,
+    /// Something happened that the relist under way may have missed.
+    relist_again: bool,
+    /// A relist from before is not told: who asks to hear all again must not hear of an earlier time.
+    relist_after: Stamp,
     relist_timer: Option<OperationId>,
     last_good_relist: Option<Duration>,
     relisted_once: bool,
@@ -73,9 +80,12 @@ impl Role for Pleg {
             pods: BTreeMap::new(),
             inspecting: BTreeSet::new(),
             again: BTreeSet::new(),
+            retrying: BTreeSet::new(),
             stream: Stream::Off,
             stream_failures: 0,
             relisting: false,
+            relist_again: false,
+            relist_after: Stamp::default(),
             relist_timer: None,
             last_good_relist: None,
             relisted_once: false,
@@ -92,6 +102,10 @@ impl Role for Pleg {
             PlegMsg::RelistDue => self.relist(desk),
             PlegMsg::Relisted(outcome) => self.take_relist(outcome, desk),
             PlegMsg::Inspect(uid) => self.inspect(uid, desk),
+            PlegMsg::InspectRetryDue(uid) => {
+                self.retrying.remove(&uid);
+                self.inspect(uid, desk);
+            }
             PlegMsg::Inspected(uid, outcome) => self.take_inspection(uid, outcome, desk),
             PlegMsg::StreamDue => self.open_stream(desk),
             PlegMsg::StreamOpened => {
@@ -116,6 +130,7 @@ impl Pleg {
             desk.cancel(timer);
         }
         if std::mem::replace(&mut self.relisting, true) {
+            self.relist_again = true;
             return;
         }
         let agent = Arc::clone(&self.agent);
@@ -125,13 +140,16 @@ impl Pleg {
     fn take_relist(&mut self, outcome: Result<CriResult<Relist>, Panicked>, desk: &mut Desk<PlegMsg>) {
         self.relisting = false;
         let period = if self.stream == Stream::Open { RELIST_PERIOD_EVENTED } else { RELIST_PERIOD };
-        self.relist_timer = Some(desk.after(period, PlegMsg::RelistDue));
+        let delay = if std::mem::take(&mut self.relist_again) { Duration::ZERO } else { period };
+        self.relist_timer = Some(desk.after(delay, PlegMsg::RelistDue));
         let outcome = outcome.map_err(|panicked| panicked.to_string());
         match outcome.and_then(|outcome| outcome.map_err(|error| error.to_string())) {
             Ok(relist) => {
                 self.last_good_relist = Some(desk.clock().uptime());
                 self.tell_problem(None, desk);
-                self.compare(relist, desk);
+                if relist.taken >= self.relist_after {
+                    self.compare(relist, desk);
+                }
             }
             Err(error) => {
                 tracing::warn!(error, "relist failed");
@@ -191,7 +209,9 @@ impl Pleg {
             }
             Err(error) => {
                 tracing::warn!(pod = %uid, error, "pod cannot be inspected");
-                desk.after(INSPECT_RETRY, PlegMsg::Inspect(uid.clone()));
+                if self.retrying.insert(uid.clone()) {
+                    desk.after(INSPECT_RETRY, PlegMsg::InspectRetryDue(uid.clone()));
+                }
             }
         }
         if self.again.remove(&uid) {
@@ -264,6 +284,7 @@ impl Pleg {
     fn repeat(&mut self, desk: &mut Desk<PlegMsg>) {
         // The accounts that are known may be old by now; a relist that takes all pods for changed tells each anew.
         self.last.clear();
+        self.relist_after = desk.clock().stamp();
         self.relist(desk);
     }
 

@@ -47,6 +47,8 @@ pub struct PodWorker {
     wake: Option<OperationId>,
     status: Option<Arc<PodStatus>>,
     told_waiting: Vec<String>,
+    /// Someone has forgotten what was told.
+    repeat: bool,
     network_event_told: bool,
     probed: bool,
 }
@@ -60,12 +62,13 @@ impl Role for PodWorker {
         let WorkerArgs { agent, uid, full_name, born } = args;
         let back_off_max = agent.settings.crash_loop_max;
         Self {
-            lifecycle: PodLifecycle::new(uid.clone(), full_name.clone(), back_off_max, born),
+            lifecycle: PodLifecycle::new(back_off_max, born),
             site: JobSite { agent, uid, full_name },
             jobs: vec![],
             wake: None,
             status: None,
             told_waiting: vec![],
+            repeat: false,
             network_event_told: false,
             probed: false,
         }
@@ -87,7 +90,7 @@ impl Role for PodWorker {
                 Input::Due
             }
             PodWorkerMsg::Repeat => {
-                self.status = None; // What was told is forgotten, so it is told again below.
+                self.repeat = true;
                 Input::Due
             }
         };
@@ -213,7 +216,8 @@ impl PodWorker {
         desk.address().record().set_note(waiting.first().cloned());
         let Some(seen) = self.lifecycle.observed().cloned() else { return };
         let status = Arc::new(self.make_status(&pod, &seen, desk));
-        if self.status.as_ref() == Some(&status) && self.told_waiting == waiting {
+        let is_known = self.status.as_ref() == Some(&status) && self.told_waiting == waiting;
+        if !std::mem::take(&mut self.repeat) && is_known {
             return;
         }
         (self.status, self.told_waiting) = (Some(Arc::clone(&status)), waiting.clone());

@@ -19,7 +19,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::backoff::{BackoffPolicy, CrashLoops};
 use super::container_actions::{ContainerKind, StartContainer};
-use super::ids::{ContainerId, FullName, PodUid, SandboxId};
+use super::ids::{ContainerId, SandboxId};
 use super::image_policy::{ImageFailure, ImageInUse};
 use super::pod_status::StartError;
 use super::probe_schedule::ProbeKind;
@@ -239,8 +239,6 @@ pub struct Now {
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct PodLifecycle {
-    uid: PodUid,
-    full_name: FullName,
     pod: Option<Arc<Pod>>,
     hashes: BTreeMap<String, String>,
     stage: Stage,
@@ -256,7 +254,8 @@ pub struct PodLifecycle {
     prepared: bool,
     cleared_for: Option<u32>,
     jobs: BTreeSet<Job>,
-    kill_grace: Option<Duration>,
+    /// When the kill under way is to be over.
+    kill_until: Option<Moment>,
     images: BTreeMap<String, ImageInUse>,
     /// By container that is being started, the hash that it is made with.
     starting: BTreeMap<String, String>,
@@ -268,16 +267,16 @@ pub struct PodLifecycle {
     replacing: bool,
     waits: Vec<(String, Option<Moment>)>,
     released: bool,
+    /// Whether the clean-up under way leaves nothing.
+    removing_everything: bool,
     finished: bool,
 }
 
 impl PodLifecycle {
-    /// A pod of which nothing is known yet but who it is. `back_off_max` bounds the crash-loop back-off
+    /// A pod of which nothing is known yet. `back_off_max` bounds the crash-loop back-off
     /// (`crashLoopBackOff.maxContainerRestartPeriod`). Observations from before `born` are not looked at.
-    pub fn new(uid: PodUid, full_name: FullName, back_off_max: Duration, born: Stamp) -> Self {
+    pub fn new(back_off_max: Duration, born: Stamp) -> Self {
         Self {
-            uid,
-            full_name,
             pod: None,
             hashes: BTreeMap::new(),
             stage: Stage::Syncing,
@@ -291,7 +290,7 @@ impl PodLifecycle {
             prepared: false,
             cleared_for: None,
             jobs: BTreeSet::new(),
-            kill_grace: None,
+            kill_until: None,
             images: BTreeMap::new(),
             starting: BTreeMap::new(),
             start_errors: BTreeMap::new(),
@@ -302,6 +301,7 @@ impl PodLifecycle {
             replacing: false,
             waits: Vec::new(),
             released: false,
+            removing_everything: false,
             finished: false,
         }
     }
@@ -355,17 +355,17 @@ impl PodLifecycle {
             Stage::Terminating => self.terminate(now),
             Stage::Terminated => self.clean_up(now),
         });
-        self.note_begun(&actions);
+        self.note_begun(&actions, now);
         actions
     }
 
     fn absorb(&mut self, input: Input, now: Now) -> Vec<Action> {
         match input {
-            Input::Spec(pod) => self.take_spec(pod),
+            Input::Spec(pod) => self.take_spec(pod, now),
             Input::Removed { grace } => {
                 self.removed = true;
                 self.released = false; // What was kept for reading may go now.
-                self.begin_termination(grace)
+                self.begin_termination(grace, now)
             }
             Input::Observed(seen) => {
                 let is_newest = self.observed.as_ref().is_none_or(|known| seen.taken >= known.taken);
@@ -441,14 +441,15 @@ impl PodLifecycle {
             }
             JobEnd::PodKilled(Ok(())) => {
                 self.outdate(now);
-                self.kill_grace = None;
+                self.kill_until = None;
                 self.cleared_for = Some(self.next_attempt());
                 self.replacing = false;
                 if self.stage == Stage::Terminating { Some(None) } else { None }
             }
             JobEnd::CleanedUp(Ok(())) => {
-                self.released = true;
-                self.finished = self.removed;
+                self.finished = self.removing_everything;
+                // Removed meanwhile: what was still kept for reading goes now, too.
+                self.released = self.finished || !self.removed;
                 None
             }
             JobEnd::ImageEnsured(container, Err(failure)) => {
@@ -465,7 +466,7 @@ impl PodLifecycle {
             }
             JobEnd::PodKilled(Err(_)) => {
                 self.outdate(now);
-                self.kill_grace = None;
+                self.kill_until = None;
                 Some(None)
             }
             JobEnd::SandboxUp(Err(_)) | JobEnd::Killed(_, Err(_)) => {
@@ -517,7 +518,7 @@ impl PodLifecycle {
         }
     }
 
-    fn note_begun(&mut self, actions: &[Action]) {
+    fn note_begun(&mut self, actions: &[Action], now: Now) {
         for action in actions {
             let job = match action {
                 Action::Prepare => Job::Prepare,
@@ -531,10 +532,13 @@ impl PodLifecycle {
                 Action::KillContainer { id, .. } => Job::KillContainer(id.clone()),
                 Action::RemoveContainers(_) => Job::RemoveContainers,
                 Action::KillPod { grace, .. } => {
-                    self.kill_grace = Some(*grace);
+                    self.kill_until = Some(now.moment.plus(*grace));
                     Job::KillPod
                 }
-                Action::CleanUp { .. } => Job::CleanUp,
+                Action::CleanUp { everything, .. } => {
+                    self.removing_everything = *everything;
+                    Job::CleanUp
+                }
                 Action::Cancel(_) | Action::Inspect | Action::NetworkNotReady(_) | Action::Finish => continue,
             };
             self.jobs.insert(job);

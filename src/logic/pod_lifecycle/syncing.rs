@@ -23,8 +23,13 @@ fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
 
 impl PodLifecycle {
     /// Takes the newest desired pod. What was fetched for a container that is another now is of no use.
-    pub(super) fn take_spec(&mut self, pod: Arc<Pod>) -> Vec<Action> {
+    ///
+    /// A pod that is being deleted, or that its status says is over, ends (POD-07).
+    pub(super) fn take_spec(&mut self, pod: Arc<Pod>, now: Now) -> Vec<Action> {
         let before = std::mem::replace(&mut self.hashes, expected_hashes(&pod));
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        let is_over = matches!(phase, Some("Failed" | "Succeeded")) || pod.metadata.deletion_timestamp.is_some();
+        let seconds = pod.metadata.deletion_grace_period_seconds.and_then(|seconds| u64::try_from(seconds).ok());
         self.pod = Some(pod);
         let mut actions = vec![];
         for (name, _) in before.into_iter().filter(|(name, hash)| self.hashes.get(name) != Some(hash)) {
@@ -34,6 +39,9 @@ impl PodLifecycle {
             if self.jobs.remove(&job) {
                 actions.push(Action::Cancel(job));
             }
+        }
+        if is_over {
+            actions.extend(self.begin_termination(seconds.map(Duration::from_secs), now));
         }
         actions
     }
@@ -67,7 +75,7 @@ impl PodLifecycle {
             now: now.moment,
         });
         if plan.kill_pod.is_some() && plan.create_sandbox.is_none() {
-            let mut actions = self.begin_termination(None);
+            let mut actions = self.begin_termination(None, now);
             actions.extend(self.terminate(now));
             return actions;
         }
@@ -104,7 +112,9 @@ impl PodLifecycle {
         if !self.prepared && self.may_begin(&Job::Prepare, now, "the pod's cgroup and directories") {
             actions.push(Action::Prepare);
         }
+        // Init containers of the former sandbox go first: in the new one they would count as done.
         if let Some(attempt) = plan.create_sandbox
+            && plan.remove.is_empty()
             && self.prepared
             && self.may_begin(&Job::SetUpSandbox, now, "the pod's sandbox and network")
         {

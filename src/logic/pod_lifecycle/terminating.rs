@@ -4,10 +4,13 @@ use super::*;
 
 impl PodLifecycle {
     /// Enters or hurries the termination. The grace period may shrink but not grow (POD-08).
-    pub(super) fn begin_termination(&mut self, grace: Option<Duration>) -> Vec<Action> {
+    pub(super) fn begin_termination(&mut self, grace: Option<Duration>, now: Now) -> Vec<Action> {
         let own = self.pod.as_ref().map_or(ORPHAN_GRACE, |pod| self.own_grace(pod));
         let wanted = grace.unwrap_or(own).max(Duration::from_secs(1));
-        self.grace = Some(self.grace.map_or(wanted, |current| current.min(wanted)));
+        if self.grace.is_none_or(|current| wanted < current) {
+            self.grace = Some(wanted);
+            self.retries.remove(&Job::KillPod); // A shorter grace period does not wait for the next try.
+        }
         if self.stage != Stage::Syncing {
             return vec![];
         }
@@ -20,6 +23,7 @@ impl PodLifecycle {
         if !jobs.is_empty() {
             // What a cancelled call did in the runtime all the same must be seen before it is stopped.
             self.observed = None;
+            self.outdate(now);
         }
         jobs.into_iter().map(Action::Cancel).collect()
     }
@@ -29,10 +33,11 @@ impl PodLifecycle {
         let mut actions = vec![];
         if self.jobs.contains(&Job::KillPod) {
             self.waits.push((format!("its containers to stop, within {}s", grace.as_secs()), None));
-            if self.kill_grace.is_none_or(|under_way| grace >= under_way) {
+            // A shorter grace period takes effect at once, unless the longer one is nearly over.
+            let until = now.moment.plus(grace);
+            if self.kill_until.is_none_or(|under_way| until >= under_way) {
                 return actions;
             }
-            // A shorter grace period takes effect at once.
             self.jobs.remove(&Job::KillPod);
             actions.push(Action::Cancel(Job::KillPod));
         }

@@ -1,1 +1,216 @@
+//! The pod's life, checked without a runtime: named cases, and properties against a small model of one.
 
+mod cases;
+mod deletion;
+mod model;
+mod properties;
+
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::*;
+use crate::logic::ids::FullName;
+use crate::logic::runtime_pod::{ContainerState, RuntimeContainer, SandboxState};
+
+/// Where the tests' wall clock begins.
+const BEGINNING: Moment = Moment(1_700_000_000_000_000_000);
+
+fn a_container(name: &str, image: &str) -> Container {
+    Container { name: name.to_owned(), image: Some(image.to_owned()), ..Container::default() }
+}
+
+/// A pod with a grace period of 30 s.
+fn a_pod(policy: &str, init: &[&str], regular: &[&str]) -> Pod {
+    let list = |names: &[&str]| names.iter().map(|name| a_container(name, "app:1")).collect::<Vec<_>>();
+    Pod {
+        metadata: ObjectMeta {
+            name: Some("web".to_owned()),
+            namespace: Some("default".to_owned()),
+            uid: Some("u1".to_owned()),
+            ..ObjectMeta::default()
+        },
+        spec: Some(PodSpec {
+            restart_policy: Some(policy.to_owned()),
+            termination_grace_period_seconds: Some(30),
+            init_containers: (!init.is_empty()).then(|| list(init)),
+            containers: list(regular),
+            ..PodSpec::default()
+        }),
+        ..Pod::default()
+    }
+}
+
+fn with_image(mut pod: Pod, container: &str, image: &str) -> Pod {
+    let spec = pod.spec.as_mut().expect("has a spec");
+    let all = spec.init_containers.iter_mut().flatten().chain(&mut spec.containers);
+    all.filter(|other| other.name == container).for_each(|other| other.image = Some(image.to_owned()));
+    pod
+}
+
+/// A worker's decisions, fed by hand. Actions are told as words.
+struct Script {
+    life: PodLifecycle,
+    stamp: u64,
+    moment: Moment,
+}
+
+impl Script {
+    /// A worker that was told the pod and a well runtime, and has seen nothing.
+    fn unseen(pod: Pod) -> Self {
+        let mut script = Self::stranger();
+        let actions = script.step(Input::Spec(Arc::new(pod)));
+        assert_eq!(actions, ["inspect"]);
+        script
+    }
+
+    /// A worker that also saw that the runtime holds nothing of the pod.
+    fn new(pod: Pod) -> (Self, Vec<String>) {
+        let mut script = Self::unseen(pod);
+        let actions = script.sees(&[], &[]);
+        (script, actions)
+    }
+
+    /// A worker of a pod that only the runtime knows.
+    fn stranger() -> Self {
+        let life = PodLifecycle::new(Duration::from_secs(300), Stamp(1));
+        Self { life, stamp: 1, moment: BEGINNING }
+    }
+
+    /// A worker whose pod runs all that it should.
+    fn running(pod: Pod) -> Self {
+        let names: Vec<String> = syncing::expected_hashes(&pod).into_keys().collect();
+        let containers: Vec<_> = names.iter().map(|name| running(&pod, name, 0)).collect();
+        let mut script = Self::unseen(pod);
+        assert_eq!(script.sees(&[ready(0)], &containers), ["prepare"]);
+        assert_eq!(script.ends(JobEnd::Prepared(Ok(false))), [""; 0]);
+        script
+    }
+
+    fn now(&mut self) -> Now {
+        self.stamp += 1;
+        Now { moment: self.moment, stamp: Stamp(self.stamp), jitter: 0.0 }
+    }
+
+    fn step(&mut self, input: Input) -> Vec<String> {
+        let now = self.now();
+        self.life.step(input, now).iter().map(words).collect()
+    }
+
+    fn ends(&mut self, end: JobEnd) -> Vec<String> {
+        self.step(Input::Ended(end))
+    }
+
+    /// Sees the runtime as it is now.
+    fn sees(&mut self, sandboxes: &[RuntimeSandbox], containers: &[RuntimeContainer]) -> Vec<String> {
+        let seen = self.look(sandboxes, containers);
+        self.step(Input::Observed(seen))
+    }
+
+    /// An observation taken now, to be told now or later.
+    fn look(&mut self, sandboxes: &[RuntimeSandbox], containers: &[RuntimeContainer]) -> Arc<RuntimePod> {
+        self.stamp += 1;
+        let mut seen = RuntimePod::empty("u1".into(), FullName::new("web", "default"), Stamp(self.stamp));
+        (seen.sandboxes, seen.containers) = (sandboxes.to_vec(), containers.to_vec());
+        Arc::new(seen)
+    }
+
+    /// Lets time pass; then a wait is over.
+    fn passes(&mut self, seconds: u64) -> Vec<String> {
+        self.moment = self.moment.plus(Duration::from_secs(seconds));
+        self.step(Input::Due)
+    }
+
+    fn removed(&mut self, grace: Option<u64>) -> Vec<String> {
+        self.step(Input::Removed { grace: grace.map(Duration::from_secs) })
+    }
+
+    /// Seconds until something is due.
+    fn wakes_in(&self) -> Option<f64> {
+        self.life.wake_at().map(|until| until.since(self.moment).as_secs_f64())
+    }
+}
+
+/// An action in a few words: the job and what it is about.
+fn words(action: &Action) -> String {
+    let join = |ids: &[ContainerId]| ids.iter().map(ContainerId::as_str).collect::<Vec<_>>().join(" ");
+    match action {
+        Action::Prepare => "prepare".to_owned(),
+        Action::SetUpSandbox { attempt } => format!("sandbox {attempt}"),
+        Action::EnsureImage { container } => format!("image {container}"),
+        Action::StartContainer { start, sandbox, image } => {
+            format!("start {} {} in {} of {}", start.name, start.restart_count, sandbox.id, image.reference)
+        }
+        Action::KillContainer { id, grace, .. } => format!("kill {id} {}s", grace.as_secs()),
+        Action::RemoveContainers(ids) => format!("remove {}", join(ids)),
+        Action::KillPod { containers, sandboxes, grace, replace } => {
+            let ids = containers.iter().map(|(id, _)| id.as_str()).chain(sandboxes.iter().map(SandboxId::as_str));
+            let what: Vec<&str> = ids.collect();
+            let verb = if *replace { "replace" } else { "end" };
+            format!("{verb} [{}] {}s", what.join(" "), grace.as_secs())
+        }
+        Action::CleanUp { sandboxes, containers, everything } => {
+            let ids = sandboxes.iter().map(SandboxId::as_str).chain(containers.iter().map(ContainerId::as_str));
+            let what: Vec<&str> = ids.collect();
+            format!("clean {}[{}]", if *everything { "all " } else { "" }, what.join(" "))
+        }
+        Action::Cancel(job) => format!("cancel {job:?}"),
+        Action::Inspect => "inspect".to_owned(),
+        Action::NetworkNotReady(_) => "network".to_owned(),
+        Action::Finish => "finish".to_owned(),
+    }
+}
+
+fn ready(attempt: u32) -> RuntimeSandbox {
+    RuntimeSandbox {
+        id: format!("s{attempt}").into(),
+        attempt,
+        state: SandboxState::Ready,
+        created_at: BEGINNING,
+        host_network: false,
+        ips: vec!["10.0.0.1".to_owned()],
+    }
+}
+
+fn stopped(attempt: u32) -> RuntimeSandbox {
+    RuntimeSandbox { state: SandboxState::NotReady, ips: vec![], ..ready(attempt) }
+}
+
+/// The container's instance numbered `restart_count`, made from this pod.
+fn running(pod: &Pod, name: &str, restart_count: u32) -> RuntimeContainer {
+    RuntimeContainer {
+        id: format!("{name}{restart_count}").into(),
+        sandbox_id: "s0".into(),
+        name: name.to_owned(),
+        restart_count,
+        hash: syncing::expected_hashes(pod).remove(name).expect("a container of the pod"),
+        state: ContainerState::Running,
+        created_at: BEGINNING,
+        started_at: BEGINNING,
+        finished_at: Moment::EPOCH,
+        exit_code: 0,
+        reason: String::new(),
+        message: String::new(),
+        image: "app:1".to_owned(),
+        image_ref: "app:1".to_owned(),
+        log_path: String::new(),
+        user: None,
+    }
+}
+
+fn exited(container: &RuntimeContainer, exit_code: i32, finished_at: Moment) -> RuntimeContainer {
+    RuntimeContainer { state: ContainerState::Exited, exit_code, finished_at, ..container.clone() }
+}
+
+fn image_there(container: &str) -> JobEnd {
+    let image = ImageInUse { reference: "app:1".to_owned(), ..ImageInUse::default() };
+    JobEnd::ImageEnsured(container.to_owned(), Ok(image))
+}
+
+fn started(container: &str, id: &str) -> JobEnd {
+    JobEnd::Started(container.to_owned(), Ok(id.into()))
+}
+
+fn start_failed(container: &str) -> JobEnd {
+    let failure = StartFailure { reason: "RunContainerError", message: "no such file".to_owned() };
+    JobEnd::Started(container.to_owned(), Err(failure))
+}

@@ -210,10 +210,12 @@ pub trait CgroupManager: Send + Sync {
 /// The host's generation of control groups: v2 if, and only if, [`CGROUP_MOUNT`] is the unified hierarchy. A hybrid
 /// host, whose v2 tree lies beside the v1 ones without controllers, counts as v1.
 pub fn detect() -> CgroupVersion {
-    match rustix::fs::statfs(CGROUP_MOUNT) {
-        Ok(found) if i128::from(found.f_type) == i128::from(libc::CGROUP2_SUPER_MAGIC) => CgroupVersion::V2,
-        _ => CgroupVersion::V1,
-    }
+    if is_unified(CGROUP_MOUNT) { CgroupVersion::V2 } else { CgroupVersion::V1 }
+}
+
+/// Whether a hierarchy of the second generation is mounted here.
+fn is_unified(mount: &str) -> bool {
+    rustix::fs::statfs(mount).is_ok_and(|found| i128::from(found.f_type) == i128::from(libc::CGROUP2_SUPER_MAGIC))
 }
 
 /// Opens the host's control groups as files, with folders named as `driver` names them.

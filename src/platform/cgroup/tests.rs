@@ -472,3 +472,18 @@ fn pids_of_a_cgroup_include_those_below_and_our_own_keeps_it_alive() {
     assert!(matches!(error, CgroupError::Own { .. }), "{error:?}");
     assert!(manager.pids(&name("/absent")).expect("a list").is_empty());
 }
+
+#[test]
+fn what_a_runtime_made_in_a_hybrid_hosts_unified_hierarchy_goes_with_the_pod() {
+    let Some(live) = LiveTree::open(CgroupDriver::Cgroupfs) else { return };
+    if !is_unified("/sys/fs/cgroup/unified") {
+        println!("skipped: this host is no hybrid");
+        return;
+    }
+    let pod = live.pod("a", QosClass::BestEffort);
+    live.manager.create(&pod, &pod_settings()).expect("create");
+    let folder = live.folder("unified", &pod);
+    fs::create_dir_all(folder.join("container")).expect("as a runtime would");
+    live.manager.destroy(&pod).expect("destroy");
+    assert!(!folder.exists());
+}

@@ -21,7 +21,7 @@ use cgroups_rs::fs::pid::PidController;
 use super::directory::Directory;
 use super::kill::{self, ATTEMPTS};
 use super::v2::list_pods_below;
-use super::{CgroupError, CgroupManager, FirstError, HugepageValues, hugepage_values};
+use super::{CgroupError, CgroupManager, FirstError, HugepageValues, hugepage_values, is_unified};
 use crate::logic::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
 use crate::logic::ids::PodUid;
 use crate::logic::resources::{CgroupSettings, CgroupVersion};
@@ -31,12 +31,18 @@ const REQUIRED_WHERE_MOUNTED: [&str; 7] = ["cpu", "cpuacct", "cpuset", "memory",
 /// Controllers without which the agent does not start; upstream's list.
 const REQUIRED: [&str; 4] = ["cpu", "cpuacct", "cpuset", "memory"];
 
+/// Where a hybrid host has the second generation's hierarchy; the place that runtimes know.
+const UNIFIED_MOUNT: &str = "/sys/fs/cgroup/unified";
+
 /// The hierarchies of this host.
 pub struct CgroupsV1 {
     /// Root of each hierarchy by where it is mounted. Several controllers may share one.
     hierarchies: BTreeMap<String, Directory>,
     /// Where each controller is mounted; systemd's own hierarchy has the name `systemd`.
     mounts: BTreeMap<String, String>,
+    /// The second generation's hierarchy of a hybrid host. It has no controllers and is never written, but runtimes
+    /// put their containers there too, below the folders that they were told: those are removed with the others.
+    unified: Option<Directory>,
     driver: CgroupDriver,
 }
 
@@ -69,7 +75,8 @@ impl CgroupsV1 {
         let points: BTreeSet<_> = mounts.values().cloned().collect();
         let opened = points.into_iter().map(|point| Ok((point.clone(), Directory::open(&point)?)));
         let hierarchies = opened.collect::<Result<_, CgroupError>>()?;
-        Ok(Self { hierarchies, mounts, driver })
+        let unified = is_unified(UNIFIED_MOUNT).then(|| Directory::open(UNIFIED_MOUNT)).transpose()?;
+        Ok(Self { hierarchies, mounts, unified, driver })
     }
 
     fn root(&self, controller: &str) -> Option<&Directory> {
@@ -81,6 +88,11 @@ impl CgroupsV1 {
         let root = PathBuf::from(self.mounts.get(controller)?);
         // Joined folder by folder: a leading slash would replace the root.
         Some((name.folders(self.driver).iter().fold(root.clone(), |path, folder| path.join(folder)), root))
+    }
+
+    /// Every hierarchy in which a cgroup may have a folder.
+    fn everywhere(&self) -> impl Iterator<Item = &Directory> {
+        self.hierarchies.values().chain(&self.unified)
     }
 
     fn find(&self, controller: &str, name: &CgroupName) -> Result<Option<Directory>, CgroupError> {
@@ -245,7 +257,7 @@ impl CgroupManager for CgroupsV1 {
         for attempt in 0..ATTEMPTS {
             kill::wait_before(attempt);
             let mut first = FirstError::default();
-            for root in self.hierarchies.values() {
+            for root in self.everywhere() {
                 first.note(root.below(&folders)?.map_or(Ok(()), |parent| parent.remove_tree(&last)));
             }
             outcome = first.finish();
@@ -258,7 +270,7 @@ impl CgroupManager for CgroupsV1 {
 
     fn pids(&self, name: &CgroupName) -> Result<BTreeSet<i32>, CgroupError> {
         let mut pids = BTreeSet::new();
-        for root in self.hierarchies.values() {
+        for root in self.everywhere() {
             if let Some(directory) = root.below(&name.folders(self.driver))? {
                 pids.extend(directory.pids()?);
             }
@@ -268,7 +280,7 @@ impl CgroupManager for CgroupsV1 {
 
     fn list_pods(&self, tree: &CgroupTree) -> Result<Vec<(PodUid, CgroupName)>, CgroupError> {
         let mut found = BTreeMap::new();
-        for root in self.hierarchies.values() {
+        for root in self.everywhere() {
             list_pods_below(root, tree, self.driver, &mut found)?;
         }
         Ok(found.into_iter().map(|(name, uid)| (uid, name)).collect())

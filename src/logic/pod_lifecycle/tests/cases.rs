@@ -1,0 +1,366 @@
+//! Cases of a pod that is to run.
+
+use super::*;
+
+const NOTHING: [&str; 0] = [];
+
+#[test]
+fn images_and_sandbox_begin_side_by_side() {
+    let (_, actions) = Script::new(a_pod("Always", &[], &["a", "b"]));
+    assert_eq!(actions, ["prepare", "image a", "image b"]);
+    let (mut script, _) = Script::new(a_pod("Always", &[], &["a", "b"]));
+    assert_eq!(script.ends(JobEnd::Prepared(Ok(true))), ["sandbox 0"]);
+}
+
+#[test]
+fn containers_start_in_the_specs_order_whatever_is_ready_first() {
+    let pod = a_pod("Always", &[], &["b", "a"]);
+    let (mut script, _) = Script::new(pod.clone());
+    script.ends(JobEnd::Prepared(Ok(true)));
+    assert_eq!(script.ends(image_there("a")), NOTHING);
+    assert_eq!(script.ends(JobEnd::SandboxUp(Ok(ready(0)))), NOTHING);
+    assert_eq!(script.ends(image_there("b")), ["start b 0 in s0 of app:1"]);
+    assert_eq!(script.ends(started("b", "b0")), ["start a 0 in s0 of app:1"]);
+    // All is done: what was done is confirmed by one look, and then there is peace.
+    assert_eq!(script.ends(started("a", "a0")), ["inspect"]);
+    assert_eq!(script.sees(&[ready(0)], &[running(&pod, "a", 0), running(&pod, "b", 0)]), NOTHING);
+    assert_eq!(script.passes(60), NOTHING);
+    assert_eq!(script.wakes_in(), None);
+}
+
+#[test]
+fn an_init_container_that_does_not_start_holds_up_the_rest() {
+    let pod = a_pod("Always", &["i"], &["a"]);
+    let (mut script, actions) = Script::new(pod.clone());
+    assert_eq!(actions, ["prepare", "image i"]);
+    script.ends(JobEnd::Prepared(Ok(true)));
+    script.ends(image_there("i"));
+    assert_eq!(script.ends(JobEnd::SandboxUp(Ok(ready(0)))), ["start i 0 in s0 of app:1"]);
+    assert_eq!(script.ends(start_failed("i")), ["inspect"]);
+    assert_eq!(script.sees(&[ready(0)], &[]), NOTHING);
+    assert_eq!(script.wakes_in(), Some(10.0));
+    // The image may be what was wrong: it is looked for again.
+    assert_eq!(script.passes(10), ["image i"]);
+    assert_eq!(script.ends(image_there("i")), ["start i 0 in s0 of app:1"]);
+    script.ends(started("i", "i0"));
+    let done = exited(&running(&pod, "i", 0), 0, script.moment);
+    assert_eq!(script.sees(&[ready(0)], &[done]), ["image a"]);
+}
+
+#[test]
+fn a_failed_regular_container_does_not_hold_up_the_next() {
+    let pod = a_pod("Always", &[], &["a", "b"]);
+    let (mut script, _) = Script::new(pod.clone());
+    script.ends(JobEnd::Prepared(Ok(true)));
+    script.ends(image_there("a"));
+    script.ends(image_there("b"));
+    assert_eq!(script.ends(JobEnd::SandboxUp(Ok(ready(0)))), ["start a 0 in s0 of app:1"]);
+    assert_eq!(script.ends(start_failed("a")), ["inspect"]);
+    assert_eq!(script.sees(&[ready(0)], &[]), ["start b 0 in s0 of app:1"]);
+    assert_eq!(script.life.start_errors()["a"].reason, "RunContainerError");
+}
+
+#[test]
+fn an_image_that_cannot_be_had_does_not_hold_up_the_next_and_is_tried_when_it_says() {
+    let (mut script, _) = Script::new(a_pod("Always", &[], &["a", "b"]));
+    script.ends(JobEnd::Prepared(Ok(true)));
+    script.ends(JobEnd::SandboxUp(Ok(ready(0))));
+    let retry_after = Some(Duration::from_secs(40));
+    let failure = ImageFailure { reason: "ImagePullBackOff", message: "back-off".to_owned(), retry_after };
+    assert_eq!(script.ends(JobEnd::ImageEnsured("a".to_owned(), Err(failure))), NOTHING);
+    assert_eq!(script.wakes_in(), Some(40.0));
+    assert_eq!(script.ends(image_there("b")), ["start b 0 in s0 of app:1"]);
+    assert_eq!(script.life.start_errors()["a"].reason, "ImagePullBackOff");
+    assert_eq!(script.passes(39), NOTHING);
+    assert_eq!(script.passes(1), ["image a"]);
+}
+
+#[test]
+fn an_adopted_pod_is_only_prepared() {
+    let pod = a_pod("Always", &["i"], &["a", "b"]);
+    let mut script = Script::unseen(pod.clone());
+    let init = exited(&running(&pod, "i", 0), 0, BEGINNING);
+    let seen = [running(&pod, "a", 0), running(&pod, "b", 3), init];
+    assert_eq!(script.sees(&[ready(0)], &seen), ["prepare"]);
+    assert_eq!(script.ends(JobEnd::Prepared(Ok(false))), NOTHING);
+    assert_eq!(script.passes(60), NOTHING);
+}
+
+#[test]
+fn an_adopted_pod_whose_cgroup_was_gone_is_replaced_once() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let mut script = Script::unseen(pod.clone());
+    let container = running(&pod, "a", 0);
+    script.sees(&[ready(0)], std::slice::from_ref(&container));
+    assert_eq!(script.ends(JobEnd::Prepared(Ok(true))), ["replace [a0 s0] 30s"]);
+    assert_eq!(script.ends(JobEnd::PodKilled(Ok(()))), ["inspect"]);
+    let ended = exited(&container, 137, script.moment);
+    assert_eq!(script.sees(&[stopped(0)], std::slice::from_ref(&ended)), ["sandbox 1", "image a"]);
+    script.ends(image_there("a"));
+    assert_eq!(script.ends(JobEnd::SandboxUp(Ok(ready(1)))), ["start a 1 in s1 of app:1"]);
+    script.ends(started("a", "a1"));
+    assert_eq!(script.sees(&[ready(1), stopped(0)], &[running(&pod, "a", 1), ended]), NOTHING);
+}
+
+#[test]
+fn a_broken_sandbox_is_cleared_away_before_the_next_attempt() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let mut script = Script::running(pod.clone());
+    let container = running(&pod, "a", 0);
+    assert_eq!(script.sees(&[stopped(0)], std::slice::from_ref(&container)), ["replace [a0 s0] 30s"]);
+    script.ends(JobEnd::PodKilled(Ok(())));
+    let ended = exited(&container, 137, script.moment);
+    assert_eq!(script.sees(&[stopped(0)], std::slice::from_ref(&ended)), ["sandbox 1", "image a"]);
+    // Another look at the same before the sandbox is there changes nothing.
+    assert_eq!(script.sees(&[stopped(0)], &[ended]), NOTHING);
+}
+
+#[test]
+fn a_sandbox_seen_while_it_is_made_is_not_cleared_away() {
+    let (mut script, _) = Script::new(a_pod("Always", &[], &["a"]));
+    script.ends(JobEnd::Prepared(Ok(true)));
+    script.ends(image_there("a"));
+    assert_eq!(script.sees(&[stopped(0)], &[]), NOTHING);
+    assert_eq!(script.ends(JobEnd::SandboxUp(Ok(ready(0)))), ["start a 0 in s0 of app:1"]);
+}
+
+#[test]
+fn a_sandbox_seen_before_its_job_ends_is_counted_once() {
+    let (mut script, _) = Script::new(a_pod("Always", &[], &["a"]));
+    script.ends(JobEnd::Prepared(Ok(true)));
+    script.sees(&[ready(0)], &[]);
+    script.ends(JobEnd::SandboxUp(Ok(ready(0))));
+    assert_eq!(script.ends(image_there("a")), ["start a 0 in s0 of app:1"]);
+}
+
+#[test]
+fn a_sandbox_without_an_address_is_not_made_anew_without_a_pause() {
+    let (mut script, _) = Script::new(a_pod("Always", &[], &["a"]));
+    script.ends(JobEnd::Prepared(Ok(true)));
+    script.ends(image_there("a"));
+    let bare = RuntimeSandbox { ips: vec![], ..ready(0) };
+    assert_eq!(script.ends(JobEnd::SandboxUp(Ok(bare))), ["replace [s0] 30s"]);
+    script.ends(JobEnd::PodKilled(Ok(())));
+    assert_eq!(script.sees(&[stopped(0)], &[]), NOTHING);
+    assert_eq!(script.wakes_in(), Some(10.0));
+    assert_eq!(script.passes(10), ["sandbox 1"]);
+}
+
+#[test]
+fn a_container_seen_before_its_job_ends_keeps_what_was_seen() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let (mut script, _) = Script::new(pod.clone());
+    script.ends(JobEnd::Prepared(Ok(true)));
+    script.ends(image_there("a"));
+    script.ends(JobEnd::SandboxUp(Ok(ready(0))));
+    let ended = exited(&running(&pod, "a", 0), 1, script.moment);
+    assert_eq!(script.sees(&[ready(0)], &[ended]), NOTHING);
+    assert_eq!(script.ends(started("a", "a0")), ["image a"]);
+    let seen = script.life.observed().expect("was seen").container("a").expect("is there").clone();
+    assert_eq!((seen.state, seen.restart_count), (ContainerState::Exited, 0));
+    assert_eq!(script.ends(image_there("a")), ["start a 1 in s0 of app:1"]);
+}
+
+#[test]
+fn a_start_that_failed_is_looked_at_before_it_is_tried_again() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let (mut script, _) = Script::new(pod.clone());
+    let before = script.look(&[ready(0)], &[]);
+    script.ends(JobEnd::Prepared(Ok(true)));
+    script.ends(image_there("a"));
+    script.ends(JobEnd::SandboxUp(Ok(ready(0))));
+    assert_eq!(script.ends(start_failed("a")), ["inspect"]);
+    // Neither an old look nor another job's end stands in for the new one.
+    assert_eq!(script.step(Input::Observed(before)), NOTHING);
+    assert_eq!(script.passes(20), ["inspect"]);
+    // It runs after all.
+    assert_eq!(script.sees(&[ready(0)], &[running(&pod, "a", 0)]), NOTHING);
+    assert_eq!(script.passes(60), NOTHING);
+}
+
+#[test]
+fn the_end_of_one_job_does_not_make_a_look_from_before_another_fresh() {
+    let pod = a_pod("Always", &["i"], &["a"]);
+    let mut script = Script::unseen(pod.clone());
+    let old = [exited(&running(&pod, "i", 1), 1, BEGINNING), exited(&running(&pod, "i", 0), 1, BEGINNING)];
+    script.moment = BEGINNING.plus(Duration::from_secs(100));
+    assert_eq!(script.sees(&[ready(0)], &old), ["remove i0", "prepare", "image i"]);
+    script.ends(JobEnd::Prepared(Ok(false)));
+    assert_eq!(script.ends(image_there("i")), ["start i 2 in s0 of app:1"]);
+    assert_eq!(script.ends(JobEnd::Removed(Ok(()))), ["inspect"]);
+    // The container removed is still in the old look: it is not removed again.
+    assert_ne!(script.ends(started("i", "i2")), ["remove i0"]);
+    assert_eq!(script.sees(&[ready(0)], &[running(&pod, "i", 2), old[0].clone()]), NOTHING);
+}
+
+#[test]
+fn an_old_look_never_takes_the_place_of_a_newer_one() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let mut script = Script::running(pod.clone());
+    let old = script.look(&[ready(0)], &[running(&pod, "a", 0)]);
+    let ended = exited(&running(&pod, "a", 0), 1, script.moment);
+    assert_eq!(script.sees(&[ready(0)], &[ended]), ["image a"]);
+    script.step(Input::Observed(old));
+    assert_eq!(script.ends(image_there("a")), ["start a 1 in s0 of app:1"]);
+}
+
+#[test]
+fn a_look_that_never_comes_is_asked_for_again() {
+    let mut script = Script::unseen(a_pod("Always", &[], &["a"]));
+    assert_eq!(script.step(Input::Health(RuntimeHealth::default())), NOTHING);
+    assert_eq!(script.passes(60), ["inspect"]);
+    assert_eq!(script.step(Input::Health(RuntimeHealth::default())), NOTHING);
+    assert_eq!(script.passes(60), ["inspect"]);
+}
+
+#[test]
+fn a_look_asked_for_too_early_is_asked_for_again_at_once() {
+    let pod = a_pod("Always", &["i"], &["a"]);
+    let old = [exited(&running(&pod, "i", 1), 1, BEGINNING), exited(&running(&pod, "i", 0), 1, BEGINNING)];
+    let seen = [running(&pod, "a", 0), old[0].clone(), old[1].clone()];
+    let mut script = Script::unseen(pod);
+    assert_eq!(script.sees(&[ready(0)], &seen), ["remove i0", "prepare"]);
+    let (container, kind) = (ContainerId::from("a0"), ProbeKind::Liveness);
+    assert_eq!(script.step(Input::Probed { container, kind, healthy: false }), ["kill a0 30s"]);
+    assert_eq!(script.ends(JobEnd::Killed("a0".into(), Ok(()))), ["inspect"]);
+    let answer = script.look(&[ready(0)], &seen);
+    assert_eq!(script.ends(JobEnd::Removed(Ok(()))), ["inspect"]);
+    assert_eq!(script.step(Input::Observed(answer)), NOTHING);
+}
+
+#[test]
+fn a_container_of_an_old_definition_is_stopped_and_started_of_the_new_image() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let mut script = Script::running(pod.clone());
+    let newer = with_image(pod.clone(), "a", "app:2");
+    assert_eq!(script.step(Input::Spec(Arc::new(newer))), ["kill a0 30s"]);
+    assert_eq!(script.ends(JobEnd::Killed("a0".into(), Ok(()))), ["inspect"]);
+    let ended = exited(&running(&pod, "a", 0), 137, script.moment);
+    assert_eq!(script.sees(&[ready(0)], &[ended]), ["image a"]);
+}
+
+#[test]
+fn an_image_of_an_old_definition_is_not_used() {
+    let pod = a_pod("Always", &[], &["a", "b"]);
+    let (mut script, _) = Script::new(pod.clone());
+    script.ends(JobEnd::Prepared(Ok(true)));
+    script.ends(image_there("a"));
+    // One was there already, the other is being fetched.
+    let newer = with_image(with_image(pod.clone(), "a", "app:2"), "b", "app:2");
+    let expected = ["cancel EnsureImage(\"b\")", "image a", "image b"];
+    assert_eq!(script.step(Input::Spec(Arc::new(newer))), expected);
+    assert_eq!(script.ends(JobEnd::SandboxUp(Ok(ready(0)))), NOTHING);
+}
+
+#[test]
+fn a_container_that_the_runtime_does_not_stop_is_stopped_again_after_a_pause() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let mut script = Script::running(pod.clone());
+    let (container, kind) = (ContainerId::from("a0"), ProbeKind::Liveness);
+    assert_eq!(script.step(Input::Probed { container, kind, healthy: false }), ["kill a0 30s"]);
+    script.ends(JobEnd::Killed("a0".into(), Ok(())));
+    assert_eq!(script.sees(&[ready(0)], &[running(&pod, "a", 0)]), NOTHING);
+    assert_eq!(script.wakes_in(), Some(10.0));
+    assert_eq!(script.passes(10), ["kill a0 30s"]);
+}
+
+/// Ends the container's newest instance now; says after how many seconds its next start begins.
+fn crash(script: &mut Script, pod: &Pod, restart_count: u32) -> f64 {
+    let instance = RuntimeContainer { created_at: script.moment, ..running(pod, "a", restart_count) };
+    let ended = exited(&instance, 1, script.moment);
+    let actions = script.sees(&[ready(0)], &[ended]);
+    let wait = script.wakes_in().unwrap_or(0.0);
+    if wait > 0.0 {
+        assert_eq!(actions, NOTHING);
+        assert_eq!(script.life.start_errors()["a"].reason, "CrashLoopBackOff");
+        assert_eq!(script.passes(wait as u64 - 1), NOTHING);
+        assert_eq!(script.passes(1), ["image a"]);
+    } else {
+        assert_eq!(actions, ["image a"]);
+    }
+    let next = restart_count + 1;
+    assert_eq!(script.ends(image_there("a")), [format!("start a {next} in s0 of app:1")]);
+    script.ends(started("a", &format!("a{next}")));
+    wait
+}
+
+#[test]
+fn a_container_that_crashes_again_and_again_waits_longer_and_longer() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let mut script = Script::running(pod.clone());
+    let waits: Vec<f64> = (0..8).map(|count| crash(&mut script, &pod, count)).collect();
+    assert_eq!(waits, [0.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0]);
+}
+
+#[test]
+fn a_new_image_starts_the_back_off_over() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let mut script = Script::running(pod.clone());
+    for count in 0..4 {
+        crash(&mut script, &pod, count);
+    }
+    let ended = exited(&running(&pod, "a", 4), 1, script.moment);
+    assert_eq!(script.sees(&[ready(0)], &[ended]), NOTHING);
+    assert_eq!(script.wakes_in(), Some(80.0));
+    let newer = with_image(pod, "a", "app:2");
+    assert_eq!(script.step(Input::Spec(Arc::new(newer))), ["image a"]);
+}
+
+#[test]
+fn after_a_restart_of_the_agent_the_back_off_goes_on() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let mut script = Script::unseen(pod.clone());
+    let ended = exited(&running(&pod, "a", 3), 1, script.moment);
+    assert_eq!(script.sees(&[ready(0)], &[ended]), ["prepare"]);
+    assert_eq!(script.wakes_in(), Some(40.0));
+}
+
+#[test]
+fn without_a_network_only_pods_on_the_nodes_network_begin() {
+    let problem = Some("cni config uninitialized".to_owned());
+    let health = RuntimeHealth { runtime_problem: None, network_problem: problem };
+    for (host_network, expected) in [(false, vec!["network"]), (true, vec!["prepare", "image a"])] {
+        let mut pod = a_pod("Always", &[], &["a"]);
+        pod.spec.as_mut().expect("has a spec").host_network = Some(host_network);
+        let mut script = Script::unseen(pod);
+        script.step(Input::Health(health.clone()));
+        assert_eq!(script.sees(&[], &[]), expected);
+        assert_eq!(script.wakes_in(), (!host_network).then_some(1.0));
+    }
+}
+
+#[test]
+fn while_the_runtime_is_unwell_nothing_is_begun() {
+    let mut script = Script::unseen(a_pod("Always", &[], &["a"]));
+    let unwell = RuntimeHealth { runtime_problem: Some("gone".to_owned()), network_problem: None };
+    assert_eq!(script.step(Input::Health(unwell)), NOTHING);
+    assert_eq!(script.sees(&[], &[]), NOTHING);
+    assert_eq!(script.step(Input::Health(RuntimeHealth::default())), ["prepare", "image a"]);
+}
+
+#[test]
+fn what_fails_before_the_sandbox_is_tried_again_after_ten_seconds() {
+    let (mut script, _) = Script::new(a_pod("Always", &[], &["a"]));
+    script.ends(image_there("a"));
+    assert_eq!(script.ends(JobEnd::lost(Job::Prepare, "no space".to_owned())), NOTHING);
+    assert_eq!(script.wakes_in(), Some(10.0));
+    assert_eq!(script.passes(10), ["prepare"]);
+    assert_eq!(script.ends(JobEnd::Prepared(Ok(true))), ["sandbox 0"]);
+    assert_eq!(script.ends(JobEnd::lost(Job::SetUpSandbox, "no network".to_owned())), ["inspect"]);
+    assert_eq!(script.sees(&[], &[]), NOTHING);
+    assert_eq!(script.wakes_in(), Some(10.0));
+    assert_eq!(script.passes(10), ["sandbox 0"]);
+}
+
+#[test]
+fn init_containers_of_a_former_sandbox_go_before_the_next_is_made() {
+    let pod = a_pod("Always", &["i"], &["a"]);
+    let mut script = Script::unseen(pod.clone());
+    let seen = [exited(&running(&pod, "a", 0), 137, BEGINNING), exited(&running(&pod, "i", 0), 0, BEGINNING)];
+    assert_eq!(script.sees(&[stopped(0)], &seen), ["replace [s0] 30s"]);
+    script.ends(JobEnd::PodKilled(Ok(())));
+    assert_eq!(script.sees(&[stopped(0)], &seen), ["remove i0", "prepare", "image i"]);
+    assert_eq!(script.ends(JobEnd::Prepared(Ok(false))), NOTHING);
+    assert_eq!(script.ends(JobEnd::Removed(Ok(()))), ["inspect"]);
+    assert_eq!(script.sees(&[stopped(0)], &seen[..1]), ["sandbox 1"]);
+}

@@ -1,0 +1,212 @@
+//! Cases of a pod that ends: by an order, by itself, or because nobody knows it.
+
+use super::*;
+
+const NOTHING: [&str; 0] = [];
+
+/// Lets the kill under way end well, and shows what is left.
+fn stops(script: &mut Script, sandboxes: &[RuntimeSandbox], containers: &[RuntimeContainer]) -> Vec<String> {
+    assert_eq!(script.ends(JobEnd::PodKilled(Ok(()))), ["inspect"]);
+    script.sees(sandboxes, containers)
+}
+
+#[test]
+fn a_removed_pod_is_stopped_cleaned_and_finished() {
+    let pod = a_pod("Always", &[], &["a", "b"]);
+    let mut script = Script::running(pod.clone());
+    assert_eq!(script.removed(None), ["end [a0 b0 s0] 30s"]);
+    assert_eq!(script.life.stage(), Stage::Terminating);
+    let ended = [exited(&running(&pod, "a", 0), 0, BEGINNING), exited(&running(&pod, "b", 0), 137, BEGINNING)];
+    assert_eq!(stops(&mut script, &[stopped(0)], &ended), ["clean all [s0 a0 b0]"]);
+    assert_eq!(script.life.stage(), Stage::Terminated);
+    assert_eq!(script.ends(JobEnd::CleanedUp(Ok(()))), ["finish"]);
+    // Said again as long as someone asks, for the word may be lost.
+    assert_eq!(script.passes(60), ["finish"]);
+    assert_eq!(script.removed(None), ["finish"]);
+    assert_eq!(script.sees(&[], &[]), ["finish"]);
+}
+
+#[test]
+fn a_pod_that_never_began_ends_without_a_kill() {
+    let mut script = Script::unseen(a_pod("Always", &[], &["a"]));
+    assert_eq!(script.removed(None), NOTHING);
+    assert_eq!(script.sees(&[], &[]), ["clean all []"]);
+}
+
+#[test]
+fn deletion_cancels_what_is_under_way_and_looks_at_what_it_left() {
+    let (mut script, _) = Script::new(a_pod("Always", &[], &["a"]));
+    script.ends(JobEnd::Prepared(Ok(true)));
+    let before = script.look(&[], &[]);
+    let expected = ["cancel SetUpSandbox", "cancel EnsureImage(\"a\")", "inspect"];
+    assert_eq!(script.removed(Some(10)), expected);
+    // A look from before the deletion may lack what the cancelled jobs did.
+    assert_eq!(script.step(Input::Observed(before)), NOTHING);
+    assert_eq!(script.life.stage(), Stage::Terminating);
+    assert_eq!(script.sees(&[ready(0)], &[]), ["end [s0] 10s"]);
+}
+
+#[test]
+fn a_shorter_grace_period_restarts_the_kill_at_once_and_a_longer_one_does_nothing() {
+    let mut script = Script::running(a_pod("Always", &[], &["a"]));
+    assert_eq!(script.removed(Some(20)), ["end [a0 s0] 20s"]);
+    assert_eq!(script.removed(Some(60)), NOTHING);
+    assert_eq!(script.removed(None), NOTHING);
+    assert_eq!(script.removed(Some(5)), ["cancel KillPod", "end [a0 s0] 5s"]);
+    assert_eq!(script.removed(Some(0)), ["cancel KillPod", "end [a0 s0] 1s"]);
+    assert_eq!(script.life.grace(), Some(Duration::from_secs(1)));
+}
+
+#[test]
+fn a_shorter_grace_period_that_would_end_later_leaves_the_kill_alone() {
+    let mut script = Script::running(a_pod("Always", &[], &["a"]));
+    assert_eq!(script.removed(Some(30)), ["end [a0 s0] 30s"]);
+    script.passes(20);
+    assert_eq!(script.removed(Some(15)), NOTHING);
+    assert_eq!(script.removed(Some(5)), ["cancel KillPod", "end [a0 s0] 5s"]);
+}
+
+#[test]
+fn a_shorter_grace_period_does_not_wait_for_the_next_try() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let mut script = Script::running(pod.clone());
+    script.removed(Some(30));
+    assert_eq!(script.ends(JobEnd::PodKilled(Err("unwell".to_owned()))), ["inspect"]);
+    assert_eq!(script.sees(&[ready(0)], &[running(&pod, "a", 0)]), NOTHING);
+    assert_eq!(script.wakes_in(), Some(10.0));
+    assert_eq!(script.removed(Some(2)), ["end [a0 s0] 2s"]);
+}
+
+#[test]
+fn a_kill_that_fails_or_does_nothing_is_tried_again_after_a_pause() {
+    let pod = a_pod("Always", &[], &["a"]);
+    for end in [Ok(()), Err("unwell".to_owned())] {
+        let mut script = Script::running(pod.clone());
+        script.removed(None);
+        assert_eq!(script.ends(JobEnd::PodKilled(end)), ["inspect"]);
+        assert_eq!(script.sees(&[ready(0)], &[running(&pod, "a", 0)]), NOTHING);
+        assert_eq!(script.wakes_in(), Some(10.0));
+        assert_eq!(script.passes(10), ["end [a0 s0] 30s"]);
+        assert_eq!(stops(&mut script, &[stopped(0)], &[]), ["clean all [s0]"]);
+    }
+}
+
+#[test]
+fn a_pod_that_runs_once_ends_by_itself_and_stays_until_it_is_removed() {
+    for (policy, exit_code) in [("Never", 0), ("Never", 1), ("OnFailure", 0)] {
+        let pod = a_pod(policy, &[], &["a"]);
+        let mut script = Script::running(pod.clone());
+        let ended = exited(&running(&pod, "a", 0), exit_code, script.moment);
+        assert_eq!(script.sees(&[ready(0)], std::slice::from_ref(&ended)), ["end [s0] 30s"], "{policy}");
+        assert_eq!(stops(&mut script, &[stopped(0)], std::slice::from_ref(&ended)), ["clean []"], "{policy}");
+        assert_eq!(script.ends(JobEnd::CleanedUp(Ok(()))), NOTHING, "{policy}");
+        assert_eq!(script.passes(3600), NOTHING, "{policy}");
+        assert_eq!(script.life.stage(), Stage::Terminated);
+        assert_eq!(script.removed(None), ["clean all [s0 a0]"], "{policy}");
+        assert_eq!(script.ends(JobEnd::CleanedUp(Ok(()))), ["finish"], "{policy}");
+    }
+}
+
+#[test]
+fn a_failed_run_is_repeated_where_the_policy_says_so() {
+    let pod = a_pod("OnFailure", &[], &["a"]);
+    let mut script = Script::running(pod.clone());
+    let ended = exited(&running(&pod, "a", 0), 1, script.moment);
+    assert_eq!(script.sees(&[ready(0)], &[ended]), ["image a"]);
+}
+
+#[test]
+fn a_pod_removed_while_its_cgroup_is_given_back_is_still_cleaned_of_everything() {
+    let pod = a_pod("Never", &[], &["a"]);
+    let mut script = Script::running(pod.clone());
+    let ended = exited(&running(&pod, "a", 0), 0, script.moment);
+    script.sees(&[ready(0)], std::slice::from_ref(&ended));
+    assert_eq!(stops(&mut script, &[stopped(0)], &[ended]), ["clean []"]);
+    assert_eq!(script.removed(None), NOTHING);
+    assert_eq!(script.ends(JobEnd::CleanedUp(Ok(()))), ["clean all [s0 a0]"]);
+    assert_eq!(script.ends(JobEnd::CleanedUp(Ok(()))), ["finish"]);
+}
+
+#[test]
+fn a_clean_up_that_fails_is_tried_again() {
+    let mut script = Script::unseen(a_pod("Always", &[], &["a"]));
+    script.removed(None);
+    assert_eq!(script.sees(&[], &[]), ["clean all []"]);
+    assert_eq!(script.ends(JobEnd::CleanedUp(Err("busy".to_owned()))), NOTHING);
+    assert_eq!(script.wakes_in(), Some(10.0));
+    assert_eq!(script.passes(10), ["clean all []"]);
+    assert_eq!(script.ends(JobEnd::CleanedUp(Ok(()))), ["finish"]);
+}
+
+#[test]
+fn a_pod_whose_init_container_must_not_run_again_ends() {
+    let pod = a_pod("Never", &["i"], &["a"]);
+    let (mut script, _) = Script::new(pod.clone());
+    script.ends(JobEnd::Prepared(Ok(true)));
+    script.ends(image_there("i"));
+    script.ends(JobEnd::SandboxUp(Ok(ready(0))));
+    script.ends(started("i", "i0"));
+    let failed = exited(&running(&pod, "i", 0), 1, script.moment);
+    assert_eq!(script.sees(&[ready(0)], &[failed]), ["end [s0] 30s"]);
+}
+
+#[test]
+fn a_finished_pod_is_known_again_after_a_restart_of_the_agent() {
+    let pod = a_pod("Never", &[], &["a"]);
+    let mut script = Script::unseen(pod.clone());
+    let ended = exited(&running(&pod, "a", 0), 1, BEGINNING);
+    assert_eq!(script.sees(&[stopped(0)], &[ended]), ["clean []"]);
+    assert_eq!(script.life.stage(), Stage::Terminated);
+}
+
+#[test]
+fn a_pod_that_nobody_knows_is_killed_with_the_least_grace_and_cleaned() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let mut script = Script::stranger();
+    assert_eq!(script.sees(&[ready(0)], &[running(&pod, "a", 0)]), NOTHING);
+    assert_eq!(script.removed(None), ["end [a0 s0] 1s"]);
+    let ended = exited(&running(&pod, "a", 0), 137, script.moment);
+    assert_eq!(stops(&mut script, &[stopped(0)], &[ended]), ["clean all [s0 a0]"]);
+    assert_eq!(script.ends(JobEnd::CleanedUp(Ok(()))), ["finish"]);
+}
+
+#[test]
+fn a_pod_that_the_api_says_is_being_deleted_ends_with_the_grace_given_there() {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    let mut pod = a_pod("Always", &[], &["a"]);
+    let mut script = Script::running(pod.clone());
+    pod.metadata.deletion_timestamp = Some(Time(BEGINNING.to_timestamp()));
+    pod.metadata.deletion_grace_period_seconds = Some(12);
+    assert_eq!(script.step(Input::Spec(Arc::new(pod.clone()))), ["end [a0 s0] 12s"]);
+    pod.metadata.deletion_grace_period_seconds = Some(3);
+    assert_eq!(script.step(Input::Spec(Arc::new(pod))), ["cancel KillPod", "end [a0 s0] 3s"]);
+}
+
+#[test]
+fn a_pod_that_the_api_says_is_over_ends() {
+    for phase in ["Failed", "Succeeded"] {
+        let mut pod = a_pod("Always", &[], &["a"]);
+        let mut script = Script::running(pod.clone());
+        pod.status.get_or_insert_default().phase = Some(phase.to_owned());
+        assert_eq!(script.step(Input::Spec(Arc::new(pod))), ["end [a0 s0] 30s"], "{phase}");
+    }
+}
+
+#[test]
+fn a_newer_spec_does_not_bring_an_ending_pod_back() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let mut script = Script::running(pod.clone());
+    script.removed(None);
+    assert_eq!(script.step(Input::Spec(Arc::new(with_image(pod, "a", "app:2")))), NOTHING);
+    assert_eq!(script.life.stage(), Stage::Terminating);
+}
+
+#[test]
+fn a_replacement_under_way_is_not_begun_again_by_the_deletion() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let mut script = Script::running(pod.clone());
+    assert_eq!(script.sees(&[stopped(0)], &[running(&pod, "a", 0)]), ["replace [a0 s0] 30s"]);
+    assert_eq!(script.removed(None), NOTHING);
+    let ended = exited(&running(&pod, "a", 0), 137, script.moment);
+    assert_eq!(stops(&mut script, &[stopped(0)], &[ended]), ["clean all [s0 a0]"]);
+}

@@ -1,0 +1,68 @@
+//! `podwright_actor_*`: the ledger's figures, by kind of actor, so that their number does not grow with the pods.
+
+use std::collections::BTreeMap;
+
+use prometheus::proto::MetricFamily;
+
+use super::families::Family;
+use crate::actors::ledger::{BUCKET_BOUNDS_US, Ledger};
+
+/// What all actors of a kind show now.
+#[derive(Default)]
+struct Now {
+    actors: usize,
+    depth: usize,
+    operations: usize,
+    open_seconds: f64,
+}
+
+/// Reads the ledger.
+pub(super) fn families(ledger: &Ledger, families: &mut Vec<MetricFamily>) {
+    now(ledger, families);
+    sums(ledger, families);
+}
+
+fn now(ledger: &Ledger, families: &mut Vec<MetricFamily>) {
+    let mut kinds: BTreeMap<&'static str, Now> = BTreeMap::new();
+    for actor in ledger.actors() {
+        let now = kinds.entry(actor.kind).or_default();
+        now.actors += 1;
+        now.depth += actor.depth;
+        now.operations += actor.operations.len();
+        now.open_seconds = now.open_seconds.max(actor.open_for.unwrap_or_default().as_secs_f64());
+    }
+    let mut actors = Family::gauge("podwright_actors", "Actors.");
+    let mut depth = Family::gauge("podwright_actor_mailbox_depth", "Messages that wait in mailboxes.");
+    let mut operations = Family::gauge("podwright_actor_operations", "Operations that actors have under way.");
+    let mut open = Family::gauge("podwright_actor_open_turn_seconds", "How long the longest open turn has been open.");
+    for (kind, now) in &kinds {
+        let labels = [("actor", *kind)];
+        actors.sample(&labels, now.actors as f64);
+        depth.sample(&labels, now.depth as f64);
+        operations.sample(&labels, now.operations as f64);
+        open.sample(&labels, now.open_seconds);
+    }
+    for family in [actors, depth, operations, open] {
+        family.finish(families);
+    }
+}
+
+fn sums(ledger: &Ledger, families: &mut Vec<MetricFamily>) {
+    let bounds = BUCKET_BOUNDS_US.map(|micros| micros as f64 / 1e6);
+    let mut messages = Family::counter("podwright_actor_messages_total", "Messages handled.");
+    let mut took = Family::histogram("podwright_actor_turn_seconds", "Time that the handling of a message took.");
+    let mut waited = Family::histogram("podwright_actor_wait_seconds", "Time that a message waited in its mailbox.");
+    let mut restarts = Family::counter("podwright_actor_restarts_total", "Actors started again after a failure.");
+    for (kind, sums) in ledger.kinds() {
+        for (message, count) in &sums.messages {
+            messages.sample(&[("actor", kind), ("message", message)], *count as f64);
+        }
+        let labels = [("actor", kind)];
+        took.distribution(&labels, &bounds, &sums.took.buckets, sums.took.sum.as_secs_f64());
+        waited.distribution(&labels, &bounds, &sums.waited.buckets, sums.waited.sum.as_secs_f64());
+        restarts.sample(&labels, sums.restarts as f64);
+    }
+    for family in [messages, took, waited, restarts] {
+        family.finish(families);
+    }
+}

@@ -1,0 +1,89 @@
+//! Metric families made at the moment of a scrape, from figures that are kept elsewhere.
+
+use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
+
+/// Labels of a sample: names and values.
+pub(super) type Labels<'a> = &'a [(&'a str, &'a str)];
+
+/// A family in the making.
+pub(super) struct Family {
+    family: MetricFamily,
+    kind: MetricType,
+}
+
+impl Family {
+    /// A family of gauges.
+    pub(super) fn gauge(name: &str, help: &str) -> Self {
+        Self::new(name, help, MetricType::GAUGE)
+    }
+
+    /// A family of counters.
+    pub(super) fn counter(name: &str, help: &str) -> Self {
+        Self::new(name, help, MetricType::COUNTER)
+    }
+
+    /// A family of histograms.
+    pub(super) fn histogram(name: &str, help: &str) -> Self {
+        Self::new(name, help, MetricType::HISTOGRAM)
+    }
+
+    fn new(name: &str, help: &str, kind: MetricType) -> Self {
+        let mut family = MetricFamily::default();
+        family.set_name(name.to_owned());
+        family.set_help(help.to_owned());
+        family.set_field_type(kind);
+        Self { family, kind }
+    }
+
+    /// One more sample of a counter or gauge.
+    pub(super) fn sample(&mut self, labels: Labels<'_>, value: f64) {
+        let mut metric = Metric::from_label(pairs(labels));
+        if self.kind == MetricType::COUNTER {
+            let mut counter = Counter::default();
+            counter.set_value(value);
+            metric.set_counter(counter);
+        } else {
+            let mut gauge = Gauge::default();
+            gauge.set_value(value);
+            metric.set_gauge(gauge);
+        }
+        self.family.mut_metric().push(metric);
+    }
+
+    /// One more histogram: counts of each bucket alone, the last without bound; bounds and sum in seconds.
+    pub(super) fn distribution(&mut self, labels: Labels<'_>, bounds: &[f64], counts: &[u64], sum: f64) {
+        let mut total = 0;
+        let mut buckets = Vec::with_capacity(bounds.len());
+        for (bound, count) in bounds.iter().zip(counts) {
+            total += count;
+            let mut bucket = Bucket::default();
+            bucket.set_upper_bound(*bound);
+            bucket.set_cumulative_count(total);
+            buckets.push(bucket);
+        }
+        let mut histogram = Histogram::default();
+        histogram.set_bucket(buckets);
+        histogram.set_sample_count(counts.iter().sum());
+        histogram.set_sample_sum(sum);
+        let mut metric = Metric::from_label(pairs(labels));
+        metric.set_histogram(histogram);
+        self.family.mut_metric().push(metric);
+    }
+
+    /// Hands it over, unless it is empty: a family without samples has no place in the text form.
+    pub(super) fn finish(self, into: &mut Vec<MetricFamily>) {
+        if !self.family.get_metric().is_empty() {
+            into.push(self.family);
+        }
+    }
+}
+
+fn pairs(labels: Labels<'_>) -> Vec<LabelPair> {
+    let pair = |(name, value): &(&str, &str)| {
+        let mut pair = LabelPair::default();
+        pair.set_name((*name).to_owned());
+        pair.set_value((*value).to_owned());
+        pair
+    };
+    labels.iter().map(pair).collect()
+}

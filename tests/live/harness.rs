@@ -1,0 +1,596 @@
+//! A node of one test's own: a private runtime made by `scripts/testenv.sh`, and the agent that runs on it.
+//!
+//! Owned by one test, taken down by `Drop`, also after a panic; what is then left outside the node's directory fails
+//! the test. Keeps the environment's names and the agent's process. Runs of the suite may go on side by side, and
+//! what a killed run left is stopped by the next.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use podwright::cri::grpc::GrpcRuntime;
+use podwright::cri::instrumented::Unobserved;
+use podwright::cri::{
+    ContainerFilter, ContainerState, ContainerStatus, CriResult, Labels, PodSandboxFilter, PodSandboxStatus,
+    RuntimeService,
+};
+use serde_json::{Value, json};
+
+use crate::pods::merge;
+
+/// The agent.
+pub const AGENT: &str = env!("CARGO_BIN_EXE_podwright");
+/// The node's name, which ends every static pod's name.
+pub const NODE_NAME: &str = "node1";
+/// How long anything may take that must happen: far more than it needs on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Nodes that live at a time.
+const NODES_MAX: u32 = 2;
+
+/// A private runtime, and the agent that may run on it.
+pub struct Node {
+    /// What `testenv.sh` calls things.
+    pub env: BTreeMap<String, String>,
+    /// All of the node's files.
+    pub dir: PathBuf,
+    /// The agent's `KubeletConfiguration`; written when the agent starts.
+    pub configuration: Value,
+    /// Flags beside `--config`.
+    pub flags: Vec<String>,
+    agent: Option<Child>,
+    tokio: tokio::runtime::Runtime,
+    cri: GrpcRuntime,
+    _slot: Slot,
+}
+
+impl Node {
+    /// A runtime, with no agent yet. `None`, after one line on standard error, where this machine cannot have one.
+    pub fn new() -> Option<Self> {
+        if let Some(obstacle) = obstacle() {
+            skip("all", obstacle);
+            return None;
+        }
+        let slot = Slot::take();
+        let dir = fresh_directory();
+        script("start", &dir, &[]).unwrap_or_else(|problem| panic!("no runtime: {problem}"));
+        let env = read_env(&dir);
+        let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let cri = {
+            let _context = tokio.enter();
+            let limit = Duration::from_secs(60);
+            GrpcRuntime::connect(&env["RUNTIME_ENDPOINT"], "", limit, Arc::new(Unobserved)).unwrap()
+        };
+        for folder in ["manifests", "logs", "kubelet"] {
+            fs::create_dir_all(dir.join(folder)).unwrap();
+        }
+        let flags = ["--root-dir", &path_text(&dir, "kubelet"), "--cert-dir", &path_text(&dir, "pki")]
+            .into_iter()
+            .chain(["--hostname-override", NODE_NAME])
+            .map(str::to_owned)
+            .collect();
+        let configuration = configuration(&dir, &env);
+        Some(Self { env, dir, configuration, flags, agent: None, tokio, cri, _slot: slot })
+    }
+
+    /// A runtime with a running agent.
+    pub fn running() -> Option<Self> {
+        let mut node = Self::new()?;
+        node.start_agent();
+        Some(node)
+    }
+
+    /// Changes the agent's configuration; it counts from the agent's next start.
+    pub fn configure(&mut self, patch: Value) {
+        merge(&mut self.configuration, patch);
+    }
+
+    // ------------------------------------------------------------ the agent
+
+    /// Starts the agent.
+    pub fn start_agent(&mut self) {
+        assert!(self.agent.is_none(), "one agent is enough");
+        let configuration = self.dir.join("kubelet.yaml");
+        fs::write(&configuration, self.configuration.to_string()).unwrap();
+        let log = OpenOptions::new().create(true).append(true).open(self.dir.join("agent.log")).unwrap();
+        let child = Command::new(AGENT)
+            .arg("--config")
+            .arg(&configuration)
+            .args(&self.flags)
+            .env("RUST_LOG", "info")
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        self.agent = Some(child);
+    }
+
+    /// Starts an agent that must refuse to run; how it ended, and what it said.
+    pub fn run_agent_to_its_end(&mut self) -> (ExitStatus, String) {
+        let before = self.log().len();
+        self.start_agent();
+        let status = self.wait_for_agent();
+        (status, self.log().split_off(before))
+    }
+
+    /// Waits until the agent has ended by itself.
+    pub fn wait_for_agent(&mut self) -> ExitStatus {
+        let mut agent = self.agent.take().expect("an agent runs");
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Some(status) = agent.try_wait().unwrap() {
+                return status;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let _ = agent.kill();
+        let _ = agent.wait();
+        panic!("the agent did not end")
+    }
+
+    /// Whether the agent still runs.
+    pub fn agent_lives(&mut self) -> bool {
+        self.agent.as_mut().is_some_and(|agent| agent.try_wait().unwrap().is_none())
+    }
+
+    /// The agent's process ID.
+    pub fn agent_pid(&self) -> u32 {
+        self.agent.as_ref().expect("an agent runs").id()
+    }
+
+    /// Asks the agent to end, and waits for it.
+    pub fn stop_agent(&mut self) -> ExitStatus {
+        send_signal(self.agent_pid(), "TERM");
+        self.wait_for_agent()
+    }
+
+    /// Ends the agent without asking.
+    pub fn kill_agent(&mut self) {
+        send_signal(self.agent_pid(), "KILL");
+        self.wait_for_agent();
+    }
+
+    /// What agents of this node have said so far.
+    pub fn log(&self) -> String {
+        let bytes = fs::read(self.dir.join("agent.log")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// What `podwright COMMAND -o json` says, once the agent answers.
+    pub fn ask(&self, command: &[&str]) -> Option<Value> {
+        let output = Command::new(AGENT)
+            .args(command)
+            .args(["-o", "json", "--root-dir"])
+            .arg(self.dir.join("kubelet"))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("`-o json` prints JSON"))
+    }
+
+    /// A static pod as the agent shows it on its read-only port.
+    pub fn shown(&self, pod: &str) -> Option<Value> {
+        let (status, body) = http_get(&format!("127.0.0.1:{}", self.named("READ_ONLY_PORT")), "/pods")?;
+        assert_eq!(status, 200, "{body}");
+        let list: Value = serde_json::from_str(&body).expect("a list of pods");
+        let name = format!("{pod}-{NODE_NAME}");
+        list["items"].as_array().expect("items").iter().find(|one| one["metadata"]["name"] == name.as_str()).cloned()
+    }
+
+    /// Waits until the agent shows a static pod of which `wanted` holds.
+    pub fn wait_shown(&self, pod: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let mut last = None;
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            last = self.shown(pod);
+            if let Some(found) = last.as_ref().filter(|found| wanted(found)) {
+                return found.clone();
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        panic!("waited in vain: {pod} is shown {what}: {:#}", last.unwrap_or_default()["status"])
+    }
+
+    // ------------------------------------------------------------ manifests
+
+    /// Where manifests are.
+    pub fn manifest_path(&self, file: &str) -> PathBuf {
+        self.dir.join("manifests").join(file)
+    }
+
+    /// Writes a pod's manifest, named after the pod. Whole at once, as a careful user would.
+    pub fn apply(&self, pod: &Value) {
+        let name = pod["metadata"]["name"].as_str().expect("a pod has a name");
+        self.write_manifest(&format!("{name}.yaml"), pod.to_string().as_bytes());
+    }
+
+    /// Writes a file into the folder of manifests, whole at once.
+    pub fn write_manifest(&self, file: &str, content: &[u8]) {
+        let hidden = self.manifest_path(&format!(".{file}"));
+        fs::write(&hidden, content).unwrap();
+        fs::rename(hidden, self.manifest_path(file)).unwrap();
+    }
+
+    /// Removes a pod's manifest.
+    pub fn delete(&self, pod: &str) {
+        fs::remove_file(self.manifest_path(&format!("{pod}.yaml"))).unwrap();
+    }
+
+    // ------------------------------------------------------------ the runtime's truth
+
+    /// One call to the runtime.
+    pub fn cri<T>(&self, call: impl AsyncFnOnce(&GrpcRuntime) -> CriResult<T>) -> T {
+        let answer = self.tokio.block_on(call(&self.cri));
+        answer.unwrap_or_else(|error| panic!("the runtime says: {error}"))
+    }
+
+    /// The sandboxes of a static pod, newest first.
+    pub fn sandboxes(&self, pod: &str) -> Vec<PodSandboxStatus> {
+        let filter = PodSandboxFilter { label_selector: of_pod(pod), ..PodSandboxFilter::default() };
+        let listed = self.cri(async |cri| cri.list_pod_sandboxes(&filter).await);
+        let mut found: Vec<_> = listed
+            .iter()
+            .filter_map(|line| self.unless_gone(async |cri| cri.pod_sandbox_status(&line.id).await))
+            .collect();
+        found.sort_by_key(|sandbox| std::cmp::Reverse(sandbox.created_at));
+        found
+    }
+
+    /// The containers of one name of a static pod, newest first.
+    pub fn containers(&self, pod: &str, container: &str) -> Vec<ContainerStatus> {
+        let mut found = self.all_containers(pod);
+        found.retain(|status| status.metadata.name == container);
+        found
+    }
+
+    /// All containers of a static pod, newest first.
+    pub fn all_containers(&self, pod: &str) -> Vec<ContainerStatus> {
+        let filter = ContainerFilter { label_selector: of_pod(pod), ..ContainerFilter::default() };
+        let listed = self.cri(async |cri| cri.list_containers(&filter).await);
+        let mut found: Vec<_> = listed
+            .iter()
+            .filter_map(|line| self.unless_gone(async |cri| cri.container_status(&line.id).await))
+            .collect();
+        found.sort_by_key(|status| std::cmp::Reverse(status.created_at));
+        found
+    }
+
+    /// The container of this name that runs, once it does.
+    pub fn wait_running(&self, pod: &str, container: &str) -> ContainerStatus {
+        self.eventually(&format!("container {container} of {pod} runs"), || self.running_now(pod, container))
+    }
+
+    /// The container of this name that runs now.
+    pub fn running_now(&self, pod: &str, container: &str) -> Option<ContainerStatus> {
+        self.containers(pod, container).into_iter().find(|status| status.state == ContainerState::Running)
+    }
+
+    /// Waits until the runtime has no sandbox and no container of the pod.
+    pub fn wait_gone(&self, pod: &str) {
+        self.eventually_none(&format!("no sandbox of {pod}"), || self.sandboxes(pod));
+        self.eventually_none(&format!("no container of {pod}"), || self.all_containers(pod));
+    }
+
+    /// What a container has written, without the runtime's stamps.
+    pub fn output(&self, container: &ContainerStatus) -> String {
+        let text = fs::read_to_string(&container.log_path).unwrap_or_default();
+        text.lines().map(|line| line.splitn(4, ' ').nth(3).unwrap_or_default().to_owned() + "\n").collect()
+    }
+
+    /// Runs a shell script in a container; what it printed.
+    pub fn run_in(&self, container: &ContainerStatus, script: &str) -> String {
+        let command = ["/bin/sh", "-c", script].map(str::to_owned);
+        let outcome = self.cri(async |cri| cri.exec_sync(&container.id, &command, Duration::from_secs(60)).await);
+        let said = String::from_utf8_lossy(&[outcome.stdout, outcome.stderr].concat()).into_owned();
+        assert_eq!(outcome.exit_code, 0, "{script}: {said}");
+        said
+    }
+
+    /// The process ID of a container or sandbox, as the runtime's own tool knows it.
+    pub fn pid_of(&self, id: &str) -> u32 {
+        let tasks = script("ctr", &self.dir, &["tasks", "ls"]).unwrap();
+        let line = tasks.lines().find(|line| line.starts_with(id)).unwrap_or_else(|| panic!("no task {id} in {tasks}"));
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
+    /// Ends the runtime; its containers go on.
+    pub fn stop_containerd(&self) {
+        script("stop-containerd", &self.dir, &[]).unwrap();
+    }
+
+    /// Starts the runtime again.
+    pub fn start_containerd(&self) {
+        script("start-containerd", &self.dir, &[]).unwrap();
+    }
+
+    /// Proves that the agent did a whole round after this was called: a new pod was seen, started and removed again.
+    pub fn see_a_round(&self) {
+        static ROUND: AtomicU32 = AtomicU32::new(0);
+        let name = format!("round{}", ROUND.fetch_add(1, Ordering::Relaxed));
+        self.apply(&crate::pods::pod(&name, &[crate::pods::forever("main")]));
+        self.wait_running(&name, "main");
+        self.delete(&name);
+        self.wait_gone(&name);
+    }
+
+    // ------------------------------------------------------------ waiting and asking
+
+    /// Waits until `look` finds something.
+    pub fn eventually<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            if Instant::now() >= deadline {
+                panic!("waited in vain: {what}");
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Waits until `look` finds nothing any more.
+    pub fn eventually_none<T: std::fmt::Debug>(&self, what: &str, mut look: impl FnMut() -> Vec<T>) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let found = look();
+            if found.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < deadline, "waited in vain: {what}: {found:#?}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Waits until the agent has said something that holds all of these.
+    pub fn wait_for_words(&self, words: &[&str]) -> String {
+        self.eventually(&format!("the agent says {words:?}"), || {
+            self.log().lines().find(|line| words.iter().all(|word| line.contains(word))).map(str::to_owned)
+        })
+    }
+
+    /// One of the environment's names.
+    pub fn named(&self, key: &str) -> &str {
+        &self.env[key]
+    }
+
+    /// A port that no other node uses: the environment's 20 ports, its own five left out.
+    pub fn free_port(&self, number: u16) -> u16 {
+        assert!(number < 15, "an environment has 20 ports");
+        self.named("HEALTHZ_PORT").parse::<u16>().unwrap() + 5 + number
+    }
+
+    /// The pod's address for whom it is on the host.
+    pub fn gateway(&self) -> &str {
+        self.named("POD_GATEWAY")
+    }
+
+    fn unless_gone<T>(&self, call: impl AsyncFnOnce(&GrpcRuntime) -> CriResult<T>) -> Option<T> {
+        match self.tokio.block_on(call(&self.cri)) {
+            Ok(found) => Some(found),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => panic!("the runtime says: {error}"),
+        }
+    }
+
+    /// What a reader of a failure needs: the end of the agent's log.
+    fn story(&self) -> String {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        let last = &lines[lines.len().saturating_sub(60)..];
+        format!("the agent's last words:\n{}", last.join("\n"))
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(mut agent) = self.agent.take() {
+            let _ = agent.kill();
+            let _ = agent.wait();
+        }
+        if std::thread::panicking() {
+            eprintln!("{}", self.story());
+        }
+        let stopped = script("stop", &self.dir, &[]);
+        if std::env::var_os("LIVE_KEEP").is_none() {
+            let _ = fs::remove_dir_all(&self.dir);
+        }
+        match stopped {
+            Ok(_) => {}
+            Err(problem) if std::thread::panicking() => eprintln!("{problem}"),
+            Err(problem) => panic!("{problem}"),
+        }
+    }
+}
+
+/// `GET` over plain HTTP: the status and the body; `None` when nobody answers.
+pub fn http_get(address: &str, path: &str) -> Option<(u16, String)> {
+    let address: SocketAddr = address.parse().expect("an address with a port");
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let status = answer.split_whitespace().nth(1)?.parse().ok()?;
+    Some((status, answer.split_once("\r\n\r\n").map_or(String::new(), |(_, body)| body.to_owned())))
+}
+
+/// Sends a signal to a process.
+pub fn send_signal(pid: u32, signal: &str) {
+    let status = Command::new("kill").args(["-s", signal, &pid.to_string()]).status().unwrap();
+    assert!(status.success(), "no process {pid}");
+}
+
+/// Says, once for each reason, that something is not tested on this machine.
+pub fn skip(what: &str, reason: &str) {
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let line = format!("live tests skipped ({what}): {reason}\n");
+    let mut said = SAID.lock().unwrap();
+    if !said.contains(&line) {
+        // Not through `eprintln!`, which the test runner keeps to itself while tests pass.
+        let _ = std::io::stderr().write_all(line.as_bytes());
+        said.push(line);
+    }
+}
+
+/// Why this machine cannot run live tests; looked for once.
+fn obstacle() -> Option<&'static str> {
+    static OBSTACLE: OnceLock<Option<String>> = OnceLock::new();
+    OBSTACLE
+        .get_or_init(|| {
+            if !nix::unistd::geteuid().is_root() {
+                return Some("only root can start containers".to_owned());
+            }
+            // A compiler makes a smaller sandbox image; it can be done without.
+            let look = ". scripts/lib.sh; missing_packages | grep -vxE 'gcc|libc6-dev' | sort -u | tr '\\n' ' '";
+            let output = Command::new("bash").args(["-c", look]).current_dir(source()).output().unwrap();
+            let missing = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+            if !missing.is_empty() {
+                return Some(format!("missing here: {missing} (scripts/testenv.sh packages installs them)"));
+            }
+            let images = Command::new("scripts/images.sh").arg(images()).current_dir(source()).output().unwrap();
+            assert!(images.status.success(), "no images: {}", String::from_utf8_lossy(&images.stderr));
+            let _ = script("reap", &base(), &[]);
+            None
+        })
+        .as_deref()
+}
+
+/// The project's folder.
+fn source() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The archive of images, made once.
+fn images() -> PathBuf {
+    source().join("target/images/images.tar")
+}
+
+/// Where the nodes' directories are: short, since sockets lie below.
+fn base() -> PathBuf {
+    std::env::temp_dir().join("podwright-live")
+}
+
+fn fresh_directory() -> PathBuf {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let dir = base().join(format!("{}-{number}", std::process::id()));
+    // A killed run's process ID came round again: what it left was stopped, its files were not removed.
+    let _ = fs::remove_dir_all(&dir);
+    fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+/// Calls `scripts/testenv.sh`; what it printed, or what went wrong.
+fn script(command: &str, dir: &Path, arguments: &[&str]) -> Result<String, String> {
+    // Through a file: a runtime that was started inherits the pipe, and reading would not end.
+    let said_path = base().join(format!(".{}-{}", std::process::id(), command_number()));
+    fs::create_dir_all(base()).unwrap();
+    let said = File::create(&said_path).unwrap();
+    let output = Command::new("scripts/testenv.sh")
+        .arg(command)
+        .arg(dir)
+        .args(arguments)
+        .current_dir(source())
+        .env("OWNER", std::process::id().to_string())
+        .env("IMAGES", images())
+        .stdin(Stdio::null())
+        .stdout(said.try_clone().unwrap())
+        .stderr(said)
+        .status()
+        .unwrap();
+    let text = fs::read_to_string(&said_path).unwrap_or_default();
+    let _ = fs::remove_file(said_path);
+    if output.success() { Ok(text) } else { Err(format!("testenv.sh {command}: {text}")) }
+}
+
+fn command_number() -> u32 {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    NUMBER.fetch_add(1, Ordering::Relaxed)
+}
+
+fn read_env(dir: &Path) -> BTreeMap<String, String> {
+    let text = fs::read_to_string(dir.join("env")).unwrap();
+    text.lines()
+        .filter_map(|line| line.split_once('='))
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
+}
+
+fn path_text(dir: &Path, name: &str) -> String {
+    dir.join(name).to_str().expect("a short, plain path").to_owned()
+}
+
+fn of_pod(pod: &str) -> Labels {
+    [("io.kubernetes.pod.name".to_owned(), format!("{pod}-{NODE_NAME}"))].into()
+}
+
+/// A standalone node that leaves the machine outside its own cgroup and directory alone.
+fn configuration(dir: &Path, env: &BTreeMap<String, String>) -> Value {
+    let port = |key: &str| env[key].parse::<u16>().unwrap();
+    json!({
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "staticPodPath": path_text(dir, "manifests"),
+        "containerRuntimeEndpoint": env["RUNTIME_ENDPOINT"],
+        "podLogsDir": path_text(dir, "logs"),
+        "volumePluginDir": path_text(dir, "volume-plugins"),
+        "cgroupDriver": env["CGROUP_DRIVER"],
+        "cgroupRoot": env["CGROUP_ROOT"],
+        "failCgroupV1": false,
+        "failSwapOn": false,
+        "enforceNodeAllocatable": ["pods"],
+        "makeIPTablesUtilChains": false,
+        "evictionHard": { "memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%" },
+        "imageGCHighThresholdPercent": 100,
+        "imageGCLowThresholdPercent": 99,
+        "address": "127.0.0.1",
+        "port": port("PORT"),
+        "readOnlyPort": port("READ_ONLY_PORT"),
+        "healthzPort": port("HEALTHZ_PORT"),
+        "authentication": { "anonymous": { "enabled": false }, "webhook": { "enabled": false } },
+        "authorization": { "mode": "AlwaysAllow" },
+    })
+}
+
+/// The right to have a node: few at a time, so that a small machine is not swamped.
+struct Slot;
+
+static SLOTS: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());
+
+impl Slot {
+    fn take() -> Self {
+        let mut taken = SLOTS.0.lock().unwrap();
+        while *taken >= NODES_MAX {
+            taken = SLOTS.1.wait(taken).unwrap();
+        }
+        *taken += 1;
+        Self
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        *SLOTS.0.lock().unwrap() -= 1;
+        SLOTS.1.notify_one();
+    }
+}
+
+/// A condition's status in a shown pod.
+pub fn condition<'a>(pod: &'a Value, kind: &str) -> &'a str {
+    let conditions = pod["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+    conditions.iter().find(|one| one["type"] == kind).and_then(|one| one["status"].as_str()).unwrap_or("absent")
+}
+
+/// A container's status in a shown pod.
+pub fn container_status<'a>(pod: &'a Value, name: &str) -> &'a Value {
+    let lists = ["containerStatuses", "initContainerStatuses"].map(|list| pod["status"][list].as_array());
+    let found = lists.into_iter().flatten().flatten().find(|one| one["name"] == name);
+    found.unwrap_or(&Value::Null)
+}

@@ -1,0 +1,109 @@
+//! What containers leave in writing: logs, their links, and last words.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::harness::{Node, container_status, send_signal};
+use crate::lifecycle::links_of;
+use crate::pods::{forever, pod, shell, then_forever, with};
+use crate::restarts::another;
+
+/// CRI-16: one file an instance, one link a container, named for who looks for them.
+#[test]
+fn logs_lie_where_collectors_look_for_them() {
+    let Some(node) = Node::running() else { return };
+    node.apply(&pod("web", &[shell("main", &then_forever("echo out; echo err >&2"))]));
+    let main = node.wait_running("web", "main");
+    let uid = &main.labels["io.kubernetes.pod.uid"];
+    let log = node.dir.join(format!("logs/default_web-node1_{uid}/main/0.log"));
+    assert_eq!(Path::new(&main.log_path), log);
+    let text = node.eventually("both lines are there", || {
+        std::fs::read_to_string(&log).ok().filter(|text| text.lines().count() >= 2)
+    });
+    let mut lines: Vec<_> = text.lines().map(|line| line.split_once(' ').expect("a time stamp").1).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["stderr F err", "stdout F out"]);
+
+    let link = format!("/var/log/containers/web-node1_default_main-{}.log", main.id);
+    node.eventually("the link is there", || std::fs::read_link(&link).ok().filter(|to| *to == log));
+
+    send_signal(node.pid_of(main.id.as_str()), "KILL");
+    let back = another(&node, "web", &main);
+    assert_eq!(Path::new(&back.log_path), log.with_file_name("1.log"));
+    // The dead instance stays readable, for `kubectl logs --previous`.
+    assert!(log.exists());
+    node.eventually("the new instance is linked", || {
+        links_of(&node, "web").iter().any(|link| link.to_str().unwrap().contains(back.id.as_str())).then_some(())
+    });
+    node.delete("web");
+    node.wait_gone("web");
+    node.eventually_none("no links", || links_of(&node, "web"));
+    node.eventually_none("no log directory", || crate::lifecycle::places_of(&node, uid));
+}
+
+/// CRI-16: pods of one name in two namespaces, and names that run into each other, share nothing.
+#[test]
+fn pods_that_sound_alike_have_logs_of_their_own() {
+    let Some(node) = Node::running() else { return };
+    let named = |namespace: &str, words: &str| {
+        with(pod("web", &[shell("main", &then_forever(words))]), json!({ "metadata": { "namespace": namespace } }))
+    };
+    node.write_manifest("a.yaml", named("default", "echo one").to_string().as_bytes());
+    node.write_manifest("b.yaml", named("other", "echo two").to_string().as_bytes());
+    let found = node.eventually("both run and speak", || {
+        let mut said: Vec<_> = node.containers("web", "main").iter().map(|one| node.output(one)).collect();
+        said.sort();
+        (said == ["one\n", "two\n"]).then(|| node.containers("web", "main"))
+    });
+    assert_ne!(found[0].log_path, found[1].log_path);
+    assert_eq!(links_of(&node, "web").len(), 2);
+}
+
+/// POD-38: from the file, from the log's end where asked, and never more than its share.
+#[test]
+fn a_containers_last_words_are_shown() {
+    let Some(node) = Node::running() else { return };
+    let never = json!({ "spec": { "restartPolicy": "Never" } });
+    let from_log = with(
+        shell("main", "echo first; echo last >&2; exit 2"),
+        json!({ "terminationMessagePolicy": "FallbackToLogsOnError" }),
+    );
+    let elsewhere =
+        with(shell("main", "echo elsewhere >/tmp/words"), json!({ "terminationMessagePath": "/tmp/words" }));
+    for (name, container) in [
+        ("file", shell("main", "printf goodbye >/dev/termination-log")),
+        ("log", from_log),
+        ("elsewhere", elsewhere),
+        ("long", shell("main", "yes | head -c 100000 >/dev/termination-log")),
+    ] {
+        node.apply(&with(pod(name, &[container]), never.clone()));
+    }
+    let words = |name: &str| {
+        let shown =
+            node.wait_shown(name, "ended", |pod| container_status(pod, "main")["state"]["terminated"].is_object());
+        container_status(&shown, "main")["state"]["terminated"]["message"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(words("file"), "goodbye");
+    assert_eq!(words("log"), "first\nlast\n");
+    assert_eq!(words("elsewhere"), "elsewhere\n");
+    let long = words("long");
+    assert!(long.len() <= 4096 && long.starts_with("y\ny\n"), "{} bytes", long.len());
+}
+
+/// CRI-20: of many dead instances only the last is kept, with its log.
+#[test]
+fn dead_instances_are_cleared_away_with_their_logs() {
+    let Some(node) = Node::running() else { return };
+    node.apply(&pod("web", &[forever("main")]));
+    let mut instance = node.wait_running("web", "main");
+    for _ in 0..2 {
+        send_signal(node.pid_of(instance.id.as_str()), "KILL");
+        instance = another(&node, "web", &instance);
+    }
+    let first = Path::new(&instance.log_path).with_file_name("0.log");
+    node.eventually("the first instance is gone", || {
+        (node.containers("web", "main").len() == 2 && !first.exists()).then_some(())
+    });
+    node.eventually("its link, too", || (links_of(&node, "web").len() <= 2).then_some(()));
+}

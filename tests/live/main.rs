@@ -1,0 +1,18 @@
+//! The agent as it ships, over a real containerd with real containers.
+//!
+//! Every test has a node of its own (`harness`): a private containerd, a private cgroup, directories and ports that
+//! nobody else uses. What the runtime holds is asked from the runtime itself, never from the agent. Where the machine
+//! cannot run containers, one line says why and nothing is tested. `CONTAINERD=<folder>` picks another containerd.
+//!
+//! Time is only ever bounded from below, or waited for generously: nothing here measures speed.
+
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![allow(clippy::disallowed_methods, reason = "a real node lives in real time, and a test is no actor")]
+
+mod harness;
+mod lifecycle;
+mod logs;
+mod network;
+mod pods;
+mod probes;
+mod restarts;
