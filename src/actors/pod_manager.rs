@@ -50,6 +50,8 @@ pub struct PodManager {
     slots: BTreeMap<PodUid, Slot>,
     runtime: BTreeMap<PodUid, Arc<RuntimePod>>,
     relisted: Option<Stamp>,
+    /// When this incarnation began.
+    born: Stamp,
     /// Pods that the last relist showed: of these nothing is known until they were looked at.
     listed: BTreeSet<PodUid>,
     health: RuntimeHealth,
@@ -73,6 +75,7 @@ impl Role for PodManager {
             slots: BTreeMap::new(),
             runtime: BTreeMap::new(),
             relisted: None,
+            born: desk.clock().stamp(),
             listed: BTreeSet::new(),
             health: runtime_health::not_yet_known(),
             seen: BTreeMap::new(),
@@ -153,7 +156,8 @@ impl PodManager {
         let name = format!("{}/{}/{}/{}", PodWorker::KIND, full_name.namespace, full_name.name, uid);
         let address = Address::new(&self.agent.ledger, &name, PodWorker::KIND, Self::KIND, WORKER_CAPACITY);
         let budget = RestartBudget::new(BudgetPolicy::pod_worker());
-        let born = self.relisted.unwrap_or_default();
+        // Workers of a failed predecessor may have had calls under way when the looks were taken that come in now.
+        let born = self.relisted.unwrap_or_default().max(self.born);
         let cell = desk.spawn_child::<PodWorker>(&address, self.worker_args(&uid, &full_name, born));
         self.slots.insert(uid.clone(), Slot { address, full_name: full_name.clone(), cell: Some(cell), budget });
         self.tell_worker(&uid, PodWorkerMsg::HealthChanged(self.health.clone()), desk);

@@ -34,3 +34,10 @@ fn invariants_hold_under_each_trouble_alone() {
 fn invariants_hold_under_all_trouble_at_once() {
     side_by_side(&seeds(40, 200), |seed| standard(*seed, 5, 25, "all"));
 }
+
+/// A look at the runtime from before `PodManager` failed showed a container as made that its worker had started since: the
+/// new worker made a second one.
+#[test]
+fn a_look_from_before_pod_manager_failed_counts_for_nothing() {
+    standard(1107, 8, 90, "all");
+}
