@@ -65,7 +65,7 @@ struct State {
     command: String,
     never: BTreeSet<PodUid>,
     starts: BTreeMap<(PodUid, String), u32>,
-    graces: BTreeMap<ContainerId, Duration>,
+    graces: BTreeMap<ContainerId, (PodUid, Duration)>,
     retired: BTreeSet<PodUid>,
 }
 
@@ -109,6 +109,7 @@ impl Invariants {
             state.never.insert(uid.clone());
         }
         state.starts.retain(|(other, _), _| other != uid);
+        state.graces.retain(|_, (other, _)| other != uid);
     }
 
     /// A pod that nobody wants was removed from the node.
@@ -164,8 +165,9 @@ impl Invariants {
 
     /// A container is asked to stop.
     pub fn stop_asked(&self, container: &SimContainer, grace: Duration) {
-        let before = lock(&self.state).graces.insert(container.id.clone(), grace);
-        if let Some(before) = before.filter(|before| *before < grace) {
+        let now = (container.uid.clone(), grace);
+        let before = lock(&self.state).graces.insert(container.id.clone(), now);
+        if let Some((_, before)) = before.filter(|(_, before)| *before < grace) {
             self.broken(GRACE_SHRINKS, format!("{} is given {grace:?} after {before:?}", container.label()));
         }
     }

@@ -130,7 +130,10 @@ impl Outlet {
             if container.state != ContainerState::Running {
                 return Ok(None);
             }
-            node.invariants.stop_asked(container, grace);
+            if !node.faults.has(Fault::LateEffects) {
+                // A stop whose caller left may come after the pod is wanted again.
+                node.invariants.stop_asked(container, grace);
+            }
             let (stops_in, ended) = (container.behaviour.stops_in, container.ended.clone());
             node.story.tell("runtime", format!("{} is asked to stop within {}s", container.label(), grace.as_secs()));
             if let Some(delay) = stops_in {
