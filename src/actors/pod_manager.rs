@@ -36,6 +36,9 @@ const WORKER_CAPACITY: usize = 256;
 /// pods clean up after themselves and the pass only finds what a crash left).
 const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(60);
 
+/// Wait before a worker whose mailbox was full is told again.
+const RETELL: Duration = Duration::from_secs(1);
+
 struct Slot {
     address: Address<PodWorkerMsg>,
     full_name: FullName,
@@ -143,8 +146,8 @@ impl PodManager {
         for order in self.roster.orders(runtime) {
             match order {
                 Order::Start { uid, full_name } => self.start_worker(uid, full_name, desk),
-                Order::TellSpec { uid, pod } => self.tell_worker(&uid, PodWorkerMsg::SpecChanged(pod), desk),
-                Order::Terminate { uid, grace } => self.tell_worker(&uid, PodWorkerMsg::Terminate { grace }, desk),
+                Order::TellSpec { uid, pod } => self.order(&uid, PodWorkerMsg::SpecChanged(pod), desk),
+                Order::Terminate { uid, grace } => self.order(&uid, PodWorkerMsg::Terminate { grace }, desk),
             }
         }
     }
@@ -187,10 +190,16 @@ impl PodManager {
         self.carry_out(desk);
     }
 
-    fn tell_worker(&self, uid: &PodUid, message: PodWorkerMsg, desk: &Desk<PodManagerMsg>) {
-        if let Some(slot) = self.slots.get(uid) {
-            desk.tell(&slot.address, message);
+    /// An order that finds no room counts as not given: the next pass gives it again.
+    fn order(&mut self, uid: &PodUid, message: PodWorkerMsg, desk: &Desk<PodManagerMsg>) {
+        if !self.tell_worker(uid, message, desk) {
+            self.roster.forget_told(uid);
         }
+    }
+
+    /// Says whether there was room.
+    fn tell_worker(&self, uid: &PodUid, message: PodWorkerMsg, desk: &Desk<PodManagerMsg>) -> bool {
+        self.slots.get(uid).is_none_or(|slot| desk.offer(&slot.address, message))
     }
 
     fn observe(&mut self, pod: Arc<RuntimePod>, desk: &mut Desk<PodManagerMsg>) {
@@ -204,7 +213,9 @@ impl PodManager {
             if super::container_gc::has_surplus(&pod, self.agent.settings.dead_per_container) {
                 desk.tell(&self.agent.directory.container_gc, ContainerGcMsg::Surplus(Arc::clone(&pod)));
             }
-            self.tell_worker(&uid, PodWorkerMsg::Observed(pod), desk);
+            if !self.tell_worker(&uid, PodWorkerMsg::Observed(Arc::clone(&pod)), desk) {
+                desk.after(RETELL, PodManagerMsg::Observed(pod)); // There was no room; this is told only once.
+            }
         } else {
             self.carry_out(desk);
         }
