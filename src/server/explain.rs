@@ -27,8 +27,25 @@ pub(super) async fn rows(agent: &Agent) -> Result<Vec<PodRow>, AskError> {
     Ok(views(agent).await?.iter().map(|view| row(view, now)).collect())
 }
 
-/// The pods of this name: none, one, or while one replaces another, both.
+/// The pods of this name, or else the static pods of this name: none, one, or while one replaces another, both.
 pub(super) async fn explain(
+    agent: &Agent,
+    namespace: &str,
+    name: &str,
+) -> Result<Vec<Explanation>, (&'static str, AskError)> {
+    let exact = explain_exactly(agent, namespace, name).await?;
+    if !exact.is_empty() {
+        return Ok(exact);
+    }
+    explain_exactly(agent, namespace, &static_pod_name(agent, name)).await
+}
+
+/// The name that a static pod has on this node (POD-05): what is in its manifest, and the node's.
+pub(super) fn static_pod_name(agent: &Agent, name: &str) -> String {
+    format!("{name}-{}", agent.settings.node_name)
+}
+
+async fn explain_exactly(
     agent: &Agent,
     namespace: &str,
     name: &str,
