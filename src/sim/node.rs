@@ -19,6 +19,9 @@ use crate::actors::ledger::lock;
 use crate::cri::{ContainerEventKind, SandboxState};
 use crate::logic::ids::{ContainerId, PodUid, SandboxId};
 
+/// The effect of a call whose caller left, and how late it comes.
+type Orphan = (Duration, Box<dyn FnOnce(&Node) + Send>);
+
 /// See the module.
 pub struct Node {
     /// Time.
@@ -51,6 +54,7 @@ pub struct Node {
     pub calls: AtomicU64,
     /// The agent dies at this call: its number, and whether after its effect.
     pub kill_at: Mutex<Option<(u64, bool)>>,
+    orphans: Mutex<BTreeMap<u64, Orphan>>,
     version: AtomicU64,
     over: AtomicBool,
     me: Weak<Node>,
@@ -72,6 +76,7 @@ impl Node {
             conditions: Mutex::default(),
             calls: AtomicU64::new(0),
             kill_at: Mutex::default(),
+            orphans: Mutex::default(),
             version: AtomicU64::new(0),
             over: AtomicBool::new(false),
             me: me.clone(),
@@ -106,6 +111,17 @@ impl Node {
             tokio::time::sleep(delay).await;
             if let Some(node) = me.upgrade() {
                 what(&node);
+            }
+        });
+    }
+
+    /// Does something later for a call whose caller left. Calls that are left at one moment are left in no order; what
+    /// becomes of them has the order of their numbers.
+    pub fn left_behind(&self, number: u64, delay: Duration, what: impl FnOnce(&Node) + Send + 'static) {
+        lock(&self.orphans).insert(number, (delay, Box::new(what)));
+        self.later(Duration::from_millis(1), |node| {
+            for (_, (delay, what)) in std::mem::take(&mut *lock(&node.orphans)) {
+                node.later(delay, what);
             }
         });
     }

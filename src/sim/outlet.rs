@@ -123,7 +123,10 @@ impl Outlet {
         self.step(number, false).await;
         let epoch = node.runtime_epoch.load(Ordering::Relaxed);
         let fate = node.faults.fate();
-        let mut effect = Effect { node, call, effect: Some(effect) };
+        // Drawn now, because calls that end together, as when the agent is killed, end in no order.
+        let late = call.changes && node.faults.strikes(Fault::LateEffects, 0.5);
+        let late = late.then(|| node.faults.dice().between(Duration::from_millis(1), Duration::from_secs(3)));
+        let mut effect = Effect { node, number, method: call.method, late, effect: Some(effect) };
         let way = node.faults.latency();
         self.wait(epoch, way + call.work).await?;
         let outcome = match fate {
@@ -193,7 +196,9 @@ impl Outlet {
 /// A call's effect. Where the caller leaves before it took place, it may take place all the same.
 struct Effect<'a, T, F: FnOnce(&Node) -> CriResult<T> + Send + 'static> {
     node: &'a Arc<Node>,
-    call: Call,
+    number: u64,
+    method: &'static str,
+    late: Option<Duration>,
     effect: Option<F>,
 }
 
@@ -210,11 +215,9 @@ impl<T, F: FnOnce(&Node) -> CriResult<T> + Send + 'static> Effect<'_, T, F> {
 
 impl<T, F: FnOnce(&Node) -> CriResult<T> + Send + 'static> Drop for Effect<'_, T, F> {
     fn drop(&mut self) {
-        let Some(effect) = self.effect.take() else { return };
-        if self.call.changes && self.node.faults.strikes(Fault::LateEffects, 0.5) {
-            let delay = self.node.faults.dice().between(Duration::from_millis(1), Duration::from_secs(3));
-            let method = self.call.method;
-            self.node.later(delay, move |node| {
+        if let (Some(effect), Some(delay)) = (self.effect.take(), self.late) {
+            let method = self.method;
+            self.node.left_behind(self.number, delay, move |node| {
                 node.story.tell("fault", format!("{method} takes effect although its caller left"));
                 let _ = effect(node); // Nobody is left to hear it.
             });

@@ -1,8 +1,17 @@
-//! A pod's life without trouble.
+//! Pods' lives on a node where all is well, or one thing is wrong.
 
 use std::time::Duration;
 
-use podwright::sim::{SimPod, simulate};
+use podwright::sim::invariants::WANTED_RUNS;
+use podwright::sim::{Options, SimPod, World, run, simulate};
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn told(world: &World, text: &str) -> Vec<Duration> {
+    world.story().into_iter().filter(|line| line.what.contains(text)).map(|line| line.at).collect()
+}
 
 #[test]
 fn a_wanted_pod_runs_and_a_deleted_pod_leaves_nothing() {
@@ -10,9 +19,112 @@ fn a_wanted_pod_runs_and_a_deleted_pod_leaves_nothing() {
         world.put(&SimPod::of("web", "run"));
         world.start_agent();
         let took = world.settle().await;
-        assert!(took < Duration::from_secs(30), "{took:?} {:?}", world.violations());
+        assert!(took < seconds(30), "{took:?} {:?}", world.violations());
         assert_eq!(world.running().len(), 1);
         world.finish().await;
         assert!(world.running().is_empty());
     });
+}
+
+#[test]
+fn init_containers_come_one_after_another_before_all_others() {
+    simulate(1, |world| async move {
+        let pod = SimPod::new("web").init("first", "exit 0 after 2s").init("second", "exit 0 after 2s");
+        world.put(&pod.container("main", "run"));
+        world.start_agent();
+        world.settle().await;
+        let began = |name: &str| told(&world, &format!("/{name}#0 runs"))[0];
+        let ended = |name: &str| told(&world, &format!("/{name}#0 ends by itself"))[0];
+        assert!(ended("first") < began("second") && ended("second") < began("main"));
+        world.finish().await;
+    });
+}
+
+#[test]
+fn a_crash_loop_waits_ten_seconds_then_twenty() {
+    simulate(1, |world| async move {
+        world.put(&SimPod::of("crash", "exit 1 after 1s"));
+        world.start_agent();
+        world.sleep(seconds(60)).await;
+        let (starts, ends) = (told(&world, "/main#"), told(&world, "ends by itself"));
+        assert!(!starts.is_empty());
+        let began = |attempt: usize| told(&world, &format!("/main#{attempt} runs"))[0];
+        let gap = |attempt: usize| (began(attempt + 1) - ends[attempt]).as_secs();
+        assert_eq!((gap(0), gap(1), gap(2)), (0, 10, 20));
+        world.finish().await;
+    });
+}
+
+#[test]
+fn a_container_that_ignores_the_stop_is_killed_when_its_time_is_over() {
+    simulate(1, |world| async move {
+        world.put(&SimPod::of("stubborn", "run ignores stop").grace(7));
+        world.start_agent();
+        world.settle().await;
+        world.delete("stubborn");
+        world.settle().await;
+        let (asked, killed) = (told(&world, "is asked to stop within 7s"), told(&world, "is killed"));
+        assert_eq!((killed[0] - asked[0]).as_secs(), 7);
+    });
+}
+
+#[test]
+fn an_edited_pod_is_replaced_never_doubled() {
+    simulate(1, |world| async move {
+        world.put(&SimPod::of("web", "run stops in 3s"));
+        world.start_agent();
+        world.settle().await;
+        world.put(&SimPod::of("web", "run").image("app:2"));
+        world.settle().await;
+        let (stopped, began) = (told(&world, "stops as asked"), told(&world, "web-node-1/main#0 runs"));
+        assert!(began[1] > stopped[0]);
+        world.finish().await;
+    });
+}
+
+#[test]
+fn pods_wait_while_the_network_is_missing_and_start_when_it_comes() {
+    simulate(1, |world| async move {
+        world.set_condition("NetworkReady", Some("cni plugin not initialized"));
+        world.put(&SimPod::of("web", "run"));
+        world.start_agent();
+        world.sleep(seconds(60)).await;
+        assert!(world.running().is_empty());
+        let waiting = world.statuses().await.expect("an agent").remove(0).waiting;
+        assert!(waiting[0].contains("cni plugin not initialized"), "{waiting:?}");
+        world.set_condition("NetworkReady", None);
+        assert!(world.settle().await < seconds(30));
+        world.finish().await;
+    });
+}
+
+#[test]
+fn an_image_that_nobody_has_is_told_of_and_holds_up_no_other_pod() {
+    simulate(1, |world| async move {
+        world.node().images.lock().expect("no panic yet").unknown.insert("gone:1".to_owned());
+        world.put(&SimPod::of("lost", "run").image("gone:1"));
+        world.put(&SimPod::of("web", "run"));
+        world.start_agent();
+        world.sleep(seconds(40)).await;
+        assert_eq!(world.running().len(), 1);
+        let views = world.statuses().await.expect("an agent");
+        let lost = views.iter().find(|view| view.pod.metadata.name.as_deref() == Some("lost-node-1")).expect("told");
+        let statuses = lost.status.container_statuses.as_ref().expect("one container");
+        let waiting = statuses[0].state.as_ref().and_then(|state| state.waiting.as_ref()).expect("it waits");
+        let reason = waiting.reason.as_deref().unwrap_or_default();
+        assert!(matches!(reason, "ErrImagePull" | "ImagePullBackOff"), "{reason}");
+        world.finish().await;
+    });
+}
+
+/// The checks themselves can fail: a pod that can never be started is no pod that runs.
+#[test]
+fn a_pod_that_does_not_run_is_found_out() {
+    let run = run(1, Options::default(), |world| async move {
+        world.put(&SimPod::of("web", "run"));
+        world.start_agent();
+        world.set_condition("NetworkReady", Some("cni plugin not initialized"));
+        world.settle().await;
+    });
+    assert_eq!(run.violations.iter().map(|violation| violation.name).collect::<Vec<_>>(), [WANTED_RUNS]);
 }

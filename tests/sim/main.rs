@@ -1,3 +1,11 @@
-//! The whole agent on a simulated node.
+//! The whole agent on a simulated node: the actors of the real tree, a runtime, a disk and a clock from one seed.
+//!
+//! Every failure prints the end of the story and the command that tells it again.
 
+mod common;
+mod crashes;
+mod determinism;
+mod faults;
 mod lifecycle;
+mod many_pods;
+mod restarts;

@@ -1,0 +1,67 @@
+//! Seeds, and one way to run the standard scenario.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use podwright::sim::faults::{parse_list, write_list};
+use podwright::sim::random::Random;
+use podwright::sim::{Options, describe, run, scenario};
+
+/// What the derived seeds come from when nobody names the tree.
+const TREE_DEFAULT: &str = "no tree";
+
+/// `fixed` seeds from 0 on, and `derived` ones that follow from the source tree (`PODWRIGHT_TREE_HASH`): the same commit
+/// gives the same result, the next one looks elsewhere. `PODWRIGHT_SOAK=N` adds N that nobody has seen.
+pub fn seeds(fixed: u64, derived: usize) -> Vec<u64> {
+    let tree = std::env::var("PODWRIGHT_TREE_HASH").unwrap_or_else(|_| TREE_DEFAULT.to_owned());
+    let random = Random::named(0, &tree);
+    let mut seeds: Vec<u64> = (0..fixed).collect();
+    seeds.extend((0..derived).map(|_| random.number() >> 32));
+    let soak = std::env::var("PODWRIGHT_SOAK").ok().and_then(|count| count.parse::<u64>().ok()).unwrap_or_default();
+    seeds.extend((0..soak).map(|_| fresh()));
+    seeds
+}
+
+#[expect(clippy::disallowed_methods, reason = "a fresh seed comes from outside; it is printed when it fails")]
+fn fresh() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos() % (1 << 40)).unwrap_or_default()
+}
+
+/// Runs `one` for each of `items`, on two threads: the runs share nothing.
+pub fn side_by_side<T: Sync>(items: &[T], one: impl Fn(&T) + Sync) {
+    let next = AtomicU64::new(0);
+    let work = || {
+        while let Some(item) = items.get(usize::try_from(next.fetch_add(1, Ordering::Relaxed)).expect("few items")) {
+            one(item);
+        }
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(work);
+        work();
+        if let Err(panic) = other.join() {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+/// The standard scenario with these faults.
+pub fn standard(seed: u64, pods: usize, seconds: u64, faults: &str) {
+    let faults = parse_list(faults).expect("a list of faults");
+    let list = write_list(&faults);
+    let command = format!("simulate --seed {seed} --pods {pods} --duration {seconds} --faults {list}");
+    let options = Options { faults, command, ..Options::default() };
+    let time = Duration::from_secs(seconds);
+    let run = run(seed, options, move |world| scenario::standard(world, pods, time));
+    assert!(run.violations.is_empty(), "{}", describe(&run.violations, &run.story));
+}
+
+/// The short scenario with these options; gives what the run gave.
+pub fn short(seed: u64, options: Options, more: &str) -> podwright::sim::Run<podwright::sim::World> {
+    let command = format!("simulate --seed {seed} --short --faults {}{more}", write_list(&options.faults));
+    let options = Options { command, ..options };
+    run(seed, options, |world| async move {
+        scenario::short(world.clone()).await;
+        world
+    })
+}

@@ -1,0 +1,36 @@
+//! The standard scenario over seeds and kinds of trouble.
+
+use super::common::{seeds, side_by_side, standard};
+
+const ALONE: [&str; 14] = [
+    "refusals",
+    "lost-answers",
+    "hangs",
+    "late-effects",
+    "slow",
+    "events",
+    "pulls",
+    "disk",
+    "cgroups",
+    "watches",
+    "sandboxes",
+    "runtime-restarts",
+    "kills",
+    "crashes",
+];
+
+#[test]
+fn invariants_hold_without_trouble() {
+    side_by_side(&seeds(12, 0), |seed| standard(*seed, 8, 40, "none"));
+}
+
+#[test]
+fn invariants_hold_under_each_trouble_alone() {
+    let runs: Vec<(&str, u64)> = ALONE.iter().flat_map(|fault| (0..8).map(move |seed| (*fault, seed))).collect();
+    side_by_side(&runs, |(fault, seed)| standard(*seed, 8, 40, fault));
+}
+
+#[test]
+fn invariants_hold_under_all_trouble_at_once() {
+    side_by_side(&seeds(40, 200), |seed| standard(*seed, 5, 25, "all"));
+}

@@ -1,0 +1,109 @@
+//! Restarts of the agent, of the runtime and of the machine.
+
+use std::time::Duration;
+
+use podwright::sim::{SimPod, World, simulate};
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn starts(world: &World, pod: &str) -> usize {
+    let story = world.story();
+    story.iter().filter(|line| line.who == "runtime" && line.what.starts_with(pod) && line.what.ends_with(" runs")).count()
+}
+
+#[test]
+fn a_killed_agent_adopts_what_runs() {
+    for seed in 0..20 {
+        simulate(seed, |world| async move {
+            for number in 0..4 {
+                world.put(&SimPod::of(&format!("web-{number}"), "run"));
+            }
+            world.start_agent();
+            world.settle().await;
+            let running = world.running();
+            for _ in 0..3 {
+                world.kill_agent();
+                world.sleep(world.random().between(Duration::from_millis(100), seconds(9))).await;
+            }
+            world.settle().await;
+            assert_eq!(world.running(), running);
+            assert_eq!(starts(&world, "web-"), 4);
+            world.finish().await;
+        });
+    }
+}
+
+#[test]
+fn an_agent_killed_at_random_moments_starts_each_container_once() {
+    for seed in 0..40 {
+        simulate(seed, |world| async move {
+            for number in 0..4 {
+                world.put(&SimPod::new(&format!("web-{number}")).init("setup", "exit 0 after 300ms").container("main", "run"));
+            }
+            world.start_agent();
+            for _ in 0..4 {
+                world.sleep(world.random().between(Duration::ZERO, seconds(3))).await;
+                world.kill_agent();
+            }
+            world.settle().await;
+            let mains = world.story().into_iter().filter(|line| line.what.contains("/main#") && line.what.ends_with(" runs"));
+            assert_eq!(mains.count(), 4);
+            world.finish().await;
+        });
+    }
+}
+
+#[test]
+fn the_back_off_goes_on_where_it_was() {
+    simulate(1, |world| async move {
+        world.put(&SimPod::of("crash", "exit 1 after 1s"));
+        world.start_agent();
+        // Waits of 0, 10 and 20 s are over, that of 40 s has begun.
+        world.sleep(seconds(45)).await;
+        let before = starts(&world, "crash");
+        world.kill_agent();
+        world.sleep(seconds(20)).await;
+        assert_eq!(starts(&world, "crash"), before, "it began anew without a wait");
+        world.sleep(seconds(30)).await;
+        assert_eq!(starts(&world, "crash"), before + 1);
+        world.finish().await;
+    });
+}
+
+#[test]
+fn the_runtime_may_be_restarted_while_pods_start() {
+    for seed in 0..40 {
+        simulate(seed, |world| async move {
+            for number in 0..4 {
+                world.put(&SimPod::new(&format!("web-{number}")).init("setup", "exit 0 after 1s").container("main", "run"));
+            }
+            world.start_agent();
+            for _ in 0..3 {
+                world.sleep(world.random().between(Duration::ZERO, seconds(2))).await;
+                world.restart_runtime(world.random().between(Duration::from_millis(50), seconds(2)));
+            }
+            world.settle().await;
+            assert_eq!(world.running().len(), 4);
+            world.finish().await;
+        });
+    }
+}
+
+#[test]
+fn after_a_reset_of_the_machine_all_runs_again_in_new_sandboxes() {
+    for seed in 0..10 {
+        simulate(seed, |world| async move {
+            world.put(&SimPod::of("web", "run"));
+            world.put(&SimPod::of("job", "exit 0 after 1s").restarts("Never"));
+            world.start_agent();
+            world.settle().await;
+            world.reset_machine();
+            world.settle().await;
+            assert_eq!(starts(&world, "web"), 2);
+            assert_eq!(starts(&world, "job"), 1);
+            world.finish().await;
+        });
+    }
+}
