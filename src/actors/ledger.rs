@@ -4,7 +4,7 @@
 //! for each kind of actor, and one ring of the whole node's last turns. Written by `Address` and `Desk`; read by the
 //! debug endpoints, the metrics and the watchdog. Everything in it is bounded.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -305,6 +305,25 @@ impl Ledger {
     /// Drops the record of an actor that will not come again.
     pub fn forget(&self, name: &str) {
         lock(&self.actors).remove(name);
+    }
+
+    /// How many actors of a kind there are.
+    pub fn count(&self, kind: &'static str) -> usize {
+        lock(&self.actors).values().filter(|record| record.kind == kind).count()
+    }
+
+    /// Work under way on the whole node, by name.
+    pub fn open_operations(&self) -> Vec<&'static str> {
+        let actors = lock(&self.actors);
+        actors
+            .values()
+            .flat_map(|record| lock(&record.state).operations.values().map(|open| open.name).collect::<Vec<_>>())
+            .collect()
+    }
+
+    /// Drops the records of actors of a kind that are not among `names`.
+    pub fn keep_only(&self, kind: &'static str, names: &BTreeSet<Arc<str>>) {
+        lock(&self.actors).retain(|name, record| record.kind != kind || names.contains(name));
     }
 
     /// Counts a restart.

@@ -272,6 +272,15 @@ impl PodManager {
         }
     }
 
+    /// Has what is kept of pods forgotten that went while this actor itself was restarted: nobody else would say so.
+    fn tell_gone(&self, known: &BTreeSet<PodUid>, desk: &Desk<PodManagerMsg>) {
+        let names = self.slots.values().map(|slot| slot.address.record().name.clone()).collect();
+        self.agent.ledger.keep_only(PodWorker::KIND, &names);
+        let (to, known) = (&self.agent.directory, Arc::new(known.clone()));
+        desk.tell(&to.status_manager, StatusManagerMsg::Known(Arc::clone(&known)));
+        desk.tell(&to.prober, ProberMsg::Known(known));
+    }
+
     /// Directories and cgroups of pods that nobody wants and the runtime does not hold: a crash left them.
     fn clean_leftovers(&mut self, desk: &mut Desk<PodManagerMsg>) {
         if !self.roster.all_heard() || self.relisted.is_none() || self.cleaning {
@@ -279,6 +288,7 @@ impl PodManager {
         }
         (self.cleaned_once, self.cleaning) = (true, true);
         let mut known = self.roster.known();
+        self.tell_gone(&known, desk);
         known.extend(self.runtime.keys().cloned());
         let agent = Arc::clone(&self.agent);
         let work = async move { super::pod_worker::jobs::remove_leftovers(&agent, &known).await };

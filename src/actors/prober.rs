@@ -60,6 +60,12 @@ impl Role for Prober {
                 self.notice(&uid, desk);
             }
             ProberMsg::PodGone(uid) => self.forget(&uid, desk),
+            ProberMsg::Known(known) => {
+                let gone: Vec<PodUid> = self.pods.keys().filter(|uid| !known.contains(*uid)).cloned().collect();
+                for uid in gone {
+                    self.forget(&uid, desk);
+                }
+            }
             ProberMsg::RoundDue(key) => self.round(&key, desk),
             ProberMsg::Probed(key, outcome) => self.finish(&key, outcome, desk),
         }

@@ -33,6 +33,7 @@ impl Role for StatusManager {
             StatusManagerMsg::PodForgotten(uid) => {
                 self.pods.remove(&uid);
             }
+            StatusManagerMsg::Known(known) => self.pods.retain(|uid, _| known.contains(uid)),
             StatusManagerMsg::List(reply) => {
                 if reply.is_closed() {
                     return;

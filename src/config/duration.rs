@@ -36,7 +36,7 @@ impl GoDuration {
     }
 
     /// In seconds, with their fraction.
-    #[allow(clippy::cast_precision_loss)] // as Go's Duration.Seconds
+    #[allow(clippy::cast_precision_loss, reason = "as Go's Duration.Seconds")]
     pub fn as_seconds(self) -> f64 {
         self.0 as f64 / SECOND as f64
     }

@@ -2,8 +2,13 @@
 //!
 //! Only `convert` and `grpc` use them; the tests of the wire play a runtime with the server half.
 
-// Generated: the protocol's own comments are in the proto file.
-#![allow(missing_docs, clippy::all, clippy::disallowed_types, clippy::unwrap_used)]
+#![allow(
+    missing_docs,
+    clippy::all,
+    clippy::disallowed_types,
+    clippy::unwrap_used,
+    reason = "generated; the protocol's own comments are in the proto file"
+)]
 
 use std::fmt;
 

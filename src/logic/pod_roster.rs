@@ -19,6 +19,8 @@ struct Worker {
     full_name: FullName,
     told: Option<Arc<Pod>>,
     terminating: bool,
+    /// Started anew, and not yet told again what its predecessor was.
+    repeat: bool,
 }
 
 /// What is to be done.
@@ -61,6 +63,13 @@ pub fn full_name(pod: &Pod) -> FullName {
     FullName::new(metadata.name.as_deref().unwrap_or_default(), metadata.namespace.as_deref().unwrap_or_default())
 }
 
+impl Worker {
+    fn end(&self, uid: &PodUid) -> Order {
+        // A worker that was never told a pod has only the runtime's word for it: an orphan.
+        Order::Terminate { uid: uid.clone(), grace: self.told.is_none().then_some(ORPHAN_GRACE) }
+    }
+}
+
 impl PodRoster {
     /// A roster that waits for these sources before anything is ended.
     pub fn new(sources: impl IntoIterator<Item = &'static str>) -> Self {
@@ -97,17 +106,18 @@ impl PodRoster {
         self.workers.remove(uid);
     }
 
-    /// A worker was started anew after a failure: it has been told nothing yet.
+    /// A worker was started anew after a failure: it is to be told once more what its predecessor was told. A pod that
+    /// was ending goes on ending, with its own grace period.
     pub fn forget_told(&mut self, uid: &PodUid) {
         if let Some(worker) = self.workers.get_mut(uid) {
-            worker.told = None;
-            worker.terminating = false;
+            worker.repeat = true;
         }
     }
 
     /// What is to be done. `runtime` is what the runtime holds by pod; `None` before it was listed.
     pub fn orders(&mut self, runtime: Option<&BTreeMap<PodUid, Arc<RuntimePod>>>) -> Vec<Order> {
-        let mut orders = self.end_unwanted();
+        let mut orders = self.repeat();
+        orders.extend(self.end_unwanted());
         let wanted: Vec<(PodUid, Arc<Pod>)> =
             self.all_wanted().map(|(uid, pod)| (uid.clone(), Arc::clone(pod))).collect();
         for (uid, pod) in wanted {
@@ -115,6 +125,20 @@ impl PodRoster {
         }
         if let Some(runtime) = runtime.filter(|_| self.all_heard()) {
             self.end_orphans(runtime, &mut orders);
+        }
+        orders
+    }
+
+    fn repeat(&mut self) -> Vec<Order> {
+        let mut orders = vec![];
+        for (uid, worker) in self.workers.iter_mut().filter(|(_, worker)| worker.repeat) {
+            worker.repeat = false;
+            if let Some(pod) = &worker.told {
+                orders.push(Order::TellSpec { uid: uid.clone(), pod: Arc::clone(pod) });
+            }
+            if worker.terminating {
+                orders.push(worker.end(uid));
+            }
         }
         orders
     }
@@ -128,9 +152,7 @@ impl PodRoster {
         unwanted
             .map(|(uid, worker)| {
                 worker.terminating = true;
-                // A worker that was never told a pod has only the runtime's word for it: an orphan.
-                let grace = worker.told.is_none().then_some(ORPHAN_GRACE);
-                Order::Terminate { uid: uid.clone(), grace }
+                worker.end(uid)
             })
             .collect()
     }
@@ -150,7 +172,8 @@ impl PodRoster {
         if self.workers.values().any(|other| other.full_name == full_name) {
             return;
         }
-        let worker = Worker { full_name: full_name.clone(), told: Some(Arc::clone(pod)), terminating: false };
+        let worker =
+            Worker { full_name: full_name.clone(), told: Some(Arc::clone(pod)), terminating: false, repeat: false };
         self.workers.insert(uid.clone(), worker);
         orders.push(Order::Start { uid: uid.clone(), full_name });
         orders.push(Order::TellSpec { uid: uid.clone(), pod: Arc::clone(pod) });
@@ -162,7 +185,7 @@ impl PodRoster {
                 continue;
             }
             let full_name = seen.full_name.clone();
-            let worker = Worker { full_name: full_name.clone(), told: None, terminating: true };
+            let worker = Worker { full_name: full_name.clone(), told: None, terminating: true, repeat: false };
             self.workers.insert(uid.clone(), worker);
             orders.push(Order::Start { uid: uid.clone(), full_name });
             orders.push(Order::Terminate { uid: uid.clone(), grace: Some(ORPHAN_GRACE) });
@@ -278,5 +301,23 @@ mod tests {
         assert_eq!(roster.orders(None), vec![]);
         roster.finished(&"u1".into());
         assert_eq!(started(&roster.orders(None)), ["u1"]);
+    }
+
+    #[test]
+    fn a_worker_started_anew_is_told_again_and_an_ending_pod_keeps_its_grace_period() {
+        let mut roster = PodRoster::new(["file"]);
+        let web = pod("web", "a");
+        roster.set("file", set(&[("u1", &web)]));
+        roster.orders(None);
+        roster.forget_told(&"u1".into());
+        let told = Order::TellSpec { uid: "u1".into(), pod: Arc::clone(&web) };
+        assert_eq!(roster.orders(None), vec![told.clone()]);
+        roster.set("file", BTreeMap::new());
+        roster.orders(None);
+        // Wanted again meanwhile: it still ends first.
+        roster.set("file", set(&[("u1", &web)]));
+        roster.forget_told(&"u1".into());
+        assert_eq!(roster.orders(None), vec![told, Order::Terminate { uid: "u1".into(), grace: None }]);
+        assert_eq!(roster.orders(None), vec![]);
     }
 }

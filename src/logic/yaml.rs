@@ -102,7 +102,7 @@ fn whole_floats_to_integers(value: Value) -> Value {
     }
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "only numbers that are whole and in range")]
 fn whole(number: &serde_json::Number) -> Option<serde_json::Number> {
     let float = number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < FLOAT_PLAIN_MAX)?;
     // A float is cast only inside the target's range; 2^63 and 2^64 themselves are exact as floats and excluded.

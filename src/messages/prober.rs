@@ -1,5 +1,6 @@
 //! To `Prober`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
@@ -39,6 +40,9 @@ pub enum ProberMsg {
     },
     /// From a `PodWorker`: the pod's containers are gone.
     PodGone(PodUid),
+    /// From `PodManager`: these are all pods there are; told now and then, because a pod may have gone while `PodManager`
+    /// itself was restarted.
+    Known(Arc<BTreeSet<PodUid>>),
     /// From itself: a round is due.
     RoundDue(ProbeKey),
     /// From itself: a probe ended.
@@ -47,5 +51,6 @@ pub enum ProberMsg {
 
 describe!(ProberMsg, message => match message {
     ProberMsg::PodChanged { uid, .. } | ProberMsg::PodGone(uid) => Some(uid),
+    ProberMsg::Known(_) => None,
     ProberMsg::RoundDue(key) | ProberMsg::Probed(key, _) => Some(&key.uid),
 });

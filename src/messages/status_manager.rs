@@ -1,5 +1,6 @@
 //! To `StatusManager`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
@@ -28,6 +29,9 @@ pub enum StatusManagerMsg {
     StatusChanged(PodView),
     /// From `PodManager`: the pod is gone.
     PodForgotten(PodUid),
+    /// From `PodManager`: these are all pods there are; told now and then, because a pod may have gone while `PodManager`
+    /// itself was restarted.
+    Known(Arc<BTreeSet<PodUid>>),
     /// From the server: all pods, by namespace and name.
     List(RpcReplyPort<Vec<PodView>>),
 }
@@ -35,5 +39,5 @@ pub enum StatusManagerMsg {
 describe!(StatusManagerMsg, message => match message {
     StatusManagerMsg::StatusChanged(view) => Some(&view.uid),
     StatusManagerMsg::PodForgotten(uid) => Some(uid),
-    StatusManagerMsg::List(_) => None,
+    StatusManagerMsg::Known(_) | StatusManagerMsg::List(_) => None,
 });

@@ -1,3 +1,5 @@
+//! Hostile paths and links against real directories.
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;

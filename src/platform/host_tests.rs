@@ -1,3 +1,5 @@
+//! The host as made-up files tell it.
+
 use std::fs;
 
 use super::*;

@@ -1,1 +1,553 @@
-//! Tests.
+//! Tests of the listeners as their clients meet them: a whole tree without a runtime, asked over real sockets.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use axum::Router;
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Bytes;
+use hyper::{HeaderMap, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tower::ServiceExt;
+
+use super::connections::{self, Limits};
+use super::{HealthzListener, LocalSocket, ReadOnlyListener, routes};
+use crate::actors::ledger::{Cause, Faults, Ledger};
+use crate::actors::root;
+use crate::actors::settings::{Adapters, Agent, Directory, EventSubject, Listener, ServiceManager, Settings};
+use crate::cli;
+use crate::cri::grpc::GrpcRuntime;
+use crate::logic::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
+use crate::logic::ids::{FullName, PodUid};
+use crate::logic::resources::{CgroupSettings, CgroupVersion, NodeMemory, ResourceOptions};
+use crate::logic::time::{Moment, Stamp};
+use crate::messages::status_manager::{PodView, StatusManagerMsg};
+use crate::platform::cgroup::{CgroupError, CgroupManager};
+use crate::platform::chance::SystemChance;
+use crate::platform::clock::Clock;
+use crate::platform::http_probe::HyperProber;
+use crate::platform::pod_files::LinuxPodFiles;
+use crate::platform::tls::Offer;
+use crate::telemetry::Metrics;
+
+/// A clock that a test winds.
+#[derive(Default)]
+struct WoundClock {
+    seconds: AtomicU64,
+    stamps: AtomicU64,
+}
+
+impl Clock for WoundClock {
+    fn now(&self) -> Moment {
+        Moment::EPOCH.plus(self.uptime())
+    }
+    fn uptime(&self) -> Duration {
+        Duration::from_secs(self.seconds.load(Ordering::SeqCst))
+    }
+    fn stamp(&self) -> Stamp {
+        Stamp(self.stamps.fetch_add(1, Ordering::SeqCst) + 1)
+    }
+}
+
+/// Cgroups that are always as they should be.
+struct CalmCgroups;
+
+impl CgroupManager for CalmCgroups {
+    fn version(&self) -> CgroupVersion {
+        CgroupVersion::V2
+    }
+    fn driver(&self) -> CgroupDriver {
+        CgroupDriver::Cgroupfs
+    }
+    fn validate(&self, _: &CgroupName) -> Result<(), CgroupError> {
+        Ok(())
+    }
+    fn create(&self, _: &CgroupName, _: &CgroupSettings) -> Result<(), CgroupError> {
+        Ok(())
+    }
+    fn update(&self, _: &CgroupName, _: &CgroupSettings) -> Result<(), CgroupError> {
+        Ok(())
+    }
+    fn destroy(&self, _: &CgroupName) -> Result<(), CgroupError> {
+        Ok(())
+    }
+    fn pids(&self, _: &CgroupName) -> Result<BTreeSet<i32>, CgroupError> {
+        Ok(BTreeSet::new())
+    }
+    fn list_pods(&self, _: &CgroupTree) -> Result<Vec<(PodUid, CgroupName)>, CgroupError> {
+        Ok(Vec::new())
+    }
+    fn read(&self, _: &CgroupName) -> Result<CgroupSettings, CgroupError> {
+        Ok(CgroupSettings::default())
+    }
+    fn memory_usage(&self, _: &CgroupName) -> Result<u64, CgroupError> {
+        Ok(0)
+    }
+}
+
+struct NoServiceManager;
+
+impl ServiceManager for NoServiceManager {
+    fn feed_watchdog(&self) {}
+}
+
+/// Holds up one kind of actor before its next message, until the test lets go by dropping the other end.
+struct HeldUp {
+    kind: &'static str,
+    release: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Faults for HeldUp {
+    fn strikes_before(&self, kind: &'static str, _: &str, _: u64) -> bool {
+        if kind == self.kind {
+            let _ = self.release.lock().expect("one waits at a time").recv();
+        }
+        false
+    }
+    fn strikes_after(&self, _: &'static str, _: &str, _: u64) -> bool {
+        false
+    }
+}
+
+fn settings(root_dir: &str) -> Settings {
+    Settings {
+        node_name: "n1".into(),
+        host_ips: vec![],
+        runtime_name: "containerd".into(),
+        static_pod_url: String::new(),
+        sync_period: Duration::from_secs(60),
+        file_check_period: Duration::from_secs(20),
+        http_check_period: Duration::from_secs(20),
+        pod_logs_dir: format!("{root_dir}/logs"),
+        dns: crate::logic::dns::NodeDns {
+            host: None,
+            cluster_dns: vec![],
+            cluster_domain: String::new(),
+            node_ips: vec![],
+        },
+        cgroup_tree: CgroupTree::new("/", true).expect("a root"),
+        kubepods: Default::default(),
+        resources: ResourceOptions::default(),
+        node_memory: NodeMemory { capacity_bytes: 1 << 30 },
+        seccomp_root: format!("{root_dir}/seccomp"),
+        thermal_throttle_paths: vec![],
+        seccomp_default: false,
+        crash_loop_max: Duration::from_secs(300),
+        pulls_max: Some(1),
+        pull_rate: None,
+        pull_burst: 0,
+        evented: false,
+        agent_started: Moment::EPOCH,
+        dead_per_container: 1,
+        dead_total: -1,
+        dead_age_min: Duration::ZERO,
+        watchdog_period: None,
+    }
+}
+
+/// A node without a runtime, whose files are in a folder of its own.
+struct Node {
+    folder: tempfile::TempDir,
+    clock: Arc<WoundClock>,
+    agent: Arc<Agent>,
+    metrics: Arc<Metrics>,
+}
+
+impl Node {
+    fn with(faults: Option<Arc<dyn Faults>>, listeners: impl FnOnce(&Node0) -> Vec<Arc<dyn Listener>>) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root_dir = folder.path().to_str().expect("text").to_owned();
+        let metrics = Arc::new(Metrics::default());
+        let endpoint = format!("unix://{root_dir}/no-runtime.sock");
+        let runtime = GrpcRuntime::connect(&endpoint, "", Duration::from_secs(1), metrics.runtime()).expect("a path");
+        let runtime = Arc::new(runtime);
+        let clock = Arc::new(WoundClock::default());
+        let ledger = Ledger::with_faults(clock.clone(), faults);
+        let before = Node0 { socket: folder.path().join(LocalSocket::NAME), metrics: Arc::clone(&metrics) };
+        let adapters = Adapters {
+            runtime: runtime.clone(),
+            images: runtime,
+            cgroups: Arc::new(CalmCgroups),
+            files: Arc::new(LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None)),
+            folder: None,
+            url: None,
+            http_prober: Arc::new(HyperProber::new(Offer::from_environment())),
+            chance: Arc::new(SystemChance::from_kernel()),
+            service_manager: Arc::new(NoServiceManager),
+            listeners: listeners(&before),
+        };
+        let directory = Directory::new(&ledger);
+        let agent = Arc::new(Agent { settings: settings(&root_dir), adapters, directory, ledger });
+        Self { folder, clock, agent, metrics }
+    }
+
+    fn plain() -> Self {
+        Self::with(None, |_| vec![])
+    }
+
+    /// With the local socket.
+    fn with_socket() -> Self {
+        Self::with(None, |node| {
+            let configz: Arc<str> = Arc::from(r#"{"kubeletconfig":{}}"#);
+            vec![Arc::new(LocalSocket::new(node.socket.clone(), Arc::clone(&node.metrics), configz))]
+        })
+    }
+
+    /// Starts the tree; all its actors may be told things then.
+    async fn start(&self) {
+        root::start(Arc::clone(&self.agent));
+        while !self.agent.directory.server.is_up() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Tells of a pod as its worker would.
+    async fn tell_pod(&self, name: &str, status: Value, waiting: &[&str]) {
+        let uid = PodUid::from(format!("uid-{name}"));
+        let pod = json!({
+            "metadata": {"name": name, "namespace": "shop", "uid": uid},
+            "spec": {"containers": [{"name": "a", "image": "i"}]},
+        });
+        let view = PodView {
+            uid: uid.clone(),
+            pod: Arc::new(serde_json::from_value(pod).expect("a pod")),
+            status: Arc::new(serde_json::from_value(status).expect("a status")),
+            waiting: Arc::new(waiting.iter().map(|text| (*text).to_owned()).collect()),
+        };
+        let to = &self.agent.directory;
+        to.status_manager.tell(Cause::outside("test"), StatusManagerMsg::StatusChanged(view)).expect("room");
+        let subject = EventSubject::pod(&uid, &FullName::new(name, "shop"));
+        let event = subject.warning("BackOff", "Back-off restarting failed container");
+        to.event_recorder.tell(Cause::outside("test"), event).expect("room");
+    }
+
+    async fn ask_socket(&self, path: &str) -> Answer {
+        let path_of_socket = self.folder.path().join(LocalSocket::NAME);
+        for _ in 0..500 {
+            match UnixStream::connect(&path_of_socket).await {
+                Ok(stream) => return ask(stream, "GET", path).await,
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
+        }
+        panic!("the local socket did not come up");
+    }
+}
+
+/// What listeners are made from, before there is an agent.
+struct Node0 {
+    socket: PathBuf,
+    metrics: Arc<Metrics>,
+}
+
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: String,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+}
+
+async fn ask<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, method: &str, path: &str) -> Answer {
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake::<_, Empty<Bytes>>(TokioIo::new(stream)).await.expect("HTTP");
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(connection);
+    let request = Request::builder().method(method).uri(path).header("host", "x").body(Empty::new()).expect("valid");
+    let response = sender.send_request(request).await.expect("an answer");
+    let (status, headers) = (response.status(), response.headers().clone());
+    let body = response.into_body().collect().await.expect("a whole body").to_bytes();
+    Answer { status, headers, body: String::from_utf8(body.to_vec()).expect("text") }
+}
+
+/// Asks routes without a socket.
+async fn ask_routes(router: &Router, method: &str, path: &str) -> (StatusCode, String) {
+    let request = Request::builder().method(method).uri(path).body(Empty::<Bytes>::new()).expect("valid");
+    let response = router.clone().oneshot(request).await.expect("infallible");
+    let status = response.status();
+    let body = response.into_body().collect().await.expect("a whole body").to_bytes();
+    (status, String::from_utf8(body.to_vec()).expect("text"))
+}
+
+const RUNNING: &str = r#"{"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}"#;
+
+fn running() -> Value {
+    serde_json::from_str(RUNNING).expect("JSON")
+}
+
+#[tokio::test]
+async fn health_is_told_in_upstreams_words() {
+    let node = Node::plain();
+    node.start().await;
+    let router = routes::healthz(Arc::clone(&node.agent));
+    let all = "[+]ping ok\n[+]log ok\n[+]syncloop ok\n";
+    for (method, path, status, body) in [
+        ("GET", "/healthz", 200, "ok".to_owned()),
+        ("POST", "/healthz", 200, "ok".to_owned()),
+        ("GET", "/healthz/ping", 200, "ok".to_owned()),
+        ("GET", "/healthz/log", 200, "ok".to_owned()),
+        ("GET", "/healthz/syncloop", 200, "ok".to_owned()),
+        ("GET", "/healthz?verbose", 200, format!("{all}healthz check passed\n")),
+        (
+            "GET",
+            "/healthz?verbose&exclude=log&exclude=x%20y",
+            200,
+            "[+]ping ok\n[+]log excluded: ok\n[+]syncloop ok\nwarn: some health checks cannot be excluded: no matches \
+             for \"x y\"\nhealthz check passed\n"
+                .to_owned(),
+        ),
+        ("GET", "/healthz/", 404, "404 page not found\n".to_owned()),
+        ("GET", "/healthz/nope", 404, "404 page not found\n".to_owned()),
+        ("GET", "/pods", 404, "404 page not found\n".to_owned()),
+        ("GET", "/metrics", 404, "404 page not found\n".to_owned()),
+    ] {
+        let (seen_status, seen) = ask_routes(&router, method, path).await;
+        assert_eq!((seen_status.as_u16(), seen), (status, body), "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn a_pod_manager_that_stays_down_is_no_health() {
+    let node = Node::plain(); // Nobody starts the tree.
+    let router = routes::healthz(Arc::clone(&node.agent));
+    let ask = async || ask_routes(&router, "GET", "/healthz").await.0.as_u16();
+    assert_eq!(ask().await, 200, "it may just have failed");
+    node.clock.seconds.store(30, Ordering::SeqCst);
+    assert_eq!(ask().await, 200);
+    node.clock.seconds.store(31, Ordering::SeqCst);
+    assert_eq!(ask().await, 500);
+    let (_, body) = ask_routes(&router, "GET", "/healthz").await;
+    assert_eq!(body, "[+]ping ok\n[+]log ok\n[-]syncloop failed: reason withheld\nhealthz check failed\n");
+    let (_, body) = ask_routes(&router, "GET", "/healthz/syncloop").await;
+    assert_eq!(body, "internal server error: PodManager has been down for 31s\n");
+    assert_eq!(ask_routes(&router, "GET", "/healthz?exclude=syncloop").await.0.as_u16(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_turn_that_does_not_end_is_no_health_and_is_named() {
+    let (let_go, release) = mpsc::channel();
+    let held_up = HeldUp { kind: "StatusManager", release: Mutex::new(release) };
+    let node = Node::with(Some(Arc::new(held_up)), |_| vec![]);
+    node.start().await;
+    node.tell_pod("web", running(), &[]).await;
+    while node.agent.ledger.actors().iter().all(|actor| actor.open_turn.is_none()) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let shared =
+        routes::Shared { agent: Arc::clone(&node.agent), metrics: Arc::clone(&node.metrics), configz: Arc::from("") };
+    let router = routes::local(shared);
+    assert_eq!(ask_routes(&router, "GET", "/healthz").await.0.as_u16(), 200, "it has only begun");
+    node.clock.seconds.store(21, Ordering::SeqCst);
+    let (status, body) = ask_routes(&router, "GET", "/healthz/syncloop").await;
+    let expected = "internal server error: StatusManager has been handling StatusChanged for 21s\n";
+    assert_eq!((status.as_u16(), body.as_str()), (500, expected));
+    let (_, actors) = ask_routes(&router, "GET", "/debug/actors").await;
+    let actors: Value = serde_json::from_str(&actors).expect("JSON");
+    let actors = actors["actors"].as_array().expect("a list");
+    let stuck = actors.iter().find(|actor| actor["name"] == "StatusManager").expect("known");
+    assert_eq!((&stuck["state"], &stuck["open_turn"]["message"]), (&"stuck".into(), &"StatusChanged".into()));
+    let (_, metrics) = ask_routes(&router, "GET", "/metrics").await;
+    assert!(metrics.contains("podwright_actor_open_turn_seconds{actor=\"StatusManager\"} 21\n"), "{metrics}");
+    drop(let_go);
+}
+
+#[tokio::test]
+async fn the_health_port_answers_over_tcp() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound");
+    let node = Node::with(None, |_| vec![Arc::new(HealthzListener::new(free))]);
+    node.start().await;
+    let stream = loop {
+        match TcpStream::connect(free).await {
+            Ok(stream) => break stream,
+            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    };
+    let answer = ask(stream, "GET", "/healthz").await;
+    assert_eq!((answer.status, answer.body.as_str()), (StatusCode::OK, "ok"));
+    assert_eq!(answer.headers["content-type"], "text/plain; charset=utf-8");
+    assert_eq!(answer.headers["x-content-type-options"], "nosniff");
+}
+
+#[tokio::test]
+async fn the_read_only_port_shows_pods_and_metrics_and_nothing_else() {
+    let mut address = None;
+    let node = Node::with(None, |node| {
+        let listener = ReadOnlyListener::bind(([127, 0, 0, 1], 0).into(), Arc::clone(&node.metrics)).expect("a port");
+        address = Some(listener.address());
+        vec![Arc::new(listener)]
+    });
+    let address = address.expect("bound");
+    node.start().await;
+    let get = async |method: &str, path: &str| {
+        let stream = TcpStream::connect(address).await.expect("listening");
+        ask(stream, method, path).await
+    };
+    let empty = get("GET", "/pods").await;
+    assert_eq!(empty.body, "{\"kind\":\"PodList\",\"apiVersion\":\"v1\",\"metadata\":{},\"items\":null}\n");
+    node.tell_pod("web", running(), &[]).await;
+    node.tell_pod("db", running(), &[]).await;
+    let pods = get("GET", "/pods").await;
+    assert_eq!(pods.headers["content-type"], "application/json");
+    assert!(pods.body.starts_with(r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"#));
+    assert!(pods.body.ends_with("]}\n"));
+    let list = pods.json();
+    let names: Vec<&Value> =
+        list["items"].as_array().expect("a list").iter().map(|pod| &pod["metadata"]["name"]).collect();
+    assert_eq!(names, ["db", "web"]);
+    assert_eq!(list["items"][1]["status"]["phase"], "Running");
+    assert_eq!(list["items"][0].get("kind"), None, "items have no kind of their own");
+    let metrics = get("GET", "/metrics").await;
+    assert_eq!(metrics.headers["content-type"], "text/plain; version=0.0.4; charset=utf-8; escaping=underscores");
+    for (method, path, status) in [
+        ("POST", "/pods", 405),
+        ("HEAD", "/metrics", 405),
+        ("GET", "/configz", 404),
+        ("GET", "/debug/actors", 404),
+        ("GET", "/ps", 404),
+        ("GET", "/explain/shop/web", 404),
+        ("GET", "/runningpods/", 404),
+        ("GET", "/", 404),
+        ("GET", "/healthz", 200),
+    ] {
+        let answer = get(method, path).await;
+        assert_eq!(answer.status.as_u16(), status, "{method} {path}");
+        if status == 405 {
+            assert_eq!(answer.headers["allow"], "GET");
+        }
+    }
+}
+
+#[tokio::test]
+async fn metrics_have_the_names_that_dashboards_ask_for() {
+    let node = Node::with_socket();
+    node.start().await;
+    node.tell_pod("web", running(), &[]).await;
+    let text = node.ask_socket("/metrics").await.body;
+    for start in [
+        "kubelet_running_pods 0",
+        "kubelet_running_containers{container_state=\"running\"} 0",
+        "kubelet_node_name{node=\"n1\"} 1",
+        "kubelet_cgroup_version 2",
+        "kubelet_runtime_operations_total{operation_type=\"status\"} ",
+        "kubelet_runtime_operations_errors_total{operation_type=\"status\"} ",
+        "kubelet_pleg_relist_duration_seconds_bucket{le=\"0.005\"} ",
+        "kubelet_pleg_relist_interval_seconds_count ",
+        "kubernetes_build_info{build_date=",
+        "kubernetes_feature_enabled{name=\"NodeSwap\",stage=\"\"} 1",
+        "process_resident_memory_bytes ",
+        "process_cpu_seconds_total ",
+        "process_open_fds ",
+        "process_start_time_seconds ",
+        "podwright_actor_mailbox_depth{actor=\"StatusManager\"} 0",
+        "podwright_actor_messages_total{actor=\"StatusManager\",message=\"StatusChanged\"} 1",
+        "podwright_actor_turn_seconds_bucket{actor=\"StatusManager\",le=\"+Inf\"} ",
+        "podwright_actor_wait_seconds_sum{actor=\"StatusManager\"} ",
+        "podwright_actor_restarts_total{actor=\"StatusManager\"} 0",
+    ] {
+        assert!(text.lines().any(|line| line.starts_with(start)), "{start} is not in\n{text}");
+    }
+    let helps: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# HELP ")?.split(' ').next()).collect();
+    let sorted: BTreeSet<&str> = helps.iter().copied().collect();
+    assert_eq!(helps, sorted.into_iter().collect::<Vec<_>>(), "each family once, in order");
+}
+
+#[tokio::test]
+async fn the_local_socket_tells_everything() {
+    let node = Node::with_socket();
+    node.start().await;
+    node.tell_pod("web", running(), &["waits for its image"]).await;
+    let rows = node.ask_socket("/ps").await.json();
+    assert_eq!((&rows[0]["name"], &rows[0]["waiting"][0]), (&"web".into(), &"waits for its image".into()));
+    let told = node.ask_socket("/explain/shop/web").await.json();
+    assert_eq!(told[0]["healthy"], false);
+    assert_eq!(told[0]["why"][0], "waits for its image");
+    assert_eq!(told[0]["events"][0]["reason"], "BackOff");
+    assert!(told[0]["node_problems"][0].as_str().is_some_and(|text| text.contains("runtime")), "{told}");
+    let nobody = node.ask_socket("/explain/shop/nobody").await;
+    assert_eq!((nobody.status.as_u16(), nobody.body.as_str()), (404, "no pod shop/nobody on this node\n"));
+    assert_eq!(node.ask_socket("/configz").await.body, r#"{"kubeletconfig":{}}"#);
+    assert_eq!(node.ask_socket("/runningpods/").await.json()["items"], Value::Null);
+    let tree = node.ask_socket("/debug/actors?format=text").await.body;
+    let lines: Vec<&str> = tree.lines().collect();
+    assert!(lines[1].starts_with("ACTOR") && lines[2].starts_with("Root "), "{tree}");
+    assert!(lines[3..].iter().any(|line| line.starts_with("  StatusManager ")), "{tree}");
+    let trace = node.ask_socket("/debug/actors/trace?pod=uid-web&format=text").await.body;
+    assert!(trace.contains("StatusManager StatusChanged  <- test"), "{trace}");
+    let chrome = node.ask_socket("/debug/actors/trace?format=chrome").await.json();
+    assert!(chrome["traceEvents"].as_array().is_some_and(|events| events.len() > 3));
+    assert_eq!(node.ask_socket("/debug/actors/trace?pod=shop/nobody").await.status.as_u16(), 404);
+    assert_eq!(node.ask_socket("/debug/actors/trace?since=never").await.status.as_u16(), 400);
+    assert_eq!(node.ask_socket("/debug/actors?format=xml").await.status.as_u16(), 400);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_command_line_reads_the_local_socket() {
+    let node = Node::with_socket();
+    node.start().await;
+    node.tell_pod("web", running(), &[]).await;
+    node.tell_pod("stuck", json!({"phase": "Pending"}), &["waits for its image"]).await;
+    node.ask_socket("/ps").await;
+    let root_dir = node.folder.path().to_str().expect("text").to_owned();
+    let run = async |command: &'static str, arguments: &[&str]| {
+        let mut all: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
+        all.extend(["--root-dir".to_owned(), root_dir.clone()]);
+        crate::platform::blocking::run(move || cli::run(command, &all)).await
+    };
+    assert_eq!(run("ps", &[]).await, 0);
+    assert_eq!(run("ps", &["-o", "wide"]).await, 0);
+    assert_eq!(run("explain", &["shop/web"]).await, 0);
+    assert_eq!(run("explain", &["shop/stuck"]).await, 3);
+    assert_eq!(run("explain", &["shop/nobody"]).await, 1);
+    assert_eq!(run("actors", &["-o", "json"]).await, 0);
+    assert_eq!(run("trace", &["--since", "5m", "--actor", "StatusManager"]).await, 0);
+    assert_eq!(run("trace", &["--pod", "shop/nobody"]).await, 1);
+}
+
+#[tokio::test]
+async fn the_oldest_connection_gives_way_to_a_new_one() {
+    let node = Node::plain();
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let limits = Limits { connections_max: 2, ..Limits::default() };
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(connections::serve(listener, routes::healthz(Arc::clone(&node.agent)), limits));
+    let mut first = TcpStream::connect(address).await.expect("listening");
+    let _second = TcpStream::connect(address).await.expect("listening");
+    let third = TcpStream::connect(address).await.expect("listening");
+    assert_eq!(ask(third, "GET", "/healthz").await.body, "ok");
+    let mut rest = Vec::new();
+    // It was closed: the end, or a reset where the kernel says it so.
+    assert_eq!(first.read_to_end(&mut rest).await.unwrap_or_default(), 0);
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_or_no_http_ends_its_connection_only() {
+    use tokio::io::AsyncWriteExt;
+    let node = Node::plain();
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(connections::serve(listener, routes::healthz(Arc::clone(&node.agent)), Limits::default()));
+    for garbage in [b"\x16\x03\x01 not http\r\n\r\n".to_vec(), {
+        let mut large = b"GET /healthz HTTP/1.1\r\nx: ".to_vec();
+        large.resize(200 * 1024, b'a');
+        large
+    }] {
+        let mut stream = TcpStream::connect(address).await.expect("listening");
+        let _ = stream.write_all(&garbage).await; // May be cut short.
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest).await;
+        assert!(!rest.starts_with(b"HTTP/1.1 200"));
+    }
+    let stream = TcpStream::connect(address).await.expect("listening");
+    assert_eq!(ask(stream, "GET", "/healthz").await.body, "ok");
+}

@@ -28,6 +28,17 @@ pub type Problem = (&'static str, String);
 pub struct Told {
     phases: BTreeMap<PodUid, String>,
     counts: BTreeMap<(PodUid, String), i32>,
+    wanted: BTreeSet<PodUid>,
+    again: BTreeSet<PodUid>,
+}
+
+impl Told {
+    /// A pod is wanted from now on. One that comes back may be told of twice: as it ends, and as it begins anew.
+    pub fn pod_wanted(&mut self, uid: &PodUid) {
+        if !self.wanted.insert(uid.clone()) {
+            self.again.insert(uid.clone());
+        }
+    }
 }
 
 /// What is not as it should be.
@@ -61,7 +72,7 @@ pub async fn problems(world: &World) -> Vec<Problem> {
 
 fn workers(world: &World, wanted: usize) -> Option<Problem> {
     let agent = world.agent()?;
-    let workers = agent.agent.ledger.actors().into_iter().filter(|actor| actor.kind == "PodWorker").count();
+    let workers = agent.agent.ledger.count("PodWorker");
     (workers != wanted).then(|| (TRUE_STATUS, format!("{workers} workers for {wanted} pods")))
 }
 
@@ -189,8 +200,9 @@ fn untrue(containers: &Containers, wanted: &Wanted, view: &PodView) -> Option<St
 /// Final phases stay, counts never fall.
 fn check_forward(world: &World, views: &[PodView]) {
     let mut told = lock(&world.shared.told);
+    let told = &mut *told;
     let mut broken = vec![];
-    for view in views {
+    for view in views.iter().filter(|view| !told.again.contains(&view.uid)) {
         let phase = view.status.phase.clone().unwrap_or_default();
         let before = told.phases.insert(view.uid.clone(), phase.clone());
         if let Some(before) =
@@ -207,10 +219,6 @@ fn check_forward(world: &World, views: &[PodView]) {
             *count = status.restart_count;
         }
     }
-    // A pod that is gone may come again, and begins anew.
-    told.phases.retain(|uid, _| views.iter().any(|view| view.uid == *uid));
-    told.counts.retain(|(uid, _), _| views.iter().any(|view| view.uid == *uid));
-    drop(told);
     for how in broken {
         world.node().invariants.broken(STATUS_FORWARD, how);
     }

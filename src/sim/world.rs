@@ -125,9 +125,12 @@ impl World {
     pub fn put(&self, pod: &SimPod) -> PodUid {
         let uid = pod.uid(NODE_NAME);
         self.node().story.tell("user", format!("wants {}, {}", pod.name, uid));
-        self.node().invariants.pod_wanted(&uid, pod);
         let wanted = Wanted { uid: uid.clone(), pod: pod.clone() };
-        lock(&self.shared.wanted).insert(pod.name.clone(), wanted);
+        let before = lock(&self.shared.wanted).insert(pod.name.clone(), wanted);
+        if before.is_none_or(|before| before.uid != uid) {
+            self.node().invariants.pod_wanted(&uid, pod);
+            lock(&self.shared.told).pod_wanted(&uid);
+        }
         self.node().manifests.write(&pod.name, &pod.manifest(), &self.node().faults);
         uid
     }
@@ -266,10 +269,9 @@ impl World {
         let (mut version, mut calm) = (self.node().version(), 0);
         for _ in 0..3600 {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            let busy = self.agent().is_some_and(|agent| {
-                let mut actors = agent.agent.ledger.actors().into_iter();
-                actors.any(|actor| actor.operations.iter().any(|open| !STANDING.contains(&open.name)))
-            });
+            let busy = self
+                .agent()
+                .is_some_and(|agent| agent.agent.ledger.open_operations().iter().any(|open| !STANDING.contains(open)));
             let now = self.node().version();
             calm = if busy || now != version { 0 } else { calm + 1 };
             version = now;

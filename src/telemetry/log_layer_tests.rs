@@ -36,7 +36,7 @@ fn text_lines_are_klogs() {
     assert_eq!(rest, r#""pod \"changed\"" pod="shop/web" restarts=3 ready=true"#);
     let shape: String =
         head.chars().map(|character| if character.is_ascii_digit() { '0' } else { character }).collect();
-    let (date, place) = shape.split_at(20);
+    let (date, place) = shape.split_at(21);
     assert_eq!(date, "I0000 00:00:00.000000");
     let process = format!("{:>7}", std::process::id());
     assert_eq!(head[21..].trim_start_matches(' ').split(' ').next(), Some(process.trim_start()));

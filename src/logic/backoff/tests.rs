@@ -1,3 +1,5 @@
+//! Cases and properties of growing waits.
+
 use proptest::prelude::*;
 
 use super::*;

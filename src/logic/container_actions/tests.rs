@@ -1,3 +1,5 @@
+//! Cases and properties of plans.
+
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};

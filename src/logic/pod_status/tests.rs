@@ -1,3 +1,5 @@
+//! Cases and properties of the API status.
+
 use k8s_openapi::api::core::v1::{
     Container, ContainerStatus, PodCondition, PodReadinessGate, Probe, ResourceRequirements, VolumeMount,
 };

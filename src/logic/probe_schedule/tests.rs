@@ -1,3 +1,5 @@
+//! Cases and properties of the probes' timing.
+
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, PodSpec,
     PodStatus,

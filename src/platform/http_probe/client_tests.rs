@@ -1,3 +1,5 @@
+//! HTTP probes against sockets of the loopback interface.
+
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::mpsc;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Manifests in real folders.
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Manifests from a URL of the loopback interface.
+
 use std::sync::mpsc;
 
 use super::*;

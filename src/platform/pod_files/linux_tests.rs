@@ -1,3 +1,5 @@
+//! Pods' directories and logs, against real directories.
+
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};

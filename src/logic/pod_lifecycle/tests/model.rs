@@ -358,7 +358,7 @@ impl Node {
             }
             Action::StartContainer { start, sandbox, .. } => self.start(&start, &sandbox, &hashes),
             Action::KillContainer { id, .. } => {
-                self.stop(&[id.clone()]);
+                self.stop(std::slice::from_ref(&id));
                 JobEnd::Killed(id, Ok(()))
             }
             Action::RemoveContainers(ids) => {

@@ -1,0 +1,312 @@
+//! Tidy: checks on the source tree that the compiler does not make. Each failure names file, line and rule.
+//!
+//! What is looked at is code: comments and the insides of strings are blanked first, and the tests' own code is left out
+//! where a rule does not bind it. Lists of exceptions are short, each with its reason, and are not meant to grow.
+
+#[path = "tidy/source.rs"]
+mod source;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use podwright::actors::{Child, root};
+use source::{Source, identifiers, paths_after, sources};
+use strum::IntoEnumIterator;
+
+/// The most lines of a file.
+const FILE_LINES_MAX: usize = 600;
+/// The most lines of a function.
+const FUNCTION_LINES_MAX: usize = 80;
+
+/// Longer files, with their length when they were let in: plain lists that a reader scans and does not follow.
+const LONG_FILES: &[(&str, usize)] = &[
+    ("src/cri/types.rs", 760),              // the runtime interface's types, one after the other
+    ("src/logic/pod_status/tests.rs", 650), // one table of cases after the other
+];
+
+/// Longer functions, with their length when they were let in.
+const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
+    ("src/config/tests/defaults.rs", "golden", 103), // the whole default configuration, a line a field
+];
+
+/// What each folder may import of this crate; an entry with `::` lets in that module only.
+const IMPORTS: &[(&str, &[&str])] = &[
+    ("src/logic", &["logic"]),
+    // `desk`, `address` and `Child` for how an operation ends, whom to answer and which actor is meant; of `platform` the plain data of two adapters.
+    (
+        "src/messages",
+        &[
+            "messages",
+            "logic",
+            "cri",
+            "actors::desk",
+            "actors::address",
+            "actors::Child",
+            "platform::manifests",
+            "platform::http_probe",
+        ],
+    ),
+    ("src/cri", &["cri", "logic"]),
+    // The service manager's trait is what actors see of it; its Linux form is here.
+    ("src/platform", &["platform", "logic", "actors::settings"]),
+    ("src/config", &["config", "logic"]),
+    // `server` for the sockets that the actor of this name opens.
+    ("src/actors", &["actors", "messages", "logic", "cri", "platform", "server"]),
+    ("src/server", &["server", "actors", "messages", "logic", "platform", "cri", "telemetry"]),
+    ("src/telemetry", &["telemetry", "actors", "messages", "logic", "platform", "cri", "config"]),
+];
+
+/// Crates and modules that belong to some folders; whoever else names them breaks the rule.
+const OWNED: &[(&str, &[&str])] = &[
+    ("opentelemetry", &["src/telemetry"]),
+    ("opentelemetry_sdk", &["src/telemetry"]),
+    ("opentelemetry_otlp", &["src/telemetry"]),
+    ("tonic", &["src/cri", "src/telemetry"]),
+    ("prost", &["src/cri", "src/telemetry"]),
+    ("ractor", &["src/actors", "src/messages", "src/main.rs", "src/launch", "src/sim"]),
+    ("libc", &["src/platform"]),
+    ("nix", &["src/platform", "src/config/files.rs", "src/config"]),
+    ("rustix", &["src/platform", "src/server/socket.rs", "src/launch"]),
+    ("std::fs", &["src/platform", "src/config", "src/server/socket.rs", "src/launch", "src/cli", "src/sim", "src/bin"]),
+];
+
+/// What a decision must not know: clocks, waits, chance, the outside.
+const IMPURE: &[&str] = &[
+    "tokio",
+    "ractor",
+    "tonic",
+    "prost",
+    "futures_util",
+    "tracing",
+    "rand",
+    "nix",
+    "rustix",
+    "libc",
+    "std::fs",
+    "std::env",
+    "std::process",
+    "std::thread",
+    "std::time::Instant",
+    "std::time::SystemTime",
+    "std::net::TcpStream",
+    "std::net::UdpSocket",
+    "std::sync::Mutex",
+    "std::sync::RwLock",
+    "jiff::Timestamp::now",
+    "jiff::Zoned::now",
+];
+
+/// Fails with all complaints at once.
+fn settle(rule: &str, complaints: Vec<String>) {
+    assert!(complaints.is_empty(), "{rule}:\n{}", complaints.join("\n"));
+}
+
+fn below(path: &str, places: &[&str]) -> bool {
+    places.iter().any(|place| path == *place || path.starts_with(&format!("{place}/")))
+}
+
+#[test]
+fn imports_point_one_way() {
+    let mut complaints = vec![];
+    for source in sources("src") {
+        let Some((folder, allowed)) = IMPORTS.iter().find(|(folder, _)| below(&source.path, &[folder])) else {
+            continue;
+        };
+        for (number, line) in source.product_lines() {
+            for path in paths_after(line, "crate") {
+                let fits = |wanted: &&str| path == **wanted || path.starts_with(&format!("{wanted}::"));
+                if !allowed.iter().any(|wanted| fits(&wanted)) {
+                    complaints.push(format!("{}:{number}: {folder} must not import crate::{path}", source.path));
+                }
+            }
+        }
+    }
+    settle(
+        "imports point one way: actors know messages and adapters, messages know logic, logic knows nobody",
+        complaints,
+    );
+}
+
+#[test]
+fn decisions_are_pure() {
+    let mut complaints = vec![];
+    for source in sources("src/logic") {
+        for (number, line) in source.product_lines() {
+            let foreign = IMPURE.iter().filter(|name| source::names(line, name));
+            complaints.extend(foreign.map(|name| format!("{}:{number}: logic must not know {name}", source.path)));
+            if source::names(line, "async") || line.contains(".await") {
+                complaints.push(format!("{}:{number}: a decision never waits", source.path));
+            }
+        }
+    }
+    settle("logic is pure", complaints);
+}
+
+#[test]
+fn what_reaches_outside_stays_where_it_belongs() {
+    let mut complaints = vec![];
+    for source in sources("src") {
+        for (number, line) in source.product_lines() {
+            for (name, places) in OWNED {
+                if source::names(line, name) && !below(&source.path, places) {
+                    complaints.push(format!("{}:{number}: {name} is for {} alone", source.path, places.join(", ")));
+                }
+            }
+        }
+    }
+    settle("adapters alone reach outside, and each library has its place", complaints);
+}
+
+#[test]
+fn every_actor_is_in_the_table_and_every_entry_has_its_actor() {
+    assert!(root::table_is_whole(), "TREE names every Child once");
+    let mut kinds: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for source in sources("src/actors") {
+        for (index, _) in source.product_lines() {
+            // The name itself is a string, so the raw line is read.
+            let raw = source.lines[index - 1].trim();
+            if let Some(kind) =
+                raw.strip_prefix("const KIND: &'static str = \"").and_then(|rest| rest.strip_suffix("\";"))
+            {
+                kinds.entry(kind.to_owned()).or_default().push(format!("{}:{index}", source.path));
+            }
+        }
+    }
+    let mut complaints = vec![];
+    for child in Child::iter() {
+        let name: &'static str = child.into();
+        match kinds.remove(name).as_deref() {
+            Some([_]) => {}
+            Some(places) => complaints.push(format!("{name} is played in more than one place: {}", places.join(", "))),
+            None => complaints.push(format!("src/actors: no role has the KIND {name}, which is a Child")),
+        }
+    }
+    // Not Root's children: Root itself, and those that another actor starts, one for each pod.
+    for name in ["Root", "PodWorker"] {
+        assert!(kinds.remove(name).is_some(), "src/actors: no role has the KIND {name}");
+    }
+    complaints.extend(kinds.into_iter().map(|(kind, places)| format!("{}: {kind} is no Child of Root", places[0])));
+    settle("the tree is a table", complaints);
+}
+
+#[test]
+fn every_message_says_whom_it_is_from() {
+    let mut complaints = vec![];
+    for source in sources("src/messages") {
+        for (number, variant) in source.variants_of_messages() {
+            let doc = source.doc_before(number);
+            if !doc.first().is_some_and(|line| line.starts_with("/// From ")) {
+                let path = &source.path;
+                complaints
+                    .push(format!("{path}:{number}: {variant} needs a doc that begins with \"From \" and its sender"));
+            }
+        }
+    }
+    settle("each message names its sender", complaints);
+}
+
+#[test]
+fn every_file_says_what_it_is() {
+    let silent = |source: &Source| !source.lines.first().is_some_and(|line| line.starts_with("//!"));
+    let all = sources("src").into_iter().chain(sources("tests"));
+    let complaints = all.filter(silent).map(|source| format!("{}:1: begins without `//!`", source.path));
+    settle("a file opens with what it is, who owns it, what it keeps", complaints.collect());
+}
+
+#[test]
+fn files_and_functions_are_short() {
+    let mut complaints = vec![];
+    for source in sources("src").into_iter().chain(sources("tests")) {
+        let path = source.path.as_str();
+        let max = LONG_FILES.iter().find(|(long, _)| *long == path).map_or(FILE_LINES_MAX, |(_, lines)| *lines);
+        if source.lines.len() > max {
+            complaints.push(format!("{path}:{}: a file of more than {max} lines", source.lines.len()));
+        }
+        for (number, name, lines) in source.functions() {
+            let known = LONG_FUNCTIONS.iter().find(|(long, function, _)| *long == path && *function == name);
+            let max = known.map_or(FUNCTION_LINES_MAX, |(_, _, lines)| *lines);
+            if lines > max {
+                complaints.push(format!("{path}:{number}: {name} has {lines} lines, more than {max}"));
+            }
+        }
+    }
+    settle("a long file or function asks for a name for one of its parts", complaints);
+}
+
+#[test]
+fn lists_of_exceptions_hold_nothing_needless() {
+    let lengths: BTreeMap<String, usize> =
+        sources("src").into_iter().chain(sources("tests")).map(|source| (source.path, source.lines.len())).collect();
+    let needless =
+        LONG_FILES.iter().filter(|(path, _)| lengths.get(*path).is_none_or(|lines| *lines <= FILE_LINES_MAX));
+    settle(
+        "an exception goes when it is not needed",
+        needless.map(|(path, _)| format!("{path}: LONG_FILES")).collect(),
+    );
+}
+
+#[test]
+fn nothing_unfinished_and_no_exception_without_a_reason() {
+    let mut complaints = vec![];
+    for source in sources("src") {
+        for (number, line) in source.product_lines() {
+            let mut complain = |what: &str| complaints.push(format!("{}:{number}: {what}", source.path));
+            if line.contains(".unwrap()") {
+                complain("`unwrap` is for tests; `expect` states the invariant");
+            }
+            for unfinished in ["todo!", "unimplemented!", "dbg!"] {
+                if line.contains(unfinished) {
+                    complain(unfinished);
+                }
+            }
+        }
+        for (number, attribute) in source.lint_exceptions() {
+            if !attribute.contains("reason") {
+                complaints.push(format!("{}:{number}: {attribute}: an exception carries a reason", source.path));
+            }
+        }
+    }
+    settle("what is here is finished", complaints);
+}
+
+#[test]
+fn nothing_tells_where_it_was_built() {
+    // Written in two parts, so that this file may hold them.
+    let words = [concat!("/wo", "rk/"), concat!("/tmp/", "pw"), concat!("FIX", "ME"), concat!("TO", "DO")];
+    let mut complaints = vec![];
+    for path in source::text_files(&["src", "tests", "proto", "deploy", "examples", "docs", "scripts"]) {
+        let Ok(text) = std::fs::read_to_string(source::top().join(&path)) else { continue };
+        for (index, line) in text.lines().enumerate() {
+            let found = words.iter().filter(|word| line.contains(**word));
+            complaints.extend(found.map(|word| format!("{path}:{}: {word}", index + 1)));
+        }
+    }
+    settle("the software speaks of itself alone", complaints);
+}
+
+#[test]
+fn every_dependency_is_from_the_public_registry() {
+    let lock = std::fs::read_to_string(source::top().join("Cargo.lock")).expect("the lock file is kept");
+    let foreign = lock.lines().enumerate().filter(|(_, line)| {
+        line.starts_with("source = ") && *line != "source = \"registry+https://github.com/rust-lang/crates.io-index\""
+    });
+    settle(
+        "dependencies are public",
+        foreign.map(|(index, line)| format!("Cargo.lock:{}: {line}", index + 1)).collect(),
+    );
+}
+
+#[test]
+fn the_documentation_names_every_actor() {
+    let read = |name: &str| std::fs::read_to_string(source::top().join(Path::new(name))).ok();
+    let pages: Vec<String> = ["ARCHITECTURE.md", "README.md"].into_iter().filter_map(read).collect();
+    if pages.is_empty() {
+        eprintln!("skipped: there is neither ARCHITECTURE.md nor README.md to name the actors");
+        return;
+    }
+    let text = pages.join("\n");
+    let named: Vec<&str> = identifiers(&text).collect();
+    let missing =
+        Child::iter().map(<&'static str>::from).chain(["Root", "PodWorker"]).filter(|name| !named.contains(name));
+    settle("ARCHITECTURE.md or README.md names every actor", missing.map(str::to_owned).collect());
+}
