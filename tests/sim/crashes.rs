@@ -14,8 +14,16 @@ fn turns() -> Vec<(&'static str, u64)> {
     let turns: Vec<_> = run.value.turns().into_iter().filter(|(kind, _)| *kind != "Root").collect();
     let kinds: Vec<_> = turns.iter().map(|(kind, _)| *kind).collect();
     let expected = [
-        "EventRecorder", "FileSource", "ImageManager", "Pleg", "PodManager", "PodWorker", "Prober", "ResourceManager",
-        "RuntimeMonitor", "StatusManager",
+        "EventRecorder",
+        "FileSource",
+        "ImageManager",
+        "Pleg",
+        "PodManager",
+        "PodWorker",
+        "Prober",
+        "ResourceManager",
+        "RuntimeMonitor",
+        "StatusManager",
     ];
     for kind in expected {
         assert!(kinds.contains(&kind), "{kind} has no turn in the short story: {turns:?}");

@@ -10,7 +10,10 @@ const fn seconds(seconds: u64) -> Duration {
 
 fn starts(world: &World, pod: &str) -> usize {
     let story = world.story();
-    story.iter().filter(|line| line.who == "runtime" && line.what.starts_with(pod) && line.what.ends_with(" runs")).count()
+    story
+        .iter()
+        .filter(|line| line.who == "runtime" && line.what.starts_with(pod) && line.what.ends_with(" runs"))
+        .count()
 }
 
 #[test]
@@ -40,7 +43,9 @@ fn an_agent_killed_at_random_moments_starts_each_container_once() {
     for seed in 0..40 {
         simulate(seed, |world| async move {
             for number in 0..4 {
-                world.put(&SimPod::new(&format!("web-{number}")).init("setup", "exit 0 after 300ms").container("main", "run"));
+                world.put(
+                    &SimPod::new(&format!("web-{number}")).init("setup", "exit 0 after 300ms").container("main", "run"),
+                );
             }
             world.start_agent();
             for _ in 0..4 {
@@ -48,7 +53,8 @@ fn an_agent_killed_at_random_moments_starts_each_container_once() {
                 world.kill_agent();
             }
             world.settle().await;
-            let mains = world.story().into_iter().filter(|line| line.what.contains("/main#") && line.what.ends_with(" runs"));
+            let mains =
+                world.story().into_iter().filter(|line| line.what.contains("/main#") && line.what.ends_with(" runs"));
             assert_eq!(mains.count(), 4);
             world.finish().await;
         });
@@ -77,7 +83,9 @@ fn the_runtime_may_be_restarted_while_pods_start() {
     for seed in 0..40 {
         simulate(seed, |world| async move {
             for number in 0..4 {
-                world.put(&SimPod::new(&format!("web-{number}")).init("setup", "exit 0 after 1s").container("main", "run"));
+                world.put(
+                    &SimPod::new(&format!("web-{number}")).init("setup", "exit 0 after 1s").container("main", "run"),
+                );
             }
             world.start_agent();
             for _ in 0..3 {

@@ -26,17 +26,20 @@ pub(super) async fn relist(agent: &Agent) -> CriResult<Relist> {
     let (sandboxes, containers) =
         try_join(runtime.list_pod_sandboxes(&sandbox_filter), runtime.list_containers(&container_filter)).await?;
     let mut pods: BTreeMap<PodUid, PodRecord> = BTreeMap::new();
+    let mut names = BTreeMap::new();
     for sandbox in sandboxes {
-        if let Some((uid, _)) = pod_identity(&sandbox.labels) {
+        if let Some((uid, name)) = pod_identity(&sandbox.labels) {
+            names.insert(uid.clone(), name);
             pods.entry(uid).or_default().add_sandbox(sandbox.id, sandbox.state);
         }
     }
     for container in containers {
-        if let Some((uid, _)) = pod_identity(&container.labels) {
+        if let Some((uid, name)) = pod_identity(&container.labels) {
+            names.insert(uid.clone(), name);
             pods.entry(uid).or_default().add_container(container.id, container.state);
         }
     }
-    Ok(Relist { taken, pods })
+    Ok(Relist { taken, pods, names })
 }
 
 /// Looks at one pod. What vanishes between the lists and the question after it counts as gone. `known` saves the

@@ -170,14 +170,16 @@ impl Pleg {
 
     fn compare(&mut self, relist: Relist, desk: &mut Desk<PlegMsg>) {
         let diff = pleg_diff::diff(&self.last, &relist.pods);
-        let uids: BTreeSet<PodUid> = relist.pods.keys().cloned().collect();
         self.last = relist.pods;
         for uid in &diff.changed {
             // Looked at by UID, so that also what is gone is told with the next account.
             self.inspect(uid.clone(), desk);
         }
         self.relisted_once = true;
-        desk.tell(&self.agent.directory.pod_manager, PodManagerMsg::Relisted { taken: relist.taken, uids });
+        desk.tell(
+            &self.agent.directory.pod_manager,
+            PodManagerMsg::Relisted { taken: relist.taken, pods: relist.names },
+        );
     }
 
     fn inspect(&mut self, uid: PodUid, desk: &mut Desk<PlegMsg>) {
