@@ -118,6 +118,9 @@ fn as_wanted(node: &Node, containers: &Containers, wanted: &Wanted, view: Option
         return loops(node, containers.newest(&wanted.uid, &stuck.name))
             .map_err(|how| format!("init container {}: {how}", stuck.name));
     }
+    if pod.restart_policy == "Never" && gave_up(containers, wanted, ready) {
+        return Ok(());
+    }
     if ready != 1 {
         return Err(format!("{ready} sandboxes are ready"));
     }
@@ -126,6 +129,13 @@ fn as_wanted(node: &Node, containers: &Containers, wanted: &Wanted, view: Option
             .map_err(|how| format!("container {}: {how}", spec.name))?;
     }
     Ok(())
+}
+
+/// A pod that never restarts and lost its sandbox after a container was made gets no other one, whether that container
+/// had run or not.
+fn gave_up(containers: &Containers, wanted: &Wanted, ready: usize) -> bool {
+    let mut made = containers.containers.values().filter(|one| one.uid == wanted.uid).peekable();
+    ready == 0 && made.peek().is_some() && made.all(|one| one.state != ContainerState::Running)
 }
 
 fn ended_well(containers: &Containers, wanted: &Wanted, phase: &str, ready: usize) -> Result<(), String> {
