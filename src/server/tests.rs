@@ -429,6 +429,12 @@ async fn the_read_only_port_shows_pods_and_metrics_and_nothing_else() {
             assert_eq!(answer.headers["allow"], "GET");
         }
     }
+    let counted = get("GET", "/metrics").await.body;
+    for (method, path, count) in [("GET", "pods", 2), ("POST", "pods", 1), ("GET", "other", 6), ("GET", "metrics", 2)] {
+        let labels = format!("long_running=\"false\",method=\"{method}\",path=\"{path}\",server_type=\"readonly\"");
+        let line = format!("kubelet_http_requests_total{{{labels}}} {count}");
+        assert!(counted.lines().any(|found| found == line), "{line} is not in\n{counted}");
+    }
 }
 
 #[tokio::test]
