@@ -63,6 +63,16 @@ YAML
     done
 }
 
+# The same calls from a bare client: what no agent can be quicker than.
+floor() {
+    local client=${PODWRIGHT%/*}/examples/bare_client figures
+    [ -x "$client" ] || { say "no bare client beside $PODWRIGHT: the runtime's own times are left out"; return; }
+    figures=$("$client" "$RUNTIME_ENDPOINT" "$IMAGE_CLIENT" "$PODS" "$dir/bare-logs" "$CGROUP_ROOT/bare")
+    figure "runtime alone: one pod" "$(sed -n 's/^single_ms=//p' <<<"$figures")" ms
+    figure "runtime alone: $PODS pods at once" "$(sed -n 's/^burst_ms=//p' <<<"$figures")" ms
+    figure "runtime alone: $PODS pods deleted" "$(sed -n 's/^delete_ms=//p' <<<"$figures")" ms
+}
+
 steady() { # WHAT
     local before
     sleep 5
@@ -81,7 +91,7 @@ main() {
     check_rust
     install_packages
     if [ -z "${PODWRIGHT:-}" ]; then
-        cargo build --release --locked --bin podwright
+        cargo build --release --locked --bin podwright --example bare_client
         PODWRIGHT=$PWD/target/release/podwright
     fi
     trap clean_up EXIT
@@ -92,6 +102,7 @@ main() {
     write_agent_config "$dir" >"$dir/kubelet.yaml"
     figure "executable" "$(($(stat -c %s "$PODWRIGHT") / 1024))" KiB
 
+    floor
     since=$(now_ms)
     start_agent
     figure "start to healthz" "$(until_ms "$since" healthy)" ms

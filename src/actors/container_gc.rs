@@ -29,6 +29,7 @@ pub struct ContainerGc {
     agent: Arc<Agent>,
     known: Option<Arc<BTreeSet<PodUid>>>,
     busy: bool,
+    again: bool,
 }
 
 /// Whether the pod has more dead instances of a container than are kept.
@@ -50,7 +51,7 @@ impl Role for ContainerGc {
 
     fn begin(agent: Arc<Agent>, desk: &mut Desk<ContainerGcMsg>) -> Self {
         desk.after(PASS_PERIOD, ContainerGcMsg::PassDue);
-        Self { agent, known: None, busy: false }
+        Self { agent, known: None, busy: false, again: false }
     }
 
     fn receive(&mut self, message: ContainerGcMsg, desk: &mut Desk<ContainerGcMsg>) {
@@ -63,6 +64,9 @@ impl Role for ContainerGc {
             ContainerGcMsg::Surplus(pod) => self.pass(Some(pod), desk),
             ContainerGcMsg::PassEnded(outcome) => {
                 self.busy = false;
+                if std::mem::take(&mut self.again) {
+                    self.pass(None, desk);
+                }
                 match outcome {
                     Ok(Ok((0, 0))) => {}
                     Ok(Ok((containers, sandboxes))) => tracing::debug!(containers, sandboxes, "garbage removed"),
@@ -75,10 +79,11 @@ impl Role for ContainerGc {
 }
 
 impl ContainerGc {
-    /// One pass over all pods, or over one. A pass that comes while one runs is left out: the next one finds the rest.
+    /// One pass over all pods, or over one. What comes while one runs is looked at once more after it.
     fn pass(&mut self, only: Option<Arc<RuntimePod>>, desk: &mut Desk<ContainerGcMsg>) {
         let Some(known) = self.known.clone() else { return };
         if std::mem::replace(&mut self.busy, true) {
+            self.again = true;
             return;
         }
         let (agent, cause, now) = (Arc::clone(&self.agent), desk.cause(), desk.now());

@@ -72,12 +72,21 @@ impl<M: Describe + Send + 'static> Desk<M> {
         Cause { turn: self.turn, origin: "turn" }
     }
 
-    /// Tells another actor. A refusal is counted and logged there; facts are told again, so the turn goes on.
+    /// Tells another actor. A refusal is counted and logged there; what is told here is told again by itself, or does
+    /// not matter once it is old.
     pub fn tell<T: Describe + Send + 'static>(&self, whom: &Address<T>, message: T) {
+        self.offer(whom, message);
+    }
+
+    /// Tells another actor what is told only once; says whether there was room. To one that is down, its parent has all
+    /// repeated that it needs.
+    pub fn offer<T: Describe + Send + 'static>(&self, whom: &Address<T>, message: T) -> bool {
         let name = message.name();
-        if whom.tell(self.cause(), message) == Err(TellError::Down) {
+        let told = whom.tell(self.cause(), message);
+        if told == Err(TellError::Down) {
             tracing::debug!(to = %whom.record().name, message = name, "actor down, message dropped");
         }
+        told != Err(TellError::Full)
     }
 
     /// Starts long work, named for people; `about` says on what. Its end comes back as the message that `ended` makes.

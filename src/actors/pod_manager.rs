@@ -36,6 +36,9 @@ const WORKER_CAPACITY: usize = 256;
 /// pods clean up after themselves and the pass only finds what a crash left).
 const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(60);
 
+/// Wait before a worker whose mailbox was full is told again.
+const RETELL: Duration = Duration::from_secs(1);
+
 struct Slot {
     address: Address<PodWorkerMsg>,
     full_name: FullName,
@@ -52,10 +55,9 @@ pub struct PodManager {
     relisted: Option<Stamp>,
     /// When this incarnation began.
     born: Stamp,
-    /// Pods that the last relist showed: of these nothing is known until they were looked at.
-    listed: BTreeSet<PodUid>,
+    /// Whose pods the runtime holds. Of those not in `runtime` nothing more is known until they were looked at.
+    listed: BTreeMap<PodUid, FullName>,
     health: RuntimeHealth,
-    seen: BTreeMap<PodUid, String>,
     cleaned_once: bool,
     cleaning: bool,
 }
@@ -76,9 +78,8 @@ impl Role for PodManager {
             runtime: BTreeMap::new(),
             relisted: None,
             born: desk.clock().stamp(),
-            listed: BTreeSet::new(),
+            listed: BTreeMap::new(),
             health: runtime_health::not_yet_known(),
-            seen: BTreeMap::new(),
             cleaned_once: false,
             cleaning: false,
         }
@@ -87,13 +88,12 @@ impl Role for PodManager {
     fn receive(&mut self, message: PodManagerMsg, desk: &mut Desk<PodManagerMsg>) {
         match message {
             PodManagerMsg::SourceSet { source, pods } => {
-                let pods = self.mark_seen(pods, desk);
                 self.roster.set(source.as_str(), pods);
                 self.carry_out(desk);
                 self.tell_known(desk);
             }
             PodManagerMsg::Observed(pod) => self.observe(pod, desk),
-            PodManagerMsg::Relisted { taken, uids } => self.take_relist(taken, uids, desk),
+            PodManagerMsg::Relisted { taken, pods } => self.take_relist(taken, pods, desk),
             PodManagerMsg::HealthChanged(health) => {
                 self.health = health;
                 for slot in self.slots.values() {
@@ -142,12 +142,12 @@ impl Role for PodManager {
 
 impl PodManager {
     fn carry_out(&mut self, desk: &mut Desk<PodManagerMsg>) {
-        let runtime = self.relisted.is_some().then_some(&self.runtime);
-        for order in self.roster.orders(runtime) {
+        let listed = self.relisted.is_some().then_some(&self.listed);
+        for order in self.roster.orders(listed) {
             match order {
                 Order::Start { uid, full_name } => self.start_worker(uid, full_name, desk),
-                Order::TellSpec { uid, pod } => self.tell_worker(&uid, PodWorkerMsg::SpecChanged(pod), desk),
-                Order::Terminate { uid, grace } => self.tell_worker(&uid, PodWorkerMsg::Terminate { grace }, desk),
+                Order::TellSpec { uid, pod } => self.order(&uid, PodWorkerMsg::SpecChanged(pod), desk),
+                Order::Terminate { uid, grace } => self.order(&uid, PodWorkerMsg::Terminate { grace }, desk),
             }
         }
     }
@@ -163,7 +163,7 @@ impl PodManager {
         self.tell_worker(&uid, PodWorkerMsg::HealthChanged(self.health.clone()), desk);
         let seen = match (self.runtime.get(&uid), self.relisted) {
             (Some(seen), _) => Some(Arc::clone(seen)),
-            (None, Some(taken)) if !self.listed.contains(&uid) => {
+            (None, Some(taken)) if !self.listed.contains_key(&uid) => {
                 Some(Arc::new(RuntimePod::empty(uid.clone(), full_name, taken)))
             }
             _ => None, // The first relist will tell, or the look at the pod that it led to.
@@ -191,38 +191,42 @@ impl PodManager {
         self.carry_out(desk);
     }
 
-    fn tell_worker(&self, uid: &PodUid, message: PodWorkerMsg, desk: &Desk<PodManagerMsg>) {
-        if let Some(slot) = self.slots.get(uid) {
-            desk.tell(&slot.address, message);
+    /// An order that finds no room counts as not given: the next pass gives it again.
+    fn order(&mut self, uid: &PodUid, message: PodWorkerMsg, desk: &Desk<PodManagerMsg>) {
+        if !self.tell_worker(uid, message, desk) {
+            self.roster.forget_told(uid);
         }
+    }
+
+    /// Says whether there was room.
+    fn tell_worker(&self, uid: &PodUid, message: PodWorkerMsg, desk: &Desk<PodManagerMsg>) -> bool {
+        self.slots.get(uid).is_none_or(|slot| desk.offer(&slot.address, message))
     }
 
     fn observe(&mut self, pod: Arc<RuntimePod>, desk: &mut Desk<PodManagerMsg>) {
         let uid = pod.uid.clone();
         if pod.is_empty() {
             self.runtime.remove(&uid);
+            self.listed.remove(&uid);
         } else {
+            self.listed.insert(uid.clone(), pod.full_name.clone());
             self.runtime.insert(uid.clone(), Arc::clone(&pod));
         }
         if self.slots.contains_key(&uid) {
             if super::container_gc::has_surplus(&pod, self.agent.settings.dead_per_container) {
                 desk.tell(&self.agent.directory.container_gc, ContainerGcMsg::Surplus(Arc::clone(&pod)));
             }
-            self.tell_worker(&uid, PodWorkerMsg::Observed(pod), desk);
+            if !self.tell_worker(&uid, PodWorkerMsg::Observed(Arc::clone(&pod)), desk) {
+                desk.after(RETELL, PodManagerMsg::Observed(pod)); // There was no room; this is told only once.
+            }
         } else {
             self.carry_out(desk);
         }
     }
 
-    fn take_relist(&mut self, taken: Stamp, uids: BTreeSet<PodUid>, desk: &mut Desk<PodManagerMsg>) {
-        self.listed = uids;
+    fn take_relist(&mut self, taken: Stamp, pods: BTreeMap<PodUid, FullName>, desk: &mut Desk<PodManagerMsg>) {
+        self.listed = pods;
         let first = self.relisted.replace(taken).is_none();
-        if first {
-            for (uid, slot) in self.slots.iter().filter(|(uid, _)| !self.listed.contains(*uid)) {
-                let nothing = RuntimePod::empty(uid.clone(), slot.full_name.clone(), taken);
-                desk.tell(&slot.address, PodWorkerMsg::Observed(Arc::new(nothing)));
-            }
-        }
         self.carry_out(desk);
         if first {
             self.clean_leftovers(desk);
@@ -238,30 +242,13 @@ impl PodManager {
         self.agent.ledger.forget(&slot.address.record().name);
         self.roster.finished(uid);
         self.runtime.remove(uid);
-        self.seen.remove(uid);
+        self.listed.remove(uid);
         let to = &self.agent.directory;
         desk.tell(&to.status_manager, StatusManagerMsg::PodForgotten(uid.clone()));
         desk.tell(&to.event_recorder, EventRecorderMsg::PodForgotten(uid.clone()));
         desk.tell(&to.prober, ProberMsg::PodGone(uid.clone()));
         self.carry_out(desk);
         self.tell_known(desk);
-    }
-
-    /// Adds when each pod was first seen, as the merge of sources does (POD-05).
-    fn mark_seen(
-        &mut self,
-        pods: BTreeMap<PodUid, Arc<Pod>>,
-        desk: &Desk<PodManagerMsg>,
-    ) -> BTreeMap<PodUid, Arc<Pod>> {
-        let now = jiff::Timestamp::from_nanosecond(i128::from(desk.now().0)).unwrap_or_default().to_string();
-        let marked = pods.into_iter().map(|(uid, pod)| {
-            let seen = self.seen.entry(uid.clone()).or_insert_with(|| now.clone()).clone();
-            let mut pod = Pod::clone(&pod);
-            let annotations = pod.metadata.annotations.get_or_insert_default();
-            annotations.insert("kubernetes.io/config.seen".to_owned(), seen);
-            (uid, Arc::new(pod))
-        });
-        marked.collect()
     }
 
     fn tell_known(&mut self, desk: &mut Desk<PodManagerMsg>) {
@@ -293,7 +280,7 @@ impl PodManager {
         (self.cleaned_once, self.cleaning) = (true, true);
         let mut known = self.roster.known();
         self.tell_gone(&known, desk);
-        known.extend(self.runtime.keys().cloned());
+        known.extend(self.listed.keys().cloned());
         let agent = Arc::clone(&self.agent);
         let work = async move { super::pod_worker::jobs::remove_leftovers(&agent, &known).await };
         desk.start("housekeeping", "unknown pods", work, PodManagerMsg::LeftoversRemoved);

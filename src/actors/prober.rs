@@ -174,7 +174,12 @@ impl Prober {
                 ProbeAction::Forget(_) => machine.result = None,
                 ProbeAction::Probe(_) => self.probe(key, desk),
                 ProbeAction::End => {
-                    self.machines.remove(key);
+                    let ended = self.machines.remove(key);
+                    for operation in
+                        ended.into_iter().flat_map(|machine| machine.timer.into_iter().chain(machine.probe))
+                    {
+                        desk.cancel(operation);
+                    }
                 }
             }
         }

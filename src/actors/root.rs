@@ -27,6 +27,9 @@ pub const STUCK_AFTER: Duration = Duration::from_secs(10);
 /// How often stuck turns are looked for where nobody watches.
 const WATCH_PERIOD: Duration = Duration::from_secs(10);
 
+/// How often memory that was freed goes back to the kernel.
+const RELEASE_PERIOD: Duration = Duration::from_secs(30);
+
 struct Slot {
     spec: &'static ChildSpec,
     cell: Option<ActorCell>,
@@ -38,6 +41,7 @@ pub struct Root {
     agent: Arc<Agent>,
     children: BTreeMap<Child, Slot>,
     stopping: Option<RpcReplyPort<()>>,
+    released: Duration,
 }
 
 /// Starts the tree; gives Root's address and its cell, whose end is the agent's.
@@ -53,7 +57,7 @@ impl Role for Root {
     type Args = Arc<Agent>;
 
     fn begin(agent: Arc<Agent>, desk: &mut Desk<RootMsg>) -> Self {
-        let mut root = Self { agent, children: BTreeMap::new(), stopping: None };
+        let mut root = Self { agent, children: BTreeMap::new(), stopping: None, released: Duration::ZERO };
         for spec in TREE {
             let policy = BudgetPolicy::permanent(spec.failures_max, FAILURE_WINDOW);
             let slot = Slot { spec, cell: None, budget: RestartBudget::new(policy) };
@@ -81,6 +85,7 @@ impl Role for Root {
             }
             RootMsg::WatchDue => {
                 self.watch();
+                self.release_memory(desk.clock().uptime());
                 desk.after(self.watch_period(), RootMsg::WatchDue);
             }
         }
@@ -193,6 +198,13 @@ impl Root {
 
     fn watch_period(&self) -> Duration {
         self.agent.settings.watchdog_period.unwrap_or(WATCH_PERIOD)
+    }
+
+    fn release_memory(&mut self, uptime: Duration) {
+        if uptime.saturating_sub(self.released) >= RELEASE_PERIOD {
+            self.released = uptime;
+            self.agent.adapters.service_manager.release_free_memory();
+        }
     }
 
     fn watch(&self) {

@@ -92,10 +92,12 @@ pub trait Chance: Send + Sync {
     fn next(&self) -> f64;
 }
 
-/// Tells the service manager how the agent is.
+/// What the process and its service manager do for each other.
 pub trait ServiceManager: Send + Sync {
     /// All moves: the watchdog may be fed.
     fn feed_watchdog(&self);
+    /// Gives memory that was freed back to the kernel.
+    fn release_free_memory(&self) {}
 }
 
 /// The outside, behind traits.

@@ -54,10 +54,12 @@ pub(super) fn pods(rows: &[PodRow], wide: bool, colours: bool) -> String {
         if wide {
             cells.extend([&row.node, &row.source, &row.uid].map(|text| Cell::from(or_dash(text))));
         }
-        let waiting = match row.waiting.split_first() {
+        // The column's title says the first words already.
+        let told: Vec<&str> = row.waiting.iter().map(|one| one.strip_prefix("waits for ").unwrap_or(one)).collect();
+        let waiting = match told.split_first() {
             None => String::new(),
-            Some((first, _)) if !wide && row.waiting.len() > 1 => format!("{first} (+{})", row.waiting.len() - 1),
-            Some(_) => row.waiting.join("; "),
+            Some((first, rest)) if !wide && !rest.is_empty() => format!("{first} (+{})", rest.len()),
+            Some(_) => told.join("; "),
         };
         cells.push(waiting.into());
         cells

@@ -31,10 +31,10 @@ fn pods_are_listed_in_columns() {
     let expected = "\
 NAMESPACE   NAME              PHASE                        READY   RESTARTS   AGE   IP         WAITING FOR
 shop        web               Running                      1/1     2          61s   10.0.0.1
-shop        job-with-a-name   Pending (ImagePullBackOff)   0/1     2          61s   10.0.0.1   waits for image x (+1)
+shop        job-with-a-name   Pending (ImagePullBackOff)   0/1     2          61s   10.0.0.1   image x (+1)
 ";
     assert_eq!(pods(&rows, false, false), expected);
-    assert!(pods(&rows, true, false).contains("n1     file     uid-job-with-a-name   waits for image x; waits for y"));
+    assert!(pods(&rows, true, false).contains("n1     file     uid-job-with-a-name   image x; y"));
     assert_eq!(pods(&[], false, false), "no pods on this node\n");
 }
 

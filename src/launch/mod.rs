@@ -41,6 +41,10 @@ use settings::HostFacts;
 
 /// Worker threads of the runtime: turns are short, waiting is not done on threads.
 const WORKER_THREADS: usize = 2;
+/// Threads for calls that block, such as those on cgroups and files; each costs memory while it lives.
+const BLOCKING_THREADS_MAX: usize = 8;
+/// How long such a thread lives without work.
+const BLOCKING_THREAD_IDLE: Duration = Duration::from_secs(2);
 /// How long the tree may take to stop.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(30);
 /// Tries of `RuntimeConfig`, and the wait between them (CRI-05).
@@ -62,12 +66,15 @@ pub fn run(args: &[String]) -> ExitCode {
     };
     invocation.notices.iter().for_each(|notice| eprintln!("{notice}"));
     // Before there is a second thread, which would not take part.
+    process::share_memory_pool();
     if let Err(error) = process::harden() {
         eprintln!("{error}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKER_THREADS)
         .thread_name("podwright")
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .thread_keep_alive(BLOCKING_THREAD_IDLE)
         .enable_all()
         .build();
     let runtime = match runtime {
@@ -94,6 +101,7 @@ async fn serve(invocation: Invocation) -> Result<(), String> {
     let _telemetry = telemetry::init(&config.logging, config.tracing.as_ref(), &facts.node_name)
         .map_err(|error| error.to_string())?;
     say_warnings(&invocation);
+    refuse_api_server(&invocation)?;
     host::check(&invocation, &facts)?;
     let node_name = facts.node_name.clone();
     let lock = Lock::take(&invocation).await?;
@@ -136,8 +144,20 @@ fn say_warnings(invocation: &Invocation) {
     for field in config::set_but_not_acted_on(&invocation.config) {
         tracing::warn!(field, "this field of the configuration is set, but not acted on yet");
     }
-    if !invocation.flags.kubeconfig.is_empty() || !invocation.flags.bootstrap_kubeconfig.is_empty() {
-        tracing::warn!("an API server is named, but this version runs standalone: static pods only");
+}
+
+/// Standalone, the agent would end every pod that an API server had put on the node: nobody it hears wants them.
+fn refuse_api_server(invocation: &Invocation) -> Result<(), String> {
+    let flags = [
+        ("--kubeconfig", &invocation.flags.kubeconfig),
+        ("--bootstrap-kubeconfig", &invocation.flags.bootstrap_kubeconfig),
+    ];
+    match flags.into_iter().find(|(_, value)| !value.is_empty()) {
+        None => Ok(()),
+        Some((flag, value)) => Err(format!(
+            "{flag} {value} names an API server, but this version runs standalone: it would end the pods that the API \
+             server put on this node. Start it without {flag} on a node that has static pods only"
+        )),
     }
 }
 
@@ -170,7 +190,7 @@ impl Lock {
     }
 }
 
-/// Feeds systemd's watchdog.
+/// Feeds systemd's watchdog, and gives back memory.
 struct Systemd;
 
 impl ServiceManager for Systemd {
@@ -178,6 +198,10 @@ impl ServiceManager for Systemd {
         if let Err(error) = systemd::notify_watchdog() {
             tracing::warn!(%error, "the service manager's watchdog cannot be fed");
         }
+    }
+
+    fn release_free_memory(&self) {
+        process::release_free_memory();
     }
 }
 

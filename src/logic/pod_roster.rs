@@ -11,7 +11,6 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::ids::{FullName, PodUid};
 use super::pod_lifecycle::ORPHAN_GRACE;
-use super::runtime_pod::RuntimePod;
 
 /// What a worker is known to have been told.
 #[derive(Clone, Debug)]
@@ -114,17 +113,18 @@ impl PodRoster {
         }
     }
 
-    /// What is to be done. `runtime` is what the runtime holds by pod; `None` before it was listed.
-    pub fn orders(&mut self, runtime: Option<&BTreeMap<PodUid, Arc<RuntimePod>>>) -> Vec<Order> {
+    /// What is to be done. `runtime` is whose pods the runtime holds; `None` before it was listed: then nobody starts, for
+    /// a pod of the same name may be there still.
+    pub fn orders(&mut self, runtime: Option<&BTreeMap<PodUid, FullName>>) -> Vec<Order> {
         let mut orders = self.repeat();
         orders.extend(self.end_unwanted());
+        if let Some(runtime) = runtime.filter(|_| self.all_heard()) {
+            self.end_orphans(runtime, &mut orders);
+        }
         let wanted: Vec<(PodUid, Arc<Pod>)> =
             self.all_wanted().map(|(uid, pod)| (uid.clone(), Arc::clone(pod))).collect();
         for (uid, pod) in wanted {
-            self.want(&uid, &pod, &mut orders);
-        }
-        if let Some(runtime) = runtime.filter(|_| self.all_heard()) {
-            self.end_orphans(runtime, &mut orders);
+            self.want(&uid, &pod, runtime, &mut orders);
         }
         orders
     }
@@ -157,7 +157,13 @@ impl PodRoster {
             .collect()
     }
 
-    fn want(&mut self, uid: &PodUid, pod: &Arc<Pod>, orders: &mut Vec<Order>) {
+    fn want(
+        &mut self,
+        uid: &PodUid,
+        pod: &Arc<Pod>,
+        runtime: Option<&BTreeMap<PodUid, FullName>>,
+        orders: &mut Vec<Order>,
+    ) {
         if let Some(worker) = self.workers.get_mut(uid) {
             // Wanted again while it ends: it ends first, and starts anew when its worker has finished.
             let changed = worker.told.as_ref().is_none_or(|told| differs(told, pod));
@@ -168,8 +174,11 @@ impl PodRoster {
             return;
         }
         let full_name = full_name(pod);
-        // Static pods of one name run one after the other (POD-09).
-        if self.workers.values().any(|other| other.full_name == full_name) {
+        // Static pods of one name run one after the other (POD-09), also when the former is of before a restart.
+        let Some(runtime) = runtime else { return };
+        let held =
+            |(other, name): (&PodUid, &FullName)| *name == full_name && other != uid && self.wanted(other).is_none();
+        if self.workers.values().any(|other| other.full_name == full_name) || runtime.iter().any(held) {
             return;
         }
         let worker =
@@ -179,12 +188,12 @@ impl PodRoster {
         orders.push(Order::TellSpec { uid: uid.clone(), pod: Arc::clone(pod) });
     }
 
-    fn end_orphans(&mut self, runtime: &BTreeMap<PodUid, Arc<RuntimePod>>, orders: &mut Vec<Order>) {
-        for (uid, seen) in runtime {
-            if seen.is_empty() || self.workers.contains_key(uid) || self.wanted(uid).is_some() {
+    fn end_orphans(&mut self, runtime: &BTreeMap<PodUid, FullName>, orders: &mut Vec<Order>) {
+        for (uid, full_name) in runtime {
+            if self.workers.contains_key(uid) || self.wanted(uid).is_some() {
                 continue;
             }
-            let full_name = seen.full_name.clone();
+            let full_name = full_name.clone();
             let worker = Worker { full_name: full_name.clone(), told: None, terminating: true, repeat: false };
             self.workers.insert(uid.clone(), worker);
             orders.push(Order::Start { uid: uid.clone(), full_name });
@@ -211,7 +220,6 @@ fn differs(one: &Pod, other: &Pod) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::logic::time::Stamp;
 
     fn pod(name: &str, image: &str) -> Arc<Pod> {
         let mut pod = Pod::default();
@@ -242,31 +250,17 @@ mod tests {
         let mut roster = PodRoster::new(["file"]);
         let web = pod("web", "a");
         roster.set("file", set(&[("u1", &web)]));
-        assert_eq!(started(&roster.orders(None)), ["u1"]);
-        assert_eq!(roster.orders(None), vec![]);
+        assert_eq!(started(&roster.orders(Some(&BTreeMap::new()))), ["u1"]);
+        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![]);
         let newer = pod("web", "b");
         roster.set("file", set(&[("u1", &newer)]));
-        assert_eq!(roster.orders(None), vec![Order::TellSpec { uid: "u1".into(), pod: newer }]);
+        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![Order::TellSpec { uid: "u1".into(), pod: newer }]);
     }
 
     #[test]
     fn nothing_ends_before_all_sources_were_heard() {
         let mut roster = PodRoster::new(["file", "http"]);
-        let held = Arc::new(RuntimePod {
-            sandboxes: vec![],
-            containers: vec![],
-            ..RuntimePod::empty("old".into(), FullName::new("old", "default"), Stamp(1))
-        });
-        let mut seen = RuntimePod::clone(&held);
-        seen.sandboxes.push(crate::logic::runtime_pod::RuntimeSandbox {
-            id: "s".into(),
-            attempt: 0,
-            state: crate::logic::runtime_pod::SandboxState::Ready,
-            created_at: crate::logic::time::Moment(1),
-            host_network: false,
-            ips: vec![],
-        });
-        let runtime: BTreeMap<_, _> = [(PodUid::from("old"), Arc::new(seen))].into();
+        let runtime: BTreeMap<_, _> = [(PodUid::from("old"), FullName::new("old", "default"))].into();
         roster.set("file", BTreeMap::new());
         assert_eq!(roster.orders(Some(&runtime)), vec![]);
         roster.set("http", BTreeMap::new());
@@ -281,12 +275,12 @@ mod tests {
         let mut roster = PodRoster::new(["file"]);
         let (first, second) = (pod("web", "a"), pod("web", "b"));
         roster.set("file", set(&[("u1", &first)]));
-        roster.orders(None);
+        roster.orders(Some(&BTreeMap::new()));
         roster.set("file", set(&[("u2", &second)]));
-        assert_eq!(roster.orders(None), vec![Order::Terminate { uid: "u1".into(), grace: None }]);
-        assert_eq!(roster.orders(None), vec![]);
+        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![Order::Terminate { uid: "u1".into(), grace: None }]);
+        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![]);
         roster.finished(&"u1".into());
-        assert_eq!(started(&roster.orders(None)), ["u2"]);
+        assert_eq!(started(&roster.orders(Some(&BTreeMap::new()))), ["u2"]);
     }
 
     #[test]
@@ -294,13 +288,13 @@ mod tests {
         let mut roster = PodRoster::new(["file"]);
         let web = pod("web", "a");
         roster.set("file", set(&[("u1", &web)]));
-        roster.orders(None);
+        roster.orders(Some(&BTreeMap::new()));
         roster.set("file", BTreeMap::new());
-        assert_eq!(roster.orders(None).len(), 1);
+        assert_eq!(roster.orders(Some(&BTreeMap::new())).len(), 1);
         roster.set("file", set(&[("u1", &web)]));
-        assert_eq!(roster.orders(None), vec![]);
+        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![]);
         roster.finished(&"u1".into());
-        assert_eq!(started(&roster.orders(None)), ["u1"]);
+        assert_eq!(started(&roster.orders(Some(&BTreeMap::new()))), ["u1"]);
     }
 
     #[test]
@@ -308,16 +302,31 @@ mod tests {
         let mut roster = PodRoster::new(["file"]);
         let web = pod("web", "a");
         roster.set("file", set(&[("u1", &web)]));
-        roster.orders(None);
+        roster.orders(Some(&BTreeMap::new()));
         roster.forget_told(&"u1".into());
         let told = Order::TellSpec { uid: "u1".into(), pod: Arc::clone(&web) };
-        assert_eq!(roster.orders(None), vec![told.clone()]);
+        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![told.clone()]);
         roster.set("file", BTreeMap::new());
-        roster.orders(None);
+        roster.orders(Some(&BTreeMap::new()));
         // Wanted again meanwhile: it still ends first.
         roster.set("file", set(&[("u1", &web)]));
         roster.forget_told(&"u1".into());
-        assert_eq!(roster.orders(None), vec![told, Order::Terminate { uid: "u1".into(), grace: None }]);
-        assert_eq!(roster.orders(None), vec![]);
+        assert_eq!(
+            roster.orders(Some(&BTreeMap::new())),
+            vec![told, Order::Terminate { uid: "u1".into(), grace: None }]
+        );
+        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![]);
+    }
+
+    #[test]
+    fn a_pod_whose_name_the_runtime_still_holds_waits_for_the_orphan() {
+        let mut roster = PodRoster::new(["file"]);
+        let web = pod("web", "b");
+        roster.set("file", set(&[("new", &web)]));
+        assert_eq!(roster.orders(None), vec![], "nobody starts before the runtime was listed");
+        let runtime: BTreeMap<_, _> = [(PodUid::from("old"), FullName::new("web", "default"))].into();
+        assert_eq!(started(&roster.orders(Some(&runtime))), ["old"]);
+        roster.finished(&"old".into());
+        assert_eq!(started(&roster.orders(Some(&BTreeMap::new()))), ["new"]);
     }
 }

@@ -8,7 +8,7 @@ use ractor::RpcReplyPort;
 use super::describe;
 use crate::actors::desk::Panicked;
 use crate::cri::{ContainerEvent, CriError, CriResult};
-use crate::logic::ids::PodUid;
+use crate::logic::ids::{FullName, PodUid};
 use crate::logic::pleg_diff::PodRecord;
 use crate::logic::runtime_pod::RuntimePod;
 use crate::logic::time::Stamp;
@@ -20,6 +20,8 @@ pub struct Relist {
     pub taken: Stamp,
     /// By pod.
     pub pods: BTreeMap<PodUid, PodRecord>,
+    /// Their names, as labels tell them.
+    pub names: BTreeMap<PodUid, FullName>,
 }
 
 /// See the module.

@@ -1,6 +1,6 @@
 //! To `PodManager`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -9,7 +9,7 @@ use super::describe;
 use super::pod_source::SourceKind;
 use super::runtime_monitor::RuntimeHealth;
 use crate::actors::desk::Panicked;
-use crate::logic::ids::PodUid;
+use crate::logic::ids::{FullName, PodUid};
 use crate::logic::runtime_pod::RuntimePod;
 use crate::logic::time::Stamp;
 
@@ -29,8 +29,8 @@ pub enum PodManagerMsg {
     Relisted {
         /// When the lists were asked for.
         taken: Stamp,
-        /// All UIDs in the runtime.
-        uids: BTreeSet<PodUid>,
+        /// All of them, with their names.
+        pods: BTreeMap<PodUid, FullName>,
     },
     /// From `RuntimeMonitor`: whether the runtime can be worked with.
     HealthChanged(RuntimeHealth),

@@ -60,6 +60,17 @@ pub fn harden() -> Result<(), SettingError> {
     core.and(dumpable)
 }
 
+/// Has all threads share one pool of memory. A pool for each would keep, for good, what that thread once needed at most.
+/// To be called before there is a second thread. Does nothing with allocators other than the GNU library's.
+pub fn share_memory_pool() {
+    #[cfg(target_env = "gnu")]
+    #[expect(unsafe_code, reason = "the call takes two numbers and touches no memory of ours")]
+    // SAFETY: `mallopt` has no precondition but that no other thread allocates meanwhile.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
 /// Gives memory that was freed back to the kernel, after work that took much for a moment. Takes some milliseconds when
 /// there is much to give. Does nothing with allocators other than the GNU library's.
 pub fn release_free_memory() {

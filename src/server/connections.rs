@@ -129,3 +129,7 @@ async fn answer(request: Request<Incoming>, router: Router, limit: Duration) -> 
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     Ok(response)
 }
+
+#[cfg(test)]
+#[path = "connections_tests.rs"]
+mod tests;

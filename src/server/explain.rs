@@ -1,5 +1,7 @@
 //! `/ps` and `/explain/{namespace}/{pod}`: each pod's state, and why it is not as it should be. Asks, never decides.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodStatus};
@@ -23,12 +25,49 @@ const WORKER: &str = "PodWorker";
 
 /// All pods, by namespace and name.
 pub(super) async fn rows(agent: &Agent) -> Result<Vec<PodRow>, AskError> {
-    let now = agent.ledger.clock().now();
-    Ok(views(agent).await?.iter().map(|view| row(view, now)).collect())
+    let clock = agent.ledger.clock();
+    let views = views(agent).await?;
+    let workers: BTreeMap<Arc<str>, ActorView> = workers(agent).map(|worker| (worker.name.clone(), worker)).collect();
+    let told = |view: &PodView| {
+        let row = row(view, clock.now());
+        let worker = workers.get(&*format!("{WORKER}/{}/{}/{}", row.namespace, row.name, row.uid));
+        let operations = worker.map(|worker| show_worker(worker, clock.uptime()).operations);
+        with_work(row, &operations.unwrap_or_default())
+    };
+    Ok(views.iter().map(told).collect())
 }
 
-/// The pods of this name: none, one, or while one replaces another, both.
+/// Adds what the pod's worker has just begun, and may not have told of yet.
+fn with_work(mut row: PodRow, operations: &[OperationOpen]) -> PodRow {
+    if row.waiting.is_empty() {
+        row.waiting = operations.iter().map(under_way).collect();
+    }
+    row
+}
+
+fn workers(agent: &Agent) -> impl Iterator<Item = ActorView> {
+    agent.ledger.actors().into_iter().filter(|actor| actor.kind == WORKER)
+}
+
+/// The pods of this name, or else the static pods of this name: none, one, or while one replaces another, both.
 pub(super) async fn explain(
+    agent: &Agent,
+    namespace: &str,
+    name: &str,
+) -> Result<Vec<Explanation>, (&'static str, AskError)> {
+    let exact = explain_exactly(agent, namespace, name).await?;
+    if !exact.is_empty() {
+        return Ok(exact);
+    }
+    explain_exactly(agent, namespace, &static_pod_name(agent, name)).await
+}
+
+/// The name that a static pod has on this node (POD-05): what is in its manifest, and the node's.
+pub(super) fn static_pod_name(agent: &Agent, name: &str) -> String {
+    format!("{name}-{}", agent.settings.node_name)
+}
+
+async fn explain_exactly(
     agent: &Agent,
     namespace: &str,
     name: &str,
@@ -38,7 +77,7 @@ pub(super) async fn explain(
         let metadata = &view.pod.metadata;
         metadata.namespace.as_deref().unwrap_or("default") == namespace && metadata.name.as_deref() == Some(name)
     };
-    let workers: Vec<ActorView> = agent.ledger.actors().into_iter().filter(|actor| actor.kind == WORKER).collect();
+    let workers: Vec<ActorView> = workers(agent).collect();
     let mut found = Vec::new();
     for view in views.iter().filter(|view| wanted(view)) {
         let uid = view.uid.clone();
@@ -104,7 +143,8 @@ fn explanation(agent: &Agent, view: &PodView, worker: Option<&ActorView>, events
     let pod = row(view, now);
     let succeeded = pod.phase == "Succeeded";
     let ready = conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == "True");
-    let healthy = pod.waiting.is_empty() && (ready || succeeded);
+    let settled = pod.waiting.is_empty() && worker.as_ref().is_none_or(|worker| worker.operations.is_empty());
+    let healthy = settled && (ready || succeeded);
     let why = if healthy { Vec::new() } else { reasons(&pod, worker.as_ref(), &containers, &conditions, &events) };
     let message = status.message.clone().unwrap_or_default();
     let back_offs = back_offs(status, now);

@@ -132,3 +132,12 @@ fn the_chain_goes_from_now_to_before() {
         ]
     );
 }
+
+#[test]
+fn work_under_way_is_told_where_nothing_else_is() {
+    let stop = OperationOpen { name: "stop pod".into(), about: "web_shop".into(), open_seconds: 6.0 };
+    let quiet = with_work(row(&view(crashing(), &[]), at(100)), std::slice::from_ref(&stop));
+    assert_eq!(quiet.waiting, ["under way for 6.00s: stop pod (web_shop)"]);
+    let told = with_work(row(&view(crashing(), &["waits for a"]), at(100)), &[stop]);
+    assert_eq!(told.waiting, ["waits for a"]);
+}

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
 use axum::routing::{MethodRouter, any, get};
 
 use super::health::Health;
@@ -30,8 +31,17 @@ pub(super) fn healthz(agent: Arc<Agent>) -> Router {
 
 /// The read-only port.
 pub(super) fn read_only(agent: Arc<Agent>, metrics: Arc<Metrics>) -> Router {
+    let (http, clock) = (Arc::clone(metrics.http()), Arc::clone(agent.ledger.clock()));
     let shared = Shared { agent: Arc::clone(&agent), metrics, configz: Arc::from("") };
-    health_routes(agent).merge(public_routes().with_state(Arc::new(shared))).fallback(reply::not_found)
+    let routes = health_routes(agent).merge(public_routes().with_state(Arc::new(shared))).fallback(reply::not_found);
+    routes.layer(middleware::from_fn(move |request: Request, next: Next| {
+        let in_flight = http.begin(&clock, request.method().as_str(), request.uri().path());
+        async move {
+            let answer = next.run(request).await;
+            drop(in_flight);
+            answer
+        }
+    }))
 }
 
 /// The local socket.

@@ -113,7 +113,7 @@ pub fn age(seconds: f64) -> String {
 pub fn span(seconds: f64) -> String {
     match seconds {
         short if short < 0.000_001 => "0".to_owned(),
-        short if short < 0.001 => format!("{:.0}us", short * 1e6),
+        short if short < 0.000_999_5 => format!("{:.0}us", short * 1e6),
         short if short < 1.0 => format!("{:.1}ms", short * 1e3),
         short if short < 120.0 => format!("{short:.2}s"),
         long => age(long),

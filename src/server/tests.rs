@@ -12,11 +12,10 @@ use hyper::body::Bytes;
 use hyper::{HeaderMap, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 use tower::ServiceExt;
 
-use super::connections::{self, Limits};
 use super::{HealthzListener, LocalSocket, ReadOnlyListener, routes};
 use crate::actors::ledger::{Cause, Faults, Ledger};
 use crate::actors::root;
@@ -245,10 +244,11 @@ struct Node0 {
     metrics: Arc<Metrics>,
 }
 
-struct Answer {
-    status: StatusCode,
-    headers: HeaderMap,
-    body: String,
+/// What a client got.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: String,
 }
 
 impl Answer {
@@ -257,7 +257,12 @@ impl Answer {
     }
 }
 
-async fn ask<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, method: &str, path: &str) -> Answer {
+/// One request on a connection of its own.
+pub(super) async fn ask<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
+    method: &str,
+    path: &str,
+) -> Answer {
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake::<_, Empty<Bytes>>(TokioIo::new(stream)).await.expect("HTTP");
     let mut tasks = tokio::task::JoinSet::new();
@@ -424,6 +429,12 @@ async fn the_read_only_port_shows_pods_and_metrics_and_nothing_else() {
             assert_eq!(answer.headers["allow"], "GET");
         }
     }
+    let counted = get("GET", "/metrics").await.body;
+    for (method, path, count) in [("GET", "pods", 2), ("POST", "pods", 1), ("GET", "other", 6), ("GET", "metrics", 2)] {
+        let labels = format!("long_running=\"false\",method=\"{method}\",path=\"{path}\",server_type=\"readonly\"");
+        let line = format!("kubelet_http_requests_total{{{labels}}} {count}");
+        assert!(counted.lines().any(|found| found == line), "{line} is not in\n{counted}");
+    }
 }
 
 #[tokio::test]
@@ -472,6 +483,9 @@ async fn the_local_socket_tells_everything() {
     assert_eq!(told[0]["why"][0], "waits for its image");
     assert_eq!(told[0]["events"][0]["reason"], "BackOff");
     assert!(told[0]["node_problems"][0].as_str().is_some_and(|text| text.contains("runtime")), "{told}");
+    node.tell_pod("api-n1", running(), &[]).await;
+    let by_manifest = node.ask_socket("/explain/shop/api").await.json();
+    assert_eq!(by_manifest[0]["pod"]["name"], "api-n1", "a static pod may be called as in its manifest");
     let nobody = node.ask_socket("/explain/shop/nobody").await;
     assert_eq!((nobody.status.as_u16(), nobody.body.as_str()), (404, "no pod shop/nobody on this node\n"));
     assert_eq!(node.ask_socket("/configz").await.body, r#"{"kubeletconfig":{}}"#);
@@ -510,44 +524,4 @@ async fn the_command_line_reads_the_local_socket() {
     assert_eq!(run("actors", &["-o", "json"]).await, 0);
     assert_eq!(run("trace", &["--since", "5m", "--actor", "StatusManager"]).await, 0);
     assert_eq!(run("trace", &["--pod", "shop/nobody"]).await, 1);
-}
-
-#[tokio::test]
-async fn the_oldest_connection_gives_way_to_a_new_one() {
-    let node = Node::plain();
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("bound");
-    let limits = Limits { connections_max: 2, ..Limits::default() };
-    let mut tasks = tokio::task::JoinSet::new();
-    tasks.spawn(connections::serve(listener, routes::healthz(Arc::clone(&node.agent)), limits));
-    let mut first = TcpStream::connect(address).await.expect("listening");
-    let _second = TcpStream::connect(address).await.expect("listening");
-    let third = TcpStream::connect(address).await.expect("listening");
-    assert_eq!(ask(third, "GET", "/healthz").await.body, "ok");
-    let mut rest = Vec::new();
-    // It was closed: the end, or a reset where the kernel says it so.
-    assert_eq!(first.read_to_end(&mut rest).await.unwrap_or_default(), 0);
-}
-
-#[tokio::test]
-async fn a_head_that_is_too_large_or_no_http_ends_its_connection_only() {
-    use tokio::io::AsyncWriteExt;
-    let node = Node::plain();
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("bound");
-    let mut tasks = tokio::task::JoinSet::new();
-    tasks.spawn(connections::serve(listener, routes::healthz(Arc::clone(&node.agent)), Limits::default()));
-    for garbage in [b"\x16\x03\x01 not http\r\n\r\n".to_vec(), {
-        let mut large = b"GET /healthz HTTP/1.1\r\nx: ".to_vec();
-        large.resize(200 * 1024, b'a');
-        large
-    }] {
-        let mut stream = TcpStream::connect(address).await.expect("listening");
-        let _ = stream.write_all(&garbage).await; // May be cut short.
-        let mut rest = Vec::new();
-        let _ = stream.read_to_end(&mut rest).await;
-        assert!(!rest.starts_with(b"HTTP/1.1 200"));
-    }
-    let stream = TcpStream::connect(address).await.expect("listening");
-    assert_eq!(ask(stream, "GET", "/healthz").await.body, "ok");
 }

@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use super::actors_view::show_turn;
+use super::explain::static_pod_name;
 use super::reply::{self, Reply};
 use super::table::{clean, span};
 use crate::actors::ledger::{Ending, Turn};
@@ -54,8 +55,17 @@ pub(super) async fn answer(agent: &Agent, query: Option<&str>) -> Reply {
     }
 }
 
-/// The UIDs that `NAMESPACE/NAME` has or had, or the UID itself, as far as actors and turns remember.
+/// The UIDs that `NAMESPACE/NAME` has or had, or the UID itself, as far as actors and turns remember; where there are
+/// none, those of static pods of that name.
 fn uids(agent: &Agent, pod: &str) -> BTreeSet<String> {
+    let exact = uids_exactly(agent, pod);
+    if !exact.is_empty() || !pod.contains('/') {
+        return exact;
+    }
+    uids_exactly(agent, &static_pod_name(agent, pod))
+}
+
+fn uids_exactly(agent: &Agent, pod: &str) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = agent.ledger.actors().iter().map(|actor| actor.name.to_string()).collect();
     let turns = agent.ledger.turns(|_| true);
     names.extend(turns.iter().map(|turn| turn.actor.to_string()));

@@ -57,9 +57,8 @@ impl LogLayer {
         };
         let instant = jiff::Timestamp::from_nanosecond(now.0.into()).unwrap_or_default();
         let time = self.zone.to_datetime(instant);
-        let file = metadata.file().unwrap_or("?").rsplit('/').next().unwrap_or("?");
         let mut line = format!(
-            "{letter}{:02}{:02} {:02}:{:02}:{:02}.{:06} {:>7} {file}:{}] {}",
+            "{letter}{:02}{:02} {:02}:{:02}:{:02}.{:06} {:>7} {}] {}",
             time.month(),
             time.day(),
             time.hour(),
@@ -67,7 +66,7 @@ impl LogLayer {
             time.second(),
             time.subsec_nanosecond() / 1000,
             self.process,
-            metadata.line().unwrap_or_default(),
+            place(metadata),
             quoted(&fields.message),
         );
         for (key, value) in &fields.rest {
@@ -113,6 +112,13 @@ fn json(metadata: &Metadata<'_>, fields: Fields, now: Moment) -> String {
     }
     let pairs: Vec<String> = pairs.into_iter().map(|(key, value)| format!("{}:{value}", Value::from(key))).collect();
     format!("{{{}}}\n", pairs.join(","))
+}
+
+/// The file's name, and the line; with its folder where that is what tells it from others, as klog's header may have.
+fn place(metadata: &Metadata<'_>) -> String {
+    let caller = caller(metadata);
+    let short = caller.rsplit('/').next().unwrap_or(&caller);
+    if short.starts_with("mod.rs:") { caller } else { short.to_owned() }
 }
 
 /// The file with its folder, and the line.

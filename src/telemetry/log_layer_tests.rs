@@ -46,6 +46,16 @@ fn text_lines_are_klogs() {
     assert_eq!(lines[2..], ["\tone", "\ttwo[2J", " >"]);
 }
 
+/// Spans are for the export alone: without one they are never made, whatever the verbosity.
+#[test]
+fn spans_cost_nothing_where_nothing_is_exported() {
+    let text = logged(Format::Text, 10, || {
+        assert!(tracing::info_span!(target: "podwright::turn", "turn").is_disabled());
+        assert!(tracing::error_span!("other").is_disabled());
+    });
+    assert_eq!(text, "");
+}
+
 #[test]
 fn json_lines_are_zaps() {
     let text = logged(Format::Json, 4, some_lines);

@@ -9,6 +9,7 @@ use prometheus::{Encoder, Registry, TextEncoder};
 
 use super::actor_metrics;
 use super::families::Family;
+use super::http_metrics::HttpMetrics;
 use super::process;
 use super::relist_metrics::RelistMetrics;
 use super::runtime_metrics::RuntimeMetrics;
@@ -27,6 +28,7 @@ const ASK_LIMIT: std::time::Duration = std::time::Duration::from_secs(2);
 pub struct Metrics {
     registry: Registry,
     runtime: Arc<RuntimeMetrics>,
+    http: Arc<HttpMetrics>,
     relists: RelistMetrics,
     gates: FeatureGates,
 }
@@ -43,13 +45,19 @@ impl Metrics {
     pub fn new(gates: FeatureGates) -> Self {
         let registry = Registry::new();
         let runtime = Arc::new(RuntimeMetrics::new(&registry));
+        let http = Arc::new(HttpMetrics::new(&registry));
         let relists = RelistMetrics::new(&registry);
-        Self { registry, runtime, relists, gates }
+        Self { registry, runtime, http, relists, gates }
     }
 
     /// What counts calls to the runtime.
     pub fn runtime(&self) -> Arc<RuntimeMetrics> {
         Arc::clone(&self.runtime)
+    }
+
+    /// What counts requests to the kubelet's ports.
+    pub(crate) fn http(&self) -> &Arc<HttpMetrics> {
+        &self.http
     }
 
     /// All metrics in the text form 0.0.4, families in order of their names.

@@ -18,6 +18,7 @@
 
 mod actor_metrics;
 mod families;
+mod http_metrics;
 mod log_filter;
 mod log_layer;
 mod log_writer;

@@ -180,7 +180,8 @@ impl Node {
         assert_eq!(status, 200, "{body}");
         let list: Value = serde_json::from_str(&body).expect("a list of pods");
         let name = format!("{pod}-{NODE_NAME}");
-        list["items"].as_array().expect("items").iter().find(|one| one["metadata"]["name"] == name.as_str()).cloned()
+        // A list of none is written as `null`.
+        list["items"].as_array().into_iter().flatten().find(|one| one["metadata"]["name"] == name.as_str()).cloned()
     }
 
     /// Waits until the agent shows a static pod of which `wanted` holds.

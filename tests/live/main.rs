@@ -9,6 +9,10 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 #![allow(clippy::disallowed_methods, reason = "a real node lives in real time, and a test is no actor")]
 
+mod agent;
+mod bad_input;
+mod cgroups;
+mod events;
 mod harness;
 mod lifecycle;
 mod logs;
@@ -16,3 +20,4 @@ mod network;
 mod pods;
 mod probes;
 mod restarts;
+mod start;

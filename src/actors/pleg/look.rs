@@ -6,7 +6,9 @@ use std::sync::Arc;
 use futures_util::future::try_join;
 
 use crate::actors::settings::Agent;
-use crate::cri::pod_mapping::{labels, pod_identity, runtime_container, runtime_pod, runtime_sandbox};
+use crate::cri::pod_mapping::{
+    labels, pod_identity, runtime_container, runtime_pod, runtime_sandbox, termination_message_file,
+};
 use crate::cri::{ContainerFilter, ContainerState, ContainerStatus, CriError, CriResult, Labels, PodSandboxFilter};
 use crate::logic::ids::{FullName, PodUid, SandboxId};
 use crate::logic::pleg_diff::PodRecord;
@@ -26,17 +28,20 @@ pub(super) async fn relist(agent: &Agent) -> CriResult<Relist> {
     let (sandboxes, containers) =
         try_join(runtime.list_pod_sandboxes(&sandbox_filter), runtime.list_containers(&container_filter)).await?;
     let mut pods: BTreeMap<PodUid, PodRecord> = BTreeMap::new();
+    let mut names = BTreeMap::new();
     for sandbox in sandboxes {
-        if let Some((uid, _)) = pod_identity(&sandbox.labels) {
+        if let Some((uid, name)) = pod_identity(&sandbox.labels) {
+            names.insert(uid.clone(), name);
             pods.entry(uid).or_default().add_sandbox(sandbox.id, sandbox.state);
         }
     }
     for container in containers {
-        if let Some((uid, _)) = pod_identity(&container.labels) {
+        if let Some((uid, name)) = pod_identity(&container.labels) {
+            names.insert(uid.clone(), name);
             pods.entry(uid).or_default().add_container(container.id, container.state);
         }
     }
-    Ok(Relist { taken, pods })
+    Ok(Relist { taken, pods, names })
 }
 
 /// Looks at one pod. What vanishes between the lists and the question after it counts as gone. `known` saves the
@@ -102,11 +107,9 @@ async fn container(agent: &Agent, uid: &PodUid, status: &ContainerStatus, sandbo
 
 async fn termination_message(agent: &Agent, uid: &PodUid, status: &ContainerStatus) -> String {
     let files = &agent.adapters.files;
-    let Some(path) = status.annotations.get(labels::TERMINATION_MESSAGE_PATH) else { return String::new() };
-    let mount = status.mounts.iter().find(|mount| mount.container_path == *path);
     let mut said = String::new();
-    if let Some(mount) = mount {
-        match files.read_termination_log(uid, &mount.host_path, TERMINATION_MESSAGE_MAX).await {
+    if let Some(path) = termination_message_file(status) {
+        match files.read_termination_log(uid, path, TERMINATION_MESSAGE_MAX).await {
             Ok(text) => said = text,
             Err(error) => tracing::debug!(%error, "termination message not read"),
         }

@@ -31,6 +31,8 @@ pub const RELIST_PERIOD: Duration = Duration::from_secs(1);
 pub const RELIST_PERIOD_EVENTED: Duration = Duration::from_secs(60);
 /// A relist that began longer ago and brought nothing since makes the runtime unusable (upstream's relist threshold).
 pub const RELIST_AGE_MAX: Duration = Duration::from_secs(180);
+/// A stream that was open for longer is proved good: its end is a first failure again.
+const STREAM_PROVED: Duration = Duration::from_secs(30);
 /// Wait before the event stream is opened again.
 const STREAM_RETRY: Duration = Duration::from_secs(1);
 /// Failed attempts to open the stream before relists alone are relied upon, until the next slow attempt.
@@ -58,6 +60,7 @@ pub struct Pleg {
     retrying: BTreeSet<PodUid>,
     stream: Stream,
     stream_failures: u32,
+    opened: Duration,
     relisting: bool,
     /// Something happened that the relist under way may have missed.
     relist_again: bool,
@@ -83,6 +86,7 @@ impl Role for Pleg {
             retrying: BTreeSet::new(),
             stream: Stream::Off,
             stream_failures: 0,
+            opened: Duration::ZERO,
             relisting: false,
             relist_again: false,
             relist_after: Stamp::default(),
@@ -110,7 +114,7 @@ impl Role for Pleg {
             PlegMsg::StreamDue => self.open_stream(desk),
             PlegMsg::StreamOpened => {
                 self.stream = Stream::Open;
-                self.stream_failures = 0;
+                self.opened = desk.clock().uptime();
                 // What happened before the stream was open is found by one more relist.
                 self.relist(desk);
             }
@@ -166,14 +170,16 @@ impl Pleg {
 
     fn compare(&mut self, relist: Relist, desk: &mut Desk<PlegMsg>) {
         let diff = pleg_diff::diff(&self.last, &relist.pods);
-        let uids: BTreeSet<PodUid> = relist.pods.keys().cloned().collect();
         self.last = relist.pods;
         for uid in &diff.changed {
             // Looked at by UID, so that also what is gone is told with the next account.
             self.inspect(uid.clone(), desk);
         }
         self.relisted_once = true;
-        desk.tell(&self.agent.directory.pod_manager, PodManagerMsg::Relisted { taken: relist.taken, uids });
+        desk.tell(
+            &self.agent.directory.pod_manager,
+            PodManagerMsg::Relisted { taken: relist.taken, pods: relist.names },
+        );
     }
 
     fn inspect(&mut self, uid: PodUid, desk: &mut Desk<PlegMsg>) {
@@ -205,7 +211,9 @@ impl Pleg {
                 } else {
                     self.pods.insert(uid.clone(), Arc::clone(&pod));
                 }
-                desk.tell(&self.agent.directory.pod_manager, PodManagerMsg::Observed(pod));
+                if !desk.offer(&self.agent.directory.pod_manager, PodManagerMsg::Observed(pod)) {
+                    self.last.remove(&uid); // There was no room: the next relist takes it for changed.
+                }
             }
             Err(error) => {
                 tracing::warn!(pod = %uid, error, "pod cannot be inspected");
@@ -245,6 +253,9 @@ impl Pleg {
     fn lose_stream(&mut self, why: Result<CriError, Panicked>, desk: &mut Desk<PlegMsg>) {
         let was_open = self.stream == Stream::Open;
         self.stream = Stream::Off;
+        if was_open && desk.clock().uptime().saturating_sub(self.opened) > STREAM_PROVED {
+            self.stream_failures = 0;
+        }
         self.stream_failures += 1;
         let (unimplemented, why) = match why {
             Ok(error) => (matches!(error, CriError::Unimplemented { .. }), error.to_string()),

@@ -11,12 +11,14 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 
+use super::mark_seen;
 use crate::actors::desk::{Desk, OperationId};
 use crate::actors::ledger::Cause;
 use crate::actors::role::Role;
 use crate::actors::settings::Agent;
 use crate::logic::ids::PodUid;
 use crate::logic::manifest::{Source, check_static};
+use crate::logic::time::Moment;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::{FileSourceMsg, SourceKind};
 use crate::platform::manifests::{Folder, ManifestFile, ManifestFolder, ScanError};
@@ -133,7 +135,7 @@ impl FileSource {
         let mut before = std::mem::take(&mut self.files);
         for file in folder.files {
             let known = before.remove(&file.path);
-            if let Some(known) = self.know(&file, known) {
+            if let Some(known) = self.know(&file, known, desk.now()) {
                 self.files.insert(file.path, known);
             }
         }
@@ -144,7 +146,7 @@ impl FileSource {
         }
     }
 
-    fn know(&self, file: &ManifestFile, known: Option<Known>) -> Option<Known> {
+    fn know(&self, file: &ManifestFile, known: Option<Known>, now: Moment) -> Option<Known> {
         let path = file.path.display();
         let content = match &file.content {
             Ok(content) => Arc::clone(content),
@@ -153,12 +155,14 @@ impl FileSource {
                 return None;
             }
         };
-        if let Some(known) = known.filter(|known| known.content == content) {
-            return Some(known);
-        }
+        let before = match known {
+            Some(known) if known.content == content => return Some(known),
+            other => other.and_then(|known| known.pod),
+        };
         let source = Source::File { path: file.path.to_string_lossy().into_owned() };
         let pod = match check_static(&content, &source, &self.agent.settings.node_name) {
-            Ok(checked) => {
+            Ok(mut checked) => {
+                mark_seen(&mut checked.pod, before.as_ref().map(|(_, pod)| &**pod), now);
                 for warning in &checked.warnings {
                     tracing::warn!(file = %path, warning, "static pod");
                 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 
+use super::mark_seen;
 use crate::actors::desk::Desk;
 use crate::actors::role::Role;
 use crate::actors::settings::{Agent, EventSubject};
@@ -91,10 +92,12 @@ impl HttpSource {
     fn unique(&self, pods: impl Iterator<Item = Pod>, desk: &Desk<HttpSourceMsg>) -> BTreeMap<PodUid, Arc<Pod>> {
         let mut names = std::collections::BTreeSet::new();
         let mut unique = BTreeMap::new();
-        for pod in pods {
+        for mut pod in pods {
             let text = |field: &Option<String>| field.clone().unwrap_or_default();
             let (name, namespace) = (text(&pod.metadata.name), text(&pod.metadata.namespace));
             let uid = PodUid::from(text(&pod.metadata.uid));
+            let before = self.told.as_ref().and_then(|told| told.get(&uid));
+            mark_seen(&mut pod, before.map(|pod| &**pod), desk.now());
             if names.insert((namespace.clone(), name.clone())) {
                 unique.insert(uid, Arc::new(pod));
                 continue;

@@ -2,3 +2,19 @@
 
 pub mod file;
 pub mod http;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::logic::time::Moment;
+
+/// When a pod was first seen here (POD-05).
+const SEEN: &str = "kubernetes.io/config.seen";
+
+/// Adds when the pod was first seen: now, or as `before` says, if that is the same pod. Done where the pod is made, so
+/// that it is held once.
+fn mark_seen(pod: &mut Pod, before: Option<&Pod>, now: Moment) {
+    let known = before.filter(|before| before.metadata.uid == pod.metadata.uid);
+    let seen = known.and_then(|before| before.metadata.annotations.as_ref()?.get(SEEN).cloned());
+    let now = || jiff::Timestamp::from_nanosecond(i128::from(now.0)).unwrap_or_default().to_string();
+    pod.metadata.annotations.get_or_insert_default().insert(SEEN.to_owned(), seen.unwrap_or_else(now));
+}

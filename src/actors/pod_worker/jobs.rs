@@ -15,7 +15,7 @@ use crate::cri::pod_mapping::{
     ContainerFacts, ImageUser, MappingError, SandboxFacts, container_config, needs_hosts_file, runtime_sandbox,
     sandbox_config,
 };
-use crate::cri::{ContainerConfig, LinuxContainerResources, PodSandboxConfig};
+use crate::cri::{ContainerConfig, PodSandboxConfig};
 use crate::logic::container_actions::{ContainerKind, StartContainer};
 use crate::logic::dns::DnsWarning;
 use crate::logic::environment::EnvironmentSources;
@@ -24,10 +24,10 @@ use crate::logic::hostname::PodHostname;
 use crate::logic::hosts_file::{host_network_hosts_file, pod_network_hosts_file};
 use crate::logic::ids::{ContainerId, FullName, PodUid, SandboxId};
 use crate::logic::image_policy::{ImageFailure, ImageInUse, PullPolicy};
-use crate::logic::log_path::{log_link_name, pod_log_directory};
+use crate::logic::log_path::log_link_name;
 use crate::logic::pod_lifecycle::{JobEnd, StartFailure};
 use crate::logic::resources::{
-    LinuxResources, container_resources, overhead_resources, pod_cgroup_settings, pod_qos, sandbox_resources,
+    container_resources, overhead_resources, pod_cgroup_settings, pod_qos, sandbox_resources,
 };
 use crate::logic::runtime_pod::{RuntimePod, RuntimeSandbox};
 use crate::messages::event_recorder::EventRecorderMsg;
@@ -120,8 +120,8 @@ impl JobSite {
             pod_logs: settings.pod_logs_dir.clone(),
             cgroup_parent,
             dns: settings.dns.clone(),
-            resources: to_cri(sandbox_resources(pod, false, &settings.resources)),
-            overhead: to_cri(overhead_resources(pod, &settings.resources)),
+            resources: sandbox_resources(pod, false, &settings.resources).into(),
+            overhead: overhead_resources(pod, &settings.resources).into(),
             ..SandboxFacts::default()
         };
         sandbox_config(pod, &facts)
@@ -230,8 +230,9 @@ impl JobSite {
         let termination_log_path = match container.termination_message_path.as_deref() {
             None | Some("") => None,
             Some(_) => {
+                // Without it the container only cannot leave a message; that is no reason not to start it.
                 let made = files.make_termination_log(&place, &start.name, restart_count).await;
-                Some(made.map_err(|error| error.to_string())?)
+                made.inspect_err(|error| tracing::warn!(pod = %self.full_name, %error, "no termination log")).ok()
             }
         };
         let resources = container_resources(pod, container, &settings.node_memory, false, &settings.resources);
@@ -239,13 +240,13 @@ impl JobSite {
         let facts = ContainerFacts {
             restart_count,
             image_ref: image.reference,
-            image_user: image.user_uid.map_or_else(|| user_by_name(image.username), ImageUser::Uid),
+            image_user: ImageUser::new(image.user_uid, &image.username),
             environment: EnvironmentSources {
                 services: Some(Arc::default()), // Without an API server there are none.
                 addresses: Addresses { pod_ips, host_ips, prefer_ipv6 },
                 ..EnvironmentSources::default()
             },
-            resources: to_cri(resources),
+            resources: resources.into(),
             etc_hosts_path,
             termination_log_path,
             seccomp_default: settings.seccomp_default,
@@ -449,26 +450,4 @@ fn field_path(kind: ContainerKind, name: &str) -> String {
         ContainerKind::Init => format!("spec.initContainers{{{name}}}"),
         ContainerKind::Regular => format!("spec.containers{{{name}}}"),
     }
-}
-
-fn user_by_name(name: String) -> ImageUser {
-    if name.is_empty() { ImageUser::default() } else { ImageUser::Name(name) }
-}
-
-fn to_cri(resources: LinuxResources) -> LinuxContainerResources {
-    LinuxContainerResources {
-        cpu_period: resources.cpu_period,
-        cpu_quota: resources.cpu_quota,
-        cpu_shares: resources.cpu_shares,
-        memory_limit_in_bytes: resources.memory_limit_in_bytes,
-        memory_swap_limit_in_bytes: resources.memory_swap_limit_in_bytes,
-        oom_score_adj: resources.oom_score_adj,
-        unified: resources.unified,
-        ..LinuxContainerResources::default()
-    }
-}
-
-/// The directory of a pod's logs.
-pub fn log_directory(agent: &Agent, full_name: &FullName, uid: &PodUid) -> String {
-    pod_log_directory(&agent.settings.pod_logs_dir, &full_name.namespace, &full_name.name, uid.as_str())
 }

@@ -225,6 +225,25 @@ pub enum Action {
     Finish,
 }
 
+impl Action {
+    /// What the pod waits for once this has begun; `None` for what takes no time.
+    fn waited_for(&self) -> Option<String> {
+        match self {
+            Self::Prepare => Some("the pod's cgroup and directories".to_owned()),
+            Self::SetUpSandbox { .. } => Some("the pod's sandbox and network".to_owned()),
+            Self::EnsureImage { container } => Some(format!("the image of container {container}")),
+            Self::StartContainer { start, .. } => Some(format!("container {} to start", start.name)),
+            Self::KillContainer { name, grace, .. } => {
+                Some(format!("container {name} to stop, within {}s", grace.as_secs()))
+            }
+            Self::KillPod { grace, .. } => Some(format!("its containers to stop, within {}s", grace.as_secs())),
+            Self::CleanUp { .. } => Some("what is left of it to be removed".to_owned()),
+            Self::RemoveContainers(_) => Some("dead init containers to be removed".to_owned()),
+            Self::Cancel(_) | Self::Inspect | Self::NetworkNotReady(_) | Self::Finish => None,
+        }
+    }
+}
+
 /// The time of a step.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
@@ -520,6 +539,9 @@ impl PodLifecycle {
 
     fn note_begun(&mut self, actions: &[Action], now: Now) {
         for action in actions {
+            if let Some(sentence) = action.waited_for() {
+                self.waits.push((sentence, None));
+            }
             let job = match action {
                 Action::Prepare => Job::Prepare,
                 Action::SetUpSandbox { .. } => Job::SetUpSandbox,

@@ -61,6 +61,12 @@ impl PodLifecycle {
         if self.finished {
             return vec![Action::Finish];
         }
+        // A call that was cut off may have taken effect after all.
+        if self.is_fresh()
+            && let Some(seen) = self.observed.clone().filter(|seen| seen.is_alive())
+        {
+            return self.kill_pod(&seen, self.grace.unwrap_or(ORPHAN_GRACE), false, now);
+        }
         if self.released || !self.may_begin(&Job::CleanUp, now, "what is left of it to be removed") {
             return vec![];
         }

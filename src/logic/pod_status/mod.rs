@@ -125,9 +125,12 @@ pub fn is_terminal(phase: &str) -> bool {
     phase == SUCCEEDED || phase == FAILED
 }
 
-/// When the pod was first seen by a node agent; never changes.
+/// When the pod was first seen by a node agent; never changes. After a restart of the agent the oldest sandbox that the
+/// runtime still holds tells it best, so that a restart does not show.
 fn start_time(input: &StatusInput<'_>) -> Time {
-    input.before().and_then(|before| before.start_time.clone()).unwrap_or_else(|| time(input.now))
+    let oldest = input.runtime.sandboxes.iter().map(|sandbox| sandbox.created_at).min();
+    let first_seen = oldest.map_or(input.now, |oldest| oldest.min(input.now));
+    input.before().and_then(|before| before.start_time.clone()).unwrap_or_else(|| time(first_seen))
 }
 
 /// The generation of the pod that this status is about; never goes back.

@@ -1,0 +1,153 @@
+//! The cgroups of pods, as the kernel has them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::harness::Node;
+use crate::pods::{forever, pod, with};
+
+/// The folder of a cgroup in the hierarchy of a controller, whichever generation the host has.
+fn folder(node: &Node, controller: &str, path: &str) -> PathBuf {
+    let root = node.named("CGROUP_ROOT");
+    match node.named("CGROUP_VERSION") {
+        "1" => PathBuf::from(format!("/sys/fs/cgroup/{controller}{root}{path}")),
+        _ => PathBuf::from(format!("/sys/fs/cgroup{root}{path}")),
+    }
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).trim().to_owned()
+}
+
+/// CPU shares, as a weight on version 2.
+fn shares(node: &Node, path: &str) -> String {
+    let file = if node.named("CGROUP_VERSION") == "1" { "cpu.shares" } else { "cpu.weight" };
+    read(&folder(node, "cpu", path).join(file))
+}
+
+/// How these shares are written on this host (RES-09).
+fn as_written(node: &Node, shares: u64) -> String {
+    match node.named("CGROUP_VERSION") {
+        "1" => shares.to_string(),
+        _ => (1 + (shares - 2) * 9999 / 262_142).to_string(),
+    }
+}
+
+/// Quota and period in µs; -1 without a quota.
+fn quota(node: &Node, path: &str) -> (String, String) {
+    let folder = folder(node, "cpu", path);
+    if node.named("CGROUP_VERSION") == "1" {
+        return (read(&folder.join("cpu.cfs_quota_us")), read(&folder.join("cpu.cfs_period_us")));
+    }
+    let both = read(&folder.join("cpu.max"));
+    let (quota, period) = both.split_once(' ').unwrap();
+    (quota.replace("max", "-1"), period.to_owned())
+}
+
+/// Bytes; `None` without a limit.
+fn memory(node: &Node, path: &str) -> Option<u64> {
+    let file = if node.named("CGROUP_VERSION") == "1" { "memory.limit_in_bytes" } else { "memory.max" };
+    let bytes = read(&folder(node, "memory", path).join(file)).parse().ok();
+    // Version 1 writes "no limit" as the largest multiple of a page.
+    bytes.filter(|bytes| *bytes < i64::MAX as u64 - 65_536)
+}
+
+/// RES-01, RES-03, RES-05, RES-07, RES-09, RES-10, RES-13.
+#[test]
+fn a_pods_cgroup_limits_it_as_its_quality_of_service_says() {
+    let Some(mut node) = Node::new() else { return };
+    node.configure(json!({ "podPidsLimit": 77, "cpuCFSQuotaPeriod": "50ms" }));
+    node.start_agent();
+    let sized = |resources: serde_json::Value| with(forever("main"), json!({ "resources": resources }));
+    let same = json!({ "cpu": "250m", "memory": "32Mi" });
+    node.apply(&pod("guaranteed", &[sized(json!({ "limits": same, "requests": same }))]));
+    node.apply(&pod(
+        "burstable",
+        &[
+            sized(json!({ "requests": { "cpu": "100m", "memory": "16Mi" } })),
+            with(sized(json!({ "limits": { "cpu": "1", "memory": "64Mi" } })), json!({ "name": "second" })),
+        ],
+    ));
+    node.apply(&pod("besteffort", &[forever("main")]));
+    let path = |name: &str, tier: &str| {
+        let uid = node.wait_running(name, "main").labels["io.kubernetes.pod.uid"].clone();
+        format!("/kubepods{tier}/pod{uid}")
+    };
+    let guaranteed = path("guaranteed", "");
+    assert_eq!(shares(&node, &guaranteed), as_written(&node, 256));
+    assert_eq!(quota(&node, &guaranteed), ("12500".into(), "50000".into()));
+    assert_eq!(memory(&node, &guaranteed), Some(32 << 20));
+
+    let burstable = path("burstable", "/burstable");
+    // A limit without a request is its own request: 1100m of CPU.
+    assert_eq!(shares(&node, &burstable), as_written(&node, 1126));
+    assert_eq!(quota(&node, &burstable).0, "-1", "not every container has a limit");
+    assert_eq!(memory(&node, &burstable), None, "not every container has a limit");
+    node.eventually("the tier's shares follow its pods", || {
+        (shares(&node, "/kubepods/burstable") == as_written(&node, 1126)).then_some(())
+    });
+
+    let besteffort = path("besteffort", "/besteffort");
+    assert_eq!(shares(&node, &besteffort), as_written(&node, 2));
+    assert_eq!(shares(&node, "/kubepods/besteffort"), as_written(&node, 2));
+    assert_eq!(memory(&node, &besteffort), None);
+    for pod in [&guaranteed, &burstable, &besteffort] {
+        assert_eq!(read(&folder(&node, "pids", pod).join("pids.max")), "77");
+    }
+    assert!(memory(&node, "/kubepods").is_some_and(|bytes| bytes > 0), "the node's memory");
+
+    node.delete("burstable");
+    node.eventually("the tier's shares follow its pods down", || {
+        (shares(&node, "/kubepods/burstable") == as_written(&node, 2)).then_some(())
+    });
+    assert!(!folder(&node, "cpu", &burstable).exists() || node.shown("burstable").is_some());
+}
+
+/// RES-01, RES-11: what the runtime was told for a container is what the kernel has.
+#[test]
+fn a_containers_cgroup_lies_below_its_pods_with_its_own_limits() {
+    let Some(node) = Node::running() else { return };
+    let limits = json!({ "cpu": "200m", "memory": "24Mi" });
+    node.apply(&pod("web", &[with(forever("main"), json!({ "resources": { "limits": limits } }))]));
+    let main = node.wait_running("web", "main");
+    let uid = &main.labels["io.kubernetes.pod.uid"];
+    let pid = node.pid_of(main.id.as_str());
+    let path = format!("/kubepods/pod{uid}/{}", main.id);
+    let own = read(Path::new(&format!("/proc/{pid}/cgroup")));
+    let full = format!("{}{path}", node.named("CGROUP_ROOT"));
+    assert!(own.lines().any(|line| line.ends_with(&full)), "{own}");
+    assert_eq!(memory(&node, &path), Some(24 << 20));
+    assert_eq!(quota(&node, &path), ("20000".into(), "100000".into()));
+    let resources = main.resources.expect("the runtime tells");
+    assert_eq!((resources.cpu_shares, resources.cpu_quota, resources.cpu_period), (204, 20_000, 100_000));
+    assert_eq!(resources.memory_limit_in_bytes, 24 << 20);
+}
+
+/// RES-14: who is killed first when memory is short. A host that may not lower scores keeps them at its own.
+#[test]
+fn processes_have_the_oom_score_of_their_quality_of_service() {
+    let Some(node) = Node::running() else { return };
+    let sized = |resources: serde_json::Value| with(forever("main"), json!({ "resources": resources }));
+    let same = json!({ "cpu": "50m", "memory": "32Mi" });
+    node.apply(&pod("guaranteed", &[sized(json!({ "limits": same }))]));
+    node.apply(&pod("burstable", &[sized(json!({ "requests": { "memory": "1Mi" } }))]));
+    node.apply(&pod("besteffort", &[forever("main")]));
+    let restricted =
+        fs::read_to_string(node.dir.join("containerd.toml")).unwrap().contains("restrict_oom_score_adj = true");
+    // The runtime's own score is the lowest that it can give then.
+    let floor: i64 = if restricted { read(Path::new("/proc/self/oom_score_adj")).parse().unwrap() } else { -1000 };
+    let total: i64 = read(Path::new("/proc/meminfo"))
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok())
+        .unwrap();
+    let burstable = (1000 - 1000 * 1024 / total).clamp(3, 999);
+    for (name, wanted) in [("guaranteed", -997), ("burstable", burstable), ("besteffort", 1000)] {
+        let main = node.wait_running(name, "main");
+        assert_eq!(main.resources.as_ref().map(|told| told.oom_score_adj), Some(wanted), "told for {name}");
+        let score: i64 =
+            read(Path::new(&format!("/proc/{}/oom_score_adj", node.pid_of(main.id.as_str())))).parse().unwrap();
+        assert_eq!(score, wanted.max(floor), "{name}");
+    }
+}
