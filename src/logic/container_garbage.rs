@@ -42,7 +42,7 @@ pub fn collect<'a>(
         for container in pod.containers.iter().filter(|container| is_dead(container)) {
             if !is_known {
                 garbage.containers.push((pod.uid.clone(), container.id.clone()));
-            } else if now.since(container.created_at) >= policy.age_min {
+            } else if !is_about_to_run(pod, container) && now.since(container.created_at) >= policy.age_min {
                 kept.entry((pod.uid.clone(), container.name.clone())).or_default().push(container);
             }
         }
@@ -59,6 +59,13 @@ pub fn collect<'a>(
 
 fn is_dead(container: &RuntimeContainer) -> bool {
     container.state != ContainerState::Running
+}
+
+/// The newest instance, made and not yet started. Upstream's collector looks once a minute and may take it for dead;
+/// one that looks at every change would meet it at each restart, and let it push out the instance that it follows.
+fn is_about_to_run(pod: &RuntimePod, container: &RuntimeContainer) -> bool {
+    container.state == ContainerState::Created
+        && pod.instances(&container.name).next().is_some_and(|newest| newest.id == container.id)
 }
 
 /// `instances` are newest first; what exceeds `keep` goes.
@@ -169,6 +176,18 @@ mod tests {
         let garbage = collect([&pod], &[PodUid::from("u")].into(), KEEP_ONE, Moment(100));
         assert_eq!(ids(&garbage), ["c1"]);
         assert_eq!(garbage.sandboxes, [("u".into(), "s0".into())]);
+    }
+
+    #[test]
+    fn an_instance_that_is_about_to_run_does_not_push_out_the_one_before() {
+        use ContainerState::{Created, Exited};
+        let instances = vec![
+            container("c3", "web", Created, 30),
+            container("c2", "web", Exited, 20),
+            container("c1", "web", Created, 10),
+        ];
+        let garbage = collect([&pod("u", instances)], &[PodUid::from("u")].into(), KEEP_ONE, Moment(100));
+        assert_eq!(ids(&garbage), ["c1"], "made and never started, it counts as dead once another followed");
     }
 
     #[test]

@@ -43,13 +43,13 @@ fn a_file_that_is_no_manifest_is_named_and_skipped() {
     for (file, content, words) in [
         ("binary.yaml", b"apiVersion: v1\n\0\xff\xfe\x01".as_slice(), "line 2"),
         ("bomb.yaml", bomb.as_bytes(), "line "),
-        ("deep.yaml", deep.as_bytes(), "error="),
-        ("empty.yaml", b"", "error="),
+        ("deep.yaml", deep.as_bytes(), "err="),
+        ("empty.yaml", b"", "err="),
         ("half.yaml", b"apiVersion: v1\nkind: Pod\nmetadata:\n  name: half\nspec: {containers: [{name: ", "line 5"),
-        ("json.json", br#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "#, "error="),
-        ("kind.yaml", b"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n", "error="),
-        ("list.yaml", b"apiVersion: v1\nkind: PodList\nitems: []\n", "error="),
-        ("type.yaml", b"apiVersion: v1\nkind: Pod\nmetadata: {name: type}\nspec: {containers: {}}\n", "error="),
+        ("json.json", br#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "#, "err="),
+        ("kind.yaml", b"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n", "err="),
+        ("list.yaml", b"apiVersion: v1\nkind: PodList\nitems: []\n", "err="),
+        ("type.yaml", b"apiVersion: v1\nkind: Pod\nmetadata: {name: type}\nspec: {containers: {}}\n", "err="),
     ] {
         node.write_manifest(file, content);
         node.wait_for_words(&[&format!("manifests/{file}"), words]);
@@ -90,7 +90,7 @@ fn a_manifest_that_is_written_slowly_runs_once_it_is_whole() {
     let (first, rest) = text.split_at(text.len() / 2);
     let path = node.manifest_path("slow.yaml");
     fs::write(&path, first).unwrap();
-    node.wait_for_words(&["manifests/slow.yaml", "error="]);
+    node.wait_for_words(&["manifests/slow.yaml", "err="]);
     assert!(node.all_containers("slow").is_empty());
     fs::write(&path, format!("{first}{rest}")).unwrap();
     let running = node.wait_running("slow", "main");

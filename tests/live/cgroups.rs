@@ -145,7 +145,6 @@ fn processes_have_the_oom_score_of_their_quality_of_service() {
     let burstable = (1000 - 1000 * 1024 / total).clamp(3, 999);
     for (name, wanted) in [("guaranteed", -997), ("burstable", burstable), ("besteffort", 1000)] {
         let main = node.wait_running(name, "main");
-        assert_eq!(main.resources.as_ref().map(|told| told.oom_score_adj), Some(wanted), "told for {name}");
         let score: i64 =
             read(Path::new(&format!("/proc/{}/oom_score_adj", node.pid_of(main.id.as_str())))).parse().unwrap();
         assert_eq!(score, wanted.max(floor), "{name}");

@@ -5,13 +5,13 @@
 //! what a killed run left is stopped by the next.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use podwright::cri::grpc::GrpcRuntime;
@@ -22,6 +22,7 @@ use podwright::cri::{
 };
 use serde_json::{Value, json};
 
+use crate::machine::{Slot, fresh_directory, obstacle, path_text, read_env, script, skip};
 use crate::pods::merge;
 
 /// The agent.
@@ -30,8 +31,6 @@ pub const AGENT: &str = env!("CARGO_BIN_EXE_podwright");
 pub const NODE_NAME: &str = "node1";
 /// How long anything may take that must happen: far more than it needs on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Nodes that live at a time.
-const NODES_MAX: u32 = 2;
 
 /// A private runtime, and the agent that may run on it.
 pub struct Node {
@@ -225,10 +224,18 @@ impl Node {
 
     // ------------------------------------------------------------ the runtime's truth
 
-    /// One call to the runtime.
-    pub fn cri<T>(&self, call: impl AsyncFnOnce(&GrpcRuntime) -> CriResult<T>) -> T {
-        let answer = self.tokio.block_on(call(&self.cri));
-        answer.unwrap_or_else(|error| panic!("the runtime says: {error}"))
+    /// One call to the runtime, which may fail.
+    pub fn try_cri<T>(&self, call: impl AsyncFnOnce(&GrpcRuntime) -> CriResult<T>) -> CriResult<T> {
+        self.tokio.block_on(call(&self.cri))
+    }
+
+    /// One call to the runtime, once it is there: one that was just started may not answer yet.
+    pub fn cri<T>(&self, call: impl AsyncFn(&GrpcRuntime) -> CriResult<T>) -> T {
+        self.eventually("the runtime answers", || match self.tokio.block_on(call(&self.cri)) {
+            Ok(answer) => Some(answer),
+            Err(error) if error.is_transient() => None,
+            Err(error) => panic!("the runtime says: {error}"),
+        })
     }
 
     /// The sandboxes of a static pod, newest first.
@@ -372,12 +379,12 @@ impl Node {
         self.named("POD_GATEWAY")
     }
 
-    fn unless_gone<T>(&self, call: impl AsyncFnOnce(&GrpcRuntime) -> CriResult<T>) -> Option<T> {
-        match self.tokio.block_on(call(&self.cri)) {
-            Ok(found) => Some(found),
-            Err(error) if error.is_not_found() => None,
-            Err(error) => panic!("the runtime says: {error}"),
-        }
+    fn unless_gone<T>(&self, call: impl AsyncFn(&GrpcRuntime) -> CriResult<T>) -> Option<T> {
+        self.cri(async |cri| match call(cri).await {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        })
     }
 
     /// What a reader of a failure needs: the end of the agent's log.
@@ -428,106 +435,6 @@ pub fn send_signal(pid: u32, signal: &str) {
     assert!(status.success(), "no process {pid}");
 }
 
-/// Says, once for each reason, that something is not tested on this machine.
-pub fn skip(what: &str, reason: &str) {
-    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
-    let line = format!("live tests skipped ({what}): {reason}\n");
-    let mut said = SAID.lock().unwrap();
-    if !said.contains(&line) {
-        // Not through `eprintln!`, which the test runner keeps to itself while tests pass.
-        let _ = std::io::stderr().write_all(line.as_bytes());
-        said.push(line);
-    }
-}
-
-/// Why this machine cannot run live tests; looked for once.
-fn obstacle() -> Option<&'static str> {
-    static OBSTACLE: OnceLock<Option<String>> = OnceLock::new();
-    OBSTACLE
-        .get_or_init(|| {
-            if !nix::unistd::geteuid().is_root() {
-                return Some("only root can start containers".to_owned());
-            }
-            // A compiler makes a smaller sandbox image; it can be done without.
-            let look = ". scripts/lib.sh; missing_packages | grep -vxE 'gcc|libc6-dev' | sort -u | tr '\\n' ' '";
-            let output = Command::new("bash").args(["-c", look]).current_dir(source()).output().unwrap();
-            let missing = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-            if !missing.is_empty() {
-                return Some(format!("missing here: {missing} (scripts/testenv.sh packages installs them)"));
-            }
-            let images = Command::new("scripts/images.sh").arg(images()).current_dir(source()).output().unwrap();
-            assert!(images.status.success(), "no images: {}", String::from_utf8_lossy(&images.stderr));
-            let _ = script("reap", &base(), &[]);
-            None
-        })
-        .as_deref()
-}
-
-/// The project's folder.
-fn source() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// The archive of images, made once.
-fn images() -> PathBuf {
-    source().join("target/images/images.tar")
-}
-
-/// Where the nodes' directories are: short, since sockets lie below.
-fn base() -> PathBuf {
-    std::env::temp_dir().join("podwright-live")
-}
-
-fn fresh_directory() -> PathBuf {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let dir = base().join(format!("{}-{number}", std::process::id()));
-    // A killed run's process ID came round again: what it left was stopped, its files were not removed.
-    let _ = fs::remove_dir_all(&dir);
-    fs::create_dir_all(&dir).unwrap();
-    dir
-}
-
-/// Calls `scripts/testenv.sh`; what it printed, or what went wrong.
-fn script(command: &str, dir: &Path, arguments: &[&str]) -> Result<String, String> {
-    // Through a file: a runtime that was started inherits the pipe, and reading would not end.
-    let said_path = base().join(format!(".{}-{}", std::process::id(), command_number()));
-    fs::create_dir_all(base()).unwrap();
-    let said = File::create(&said_path).unwrap();
-    let output = Command::new("scripts/testenv.sh")
-        .arg(command)
-        .arg(dir)
-        .args(arguments)
-        .current_dir(source())
-        .env("OWNER", std::process::id().to_string())
-        .env("IMAGES", images())
-        .stdin(Stdio::null())
-        .stdout(said.try_clone().unwrap())
-        .stderr(said)
-        .status()
-        .unwrap();
-    let text = fs::read_to_string(&said_path).unwrap_or_default();
-    let _ = fs::remove_file(said_path);
-    if output.success() { Ok(text) } else { Err(format!("testenv.sh {command}: {text}")) }
-}
-
-fn command_number() -> u32 {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    NUMBER.fetch_add(1, Ordering::Relaxed)
-}
-
-fn read_env(dir: &Path) -> BTreeMap<String, String> {
-    let text = fs::read_to_string(dir.join("env")).unwrap();
-    text.lines()
-        .filter_map(|line| line.split_once('='))
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .collect()
-}
-
-fn path_text(dir: &Path, name: &str) -> String {
-    dir.join(name).to_str().expect("a short, plain path").to_owned()
-}
-
 fn of_pod(pod: &str) -> Labels {
     [("io.kubernetes.pod.name".to_owned(), format!("{pod}-{NODE_NAME}"))].into()
 }
@@ -558,29 +465,6 @@ fn configuration(dir: &Path, env: &BTreeMap<String, String>) -> Value {
         "authentication": { "anonymous": { "enabled": false }, "webhook": { "enabled": false } },
         "authorization": { "mode": "AlwaysAllow" },
     })
-}
-
-/// The right to have a node: few at a time, so that a small machine is not swamped.
-struct Slot;
-
-static SLOTS: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());
-
-impl Slot {
-    fn take() -> Self {
-        let mut taken = SLOTS.0.lock().unwrap();
-        while *taken >= NODES_MAX {
-            taken = SLOTS.1.wait(taken).unwrap();
-        }
-        *taken += 1;
-        Self
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        *SLOTS.0.lock().unwrap() -= 1;
-        SLOTS.1.notify_one();
-    }
 }
 
 /// A condition's status in a shown pod.

@@ -66,7 +66,7 @@ fn a_containers_last_words_are_shown() {
     let Some(node) = Node::running() else { return };
     let never = json!({ "spec": { "restartPolicy": "Never" } });
     let from_log = with(
-        shell("main", "echo first; echo last >&2; exit 2"),
+        shell("main", "echo first; echo last; exit 2"),
         json!({ "terminationMessagePolicy": "FallbackToLogsOnError" }),
     );
     let elsewhere =

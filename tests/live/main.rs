@@ -16,6 +16,7 @@ mod events;
 mod harness;
 mod lifecycle;
 mod logs;
+mod machine;
 mod network;
 mod pods;
 mod probes;

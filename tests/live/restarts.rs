@@ -112,6 +112,7 @@ fn a_crash_loop_waits_longer_each_time() {
     let waited = |attempt: u32| ended[&attempt].0.since(ended[&(attempt - 1)].1);
     assert!(waited(2) >= Duration::from_secs(10), "{:?}", waited(2));
     assert!(waited(3) >= Duration::from_secs(20), "{:?}", waited(3));
+    node.wait_for_words(&["Back-off restarting failed container main in pod crash-node1_default(", "BackOff"]);
 
     let shown = node.wait_shown("crash", "in its back-off", |pod| {
         container_status(pod, "main")["state"]["waiting"]["reason"] == "CrashLoopBackOff"
@@ -141,6 +142,7 @@ fn a_killed_container_comes_back_alone() {
     let shown = node.wait_shown("web", "restarted", |pod| container_status(pod, "main")["restartCount"] == 1);
     assert_eq!(container_status(&shown, "main")["lastState"]["terminated"]["exitCode"], 137);
     assert_eq!(container_status(&shown, "second")["restartCount"], 0);
+    assert!(!node.log().contains("Back-off restarting"), "the first time it does not wait: {}", node.log());
 }
 
 /// CRI-17: a new sandbox with the next attempt, and the containers in it anew.

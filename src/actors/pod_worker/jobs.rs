@@ -61,7 +61,7 @@ impl JobSite {
         let _ = self.agent.directory.event_recorder.tell(cause.clone(), event);
     }
 
-    fn subject(&self, field_path: String) -> EventSubject {
+    pub(super) fn subject(&self, field_path: String) -> EventSubject {
         EventSubject { uid: self.uid.clone(), full_name: self.full_name.clone(), field_path }
     }
 
@@ -383,7 +383,7 @@ impl JobSite {
         destroyed.await.map_err(|error| error.to_string())
     }
 
-    fn path_of(&self, pod: Option<&Pod>, container: &str) -> String {
+    pub(super) fn path_of(&self, pod: Option<&Pod>, container: &str) -> String {
         let init = pod.and_then(|pod| pod.spec.as_ref()).and_then(|spec| spec.init_containers.as_deref());
         let is_init = init.unwrap_or_default().iter().any(|other| other.name == container);
         field_path(if is_init { ContainerKind::Init } else { ContainerKind::Regular }, container)

@@ -6,6 +6,7 @@
 
 pub mod jobs;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use super::desk::{Desk, OperationId};
 use super::role::Role;
 use super::settings::{Agent, EventSubject};
+use crate::logic::container_actions::CRASH_LOOP_BACK_OFF;
 use crate::logic::ids::{FullName, PodUid};
 use crate::logic::pod_lifecycle::{Action, Input, Job, JobEnd, Now, PodLifecycle, Stage};
 use crate::logic::pod_status::{self, StatusInput};
@@ -47,6 +49,8 @@ pub struct PodWorker {
     wake: Option<OperationId>,
     status: Option<Arc<PodStatus>>,
     told_waiting: Vec<String>,
+    /// Containers of whose back-off an Event tells already.
+    told_back_offs: BTreeSet<String>,
     /// Someone has forgotten what was told.
     repeat: bool,
     network_event_told: bool,
@@ -68,6 +72,7 @@ impl Role for PodWorker {
             wake: None,
             status: None,
             told_waiting: vec![],
+            told_back_offs: BTreeSet::new(),
             repeat: false,
             network_event_told: false,
             probed: false,
@@ -98,6 +103,7 @@ impl Role for PodWorker {
         for action in self.lifecycle.step(input, now) {
             self.perform(action, desk);
         }
+        self.tell_back_offs(desk);
         self.publish(desk);
         self.arm(desk);
     }
@@ -207,6 +213,20 @@ impl PodWorker {
             let message = format!("network is not ready: {problem}");
             desk.tell(&self.site.agent.directory.event_recorder, subject.warning("NetworkNotReady", message));
         }
+    }
+
+    /// One Event for each back-off of a container that keeps ending (POD-37).
+    fn tell_back_offs(&mut self, desk: &Desk<PodWorkerMsg>) {
+        let errors = self.lifecycle.start_errors().iter();
+        let now: BTreeSet<String> =
+            errors.filter(|(_, error)| error.reason == CRASH_LOOP_BACK_OFF).map(|(name, _)| name.clone()).collect();
+        for container in now.difference(&self.told_back_offs) {
+            let (name, uid) = (&self.site.full_name, &self.site.uid);
+            let message = format!("Back-off restarting failed container {container} in pod {name}({uid})");
+            let subject = self.site.subject(self.site.path_of(self.lifecycle.pod().map(AsRef::as_ref), container));
+            desk.tell(&self.site.agent.directory.event_recorder, subject.warning("BackOff", message));
+        }
+        self.told_back_offs = now;
     }
 
     /// Tells the pod's status wherever it counts, when it changed.

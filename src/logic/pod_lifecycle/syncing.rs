@@ -297,6 +297,10 @@ impl PodLifecycle {
 
     fn note_back_offs(&mut self, plan: &PodPlan) {
         for wait in &plan.waiting {
+            // What is being started is made but does not run yet: it waits for nothing any more.
+            if self.jobs.contains(&Job::StartContainer(wait.name.clone())) {
+                continue;
+            }
             let error = StartError { reason: wait.reason.to_owned(), message: wait.message.clone() };
             self.start_errors.insert(wait.name.clone(), error);
             self.waits.push((wait.message.clone(), Some(wait.wait.until)));
