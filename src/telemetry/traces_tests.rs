@@ -82,7 +82,7 @@ async fn turns_operations_and_calls_reach_a_collector_with_parents_and_links() {
     let [call] = of("runtime.v1.RuntimeService/RunPodSandbox")[..] else { panic!("one call") };
     let turn = |message: &str| {
         let has = |span: &&Span| format!("{:?}", span.attributes).contains(message);
-        of("turn").into_iter().find(|span| has(&span)).expect("a turn")
+        of("turn").into_iter().find(|span| has(span)).expect("a turn")
     };
     let (first, second) = (turn("Go"), turn("Ended"));
     assert!(first.parent_span_id.is_empty() && second.parent_span_id.is_empty(), "turns are roots");

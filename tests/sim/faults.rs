@@ -33,7 +33,7 @@ fn invariants_hold_under_each_trouble_alone() {
 #[test]
 fn invariants_hold_under_all_trouble_at_once() {
     // What a killed agent's calls do later hides nothing in one half of the runs.
-    let faults = |seed: u64| if seed % 2 == 0 { "all" } else { "all,-late-effects" };
+    let faults = |seed: u64| if seed.is_multiple_of(2) { "all" } else { "all,-late-effects" };
     side_by_side(&seeds(40, 200), |seed| standard(*seed, 5, 25, faults(*seed)));
 }
 
