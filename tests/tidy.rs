@@ -115,7 +115,7 @@ fn imports_point_one_way() {
         for (number, line) in source.product_lines() {
             for path in paths_after(line, "crate") {
                 let fits = |wanted: &&str| path == **wanted || path.starts_with(&format!("{wanted}::"));
-                if !allowed.iter().any(|wanted| fits(wanted)) {
+                if !allowed.iter().any(fits) {
                     complaints.push(format!("{}:{number}: {folder} must not import crate::{path}", source.path));
                 }
             }
