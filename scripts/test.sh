@@ -46,6 +46,9 @@ cargo_tests() {
         name=${file#tests/} name=${name%/main.rs} name=${name%.rs}
         [ "$name" = live ] || targets+=(--test "$name")
     done
+    # The simulator's seeds follow from the source tree: the same commit, the same runs.
+    PODWRIGHT_TREE_HASH=$(git rev-parse 'HEAD^{tree}' 2>/dev/null || echo none)
+    export PODWRIGHT_TREE_HASH
     cargo test --locked --features sim --no-fail-fast --lib --bins "${targets[@]}" || status=1
     cargo test --locked --features sim --doc || status=1
     return "$status"

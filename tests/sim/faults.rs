@@ -43,3 +43,10 @@ fn invariants_hold_under_all_trouble_at_once() {
 fn a_look_from_before_pod_manager_failed_counts_for_nothing() {
     standard(1107, 8, 90, "all");
 }
+
+/// Init containers are removed before a new sandbox, and with them went the memory of how often they had started: the
+/// status told a higher restart count than the container had.
+#[test]
+fn an_init_containers_restart_count_outlives_its_instances() {
+    standard(132_124_437, 5, 25, "all,-late-effects");
+}

@@ -283,6 +283,8 @@ pub struct PodLifecycle {
     crash_loops: CrashLoops,
     recovered: bool,
     probes: ProbeResults,
+    /// The highest restart count that was seen of each container.
+    counts: BTreeMap<String, u32>,
     replacing: bool,
     waits: Vec<(String, Option<Moment>)>,
     released: bool,
@@ -317,6 +319,7 @@ impl PodLifecycle {
             crash_loops: CrashLoops::new(BackoffPolicy::crash_loop(back_off_max)),
             recovered: false,
             probes: ProbeResults::default(),
+            counts: BTreeMap::new(),
             replacing: false,
             waits: Vec::new(),
             released: false,
@@ -394,6 +397,10 @@ impl PodLifecycle {
                         results.retain(|id, _| ids.contains(id));
                     }
                     self.retries.retain(|job, _| !matches!(job, Job::KillContainer(id) if !ids.contains(id)));
+                    for container in &seen.containers {
+                        let count = self.counts.entry(container.name.clone()).or_default();
+                        *count = container.restart_count.max(*count);
+                    }
                     self.observed = Some(seen);
                     self.asked = false;
                     self.unconfirmed = false;

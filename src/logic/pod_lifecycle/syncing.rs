@@ -155,7 +155,9 @@ impl PodLifecycle {
             if let (false, Some(sandbox), true) = (turn_taken, &sandbox, self.prepared) {
                 let (image, sandbox) = (image.clone(), sandbox.clone());
                 self.note_start(pod, start, now);
-                actions.push(Action::StartContainer { start: start.clone(), sandbox, image });
+                let restart_count = start.restart_count.max(self.restart_count(name));
+                let start = StartContainer { restart_count, ..start.clone() };
+                actions.push(Action::StartContainer { start, sandbox, image });
             }
             turn_taken = true;
         }
@@ -239,6 +241,7 @@ impl PodLifecycle {
             seen.containers.retain(|other| other.id != container.id);
             seen.containers.insert(0, container);
         });
+        self.counts.insert(name.to_owned(), restart_count);
     }
 
     /// Adds what a job did to the observation. One that lacks what another job did still lacks it.
@@ -254,9 +257,9 @@ impl PodLifecycle {
         self.observed = Some(Arc::new(seen));
     }
 
+    /// Counts starts on, over instances that were removed, too: those of init containers go before a new sandbox.
     fn restart_count(&self, name: &str) -> u32 {
-        let newest = self.observed.as_ref().and_then(|seen| seen.container(name));
-        newest.map_or(0, |container| container.restart_count + 1)
+        self.counts.get(name).map_or(0, |count| count.saturating_add(1))
     }
 
     fn stopping_job(&self) -> Option<&'static str> {
