@@ -254,6 +254,7 @@ fn words_of_another_phase_are_dropped() {
 fn a_pod_past_its_deadline_has_failed() {
     let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
     scene.spec().active_deadline_seconds = Some(30);
+    scene.runtime.sandboxes[0].created_at = at(scene.now);
     assert_eq!(scene.step().phase.as_deref(), Some(RUNNING));
     scene.now += 29;
     assert_eq!(scene.step().phase.as_deref(), Some(RUNNING));

@@ -156,6 +156,9 @@ async fn silence_is_a_timeout() {
 async fn a_body_that_does_not_end_is_an_error_and_one_that_breaks_too() {
     let (keep, kept) = mpsc::channel();
     let slow = serve_raw([127, 0, 0, 1].into(), move |mut stream| {
+        // An answer before the question would be none.
+        let asked = std::io::Read::read(&mut stream, &mut [0; 1024]).expect("a question");
+        assert_ne!(asked, 0, "a question");
         std::io::Write::write_all(&mut stream, b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc").expect("sent");
         keep.send(stream).expect("the test listens");
     });
