@@ -50,3 +50,10 @@ fn a_look_from_before_pod_manager_failed_counts_for_nothing() {
 fn an_init_containers_restart_count_outlives_its_instances() {
     standard(132_124_437, 5, 25, "all,-late-effects");
 }
+
+/// An agent was killed while it started a container; the start came late, when the next agent had already made another
+/// instance: both ran.
+#[test]
+fn a_start_that_comes_late_finds_nothing_to_start() {
+    standard(1_168_655_890, 5, 25, "all");
+}

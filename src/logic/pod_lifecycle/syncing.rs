@@ -96,6 +96,11 @@ impl PodLifecycle {
             let (id, name, message) = (kill.id.clone(), kill.name.clone(), kill.message.clone());
             return vec![Action::KillContainer { id, name, message, grace }];
         }
+        let half_made = self.half_made(seen, &plan);
+        if !half_made.is_empty() {
+            let may = self.may_begin(&Job::RemoveContainers, now, "half-made containers to be removed");
+            return if may { vec![Action::RemoveContainers(half_made)] } else { vec![] };
+        }
         let mut actions = vec![];
         if !plan.remove.is_empty() && self.may_begin(&Job::RemoveContainers, now, "dead init containers to be removed")
         {
@@ -123,6 +128,14 @@ impl PodLifecycle {
         let sandbox = plan.create_sandbox.is_none().then(|| seen.sandbox().cloned()).flatten();
         actions.extend(self.advance_containers(pod, &plan, sandbox, now));
         actions
+    }
+
+    /// Instances that were made and never started, of containers that are to be made again. A start of theirs that nobody
+    /// waits for any more may still come: it must find nothing to start.
+    fn half_made(&self, seen: &RuntimePod, plan: &PodPlan) -> Vec<ContainerId> {
+        let idle = plan.start.iter().filter(|start| !self.jobs.contains(&Job::StartContainer(start.name.clone())));
+        let made = idle.flat_map(|start| seen.instances(&start.name));
+        made.filter(|made| made.state == ContainerState::Created).map(|made| made.id.clone()).collect()
     }
 
     /// Images side by side; containers one after the other, in the plan's order.
