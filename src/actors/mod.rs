@@ -81,16 +81,17 @@ const fn spec(
     ChildSpec { child, failures_max, capacity, shutdown: Duration::from_secs(shutdown_secs), learns_from }
 }
 
-/// First level, in start order; shutdown runs it backwards, waiting for each.
+/// First level, in start order; shutdown runs it backwards, waiting for each. `PodManager` comes before those it learns
+/// from: what they tell first must find it there.
 pub const TREE: &[ChildSpec] = &[
     spec(Child::EventRecorder, 5, 4096, 1, &[]),
     spec(Child::StatusManager, 5, 4096, 2, &[Child::PodManager]),
+    spec(Child::PodManager, 5, 8192, 5, &[Child::RuntimeMonitor, Child::Pleg, Child::FileSource, Child::HttpSource]),
     spec(Child::RuntimeMonitor, 5, 64, 1, &[Child::Pleg]),
     spec(Child::ResourceManager, 5, 64, 2, &[Child::PodManager]),
     spec(Child::ImageManager, 5, 4096, 2, &[]),
     spec(Child::Prober, 5, 4096, 1, &[Child::PodManager]),
     spec(Child::Pleg, 5, 8192, 1, &[]),
-    spec(Child::PodManager, 5, 8192, 5, &[Child::RuntimeMonitor, Child::Pleg, Child::FileSource, Child::HttpSource]),
     spec(Child::ContainerGc, 5, 64, 1, &[Child::PodManager]),
     spec(Child::FileSource, 5, 64, 1, &[]),
     spec(Child::HttpSource, 5, 64, 1, &[]),

@@ -92,7 +92,9 @@ impl RuntimeMonitor {
 
     fn tell(&mut self, desk: &Desk<RuntimeMonitorMsg>) {
         let health = self.health();
-        if self.polled.is_some() && self.told.as_ref() != Some(&health) {
+        let news = self.polled.is_some() && self.told.as_ref() != Some(&health);
+        // One who is not there yet hears it after the next poll.
+        if news && self.agent.directory.pod_manager.is_up() {
             if let Some(problem) = &health.runtime_problem {
                 tracing::warn!(problem, "container runtime cannot be used");
             }
