@@ -669,6 +669,12 @@ stop_environment() ( # DIR
     rm -rf "$dir/root" "$dir/state" "$dir/opt" "$dir/cni" "$dir/ipam" "$dir/containerd.pid"
     # Looked at while the number is still ours: as soon as it is free, another environment makes its own things there.
     left=$(leftovers "$dir" | grep -v '^entry ')
+    # A process that was ended may take a moment to be gone on a busy machine; what stays is left over.
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        [ -z "$left" ] && break
+        sleep 0.5
+        left=$(leftovers "$dir" | grep -v '^entry ')
+    done
     with_shared_lock release_number "$ENVIRONMENT"
     left+=$(own_entry "$dir" | sed 's/^/entry /')
     if [ -n "$left" ]; then
