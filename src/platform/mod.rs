@@ -16,6 +16,7 @@ pub mod kube_api;
 pub mod lock_file;
 pub mod manifests;
 pub mod mount_table;
+pub mod node_facts;
 pub mod pod_files;
 pub mod process;
 pub mod systemd;

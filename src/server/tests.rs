@@ -147,6 +147,7 @@ fn settings(root_dir: &str) -> Settings {
         dead_total: -1,
         dead_age_min: Duration::ZERO,
         watchdog_period: None,
+        node: Default::default(),
     }
 }
 
@@ -179,6 +180,9 @@ impl Node {
             http_prober: Arc::new(HyperProber::new(Offer::from_environment())),
             chance: Arc::new(SystemChance::from_kernel()),
             service_manager: Arc::new(NoServiceManager),
+            api: None,
+            doubt_connections: Arc::new(|| {}),
+            node_facts: Arc::new(crate::platform::node_facts::FixedNodeFacts::of_a_small_node()),
             listeners: listeners(&before),
         };
         let directory = Directory::new(&ledger);

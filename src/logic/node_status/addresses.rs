@@ -9,6 +9,8 @@ use k8s_openapi::api::core::v1::{Node, NodeAddress};
 /// Tells an external cloud provider which addresses the administrator chose.
 pub const PROVIDED_IP_ANNOTATION: &str = "alpha.kubernetes.io/provided-node-ip";
 
+const NO_PAIR: &str = "must contain either a single IP or a dual-stack pair of IPs";
+
 /// What the configuration says about the node's addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct AddressSettings {
@@ -29,6 +31,28 @@ pub struct AddressFacts {
     pub resolved: Vec<IpAddr>,
     /// The addresses that the default routes send from, one of each family at most.
     pub default_routes: Vec<IpAddr>,
+}
+
+/// Reads `--node-ip`: one address, or one of each family; and what of it is no address, which upstream only logs.
+///
+/// # Errors
+/// When the addresses are no pair; upstream's texts.
+pub fn parse_node_ips(text: &str) -> Result<(Vec<IpAddr>, Vec<String>), &'static str> {
+    let (mut ips, mut invalid): (Vec<IpAddr>, Vec<String>) = (vec![], vec![]);
+    for part in text.split(',').map(str::trim).filter(|_| !text.is_empty()) {
+        match part.parse() {
+            Ok(ip) => ips.push(ip),
+            Err(_) => invalid.push(part.to_owned()),
+        }
+    }
+    match ips.as_slice() {
+        [one, other] if one.is_ipv4() == other.is_ipv4() => Err(NO_PAIR),
+        [one, other] if one.is_unspecified() || other.is_unspecified() => {
+            Err("dual-stack node IP cannot include '0.0.0.0' or '::'")
+        }
+        [] | [_] | [_, _] => Ok((ips, invalid)),
+        _ => Err(NO_PAIR),
+    }
 }
 
 impl AddressSettings {
@@ -182,6 +206,27 @@ mod tests {
             let mut expected: Vec<String> = expected.iter().map(|ip| format!("InternalIP={ip}")).collect();
             expected.push("Hostname=node-1".to_owned());
             assert_eq!(addresses(&node), expected, "{node_ips:?} {resolved:?} {routes:?}");
+        }
+    }
+
+    #[test]
+    fn node_ips_are_one_or_a_pair() {
+        for (text, expected, invalid) in [
+            ("", vec![], 0),
+            ("10.0.0.1", vec!["10.0.0.1"], 0),
+            ("fd00::1, 10.0.0.1", vec!["fd00::1", "10.0.0.1"], 0),
+            ("x,10.0.0.1", vec!["10.0.0.1"], 1),
+            ("::", vec!["::"], 0),
+        ] {
+            let (found, wrong) = parse_node_ips(text).expect(text);
+            assert_eq!((found, wrong.len()), (ips(&expected), invalid), "{text}");
+        }
+        for (text, error) in [
+            ("10.0.0.1,10.0.0.2", NO_PAIR),
+            ("10.0.0.1,fd00::1,fd00::2", NO_PAIR),
+            ("0.0.0.0,fd00::1", "dual-stack node IP cannot include '0.0.0.0' or '::'"),
+        ] {
+            assert_eq!(parse_node_ips(text), Err(error), "{text}");
         }
     }
 
