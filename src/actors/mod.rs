@@ -11,6 +11,8 @@ pub mod image_manager;
 pub mod ledger;
 pub mod node_lease;
 pub mod node_status;
+#[cfg(test)]
+mod node_tests;
 pub mod pleg;
 pub mod pod_manager;
 pub mod pod_sources;

@@ -111,7 +111,8 @@ mod tests {
 
     fn settings_of(arguments: &[&str]) -> NodeSettings {
         let arguments: Vec<String> = arguments.iter().map(|one| (*one).to_owned()).collect();
-        let Ok(Startup::Run(invocation)) = load(&arguments, Host::detect()) else { panic!("{arguments:?}") };
+        let loaded = load(&arguments, Host::detect());
+        let Ok(Startup::Run(invocation)) = loaded else { panic!("{loaded:?}") };
         settings(&invocation, &[], "node-1", "containerd").expect("good")
     }
 

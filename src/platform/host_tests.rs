@@ -93,7 +93,7 @@ fn all_addresses_of_interfaces_are_told_once() {
     let trie = "     |-- 127.0.0.1\n        /32 host LOCAL\n     |-- 10.0.0.7\n        /32 host LOCAL\n";
     let sixth = "fe800000000000000000000000000001 02 40 20 80 eth0\n";
     let (_folder, host) = host_with(&[("proc/net/fib_trie", &trie.repeat(2)), ("proc/net/if_inet6", sixth)]);
-    let expected = ["127.0.0.1", "10.0.0.7", "fe80::1"].map(|text| text.parse().expect("an address"));
+    let expected: [IpAddr; 3] = ["127.0.0.1", "10.0.0.7", "fe80::1"].map(|text| text.parse().expect("an address"));
     assert_eq!(host.interface_addresses(), expected);
 }
 

@@ -55,7 +55,7 @@ impl Clock for WoundClock {
 }
 
 /// Cgroups that are always as they should be.
-struct CalmCgroups;
+pub(crate) struct CalmCgroups;
 
 impl CgroupManager for CalmCgroups {
     fn version(&self) -> CgroupVersion {
@@ -90,7 +90,7 @@ impl CgroupManager for CalmCgroups {
     }
 }
 
-struct NoServiceManager;
+pub(crate) struct NoServiceManager;
 
 impl ServiceManager for NoServiceManager {
     fn feed_watchdog(&self) {}
@@ -114,7 +114,7 @@ impl Faults for HeldUp {
     }
 }
 
-fn settings(root_dir: &str) -> Settings {
+pub(crate) fn settings(root_dir: &str) -> Settings {
     Settings {
         node_name: "n1".into(),
         host_ips: vec![],

@@ -19,6 +19,8 @@ pub use compare::has_changed;
 pub use conditions::{Pressure, READY, condition_status, is_ready};
 pub use contents::{DECLARED_FEATURES, HandlerFact, ImageFact, RuntimeFact, USER_NAMESPACES_HOST_NETWORK, Versions};
 pub use patch::status_patch;
+#[cfg(test)]
+pub(crate) use patch::tests::apply as apply_patch;
 pub use report::ReportSchedule;
 
 use super::runtime_health::RuntimeHealth;

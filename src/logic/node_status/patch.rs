@@ -93,4 +93,4 @@ fn merge_list(key: &str, identity: &str, before: &[Value], after: &[Value], patc
 
 #[cfg(test)]
 #[path = "patch_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -78,7 +78,7 @@ fn a_condition_that_goes_is_deleted_by_type() {
 }
 
 /// Applies a patch as the API server does: maps merged, null removes, conditions by type, other lists replaced.
-fn apply(target: &mut Value, patch: &Value) {
+pub(crate) fn apply(target: &mut Value, patch: &Value) {
     let (Value::Object(target), Value::Object(patch)) = (target, patch) else { panic!("both are objects") };
     for (key, change) in patch {
         if let Some(list) = key.strip_prefix("$setElementOrder/") {
