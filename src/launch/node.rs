@@ -111,7 +111,7 @@ mod tests {
 
     fn settings_of(arguments: &[&str]) -> NodeSettings {
         let arguments: Vec<String> = arguments.iter().map(|one| (*one).to_owned()).collect();
-        let loaded = load(&arguments, Host::detect());
+        let loaded = load(&arguments, Host { cgroup_v1: false });
         let Ok(Startup::Run(invocation)) = loaded else { panic!("{loaded:?}") };
         settings(&invocation, &[], "node-1", "containerd").expect("good")
     }
@@ -126,8 +126,7 @@ mod tests {
         assert_eq!(settings.heartbeat_limit(), Duration::from_secs(10));
         assert_eq!((status.port, status.images_max, status.capacity.max_pods), (10250, 50, 110));
         assert_eq!(status.kubelet_version, KUBERNETES_VERSION);
-        assert_eq!(status.capacity.eviction_memory, Threshold::parse("100Mi"));
-        assert_eq!(status.capacity.eviction_storage, Threshold::parse("10%"));
+        assert_eq!(status.capacity.eviction_memory, None, "thresholds have defaults in a configuration file alone");
         assert_eq!(status.declared_features, Some(vec![]));
     }
 
@@ -141,7 +140,6 @@ mod tests {
             "--register-node=false",
             "--kube-reserved=cpu=100m",
             "--system-reserved=cpu=200m,memory=1Gi",
-            "--experimental-allocatable-ignore-eviction",
             "--enable-controller-attach-detach=false",
             "--feature-gates=NodeDeclaredFeatures=false,ExtendWebSocketsToKubelet=false,\
              InPlacePodLevelResourcesVerticalScaling=false,InPlacePodVerticalScalingInitContainers=false,\
@@ -154,7 +152,16 @@ mod tests {
         assert!(!settings.register && !identity.controller_attach_detach);
         let capacity = &settings.status.capacity;
         assert_eq!(capacity.reserved["cpu"], Quantity::from_milli(300));
-        assert_eq!((capacity.eviction_memory, capacity.eviction_storage), (None, None));
         assert_eq!(settings.status.declared_features, None);
+    }
+
+    #[test]
+    fn hard_thresholds_count_unless_they_are_to_be_left_out() {
+        let hard = "--eviction-hard=memory.available<100Mi,nodefs.available<10%";
+        let capacity = settings_of(&[hard]).status.capacity;
+        assert_eq!(capacity.eviction_memory, Threshold::parse("100Mi"));
+        assert_eq!(capacity.eviction_storage, Threshold::parse("10%"));
+        let without = settings_of(&[hard, "--experimental-allocatable-ignore-eviction"]).status.capacity;
+        assert_eq!((without.eviction_memory, without.eviction_storage), (None, None));
     }
 }

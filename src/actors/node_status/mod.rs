@@ -132,6 +132,9 @@ impl Role for NodeStatus {
     }
 
     fn receive(&mut self, message: NodeStatusMsg, desk: &mut Desk<NodeStatusMsg>) {
+        if self.api.is_none() && !matches!(message, NodeStatusMsg::Node(_)) {
+            return; // A standalone agent has no Node object.
+        }
         match message {
             NodeStatusMsg::RegisterDue | NodeStatusMsg::UpdateDue => self.begin_work(desk),
             NodeStatusMsg::LookDue => self.look(desk),

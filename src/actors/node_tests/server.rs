@@ -45,7 +45,7 @@ impl PlayedServer {
                 let (head, body) = request.into_parts();
                 let body = body.collect().await.expect("a body").to_bytes();
                 let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-                Ok::<_, Infallible>(server.answer(&head.method.to_string(), &head.uri.to_string(), body))
+                Ok::<_, Infallible>(server.answer(head.method.as_str(), &head.uri.to_string(), body))
             }
         });
         let client = kube::Client::new(service, "default");

@@ -167,7 +167,10 @@ pub fn set_status(
 }
 
 fn problems(told: &Told, missing_capacity: Vec<String>) -> conditions::Problems {
-    let health = told.health.clone().unwrap_or_else(super::runtime_health::not_yet_known);
+    let health = told.health.clone().unwrap_or_else(|| RuntimeHealth {
+        network_problem: Some("network state unknown".to_owned()),
+        ..super::runtime_health::not_yet_known()
+    });
     conditions::Problems {
         runtime: health.runtime_problem,
         network: health.network_problem,

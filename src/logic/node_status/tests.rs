@@ -104,7 +104,7 @@ fn a_runtime_that_nobody_spoke_of_is_not_ready() {
     set_status(&mut node, &settings(), &host(), &answers(), &silent, Moment(1));
     let status = node.status.expect("a status");
     let ready = status.conditions.iter().flatten().last().expect("Ready is last");
-    let expected = "container runtime status check may not have completed yet";
+    let expected = "[container runtime status check may not have completed yet, network state unknown]";
     assert_eq!(ready.message.as_deref(), Some(expected));
     assert_eq!((status.runtime_handlers, status.features), (None, None));
 }
