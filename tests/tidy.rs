@@ -44,6 +44,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "actors::Child",
             "platform::manifests",
             "platform::http_probe",
+            "platform::kube_api",
         ],
     ),
     ("src/cri", &["cri", "logic"]),

@@ -127,6 +127,11 @@ impl ActorRecord {
         self.turns.load(Ordering::Relaxed)
     }
 
+    /// How often a further incarnation began.
+    pub fn restarts(&self) -> u64 {
+        self.restarts.load(Ordering::Relaxed)
+    }
+
     pub(super) fn enter(&self) {
         self.depth.fetch_add(1, Ordering::Relaxed);
     }

@@ -9,6 +9,10 @@ pub mod desk;
 pub mod event_recorder;
 pub mod image_manager;
 pub mod ledger;
+pub mod node_lease;
+pub mod node_status;
+#[cfg(test)]
+mod node_tests;
 pub mod pleg;
 pub mod pod_manager;
 pub mod pod_sources;
@@ -31,6 +35,10 @@ pub enum Child {
     EventRecorder,
     /// The newest status of every pod.
     StatusManager,
+    /// The Node object: registers it, keeps its status.
+    NodeStatus,
+    /// The node's heartbeat.
+    NodeLease,
     /// Whether the runtime can be worked with.
     RuntimeMonitor,
     /// The cgroups above the pods'.
@@ -86,7 +94,15 @@ const fn spec(
 pub const TREE: &[ChildSpec] = &[
     spec(Child::EventRecorder, 5, 4096, 1, &[]),
     spec(Child::StatusManager, 5, 4096, 2, &[Child::PodManager, Child::FileSource, Child::HttpSource]),
-    spec(Child::PodManager, 5, 8192, 5, &[Child::RuntimeMonitor, Child::Pleg, Child::FileSource, Child::HttpSource]),
+    spec(Child::NodeStatus, 5, 256, 2, &[Child::RuntimeMonitor]),
+    spec(Child::NodeLease, 5, 64, 1, &[]),
+    spec(
+        Child::PodManager,
+        5,
+        8192,
+        5,
+        &[Child::NodeStatus, Child::RuntimeMonitor, Child::Pleg, Child::FileSource, Child::HttpSource],
+    ),
     spec(Child::RuntimeMonitor, 5, 64, 1, &[Child::Pleg]),
     spec(Child::ResourceManager, 5, 64, 2, &[Child::PodManager]),
     spec(Child::ImageManager, 5, 4096, 2, &[]),

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use ractor::{ActorCell, ActorId};
 
 use super::address::Address;
@@ -58,6 +58,8 @@ pub struct PodManager {
     /// Whose pods the runtime holds. Of those not in `runtime` nothing more is known until they were looked at.
     listed: BTreeMap<PodUid, FullName>,
     health: RuntimeHealth,
+    /// The newest Node object; `None` until it is told, and always without an API server.
+    node: Option<Arc<Node>>,
     cleaned_once: bool,
     cleaning: bool,
 }
@@ -80,6 +82,7 @@ impl Role for PodManager {
             born: desk.clock().stamp(),
             listed: BTreeMap::new(),
             health: runtime_health::not_yet_known(),
+            node: None,
             cleaned_once: false,
             cleaning: false,
         }
@@ -100,6 +103,7 @@ impl Role for PodManager {
                     desk.tell(&slot.address, PodWorkerMsg::HealthChanged(self.health.clone()));
                 }
             }
+            PodManagerMsg::NodeChanged(node) => self.node = Some(node),
             PodManagerMsg::WorkerFinished(uid) => self.retire(&uid, desk),
             PodManagerMsg::RestartDue(uid) => self.restart(&uid, desk),
             PodManagerMsg::HousekeepingDue => {

@@ -16,6 +16,7 @@ use super::role::{ChildEnd, Role, Stage};
 use super::settings::Agent;
 use super::{Child, ChildSpec, FAILURE_WINDOW, TREE};
 use crate::logic::restart_budget::{BudgetPolicy, RestartBudget, Verdict};
+use crate::messages::node_status::NodeStatusMsg;
 use crate::messages::pleg::PlegMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::{FileSourceMsg, HttpSourceMsg};
@@ -128,6 +129,8 @@ impl Root {
         let cell = match child {
             Child::EventRecorder => spawn!(super::event_recorder::EventRecorder, event_recorder),
             Child::StatusManager => spawn!(super::status_manager::StatusManager, status_manager),
+            Child::NodeStatus => spawn!(super::node_status::NodeStatus, node_status),
+            Child::NodeLease => spawn!(super::node_lease::NodeLease, node_lease),
             Child::RuntimeMonitor => spawn!(super::runtime_monitor::RuntimeMonitor, runtime_monitor),
             Child::ResourceManager => spawn!(super::resource_manager::ResourceManager, resource_manager),
             Child::ImageManager => spawn!(super::image_manager::ImageManager, image_manager),
@@ -149,6 +152,8 @@ impl Root {
         match child {
             Child::EventRecorder => desk.child_left(&to.event_recorder, why),
             Child::StatusManager => desk.child_left(&to.status_manager, why),
+            Child::NodeStatus => desk.child_left(&to.node_status, why),
+            Child::NodeLease => desk.child_left(&to.node_lease, why),
             Child::RuntimeMonitor => desk.child_left(&to.runtime_monitor, why),
             Child::ResourceManager => desk.child_left(&to.resource_manager, why),
             Child::ImageManager => desk.child_left(&to.image_manager, why),
@@ -167,6 +172,7 @@ impl Root {
         let to = &self.agent.directory;
         for teacher in self.children[&child].spec.learns_from {
             match teacher {
+                Child::NodeStatus => desk.tell(&to.node_status, NodeStatusMsg::Repeat),
                 Child::RuntimeMonitor => desk.tell(&to.runtime_monitor, RuntimeMonitorMsg::Repeat),
                 Child::Pleg => desk.tell(&to.pleg, PlegMsg::Repeat),
                 Child::FileSource => desk.tell(&to.file_source, FileSourceMsg::Repeat),

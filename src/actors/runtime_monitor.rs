@@ -1,16 +1,18 @@
-//! `RuntimeMonitor`: asks the runtime how it is, and tells `PodManager` when that changes.
+//! `RuntimeMonitor`: asks the runtime how it is, and tells `PodManager` and `NodeStatus` when that changes.
 //!
 //! Parent: Root. Restarted: after a failure; the next poll tells it all.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::desk::Desk;
+use super::desk::{Desk, OperationId};
 use super::role::Role;
 use super::settings::Agent;
-use crate::cri::{CriResult, RuntimeStatus};
+use crate::cri::{CriResult, RuntimeHandler, RuntimeStatus};
+use crate::logic::node_status::{HandlerFact, RuntimeFact};
 use crate::logic::runtime_health::{self, RuntimeHealth};
 use crate::logic::time::Moment;
+use crate::messages::node_status::{NodeNews, NodeStatusMsg};
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::runtime_monitor::RuntimeMonitorMsg;
 
@@ -24,6 +26,11 @@ pub struct RuntimeMonitor {
     polled: Option<RuntimeHealth>,
     pleg_problem: Option<String>,
     told: Option<RuntimeHealth>,
+    /// What the runtime can do, as it said when it was last ready, and whether `NodeStatus` was told.
+    able: Option<RuntimeFact>,
+    able_told: bool,
+    /// The wait for the next poll; none while one is under way.
+    timer: Option<OperationId>,
 }
 
 impl Role for RuntimeMonitor {
@@ -32,7 +39,16 @@ impl Role for RuntimeMonitor {
     type Args = Arc<Agent>;
 
     fn begin(agent: Arc<Agent>, desk: &mut Desk<RuntimeMonitorMsg>) -> Self {
-        let monitor = Self { agent, last_good: None, polled: None, pleg_problem: None, told: None };
+        let mut monitor = Self {
+            agent,
+            last_good: None,
+            polled: None,
+            pleg_problem: None,
+            told: None,
+            able: None,
+            able_told: false,
+            timer: None,
+        };
         monitor.poll(desk);
         monitor
     }
@@ -43,10 +59,16 @@ impl Role for RuntimeMonitor {
             RuntimeMonitorMsg::Polled(outcome) => {
                 let answer = outcome.map_err(|panicked| panicked.to_string());
                 self.take(answer, desk.now());
-                desk.after(POLL_PERIOD, RuntimeMonitorMsg::PollDue);
+                self.timer = Some(desk.after(POLL_PERIOD, RuntimeMonitorMsg::PollDue));
             }
             RuntimeMonitorMsg::PlegProblem(problem) => self.pleg_problem = problem,
-            RuntimeMonitorMsg::Repeat => self.told = None,
+            RuntimeMonitorMsg::LookNow => {
+                if let Some(timer) = self.timer.take() {
+                    desk.cancel(timer);
+                    self.poll(desk);
+                }
+            }
+            RuntimeMonitorMsg::Repeat => (self.told, self.able_told) = (None, false),
             RuntimeMonitorMsg::Current(reply) => {
                 let _ = reply.send(self.health()); // The asker may have left.
                 return;
@@ -57,7 +79,8 @@ impl Role for RuntimeMonitor {
 }
 
 impl RuntimeMonitor {
-    fn poll(&self, desk: &mut Desk<RuntimeMonitorMsg>) {
+    fn poll(&mut self, desk: &mut Desk<RuntimeMonitorMsg>) {
+        self.timer = None;
         let runtime = Arc::clone(&self.agent.adapters.runtime);
         desk.start(
             "runtime status",
@@ -75,11 +98,32 @@ impl RuntimeMonitor {
                 condition.map(|found| (found.status, found.reason.clone(), found.message.clone()))
             })
         });
-        if status.is_ok() {
+        if let Ok(status) = &status {
             self.last_good = Some(now);
+            self.take_abilities(status);
         }
         self.polled =
             Some(runtime_health::judge(conditions.map_err(Clone::clone), self.last_good, now, self.polled.as_ref()));
+    }
+
+    /// Only what a ready runtime says of itself counts.
+    fn take_abilities(&mut self, status: &RuntimeStatus) {
+        if !status.condition("RuntimeReady").is_some_and(|condition| condition.status) {
+            return;
+        }
+        let handler = |handler: &RuntimeHandler| HandlerFact {
+            name: handler.name.clone(),
+            recursive_read_only_mounts: handler.recursive_read_only_mounts,
+            user_namespaces: handler.user_namespaces,
+        };
+        let able = RuntimeFact {
+            handlers: status.handlers.iter().map(handler).collect(),
+            supplemental_groups_policy: status.features.supplemental_groups_policy,
+            user_namespaces_host_network: status.features.user_namespaces_host_network,
+        };
+        if self.able.as_ref() != Some(&able) {
+            (self.able, self.able_told) = (Some(able), false);
+        }
     }
 
     fn health(&self) -> RuntimeHealth {
@@ -91,6 +135,11 @@ impl RuntimeMonitor {
     }
 
     fn tell(&mut self, desk: &Desk<RuntimeMonitorMsg>) {
+        let node_status = &self.agent.directory.node_status;
+        if let Some(able) = self.able.as_ref().filter(|_| !self.able_told && node_status.is_up()) {
+            desk.tell(node_status, NodeStatusMsg::News(NodeNews::Runtime(able.clone())));
+            self.able_told = true;
+        }
         let health = self.health();
         let news = self.polled.is_some() && self.told.as_ref() != Some(&health);
         // One who is not there yet hears it after the next poll.
@@ -102,6 +151,7 @@ impl RuntimeMonitor {
                 tracing::warn!(problem, "container runtime network not ready");
             }
             desk.tell(&self.agent.directory.pod_manager, PodManagerMsg::HealthChanged(health.clone()));
+            desk.tell(node_status, NodeStatusMsg::News(NodeNews::Health(health.clone())));
             self.told = Some(health);
         }
     }

@@ -11,11 +11,15 @@ use crate::cri::{ImageService, RuntimeService};
 use crate::logic::cgroup_name::CgroupTree;
 use crate::logic::dns::NodeDns;
 use crate::logic::ids::{FullName, PodUid};
+use crate::logic::node_object::NodeIdentity;
+use crate::logic::node_status::StatusSettings;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::logic::time::Moment;
 use crate::messages::container_gc::ContainerGcMsg;
 use crate::messages::event_recorder::{EventRecorderMsg, PodEvent};
 use crate::messages::image_manager::ImageManagerMsg;
+use crate::messages::node_lease::NodeLeaseMsg;
+use crate::messages::node_status::NodeStatusMsg;
 use crate::messages::pleg::PlegMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::{FileSourceMsg, HttpSourceMsg};
@@ -26,7 +30,9 @@ use crate::messages::server::ServerMsg;
 use crate::messages::status_manager::StatusManagerMsg;
 use crate::platform::cgroup::CgroupManager;
 use crate::platform::http_probe::HttpProber;
+use crate::platform::kube_api::ApiServer;
 use crate::platform::manifests::{ManifestFolder, ManifestUrl};
+use crate::platform::node_facts::NodeFacts;
 use crate::platform::pod_files::PodFiles;
 
 /// What the configuration says, as far as actors act on it. Units are in the types.
@@ -84,6 +90,49 @@ pub struct Settings {
     pub dead_age_min: Duration,
     /// How often the watchdog is fed; `None` when nobody watches.
     pub watchdog_period: Option<Duration>,
+    /// The Node object and its Lease.
+    pub node: NodeSettings,
+}
+
+/// What the configuration says about the Node object and its Lease. Units are in the types.
+#[derive(Clone, Debug)]
+pub struct NodeSettings {
+    /// Who the node is.
+    pub identity: NodeIdentity,
+    /// What its status shows.
+    pub status: StatusSettings,
+    /// `registerNode`.
+    pub register: bool,
+    /// Gate `KubeletRegistrationGetOnExistsOnly`.
+    pub read_on_exists_only: bool,
+    /// `nodeStatusUpdateFrequency`.
+    pub update_period: Duration,
+    /// `nodeStatusReportFrequency`.
+    pub report_period: Duration,
+    /// `nodeLeaseDurationSeconds`.
+    pub lease_seconds: i32,
+}
+
+impl NodeSettings {
+    /// The time limit of a heartbeat: one that takes longer is no sign of life.
+    pub fn heartbeat_limit(&self) -> Duration {
+        self.update_period.min(Duration::from_secs(u64::try_from(self.lease_seconds).unwrap_or(0)))
+    }
+}
+
+impl Default for NodeSettings {
+    /// Upstream's defaults, of a node without a name.
+    fn default() -> Self {
+        Self {
+            identity: NodeIdentity::default(),
+            status: StatusSettings::default(),
+            register: true,
+            read_on_exists_only: false,
+            update_period: Duration::from_secs(10),
+            report_period: Duration::from_secs(300),
+            lease_seconds: 40,
+        }
+    }
 }
 
 /// Chance, in 0..1, from one seed where there is one.
@@ -121,6 +170,12 @@ pub struct Adapters {
     pub chance: Arc<dyn Chance>,
     /// The service manager.
     pub service_manager: Arc<dyn ServiceManager>,
+    /// The API server, where one is named.
+    pub api: Option<ApiServer>,
+    /// Called when heartbeats failed repeatedly: connections to the API server may be dead without having ended.
+    pub doubt_connections: Arc<dyn Fn() + Send + Sync>,
+    /// What the host says for the Node's status.
+    pub node_facts: Arc<dyn NodeFacts>,
     /// What listens, and answers; started by `Server`.
     pub listeners: Vec<Arc<dyn Listener>>,
 }
@@ -140,6 +195,10 @@ pub struct Directory {
     pub event_recorder: Address<EventRecorderMsg>,
     /// Statuses.
     pub status_manager: Address<StatusManagerMsg>,
+    /// The Node object.
+    pub node_status: Address<NodeStatusMsg>,
+    /// The node's Lease.
+    pub node_lease: Address<NodeLeaseMsg>,
     /// The runtime's health.
     pub runtime_monitor: Address<RuntimeMonitorMsg>,
     /// Cgroups of all pods.
@@ -175,6 +234,8 @@ impl Directory {
         Self {
             event_recorder: address!(EventRecorder),
             status_manager: address!(StatusManager),
+            node_status: address!(NodeStatus),
+            node_lease: address!(NodeLease),
             runtime_monitor: address!(RuntimeMonitor),
             resource_manager: address!(ResourceManager),
             image_manager: address!(ImageManager),
@@ -204,7 +265,7 @@ pub struct Agent {
 /// Who an Event is about.
 #[derive(Clone, Debug)]
 pub struct EventSubject {
-    /// The pod.
+    /// The pod; of the node, its name.
     pub uid: PodUid,
     /// Its name and namespace.
     pub full_name: FullName,
@@ -216,6 +277,11 @@ impl EventSubject {
     /// The pod itself.
     pub fn pod(uid: &PodUid, full_name: &FullName) -> Self {
         Self { uid: uid.clone(), full_name: full_name.clone(), field_path: String::new() }
+    }
+
+    /// The node. Its UID is its name, as upstream's Events of nodes have it; it is in no namespace, where pods are in one.
+    pub fn node(name: &str) -> Self {
+        Self { uid: PodUid::from(name), full_name: FullName::new(name, ""), field_path: String::new() }
     }
 
     /// An Event that all is as it should be.

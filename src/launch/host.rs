@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::settings::HostFacts;
 use crate::config::Invocation;
+use crate::logic::node_status::parse_node_ips;
 use crate::logic::resources::CgroupVersion;
 use crate::platform::cgroup;
 use crate::platform::directories;
@@ -24,6 +25,7 @@ pub(super) fn facts(invocation: &Invocation) -> Result<HostFacts, String> {
     Ok(HostFacts {
         node_name: host.hostname(&invocation.flags.hostname_override).map_err(told)?,
         ips: addresses(invocation, &host)?,
+        node_ips: named_addresses(invocation)?,
         cpus: i64::from(host.processors().map_err(told)?),
         memory_bytes: number(host.memory_bytes().map_err(told)?),
         pids_max: number(host.processes_max().map_err(told)?),
@@ -36,9 +38,7 @@ pub(super) fn facts(invocation: &Invocation) -> Result<HostFacts, String> {
 
 /// `--node-ip` where it names addresses, else the host's own.
 fn addresses(invocation: &Invocation, host: &Host) -> Result<Vec<std::net::IpAddr>, String> {
-    let named = invocation.flags.node_ip.split(',').map(str::trim).filter(|text| !text.is_empty());
-    let parse = |text: &str| text.parse().map_err(|_| format!("bad --node-ip {text:?}: not an IP address"));
-    let named = named.map(parse).collect::<Result<Vec<std::net::IpAddr>, String>>()?;
+    let named = named_addresses(invocation)?;
     let own = host.addresses();
     // An unspecified address only chooses the family.
     Ok(match named.as_slice() {
@@ -46,6 +46,16 @@ fn addresses(invocation: &Invocation, host: &Host) -> Result<Vec<std::net::IpAdd
         [one] if one.is_unspecified() => own.into_iter().filter(|ip| ip.is_ipv4() == one.is_ipv4()).collect(),
         _ => named,
     })
+}
+
+/// What `--node-ip` names.
+fn named_addresses(invocation: &Invocation) -> Result<Vec<std::net::IpAddr>, String> {
+    let text = &invocation.flags.node_ip;
+    let (named, invalid) = parse_node_ips(text).map_err(|error| format!("bad --node-ip {text:?}: {error}"))?;
+    if !invalid.is_empty() {
+        tracing::info!(?invalid, "Could not parse some node IP(s), ignoring them");
+    }
+    Ok(named)
 }
 
 fn swap_controller() -> bool {

@@ -4,6 +4,7 @@
 //! tree. Wires; what could be decided elsewhere is decided there.
 
 mod host;
+mod node;
 mod settings;
 
 use std::net::{IpAddr, SocketAddr};
@@ -28,9 +29,11 @@ use crate::platform::cgroup::{self, CgroupManager};
 use crate::platform::chance::SystemChance;
 use crate::platform::clock::{Clock, SystemClock};
 use crate::platform::directories;
+use crate::platform::host::Host as HostFiles;
 use crate::platform::http_probe::HyperProber;
 use crate::platform::lock_file::{Contention, LockFile, watch_contention};
 use crate::platform::manifests::{HttpManifestUrl, LinuxManifestFolder, ManifestFolder, ManifestUrl};
+use crate::platform::node_facts::LinuxNodeFacts;
 use crate::platform::pod_files::LinuxPodFiles;
 use crate::platform::process;
 use crate::platform::systemd::{self, Watchdog};
@@ -254,6 +257,9 @@ async fn assemble(
         http_prober: Arc::new(HyperProber::new(Offer::from_environment())),
         chance: Arc::new(SystemChance::from_kernel()),
         service_manager: Arc::new(Systemd),
+        api: None,
+        doubt_connections: Arc::new(|| {}),
+        node_facts: Arc::new(LinuxNodeFacts::new(HostFiles::default(), root_dir.to_owned())),
         listeners: listeners(invocation, &metrics)?,
     };
     let directory = Directory::new(&ledger);

@@ -36,6 +36,8 @@ pub struct HostFacts {
     pub thermal_throttle_paths: Vec<String>,
     /// The text of the file that `resolvConf` names; `None` when it names none.
     pub resolv_conf: Option<String>,
+    /// `--node-ip`.
+    pub node_ips: Vec<IpAddr>,
 }
 
 /// All that actors are told.
@@ -56,6 +58,7 @@ pub fn settings(
     };
     let root_dir = Path::new(&flags.root_dir);
     Ok(Settings {
+        node: super::node::settings(invocation, &host.node_ips, &node_name, &runtime_name)?,
         node_name,
         host_ips: host.ips.clone(),
         runtime_name,

@@ -37,12 +37,8 @@ pub fn judge(
 ) -> RuntimeHealth {
     match answer {
         Ok([runtime, network]) => RuntimeHealth {
-            runtime_problem: problem("container runtime not ready: ", runtime, "container runtime condition not set"),
-            network_problem: problem(
-                "container runtime network not ready: ",
-                network,
-                "container runtime network condition not set",
-            ),
+            runtime_problem: problem("container runtime not ready: ", "RuntimeReady", runtime),
+            network_problem: problem("container runtime network not ready: ", "NetworkReady", network),
         },
         Err(error) => match (last_good, before) {
             (Some(last), Some(before)) if now.since(last) <= SILENCE_MAX => before.clone(),
@@ -54,11 +50,12 @@ pub fn judge(
     }
 }
 
-fn problem(prefix: &str, condition: Option<Condition>, missing: &str) -> Option<String> {
+/// A condition as upstream prints it (NODE-36, NODE-37); one that the runtime does not tell is `<nil>` there.
+fn problem(prefix: &str, kind: &str, condition: Option<Condition>) -> Option<String> {
     match condition {
         Some((true, _, _)) => None,
-        Some((false, reason, message)) => Some(format!("{prefix}{reason}: {message}")),
-        None => Some(missing.to_owned()),
+        Some((false, reason, message)) => Some(format!("{prefix}{kind}=false reason:{reason} message:{message}")),
+        None => Some(format!("{prefix}<nil>")),
     }
 }
 
@@ -79,8 +76,9 @@ mod tests {
     fn what_is_missing_or_false_is_named() {
         let network = Some((false, "NetworkPluginNotReady".to_owned(), "no networks found".to_owned()));
         let health = judge(Ok([None, network]), None, Moment(0), None);
-        assert_eq!(health.runtime_problem.as_deref(), Some("container runtime condition not set"));
-        let expected = "container runtime network not ready: NetworkPluginNotReady: no networks found";
+        assert_eq!(health.runtime_problem.as_deref(), Some("container runtime not ready: <nil>"));
+        let expected = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady \
+                        message:no networks found";
         assert_eq!(health.network_problem.as_deref(), Some(expected));
     }
 

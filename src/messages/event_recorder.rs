@@ -8,10 +8,10 @@ use super::describe;
 use crate::logic::ids::{FullName, PodUid};
 use crate::logic::time::Moment;
 
-/// Something worth telling about a pod: a Kubernetes Event, before it is one.
+/// Something worth telling about a pod, or about the node: a Kubernetes Event, before it is one.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct PodEvent {
-    /// Whose.
+    /// Whose; of the node, its name.
     pub uid: PodUid,
     /// The pod's name and namespace.
     #[serde(skip)]
@@ -24,6 +24,13 @@ pub struct PodEvent {
     pub reason: &'static str,
     /// A sentence, as upstream says it.
     pub message: String,
+}
+
+impl PodEvent {
+    /// Whether it is about the node: it alone is in no namespace.
+    pub fn is_about_node(&self) -> bool {
+        self.full_name.namespace.is_empty()
+    }
 }
 
 /// An event and how often it was seen.

@@ -5,6 +5,8 @@
 pub mod container_gc;
 pub mod event_recorder;
 pub mod image_manager;
+pub mod node_lease;
+pub mod node_status;
 pub mod pleg;
 pub mod pod_manager;
 pub mod pod_source;

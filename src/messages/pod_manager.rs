@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 
 use super::describe;
 use super::pod_source::SourceKind;
@@ -34,6 +34,8 @@ pub enum PodManagerMsg {
     },
     /// From `RuntimeMonitor`: whether the runtime can be worked with.
     HealthChanged(RuntimeHealth),
+    /// From `NodeStatus`: the newest Node object, heartbeats aside; before the node is registered, the one to register with.
+    NodeChanged(Arc<Node>),
     /// From a `PodWorker`: the pod is gone from the node and nobody wants it.
     WorkerFinished(PodUid),
     /// From itself: a worker that failed may start again.

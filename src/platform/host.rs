@@ -3,6 +3,7 @@
 //! Read by `main` and the node's status. Keeps the root below which it reads and nothing that it read. What is read
 //! comes from the kernel's memory or is small: the calls do not wait.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
@@ -67,13 +68,48 @@ impl Host {
     /// # Errors
     /// When `/proc/meminfo` does not tell.
     pub fn memory_bytes(&self) -> Result<u64, HostError> {
-        let (what, path) = ("the memory's size", "proc/meminfo");
+        self.memory_field("the memory's size", "MemTotal:")
+    }
+
+    /// All swap, in bytes; 0 where there is none.
+    ///
+    /// # Errors
+    /// When `/proc/meminfo` does not tell.
+    pub fn swap_bytes(&self) -> Result<u64, HostError> {
+        self.memory_field("the swap's size", "SwapTotal:")
+    }
+
+    fn memory_field(&self, what: &'static str, field: &str) -> Result<u64, HostError> {
+        let path = "proc/meminfo";
         let text = self.read(what, path)?;
         let kibibytes = text.lines().find_map(|line| {
-            let rest = line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?;
+            let rest = line.strip_prefix(field)?.trim().strip_suffix("kB")?;
             rest.trim().parse::<u64>().ok()
         });
         kibibytes.and_then(|number| number.checked_mul(1024)).ok_or_else(|| self.malformed(what, path))
+    }
+
+    /// How many huge pages there are, by their size in bytes. A kernel without them has none.
+    ///
+    /// # Errors
+    /// When the kernel has them, but a number cannot be read.
+    pub fn hugepages(&self) -> Result<BTreeMap<u64, u64>, HostError> {
+        let (what, folder) = ("the huge pages", "sys/kernel/mm/hugepages");
+        let entries = match std::fs::read_dir(self.root.join(folder)) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+            Err(error) => return Err(self.error(what, folder, error)),
+        };
+        let mut pages = BTreeMap::new();
+        for entry in entries {
+            let name = entry.map_err(|error| self.error(what, folder, error))?.file_name();
+            let size = name.to_str().and_then(|name| name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok());
+            let Some(bytes) = size.and_then(|kibibytes: u64| kibibytes.checked_mul(1024)) else { continue };
+            let path = format!("{folder}/{}/nr_hugepages", name.to_string_lossy());
+            let count = self.read(what, &path)?.trim().parse().map_err(|_| self.malformed(what, &path))?;
+            pages.insert(bytes, count);
+        }
+        Ok(pages)
     }
 
     /// How many processors are online, at least one.
@@ -115,10 +151,12 @@ impl Host {
         found.unwrap_or_default().trim().to_owned()
     }
 
-    /// The hardware's identity; the machine's where there is none.
+    /// The hardware's identity, from the firmware or the device tree; the machine's where there is none.
     pub fn system_uuid(&self) -> String {
-        let found = self.read("the system's identity", "sys/class/dmi/id/product_uuid");
-        found.map_or_else(|_| self.machine_id(), |text| text.trim().to_owned())
+        let places = ["sys/class/dmi/id/product_uuid", "proc/device-tree/system-id", "proc/device-tree/vm,uuid"];
+        let found = places.iter().find_map(|path| self.read("the system's identity", path).ok());
+        // A device tree ends its texts with a zero byte.
+        found.map_or_else(|| self.machine_id(), |text| text.trim_end_matches('\0').trim().to_owned())
     }
 
     /// The kernel's version.
@@ -129,12 +167,13 @@ impl Host {
         Ok(self.read("the kernel's version", "proc/sys/kernel/osrelease")?.trim().to_owned())
     }
 
-    /// What the operating system calls itself; `Unknown` where it does not say.
+    /// What the operating system calls itself; `Linux` where it does not say, `Unknown` where it cannot be asked.
     pub fn os_image(&self) -> String {
         let places = ["etc/os-release", "usr/lib/os-release"];
         let text = places.iter().find_map(|path| self.read("the operating system's name", path).ok());
-        let name = text.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME=")));
-        name.map_or_else(|| "Unknown".to_owned(), |name| name.trim().trim_matches(['"', '\'']).to_owned())
+        let Some(text) = text else { return "Unknown".to_owned() };
+        let name = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+        name.map_or_else(|| "Linux".to_owned(), |name| name.trim().trim_matches(['"', '\'']).to_owned())
     }
 
     /// Whether swap is on: more in `/proc/swaps` than the head of the table. A kernel without swap has no such file.
@@ -157,25 +196,39 @@ impl Host {
         fourth.into_iter().chain(sixth).collect()
     }
 
+    /// Every address of every network interface, those of the host alone and of the link too.
+    pub fn interface_addresses(&self) -> Vec<IpAddr> {
+        self.all_of_fourth().into_iter().chain(self.all_of_sixth()).collect()
+    }
+
     fn first_of_fourth(&self) -> Option<IpAddr> {
-        let trie = self.read("addresses", "proc/net/fib_trie").ok()?;
-        let mut last: Option<Ipv4Addr> = None;
+        self.all_of_fourth().into_iter().find(is_global)
+    }
+
+    fn first_of_sixth(&self) -> Option<IpAddr> {
+        self.all_of_sixth().into_iter().find(is_global)
+    }
+
+    fn all_of_fourth(&self) -> Vec<IpAddr> {
+        let Ok(trie) = self.read("addresses", "proc/net/fib_trie") else { return vec![] };
+        let (mut last, mut found): (Option<Ipv4Addr>, Vec<IpAddr>) = (None, vec![]);
         for line in trie.lines().map(str::trim) {
             if let Some(address) = line.strip_prefix("|-- ") {
                 last = address.parse().ok();
             } else if line.starts_with("/32 host LOCAL")
-                && let Some(address) = last.map(IpAddr::V4).filter(is_global)
+                && let Some(address) = last.map(IpAddr::V4)
+                && !found.contains(&address)
             {
-                return Some(address);
+                found.push(address);
             }
         }
-        None
+        found
     }
 
-    fn first_of_sixth(&self) -> Option<IpAddr> {
-        let table = self.read("addresses", "proc/net/if_inet6").ok()?;
+    fn all_of_sixth(&self) -> Vec<IpAddr> {
+        let Ok(table) = self.read("addresses", "proc/net/if_inet6") else { return vec![] };
         let addresses = table.lines().filter_map(|line| u128::from_str_radix(line.split_whitespace().next()?, 16).ok());
-        addresses.map(|bits| IpAddr::V6(Ipv6Addr::from_bits(bits))).find(is_global)
+        addresses.map(|bits| IpAddr::V6(Ipv6Addr::from_bits(bits))).collect()
     }
 
     fn read(&self, what: &'static str, path: &str) -> Result<String, HostError> {

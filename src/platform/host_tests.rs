@@ -72,6 +72,9 @@ fn identities_have_their_second_places() {
     let told = (host.machine_id(), host.system_uuid(), host.boot_id().expect("told"), host.os_image());
     assert_eq!(told, ("abc".to_owned(), "abc".to_owned(), "b-1".to_owned(), "Some Linux 1".to_owned()));
     assert_eq!(host_with(&[]).1.os_image(), "Unknown");
+    assert_eq!(host_with(&[("etc/os-release", "NAME=x\n")]).1.os_image(), "Linux");
+    let (_folder, board) = host_with(&[("proc/device-tree/vm,uuid", "u-1\0")]);
+    assert_eq!(board.system_uuid(), "u-1");
 }
 
 #[test]
@@ -83,6 +86,30 @@ fn the_first_address_known_outside_is_found_in_the_kernels_tables() {
     let (_folder, host) = host_with(&[("proc/net/fib_trie", trie), ("proc/net/if_inet6", sixth)]);
     assert_eq!(host.first_of_fourth(), Some("10.0.0.7".parse().expect("an address")));
     assert_eq!(host.first_of_sixth(), Some("fd00::7".parse().expect("an address")));
+}
+
+#[test]
+fn all_addresses_of_interfaces_are_told_once() {
+    let trie = "     |-- 127.0.0.1\n        /32 host LOCAL\n     |-- 10.0.0.7\n        /32 host LOCAL\n";
+    let sixth = "fe800000000000000000000000000001 02 40 20 80 eth0\n";
+    let (_folder, host) = host_with(&[("proc/net/fib_trie", &trie.repeat(2)), ("proc/net/if_inet6", sixth)]);
+    let expected: [IpAddr; 3] = ["127.0.0.1", "10.0.0.7", "fe80::1"].map(|text| text.parse().expect("an address"));
+    assert_eq!(host.interface_addresses(), expected);
+}
+
+#[test]
+fn huge_pages_and_swap_are_counted() {
+    let (_folder, host) = host_with(&[
+        ("proc/meminfo", "MemTotal: 1 kB\nSwapTotal:       2048 kB\n"),
+        ("sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "16\n"),
+        ("sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages", "0\n"),
+        ("sys/kernel/mm/hugepages/other/nr_hugepages", "9\n"),
+    ]);
+    assert_eq!(host.hugepages().expect("told"), [(2 << 20, 16), (1 << 30, 0)].into());
+    assert_eq!(host.swap_bytes().expect("told"), 2 << 20);
+    assert_eq!(host_with(&[]).1.hugepages().expect("a kernel without them"), BTreeMap::new());
+    let (_folder, odd) = host_with(&[("sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "x")]);
+    assert!(odd.hugepages().is_err());
 }
 
 #[test]

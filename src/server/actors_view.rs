@@ -129,6 +129,8 @@ fn is_up(to: &Directory, name: &str) -> Option<bool> {
     Some(match child {
         Child::EventRecorder => to.event_recorder.is_up(),
         Child::StatusManager => to.status_manager.is_up(),
+        Child::NodeStatus => to.node_status.is_up(),
+        Child::NodeLease => to.node_lease.is_up(),
         Child::RuntimeMonitor => to.runtime_monitor.is_up(),
         Child::ResourceManager => to.resource_manager.is_up(),
         Child::ImageManager => to.image_manager.is_up(),

@@ -40,6 +40,6 @@ mod trace_view;
 pub mod views;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use listeners::{HealthzListener, LocalSocket, ReadOnlyListener};

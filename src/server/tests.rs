@@ -56,7 +56,7 @@ impl Clock for WoundClock {
 }
 
 /// Cgroups that are always as they should be.
-struct CalmCgroups;
+pub(crate) struct CalmCgroups;
 
 impl CgroupManager for CalmCgroups {
     fn version(&self) -> CgroupVersion {
@@ -91,7 +91,7 @@ impl CgroupManager for CalmCgroups {
     }
 }
 
-struct NoServiceManager;
+pub(crate) struct NoServiceManager;
 
 impl ServiceManager for NoServiceManager {
     fn feed_watchdog(&self) {}
@@ -115,7 +115,7 @@ impl Faults for HeldUp {
     }
 }
 
-fn settings(root_dir: &str) -> Settings {
+pub(crate) fn settings(root_dir: &str) -> Settings {
     Settings {
         node_name: "n1".into(),
         host_ips: vec![],
@@ -148,6 +148,7 @@ fn settings(root_dir: &str) -> Settings {
         dead_total: -1,
         dead_age_min: Duration::ZERO,
         watchdog_period: None,
+        node: Default::default(),
     }
 }
 
@@ -180,6 +181,9 @@ impl Node {
             http_prober: Arc::new(HyperProber::new(Offer::from_environment())),
             chance: Arc::new(SystemChance::from_kernel()),
             service_manager: Arc::new(NoServiceManager),
+            api: None,
+            doubt_connections: Arc::new(|| {}),
+            node_facts: Arc::new(crate::platform::node_facts::FixedNodeFacts::of_a_small_node()),
             listeners: listeners(&before),
         };
         let directory = Directory::new(&ledger);

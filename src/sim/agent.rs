@@ -13,12 +13,13 @@ use super::outlet::{Life, Outlet};
 use crate::actors::address::Address;
 use crate::actors::ledger::{self, Ledger};
 use crate::actors::root;
-use crate::actors::settings::{Adapters, Agent, Directory, Settings};
+use crate::actors::settings::{Adapters, Agent, Directory, NodeSettings, Settings};
 use crate::logic::cgroup_name::CgroupTree;
 use crate::logic::dns::NodeDns;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::logic::time::Moment;
 use crate::messages::root::RootMsg;
+use crate::platform::node_facts::FixedNodeFacts;
 
 /// The node's name.
 pub const NODE_NAME: &str = "node-1";
@@ -70,6 +71,7 @@ pub fn settings(started: Moment) -> Settings {
         dead_total: -1,
         dead_age_min: Duration::ZERO,
         watchdog_period: None,
+        node: NodeSettings::default(),
     }
 }
 
@@ -98,6 +100,9 @@ impl Incarnation {
             http_prober: outlet.clone(),
             chance: outlet.clone(),
             service_manager: outlet,
+            api: None,
+            doubt_connections: Arc::new(|| {}),
+            node_facts: Arc::new(FixedNodeFacts::of_a_small_node()),
             listeners: vec![],
         };
         let directory = Directory::new(&ledger);

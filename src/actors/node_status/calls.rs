@@ -1,0 +1,145 @@
+//! The operations of `NodeStatus`: what is asked of the host, the runtime and the API server, and how it comes back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{FutureExt, StreamExt};
+use k8s_openapi::api::core::v1::Node;
+use serde_json::Value;
+
+use super::NodeStatus;
+use crate::actors::address::Address;
+use crate::actors::desk::{Desk, Panicked};
+use crate::actors::ledger::Cause;
+use crate::cri::{Image, ImageService, RuntimeService};
+use crate::logic::node_status::{ImageFact, RuntimeAnswers};
+use crate::messages::node_status::{Gathered, NodeAnswer, NodeStatusMsg};
+use crate::platform::kube_api::{ApiError, ApiServer, PatchKind, Place, Selector, WatchEvent, WatchFrom};
+
+/// How long what the runtime says of itself and its images holds (upstream's image cache).
+const ANSWERS_MAX_AGE: Duration = Duration::from_secs(30);
+/// How long the runtime may take: a hung one must not hold up the node's heartbeat.
+const ANSWERS_LIMIT: Duration = Duration::from_secs(5);
+/// How long one watch lasts before the next.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(8 * 60);
+/// First wait before a watch that broke begins again; doubled up to the last.
+const WATCH_RETRY: Duration = Duration::from_secs(1);
+const WATCH_RETRY_MAX: Duration = Duration::from_secs(30);
+
+/// A call's end, with a panic told as the server's silence.
+pub(super) fn flat(answer: NodeAnswer) -> Result<Box<Node>, ApiError> {
+    answer.unwrap_or_else(|panicked| Err(ApiError::Transport(panicked.to_string())))
+}
+
+impl NodeStatus {
+    /// Asks the host, and the runtime where its last answer is old.
+    pub(super) fn gather(&mut self, desk: &mut Desk<NodeStatusMsg>) {
+        self.work = super::Work::Gathering;
+        let adapters = &self.agent.adapters;
+        let facts = Arc::clone(&adapters.node_facts);
+        let addresses = self.agent.settings.node.status.addresses.clone();
+        let now = desk.clock().uptime();
+        let fresh = self.answers.as_ref().is_some_and(|(asked, _)| now.saturating_sub(*asked) < ANSWERS_MAX_AGE);
+        let asked = (!fresh).then(|| (Arc::clone(&adapters.runtime), Arc::clone(&adapters.images)));
+        let work = async move {
+            let runtime = async move {
+                let (runtime, images) = asked?;
+                let answers = tokio::time::timeout(ANSWERS_LIMIT, ask_runtime(&*runtime, &*images)).await;
+                answers.inspect_err(|_| tracing::warn!(limit = ?ANSWERS_LIMIT, "runtime silent")).ok()
+            };
+            let (host, runtime) = futures_util::future::join(facts.read(&addresses), runtime).await;
+            Box::new(Gathered { host, runtime })
+        };
+        desk.start("read facts", "the node", work, NodeStatusMsg::Gathered);
+    }
+
+    pub(super) fn create(&self, node: Node, desk: &mut Desk<NodeStatusMsg>) {
+        let Some((api, _)) = self.api.clone() else { return };
+        let work = async move { api.create(&Place::Cluster, &node).await.map(Box::new) };
+        desk.start("create node", self.agent.settings.node_name.clone(), work, NodeStatusMsg::Created);
+    }
+
+    pub(super) fn fetch(&self, desk: &mut Desk<NodeStatusMsg>) {
+        let Some((_, api)) = self.api.clone() else { return };
+        let name = self.agent.settings.node_name.clone();
+        let work = async move { api.get(&Place::Cluster, &name).await.map(Box::new) };
+        desk.start("read node", self.agent.settings.node_name.clone(), work, NodeStatusMsg::Fetched);
+    }
+
+    pub(super) fn patch(&self, body: Value, desk: &mut Desk<NodeStatusMsg>) {
+        let Some((_, api)) = self.api.clone() else { return };
+        let name = self.agent.settings.node_name.clone();
+        let work = async move {
+            let patched = api.patch(&Place::Cluster, &name, Some("status"), PatchKind::Strategic, &body).await;
+            patched.map(Box::new)
+        };
+        desk.start("patch node status", self.agent.settings.node_name.clone(), work, NodeStatusMsg::Patched);
+    }
+
+    /// Follows the node's own object: labels, taints and pod CIDRs are set by others.
+    pub(super) fn watch(&self, desk: &mut Desk<NodeStatusMsg>) {
+        let Some((api, _)) = self.api.clone() else { return };
+        let (me, name) = (desk.address().clone(), self.agent.settings.node_name.clone());
+        // What the operation hears of comes from outside, turn by turn.
+        let work = follow(api, name.clone(), me).map(|outcome| match outcome {
+            Ok(()) => "the API server ended it".to_owned(),
+            Err(error) => error.to_string(),
+        });
+        desk.start("watch node", name, work, NodeStatusMsg::WatchEnded);
+    }
+
+    pub(super) fn watch_ended(&mut self, why: Result<String, Panicked>, desk: &mut Desk<NodeStatusMsg>) {
+        let why = why.unwrap_or_else(|panicked| panicked.to_string());
+        let wait = WATCH_RETRY.saturating_mul(1 << self.watch_failures.min(5)).min(WATCH_RETRY_MAX);
+        self.watch_failures = self.watch_failures.saturating_add(1);
+        tracing::debug!(why, retry_in = ?wait, "watch of the node ended");
+        desk.after(wait, NodeStatusMsg::WatchDue);
+    }
+
+    pub(super) fn watched(&mut self, node: Option<Box<Node>>, desk: &mut Desk<NodeStatusMsg>) {
+        self.watch_failures = 0;
+        match node {
+            Some(node) => self.adopt(*node, desk),
+            // It is not made anew while the agent runs: somebody wanted it gone.
+            None => tracing::warn!(node = self.agent.settings.node_name, "the API server has no such node"),
+        }
+    }
+}
+
+async fn follow(api: ApiServer, name: String, me: Address<NodeStatusMsg>) -> Result<(), ApiError> {
+    let selector = Selector::name(&name);
+    let listed = api.list::<Node>(&Place::Cluster, &selector, Some("0")).await?;
+    let tell = |node| me.tell(Cause::outside("API server"), NodeStatusMsg::Watched(node));
+    // Before it is registered, it is no news that there is none.
+    for node in listed.items {
+        let _ = tell(Some(Box::new(node))); // A newer one comes soon.
+    }
+    let from = WatchFrom::Version(&listed.resource_version);
+    let mut events = api.watch::<Node>(&Place::Cluster, &selector, from, WATCH_TIMEOUT).await?;
+    while let Some(event) = events.next().await {
+        let _ = match event? {
+            WatchEvent::Added(node) | WatchEvent::Modified(node) => tell(Some(Box::new(node))),
+            WatchEvent::Deleted(_) => tell(None),
+            WatchEvent::Bookmark { .. } => Ok(()),
+        };
+    }
+    Ok(())
+}
+
+async fn ask_runtime(runtime: &dyn RuntimeService, images: &dyn ImageService) -> RuntimeAnswers {
+    let (version, images) = futures_util::future::join(runtime.version(), images.list_images(None)).await;
+    let version = version.inspect_err(|error| tracing::error!(%error, "error getting runtime version"));
+    RuntimeAnswers {
+        version: version.ok().map(|version| version.runtime_version),
+        images: images.map(|images| images.into_iter().map(image).collect()).map_err(|error| error.to_string()),
+    }
+}
+
+fn image(image: Image) -> ImageFact {
+    ImageFact {
+        id: image.id,
+        digests: image.repo_digests,
+        tags: image.repo_tags,
+        size_bytes: i64::try_from(image.size).unwrap_or(i64::MAX),
+    }
+}

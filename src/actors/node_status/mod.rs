@@ -1,0 +1,338 @@
+//! `NodeStatus`: registers the node and keeps the status of its Node object.
+//!
+//! Parent: Root. Restarted: after a failure; the API server gives the Node back, `RuntimeMonitor` tells again, the host
+//! is read anew. Has nothing to do where no API server is named. One thing is under way at a time: a registration or an
+//! update, each a chain of operations (`Work`); what comes in meanwhile counts for the next one.
+
+mod calls;
+mod update;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+
+use super::desk::{Desk, OperationId};
+use super::role::Role;
+use super::settings::{Agent, EventSubject};
+use crate::logic::node_registration::{self as registration, Registration};
+use crate::logic::node_status::{HostFacts, NodeEvent, ReportSchedule, RuntimeAnswers, Told, has_changed, is_ready};
+use crate::logic::node_status::{pod_cidrs, schedulable_event};
+use crate::messages::node_lease::NodeLeaseMsg;
+use crate::messages::node_status::{NodeNews, NodeStatusMsg};
+use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::runtime_monitor::RuntimeMonitorMsg;
+use crate::platform::kube_api::{ApiServer, Lane};
+
+/// How often the runtime is looked at until the node is ready for the first time (NODE-31).
+const LOOK_PERIOD: Duration = Duration::from_millis(100);
+/// How long that goes on.
+const LOOK_MAX: Duration = Duration::from_secs(120);
+/// How long the first word about the runtime is waited for: a node that was ready does not become unready only because
+/// its agent was started again (PAIN-16).
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Each wait between updates is longer by up to so much of itself.
+const JITTER: f64 = 0.04;
+/// Tries of one update; the first one begins with the Node at hand, the others read it (NODE-30).
+const TRIES_MAX: u32 = 5;
+
+/// What is under way.
+enum Work {
+    /// Nothing; a timer runs.
+    Idle,
+    /// Host and runtime are asked, for whatever is next.
+    Gathering,
+    /// The Node is created, read or reconciled.
+    Registering { initial: Box<Node>, events: Vec<NodeEvent>, existing: Option<Box<Node>>, facts: Facts },
+    /// The Node is read for another try.
+    Reading { tried: u32, facts: Facts },
+    /// The status was sent.
+    Patching { tried: u32, events: Vec<NodeEvent>, facts: Facts },
+}
+
+/// What the host and the runtime said, for one update.
+struct Facts {
+    host: HostFacts,
+    runtime: RuntimeAnswers,
+}
+
+/// See the module.
+pub struct NodeStatus {
+    agent: Arc<Agent>,
+    /// The API server by its general way, and by the one for heartbeats; set where one is named.
+    api: Option<(ApiServer, ApiServer)>,
+    told: Told,
+    devices_lost: bool,
+    registration: Registration,
+    report: ReportSchedule,
+    /// The newest Node that the API server gave.
+    node: Option<Arc<Node>>,
+    /// The Node to register with, as it was made last.
+    initial: Option<Arc<Node>>,
+    /// What `PodManager` was told last.
+    known: Option<Arc<Node>>,
+    unschedulable: bool,
+    /// The pod CIDRs that the runtime knows.
+    cidrs: Option<String>,
+    telling_cidrs: bool,
+    answers: Option<(Duration, RuntimeAnswers)>,
+    work: Work,
+    /// Something changed that is to be reported at once, while something else was under way.
+    again: bool,
+    timer: Option<OperationId>,
+    /// When this incarnation began, as an uptime.
+    began: Duration,
+    /// Whether the node is looked at more often, because it has not been ready yet.
+    eager: bool,
+    watch_failures: u32,
+}
+
+impl Role for NodeStatus {
+    const KIND: &'static str = "NodeStatus";
+    type Msg = NodeStatusMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, desk: &mut Desk<NodeStatusMsg>) -> Self {
+        let settings = &agent.settings.node;
+        let api = agent.adapters.api.as_ref();
+        let api = api.map(|api| (api.clone(), api.on(Lane::Heartbeat).within(settings.heartbeat_limit())));
+        let (registration, first) = if settings.register {
+            Registration::begin(settings.read_on_exists_only)
+        } else {
+            (Registration::not_wanted(), registration::Action::Done)
+        };
+        let mut status = Self {
+            api,
+            told: Told::default(),
+            devices_lost: false,
+            registration,
+            report: ReportSchedule::new(settings.report_period),
+            node: None,
+            initial: None,
+            known: None,
+            unschedulable: false,
+            cidrs: None,
+            telling_cidrs: false,
+            answers: None,
+            work: Work::Idle,
+            again: false,
+            timer: None,
+            began: desk.clock().uptime(),
+            eager: true,
+            watch_failures: 0,
+            agent,
+        };
+        if status.api.is_some() {
+            status.cry(desk);
+            status.watch(desk);
+            desk.after(LOOK_PERIOD, NodeStatusMsg::LookDue);
+            status.register(first, desk);
+        }
+        status
+    }
+
+    fn receive(&mut self, message: NodeStatusMsg, desk: &mut Desk<NodeStatusMsg>) {
+        if self.api.is_none() && !matches!(message, NodeStatusMsg::Node(_)) {
+            return; // A standalone agent has no Node object.
+        }
+        match message {
+            NodeStatusMsg::RegisterDue | NodeStatusMsg::UpdateDue => self.begin_work(desk),
+            NodeStatusMsg::LookDue => self.look(desk),
+            NodeStatusMsg::Gathered(outcome) => self.gathered(outcome, desk),
+            NodeStatusMsg::Created(answer) => self.created(calls::flat(answer), desk),
+            NodeStatusMsg::Fetched(answer) => self.fetched(calls::flat(answer), desk),
+            NodeStatusMsg::Patched(answer) => self.patched(calls::flat(answer), desk),
+            NodeStatusMsg::Watched(node) => self.watched(node, desk),
+            NodeStatusMsg::WatchEnded(why) => self.watch_ended(why, desk),
+            NodeStatusMsg::WatchDue => self.watch(desk),
+            NodeStatusMsg::CidrsTold(cidrs, outcome) => self.cidrs_told(cidrs, outcome),
+            NodeStatusMsg::News(news) => self.hear(news, desk),
+            NodeStatusMsg::Repeat => {
+                self.known = None;
+                self.tell_known(desk);
+            }
+            NodeStatusMsg::Node(reply) => {
+                let _ = reply.send(self.node.clone().or_else(|| self.initial.clone())); // The asker may have left.
+            }
+        }
+    }
+}
+
+impl NodeStatus {
+    /// Upstream's first words.
+    fn cry(&self, desk: &Desk<NodeStatusMsg>) {
+        if desk.address().record().restarts() == 0 {
+            let starting = EventSubject::node(&self.agent.settings.node_name).normal("Starting", "Starting kubelet.");
+            desk.tell(&self.agent.directory.event_recorder, starting);
+        }
+    }
+
+    fn hear(&mut self, news: NodeNews, desk: &mut Desk<NodeStatusMsg>) {
+        let (ready, shutdown) = (self.has_no_problem(), self.told.shutdown_problem.is_some());
+        match news {
+            NodeNews::Health(health) => self.told.health = Some(health),
+            NodeNews::Runtime(runtime) => self.told.runtime = Some(runtime),
+            NodeNews::Pressure(pressure) => self.told.pressure = pressure,
+            NodeNews::Devices { offered, lost } => {
+                self.told.devices = offered;
+                self.devices_lost = lost;
+            }
+            NodeNews::VolumesInUse(volumes) => self.told.volumes_in_use = Some(volumes),
+            NodeNews::StorageProblem(problem) => self.told.storage_problem = problem,
+            NodeNews::ShutdownProblem(problem) => self.told.shutdown_problem = problem,
+            NodeNews::Unenforced(unenforced) => self.told.unenforced = unenforced,
+        }
+        // Good news and a shutdown are reported at once, everything else with the next update: what was only a moment's
+        // trouble need not become the cluster's.
+        let became_ready = !ready && self.has_no_problem();
+        if self.registration.is_done() && (became_ready || shutdown != self.told.shutdown_problem.is_some()) {
+            self.update_now(desk);
+        }
+    }
+
+    fn has_no_problem(&self) -> bool {
+        let told = &self.told;
+        let healthy = told
+            .health
+            .as_ref()
+            .is_some_and(|health| health.runtime_problem.is_none() && health.network_problem.is_none());
+        healthy && told.storage_problem.is_none() && told.shutdown_problem.is_none()
+    }
+
+    /// The node has not been ready since the agent started: the runtime is looked at ten times a second, for a while.
+    fn look(&mut self, desk: &mut Desk<NodeStatusMsg>) {
+        if self.node.as_ref().is_some_and(|node| is_ready(node.status.as_ref())) && self.has_no_problem() {
+            self.eager = false;
+        } else if self.uptime(desk) >= LOOK_MAX {
+            self.eager = false;
+            tracing::error!("Node not becoming ready in time after startup");
+        }
+        if self.eager {
+            if !self.has_no_problem() {
+                desk.tell(&self.agent.directory.runtime_monitor, RuntimeMonitorMsg::LookNow);
+            }
+            desk.after(LOOK_PERIOD, NodeStatusMsg::LookDue);
+        }
+    }
+
+    /// How long this incarnation has been there.
+    fn uptime(&self, desk: &Desk<NodeStatusMsg>) -> Duration {
+        desk.clock().uptime().saturating_sub(self.began)
+    }
+
+    fn update_now(&mut self, desk: &mut Desk<NodeStatusMsg>) {
+        match self.work {
+            Work::Idle => self.wait(Duration::ZERO, NodeStatusMsg::UpdateDue, desk),
+            _ => self.again = true,
+        }
+    }
+
+    /// Waits for what is next; only one thing is.
+    fn wait(&mut self, wait: Duration, message: NodeStatusMsg, desk: &mut Desk<NodeStatusMsg>) {
+        if let Some(timer) = self.timer.take() {
+            desk.cancel(timer);
+        }
+        self.timer = Some(desk.after(wait, message));
+    }
+
+    /// The wait is over: asks host and runtime, unless nobody has said yet how the runtime is.
+    fn begin_work(&mut self, desk: &mut Desk<NodeStatusMsg>) {
+        self.timer = None;
+        if !matches!(self.work, Work::Idle) {
+            return;
+        }
+        let next = || if self.registration.is_done() { NodeStatusMsg::UpdateDue } else { NodeStatusMsg::RegisterDue };
+        if self.told.health.is_none() && self.uptime(desk) < PATIENCE {
+            let next = next();
+            return self.wait(LOOK_PERIOD, next, desk);
+        }
+        self.again = false;
+        self.gather(desk);
+    }
+
+    /// An update ended, well or not.
+    fn rest(&mut self, desk: &mut Desk<NodeStatusMsg>) {
+        self.work = Work::Idle;
+        self.tell_cidrs(desk);
+        let period = self.agent.settings.node.update_period.mul_f64(1.0 + JITTER * self.agent.adapters.chance.next());
+        let wait = if self.again { Duration::ZERO } else { period };
+        self.wait(wait, NodeStatusMsg::UpdateDue, desk);
+    }
+
+    /// Takes the API server's newest Node, and does what follows from it.
+    fn adopt(&mut self, node: Node, desk: &mut Desk<NodeStatusMsg>) {
+        if self.node.as_ref().is_some_and(|known| is_older(&node, known)) {
+            return; // The watch lags behind what was written since.
+        }
+        self.record(schedulable_event(self.unschedulable, &node), desk);
+        self.unschedulable = node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false);
+        self.node = Some(Arc::new(node));
+        self.tell_cidrs(desk);
+        self.tell_known(desk);
+    }
+
+    fn record(&self, events: impl IntoIterator<Item = NodeEvent>, desk: &Desk<NodeStatusMsg>) {
+        let subject = EventSubject::node(&self.agent.settings.node_name);
+        for event in events {
+            let event = match event.warning {
+                true => subject.warning(event.reason, event.message),
+                false => subject.normal(event.reason, event.message),
+            };
+            desk.tell(&self.agent.directory.event_recorder, event);
+        }
+    }
+
+    /// Tells `PodManager` the newest Node, heartbeats aside; the one to register with before there is another.
+    fn tell_known(&mut self, desk: &Desk<NodeStatusMsg>) {
+        let Some(newest) = self.node.clone().or_else(|| self.initial.clone()) else { return };
+        if self.known.as_ref().is_none_or(|known| differs(known, &newest)) {
+            desk.tell(&self.agent.directory.pod_manager, PodManagerMsg::NodeChanged(Arc::clone(&newest)));
+            self.known = Some(newest);
+        }
+    }
+
+    fn tell_cidrs(&mut self, desk: &mut Desk<NodeStatusMsg>) {
+        let Some(cidrs) = self.node.as_ref().and_then(|node| pod_cidrs(node)) else { return };
+        if self.telling_cidrs || self.cidrs.as_ref() == Some(&cidrs) {
+            return;
+        }
+        self.telling_cidrs = true;
+        let (runtime, told) = (Arc::clone(&self.agent.adapters.runtime), cidrs.clone());
+        let work = async move { runtime.update_runtime_config(&told).await };
+        desk.start("tell pod CIDRs", cidrs.clone(), work, move |outcome| NodeStatusMsg::CidrsTold(cidrs, outcome));
+    }
+
+    /// What the runtime did not take is told again after the next update.
+    fn cidrs_told(&mut self, cidrs: String, outcome: Result<crate::cri::CriResult<()>, super::desk::Panicked>) {
+        self.telling_cidrs = false;
+        match outcome.map_err(|panicked| panicked.to_string()).and_then(|told| told.map_err(|error| error.to_string()))
+        {
+            Ok(()) => {
+                tracing::info!(cidrs, "Updating Pod CIDR");
+                self.cidrs = Some(cidrs);
+            }
+            Err(error) => tracing::error!(cidrs, error, "failed to update pod CIDR"),
+        }
+    }
+
+    fn registered(&self, desk: &Desk<NodeStatusMsg>) {
+        tracing::info!(node = self.agent.settings.node_name, "Successfully registered node");
+        desk.tell(&self.agent.directory.node_lease, NodeLeaseMsg::NodeRegistered);
+    }
+}
+
+/// Whether one Node is an earlier state of the same object than another. Versions of one resource can be compared as
+/// numbers (KEP-5504); those that are none say nothing.
+fn is_older(node: &Node, known: &Node) -> bool {
+    let version = |node: &Node| node.metadata.resource_version.as_deref().and_then(|text| text.parse::<u128>().ok());
+    let same = node.metadata.uid == known.metadata.uid;
+    same && version(node).zip(version(known)).is_some_and(|(node, known)| node < known)
+}
+
+/// Whether two Nodes differ in what others go by.
+fn differs(one: &Node, other: &Node) -> bool {
+    let metadata =
+        |node: &Node| (node.metadata.labels.clone(), node.metadata.annotations.clone(), node.metadata.uid.clone());
+    let status = |node: &Node| node.status.clone().unwrap_or_default();
+    metadata(one) != metadata(other) || one.spec != other.spec || has_changed(&status(one), &status(other))
+}

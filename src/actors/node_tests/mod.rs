@@ -1,0 +1,147 @@
+//! `NodeStatus` and `NodeLease` with a played API server and runtime, under paused time.
+
+mod lease;
+mod runtime;
+mod server;
+mod status;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use self::runtime::PlayedRuntime;
+use self::server::PlayedServer;
+use super::event_recorder::EventRecorder;
+use super::ledger::{Cause, Ledger};
+use super::node_lease::NodeLease;
+use super::node_status::NodeStatus;
+use super::pod_manager::PodManager;
+use super::role::Stage;
+use super::runtime_monitor::RuntimeMonitor;
+use super::settings::{Adapters, Agent, Chance, Directory, NodeSettings};
+use crate::logic::ids::PodUid;
+use crate::logic::node_object::NodeIdentity;
+use crate::logic::node_status::{AddressSettings, CapacitySettings, StatusSettings};
+use crate::logic::time::{Moment, Stamp};
+use crate::messages::event_recorder::EventRecorderMsg;
+use crate::platform::clock::Clock;
+use crate::platform::http_probe::HyperProber;
+use crate::platform::node_facts::FixedNodeFacts;
+use crate::platform::pod_files::LinuxPodFiles;
+use crate::platform::tls::Offer;
+use crate::server::tests::{CalmCgroups, NoServiceManager};
+
+const NODE: &str = "node-1";
+/// The wall clock when a test begins: 2026-01-01T00:00:00Z.
+const BEGINNING: i64 = 1_767_225_600;
+
+struct PausedClock {
+    started: tokio::time::Instant,
+    stamps: AtomicU64,
+}
+
+impl Clock for PausedClock {
+    fn now(&self) -> Moment {
+        Moment(BEGINNING * 1_000_000_000).plus(self.uptime())
+    }
+    fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+    fn stamp(&self) -> Stamp {
+        Stamp(self.stamps.fetch_add(1, Ordering::SeqCst) + 1)
+    }
+}
+
+/// Always in the middle.
+struct NoChance;
+
+impl Chance for NoChance {
+    fn next(&self) -> f64 {
+        0.5
+    }
+}
+
+/// The agent's actors that have to do with the Node object, and what they are played.
+struct Played {
+    agent: Arc<Agent>,
+    server: PlayedServer,
+    runtime: Arc<PlayedRuntime>,
+    doubts: Arc<AtomicU64>,
+    _folder: tempfile::TempDir,
+}
+
+impl Played {
+    fn new(server: PlayedServer, adjust: impl FnOnce(&mut NodeSettings)) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut settings = crate::server::tests::settings(&folder.path().display().to_string());
+        settings.node_name = NODE.to_owned();
+        settings.node = node_settings();
+        adjust(&mut settings.node);
+        #[expect(clippy::disallowed_methods, reason = "the tests' own clock, of paused time")]
+        let started = tokio::time::Instant::now();
+        let ledger = Ledger::new(Arc::new(PausedClock { started, stamps: AtomicU64::new(0) }));
+        let (runtime, doubts) = (Arc::new(PlayedRuntime::default()), Arc::new(AtomicU64::new(0)));
+        let doubted = Arc::clone(&doubts);
+        let adapters = Adapters {
+            runtime: runtime.clone(),
+            images: runtime.clone(),
+            cgroups: Arc::new(CalmCgroups),
+            files: Arc::new(LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None)),
+            folder: None,
+            url: None,
+            http_prober: Arc::new(HyperProber::new(Offer::from_environment())),
+            chance: Arc::new(NoChance),
+            service_manager: Arc::new(NoServiceManager),
+            api: Some(server.api()),
+            doubt_connections: Arc::new(move || {
+                doubted.fetch_add(1, Ordering::SeqCst);
+            }),
+            node_facts: Arc::new(FixedNodeFacts::of_a_small_node()),
+            listeners: vec![],
+        };
+        let directory = Directory::new(&ledger);
+        let agent = Arc::new(Agent { settings, adapters, directory, ledger });
+        Self { agent, server, runtime, doubts, _folder: folder }
+    }
+
+    /// Starts everybody who has to do with the Node object, in the order of the tree.
+    fn start(&self) {
+        let (agent, to) = (&self.agent, &self.agent.directory);
+        Stage::<EventRecorder>::enter(&to.event_recorder, Arc::clone(agent), None);
+        Stage::<NodeStatus>::enter(&to.node_status, Arc::clone(agent), None);
+        Stage::<NodeLease>::enter(&to.node_lease, Arc::clone(agent), None);
+        Stage::<PodManager>::enter(&to.pod_manager, Arc::clone(agent), None);
+        Stage::<RuntimeMonitor>::enter(&to.runtime_monitor, Arc::clone(agent), None);
+    }
+
+    /// The reasons of the node's Events so far, the oldest first, each once.
+    async fn events(&self) -> Vec<&'static str> {
+        let question = |reply| EventRecorderMsg::OfPod(PodUid::from(NODE), reply);
+        let recorder = &self.agent.directory.event_recorder;
+        let events = recorder.ask(Cause::outside("test"), Duration::from_secs(1), question).await.expect("answered");
+        assert!(events.iter().all(|counted| counted.event.is_about_node()));
+        events.iter().map(|counted| counted.event.reason).collect()
+    }
+}
+
+fn node_settings() -> NodeSettings {
+    NodeSettings {
+        identity: NodeIdentity { name: NODE.to_owned(), architecture: "amd64".to_owned(), ..NodeIdentity::default() },
+        status: StatusSettings {
+            addresses: AddressSettings { hostname: NODE.to_owned(), ..AddressSettings::default() },
+            capacity: CapacitySettings { max_pods: 110, local_storage: true, ..CapacitySettings::default() },
+            runtime_name: "containerd".to_owned(),
+            kubelet_version: "v1.36.0".to_owned(),
+            architecture: "amd64".to_owned(),
+            port: 10250,
+            images_max: 50,
+            declared_features: Some(vec![]),
+        },
+        ..NodeSettings::default()
+    }
+}
+
+/// Lets virtual time pass.
+async fn seconds(number: f64) {
+    tokio::time::sleep(Duration::from_secs_f64(number)).await;
+}

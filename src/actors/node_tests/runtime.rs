@@ -1,0 +1,202 @@
+//! A runtime that knows how it is, its images and the pod CIDRs that it was told.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::cri::*;
+use crate::logic::ids::{ContainerId, SandboxId};
+
+#[derive(Default)]
+pub(super) struct PlayedRuntime {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    no_network: bool,
+    silent: bool,
+    hung: bool,
+    calls: Vec<String>,
+}
+
+impl PlayedRuntime {
+    /// Whether pods have no network.
+    pub(super) fn set_no_network(&self, no_network: bool) {
+        self.state.lock().expect("not poisoned").no_network = no_network;
+    }
+
+    /// Whether no status is given.
+    pub(super) fn set_silent(&self, silent: bool) {
+        self.state.lock().expect("not poisoned").silent = silent;
+    }
+
+    /// Whether images and version never come.
+    pub(super) fn set_hung(&self, hung: bool) {
+        self.state.lock().expect("not poisoned").hung = hung;
+    }
+
+    /// Calls that begin with this text, in order.
+    pub(super) fn calls(&self, like: &str) -> Vec<String> {
+        let state = self.state.lock().expect("not poisoned");
+        state.calls.iter().filter(|call| call.starts_with(like)).cloned().collect()
+    }
+
+    fn note(&self, call: String) -> (bool, bool, bool) {
+        let mut state = self.state.lock().expect("not poisoned");
+        state.calls.push(call);
+        (state.no_network, state.silent, state.hung)
+    }
+}
+
+fn not_played<T>() -> CriResult<T> {
+    Err(CriError::Unimplemented { message: "not played".to_owned() })
+}
+
+fn condition(kind: &str, status: bool) -> RuntimeCondition {
+    let (reason, message) = if status { ("", "") } else { ("NetworkPluginNotReady", "cni plugin not initialized") };
+    RuntimeCondition { kind: kind.to_owned(), status, reason: reason.to_owned(), message: message.to_owned() }
+}
+
+#[async_trait]
+impl ImageService for PlayedRuntime {
+    async fn list_images(&self, _: Option<&ImageSpec>) -> CriResult<Vec<Image>> {
+        let (_, _, hung) = self.note("ListImages".to_owned());
+        if hung {
+            std::future::pending::<()>().await;
+        }
+        Ok(vec![Image { id: "sha256:1".to_owned(), repo_tags: vec!["a:1".to_owned()], size: 7, ..Image::default() }])
+    }
+    async fn image_status(&self, _: &ImageSpec) -> CriResult<Option<Image>> {
+        not_played()
+    }
+    async fn pull_image(&self, _: &ImageSpec, _: Option<&AuthConfig>, _: &PodSandboxConfig) -> CriResult<String> {
+        not_played()
+    }
+    async fn remove_image(&self, _: &ImageSpec) -> CriResult<()> {
+        not_played()
+    }
+    async fn image_fs_info(&self) -> CriResult<ImageFsInfo> {
+        not_played()
+    }
+}
+
+#[async_trait]
+impl RuntimeService for PlayedRuntime {
+    async fn version(&self) -> CriResult<RuntimeVersion> {
+        self.note("Version".to_owned());
+        Ok(RuntimeVersion { runtime_version: "2.1.0".to_owned(), ..RuntimeVersion::default() })
+    }
+    async fn status(&self) -> CriResult<RuntimeStatus> {
+        let (no_network, silent, _) = self.note("Status".to_owned());
+        if silent {
+            std::future::pending::<()>().await;
+        }
+        Ok(RuntimeStatus {
+            conditions: vec![condition("RuntimeReady", true), condition("NetworkReady", !no_network)],
+            handlers: vec![RuntimeHandler { name: "runc".to_owned(), user_namespaces: true, ..Default::default() }],
+            features: RuntimeFeatures { supplemental_groups_policy: true, ..RuntimeFeatures::default() },
+        })
+    }
+    async fn runtime_config(&self) -> CriResult<Option<CgroupDriver>> {
+        not_played()
+    }
+    async fn update_runtime_config(&self, pod_cidr: &str) -> CriResult<()> {
+        self.note(format!("UpdateRuntimeConfig {pod_cidr}"));
+        Ok(())
+    }
+    async fn run_pod_sandbox(&self, _: &PodSandboxConfig, _: &str) -> CriResult<SandboxId> {
+        not_played()
+    }
+    async fn stop_pod_sandbox(&self, _: &SandboxId) -> CriResult<()> {
+        not_played()
+    }
+    async fn remove_pod_sandbox(&self, _: &SandboxId) -> CriResult<()> {
+        not_played()
+    }
+    async fn pod_sandbox_status(&self, _: &SandboxId) -> CriResult<PodSandboxStatus> {
+        not_played()
+    }
+    async fn list_pod_sandboxes(&self, _: &PodSandboxFilter) -> CriResult<Vec<PodSandbox>> {
+        not_played()
+    }
+    async fn create_container(
+        &self,
+        _: &SandboxId,
+        _: &ContainerConfig,
+        _: &PodSandboxConfig,
+    ) -> CriResult<ContainerId> {
+        not_played()
+    }
+    async fn start_container(&self, _: &ContainerId) -> CriResult<()> {
+        not_played()
+    }
+    async fn stop_container(&self, _: &ContainerId, _: Duration) -> CriResult<()> {
+        not_played()
+    }
+    async fn remove_container(&self, _: &ContainerId) -> CriResult<()> {
+        not_played()
+    }
+    async fn list_containers(&self, _: &ContainerFilter) -> CriResult<Vec<Container>> {
+        not_played()
+    }
+    async fn container_status(&self, _: &ContainerId) -> CriResult<ContainerStatus> {
+        not_played()
+    }
+    async fn update_container_resources(
+        &self,
+        _: &ContainerId,
+        _: &LinuxContainerResources,
+        _: &Labels,
+    ) -> CriResult<()> {
+        not_played()
+    }
+    async fn update_pod_sandbox_resources(
+        &self,
+        _: &SandboxId,
+        _: &LinuxContainerResources,
+        _: &LinuxContainerResources,
+    ) -> CriResult<()> {
+        not_played()
+    }
+    async fn reopen_container_log(&self, _: &ContainerId) -> CriResult<()> {
+        not_played()
+    }
+    async fn checkpoint_container(&self, _: &ContainerId, _: &str, _: Duration) -> CriResult<()> {
+        not_played()
+    }
+    async fn exec_sync(&self, _: &ContainerId, _: &[String], _: Duration) -> CriResult<ExecOutcome> {
+        not_played()
+    }
+    async fn exec(&self, _: &ContainerId, _: &[String], _: Streams) -> CriResult<String> {
+        not_played()
+    }
+    async fn attach(&self, _: &ContainerId, _: Streams) -> CriResult<String> {
+        not_played()
+    }
+    async fn port_forward(&self, _: &SandboxId, _: &[u16]) -> CriResult<String> {
+        not_played()
+    }
+    async fn container_stats(&self, _: &ContainerId) -> CriResult<ContainerStats> {
+        not_played()
+    }
+    async fn list_container_stats(&self, _: &StatsFilter) -> CriResult<Vec<ContainerStats>> {
+        not_played()
+    }
+    async fn pod_sandbox_stats(&self, _: &SandboxId) -> CriResult<PodSandboxStats> {
+        not_played()
+    }
+    async fn list_pod_sandbox_stats(&self, _: &StatsFilter) -> CriResult<Vec<PodSandboxStats>> {
+        not_played()
+    }
+    async fn list_metric_descriptors(&self) -> CriResult<Vec<MetricDescriptor>> {
+        not_played()
+    }
+    async fn list_pod_sandbox_metrics(&self) -> CriResult<Vec<PodSandboxMetrics>> {
+        not_played()
+    }
+    async fn container_events(&self) -> CriResult<ContainerEvents> {
+        not_played()
+    }
+}

@@ -1,0 +1,167 @@
+//! From the configuration to what is said of the Node object and its Lease.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use crate::actors::settings::NodeSettings;
+use crate::config::version::KUBERNETES_VERSION;
+use crate::config::{Config, GoDuration, Invocation};
+use crate::logic::node_object::{NodeIdentity, go_architecture};
+use crate::logic::node_status::{AddressSettings, CapacitySettings, DECLARED_FEATURES, StatusSettings, Threshold};
+use crate::logic::quantity::Quantity;
+use crate::logic::resources::ResourceList;
+
+/// Declared features that the agent does not have yet: to declare one would have the cluster rely on it.
+const NOT_YET_DECLARED: &[&str] = DECLARED_FEATURES;
+
+/// What the Node object shows, as far as the configuration says so.
+///
+/// # Errors
+/// When a value cannot be used; the text names the field.
+pub(super) fn settings(
+    invocation: &Invocation,
+    node_ips: &[IpAddr],
+    node_name: &str,
+    runtime_name: &str,
+) -> Result<NodeSettings, String> {
+    let (config, flags) = (&invocation.config, &invocation.flags);
+    let external_cloud_provider = flags.cloud_provider == "external";
+    let architecture = go_architecture(std::env::consts::ARCH).to_owned();
+    let taints = config.register_with_taints.iter();
+    let version = if flags.version.starts_with('v') { &*flags.version } else { KUBERNETES_VERSION };
+    Ok(NodeSettings {
+        identity: NodeIdentity {
+            name: node_name.to_owned(),
+            labels: flags.node_labels.clone(),
+            taints: taints.map(|taint| (taint.key.clone(), taint.value.clone(), taint.effect.clone())).collect(),
+            provider_id: config.provider_id.clone(),
+            controller_attach_detach: config.enable_controller_attach_detach,
+            external_cloud_provider,
+            architecture: architecture.clone(),
+        },
+        status: StatusSettings {
+            addresses: AddressSettings {
+                hostname: node_name.to_owned(),
+                node_ips: node_ips.to_vec(),
+                external_cloud_provider,
+            },
+            capacity: capacity(invocation)?,
+            runtime_name: runtime_name.to_owned(),
+            kubelet_version: version.to_owned(),
+            architecture,
+            port: config.port,
+            images_max: config.node_status_max_images,
+            declared_features: declared_features(invocation),
+        },
+        register: config.register_node,
+        read_on_exists_only: invocation.gates.enabled("KubeletRegistrationGetOnExistsOnly"),
+        update_period: positive("nodeStatusUpdateFrequency", config.node_status_update_frequency)?,
+        report_period: positive("nodeStatusReportFrequency", config.node_status_report_frequency)?,
+        lease_seconds: config.node_lease_duration_seconds,
+    })
+}
+
+fn positive(field: &str, value: GoDuration) -> Result<std::time::Duration, String> {
+    let period = value.to_std();
+    if period.is_zero() { Err(format!("invalid {field} {value}: must be more than 0")) } else { Ok(period) }
+}
+
+fn capacity(invocation: &Invocation) -> Result<CapacitySettings, String> {
+    let config = &invocation.config;
+    let threshold = |signal: &str| {
+        let text = config.eviction_hard.get(signal).filter(|_| !invocation.flags.allocatable_ignores_eviction);
+        text.and_then(|text| Threshold::parse(text))
+    };
+    Ok(CapacitySettings {
+        max_pods: i64::from(config.max_pods),
+        pods_per_core: i64::from(config.pods_per_core),
+        local_storage: config.local_storage_capacity_isolation,
+        reserved: reserved(config)?,
+        eviction_memory: threshold("memory.available"),
+        eviction_storage: threshold("nodefs.available"),
+    })
+}
+
+fn reserved(config: &Config) -> Result<ResourceList, String> {
+    let mut sum = ResourceList::new();
+    let lists: [(&str, &BTreeMap<String, String>); 2] =
+        [("kubeReserved", &config.kube_reserved), ("systemReserved", &config.system_reserved)];
+    for (field, amounts) in lists {
+        for (name, text) in amounts {
+            let amount = Quantity::parse(text).map_err(|error| format!("{field}.{name} {text:?}: {error}"))?;
+            let total = sum.entry(name.clone()).or_default();
+            *total = total.plus(amount);
+        }
+    }
+    Ok(sum)
+}
+
+fn declared_features(invocation: &Invocation) -> Option<Vec<String>> {
+    let on = |name: &&&str| invocation.gates.enabled(name) && !NOT_YET_DECLARED.contains(*name);
+    let names = DECLARED_FEATURES.iter().filter(on).map(|name| (*name).to_owned()).collect();
+    invocation.gates.enabled("NodeDeclaredFeatures").then_some(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::{Host, Startup, load};
+
+    fn settings_of(arguments: &[&str]) -> NodeSettings {
+        let arguments: Vec<String> = arguments.iter().map(|one| (*one).to_owned()).collect();
+        let loaded = load(&arguments, Host { cgroup_v1: false });
+        let Ok(Startup::Run(invocation)) = loaded else { panic!("{loaded:?}") };
+        settings(&invocation, &[], "node-1", "containerd").expect("good")
+    }
+
+    #[test]
+    fn defaults_are_upstreams() {
+        let settings = settings_of(&[]);
+        let status = &settings.status;
+        assert!(settings.register && settings.identity.controller_attach_detach);
+        assert_eq!((settings.update_period, settings.lease_seconds), (Duration::from_secs(10), 40));
+        assert_eq!(settings.report_period, Duration::from_secs(300));
+        assert_eq!(settings.heartbeat_limit(), Duration::from_secs(10));
+        assert_eq!((status.port, status.images_max, status.capacity.max_pods), (10250, 50, 110));
+        assert_eq!(status.kubelet_version, KUBERNETES_VERSION);
+        assert_eq!(status.capacity.eviction_memory, None, "thresholds have defaults in a configuration file alone");
+        assert_eq!(status.declared_features, Some(vec![]));
+    }
+
+    #[test]
+    fn flags_are_told() {
+        let settings = settings_of(&[
+            "--node-labels=zone=a",
+            "--cloud-provider=external",
+            "--provider-id=cloud://1",
+            "--register-with-taints=a=b:NoSchedule",
+            "--register-node=false",
+            "--kube-reserved=cpu=100m",
+            "--system-reserved=cpu=200m,memory=1Gi",
+            "--enable-controller-attach-detach=false",
+            "--feature-gates=NodeDeclaredFeatures=false,ExtendWebSocketsToKubelet=false,\
+             InPlacePodLevelResourcesVerticalScaling=false,InPlacePodVerticalScalingInitContainers=false,\
+             RestartAllContainersOnContainerExits=false",
+        ]);
+        let identity = &settings.identity;
+        assert!(identity.external_cloud_provider && settings.status.addresses.external_cloud_provider);
+        assert_eq!((identity.labels["zone"].as_str(), identity.provider_id.as_str()), ("a", "cloud://1"));
+        assert_eq!(identity.taints, [("a".to_owned(), "b".to_owned(), "NoSchedule".to_owned())]);
+        assert!(!settings.register && !identity.controller_attach_detach);
+        let capacity = &settings.status.capacity;
+        assert_eq!(capacity.reserved["cpu"], Quantity::from_milli(300));
+        assert_eq!(settings.status.declared_features, None);
+    }
+
+    #[test]
+    fn hard_thresholds_count_unless_they_are_to_be_left_out() {
+        let hard = "--eviction-hard=memory.available<100Mi,nodefs.available<10%";
+        let capacity = settings_of(&[hard]).status.capacity;
+        assert_eq!(capacity.eviction_memory, Threshold::parse("100Mi"));
+        assert_eq!(capacity.eviction_storage, Threshold::parse("10%"));
+        let without = settings_of(&[hard, "--experimental-allocatable-ignore-eviction"]).status.capacity;
+        assert_eq!((without.eviction_memory, without.eviction_storage), (None, None));
+    }
+}

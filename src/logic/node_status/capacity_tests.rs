@@ -1,0 +1,170 @@
+//! Cases of what the node has and what pods may use.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const GIB: i64 = 1 << 30;
+
+fn machine() -> Machine {
+    Machine { cpus: 4, memory_bytes: 8 * GIB, ..Machine::default() }
+}
+
+fn settings() -> CapacitySettings {
+    CapacitySettings { max_pods: 110, local_storage: true, ..CapacitySettings::default() }
+}
+
+fn list(pairs: &[(&str, &str)]) -> ResourceList {
+    let parse = |text: &str| Quantity::parse(text).expect("a quantity");
+    pairs.iter().map(|(name, text)| ((*name).to_owned(), parse(text))).collect()
+}
+
+fn texts(list: Option<&BTreeMap<String, ApiQuantity>>) -> BTreeMap<&str, &str> {
+    list.into_iter().flatten().map(|(name, amount)| (&**name, &*amount.0)).collect()
+}
+
+fn told(pairs: &[(&str, &str)]) -> Option<BTreeMap<String, ApiQuantity>> {
+    Some(pairs.iter().map(|(name, text)| ((*name).to_owned(), ApiQuantity((*text).to_owned()))).collect())
+}
+
+#[test]
+fn the_machine_is_told_as_upstream_tells_it() {
+    let machine = Machine { hugepages: [(2 << 20, 8), (1 << 30, 0)].into(), ..machine() };
+    let mut status = NodeStatus::default();
+    set(&mut status, &settings(), Some(&machine), Some(100 * GIB + 1), &DeviceResources::default());
+    let expected = [
+        ("cpu", "4"),
+        ("ephemeral-storage", "107374182401"),
+        ("hugepages-1Gi", "0"),
+        ("hugepages-2Mi", "16Mi"),
+        ("memory", "8Gi"),
+        ("pods", "110"),
+    ];
+    assert_eq!(texts(status.capacity.as_ref()), expected.into());
+    let allocatable = texts(status.allocatable.as_ref());
+    assert_eq!((allocatable["memory"], allocatable["hugepages-2Mi"]), ("8176Mi", "16Mi"), "pages are not memory");
+}
+
+#[test]
+fn reservations_and_thresholds_are_taken_off() {
+    let settings = CapacitySettings {
+        reserved: list(&[("cpu", "250m"), ("memory", "1Gi"), ("pid", "100"), ("pods", "10")]),
+        eviction_memory: Threshold::parse("100Mi"),
+        eviction_storage: Threshold::parse("10%"),
+        ..settings()
+    };
+    let mut status = NodeStatus::default();
+    set(&mut status, &settings, Some(&machine()), Some(100_000_000_000), &DeviceResources::default());
+    let allocatable = texts(status.allocatable.as_ref());
+    assert_eq!((allocatable["cpu"], allocatable["memory"], allocatable["pods"]), ("3750m", "7068Mi", "110"));
+    // A tenth in single precision is a little more than a tenth.
+    assert_eq!(allocatable["ephemeral-storage"], "89999999851");
+    assert!(!allocatable.contains_key("pid"), "process numbers never show");
+}
+
+#[test]
+fn nothing_is_ever_below_zero() {
+    let settings = CapacitySettings { reserved: list(&[("cpu", "8"), ("memory", "9Gi")]), ..settings() };
+    let machine = Machine { hugepages: [(1 << 30, 100)].into(), ..machine() };
+    let mut status = NodeStatus::default();
+    set(&mut status, &settings, Some(&machine), None, &DeviceResources::default());
+    let allocatable = texts(status.allocatable.as_ref());
+    assert_eq!((allocatable["cpu"], allocatable["memory"]), ("0", "0"));
+}
+
+#[test]
+fn pods_are_bounded_by_cores_where_asked() {
+    for (per_core, max, pods) in [(0, 110, "110"), (10, 110, "40"), (100, 110, "110")] {
+        let settings = CapacitySettings { pods_per_core: per_core, max_pods: max, ..settings() };
+        let mut status = NodeStatus::default();
+        set(&mut status, &settings, Some(&machine()), None, &DeviceResources::default());
+        assert_eq!(texts(status.capacity.as_ref())["pods"], pods);
+    }
+}
+
+#[test]
+fn what_is_not_known_is_missing() {
+    let mut status = NodeStatus::default();
+    assert_eq!(missing(&status, true), ["cpu", "memory", "pods", "ephemeral-storage"]);
+    set(&mut status, &settings(), None, None, &DeviceResources::default());
+    assert_eq!(texts(status.capacity.as_ref()), [("cpu", "0"), ("memory", "0"), ("pods", "110")].into());
+    assert_eq!(missing(&status, true), ["ephemeral-storage"]);
+    assert_eq!(missing(&status, false), [""; 0]);
+    let without = CapacitySettings { local_storage: false, ..settings() };
+    set(&mut status, &without, Some(&machine()), Some(GIB), &DeviceResources::default());
+    assert!(!texts(status.capacity.as_ref()).contains_key("ephemeral-storage"));
+}
+
+#[test]
+fn what_others_patched_in_stays_and_is_all_allocatable() {
+    let mut status = NodeStatus {
+        capacity: told(&[("example.com/dongle", "3"), ("cpu", "4000m"), ("odd", "x")]),
+        allocatable: told(&[("example.com/dongle", "1"), ("example.com/gone", "2"), ("kept", "1")]),
+        ..NodeStatus::default()
+    };
+    set(&mut status, &settings(), Some(&machine()), None, &DeviceResources::default());
+    let (capacity, allocatable) = (texts(status.capacity.as_ref()), texts(status.allocatable.as_ref()));
+    assert_eq!((capacity["example.com/dongle"], allocatable["example.com/dongle"]), ("3", "3"));
+    assert_eq!((capacity["odd"], allocatable["odd"]), ("x", "x"));
+    assert_eq!(capacity["cpu"], "4000m", "the same amount in another notation is no change");
+    assert!(!allocatable.contains_key("example.com/gone") && allocatable.contains_key("kept"), "{allocatable:?}");
+}
+
+#[test]
+fn devices_are_counted_and_lost_ones_are_zero() {
+    let devices = DeviceResources {
+        capacity: list(&[("example.com/gpu", "4")]),
+        allocatable: list(&[("example.com/gpu", "3")]),
+        removed: ["example.com/nic".to_owned()].into(),
+    };
+    let mut status = NodeStatus { capacity: told(&[("example.com/nic", "2")]), ..NodeStatus::default() };
+    set(&mut status, &settings(), Some(&machine()), None, &devices);
+    let (capacity, allocatable) = (texts(status.capacity.as_ref()), texts(status.allocatable.as_ref()));
+    assert_eq!((capacity["example.com/gpu"], allocatable["example.com/gpu"]), ("4", "3"));
+    assert_eq!((capacity["example.com/nic"], allocatable["example.com/nic"]), ("0", "0"));
+}
+
+#[test]
+fn thresholds_are_read_as_amounts_or_shares() {
+    assert_eq!(Threshold::parse("15%"), Some(Threshold::Share(0.15)));
+    assert_eq!(Threshold::parse("1Gi"), Some(Threshold::Bytes(Quantity::from_units(GIB, Format::BinarySi))));
+    for off in ["0%", "100%", "x", ""] {
+        assert_eq!(Threshold::parse(off), None, "{off}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn pods_may_never_use_more_than_there_is(
+        cpus in 1_i64..512,
+        memory in 0_i64..1 << 45,
+        reserved_cpu in 0_i64..10_000,
+        reserved_memory in 0_i64..1 << 45,
+        percent in 0_u32..100,
+        pages in 0_u64..1 << 20,
+    ) {
+        let settings = CapacitySettings {
+            reserved: [
+                (CPU.to_owned(), Quantity::from_milli(reserved_cpu)),
+                (MEMORY.to_owned(), Quantity::from_units(reserved_memory, Format::BinarySi)),
+            ]
+            .into(),
+            eviction_memory: Threshold::parse(&format!("{percent}%")),
+            ..settings()
+        };
+        let machine =
+            Machine { cpus, memory_bytes: memory, hugepages: [(2 << 20, pages)].into(), ..Machine::default() };
+        let mut status = NodeStatus::default();
+        set(&mut status, &settings, Some(&machine), Some(GIB), &DeviceResources::default());
+        let amount = |text: &str| Quantity::parse(text).expect("a quantity");
+        let (capacity, allocatable) = (texts(status.capacity.as_ref()), texts(status.allocatable.as_ref()));
+        prop_assert_eq!(capacity.len(), allocatable.len());
+        for (name, all) in &capacity {
+            let part = amount(allocatable[name]);
+            prop_assert!(!part.is_negative() && part <= amount(all), "{}: {} of {}", name, part, all);
+        }
+        let before = status.clone();
+        set(&mut status, &settings, Some(&machine), Some(GIB), &DeviceResources::default());
+        prop_assert_eq!(status, before, "the same facts give the same status");
+    }
+}

@@ -1,0 +1,20 @@
+//! To `NodeLease`.
+
+use super::describe;
+use crate::actors::desk::Panicked;
+use crate::logic::node_lease::Input;
+
+/// See the module.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum NodeLeaseMsg {
+    /// From itself: time to renew.
+    RenewDue,
+    /// From itself: a pause is over.
+    PauseOver,
+    /// From itself: what the API server said.
+    Answered(Result<Box<Input>, Panicked>),
+    /// From `NodeStatus`: the node is registered, so there is an owner for a new Lease.
+    NodeRegistered,
+}
+
+describe!(NodeLeaseMsg);
