@@ -7,8 +7,13 @@
 mod error;
 mod exchange;
 mod place;
+pub mod reflector;
+#[cfg(test)]
+mod reflector_tests;
+mod runtime_clock;
 #[cfg(test)]
 mod tests;
+pub mod transport;
 mod watch;
 
 use std::sync::Arc;
