@@ -15,6 +15,7 @@ mod texts;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -48,6 +49,10 @@ pub trait Identity: Send + Sync {
     /// The name that the server's certificate is held against, if it is not the address' (`tls-server-name`).
     fn server_name(&self) -> Option<String> {
         None
+    }
+    /// Changes when open connections show somebody we no longer are: they are closed before the next call.
+    fn generation(&self) -> u64 {
+        0
     }
     /// What the next call shows, apart from the certificate: `Bearer …`, marked as a secret.
     async fn authorization(&self) -> Result<Option<HeaderValue>, String>;
@@ -110,6 +115,8 @@ struct Shared {
     identity: Arc<dyn Identity>,
     general: Arc<Group>,
     heartbeat: Arc<Group>,
+    /// The identity's generation when it was looked at last.
+    generation: AtomicU64,
 }
 
 impl Transport {
@@ -117,7 +124,15 @@ impl Transport {
     pub fn new(settings: Settings, identity: Arc<dyn Identity>) -> Self {
         let group = || Arc::new(Group::new(settings.clone(), Arc::clone(&identity)));
         let (general, heartbeat) = (group(), group());
-        Self { shared: Arc::new(Shared { settings, identity, general, heartbeat }) }
+        Self {
+            shared: Arc::new(Shared {
+                settings,
+                general,
+                heartbeat,
+                generation: AtomicU64::new(identity.generation()),
+                identity,
+            }),
+        }
     }
 
     /// The server over these connections, with the limits of its lanes; `None` is no limit. Needs a runtime.
@@ -132,8 +147,7 @@ impl Transport {
 
     /// Closes every connection, with the calls on it: who we are has changed.
     pub fn reset(&self) {
-        self.shared.general.reset();
-        self.shared.heartbeat.reset();
+        self.shared.reset();
     }
 
     /// What upstream does when heartbeats fail again and again: closes connections without calls, and the heartbeats' own;
@@ -149,6 +163,20 @@ impl Transport {
     /// Connections that are open now.
     pub fn connections(&self) -> usize {
         self.shared.general.len() + self.shared.heartbeat.len()
+    }
+}
+
+impl Shared {
+    fn reset(&self) {
+        self.general.reset();
+        self.heartbeat.reset();
+    }
+
+    fn follow_identity(&self) {
+        let generation = self.identity.generation();
+        if self.generation.swap(generation, Ordering::Relaxed) != generation {
+            self.reset();
+        }
     }
 }
 
@@ -188,6 +216,7 @@ impl Way {
         let body = body.collect_bytes().await.map_err(|error| TransportError(error.to_string()))?;
         let authorization = shared.identity.authorization().await;
         let authorization = authorization.map_err(|error| TransportError(format!("getting credentials: {error}")))?;
+        shared.follow_identity();
         if let Some(value) = authorization {
             head.headers.insert(AUTHORIZATION, value);
         }
