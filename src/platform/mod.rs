@@ -5,6 +5,7 @@
 
 pub mod beneath;
 pub mod blocking;
+pub mod certificates;
 pub mod cgroup;
 pub mod chance;
 pub mod clock;
