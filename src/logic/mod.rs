@@ -36,4 +36,5 @@ pub mod runtime_health;
 pub mod runtime_pod;
 pub mod service_environment;
 pub mod time;
+pub mod volumes;
 pub mod yaml;
