@@ -19,3 +19,4 @@ pub mod pod_files;
 pub mod process;
 pub mod systemd;
 pub mod tls;
+pub mod volumes;
