@@ -15,6 +15,7 @@ pub mod http_probe;
 pub mod lock_file;
 pub mod manifests;
 pub mod mount_table;
+pub mod objects;
 pub mod pod_files;
 pub mod process;
 pub mod systemd;

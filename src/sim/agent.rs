@@ -19,6 +19,7 @@ use crate::logic::dns::NodeDns;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::logic::time::Moment;
 use crate::messages::root::RootMsg;
+use crate::platform::objects::Standalone;
 
 /// The node's name.
 pub const NODE_NAME: &str = "node-1";
@@ -93,6 +94,8 @@ impl Incarnation {
             images: outlet.clone(),
             cgroups: outlet.clone(),
             files: outlet.clone(),
+            volumes: outlet.clone(),
+            objects: Arc::new(Standalone),
             folder: Some(outlet.clone()),
             url: None,
             http_prober: outlet.clone(),

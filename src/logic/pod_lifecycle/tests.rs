@@ -135,6 +135,7 @@ fn words(action: &Action) -> String {
     let join = |ids: &[ContainerId]| ids.iter().map(ContainerId::as_str).collect::<Vec<_>>().join(" ");
     match action {
         Action::Prepare => "prepare".to_owned(),
+        Action::MountVolumes => "volumes".to_owned(),
         Action::SetUpSandbox { attempt } => format!("sandbox {attempt}"),
         Action::EnsureImage { container } => format!("image {container}"),
         Action::StartContainer { start, sandbox, image } => {

@@ -90,6 +90,14 @@ pub struct Resolved {
     pub set_up: SetUp,
 }
 
+/// Names the group that a persistent volume's files are meant for; containers get it as a supplemental one.
+const GROUP: &str = "pv.beta.kubernetes.io/gid";
+
+/// The group that the volume's files are meant for.
+pub fn volume_group(volume: &PersistentVolume) -> Option<i64> {
+    volume.metadata.annotations.as_ref()?.get(GROUP)?.parse().ok().filter(|group| *group >= 0)
+}
+
 /// What the host is to do for a persistent volume.
 ///
 /// # Errors

@@ -11,7 +11,8 @@ use super::downward::downward_payload;
 use super::nested::nested_mount_points;
 use super::order::{ChangePolicy, FilesOrder, HostPathKind, Medium, Ownership, SetUp, VolumePlace, plugin};
 use super::payload::{Payload, config_map_payload, secret_payload};
-use super::projected::{Readers, Sources, projected_payload};
+use super::projected::{Readers, Sources, projected_payload, token_key};
+use super::token::TokenKey;
 use crate::logic::ids::PodUid;
 use crate::logic::quantity::Quantity;
 use crate::logic::resources::{MEMORY, ResourceList, ResourceOptions, pod_cgroup_settings, pod_requests};
@@ -258,6 +259,39 @@ impl VolumePlan {
         let payload = payload.checked().map_err(|error| error.to_string())?;
         let mount_points = nested_mount_points(&self.name, pod)?;
         Ok(SetUp::Files(FilesOrder { medium, payload, mount_points, ownership: ownership(pod, true), now }))
+    }
+}
+
+/// The objects that a volume's files come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// ConfigMaps of the pod's namespace.
+    pub config_maps: BTreeSet<String>,
+    /// Secrets of the pod's namespace.
+    pub secrets: BTreeSet<String>,
+    /// Tokens.
+    pub tokens: BTreeSet<TokenKey>,
+}
+
+impl VolumePlan {
+    /// What must be looked for before [`Self::set_up`].
+    pub fn needs(&self, pod: &Pod) -> Needs {
+        let mut needs = Needs::default();
+        match &self.kind {
+            VolumeKind::ConfigMap(source) => drop(needs.config_maps.insert(source.name.clone())),
+            VolumeKind::Secret(source) => {
+                needs.secrets.insert(source.secret_name.clone().unwrap_or_default());
+            }
+            VolumeKind::Projected(source) => {
+                for projection in source.sources.iter().flatten() {
+                    needs.config_maps.extend(projection.config_map.iter().map(|source| source.name.clone()));
+                    needs.secrets.extend(projection.secret.iter().map(|source| source.name.clone()));
+                    needs.tokens.extend(projection.service_account_token.iter().map(|source| token_key(pod, source)));
+                }
+            }
+            _ => {}
+        }
+        needs
     }
 }
 
