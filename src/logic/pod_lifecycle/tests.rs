@@ -4,6 +4,7 @@ mod cases;
 mod deletion;
 mod model;
 mod properties;
+mod volumes;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

@@ -139,23 +139,30 @@ fn a_container_that_swaps_links_never_gets_out() {
         let swapper = scope.spawn(|| {
             let folder = Directory::open(path).expect("opened");
             let exchange = rustix::fs::RenameFlags::EXCHANGE;
+            let mut swaps = 0_u32;
             while !over.load(Ordering::Relaxed) {
                 rustix::fs::renameat_with(&folder, "dir", &folder, "link", exchange).expect("swapped");
+                // At changing distances: else each look waits for one swap, and always meets the same side.
+                swaps = swaps.wrapping_add(1);
+                (0..swaps.wrapping_mul(31) % 5000).for_each(|_| std::hint::spin_loop());
             }
         });
-        let mut mounted = 0;
+        let (mut mounted, mut last) = (0, String::new());
         for round in 0..1000 {
             // Every other one asks for what is not there, so that making it is attacked, too.
             let order = order(path, &if round % 2 == 0 { "dir/sub".to_owned() } else { format!("dir/new-{round}") });
-            if let Ok(target) = prepare(&layout, &order) {
-                mounted += 1;
-                assert!(!Path::new(&target).join("victim").exists(), "round {round} left the volume");
+            match prepare(&layout, &order).map_err(text) {
+                Ok(target) => {
+                    mounted += 1;
+                    assert!(!Path::new(&target).join("victim").exists(), "round {round} left the volume");
+                }
+                Err(refused) => last = refused,
             }
             clean(&layout, &uid(), "v").expect("cleaned");
         }
         over.store(true, Ordering::Relaxed);
         swapper.join().expect("ended");
-        assert!(mounted > 0, "never was anything mounted");
+        assert!(mounted > 0, "never was anything mounted: {last}");
     });
     let made = fs::read_dir(outside.path()).expect("listed").count();
     assert_eq!(made, 1, "something was made outside");

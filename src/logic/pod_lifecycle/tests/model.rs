@@ -287,6 +287,8 @@ impl Node {
         assert!(twin.is_none(), "{name} is started while {twin:?} runs");
         assert_eq!(image.reference, self.image_of(name), "{name} is started from another image than the pod's");
         let spec = self.pod.spec.as_ref().expect("has a spec");
+        let has_volumes = spec.volumes.is_none() || self.life.volumes().is_some();
+        assert!(has_volumes, "{name} is started without its pod's volumes");
         let before = spec.init_containers.iter().flatten().take_while(|init| init.name != *name);
         for init in before {
             let here = |one: &&RuntimeContainer| one.sandbox_id == sandbox.id;
