@@ -147,22 +147,24 @@ fn a_container_that_swaps_links_never_gets_out() {
                 (0..swaps.wrapping_mul(31) % 5000).for_each(|_| std::hint::spin_loop());
             }
         });
-        let (mut mounted, mut last) = (0, String::new());
-        for round in 0..1000 {
+        let (mut round, mut mounted, mut refused) = (0, 0, 0);
+        // On a busy machine the swapper may stand still for long: both sides are met, however long it takes.
+        while round < 1000 || mounted < 50 || refused < 50 {
+            round += 1;
             // Every other one asks for what is not there, so that making it is attacked, too.
             let order = order(path, &if round % 2 == 0 { "dir/sub".to_owned() } else { format!("dir/new-{round}") });
-            match prepare(&layout, &order).map_err(text) {
+            match prepare(&layout, &order) {
                 Ok(target) => {
                     mounted += 1;
                     assert!(!Path::new(&target).join("victim").exists(), "round {round} left the volume");
                 }
-                Err(refused) => last = refused,
+                Err(_) => refused += 1,
             }
             clean(&layout, &uid(), "v").expect("cleaned");
+            std::thread::yield_now();
         }
         over.store(true, Ordering::Relaxed);
         swapper.join().expect("ended");
-        assert!(mounted > 0, "never was anything mounted: {last}");
     });
     let made = fs::read_dir(outside.path()).expect("listed").count();
     assert_eq!(made, 1, "something was made outside");
