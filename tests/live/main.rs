@@ -22,3 +22,4 @@ mod pods;
 mod probes;
 mod restarts;
 mod start;
+mod volumes;

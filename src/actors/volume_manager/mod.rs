@@ -277,7 +277,7 @@ fn full_name(pod: &Pod) -> FullName {
 fn node_facts(agent: &Agent) -> NodeFacts {
     let settings = &agent.settings;
     let mut allocatable = settings.kubepods.clone();
-    let capacity = i64::try_from(settings.node_memory.capacity_bytes).unwrap_or(i64::MAX);
+    let capacity = settings.node_memory.capacity_bytes;
     allocatable.entry(MEMORY.to_owned()).or_insert_with(|| Quantity::from_units(capacity, Format::BinarySi));
-    NodeFacts { allocatable, resources: settings.resources.clone() }
+    NodeFacts { allocatable, resources: settings.resources }
 }
