@@ -32,8 +32,10 @@ use crate::platform::cgroup::{CgroupError, CgroupManager};
 use crate::platform::chance::SystemChance;
 use crate::platform::clock::Clock;
 use crate::platform::http_probe::HyperProber;
+use crate::platform::objects::Standalone;
 use crate::platform::pod_files::LinuxPodFiles;
 use crate::platform::tls::Offer;
+use crate::platform::volumes::LinuxVolumeHost;
 use crate::telemetry::Metrics;
 
 /// A clock that a test winds.
@@ -176,6 +178,8 @@ impl Node {
             images: runtime,
             cgroups: Arc::new(CalmCgroups),
             files: Arc::new(LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None)),
+            volumes: Arc::new(LinuxVolumeHost::new(folder.path(), clock.clone())),
+            objects: Arc::new(Standalone),
             folder: None,
             url: None,
             http_prober: Arc::new(HyperProber::new(Offer::from_environment())),

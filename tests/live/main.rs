@@ -24,3 +24,4 @@ mod probes;
 mod restarts;
 mod start;
 mod trace;
+mod volumes;
