@@ -34,6 +34,7 @@ pub use flags::Flags;
 pub use gates::FeatureGates;
 pub use types::*;
 pub use validate::Host;
+pub use version::KUBERNETES_VERSION;
 
 use flags::parse::{self, Parsed};
 use serde::ser::{Serialize, SerializeMap, Serializer};

@@ -3,6 +3,7 @@
 //! The order is upstream's: flags and files, logging, checks of the host, the runtime's word about cgroups, then the
 //! tree. Wires; what could be decided elsewhere is decided there.
 
+mod api;
 mod host;
 mod node;
 mod settings;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 
+use self::api::Connected;
 use crate::actors::address::Address;
 use crate::actors::ledger::{Cause, Ledger};
 use crate::actors::root;
@@ -106,7 +108,6 @@ async fn serve(invocation: Invocation) -> Result<(), String> {
     let _telemetry = telemetry::init(&config.logging, config.tracing.as_ref(), &facts.node_name)
         .map_err(|error| error.to_string())?;
     say_warnings(&invocation);
-    refuse_api_server(&invocation)?;
     host::check(&invocation, &facts)?;
     let node_name = facts.node_name.clone();
     let lock = Lock::take(&invocation).await?;
@@ -148,21 +149,6 @@ fn say_warnings(invocation: &Invocation) {
     }
     for field in config::set_but_not_acted_on(&invocation.config) {
         tracing::warn!(field, "this field of the configuration is set, but not acted on yet");
-    }
-}
-
-/// Standalone, the agent would end every pod that an API server had put on the node: nobody it hears wants them.
-fn refuse_api_server(invocation: &Invocation) -> Result<(), String> {
-    let flags = [
-        ("--kubeconfig", &invocation.flags.kubeconfig),
-        ("--bootstrap-kubeconfig", &invocation.flags.bootstrap_kubeconfig),
-    ];
-    match flags.into_iter().find(|(_, value)| !value.is_empty()) {
-        None => Ok(()),
-        Some((flag, value)) => Err(format!(
-            "{flag} {value} names an API server, but this version runs standalone: it would end the pods that the API \
-             server put on this node. Start it without {flag} on a node that has static pods only"
-        )),
     }
 }
 
@@ -242,6 +228,7 @@ async fn assemble(
     let clock = Arc::new(SystemClock::start());
     let mut settings = settings::settings(invocation, facts, node_name, version.runtime_name, clock.now())?;
     settings.watchdog_period = watchdog.map(|watchdog| watchdog.interval);
+    let connected = api::connect(invocation, clock.clone())?;
     let ledger = Ledger::new(clock);
     let root_dir = Path::new(&flags.root_dir);
     let adapters = Adapters {
@@ -261,8 +248,11 @@ async fn assemble(
         http_prober: Arc::new(HyperProber::new(Offer::from_environment())),
         chance: Arc::new(SystemChance::from_kernel()),
         service_manager: Arc::new(Systemd),
-        api: None,
-        doubt_connections: Arc::new(|| {}),
+        api: connected.as_ref().map(|connected| connected.api.clone()),
+        doubt_connections: match connected {
+            Some(Connected { transport, .. }) => Arc::new(move || transport.heartbeat_failed()),
+            None => Arc::new(|| {}),
+        },
         node_facts: Arc::new(LinuxNodeFacts::new(HostFiles::default(), root_dir.to_owned())),
         listeners: listeners(invocation, &metrics)?,
     };
