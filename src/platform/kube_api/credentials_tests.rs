@@ -64,7 +64,7 @@ fn kubeconfig(folder: &Path, address: &str, user: &str) -> Kubeconfig {
     );
     let path = folder.join("kubelet.conf");
     std::fs::write(&path, text).expect("written");
-    Kubeconfig::load(&path).ok().expect("usable")
+    Kubeconfig::load(&path).expect("usable")
 }
 
 async fn shown(credentials: &Credentials) -> Result<String, String> {
