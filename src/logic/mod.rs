@@ -3,6 +3,7 @@
 //! No async, clock, I/O, randomness, actors or gRPC. A decision that needs the time takes a [`time::Moment`].
 
 pub mod backoff;
+pub mod certificate_plan;
 pub mod cgroup_name;
 pub mod container_actions;
 pub mod container_garbage;
@@ -42,6 +43,7 @@ pub mod runtime_health;
 pub mod runtime_pod;
 pub mod service_environment;
 pub mod status_sync;
+pub mod sha512_256;
 pub mod time;
 pub mod volume_states;
 pub mod volumes;

@@ -11,6 +11,7 @@ mod deadlines;
 mod events;
 mod fake;
 mod handshake;
+mod kube_api;
 mod observed;
 mod requests;
 mod stats;

@@ -1,9 +1,20 @@
-//! The node's certificates: reading and keeping them, asking for new ones, showing the newest.
+//! The node's certificates: keys, files, requests, and the one that connections show.
 //!
 //! Adapters for whoever rotates them; when that is due is decided in `logic::certificate_plan`.
 
+mod key;
 mod live;
 mod pair;
+mod request;
+mod store;
+#[cfg(test)]
+pub(crate) mod tests;
 
+pub use key::PrivateKey;
 pub use live::LiveCertificate;
 pub use pair::{Pair, Validity, validity_in};
+pub use request::{
+    BOOTSTRAP_TIMEOUT, CLIENT_SIGNER, CLIENT_USAGES, ROTATION_TIMEOUT, Request, RequestError, SERVING_SIGNER,
+    SERVING_USAGES, request_certificate,
+};
+pub use store::{FileStore, StoreError};

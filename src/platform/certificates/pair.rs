@@ -2,14 +2,16 @@
 //! is in no text.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
-use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
+use crate::logic::certificate_plan::Names;
 use crate::logic::time::Moment;
 use crate::platform::tls::provider;
 
@@ -18,7 +20,7 @@ use crate::platform::tls::provider;
 pub struct Pair {
     certified: Arc<CertifiedKey>,
     validity: Vec<Validity>,
-    common_name: String,
+    names: Names,
 }
 
 /// From when to when a certificate holds.
@@ -32,7 +34,7 @@ pub struct Validity {
 
 impl fmt::Debug for Pair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pair").field("common_name", &self.common_name).field("validity", &self.validity).finish()
+        f.debug_struct("Pair").field("common_name", &self.names.common_name).field("validity", &self.validity).finish()
     }
 }
 
@@ -49,13 +51,13 @@ impl Pair {
         let key = PrivateKeyDer::from_pem_slice(key);
         let key = key.map_err(|_| "tls: failed to find any PEM data in key input".to_owned())?;
         let validity = chain.iter().map(|certificate| validity_of(certificate)).collect::<Result<Vec<_>, _>>()?;
-        let common_name = common_name_of(&chain[0])?;
+        let names = names_of(&chain[0])?;
         let certified = CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
             rustls::Error::InconsistentKeys(_) => "tls: private key does not match public key".to_owned(),
             // What the library says of a key may quote it; the kind of the fault is enough.
             _ => "tls: failed to parse private key".to_owned(),
         })?;
-        Ok(Self { certified: Arc::new(certified), validity, common_name })
+        Ok(Self { certified: Arc::new(certified), validity, names })
     }
 
     /// What a connection shows.
@@ -73,9 +75,9 @@ impl Pair {
         self.validity.iter().any(|validity| now > validity.not_after)
     }
 
-    /// The leaf's common name, such as `system:node:node-1`.
-    pub fn common_name(&self) -> &str {
-        &self.common_name
+    /// Whom the leaf is for.
+    pub fn names(&self) -> &Names {
+        &self.names
     }
 
     /// Whether both show the same chain.
@@ -107,10 +109,27 @@ fn validity_of(der: &[u8]) -> Result<Validity, String> {
     Ok(Validity { not_before: moment(validity.not_before), not_after: moment(validity.not_after) })
 }
 
-fn common_name_of(der: &[u8]) -> Result<String, String> {
+fn names_of(der: &[u8]) -> Result<Names, String> {
     let certificate = parse(der)?;
-    let name = certificate.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
-    Ok(name.unwrap_or_default().to_owned())
+    let subject = certificate.subject();
+    let text = |value: &x509_parser::prelude::AttributeTypeAndValue<'_>| value.as_str().unwrap_or_default().to_owned();
+    let mut names = Names {
+        common_name: subject.iter_common_name().next().map(text).unwrap_or_default(),
+        organizations: subject.iter_organization().map(text).collect(),
+        ..Names::default()
+    };
+    let alternative = certificate.subject_alternative_name().map_err(|_| "x509: malformed certificate".to_owned())?;
+    for name in alternative.iter().flat_map(|extension| &extension.value.general_names) {
+        match name {
+            GeneralName::DNSName(name) => drop(names.dns_names.insert((*name).to_owned())),
+            GeneralName::IPAddress(bytes) => {
+                let four = <[u8; 4]>::try_from(*bytes).map(IpAddr::from);
+                names.ip_addresses.extend(four.or_else(|_| <[u8; 16]>::try_from(*bytes).map(IpAddr::from)));
+            }
+            _ => {}
+        }
+    }
+    Ok(names)
 }
 
 fn parse(der: &[u8]) -> Result<X509Certificate<'_>, String> {

@@ -5,6 +5,8 @@
 //! are those of upstream's client.
 
 pub mod credentials;
+#[cfg(test)]
+mod credentials_tests;
 mod error;
 mod exchange;
 mod exec_plugin;

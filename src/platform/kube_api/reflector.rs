@@ -21,7 +21,7 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 const CALM: Duration = Duration::from_secs(120);
 /// A watch lasts five minutes at least, and up to twice as long by chance, so that they do not all end together.
 const WATCH_MIN: Duration = Duration::from_secs(300);
-/// A watch that ends sooner and told nothing is trouble.
+/// A watch that ends sooner is trouble.
 const WATCH_SHORT: Duration = Duration::from_secs(1);
 /// How long a streaming list may be silent before we list. A server that does not know it never says that it is done.
 const INITIAL_SILENCE_MAX: Duration = Duration::from_secs(30);
@@ -50,8 +50,12 @@ pub async fn follow<K: ApiObject>(
     let waits = Waits { next: WAIT_FIRST, last: None, chance };
     let mut reflector = Reflector { api, at, selector, tell, waits, streaming: true, version: None };
     loop {
-        if let Err(error) = reflector.list_and_watch().await {
-            reflector.trouble(error).await;
+        let began = now();
+        match reflector.list_and_watch().await {
+            Err(error) => reflector.trouble(error).await,
+            // Gone as soon as it was listed: that may go on like this.
+            Ok(()) if now() - began < WATCH_SHORT => tokio::time::sleep(reflector.waits.next()).await,
+            Ok(()) => {}
         }
     }
 }
@@ -184,10 +188,11 @@ impl<C: FnMut() -> f64, T> Reflector<'_, C, T> {
                 Err(error) => return Err(error),
             }
         }
-        if !heard && now() - began < WATCH_SHORT {
-            let text =
-                "very short watch: Unexpected watch close - watch lasted less than a second and no items received";
-            self.trouble(ApiError::Transport(text.to_owned())).await;
+        if now() - began < WATCH_SHORT {
+            // Also one that told something: a server that ends them all at once must not be asked without end.
+            let what = if heard { "few" } else { "no" };
+            let text = "very short watch: Unexpected watch close - watch lasted less than a second and";
+            self.trouble(ApiError::Transport(format!("{text} {what} items received"))).await;
         }
         Ok(End::Resume)
     }

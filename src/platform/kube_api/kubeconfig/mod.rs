@@ -79,6 +79,9 @@ pub enum ClientCertificate {
     },
 }
 
+/// The PEM of a certificate chain, and that of its key.
+pub type PairPem = (Vec<u8>, Vec<u8>);
+
 /// What the `Authorization` header is made of.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Bearer {
@@ -156,7 +159,7 @@ impl Kubeconfig {
     ///
     /// # Errors
     /// When a file cannot be read.
-    pub fn certificate_pem(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>, KubeconfigError> {
+    pub fn certificate_pem(&self) -> Result<Option<PairPem>, KubeconfigError> {
         match &self.certificate {
             ClientCertificate::Absent => Ok(None),
             ClientCertificate::Data { chain, key } => Ok(Some((chain.clone(), key.clone()))),

@@ -134,12 +134,12 @@ fn what_is_written_for_a_node_is_read_again() {
     );
     let path = folder.path().join("etc/kubelet.conf");
     for _ in 0..2 {
-        write_client_kubeconfig(bootstrap.as_ref().ok().expect("usable"), &path, &pair).expect("written");
+        write_client_kubeconfig(bootstrap.as_ref().expect("usable"), &path, &pair).expect("written");
     }
     let text = std::fs::read_to_string(&path).expect("there");
     assert!(!text.contains("bootstrap-token") && text.contains("default-auth"), "{text}");
     assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
-    let read = Kubeconfig::load(&path).ok().expect("usable");
+    let read = Kubeconfig::load(&path).expect("usable");
     assert_eq!(read.server.to_string(), "https://10.0.0.1:6443");
     assert!(read.certificate == ClientCertificate::Files { chain: pair.clone(), key: pair });
     assert!(read.authority == Authority::Data(b"ca".to_vec()));
