@@ -75,7 +75,7 @@ fn memory_is_mounted_once_bounded_and_gone_after() {
         wait(host.set_up(&uid(), Some(&place), empty(SMALL))).expect("mounted");
     }
     let path = PathBuf::from(host.path_of(&place));
-    assert_eq!(root.mounts(), [path.clone()]);
+    assert_eq!(root.mounts(), std::slice::from_ref(&path));
     let too_much = vec![0; 2 << 20];
     let error = fs::write(path.join("big"), too_much).expect_err("larger than the volume");
     assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
@@ -92,7 +92,7 @@ fn files_are_written_over_memory_and_updated_in_place() {
     let (host, place) = (root.host(), root.place(plugin::SECRET, "token"));
     wait(host.set_up(&uid(), Some(&place), files(SMALL, &[("a", "1"), ("b", "2")]))).expect("written");
     let path = PathBuf::from(host.path_of(&place));
-    assert_eq!(root.mounts(), [path.clone()]);
+    assert_eq!(root.mounts(), std::slice::from_ref(&path));
     assert!(root.pod().join("plugins/kubernetes.io~empty-dir/wrapped_token/ready").is_file());
     assert!(path.join("nested").is_dir());
     let found = fs::metadata(path.join("a")).expect("there");
@@ -136,7 +136,7 @@ fn a_bound_directory_keeps_its_data_when_the_pod_goes() {
             wait(host.set_up(&uid(), Some(&place), order.clone())).expect("mounted");
         }
         let path = PathBuf::from(host.path_of(&place));
-        assert_eq!(root.mounts(), [path.clone()]);
+        assert_eq!(root.mounts(), std::slice::from_ref(&path));
         assert_eq!(fs::read_to_string(path.join("data")).expect("read"), "precious");
         assert_eq!(fs::write(path.join("more"), "").is_err(), read_only);
         wait(host.tear_down(&place)).expect("unmounted");
@@ -174,7 +174,7 @@ fn data_of_kinds_that_are_not_ours_is_never_deleted() {
     fs::create_dir_all(&path).expect("made");
     fs::write(path.join("vol_data.json"), "{}").expect("written");
     let host = root.host();
-    assert_eq!(wait(host.volumes_of(&uid())).expect("listed"), [place.clone()]);
+    assert_eq!(wait(host.volumes_of(&uid())).expect("listed"), std::slice::from_ref(&place));
     wait(host.tear_down(&place)).expect_err("not empty");
     wait(host.release(&uid())).expect_err("still there");
     assert!(path.join("vol_data.json").exists());
