@@ -47,12 +47,21 @@ pub struct SimPod {
     pub init: Vec<SimSpec>,
     /// Containers.
     pub containers: Vec<SimSpec>,
+    /// Volumes, by name, that the last container mounts: the manifest's text of each source.
+    pub volumes: Vec<(String, Value)>,
 }
 
 impl SimPod {
     /// A pod with no container yet, restarted always, given 30 s to end.
     pub fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), restart_policy: "Always", grace: 30, init: vec![], containers: vec![] }
+        Self {
+            name: name.to_owned(),
+            restart_policy: "Always",
+            grace: 30,
+            init: vec![],
+            containers: vec![],
+            volumes: vec![],
+        }
     }
 
     /// A pod with one container, `main`.
@@ -106,9 +115,26 @@ impl SimPod {
         self
     }
 
+    /// A volume of this source, mounted by the last container.
+    #[must_use]
+    pub fn volume(mut self, name: &str, source: Value) -> Self {
+        self.volumes.push((name.to_owned(), source));
+        self
+    }
+
     /// The manifest's text.
     pub fn manifest(&self) -> Vec<u8> {
         let all = |specs: &[SimSpec]| specs.iter().map(SimSpec::manifest).collect::<Vec<_>>();
+        let mut containers = all(&self.containers);
+        let place = |name: &String| json!({ "name": name, "mountPath": format!("/{name}") });
+        if let Some(last) = containers.last_mut() {
+            last["volumeMounts"] = self.volumes.iter().map(|(name, _)| place(name)).collect();
+        }
+        let volume = |(name, source): &(String, Value)| {
+            let mut volume = source.clone();
+            volume["name"] = json!(name);
+            volume
+        };
         let manifest = json!({
             "apiVersion": "v1",
             "kind": "Pod",
@@ -117,7 +143,8 @@ impl SimPod {
                 "restartPolicy": self.restart_policy,
                 "terminationGracePeriodSeconds": self.grace,
                 "initContainers": all(&self.init),
-                "containers": all(&self.containers),
+                "containers": containers,
+                "volumes": self.volumes.iter().map(volume).collect::<Vec<_>>(),
             },
         });
         manifest.to_string().into_bytes()

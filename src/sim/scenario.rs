@@ -57,7 +57,8 @@ pub async fn short(world: World) {
     world.start_agent();
     world.sleep(seconds(6)).await;
     world.put(&SimPod::of("job", "exit 0 after 2s").restarts("Never"));
-    world.put(&SimPod::of("web", "run").image("app:2").grace(3));
+    let cache = serde_json::json!({ "emptyDir": {} });
+    world.put(&SimPod::of("web", "run").image("app:2").grace(3).volume("cache", cache));
     world.sleep(seconds(8)).await;
     world.delete("crash");
     world.sleep(seconds(3)).await;

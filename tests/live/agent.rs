@@ -223,7 +223,8 @@ fn the_command_line_tells_what_is() {
     assert!(node.ask(&["actors"]).expect("the actors").to_string().contains("Pleg"));
 }
 
-fn explain(node: &Node, pod: &str) -> Option<Value> {
+/// What `podwright explain` says of a pod.
+pub fn explain(node: &Node, pod: &str) -> Option<Value> {
     let output = std::process::Command::new(crate::harness::AGENT)
         .args(["explain", pod, "-o", "json", "--root-dir"])
         .arg(node.dir.join("kubelet"))

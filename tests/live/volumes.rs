@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::agent::explain;
 use crate::harness::Node;
 use crate::pods::{forever, pod, shell, then_forever, with};
 
@@ -139,7 +140,7 @@ fn host_paths_are_what_the_pod_says_they_are() {
     ));
     let problem = format!("hostPath type check failed: {} is not a directory", path("late"));
     node.eventually("the wait is explained", || {
-        let told = node.ask(&["explain", "default/web-node1"])?.to_string();
+        let told = explain(&node, "default/web-node1")?["why"].to_string();
         told.contains(&format!("MountVolume.SetUp failed for volume \\\"late\\\" : {problem}")).then_some(())
     });
     assert!(node.all_containers("web").is_empty(), "no container without its volumes");

@@ -24,6 +24,7 @@ fn turns() -> Vec<(&'static str, u64)> {
         "ResourceManager",
         "RuntimeMonitor",
         "StatusManager",
+        "VolumeManager",
     ];
     for kind in expected {
         assert!(kinds.contains(&kind), "{kind} has no turn in the short story: {turns:?}");

@@ -9,3 +9,4 @@ mod faults;
 mod lifecycle;
 mod many_pods;
 mod restarts;
+mod volumes;

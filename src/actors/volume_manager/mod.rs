@@ -162,7 +162,8 @@ impl VolumeManager {
             Task::Mount(name) => {
                 let wanted = &self.pods[&uid];
                 let work = MountTask {
-                    agent: Arc::clone(&self.agent),
+                    objects: Arc::clone(&self.agent.adapters.objects),
+                    host,
                     node: Arc::clone(&self.node),
                     pod: Arc::clone(&wanted.pod),
                     plan: wanted.plans[&name].clone(),

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::actors::settings::Agent;
 use crate::logic::ids::PodUid;
 use crate::logic::time::Moment;
 use crate::logic::volume_states::{MountedVolume, TaskFailure};
@@ -16,15 +15,16 @@ use crate::logic::volumes::plan::{NodeFacts, VolumeKind, VolumePlan};
 use crate::logic::volumes::projected::{Looked, Sources};
 use crate::logic::volumes::token::TokenKey;
 use crate::messages::volume_manager::{NewTokens, TaskGain};
-use crate::platform::objects::{ObjectError, Token};
-use crate::platform::volumes::VolumeError;
+use crate::platform::objects::{ObjectError, Objects, Token};
+use crate::platform::volumes::{VolumeError, VolumeHost};
 
 /// Patience with one object of the API.
 const OBJECT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A volume to be mounted.
 pub(super) struct MountTask {
-    pub(super) agent: Arc<Agent>,
+    pub(super) objects: Arc<dyn Objects>,
+    pub(super) host: Arc<dyn VolumeHost>,
     pub(super) node: Arc<NodeFacts>,
     pub(super) uid: PodUid,
     pub(super) pod: Arc<Pod>,
@@ -63,7 +63,7 @@ impl MountTask {
         let sources = self.gather(tokens).await.map_err(|error| set_up_failed(name, error))?;
         let order = self.plan.set_up(&self.pod, &sources, &self.node, self.now);
         let order = order.map_err(|error| set_up_failed(name, error))?;
-        let host = &self.agent.adapters.volumes;
+        let host = &self.host;
         let place = self.plan.place(&self.uid);
         host.set_up(&self.uid, place.as_ref(), order).await.map_err(|error| set_up_failed(name, error))?;
         let host_path = match (&self.plan.kind, place) {
@@ -76,7 +76,7 @@ impl MountTask {
 
     async fn gather(&self, new: &mut NewTokens) -> Result<Sources, String> {
         let needs = self.plan.needs(&self.pod);
-        let (objects, namespace) = (&self.agent.adapters.objects, self.namespace());
+        let (objects, namespace) = (&self.objects, self.namespace());
         let needs_api = !(needs.config_maps.is_empty() && needs.secrets.is_empty() && needs.tokens.is_empty());
         if needs_api && matches!(self.plan.kind, VolumeKind::Projected(_)) && !objects.is_connected() {
             let name = &self.plan.name;
@@ -105,7 +105,7 @@ impl MountTask {
             return Ok(Arc::clone(&token.text));
         }
         let name = &key.service_account;
-        match patiently("token of", name, self.agent.adapters.objects.token(key)).await {
+        match patiently("token of", name, self.objects.token(key)).await {
             Ok(token) => {
                 new.0.push((key.clone(), Arc::clone(&token.text), token.life));
                 Ok(token.text)
@@ -126,7 +126,7 @@ impl MountTask {
             message: format!("error processing PVC {}/{claim}: {cause}", self.namespace()),
             in_processing: true,
         };
-        let objects = &self.agent.adapters.objects;
+        let objects = &self.objects;
         let found = patiently("persistentvolumeclaim", claim, objects.claim(self.namespace(), claim)).await;
         let found = found.map_err(|error| processing(format!("failed to fetch PVC from API server: {error}")))?;
         let name = bound_volume(&found, &self.pod, owned).map_err(processing)?;
@@ -136,7 +136,7 @@ impl MountTask {
         check_volume(&self.plan.name, &self.pod, &found, &volume).map_err(processing)?;
         let resolved =
             resolve(&volume, &self.pod, &self.uid, read_only).map_err(|error| set_up_failed(&name, error))?;
-        let host = &self.agent.adapters.volumes;
+        let host = &self.host;
         let set_up = host.set_up(&self.uid, resolved.place.as_ref(), resolved.set_up).await;
         set_up.map_err(|error| set_up_failed(&name, error))?;
         let host_path = resolved.host_path.or_else(|| resolved.place.map(|place| host.path_of(&place)));
@@ -160,3 +160,7 @@ async fn patiently<T>(
     let slow = |_| Err(ObjectError::Unavailable(format!("{what} {name:?}: no answer from the API server in time")));
     tokio::time::timeout(OBJECT_PATIENCE, ask).await.unwrap_or_else(slow)
 }
+
+#[cfg(test)]
+#[path = "tasks_tests.rs"]
+mod tests;

@@ -10,6 +10,7 @@ mod syncing;
 mod terminating;
 #[cfg(test)]
 mod tests;
+mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -281,11 +282,7 @@ pub struct PodLifecycle {
     asked: bool,
     health: RuntimeHealth,
     prepared: bool,
-    /// Whether a container mounts any volume.
-    has_volumes: bool,
-    volumes: Option<Arc<MountedVolumes>>,
-    volume_problem: Option<String>,
-    clean_up_problem: Option<String>,
+    volumes: volumes::PodVolumes,
     cleared_for: Option<u32>,
     jobs: BTreeSet<Job>,
     /// When the kill under way is to be over.
@@ -324,10 +321,7 @@ impl PodLifecycle {
             asked: false,
             health: RuntimeHealth::default(),
             prepared: false,
-            has_volumes: false,
-            volumes: None,
-            volume_problem: None,
-            clean_up_problem: None,
+            volumes: volumes::PodVolumes::default(),
             cleared_for: None,
             jobs: BTreeSet::new(),
             kill_until: None,
@@ -365,11 +359,6 @@ impl PodLifecycle {
     /// Why containers did not start, by name: reason and message (upstream's reason cache, POD-40).
     pub fn start_errors(&self) -> &BTreeMap<String, StartError> {
         &self.start_errors
-    }
-
-    /// Where the pod's volumes are; `None` until all are there.
-    pub fn volumes(&self) -> Option<&Arc<MountedVolumes>> {
-        self.volumes.as_ref()
     }
 
     /// What probes last said.
@@ -446,6 +435,7 @@ impl PodLifecycle {
             }
             Input::Ended(end) => {
                 self.jobs.remove(&end.job());
+                self.note_problems(&end);
                 self.absorb_end(end, now);
                 vec![]
             }
@@ -467,10 +457,7 @@ impl PodLifecycle {
                 }
                 None
             }
-            JobEnd::VolumesMounted(Ok(volumes)) => {
-                (self.volumes, self.volume_problem) = (Some(volumes), None);
-                None
-            }
+            JobEnd::VolumesMounted(outcome) => outcome.err().map(|failure| Some(failure.retry_after)),
             JobEnd::SandboxUp(Ok(sandbox)) => {
                 self.inject_sandbox(sandbox, now);
                 // One that cannot be used is made again, but not without a pause.
@@ -506,10 +493,6 @@ impl PodLifecycle {
                 self.released = self.finished || !self.removed;
                 None
             }
-            JobEnd::VolumesMounted(Err(failure)) => {
-                self.volume_problem = Some(failure.message);
-                Some(Some(failure.retry_after))
-            }
             JobEnd::ImageEnsured(container, Err(failure)) => {
                 let error = StartError { reason: failure.reason.to_owned(), message: failure.message };
                 self.start_errors.insert(container, error);
@@ -531,11 +514,7 @@ impl PodLifecycle {
                 self.outdate(now);
                 Some(None)
             }
-            JobEnd::CleanedUp(Err(why)) => {
-                self.clean_up_problem = Some(why);
-                Some(None)
-            }
-            JobEnd::Prepared(Err(_)) | JobEnd::Removed(Err(_)) => Some(None),
+            JobEnd::Prepared(Err(_)) | JobEnd::Removed(Err(_)) | JobEnd::CleanedUp(Err(_)) => Some(None),
         };
         match failed {
             Some(wait) => {

@@ -75,7 +75,8 @@ mod tests {
 
     #[test]
     fn only_the_outermost_places_below_are_made() {
-        let cases: [(&[(&str, &str)], &[&str]); 5] = [
+        type Mounts<'a> = &'a [(&'a str, &'a str)];
+        let cases: [(Mounts, &[&str]); 5] = [
             (&[("me", "/dir")], &[]),
             (&[("me", "/dir"), ("other", "/dir2")], &[]),
             (&[("me", "/dir"), ("other", "/dir/nested"), ("third", "/dir/nested/more")], &["nested"]),

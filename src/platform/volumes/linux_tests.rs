@@ -28,7 +28,7 @@ fn files(medium: Medium, entries: &[(&str, &str)]) -> SetUp {
     SetUp::Files(FilesOrder { medium, payload, mount_points: vec!["nested".into()], ownership, now: Moment(1) })
 }
 
-fn mode(path: &PathBuf) -> u32 {
+fn mode(path: &Path) -> u32 {
     fs::metadata(path).expect("there").mode() & 0o7777
 }
 
@@ -75,12 +75,52 @@ fn memory_is_mounted_once_bounded_and_gone_after() {
         wait(host.set_up(&uid(), Some(&place), empty(SMALL))).expect("mounted");
     }
     let path = PathBuf::from(host.path_of(&place));
-    assert_eq!(root.mounts(), [path.clone()]);
+    assert_eq!(root.mounts(), std::slice::from_ref(&path));
     let too_much = vec![0; 2 << 20];
     let error = fs::write(path.join("big"), too_much).expect_err("larger than the volume");
     assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
     wait(host.tear_down(&place)).expect("unmounted");
     assert!(root.mounts().is_empty() && !path.exists());
+}
+
+/// The line of the mount table about a point.
+fn table_line(point: &Path) -> String {
+    let table = fs::read_to_string("/proc/self/mountinfo").expect("told");
+    let point = format!(" {} ", point.display());
+    table.lines().find(|line| line.contains(&point)).unwrap_or_default().to_owned()
+}
+
+/// SEC-06: a Secret must not be written to a swap device, where the kernel (6.4 and later) can promise that.
+#[test]
+fn memory_is_never_swapped_where_the_kernel_can_promise_that() {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("told");
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    let is_new = (numbers.next(), numbers.next()) >= (Some(6), Some(4));
+    if !may_mount() || !is_new {
+        return;
+    }
+    let root = Root::new();
+    let (host, place) = (root.host(), root.place(plugin::SECRET, "s"));
+    wait(host.set_up(&uid(), Some(&place), files(SMALL, &[("a", "1")]))).expect("mounted");
+    let line = table_line(&PathBuf::from(host.path_of(&place)));
+    assert!(line.contains("size=1024k") && line.contains("noswap"), "{line}");
+    wait(host.tear_down(&place)).expect("unmounted");
+}
+
+/// VOL-20.
+#[test]
+fn huge_pages_are_mounted_by_their_size() {
+    if !may_mount() || !std::path::Path::new("/sys/kernel/mm/hugepages/hugepages-2048kB").exists() {
+        return;
+    }
+    let root = Root::new();
+    let (host, place) = (root.host(), root.place(plugin::EMPTY_DIR, "huge"));
+    let order = empty(Medium::HugePages { page_size: 2 << 20 });
+    wait(host.set_up(&uid(), Some(&place), order)).expect("mounted");
+    let line = table_line(&PathBuf::from(host.path_of(&place)));
+    assert!(line.contains(" hugetlbfs ") && line.contains("pagesize=2M"), "{line}");
+    wait(host.tear_down(&place)).expect("unmounted");
+    assert!(root.mounts().is_empty());
 }
 
 #[test]
@@ -92,7 +132,7 @@ fn files_are_written_over_memory_and_updated_in_place() {
     let (host, place) = (root.host(), root.place(plugin::SECRET, "token"));
     wait(host.set_up(&uid(), Some(&place), files(SMALL, &[("a", "1"), ("b", "2")]))).expect("written");
     let path = PathBuf::from(host.path_of(&place));
-    assert_eq!(root.mounts(), [path.clone()]);
+    assert_eq!(root.mounts(), std::slice::from_ref(&path));
     assert!(root.pod().join("plugins/kubernetes.io~empty-dir/wrapped_token/ready").is_file());
     assert!(path.join("nested").is_dir());
     let found = fs::metadata(path.join("a")).expect("there");
@@ -136,7 +176,7 @@ fn a_bound_directory_keeps_its_data_when_the_pod_goes() {
             wait(host.set_up(&uid(), Some(&place), order.clone())).expect("mounted");
         }
         let path = PathBuf::from(host.path_of(&place));
-        assert_eq!(root.mounts(), [path.clone()]);
+        assert_eq!(root.mounts(), std::slice::from_ref(&path));
         assert_eq!(fs::read_to_string(path.join("data")).expect("read"), "precious");
         assert_eq!(fs::write(path.join("more"), "").is_err(), read_only);
         wait(host.tear_down(&place)).expect("unmounted");
@@ -174,7 +214,7 @@ fn data_of_kinds_that_are_not_ours_is_never_deleted() {
     fs::create_dir_all(&path).expect("made");
     fs::write(path.join("vol_data.json"), "{}").expect("written");
     let host = root.host();
-    assert_eq!(wait(host.volumes_of(&uid())).expect("listed"), [place.clone()]);
+    assert_eq!(wait(host.volumes_of(&uid())).expect("listed"), std::slice::from_ref(&place));
     wait(host.tear_down(&place)).expect_err("not empty");
     wait(host.release(&uid())).expect_err("still there");
     assert!(path.join("vol_data.json").exists());

@@ -42,7 +42,7 @@ fn a_part_is_mounted_where_the_container_finds_it_and_cleaned_up() {
     for (sub_path, is_directory) in [("dir", true), ("dir/file", false), ("./dir//file", false), ("dir", true)] {
         for _ in 0..2 {
             assert_eq!(prepared(&root, volume.path(), sub_path), Ok(expected.clone()));
-            assert_eq!(root.mounts(), [expected.clone()], "mounted once");
+            assert_eq!(root.mounts(), std::slice::from_ref(&expected), "mounted once");
         }
         assert_eq!(expected.is_dir(), is_directory);
         assert_eq!(

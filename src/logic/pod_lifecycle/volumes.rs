@@ -1,0 +1,65 @@
+//! A pod's volumes, as its life sees them: asked for beside everything else, there before its containers.
+
+use super::*;
+use crate::logic::volumes::plan::volume_plans;
+
+/// What is known of the pod's volumes, and of what keeps them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PodVolumes {
+    /// Whether a container mounts any.
+    used: bool,
+    /// Where they are, once all are there.
+    mounted: Option<Arc<MountedVolumes>>,
+    /// Why they are not.
+    mount_problem: Option<String>,
+    /// Why what is left of the pod is still there.
+    clean_up_problem: Option<String>,
+}
+
+impl PodLifecycle {
+    /// Where the pod's volumes are; `None` until all are there.
+    pub fn volumes(&self) -> Option<&Arc<MountedVolumes>> {
+        self.volumes.mounted.as_ref()
+    }
+
+    /// Whether containers may be made as far as volumes are concerned.
+    pub(super) fn has_its_volumes(&self) -> bool {
+        !self.volumes.used || self.volumes.mounted.is_some()
+    }
+
+    pub(super) fn note_used_volumes(&mut self, pod: &Pod) {
+        self.volumes.used = !volume_plans(pod).is_empty();
+    }
+
+    /// Keeps what the ends of two jobs say to people.
+    pub(super) fn note_problems(&mut self, end: &JobEnd) {
+        match end {
+            JobEnd::VolumesMounted(Ok(mounted)) => {
+                (self.volumes.mounted, self.volumes.mount_problem) = (Some(Arc::clone(mounted)), None);
+            }
+            JobEnd::VolumesMounted(Err(failure)) => self.volumes.mount_problem = Some(failure.message.clone()),
+            JobEnd::CleanedUp(outcome) => self.volumes.clean_up_problem = outcome.clone().err(),
+            _ => {}
+        }
+    }
+
+    /// Side by side with sandbox and images, and of a pod that runs already, too: the agent may have been restarted.
+    pub(super) fn mount_volumes(&mut self, now: Now) -> Vec<Action> {
+        if self.has_its_volumes() {
+            return vec![];
+        }
+        let waiting_for = match &self.volumes.mount_problem {
+            Some(problem) => format!("its volumes: {problem}"),
+            None => "its volumes to be mounted".to_owned(),
+        };
+        if self.may_begin(&Job::MountVolumes, now, &waiting_for) { vec![Action::MountVolumes] } else { vec![] }
+    }
+
+    /// What a pod that has ended waits for.
+    pub(super) fn remains(&self) -> String {
+        match &self.volumes.clean_up_problem {
+            Some(problem) => format!("what is left of it to be removed: {problem}"),
+            None => "what is left of it to be removed".to_owned(),
+        }
+    }
+}
