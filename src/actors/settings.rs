@@ -111,6 +111,8 @@ pub struct NodeSettings {
     pub report_period: Duration,
     /// `nodeLeaseDurationSeconds`.
     pub lease_seconds: i32,
+    /// When the machine booted, where that is known.
+    pub booted: Option<Moment>,
 }
 
 impl NodeSettings {
@@ -131,6 +133,7 @@ impl Default for NodeSettings {
             update_period: Duration::from_secs(10),
             report_period: Duration::from_secs(300),
             lease_seconds: 40,
+            booted: None,
         }
     }
 }

@@ -8,6 +8,7 @@ use ractor::RpcReplyPort;
 use super::describe;
 use crate::actors::desk::Panicked;
 use crate::cri::CriResult;
+use crate::logic::node_startup::StartupDurations;
 use crate::logic::node_status::{DeviceResources, HostFacts, Pressure, RuntimeAnswers, RuntimeFact};
 use crate::logic::runtime_health::RuntimeHealth;
 use crate::platform::kube_api::ApiError;
@@ -79,6 +80,8 @@ pub enum NodeStatusMsg {
     News(NodeNews),
     /// From Root: someone who learns from here was started again.
     Repeat,
+    /// From the server: how long the node took to become ready.
+    Startup(RpcReplyPort<StartupDurations>),
     /// From the server and from operations: the newest Node; the one to register with as long as there is no other.
     Node(RpcReplyPort<Option<Arc<Node>>>),
 }

@@ -16,6 +16,7 @@ use super::desk::{Desk, OperationId};
 use super::role::Role;
 use super::settings::{Agent, EventSubject};
 use crate::logic::node_registration::{self as registration, Registration};
+use crate::logic::node_startup::NodeStartup;
 use crate::logic::node_status::{HostFacts, NodeEvent, ReportSchedule, RuntimeAnswers, Told, has_changed, is_ready};
 use crate::logic::node_status::{pod_cidrs, schedulable_event};
 use crate::messages::node_lease::NodeLeaseMsg;
@@ -85,6 +86,7 @@ pub struct NodeStatus {
     /// Whether the node is looked at more often, because it has not been ready yet.
     eager: bool,
     watch_failures: u32,
+    startup: NodeStartup,
 }
 
 impl Role for NodeStatus {
@@ -120,6 +122,7 @@ impl Role for NodeStatus {
             began: desk.clock().uptime(),
             eager: true,
             watch_failures: 0,
+            startup: NodeStartup::new(settings.booted, agent.settings.agent_started),
             agent,
         };
         if status.api.is_some() {
@@ -132,7 +135,7 @@ impl Role for NodeStatus {
     }
 
     fn receive(&mut self, message: NodeStatusMsg, desk: &mut Desk<NodeStatusMsg>) {
-        if self.api.is_none() && !matches!(message, NodeStatusMsg::Node(_)) {
+        if self.api.is_none() && !matches!(message, NodeStatusMsg::Node(_) | NodeStatusMsg::Startup(_)) {
             return; // A standalone agent has no Node object.
         }
         match message {
@@ -150,6 +153,9 @@ impl Role for NodeStatus {
             NodeStatusMsg::Repeat => {
                 self.known = None;
                 self.tell_known(desk);
+            }
+            NodeStatusMsg::Startup(reply) => {
+                let _ = reply.send(self.startup.durations()); // The asker may have left.
             }
             NodeStatusMsg::Node(reply) => {
                 let _ = reply.send(self.node.clone().or_else(|| self.initial.clone())); // The asker may have left.
@@ -266,6 +272,9 @@ impl NodeStatus {
         }
         self.record(schedulable_event(self.unschedulable, &node), desk);
         self.unschedulable = node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false);
+        if is_ready(node.status.as_ref()) {
+            self.startup.ready(desk.now());
+        }
         self.node = Some(Arc::new(node));
         self.tell_cidrs(desk);
         self.tell_known(desk);

@@ -72,6 +72,7 @@ impl NodeStatus {
             Action::Create => {
                 if let Work::Registering { initial, .. } = &self.work {
                     tracing::info!(node = self.agent.settings.node_name, "Attempting to register node");
+                    self.startup.trying(desk.now());
                     self.create((**initial).clone(), desk);
                 }
             }
@@ -97,6 +98,7 @@ impl NodeStatus {
                 // The new object has a whole status: the next report is due a period from now.
                 self.report.sending(true, self.agent.adapters.chance.next());
                 self.report.arrived(desk.clock().uptime());
+                self.startup.created(desk.now());
                 self.adopt(*node, desk);
                 Input::Created
             }
