@@ -191,7 +191,8 @@ impl NodeStatus {
         // Good news and a shutdown are reported at once, everything else with the next update: what was only a moment's
         // trouble need not become the cluster's.
         let became_ready = !ready && self.has_no_problem();
-        if self.registration.is_done() && (became_ready || shutdown != self.told.shutdown_problem.is_some()) {
+        let registering = matches!(self.work, Work::Idle) && !self.registration.is_done();
+        if !registering && (became_ready || shutdown != self.told.shutdown_problem.is_some()) {
             self.update_now(desk);
         }
     }
@@ -252,7 +253,6 @@ impl NodeStatus {
             let next = next();
             return self.wait(LOOK_PERIOD, next, desk);
         }
-        self.again = false;
         self.gather(desk);
     }
 

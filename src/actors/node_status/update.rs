@@ -14,6 +14,7 @@ use crate::platform::kube_api::ApiError;
 
 impl NodeStatus {
     pub(super) fn gathered(&mut self, outcome: Result<Box<Gathered>, Panicked>, desk: &mut Desk<NodeStatusMsg>) {
+        self.again = false; // What others told meanwhile is in what is made of it now.
         let gathered = match outcome {
             Ok(gathered) => *gathered,
             Err(panicked) => {
