@@ -25,6 +25,7 @@ pub mod runtime_monitor;
 pub mod server;
 pub mod settings;
 pub mod status_manager;
+pub mod volume_manager;
 
 use std::time::Duration;
 
@@ -45,6 +46,8 @@ pub enum Child {
     ResourceManager,
     /// Images: policy, back-off, queue, rate.
     ImageManager,
+    /// Volumes: mounted before a pod's containers, gone after them.
+    VolumeManager,
     /// Probes.
     Prober,
     /// The runtime's truth, by event stream and relist.
@@ -93,7 +96,7 @@ const fn spec(
 /// from: what they tell first must find it there.
 pub const TREE: &[ChildSpec] = &[
     spec(Child::EventRecorder, 5, 4096, 1, &[]),
-    spec(Child::StatusManager, 5, 4096, 2, &[Child::PodManager]),
+    spec(Child::StatusManager, 5, 4096, 2, &[Child::PodManager, Child::FileSource, Child::HttpSource]),
     spec(Child::NodeStatus, 5, 256, 2, &[Child::RuntimeMonitor]),
     spec(Child::NodeLease, 5, 64, 1, &[]),
     spec(
@@ -106,6 +109,7 @@ pub const TREE: &[ChildSpec] = &[
     spec(Child::RuntimeMonitor, 5, 64, 1, &[Child::Pleg]),
     spec(Child::ResourceManager, 5, 64, 2, &[Child::PodManager]),
     spec(Child::ImageManager, 5, 4096, 2, &[]),
+    spec(Child::VolumeManager, 5, 4096, 2, &[]),
     spec(Child::Prober, 5, 4096, 1, &[Child::PodManager]),
     spec(Child::Pleg, 5, 8192, 1, &[]),
     spec(Child::ContainerGc, 5, 64, 1, &[Child::PodManager]),

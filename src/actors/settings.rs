@@ -28,12 +28,15 @@ use crate::messages::resource_manager::ResourceManagerMsg;
 use crate::messages::runtime_monitor::RuntimeMonitorMsg;
 use crate::messages::server::ServerMsg;
 use crate::messages::status_manager::StatusManagerMsg;
+use crate::messages::volume_manager::VolumeManagerMsg;
 use crate::platform::cgroup::CgroupManager;
 use crate::platform::http_probe::HttpProber;
 use crate::platform::kube_api::ApiServer;
 use crate::platform::manifests::{ManifestFolder, ManifestUrl};
 use crate::platform::node_facts::NodeFacts;
+use crate::platform::objects::Objects;
 use crate::platform::pod_files::PodFiles;
+use crate::platform::volumes::VolumeHost;
 
 /// What the configuration says, as far as actors act on it. Units are in the types.
 #[derive(Clone, Debug)]
@@ -163,6 +166,10 @@ pub struct Adapters {
     pub cgroups: Arc<dyn CgroupManager>,
     /// Pods' files.
     pub files: Arc<dyn PodFiles>,
+    /// Volumes on the node.
+    pub volumes: Arc<dyn VolumeHost>,
+    /// Objects of the API.
+    pub objects: Arc<dyn Objects>,
     /// The static pod path, where one is set.
     pub folder: Option<Arc<dyn ManifestFolder>>,
     /// The static pod URL, where one is set.
@@ -208,6 +215,8 @@ pub struct Directory {
     pub resource_manager: Address<ResourceManagerMsg>,
     /// Images.
     pub image_manager: Address<ImageManagerMsg>,
+    /// Volumes.
+    pub volume_manager: Address<VolumeManagerMsg>,
     /// Probes.
     pub prober: Address<ProberMsg>,
     /// The runtime's truth.
@@ -242,6 +251,7 @@ impl Directory {
             runtime_monitor: address!(RuntimeMonitor),
             resource_manager: address!(ResourceManager),
             image_manager: address!(ImageManager),
+            volume_manager: address!(VolumeManager),
             prober: address!(Prober),
             pleg: address!(Pleg),
             pod_manager: address!(PodManager),

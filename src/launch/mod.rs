@@ -34,10 +34,12 @@ use crate::platform::http_probe::HyperProber;
 use crate::platform::lock_file::{Contention, LockFile, watch_contention};
 use crate::platform::manifests::{HttpManifestUrl, LinuxManifestFolder, ManifestFolder, ManifestUrl};
 use crate::platform::node_facts::LinuxNodeFacts;
+use crate::platform::objects::Standalone;
 use crate::platform::pod_files::LinuxPodFiles;
 use crate::platform::process;
 use crate::platform::systemd::{self, Watchdog};
 use crate::platform::tls::Offer;
+use crate::platform::volumes::LinuxVolumeHost;
 use crate::server::{HealthzListener, LocalSocket, ReadOnlyListener};
 use crate::telemetry::{self, Metrics};
 use settings::HostFacts;
@@ -251,6 +253,8 @@ async fn assemble(
             PathBuf::from(&config.pod_logs_dir),
             Some(PathBuf::from(directories::CONTAINER_LOG_LINKS)),
         )),
+        volumes: Arc::new(LinuxVolumeHost::new(root_dir, Arc::clone(ledger.clock()))),
+        objects: Arc::new(Standalone),
         folder: (!config.static_pod_path.is_empty())
             .then(|| Arc::new(LinuxManifestFolder::new(Path::new(&config.static_pod_path))) as Arc<dyn ManifestFolder>),
         url: (!config.static_pod_url.is_empty()).then(|| manifest_url(config)),

@@ -41,4 +41,6 @@ pub mod runtime_health;
 pub mod runtime_pod;
 pub mod service_environment;
 pub mod time;
+pub mod volume_states;
+pub mod volumes;
 pub mod yaml;

@@ -17,6 +17,7 @@ pub mod root;
 pub mod runtime_monitor;
 pub mod server;
 pub mod status_manager;
+pub mod volume_manager;
 
 use crate::logic::ids::PodUid;
 

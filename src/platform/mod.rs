@@ -5,6 +5,7 @@
 
 pub mod beneath;
 pub mod blocking;
+pub mod certificates;
 pub mod cgroup;
 pub mod chance;
 pub mod clock;
@@ -17,7 +18,9 @@ pub mod lock_file;
 pub mod manifests;
 pub mod mount_table;
 pub mod node_facts;
+pub mod objects;
 pub mod pod_files;
 pub mod process;
 pub mod systemd;
 pub mod tls;
+pub mod volumes;

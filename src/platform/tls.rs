@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use rustls::client::ResolvesClientCert;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
@@ -100,17 +101,61 @@ pub fn client_trusting(roots: &Path, offer: Offer) -> io::Result<Arc<ClientConfi
     if pem.len() as u64 > ROOTS_BYTES_MAX {
         return Err(wrong("larger than 16 MiB"));
     }
-    let mut store = RootCertStore::empty();
-    // One bad certificate among many does not take the others away.
-    let (added, _) = store.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok));
-    if added == 0 {
-        return Err(wrong("no certificate in it"));
-    }
+    let store = roots_in(&pem).ok_or_else(|| wrong("no certificate in it"))?;
     let builder = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .expect("the provider has the default versions");
     let mut config = builder.with_root_certificates(store).with_no_client_auth();
     config.alpn_protocols = offer.protocols();
+    Ok(Arc::new(config))
+}
+
+/// The certificates of a PEM text; `None` if there are none. One bad certificate among many does not take the others
+/// away.
+fn roots_in(pem: &[u8]) -> Option<RootCertStore> {
+    let mut store = RootCertStore::empty();
+    let (added, _) = store.add_parsable_certificates(CertificateDer::pem_slice_iter(pem).filter_map(Result::ok));
+    (added > 0).then_some(store)
+}
+
+/// Whom a client takes for the right server.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Trust {
+    /// One whose certificate comes from these roots, in PEM.
+    Roots(Vec<u8>),
+    /// One whose certificate comes from the system's roots.
+    System,
+    /// Anyone: `insecure-skip-tls-verify`.
+    Anyone,
+}
+
+/// A client that shows a certificate, if it has one. Sessions are not taken up again: what is shown may change, and a
+/// resumed session would still be the old one's.
+///
+/// # Errors
+/// When there are no roots to trust.
+pub fn identified_client(
+    trust: &Trust,
+    identity: Option<Arc<dyn ResolvesClientCert>>,
+    offer: Offer,
+) -> io::Result<Arc<ClientConfig>> {
+    let mut config = match trust {
+        Trust::Anyone => (*unverified_client(offer)).clone(),
+        Trust::System => (*system_client(offer)?).clone(),
+        Trust::Roots(pem) => {
+            let store = roots_in(pem).ok_or_else(|| io::Error::other("unable to load root certificates"))?;
+            let builder = ClientConfig::builder_with_provider(provider())
+                .with_safe_default_protocol_versions()
+                .expect("the provider has the default versions");
+            let mut config = builder.with_root_certificates(store).with_no_client_auth();
+            config.alpn_protocols = offer.protocols();
+            config
+        }
+    };
+    config.resumption = rustls::client::Resumption::disabled();
+    if let Some(identity) = identity {
+        config.client_auth_cert_resolver = identity;
+    }
     Ok(Arc::new(config))
 }
 

@@ -134,6 +134,7 @@ fn is_up(to: &Directory, name: &str) -> Option<bool> {
         Child::RuntimeMonitor => to.runtime_monitor.is_up(),
         Child::ResourceManager => to.resource_manager.is_up(),
         Child::ImageManager => to.image_manager.is_up(),
+        Child::VolumeManager => to.volume_manager.is_up(),
         Child::Prober => to.prober.is_up(),
         Child::Pleg => to.pleg.is_up(),
         Child::PodManager => to.pod_manager.is_up(),

@@ -20,6 +20,7 @@ use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::logic::time::Moment;
 use crate::messages::root::RootMsg;
 use crate::platform::node_facts::FixedNodeFacts;
+use crate::platform::objects::Standalone;
 
 /// The node's name.
 pub const NODE_NAME: &str = "node-1";
@@ -95,6 +96,8 @@ impl Incarnation {
             images: outlet.clone(),
             cgroups: outlet.clone(),
             files: outlet.clone(),
+            volumes: outlet.clone(),
+            objects: Arc::new(Standalone),
             folder: Some(outlet.clone()),
             url: None,
             http_prober: outlet.clone(),

@@ -132,7 +132,14 @@ impl Containers {
         Ok(id)
     }
 
-    /// Running containers of a sandbox.
+    /// Some running container of a pod.
+    pub fn running_of(&self, uid: &PodUid) -> Option<String> {
+        let mut running =
+            self.containers.values().filter(|one| one.uid == *uid && one.state == ContainerState::Running);
+        running.next().map(SimContainer::label)
+    }
+
+    /// Containers that run in a sandbox.
     pub fn running_in(&self, id: &SandboxId) -> Vec<ContainerId> {
         let running = self.containers.values().filter(|container| container.sandbox == *id);
         running.filter(|container| container.state == ContainerState::Running).map(|one| one.id.clone()).collect()

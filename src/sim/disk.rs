@@ -9,6 +9,7 @@ use super::outlet::Outlet;
 use crate::actors::ledger::lock;
 use crate::logic::ids::PodUid;
 use crate::logic::log_path::{pod_log_directory_name, pod_uid_of_log_directory};
+use crate::logic::volumes::order::VolumePlace;
 use crate::platform::pod_files::{FileError, PodFiles, PodPlace};
 
 /// Where pods' logs are.
@@ -23,6 +24,8 @@ pub struct Disk {
     pub pods: BTreeMap<PodUid, BTreeSet<String>>,
     /// Directories of pods' logs: the log files in each, as `container/N.log`.
     pub logs: BTreeMap<String, BTreeSet<String>>,
+    /// Volumes.
+    pub volumes: BTreeSet<VolumePlace>,
     /// Links to logs.
     pub links: BTreeMap<String, String>,
 }
@@ -38,7 +41,8 @@ impl Disk {
     /// UIDs of which anything is left, with what it is.
     pub fn remains(&self) -> Vec<(PodUid, &'static str)> {
         let logs = self.logs.keys().map(|name| (pod_uid_of_log_directory(name), "log directory"));
-        self.pods.keys().map(|uid| (uid.clone(), "directory")).chain(logs).collect()
+        let volumes = self.volumes.iter().map(|place| (place.uid.clone(), "volume"));
+        self.pods.keys().map(|uid| (uid.clone(), "directory")).chain(logs).chain(volumes).collect()
     }
 }
 

@@ -26,6 +26,7 @@ pub mod runtime;
 pub mod scenario;
 pub mod story;
 pub mod truth;
+pub mod volumes;
 pub mod world;
 
 use std::sync::Once;

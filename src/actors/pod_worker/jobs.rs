@@ -30,6 +30,7 @@ use crate::logic::resources::{
     container_resources, overhead_resources, pod_cgroup_settings, pod_qos, sandbox_resources,
 };
 use crate::logic::runtime_pod::{RuntimePod, RuntimeSandbox};
+use crate::logic::volume_states::MountedVolumes;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::image_manager::{ImageManagerMsg, ImageRequest};
 use crate::platform::blocking;
@@ -56,7 +57,7 @@ impl JobSite {
         PodPlace { uid: self.uid.clone(), full_name: self.full_name.clone() }
     }
 
-    fn tell(&self, cause: &Cause, event: EventRecorderMsg) {
+    pub(super) fn tell(&self, cause: &Cause, event: EventRecorderMsg) {
         // An Event that finds no room is lost, as Events may be.
         let _ = self.agent.directory.event_recorder.tell(cause.clone(), event);
     }
@@ -159,10 +160,12 @@ impl JobSite {
         start: StartContainer,
         sandbox: RuntimeSandbox,
         image: ImageInUse,
+        volumes: Arc<MountedVolumes>,
         cause: Cause,
     ) -> JobEnd {
         let subject = self.subject(field_path(start.kind, &start.name));
-        let outcome = self.try_start(&pod, &start, &sandbox, image, &subject, &cause).await;
+        let given = (image, volumes.as_ref());
+        let outcome = self.try_start(&pod, &start, &sandbox, given, &subject, &cause).await;
         if let Err(failure) = &outcome {
             self.tell(&cause, subject.warning("Failed", format!("Error: {}", failure.message)));
         }
@@ -174,7 +177,7 @@ impl JobSite {
         pod: &Pod,
         start: &StartContainer,
         sandbox: &RuntimeSandbox,
-        image: ImageInUse,
+        given: (ImageInUse, &MountedVolumes),
         subject: &EventSubject,
         cause: &Cause,
     ) -> Result<ContainerId, StartFailure> {
@@ -182,7 +185,7 @@ impl JobSite {
             .sandbox_config(pod, sandbox.attempt)
             .map_err(|error| StartFailure { reason: "CreateContainerConfigError", message: error.to_string() })?;
         let config = self
-            .container_config(pod, start, sandbox, image)
+            .container_config(pod, start, sandbox, given)
             .await
             .map_err(|message| StartFailure { reason: "CreateContainerConfigError", message })?;
         let runtime = &self.agent.adapters.runtime;
@@ -209,7 +212,7 @@ impl JobSite {
         pod: &Pod,
         start: &StartContainer,
         sandbox: &RuntimeSandbox,
-        image: ImageInUse,
+        (image, volumes): (ImageInUse, &MountedVolumes),
     ) -> Result<ContainerConfig, String> {
         let (files, settings) = (&self.agent.adapters.files, &self.agent.settings);
         let (container, _) = find(pod, &start.name);
@@ -237,15 +240,19 @@ impl JobSite {
         };
         let resources = container_resources(pod, container, &settings.node_memory, false, &settings.resources);
         let prefer_ipv6 = settings.host_ips.first().is_some_and(std::net::IpAddr::is_ipv6);
+        let environment = EnvironmentSources {
+            services: Some(Arc::default()), // Without an API server there are none.
+            addresses: Addresses { pod_ips, host_ips, prefer_ipv6 },
+            ..EnvironmentSources::default()
+        };
+        let volume_mounts = self.volume_mounts(pod, container, &environment, volumes).await?;
         let facts = ContainerFacts {
             restart_count,
             image_ref: image.reference,
             image_user: ImageUser::new(image.user_uid, &image.username),
-            environment: EnvironmentSources {
-                services: Some(Arc::default()), // Without an API server there are none.
-                addresses: Addresses { pod_ips, host_ips, prefer_ipv6 },
-                ..EnvironmentSources::default()
-            },
+            environment,
+            volume_mounts,
+            volume_groups: volumes.volumes.values().filter_map(|volume| volume.group).collect(),
             resources: resources.into(),
             etc_hosts_path,
             termination_log_path,
@@ -356,6 +363,7 @@ impl JobSite {
         for id in &sandboxes {
             self.agent.adapters.runtime.remove_pod_sandbox(id).await.map_err(|error| error.to_string())?;
         }
+        self.release_volumes(pod.as_deref()).await?;
         self.destroy_cgroup(pod).await?;
         if everything {
             let removed = self.agent.adapters.files.remove_pod(&self.place(), true).await;
@@ -412,7 +420,13 @@ pub async fn remove_leftovers(agent: &Arc<Agent>, known: &BTreeSet<PodUid>) -> u
     for uid in files.known_pods().await.unwrap_or_default() {
         if !known.contains(&uid) {
             let place = PodPlace { uid: uid.clone(), full_name: FullName::new("", "") };
-            match files.remove_pod(&place, false).await {
+            // What is mounted there is let go first, and a volume that cannot go keeps its directory (VOL-15).
+            let released = super::volumes::release(agent, &uid, Cause::outside("housekeeping")).await;
+            let outcome = match released {
+                Ok(()) => files.remove_pod(&place, false).await.map_err(|error| error.to_string()),
+                Err(error) => Err(error),
+            };
+            match outcome {
                 Ok(()) => removed += 1,
                 Err(error) => tracing::warn!(pod = %uid, %error, "orphaned pod directory stays"),
             }

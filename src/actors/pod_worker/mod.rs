@@ -5,6 +5,7 @@
 //! its parent, the runtime or the disk cannot give back.
 
 pub mod jobs;
+mod volumes;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,11 +23,13 @@ use crate::logic::pod_status::{self, StatusInput};
 use crate::logic::resources::pod_qos;
 use crate::logic::runtime_pod::RuntimePod;
 use crate::logic::time::Stamp;
+use crate::logic::volumes::plan::{VolumePlan, volume_plans};
 use crate::messages::pleg::PlegMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::prober::ProberMsg;
 use crate::messages::status_manager::{PodView, StatusManagerMsg};
+use crate::messages::volume_manager::VolumeManagerMsg;
 use jobs::JobSite;
 
 /// What a new incarnation is given.
@@ -80,6 +83,7 @@ impl Role for PodWorker {
     }
 
     fn receive(&mut self, message: PodWorkerMsg, desk: &mut Desk<PodWorkerMsg>) {
+        let may_refresh = matches!(message, PodWorkerMsg::RetryDue | PodWorkerMsg::SpecChanged(_));
         let input = match message {
             PodWorkerMsg::SpecChanged(pod) => Input::Spec(pod),
             PodWorkerMsg::Terminate { grace } => Input::Removed { grace },
@@ -102,6 +106,9 @@ impl Role for PodWorker {
         let now = self.now(desk);
         for action in self.lifecycle.step(input, now) {
             self.perform(action, desk);
+        }
+        if may_refresh {
+            self.refresh_volumes(desk);
         }
         self.tell_back_offs(desk);
         self.publish(desk);
@@ -147,6 +154,9 @@ impl PodWorker {
             Action::NetworkNotReady(problem) => self.tell_network(&problem, desk),
             Action::Finish => desk.tell(&site.agent.directory.pod_manager, PodManagerMsg::WorkerFinished(site.uid)),
             Action::Prepare => self.begin(Job::Prepare, "prepare", site.prepare(wanted(pod)), desk),
+            Action::MountVolumes => {
+                self.begin(Job::MountVolumes, "mount volumes", site.mount_volumes(wanted(pod), cause), desk);
+            }
             Action::SetUpSandbox { attempt } => {
                 self.begin(Job::SetUpSandbox, "run sandbox", site.set_up_sandbox(wanted(pod), attempt, cause), desk);
             }
@@ -156,7 +166,8 @@ impl PodWorker {
             }
             Action::StartContainer { start, sandbox, image } => {
                 let job = Job::StartContainer(start.name.clone());
-                let work = site.start_container(wanted(pod), start, sandbox, image, cause);
+                let volumes = self.lifecycle.volumes().cloned().unwrap_or_default();
+                let work = site.start_container(wanted(pod), start, sandbox, image, volumes, cause);
                 self.begin(job, "start container", work, desk);
             }
             Action::KillContainer { id, name, message, grace } => {
@@ -212,6 +223,14 @@ impl PodWorker {
             let subject = EventSubject::pod(&self.site.uid, &self.site.full_name);
             let message = format!("network is not ready: {problem}");
             desk.tell(&self.site.agent.directory.event_recorder, subject.warning("NetworkNotReady", message));
+        }
+    }
+
+    /// What is in some kinds of volumes changes while the pod runs; upstream looks at each sync of a pod, too.
+    fn refresh_volumes(&self, desk: &Desk<PodWorkerMsg>) {
+        let Some(pod) = self.lifecycle.pod().filter(|_| self.lifecycle.stage() == Stage::Syncing) else { return };
+        if self.lifecycle.volumes().is_some() && volume_plans(pod).iter().any(VolumePlan::is_set_up_again) {
+            desk.tell(&self.site.agent.directory.volume_manager, VolumeManagerMsg::Refresh(Arc::clone(pod)));
         }
     }
 

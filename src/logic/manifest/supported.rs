@@ -36,13 +36,17 @@ enum Rule {
     Refuse(&'static str),
     /// Refused when anything at all is set in it, even `false`.
     RefuseAny(&'static str),
+    /// Refused when it is there at all, even empty: that it is there says something.
+    RefuseGiven(&'static str),
     /// Accepted with this value alone.
     Only(&'static str, &'static str),
 }
 
-use Rule::{Accept, Only, Open, Refuse, RefuseAny};
+use Rule::{Accept, Only, Open, Refuse, RefuseAny, RefuseGiven};
 
-const NO_VOLUMES: &str = "volumes are not supported by this version";
+const NO_VOLUME: &str =
+    "of the volumes only emptyDir, hostPath, downwardAPI and projected downwardAPI are supported by this version";
+const NO_DEVICES: &str = "block devices are not supported by this version";
 const NO_SECURITY: &str = "security settings are not supported by this version";
 const NO_PROBE: &str = "only readiness probes by httpGet are supported by this version";
 const NO_HOOK: &str = "lifecycle hooks and stop signals are not supported by this version";
@@ -122,7 +126,48 @@ const RULES: &[(&str, Rule)] = &[
     ("spec.terminationGracePeriodSeconds", Accept),
     ("spec.tolerations", Accept),
     ("spec.topologySpreadConstraints", Accept),
-    ("spec.volumes", Refuse(NO_VOLUMES)),
+    ("spec.volumes", Open),
+    ("spec.volumes[]", Open),
+    ("spec.volumes[].name", Accept),
+    ("spec.volumes[].emptyDir", Accept),
+    ("spec.volumes[].hostPath", Accept),
+    ("spec.volumes[].downwardAPI", Accept),
+    ("spec.volumes[].projected", Open),
+    ("spec.volumes[].projected.defaultMode", Accept),
+    ("spec.volumes[].projected.sources", Open),
+    ("spec.volumes[].projected.sources[]", Open),
+    ("spec.volumes[].projected.sources[].downwardAPI", Accept),
+    ("spec.volumes[].awsElasticBlockStore", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].azureDisk", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].azureFile", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].cephfs", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].cinder", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].configMap", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].csi", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].ephemeral", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].fc", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].flexVolume", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].flocker", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].gcePersistentDisk", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].gitRepo", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].glusterfs", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].image", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].iscsi", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].nfs", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].persistentVolumeClaim", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].photonPersistentDisk", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].portworxVolume", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].quobyte", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].rbd", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].scaleIO", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].secret", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].storageos", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].vsphereVolume", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].projected.sources[].clusterTrustBundle", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].projected.sources[].configMap", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].projected.sources[].podCertificate", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].projected.sources[].secret", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].projected.sources[].serviceAccountToken", RefuseGiven(NO_VOLUME)),
 ];
 
 /// The fields of a container, ordinary or init, below its item.
@@ -185,8 +230,8 @@ const CONTAINER_RULES: &[(&str, Rule)] = &[
     (".terminationMessagePath", Accept),
     (".terminationMessagePolicy", Accept),
     (".tty", Accept),
-    (".volumeDevices", Refuse(NO_VOLUMES)),
-    (".volumeMounts", Refuse(NO_VOLUMES)),
+    (".volumeDevices", Refuse(NO_DEVICES)),
+    (".volumeMounts", Accept),
     (".workingDir", Accept),
 ];
 
@@ -230,6 +275,7 @@ fn walk(place: &Place, value: &Value, refusals: &mut Vec<Refusal>) {
         Some(Refuse(reason)) if !is_idle(value) => refuse(reason),
         Some(RefuseAny(reason)) if !is_hollow(value) => refuse(reason),
         Some(Only(allowed, reason)) if !is_text_or_flag(value, allowed) => refuse(reason),
+        Some(RefuseGiven(reason)) if !value.is_null() => refuse(reason),
         Some(_) => {}
         None if is_hollow(value) => {}
         None => refuse(UNKNOWN),

@@ -203,7 +203,7 @@ fn a_pod_that_asks_for_everything_is_refused_for_each_rule() {
         // No such annotation is in that pod; a test of its own has one.
         .filter(|(pattern, _)| pattern != APP_ARMOR_ANNOTATIONS)
         .filter(|(pattern, rule)| match rule {
-            Refuse(_) | RefuseAny(_) => true,
+            Refuse(_) | RefuseAny(_) | RefuseGiven(_) => true,
             Only(allowed, _) => *allowed != "true" && !pattern.is_empty(),
             Accept | Open => false,
         })
@@ -223,11 +223,18 @@ fn a_plain_pod_is_supported() {
             "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
             "resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"ephemeral-storage": "1Gi"}},
             "readinessProbe": {"httpGet": {"port": 80}, "periodSeconds": 1}, "securityContext": {},
-            "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "NotRequired"}], "volumeMounts": [],
+            "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "NotRequired"}], "volumeMounts": [
+                {"name": "v", "mountPath": "/v", "subPath": "a", "readOnly": true, "mountPropagation": "None"},
+            ],
         }],
         "initContainers": [{"name": "i", "image": "busybox"}],
         "securityContext": {}, "hostNetwork": true, "hostPID": false, "hostUsers": true, "os": {"name": "linux"},
-        "overhead": {"cpu": "1m"}, "tolerations": [{"operator": "Exists"}], "volumes": [],
+        "overhead": {"cpu": "1m"}, "tolerations": [{"operator": "Exists"}], "volumes": [
+            {"name": "v", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+            {"name": "h", "hostPath": {"path": "/x", "type": "Directory"}},
+            {"name": "d", "downwardAPI": {"defaultMode": 420, "items": [{"path": "p", "fieldRef": {"fieldPath": "x"}}]}},
+            {"name": "p", "projected": {"defaultMode": 420, "sources": [{"downwardAPI": {"items": []}}]}},
+        ],
         "shareProcessNamespace": false,
     }));
     assert_eq!(refused, []);
@@ -240,8 +247,24 @@ fn what_is_not_done_is_refused_with_its_path() {
         container["name"] = json!("c");
         json!({"containers": [container]})
     };
+    let volume = |source: Value| {
+        let mut volume = source;
+        volume["name"] = json!("v");
+        json!({"containers": [], "volumes": [volume]})
+    };
     for (spec, path, reason) in [
-        (json!({"containers": [], "volumes": [{"name": "v", "emptyDir": {}}]}), "spec.volumes", NO_VOLUMES),
+        (volume(json!({"nfs": {"server": "s", "path": "/"}})), "spec.volumes[0].nfs", NO_VOLUME),
+        (volume(json!({"ephemeral": {}})), "spec.volumes[0].ephemeral", NO_VOLUME),
+        (
+            volume(json!({"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}})),
+            "spec.volumes[0].projected.sources[0].serviceAccountToken",
+            NO_VOLUME,
+        ),
+        (
+            container(json!({"volumeDevices": [{"name": "v", "devicePath": "/dev/v"}]})),
+            "spec.containers[0].volumeDevices",
+            NO_DEVICES,
+        ),
         (json!({"containers": [], "securityContext": {"runAsNonRoot": false}}), "spec.securityContext", NO_SECURITY),
         (
             json!({"containers": [], "hostUsers": false}),

@@ -26,6 +26,7 @@ use super::probe_schedule::ProbeKind;
 use super::runtime_health::RuntimeHealth;
 use super::runtime_pod::{ProbeResults, RuntimePod, RuntimeSandbox};
 use super::time::{Moment, Stamp};
+use super::volume_states::{MountedVolumes, VolumeFailure};
 
 /// Wait after an error, before jitter (upstream's back-off period of a pod worker).
 pub const ERROR_RETRY: Duration = Duration::from_secs(10);
@@ -51,6 +52,8 @@ pub enum Stage {
 pub enum Job {
     /// The pod's cgroup and directories.
     Prepare,
+    /// The pod's volumes.
+    MountVolumes,
     /// A sandbox.
     SetUpSandbox,
     /// A container's image.
@@ -72,6 +75,8 @@ pub enum Job {
 pub enum JobEnd {
     /// Whether the pod's cgroup had to be made.
     Prepared(Result<bool, String>),
+    /// Where the pod's volumes are, all of them.
+    VolumesMounted(Result<Arc<MountedVolumes>, VolumeFailure>),
     /// The sandbox, ready and with its addresses.
     SandboxUp(Result<RuntimeSandbox, String>),
     /// The image that the container is to use.
@@ -102,6 +107,7 @@ impl JobEnd {
     pub fn job(&self) -> Job {
         match self {
             Self::Prepared(_) => Job::Prepare,
+            Self::VolumesMounted(_) => Job::MountVolumes,
             Self::SandboxUp(_) => Job::SetUpSandbox,
             Self::ImageEnsured(container, _) => Job::EnsureImage(container.clone()),
             Self::Started(container, _) => Job::StartContainer(container.clone()),
@@ -116,6 +122,7 @@ impl JobEnd {
     pub fn lost(job: Job, why: String) -> Self {
         match job {
             Job::Prepare => Self::Prepared(Err(why)),
+            Job::MountVolumes => Self::VolumesMounted(Err(VolumeFailure::lost(why))),
             Job::SetUpSandbox => Self::SandboxUp(Err(why)),
             Job::EnsureImage(container) => Self::ImageEnsured(container, Err(ImageFailure::lost(why))),
             Job::StartContainer(container) => {
@@ -163,6 +170,8 @@ pub enum Input {
 pub enum Action {
     /// Begin [`Job::Prepare`].
     Prepare,
+    /// Begin [`Job::MountVolumes`].
+    MountVolumes,
     /// Begin [`Job::SetUpSandbox`].
     SetUpSandbox {
         /// Counts re-creations.
@@ -230,6 +239,7 @@ impl Action {
     fn waited_for(&self) -> Option<String> {
         match self {
             Self::Prepare => Some("the pod's cgroup and directories".to_owned()),
+            Self::MountVolumes => Some("its volumes to be mounted".to_owned()),
             Self::SetUpSandbox { .. } => Some("the pod's sandbox and network".to_owned()),
             Self::EnsureImage { container } => Some(format!("the image of container {container}")),
             Self::StartContainer { start, .. } => Some(format!("container {} to start", start.name)),
@@ -271,6 +281,11 @@ pub struct PodLifecycle {
     asked: bool,
     health: RuntimeHealth,
     prepared: bool,
+    /// Whether a container mounts any volume.
+    has_volumes: bool,
+    volumes: Option<Arc<MountedVolumes>>,
+    volume_problem: Option<String>,
+    clean_up_problem: Option<String>,
     cleared_for: Option<u32>,
     jobs: BTreeSet<Job>,
     /// When the kill under way is to be over.
@@ -309,6 +324,10 @@ impl PodLifecycle {
             asked: false,
             health: RuntimeHealth::default(),
             prepared: false,
+            has_volumes: false,
+            volumes: None,
+            volume_problem: None,
+            clean_up_problem: None,
             cleared_for: None,
             jobs: BTreeSet::new(),
             kill_until: None,
@@ -346,6 +365,11 @@ impl PodLifecycle {
     /// Why containers did not start, by name: reason and message (upstream's reason cache, POD-40).
     pub fn start_errors(&self) -> &BTreeMap<String, StartError> {
         &self.start_errors
+    }
+
+    /// Where the pod's volumes are; `None` until all are there.
+    pub fn volumes(&self) -> Option<&Arc<MountedVolumes>> {
+        self.volumes.as_ref()
     }
 
     /// What probes last said.
@@ -443,6 +467,10 @@ impl PodLifecycle {
                 }
                 None
             }
+            JobEnd::VolumesMounted(Ok(volumes)) => {
+                (self.volumes, self.volume_problem) = (Some(volumes), None);
+                None
+            }
             JobEnd::SandboxUp(Ok(sandbox)) => {
                 self.inject_sandbox(sandbox, now);
                 // One that cannot be used is made again, but not without a pause.
@@ -478,6 +506,10 @@ impl PodLifecycle {
                 self.released = self.finished || !self.removed;
                 None
             }
+            JobEnd::VolumesMounted(Err(failure)) => {
+                self.volume_problem = Some(failure.message);
+                Some(Some(failure.retry_after))
+            }
             JobEnd::ImageEnsured(container, Err(failure)) => {
                 let error = StartError { reason: failure.reason.to_owned(), message: failure.message };
                 self.start_errors.insert(container, error);
@@ -499,7 +531,11 @@ impl PodLifecycle {
                 self.outdate(now);
                 Some(None)
             }
-            JobEnd::Prepared(Err(_)) | JobEnd::Removed(Err(_)) | JobEnd::CleanedUp(Err(_)) => Some(None),
+            JobEnd::CleanedUp(Err(why)) => {
+                self.clean_up_problem = Some(why);
+                Some(None)
+            }
+            JobEnd::Prepared(Err(_)) | JobEnd::Removed(Err(_)) => Some(None),
         };
         match failed {
             Some(wait) => {
@@ -551,6 +587,7 @@ impl PodLifecycle {
             }
             let job = match action {
                 Action::Prepare => Job::Prepare,
+                Action::MountVolumes => Job::MountVolumes,
                 Action::SetUpSandbox { .. } => Job::SetUpSandbox,
                 Action::EnsureImage { container } => Job::EnsureImage(container.clone()),
                 Action::StartContainer { start, .. } => {

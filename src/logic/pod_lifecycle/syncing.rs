@@ -6,6 +6,7 @@ use super::*;
 use crate::logic::container_actions::{self, PlanInput, PodPlan, SandboxDecision};
 use crate::logic::container_hash::container_hash;
 use crate::logic::runtime_pod::{ContainerState, RuntimeContainer};
+use crate::logic::volumes::plan::volume_plans;
 
 /// The hash by which a running container is known to be of this spec (CRI-15), by container name.
 pub(super) fn expected_hashes(pod: &Pod) -> BTreeMap<String, String> {
@@ -30,6 +31,7 @@ impl PodLifecycle {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         let is_over = matches!(phase, Some("Failed" | "Succeeded")) || pod.metadata.deletion_timestamp.is_some();
         let seconds = pod.metadata.deletion_grace_period_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        self.has_volumes = !volume_plans(&pod).is_empty();
         self.pod = Some(pod);
         let mut actions = vec![];
         for (name, _) in before.into_iter().filter(|(name, hash)| self.hashes.get(name) != Some(hash)) {
@@ -80,8 +82,21 @@ impl PodLifecycle {
             return actions;
         }
         self.note_back_offs(&plan);
-        let actions = self.follow(&pod, &seen, plan, now);
+        let mut actions = self.mount_volumes(now);
+        actions.extend(self.follow(&pod, &seen, plan, now));
         if actions.is_empty() && self.unconfirmed && self.jobs.is_empty() { self.ask() } else { actions }
+    }
+
+    /// Side by side with sandbox and images, and of a pod that runs already, too: the agent may have been restarted.
+    fn mount_volumes(&mut self, now: Now) -> Vec<Action> {
+        if !self.has_volumes || self.volumes.is_some() {
+            return vec![];
+        }
+        let waiting_for = match &self.volume_problem {
+            Some(problem) => format!("its volumes: {problem}"),
+            None => "its volumes to be mounted".to_owned(),
+        };
+        if self.may_begin(&Job::MountVolumes, now, &waiting_for) { vec![Action::MountVolumes] } else { vec![] }
     }
 
     fn follow(&mut self, pod: &Pod, seen: &RuntimePod, plan: PodPlan, now: Now) -> Vec<Action> {
@@ -165,7 +180,8 @@ impl PodLifecycle {
                 turn_taken |= !failed || start.kind == ContainerKind::Init;
                 continue;
             };
-            if let (false, Some(sandbox), true) = (turn_taken, &sandbox, self.prepared) {
+            let has_all = self.prepared && (!self.has_volumes || self.volumes.is_some());
+            if let (false, Some(sandbox), true) = (turn_taken, &sandbox, has_all) {
                 let (image, sandbox) = (image.clone(), sandbox.clone());
                 self.note_start(pod, start, now);
                 let restart_count = start.restart_count.max(self.restart_count(name));

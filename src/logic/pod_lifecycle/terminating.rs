@@ -67,7 +67,11 @@ impl PodLifecycle {
         {
             return self.kill_pod(&seen, self.grace.unwrap_or(ORPHAN_GRACE), false, now);
         }
-        if self.released || !self.may_begin(&Job::CleanUp, now, "what is left of it to be removed") {
+        let waiting_for = match &self.clean_up_problem {
+            Some(problem) => format!("what is left of it to be removed: {problem}"),
+            None => "what is left of it to be removed".to_owned(),
+        };
+        if self.released || !self.may_begin(&Job::CleanUp, now, &waiting_for) {
             return vec![];
         }
         let seen = self.observed.as_ref().filter(|_| self.removed);

@@ -4,6 +4,7 @@ mod cases;
 mod deletion;
 mod model;
 mod properties;
+mod volumes;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -135,6 +136,7 @@ fn words(action: &Action) -> String {
     let join = |ids: &[ContainerId]| ids.iter().map(ContainerId::as_str).collect::<Vec<_>>().join(" ");
     match action {
         Action::Prepare => "prepare".to_owned(),
+        Action::MountVolumes => "volumes".to_owned(),
         Action::SetUpSandbox { attempt } => format!("sandbox {attempt}"),
         Action::EnsureImage { container } => format!("image {container}"),
         Action::StartContainer { start, sandbox, image } => {

@@ -118,7 +118,7 @@ pub(super) fn decode<'a, T: Deserialize<'a>>(what: &str, json: &'a [u8]) -> Resu
 
 async fn send(client: &kube::Client, server: &str, call: &Call) -> Result<Response<Body>, ApiError> {
     for tried in 0.. {
-        let response = client.send(call.request()?).await.map_err(|error| transport(&call.title(server), error))?;
+        let response = client.send(call.request()?).await.map_err(|error| transport(&call.title(server), &error))?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -166,11 +166,8 @@ pub(super) fn broken(error: &kube::Error) -> ApiError {
     ApiError::Transport(format!("unexpected error when reading response body. Please retry. Original error: {text}"))
 }
 
-fn transport(title: &str, error: kube::Error) -> ApiError {
-    let text = cause(&error);
-    // The transport of the agent puts the address there itself.
-    let named = text.split(" \"").next().is_some_and(|verb| title.starts_with(verb)) && text.contains('"');
-    ApiError::Transport(if named { text } else { format!("{title}: {text}") })
+fn transport(title: &str, error: &kube::Error) -> ApiError {
+    ApiError::Transport(format!("{title}: {}", cause(error)))
 }
 
 /// What went wrong, without the words that the library puts before it.

@@ -4,11 +4,19 @@
 //! decides nothing; who may be asked for what, and when again, is its callers' business. Where texts reach people they
 //! are those of upstream's client.
 
+pub mod credentials;
 mod error;
 mod exchange;
+mod exec_plugin;
+pub mod kubeconfig;
 mod place;
+pub mod reflector;
+#[cfg(test)]
+mod reflector_tests;
+mod runtime_clock;
 #[cfg(test)]
 mod tests;
+pub mod transport;
 mod watch;
 
 use std::sync::Arc;

@@ -245,6 +245,7 @@ impl Node {
     fn take(&mut self, action: Action) {
         let job = match &action {
             Action::Prepare => Job::Prepare,
+            Action::MountVolumes => Job::MountVolumes,
             Action::SetUpSandbox { .. } => Job::SetUpSandbox,
             Action::EnsureImage { container } => Job::EnsureImage(container.clone()),
             Action::StartContainer { start, image, sandbox } => {
@@ -286,6 +287,8 @@ impl Node {
         assert!(twin.is_none(), "{name} is started while {twin:?} runs");
         assert_eq!(image.reference, self.image_of(name), "{name} is started from another image than the pod's");
         let spec = self.pod.spec.as_ref().expect("has a spec");
+        let has_volumes = spec.volumes.is_none() || self.life.volumes().is_some();
+        assert!(has_volumes, "{name} is started without its pod's volumes");
         let before = spec.init_containers.iter().flatten().take_while(|init| init.name != *name);
         for init in before {
             let here = |one: &&RuntimeContainer| one.sandbox_id == sandbox.id;
@@ -345,6 +348,7 @@ impl Node {
         let (action, hashes) = (action.clone(), hashes.clone());
         let end = match action {
             Action::Prepare => JobEnd::Prepared(Ok(self.prepared == 0)),
+            Action::MountVolumes => JobEnd::VolumesMounted(Ok(Arc::default())),
             Action::SetUpSandbox { attempt } => {
                 self.made += 1;
                 let id = format!("s{attempt}-{}", self.made).into();

@@ -30,13 +30,14 @@ fn removals() -> impl Strategy<Value = Event> {
     proptest::option::of(0..60_u64).prop_map(Event::Removed)
 }
 
-/// A pod's policy, init containers and regular ones.
+/// A pod's policy, init containers and regular ones; whether it has a volume.
 #[derive(Clone, Debug)]
-struct Shape(&'static str, &'static [&'static str], &'static [&'static str]);
+struct Shape(&'static str, &'static [&'static str], &'static [&'static str], bool);
 
 impl Shape {
     fn node(&self) -> Node {
-        Node::new(a_pod(self.0, self.1, self.2))
+        let pod = a_pod(self.0, self.1, self.2);
+        Node::new(if self.3 { super::volumes::with_volume(pod) } else { pod })
     }
 }
 
@@ -44,7 +45,8 @@ fn shapes() -> impl Strategy<Value = Shape> {
     let policy = prop_oneof![3 => Just("Always"), 1 => Just("OnFailure"), 1 => Just("Never")];
     let init = prop_oneof![Just(&[][..]), Just(&["i"][..]), Just(&["i", "j"][..])];
     let regular = prop_oneof![Just(&["a"][..]), Just(&["b", "a"][..])];
-    (policy, init, regular).prop_map(|(policy, init, regular)| Shape(policy, init, regular))
+    let all = (policy, init, regular, any::<bool>());
+    all.prop_map(|(policy, init, regular, volume)| Shape(policy, init, regular, volume))
 }
 
 proptest! {

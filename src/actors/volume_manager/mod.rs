@@ -1,0 +1,283 @@
+//! `VolumeManager`: has pods' volumes there when containers need them, and gone when the pods are.
+//!
+//! Parent: Root. Restarted: after a failure; who asked hears that there is no answer, and asks again. What is to be done
+//! is decided by `logic::volume_states`; here it is carried out, one operation a volume, so that a mount that hangs keeps
+//! nobody else. Keeps which volumes wanted pods have, and their tokens; a pod's end is read from the disk.
+
+mod tasks;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use ractor::RpcReplyPort;
+
+use super::desk::{Desk, OperationId};
+use super::role::Role;
+use super::settings::{Agent, EventSubject};
+use crate::logic::ids::{FullName, PodUid};
+use crate::logic::quantity::{Format, Quantity};
+use crate::logic::resources::MEMORY;
+use crate::logic::time::Moment;
+use crate::logic::volume_states::{
+    Input, MountedVolume, MountedVolumes, Order, Standing, Task, TaskFailure, VolumeFailure, VolumeStates,
+};
+use crate::logic::volumes::plan::{NodeFacts, VolumePlan, volume_plans};
+use crate::logic::volumes::token::TokenKey;
+use crate::messages::volume_manager::{NewTokens, TaskGain, VolumeManagerMsg};
+use crate::platform::objects::Token;
+use tasks::MountTask;
+
+/// The soonest that a pod is told to ask again.
+const RETRY_MIN: Duration = Duration::from_millis(100);
+
+/// A wanted pod, and what it has.
+struct WantedPod {
+    pod: Arc<Pod>,
+    plans: BTreeMap<String, VolumePlan>,
+    mounted: BTreeMap<String, MountedVolume>,
+}
+
+/// Someone who waits for a pod's volumes.
+enum Question {
+    Mounted(PodUid, RpcReplyPort<Result<Arc<MountedVolumes>, VolumeFailure>>),
+    Released(PodUid, RpcReplyPort<Result<(), VolumeFailure>>),
+}
+
+/// See the module.
+pub struct VolumeManager {
+    agent: Arc<Agent>,
+    node: Arc<NodeFacts>,
+    states: VolumeStates,
+    pods: BTreeMap<PodUid, WantedPod>,
+    tokens: BTreeMap<TokenKey, Token>,
+    questions: Vec<Question>,
+    wake: Option<(Moment, OperationId)>,
+}
+
+impl Role for VolumeManager {
+    const KIND: &'static str = "VolumeManager";
+    type Msg = VolumeManagerMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, _: &mut Desk<VolumeManagerMsg>) -> Self {
+        let node = Arc::new(node_facts(&agent));
+        Self {
+            agent,
+            node,
+            states: VolumeStates::default(),
+            pods: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            questions: vec![],
+            wake: None,
+        }
+    }
+
+    fn receive(&mut self, message: VolumeManagerMsg, desk: &mut Desk<VolumeManagerMsg>) {
+        let input = match message {
+            VolumeManagerMsg::Ensure(pod, reply) => {
+                let uid = uid_of(&pod);
+                self.questions.push(Question::Mounted(uid.clone(), reply));
+                self.want(uid, pod)
+            }
+            VolumeManagerMsg::Refresh(pod) => self.want(uid_of(&pod), pod),
+            VolumeManagerMsg::Release(uid, reply) => {
+                self.questions.push(Question::Released(uid.clone(), reply));
+                self.pods.remove(&uid);
+                self.tokens.retain(|key, _| key.pod_uid != uid);
+                Input::Release { uid }
+            }
+            VolumeManagerMsg::TaskEnded { uid, task, outcome } => {
+                let (outcome, tokens) =
+                    outcome.unwrap_or_else(|panicked| (Err(lost(&task, &panicked)), NewTokens::default()));
+                self.end(uid, task, outcome, tokens, desk)
+            }
+            VolumeManagerMsg::RetryDue { at } => {
+                self.wake.take_if(|(armed, _)| *armed == at);
+                Input::Due
+            }
+        };
+        for order in self.states.step(input, desk.now()) {
+            self.begin_task(order, desk);
+        }
+        self.answer(desk);
+        self.arm(desk);
+    }
+}
+
+impl VolumeManager {
+    fn want(&mut self, uid: PodUid, pod: Arc<Pod>) -> Input {
+        let plans: BTreeMap<String, VolumePlan> =
+            volume_plans(&pod).into_iter().map(|plan| (plan.name.clone(), plan)).collect();
+        let volumes = plans.values().map(|plan| (plan.name.clone(), plan.is_set_up_again())).collect();
+        let mounted = self.pods.remove(&uid).map(|before| before.mounted).unwrap_or_default();
+        self.pods.insert(uid.clone(), WantedPod { pod, plans, mounted });
+        Input::Want { uid, volumes }
+    }
+
+    fn end(
+        &mut self,
+        uid: PodUid,
+        task: Task,
+        outcome: Result<TaskGain, TaskFailure>,
+        tokens: NewTokens,
+        desk: &Desk<VolumeManagerMsg>,
+    ) -> Input {
+        if let Some(wanted) = self.pods.get_mut(&uid) {
+            self.tokens.extend(tokens.0.into_iter().map(|(key, text, life)| (key, Token { text, life })));
+            if let (Task::Mount(name), Ok(TaskGain { mounted: Some(mounted), .. })) = (&task, &outcome) {
+                wanted.mounted.insert(name.clone(), mounted.clone());
+            }
+        }
+        if let Err(failure) = &outcome {
+            self.tell_failure(&uid, &task, failure, desk);
+        }
+        Input::Ended { uid, task, outcome: outcome.map(|gain| gain.found) }
+    }
+
+    /// As upstream, there is an Event for each failed mount and none for a failed unmount (VOL-13).
+    fn tell_failure(&self, uid: &PodUid, task: &Task, failure: &TaskFailure, desk: &Desk<VolumeManagerMsg>) {
+        let message = &failure.message;
+        match (self.pods.get(uid), task) {
+            (Some(wanted), Task::Mount(_)) if !failure.in_processing => {
+                let subject = EventSubject::pod(uid, &full_name(&wanted.pod));
+                desk.tell(&self.agent.directory.event_recorder, subject.warning("FailedMount", message.clone()));
+            }
+            (_, Task::Mount(_)) => {}
+            _ => tracing::warn!(pod = %uid, %task, error = message, "a volume stays for now"),
+        }
+    }
+
+    fn begin_task(&mut self, Order { uid, task }: Order, desk: &mut Desk<VolumeManagerMsg>) {
+        let about = match &task {
+            Task::Mount(name) => format!("{name} of {uid}"),
+            Task::Unmount(place) => place.to_string(),
+            Task::List | Task::Finish => uid.to_string(),
+        };
+        let (of, done) = (uid.clone(), task.clone());
+        let ended = move |outcome| VolumeManagerMsg::TaskEnded { uid: of, task: done, outcome };
+        let host = Arc::clone(&self.agent.adapters.volumes);
+        match task {
+            Task::Mount(name) => {
+                let wanted = &self.pods[&uid];
+                let work = MountTask {
+                    agent: Arc::clone(&self.agent),
+                    node: Arc::clone(&self.node),
+                    pod: Arc::clone(&wanted.pod),
+                    plan: wanted.plans[&name].clone(),
+                    tokens: self.tokens.iter().filter(|(key, _)| key.pod_uid == uid).map(own).collect(),
+                    now: desk.now(),
+                    chance: self.agent.adapters.chance.next(),
+                    uid,
+                };
+                desk.start("mount volume", about, work.run(), ended);
+            }
+            Task::List => {
+                let work = async move {
+                    let found = host.volumes_of(&uid).await;
+                    (
+                        found.map(|found| TaskGain { found, ..TaskGain::default() }).map_err(tasks::failed),
+                        NewTokens::default(),
+                    )
+                };
+                desk.start("list volumes", about, work, ended);
+            }
+            Task::Unmount(place) => {
+                let work = async move {
+                    let gone = host.tear_down(&place).await;
+                    (gone.map(|()| TaskGain::default()).map_err(tasks::failed), NewTokens::default())
+                };
+                desk.start("unmount volume", about, work, ended);
+            }
+            Task::Finish => {
+                let work = async move {
+                    let gone = host.release(&uid).await;
+                    (gone.map(|()| TaskGain::default()).map_err(tasks::failed), NewTokens::default())
+                };
+                desk.start("release volumes", about, work, ended);
+            }
+        }
+    }
+
+    fn answer(&mut self, desk: &Desk<VolumeManagerMsg>) {
+        let now = desk.now();
+        for question in std::mem::take(&mut self.questions) {
+            let standing = match &question {
+                Question::Mounted(uid, reply) if !reply.is_closed() => self.states.mounted(uid, now),
+                Question::Released(uid, reply) if !reply.is_closed() => self.states.released(uid, now),
+                _ => continue, // The asker has left.
+            };
+            let outcome = match standing {
+                Standing::Working => {
+                    self.questions.push(question);
+                    continue;
+                }
+                Standing::Done => Ok(()),
+                Standing::Failed(failure) => {
+                    Err(VolumeFailure { retry_after: failure.retry_after.max(RETRY_MIN), ..failure })
+                }
+            };
+            // The asker may leave at any time.
+            match question {
+                Question::Mounted(uid, reply) => {
+                    let _ = reply.send(outcome.map(|()| self.mounted(&uid)));
+                }
+                Question::Released(_, reply) => {
+                    let _ = reply.send(outcome);
+                }
+            }
+        }
+    }
+
+    fn mounted(&self, uid: &PodUid) -> Arc<MountedVolumes> {
+        let volumes = self.pods.get(uid).map(|wanted| wanted.mounted.clone()).unwrap_or_default();
+        Arc::new(MountedVolumes { volumes })
+    }
+
+    /// One timer, for whatever is due next; and who hangs, for whoever looks.
+    fn arm(&mut self, desk: &mut Desk<VolumeManagerMsg>) {
+        let hanging = self.agent.adapters.volumes.hanging();
+        let note = hanging.first().map(|(what, age)| {
+            format!("{what} has not ended after {}s, one of {} such calls", age.as_secs(), hanging.len())
+        });
+        desk.address().record().set_note(note);
+        let due = self.states.wake_at(desk.now());
+        if self.wake.as_ref().map(|(at, _)| *at) == due {
+            return;
+        }
+        if let Some((_, timer)) = self.wake.take() {
+            desk.cancel(timer);
+        }
+        if let Some(at) = due {
+            let delay = at.since(desk.now()) + Duration::from_millis(1);
+            self.wake = Some((at, desk.after(delay, VolumeManagerMsg::RetryDue { at })));
+        }
+    }
+}
+
+fn own((key, token): (&TokenKey, &Token)) -> (TokenKey, Token) {
+    (key.clone(), token.clone())
+}
+
+fn lost(task: &Task, panicked: &super::desk::Panicked) -> TaskFailure {
+    TaskFailure { message: format!("{task}: {panicked}"), in_processing: false }
+}
+
+fn uid_of(pod: &Pod) -> PodUid {
+    PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default())
+}
+
+fn full_name(pod: &Pod) -> FullName {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    FullName::new(&text(&pod.metadata.name), &text(&pod.metadata.namespace))
+}
+
+/// What the node has for pods; where nothing is said of memory, all of it.
+fn node_facts(agent: &Agent) -> NodeFacts {
+    let settings = &agent.settings;
+    let mut allocatable = settings.kubepods.clone();
+    let capacity = settings.node_memory.capacity_bytes;
+    allocatable.entry(MEMORY.to_owned()).or_insert_with(|| Quantity::from_units(capacity, Format::BinarySi));
+    NodeFacts { allocatable, resources: settings.resources }
+}

@@ -1,0 +1,70 @@
+//! Volumes: before the containers, beside everything else, gone after them.
+
+use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, Volume, VolumeMount};
+
+use super::*;
+
+/// The pod, its last container with a volume.
+pub(super) fn with_volume(mut pod: Pod) -> Pod {
+    let spec = pod.spec.as_mut().expect("has a spec");
+    let empty_dir = Some(EmptyDirVolumeSource::default());
+    spec.volumes = Some(vec![Volume { name: "v".to_owned(), empty_dir, ..Volume::default() }]);
+    let mount = VolumeMount { name: "v".to_owned(), mount_path: "/v".to_owned(), ..VolumeMount::default() };
+    spec.containers.last_mut().expect("has a container").volume_mounts = Some(vec![mount]);
+    pod
+}
+
+fn mounted() -> JobEnd {
+    JobEnd::VolumesMounted(Ok(Arc::default()))
+}
+
+fn not_mounted(message: &str, seconds: u64) -> JobEnd {
+    let retry_after = Duration::from_secs(seconds);
+    JobEnd::VolumesMounted(Err(VolumeFailure { message: message.to_owned(), retry_after, in_processing: false }))
+}
+
+fn image(name: &str) -> JobEnd {
+    JobEnd::ImageEnsured(name.to_owned(), Ok(ImageInUse { reference: "app:1".to_owned(), ..ImageInUse::default() }))
+}
+
+#[test]
+fn a_container_waits_for_its_pods_volumes_and_nothing_else_does() {
+    let (mut script, actions) = Script::new(with_volume(a_pod("Always", &[], &["a"])));
+    assert_eq!(actions, ["volumes", "prepare", "image a"]);
+    assert_eq!(script.ends(JobEnd::Prepared(Ok(true))), ["sandbox 0"]);
+    script.ends(image("a"));
+    assert_eq!(script.ends(JobEnd::SandboxUp(Ok(ready(0)))), [""; 0]);
+    assert_eq!(script.life.waits().collect::<Vec<_>>(), ["its volumes to be mounted"]);
+    assert_eq!(script.ends(mounted()), ["start a 0 in s0 of app:1"]);
+}
+
+#[test]
+fn why_a_volume_is_missing_is_told_and_it_is_tried_again() {
+    let (mut script, _) = Script::new(with_volume(a_pod("Always", &[], &["a"])));
+    script.ends(not_mounted("configmap \"x\" not found", 2));
+    let told: Vec<String> = script.life.waits().map(str::to_owned).collect();
+    assert!(told.contains(&"its volumes: configmap \"x\" not found, to be tried again".to_owned()), "{told:?}");
+    assert_eq!(script.passes(1), [""; 0]);
+    assert_eq!(script.passes(1), ["volumes"]);
+}
+
+#[test]
+fn volumes_of_a_pod_that_runs_already_are_looked_after_too() {
+    let pod = with_volume(a_pod("Always", &[], &["a"]));
+    let mut script = Script::unseen(pod.clone());
+    assert_eq!(script.sees(&[ready(0)], &[running(&pod, "a", 0)]), ["volumes", "prepare"]);
+    script.ends(JobEnd::Prepared(Ok(false)));
+    script.ends(mounted());
+    assert_eq!(script.passes(60), [""; 0]);
+}
+
+#[test]
+fn a_pod_that_ends_waits_no_longer_for_volumes_and_says_what_keeps_it() {
+    let (mut script, _) = Script::new(with_volume(a_pod("Always", &[], &["a"])));
+    let actions = script.step(Input::Removed { grace: None });
+    assert!(actions.contains(&"cancel MountVolumes".to_owned()), "{actions:?}");
+    script.sees(&[], &[]);
+    script.ends(JobEnd::CleanedUp(Err("mounted volumes=[v]: busy".to_owned())));
+    let told: Vec<&str> = script.life.waits().collect();
+    assert_eq!(told, ["what is left of it to be removed: mounted volumes=[v]: busy, to be tried again"]);
+}

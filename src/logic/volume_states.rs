@@ -1,0 +1,427 @@
+//! The node's volumes, pod by pod: which are wanted, which are there, what is to be done next (VOL-01, VOL-04).
+//!
+//! Owned by `VolumeManager`, which feeds it and carries out its orders. Level-triggered like the pods' own machine: each
+//! input may be lost or repeated. A pod is either wanted or released, and only its `Release` leads to unmounting; it is
+//! sent once the pod's containers are gone. What a released pod has is read from the disk, not from memory, so that a
+//! restart of the agent changes nothing. Mounting begins only when nothing of the pod is being unmounted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use super::backoff::{Backoff, BackoffPolicy};
+use super::ids::PodUid;
+use super::time::Moment;
+use super::volumes::order::VolumePlace;
+
+/// Waits after failures of one task: 500 ms, doubled up to 2 min 2 s.
+const RETRY: BackoffPolicy = BackoffPolicy {
+    initial: Duration::from_millis(500),
+    max: Duration::from_secs(122),
+    reset: Duration::from_secs(600),
+};
+/// A task that takes longer is said to hang.
+pub const HANGS_AFTER: Duration = Duration::from_secs(30);
+/// When to ask again about a task that hangs.
+const HANG_RETRY: Duration = Duration::from_secs(10);
+
+/// Work for one pod. At most one of each is under way.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Task {
+    /// Setting up the volume of this name.
+    Mount(String),
+    /// Reading from the disk which volumes there are.
+    List,
+    /// Taking one down.
+    Unmount(VolumePlace),
+    /// Removing what is left once no volume is there.
+    Finish,
+}
+
+impl fmt::Display for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mount(name) => write!(f, "set up of volume {name:?}"),
+            Self::List => f.write_str("reading of the pod's volumes"),
+            Self::Unmount(place) => write!(f, "unmount of volume {:?}", place.name),
+            Self::Finish => f.write_str("removal of what is left of the volumes"),
+        }
+    }
+}
+
+/// Why a task failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskFailure {
+    /// A sentence; see [`Self::in_processing`] for how it is told.
+    pub message: String,
+    /// Whether what the volume is could not even be found out (upstream's populator), such as a claim without volume.
+    pub in_processing: bool,
+}
+
+/// What is seen.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// The pod is to have these volumes: name, and whether it is set up again at each such input.
+    Want {
+        /// Whose.
+        uid: PodUid,
+        /// Which.
+        volumes: Vec<(String, bool)>,
+    },
+    /// The pod's containers are gone: its volumes go.
+    Release {
+        /// Whose.
+        uid: PodUid,
+    },
+    /// A task ended; `List` with what it found.
+    Ended {
+        /// Whose.
+        uid: PodUid,
+        /// Which.
+        task: Task,
+        /// How.
+        outcome: Result<Vec<VolumePlace>, TaskFailure>,
+    },
+    /// A wait may be over.
+    Due,
+}
+
+/// A task to begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// Whose.
+    pub uid: PodUid,
+    /// Which.
+    pub task: Task,
+}
+
+/// Why a pod's wish did not come true yet. It is tried again all the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeFailure {
+    /// A sentence.
+    pub message: String,
+    /// When it is worth asking again.
+    pub retry_after: Duration,
+    /// See [`TaskFailure::in_processing`].
+    pub in_processing: bool,
+}
+
+impl VolumeFailure {
+    /// The one who was asked is gone.
+    pub fn lost(why: String) -> Self {
+        Self { message: why, retry_after: RETRY.initial, in_processing: false }
+    }
+}
+
+/// Where a pod's volumes are, by their names in the pod.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct MountedVolumes {
+    /// See [`MountedVolume`].
+    pub volumes: BTreeMap<String, MountedVolume>,
+}
+
+/// A volume that is there.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct MountedVolume {
+    /// Its path on the host; empty for an image.
+    pub host_path: String,
+    /// What it is called in its place: the persistent volume's name for a claim.
+    pub name: String,
+    /// A group that its files are meant for, from the persistent volume.
+    pub group: Option<i64>,
+}
+
+/// How far a pod's wish has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// All volumes are there; or, of a release, none is.
+    Done,
+    /// Under way.
+    Working,
+    /// Something failed or hangs.
+    Failed(VolumeFailure),
+}
+
+#[derive(Clone, Debug, Default)]
+struct PodState {
+    wanted: bool,
+    volumes: BTreeMap<String, VolumeState>,
+    running: BTreeMap<Task, Moment>,
+    failures: BTreeMap<Task, TaskFailure>,
+    /// Of a released pod, what is on the disk; `None` until it was read.
+    listed: Option<BTreeSet<VolumePlace>>,
+}
+
+#[derive(Clone, Debug)]
+struct VolumeState {
+    mounted: bool,
+    due: bool,
+}
+
+impl PodState {
+    fn is_releasing(&self) -> bool {
+        self.running.keys().any(|task| !matches!(task, Task::Mount(_)))
+    }
+
+    /// Names of volumes that are not there yet, as upstream prints lists.
+    fn unmounted(&self) -> String {
+        let names = self.volumes.iter().filter(|(_, volume)| !volume.mounted).map(|(name, _)| name.as_str());
+        format!("[{}]", names.collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct VolumeStates {
+    pods: BTreeMap<PodUid, PodState>,
+    retries: Backoff,
+}
+
+impl Default for VolumeStates {
+    fn default() -> Self {
+        Self { pods: BTreeMap::new(), retries: Backoff::new(RETRY) }
+    }
+}
+
+fn key(uid: &PodUid, task: &Task) -> String {
+    match task {
+        Task::Unmount(place) => format!("unmount {place}"),
+        Task::Mount(name) => format!("mount {uid}/{name}"),
+        Task::List => format!("list {uid}"),
+        Task::Finish => format!("finish {uid}"),
+    }
+}
+
+impl VolumeStates {
+    /// Takes one input; says what to begin.
+    pub fn step(&mut self, input: Input, now: Moment) -> Vec<Order> {
+        match input {
+            Input::Due => {
+                self.retries.collect_garbage(now);
+                let uids: Vec<PodUid> = self.pods.keys().cloned().collect();
+                uids.iter().flat_map(|uid| self.decide(uid, now)).collect()
+            }
+            Input::Want { uid, volumes } => {
+                self.want(&uid, volumes);
+                self.decide(&uid, now)
+            }
+            Input::Release { uid } => {
+                self.release(&uid);
+                self.decide(&uid, now)
+            }
+            Input::Ended { uid, task, outcome } => {
+                self.end(&uid, task, outcome, now);
+                self.decide(&uid, now)
+            }
+        }
+    }
+
+    fn want(&mut self, uid: &PodUid, volumes: Vec<(String, bool)>) {
+        let pod = self.pods.entry(uid.clone()).or_default();
+        if !std::mem::replace(&mut pod.wanted, true) {
+            // What a release has done meanwhile is not known: every volume is set up anew, which finds what is there.
+            pod.volumes.clear();
+            pod.failures.clear();
+            pod.listed = None;
+        }
+        let mut before = std::mem::take(&mut pod.volumes);
+        for (name, is_set_up_again) in volumes {
+            let known = before.remove(&name);
+            let mounted = known.as_ref().is_some_and(|volume| volume.mounted);
+            let due = is_set_up_again || known.is_none_or(|volume| volume.due);
+            pod.volumes.insert(name, VolumeState { mounted, due });
+        }
+        let names = &pod.volumes;
+        pod.failures.retain(|task, _| matches!(task, Task::Mount(name) if names.contains_key(name)));
+    }
+
+    fn release(&mut self, uid: &PodUid) {
+        let pod = self.pods.entry(uid.clone()).or_default();
+        if std::mem::replace(&mut pod.wanted, false) {
+            pod.volumes.clear();
+            pod.failures.clear();
+            pod.listed = None;
+        }
+    }
+
+    fn end(&mut self, uid: &PodUid, task: Task, outcome: Result<Vec<VolumePlace>, TaskFailure>, now: Moment) {
+        let Some(pod) = self.pods.get_mut(uid) else { return };
+        if pod.running.remove(&task).is_none() {
+            return; // Of an order that no longer stands.
+        }
+        if matches!(task, Task::Mount(_)) && !pod.wanted {
+            pod.listed = None; // It may have made something after the disk was read.
+        }
+        let name = key(uid, &task);
+        match outcome {
+            Ok(found) => {
+                self.retries.reset(&name);
+                pod.failures.remove(&task);
+                match &task {
+                    Task::Mount(name) => {
+                        if let Some(volume) = pod.volumes.get_mut(name) {
+                            volume.mounted = true;
+                        }
+                    }
+                    Task::List if !pod.wanted => pod.listed = Some(found.into_iter().collect()),
+                    Task::Unmount(place) => {
+                        pod.listed.as_mut().map(|listed| listed.remove(place));
+                    }
+                    Task::Finish if !pod.wanted => {
+                        self.pods.remove(uid);
+                    }
+                    Task::List | Task::Finish => {}
+                }
+            }
+            Err(failure) => {
+                self.retries.fail(&name, now);
+                match &task {
+                    Task::Mount(name) => {
+                        if let Some(volume) = pod.volumes.get_mut(name) {
+                            volume.due = true;
+                        }
+                    }
+                    // Something may be there again.
+                    Task::Finish => pod.listed = None,
+                    Task::List | Task::Unmount(_) => {}
+                }
+                let stands = match &task {
+                    Task::Mount(name) => pod.volumes.contains_key(name),
+                    _ => !pod.wanted,
+                };
+                if stands {
+                    pod.failures.insert(task, failure);
+                }
+            }
+        }
+    }
+
+    fn decide(&mut self, uid: &PodUid, now: Moment) -> Vec<Order> {
+        let Some(pod) = self.pods.get_mut(uid) else { return vec![] };
+        let mut tasks: Vec<Task> = Vec::new();
+        if pod.wanted {
+            if !pod.is_releasing() {
+                let due = pod.volumes.iter().filter(|(_, volume)| volume.due);
+                tasks.extend(due.map(|(name, _)| Task::Mount(name.clone())));
+            }
+        } else {
+            match &pod.listed {
+                None => tasks.push(Task::List),
+                Some(listed) if listed.is_empty() && pod.running.is_empty() => tasks.push(Task::Finish),
+                Some(listed) => tasks.extend(listed.iter().cloned().map(Task::Unmount)),
+            }
+        }
+        tasks.retain(|task| !pod.running.contains_key(task) && self.retries.wait(&key(uid, task), now).is_none());
+        for task in &tasks {
+            pod.running.insert(task.clone(), now);
+            if let Task::Mount(name) = task {
+                pod.volumes.get_mut(name).expect("taken from there").due = false;
+            }
+        }
+        tasks.into_iter().map(|task| Order { uid: uid.clone(), task }).collect()
+    }
+
+    /// Whether the pod has all its volumes.
+    pub fn mounted(&self, uid: &PodUid, now: Moment) -> Standing {
+        let Some(pod) = self.pods.get(uid) else { return Standing::Working };
+        if !pod.wanted {
+            return Standing::Failed(VolumeFailure {
+                message: "the pod's volumes are being unmounted".to_owned(),
+                retry_after: HANG_RETRY,
+                in_processing: false,
+            });
+        }
+        if pod.volumes.values().all(|volume| volume.mounted) {
+            return Standing::Done;
+        }
+        // A refresh that failed says nothing about what is still to come, nor does a failure that is being repaired.
+        let first = |task: &Task| {
+            let missing = matches!(task, Task::Mount(name) if pod.volumes.get(name).is_some_and(|it| !it.mounted));
+            missing && !pod.running.contains_key(task)
+        };
+        let in_processing: Vec<(&Task, &TaskFailure)> =
+            pod.failures.iter().filter(|(task, failure)| first(task) && failure.in_processing).collect();
+        if let Some((task, failure)) = in_processing.first() {
+            let names = in_processing.iter().filter_map(|(task, _)| match task {
+                Task::Mount(name) => Some(name.as_str()),
+                _ => None,
+            });
+            let message = format!(
+                "unmounted volumes={}, unattached volumes=[], failed to process volumes=[{}]: {}",
+                pod.unmounted(),
+                names.collect::<Vec<_>>().join(" "),
+                failure.message
+            );
+            let retry_after = self.retry_after(uid, task, now);
+            return Standing::Failed(VolumeFailure { message, retry_after, in_processing: true });
+        }
+        if let Some((task, failure)) = pod.failures.iter().find(|(task, _)| first(task)) {
+            let retry_after = self.retry_after(uid, task, now);
+            return Standing::Failed(VolumeFailure {
+                message: failure.message.clone(),
+                retry_after,
+                in_processing: false,
+            });
+        }
+        Self::hangs(pod, now).unwrap_or(Standing::Working)
+    }
+
+    /// Whether nothing of the pod's volumes is left.
+    pub fn released(&self, uid: &PodUid, now: Moment) -> Standing {
+        let Some(pod) = self.pods.get(uid) else { return Standing::Done };
+        if pod.wanted {
+            let message = "the pod is wanted again".to_owned();
+            return Standing::Failed(VolumeFailure { message, retry_after: HANG_RETRY, in_processing: false });
+        }
+        let Some((task, failure)) = pod.failures.iter().find(|(task, _)| !pod.running.contains_key(task)) else {
+            return Self::hangs(pod, now).unwrap_or(Standing::Working);
+        };
+        let places = pod.listed.iter().flatten().map(|place| place.name.as_str());
+        let message = match task {
+            Task::Unmount(_) => {
+                format!("mounted volumes=[{}]: {}", places.collect::<Vec<_>>().join(" "), failure.message)
+            }
+            _ => failure.message.clone(),
+        };
+        Standing::Failed(VolumeFailure { message, retry_after: self.retry_after(uid, task, now), in_processing: false })
+    }
+
+    fn hangs(pod: &PodState, now: Moment) -> Option<Standing> {
+        let (task, began) = pod.running.iter().find(|(_, began)| now.since(**began) >= HANGS_AFTER)?;
+        let message = format!(
+            "{task} has not ended after {}s: the file system behind it may not answer",
+            now.since(*began).as_secs()
+        );
+        Some(Standing::Failed(VolumeFailure { message, retry_after: HANG_RETRY, in_processing: false }))
+    }
+
+    fn retry_after(&self, uid: &PodUid, task: &Task, now: Moment) -> Duration {
+        self.retries.wait(&key(uid, task), now).map_or(Duration::ZERO, |wait| wait.until.since(now))
+    }
+
+    /// When something is due although nothing happens: a try, or a task's turn to be called hanging.
+    pub fn wake_at(&self, now: Moment) -> Option<Moment> {
+        let mut moments = Vec::new();
+        for (uid, pod) in &self.pods {
+            let open = pod.failures.keys().filter(|task| !pod.running.contains_key(task));
+            moments.extend(open.filter_map(|task| self.retries.wait(&key(uid, task), now)).map(|wait| wait.until));
+            let hanging = pod.running.values().map(|began| began.plus(HANGS_AFTER));
+            moments.extend(hanging.filter(|at| *at > now));
+        }
+        moments.into_iter().min()
+    }
+
+    /// Pods of which anything is known.
+    pub fn len(&self) -> usize {
+        self.pods.len()
+    }
+
+    /// Whether no pod is known.
+    pub fn is_empty(&self) -> bool {
+        self.pods.is_empty()
+    }
+}
+
+#[cfg(test)]
+#[path = "volume_states_tests.rs"]
+mod tests;

@@ -1,0 +1,262 @@
+//! Cases and properties of `volume_states`.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn uid() -> PodUid {
+    PodUid::from("pod-1")
+}
+
+fn place(name: &str) -> VolumePlace {
+    VolumePlace { uid: uid(), plugin: "kubernetes.io~empty-dir".into(), name: name.into() }
+}
+
+fn at(seconds: f64) -> Moment {
+    Moment::EPOCH.plus(Duration::from_secs_f64(1000.0 + seconds))
+}
+
+fn want(volumes: &[(&str, bool)]) -> Input {
+    let volumes = volumes.iter().map(|(name, again)| ((*name).to_owned(), *again)).collect();
+    Input::Want { uid: uid(), volumes }
+}
+
+fn ended(task: Task) -> Input {
+    Input::Ended { uid: uid(), task, outcome: Ok(vec![]) }
+}
+
+fn failed(task: Task, message: &str, in_processing: bool) -> Input {
+    let failure = TaskFailure { message: message.into(), in_processing };
+    Input::Ended { uid: uid(), task, outcome: Err(failure) }
+}
+
+fn mount(name: &str) -> Task {
+    Task::Mount(name.into())
+}
+
+fn tasks(orders: Vec<Order>) -> Vec<Task> {
+    orders.into_iter().map(|order| order.task).collect()
+}
+
+fn message(standing: Standing) -> String {
+    match standing {
+        Standing::Failed(failure) => failure.message,
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_pods_volumes_are_mounted_side_by_side_and_once() {
+    let mut states = VolumeStates::default();
+    assert_eq!(tasks(states.step(want(&[("a", false), ("b", true)]), at(0.0))), [mount("a"), mount("b")]);
+    assert_eq!(tasks(states.step(want(&[("a", false), ("b", true)]), at(0.1))), []);
+    states.step(ended(mount("a")), at(0.2));
+    assert_eq!(states.mounted(&uid(), at(0.2)), Standing::Working);
+    // It was wanted again while it was under way: once more, for what changed meanwhile.
+    assert_eq!(tasks(states.step(ended(mount("b")), at(0.3))), [mount("b")]);
+    assert_eq!(states.mounted(&uid(), at(0.3)), Standing::Done);
+    states.step(ended(mount("b")), at(0.4));
+    assert_eq!(tasks(states.step(want(&[("a", false), ("b", true)]), at(60.0))), [mount("b")]);
+    assert_eq!(states.mounted(&uid(), at(60.0)), Standing::Done, "a refresh takes nothing away");
+    states.step(failed(mount("b"), "no answer", false), at(61.0));
+    assert_eq!(states.mounted(&uid(), at(61.0)), Standing::Done, "not even one that fails");
+}
+
+#[test]
+fn a_pod_without_volumes_waits_for_nothing() {
+    let mut states = VolumeStates::default();
+    assert_eq!(states.step(want(&[]), at(0.0)), []);
+    assert_eq!(states.mounted(&uid(), at(0.0)), Standing::Done);
+}
+
+#[test]
+fn failures_are_tried_again_later_each_time() {
+    let mut states = VolumeStates::default();
+    states.step(want(&[("a", false)]), at(0.0));
+    let mut now = 0.0;
+    for wait in [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 122.0, 122.0] {
+        assert_eq!(states.step(failed(mount("a"), "not there", false), at(now)), []);
+        let expected = Standing::Failed(VolumeFailure {
+            message: "not there".into(),
+            retry_after: Duration::from_secs_f64(wait),
+            in_processing: false,
+        });
+        assert_eq!(states.mounted(&uid(), at(now)), expected);
+        assert_eq!(states.wake_at(at(now)), Some(at(now + wait)));
+        assert_eq!(states.step(Input::Due, at(now + wait - 0.01)), []);
+        assert_eq!(states.step(want(&[("a", false)]), at(now + wait - 0.01)), [], "asking is not trying");
+        now += wait;
+        assert_eq!(tasks(states.step(Input::Due, at(now))), [mount("a")]);
+    }
+    states.step(ended(mount("a")), at(now));
+    assert_eq!(states.mounted(&uid(), at(now)), Standing::Done);
+}
+
+#[test]
+fn a_claim_without_volume_is_told_in_upstreams_words() {
+    let mut states = VolumeStates::default();
+    states.step(want(&[("data", false), ("tmp", false)]), at(0.0));
+    states.step(ended(mount("tmp")), at(0.0));
+    states.step(failed(mount("data"), "error processing PVC ns/data: PVC is not bound", true), at(0.0));
+    assert_eq!(
+        message(states.mounted(&uid(), at(0.0))),
+        "unmounted volumes=[data], unattached volumes=[], failed to process volumes=[data]: \
+         error processing PVC ns/data: PVC is not bound"
+    );
+}
+
+#[test]
+fn what_hangs_is_named_and_others_go_on() {
+    let mut states = VolumeStates::default();
+    states.step(want(&[("dead", false), ("live", false)]), at(0.0));
+    states.step(ended(mount("live")), at(1.0));
+    assert_eq!(states.mounted(&uid(), at(29.0)), Standing::Working);
+    assert_eq!(states.wake_at(at(1.0)), Some(at(30.0)));
+    let told = message(states.mounted(&uid(), at(31.0)));
+    assert_eq!(told, "set up of volume \"dead\" has not ended after 31s: the file system behind it may not answer");
+    // Released meanwhile: what can go goes, the rest waits for the call that hangs.
+    assert_eq!(tasks(states.step(Input::Release { uid: uid() }, at(40.0))), [Task::List]);
+    let listed = Input::Ended { uid: uid(), task: Task::List, outcome: Ok(vec![place("live")]) };
+    assert_eq!(tasks(states.step(listed, at(40.0))), [Task::Unmount(place("live"))]);
+    assert_eq!(states.step(ended(Task::Unmount(place("live"))), at(40.0)), []);
+    assert!(message(states.released(&uid(), at(41.0))).starts_with("set up of volume \"dead\""));
+    // It ends after all: the disk is read again, for it may have made something.
+    assert_eq!(tasks(states.step(ended(mount("dead")), at(50.0))), [Task::List]);
+}
+
+#[test]
+fn a_release_reads_the_disk_unmounts_all_and_forgets_the_pod() {
+    let mut states = VolumeStates::default();
+    let release = || Input::Release { uid: uid() };
+    assert_eq!(tasks(states.step(release(), at(0.0))), [Task::List], "of a pod never heard of, too");
+    let listed = Input::Ended { uid: uid(), task: Task::List, outcome: Ok(vec![place("a"), place("b")]) };
+    assert_eq!(tasks(states.step(listed, at(0.0))), [Task::Unmount(place("a")), Task::Unmount(place("b"))]);
+    states.step(ended(Task::Unmount(place("b"))), at(0.0));
+    states.step(failed(Task::Unmount(place("a")), "busy", false), at(0.0));
+    assert_eq!(message(states.released(&uid(), at(0.0))), "mounted volumes=[a]: busy");
+    assert_eq!(tasks(states.step(Input::Due, at(1.0))), [Task::Unmount(place("a"))]);
+    assert_eq!(tasks(states.step(ended(Task::Unmount(place("a"))), at(1.0))), [Task::Finish]);
+    assert_eq!(states.released(&uid(), at(1.0)), Standing::Working);
+    assert_eq!(states.step(ended(Task::Finish), at(1.0)), []);
+    assert_eq!(states.released(&uid(), at(1.0)), Standing::Done);
+    assert!(states.is_empty());
+}
+
+#[test]
+fn a_pod_that_is_wanted_again_gets_its_volumes_after_the_unmount_ended() {
+    let mut states = VolumeStates::default();
+    states.step(Input::Release { uid: uid() }, at(0.0));
+    let listed = Input::Ended { uid: uid(), task: Task::List, outcome: Ok(vec![place("a")]) };
+    states.step(listed, at(0.0));
+    assert_eq!(states.step(want(&[("a", false)]), at(0.1)), []);
+    assert_eq!(tasks(states.step(ended(Task::Unmount(place("a"))), at(0.2))), [mount("a")]);
+}
+
+/// What a test does to the machine.
+#[derive(Clone, Debug)]
+enum Event {
+    Want,
+    Release,
+    End(usize, bool),
+    Wait(u64),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        2 => Just(Event::Want),
+        1 => Just(Event::Release),
+        6 => (0..4_usize, any::<bool>()).prop_map(|(which, fine)| Event::End(which, fine)),
+        2 => (0..200_u64).prop_map(Event::Wait),
+    ]
+}
+
+/// The machine beside a disk on which tasks take effect when they end.
+struct World {
+    states: VolumeStates,
+    now: Moment,
+    open: Vec<Task>,
+    disk: BTreeSet<String>,
+    wanted: bool,
+}
+
+impl World {
+    fn take(&mut self, input: Input) -> Result<(), TestCaseError> {
+        for order in self.states.step(input, self.now) {
+            prop_assert!(!self.open.contains(&order.task), "{:?} twice at once", order.task);
+            match &order.task {
+                Task::Mount(_) => {
+                    prop_assert!(self.wanted, "mounted although the pod is over");
+                    let unmounting = self.open.iter().any(|task| !matches!(task, Task::Mount(_)));
+                    prop_assert!(!unmounting, "mounted while being unmounted");
+                }
+                Task::Unmount(_) | Task::Finish | Task::List => {
+                    prop_assert!(!self.wanted, "{:?} although the pod's containers may run", order.task);
+                }
+            }
+            self.open.push(order.task);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, which: usize, fine: bool) -> Result<(), TestCaseError> {
+        if self.open.is_empty() {
+            return Ok(());
+        }
+        let task = self.open.remove(which % self.open.len());
+        let mut found = vec![];
+        if fine {
+            match &task {
+                Task::Mount(name) => drop(self.disk.insert(name.clone())),
+                Task::List => found = self.disk.iter().map(|name| place(name)).collect(),
+                Task::Unmount(place) => drop(self.disk.remove(&place.name)),
+                Task::Finish => prop_assert!(self.disk.is_empty(), "finished with something left"),
+            }
+        }
+        let failure = TaskFailure { message: "no".into(), in_processing: false };
+        let outcome = if fine { Ok(found) } else { Err(failure) };
+        self.take(Input::Ended { uid: uid(), task, outcome })
+    }
+
+    fn act(&mut self, event: &Event) -> Result<(), TestCaseError> {
+        match event {
+            Event::Want => {
+                self.wanted = true;
+                self.take(want(&[("a", false), ("b", true)]))
+            }
+            Event::Release => {
+                self.wanted = false;
+                self.take(Input::Release { uid: uid() })
+            }
+            Event::End(which, fine) => self.end(*which, *fine),
+            Event::Wait(seconds) => {
+                self.now = self.now.plus(Duration::from_secs(*seconds));
+                self.take(Input::Due)
+            }
+        }
+    }
+}
+
+proptest! {
+    /// An unmount never precedes the release of the pod, and what is wanted, or released, comes about once failures end.
+    #[test]
+    fn unmounts_follow_the_release_and_every_wish_comes_true(events in prop::collection::vec(event(), 0..60)) {
+        let (states, disk) = (VolumeStates::default(), BTreeSet::from(["left over".to_owned()]));
+        let mut world = World { states, now: at(0.0), open: vec![], disk, wanted: false };
+        for event in &events {
+            world.act(event)?;
+        }
+        world.act(if world.wanted { &Event::Want } else { &Event::Release })?;
+        for _ in 0..60 {
+            world.act(&Event::End(0, true))?;
+            world.act(&Event::Wait(130))?;
+        }
+        if world.wanted {
+            prop_assert_eq!(world.states.mounted(&uid(), world.now), Standing::Done);
+            prop_assert!(world.disk.contains("a") && world.disk.contains("b"));
+        } else {
+            prop_assert_eq!(world.states.released(&uid(), world.now), Standing::Done);
+            prop_assert!(world.disk.is_empty() && world.open.is_empty());
+        }
+        prop_assert!(world.states.wake_at(world.now).is_none_or(|at| at > world.now));
+    }
+}

@@ -1,0 +1,15 @@
+//! What a pod's volumes are, what is in them and where containers see them.
+//!
+//! Pure. `plan` says which volumes a pod uses and of which kind; `order` is what the host is told to do for one;
+//! `payload`, `downward`, `projected` and `token` compute files; `claim` resolves claims; `container_mounts` and `nested`
+//! say what a container gets. Nothing here keeps state: that is `logic::volume_states`.
+
+pub mod claim;
+pub mod container_mounts;
+pub mod downward;
+pub mod nested;
+pub mod order;
+pub mod payload;
+pub mod plan;
+pub mod projected;
+pub mod token;

@@ -1,0 +1,235 @@
+//! What the host is told to do for one volume: plain data, made by `plan` and carried out by the adapter.
+
+use std::fmt;
+
+use super::payload::Payload;
+use crate::logic::ids::PodUid;
+use crate::logic::time::Moment;
+
+/// Names of plugins as directories below `pods/<uid>/volumes`: upstream's plugin name with `/` written as `~`.
+pub mod plugin {
+    /// emptyDir.
+    pub const EMPTY_DIR: &str = "kubernetes.io~empty-dir";
+    /// hostPath; has no directory.
+    pub const HOST_PATH: &str = "kubernetes.io~host-path";
+    /// configMap.
+    pub const CONFIG_MAP: &str = "kubernetes.io~configmap";
+    /// secret.
+    pub const SECRET: &str = "kubernetes.io~secret";
+    /// downwardAPI.
+    pub const DOWNWARD_API: &str = "kubernetes.io~downward-api";
+    /// projected.
+    pub const PROJECTED: &str = "kubernetes.io~projected";
+    /// image; has no directory.
+    pub const IMAGE: &str = "kubernetes.io~image";
+    /// local persistent volumes.
+    pub const LOCAL: &str = "kubernetes.io~local-volume";
+    /// nfs.
+    pub const NFS: &str = "kubernetes.io~nfs";
+    /// CSI drivers.
+    pub const CSI: &str = "kubernetes.io~csi";
+}
+
+/// Where a volume is on the node: `pods/<uid>/volumes/<plugin>/<name>`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VolumePlace {
+    /// Whose.
+    pub uid: PodUid,
+    /// One of [`plugin`], or what was found on the disk.
+    pub plugin: String,
+    /// The volume's name in the pod; for one that comes through a claim the persistent volume's name.
+    pub name: String,
+}
+
+impl VolumePlace {
+    /// Whether what is in the volume is the agent's own, or the pod's alone: it goes with the pod. Of any other kind
+    /// nothing is ever deleted, it is only unmounted.
+    pub fn holds_own_data(&self) -> bool {
+        let own = [plugin::EMPTY_DIR, plugin::CONFIG_MAP, plugin::SECRET, plugin::DOWNWARD_API, plugin::PROJECTED];
+        own.contains(&self.plugin.as_str())
+    }
+
+    /// Whether the agent writes files there, over an empty directory of its own (upstream's wrapped emptyDir).
+    pub fn is_written(&self) -> bool {
+        self.holds_own_data() && self.plugin != plugin::EMPTY_DIR
+    }
+}
+
+impl fmt::Display for VolumePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.uid, self.plugin, self.name)
+    }
+}
+
+/// What an empty directory is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// The root directory's disk.
+    Disk,
+    /// Memory: a tmpfs.
+    Memory {
+        /// Its size in bytes; `None` leaves it to the kernel (half of memory).
+        size_max: Option<u64>,
+    },
+    /// Huge pages.
+    HugePages {
+        /// Bytes of a page.
+        page_size: u64,
+    },
+}
+
+/// When ownership of a volume's files is changed to the pod's `fsGroup`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum ChangePolicy {
+    /// At each set-up.
+    #[default]
+    Always,
+    /// Only when the volume's root is not as it should be. The root is changed last, so an interrupted change shows.
+    OnRootMismatch,
+}
+
+/// Whose a volume's files are to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Ownership {
+    /// The group; `None` changes nothing.
+    pub fs_group: Option<u32>,
+    /// When.
+    pub policy: ChangePolicy,
+    /// Whether the group may only read.
+    pub read_only: bool,
+}
+
+/// What a hostPath must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostPathKind {
+    /// Not looked at.
+    Unset,
+    /// Made when missing, mode 0755.
+    DirectoryOrCreate,
+    /// There already.
+    Directory,
+    /// Made when missing, empty, mode 0644; its directory must be there.
+    FileOrCreate,
+    /// A regular file.
+    File,
+    /// A Unix socket.
+    Socket,
+    /// A character device.
+    CharDevice,
+    /// A block device.
+    BlockDevice,
+}
+
+impl HostPathKind {
+    /// As the API writes it.
+    ///
+    /// # Errors
+    /// Upstream's text for a word that is none.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "" => Self::Unset,
+            "DirectoryOrCreate" => Self::DirectoryOrCreate,
+            "Directory" => Self::Directory,
+            "FileOrCreate" => Self::FileOrCreate,
+            "File" => Self::File,
+            "Socket" => Self::Socket,
+            "CharDevice" => Self::CharDevice,
+            "BlockDevice" => Self::BlockDevice,
+            other => return Err(format!("{other} is an invalid volume type")),
+        })
+    }
+}
+
+/// Files to be written, all at once (VOL-17). No `Debug` of what is in them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilesOrder {
+    /// What the files are kept on.
+    pub medium: Medium,
+    /// The files.
+    pub payload: Payload,
+    /// Directories that other volumes are mounted on, made beforehand: the volume is read-only in containers (VOL-35).
+    /// Relative to the volume.
+    pub mount_points: Vec<String>,
+    /// Whose they are to be; the policy is always `Always`.
+    pub ownership: Ownership,
+    /// Names the new version's directory.
+    pub now: Moment,
+}
+
+/// What is to be done so that a volume is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SetUp {
+    /// An empty directory, made once: what is in it survives restarts of containers and of the agent (VOL-18).
+    EmptyDir {
+        /// Of what.
+        medium: Medium,
+        /// Whose.
+        ownership: Ownership,
+    },
+    /// Files.
+    Files(FilesOrder),
+    /// A look at a path of the host (VOL-22).
+    HostPath {
+        /// Absolute.
+        path: String,
+        /// What it must be.
+        kind: HostPathKind,
+    },
+    /// A directory of the host, mounted at the volume's place (local persistent volumes).
+    Bind {
+        /// Absolute.
+        source: String,
+        /// Whether nobody may write.
+        read_only: bool,
+        /// Whose.
+        ownership: Ownership,
+    },
+    /// Nothing on this node: images are the runtime's business.
+    Nothing,
+}
+
+/// A part of a volume that a container mounts (VOL-32).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubPathOrder {
+    /// The pod.
+    pub uid: PodUid,
+    /// The volume's name in its place (see [`VolumePlace::name`]).
+    pub volume: String,
+    /// The volume's path on the host.
+    pub volume_path: String,
+    /// The container's name.
+    pub container: String,
+    /// The mount's place in the container's list.
+    pub index: usize,
+    /// Relative to the volume, without `..`.
+    pub sub_path: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_the_agents_own_may_be_deleted() {
+        let place = |plugin: &str| VolumePlace { uid: "u".into(), plugin: plugin.into(), name: "v".into() };
+        let cases = [
+            (plugin::EMPTY_DIR, true, false),
+            (plugin::SECRET, true, true),
+            (plugin::PROJECTED, true, true),
+            (plugin::LOCAL, false, false),
+            (plugin::NFS, false, false),
+            (plugin::CSI, false, false),
+            ("vendor~driver", false, false),
+        ];
+        for (plugin, own, written) in cases {
+            assert_eq!((place(plugin).holds_own_data(), place(plugin).is_written()), (own, written), "{plugin}");
+        }
+    }
+
+    #[test]
+    fn kinds_of_host_paths_are_the_apis_words() {
+        assert_eq!(HostPathKind::parse(""), Ok(HostPathKind::Unset));
+        assert_eq!(HostPathKind::parse("CharDevice"), Ok(HostPathKind::CharDevice));
+        assert_eq!(HostPathKind::parse("Pipe"), Err("Pipe is an invalid volume type".to_owned()));
+    }
+}

@@ -1,0 +1,359 @@
+//! Which volumes a pod uses, of which kind each is, and what the host is to do for it (VOL-02).
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{
+    ConfigMapVolumeSource, DownwardAPIVolumeSource, EmptyDirVolumeSource, Pod, ProjectedVolumeSource,
+    SecretVolumeSource, SecurityContext, Volume, VolumeDevice, VolumeMount,
+};
+
+use super::downward::downward_payload;
+use super::nested::nested_mount_points;
+use super::order::{ChangePolicy, FilesOrder, HostPathKind, Medium, Ownership, SetUp, VolumePlace, plugin};
+use super::payload::{Payload, config_map_payload, secret_payload};
+use super::projected::{Readers, Sources, projected_payload, token_key};
+use super::token::TokenKey;
+use crate::logic::ids::PodUid;
+use crate::logic::quantity::Quantity;
+use crate::logic::resources::{MEMORY, ResourceList, ResourceOptions, pod_cgroup_settings, pod_requests};
+use crate::logic::time::Moment;
+
+/// What a container of any kind mounts.
+#[derive(Clone, Copy, Debug)]
+pub struct Mounting<'a> {
+    /// `volumeMounts`.
+    pub mounts: &'a [VolumeMount],
+    /// `volumeDevices`.
+    pub devices: &'a [VolumeDevice],
+    security: Option<&'a SecurityContext>,
+}
+
+/// All containers of a pod: init, ordinary and ephemeral.
+pub fn mounting_containers(pod: &Pod) -> Vec<Mounting<'_>> {
+    let Some(spec) = &pod.spec else { return vec![] };
+    let plain = spec.init_containers.iter().flatten().chain(&spec.containers).map(|container| Mounting {
+        mounts: container.volume_mounts.as_deref().unwrap_or_default(),
+        devices: container.volume_devices.as_deref().unwrap_or_default(),
+        security: container.security_context.as_ref(),
+    });
+    let ephemeral = spec.ephemeral_containers.iter().flatten().map(|container| Mounting {
+        mounts: container.volume_mounts.as_deref().unwrap_or_default(),
+        devices: container.volume_devices.as_deref().unwrap_or_default(),
+        security: container.security_context.as_ref(),
+    });
+    plain.chain(ephemeral).collect()
+}
+
+/// A volume's kind, with all that the pod says of it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum VolumeKind {
+    /// emptyDir.
+    EmptyDir(EmptyDirVolumeSource),
+    /// hostPath.
+    HostPath {
+        /// Absolute.
+        path: String,
+        /// As the API writes it.
+        kind: String,
+    },
+    /// configMap.
+    ConfigMap(ConfigMapVolumeSource),
+    /// secret.
+    Secret(SecretVolumeSource),
+    /// downwardAPI.
+    DownwardApi(DownwardAPIVolumeSource),
+    /// projected.
+    Projected(ProjectedVolumeSource),
+    /// A claim of the pod's namespace.
+    Claim {
+        /// Its name.
+        claim: String,
+        /// `persistentVolumeClaim.readOnly`.
+        read_only: bool,
+        /// Whether the pod must own it (a generic ephemeral volume).
+        owned: bool,
+    },
+    /// An image: the runtime mounts it.
+    Image,
+    /// A kind that this version does not mount; with its name.
+    Refused(&'static str),
+}
+
+/// A volume that a pod uses.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VolumePlan {
+    /// Its name in the pod.
+    pub name: String,
+    /// Its kind.
+    pub kind: VolumeKind,
+}
+
+/// What the node is, as far as volumes depend on it.
+#[derive(Clone, Debug)]
+pub struct NodeFacts {
+    /// What the node has for pods; at least its memory.
+    pub allocatable: ResourceList,
+    /// How resources become figures.
+    pub resources: ResourceOptions,
+}
+
+/// The volumes that some container of the pod mounts, in the pod's order. Others are not looked at.
+pub fn volume_plans(pod: &Pod) -> Vec<VolumePlan> {
+    let containers = mounting_containers(pod);
+    let mounts = containers.iter().flat_map(|container| container.mounts).map(|mount| mount.name.as_str());
+    let devices = containers.iter().flat_map(|container| container.devices).map(|device| device.name.as_str());
+    let used: BTreeSet<&str> = mounts.chain(devices).collect();
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let used = volumes.filter(|volume| used.contains(volume.name.as_str()));
+    used.map(|volume| VolumePlan { name: volume.name.clone(), kind: kind(pod, volume) }).collect()
+}
+
+/// The plan of one volume of the pod, used or not.
+pub fn volume_plan(pod: &Pod, name: &str) -> Option<VolumePlan> {
+    let mut volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let volume = volumes.find(|volume| volume.name == name)?;
+    Some(VolumePlan { name: volume.name.clone(), kind: kind(pod, volume) })
+}
+
+fn kind(pod: &Pod, volume: &Volume) -> VolumeKind {
+    if let Some(source) = &volume.empty_dir {
+        return VolumeKind::EmptyDir(source.clone());
+    }
+    if let Some(source) = &volume.host_path {
+        return VolumeKind::HostPath { path: source.path.clone(), kind: source.type_.clone().unwrap_or_default() };
+    }
+    if let Some(source) = &volume.config_map {
+        return VolumeKind::ConfigMap(source.clone());
+    }
+    if let Some(source) = &volume.secret {
+        return VolumeKind::Secret(source.clone());
+    }
+    if let Some(source) = &volume.downward_api {
+        return VolumeKind::DownwardApi(source.clone());
+    }
+    if let Some(source) = &volume.projected {
+        return VolumeKind::Projected(source.clone());
+    }
+    if let Some(source) = &volume.persistent_volume_claim {
+        let read_only = source.read_only.unwrap_or(false);
+        return VolumeKind::Claim { claim: source.claim_name.clone(), read_only, owned: false };
+    }
+    if volume.ephemeral.is_some() {
+        let claim = format!("{}-{}", pod.metadata.name.as_deref().unwrap_or_default(), volume.name);
+        return VolumeKind::Claim { claim, read_only: false, owned: true };
+    }
+    if volume.image.is_some() {
+        return VolumeKind::Image;
+    }
+    VolumeKind::Refused(refused_name(volume))
+}
+
+fn refused_name(volume: &Volume) -> &'static str {
+    let kinds = [
+        (volume.csi.is_some(), "csi"),
+        (volume.nfs.is_some(), "nfs"),
+        (volume.iscsi.is_some(), "iscsi"),
+        (volume.fc.is_some(), "fc"),
+        (volume.flex_volume.is_some(), "flexVolume"),
+        (volume.git_repo.is_some(), "gitRepo"),
+        (volume.cephfs.is_some(), "cephfs"),
+        (volume.rbd.is_some(), "rbd"),
+        (volume.glusterfs.is_some(), "glusterfs"),
+        (volume.flocker.is_some(), "flocker"),
+        (volume.quobyte.is_some(), "quobyte"),
+        (volume.scale_io.is_some(), "scaleIO"),
+        (volume.storageos.is_some(), "storageos"),
+        (volume.aws_elastic_block_store.is_some(), "awsElasticBlockStore"),
+        (volume.azure_disk.is_some(), "azureDisk"),
+        (volume.azure_file.is_some(), "azureFile"),
+        (volume.cinder.is_some(), "cinder"),
+        (volume.gce_persistent_disk.is_some(), "gcePersistentDisk"),
+        (volume.portworx_volume.is_some(), "portworxVolume"),
+        (volume.vsphere_volume.is_some(), "vsphereVolume"),
+        (volume.photon_persistent_disk.is_some(), "photonPersistentDisk"),
+    ];
+    kinds.iter().find(|(given, _)| *given).map_or("a kind of its own", |(_, name)| name)
+}
+
+impl VolumePlan {
+    /// Whether its files may change while the pod runs: it is set up again at each sync of the pod.
+    pub fn is_set_up_again(&self) -> bool {
+        matches!(
+            self.kind,
+            VolumeKind::ConfigMap(_) | VolumeKind::Secret(_) | VolumeKind::DownwardApi(_) | VolumeKind::Projected(_)
+        )
+    }
+
+    /// Whether containers may only read it, whatever their mount says.
+    pub fn is_read_only(&self) -> bool {
+        self.is_set_up_again() || matches!(self.kind, VolumeKind::Image | VolumeKind::Claim { read_only: true, .. })
+    }
+
+    /// Its place on the node; `None` for a kind without a directory, and for a claim, whose place is its volume's.
+    pub fn place(&self, uid: &PodUid) -> Option<VolumePlace> {
+        let plugin = match self.kind {
+            VolumeKind::EmptyDir(_) => plugin::EMPTY_DIR,
+            VolumeKind::ConfigMap(_) => plugin::CONFIG_MAP,
+            VolumeKind::Secret(_) => plugin::SECRET,
+            VolumeKind::DownwardApi(_) => plugin::DOWNWARD_API,
+            VolumeKind::Projected(_) => plugin::PROJECTED,
+            VolumeKind::HostPath { .. } | VolumeKind::Claim { .. } | VolumeKind::Image | VolumeKind::Refused(_) => {
+                return None;
+            }
+        };
+        Some(VolumePlace { uid: uid.clone(), plugin: plugin.to_owned(), name: self.name.clone() })
+    }
+
+    /// What the host is to do; claims are resolved elsewhere ([`super::claim`]).
+    ///
+    /// # Errors
+    /// The text that follows `MountVolume.SetUp failed for volume "…" : `.
+    pub fn set_up(&self, pod: &Pod, found: &Sources, node: &NodeFacts, now: Moment) -> Result<SetUp, String> {
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        let allocatable = &node.allocatable;
+        match &self.kind {
+            VolumeKind::EmptyDir(source) => {
+                let medium = empty_dir_medium(source, pod, node)?;
+                Ok(SetUp::EmptyDir { medium, ownership: ownership(pod, false) })
+            }
+            VolumeKind::HostPath { path, kind } => {
+                if path.split('/').any(|part| part == "..") {
+                    return Err("path must not contain '..'".to_owned());
+                }
+                Ok(SetUp::HostPath { path: path.clone(), kind: HostPathKind::parse(kind)? })
+            }
+            VolumeKind::ConfigMap(source) => {
+                let optional = source.optional.unwrap_or(false);
+                let looked = found.config_maps.get(&source.name).ok_or("nobody looked for the ConfigMap")?;
+                let object = looked.or_empty(optional)?;
+                let items = source.items.as_deref().unwrap_or_default();
+                let payload = config_map_payload(items, &object, source.default_mode, optional);
+                self.files(payload.map_err(|error| text(&error))?, Medium::Disk, pod, now)
+            }
+            VolumeKind::Secret(source) => {
+                let name = source.secret_name.as_deref().unwrap_or_default();
+                let optional = source.optional.unwrap_or(false);
+                let object = found.secrets.get(name).ok_or("nobody looked for the Secret")?.or_empty(optional)?;
+                let items = source.items.as_deref().unwrap_or_default();
+                let payload = secret_payload(items, &object, source.default_mode, optional);
+                self.files(payload.map_err(|error| text(&error))?, memory(None, pod, node), pod, now)
+            }
+            VolumeKind::DownwardApi(source) => {
+                let items = source.items.as_deref().unwrap_or_default();
+                let payload = downward_payload(items, pod, source.default_mode, allocatable);
+                self.files(payload.map_err(|error| text(&error))?, memory(None, pod, node), pod, now)
+            }
+            VolumeKind::Projected(source) => {
+                let payload = projected_payload(source, pod, found, readers(pod), allocatable);
+                self.files(payload.map_err(|error| text(&error))?, memory(None, pod, node), pod, now)
+            }
+            VolumeKind::Image => Ok(SetUp::Nothing),
+            VolumeKind::Claim { .. } => Err("the claim was not resolved".to_owned()),
+            VolumeKind::Refused(kind) => {
+                Err(format!("no volume plugin matched: {kind} is not mounted by this version"))
+            }
+        }
+    }
+
+    fn files(&self, payload: Payload, medium: Medium, pod: &Pod, now: Moment) -> Result<SetUp, String> {
+        let payload = payload.checked().map_err(|error| error.to_string())?;
+        let mount_points = nested_mount_points(&self.name, pod)?;
+        Ok(SetUp::Files(FilesOrder { medium, payload, mount_points, ownership: ownership(pod, true), now }))
+    }
+}
+
+/// The objects that a volume's files come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// ConfigMaps of the pod's namespace.
+    pub config_maps: BTreeSet<String>,
+    /// Secrets of the pod's namespace.
+    pub secrets: BTreeSet<String>,
+    /// Tokens.
+    pub tokens: BTreeSet<TokenKey>,
+}
+
+impl VolumePlan {
+    /// What must be looked for before [`Self::set_up`].
+    pub fn needs(&self, pod: &Pod) -> Needs {
+        let mut needs = Needs::default();
+        match &self.kind {
+            VolumeKind::ConfigMap(source) => drop(needs.config_maps.insert(source.name.clone())),
+            VolumeKind::Secret(source) => {
+                needs.secrets.insert(source.secret_name.clone().unwrap_or_default());
+            }
+            VolumeKind::Projected(source) => {
+                for projection in source.sources.iter().flatten() {
+                    needs.config_maps.extend(projection.config_map.iter().map(|source| source.name.clone()));
+                    needs.secrets.extend(projection.secret.iter().map(|source| source.name.clone()));
+                    needs.tokens.extend(projection.service_account_token.iter().map(|source| token_key(pod, source)));
+                }
+            }
+            _ => {}
+        }
+        needs
+    }
+}
+
+/// The pod's wishes about the ownership of a volume's files. Upstream ignores the policy for the agent's own kinds.
+fn ownership(pod: &Pod, read_only: bool) -> Ownership {
+    Ownership { fs_group: readers(pod).fs_group, policy: ChangePolicy::Always, read_only }
+}
+
+/// The pod's `fsGroup`, and the user of its containers if all have the same (VOL-30).
+pub fn readers(pod: &Pod) -> Readers {
+    let security = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
+    let fs_group = security.and_then(|security| security.fs_group).and_then(|gid| u32::try_from(gid).ok());
+    let pod_user = security.and_then(|security| security.run_as_user);
+    let mut users = mounting_containers(pod)
+        .into_iter()
+        .map(|container| container.security.and_then(|security| security.run_as_user).or(pod_user));
+    let first = users.next().flatten();
+    let fs_user = first.filter(|first| users.all(|user| user == Some(*first))).and_then(|uid| u32::try_from(uid).ok());
+    Readers { fs_user, fs_group }
+}
+
+fn empty_dir_medium(source: &EmptyDirVolumeSource, pod: &Pod, node: &NodeFacts) -> Result<Medium, String> {
+    let limit = source.size_limit.as_ref().and_then(|limit| Quantity::parse(&limit.0).ok());
+    match source.medium.as_deref().unwrap_or_default() {
+        "" => Ok(Medium::Disk),
+        "Memory" => Ok(memory(limit, pod, node)),
+        "HugePages" => {
+            let sizes = huge_page_sizes(pod, node);
+            match sizes.iter().collect::<Vec<_>>().as_slice() {
+                [size] => Ok(Medium::HugePages { page_size: **size }),
+                [] => Err("no hugepages requested by the pod".to_owned()),
+                _ => Err("medium HugePages needs the pod to request one page size alone".to_owned()),
+            }
+        }
+        other => {
+            let unknown = || format!("unknown storage medium {other:?}");
+            let size = other.strip_prefix("HugePages-").ok_or_else(unknown)?;
+            let size = Quantity::parse(size).map_err(|_| unknown())?.value();
+            let page_size = u64::try_from(size).map_err(|_| unknown())?;
+            if !huge_page_sizes(pod, node).contains(&page_size) {
+                return Err(format!("medium {other} is not requested by the pod"));
+            }
+            Ok(Medium::HugePages { page_size })
+        }
+    }
+}
+
+fn huge_page_sizes(pod: &Pod, node: &NodeFacts) -> BTreeSet<u64> {
+    let requests = pod_requests(pod, node.resources.pod_level_resources, false);
+    let wanted = requests.iter().filter(|(_, amount)| !amount.is_zero());
+    let sizes = wanted.filter_map(|(name, _)| Quantity::parse(name.strip_prefix("hugepages-")?).ok());
+    sizes.filter_map(|size| u64::try_from(size.value()).ok()).collect()
+}
+
+/// A tmpfs no larger than what the pod may use of memory: the node's, the pod's limit, the volume's limit.
+fn memory(limit: Option<Quantity>, pod: &Pod, node: &NodeFacts) -> Medium {
+    let pod_limit = pod_cgroup_settings(pod, false, &node.resources).memory_limit;
+    let bounds = [node.allocatable.get(MEMORY).map(Quantity::value), pod_limit, limit.map(|limit| limit.value())];
+    let smallest = bounds.into_iter().flatten().filter(|bytes| *bytes > 0).min();
+    Medium::Memory { size_max: smallest.and_then(|bytes| u64::try_from(bytes).ok()) }
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

@@ -1,0 +1,65 @@
+//! To `VolumeManager`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use ractor::RpcReplyPort;
+
+use super::describe;
+use crate::actors::desk::Panicked;
+use crate::logic::ids::PodUid;
+use crate::logic::time::Moment;
+use crate::logic::volume_states::{MountedVolume, MountedVolumes, Task, TaskFailure, VolumeFailure};
+use crate::logic::volumes::order::VolumePlace;
+use crate::logic::volumes::token::{TokenKey, TokenLife};
+
+/// Tokens that an operation asked for. No `Debug`: they are secret.
+#[derive(Clone, Default)]
+pub struct NewTokens(pub Vec<(TokenKey, Arc<str>, TokenLife)>);
+
+impl fmt::Debug for NewTokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} tokens", self.0.len())
+    }
+}
+
+/// What a task gave.
+#[derive(Debug, Default)]
+pub struct TaskGain {
+    /// A volume is there.
+    pub mounted: Option<MountedVolume>,
+    /// Volumes that were found on the disk.
+    pub found: Vec<VolumePlace>,
+}
+
+/// See the module.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum VolumeManagerMsg {
+    /// From a `PodWorker`'s operation: have the pod's volumes there; tells when all are, or why not.
+    Ensure(Arc<Pod>, RpcReplyPort<Result<Arc<MountedVolumes>, VolumeFailure>>),
+    /// From a `PodWorker`: what is in the pod's volumes may have changed.
+    Refresh(Arc<Pod>),
+    /// From a `PodWorker`'s operation, or housekeeping: the pod's containers are gone, its volumes go; tells when none is
+    /// left, or why not.
+    Release(PodUid, RpcReplyPort<Result<(), VolumeFailure>>),
+    /// From itself: a task ended.
+    TaskEnded {
+        /// Whose.
+        uid: PodUid,
+        /// Which.
+        task: Task,
+        /// How; with the tokens that it asked for on its way.
+        outcome: Result<(Result<TaskGain, TaskFailure>, NewTokens), Panicked>,
+    },
+    /// From itself: a wait is over.
+    RetryDue {
+        /// For when it was set.
+        at: Moment,
+    },
+}
+
+describe!(VolumeManagerMsg, message => match message {
+    VolumeManagerMsg::Release(uid, _) | VolumeManagerMsg::TaskEnded { uid, .. } => Some(uid),
+    _ => None,
+});

@@ -1,0 +1,191 @@
+//! Who the agent is to the API server, from a kubeconfig: certificates and tokens, each read again when it may have
+//! changed. Owned by the transport; keeps the last token and what the last program gave.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::header::HeaderValue;
+use k8s_openapi::ByteString;
+use rustls::ClientConfig;
+use rustls::client::ResolvesClientCert;
+use rustls::sign::SingleCertAndKey;
+use tokio::time::Instant;
+
+use super::exec_plugin::ExecCredential;
+use super::kubeconfig::{Authority, Bearer, ClientCertificate, Kubeconfig, read, words};
+use super::runtime_clock;
+use super::transport::Identity;
+use crate::platform::blocking;
+use crate::platform::certificates::{LiveCertificate, Pair};
+use crate::platform::clock::Clock;
+use crate::platform::tls::{Offer, Trust, identified_client};
+
+/// How long a token's file is taken at its word.
+const TOKEN_PERIOD: Duration = Duration::from_secs(60);
+
+/// A kubeconfig's identity, as connections and calls show it.
+pub struct Credentials {
+    kubeconfig: Kubeconfig,
+    offer: Offer,
+    /// Shown instead of the kubeconfig's certificate, where certificates are rotated.
+    live: Option<Arc<LiveCertificate>>,
+    clock: Arc<dyn Clock>,
+    token: Mutex<Option<(String, Instant)>>,
+    /// What the program gave last. Held while it runs, so that it runs once for many calls.
+    given: tokio::sync::Mutex<Option<ExecCredential>>,
+    /// Counts exchanges of a program's certificate.
+    exchanges: AtomicU64,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").field("server", &self.kubeconfig.server).finish_non_exhaustive()
+    }
+}
+
+impl Credentials {
+    /// Those of the kubeconfig.
+    pub fn new(kubeconfig: Kubeconfig, offer: Offer, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            kubeconfig,
+            offer,
+            live: None,
+            clock,
+            token: Mutex::default(),
+            given: tokio::sync::Mutex::default(),
+            exchanges: AtomicU64::new(0),
+        }
+    }
+
+    /// The kubeconfig's server with this certificate, which may change or come later, and nothing else.
+    pub fn rotating(kubeconfig: &Kubeconfig, live: Arc<LiveCertificate>, offer: Offer, clock: Arc<dyn Clock>) -> Self {
+        Self { live: Some(live), ..Self::new(kubeconfig.anonymous(), offer, clock) }
+    }
+
+    /// What the program gives, run again where that has ended; `None` where none is to be asked: as upstream, it is not if
+    /// there are other credentials.
+    async fn given(&self) -> Result<Option<ExecCredential>, String> {
+        let other = self.live.is_some()
+            || self.kubeconfig.certificate != ClientCertificate::Absent
+            || self.kubeconfig.bearer != Bearer::Absent;
+        let Some(exec) = self.kubeconfig.exec.as_ref().filter(|_| !other) else { return Ok(None) };
+        let mut given = self.given.lock().await;
+        let expired = |given: &ExecCredential| given.expires.is_some_and(|expires| self.clock.now() > expires);
+        if let Some(given) = given.as_ref().filter(|given| !expired(given)) {
+            return Ok(Some(given.clone()));
+        }
+        let fresh = exec.run().await?;
+        let changed = match (given.as_ref().and_then(|given| given.certificate.as_ref()), &fresh.certificate) {
+            (Some(old), Some(new)) => !old.same_chain(new),
+            (old, new) => given.is_some() && old.is_some() != new.is_some(),
+        };
+        if changed {
+            self.exchanges.fetch_add(1, Ordering::Relaxed);
+        }
+        *given = Some(fresh.clone());
+        Ok(Some(fresh))
+    }
+
+    async fn token_in(&self, path: &Path, before: Option<&str>) -> Result<String, String> {
+        let now = runtime_clock::now();
+        let known = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((token, read_at)) = &known
+            && now - *read_at < TOKEN_PERIOD
+        {
+            return Ok(token.clone());
+        }
+        let (file, shown) = (path.to_owned(), path.display().to_string());
+        let fresh = match blocking::run(move || read(&file)).await {
+            Ok(bytes) => match String::from_utf8_lossy(&bytes).trim() {
+                "" => Err(format!("read empty token from file {shown:?}")),
+                token => Ok(token.to_owned()),
+            },
+            Err(error) => Err(format!("failed to read token file {shown:?}: open {shown}: {}", words(&error))),
+        };
+        match (fresh, known) {
+            (Ok(token), _) => {
+                let mut known = self.token.lock().unwrap_or_else(PoisonError::into_inner);
+                *known = Some((token.clone(), now));
+                Ok(token)
+            }
+            // It was good a minute ago; the server will say if it no longer is.
+            (Err(_), Some((token, _))) => Ok(token),
+            (Err(problem), None) => before.map(str::to_owned).ok_or(problem),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Identity for Credentials {
+    async fn tls(&self) -> Result<Arc<ClientConfig>, String> {
+        let given = self.given().await?.and_then(|given| given.certificate);
+        let (kubeconfig, live, offer) = (self.kubeconfig.clone(), self.live.clone(), self.offer);
+        blocking::run(move || {
+            let identity = match (live, given) {
+                (Some(live), _) => Some(live as Arc<dyn ResolvesClientCert>),
+                (None, Some(pair)) => Some(fixed(&pair)),
+                (None, None) => match kubeconfig.certificate_pem().map_err(|error| error.to_string())? {
+                    Some((chain, key)) => Some(fixed(&Pair::parse(&chain, &key)?)),
+                    None => None,
+                },
+            };
+            let trust = match &kubeconfig.authority {
+                Authority::System => Trust::System,
+                Authority::Anyone => Trust::Anyone,
+                Authority::Data(pem) => Trust::Roots(pem.clone()),
+                Authority::File(path) => {
+                    let wrong = |error| format!("open {}: {}", path.display(), words(&error));
+                    Trust::Roots(read(path).map_err(wrong)?)
+                }
+            };
+            identified_client(&trust, identity, offer).map_err(|error| error.to_string())
+        })
+        .await
+    }
+
+    fn server_name(&self) -> Option<String> {
+        self.kubeconfig.tls_server_name.clone()
+    }
+
+    fn generation(&self) -> u64 {
+        let live = self.live.as_ref().map_or(0, |live| live.generation());
+        live + self.exchanges.load(Ordering::Relaxed)
+    }
+
+    async fn authorization(&self) -> Result<Option<HeaderValue>, String> {
+        let text = match &self.kubeconfig.bearer {
+            Bearer::Token(token) => format!("Bearer {token}"),
+            Bearer::File(path, before) => format!("Bearer {}", self.token_in(path, before.as_deref()).await?),
+            Bearer::Basic(name, password) => {
+                let both = ByteString(format!("{name}:{password}").into_bytes());
+                let encoded = serde_json::to_value(both).expect("bytes have a text");
+                format!("Basic {}", encoded.as_str().unwrap_or_default())
+            }
+            Bearer::Absent => match self.given().await?.and_then(|given| given.token) {
+                Some(token) => format!("Bearer {token}"),
+                None => return Ok(None),
+            },
+        };
+        let mut value = HeaderValue::from_str(text.trim())
+            .map_err(|_| "net/http: invalid header field value for \"Authorization\"".to_owned())?;
+        value.set_sensitive(true);
+        Ok(Some(value))
+    }
+
+    async fn refused(&self) {
+        if self.kubeconfig.exec.is_none() {
+            return;
+        }
+        // Its next run may give better ones. The certificate stays known, so that an exchange is noticed.
+        if let Some(given) = self.given.lock().await.as_mut() {
+            given.expires = Some(crate::logic::time::Moment::EPOCH);
+        }
+    }
+}
+
+fn fixed(pair: &Pair) -> Arc<dyn ResolvesClientCert> {
+    Arc::new(SingleCertAndKey::from(pair.certified()))
+}

@@ -1,0 +1,123 @@
+//! Objects of the API that pods refer to: ConfigMaps, Secrets, claims and their volumes, tokens.
+//!
+//! The trait, and the form without an API server, which has none. Secret texts have no `Debug`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Secret};
+
+use crate::logic::volumes::token::{TokenKey, TokenLife};
+
+/// Why an object could not be had. The texts are the API's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ObjectError {
+    /// It does not exist.
+    #[error("{0}")]
+    NotFound(String),
+    /// The agent may not read it.
+    #[error("{0}")]
+    Forbidden(String),
+    /// Nobody could be asked, or there was no answer in time.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+impl ObjectError {
+    /// Whether the same question may be answered otherwise later.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Unavailable(_))
+    }
+}
+
+/// A service account's token.
+#[derive(Clone)]
+pub struct Token {
+    /// The token itself.
+    pub text: Arc<str>,
+    /// How long it is good.
+    pub life: TokenLife,
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a token, {:?}", self.life)
+    }
+}
+
+/// What the API server has. Objects read through a cache may be as old as the cache allows; claims and volumes are read
+/// live, as upstream.
+#[async_trait]
+pub trait Objects: Send + Sync {
+    /// Whether there is an API server at all.
+    fn is_connected(&self) -> bool;
+    /// A ConfigMap.
+    async fn config_map(&self, namespace: &str, name: &str) -> Result<Arc<ConfigMap>, ObjectError>;
+    /// A Secret.
+    async fn secret(&self, namespace: &str, name: &str) -> Result<Arc<Secret>, ObjectError>;
+    /// A claim.
+    async fn claim(&self, namespace: &str, name: &str) -> Result<Arc<PersistentVolumeClaim>, ObjectError>;
+    /// A persistent volume.
+    async fn volume(&self, name: &str) -> Result<Arc<PersistentVolume>, ObjectError>;
+    /// A new token, bound to the pod that the key names.
+    async fn token(&self, key: &TokenKey) -> Result<Token, ObjectError>;
+}
+
+/// Without an API server nothing of it can be had.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Standalone;
+
+impl Standalone {
+    fn refuse<T>(what: &str, name: &str) -> Result<T, ObjectError> {
+        Err(ObjectError::Unavailable(format!("{what} {name:?} cannot be read: the agent runs without an API server")))
+    }
+}
+
+#[async_trait]
+impl Objects for Standalone {
+    fn is_connected(&self) -> bool {
+        false
+    }
+
+    async fn config_map(&self, _: &str, name: &str) -> Result<Arc<ConfigMap>, ObjectError> {
+        Self::refuse("configmap", name)
+    }
+
+    async fn secret(&self, _: &str, name: &str) -> Result<Arc<Secret>, ObjectError> {
+        Self::refuse("secret", name)
+    }
+
+    async fn claim(&self, _: &str, name: &str) -> Result<Arc<PersistentVolumeClaim>, ObjectError> {
+        Self::refuse("persistentvolumeclaim", name)
+    }
+
+    async fn volume(&self, name: &str) -> Result<Arc<PersistentVolume>, ObjectError> {
+        Self::refuse("persistentvolume", name)
+    }
+
+    async fn token(&self, _: &TokenKey) -> Result<Token, ObjectError> {
+        Err(ObjectError::Unavailable("cannot use TokenManager when kubelet is in standalone mode".to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logic::time::Moment;
+
+    #[test]
+    fn a_token_is_not_printed() {
+        let life = TokenLife { expires: Moment(9), lifetime: std::time::Duration::from_nanos(9) };
+        let shown = format!("{:?}", Token { text: "hunter2".into(), life });
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
+
+    #[test]
+    fn without_an_api_server_what_is_missing_is_named() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let error = runtime.block_on(Standalone.secret("ns", "db")).expect_err("none");
+        assert_eq!(error.to_string(), "secret \"db\" cannot be read: the agent runs without an API server");
+        assert!(error.is_transient());
+    }
+}

@@ -1,0 +1,163 @@
+//! Where volumes are below the root directory, opened segment by segment. Keeps the path of `pods` alone.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use crate::logic::ids::PodUid;
+use crate::logic::volumes::order::{VolumePlace, plugin};
+use crate::platform::beneath::{Directory, Mounts, segment};
+
+/// Mode of the agent's own directories.
+pub(super) const PRIVATE: u32 = 0o750;
+
+/// The folder of all pods.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    pods: PathBuf,
+}
+
+impl Layout {
+    pub(super) fn new(root_dir: &Path) -> Self {
+        Self { pods: root_dir.join("pods") }
+    }
+
+    /// `pods/<uid>/<below…>`, each level made when it is missing.
+    pub(super) fn make(&self, uid: &PodUid, below: &[&str]) -> io::Result<Directory> {
+        let mut here = Directory::open(&self.pods)?.make_directory(uid.as_str(), PRIVATE)?;
+        for name in below {
+            here = here.make_directory(name, PRIVATE)?;
+        }
+        Ok(here)
+    }
+
+    /// The same, if it is there.
+    pub(super) fn find(&self, uid: &PodUid, below: &[&str]) -> io::Result<Option<Directory>> {
+        let names: Vec<&str> = std::iter::once(uid.as_str()).chain(below.iter().copied()).collect();
+        match Directory::open(&self.pods).and_then(|pods| pods.directory(&names, Mounts::Refuse)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            other => other.map(Some),
+        }
+    }
+
+    /// The directory that volumes of one plugin are in.
+    pub(super) fn make_parent(&self, place: &VolumePlace) -> io::Result<Directory> {
+        self.make(&place.uid, &["volumes", &place.plugin])
+    }
+
+    /// The same, if it is there.
+    pub(super) fn find_parent(&self, place: &VolumePlace) -> io::Result<Option<Directory>> {
+        self.find(&place.uid, &["volumes", &place.plugin])
+    }
+
+    /// The volume's path.
+    pub(super) fn path(&self, place: &VolumePlace) -> PathBuf {
+        self.pods.join(place.uid.as_str()).join("volumes").join(&place.plugin).join(&place.name)
+    }
+
+    /// The path of `pods/<uid>`.
+    pub(super) fn pod_path(&self, uid: &PodUid) -> PathBuf {
+        self.pods.join(uid.as_str())
+    }
+
+    /// The name of the volume's marker directory below `plugins/kubernetes.io~empty-dir`.
+    fn marker_name(place: &VolumePlace) -> Option<String> {
+        match place.plugin.as_str() {
+            plugin::EMPTY_DIR => Some(place.name.clone()),
+            _ if place.is_written() => Some(format!("wrapped_{}", place.name)),
+            _ => None,
+        }
+    }
+
+    /// Whether the volume was made whole once (upstream's `ready` file).
+    pub(super) fn is_ready(&self, place: &VolumePlace) -> io::Result<bool> {
+        let Some(name) = Self::marker_name(place) else { return Ok(false) };
+        let found = self.find(&place.uid, &["plugins", plugin::EMPTY_DIR, &name])?;
+        let kind = found.map(|marker| marker.kind("ready")).transpose()?.flatten();
+        Ok(kind == Some(FileType::RegularFile))
+    }
+
+    /// Notes that the volume was made whole.
+    pub(super) fn set_ready(&self, place: &VolumePlace) -> io::Result<()> {
+        let Some(name) = Self::marker_name(place) else { return Ok(()) };
+        let marker = self.make(&place.uid, &["plugins", plugin::EMPTY_DIR, &name])?;
+        match marker.make_file("ready", 0o640) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Forgets that the volume was made.
+    pub(super) fn clear_ready(&self, place: &VolumePlace) -> io::Result<()> {
+        let Some(name) = Self::marker_name(place) else { return Ok(()) };
+        match self.find(&place.uid, &["plugins", plugin::EMPTY_DIR])? {
+            Some(markers) => markers.remove_tree(&name),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Opens a directory directly below for reading, through what may be mounted on it; a link is refused.
+pub(super) fn open_through(parent: &Directory, name: &str) -> io::Result<Directory> {
+    parent.directory(&[name], Mounts::Cross)
+}
+
+/// Makes a directory directly below, unless there is one, and gives it the mode, whatever the umask. Says whether it was
+/// missing.
+pub(super) fn make_level(parent: &Directory, name: &str, mode: u32) -> io::Result<bool> {
+    match rustix::fs::mkdirat(parent, segment(name)?, Mode::from_raw_mode(mode)) {
+        Ok(()) => {
+            let made = open_through(parent, name)?;
+            rustix::fs::fchmod(&made, Mode::from_raw_mode(mode))?;
+            Ok(true)
+        }
+        Err(Errno::EXIST) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Opens whatever has this name, without opening what it is: for mounts, and for `/proc/self/fd`. Links are refused.
+pub(super) fn handle(parent: impl AsFd, name: &str) -> io::Result<OwnedFd> {
+    let opened =
+        rustix::fs::openat(parent, segment(name)?, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    if FileType::from_raw_mode(rustix::fs::fstat(&opened)?.st_mode) == FileType::Symlink {
+        return Err(Errno::LOOP.into());
+    }
+    Ok(opened)
+}
+
+/// Opens a path below a directory, as the kernel resolves it without ever leaving that directory: links are followed
+/// only while they stay inside, magic ones never.
+pub(super) fn resolve_beneath(base: impl AsFd, path: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    for _ in 0..RETRIES {
+        match rustix::fs::openat2(&base, path, flags, Mode::empty(), resolve) {
+            // Something was renamed meanwhile, and the kernel cannot tell whether the path stayed inside.
+            Err(Errno::AGAIN) => {}
+            other => return Ok(other?),
+        }
+    }
+    Err(Errno::AGAIN.into())
+}
+
+/// How often a look-up is tried that renames disturb.
+const RETRIES: usize = 64;
+
+/// The path by which the kernel knows an open file of this process.
+pub(super) fn by_descriptor(descriptor: &impl AsFd) -> String {
+    use std::os::fd::AsRawFd;
+    format!("/proc/self/fd/{}", descriptor.as_fd().as_raw_fd())
+}
+
+/// Removes an empty directory directly below; says whether there was one.
+pub(super) fn remove_empty(parent: &Directory, name: &str) -> io::Result<bool> {
+    match rustix::fs::unlinkat(parent, segment(name)?, AtFlags::REMOVEDIR) {
+        Ok(()) => Ok(true),
+        Err(Errno::NOENT) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}

@@ -1,0 +1,74 @@
+//! Volumes on the node: directories, memory file systems, files written all at once, bind mounts, parts of volumes.
+//!
+//! The trait and what it reports; [`linux`] carries it out. Whatever is below a volume may be a container's work: it is
+//! reached by descriptors, links are not followed, and no mount that was not made here is ever removed or emptied.
+
+mod atomic_writer;
+mod empty_dir;
+mod host_path;
+mod layout;
+mod linux;
+mod mounts;
+mod ownership;
+mod patient;
+mod sub_path;
+mod tear_down;
+#[cfg(test)]
+mod testing;
+
+use async_trait::async_trait;
+
+pub use linux::LinuxVolumeHost;
+
+use crate::logic::ids::PodUid;
+use crate::logic::volumes::order::{SetUp, SubPathOrder, VolumePlace};
+
+/// Why something could not be done for a volume.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VolumeError {
+    /// An earlier call for the same volume has not ended: it hangs, most likely in a file system that does not answer.
+    #[error("an earlier call for this volume has not ended yet: {0}")]
+    Busy(String),
+    /// A text that users know, as it is.
+    #[error("{0}")]
+    Refused(String),
+    /// The kernel said no.
+    #[error("{attempt} {path}: {problem}")]
+    Failed {
+        /// What was tried, such as `mount tmpfs on`.
+        attempt: &'static str,
+        /// On what.
+        path: String,
+        /// What the kernel said.
+        problem: String,
+    },
+}
+
+impl VolumeError {
+    fn failed(attempt: &'static str, path: &std::path::Path, problem: impl std::fmt::Display) -> Self {
+        Self::Failed { attempt, path: path.display().to_string(), problem: problem.to_string() }
+    }
+}
+
+/// What the node does for volumes. Each call is whole: done again it finds what is done, and a hung one costs only the
+/// volume that it is about.
+#[async_trait]
+pub trait VolumeHost: Send + Sync {
+    /// The volume's path, as containers are given it.
+    fn path_of(&self, place: &VolumePlace) -> String;
+    /// Has the volume there. `place` is `None` for what has no directory of its own.
+    async fn set_up(&self, uid: &PodUid, place: Option<&VolumePlace>, order: SetUp) -> Result<(), VolumeError>;
+    /// Unmounts parts of the volume, then the volume, then removes its directory: with what is in it if that is the
+    /// agent's or the pod's own, else only if it is empty.
+    async fn tear_down(&self, place: &VolumePlace) -> Result<(), VolumeError>;
+    /// Mounts a part of a volume where a container is to find it; gives that path. The part is made when it is missing,
+    /// with the mode of the volume's root. The error's text is for the pod's author: it tells nothing of the host.
+    async fn prepare_sub_path(&self, order: SubPathOrder) -> Result<String, VolumeError>;
+    /// The volumes of a pod that are on the disk, sorted. Looks at names alone, so that a dead mount holds nobody up.
+    async fn volumes_of(&self, uid: &PodUid) -> Result<Vec<VolumePlace>, VolumeError>;
+    /// Removes what is left of the pod's volumes once none is there: parts of volumes that have no directory of their
+    /// own, and markers. Fails when something is still mounted.
+    async fn release(&self, uid: &PodUid) -> Result<(), VolumeError>;
+    /// Calls that have taken longer than they should: on what, and for how long.
+    fn hanging(&self) -> Vec<(String, std::time::Duration)>;
+}

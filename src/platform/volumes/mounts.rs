@@ -1,0 +1,88 @@
+//! Mounting and unmounting by descriptors. The mount table is the witness of what is mounted: it never hangs, as a look
+//! at a dead mount does. Keeps whether the kernel knows `noswap`.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
+
+use super::layout::{by_descriptor, handle, open_through};
+use crate::platform::beneath::{Directory, segment};
+use crate::platform::mount_table;
+
+/// More mounts on one point than this are not ours.
+const STACK_MAX: usize = 32;
+
+/// Set once the kernel refused `noswap` (before Linux 6.4).
+static NO_NOSWAP: AtomicBool = AtomicBool::new(false);
+
+/// Whether something is mounted on a name directly below.
+pub(super) fn is_mounted(parent: &Directory, name: &str) -> io::Result<bool> {
+    let point = parent.real_path()?.join(segment(name)?);
+    Ok(mount_table::read()?.iter().any(|mount| mount.point == point))
+}
+
+/// Mounts a memory file system on a directory directly below (SEC-06: without swap where the kernel knows how).
+pub(super) fn mount_tmpfs(parent: &Directory, name: &str, size_max: Option<u64>) -> io::Result<()> {
+    let point = handle(parent, name)?;
+    let size = size_max.map(|bytes| format!("size={bytes}"));
+    if !NO_NOSWAP.load(Ordering::Relaxed) {
+        let data = size.iter().map(String::as_str).chain(["noswap"]).collect::<Vec<_>>().join(",");
+        match mount_on(&point, "tmpfs", &data) {
+            // EPERM: in a user namespace.
+            Err(Errno::INVAL | Errno::PERM) => NO_NOSWAP.store(true, Ordering::Relaxed),
+            other => return Ok(other?),
+        }
+    }
+    Ok(mount_on(&point, "tmpfs", size.as_deref().unwrap_or_default())?)
+}
+
+/// Mounts huge pages on a directory directly below.
+pub(super) fn mount_huge_pages(parent: &Directory, name: &str, page_size: u64) -> io::Result<()> {
+    let point = handle(parent, name)?;
+    Ok(mount_on(&point, "hugetlbfs", &format!("pagesize={page_size}"))?)
+}
+
+fn mount_on(point: impl AsFd, kind: &str, data: &str) -> rustix::io::Result<()> {
+    let data = CString::new(data).map_err(|_| Errno::INVAL)?;
+    mount(kind, by_descriptor(&point), kind, MountFlags::empty(), Some(data.as_c_str()))
+}
+
+/// Mounts what `source` is open on over what has this name directly below: the very file, whatever its path names now.
+pub(super) fn bind(source: impl AsFd, parent: &Directory, name: &str) -> io::Result<()> {
+    let point = handle(parent, name)?;
+    Ok(mount_bind(by_descriptor(&source), by_descriptor(&point))?)
+}
+
+/// Makes a bind mount read-only: the second of the two steps that the kernel wants.
+pub(super) fn make_read_only(parent: &Directory, name: &str) -> io::Result<()> {
+    let mounted = open_through(parent, name)?;
+    // What the mount already forbids must be named again, else the kernel takes it for an attempt to allow it.
+    let flags = rustix::fs::fstatvfs(&mounted)?.f_flag;
+    let mut remount = MountFlags::BIND | MountFlags::RDONLY;
+    for (seen, kept) in [
+        (rustix::fs::StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
+        (rustix::fs::StatVfsMountFlags::NODEV, MountFlags::NODEV),
+        (rustix::fs::StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
+    ] {
+        if flags.contains(seen) {
+            remount |= kept;
+        }
+    }
+    Ok(mount_remount(by_descriptor(&mounted), remount, "")?)
+}
+
+/// Unmounts all that is mounted on a name directly below; says how many there were. A link of that name is not followed.
+pub(super) fn unmount_all(parent: &Directory, name: &str) -> io::Result<usize> {
+    let path = format!("{}/{}", by_descriptor(parent), segment(name)?);
+    for count in 0..STACK_MAX {
+        if !is_mounted(parent, name)? {
+            return Ok(count);
+        }
+        unmount(path.as_str(), UnmountFlags::NOFOLLOW)?;
+    }
+    Err(Errno::BUSY.into())
+}

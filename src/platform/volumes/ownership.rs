@@ -1,0 +1,242 @@
+//! Gives a volume's files to the pod's group (VOL-29): depth first, the volume's root last, so that an interrupted walk
+//! shows. Everything is changed by descriptor, no link is followed, no mount below is entered. Keeps one open directory a
+//! level and nothing else, however many files there are.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+
+use super::layout::by_descriptor;
+use crate::logic::volumes::order::{ChangePolicy, Ownership};
+
+/// Directories deeper than this are an error. Paths of upstream's walk end at 4096 bytes.
+const DEPTH_MAX: usize = 1024;
+/// What the group may do with a file.
+const WRITE: u32 = 0o660;
+/// What it may do when it may only read.
+const READ: u32 = 0o440;
+/// What it may do with a directory besides: enter it, and own what is made there.
+const ENTER: u32 = 0o110;
+const SET_GID: u32 = 0o2000;
+
+/// Changes what is to be changed; says how many entries were looked at, 0 when the root showed that nothing is to be.
+///
+/// # Errors
+/// A directory that cannot be read. An entry that cannot be changed is logged and left.
+pub(super) fn apply(volume: impl AsFd, ownership: Ownership) -> io::Result<u64> {
+    let Some(group) = ownership.fs_group else { return Ok(0) };
+    let access = if ownership.read_only { READ } else { WRITE };
+    let found = rustix::fs::fstat(&volume)?;
+    let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
+    if ownership.policy == ChangePolicy::OnRootMismatch && is_as_wanted(&found, group, access) {
+        return Ok(0);
+    }
+    let walk = Walk { group: Gid::from_raw(group), access, device: found.st_dev };
+    let mut seen = 1;
+    if is_directory {
+        walk.directory(volume.as_fd(), &mut seen)?;
+    }
+    walk.change(volume.as_fd(), &found);
+    Ok(seen)
+}
+
+fn is_as_wanted(root: &Stat, group: u32, access: u32) -> bool {
+    let is_directory = FileType::from_raw_mode(root.st_mode) == FileType::Directory;
+    let wanted = if is_directory { access | ENTER | SET_GID } else { access };
+    root.st_gid == group && root.st_mode & wanted == wanted
+}
+
+struct Walk {
+    group: Gid,
+    access: u32,
+    device: u64,
+}
+
+/// One level of the walk: what is open there, and what is still to be read of it.
+struct Level {
+    directory: OwnedFd,
+    found: Stat,
+    entries: Dir,
+}
+
+impl Walk {
+    fn directory(&self, root: impl AsFd, seen: &mut u64) -> io::Result<()> {
+        let mut levels: Vec<Level> = Vec::new();
+        let mut entries = Dir::read_from(&root)?;
+        loop {
+            match entries.read() {
+                Some(entry) => {
+                    let entry = entry?;
+                    let name = entry.file_name();
+                    if name == c"." || name == c".." {
+                        continue;
+                    }
+                    *seen += 1;
+                    let parent = levels.last().map_or(root.as_fd(), |level| level.directory.as_fd());
+                    let Some((handle, found)) = look(parent, name)? else { continue };
+                    if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
+                        self.change(&handle, &found);
+                        continue;
+                    }
+                    if found.st_dev != self.device {
+                        continue; // A mount: not this volume's.
+                    }
+                    if levels.len() >= DEPTH_MAX {
+                        return Err(Errno::NAMETOOLONG.into());
+                    }
+                    let Some(directory) = enter(&handle)? else { continue };
+                    let below = Dir::read_from(&directory)?;
+                    levels.push(Level { directory, found, entries: std::mem::replace(&mut entries, below) });
+                }
+                None => match levels.pop() {
+                    Some(level) => {
+                        self.change(&level.directory, &level.found);
+                        entries = level.entries;
+                    }
+                    None => return Ok(()),
+                },
+            }
+        }
+    }
+
+    /// As upstream, an entry that cannot be changed does not fail the mount.
+    fn change(&self, handle: impl AsFd, found: &Stat) {
+        if let Err(error) = self.try_change(handle, found) {
+            tracing::warn!(inode = found.st_ino, error = %io::Error::from(error), "ownership of a file stays as it is");
+        }
+    }
+
+    fn try_change(&self, handle: impl AsFd, found: &Stat) -> rustix::io::Result<()> {
+        let kind = FileType::from_raw_mode(found.st_mode);
+        if found.st_gid != self.group.as_raw() {
+            rustix::fs::chownat(&handle, "", None, Some(self.group), AtFlags::EMPTY_PATH)?;
+        }
+        if kind == FileType::Symlink {
+            return Ok(());
+        }
+        let more = if kind == FileType::Directory { self.access | ENTER | SET_GID } else { self.access };
+        // From the mode before the change of group: that takes set-user-ID away, which is to stay.
+        let wanted = (found.st_mode & 0o7777) | more;
+        rustix::fs::chmod(by_descriptor(&handle), Mode::from_raw_mode(wanted))
+    }
+}
+
+/// Opens an entry as what it is now, link or not; `None` when it is gone.
+fn look(parent: impl AsFd, name: &std::ffi::CStr) -> io::Result<Option<(OwnedFd, Stat)>> {
+    match rustix::fs::openat(parent, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(handle) => {
+            let found = rustix::fs::fstat(&handle)?;
+            Ok(Some((handle, found)))
+        }
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Opens the directory behind a handle for reading; `None` when a bind mount of the same file system covers it.
+fn enter(handle: impl AsFd) -> io::Result<Option<OwnedFd>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match rustix::fs::openat2(&handle, ".", flags, Mode::empty(), ResolveFlags::NO_XDEV) {
+        Ok(opened) => Ok(Some(opened)),
+        Err(Errno::NOSYS | Errno::PERM) => Ok(Some(rustix::fs::openat(&handle, ".", flags, Mode::empty())?)),
+        Err(Errno::XDEV) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+    use std::path::Path;
+
+    use super::*;
+    use crate::platform::beneath::Directory;
+
+    const GROUP: u32 = 4242;
+
+    fn of(path: &Path) -> (u32, u32) {
+        let found = fs::symlink_metadata(path).expect("there");
+        (found.gid(), found.mode() & 0o7777)
+    }
+
+    fn write(path: &Path, mode: u32) {
+        fs::write(path, "").expect("written");
+        fs::set_permissions(path, Permissions::from_mode(mode)).expect("set");
+    }
+
+    fn ownership(read_only: bool, policy: ChangePolicy) -> Ownership {
+        Ownership { fs_group: Some(GROUP), policy, read_only }
+    }
+
+    #[test]
+    fn files_directories_and_links_become_the_groups() {
+        for (read_only, file, program, directory) in [(false, 0o660, 0o4775, 0o2770), (true, 0o640, 0o4755, 0o2750)] {
+            let (volume, outside) = (tempfile::tempdir().expect("made"), tempfile::tempdir().expect("made"));
+            let (root, victim) = (volume.path(), outside.path().join("victim"));
+            fs::set_permissions(root, Permissions::from_mode(0o700)).expect("set");
+            write(&victim, 0o600);
+            fs::create_dir(root.join("deep")).expect("made");
+            fs::set_permissions(root.join("deep"), Permissions::from_mode(0o700)).expect("set");
+            write(&root.join("deep/file"), 0o600);
+            write(&root.join("program"), 0o4755);
+            symlink(&victim, root.join("link")).expect("linked");
+            symlink(outside.path(), root.join("way")).expect("linked");
+            let opened = Directory::open(root).expect("opened");
+            let seen = apply(&opened, ownership(read_only, ChangePolicy::Always)).expect("walked");
+            assert_eq!(seen, 6);
+            assert_eq!(of(&root.join("deep")), (GROUP, directory));
+            assert_eq!(of(&root.join("deep/file")), (GROUP, file));
+            assert_eq!(of(&root.join("program")), (GROUP, program));
+            assert_eq!(of(root), (GROUP, directory));
+            assert_eq!(of(&root.join("link")).0, GROUP);
+            assert_eq!(of(&victim), (0, 0o600), "a link was followed");
+            assert_ne!(of(outside.path()).0, GROUP, "a link was followed");
+        }
+    }
+
+    #[test]
+    fn a_root_that_matches_ends_the_walk_before_it_begins() {
+        let volume = tempfile::tempdir().expect("made");
+        let file = volume.path().join("file");
+        write(&file, 0o600);
+        let opened = Directory::open(volume.path()).expect("opened");
+        let on_mismatch = ownership(false, ChangePolicy::OnRootMismatch);
+        assert_eq!(apply(&opened, on_mismatch).expect("walked"), 2);
+        write(&file, 0o600);
+        assert_eq!(apply(&opened, on_mismatch).expect("walked"), 0);
+        assert_eq!(of(&file).1, 0o600);
+        assert_eq!(apply(&opened, ownership(false, ChangePolicy::Always)).expect("walked"), 2);
+        assert_eq!(of(&file).1, 0o660);
+    }
+
+    #[test]
+    fn a_deep_tree_is_walked_and_one_too_deep_is_an_error() {
+        for (depth, fits) in [(DEPTH_MAX, true), (DEPTH_MAX + 1, false)] {
+            let volume = tempfile::tempdir().expect("made");
+            let opened = Directory::open(volume.path()).expect("opened");
+            let mut here: OwnedFd = rustix::io::dup(&opened).expect("dup");
+            for _ in 0..depth {
+                rustix::fs::mkdirat(&here, "d", Mode::from_raw_mode(0o755)).expect("made");
+                here =
+                    rustix::fs::openat(&here, "d", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).expect("opened");
+            }
+            let walked = apply(&opened, ownership(false, ChangePolicy::Always));
+            assert_eq!(walked.is_ok(), fits, "{walked:?}");
+            // The folder's own removal would go too deep.
+            let parent = Directory::open(volume.path().parent().expect("below")).expect("opened");
+            let name = volume.path().file_name().and_then(|name| name.to_str()).expect("text");
+            parent.remove_tree(name).expect("removed");
+        }
+    }
+
+    #[test]
+    fn no_group_changes_nothing() {
+        let volume = tempfile::tempdir().expect("made");
+        let before = of(volume.path());
+        assert_eq!(apply(Directory::open(volume.path()).expect("opened"), Ownership::default()).expect("walked"), 0);
+        assert_eq!(of(volume.path()), before);
+    }
+}

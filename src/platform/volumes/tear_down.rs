@@ -1,0 +1,73 @@
+//! Takes volumes down (VOL-04, VOL-15, PAIN-15): unmount first, remove after, and never what is behind a mount.
+
+use std::io;
+
+use rustix::fs::FileType;
+
+use super::VolumeError;
+use super::layout::{Layout, remove_empty};
+use super::mounts::unmount_all;
+use super::sub_path;
+use crate::logic::ids::PodUid;
+use crate::logic::volumes::order::VolumePlace;
+use crate::platform::beneath::{Directory, Mounts};
+
+/// Takes one volume down. Of a volume whose data is not the agent's or the pod's own, only an empty directory is removed.
+pub(super) fn volume(layout: &Layout, place: &VolumePlace) -> Result<(), VolumeError> {
+    let path = layout.path(place);
+    let failed = |attempt| {
+        let path = path.clone();
+        move |error: io::Error| VolumeError::failed(attempt, &path, error)
+    };
+    sub_path::clean(layout, &place.uid, &place.name).map_err(failed("clean subPath mounts of"))?;
+    let Some(parent) = layout.find_parent(place).map_err(failed("look at"))? else { return Ok(()) };
+    layout.clear_ready(place).map_err(failed("remove marker of"))?;
+    unmount_all(&parent, &place.name).map_err(failed("unmount"))?;
+    if place.holds_own_data() {
+        parent.remove_tree(&place.name).map_err(failed("remove directory"))?;
+    } else {
+        remove_empty(&parent, &place.name).map_err(failed("remove directory"))?;
+    }
+    // The folder of the plugin goes with its last volume; others keep it.
+    if let Some(volumes) = layout.find(&place.uid, &["volumes"]).map_err(failed("look at"))? {
+        let _ = remove_empty(&volumes, &place.plugin);
+    }
+    Ok(())
+}
+
+/// The volumes of a pod on the disk.
+pub(super) fn volumes_of(layout: &Layout, uid: &PodUid) -> io::Result<Vec<VolumePlace>> {
+    let Some(volumes) = layout.find(uid, &["volumes"])? else { return Ok(vec![]) };
+    let mut found = Vec::new();
+    for (plugin, kind) in volumes.names()? {
+        if kind != FileType::Directory {
+            continue;
+        }
+        for (name, _) in volumes.directory(&[&plugin], Mounts::Refuse)?.names()? {
+            found.push(VolumePlace { uid: uid.clone(), plugin: plugin.clone(), name });
+        }
+    }
+    Ok(found)
+}
+
+/// Removes what is left when all volumes are gone: parts of volumes without a directory of their own, then empty folders.
+pub(super) fn release(layout: &Layout, uid: &PodUid) -> io::Result<()> {
+    sub_path::clean_all(layout, uid)?;
+    let left = volumes_of(layout, uid)?;
+    if let Some(place) = left.first() {
+        return Err(io::Error::other(format!("volume {place} is still there")));
+    }
+    let Some(pod) = layout.find(uid, &[])? else { return Ok(()) };
+    if let Some(volumes) = layout.find(uid, &["volumes"])? {
+        for (plugin, kind) in volumes.names()? {
+            if kind == FileType::Directory {
+                remove_plugin(&volumes, &plugin)?;
+            }
+        }
+    }
+    pod.remove_tree("plugins")
+}
+
+fn remove_plugin(volumes: &Directory, plugin: &str) -> io::Result<()> {
+    remove_empty(volumes, plugin).map(drop)
+}

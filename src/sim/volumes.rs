@@ -1,0 +1,91 @@
+//! Volumes of the simulated node: which there are, on a disk that is full now and then.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::faults::Fault;
+use super::invariants::VOLUMES_OUTLIVE;
+use super::outlet::Outlet;
+use crate::actors::ledger::lock;
+use crate::logic::ids::PodUid;
+use crate::logic::volumes::order::{SetUp, SubPathOrder, VolumePlace};
+use crate::platform::volumes::{VolumeError, VolumeHost};
+
+/// Where volumes are.
+fn path(place: &VolumePlace) -> String {
+    format!("/var/lib/kubelet/pods/{}/volumes/{}/{}", place.uid, place.plugin, place.name)
+}
+
+impl Outlet {
+    async fn volume<T>(
+        &self,
+        attempt: &'static str,
+        path: String,
+        work: impl FnOnce(&super::node::Node) -> T + Send,
+    ) -> Result<T, VolumeError> {
+        let Some(node) = self.touch() else { return std::future::pending().await };
+        if node.faults.strikes(Fault::Disk, 0.1) {
+            node.story.tell("fault", format!("cannot {attempt} {path}"));
+            return Err(VolumeError::Failed {
+                attempt,
+                path,
+                problem: "No space left on device (os error 28)".to_owned(),
+            });
+        }
+        let done = work(node);
+        if !self.is_alive() {
+            return std::future::pending().await;
+        }
+        Ok(done)
+    }
+}
+
+#[async_trait]
+impl VolumeHost for Outlet {
+    fn path_of(&self, place: &VolumePlace) -> String {
+        path(place)
+    }
+
+    async fn set_up(&self, uid: &PodUid, place: Option<&VolumePlace>, _: SetUp) -> Result<(), VolumeError> {
+        let (Some(place), uid) = (place.cloned(), uid.clone()) else { return Ok(()) };
+        self.volume("set up", path(&place), |node| {
+            let mut disk = lock(&node.disk);
+            disk.pods.entry(uid).or_default();
+            disk.volumes.insert(place);
+        })
+        .await
+    }
+
+    async fn tear_down(&self, place: &VolumePlace) -> Result<(), VolumeError> {
+        let place = place.clone();
+        self.volume("tear down", path(&place), |node| {
+            if let Some(label) = lock(&node.containers).running_of(&place.uid) {
+                node.invariants.broken(VOLUMES_OUTLIVE, format!("{place} went while {label} ran"));
+            }
+            lock(&node.disk).volumes.remove(&place);
+        })
+        .await
+    }
+
+    async fn prepare_sub_path(&self, order: SubPathOrder) -> Result<String, VolumeError> {
+        let path = format!("/var/lib/kubelet/pods/{}/volume-subpaths/{}/{}", order.uid, order.volume, order.index);
+        self.volume("prepare", path.clone(), |_| path).await
+    }
+
+    async fn volumes_of(&self, uid: &PodUid) -> Result<Vec<VolumePlace>, VolumeError> {
+        let uid = uid.clone();
+        self.volume("list", uid.to_string(), |node| {
+            lock(&node.disk).volumes.iter().filter(|place| place.uid == uid).cloned().collect()
+        })
+        .await
+    }
+
+    async fn release(&self, uid: &PodUid) -> Result<(), VolumeError> {
+        self.volume("release", uid.to_string(), |_| ()).await
+    }
+
+    fn hanging(&self) -> Vec<(String, Duration)> {
+        vec![]
+    }
+}

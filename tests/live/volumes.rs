@@ -1,0 +1,212 @@
+//! Volumes of static pods: containers see them, restarts keep them, and nothing of them is left behind.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::harness::Node;
+use crate::pods::{forever, pod, shell, then_forever, with};
+
+/// Mount points below the node's root directory.
+fn mounts(node: &Node) -> Vec<String> {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let below = node.dir.join("kubelet/pods").display().to_string();
+    let points = table.lines().filter_map(|line| line.split(' ').nth(4)).filter(|point| point.starts_with(&below));
+    points.map(str::to_owned).collect()
+}
+
+/// Waits until nothing of any pod is left on the disk and in the mount table.
+fn wait_released(node: &Node) {
+    node.eventually_none("no mounts of pods", || mounts(node));
+    let pods = node.dir.join("kubelet/pods");
+    node.eventually_none("no directories of pods", || entries(&pods));
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+fn mounting(container: Value, mounts: Value) -> Value {
+    with(container, json!({ "volumeMounts": mounts }))
+}
+
+/// VOL-04, VOL-14, VOL-17, VOL-18, VOL-19, VOL-25, VOL-26, VOL-32, VOL-33, VOL-34.
+#[test]
+fn containers_see_their_pods_volumes_and_nothing_is_left_after() {
+    let Some(node) = Node::running() else { return };
+    let writer = mounting(
+        shell("writer", &then_forever("echo hello > /shared/greeting; echo part > /part/file")),
+        json!([
+            { "name": "shared", "mountPath": "/shared" },
+            { "name": "shared", "mountPath": "/part", "subPathExpr": "deep/$(POD)" },
+            { "name": "fast", "mountPath": "/fast" },
+        ]),
+    );
+    let writer = with(
+        writer,
+        json!({ "env": [{ "name": "POD", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } } }] }),
+    );
+    let reader = mounting(
+        forever("reader"),
+        json!([
+            { "name": "shared", "mountPath": "/shared", "readOnly": true },
+            { "name": "about", "mountPath": "/about" },
+            { "name": "merged", "mountPath": "/merged" },
+            { "name": "merged", "mountPath": "/single", "subPath": "deep/name" },
+        ]),
+    );
+    let labels = json!([{ "path": "labels", "fieldRef": { "fieldPath": "metadata.labels" } }]);
+    let resources = json!([{
+        "path": "deep/name", "mode": 256,
+        "fieldRef": { "fieldPath": "metadata.name" },
+    }, {
+        "path": "cpu", "resourceFieldRef": { "containerName": "reader", "resource": "requests.cpu", "divisor": "1m" },
+    }]);
+    let reader = with(reader, json!({ "resources": { "requests": { "cpu": "15m" } } }));
+    node.apply(&with(
+        pod("web", &[writer, reader]),
+        json!({ "metadata": { "labels": { "app": "web" } }, "spec": { "volumes": [
+            { "name": "shared", "emptyDir": {} },
+            { "name": "fast", "emptyDir": { "medium": "Memory", "sizeLimit": "1Mi" } },
+            { "name": "about", "downwardAPI": { "items": labels } },
+            { "name": "merged", "projected": { "sources": [{ "downwardAPI": { "items": resources } }] } },
+            { "name": "unused", "emptyDir": {} },
+        ] } }),
+    ));
+    let (writer, reader) = (node.wait_running("web", "writer"), node.wait_running("web", "reader"));
+
+    let seen = |container, script: &str| node.run_in(container, script).trim().to_owned();
+    node.eventually("the greeting is there", || {
+        (seen(&reader, "cat /shared/greeting 2>/dev/null || true") == "hello").then_some(())
+    });
+    assert_eq!(seen(&reader, "touch /shared/x 2>/dev/null && echo written || echo refused"), "refused");
+    assert_eq!(seen(&reader, "cat /shared/deep/web-node1/file"), "part");
+    assert_eq!(seen(&writer, "stat -c %a /shared /part | tr '\\n' ' '"), "777 777");
+    assert_eq!(seen(&reader, "cat /about/labels"), "app=\"web\"");
+    assert_eq!(seen(&reader, "cat /merged/cpu /merged/deep/name /single"), "15web-node1web-node1");
+    assert_eq!(seen(&reader, "stat -Lc %a /merged/deep/name"), "400");
+    assert_eq!(seen(&reader, "touch /about/x 2>/dev/null && echo written || echo refused"), "refused");
+    let filled = seen(&writer, "dd if=/dev/zero of=/fast/big bs=1024 count=2048 2>&1 | grep -c 'No space' || true");
+    assert_eq!(filled, "1", "a volume in memory is as large as its limit");
+    assert_eq!(seen(&writer, "grep ' /fast ' /proc/mounts | cut -d' ' -f3"), "tmpfs");
+
+    let of_pod = entries(&node.dir.join("kubelet/pods"));
+    let volumes = of_pod[0].join("volumes");
+    assert_eq!(fs::metadata(volumes.join("kubernetes.io~empty-dir/shared")).unwrap().mode() & 0o7777, 0o777);
+    assert!(!volumes.join("kubernetes.io~empty-dir/unused").exists(), "a volume that nobody mounts is not made");
+    // Memory, two volumes of files, two parts of volumes.
+    assert_eq!(mounts(&node).len(), 5, "{:?}", mounts(&node));
+
+    node.delete("web");
+    node.wait_gone("web");
+    wait_released(&node);
+}
+
+/// VOL-22: every kind of path, and a pod that waits for one says so.
+#[test]
+fn host_paths_are_what_the_pod_says_they_are() {
+    let Some(node) = Node::running() else { return };
+    let host = node.dir.join("host");
+    fs::create_dir(&host).unwrap();
+    let path = |name: &str| host.join(name).display().to_string();
+    fs::create_dir(path("there")).unwrap();
+    fs::write(path("file"), "from the host\n").unwrap();
+    let _listener = UnixListener::bind(path("socket")).unwrap();
+    let kinds = [
+        ("unset", path("there"), ""),
+        ("directory", path("there"), "Directory"),
+        ("made", path("made/deep"), "DirectoryOrCreate"),
+        ("file", path("file"), "File"),
+        ("new", path("new"), "FileOrCreate"),
+        ("socket", path("socket"), "Socket"),
+        ("device", "/dev/null".to_owned(), "CharDevice"),
+        ("late", path("late"), "Directory"),
+    ];
+    let volumes: Vec<Value> = kinds
+        .iter()
+        .map(|(name, path, kind)| json!({ "name": name, "hostPath": { "path": path, "type": kind } }))
+        .collect();
+    let mounts: Vec<Value> = kinds
+        .iter()
+        .map(|(name, ..)| json!({ "name": name, "mountPath": format!("/mnt/{name}"), "readOnly": *name == "file" }))
+        .collect();
+    node.apply(&with(
+        pod("web", &[mounting(forever("main"), json!(mounts))]),
+        json!({ "spec": { "volumes": volumes } }),
+    ));
+    let problem = format!("hostPath type check failed: {} is not a directory", path("late"));
+    node.eventually("the wait is explained", || {
+        let told = node.ask(&["explain", "default/web-node1"])?.to_string();
+        told.contains(&format!("MountVolume.SetUp failed for volume \\\"late\\\" : {problem}")).then_some(())
+    });
+    assert!(node.all_containers("web").is_empty(), "no container without its volumes");
+    let shown = node.shown("web").unwrap();
+    assert_eq!(shown["status"]["containerStatuses"][0]["state"]["waiting"]["reason"], "ContainerCreating");
+
+    fs::create_dir(path("late")).unwrap();
+    let main = node.wait_running("web", "main");
+    assert_eq!(
+        node.run_in(&main, "cat /mnt/file; echo inside > /mnt/made/note; echo more > /mnt/new"),
+        "from the host\n"
+    );
+    assert_eq!(fs::read_to_string(path("made/deep/note")).unwrap(), "inside\n");
+    assert_eq!(fs::read_to_string(path("new")).unwrap(), "more\n");
+    assert_eq!(fs::metadata(path("new")).unwrap().mode() & 0o7777, 0o644);
+    assert_eq!(node.run_in(&main, "test -S /mnt/socket && test -c /mnt/device && echo yes"), "yes\n");
+
+    node.delete("web");
+    node.wait_gone("web");
+    wait_released(&node);
+    assert_eq!(fs::read_to_string(path("made/deep/note")).unwrap(), "inside\n", "what is the host's stays");
+}
+
+/// VOL-05, VOL-06, VOL-18: killed and started again, the agent keeps what is mounted, and takes down what is not wanted
+/// any more.
+#[test]
+fn a_restart_of_the_agent_keeps_mounts_and_a_deletion_meanwhile_is_caught_up_with() {
+    let Some(mut node) = Node::running() else { return };
+    let volumes = json!({ "spec": { "volumes": [
+        { "name": "disk", "emptyDir": {} },
+        { "name": "fast", "emptyDir": { "medium": "Memory", "sizeLimit": "1Mi" } },
+        { "name": "about", "downwardAPI": { "items": [{ "path": "name", "fieldRef": { "fieldPath": "metadata.name" } }] } },
+    ] } });
+    let mounted = || {
+        json!([
+            { "name": "disk", "mountPath": "/disk" },
+            { "name": "fast", "mountPath": "/fast", "subPath": "part" },
+            { "name": "about", "mountPath": "/about" },
+        ])
+    };
+    for name in ["stays", "goes"] {
+        node.apply(&with(pod(name, &[mounting(forever("main"), mounted())]), volumes.clone()));
+    }
+    let before = node.wait_running("stays", "main");
+    node.wait_running("goes", "main");
+    node.run_in(&before, "echo kept > /disk/note; echo quick > /fast/note");
+    let table = mounts(&node);
+    assert_eq!(table.len(), 6, "{table:?}");
+
+    node.kill_agent();
+    node.delete("goes");
+    node.start_agent();
+    node.see_a_round();
+    node.wait_gone("goes");
+    let stays = || mounts(&node).into_iter().filter(|point| table.contains(point)).count();
+    node.eventually("the mounts of the deleted pod are gone", || (stays() == 3).then_some(()));
+    let after = node.wait_running("stays", "main");
+    assert_eq!(after.id, before.id, "the container was not touched");
+    assert_eq!(node.run_in(&after, "cat /disk/note /fast/note; cat /about/name"), "kept\nquick\nstays-node1");
+
+    // A container that starts anew finds the same volumes.
+    node.run_in(&after, "kill 1");
+    let again = node.eventually("it runs again", || {
+        node.running_now("stays", "main").filter(|container| container.id != before.id)
+    });
+    assert_eq!(node.run_in(&again, "cat /disk/note /fast/note"), "kept\nquick\n");
+    node.delete("stays");
+    node.wait_gone("stays");
+    wait_released(&node);
+}
