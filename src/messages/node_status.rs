@@ -1,5 +1,6 @@
 //! To `NodeStatus`.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
@@ -70,8 +71,8 @@ pub enum NodeStatusMsg {
     Patched(NodeAnswer),
     /// From itself: the API server's newest Node; `None` when there is none any more.
     Watched(Option<Box<Node>>),
-    /// From itself: the watch of the Node ended; why.
-    WatchEnded(Result<String, Panicked>),
+    /// From itself: the watch of the Node ended, which it does by a panic alone.
+    WatchEnded(Result<Infallible, Panicked>),
     /// From itself: time to watch again.
     WatchDue,
     /// From itself: the runtime was told these pod CIDRs.

@@ -85,7 +85,6 @@ pub struct NodeStatus {
     began: Duration,
     /// Whether the node is looked at more often, because it has not been ready yet.
     eager: bool,
-    watch_failures: u32,
     startup: NodeStartup,
 }
 
@@ -121,7 +120,6 @@ impl Role for NodeStatus {
             timer: None,
             began: desk.clock().uptime(),
             eager: true,
-            watch_failures: 0,
             startup: NodeStartup::new(settings.booted, agent.settings.agent_started),
             agent,
         };
