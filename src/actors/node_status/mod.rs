@@ -343,3 +343,42 @@ fn differs(one: &Node, other: &Node) -> bool {
     let status = |node: &Node| node.status.clone().unwrap_or_default();
     metadata(one) != metadata(other) || one.spec != other.spec || has_changed(&status(one), &status(other))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn node(uid: &str, version: &str) -> Node {
+        let metadata = json!({ "name": "n", "uid": uid, "resourceVersion": version });
+        serde_json::from_value(json!({ "metadata": metadata })).expect("a Node")
+    }
+
+    #[test]
+    fn what_was_written_counts_over_what_is_heard_later_of_before() {
+        for (one, other, older) in [
+            (node("a", "9"), node("a", "10"), true),
+            (node("a", "10"), node("a", "10"), false),
+            (node("a", "11"), node("a", "10"), false),
+            (node("b", "9"), node("a", "10"), false),
+            (node("a", "x"), node("a", "10"), false),
+        ] {
+            assert_eq!(is_older(&one, &other), older, "{one:?} {other:?}");
+        }
+    }
+
+    #[test]
+    fn a_heartbeat_is_no_news_and_a_label_is() {
+        let beating = |time: &str, label: &str| -> Node {
+            serde_json::from_value(json!({
+                "metadata": { "labels": { "zone": label }, "resourceVersion": time },
+                "status": { "conditions": [{ "type": "Ready", "status": "True", "lastHeartbeatTime": time }] },
+            }))
+            .expect("a Node")
+        };
+        let before = beating("2026-01-01T00:00:00Z", "a");
+        assert!(!differs(&before, &beating("2026-01-01T00:05:00Z", "a")));
+        assert!(differs(&before, &beating("2026-01-01T00:00:00Z", "b")));
+    }
+}
