@@ -19,6 +19,7 @@ use super::settings::{Agent, EventSubject};
 use crate::logic::container_actions::CRASH_LOOP_BACK_OFF;
 use crate::logic::ids::{FullName, PodUid};
 use crate::logic::pod_lifecycle::{Action, Input, Job, JobEnd, Now, PodLifecycle, Stage};
+use crate::logic::pod_roster::is_static;
 use crate::logic::pod_status::{self, StatusInput};
 use crate::logic::resources::pod_qos;
 use crate::logic::runtime_pod::RuntimePod;
@@ -58,6 +59,8 @@ pub struct PodWorker {
     repeat: bool,
     network_event_told: bool,
     probed: bool,
+    /// The status is the last one.
+    ended: bool,
 }
 
 impl Role for PodWorker {
@@ -79,6 +82,7 @@ impl Role for PodWorker {
             repeat: false,
             network_event_told: false,
             probed: false,
+            ended: false,
         }
     }
 
@@ -254,15 +258,25 @@ impl PodWorker {
         let waiting = self.waiting(desk);
         desk.address().record().set_note(waiting.first().cloned());
         let Some(seen) = self.lifecycle.observed().cloned() else { return };
-        let status = Arc::new(self.make_status(&pod, &seen, desk));
+        let status = match (&self.status, self.ended) {
+            // Its containers may be gone by now: how they ended was said while they could be looked at.
+            (Some(status), true) => Arc::clone(status),
+            _ => Arc::new(self.make_status(&pod, &seen, desk)),
+        };
+        self.ended = self.lifecycle.stage() == Stage::Terminated;
         let is_known = self.status.as_ref() == Some(&status) && self.told_waiting == waiting;
         if !std::mem::take(&mut self.repeat) && is_known {
             return;
         }
         (self.status, self.told_waiting) = (Some(Arc::clone(&status)), waiting.clone());
         let (uid, to) = (self.site.uid.clone(), &self.site.agent.directory);
-        let view =
-            PodView { uid: uid.clone(), pod: Arc::clone(&pod), status: Arc::clone(&status), waiting: waiting.into() };
+        let view = PodView {
+            uid: uid.clone(),
+            pod: Arc::clone(&pod),
+            status: Arc::clone(&status),
+            may_run: self.lifecycle.stage() < Stage::Terminated,
+            waiting: waiting.into(),
+        };
         desk.tell(&to.status_manager, StatusManagerMsg::StatusChanged(view));
         if self.lifecycle.stage() == Stage::Terminated {
             if std::mem::replace(&mut self.probed, false) {
@@ -287,7 +301,7 @@ impl PodWorker {
             runtime_name: &settings.runtime_name,
             recursive_read_only: false,
             terminal: self.lifecycle.stage() == Stage::Terminated,
-            is_static: true,
+            is_static: is_static(pod),
             qos_class: pod_qos(pod, settings.resources.pod_level_resources).as_str(),
             agent_started: settings.agent_started,
             now: desk.now(),
