@@ -106,8 +106,6 @@ impl Played {
                 doubted.fetch_add(1, Ordering::SeqCst);
             }),
             node_facts: Arc::new(FixedNodeFacts::of_a_small_node()),
-            volumes: Arc::new(LinuxVolumeHost::new(folder.path(), ledger.clock().clone())),
-            objects: Arc::new(Standalone),
             listeners: vec![],
         };
         let directory = Directory::new(&ledger);
