@@ -115,6 +115,8 @@ pub struct NodeSettings {
     pub report_period: Duration,
     /// `nodeLeaseDurationSeconds`.
     pub lease_seconds: i32,
+    /// When the machine booted, where that is known.
+    pub booted: Option<Moment>,
 }
 
 impl NodeSettings {
@@ -135,6 +137,7 @@ impl Default for NodeSettings {
             update_period: Duration::from_secs(10),
             report_period: Duration::from_secs(300),
             lease_seconds: 40,
+            booted: None,
         }
     }
 }

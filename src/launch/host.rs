@@ -26,6 +26,7 @@ pub(super) fn facts(invocation: &Invocation) -> Result<HostFacts, String> {
         node_name: host.hostname(&invocation.flags.hostname_override).map_err(told)?,
         ips: addresses(invocation, &host)?,
         node_ips: named_addresses(invocation)?,
+        booted: host.booted(),
         cpus: i64::from(host.processors().map_err(told)?),
         memory_bytes: number(host.memory_bytes().map_err(told)?),
         pids_max: number(host.processes_max().map_err(told)?),

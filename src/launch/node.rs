@@ -10,6 +10,7 @@ use crate::logic::node_object::{NodeIdentity, go_architecture};
 use crate::logic::node_status::{AddressSettings, CapacitySettings, DECLARED_FEATURES, StatusSettings, Threshold};
 use crate::logic::quantity::Quantity;
 use crate::logic::resources::ResourceList;
+use crate::logic::time::Moment;
 
 /// Declared features that the agent does not have yet: to declare one would have the cluster rely on it.
 const NOT_YET_DECLARED: &[&str] = DECLARED_FEATURES;
@@ -21,6 +22,7 @@ const NOT_YET_DECLARED: &[&str] = DECLARED_FEATURES;
 pub(super) fn settings(
     invocation: &Invocation,
     node_ips: &[IpAddr],
+    booted: Option<Moment>,
     node_name: &str,
     runtime_name: &str,
 ) -> Result<NodeSettings, String> {
@@ -58,6 +60,7 @@ pub(super) fn settings(
         update_period: positive("nodeStatusUpdateFrequency", config.node_status_update_frequency)?,
         report_period: positive("nodeStatusReportFrequency", config.node_status_report_frequency)?,
         lease_seconds: config.node_lease_duration_seconds,
+        booted,
     })
 }
 
@@ -113,7 +116,7 @@ mod tests {
         let arguments: Vec<String> = arguments.iter().map(|one| (*one).to_owned()).collect();
         let loaded = load(&arguments, Host { cgroup_v1: false });
         let Ok(Startup::Run(invocation)) = loaded else { panic!("{loaded:?}") };
-        settings(&invocation, &[], "node-1", "containerd").expect("good")
+        settings(&invocation, &[], None, "node-1", "containerd").expect("good")
     }
 
     #[test]

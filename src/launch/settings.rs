@@ -38,6 +38,8 @@ pub struct HostFacts {
     pub resolv_conf: Option<String>,
     /// `--node-ip`.
     pub node_ips: Vec<IpAddr>,
+    /// When the machine booted, where that is known.
+    pub booted: Option<Moment>,
 }
 
 /// All that actors are told.
@@ -58,7 +60,7 @@ pub fn settings(
     };
     let root_dir = Path::new(&flags.root_dir);
     Ok(Settings {
-        node: super::node::settings(invocation, &host.node_ips, &node_name, &runtime_name)?,
+        node: super::node::settings(invocation, &host.node_ips, host.booted, &node_name, &runtime_name)?,
         node_name,
         host_ips: host.ips.clone(),
         runtime_name,

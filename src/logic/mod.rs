@@ -25,6 +25,7 @@ pub mod mirror_pods;
 pub mod node_lease;
 pub mod node_object;
 pub mod node_registration;
+pub mod node_startup;
 pub mod node_status;
 pub mod path_segment;
 pub mod pleg_diff;

@@ -1,5 +1,6 @@
 //! To `NodeStatus`.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
@@ -8,6 +9,7 @@ use ractor::RpcReplyPort;
 use super::describe;
 use crate::actors::desk::Panicked;
 use crate::cri::CriResult;
+use crate::logic::node_startup::StartupDurations;
 use crate::logic::node_status::{DeviceResources, HostFacts, Pressure, RuntimeAnswers, RuntimeFact};
 use crate::logic::runtime_health::RuntimeHealth;
 use crate::platform::kube_api::ApiError;
@@ -69,8 +71,8 @@ pub enum NodeStatusMsg {
     Patched(NodeAnswer),
     /// From itself: the API server's newest Node; `None` when there is none any more.
     Watched(Option<Box<Node>>),
-    /// From itself: the watch of the Node ended; why.
-    WatchEnded(Result<String, Panicked>),
+    /// From itself: the watch of the Node ended, which it does by a panic alone.
+    WatchEnded(Result<Infallible, Panicked>),
     /// From itself: time to watch again.
     WatchDue,
     /// From itself: the runtime was told these pod CIDRs.
@@ -79,6 +81,8 @@ pub enum NodeStatusMsg {
     News(NodeNews),
     /// From Root: someone who learns from here was started again.
     Repeat,
+    /// From the server: how long the node took to become ready.
+    Startup(RpcReplyPort<StartupDurations>),
     /// From the server and from operations: the newest Node; the one to register with as long as there is no other.
     Node(RpcReplyPort<Option<Arc<Node>>>),
 }

@@ -9,6 +9,8 @@ use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::path::PathBuf;
 
+use crate::logic::time::Moment;
+
 /// The most that is read of any of these files.
 const BYTES_MAX: u64 = 4 * 1024 * 1024;
 
@@ -142,6 +144,13 @@ impl Host {
     /// When it cannot be read.
     pub fn boot_id(&self) -> Result<String, HostError> {
         Ok(self.read("the boot's identity", "proc/sys/kernel/random/boot_id")?.trim().to_owned())
+    }
+
+    /// When the machine booted, to the second; `None` where the kernel does not say.
+    pub fn booted(&self) -> Option<Moment> {
+        let text = self.read("the boot's time", "proc/stat").ok()?;
+        let seconds: i64 = text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+        seconds.checked_mul(1_000_000_000).map(Moment)
     }
 
     /// The machine's identity, as systemd keeps it; empty when there is none.

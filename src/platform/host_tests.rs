@@ -101,12 +101,14 @@ fn all_addresses_of_interfaces_are_told_once() {
 fn huge_pages_and_swap_are_counted() {
     let (_folder, host) = host_with(&[
         ("proc/meminfo", "MemTotal: 1 kB\nSwapTotal:       2048 kB\n"),
+        ("proc/stat", "cpu 1 2\nbtime 1700000000\n"),
         ("sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "16\n"),
         ("sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages", "0\n"),
         ("sys/kernel/mm/hugepages/other/nr_hugepages", "9\n"),
     ]);
     assert_eq!(host.hugepages().expect("told"), [(2 << 20, 16), (1 << 30, 0)].into());
     assert_eq!(host.swap_bytes().expect("told"), 2 << 20);
+    assert_eq!((host.booted(), host_with(&[]).1.booted()), (Some(Moment(1_700_000_000_000_000_000)), None));
     assert_eq!(host_with(&[]).1.hugepages().expect("a kernel without them"), BTreeMap::new());
     let (_folder, odd) = host_with(&[("sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "x")]);
     assert!(odd.hugepages().is_err());

@@ -99,7 +99,7 @@ impl LinuxNodeFacts {
 
     fn read_blocking(&self, addresses: &AddressSettings, resolved: Vec<IpAddr>) -> HostFacts {
         // The kernel's table of addresses is long on some hosts; it serves only to check addresses against.
-        let checked = !addresses.node_ips.is_empty() || !resolved.is_empty();
+        let checked = !addresses.node_ips.is_empty() || resolved.iter().any(|ip| !ip.is_loopback());
         HostFacts {
             machine: self.machine().map_err(|error| error.to_string()),
             versions: self.versions().map_err(|error| error.to_string()),

@@ -13,6 +13,7 @@ use super::http_metrics::HttpMetrics;
 use super::process;
 use super::relist_metrics::RelistMetrics;
 use super::runtime_metrics::RuntimeMetrics;
+use super::startup_metrics;
 use crate::actors::ledger::Cause;
 use crate::actors::settings::Agent;
 use crate::config::FeatureGates;
@@ -69,6 +70,7 @@ impl Metrics {
             running(&pods, &mut families);
         }
         node(agent, &mut families);
+        startup_metrics::families(agent, &mut families).await;
         self.features(&mut families);
         build_info(&mut families);
         actor_metrics::families(&agent.ledger, &mut families);

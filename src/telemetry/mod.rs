@@ -27,6 +27,7 @@ mod process;
 mod relist_metrics;
 mod runtime_metrics;
 mod setup;
+mod startup_metrics;
 mod traces;
 
 pub use log_writer::{LogProgress, log_progress};

@@ -1,9 +1,9 @@
 //! The operations of `NodeStatus`: what is asked of the host, the runtime and the API server, and how it comes back.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::Node;
 use serde_json::Value;
 
@@ -14,17 +14,15 @@ use crate::actors::ledger::Cause;
 use crate::cri::{Image, ImageService, RuntimeService};
 use crate::logic::node_status::{ImageFact, RuntimeAnswers};
 use crate::messages::node_status::{Gathered, NodeAnswer, NodeStatusMsg};
-use crate::platform::kube_api::{ApiError, ApiServer, PatchKind, Place, Selector, WatchEvent, WatchFrom};
+use crate::platform::kube_api::reflector::{Followed, follow};
+use crate::platform::kube_api::{ApiError, PatchKind, Place, Selector};
 
 /// How long what the runtime says of itself and its images holds (upstream's image cache).
 const ANSWERS_MAX_AGE: Duration = Duration::from_secs(30);
 /// How long the runtime may take: a hung one must not hold up the node's heartbeat.
 const ANSWERS_LIMIT: Duration = Duration::from_secs(5);
-/// How long one watch lasts before the next.
-const WATCH_TIMEOUT: Duration = Duration::from_secs(8 * 60);
-/// First wait before a watch that broke begins again; doubled up to the last.
+/// Wait before a watch that panicked begins again.
 const WATCH_RETRY: Duration = Duration::from_secs(1);
-const WATCH_RETRY_MAX: Duration = Duration::from_secs(30);
 
 /// A call's end, with a panic told as the server's silence.
 pub(super) fn flat(answer: NodeAnswer) -> Result<Box<Node>, ApiError> {
@@ -76,54 +74,48 @@ impl NodeStatus {
         desk.start("patch node status", self.agent.settings.node_name.clone(), work, NodeStatusMsg::Patched);
     }
 
-    /// Follows the node's own object: labels, taints and pod CIDRs are set by others.
+    /// Follows the node's own object: labels, taints and pod CIDRs are set by others. Ends by a panic alone.
     pub(super) fn watch(&self, desk: &mut Desk<NodeStatusMsg>) {
         let Some((api, _)) = self.api.clone() else { return };
         let (me, name) = (desk.address().clone(), self.agent.settings.node_name.clone());
-        // What the operation hears of comes from outside, turn by turn.
-        let work = follow(api, name.clone(), me).map(|outcome| match outcome {
-            Ok(()) => "the API server ended it".to_owned(),
-            Err(error) => error.to_string(),
-        });
+        let (agent, selector) = (Arc::clone(&self.agent), Selector::name(&name));
+        let work = async move {
+            let chance = move || agent.adapters.chance.next();
+            match follow::<Node>(&api, &Place::Cluster, &selector, chance, |followed| tell(&me, followed)).await {}
+        };
         desk.start("watch node", name, work, NodeStatusMsg::WatchEnded);
     }
 
-    pub(super) fn watch_ended(&mut self, why: Result<String, Panicked>, desk: &mut Desk<NodeStatusMsg>) {
-        let why = why.unwrap_or_else(|panicked| panicked.to_string());
-        let wait = WATCH_RETRY.saturating_mul(1 << self.watch_failures.min(5)).min(WATCH_RETRY_MAX);
-        self.watch_failures = self.watch_failures.saturating_add(1);
-        tracing::debug!(why, retry_in = ?wait, "watch of the node ended");
-        desk.after(wait, NodeStatusMsg::WatchDue);
+    pub(super) fn watch_ended(&mut self, why: Result<Infallible, Panicked>, desk: &mut Desk<NodeStatusMsg>) {
+        match why {
+            Ok(never) => match never {},
+            Err(panicked) => tracing::error!(error = %panicked, "watch of the node ended"),
+        }
+        desk.after(WATCH_RETRY, NodeStatusMsg::WatchDue);
     }
 
     pub(super) fn watched(&mut self, node: Option<Box<Node>>, desk: &mut Desk<NodeStatusMsg>) {
-        self.watch_failures = 0;
         match node {
             Some(node) => self.adopt(*node, desk),
+            None if self.node.is_none() => {} // It is not registered yet.
             // It is not made anew while the agent runs: somebody wanted it gone.
             None => tracing::warn!(node = self.agent.settings.node_name, "the API server has no such node"),
         }
     }
 }
 
-async fn follow(api: ApiServer, name: String, me: Address<NodeStatusMsg>) -> Result<(), ApiError> {
-    let selector = Selector::name(&name);
-    let listed = api.list::<Node>(&Place::Cluster, &selector, Some("0")).await?;
-    let tell = |node| me.tell(Cause::outside("API server"), NodeStatusMsg::Watched(node));
-    // Before it is registered, it is no news that there is none.
-    for node in listed.items {
-        let _ = tell(Some(Box::new(node))); // A newer one comes soon.
-    }
-    let from = WatchFrom::Version(&listed.resource_version);
-    let mut events = api.watch::<Node>(&Place::Cluster, &selector, from, WATCH_TIMEOUT).await?;
-    while let Some(event) = events.next().await {
-        let _ = match event? {
-            WatchEvent::Added(node) | WatchEvent::Modified(node) => tell(Some(Box::new(node))),
-            WatchEvent::Deleted(_) => tell(None),
-            WatchEvent::Bookmark { .. } => Ok(()),
-        };
-    }
-    Ok(())
+/// What the operation hears comes from outside. What finds no room is in the next one, or was written by the agent itself.
+fn tell(me: &Address<NodeStatusMsg>, followed: Followed<Node>) {
+    let node = match followed {
+        Followed::Reset(nodes) => nodes.into_iter().next(),
+        Followed::Applied(node) => Some(node),
+        Followed::Deleted(_) => None,
+        Followed::Trouble(error) => {
+            tracing::debug!(%error, "the node cannot be followed at present");
+            return;
+        }
+    };
+    let _ = me.tell(Cause::outside("API server"), NodeStatusMsg::Watched(node.map(Box::new)));
 }
 
 async fn ask_runtime(runtime: &dyn RuntimeService, images: &dyn ImageService) -> RuntimeAnswers {

@@ -16,6 +16,7 @@ use super::desk::{Desk, OperationId};
 use super::role::Role;
 use super::settings::{Agent, EventSubject};
 use crate::logic::node_registration::{self as registration, Registration};
+use crate::logic::node_startup::NodeStartup;
 use crate::logic::node_status::{HostFacts, NodeEvent, ReportSchedule, RuntimeAnswers, Told, has_changed, is_ready};
 use crate::logic::node_status::{pod_cidrs, schedulable_event};
 use crate::messages::node_lease::NodeLeaseMsg;
@@ -84,7 +85,7 @@ pub struct NodeStatus {
     began: Duration,
     /// Whether the node is looked at more often, because it has not been ready yet.
     eager: bool,
-    watch_failures: u32,
+    startup: NodeStartup,
 }
 
 impl Role for NodeStatus {
@@ -119,7 +120,7 @@ impl Role for NodeStatus {
             timer: None,
             began: desk.clock().uptime(),
             eager: true,
-            watch_failures: 0,
+            startup: NodeStartup::new(settings.booted, agent.settings.agent_started),
             agent,
         };
         if status.api.is_some() {
@@ -132,7 +133,7 @@ impl Role for NodeStatus {
     }
 
     fn receive(&mut self, message: NodeStatusMsg, desk: &mut Desk<NodeStatusMsg>) {
-        if self.api.is_none() && !matches!(message, NodeStatusMsg::Node(_)) {
+        if self.api.is_none() && !matches!(message, NodeStatusMsg::Node(_) | NodeStatusMsg::Startup(_)) {
             return; // A standalone agent has no Node object.
         }
         match message {
@@ -150,6 +151,9 @@ impl Role for NodeStatus {
             NodeStatusMsg::Repeat => {
                 self.known = None;
                 self.tell_known(desk);
+            }
+            NodeStatusMsg::Startup(reply) => {
+                let _ = reply.send(self.startup.durations()); // The asker may have left.
             }
             NodeStatusMsg::Node(reply) => {
                 let _ = reply.send(self.node.clone().or_else(|| self.initial.clone())); // The asker may have left.
@@ -185,7 +189,8 @@ impl NodeStatus {
         // Good news and a shutdown are reported at once, everything else with the next update: what was only a moment's
         // trouble need not become the cluster's.
         let became_ready = !ready && self.has_no_problem();
-        if self.registration.is_done() && (became_ready || shutdown != self.told.shutdown_problem.is_some()) {
+        let registering = matches!(self.work, Work::Idle) && !self.registration.is_done();
+        if !registering && (became_ready || shutdown != self.told.shutdown_problem.is_some()) {
             self.update_now(desk);
         }
     }
@@ -246,7 +251,6 @@ impl NodeStatus {
             let next = next();
             return self.wait(LOOK_PERIOD, next, desk);
         }
-        self.again = false;
         self.gather(desk);
     }
 
@@ -266,6 +270,9 @@ impl NodeStatus {
         }
         self.record(schedulable_event(self.unschedulable, &node), desk);
         self.unschedulable = node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false);
+        if is_ready(node.status.as_ref()) {
+            self.startup.ready(desk.now());
+        }
         self.node = Some(Arc::new(node));
         self.tell_cidrs(desk);
         self.tell_known(desk);
@@ -335,4 +342,43 @@ fn differs(one: &Node, other: &Node) -> bool {
         |node: &Node| (node.metadata.labels.clone(), node.metadata.annotations.clone(), node.metadata.uid.clone());
     let status = |node: &Node| node.status.clone().unwrap_or_default();
     metadata(one) != metadata(other) || one.spec != other.spec || has_changed(&status(one), &status(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn node(uid: &str, version: &str) -> Node {
+        let metadata = json!({ "name": "n", "uid": uid, "resourceVersion": version });
+        serde_json::from_value(json!({ "metadata": metadata })).expect("a Node")
+    }
+
+    #[test]
+    fn what_was_written_counts_over_what_is_heard_later_of_before() {
+        for (one, other, older) in [
+            (node("a", "9"), node("a", "10"), true),
+            (node("a", "10"), node("a", "10"), false),
+            (node("a", "11"), node("a", "10"), false),
+            (node("b", "9"), node("a", "10"), false),
+            (node("a", "x"), node("a", "10"), false),
+        ] {
+            assert_eq!(is_older(&one, &other), older, "{one:?} {other:?}");
+        }
+    }
+
+    #[test]
+    fn a_heartbeat_is_no_news_and_a_label_is() {
+        let beating = |time: &str, label: &str| -> Node {
+            serde_json::from_value(json!({
+                "metadata": { "labels": { "zone": label }, "resourceVersion": time },
+                "status": { "conditions": [{ "type": "Ready", "status": "True", "lastHeartbeatTime": time }] },
+            }))
+            .expect("a Node")
+        };
+        let before = beating("2026-01-01T00:00:00Z", "a");
+        assert!(!differs(&before, &beating("2026-01-01T00:05:00Z", "a")));
+        assert!(differs(&before, &beating("2026-01-01T00:00:00Z", "b")));
+    }
 }

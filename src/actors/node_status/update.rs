@@ -14,6 +14,7 @@ use crate::platform::kube_api::ApiError;
 
 impl NodeStatus {
     pub(super) fn gathered(&mut self, outcome: Result<Box<Gathered>, Panicked>, desk: &mut Desk<NodeStatusMsg>) {
+        self.again = false; // What others told meanwhile is in what is made of it now.
         let gathered = match outcome {
             Ok(gathered) => *gathered,
             Err(panicked) => {
@@ -72,6 +73,7 @@ impl NodeStatus {
             Action::Create => {
                 if let Work::Registering { initial, .. } = &self.work {
                     tracing::info!(node = self.agent.settings.node_name, "Attempting to register node");
+                    self.startup.trying(desk.now());
                     self.create((**initial).clone(), desk);
                 }
             }
@@ -97,6 +99,7 @@ impl NodeStatus {
                 // The new object has a whole status: the next report is due a period from now.
                 self.report.sending(true, self.agent.adapters.chance.next());
                 self.report.arrived(desk.clock().uptime());
+                self.startup.created(desk.now());
                 self.adopt(*node, desk);
                 Input::Created
             }

@@ -1,5 +1,6 @@
 //! `NodeStatus` and `NodeLease` with a played API server and runtime, under paused time.
 
+mod crashes;
 mod lease;
 mod runtime;
 mod server;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use self::runtime::PlayedRuntime;
 use self::server::PlayedServer;
 use super::event_recorder::EventRecorder;
-use super::ledger::{Cause, Ledger};
+use super::ledger::{Cause, Faults, Ledger};
 use super::node_lease::NodeLease;
 use super::node_status::NodeStatus;
 use super::pod_manager::PodManager;
@@ -74,6 +75,10 @@ struct Played {
 
 impl Played {
     fn new(server: PlayedServer, adjust: impl FnOnce(&mut NodeSettings)) -> Self {
+        Self::with(server, None, adjust)
+    }
+
+    fn with(server: PlayedServer, faults: Option<Arc<dyn Faults>>, adjust: impl FnOnce(&mut NodeSettings)) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut settings = crate::server::tests::settings(&folder.path().display().to_string());
         settings.node_name = NODE.to_owned();
@@ -81,7 +86,7 @@ impl Played {
         adjust(&mut settings.node);
         #[expect(clippy::disallowed_methods, reason = "the tests' own clock, of paused time")]
         let started = tokio::time::Instant::now();
-        let ledger = Ledger::new(Arc::new(PausedClock { started, stamps: AtomicU64::new(0) }));
+        let ledger = Ledger::with_faults(Arc::new(PausedClock { started, stamps: AtomicU64::new(0) }), faults);
         let (runtime, doubts) = (Arc::new(PlayedRuntime::default()), Arc::new(AtomicU64::new(0)));
         let doubted = Arc::clone(&doubts);
         let adapters = Adapters {
@@ -89,6 +94,8 @@ impl Played {
             images: runtime.clone(),
             cgroups: Arc::new(CalmCgroups),
             files: Arc::new(LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None)),
+            volumes: Arc::new(LinuxVolumeHost::new(folder.path(), Arc::clone(ledger.clock()))),
+            objects: Arc::new(Standalone),
             folder: None,
             url: None,
             http_prober: Arc::new(HyperProber::new(Offer::from_environment())),
@@ -99,8 +106,6 @@ impl Played {
                 doubted.fetch_add(1, Ordering::SeqCst);
             }),
             node_facts: Arc::new(FixedNodeFacts::of_a_small_node()),
-            volumes: Arc::new(LinuxVolumeHost::new(folder.path(), ledger.clock().clone())),
-            objects: Arc::new(Standalone),
             listeners: vec![],
         };
         let directory = Directory::new(&ledger);

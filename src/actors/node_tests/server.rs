@@ -114,6 +114,9 @@ impl PlayedServer {
         match (verb, path) {
             ("GET", path) if path.starts_with("/api/v1/nodes?") && path.contains("watch=true") => {
                 let (sender, receiver) = unbounded_channel();
+                if path.contains("sendInitialEvents=true") {
+                    state.initial_events().into_iter().for_each(|event| sender.send(event).expect("it is open"));
+                }
                 state.watchers.push(sender);
                 streamed(receiver)
             }
@@ -147,6 +150,15 @@ impl PlayedServer {
 }
 
 impl State {
+    fn initial_events(&self) -> Vec<Value> {
+        let metadata = json!({
+            "resourceVersion": self.version.to_string(), "annotations": { "k8s.io/initial-events-end": "true" },
+        });
+        let end = json!({ "type": "BOOKMARK", "object": { "kind": "Node", "metadata": metadata } });
+        let all = self.node.iter().map(|node| json!({ "type": "ADDED", "object": node }));
+        all.chain([end]).collect()
+    }
+
     fn store_node(&mut self, mut node: Value, event: &str) -> Value {
         self.version += 1;
         node["apiVersion"] = "v1".into();

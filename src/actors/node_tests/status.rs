@@ -64,6 +64,11 @@ async fn a_fresh_node_is_posted_once_whole_and_ready() {
     assert_eq!(posted["status"]["nodeInfo"]["containerRuntimeVersion"], "containerd://2.1.0");
     assert_eq!(posted["status"]["images"], json!([{ "names": ["a:1"], "sizeBytes": 7 }]));
     assert_eq!(posted["status"]["runtimeHandlers"][0]["name"], "runc");
+    let status = &played.agent.directory.node_status;
+    let startup = status.ask(Cause::outside("test"), Duration::from_secs(1), NodeStatusMsg::Startup).await;
+    let startup = startup.expect("answered");
+    assert_eq!(startup.registration, Some(Duration::ZERO), "nothing takes time here");
+    assert_eq!((startup.post_registration, startup.total), (Some(Duration::ZERO), None));
     let expected = ["Starting", "NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID"];
     assert_eq!(played.events().await, expected);
 }

@@ -1,0 +1,39 @@
+//! `kubelet_node_startup_*`: how long the node took to become ready, read from `NodeStatus` at a scrape (NODE-62).
+
+use std::time::Duration;
+
+use prometheus::proto::MetricFamily;
+
+use super::families::Family;
+use crate::actors::ledger::Cause;
+use crate::actors::settings::Agent;
+use crate::logic::node_startup::StartupDurations;
+use crate::messages::node_status::NodeStatusMsg;
+
+/// How long `NodeStatus` may be waited for; a scrape without its figures is better than none.
+const ASK_LIMIT: Duration = Duration::from_secs(2);
+
+/// What there is to tell; zeros before there is, as upstream's gauges have it.
+pub(super) async fn families(agent: &Agent, families: &mut Vec<MetricFamily>) {
+    let asked = agent.directory.node_status.ask(Cause::outside("request"), ASK_LIMIT, NodeStatusMsg::Startup).await;
+    let told: StartupDurations = asked.unwrap_or_default();
+    for (name, help, duration) in [
+        ("pre_kubelet_duration", "Duration in seconds of node startup before kubelet starts.", told.pre_kubelet),
+        (
+            "pre_registration_duration",
+            "Duration in seconds of node startup before registration.",
+            told.pre_registration,
+        ),
+        ("registration_duration", "Duration in seconds of node startup during registration.", told.registration),
+        (
+            "post_registration_duration",
+            "Duration in seconds of node startup after registration.",
+            told.post_registration,
+        ),
+        ("duration", "Duration in seconds of node startup in total.", told.total),
+    ] {
+        let mut family = Family::gauge(&format!("kubelet_node_startup_{name}_seconds"), &format!("[ALPHA] {help}"));
+        family.sample(&[], duration.unwrap_or_default().as_secs_f64());
+        family.finish(families);
+    }
+}
