@@ -10,6 +10,7 @@ pub mod container_hash;
 pub mod dns;
 pub mod dns_label;
 pub mod environment;
+pub mod event_correlator;
 pub mod expansion;
 pub mod field_path;
 pub mod go_text;

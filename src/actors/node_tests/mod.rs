@@ -1,5 +1,6 @@
-//! `NodeStatus` and `NodeLease` with a played API server and runtime, under paused time.
+//! `NodeStatus`, `NodeLease` and `EventRecorder` with a played API server and runtime, under paused time.
 
+mod events;
 mod lease;
 mod runtime;
 mod server;
@@ -27,8 +28,10 @@ use crate::messages::event_recorder::EventRecorderMsg;
 use crate::platform::clock::Clock;
 use crate::platform::http_probe::HyperProber;
 use crate::platform::node_facts::FixedNodeFacts;
+use crate::platform::objects::Standalone;
 use crate::platform::pod_files::LinuxPodFiles;
 use crate::platform::tls::Offer;
+use crate::platform::volumes::LinuxVolumeHost;
 use crate::server::tests::{CalmCgroups, NoServiceManager};
 
 const NODE: &str = "node-1";
@@ -97,6 +100,8 @@ impl Played {
                 doubted.fetch_add(1, Ordering::SeqCst);
             }),
             node_facts: Arc::new(FixedNodeFacts::of_a_small_node()),
+            volumes: Arc::new(LinuxVolumeHost::new(folder.path(), ledger.clock().clone())),
+            objects: Arc::new(Standalone),
             listeners: vec![],
         };
         let directory = Directory::new(&ledger);
