@@ -25,16 +25,16 @@ fn played() -> Played {
 }
 
 impl Played {
-    fn start_recorder(&self) -> ActorCell {
+    pub(super) fn start_recorder(&self) -> ActorCell {
         Stage::<EventRecorder>::enter(&self.agent.directory.event_recorder, Arc::clone(&self.agent), None)
     }
 
-    fn tell(&self, message: EventRecorderMsg) {
+    pub(super) fn tell(&self, message: EventRecorderMsg) {
         self.agent.directory.event_recorder.tell(Cause::outside("test"), message).expect("has room");
     }
 
     /// Something happened to the container of a pod.
-    fn happens(&self, pod: &str, reason: &'static str, text: &str) {
+    pub(super) fn happens(&self, pod: &str, reason: &'static str, text: &str) {
         let (uid, full_name) = (PodUid::from(format!("uid-{pod}")), FullName::new(pod, "shop"));
         let subject =
             EventSubject { field_path: "spec.containers{web}".to_owned(), ..EventSubject::pod(&uid, &full_name) };
@@ -86,7 +86,7 @@ async fn events_of_the_node_are_told_in_the_default_namespace() {
     let events = played.server.events();
     let reasons: Vec<&str> = events.iter().map(|event| event["reason"].as_str().expect("a reason")).collect();
     assert_eq!(reasons, played.events().await, "all of them, in their order");
-    assert!(reasons.contains(&"Starting") && reasons.contains(&"NodeReady"), "{reasons:?}");
+    assert!(reasons.contains(&"Starting") && reasons.contains(&"NodeHasSufficientMemory"), "{reasons:?}");
     assert!(played.server.calls("events").iter().all(|call| call == "POST /api/v1/namespaces/default/events"));
     assert_eq!(events[0]["involvedObject"], json!({ "apiVersion": "v1", "kind": "Node", "name": NODE, "uid": NODE }));
 }
