@@ -5,33 +5,11 @@ use std::sync::Arc;
 use ractor::RpcReplyPort;
 
 use super::describe;
-use crate::logic::ids::{FullName, PodUid};
+use crate::actors::desk::Panicked;
+pub use crate::logic::event_correlator::PodEvent;
+use crate::logic::event_correlator::outbox::Outcome;
+use crate::logic::ids::PodUid;
 use crate::logic::time::Moment;
-
-/// Something worth telling about a pod, or about the node: a Kubernetes Event, before it is one.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct PodEvent {
-    /// Whose; of the node, its name.
-    pub uid: PodUid,
-    /// The pod's name and namespace.
-    #[serde(skip)]
-    pub full_name: FullName,
-    /// Such as `spec.containers{web}`; empty for the pod itself.
-    pub field_path: String,
-    /// Warning, else Normal.
-    pub warning: bool,
-    /// One word, as upstream says it.
-    pub reason: &'static str,
-    /// A sentence, as upstream says it.
-    pub message: String,
-}
-
-impl PodEvent {
-    /// Whether it is about the node: it alone is in no namespace.
-    pub fn is_about_node(&self) -> bool {
-        self.full_name.namespace.is_empty()
-    }
-}
 
 /// An event and how often it was seen.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -52,6 +30,10 @@ pub struct CountedEvent {
 pub enum EventRecorderMsg {
     /// From anyone: this happened.
     Recorded(PodEvent),
+    /// From itself: a call of the API server ended.
+    SendEnded(Result<Outcome, Panicked>),
+    /// From itself: the wait before the next try of a call is over.
+    RetryDue,
     /// From `PodManager`: the pod is gone; its events may go.
     PodForgotten(PodUid),
     /// From the debug server: the events of a pod, oldest first.
@@ -61,4 +43,5 @@ pub enum EventRecorderMsg {
 describe!(EventRecorderMsg, message => match message {
     EventRecorderMsg::Recorded(event) => Some(&event.uid),
     EventRecorderMsg::PodForgotten(uid) | EventRecorderMsg::OfPod(uid, _) => Some(uid),
+    EventRecorderMsg::SendEnded(_) | EventRecorderMsg::RetryDue => None,
 });

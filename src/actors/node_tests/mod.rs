@@ -1,6 +1,8 @@
-//! `NodeStatus` and `NodeLease` with a played API server and runtime, under paused time.
+//! `NodeStatus`, `NodeLease` and `EventRecorder` with a played API server and runtime, under paused time.
 
 mod crashes;
+mod events;
+mod events_live;
 mod lease;
 mod runtime;
 mod server;
@@ -27,6 +29,7 @@ use crate::logic::time::{Moment, Stamp};
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::platform::clock::Clock;
 use crate::platform::http_probe::HyperProber;
+use crate::platform::kube_api::ApiServer;
 use crate::platform::node_facts::FixedNodeFacts;
 use crate::platform::objects::Standalone;
 use crate::platform::pod_files::LinuxPodFiles;
@@ -79,14 +82,35 @@ impl Played {
     }
 
     fn with(server: PlayedServer, faults: Option<Arc<dyn Faults>>, adjust: impl FnOnce(&mut NodeSettings)) -> Self {
+        #[expect(clippy::disallowed_methods, reason = "the tests' own clock, of paused time")]
+        let started = tokio::time::Instant::now();
+        let (api, clock) = (server.api(), Arc::new(PausedClock { started, stamps: AtomicU64::new(0) }));
+        Self::set_up(api, clock, server, faults, adjust)
+    }
+
+    /// Over an API server that may be another one than the played.
+    fn over(
+        api: ApiServer,
+        clock: Arc<dyn Clock>,
+        server: PlayedServer,
+        adjust: impl FnOnce(&mut NodeSettings),
+    ) -> Self {
+        Self::set_up(api, clock, server, None, adjust)
+    }
+
+    fn set_up(
+        api: ApiServer,
+        clock: Arc<dyn Clock>,
+        server: PlayedServer,
+        faults: Option<Arc<dyn Faults>>,
+        adjust: impl FnOnce(&mut NodeSettings),
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut settings = crate::server::tests::settings(&folder.path().display().to_string());
         settings.node_name = NODE.to_owned();
         settings.node = node_settings();
         adjust(&mut settings.node);
-        #[expect(clippy::disallowed_methods, reason = "the tests' own clock, of paused time")]
-        let started = tokio::time::Instant::now();
-        let ledger = Ledger::with_faults(Arc::new(PausedClock { started, stamps: AtomicU64::new(0) }), faults);
+        let ledger = Ledger::with_faults(clock, faults);
         let (runtime, doubts) = (Arc::new(PlayedRuntime::default()), Arc::new(AtomicU64::new(0)));
         let doubted = Arc::clone(&doubts);
         let adapters = Adapters {
@@ -101,11 +125,13 @@ impl Played {
             http_prober: Arc::new(HyperProber::new(Offer::from_environment())),
             chance: Arc::new(NoChance),
             service_manager: Arc::new(NoServiceManager),
-            api: Some(server.api()),
+            api: Some(api),
             doubt_connections: Arc::new(move || {
                 doubted.fetch_add(1, Ordering::SeqCst);
             }),
             node_facts: Arc::new(FixedNodeFacts::of_a_small_node()),
+            volumes: Arc::new(LinuxVolumeHost::new(folder.path(), ledger.clock().clone())),
+            objects: Arc::new(Standalone),
             listeners: vec![],
         };
         let directory = Directory::new(&ledger);

@@ -1,8 +1,10 @@
-//! An API server that keeps one Node and one Lease, and writes down what it is asked.
+//! An API server that keeps one Node, one Lease and Events, and writes down what it is asked.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
@@ -28,10 +30,17 @@ pub(super) struct PlayedServer {
 struct State {
     node: Option<Value>,
     lease: Option<Value>,
+    /// By their paths.
+    events: BTreeMap<String, Value>,
     version: u64,
     asked: Vec<(String, Value)>,
     /// Answers to give instead, each once: how the call begins, and the status code.
     refusals: Vec<(String, u16, &'static str)>,
+    /// How the calls begin that nobody answers.
+    silent: Option<String>,
+    /// Calls that were not answered yet, and the most at once.
+    open: usize,
+    open_max: usize,
     watchers: Vec<UnboundedSender<Value>>,
 }
 
@@ -45,7 +54,9 @@ impl PlayedServer {
                 let (head, body) = request.into_parts();
                 let body = body.collect().await.expect("a body").to_bytes();
                 let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-                Ok::<_, Infallible>(server.answer(head.method.as_str(), &head.uri.to_string(), body))
+                let (verb, path) = (head.method.as_str(), head.uri.to_string());
+                server.take_time(&format!("{verb} {path}")).await;
+                Ok::<_, Infallible>(server.answer(verb, &path, body))
             }
         });
         let client = kube::Client::new(service, "default");
@@ -86,6 +97,26 @@ impl PlayedServer {
         self.state.lock().expect("not poisoned").refusals.push((call.to_owned(), code, reason));
     }
 
+    /// Does not answer calls that begin so, from now on; `None`: answers all.
+    pub(super) fn fall_silent(&self, call: Option<&str>) {
+        self.state.lock().expect("not poisoned").silent = call.map(str::to_owned);
+    }
+
+    /// The Events as they are, in the order of their paths.
+    pub(super) fn events(&self) -> Vec<Value> {
+        self.state.lock().expect("not poisoned").events.values().cloned().collect()
+    }
+
+    /// Events live an hour; they are gone now.
+    pub(super) fn forget_events(&self) {
+        self.state.lock().expect("not poisoned").events.clear();
+    }
+
+    /// The most calls about Events that were open at once.
+    pub(super) fn events_open_max(&self) -> usize {
+        self.state.lock().expect("not poisoned").open_max
+    }
+
     /// Verb and path of each call so far, watches and lists aside, that names this kind.
     pub(super) fn calls(&self, kind: &str) -> Vec<String> {
         let state = self.state.lock().expect("not poisoned");
@@ -98,6 +129,21 @@ impl PlayedServer {
         let state = self.state.lock().expect("not poisoned");
         let found = state.asked.iter().rev().find(|(asked, _)| asked.starts_with(call));
         found.map(|(_, body)| body.clone()).unwrap_or_default()
+    }
+
+    /// A call about an Event takes a tenth of a second, or for ever.
+    async fn take_time(&self, call: &str) {
+        if !call.contains("/events") {
+            return;
+        }
+        let open = Open::new(self);
+        let silent = |state: &State| state.silent.as_ref().is_some_and(|silent| call.starts_with(silent));
+        if silent(&self.state.lock().expect("not poisoned")) {
+            self.state.lock().expect("not poisoned").asked.push((call.to_owned(), Value::Null));
+            std::future::pending::<()>().await;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        drop(open);
     }
 
     fn answer(&self, verb: &str, path: &str, body: Value) -> Response<StreamBody<Frames>> {
@@ -144,8 +190,40 @@ impl PlayedServer {
                     Some(_) => whole(200, &state.store_lease(body)),
                 }
             }
+            ("POST", path) if path.ends_with("/events") => {
+                let path = format!("{path}/{}", body["metadata"]["name"].as_str().expect("a name"));
+                match state.events.contains_key(&path) {
+                    true => refused(409, "AlreadyExists"),
+                    false => whole(201, &state.store_event(path, body)),
+                }
+            }
+            ("PATCH", path) if path.contains("/events/") => match state.events.get(path).cloned() {
+                Some(mut event) => {
+                    apply_patch(&mut event, &body);
+                    whole(200, &state.store_event(path.to_owned(), event))
+                }
+                None => not_found(),
+            },
             _ => not_found(),
         }
+    }
+}
+
+/// A call that was not answered yet.
+struct Open(PlayedServer);
+
+impl Open {
+    fn new(server: &PlayedServer) -> Self {
+        let mut state = server.state.lock().expect("not poisoned");
+        state.open += 1;
+        state.open_max = state.open_max.max(state.open);
+        Self(server.clone())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.state.lock().expect("not poisoned").open -= 1;
     }
 }
 
@@ -157,6 +235,13 @@ impl State {
         let end = json!({ "type": "BOOKMARK", "object": { "kind": "Node", "metadata": metadata } });
         let all = self.node.iter().map(|node| json!({ "type": "ADDED", "object": node }));
         all.chain([end]).collect()
+    }
+
+    fn store_event(&mut self, path: String, mut event: Value) -> Value {
+        self.version += 1;
+        event["metadata"]["resourceVersion"] = self.version.to_string().into();
+        self.events.insert(path, event.clone());
+        event
     }
 
     fn store_node(&mut self, mut node: Value, event: &str) -> Value {
