@@ -13,6 +13,9 @@ pub mod node_lease;
 pub mod node_status;
 #[cfg(test)]
 mod node_tests;
+pub mod object_cache;
+#[cfg(test)]
+mod played_api;
 pub mod pleg;
 pub mod pod_manager;
 pub mod pod_sources;
@@ -36,6 +39,8 @@ pub enum Child {
     EventRecorder,
     /// The newest status of every pod.
     StatusManager,
+    /// What pods refer to in the API server: ConfigMaps, Secrets, services.
+    ObjectCache,
     /// The Node object: registers it, keeps its status.
     NodeStatus,
     /// The node's heartbeat.
@@ -97,6 +102,7 @@ const fn spec(
 pub const TREE: &[ChildSpec] = &[
     spec(Child::EventRecorder, 5, 4096, 1, &[]),
     spec(Child::StatusManager, 5, 4096, 2, &[Child::PodManager, Child::FileSource, Child::HttpSource]),
+    spec(Child::ObjectCache, 5, 4096, 1, &[Child::PodManager]),
     spec(Child::NodeStatus, 5, 256, 2, &[Child::RuntimeMonitor]),
     spec(Child::NodeLease, 5, 64, 1, &[]),
     spec(

@@ -15,10 +15,11 @@ use super::event_recorder::EventRecorder;
 use super::ledger::{Cause, Ledger};
 use super::node_lease::NodeLease;
 use super::node_status::NodeStatus;
+use super::object_cache::ApiObjects;
 use super::pod_manager::PodManager;
 use super::role::Stage;
 use super::runtime_monitor::RuntimeMonitor;
-use super::settings::{Adapters, Agent, Chance, Directory, NodeSettings};
+use super::settings::{Adapters, Agent, Chance, Directory, NodeSettings, Settings};
 use crate::logic::ids::PodUid;
 use crate::logic::node_object::NodeIdentity;
 use crate::logic::node_status::{AddressSettings, CapacitySettings, StatusSettings};
@@ -26,9 +27,11 @@ use crate::logic::time::{Moment, Stamp};
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::platform::clock::Clock;
 use crate::platform::http_probe::HyperProber;
+use crate::platform::kube_api::ApiServer;
 use crate::platform::node_facts::FixedNodeFacts;
 use crate::platform::pod_files::LinuxPodFiles;
 use crate::platform::tls::Offer;
+use crate::platform::volumes::LinuxVolumeHost;
 use crate::server::tests::{CalmCgroups, NoServiceManager};
 
 const NODE: &str = "node-1";
@@ -61,6 +64,48 @@ impl Chance for NoChance {
     }
 }
 
+/// An agent with a played runtime under paused time, and an API server. None of its actors is started.
+pub(super) struct PlayedAgent {
+    pub(super) agent: Arc<Agent>,
+    runtime: Arc<PlayedRuntime>,
+    doubts: Arc<AtomicU64>,
+    folder: tempfile::TempDir,
+}
+
+/// See [`PlayedAgent`].
+pub(super) fn played_agent(api: ApiServer, adjust: impl FnOnce(&mut Settings, &mut Adapters)) -> PlayedAgent {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut settings = crate::server::tests::settings(&folder.path().display().to_string());
+    #[expect(clippy::disallowed_methods, reason = "the tests' own clock, of paused time")]
+    let started = tokio::time::Instant::now();
+    let ledger = Ledger::new(Arc::new(PausedClock { started, stamps: AtomicU64::new(0) }));
+    let directory = Directory::new(&ledger);
+    let (runtime, doubts) = (Arc::new(PlayedRuntime::default()), Arc::new(AtomicU64::new(0)));
+    let doubted = Arc::clone(&doubts);
+    let mut adapters = Adapters {
+        runtime: runtime.clone(),
+        images: runtime.clone(),
+        cgroups: Arc::new(CalmCgroups),
+        files: Arc::new(LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None)),
+        volumes: Arc::new(LinuxVolumeHost::new(folder.path(), Arc::clone(ledger.clock()))),
+        objects: Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone())),
+        folder: None,
+        url: None,
+        http_prober: Arc::new(HyperProber::new(Offer::from_environment())),
+        chance: Arc::new(NoChance),
+        service_manager: Arc::new(NoServiceManager),
+        api: Some(api),
+        doubt_connections: Arc::new(move || {
+            doubted.fetch_add(1, Ordering::SeqCst);
+        }),
+        node_facts: Arc::new(FixedNodeFacts::of_a_small_node()),
+        listeners: vec![],
+    };
+    adjust(&mut settings, &mut adapters);
+    let agent = Arc::new(Agent { settings, adapters, directory, ledger });
+    PlayedAgent { agent, runtime, doubts, folder }
+}
+
 /// The agent's actors that have to do with the Node object, and what they are played.
 struct Played {
     agent: Arc<Agent>,
@@ -72,35 +117,12 @@ struct Played {
 
 impl Played {
     fn new(server: PlayedServer, adjust: impl FnOnce(&mut NodeSettings)) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut settings = crate::server::tests::settings(&folder.path().display().to_string());
-        settings.node_name = NODE.to_owned();
-        settings.node = node_settings();
-        adjust(&mut settings.node);
-        #[expect(clippy::disallowed_methods, reason = "the tests' own clock, of paused time")]
-        let started = tokio::time::Instant::now();
-        let ledger = Ledger::new(Arc::new(PausedClock { started, stamps: AtomicU64::new(0) }));
-        let (runtime, doubts) = (Arc::new(PlayedRuntime::default()), Arc::new(AtomicU64::new(0)));
-        let doubted = Arc::clone(&doubts);
-        let adapters = Adapters {
-            runtime: runtime.clone(),
-            images: runtime.clone(),
-            cgroups: Arc::new(CalmCgroups),
-            files: Arc::new(LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None)),
-            folder: None,
-            url: None,
-            http_prober: Arc::new(HyperProber::new(Offer::from_environment())),
-            chance: Arc::new(NoChance),
-            service_manager: Arc::new(NoServiceManager),
-            api: Some(server.api()),
-            doubt_connections: Arc::new(move || {
-                doubted.fetch_add(1, Ordering::SeqCst);
-            }),
-            node_facts: Arc::new(FixedNodeFacts::of_a_small_node()),
-            listeners: vec![],
-        };
-        let directory = Directory::new(&ledger);
-        let agent = Arc::new(Agent { settings, adapters, directory, ledger });
+        let played = played_agent(server.api(), |settings, _| {
+            settings.node_name = NODE.to_owned();
+            settings.node = node_settings();
+            adjust(&mut settings.node);
+        });
+        let PlayedAgent { agent, runtime, doubts, folder } = played;
         Self { agent, server, runtime, doubts, _folder: folder }
     }
 
@@ -142,6 +164,6 @@ fn node_settings() -> NodeSettings {
 }
 
 /// Lets virtual time pass.
-async fn seconds(number: f64) {
+pub(super) async fn seconds(number: f64) {
     tokio::time::sleep(Duration::from_secs_f64(number)).await;
 }

@@ -1,22 +1,13 @@
 //! An API server that keeps one Node and one Lease, and writes down what it is asked.
 
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
-use bytes::Bytes;
-use futures_util::{Stream, StreamExt};
-use http::{Request, Response};
-use http_body_util::{BodyExt, StreamBody};
-use hyper::body::Frame;
-use kube::client::Body;
 use serde_json::{Value, json};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
+use crate::actors::played_api::{Answer, not_found, refused, serve, streamed, whole};
 use crate::logic::node_status::apply_patch;
 use crate::platform::kube_api::ApiServer;
-
-type Frames = Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, Infallible>> + Send>>;
 
 /// See the module.
 #[derive(Clone, Default)]
@@ -39,17 +30,7 @@ impl PlayedServer {
     /// As the agent reaches it.
     pub(super) fn api(&self) -> ApiServer {
         let server = self.clone();
-        let service = tower::service_fn(move |request: Request<Body>| {
-            let server = server.clone();
-            async move {
-                let (head, body) = request.into_parts();
-                let body = body.collect().await.expect("a body").to_bytes();
-                let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-                Ok::<_, Infallible>(server.answer(head.method.as_str(), &head.uri.to_string(), body))
-            }
-        });
-        let client = kube::Client::new(service, "default");
-        ApiServer::new(client.clone(), client.clone(), client)
+        serve(move |verb, path, body| server.answer(verb, path, body))
     }
 
     /// Has a Node from before.
@@ -100,7 +81,7 @@ impl PlayedServer {
         found.map(|(_, body)| body.clone()).unwrap_or_default()
     }
 
-    fn answer(&self, verb: &str, path: &str, body: Value) -> Response<StreamBody<Frames>> {
+    fn answer(&self, verb: &str, path: &str, body: Value) -> Answer {
         let mut state = self.state.lock().expect("not poisoned");
         let call = format!("{verb} {path}");
         state.asked.push((call.clone(), body.clone()));
@@ -164,34 +145,4 @@ impl State {
         self.lease = Some(lease.clone());
         lease
     }
-}
-
-fn whole(code: u16, body: &Value) -> Response<StreamBody<Frames>> {
-    let frame = Ok(Frame::data(Bytes::from(body.to_string())));
-    respond(code, Box::pin(futures_util::stream::iter([frame])))
-}
-
-fn streamed(receiver: UnboundedReceiver<Value>) -> Response<StreamBody<Frames>> {
-    let frames = futures_util::stream::unfold(receiver, |mut receiver| async move {
-        let event = receiver.recv().await?;
-        Some((event, receiver))
-    });
-    respond(200, Box::pin(frames.map(|event| Ok(Frame::data(Bytes::from(format!("{event}\n")))))))
-}
-
-fn respond(code: u16, frames: Frames) -> Response<StreamBody<Frames>> {
-    let response = Response::builder().status(code).header("content-type", "application/json");
-    response.body(StreamBody::new(frames)).expect("an answer")
-}
-
-fn refused(code: u16, reason: &str) -> Response<StreamBody<Frames>> {
-    let status = json!({
-        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
-        "message": format!("refused: {reason}"),
-    });
-    whole(code, &status)
-}
-
-fn not_found() -> Response<StreamBody<Frames>> {
-    refused(404, "NotFound")
 }
