@@ -4,6 +4,7 @@
 //! nobody wants it. What happens next is decided by `logic::pod_lifecycle`; here it is carried out. Keeps nothing that
 //! its parent, the runtime or the disk cannot give back.
 
+mod environment;
 pub mod jobs;
 mod volumes;
 
@@ -18,12 +19,14 @@ use super::role::Role;
 use super::settings::{Agent, EventSubject};
 use crate::logic::container_actions::CRASH_LOOP_BACK_OFF;
 use crate::logic::ids::{FullName, PodUid};
+use crate::logic::object_references::object_references;
 use crate::logic::pod_lifecycle::{Action, Input, Job, JobEnd, Now, PodLifecycle, Stage};
 use crate::logic::pod_status::{self, StatusInput};
 use crate::logic::resources::pod_qos;
 use crate::logic::runtime_pod::RuntimePod;
 use crate::logic::time::Stamp;
 use crate::logic::volumes::plan::{VolumePlan, volume_plans};
+use crate::messages::object_cache::ObjectCacheMsg;
 use crate::messages::pleg::PlegMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_worker::PodWorkerMsg;
@@ -58,6 +61,10 @@ pub struct PodWorker {
     repeat: bool,
     network_event_told: bool,
     probed: bool,
+    /// The pod that `ObjectCache` knows of.
+    kept: Option<Arc<Pod>>,
+    /// It was told that the pod has ended.
+    let_go: bool,
 }
 
 impl Role for PodWorker {
@@ -79,6 +86,8 @@ impl Role for PodWorker {
             repeat: false,
             network_event_told: false,
             probed: false,
+            kept: None,
+            let_go: false,
         }
     }
 
@@ -104,7 +113,9 @@ impl Role for PodWorker {
             }
         };
         let now = self.now(desk);
-        for action in self.lifecycle.step(input, now) {
+        let actions = self.lifecycle.step(input, now);
+        self.tell_objects(desk); // Before the actions, which ask for them.
+        for action in actions {
             self.perform(action, desk);
         }
         if may_refresh {
@@ -231,6 +242,34 @@ impl PodWorker {
         let Some(pod) = self.lifecycle.pod().filter(|_| self.lifecycle.stage() == Stage::Syncing) else { return };
         if self.lifecycle.volumes().is_some() && volume_plans(pod).iter().any(VolumePlan::is_set_up_again) {
             desk.tell(&self.site.agent.directory.volume_manager, VolumeManagerMsg::Refresh(Arc::clone(pod)));
+        }
+    }
+
+    /// What a pod refers to in the API server is kept at hand from its start to the end of its volumes (VOL-50).
+    fn tell_objects(&mut self, desk: &Desk<PodWorkerMsg>) {
+        let Some(pod) = self.lifecycle.pod() else { return };
+        let to = &self.site.agent.directory.object_cache;
+        match self.lifecycle.stage() {
+            Stage::Syncing => {
+                let known = self.kept.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, pod)) && !self.repeat;
+                if !known
+                    && !object_references(pod).is_empty()
+                    && desk.offer(to, ObjectCacheMsg::PodChanged(Arc::clone(pod)))
+                {
+                    self.kept = Some(Arc::clone(pod));
+                }
+            }
+            // Volumes of a pod that ends are read no more, but what a new worker cannot know is let go in any case.
+            Stage::Terminating => {}
+            Stage::Terminated => {
+                let known = self.kept.is_some() || !object_references(pod).is_empty();
+                if known
+                    && !std::mem::replace(&mut self.let_go, true)
+                    && !desk.offer(to, ObjectCacheMsg::PodGone(self.site.uid.clone()))
+                {
+                    self.let_go = false;
+                }
+            }
         }
     }
 
