@@ -279,3 +279,63 @@ fn together(errors: Vec<String>) -> String {
 fn answer(pending: Pending, outcome: Result<ImageInUse, ImageFailure>) {
     let _ = pending.reply.send(outcome); // The asker may have been cancelled.
 }
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+
+    use super::*;
+    use crate::cri::{CriError, ImageFsInfo};
+
+    /// A registry that knows one user; refuses others with a text of their own, and those without credentials.
+    struct Registry(&'static str);
+
+    fn refused<T>(why: &str) -> CriResult<T> {
+        Err(CriError::Unavailable { message: why.to_owned() })
+    }
+
+    #[async_trait]
+    impl ImageService for Registry {
+        async fn list_images(&self, _: Option<&ImageSpec>) -> CriResult<Vec<Image>> {
+            refused("not played")
+        }
+        async fn image_status(&self, _: &ImageSpec) -> CriResult<Option<Image>> {
+            refused("not played")
+        }
+        async fn pull_image(
+            &self,
+            _: &ImageSpec,
+            auth: Option<&AuthConfig>,
+            _: &PodSandboxConfig,
+        ) -> CriResult<String> {
+            match auth.map(|auth| auth.username.as_str()) {
+                Some(user) if user == self.0 => Ok(format!("pulled as {user}")),
+                Some(user) => refused(&format!("{} is denied", user.trim_end_matches('2'))),
+                None => refused("anonymous is denied"),
+            }
+        }
+        async fn remove_image(&self, _: &ImageSpec) -> CriResult<()> {
+            refused("not played")
+        }
+        async fn image_fs_info(&self) -> CriResult<ImageFsInfo> {
+            refused("not played")
+        }
+    }
+
+    #[tokio::test]
+    async fn credentials_are_tried_in_order_until_one_is_accepted() {
+        let cases: [(&[&str], Result<&str, &str>); 5] = [
+            (&[], Err("anonymous is denied")),
+            (&["c"], Ok("pulled as c")),
+            (&["a", "c", "b"], Ok("pulled as c")),
+            (&["a", "a2"], Err("a is denied")),
+            (&["a", "b", "a2"], Err("[a is denied, b is denied]")),
+        ];
+        for (users, expected) in cases {
+            let credentials = users.iter().map(|user| AuthConfig { username: (*user).into(), ..AuthConfig::default() });
+            let credentials: Vec<AuthConfig> = credentials.collect();
+            let found = pull(&Registry("c"), &ImageSpec::default(), &credentials, &PodSandboxConfig::default()).await;
+            assert_eq!(found.as_deref().map_err(String::as_str), expected, "{users:?}");
+        }
+    }
+}

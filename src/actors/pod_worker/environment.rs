@@ -101,3 +101,7 @@ impl JobSite {
             .collect()
     }
 }
+
+#[cfg(test)]
+#[path = "environment_tests.rs"]
+mod tests;
