@@ -9,6 +9,7 @@ pub mod desk;
 pub mod event_recorder;
 pub mod image_manager;
 pub mod ledger;
+pub mod mirror_manager;
 pub mod node_lease;
 pub mod node_status;
 #[cfg(test)]
@@ -65,6 +66,10 @@ pub enum Child {
     FileSource,
     /// Static pods from a URL.
     HttpSource,
+    /// Pods from the API server.
+    ApiSource,
+    /// Stand-ins of static pods in the API server.
+    MirrorManager,
     /// Listening sockets.
     Server,
 }
@@ -101,7 +106,14 @@ const fn spec(
 /// from: what they tell first must find it there.
 pub const TREE: &[ChildSpec] = &[
     spec(Child::EventRecorder, 5, 4096, 1, &[]),
-    spec(Child::StatusManager, 5, 4096, 2, &[Child::PodManager, Child::FileSource, Child::HttpSource]),
+    spec(
+        Child::StatusManager,
+        5,
+        8192,
+        2,
+        &[Child::PodManager, Child::FileSource, Child::HttpSource, Child::ApiSource],
+    ),
+    spec(Child::MirrorManager, 5, 256, 2, &[Child::PodManager, Child::ApiSource]),
     spec(Child::ObjectCache, 5, 4096, 1, &[Child::PodManager]),
     spec(Child::NodeStatus, 5, 256, 2, &[Child::RuntimeMonitor]),
     spec(Child::NodeLease, 5, 64, 1, &[]),
@@ -110,7 +122,14 @@ pub const TREE: &[ChildSpec] = &[
         5,
         8192,
         5,
-        &[Child::NodeStatus, Child::RuntimeMonitor, Child::Pleg, Child::FileSource, Child::HttpSource],
+        &[
+            Child::NodeStatus,
+            Child::RuntimeMonitor,
+            Child::Pleg,
+            Child::FileSource,
+            Child::HttpSource,
+            Child::ApiSource,
+        ],
     ),
     spec(Child::RuntimeMonitor, 5, 64, 1, &[Child::Pleg]),
     spec(Child::ResourceManager, 5, 64, 2, &[Child::PodManager]),
@@ -121,5 +140,6 @@ pub const TREE: &[ChildSpec] = &[
     spec(Child::ContainerGc, 5, 64, 1, &[Child::PodManager]),
     spec(Child::FileSource, 5, 64, 1, &[]),
     spec(Child::HttpSource, 5, 64, 1, &[]),
+    spec(Child::ApiSource, 5, 8192, 1, &[]),
     spec(Child::Server, 5, 64, 2, &[]),
 ];

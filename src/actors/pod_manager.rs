@@ -14,21 +14,25 @@ use super::address::Address;
 use super::desk::Desk;
 use super::pod_worker::{PodWorker, WorkerArgs};
 use super::role::{ChildEnd, Role};
-use super::settings::Agent;
+use super::settings::{Agent, EventSubject};
 use crate::logic::ids::{FullName, PodUid};
-use crate::logic::pod_roster::{Order, PodRoster};
+use crate::logic::pod_admission::{Admissions, event_reason};
+use crate::logic::pod_roster::{Order, PodRoster, full_name, is_static};
+use crate::logic::pod_status::rejected_status;
+use crate::logic::resources::pod_qos;
 use crate::logic::restart_budget::{BudgetPolicy, RestartBudget, Verdict};
 use crate::logic::runtime_health::{self, RuntimeHealth};
 use crate::logic::runtime_pod::RuntimePod;
 use crate::logic::time::Stamp;
 use crate::messages::container_gc::ContainerGcMsg;
 use crate::messages::event_recorder::EventRecorderMsg;
+use crate::messages::mirror_manager::MirrorManagerMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::SourceKind;
 use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::prober::ProberMsg;
 use crate::messages::resource_manager::ResourceManagerMsg;
-use crate::messages::status_manager::StatusManagerMsg;
+use crate::messages::status_manager::{PodView, StatusManagerMsg};
 
 /// Messages that may wait for one worker.
 const WORKER_CAPACITY: usize = 256;
@@ -60,6 +64,9 @@ pub struct PodManager {
     health: RuntimeHealth,
     /// The newest Node object; `None` until it is told, and always without an API server.
     node: Option<Arc<Node>>,
+    /// What the API server wants; `None` until it was heard.
+    api_pods: Option<BTreeMap<PodUid, Arc<Pod>>>,
+    admissions: Admissions,
     cleaned_once: bool,
     cleaning: bool,
 }
@@ -72,10 +79,11 @@ impl Role for PodManager {
     fn begin(agent: Arc<Agent>, desk: &mut Desk<PodManagerMsg>) -> Self {
         let file = agent.adapters.folder.is_some().then_some(SourceKind::File.as_str());
         let http = agent.adapters.url.is_some().then_some(SourceKind::Http.as_str());
+        let api = agent.adapters.api.is_some().then_some(SourceKind::Api.as_str());
         desk.after(HOUSEKEEPING_PERIOD, PodManagerMsg::HousekeepingDue);
         Self {
             agent,
-            roster: PodRoster::new(file.into_iter().chain(http)),
+            roster: PodRoster::new(file.into_iter().chain(http).chain(api)),
             slots: BTreeMap::new(),
             runtime: BTreeMap::new(),
             relisted: None,
@@ -83,6 +91,8 @@ impl Role for PodManager {
             listed: BTreeMap::new(),
             health: runtime_health::not_yet_known(),
             node: None,
+            api_pods: None,
+            admissions: Admissions::default(),
             cleaned_once: false,
             cleaning: false,
         }
@@ -90,6 +100,12 @@ impl Role for PodManager {
 
     fn receive(&mut self, message: PodManagerMsg, desk: &mut Desk<PodManagerMsg>) {
         match message {
+            PodManagerMsg::SourceSet { source: SourceKind::Api, pods } => {
+                self.api_pods = Some(pods);
+                self.admit(desk);
+                self.carry_out(desk);
+                self.tell_known(desk);
+            }
             PodManagerMsg::SourceSet { source, pods } => {
                 self.roster.set(source.as_str(), pods);
                 self.carry_out(desk);
@@ -103,7 +119,12 @@ impl Role for PodManager {
                     desk.tell(&slot.address, PodWorkerMsg::HealthChanged(self.health.clone()));
                 }
             }
-            PodManagerMsg::NodeChanged(node) => self.node = Some(node),
+            PodManagerMsg::NodeChanged(node) => {
+                desk.tell(&self.agent.directory.mirror_manager, MirrorManagerMsg::NodeChanged(Arc::clone(&node)));
+                self.node = Some(node);
+                self.admit(desk);
+                self.carry_out(desk);
+            }
             PodManagerMsg::WorkerFinished(uid) => self.retire(&uid, desk),
             PodManagerMsg::RestartDue(uid) => self.restart(&uid, desk),
             PodManagerMsg::HousekeepingDue => {
@@ -122,6 +143,7 @@ impl Role for PodManager {
                 for slot in self.slots.values() {
                     desk.tell(&slot.address, PodWorkerMsg::Repeat);
                 }
+                self.repeat_api(desk);
                 self.tell_known(desk);
             }
         }
@@ -152,7 +174,56 @@ impl PodManager {
                 Order::Start { uid, full_name } => self.start_worker(uid, full_name, desk),
                 Order::TellSpec { uid, pod } => self.order(&uid, PodWorkerMsg::SpecChanged(pod), desk),
                 Order::Terminate { uid, grace } => self.order(&uid, PodWorkerMsg::Terminate { grace }, desk),
+                Order::NeverHere(uid) => {
+                    desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::NeverHere(uid));
+                }
             }
+        }
+    }
+
+    /// Judges the pods of the API server that are new. Until the Node is known all of them wait, and nothing that the API
+    /// server may want is ended.
+    fn admit(&mut self, desk: &Desk<PodManagerMsg>) {
+        let (Some(pods), Some(node)) = (self.api_pods.clone(), self.node.clone()) else { return };
+        let statics: Vec<Arc<Pod>> =
+            self.roster.all_wanted().map(|(_, pod)| Arc::clone(pod)).filter(|pod| is_static(pod)).collect();
+        let pod_level = self.agent.settings.resources.pod_level_resources;
+        for refused in self.admissions.take(&pods, &statics, &node, pod_level) {
+            let (uid, pod) = (refused.uid, refused.pod);
+            let subject = EventSubject::pod(&uid, &full_name(&pod));
+            desk.tell(
+                &self.agent.directory.event_recorder,
+                subject.warning(event_reason(&refused.reason), refused.message),
+            );
+            self.tell_rejected(&uid, &pod, desk);
+        }
+        self.roster.set(SourceKind::Api.as_str(), self.admissions.admitted(&pods));
+    }
+
+    fn tell_rejected(&self, uid: &PodUid, pod: &Arc<Pod>, desk: &Desk<PodManagerMsg>) {
+        let Some((reason, message)) = self.admissions.why_not(uid) else { return };
+        let qos = pod_qos(pod, self.agent.settings.resources.pod_level_resources);
+        let status = rejected_status(pod, reason, message, qos.as_str(), desk.now());
+        let view = PodView {
+            uid: uid.clone(),
+            pod: Arc::clone(pod),
+            status: Arc::new(status),
+            may_run: false,
+            waiting: Arc::default(),
+        };
+        desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::Rejected(view));
+    }
+
+    /// Tells once more of pods that have no worker to do so.
+    fn repeat_api(&self, desk: &Desk<PodManagerMsg>) {
+        for uid in self.roster.ended() {
+            desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::NeverHere(uid.clone()));
+        }
+        for (uid, pod) in self.api_pods.iter().flatten() {
+            self.tell_rejected(uid, pod, desk);
+        }
+        if let Some(node) = &self.node {
+            desk.tell(&self.agent.directory.mirror_manager, MirrorManagerMsg::NodeChanged(Arc::clone(node)));
         }
     }
 
@@ -259,6 +330,11 @@ impl PodManager {
         let to = &self.agent.directory;
         let active: Vec<Arc<Pod>> = self.roster.all_wanted().map(|(_, pod)| Arc::clone(pod)).collect();
         desk.tell(&to.resource_manager, ResourceManagerMsg::ActivePods(Arc::new(active)));
+        if self.roster.statics_heard() && self.agent.adapters.api.is_some() {
+            let statics =
+                self.roster.all_wanted().map(|(_, pod)| Arc::clone(pod)).filter(|pod| is_static(pod)).collect();
+            desk.tell(&to.mirror_manager, MirrorManagerMsg::Statics(statics, self.roster.ending_statics()));
+        }
         if self.roster.all_heard() {
             desk.tell(&to.container_gc, ContainerGcMsg::Known(Arc::new(self.roster.known())));
             if !self.cleaned_once && self.relisted.is_some() {
@@ -271,8 +347,10 @@ impl PodManager {
     fn tell_gone(&self, known: &BTreeSet<PodUid>, desk: &Desk<PodManagerMsg>) {
         let names = self.slots.values().map(|slot| slot.address.record().name.clone()).collect();
         self.agent.ledger.keep_only(PodWorker::KIND, &names);
-        let (to, known) = (&self.agent.directory, Arc::new(known.clone()));
-        desk.tell(&to.status_manager, StatusManagerMsg::Known(Arc::clone(&known)));
+        let to = &self.agent.directory;
+        let shown = known.iter().chain(self.api_pods.iter().flat_map(BTreeMap::keys)).cloned().collect();
+        desk.tell(&to.status_manager, StatusManagerMsg::Known(Arc::new(shown)));
+        let known = Arc::new(known.clone());
         desk.tell(&to.prober, ProberMsg::Known(known));
     }
 

@@ -19,7 +19,7 @@ use crate::logic::restart_budget::{BudgetPolicy, RestartBudget, Verdict};
 use crate::messages::node_status::NodeStatusMsg;
 use crate::messages::pleg::PlegMsg;
 use crate::messages::pod_manager::PodManagerMsg;
-use crate::messages::pod_source::{FileSourceMsg, HttpSourceMsg};
+use crate::messages::pod_source::{ApiSourceMsg, FileSourceMsg, HttpSourceMsg};
 use crate::messages::root::RootMsg;
 use crate::messages::runtime_monitor::RuntimeMonitorMsg;
 
@@ -142,6 +142,8 @@ impl Root {
             Child::ContainerGc => spawn!(super::container_gc::ContainerGc, container_gc),
             Child::FileSource => spawn!(super::pod_sources::file::FileSource, file_source),
             Child::HttpSource => spawn!(super::pod_sources::http::HttpSource, http_source),
+            Child::ApiSource => spawn!(super::pod_sources::api::ApiSource, api_source),
+            Child::MirrorManager => spawn!(super::mirror_manager::MirrorManager, mirror_manager),
             Child::Server => spawn!(super::server::Server, server),
         };
         self.children.get_mut(&child).expect("every child has a slot").cell = Some(cell);
@@ -167,6 +169,8 @@ impl Root {
             Child::ContainerGc => desk.child_left(&to.container_gc, why),
             Child::FileSource => desk.child_left(&to.file_source, why),
             Child::HttpSource => desk.child_left(&to.http_source, why),
+            Child::ApiSource => desk.child_left(&to.api_source, why),
+            Child::MirrorManager => desk.child_left(&to.mirror_manager, why),
             Child::Server => desk.child_left(&to.server, why),
         }
     }
@@ -181,6 +185,7 @@ impl Root {
                 Child::Pleg => desk.tell(&to.pleg, PlegMsg::Repeat),
                 Child::FileSource => desk.tell(&to.file_source, FileSourceMsg::Repeat),
                 Child::HttpSource => desk.tell(&to.http_source, HttpSourceMsg::Repeat),
+                Child::ApiSource => desk.tell(&to.api_source, ApiSourceMsg::Repeat),
                 Child::PodManager => desk.tell(&to.pod_manager, PodManagerMsg::Repeat),
                 other => unreachable!("{other:?} teaches nobody"),
             }

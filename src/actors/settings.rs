@@ -19,12 +19,13 @@ use crate::logic::time::Moment;
 use crate::messages::container_gc::ContainerGcMsg;
 use crate::messages::event_recorder::{EventRecorderMsg, PodEvent};
 use crate::messages::image_manager::ImageManagerMsg;
+use crate::messages::mirror_manager::MirrorManagerMsg;
 use crate::messages::node_lease::NodeLeaseMsg;
 use crate::messages::node_status::NodeStatusMsg;
 use crate::messages::object_cache::ObjectCacheMsg;
 use crate::messages::pleg::PlegMsg;
 use crate::messages::pod_manager::PodManagerMsg;
-use crate::messages::pod_source::{FileSourceMsg, HttpSourceMsg};
+use crate::messages::pod_source::{ApiSourceMsg, FileSourceMsg, HttpSourceMsg};
 use crate::messages::prober::ProberMsg;
 use crate::messages::resource_manager::ResourceManagerMsg;
 use crate::messages::runtime_monitor::RuntimeMonitorMsg;
@@ -232,6 +233,10 @@ pub struct Directory {
     pub file_source: Address<FileSourceMsg>,
     /// Static pods from a URL.
     pub http_source: Address<HttpSourceMsg>,
+    /// Pods from the API server.
+    pub api_source: Address<ApiSourceMsg>,
+    /// Mirrors of static pods.
+    pub mirror_manager: Address<MirrorManagerMsg>,
     /// Endpoints.
     pub server: Address<ServerMsg>,
 }
@@ -262,6 +267,8 @@ impl Directory {
             container_gc: address!(ContainerGc),
             file_source: address!(FileSource),
             http_source: address!(HttpSource),
+            api_source: address!(ApiSource),
+            mirror_manager: address!(MirrorManager),
             server: address!(Server),
         }
     }

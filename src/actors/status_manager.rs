@@ -1,20 +1,30 @@
-//! `StatusManager`: the newest status of every pod, and the manifests that give none, for whoever asks.
+//! `StatusManager`: the newest status of every pod, and the manifests that give none, for whoever asks; and for the API
+//! server, which is sent what it does not have yet, and has the pods deleted that are over.
 //!
 //! Parent: Root. Restarted: after a failure; the pods' workers and the sources tell it everything again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::desk::Desk;
+use k8s_openapi::api::core::v1::Pod;
+use ractor::RpcReplyPort;
+
+use super::desk::{Desk, OperationId};
 use super::role::Role;
 use super::settings::Agent;
 use crate::logic::ids::PodUid;
+use crate::logic::pod_roster::{full_name, is_static};
+use crate::logic::status_sync::{Answer, Call, Order, Own, StatusSync};
 use crate::messages::pod_source::SourceKind;
 use crate::messages::status_manager::{PodView, RefusedManifest, StatusManagerMsg};
+use crate::platform::kube_api::{ApiError, ApiServer, PatchKind, Place};
 
 /// See the module.
 pub struct StatusManager {
+    agent: Arc<Agent>,
     pods: BTreeMap<PodUid, PodView>,
+    sync: StatusSync,
+    wake: Option<OperationId>,
     refused: BTreeMap<SourceKind, Vec<RefusedManifest>>,
 }
 
@@ -23,38 +33,116 @@ impl Role for StatusManager {
     type Msg = StatusManagerMsg;
     type Args = Arc<Agent>;
 
-    fn begin(_: Arc<Agent>, _: &mut Desk<StatusManagerMsg>) -> Self {
-        Self { pods: BTreeMap::new(), refused: BTreeMap::new() }
+    fn begin(agent: Arc<Agent>, _: &mut Desk<StatusManagerMsg>) -> Self {
+        let (pods, sync, refused) = (BTreeMap::new(), StatusSync::default(), BTreeMap::new());
+        Self { agent, pods, sync, wake: None, refused }
     }
 
-    fn receive(&mut self, message: StatusManagerMsg, _: &mut Desk<StatusManagerMsg>) {
+    fn receive(&mut self, message: StatusManagerMsg, desk: &mut Desk<StatusManagerMsg>) {
         match message {
-            StatusManagerMsg::StatusChanged(view) => {
-                self.pods.insert(view.uid.clone(), view);
-            }
+            StatusManagerMsg::StatusChanged(view) => self.take(view),
             StatusManagerMsg::PodForgotten(uid) => {
                 self.pods.remove(&uid);
+                self.sync.finished(&uid);
             }
+            StatusManagerMsg::NeverHere(uid) => self.sync.never_here(&uid),
+            StatusManagerMsg::Rejected(view) => {
+                let uid = view.uid.clone();
+                self.take(view);
+                self.sync.never_here(&uid);
+            }
+            StatusManagerMsg::ApiPods(pods) => self.sync.all(&pods),
+            StatusManagerMsg::ApiPodSeen(pod) => self.sync.seen(pod),
+            StatusManagerMsg::ApiPodGone(pod) => self.sync.gone(&pod),
+            StatusManagerMsg::Answered(uid, outcome) => {
+                let answer = outcome.unwrap_or(Answer::Failed(None));
+                self.sync.answered(&uid, answer, desk.now(), self.agent.adapters.chance.next());
+            }
+            StatusManagerMsg::SendDue => self.wake = None,
             StatusManagerMsg::Refused(source, manifests) => {
                 self.refused.insert(source, manifests);
             }
-            StatusManagerMsg::Known(known) => self.pods.retain(|uid, _| known.contains(uid)),
-            StatusManagerMsg::List(reply) => {
-                if reply.is_closed() {
-                    return;
-                }
-                let mut views: Vec<PodView> = self.pods.values().cloned().collect();
-                views.sort_by(|one, other| place(one).cmp(&place(other)));
-                let _ = reply.send(views); // The asker may have left.
+            StatusManagerMsg::Known(known) => {
+                self.pods.retain(|uid, _| known.contains(uid));
+                self.sync.keep_only(&known);
             }
+            StatusManagerMsg::List(reply) => return self.list(reply),
             StatusManagerMsg::Refusals(reply) => {
                 let of = |(source, manifests): (&SourceKind, &Vec<RefusedManifest>)| {
                     manifests.iter().map(|manifest| (*source, manifest.clone())).collect::<Vec<_>>()
                 };
                 let _ = reply.send(self.refused.iter().flat_map(of).collect()); // The asker may have left.
+                return;
             }
         }
+        self.carry_out(desk);
     }
+}
+
+impl StatusManager {
+    fn take(&mut self, view: PodView) {
+        if self.agent.adapters.api.is_some() {
+            let own = Own {
+                full_name: full_name(&view.pod),
+                is_static: is_static(&view.pod),
+                status: Arc::clone(&view.status),
+                may_run: view.may_run,
+            };
+            self.sync.own(&view.uid, own);
+        }
+        self.pods.insert(view.uid.clone(), view);
+    }
+
+    fn list(&self, reply: RpcReplyPort<Vec<PodView>>) {
+        if reply.is_closed() {
+            return;
+        }
+        let mut views: Vec<PodView> = self.pods.values().cloned().collect();
+        views.sort_by(|one, other| place(one).cmp(&place(other)));
+        let _ = reply.send(views); // The asker may have left.
+    }
+
+    fn carry_out(&mut self, desk: &mut Desk<StatusManagerMsg>) {
+        let Some(api) = self.agent.adapters.api.clone() else { return };
+        let now = desk.now();
+        let (orders, wake) = self.sync.orders(now);
+        for order in orders {
+            let uid = order.uid.clone();
+            let (name, about) = match order.call {
+                Call::Patch { .. } => ("patch status", order.full_name.to_string()),
+                Call::Delete => ("delete pod", order.full_name.to_string()),
+            };
+            desk.start(name, about, send(api.clone(), order), move |outcome| StatusManagerMsg::Answered(uid, outcome));
+        }
+        if let Some(timer) = self.wake.take() {
+            desk.cancel(timer);
+        }
+        self.wake = wake.map(|due| desk.after(due.since(now), StatusManagerMsg::SendDue));
+    }
+}
+
+async fn send(api: ApiServer, order: Order) -> Answer {
+    let (at, name) = (Place::namespace(&*order.full_name.namespace), &*order.full_name.name);
+    let answer = match &order.call {
+        Call::Patch { body } => {
+            let patched = api.patch::<Pod>(&at, name, Some("status"), PatchKind::Strategic, body).await;
+            patched.map(|pod| Some(Arc::new(pod)))
+        }
+        Call::Delete => {
+            let deleted = api.delete::<Pod>(&at, name, Some(0), Some(order.api_uid.as_str())).await;
+            deleted.map(|()| None)
+        }
+    };
+    answer.map_or_else(|error| refused(&order, &error), Answer::Done)
+}
+
+fn refused(order: &Order, error: &ApiError) -> Answer {
+    if error.is_not_found() || error.is_conflict() {
+        tracing::debug!(pod = %order.full_name, %error, "the API has another pod of this name, or none");
+        return Answer::Gone;
+    }
+    tracing::warn!(pod = %order.full_name, %error, "pod status cannot be sent yet");
+    Answer::Failed(error.retry_after())
 }
 
 fn place(view: &PodView) -> (Option<&str>, Option<&str>, &PodUid) {

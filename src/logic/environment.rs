@@ -144,7 +144,7 @@ pub fn resource_fields(container: &Container) -> impl Iterator<Item = (usize, &R
 }
 
 /// A pod from file or URL: its source annotation names something else than the API server.
-pub fn is_static(pod: &Pod) -> bool {
+fn is_static(pod: &Pod) -> bool {
     let annotations = pod.metadata.annotations.as_ref();
     annotations.and_then(|annotations| annotations.get(CONFIG_SOURCE)).is_some_and(|source| source != "api")
 }

@@ -10,7 +10,12 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::ids::{FullName, PodUid};
+use super::manifest::identity::CONFIG_SOURCE_ANNOTATION;
 use super::pod_lifecycle::ORPHAN_GRACE;
+use super::pod_status::is_terminal;
+
+/// What the annotation says of pods from the API server.
+const API_SOURCE: &str = "api";
 
 /// What a worker is known to have been told.
 #[derive(Clone, Debug)]
@@ -18,6 +23,8 @@ struct Worker {
     full_name: FullName,
     told: Option<Arc<Pod>>,
     terminating: bool,
+    /// The grace period that the worker was told, from the API object.
+    grace: Option<Duration>,
     /// Started anew, and not yet told again what its predecessor was.
     repeat: bool,
 }
@@ -46,6 +53,8 @@ pub enum Order {
         /// Time for its containers; `None` leaves the pod's own.
         grace: Option<Duration>,
     },
+    /// A pod of the API server that is to end, or has, and of which nothing is here: it gets no worker.
+    NeverHere(PodUid),
 }
 
 /// See the module.
@@ -54,6 +63,26 @@ pub struct PodRoster {
     /// By source name; `None` until the source was heard.
     sources: BTreeMap<&'static str, Option<BTreeMap<PodUid, Arc<Pod>>>>,
     workers: BTreeMap<PodUid, Worker>,
+    /// Pods of the API server whose life on this node is over, as long as the API server has them (POD-07: a UID ends once).
+    ended: BTreeSet<PodUid>,
+}
+
+/// Whether the pod is from a file or a URL.
+pub fn is_static(pod: &Pod) -> bool {
+    let source = pod.metadata.annotations.as_ref().and_then(|all| all.get(CONFIG_SOURCE_ANNOTATION));
+    source.is_some_and(|source| source != API_SOURCE)
+}
+
+/// Whether the API server has its end: it is being deleted, or has ended already.
+fn is_over(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
+    !is_static(pod) && (pod.metadata.deletion_timestamp.is_some() || is_terminal(phase))
+}
+
+/// The time that a pod which is being deleted has for its end.
+fn deletion_grace(pod: &Pod) -> Option<Duration> {
+    let seconds = pod.metadata.deletion_timestamp.as_ref().and(pod.metadata.deletion_grace_period_seconds)?;
+    Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }
 
 /// A pod's name and namespace, from the object.
@@ -65,24 +94,35 @@ pub fn full_name(pod: &Pod) -> FullName {
 impl Worker {
     fn end(&self, uid: &PodUid) -> Order {
         // A worker that was never told a pod has only the runtime's word for it: an orphan.
-        Order::Terminate { uid: uid.clone(), grace: self.told.is_none().then_some(ORPHAN_GRACE) }
+        Order::Terminate { uid: uid.clone(), grace: self.told.as_ref().map_or(Some(ORPHAN_GRACE), |_| self.grace) }
     }
 }
 
 impl PodRoster {
     /// A roster that waits for these sources before anything is ended.
     pub fn new(sources: impl IntoIterator<Item = &'static str>) -> Self {
-        Self { sources: sources.into_iter().map(|name| (name, None)).collect(), workers: BTreeMap::new() }
+        Self {
+            sources: sources.into_iter().map(|name| (name, None)).collect(),
+            workers: BTreeMap::new(),
+            ended: BTreeSet::new(),
+        }
     }
 
     /// A source told its complete set.
     pub fn set(&mut self, source: &'static str, pods: BTreeMap<PodUid, Arc<Pod>>) {
         self.sources.insert(source, Some(pods));
+        let ended = std::mem::take(&mut self.ended);
+        self.ended = ended.into_iter().filter(|uid| self.wanted(uid).is_some()).collect();
     }
 
     /// Whether all sources were heard.
     pub fn all_heard(&self) -> bool {
         self.sources.values().all(Option::is_some)
+    }
+
+    /// Whether all sources of static pods were heard.
+    pub fn statics_heard(&self) -> bool {
+        self.sources.iter().all(|(name, pods)| *name == API_SOURCE || pods.is_some())
     }
 
     /// The desired pod of this UID.
@@ -103,6 +143,23 @@ impl PodRoster {
     /// A worker's pod is gone from the node.
     pub fn finished(&mut self, uid: &PodUid) {
         self.workers.remove(uid);
+        if self.wanted(uid).is_some_and(|pod| is_over(pod)) {
+            self.ended.insert(uid.clone());
+        }
+    }
+
+    /// Pods that the API server still has and whose life on this node is over.
+    pub fn ended(&self) -> &BTreeSet<PodUid> {
+        &self.ended
+    }
+
+    /// Static pods that nobody wants any more and that still end.
+    pub fn ending_statics(&self) -> BTreeSet<FullName> {
+        let ending = self.workers.values().filter(|worker| worker.terminating);
+        ending
+            .filter(|worker| worker.told.as_ref().is_some_and(|pod| is_static(pod)))
+            .map(|worker| worker.full_name.clone())
+            .collect()
     }
 
     /// A worker was started anew after a failure: it is to be told once more what its predecessor was told. A pod that
@@ -144,11 +201,13 @@ impl PodRoster {
     }
 
     fn end_unwanted(&mut self) -> Vec<Order> {
-        if !self.all_heard() {
-            return vec![]; // A source that was not heard yet may want any of them.
-        }
+        // A source that was not heard yet may want any of them; but the API server wants no static ones.
+        let (all_heard, statics_heard) = (self.all_heard(), self.statics_heard());
         let wanted: BTreeSet<PodUid> = self.all_wanted().map(|(uid, _)| uid.clone()).collect();
-        let unwanted = self.workers.iter_mut().filter(|(uid, worker)| !worker.terminating && !wanted.contains(*uid));
+        let is_known_static = |worker: &Worker| worker.told.as_ref().is_some_and(|pod| is_static(pod)) && statics_heard;
+        let unwanted = self.workers.iter_mut().filter(|(uid, worker)| {
+            !worker.terminating && !wanted.contains(*uid) && (all_heard || is_known_static(worker))
+        });
         unwanted
             .map(|(uid, worker)| {
                 worker.terminating = true;
@@ -167,25 +226,49 @@ impl PodRoster {
         if let Some(worker) = self.workers.get_mut(uid) {
             // Wanted again while it ends: it ends first, and starts anew when its worker has finished.
             let changed = worker.told.as_ref().is_none_or(|told| differs(told, pod));
-            if !worker.terminating && changed {
+            let grace = deletion_grace(pod);
+            let is_deleted = !is_static(pod) && pod.metadata.deletion_timestamp.is_some();
+            // What is being deleted is told even while it ends: a later deletion may leave less time.
+            if changed && (!worker.terminating || is_deleted) {
                 worker.told = Some(Arc::clone(pod));
                 orders.push(Order::TellSpec { uid: uid.clone(), pod: Arc::clone(pod) });
+            }
+            if is_deleted && (!worker.terminating || grace < worker.grace) {
+                (worker.terminating, worker.grace) = (true, grace);
+                orders.push(worker.end(uid));
             }
             return;
         }
         let full_name = full_name(pod);
-        // Static pods of one name run one after the other (POD-09), also when the former is of before a restart.
-        let Some(runtime) = runtime else { return };
-        let held =
-            |(other, name): (&PodUid, &FullName)| *name == full_name && other != uid && self.wanted(other).is_none();
-        if self.workers.values().any(|other| other.full_name == full_name) || runtime.iter().any(held) {
+        if self.ended.contains(uid) {
             return;
         }
-        let worker =
-            Worker { full_name: full_name.clone(), told: Some(Arc::clone(pod)), terminating: false, repeat: false };
+        // Static pods of one name run one after the other (POD-09), also when the former is of before a restart.
+        let Some(runtime) = runtime else { return };
+        if is_over(pod) && !runtime.contains_key(uid) {
+            self.ended.insert(uid.clone());
+            orders.push(Order::NeverHere(uid.clone()));
+            return;
+        }
+        let held =
+            |(other, name): (&PodUid, &FullName)| *name == full_name && other != uid && self.wanted(other).is_none();
+        let is_taken = self.workers.values().any(|other| other.full_name == full_name) || runtime.iter().any(held);
+        if is_static(pod) && is_taken {
+            return;
+        }
+        let is_deleted = !is_static(pod) && pod.metadata.deletion_timestamp.is_some();
+        let worker = Worker {
+            full_name: full_name.clone(),
+            told: Some(Arc::clone(pod)),
+            terminating: is_deleted,
+            grace: deletion_grace(pod),
+            repeat: false,
+        };
+        let end = is_deleted.then(|| worker.end(uid));
         self.workers.insert(uid.clone(), worker);
         orders.push(Order::Start { uid: uid.clone(), full_name });
         orders.push(Order::TellSpec { uid: uid.clone(), pod: Arc::clone(pod) });
+        orders.extend(end);
     }
 
     fn end_orphans(&mut self, runtime: &BTreeMap<PodUid, FullName>, orders: &mut Vec<Order>) {
@@ -194,7 +277,8 @@ impl PodRoster {
                 continue;
             }
             let full_name = full_name.clone();
-            let worker = Worker { full_name: full_name.clone(), told: None, terminating: true, repeat: false };
+            let worker =
+                Worker { full_name: full_name.clone(), told: None, terminating: true, grace: None, repeat: false };
             self.workers.insert(uid.clone(), worker);
             orders.push(Order::Start { uid: uid.clone(), full_name });
             orders.push(Order::Terminate { uid: uid.clone(), grace: Some(ORPHAN_GRACE) });
@@ -203,7 +287,7 @@ impl PodRoster {
 }
 
 /// Whether an update is worth telling (POD-04): annotations of the agent's own do not count.
-fn differs(one: &Pod, other: &Pod) -> bool {
+pub fn differs(one: &Pod, other: &Pod) -> bool {
     const LOCAL: [&str; 3] =
         ["kubernetes.io/config.source", "kubernetes.io/config.mirror", "kubernetes.io/config.seen"];
     let annotations = |pod: &Pod| -> BTreeMap<String, String> {
@@ -215,6 +299,22 @@ fn differs(one: &Pod, other: &Pod) -> bool {
         || one.metadata.deletion_timestamp != other.metadata.deletion_timestamp
         || one.metadata.deletion_grace_period_seconds != other.metadata.deletion_grace_period_seconds
         || annotations(one) != annotations(other)
+        || gates(one) != gates(other)
+}
+
+/// What others say of the pod's readiness gates.
+fn gates(pod: &Pod) -> Vec<(&str, &str)> {
+    let wanted: BTreeSet<&str> = pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.readiness_gates.iter().flatten())
+        .map(|gate| &*gate.condition_type)
+        .collect();
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions
+        .filter(|condition| wanted.contains(&*condition.type_))
+        .map(|condition| (&*condition.type_, &*condition.status))
+        .collect()
 }
 
 #[cfg(test)]
@@ -226,6 +326,7 @@ mod tests {
         pod.metadata.name = Some(name.to_owned());
         pod.metadata.namespace = Some("default".to_owned());
         pod.metadata.labels = Some([("image".to_owned(), image.to_owned())].into());
+        pod.metadata.annotations = Some([(CONFIG_SOURCE_ANNOTATION.to_owned(), "file".to_owned())].into());
         Arc::new(pod)
     }
 
@@ -328,5 +429,66 @@ mod tests {
         assert_eq!(started(&roster.orders(Some(&runtime))), ["old"]);
         roster.finished(&"old".into());
         assert_eq!(started(&roster.orders(Some(&BTreeMap::new()))), ["new"]);
+    }
+
+    fn api_pod(name: &str, deleted_within: Option<i64>) -> Arc<Pod> {
+        let mut pod = Pod::clone(&pod(name, "a"));
+        pod.metadata.annotations = Some([(CONFIG_SOURCE_ANNOTATION.to_owned(), API_SOURCE.to_owned())].into());
+        if let Some(grace) = deleted_within {
+            let epoch = jiff::Timestamp::UNIX_EPOCH;
+            pod.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(epoch));
+            pod.metadata.deletion_grace_period_seconds = Some(grace);
+        }
+        Arc::new(pod)
+    }
+
+    fn graces(orders: &[Order]) -> Vec<Option<u64>> {
+        let grace = |order: &Order| match order {
+            Order::Terminate { grace, .. } => Some(grace.map(|grace| grace.as_secs())),
+            _ => None,
+        };
+        orders.iter().filter_map(grace).collect()
+    }
+
+    #[test]
+    fn a_deletion_ends_a_pod_once_and_a_later_one_may_shorten_its_time() {
+        let mut roster = PodRoster::new(["api"]);
+        roster.set("api", set(&[("u1", &api_pod("web", None))]));
+        roster.orders(Some(&BTreeMap::new()));
+        roster.set("api", set(&[("u1", &api_pod("web", Some(30)))]));
+        assert_eq!(graces(&roster.orders(Some(&BTreeMap::new()))), [Some(30)]);
+        roster.set("api", set(&[("u1", &api_pod("web", Some(60)))]));
+        assert_eq!(graces(&roster.orders(Some(&BTreeMap::new()))), []);
+        roster.set("api", set(&[("u1", &api_pod("web", Some(5)))]));
+        assert_eq!(graces(&roster.orders(Some(&BTreeMap::new()))), [Some(5)]);
+        roster.finished(&"u1".into());
+        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![], "it does not come back while the API shows it");
+        assert_eq!(roster.ended().len(), 1);
+        roster.set("api", BTreeMap::new());
+        assert!(roster.ended().is_empty());
+    }
+
+    #[test]
+    fn a_pod_that_is_over_and_is_not_here_never_comes() {
+        let mut roster = PodRoster::new(["api"]);
+        roster.set("api", set(&[("u1", &api_pod("web", Some(30)))]));
+        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![Order::NeverHere("u1".into())]);
+        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![]);
+        // One that the runtime holds is ended, as it was told last.
+        let mut roster = PodRoster::new(["api"]);
+        roster.set("api", set(&[("u1", &api_pod("web", Some(30)))]));
+        let runtime: BTreeMap<_, _> = [(PodUid::from("u1"), FullName::new("web", "default"))].into();
+        let orders = roster.orders(Some(&runtime));
+        assert_eq!((started(&orders), graces(&orders)), (vec!["u1"], vec![Some(30)]));
+    }
+
+    #[test]
+    fn pods_of_the_api_of_one_name_do_not_wait_for_each_other() {
+        let mut roster = PodRoster::new(["api"]);
+        roster.set("api", set(&[("u1", &api_pod("web", None))]));
+        roster.orders(Some(&BTreeMap::new()));
+        roster.set("api", set(&[("u2", &api_pod("web", None))]));
+        let orders = roster.orders(Some(&BTreeMap::new()));
+        assert_eq!((started(&orders), graces(&orders)), (vec!["u2"], vec![None]));
     }
 }

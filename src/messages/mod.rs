@@ -5,6 +5,7 @@
 pub mod container_gc;
 pub mod event_recorder;
 pub mod image_manager;
+pub mod mirror_manager;
 pub mod node_lease;
 pub mod node_status;
 pub mod object_cache;

@@ -1,4 +1,6 @@
-//! To the pod sources, `FileSource` and `HttpSource`.
+//! To the pod sources, `FileSource`, `HttpSource` and `ApiSource`.
+
+use k8s_openapi::api::core::v1::Pod;
 
 use super::describe;
 use crate::actors::desk::Panicked;
@@ -12,6 +14,8 @@ pub enum SourceKind {
     File,
     /// The static pod URL.
     Http,
+    /// The API server.
+    Api,
 }
 
 impl SourceKind {
@@ -20,6 +24,7 @@ impl SourceKind {
         match self {
             Self::File => "file",
             Self::Http => "http",
+            Self::Api => "api",
         }
     }
 }
@@ -55,3 +60,28 @@ pub enum HttpSourceMsg {
 }
 
 describe!(HttpSourceMsg);
+
+/// More came from the API server at once than the mailbox holds: something was lost.
+#[derive(Clone, Copy, Debug)]
+pub struct Overrun;
+
+/// To `ApiSource`.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum ApiSourceMsg {
+    /// From its own watch: these are all pods of this node.
+    Listed(Vec<Pod>),
+    /// From its own watch: this pod is new, or changed.
+    Applied(Box<Pod>),
+    /// From its own watch: this pod is gone.
+    Deleted(Box<Pod>),
+    /// From its own watch: the API server cannot be heard at present, and why.
+    Trouble(String),
+    /// From itself: the watch ended.
+    FollowEnded(Result<Overrun, Panicked>),
+    /// From itself: time to watch again.
+    FollowDue,
+    /// From Root: someone who learns from here was started again; tell everything once more.
+    Repeat,
+}
+
+describe!(ApiSourceMsg);

@@ -8,7 +8,9 @@ use ractor::RpcReplyPort;
 
 use super::describe;
 use super::pod_source::SourceKind;
+use crate::actors::desk::Panicked;
 use crate::logic::ids::PodUid;
+use crate::logic::status_sync::Answer;
 
 /// A pod with its newest status.
 #[derive(Clone, Debug)]
@@ -19,6 +21,8 @@ pub struct PodView {
     pub pod: Arc<Pod>,
     /// What is.
     pub status: Arc<PodStatus>,
+    /// Whether containers of it may still run.
+    pub may_run: bool,
     /// Why it is not running or not gone, newest cause first; empty when all is well.
     pub waiting: Arc<Vec<String>>,
 }
@@ -39,8 +43,22 @@ pub struct RefusedManifest {
 pub enum StatusManagerMsg {
     /// From a `PodWorker`: the pod's newest status.
     StatusChanged(PodView),
-    /// From `PodManager`: the pod is gone.
+    /// From `PodManager`: nothing is left of the pod on the node; it may go from the API when it is to.
     PodForgotten(PodUid),
+    /// From `PodManager`: a pod of the API server that has ended, or is to, was not here at all.
+    NeverHere(PodUid),
+    /// From `PodManager`: this node does not take the pod; with the status that says so.
+    Rejected(PodView),
+    /// From `ApiSource`: all pods and mirrors of this node in the API.
+    ApiPods(Vec<Arc<Pod>>),
+    /// From `ApiSource`: a pod or mirror as the API has it now.
+    ApiPodSeen(Arc<Pod>),
+    /// From `ApiSource`: the API has this pod or mirror no more.
+    ApiPodGone(Arc<Pod>),
+    /// From itself: a call for this pod ended.
+    Answered(PodUid, Result<Answer, Panicked>),
+    /// From itself: what had to wait is due.
+    SendDue,
     /// From a pod source: all manifests of it that give no pod; told whenever they changed.
     Refused(SourceKind, Vec<RefusedManifest>),
     /// From `PodManager`: these are all pods there are; told now and then, because a pod may have gone while `PodManager`
@@ -54,6 +72,7 @@ pub enum StatusManagerMsg {
 
 describe!(StatusManagerMsg, message => match message {
     StatusManagerMsg::StatusChanged(view) => Some(&view.uid),
-    StatusManagerMsg::PodForgotten(uid) => Some(uid),
+    StatusManagerMsg::Rejected(view) => Some(&view.uid),
+    StatusManagerMsg::PodForgotten(uid) | StatusManagerMsg::NeverHere(uid) | StatusManagerMsg::Answered(uid, _) => Some(uid),
     _ => None,
 });

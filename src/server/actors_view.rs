@@ -142,6 +142,8 @@ fn is_up(to: &Directory, name: &str) -> Option<bool> {
         Child::ContainerGc => to.container_gc.is_up(),
         Child::FileSource => to.file_source.is_up(),
         Child::HttpSource => to.http_source.is_up(),
+        Child::ApiSource => to.api_source.is_up(),
+        Child::MirrorManager => to.mirror_manager.is_up(),
         Child::Server => to.server.is_up(),
     })
 }

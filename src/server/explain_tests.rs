@@ -21,6 +21,7 @@ fn view(status: serde_json::Value, waiting: &[&str]) -> PodView {
         uid: "u1".into(),
         pod: Arc::new(serde_json::from_value(pod).expect("a pod")),
         status: Arc::new(serde_json::from_value(status).expect("a status")),
+        may_run: true,
         waiting: Arc::new(waiting.iter().map(|text| (*text).to_owned()).collect()),
     }
 }

@@ -227,6 +227,7 @@ impl Node {
             uid: uid.clone(),
             pod: Arc::new(serde_json::from_value(pod).expect("a pod")),
             status: Arc::new(serde_json::from_value(status).expect("a status")),
+            may_run: true,
             waiting: Arc::new(waiting.iter().map(|text| (*text).to_owned()).collect()),
         };
         let to = &self.agent.directory;

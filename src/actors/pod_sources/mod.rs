@@ -1,5 +1,6 @@
 //! Where pods are wanted from. Each source tells `PodManager` complete sets, never differences.
 
+pub mod api;
 pub mod file;
 pub mod http;
 

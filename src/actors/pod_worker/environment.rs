@@ -9,11 +9,12 @@ use super::jobs::JobSite;
 use crate::actors::ledger::Cause;
 use crate::actors::volume_manager::node_facts;
 use crate::cri::AuthConfig;
-use crate::logic::environment::{EnvironmentSources, is_static, resource_fields};
+use crate::logic::environment::{EnvironmentSources, resource_fields};
 use crate::logic::field_path::Addresses;
 use crate::logic::image_credentials::Keyring;
 use crate::logic::image_name::ImageName;
 use crate::logic::object_references::{ObjectKind, environment_references};
+use crate::logic::pod_roster::is_static;
 use crate::logic::volumes::downward::resource_value;
 use crate::platform::objects::{looked, patiently};
 

@@ -19,8 +19,9 @@ use super::role::Role;
 use super::settings::{Agent, EventSubject};
 use crate::logic::container_actions::CRASH_LOOP_BACK_OFF;
 use crate::logic::ids::{FullName, PodUid};
-use crate::logic::object_references::object_references;
+use crate::logic::object_references::{ObjectKey, object_references};
 use crate::logic::pod_lifecycle::{Action, Input, Job, JobEnd, Now, PodLifecycle, Stage};
+use crate::logic::pod_roster::is_static;
 use crate::logic::pod_status::{self, StatusInput};
 use crate::logic::resources::pod_qos;
 use crate::logic::runtime_pod::RuntimePod;
@@ -61,10 +62,12 @@ pub struct PodWorker {
     repeat: bool,
     network_event_told: bool,
     probed: bool,
-    /// The pod that `ObjectCache` knows of.
-    kept: Option<Arc<Pod>>,
+    /// What `ObjectCache` keeps at hand for the pod.
+    kept: BTreeSet<ObjectKey>,
     /// It was told that the pod has ended.
     let_go: bool,
+    /// The status is the last one.
+    ended: bool,
 }
 
 impl Role for PodWorker {
@@ -86,8 +89,9 @@ impl Role for PodWorker {
             repeat: false,
             network_event_told: false,
             probed: false,
-            kept: None,
+            kept: BTreeSet::new(),
             let_go: false,
+            ended: false,
         }
     }
 
@@ -248,27 +252,19 @@ impl PodWorker {
     /// What a pod refers to in the API server is kept at hand from its start to the end of its volumes (VOL-50).
     fn tell_objects(&mut self, desk: &Desk<PodWorkerMsg>) {
         let Some(pod) = self.lifecycle.pod() else { return };
-        let to = &self.site.agent.directory.object_cache;
+        let (to, references) = (&self.site.agent.directory.object_cache, object_references(pod));
         match self.lifecycle.stage() {
             Stage::Syncing => {
-                let known = self.kept.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, pod)) && !self.repeat;
-                if !known
-                    && !object_references(pod).is_empty()
-                    && desk.offer(to, ObjectCacheMsg::PodChanged(Arc::clone(pod)))
-                {
-                    self.kept = Some(Arc::clone(pod));
+                let known = self.kept == references && (references.is_empty() || !self.repeat);
+                if !known && desk.offer(to, ObjectCacheMsg::PodChanged(Arc::clone(pod))) {
+                    self.kept = references;
                 }
             }
-            // Volumes of a pod that ends are read no more, but what a new worker cannot know is let go in any case.
-            Stage::Terminating => {}
+            Stage::Terminating => {} // Its volumes are still there.
+            // Told by a new worker, too: it cannot know what its predecessor had kept.
             Stage::Terminated => {
-                let known = self.kept.is_some() || !object_references(pod).is_empty();
-                if known
-                    && !std::mem::replace(&mut self.let_go, true)
-                    && !desk.offer(to, ObjectCacheMsg::PodGone(self.site.uid.clone()))
-                {
-                    self.let_go = false;
-                }
+                let known = self.let_go || (references.is_empty() && self.kept.is_empty());
+                self.let_go = known || desk.offer(to, ObjectCacheMsg::PodGone(self.site.uid.clone()));
             }
         }
     }
@@ -293,15 +289,25 @@ impl PodWorker {
         let waiting = self.waiting(desk);
         desk.address().record().set_note(waiting.first().cloned());
         let Some(seen) = self.lifecycle.observed().cloned() else { return };
-        let status = Arc::new(self.make_status(&pod, &seen, desk));
+        let status = match (&self.status, self.ended) {
+            // Its containers may be gone by now: how they ended was said while they could be looked at.
+            (Some(status), true) => Arc::clone(status),
+            _ => Arc::new(self.make_status(&pod, &seen, desk)),
+        };
+        self.ended = self.lifecycle.stage() == Stage::Terminated;
         let is_known = self.status.as_ref() == Some(&status) && self.told_waiting == waiting;
         if !std::mem::take(&mut self.repeat) && is_known {
             return;
         }
         (self.status, self.told_waiting) = (Some(Arc::clone(&status)), waiting.clone());
         let (uid, to) = (self.site.uid.clone(), &self.site.agent.directory);
-        let view =
-            PodView { uid: uid.clone(), pod: Arc::clone(&pod), status: Arc::clone(&status), waiting: waiting.into() };
+        let view = PodView {
+            uid: uid.clone(),
+            pod: Arc::clone(&pod),
+            status: Arc::clone(&status),
+            may_run: self.lifecycle.stage() < Stage::Terminated,
+            waiting: waiting.into(),
+        };
         desk.tell(&to.status_manager, StatusManagerMsg::StatusChanged(view));
         if self.lifecycle.stage() == Stage::Terminated {
             if std::mem::replace(&mut self.probed, false) {
@@ -326,7 +332,7 @@ impl PodWorker {
             runtime_name: &settings.runtime_name,
             recursive_read_only: false,
             terminal: self.lifecycle.stage() == Stage::Terminated,
-            is_static: true,
+            is_static: is_static(pod),
             qos_class: pod_qos(pod, settings.resources.pod_level_resources).as_str(),
             agent_started: settings.agent_started,
             now: desk.now(),

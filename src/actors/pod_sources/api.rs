@@ -1,0 +1,181 @@
+//! `ApiSource`: pods that the API server puts on this node, and the mirrors of static ones.
+//!
+//! Parent: Root. Restarted: after a failure; the API server tells it all again. Nothing to do without one. `PodManager`
+//! hears of what a pod is to be, `StatusManager` of everything, `MirrorManager` of mirrors alone. While the API server is
+//! away, what it said last stands.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use tokio::sync::Notify;
+
+use super::mark_seen;
+use crate::actors::address::Address;
+use crate::actors::desk::Desk;
+use crate::actors::ledger::Cause;
+use crate::actors::role::Role;
+use crate::actors::settings::Agent;
+use crate::logic::ids::PodUid;
+use crate::logic::manifest::identity::CONFIG_SOURCE_ANNOTATION;
+use crate::logic::pod_roster::differs;
+use crate::logic::status_sync::is_mirror;
+use crate::messages::mirror_manager::MirrorManagerMsg;
+use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::pod_source::{ApiSourceMsg, Overrun, SourceKind};
+use crate::messages::status_manager::StatusManagerMsg;
+use crate::platform::kube_api::reflector::{Followed, follow};
+use crate::platform::kube_api::{ApiServer, Place, Selector};
+
+/// Wait before the API server is followed anew after more came at once than could be taken.
+const FOLLOW_AGAIN: Duration = Duration::from_secs(1);
+
+/// See the module.
+pub struct ApiSource {
+    agent: Arc<Agent>,
+    /// All pods and mirrors as the API server showed them last.
+    shown: BTreeMap<PodUid, Arc<Pod>>,
+    /// What `PodManager` was told.
+    told: Option<BTreeMap<PodUid, Arc<Pod>>>,
+}
+
+impl Role for ApiSource {
+    const KIND: &'static str = "ApiSource";
+    type Msg = ApiSourceMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, desk: &mut Desk<ApiSourceMsg>) -> Self {
+        let source = Self { agent, shown: BTreeMap::new(), told: None };
+        source.follow(desk);
+        source
+    }
+
+    fn receive(&mut self, message: ApiSourceMsg, desk: &mut Desk<ApiSourceMsg>) {
+        match message {
+            ApiSourceMsg::FollowDue => self.follow(desk),
+            ApiSourceMsg::FollowEnded(why) => {
+                let why =
+                    why.map_or_else(|panicked| panicked.to_string(), |Overrun| "it told too much at once".to_owned());
+                tracing::warn!(why, "pods of the API server are listed again");
+                desk.after(FOLLOW_AGAIN, ApiSourceMsg::FollowDue);
+            }
+            ApiSourceMsg::Listed(pods) => self.take_all(pods, desk),
+            ApiSourceMsg::Applied(pod) => self.apply(*pod, desk),
+            ApiSourceMsg::Deleted(pod) => self.remove(&pod, desk),
+            ApiSourceMsg::Trouble(why) => {
+                tracing::warn!(why, "pods of the API server cannot be heard of, they stay as they are")
+            }
+            ApiSourceMsg::Repeat => {
+                if self.told.is_some() {
+                    self.tell_pods(desk);
+                    self.tell_shown(desk);
+                    self.tell_mirrors(desk);
+                }
+            }
+        }
+    }
+}
+
+/// Follows the node's pods until the mailbox is full: then something was lost, and all are listed again.
+async fn follow_pods(api: ApiServer, node: String, me: Address<ApiSourceMsg>, agent: Arc<Agent>) -> Overrun {
+    let overrun = Notify::new();
+    let tell = |followed: Followed<Pod>| {
+        let message = match followed {
+            Followed::Reset(pods) => ApiSourceMsg::Listed(pods),
+            Followed::Applied(pod) => ApiSourceMsg::Applied(Box::new(pod)),
+            Followed::Deleted(pod) => ApiSourceMsg::Deleted(Box::new(pod)),
+            Followed::Trouble(error) => ApiSourceMsg::Trouble(error.to_string()),
+        };
+        if me.tell(Cause::outside("API server"), message).is_err() {
+            overrun.notify_one();
+        }
+    };
+    let selector = Selector::fields(format!("spec.nodeName={node}"));
+    let chance = || agent.adapters.chance.next();
+    let followed = follow(&api, &Place::Cluster, &selector, chance, tell);
+    tokio::select! {
+        biased;
+        () = overrun.notified() => Overrun,
+        never = followed => match never {},
+    }
+}
+
+impl ApiSource {
+    fn follow(&self, desk: &mut Desk<ApiSourceMsg>) {
+        let Some(api) = self.agent.adapters.api.clone() else { return };
+        let (node, me) = (self.agent.settings.node_name.clone(), desk.address().clone());
+        let work = follow_pods(api, node.clone(), me, Arc::clone(&self.agent));
+        desk.start("watch pods", node, work, ApiSourceMsg::FollowEnded);
+    }
+
+    fn take_all(&mut self, pods: Vec<Pod>, desk: &Desk<ApiSourceMsg>) {
+        let known = std::mem::take(&mut self.shown);
+        for pod in pods {
+            let uid = uid_of(&pod);
+            let pod = marked(pod, known.get(&uid), desk);
+            self.shown.insert(uid, pod);
+        }
+        self.tell_shown(desk);
+        self.tell_mirrors(desk);
+        self.tell_changed(desk);
+    }
+
+    fn apply(&mut self, pod: Pod, desk: &Desk<ApiSourceMsg>) {
+        let uid = uid_of(&pod);
+        let pod = marked(pod, self.shown.get(&uid), desk);
+        self.shown.insert(uid, Arc::clone(&pod));
+        desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::ApiPodSeen(Arc::clone(&pod)));
+        if is_mirror(&pod) { self.tell_mirrors(desk) } else { self.tell_changed(desk) }
+    }
+
+    fn remove(&mut self, pod: &Pod, desk: &Desk<ApiSourceMsg>) {
+        let Some(pod) = self.shown.remove(&uid_of(pod)) else { return };
+        desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::ApiPodGone(Arc::clone(&pod)));
+        if is_mirror(&pod) { self.tell_mirrors(desk) } else { self.tell_changed(desk) }
+    }
+
+    /// Tells `PodManager` when what a pod is to be has changed; a pod whose status alone changed costs nothing there.
+    fn tell_changed(&mut self, desk: &Desk<ApiSourceMsg>) {
+        let wanted = self.shown.iter().filter(|(_, pod)| !is_mirror(pod));
+        let pods: BTreeMap<PodUid, Arc<Pod>> = wanted.map(|(uid, pod)| (uid.clone(), Arc::clone(pod))).collect();
+        let is_news = self.told.as_ref().is_none_or(|told| {
+            told.len() != pods.len()
+                || pods.iter().any(|(uid, pod)| told.get(uid).is_none_or(|before| differs(before, pod)))
+        });
+        if is_news {
+            self.told = Some(pods);
+            self.tell_pods(desk);
+        }
+    }
+
+    fn tell_pods(&self, desk: &Desk<ApiSourceMsg>) {
+        let pods = self.told.clone().unwrap_or_default();
+        desk.tell(&self.agent.directory.pod_manager, PodManagerMsg::SourceSet { source: SourceKind::Api, pods });
+    }
+
+    fn tell_shown(&self, desk: &Desk<ApiSourceMsg>) {
+        let all: Vec<Arc<Pod>> = self.shown.values().cloned().collect();
+        desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::ApiPods(all));
+    }
+
+    fn tell_mirrors(&self, desk: &Desk<ApiSourceMsg>) {
+        let mirrors = self.shown.values().filter(|pod| is_mirror(pod)).cloned().collect();
+        desk.tell(&self.agent.directory.mirror_manager, MirrorManagerMsg::Mirrors(mirrors));
+    }
+}
+
+fn uid_of(pod: &Pod) -> PodUid {
+    PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default())
+}
+
+/// Says on the pod itself where it comes from and since when it is known, as upstream does (POD-05).
+fn marked(mut pod: Pod, before: Option<&Arc<Pod>>, desk: &Desk<ApiSourceMsg>) -> Arc<Pod> {
+    let source = SourceKind::Api.as_str().to_owned();
+    if is_mirror(&pod) {
+        return Arc::new(pod); // It never runs.
+    }
+    pod.metadata.annotations.get_or_insert_default().insert(CONFIG_SOURCE_ANNOTATION.to_owned(), source);
+    mark_seen(&mut pod, before.map(|pod| &**pod), desk.now());
+    Arc::new(pod)
+}

@@ -1,0 +1,280 @@
+//! Mirrors: the stand-ins of static pods in the API server, so that people and the scheduler see them (POD-06; upstream's
+//! mirror client).
+//!
+//! Owned by `MirrorManager`. Level-triggered: it compares the static pods that are wanted with the mirrors that the API
+//! server shows, and says which are to be made and which are to go. A mirror that somebody deletes is made again; the
+//! static pod never notices.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+
+use super::ids::FullName;
+use super::manifest::identity::CONFIG_HASH_ANNOTATION;
+use super::pod_roster::full_name;
+use super::status_sync::MIRROR_ANNOTATION;
+use super::time::Moment;
+
+/// The first wait after a call that failed; each further one is twice as long.
+const RETRY_FIRST: Duration = Duration::from_secs(1);
+/// The longest wait after a call that failed.
+const RETRY_MAX: Duration = Duration::from_secs(60);
+/// How long an answer may be ahead of what the API server shows.
+const ECHO_MAX: Duration = Duration::from_secs(30);
+
+/// A call to make.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Order {
+    /// Make this mirror.
+    Create(Box<Pod>),
+    /// Delete the mirror of this name, with grace period 0, if it still has this UID.
+    Delete {
+        /// Whose.
+        full_name: FullName,
+        /// The mirror's own.
+        uid: String,
+    },
+}
+
+impl Order {
+    /// Whose mirror.
+    pub fn full_name(&self) -> FullName {
+        match self {
+            Self::Create(pod) => full_name(pod),
+            Self::Delete { full_name, .. } => full_name.clone(),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct MirrorPods {
+    /// Wanted static pods; `None` until all their sources were heard.
+    statics: Option<BTreeMap<FullName, Arc<Pod>>>,
+    /// Static pods that nobody wants any more, but which still end.
+    ending: BTreeSet<FullName>,
+    /// `None` until the API server was heard.
+    mirrors: Option<BTreeMap<FullName, Arc<Pod>>>,
+    owner: Option<OwnerReference>,
+    calling: BTreeSet<FullName>,
+    failures: BTreeMap<FullName, u32>,
+    not_before: BTreeMap<FullName, Moment>,
+}
+
+fn annotation<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
+    pod.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+fn by_name(pods: impl IntoIterator<Item = Arc<Pod>>) -> BTreeMap<FullName, Arc<Pod>> {
+    pods.into_iter().map(|pod| (full_name(&pod), pod)).collect()
+}
+
+impl MirrorPods {
+    /// These static pods are wanted; those of `ending` still end.
+    pub fn set_statics(&mut self, pods: impl IntoIterator<Item = Arc<Pod>>, ending: BTreeSet<FullName>) {
+        (self.statics, self.ending) = (Some(by_name(pods)), ending);
+    }
+
+    /// The API server shows these mirrors.
+    pub fn set_mirrors(&mut self, pods: impl IntoIterator<Item = Arc<Pod>>) {
+        let mirrors = by_name(pods);
+        let before = self.mirrors.replace(mirrors);
+        let changed = |name: &FullName| {
+            let uid = |all: &Option<BTreeMap<FullName, Arc<Pod>>>| {
+                all.as_ref().and_then(|all| all.get(name)).and_then(|pod| pod.metadata.uid.clone())
+            };
+            uid(&before) != uid(&self.mirrors)
+        };
+        // What was answered is now shown: there is nothing to wait for.
+        let failures = &self.failures;
+        self.not_before.retain(|name, _| failures.contains_key(name) || !changed(name));
+    }
+
+    /// The Node object. One without a UID, or one that is being deleted, owns nothing.
+    pub fn set_node(&mut self, node: &Node) {
+        let metadata = &node.metadata;
+        let usable = metadata.uid.as_ref().filter(|uid| !uid.is_empty() && metadata.deletion_timestamp.is_none());
+        self.owner = usable.map(|uid| OwnerReference {
+            api_version: "v1".to_owned(),
+            kind: "Node".to_owned(),
+            name: metadata.name.clone().unwrap_or_default(),
+            uid: uid.clone(),
+            controller: Some(true),
+            ..OwnerReference::default()
+        });
+    }
+
+    /// A call ended; `jitter` is in 0..1.
+    pub fn answered(&mut self, name: &FullName, worked: bool, now: Moment, jitter: f64) {
+        self.calling.remove(name);
+        let wait = if worked {
+            self.failures.remove(name);
+            ECHO_MAX
+        } else {
+            let failures = self.failures.entry(name.clone()).or_default();
+            *failures += 1;
+            RETRY_FIRST.saturating_mul(1 << (*failures - 1).min(6)).min(RETRY_MAX).mul_f64(1.0 + jitter)
+        };
+        self.not_before.insert(name.clone(), now.plus(wait));
+    }
+
+    /// The calls to make now, and when to ask again although nothing happens.
+    pub fn orders(&mut self, now: Moment) -> (Vec<Order>, Option<Moment>) {
+        let (mut orders, mut wake) = (Vec::new(), None::<Moment>);
+        for order in self.differences() {
+            let name = order.full_name();
+            if self.calling.contains(&name) {
+                continue;
+            }
+            if let Some(due) = self.not_before.get(&name).filter(|due| **due > now) {
+                wake = wake.into_iter().chain([*due]).min();
+                continue;
+            }
+            self.calling.insert(name);
+            orders.push(order);
+        }
+        (orders, wake)
+    }
+
+    fn differences(&self) -> Vec<Order> {
+        let (Some(statics), Some(mirrors)) = (&self.statics, &self.mirrors) else { return vec![] };
+        let gone = mirrors.iter().filter(|(name, mirror)| match statics.get(*name) {
+            Some(pod) => !is_mirror_of(mirror, pod),
+            None => !self.ending.contains(*name),
+        });
+        let deletes = gone.map(|(name, mirror)| Order::Delete {
+            full_name: name.clone(),
+            uid: mirror.metadata.uid.clone().unwrap_or_default(),
+        });
+        let missing = statics.iter().filter(|(name, _)| !mirrors.contains_key(*name));
+        let creates = self
+            .owner
+            .iter()
+            .flat_map(|owner| missing.clone().map(|(_, pod)| Order::Create(Box::new(mirror_of(pod, owner)))));
+        deletes.chain(creates).collect()
+    }
+}
+
+/// Whether the mirror stands for just this pod, and stays.
+fn is_mirror_of(mirror: &Pod, pod: &Pod) -> bool {
+    let hash = annotation(pod, CONFIG_HASH_ANNOTATION);
+    mirror.metadata.deletion_timestamp.is_none() && annotation(mirror, MIRROR_ANNOTATION) == hash && hash.is_some()
+}
+
+fn mirror_of(pod: &Pod, owner: &OwnerReference) -> Pod {
+    let metadata = &pod.metadata;
+    let mut annotations = metadata.annotations.clone().unwrap_or_default();
+    let hash = annotations.get(CONFIG_HASH_ANNOTATION).cloned().unwrap_or_default();
+    annotations.insert(MIRROR_ANNOTATION.to_owned(), hash);
+    let metadata = ObjectMeta {
+        name: metadata.name.clone(),
+        namespace: metadata.namespace.clone(),
+        labels: metadata.labels.clone(),
+        annotations: Some(annotations),
+        finalizers: metadata.finalizers.clone(),
+        owner_references: Some(vec![owner.clone()]),
+        ..ObjectMeta::default()
+    };
+    Pod { metadata, spec: pod.spec.clone(), status: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(uid: &str, annotations: &[(&str, &str)], deleting: bool) -> Arc<Pod> {
+        let annotations: BTreeMap<&str, &str> = annotations.iter().copied().collect();
+        let mut pod = json!({"metadata": {"name": "web-n", "namespace": "default", "uid": uid, "annotations": annotations},
+                             "spec": {"containers": [{"name": "a"}]}});
+        if deleting {
+            pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        }
+        Arc::new(serde_json::from_value(pod).expect("a pod"))
+    }
+
+    fn node(uid: &str) -> Node {
+        serde_json::from_value(json!({"metadata": {"name": "n", "uid": uid}})).expect("a node")
+    }
+
+    fn name() -> FullName {
+        FullName::new("web-n", "default")
+    }
+
+    fn at(seconds: i64) -> Moment {
+        Moment(seconds * 1_000_000_000)
+    }
+
+    fn fixed() -> Arc<Pod> {
+        pod("static", &[(CONFIG_HASH_ANNOTATION, "h1")], false)
+    }
+
+    fn mirror(hash: &str, deleting: bool) -> Arc<Pod> {
+        pod("m1", &[(MIRROR_ANNOTATION, hash)], deleting)
+    }
+
+    #[test]
+    fn a_mirror_is_made_once_everybody_was_heard() {
+        let mut mirrors = MirrorPods::default();
+        mirrors.set_statics([fixed()], BTreeSet::new());
+        assert_eq!(mirrors.orders(at(0)).0, []);
+        mirrors.set_mirrors([]);
+        assert_eq!(mirrors.orders(at(0)).0, [], "it has no owner yet");
+        mirrors.set_node(&node(""));
+        assert_eq!(mirrors.orders(at(0)).0, [], "nor a UID of an owner");
+        mirrors.set_node(&node("n1"));
+        let orders = mirrors.orders(at(0)).0;
+        let [Order::Create(made)] = &orders[..] else { panic!("{orders:?}") };
+        assert_eq!(annotation(made, MIRROR_ANNOTATION), Some("h1"));
+        assert_eq!(made.metadata.uid, None);
+        let owner = &made.metadata.owner_references.as_ref().expect("owned")[0];
+        assert_eq!((owner.kind.as_str(), owner.uid.as_str(), owner.controller), ("Node", "n1", Some(true)));
+        assert_eq!(mirrors.orders(at(0)).0, [], "one call at a time");
+        mirrors.answered(&name(), true, at(1), 0.0);
+        assert_eq!(mirrors.orders(at(1)).0, [], "the API server shows it soon");
+        mirrors.set_mirrors([mirror("h1", false)]);
+        assert_eq!(mirrors.orders(at(100)).0, []);
+    }
+
+    #[test]
+    fn a_mirror_that_is_wrong_goes_and_comes_again() {
+        for wrong in [mirror("h0", false), mirror("h1", true)] {
+            let mut mirrors = MirrorPods::default();
+            mirrors.set_statics([fixed()], BTreeSet::new());
+            mirrors.set_node(&node("n1"));
+            mirrors.set_mirrors([wrong]);
+            assert_eq!(mirrors.orders(at(0)).0, [Order::Delete { full_name: name(), uid: "m1".to_owned() }]);
+            mirrors.answered(&name(), true, at(0), 0.0);
+            mirrors.set_mirrors([]);
+            assert!(matches!(mirrors.orders(at(0)).0[..], [Order::Create(_)]));
+        }
+    }
+
+    #[test]
+    fn a_mirror_without_its_pod_goes_when_the_pod_has_ended() {
+        let mut mirrors = MirrorPods::default();
+        mirrors.set_mirrors([mirror("h1", false)]);
+        assert_eq!(mirrors.orders(at(0)).0, [], "a source that was not heard may want it");
+        mirrors.set_statics([], [name()].into());
+        assert_eq!(mirrors.orders(at(0)).0, []);
+        mirrors.set_statics([], BTreeSet::new());
+        assert_eq!(mirrors.orders(at(0)).0.len(), 1);
+    }
+
+    #[test]
+    fn what_fails_is_tried_again_later_each_time() {
+        let mut mirrors = MirrorPods::default();
+        mirrors.set_statics([fixed()], BTreeSet::new());
+        mirrors.set_mirrors([]);
+        mirrors.set_node(&node("n1"));
+        for (now, wait) in [(0, 1), (10, 2), (20, 4)] {
+            assert_eq!(mirrors.orders(at(now)).0.len(), 1);
+            mirrors.answered(&name(), false, at(now), 0.0);
+            assert_eq!(mirrors.orders(at(now)), (vec![], Some(at(now + wait))));
+        }
+    }
+}

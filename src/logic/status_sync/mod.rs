@@ -1,0 +1,290 @@
+//! What the API server is to be told of pods, and when a pod may go from it (POD-34, POD-35, POD-36; upstream's status
+//! manager).
+//!
+//! Owned by `StatusManager`. Level-triggered: it keeps what each pod's status is here and what the API server last showed,
+//! and says what is to be sent about the difference, one call a pod at a time. A status that the API server has already
+//! costs nothing: an agent that starts again sends nothing.
+
+pub mod merge;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use serde_json::Value;
+
+use super::ids::{FullName, PodUid};
+use super::pod_roster::full_name;
+use super::pod_status::is_terminal;
+use super::time::Moment;
+
+/// Calls under way at once: after the API server was away, what changed is spread out.
+pub const CALLS_MAX: usize = 16;
+/// How often a status that others keep changing is set right (upstream's resync).
+const RECONCILE_PERIOD: Duration = Duration::from_secs(10);
+/// The first wait after a call that failed; each further one is twice as long.
+const RETRY_FIRST: Duration = Duration::from_millis(500);
+/// The longest wait after a call that failed.
+const RETRY_MAX: Duration = Duration::from_secs(30);
+
+/// The annotation that makes a pod the stand-in of a static pod.
+pub const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
+
+/// A pod's status as its worker told it.
+#[derive(Clone, Debug)]
+pub struct Own {
+    /// The pod's name and namespace.
+    pub full_name: FullName,
+    /// From a file or a URL: its status goes to its mirror.
+    pub is_static: bool,
+    /// The status.
+    pub status: Arc<PodStatus>,
+    /// Whether containers of it may still run.
+    pub may_run: bool,
+}
+
+/// A call to make.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Call {
+    /// Patch the pod's subresource `status`.
+    Patch {
+        /// Strategic merge.
+        body: Value,
+    },
+    /// Delete the pod: grace period 0, with its UID as a precondition.
+    Delete,
+}
+
+/// A call, and for whom.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Order {
+    /// The pod here.
+    pub uid: PodUid,
+    /// The pod in the API: another one than here for a static pod.
+    pub api_uid: PodUid,
+    /// Its name and namespace.
+    pub full_name: FullName,
+    /// What to do.
+    pub call: Call,
+}
+
+/// How a call ended.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// Done; after a patch, with the pod as it is then.
+    Done(Option<Arc<Pod>>),
+    /// There is no such pod, or another one of its name.
+    Gone,
+    /// It did not work, but may later; after this long, where the server said so.
+    Failed(Option<Duration>),
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    own: Option<Own>,
+    api: Option<Arc<Pod>>,
+    /// Nothing of the pod is left on the node.
+    finished: bool,
+    calling: bool,
+    deleted: bool,
+    /// What is here has changed since the last call.
+    changed: bool,
+    last_call: Option<Moment>,
+    not_before: Option<Moment>,
+    failures: u32,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct StatusSync {
+    pods: BTreeMap<PodUid, Entry>,
+    mirrors: BTreeMap<FullName, Arc<Pod>>,
+    /// Whose difference is to be looked at.
+    dirty: BTreeSet<PodUid>,
+}
+
+/// Whether the pod is a mirror.
+pub fn is_mirror(pod: &Pod) -> bool {
+    pod.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(MIRROR_ANNOTATION))
+}
+
+fn uid_of(pod: &Pod) -> PodUid {
+    PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default())
+}
+
+/// Whether one is older than the other, as far as their versions tell: they are numbers that grow.
+fn is_older(one: &Pod, other: &Pod) -> bool {
+    let version = |pod: &Pod| pod.metadata.resource_version.as_deref().and_then(|text| text.parse::<u64>().ok());
+    matches!((version(one), version(other)), (Some(one), Some(other)) if one < other)
+}
+
+impl StatusSync {
+    /// A worker told its pod's status.
+    pub fn own(&mut self, uid: &PodUid, own: Own) {
+        let entry = self.pods.entry(uid.clone()).or_default();
+        (entry.own, entry.changed, entry.finished) = (Some(own), true, false);
+        self.dirty.insert(uid.clone());
+    }
+
+    /// Nothing of the pod is left on the node; or nothing ever was. Without an API object it is forgotten.
+    pub fn finished(&mut self, uid: &PodUid) {
+        let is_known = self.pods.get(uid).is_some_and(|entry| entry.api.is_some());
+        if !is_known {
+            self.pods.remove(uid);
+            return;
+        }
+        let entry = self.pods.get_mut(uid).expect("known");
+        (entry.finished, entry.changed) = (true, true);
+        self.dirty.insert(uid.clone());
+    }
+
+    /// A pod that will never be on the node is finished as soon as the API shows it.
+    pub fn never_here(&mut self, uid: &PodUid) {
+        let entry = self.pods.entry(uid.clone()).or_default();
+        (entry.finished, entry.changed) = (true, true);
+        self.dirty.insert(uid.clone());
+    }
+
+    /// The API server showed a pod. Older ones than are known already are passed over.
+    pub fn seen(&mut self, pod: Arc<Pod>) {
+        if is_mirror(&pod) {
+            let name = full_name(&pod);
+            if self.mirrors.get(&name).is_some_and(|known| uid_of(known) == uid_of(&pod) && is_older(&pod, known)) {
+                return;
+            }
+            self.mirrors.insert(name.clone(), pod);
+            self.touch_static(&name);
+            return;
+        }
+        let uid = uid_of(&pod);
+        let entry = self.pods.entry(uid.clone()).or_default();
+        if entry.api.as_ref().is_none_or(|known| !is_older(&pod, known)) {
+            entry.api = Some(pod);
+            self.dirty.insert(uid);
+        }
+    }
+
+    /// The API server no longer has the pod.
+    pub fn gone(&mut self, pod: &Pod) {
+        let (uid, name) = (uid_of(pod), full_name(pod));
+        if self.mirrors.get(&name).is_some_and(|mirror| uid_of(mirror) == uid) {
+            self.mirrors.remove(&name);
+        }
+        if let Some(entry) = self.pods.get_mut(&uid) {
+            entry.api = None;
+            if entry.finished || entry.own.is_none() {
+                self.pods.remove(&uid);
+            }
+        }
+    }
+
+    /// These are all pods that the API server has.
+    pub fn all(&mut self, pods: &[Arc<Pod>]) {
+        let known: BTreeSet<PodUid> = pods.iter().map(|pod| uid_of(pod)).collect();
+        let apis = self.pods.values().filter_map(|entry| entry.api.clone());
+        let lost: Vec<Arc<Pod>> =
+            apis.chain(self.mirrors.values().cloned()).filter(|pod| !known.contains(&uid_of(pod))).collect();
+        lost.iter().for_each(|pod| self.gone(pod));
+        pods.iter().for_each(|pod| self.seen(Arc::clone(pod)));
+    }
+
+    /// A call ended. `jitter` is in 0..1.
+    pub fn answered(&mut self, uid: &PodUid, answer: Answer, now: Moment, jitter: f64) {
+        if let Answer::Done(Some(pod)) = &answer {
+            self.seen(Arc::clone(pod));
+        }
+        let Some(entry) = self.pods.get_mut(uid) else { return };
+        (entry.calling, entry.last_call) = (false, Some(now));
+        match answer {
+            Answer::Done(pod) => {
+                (entry.failures, entry.not_before) = (0, None);
+                entry.deleted |= pod.is_none();
+            }
+            Answer::Gone => (entry.failures, entry.deleted) = (0, true), // The watch will say so.
+            Answer::Failed(after) => {
+                let wait = RETRY_FIRST.saturating_mul(1 << entry.failures.min(6)).min(RETRY_MAX);
+                let wait = after.unwrap_or_default().max(wait).mul_f64(1.0 + jitter);
+                (entry.failures, entry.not_before) = (entry.failures.saturating_add(1), Some(now.plus(wait)));
+                entry.changed = true;
+            }
+        }
+        self.dirty.insert(uid.clone());
+    }
+
+    /// Forgets what has no worker: those not in `known` are told as finished.
+    pub fn keep_only(&mut self, known: &BTreeSet<PodUid>) {
+        let lost: Vec<PodUid> = self.pods.keys().filter(|uid| !known.contains(*uid)).cloned().collect();
+        for uid in lost {
+            let has_own = self.pods.get(&uid).is_some_and(|entry| entry.own.is_some() && !entry.finished);
+            if has_own {
+                self.finished(&uid);
+            }
+        }
+    }
+
+    /// The calls to make now, and when to ask again although nothing happens.
+    pub fn orders(&mut self, now: Moment) -> (Vec<Order>, Option<Moment>) {
+        let mut room = CALLS_MAX.saturating_sub(self.pods.values().filter(|entry| entry.calling).count());
+        let (mut orders, mut wake) = (Vec::new(), None::<Moment>);
+        for uid in std::mem::take(&mut self.dirty) {
+            let Some((order, due)) = self.order(&uid) else { continue };
+            if due.is_some_and(|due| due > now) || room == 0 {
+                // Without room, the end of a call leads here again.
+                wake = wake.into_iter().chain(due.filter(|due| *due > now)).min();
+                self.dirty.insert(uid);
+                continue;
+            }
+            let entry = self.pods.get_mut(&uid).expect("it has an order");
+            (entry.calling, entry.changed) = (true, false);
+            room -= 1;
+            orders.push(order);
+        }
+        (orders, wake)
+    }
+
+    /// What is to be sent of the pod, and from when on.
+    fn order(&self, uid: &PodUid) -> Option<(Order, Option<Moment>)> {
+        let entry = self.pods.get(uid).filter(|entry| !entry.calling && !entry.deleted)?;
+        let is_static = entry.own.as_ref().is_some_and(|own| own.is_static);
+        let api = if is_static { self.mirrors.get(&entry.own.as_ref()?.full_name)? } else { entry.api.as_ref()? };
+        let shown = api.status.clone().unwrap_or_default();
+        let api_uid = uid_of(api);
+        let call = match merge::patch(&shown, &self.desired(entry, &shown, is_static), api_uid.as_str()) {
+            Some(body) => Call::Patch { body },
+            None if may_be_deleted(entry, api) => Call::Delete,
+            None => return None,
+        };
+        // Nobody here changed anything: somebody else did, and may go on to.
+        let is_others = !entry.changed && call != Call::Delete;
+        let calm = entry.last_call.filter(|_| is_others).map(|last| last.plus(RECONCILE_PERIOD));
+        let due = entry.not_before.into_iter().chain(calm).max();
+        let order = Order { uid: uid.clone(), api_uid, full_name: full_name(api), call };
+        Some((order, due))
+    }
+
+    fn desired(&self, entry: &Entry, shown: &PodStatus, is_static: bool) -> PodStatus {
+        let status = match &entry.own {
+            Some(own) => merge::merged(shown, &own.status, own.may_run && !entry.finished),
+            None => shown.clone(),
+        };
+        if entry.finished { merge::finished(status, is_static) } else { status }
+    }
+
+    fn touch_static(&mut self, name: &FullName) {
+        for (uid, entry) in &mut self.pods {
+            if entry.own.as_ref().is_some_and(|own| own.is_static && own.full_name == *name) {
+                entry.deleted = false; // If a mirror is gone, this is another one.
+                self.dirty.insert(uid.clone());
+            }
+        }
+    }
+}
+
+/// A pod goes from the API once it is being deleted, its last status is there, and nothing of it is left here (POD-36).
+fn may_be_deleted(entry: &Entry, api: &Pod) -> bool {
+    let phase = api.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
+    entry.finished && api.metadata.deletion_timestamp.is_some() && !is_mirror(api) && is_terminal(phase)
+}

@@ -1,0 +1,284 @@
+//! Tests of what the API server is told of pods.
+
+use serde_json::{Value, json};
+
+use super::merge::{finished, merged, patch};
+use super::*;
+
+fn pod(value: Value) -> Arc<Pod> {
+    Arc::new(serde_json::from_value(value).expect("a pod"))
+}
+
+fn status(value: Value) -> PodStatus {
+    serde_json::from_value(value).expect("a status")
+}
+
+fn shown(version: u64, deleting: bool, status: &Value) -> Arc<Pod> {
+    let mut metadata = json!({"name": "web", "namespace": "shop", "uid": "u1", "resourceVersion": version.to_string()});
+    if deleting {
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    }
+    pod(json!({"metadata": metadata, "status": status}))
+}
+
+fn own(value: Value, may_run: bool) -> Own {
+    let full_name = FullName::new("web", "shop");
+    Own { full_name, is_static: false, status: Arc::new(status(value)), may_run }
+}
+
+fn uid() -> PodUid {
+    PodUid::from("u1")
+}
+
+fn at(seconds: i64) -> Moment {
+    Moment(seconds * 1_000_000_000)
+}
+
+fn calls(sync: &mut StatusSync, now: Moment) -> Vec<Call> {
+    sync.orders(now).0.into_iter().map(|order| order.call).collect()
+}
+
+fn condition(kind: &str, status: &str) -> Value {
+    json!({"type": kind, "status": status, "lastTransitionTime": "2026-01-01T00:00:00Z"})
+}
+
+/// What the API server makes of such a patch.
+fn apply(before: &PodStatus, body: &Value) -> PodStatus {
+    let mut tree = serde_json::to_value(before).expect("a status");
+    for (field, change) in body["status"].as_object().expect("fields") {
+        let keyed = super::merge::merge_key(field);
+        match (keyed, change) {
+            _ if field.starts_with("$setElementOrder/") => {}
+            (_, Value::Null) => {
+                tree.as_object_mut().expect("fields").remove(field);
+            }
+            (Some(key), Value::Array(changes)) => {
+                let mut list = tree[field].as_array().cloned().unwrap_or_default();
+                for change in changes {
+                    list.retain(|item| change["$patch"] != "delete" || item[key] != change[key]);
+                    if change["$patch"] == "delete" {
+                        continue;
+                    }
+                    let mut item = change.clone();
+                    item.as_object_mut().expect("fields").retain(|_, value| !value.is_null());
+                    match list.iter_mut().find(|known| known[key] == change[key]) {
+                        Some(known) => {
+                            for (name, value) in change.as_object().expect("fields") {
+                                match value {
+                                    Value::Null => drop(known.as_object_mut().expect("fields").remove(name)),
+                                    value => known[name] = value.clone(),
+                                }
+                            }
+                        }
+                        None => list.push(item),
+                    }
+                }
+                let order = body["status"][format!("$setElementOrder/{field}")].as_array().expect("an order").clone();
+                list.sort_by_key(|item| order.iter().position(|place| place[key] == item[key]));
+                tree[field] = list.into();
+            }
+            (_, value) => tree[field] = value.clone(),
+        }
+    }
+    serde_json::from_value(tree).expect("a status")
+}
+
+#[test]
+fn a_status_is_sent_once_and_one_that_is_there_already_never() {
+    let mut sync = StatusSync::default();
+    let running = json!({"phase": "Running", "conditions": [condition("Ready", "True")]});
+    sync.own(&uid(), own(running.clone(), true));
+    assert_eq!(calls(&mut sync, at(0)), [], "the API server has not shown the pod yet");
+    sync.seen(shown(1, false, &json!({"phase": "Pending"})));
+    let [Call::Patch { body }] = &calls(&mut sync, at(0))[..] else { panic!("one patch") };
+    assert_eq!((&body["metadata"]["uid"], &body["status"]["phase"]), (&"u1".into(), &"Running".into()));
+    sync.seen(shown(1, false, &json!({"phase": "Pending"})));
+    assert_eq!(calls(&mut sync, at(0)), [], "one call at a time");
+    sync.answered(&uid(), Answer::Done(Some(shown(2, false, &running))), at(1), 0.0);
+    assert_eq!(calls(&mut sync, at(1)), []);
+    sync.seen(shown(1, false, &json!({"phase": "Pending"})));
+    assert_eq!(calls(&mut sync, at(60)), [], "what is older than the answer is no news");
+    let mut again = StatusSync::default();
+    again.seen(shown(2, false, &running));
+    again.own(&uid(), own(running, true));
+    assert_eq!(calls(&mut again, at(0)), [], "an agent that starts again sends nothing");
+}
+
+#[test]
+fn what_others_write_is_kept_and_what_they_keep_changing_is_set_right_every_ten_seconds() {
+    let mut sync = StatusSync::default();
+    sync.own(&uid(), own(json!({"phase": "Running", "conditions": [condition("Ready", "True")]}), true));
+    let gate = condition("example.com/gate", "True");
+    sync.seen(shown(1, false, &json!({"phase": "Pending", "nominatedNodeName": "n", "conditions": [gate]})));
+    let [Call::Patch { body }] = &calls(&mut sync, at(0))[..] else { panic!("one patch") };
+    assert!(body["status"].get("nominatedNodeName").is_none());
+    let kinds: Vec<&Value> =
+        body["status"]["conditions"].as_array().expect("a list").iter().map(|one| &one["type"]).collect();
+    assert_eq!(kinds, ["Ready"], "conditions of others are not sent");
+    let done = json!({"phase": "Running", "conditions": [gate, condition("Ready", "True")]});
+    sync.answered(&uid(), Answer::Done(Some(shown(2, false, &done))), at(1), 0.0);
+    assert_eq!(calls(&mut sync, at(1)), []);
+    sync.seen(shown(3, false, &json!({"phase": "Running", "conditions": [gate, condition("Ready", "False")]})));
+    let (orders, wake) = sync.orders(at(2));
+    assert_eq!((orders.len(), wake), (0, Some(at(11))));
+    assert_eq!(calls(&mut sync, at(11)).len(), 1);
+}
+
+#[test]
+fn a_pod_goes_from_the_api_after_its_containers_and_its_last_status() {
+    let mut sync = StatusSync::default();
+    let running = json!({"phase": "Running", "conditions": []});
+    sync.seen(shown(1, true, &running));
+    let ended = json!({"phase": "Failed", "conditions": []});
+    sync.own(&uid(), own(ended.clone(), true));
+    assert_eq!(calls(&mut sync, at(0)), [], "containers may run: the phase stays");
+    sync.own(&uid(), own(ended.clone(), false));
+    let [Call::Patch { body }] = &calls(&mut sync, at(0))[..] else { panic!("one patch") };
+    assert_eq!(body["status"]["phase"], "Failed");
+    sync.finished(&uid());
+    assert_eq!(calls(&mut sync, at(0)), [], "not before the patch is there");
+    sync.answered(&uid(), Answer::Failed(None), at(0), 0.0);
+    assert_eq!(calls(&mut sync, at(0)), []);
+    assert!(matches!(calls(&mut sync, at(1))[..], [Call::Patch { .. }]));
+    sync.answered(&uid(), Answer::Done(Some(shown(2, true, &ended))), at(1), 0.0);
+    assert_eq!(calls(&mut sync, at(1)), [Call::Delete]);
+    sync.answered(&uid(), Answer::Done(None), at(2), 0.0);
+    assert_eq!(calls(&mut sync, at(100)), [], "deleted once");
+    sync.gone(&shown(2, true, &ended));
+    assert!(sync.pods.is_empty());
+}
+
+#[test]
+fn a_pod_that_never_came_here_fails_and_goes() {
+    let mut sync = StatusSync::default();
+    sync.never_here(&uid());
+    sync.seen(shown(1, true, &json!({"phase": "Pending"})));
+    let [Call::Patch { body }] = &calls(&mut sync, at(0))[..] else { panic!("one patch") };
+    assert_eq!(body["status"]["phase"], "Failed");
+    sync.answered(&uid(), Answer::Done(Some(shown(2, true, &json!({"phase": "Failed"})))), at(1), 0.0);
+    assert_eq!(calls(&mut sync, at(1)), [Call::Delete]);
+}
+
+#[test]
+fn a_static_pods_status_goes_to_its_mirror_which_is_never_deleted_here() {
+    let mut sync = StatusSync::default();
+    let mut own = own(json!({"phase": "Running"}), true);
+    own.is_static = true;
+    sync.own(&PodUid::from("static"), own);
+    assert_eq!(calls(&mut sync, at(0)), []);
+    let mirror = |uid: &str, deleting: bool| {
+        let mut metadata = json!({"name": "web", "namespace": "shop", "uid": uid,
+                                  "annotations": {MIRROR_ANNOTATION: "static"}});
+        if deleting {
+            metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        }
+        pod(json!({"metadata": metadata, "status": {"phase": "Pending"}}))
+    };
+    sync.seen(mirror("m1", false));
+    let orders = sync.orders(at(0)).0;
+    assert_eq!((orders.len(), orders[0].api_uid.as_str(), orders[0].uid.as_str()), (1, "m1", "static"));
+    sync.answered(&PodUid::from("static"), Answer::Gone, at(1), 0.0);
+    assert_eq!(calls(&mut sync, at(1)), []);
+    sync.seen(mirror("m2", true));
+    assert_eq!(sync.orders(at(60)).0.len(), 1, "a new mirror gets the status");
+}
+
+#[test]
+fn calls_are_bounded() {
+    let mut sync = StatusSync::default();
+    for number in 0..40 {
+        let uid = PodUid::from(format!("u{number}"));
+        sync.own(&uid, own(json!({"phase": "Running"}), true));
+        let metadata = json!({"name": format!("p{number}"), "namespace": "shop", "uid": uid});
+        sync.seen(pod(json!({"metadata": metadata, "status": {"phase": "Pending"}})));
+    }
+    let first = sync.orders(at(0)).0;
+    assert_eq!(first.len(), CALLS_MAX);
+    assert_eq!(sync.orders(at(0)).0.len(), 0);
+    sync.answered(&first[0].uid, Answer::Gone, at(0), 0.0);
+    assert_eq!(sync.orders(at(0)).0.len(), 1);
+}
+
+#[test]
+fn what_is_left_of_a_pod_that_nobody_can_look_at_has_ended() {
+    let container = |name: &str, state: Value| json!({"name": name, "image": "i", "imageID": "", "ready": true, "restartCount": 0, "state": state});
+    let ended = finished(
+        status(json!({
+            "phase": "Running",
+            "conditions": [condition("Initialized", "True"), condition("Ready", "True")],
+            "initContainerStatuses": [
+                container("first", json!({"terminated": {"exitCode": 0}})),
+                container("second", json!({"running": {}})),
+                container("third", json!({"waiting": {}}))],
+            "containerStatuses": [container("main", json!({"running": {}}))],
+        })),
+        false,
+    );
+    let codes = |list: &Option<Vec<k8s_openapi::api::core::v1::ContainerStatus>>| -> Vec<Option<i32>> {
+        let code = |one: &k8s_openapi::api::core::v1::ContainerStatus| {
+            one.state.as_ref().and_then(|state| state.terminated.as_ref()).map(|ended| ended.exit_code)
+        };
+        list.iter().flatten().map(code).collect()
+    };
+    assert_eq!(codes(&ended.init_container_statuses), [Some(0), Some(137), None]);
+    assert_eq!(codes(&ended.container_statuses), [Some(137)]);
+    assert_eq!(ended.phase.as_deref(), Some("Failed"));
+    let ready = ended.conditions.iter().flatten().find(|one| one.type_ == "Ready").expect("kept");
+    assert_eq!((ready.status.as_str(), ready.reason.as_deref()), ("False", Some("PodFailed")));
+}
+
+mod properties {
+    use proptest::collection::btree_map;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_status() -> impl Strategy<Value = PodStatus> {
+        let kinds = prop::sample::select(vec!["Ready", "Initialized", "PodScheduled", "DisruptionTarget", "other/x"]);
+        let values = ("True|False", proptest::option::of("[a-b]"), proptest::option::of("[a-b]"));
+        let phase = prop::sample::select(vec!["Pending", "Running", "Succeeded", "Failed"]);
+        let ips = proptest::collection::btree_set("10\\.0\\.0\\.[1-4]", 0..3);
+        (btree_map(kinds, values, 0..5), phase, ips, proptest::option::of("[a-b]")).prop_map(
+            |(conditions, phase, ips, reason)| {
+                let conditions: Vec<Value> = conditions
+                    .into_iter()
+                    .map(|(kind, (status, reason, message))| {
+                        let mut one = json!({"type": kind, "status": status});
+                        if let Some(reason) = reason {
+                            one["reason"] = reason.into();
+                        }
+                        if let Some(message) = message {
+                            one["message"] = message.into();
+                        }
+                        one
+                    })
+                    .collect();
+                let ips: Vec<Value> = ips.into_iter().map(|ip| json!({"ip": ip})).collect();
+                status(json!({"phase": phase, "reason": reason, "conditions": conditions, "podIPs": ips}))
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn a_patch_makes_of_the_old_status_the_new_one(old in any_status(), new in any_status(), may_run: bool) {
+            let wanted = merged(&old, &new, may_run);
+            match patch(&old, &wanted, "u1") {
+                None => prop_assert_eq!(&old, &wanted),
+                Some(body) => prop_assert_eq!(&apply(&old, &body), &wanted),
+            }
+            prop_assert_eq!(merged(&wanted, &new, may_run), wanted, "a second time nothing changes");
+        }
+
+        #[test]
+        fn a_pod_that_has_ended_in_the_api_never_comes_back(old in any_status(), new in any_status(), may_run: bool) {
+            let wanted = merged(&old, &new, may_run);
+            if is_terminal(old.phase.as_deref().unwrap_or_default()) {
+                prop_assert_eq!(&wanted.phase, &old.phase);
+            }
+            if may_run && !is_terminal(old.phase.as_deref().unwrap_or_default()) {
+                prop_assert!(!is_terminal(wanted.phase.as_deref().unwrap_or_default()));
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! To `MirrorManager`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+
+use super::describe;
+use crate::actors::desk::Panicked;
+use crate::logic::ids::FullName;
+
+/// See the module.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum MirrorManagerMsg {
+    /// From `PodManager`: all static pods that are wanted, and the names of those that still end. Told once all sources
+    /// were heard.
+    Statics(Vec<Arc<Pod>>, BTreeSet<FullName>),
+    /// From `ApiSource`: all mirrors that the API server has.
+    Mirrors(Vec<Arc<Pod>>),
+    /// From `PodManager`: the newest Node object, which owns the mirrors.
+    NodeChanged(Arc<Node>),
+    /// From itself: a call for this mirror ended; why it did not work, if it did not.
+    Answered(FullName, Result<Result<(), String>, Panicked>),
+    /// From itself: a call may be tried again.
+    RetryDue,
+}
+
+describe!(MirrorManagerMsg);
