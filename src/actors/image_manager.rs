@@ -11,7 +11,7 @@ use ractor::RpcReplyPort;
 use super::desk::{Desk, Panicked};
 use super::role::Role;
 use super::settings::{Agent, EventSubject};
-use crate::cri::{CriResult, Image, ImageSpec};
+use crate::cri::{AuthConfig, CriResult, Image, ImageService, ImageSpec, PodSandboxConfig};
 use crate::logic::backoff::go_duration;
 use crate::logic::image_name;
 use crate::logic::image_policy::{ImageDecision, ImageFailure, ImageInUse, PullPolicy, decide, pull_failure};
@@ -178,11 +178,14 @@ impl ImageManager {
             let event = pending.subject().normal("Pulling", format!("Pulling image \"{}\"", pending.request.image));
             let (images, config) =
                 (Arc::clone(&self.agent.adapters.images), Arc::clone(&pending.request.sandbox_config));
+            let credentials = pending.request.credentials.clone();
             desk.tell(&self.agent.directory.event_recorder, event);
             let work = async move {
-                let pulled = images.pull_image(&spec, None, &config).await;
-                ImageStep::Pulled(match pulled {
-                    Ok(reference) => images.image_status(&spec).await.map(|image| (reference, image)),
+                ImageStep::Pulled(match pull(&*images, &spec, &credentials, &config).await {
+                    Ok(reference) => {
+                        let status = images.image_status(&spec).await;
+                        status.map(|image| (reference, image)).map_err(|error| error.to_string())
+                    }
                     Err(error) => Err(error),
                 })
             };
@@ -190,7 +193,7 @@ impl ImageManager {
         }
     }
 
-    fn pulled(&mut self, number: u64, outcome: CriResult<(String, Option<Image>)>, desk: &Desk<ImageManagerMsg>) {
+    fn pulled(&mut self, number: u64, outcome: Result<(String, Option<Image>), String>, desk: &Desk<ImageManagerMsg>) {
         let Some(pending) = self.pending.get(&number) else { return };
         match outcome {
             Ok((reference, image)) => {
@@ -208,7 +211,7 @@ impl ImageManager {
                 self.queue.done(number, &pending.key());
                 self.succeed(number, reference, image);
             }
-            Err(error) => self.fail_pull(number, &error.to_string(), desk),
+            Err(error) => self.fail_pull(number, &error, desk),
         }
     }
 
@@ -242,6 +245,97 @@ impl ImageManager {
     }
 }
 
+/// Tries the credentials one after another; the first that the registry accepts counts (CRI-23).
+async fn pull(
+    images: &dyn ImageService,
+    spec: &ImageSpec,
+    credentials: &[AuthConfig],
+    config: &PodSandboxConfig,
+) -> Result<String, String> {
+    if credentials.is_empty() {
+        return images.pull_image(spec, None, config).await.map_err(|error| error.to_string());
+    }
+    let mut errors = vec![];
+    for credential in credentials {
+        match images.pull_image(spec, Some(credential), config).await {
+            Ok(reference) => return Ok(reference),
+            Err(error) => errors.push(error.to_string()),
+        }
+    }
+    Err(together(errors))
+}
+
+/// Several errors as upstream's aggregate prints them: each text once, in brackets where there are several.
+fn together(errors: Vec<String>) -> String {
+    let mut texts: Vec<String> = vec![];
+    for error in errors {
+        if !texts.contains(&error) {
+            texts.push(error);
+        }
+    }
+    if texts.len() == 1 { texts.remove(0) } else { format!("[{}]", texts.join(", ")) }
+}
+
 fn answer(pending: Pending, outcome: Result<ImageInUse, ImageFailure>) {
     let _ = pending.reply.send(outcome); // The asker may have been cancelled.
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+
+    use super::*;
+    use crate::cri::{CriError, ImageFsInfo};
+
+    /// A registry that knows one user; refuses others with a text of their own, and those without credentials.
+    struct Registry(&'static str);
+
+    fn refused<T>(why: &str) -> CriResult<T> {
+        Err(CriError::Unavailable { message: why.to_owned() })
+    }
+
+    #[async_trait]
+    impl ImageService for Registry {
+        async fn list_images(&self, _: Option<&ImageSpec>) -> CriResult<Vec<Image>> {
+            refused("not played")
+        }
+        async fn image_status(&self, _: &ImageSpec) -> CriResult<Option<Image>> {
+            refused("not played")
+        }
+        async fn pull_image(
+            &self,
+            _: &ImageSpec,
+            auth: Option<&AuthConfig>,
+            _: &PodSandboxConfig,
+        ) -> CriResult<String> {
+            match auth.map(|auth| auth.username.as_str()) {
+                Some(user) if user == self.0 => Ok(format!("pulled as {user}")),
+                Some(user) => refused(&format!("{} is denied", user.trim_end_matches('2'))),
+                None => refused("anonymous is denied"),
+            }
+        }
+        async fn remove_image(&self, _: &ImageSpec) -> CriResult<()> {
+            refused("not played")
+        }
+        async fn image_fs_info(&self) -> CriResult<ImageFsInfo> {
+            refused("not played")
+        }
+    }
+
+    #[tokio::test]
+    async fn credentials_are_tried_in_order_until_one_is_accepted() {
+        let cases: [(&[&str], Result<&str, &str>); 5] = [
+            (&[], Err("anonymous is denied")),
+            (&["c"], Ok("pulled as c")),
+            (&["a", "c", "b"], Ok("pulled as c")),
+            (&["a", "a2"], Err("a is denied")),
+            (&["a", "b", "a2"], Err("[a is denied, b is denied]")),
+        ];
+        for (users, expected) in cases {
+            let credentials = users.iter().map(|user| AuthConfig { username: (*user).into(), ..AuthConfig::default() });
+            let credentials: Vec<AuthConfig> = credentials.collect();
+            let found = pull(&Registry("c"), &ImageSpec::default(), &credentials, &PodSandboxConfig::default()).await;
+            assert_eq!(found.as_deref().map_err(String::as_str), expected, "{users:?}");
+        }
+    }
 }

@@ -14,6 +14,9 @@ pub mod node_lease;
 pub mod node_status;
 #[cfg(test)]
 mod node_tests;
+pub mod object_cache;
+#[cfg(test)]
+mod played_api;
 pub mod pleg;
 pub mod pod_manager;
 pub mod pod_sources;
@@ -37,6 +40,8 @@ pub enum Child {
     EventRecorder,
     /// The newest status of every pod.
     StatusManager,
+    /// What pods refer to in the API server: ConfigMaps, Secrets, services.
+    ObjectCache,
     /// The Node object: registers it, keeps its status.
     NodeStatus,
     /// The node's heartbeat.
@@ -109,6 +114,7 @@ pub const TREE: &[ChildSpec] = &[
         &[Child::PodManager, Child::FileSource, Child::HttpSource, Child::ApiSource],
     ),
     spec(Child::MirrorManager, 5, 256, 2, &[Child::PodManager, Child::ApiSource]),
+    spec(Child::ObjectCache, 5, 4096, 1, &[Child::PodManager]),
     spec(Child::NodeStatus, 5, 256, 2, &[Child::RuntimeMonitor]),
     spec(Child::NodeLease, 5, 64, 1, &[]),
     spec(

@@ -129,6 +129,7 @@ impl Root {
         let cell = match child {
             Child::EventRecorder => spawn!(super::event_recorder::EventRecorder, event_recorder),
             Child::StatusManager => spawn!(super::status_manager::StatusManager, status_manager),
+            Child::ObjectCache => spawn!(super::object_cache::ObjectCache, object_cache),
             Child::NodeStatus => spawn!(super::node_status::NodeStatus, node_status),
             Child::NodeLease => spawn!(super::node_lease::NodeLease, node_lease),
             Child::RuntimeMonitor => spawn!(super::runtime_monitor::RuntimeMonitor, runtime_monitor),
@@ -155,6 +156,7 @@ impl Root {
         match child {
             Child::EventRecorder => desk.child_left(&to.event_recorder, why),
             Child::StatusManager => desk.child_left(&to.status_manager, why),
+            Child::ObjectCache => desk.child_left(&to.object_cache, why),
             Child::NodeStatus => desk.child_left(&to.node_status, why),
             Child::NodeLease => desk.child_left(&to.node_lease, why),
             Child::RuntimeMonitor => desk.child_left(&to.runtime_monitor, why),

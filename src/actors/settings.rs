@@ -13,6 +13,7 @@ use crate::logic::dns::NodeDns;
 use crate::logic::ids::{FullName, PodUid};
 use crate::logic::node_object::NodeIdentity;
 use crate::logic::node_status::StatusSettings;
+use crate::logic::object_cache::ChangeDetection;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::logic::time::Moment;
 use crate::messages::container_gc::ContainerGcMsg;
@@ -21,6 +22,7 @@ use crate::messages::image_manager::ImageManagerMsg;
 use crate::messages::mirror_manager::MirrorManagerMsg;
 use crate::messages::node_lease::NodeLeaseMsg;
 use crate::messages::node_status::NodeStatusMsg;
+use crate::messages::object_cache::ObjectCacheMsg;
 use crate::messages::pleg::PlegMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::{ApiSourceMsg, FileSourceMsg, HttpSourceMsg};
@@ -86,6 +88,8 @@ pub struct Settings {
     pub evented: bool,
     /// When the agent started.
     pub agent_started: Moment,
+    /// `configMapAndSecretChangeDetectionStrategy`.
+    pub change_detection: ChangeDetection,
     /// Dead containers kept for each container of a pod (`maximum-dead-containers-per-container`); negative for all.
     pub dead_per_container: i32,
     /// Dead containers kept in all (`maximum-dead-containers`); negative for no limit.
@@ -206,6 +210,8 @@ pub struct Directory {
     pub event_recorder: Address<EventRecorderMsg>,
     /// Statuses.
     pub status_manager: Address<StatusManagerMsg>,
+    /// What pods refer to in the API server.
+    pub object_cache: Address<ObjectCacheMsg>,
     /// The Node object.
     pub node_status: Address<NodeStatusMsg>,
     /// The node's Lease.
@@ -251,6 +257,7 @@ impl Directory {
         Self {
             event_recorder: address!(EventRecorder),
             status_manager: address!(StatusManager),
+            object_cache: address!(ObjectCache),
             node_status: address!(NodeStatus),
             node_lease: address!(NodeLease),
             runtime_monitor: address!(RuntimeMonitor),

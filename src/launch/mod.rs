@@ -19,6 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use self::api::Connected;
 use crate::actors::address::Address;
 use crate::actors::ledger::{Cause, Ledger};
+use crate::actors::object_cache::ApiObjects;
 use crate::actors::root;
 use crate::actors::settings::{Adapters, Agent, Directory, Listener, ServiceManager};
 use crate::config::{self, Config, Configz, Host, Invocation, Startup};
@@ -36,7 +37,7 @@ use crate::platform::http_probe::HyperProber;
 use crate::platform::lock_file::{Contention, LockFile, watch_contention};
 use crate::platform::manifests::{HttpManifestUrl, LinuxManifestFolder, ManifestFolder, ManifestUrl};
 use crate::platform::node_facts::LinuxNodeFacts;
-use crate::platform::objects::Standalone;
+use crate::platform::objects::{Objects, Standalone};
 use crate::platform::pod_files::LinuxPodFiles;
 use crate::platform::process;
 use crate::platform::systemd::{self, Watchdog};
@@ -230,6 +231,7 @@ async fn assemble(
     settings.watchdog_period = watchdog.map(|watchdog| watchdog.interval);
     let connected = api::connect(invocation, clock.clone())?;
     let ledger = Ledger::new(clock);
+    let directory = Directory::new(&ledger);
     let root_dir = Path::new(&flags.root_dir);
     let adapters = Adapters {
         runtime: runtime.clone(),
@@ -241,7 +243,7 @@ async fn assemble(
             Some(PathBuf::from(directories::CONTAINER_LOG_LINKS)),
         )),
         volumes: Arc::new(LinuxVolumeHost::new(root_dir, Arc::clone(ledger.clock()))),
-        objects: Arc::new(Standalone),
+        objects: objects(connected.as_ref(), &directory),
         folder: (!config.static_pod_path.is_empty())
             .then(|| Arc::new(LinuxManifestFolder::new(Path::new(&config.static_pod_path))) as Arc<dyn ManifestFolder>),
         url: (!config.static_pod_url.is_empty()).then(|| manifest_url(config)),
@@ -256,8 +258,15 @@ async fn assemble(
         node_facts: Arc::new(LinuxNodeFacts::new(HostFiles::default(), root_dir.to_owned())),
         listeners: listeners(invocation, &metrics)?,
     };
-    let directory = Directory::new(&ledger);
     Ok(Arc::new(Agent { settings, adapters, directory, ledger }))
+}
+
+/// Where pods' objects come from.
+fn objects(connected: Option<&Connected>, directory: &Directory) -> Arc<dyn Objects> {
+    match connected {
+        Some(connected) => Arc::new(ApiObjects::new(connected.api.clone(), directory.object_cache.clone())),
+        None => Arc::new(Standalone),
+    }
 }
 
 fn manifest_url(config: &Config) -> Arc<dyn ManifestUrl> {

@@ -9,6 +9,7 @@ use crate::actors::settings::Settings;
 use crate::config::{Config, GoDuration, Invocation};
 use crate::logic::cgroup_name::CgroupTree;
 use crate::logic::dns::{NodeDns, Resolver};
+use crate::logic::object_cache::ChangeDetection;
 use crate::logic::quantity::{Format, Quantity};
 use crate::logic::resources::{
     CPU, CgroupVersion, MEMORY, NodeMemory, PIDS, ResourceList, ResourceOptions, kubepods_resources,
@@ -88,6 +89,7 @@ pub fn settings(
         // On unless it was turned off by name; upstream's default is off. See ARCHITECTURE.md.
         evented: config.feature_gates.get("EventedPLEG") != Some(&false),
         agent_started: now,
+        change_detection: ChangeDetection::from_config(&config.config_map_and_secret_change_detection_strategy),
         dead_per_container: flags.maximum_dead_containers_per_container,
         dead_total: flags.maximum_dead_containers,
         dead_age_min: flags.minimum_container_ttl.to_std(),

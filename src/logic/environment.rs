@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Container, EnvVar, EnvVarSource, Pod, ResourceFieldSelector, Secret};
 
 use super::expansion::expand;
 use super::field_path::{Addresses, FieldPathError, field_value};
+use super::object_references::Looked;
 
 /// Annotation that tells where a pod came from.
 const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
@@ -16,15 +17,15 @@ const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
 /// Where variables get their values from, besides the pod itself. No `Debug`: it holds Secrets.
 #[derive(Clone, Default)]
 pub struct EnvironmentSources {
-    /// `data` of each ConfigMap of the pod's namespace that the container names; absent when it does not exist.
-    pub config_maps: BTreeMap<String, Arc<BTreeMap<String, String>>>,
-    /// `data` of each Secret of the pod's namespace that the container names; absent when it does not exist.
-    pub secrets: BTreeMap<String, Arc<BTreeMap<String, Vec<u8>>>>,
+    /// Each ConfigMap of the pod's namespace that the container names.
+    pub config_maps: BTreeMap<String, Looked<ConfigMap>>,
+    /// Each Secret of the pod's namespace that the container names.
+    pub secrets: BTreeMap<String, Looked<Secret>>,
     /// Variables of the services that the pod may see; `None` until services were read once.
     pub services: Option<Arc<BTreeMap<String, String>>>,
-    /// Values of `resourceFieldRef` and `fileKeyRef`, by index in the container's `env`; `None` leaves the variable
-    /// out (an optional file key that is not there).
-    pub resolved: BTreeMap<usize, Option<String>>,
+    /// Values of `resourceFieldRef` and `fileKeyRef`, by index in the container's `env`, or why there is none; `None`
+    /// leaves the variable out (an optional file key that is not there).
+    pub resolved: BTreeMap<usize, Result<Option<String>, String>>,
     /// Addresses of pod and node.
     pub addresses: Addresses,
 }
@@ -38,14 +39,9 @@ pub enum EnvironmentError {
     /// Services were never read: the container would miss variables that it counts on. Goes away by itself.
     #[error("services have not yet been read at least once, cannot construct envvars")]
     ServicesUnread,
-    /// A ConfigMap or Secret that must exist does not.
-    #[error("{kind} \"{name}\" not found")]
-    NotFound {
-        /// `configmap` or `secret`.
-        kind: &'static str,
-        /// Its name.
-        name: String,
-    },
+    /// A ConfigMap or Secret that must exist does not, or nobody knows; in the API's words.
+    #[error("{0}")]
+    Object(String),
     /// A ConfigMap or Secret lacks a key.
     #[error("couldn't find key {key} in {kind} {namespace}/{name}")]
     NoKey {
@@ -61,6 +57,9 @@ pub enum EnvironmentError {
     /// A field of the pod has no value.
     #[error(transparent)]
     Field(#[from] FieldPathError),
+    /// A resource of a container, or a key of a file, has no value.
+    #[error("{0}")]
+    Resource(String),
     /// Nobody looked up what the variable refers to.
     #[error("value of environment variable {name} is not known")]
     Unresolved {
@@ -138,6 +137,12 @@ pub fn container_environment(
     Ok(environment)
 }
 
+/// The `resourceFieldRef`s of a container's `env`, by their index in it.
+pub fn resource_fields(container: &Container) -> impl Iterator<Item = (usize, &ResourceFieldSelector)> {
+    let variables = container.env.iter().flatten().enumerate();
+    variables.filter_map(|(index, variable)| Some((index, variable.value_from.as_ref()?.resource_field_ref.as_ref()?)))
+}
+
 /// A pod from file or URL: its source annotation names something else than the API server.
 fn is_static(pod: &Pod) -> bool {
     let annotations = pod.metadata.annotations.as_ref();
@@ -153,14 +158,14 @@ fn add_whole_objects(
     for source in container.env_from.iter().flatten() {
         let prefix = source.prefix.as_deref().unwrap_or_default();
         if let Some(reference) = &source.config_map_ref {
-            let data = find("configmap", &sources.config_maps, &reference.name, reference.optional)?;
-            for (key, value) in data.into_iter().flat_map(|data| data.iter()) {
+            let found = find("configmap", &sources.config_maps, &reference.name, reference.optional)?;
+            for (key, value) in found.into_iter().flat_map(|object| object.data.iter().flatten()) {
                 environment.set(&format!("{prefix}{key}"), value.clone().into_bytes());
             }
         } else if let Some(reference) = &source.secret_ref {
-            let data = find("secret", &sources.secrets, &reference.name, reference.optional)?;
-            for (key, value) in data.into_iter().flat_map(|data| data.iter()) {
-                environment.set(&format!("{prefix}{key}"), value.clone());
+            let found = find("secret", &sources.secrets, &reference.name, reference.optional)?;
+            for (key, value) in found.into_iter().flat_map(|object| object.data.iter().flatten()) {
+                environment.set(&format!("{prefix}{key}"), value.0.clone());
             }
         }
     }
@@ -201,18 +206,20 @@ fn sourced_value(
         return Ok(Some(field_value(field, pod, &sources.addresses)?.into_bytes()));
     }
     if let Some(reference) = &source.config_map_key_ref {
-        let data = find("configmap", &sources.config_maps, &reference.name, reference.optional)?;
-        let value = data.map(|data| data.get(&reference.key).map(|value| value.clone().into_bytes()));
+        let found = find("configmap", &sources.config_maps, &reference.name, reference.optional)?;
+        let value = found.and_then(|object| object.data.as_ref()?.get(&reference.key));
+        let value = value.map(|value| value.clone().into_bytes());
         return key_value("ConfigMap", namespace, &reference.name, &reference.key, reference.optional, value);
     }
     if let Some(reference) = &source.secret_key_ref {
-        let data = find("secret", &sources.secrets, &reference.name, reference.optional)?;
-        let value = data.map(|data| data.get(&reference.key).cloned());
+        let found = find("secret", &sources.secrets, &reference.name, reference.optional)?;
+        let value = found.and_then(|object| object.data.as_ref()?.get(&reference.key)).map(|value| value.0.clone());
         return key_value("Secret", namespace, &reference.name, &reference.key, reference.optional, value);
     }
     if source.resource_field_ref.is_some() || source.file_key_ref.is_some() {
         let unresolved = || EnvironmentError::Unresolved { name: variable.name.clone() };
-        return Ok(sources.resolved.get(&index).ok_or_else(unresolved)?.clone().map(String::into_bytes));
+        let resolved = sources.resolved.get(&index).ok_or_else(unresolved)?.clone();
+        return Ok(resolved.map_err(EnvironmentError::Resource)?.map(String::into_bytes));
     }
     Ok(Some(Vec::new()))
 }
@@ -220,27 +227,29 @@ fn sourced_value(
 /// The object of this name; `None` when it may be missing and is.
 fn find<'a, T>(
     kind: &'static str,
-    objects: &'a BTreeMap<String, Arc<T>>,
+    objects: &'a BTreeMap<String, Looked<T>>,
     name: &str,
     optional: Option<bool>,
 ) -> Result<Option<&'a T>, EnvironmentError> {
     match objects.get(name) {
-        Some(object) => Ok(Some(object.as_ref())),
-        None if optional.unwrap_or(false) => Ok(None),
-        None => Err(EnvironmentError::NotFound { kind, name: name.to_owned() }),
+        Some(Looked::There(object)) => Ok(Some(object.as_ref())),
+        Some(Looked::Unknown(why)) => Err(EnvironmentError::Object(why.clone())),
+        Some(Looked::Missing(_)) | None if optional.unwrap_or(false) => Ok(None),
+        Some(Looked::Missing(why)) => Err(EnvironmentError::Object(why.clone())),
+        None => Err(EnvironmentError::Object(format!("{kind} \"{name}\" not found"))),
     }
 }
 
-/// The value of one key of an object that was found or (outer `None`) may be missing.
+/// The value of one key; `None` when it or, where it may be missing, its object is not there.
 fn key_value(
     kind: &'static str,
     namespace: &str,
     name: &str,
     key: &str,
     optional: Option<bool>,
-    value: Option<Option<Vec<u8>>>,
+    value: Option<Vec<u8>>,
 ) -> Result<Option<Vec<u8>>, EnvironmentError> {
-    match value.flatten() {
+    match value {
         Some(value) => Ok(Some(value)),
         None if optional.unwrap_or(false) => Ok(None),
         None => Err(EnvironmentError::NoKey {

@@ -16,10 +16,16 @@ fn sources() -> EnvironmentSources {
     let texts = |entries: &[(&str, &str)]| {
         Arc::new(entries.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect::<BTreeMap<_, String>>())
     };
-    let secret = BTreeMap::from([("PASSWORD".to_owned(), b"\xff\xfe".to_vec()), ("USER".to_owned(), b"root".to_vec())]);
+    let bytes = |bytes: &[u8]| k8s_openapi::ByteString(bytes.to_vec());
+    let data = BTreeMap::from([("PASSWORD".to_owned(), bytes(b"\xff\xfe")), ("USER".to_owned(), bytes(b"root"))]);
+    let secret = Secret { data: Some(data), ..Secret::default() };
+    let config_map = from_value(json!({ "data": { "A": "cm-a", "B": "cm-b" } })).unwrap();
     EnvironmentSources {
-        config_maps: BTreeMap::from([("cm".to_owned(), texts(&[("A", "cm-a"), ("B", "cm-b")]))]),
-        secrets: BTreeMap::from([("s".to_owned(), Arc::new(secret))]),
+        config_maps: BTreeMap::from([
+            ("cm".to_owned(), Looked::There(Arc::new(config_map))),
+            ("hidden".to_owned(), Looked::Unknown("configmaps \"hidden\" is forbidden".to_owned())),
+        ]),
+        secrets: BTreeMap::from([("s".to_owned(), Looked::There(Arc::new(secret)))]),
         services: Some(texts(&[("KUBERNETES_SERVICE_HOST", "10.96.0.1"), ("A", "service-a")])),
         resolved: BTreeMap::new(),
         addresses: Addresses { pod_ips: vec!["10.0.0.7".into()], host_ips: vec![], prefer_ipv6: false },
@@ -112,7 +118,8 @@ fn sources_give_fields_and_keys() {
         { "name": "FILE", "valueFrom": { "fileKeyRef": { "volumeName": "v", "path": "p", "key": "k", "optional": true } } },
         { "name": "VALUE", "value": "wins", "valueFrom": { "fieldRef": { "fieldPath": "nonsense" } } },
     ]);
-    let sources = EnvironmentSources { resolved: BTreeMap::from([(6, Some("2".into())), (7, None)]), ..sources() };
+    let sources =
+        EnvironmentSources { resolved: BTreeMap::from([(6, Ok(Some("2".into()))), (7, Ok(None))]), ..sources() };
     let wanted = [
         ("IP", "10.0.0.7"),
         ("NAME", "web"),
@@ -139,6 +146,12 @@ fn what_is_missing_is_told_in_upstreams_words() {
             "couldn't find key k in ConfigMap ns/cm",
         ),
         (value_from(json!({ "secretKeyRef": { "name": "s", "key": "k" } })), "couldn't find key k in Secret ns/s"),
+        // What nobody knows may not be taken for missing, even where it may be missing.
+        (
+            value_from(json!({ "configMapKeyRef": { "name": "hidden", "key": "k", "optional": true } })),
+            "configmaps \"hidden\" is forbidden",
+        ),
+        (from(json!({ "configMapRef": { "name": "hidden", "optional": true } })), "configmaps \"hidden\" is forbidden"),
         (value_from(json!({ "fieldRef": { "fieldPath": "x" } })), "field label not supported: x"),
         (
             value_from(json!({ "resourceFieldRef": { "resource": "limits.cpu" } })),

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Service, ServicePort};
 
-/// The service that every pod sees, wherever it lives.
-const MASTER: (&str, &str) = ("default", "kubernetes");
+/// Namespace and name of the service that every pod sees, wherever it lives.
+pub const MASTER: (&str, &str) = ("default", "kubernetes");
 
 /// Variables of the services that a pod of `namespace` may see: those of its namespace if `links`
 /// (`enableServiceLinks`), and always `kubernetes` of namespace `default`, which wins over one of the pod's own

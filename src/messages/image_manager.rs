@@ -6,7 +6,7 @@ use ractor::RpcReplyPort;
 
 use super::describe;
 use crate::actors::desk::Panicked;
-use crate::cri::{CriResult, Image, PodSandboxConfig};
+use crate::cri::{AuthConfig, CriResult, Image, PodSandboxConfig};
 use crate::logic::ids::{FullName, PodUid};
 use crate::logic::image_policy::{ImageFailure, ImageInUse, PullPolicy};
 
@@ -25,6 +25,8 @@ pub struct ImageRequest {
     pub policy: PullPolicy,
     /// Handed to the runtime with the pull.
     pub sandbox_config: Arc<PodSandboxConfig>,
+    /// To be tried with the registry, in this order; none of them means without.
+    pub credentials: Vec<AuthConfig>,
 }
 
 /// What an attempt to have an image gave: the runtime's finding and, after a pull, its answer.
@@ -32,8 +34,8 @@ pub struct ImageRequest {
 pub enum ImageStep {
     /// `ImageStatus` answered.
     LookedUp(CriResult<Option<Image>>),
-    /// `PullImage` answered, and `ImageStatus` after it.
-    Pulled(CriResult<(String, Option<Image>)>),
+    /// `PullImage` answered, and `ImageStatus` after it; or what each try was refused with.
+    Pulled(Result<(String, Option<Image>), String>),
 }
 
 /// See the module.

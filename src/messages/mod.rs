@@ -8,6 +8,7 @@ pub mod image_manager;
 pub mod mirror_manager;
 pub mod node_lease;
 pub mod node_status;
+pub mod object_cache;
 pub mod pleg;
 pub mod pod_manager;
 pub mod pod_source;

@@ -2,33 +2,41 @@
 //!
 //! The trait, and the form without an API server, which has none. Secret texts have no `Debug`.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Secret};
 
+pub use crate::logic::object_cache::ObjectError;
+use crate::logic::object_references::Looked;
 use crate::logic::volumes::token::{TokenKey, TokenLife};
 
-/// Why an object could not be had. The texts are the API's.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ObjectError {
-    /// It does not exist.
-    #[error("{0}")]
-    NotFound(String),
-    /// The agent may not read it.
-    #[error("{0}")]
-    Forbidden(String),
-    /// Nobody could be asked, or there was no answer in time.
-    #[error("{0}")]
-    Unavailable(String),
+/// Patience with one object; a cache answers sooner about what it watches.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a look for an object gave, for decisions.
+pub fn looked<T>(found: Result<Arc<T>, ObjectError>) -> Looked<T> {
+    match found {
+        Ok(object) => Looked::There(object),
+        Err(ObjectError::NotFound(why)) => Looked::Missing(why),
+        Err(error) => Looked::Unknown(error.to_string()),
+    }
 }
 
-impl ObjectError {
-    /// Whether the same question may be answered otherwise later.
-    pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Unavailable(_))
-    }
+/// Waits for one object, for ten seconds at most; `what` and `name` are for the text when that was too short.
+///
+/// # Errors
+/// Those of `ask`; [`ObjectError::Unavailable`] when there was no answer in time.
+pub async fn patiently<T>(
+    what: &str,
+    name: &str,
+    ask: impl Future<Output = Result<T, ObjectError>>,
+) -> Result<T, ObjectError> {
+    let slow = |_| Err(ObjectError::Unavailable(format!("{what} {name:?}: no answer from the API server in time")));
+    tokio::time::timeout(PATIENCE, ask).await.unwrap_or_else(slow)
 }
 
 /// A service account's token.
@@ -62,6 +70,18 @@ pub trait Objects: Send + Sync {
     async fn volume(&self, name: &str) -> Result<Arc<PersistentVolume>, ObjectError>;
     /// A new token, bound to the pod that the key names.
     async fn token(&self, key: &TokenKey) -> Result<Token, ObjectError>;
+    /// The variables of the services that a pod of `namespace` may see: its namespace's if `links`
+    /// (`enableServiceLinks`), and the API server's. `None` when services were not read yet; who is `patient` waits a
+    /// little for that. Without an API server there are none.
+    async fn service_variables(
+        &self,
+        namespace: &str,
+        links: bool,
+        patient: bool,
+    ) -> Option<Arc<BTreeMap<String, String>>> {
+        let _ = (namespace, links, patient);
+        Some(Arc::default())
+    }
 }
 
 /// Without an API server nothing of it can be had.

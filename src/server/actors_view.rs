@@ -129,6 +129,7 @@ fn is_up(to: &Directory, name: &str) -> Option<bool> {
     Some(match child {
         Child::EventRecorder => to.event_recorder.is_up(),
         Child::StatusManager => to.status_manager.is_up(),
+        Child::ObjectCache => to.object_cache.is_up(),
         Child::NodeStatus => to.node_status.is_up(),
         Child::NodeLease => to.node_lease.is_up(),
         Child::RuntimeMonitor => to.runtime_monitor.is_up(),

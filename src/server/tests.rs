@@ -146,6 +146,7 @@ pub(crate) fn settings(root_dir: &str) -> Settings {
         pull_burst: 0,
         evented: false,
         agent_started: Moment::EPOCH,
+        change_detection: Default::default(),
         dead_per_container: 1,
         dead_total: -1,
         dead_age_min: Duration::ZERO,

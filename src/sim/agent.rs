@@ -68,6 +68,7 @@ pub fn settings(started: Moment) -> Settings {
         pull_burst: 10,
         evented: true,
         agent_started: started,
+        change_detection: Default::default(),
         dead_per_container: 1,
         dead_total: -1,
         dead_age_min: Duration::ZERO,

@@ -18,10 +18,11 @@ use super::event_recorder::EventRecorder;
 use super::ledger::{Cause, Faults, Ledger};
 use super::node_lease::NodeLease;
 use super::node_status::NodeStatus;
+use super::object_cache::ApiObjects;
 use super::pod_manager::PodManager;
 use super::role::Stage;
 use super::runtime_monitor::RuntimeMonitor;
-use super::settings::{Adapters, Agent, Chance, Directory, NodeSettings};
+use super::settings::{Adapters, Agent, Chance, Directory, NodeSettings, Settings};
 use crate::logic::ids::PodUid;
 use crate::logic::node_object::NodeIdentity;
 use crate::logic::node_status::{AddressSettings, CapacitySettings, StatusSettings};
@@ -31,7 +32,6 @@ use crate::platform::clock::Clock;
 use crate::platform::http_probe::HyperProber;
 use crate::platform::kube_api::ApiServer;
 use crate::platform::node_facts::FixedNodeFacts;
-use crate::platform::objects::Standalone;
 use crate::platform::pod_files::LinuxPodFiles;
 use crate::platform::tls::Offer;
 use crate::platform::volumes::LinuxVolumeHost;
@@ -67,6 +67,62 @@ impl Chance for NoChance {
     }
 }
 
+/// An agent with a played runtime under paused time, and an API server. None of its actors is started.
+pub(super) struct PlayedAgent {
+    pub(super) agent: Arc<Agent>,
+    runtime: Arc<PlayedRuntime>,
+    doubts: Arc<AtomicU64>,
+    folder: tempfile::TempDir,
+}
+
+/// See [`PlayedAgent`].
+pub(super) fn played_agent(api: ApiServer, adjust: impl FnOnce(&mut Settings, &mut Adapters)) -> PlayedAgent {
+    played_agent_with(api, paused_clock(), None, adjust)
+}
+
+fn paused_clock() -> Arc<dyn Clock> {
+    #[expect(clippy::disallowed_methods, reason = "the tests' own clock, of paused time")]
+    let started = tokio::time::Instant::now();
+    Arc::new(PausedClock { started, stamps: AtomicU64::new(0) })
+}
+
+/// The same, by another clock and with faults.
+fn played_agent_with(
+    api: ApiServer,
+    clock: Arc<dyn Clock>,
+    faults: Option<Arc<dyn Faults>>,
+    adjust: impl FnOnce(&mut Settings, &mut Adapters),
+) -> PlayedAgent {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut settings = crate::server::tests::settings(&folder.path().display().to_string());
+    let ledger = Ledger::with_faults(clock, faults);
+    let directory = Directory::new(&ledger);
+    let (runtime, doubts) = (Arc::new(PlayedRuntime::default()), Arc::new(AtomicU64::new(0)));
+    let doubted = Arc::clone(&doubts);
+    let mut adapters = Adapters {
+        runtime: runtime.clone(),
+        images: runtime.clone(),
+        cgroups: Arc::new(CalmCgroups),
+        files: Arc::new(LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None)),
+        volumes: Arc::new(LinuxVolumeHost::new(folder.path(), Arc::clone(ledger.clock()))),
+        objects: Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone())),
+        folder: None,
+        url: None,
+        http_prober: Arc::new(HyperProber::new(Offer::from_environment())),
+        chance: Arc::new(NoChance),
+        service_manager: Arc::new(NoServiceManager),
+        api: Some(api),
+        doubt_connections: Arc::new(move || {
+            doubted.fetch_add(1, Ordering::SeqCst);
+        }),
+        node_facts: Arc::new(FixedNodeFacts::of_a_small_node()),
+        listeners: vec![],
+    };
+    adjust(&mut settings, &mut adapters);
+    let agent = Arc::new(Agent { settings, adapters, directory, ledger });
+    PlayedAgent { agent, runtime, doubts, folder }
+}
+
 /// The agent's actors that have to do with the Node object, and what they are played.
 struct Played {
     agent: Arc<Agent>,
@@ -82,10 +138,7 @@ impl Played {
     }
 
     fn with(server: PlayedServer, faults: Option<Arc<dyn Faults>>, adjust: impl FnOnce(&mut NodeSettings)) -> Self {
-        #[expect(clippy::disallowed_methods, reason = "the tests' own clock, of paused time")]
-        let started = tokio::time::Instant::now();
-        let (api, clock) = (server.api(), Arc::new(PausedClock { started, stamps: AtomicU64::new(0) }));
-        Self::set_up(api, clock, server, faults, adjust)
+        Self::set_up(server.api(), paused_clock(), server, faults, adjust)
     }
 
     /// Over an API server that may be another one than the played.
@@ -105,37 +158,12 @@ impl Played {
         faults: Option<Arc<dyn Faults>>,
         adjust: impl FnOnce(&mut NodeSettings),
     ) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut settings = crate::server::tests::settings(&folder.path().display().to_string());
-        settings.node_name = NODE.to_owned();
-        settings.node = node_settings();
-        adjust(&mut settings.node);
-        let ledger = Ledger::with_faults(clock, faults);
-        let (runtime, doubts) = (Arc::new(PlayedRuntime::default()), Arc::new(AtomicU64::new(0)));
-        let doubted = Arc::clone(&doubts);
-        let adapters = Adapters {
-            runtime: runtime.clone(),
-            images: runtime.clone(),
-            cgroups: Arc::new(CalmCgroups),
-            files: Arc::new(LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None)),
-            volumes: Arc::new(LinuxVolumeHost::new(folder.path(), Arc::clone(ledger.clock()))),
-            objects: Arc::new(Standalone),
-            folder: None,
-            url: None,
-            http_prober: Arc::new(HyperProber::new(Offer::from_environment())),
-            chance: Arc::new(NoChance),
-            service_manager: Arc::new(NoServiceManager),
-            api: Some(api),
-            doubt_connections: Arc::new(move || {
-                doubted.fetch_add(1, Ordering::SeqCst);
-            }),
-            node_facts: Arc::new(FixedNodeFacts::of_a_small_node()),
-            volumes: Arc::new(LinuxVolumeHost::new(folder.path(), ledger.clock().clone())),
-            objects: Arc::new(Standalone),
-            listeners: vec![],
-        };
-        let directory = Directory::new(&ledger);
-        let agent = Arc::new(Agent { settings, adapters, directory, ledger });
+        let played = played_agent_with(api, clock, faults, |settings, _| {
+            settings.node_name = NODE.to_owned();
+            settings.node = node_settings();
+            adjust(&mut settings.node);
+        });
+        let PlayedAgent { agent, runtime, doubts, folder } = played;
         Self { agent, server, runtime, doubts, _folder: folder }
     }
 
@@ -177,6 +205,6 @@ fn node_settings() -> NodeSettings {
 }
 
 /// Lets virtual time pass.
-async fn seconds(number: f64) {
+pub(super) async fn seconds(number: f64) {
     tokio::time::sleep(Duration::from_secs_f64(number)).await;
 }

@@ -18,7 +18,6 @@ use crate::cri::pod_mapping::{
 use crate::cri::{ContainerConfig, PodSandboxConfig};
 use crate::logic::container_actions::{ContainerKind, StartContainer};
 use crate::logic::dns::DnsWarning;
-use crate::logic::environment::EnvironmentSources;
 use crate::logic::field_path::Addresses;
 use crate::logic::hostname::PodHostname;
 use crate::logic::hosts_file::{host_network_hosts_file, pod_network_hosts_file};
@@ -144,6 +143,7 @@ impl JobSite {
             image: spec.image.clone().unwrap_or_default(),
             policy: PullPolicy::from_spec(spec.image_pull_policy.as_deref()),
             sandbox_config: Arc::new(sandbox_config),
+            credentials: self.credentials(pod, spec.image.as_deref().unwrap_or_default(), &cause).await,
         };
         let question = |reply| ImageManagerMsg::Ensure(Arc::new(request), reply);
         let images = &self.agent.directory.image_manager;
@@ -240,11 +240,8 @@ impl JobSite {
         };
         let resources = container_resources(pod, container, &settings.node_memory, false, &settings.resources);
         let prefer_ipv6 = settings.host_ips.first().is_some_and(std::net::IpAddr::is_ipv6);
-        let environment = EnvironmentSources {
-            services: Some(Arc::default()), // Without an API server there are none.
-            addresses: Addresses { pod_ips, host_ips, prefer_ipv6 },
-            ..EnvironmentSources::default()
-        };
+        let addresses = Addresses { pod_ips, host_ips, prefer_ipv6 };
+        let environment = self.environment_sources(pod, container, addresses).await;
         let volume_mounts = self.volume_mounts(pod, container, &environment, volumes).await?;
         let facts = ContainerFacts {
             restart_count,

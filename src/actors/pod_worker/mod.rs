@@ -4,6 +4,7 @@
 //! nobody wants it. What happens next is decided by `logic::pod_lifecycle`; here it is carried out. Keeps nothing that
 //! its parent, the runtime or the disk cannot give back.
 
+mod environment;
 pub mod jobs;
 mod volumes;
 
@@ -18,6 +19,7 @@ use super::role::Role;
 use super::settings::{Agent, EventSubject};
 use crate::logic::container_actions::CRASH_LOOP_BACK_OFF;
 use crate::logic::ids::{FullName, PodUid};
+use crate::logic::object_references::{ObjectKey, object_references};
 use crate::logic::pod_lifecycle::{Action, Input, Job, JobEnd, Now, PodLifecycle, Stage};
 use crate::logic::pod_roster::is_static;
 use crate::logic::pod_status::{self, StatusInput};
@@ -25,6 +27,7 @@ use crate::logic::resources::pod_qos;
 use crate::logic::runtime_pod::RuntimePod;
 use crate::logic::time::Stamp;
 use crate::logic::volumes::plan::{VolumePlan, volume_plans};
+use crate::messages::object_cache::ObjectCacheMsg;
 use crate::messages::pleg::PlegMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_worker::PodWorkerMsg;
@@ -59,6 +62,10 @@ pub struct PodWorker {
     repeat: bool,
     network_event_told: bool,
     probed: bool,
+    /// What `ObjectCache` keeps at hand for the pod.
+    kept: BTreeSet<ObjectKey>,
+    /// It was told that the pod has ended.
+    let_go: bool,
     /// The status is the last one.
     ended: bool,
 }
@@ -82,6 +89,8 @@ impl Role for PodWorker {
             repeat: false,
             network_event_told: false,
             probed: false,
+            kept: BTreeSet::new(),
+            let_go: false,
             ended: false,
         }
     }
@@ -108,7 +117,9 @@ impl Role for PodWorker {
             }
         };
         let now = self.now(desk);
-        for action in self.lifecycle.step(input, now) {
+        let actions = self.lifecycle.step(input, now);
+        self.tell_objects(desk); // Before the actions, which ask for them.
+        for action in actions {
             self.perform(action, desk);
         }
         if may_refresh {
@@ -235,6 +246,26 @@ impl PodWorker {
         let Some(pod) = self.lifecycle.pod().filter(|_| self.lifecycle.stage() == Stage::Syncing) else { return };
         if self.lifecycle.volumes().is_some() && volume_plans(pod).iter().any(VolumePlan::is_set_up_again) {
             desk.tell(&self.site.agent.directory.volume_manager, VolumeManagerMsg::Refresh(Arc::clone(pod)));
+        }
+    }
+
+    /// What a pod refers to in the API server is kept at hand from its start to the end of its volumes (VOL-50).
+    fn tell_objects(&mut self, desk: &Desk<PodWorkerMsg>) {
+        let Some(pod) = self.lifecycle.pod() else { return };
+        let (to, references) = (&self.site.agent.directory.object_cache, object_references(pod));
+        match self.lifecycle.stage() {
+            Stage::Syncing => {
+                let known = self.kept == references && (references.is_empty() || !self.repeat);
+                if !known && desk.offer(to, ObjectCacheMsg::PodChanged(Arc::clone(pod))) {
+                    self.kept = references;
+                }
+            }
+            Stage::Terminating => {} // Its volumes are still there.
+            // Told by a new worker, too: it cannot know what its predecessor had kept.
+            Stage::Terminated => {
+                let known = self.let_go || (references.is_empty() && self.kept.is_empty());
+                self.let_go = known || desk.offer(to, ObjectCacheMsg::PodGone(self.site.uid.clone()));
+            }
         }
     }
 

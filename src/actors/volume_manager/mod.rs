@@ -275,7 +275,7 @@ fn full_name(pod: &Pod) -> FullName {
 }
 
 /// What the node has for pods; where nothing is said of memory, all of it.
-fn node_facts(agent: &Agent) -> NodeFacts {
+pub(super) fn node_facts(agent: &Agent) -> NodeFacts {
     let settings = &agent.settings;
     let mut allocatable = settings.kubepods.clone();
     let capacity = settings.node_memory.capacity_bytes;

@@ -3,7 +3,6 @@
 //! A task reports; it decides nothing. It can be cut off at any await and done again.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
@@ -12,14 +11,11 @@ use crate::logic::time::Moment;
 use crate::logic::volume_states::{MountedVolume, TaskFailure};
 use crate::logic::volumes::claim::{bound_volume, check_volume, resolve, volume_group};
 use crate::logic::volumes::plan::{NodeFacts, VolumeKind, VolumePlan};
-use crate::logic::volumes::projected::{Looked, Sources};
+use crate::logic::volumes::projected::Sources;
 use crate::logic::volumes::token::TokenKey;
 use crate::messages::volume_manager::{NewTokens, TaskGain};
-use crate::platform::objects::{ObjectError, Objects, Token};
+use crate::platform::objects::{Objects, Token, looked, patiently};
 use crate::platform::volumes::{VolumeError, VolumeHost};
-
-/// Patience with one object of the API.
-const OBJECT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A volume to be mounted.
 pub(super) struct MountTask {
@@ -142,23 +138,6 @@ impl MountTask {
         let host_path = resolved.host_path.or_else(|| resolved.place.map(|place| host.path_of(&place)));
         Ok(MountedVolume { host_path: host_path.unwrap_or_default(), name, group: volume_group(&volume) })
     }
-}
-
-fn looked<T>(found: Result<Arc<T>, ObjectError>) -> Looked<T> {
-    match found {
-        Ok(object) => Looked::There(object),
-        Err(ObjectError::NotFound(why)) => Looked::Missing(why),
-        Err(error) => Looked::Unknown(error.to_string()),
-    }
-}
-
-async fn patiently<T>(
-    what: &str,
-    name: &str,
-    ask: impl Future<Output = Result<T, ObjectError>>,
-) -> Result<T, ObjectError> {
-    let slow = |_| Err(ObjectError::Unavailable(format!("{what} {name:?}: no answer from the API server in time")));
-    tokio::time::timeout(OBJECT_PATIENCE, ask).await.unwrap_or_else(slow)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeCl
 use serde_json::{Value, json};
 
 use super::*;
+use crate::platform::objects::ObjectError;
 use crate::actors::ledger::lock;
 use crate::logic::resources::{ResourceList, ResourceOptions};
 use crate::logic::volumes::order::{SetUp, SubPathOrder, VolumePlace};

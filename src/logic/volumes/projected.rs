@@ -9,6 +9,7 @@ use super::downward::downward_payload;
 use super::payload::{Payload, PayloadError, aggregate, config_map_payload, secret_payload};
 use super::token::{EXPIRATION_SECONDS, TokenKey, private_file};
 use crate::logic::ids::PodUid;
+pub use crate::logic::object_references::Looked;
 use crate::logic::resources::ResourceList;
 
 /// The objects that a volume's files come from. No `Debug`: it holds Secrets.
@@ -20,31 +21,6 @@ pub struct Sources {
     pub secrets: BTreeMap<String, Looked<Secret>>,
     /// Tokens.
     pub tokens: BTreeMap<TokenKey, Result<Arc<str>, String>>,
-}
-
-/// What a look for an object gave.
-#[derive(Clone)]
-pub enum Looked<T> {
-    /// It is there.
-    There(Arc<T>),
-    /// It does not exist; with the API's words.
-    Missing(String),
-    /// Nobody knows; with the reason.
-    Unknown(String),
-}
-
-impl<T: Default> Looked<T> {
-    /// The object; an empty one in place of one that may be missing and is.
-    ///
-    /// # Errors
-    /// Why there is none.
-    pub fn or_empty(&self, optional: bool) -> Result<Arc<T>, String> {
-        match self {
-            Self::There(object) => Ok(Arc::clone(object)),
-            Self::Missing(_) if optional => Ok(Arc::default()),
-            Self::Missing(why) | Self::Unknown(why) => Err(why.clone()),
-        }
-    }
 }
 
 /// Whose files may be read by whom: see [`private_file`].

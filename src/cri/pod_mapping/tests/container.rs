@@ -9,6 +9,7 @@ use crate::cri::pod_mapping::{ContainerFacts, ImageUser, container_config, needs
 use crate::cri::types::*;
 use crate::logic::environment::EnvironmentSources;
 use crate::logic::field_path::Addresses;
+use crate::logic::object_references::Looked;
 
 pub(super) fn facts() -> ContainerFacts {
     ContainerFacts {
@@ -278,8 +279,8 @@ fn without_a_path_there_is_no_termination_message() {
 #[test]
 fn what_the_protocol_cannot_carry_is_refused() {
     let mut facts = facts();
-    let secret = BTreeMap::from([("RAW".to_owned(), b"\xff".to_vec())]);
-    facts.environment.secrets = BTreeMap::from([("s".to_owned(), Arc::new(secret))]);
+    let secret = serde_json::from_value(json!({ "data": { "RAW": "/w==" } })).unwrap();
+    facts.environment.secrets = BTreeMap::from([("s".to_owned(), Looked::There(Arc::new(secret)))]);
     let from = json!([{ "secretRef": { "name": "s" } }]);
     for field in ["command", "args"] {
         let mut changes = json!({ "envFrom": from });

@@ -1,0 +1,244 @@
+//! An API server for tests: how it answers at all, and one that keeps objects, lets them be watched, and makes tokens.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use http::{Request, Response};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::platform::kube_api::ApiServer;
+
+type Frames = Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, Infallible>> + Send>>;
+/// What such a server answers.
+pub(super) type Answer = Response<StreamBody<Frames>>;
+
+/// A server that answers verb, path with query, and body so.
+pub(super) fn serve(answer: impl Fn(&str, &str, Value) -> Answer + Clone + Send + 'static) -> ApiServer {
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let answer = answer.clone();
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect().await.expect("a body").to_bytes();
+            let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+            Ok::<_, Infallible>(answer(head.method.as_str(), &head.uri.to_string(), body))
+        }
+    });
+    let client = kube::Client::new(service, "default");
+    ApiServer::new(client.clone(), client.clone(), client)
+}
+
+pub(super) fn whole(code: u16, body: &Value) -> Answer {
+    let frame = Ok(Frame::data(Bytes::from(body.to_string())));
+    respond(code, Box::pin(futures_util::stream::iter([frame])))
+}
+
+/// Line by line what is sent, until nobody sends any more.
+pub(super) fn streamed(receiver: UnboundedReceiver<Value>) -> Answer {
+    let frames = futures_util::stream::unfold(receiver, |mut receiver| async move {
+        let event = receiver.recv().await?;
+        Some((event, receiver))
+    });
+    respond(200, Box::pin(frames.map(|event| Ok(Frame::data(Bytes::from(format!("{event}\n")))))))
+}
+
+fn respond(code: u16, frames: Frames) -> Answer {
+    let response = Response::builder().status(code).header("content-type", "application/json");
+    response.body(StreamBody::new(frames)).expect("an answer")
+}
+
+pub(super) fn refused(code: u16, reason: &str) -> Answer {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
+        "message": format!("refused: {reason}"),
+    });
+    whole(code, &status)
+}
+
+pub(super) fn not_found() -> Answer {
+    refused(404, "NotFound")
+}
+
+/// A server that keeps any objects, by the path of each.
+#[derive(Clone, Default)]
+pub(super) struct ObjectServer {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    objects: BTreeMap<String, Value>,
+    version: u64,
+    asked: Vec<(String, Value)>,
+    watchers: Vec<(Selection, UnboundedSender<Value>)>,
+    /// Watches from a version are refused as too old, this many times.
+    gone: usize,
+    /// What every call whose path holds this is refused with.
+    refusals: BTreeMap<&'static str, (u16, &'static str)>,
+}
+
+/// What a list or watch is of: a collection's path, or its end where all namespaces are meant, and a name.
+#[derive(Clone)]
+struct Selection {
+    collection: String,
+    name: Option<String>,
+}
+
+impl Selection {
+    fn holds(&self, path: &str) -> bool {
+        let (collection, name) = path.rsplit_once('/').expect("a path");
+        let plural = collection.rsplit('/').next().expect("a plural");
+        let everywhere = self.collection == format!("/api/v1/{plural}");
+        (collection == self.collection || everywhere) && self.name.as_deref().is_none_or(|wanted| wanted == name)
+    }
+}
+
+impl ObjectServer {
+    /// As the agent reaches it.
+    pub(super) fn api(&self) -> ApiServer {
+        let server = self.clone();
+        serve(move |verb, path, body| server.answer(verb, path, body))
+    }
+
+    /// Writes an object; whoever watches it hears of it.
+    pub(super) fn put(&self, path: &str, object: Value) {
+        let mut state = self.state();
+        let kind = if state.objects.contains_key(path) { "MODIFIED" } else { "ADDED" };
+        let object = state.store(path, object);
+        state.tell(path, &json!({ "type": kind, "object": object }));
+    }
+
+    /// Removes an object; whoever watches it hears of it.
+    pub(super) fn remove(&self, path: &str) {
+        let mut state = self.state();
+        let object = state.objects.remove(path).expect("it is there");
+        state.tell(path, &json!({ "type": "DELETED", "object": object }));
+    }
+
+    /// Ends all watches. The next `gone` that begin at a version are told that it is too old.
+    pub(super) fn cut_watches(&self, gone: usize) {
+        let mut state = self.state();
+        state.watchers.clear();
+        state.gone = gone;
+    }
+
+    /// Refuses every call whose path holds this, from now on; with no code, no longer.
+    pub(super) fn refuse(&self, part: &'static str, answer: Option<(u16, &'static str)>) {
+        let mut state = self.state();
+        match answer {
+            Some(answer) => drop(state.refusals.insert(part, answer)),
+            None => drop(state.refusals.remove(part)),
+        }
+    }
+
+    /// Which objects of this plural are watched now, by name; `*` for all.
+    pub(super) fn watched(&self, plural: &str) -> Vec<String> {
+        let state = self.state();
+        let open = state.watchers.iter().filter(|(_, teller)| !teller.is_closed());
+        let of = open.filter(|(selection, _)| selection.collection.ends_with(&format!("/{plural}")));
+        let mut names: Vec<String> =
+            of.map(|(selection, _)| selection.name.clone().unwrap_or_else(|| "*".to_owned())).collect();
+        names.sort();
+        names
+    }
+
+    /// Verb and path, without its query, of each call so far that names this.
+    pub(super) fn calls(&self, part: &str) -> Vec<String> {
+        let state = self.state();
+        let calls = state.asked.iter().map(|(call, _)| call.split('?').next().unwrap_or_default().to_owned());
+        calls.filter(|call| call.contains(part)).collect()
+    }
+
+    /// What was sent with the last call that names this.
+    pub(super) fn sent(&self, part: &str) -> Value {
+        let state = self.state();
+        let found = state.asked.iter().rev().find(|(call, _)| call.contains(part));
+        found.map(|(_, body)| body.clone()).unwrap_or_default()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("not poisoned")
+    }
+
+    fn answer(&self, verb: &str, uri: &str, body: Value) -> Answer {
+        let mut state = self.state();
+        state.asked.push((format!("{verb} {uri}"), body.clone()));
+        let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+        if let Some((code, reason)) = state.refusals.iter().find(|(part, _)| uri.contains(**part)).map(|(_, it)| *it) {
+            return refused(code, reason);
+        }
+        let query: BTreeMap<_, _> = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        let name = query.get("fieldSelector").and_then(|fields| fields.strip_prefix("metadata.name="));
+        let selection = Selection { collection: path.to_owned(), name: name.map(str::to_owned) };
+        if verb == "POST" && path.ends_with("/token") {
+            return whole(201, &token(body));
+        }
+        if query.contains_key("watch") {
+            return state.watch(selection, query.contains_key("sendInitialEvents"));
+        }
+        if let Some(object) = state.objects.get(path) {
+            return whole(200, object);
+        }
+        let plurals = ["/configmaps", "/secrets", "/services"];
+        if !plurals.iter().any(|plural| path.ends_with(plural)) {
+            return not_found();
+        }
+        let items = state.selected(&selection);
+        whole(200, &json!({ "metadata": { "resourceVersion": state.version.to_string() }, "items": items }))
+    }
+}
+
+impl State {
+    fn store(&mut self, path: &str, mut object: Value) -> Value {
+        self.version += 1;
+        let segments: Vec<&str> = path.split('/').collect();
+        object["metadata"]["name"] = (*segments.last().expect("a name")).into();
+        if let Some(place) = segments.iter().position(|segment| *segment == "namespaces") {
+            object["metadata"]["namespace"] = segments[place + 1].into();
+        }
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        self.objects.insert(path.to_owned(), object.clone());
+        object
+    }
+
+    fn selected(&self, selection: &Selection) -> Vec<Value> {
+        self.objects.iter().filter(|(path, _)| selection.holds(path)).map(|(_, object)| object.clone()).collect()
+    }
+
+    fn watch(&mut self, selection: Selection, from_the_beginning: bool) -> Answer {
+        if !from_the_beginning && self.gone > 0 {
+            self.gone -= 1;
+            return refused(410, "Expired");
+        }
+        let (teller, receiver) = unbounded_channel();
+        if from_the_beginning {
+            for object in self.selected(&selection) {
+                let _ = teller.send(json!({ "type": "ADDED", "object": object }));
+            }
+            let metadata = json!({
+                "resourceVersion": self.version.to_string(), "annotations": { "k8s.io/initial-events-end": "true" },
+            });
+            let _ = teller.send(json!({ "type": "BOOKMARK", "object": { "metadata": metadata } }));
+        }
+        self.watchers.push((selection, teller));
+        streamed(receiver)
+    }
+
+    fn tell(&mut self, path: &str, event: &Value) {
+        self.watchers.retain(|(selection, teller)| !selection.holds(path) || teller.send(event.clone()).is_ok());
+    }
+}
+
+/// As the server answers a TokenRequest; it makes tokens for ten minutes.
+fn token(mut request: Value) -> Value {
+    request["spec"]["expirationSeconds"] = 600.into();
+    request["status"] = json!({ "token": "a-token", "expirationTimestamp": "2026-01-01T00:10:00Z" });
+    request
+}

@@ -1,0 +1,108 @@
+//! A pod worker's questions about what is in the API server: for a container's environment, and to pull its image.
+
+use std::collections::BTreeMap;
+
+use futures_util::future::{join, join_all};
+use k8s_openapi::api::core::v1::{Container, Pod, ResourceFieldSelector};
+
+use super::jobs::JobSite;
+use crate::actors::ledger::Cause;
+use crate::actors::volume_manager::node_facts;
+use crate::cri::AuthConfig;
+use crate::logic::environment::{EnvironmentSources, resource_fields};
+use crate::logic::field_path::Addresses;
+use crate::logic::image_credentials::Keyring;
+use crate::logic::image_name::ImageName;
+use crate::logic::object_references::{ObjectKind, environment_references};
+use crate::logic::pod_roster::is_static;
+use crate::logic::volumes::downward::resource_value;
+use crate::platform::objects::{looked, patiently};
+
+impl JobSite {
+    /// Where the container's variables come from (CRI-13). What cannot be had is told as such: whether that matters is
+    /// decided with the environment.
+    pub(super) async fn environment_sources(
+        &self,
+        pod: &Pod,
+        container: &Container,
+        addresses: Addresses,
+    ) -> EnvironmentSources {
+        let objects = &self.agent.adapters.objects;
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        let references = environment_references(container.env_from.as_deref(), container.env.as_deref());
+        let named = |wanted: ObjectKind| {
+            let names = references.iter().filter(move |(kind, _)| *kind == wanted);
+            names.map(|(_, name)| *name).collect::<Vec<_>>()
+        };
+        let config_maps = named(ObjectKind::ConfigMap).into_iter().map(|name| async move {
+            (name.to_owned(), looked(patiently("configmap", name, objects.config_map(namespace, name)).await))
+        });
+        let secrets = named(ObjectKind::Secret).into_iter().map(|name| async move {
+            (name.to_owned(), looked(patiently("secret", name, objects.secret(namespace, name)).await))
+        });
+        let links = pod.spec.as_ref().and_then(|spec| spec.enable_service_links).unwrap_or(true);
+        // A static pod does not wait for services: the API server may be one.
+        let services = objects.service_variables(namespace, links, !is_static(pod));
+        let (services, (config_maps, secrets)) = join(services, join(join_all(config_maps), join_all(secrets))).await;
+        EnvironmentSources {
+            config_maps: config_maps.into_iter().collect(),
+            secrets: secrets.into_iter().collect(),
+            services,
+            resolved: self.resource_values(pod, container),
+            addresses,
+        }
+    }
+
+    fn resource_values(&self, pod: &Pod, container: &Container) -> BTreeMap<usize, Result<Option<String>, String>> {
+        let mut fields = resource_fields(container).peekable();
+        if fields.peek().is_none() {
+            return BTreeMap::new();
+        }
+        let node = node_facts(&self.agent);
+        let value = |(index, selector): (usize, &ResourceFieldSelector)| {
+            let mut selector = selector.clone();
+            let name = selector.container_name.take().filter(|name| !name.is_empty());
+            selector.container_name = Some(name.unwrap_or_else(|| container.name.clone()));
+            (index, resource_value(&selector, pod, &node.allocatable).map(Some))
+        };
+        fields.map(value).collect()
+    }
+
+    /// The credentials of the pod's pull secrets that are for the image (CRI-23). What cannot be had is told by an Event,
+    /// and the pull is tried with the rest.
+    pub(super) async fn credentials(&self, pod: &Pod, image: &str, cause: &Cause) -> Vec<AuthConfig> {
+        let references = pod.spec.iter().flat_map(|spec| spec.image_pull_secrets.iter().flatten());
+        let names: Vec<&str> =
+            references.map(|reference| reference.name.as_str()).filter(|name| !name.is_empty()).collect();
+        let Some(parsed) = ImageName::parse(image).ok().filter(|_| !names.is_empty()) else { return vec![] };
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        let objects = &self.agent.adapters.objects;
+        let reads = names.iter().map(|name| patiently("secret", name, objects.secret(namespace, name)));
+        let (mut keyring, mut failed) = (Keyring::default(), vec![]);
+        for (name, secret) in names.iter().zip(join_all(reads).await) {
+            let added = secret
+                .map_err(|error| error.to_string())
+                .and_then(|secret| keyring.add(&secret).map_err(|error| error.to_string()));
+            if let Err(error) = added {
+                tracing::warn!(pod = %self.full_name, secret = name, error, "pull secret cannot be used");
+                failed.push(*name);
+            }
+        }
+        if !failed.is_empty() {
+            let message = format!(
+                "Unable to retrieve some image pull secrets ({}); attempting to pull the image may not succeed.",
+                failed.join(", ")
+            );
+            let event = self.subject(String::new()).warning("FailedToRetrieveImagePullSecret", message);
+            self.tell(cause, event);
+        }
+        let found = keyring.of(&parsed.repository).into_iter();
+        found
+            .map(|one| AuthConfig { username: one.username, password: one.password, ..AuthConfig::default() })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+#[path = "environment_tests.rs"]
+mod tests;

@@ -1,0 +1,121 @@
+//! What a pod worker's jobs find in a played API server, under paused time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::actors::event_recorder::EventRecorder;
+use crate::actors::node_tests::{PlayedAgent, played_agent};
+use crate::actors::object_cache::ObjectCache;
+use crate::actors::played_api::ObjectServer;
+use crate::actors::role::Stage;
+use crate::logic::environment::container_environment;
+use crate::logic::ids::{FullName, PodUid};
+use crate::messages::event_recorder::EventRecorderMsg;
+use crate::messages::object_cache::ObjectCacheMsg;
+
+struct Scene {
+    played: PlayedAgent,
+    server: ObjectServer,
+    site: JobSite,
+    pod: Arc<Pod>,
+}
+
+impl Scene {
+    /// A pod of this specification that `ObjectCache` knows of.
+    fn new(spec: Value) -> Self {
+        let server = ObjectServer::default();
+        let played = played_agent(server.api(), |_, _| {});
+        let (agent, to) = (&played.agent, &played.agent.directory);
+        Stage::<EventRecorder>::enter(&to.event_recorder, Arc::clone(agent), None);
+        Stage::<ObjectCache>::enter(&to.object_cache, Arc::clone(agent), None);
+        let metadata = json!({ "name": "web", "namespace": "ns", "uid": "uid-1" });
+        let pod = serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).expect("a pod");
+        let pod = Arc::new(pod);
+        let known = ObjectCacheMsg::PodChanged(Arc::clone(&pod));
+        to.object_cache.tell(Cause::outside("test"), known).expect("has room");
+        let site =
+            JobSite { agent: Arc::clone(agent), uid: PodUid::from("uid-1"), full_name: FullName::new("web", "ns") };
+        Self { played, server, site, pod }
+    }
+
+    fn put(&self, collection: &str, name: &str, object: Value) {
+        self.server.put(&format!("/api/v1/namespaces/ns/{collection}/{name}"), object);
+    }
+
+    /// The container's variables as `NAME=value`, or why there are none.
+    async fn variables(&self) -> Result<Vec<String>, String> {
+        let container = &self.pod.spec.as_ref().expect("a spec").containers[0];
+        let sources = self.site.environment_sources(&self.pod, container, Addresses::default()).await;
+        let found = container_environment(&self.pod, container, &sources).map_err(|error| error.to_string())?;
+        let shown = |(name, value): (String, Vec<u8>)| format!("{name}={}", String::from_utf8_lossy(&value));
+        Ok(found.into_variables().into_iter().map(shown).collect())
+    }
+
+    async fn users(&self, image: &str) -> Vec<String> {
+        let found = self.site.credentials(&self.pod, image, &Cause::outside("test")).await;
+        found.into_iter().map(|one| format!("{}:{}", one.username, one.password)).collect()
+    }
+
+    async fn events(&self) -> Vec<String> {
+        let question = |reply| EventRecorderMsg::OfPod(PodUid::from("uid-1"), reply);
+        let recorder = &self.played.agent.directory.event_recorder;
+        let events = recorder.ask(Cause::outside("test"), Duration::from_secs(1), question).await.expect("answered");
+        events.iter().map(|counted| format!("{}: {}", counted.event.reason, counted.event.message)).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn variables_come_from_config_maps_secrets_services_and_resources() {
+    let env = json!([
+        { "name": "LEVEL", "valueFrom": { "configMapKeyRef": { "name": "cm", "key": "level" } } },
+        { "name": "USER", "valueFrom": { "secretKeyRef": { "name": "s", "key": "user" } } },
+        { "name": "NONE", "valueFrom": { "secretKeyRef": { "name": "none", "key": "k", "optional": true } } },
+        { "name": "CPU", "valueFrom": { "resourceFieldRef": { "resource": "limits.cpu", "divisor": "1m" } } },
+    ]);
+    let env_from = json!([{ "configMapRef": { "name": "cm" }, "prefix": "P_" }]);
+    let resources = json!({ "limits": { "cpu": "250m" } });
+    let container = json!({ "name": "app", "env": env, "envFrom": env_from, "resources": resources });
+    let scene = Scene::new(json!({ "containers": [container], "enableServiceLinks": true }));
+    assert_eq!(scene.variables().await, Err("configmap \"cm\" not found".into()));
+    scene.put("configmaps", "cm", json!({ "data": { "level": "high" } }));
+    scene.put("secrets", "s", json!({ "data": { "user": "cm9vdA==" } }));
+    scene.put("services", "web", json!({ "spec": { "clusterIP": "10.0.0.2", "ports": [] } }));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let expected = ["P_level=high", "LEVEL=high", "USER=root", "CPU=250", "WEB_SERVICE_HOST=10.0.0.2"];
+    assert_eq!(scene.variables().await, Ok(expected.map(String::from).to_vec()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_waits_for_services_and_then_says_so() {
+    let scene = Scene::new(json!({ "containers": [{ "name": "app" }], "enableServiceLinks": false }));
+    scene.server.refuse("services", Some((503, "ServiceUnavailable")));
+    let text = "services have not yet been read at least once, cannot construct envvars";
+    assert_eq!(scene.variables().await, Err(text.into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pull_secrets_become_credentials_and_missing_ones_an_event() {
+    let names = ["good", "missing", "", "broken"].map(|name| json!({ "name": name }));
+    let scene = Scene::new(json!({ "containers": [], "imagePullSecrets": names }));
+    // {"auths":{"reg.example":{"username":"u","password":"p"}}}
+    let config = "eyJhdXRocyI6eyJyZWcuZXhhbXBsZSI6eyJ1c2VybmFtZSI6InUiLCJwYXNzd29yZCI6InAifX19";
+    let secret =
+        |config: &str| json!({ "type": "kubernetes.io/dockerconfigjson", "data": { ".dockerconfigjson": config } });
+    scene.put("secrets", "good", secret(config));
+    scene.put("secrets", "broken", secret("eA=="));
+    assert_eq!(scene.users("reg.example/team/app:1").await, ["u:p"]);
+    assert!(scene.users("other.example/app").await.is_empty());
+    let text = "FailedToRetrieveImagePullSecret: Unable to retrieve some image pull secrets (missing, broken); \
+                attempting to pull the image may not succeed.";
+    assert_eq!(scene.events().await, [text]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_without_pull_secrets_asks_for_none() {
+    let scene = Scene::new(json!({ "containers": [] }));
+    assert!(scene.users("reg.example/app").await.is_empty());
+    assert!(scene.server.calls("/secrets").is_empty() && scene.events().await.is_empty());
+}

@@ -1,0 +1,338 @@
+//! Which credentials of a pod's pull secrets are for which image (CRI-23).
+//!
+//! Pure. Rules of matching are upstream's (`pkg/credentialprovider`). Passwords have no `Debug`, and no error holds one.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use serde_json::Value;
+
+/// Of credentials of the default registry, as they are commonly written.
+const DEFAULT_REGISTRY: &str = "index.docker.io";
+/// Type and key of a Secret with the newer form.
+const JSON_FORM: (&str, &str) = ("kubernetes.io/dockerconfigjson", ".dockerconfigjson");
+/// Type and key of a Secret with the older form.
+const OLD_FORM: (&str, &str) = ("kubernetes.io/dockercfg", ".dockercfg");
+
+/// A user and a password. No `Debug`: it is secret.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Credential {
+    /// The user.
+    pub username: String,
+    /// The password.
+    pub password: String,
+}
+
+/// A Secret that no credentials can be read from.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CredentialsError {
+    /// It is not what its type promises.
+    #[error("pull secret {name}: {key} is not a JSON object of registries")]
+    Form {
+        /// The Secret.
+        name: String,
+        /// Its key.
+        key: &'static str,
+    },
+    /// A registry's `auth` is not `user:password` in base64.
+    #[error("pull secret {name}: auth of registry {registry:?} is not base64 of username:password")]
+    Auth {
+        /// The Secret.
+        name: String,
+        /// The registry as the Secret writes it.
+        registry: String,
+    },
+}
+
+/// Credentials by what they are for: a registry, with a path below it or without.
+#[derive(Clone, Default)]
+pub struct Keyring {
+    credentials: BTreeMap<String, Vec<Credential>>,
+}
+
+impl Keyring {
+    /// Adds the credentials of a pull secret. One of another type adds none.
+    ///
+    /// # Errors
+    /// Nothing of the Secret was added.
+    pub fn add(&mut self, secret: &Secret) -> Result<(), CredentialsError> {
+        let kind = secret.type_.as_deref().unwrap_or_default();
+        let data = |key: &str| secret.data.as_ref()?.get(key).filter(|bytes| !bytes.0.is_empty());
+        let name = || secret.metadata.name.clone().unwrap_or_default();
+        let Some((form, bytes)) =
+            [JSON_FORM, OLD_FORM].into_iter().find_map(|form| Some((form, data(form.1).filter(|_| form.0 == kind)?)))
+        else {
+            return Ok(());
+        };
+        let malformed = || CredentialsError::Form { name: name(), key: form.1 };
+        let whole: Value = serde_json::from_slice(&bytes.0).map_err(|_| malformed())?;
+        let registries = if form == JSON_FORM { field(&whole, "auths") } else { Some(&whole) };
+        let entries = match registries {
+            None | Some(Value::Null) => return Ok(()),
+            Some(Value::Object(entries)) => entries,
+            Some(_) => return Err(malformed()),
+        };
+        let mut found = vec![];
+        for (registry, entry) in entries {
+            let wrong = || CredentialsError::Auth { name: name(), registry: registry.clone() };
+            found.push((index_of(registry), credential(entry).ok_or_else(wrong)?));
+        }
+        for (index, credential) in found {
+            self.credentials.entry(index).or_default().push(credential);
+        }
+        Ok(())
+    }
+
+    /// Those for an image, in the order in which they are to be tried: the most specific first. `repository` is the
+    /// image's full name without tag and digest, such as `docker.io/library/busybox`.
+    pub fn of(&self, repository: &str) -> Vec<Credential> {
+        let matching = self.credentials.iter().rev().filter(|(index, _)| matches(index, repository));
+        let found: Vec<Credential> = matching.flat_map(|(_, credentials)| credentials).cloned().collect();
+        if !found.is_empty() || !is_of_default_registry(repository) {
+            return found;
+        }
+        self.credentials.get(DEFAULT_REGISTRY).cloned().unwrap_or_default()
+    }
+}
+
+/// A field of an object, by its name in any case, as Go reads it.
+fn field<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
+    let fields = value.as_object()?;
+    fields.get(name).or_else(|| fields.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value))
+}
+
+/// User and password of a registry's entry; `auth` counts over the plain fields. `None` when it cannot be read.
+fn credential(entry: &Value) -> Option<Credential> {
+    let text = |name: &str| match field(entry, name) {
+        None | Some(Value::Null) => Some(String::new()),
+        Some(value) => value.as_str().map(str::to_owned),
+    };
+    if !entry.is_object() && !entry.is_null() {
+        return None;
+    }
+    let auth = text("auth")?;
+    if auth.is_empty() {
+        return Some(Credential { username: text("username")?, password: text("password")? });
+    }
+    let both = decode(&auth)?;
+    let (username, password) = both.split_once(':')?;
+    Some(Credential { username: username.to_owned(), password: password.to_owned() })
+}
+
+/// Base64, padded or not, with line ends wherever.
+fn decode(text: &str) -> Option<String> {
+    let mut letters: String = text.chars().filter(|letter| !matches!(letter, '\r' | '\n')).collect();
+    if !letters.ends_with('=') {
+        letters.push_str(&"=".repeat((4 - letters.len() % 4) % 4));
+    }
+    let ByteString(bytes) = serde_json::from_value(Value::String(letters)).ok()?;
+    String::from_utf8(bytes).ok()
+}
+
+/// What credentials of this place are for: without scheme, without the registry protocol's version, host and path alone.
+fn index_of(registry: &str) -> String {
+    let rest = ["https://", "http://"].into_iter().find_map(|scheme| registry.strip_prefix(scheme)).unwrap_or(registry);
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    let path = if path.starts_with("/v1/") || path.starts_with("/v2/") { &path[3..] } else { path };
+    if path == "/" { host.to_owned() } else { format!("{host}{path}") }
+}
+
+/// Whether credentials for `index` are for the image: same number of host parts, each matching, where `*` stands for any
+/// letters of one part; same port; the path a prefix.
+fn matches(index: &str, repository: &str) -> bool {
+    let split = |text: &str| {
+        let (host, path) = text.split_at(text.find('/').unwrap_or(text.len()));
+        let (host, port) = host.rsplit_once(':').filter(|(host, _)| !host.contains(':')).unwrap_or((host, ""));
+        (host.to_owned(), port.to_owned(), path.to_owned())
+    };
+    let ((host, port, path), (image_host, image_port, image_path)) = (split(index), split(repository));
+    if port != image_port || !image_path.starts_with(&path) || host.is_empty() {
+        return false;
+    }
+    let (patterns, parts): (Vec<&str>, Vec<&str>) = (host.split('.').collect(), image_host.split('.').collect());
+    patterns.len() == parts.len()
+        && patterns.iter().zip(&parts).all(|(pattern, part)| glob(pattern.as_bytes(), part.as_bytes()))
+}
+
+/// `*` is any number of letters, `[a-c]` one of these, `[^a]` any other; all else is itself.
+fn glob(pattern: &[u8], text: &[u8]) -> bool {
+    match pattern {
+        [] => text.is_empty(),
+        [b'*', rest @ ..] => (0..=text.len()).any(|skipped| glob(rest, &text[skipped..])),
+        [b'[', rest @ ..] => {
+            let Some(end) = rest.iter().position(|letter| *letter == b']') else { return false };
+            let Some((letter, left)) = text.split_first() else { return false };
+            let (negated, class) = match &rest[..end] {
+                [b'^', class @ ..] => (true, class),
+                class => (false, class),
+            };
+            in_class(class, *letter) != negated && glob(&rest[end + 1..], left)
+        }
+        [letter, rest @ ..] => text.split_first().is_some_and(|(first, left)| first == letter && glob(rest, left)),
+    }
+}
+
+fn in_class(class: &[u8], letter: u8) -> bool {
+    match class {
+        [] => false,
+        [low, b'-', high, rest @ ..] => (*low..=*high).contains(&letter) || in_class(rest, letter),
+        [one, rest @ ..] => *one == letter || in_class(rest, letter),
+    }
+}
+
+/// Whether the image is from the registry that names without one mean.
+fn is_of_default_registry(repository: &str) -> bool {
+    match repository.split_once('/') {
+        None => !repository.is_empty(),
+        Some(("docker.io" | DEFAULT_REGISTRY, _)) => true,
+        Some((first, _)) => !first.is_empty() && !first.contains(['.', ':']),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn secret(kind: &str, key: &str, content: &str) -> Secret {
+        Secret {
+            type_: Some(kind.to_owned()),
+            data: Some(BTreeMap::from([(key.to_owned(), ByteString(content.into()))])),
+            metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+                name: Some("pull".into()),
+                ..Default::default()
+            },
+            ..Secret::default()
+        }
+    }
+
+    fn auths(registries: &Value) -> Secret {
+        secret(JSON_FORM.0, JSON_FORM.1, &json!({ "auths": registries }).to_string())
+    }
+
+    fn keyring(registries: &[&str]) -> Keyring {
+        let mut keyring = Keyring::default();
+        for registry in registries {
+            keyring.add(&auths(&json!({ *registry: { "username": registry, "password": "p" } }))).unwrap();
+        }
+        keyring
+    }
+
+    #[test]
+    fn credentials_match_by_host_port_and_path() {
+        let cases: [(&[&str], &str, &[&str]); 21] = [
+            (&["reg.example"], "reg.example/team/app", &["reg.example"]),
+            (&["https://reg.example"], "reg.example/app", &["https://reg.example"]),
+            (&["http://reg.example/"], "reg.example/app", &["http://reg.example/"]),
+            (&["https://reg.example/v1/"], "reg.example/app", &["https://reg.example/v1/"]),
+            (&["reg.example/v2/team"], "reg.example/team/app", &["reg.example/v2/team"]),
+            (&["reg.example/v3/"], "reg.example/app", &[]),
+            (&["reg.example:5000"], "reg.example/app", &[]),
+            (&["reg.example:5000"], "reg.example:5000/app", &["reg.example:5000"]),
+            (&["reg.example"], "reg.example:5000/app", &[]),
+            (&["example"], "reg.example/app", &[]),
+            (&["*.example"], "reg.example/app", &["*.example"]),
+            (&["*.example"], "a.reg.example/app", &[]),
+            (&["r*g.example"], "reg.example/app", &["r*g.example"]),
+            (&["re[a-h].example", "re[^g].example"], "reg.example/app", &["re[a-h].example"]),
+            // The most specific first; a prefix is one of letters, not of parts.
+            (
+                &["reg.example", "reg.example/te", "reg.example/team", "reg.example/other"],
+                "reg.example/team/app",
+                &["reg.example/team", "reg.example/te", "reg.example"],
+            ),
+            (&["https://index.docker.io/v1/"], "docker.io/library/app", &["https://index.docker.io/v1/"]),
+            (&["index.docker.io", "docker.io"], "docker.io/library/app", &["docker.io"]),
+            (&["index.docker.io"], "reg.example/app", &[]),
+            (&["index.docker.io"], "localhost:5000/app", &[]),
+            (&["index.docker.io"], "library/app", &["index.docker.io"]),
+            (&[""], "reg.example/app", &[]),
+        ];
+        for (registries, repository, expected) in cases {
+            let found: Vec<String> =
+                keyring(registries).of(repository).into_iter().map(|credential| credential.username).collect();
+            assert_eq!(found, expected, "{registries:?} {repository}");
+        }
+    }
+
+    #[test]
+    fn both_forms_of_pull_secrets_are_read() {
+        let entry = json!({ "username": "u", "password": "p", "email": "e@example" });
+        let cases = [
+            (auths(&json!({ "reg.example": entry })), Some(("u", "p"))),
+            // `user:pass:word`, padded, not padded, and broken into lines; it counts over the plain fields.
+            (auths(&json!({ "reg.example": { "auth": "dXNlcjpwYXNzOndvcmQ=" } })), Some(("user", "pass:word"))),
+            (
+                auths(&json!({ "reg.example": { "auth": "dXNlcjpwYXNzOndvcmQ", "username": "u" } })),
+                Some(("user", "pass:word")),
+            ),
+            (auths(&json!({ "reg.example": { "auth": "dXNlcjpw\r\nYXNzOndvcmQ=\n" } })), Some(("user", "pass:word"))),
+            (secret(JSON_FORM.0, JSON_FORM.1, r#"{"Auths":{"reg.example":{"Username":"u"}}}"#), Some(("u", ""))),
+            (secret(OLD_FORM.0, OLD_FORM.1, &json!({ "reg.example": entry }).to_string()), Some(("u", "p"))),
+            (secret(JSON_FORM.0, JSON_FORM.1, "{}"), None),
+            (secret("Opaque", JSON_FORM.1, &json!({ "auths": { "reg.example": entry } }).to_string()), None),
+            (secret(OLD_FORM.0, JSON_FORM.1, &json!({ "auths": { "reg.example": entry } }).to_string()), None),
+            (secret(JSON_FORM.0, JSON_FORM.1, ""), None),
+            (Secret::default(), None),
+        ];
+        for (secret, expected) in cases {
+            let mut keyring = Keyring::default();
+            assert_eq!(keyring.add(&secret), Ok(()));
+            let found = keyring.of("reg.example/app");
+            let found: Vec<_> = found.iter().map(|one| (one.username.as_str(), one.password.as_str())).collect();
+            assert_eq!(found, expected.into_iter().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_and_not_shown() {
+        let form = "pull secret pull: .dockerconfigjson is not a JSON object of registries";
+        let auth = "pull secret pull: auth of registry \"reg.example\" is not base64 of username:password";
+        let cases = [
+            (secret(JSON_FORM.0, JSON_FORM.1, "hunter2"), form),
+            (secret(JSON_FORM.0, JSON_FORM.1, r#"{"auths": ["hunter2"]}"#), form),
+            (auths(&json!({ "reg.example": { "auth": "hunter2!" } })), auth),
+            (auths(&json!({ "reg.example": { "auth": "aHVudGVyMg==" } })), auth),
+            (auths(&json!({ "reg.example": { "auth": 7 } })), auth),
+            (auths(&json!({ "reg.example": "hunter2" })), auth),
+        ];
+        for (secret, expected) in cases {
+            let mut keyring = keyring(&["reg.example"]);
+            assert_eq!(keyring.add(&secret).unwrap_err().to_string(), expected);
+            assert_eq!(keyring.of("reg.example/app").len(), 1, "what was there stays");
+        }
+    }
+
+    #[test]
+    fn all_credentials_of_one_place_are_kept_in_their_order() {
+        let mut keyring = Keyring::default();
+        for user in ["b", "a"] {
+            keyring.add(&auths(&json!({ "reg.example": { "username": user, "password": "p" } }))).unwrap();
+        }
+        let users: Vec<String> = keyring.of("reg.example/app").into_iter().map(|one| one.username).collect();
+        assert_eq!(users, ["b", "a"]);
+    }
+
+    proptest! {
+        #[test]
+        fn credentials_of_one_host_never_go_to_another(
+            host in "[a-z]{1,5}\\.[a-z]{1,5}", other in "[a-z]{1,5}\\.[a-z]{1,5}", path in "[a-z/]{0,8}",
+        ) {
+            let found = keyring(&[&host, &format!("https://{host}/{path}")]).of(&format!("{other}/app"));
+            prop_assert!(found.is_empty() || host == other);
+        }
+
+        #[test]
+        fn a_secret_of_any_content_is_read_or_refused(content in ".{0,64}", registry in ".{0,16}", auth in ".{0,16}") {
+            let mut keyring = Keyring::default();
+            let _ = keyring.add(&secret(JSON_FORM.0, JSON_FORM.1, &content));
+            let _ = keyring.add(&auths(&json!({ registry: { "auth": auth } })));
+            keyring.of("reg.example/app");
+        }
+    }
+}

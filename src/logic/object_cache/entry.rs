@@ -1,0 +1,168 @@
+//! One object that pods refer to. Owned by [`super::ObjectCache`]; keeps its newest state and the questions that wait.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::{Answer, Heard, Object, ObjectError, Order, ReadFor, not_found, not_registered};
+use crate::logic::ids::PodUid;
+use crate::logic::object_references::ObjectKey;
+
+/// What is known of the object, and from where.
+#[derive(Default)]
+pub(super) enum State {
+    /// Nobody asked, or not for long.
+    #[default]
+    Unknown,
+    /// It is watched; `None` until everything was heard once.
+    Watched(Option<Option<Object>>),
+    /// It cannot change any more, so it is not watched.
+    Kept(Object),
+    /// It was read.
+    Read(Copy),
+    /// It is being read; with what was there before.
+    Reading(Copy),
+}
+
+/// What was read.
+#[derive(Default)]
+pub(super) struct Copy {
+    object: Option<Object>,
+    /// The uptime until which it counts as fresh; `None` when it does not.
+    fresh_until: Option<Duration>,
+    /// Somebody new came while it was read: it is to be read once more.
+    again: bool,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Entry {
+    pub(super) pods: BTreeSet<PodUid>,
+    pub(super) state: State,
+    /// Why nothing can be heard at present.
+    pub(super) trouble: Option<ObjectError>,
+    asked_at: Duration,
+    waiting: Vec<u64>,
+}
+
+impl Entry {
+    /// What was read does not count as fresh any more.
+    pub(super) fn outdate(&mut self) {
+        match &mut self.state {
+            State::Read(copy) => copy.fresh_until = None,
+            State::Reading(copy) => copy.again = true,
+            State::Unknown | State::Watched(_) | State::Kept(_) => {}
+        }
+    }
+
+    /// Nobody refers to it any more.
+    pub(super) fn end(self, key: &ObjectKey) -> Vec<Order> {
+        let unwatch = matches!(self.state, State::Watched(_)).then(|| Order::Unwatch(key.clone()));
+        let answers = self.waiting.into_iter().map(|question| Order::Answer(question, Err(not_registered(key))));
+        unwatch.into_iter().chain(answers).collect()
+    }
+
+    pub(super) fn ask_watched(&mut self, key: &ObjectKey, question: u64, now: Duration) -> Vec<Order> {
+        self.asked_at = now;
+        let known = match &self.state {
+            State::Kept(object) => return vec![Order::Answer(question, Ok(object.clone()))],
+            State::Watched(known) => known.as_ref(),
+            State::Unknown | State::Read(_) | State::Reading(_) => {
+                self.state = State::Watched(None);
+                self.waiting.push(question);
+                return vec![Order::Watch(key.clone()), Order::Wait(question)];
+            }
+        };
+        if let Some(known) = known {
+            return vec![Order::Answer(question, known.clone().ok_or_else(|| not_found(key)))];
+        }
+        self.waiting.push(question);
+        vec![Order::Wait(question)]
+    }
+
+    pub(super) fn hear(&mut self, key: &ObjectKey, heard: Heard) -> Vec<Order> {
+        let State::Watched(known) = &mut self.state else { return vec![] };
+        let object = match heard {
+            Heard::Trouble(error) => {
+                self.trouble = Some(error);
+                return vec![];
+            }
+            Heard::Is(object) => object,
+        };
+        self.trouble = None;
+        let mut orders = answers(&mut self.waiting, &object.clone().ok_or_else(|| not_found(key)));
+        match object {
+            Some(object) if object.is_immutable() => {
+                self.state = State::Kept(object);
+                orders.push(Order::Unwatch(key.clone()));
+            }
+            object => *known = Some(object),
+        }
+        orders
+    }
+
+    pub(super) fn ask_read(&mut self, key: &ObjectKey, question: u64, now: Duration) -> Vec<Order> {
+        let before = match std::mem::take(&mut self.state) {
+            State::Read(Copy { object: Some(object), fresh_until: Some(until), .. }) if now < until => {
+                let answer = Order::Answer(question, Ok(object.clone()));
+                self.state = State::Read(Copy { object: Some(object), fresh_until: Some(until), again: false });
+                return vec![answer];
+            }
+            State::Reading(copy) => {
+                self.state = State::Reading(copy);
+                self.waiting.push(question);
+                return vec![];
+            }
+            State::Read(copy) => copy,
+            State::Unknown | State::Watched(_) | State::Kept(_) => Copy::default(),
+        };
+        self.waiting.push(question);
+        // What was fresh once is only to be kept up: the server's cache will do.
+        let cached = before.object.is_some() && before.fresh_until.is_some();
+        self.state = State::Reading(Copy { again: false, ..before });
+        vec![Order::Read { read: ReadFor { key: key.clone(), question: None }, cached }]
+    }
+
+    pub(super) fn take_read(&mut self, key: &ObjectKey, answer: Answer, now: Duration, ttl: Duration) -> Vec<Order> {
+        let State::Reading(before) = std::mem::take(&mut self.state) else { return vec![] };
+        let older = |new: &Object| {
+            let old = before.object.as_ref().and_then(Object::version);
+            matches!((old, new.version()), (Some(old), Some(new)) if new < old)
+        };
+        let object = match &answer {
+            Ok(new) if !older(new) => Some(new.clone()),
+            Err(ObjectError::NotFound(_)) => None,
+            // The newest that is known stands: an older one, and trouble, tell nothing.
+            Ok(_) | Err(_) => before.object,
+        };
+        if before.again {
+            self.state = State::Reading(Copy { object, fresh_until: None, again: false });
+            return vec![Order::Read { read: ReadFor { key: key.clone(), question: None }, cached: false }];
+        }
+        let told = object.clone().map_or(answer, Ok);
+        let fresh_until = object.is_some().then(|| now.saturating_add(ttl));
+        self.state = State::Read(Copy { object, fresh_until, again: false });
+        answers(&mut self.waiting, &told)
+    }
+
+    /// Whether the question waited here; it does no longer.
+    pub(super) fn give_up(&mut self, question: u64) -> bool {
+        let before = self.waiting.len();
+        self.waiting.retain(|waiting| *waiting != question);
+        self.waiting.len() < before
+    }
+
+    /// Whether it was watched for nobody; it is no longer.
+    pub(super) fn rest(&mut self, now: Duration, idle_max: Duration) -> bool {
+        let idle = matches!(self.state, State::Watched(_))
+            && self.waiting.is_empty()
+            && now.saturating_sub(self.asked_at) > idle_max;
+        if idle {
+            (self.state, self.trouble) = (State::Unknown, None);
+        }
+        idle
+    }
+}
+
+fn answers(waiting: &mut Vec<u64>, answer: &Answer) -> Vec<Order> {
+    std::mem::take(waiting).into_iter().map(|question| Order::Answer(question, answer.clone())).collect()
+}

@@ -1,0 +1,90 @@
+//! To `ObjectCache`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Pod, Service};
+use ractor::RpcReplyPort;
+
+use super::describe;
+use crate::actors::desk::Panicked;
+use crate::logic::ids::PodUid;
+use crate::logic::object_cache::{Answer, Heard, ObjectError, ReadFor};
+use crate::logic::object_references::{ObjectKey, ObjectKind};
+
+/// A watch between two things heard: gives the next one, and itself. Nothing of what it hears can be lost on the way.
+pub struct Watch<T>(pub Pin<Box<dyn Future<Output = (T, Watch<T>)> + Send>>);
+
+impl<T> fmt::Debug for Watch<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watch")
+    }
+}
+
+/// What the watch of services heard. Of each service only what variables are made of is kept.
+#[derive(Debug)]
+pub enum ServicesHeard {
+    /// These are all.
+    All(Vec<Service>),
+    /// This one is new, or changed.
+    Changed(Box<Service>),
+    /// This one is gone; its namespace and name.
+    Gone(String, String),
+    /// Nothing can be heard at present.
+    Trouble(ObjectError),
+}
+
+/// Variables of services by name; `None` as long as services were not read once.
+pub type ServiceVariables = Option<Arc<BTreeMap<String, String>>>;
+
+/// See the module.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum ObjectCacheMsg {
+    /// From a `PodWorker`: this pod is here; what it refers to is kept at hand when it is asked for.
+    PodChanged(Arc<Pod>),
+    /// From a `PodWorker`: this pod has ended, and its volumes are gone.
+    PodGone(PodUid),
+    /// From an operation: an object; tells it, or why it cannot be had, within a few seconds where it is watched.
+    Get {
+        /// Of which kind.
+        kind: ObjectKind,
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Who asks.
+        reply: RpcReplyPort<Answer>,
+    },
+    /// From a `PodWorker`'s operation: the variables of the services that a pod may see.
+    Services {
+        /// The pod's namespace.
+        namespace: String,
+        /// Its `enableServiceLinks`.
+        links: bool,
+        /// Whether to wait until services were read, for as long as one waits for an object.
+        patient: bool,
+        /// Who asks.
+        reply: RpcReplyPort<ServiceVariables>,
+    },
+    /// From itself: the watch of an object heard something.
+    Heard(ObjectKey, Result<(Heard, Watch<Heard>), Panicked>),
+    /// From itself: the watch of services heard something.
+    ServicesHeard(Result<(ServicesHeard, Watch<ServicesHeard>), Panicked>),
+    /// From itself: an object was read; for how long it counts as fresh.
+    Read(ReadFor, Result<(Answer, Duration), Panicked>),
+    /// From itself: a question has waited for as long as it may.
+    TooLate(u64),
+    /// From itself: time to look for watches that nobody needs.
+    SweepDue,
+    /// From itself: a watch that fell over is begun again; of services, where no object is named.
+    WatchAgain(Option<ObjectKey>),
+}
+
+describe!(ObjectCacheMsg, message => match message {
+    ObjectCacheMsg::PodGone(uid) => Some(uid),
+    _ => None,
+});
