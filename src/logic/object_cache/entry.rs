@@ -123,7 +123,13 @@ impl Entry {
     }
 
     pub(super) fn take_read(&mut self, key: &ObjectKey, answer: Answer, now: Duration, ttl: Duration) -> Vec<Order> {
-        let State::Reading(before) = std::mem::take(&mut self.state) else { return vec![] };
+        let before = match std::mem::take(&mut self.state) {
+            State::Reading(before) => before,
+            other => {
+                self.state = other;
+                return vec![];
+            }
+        };
         let older = |new: &Object| {
             let old = before.object.as_ref().and_then(Object::version);
             matches!((old, new.version()), (Some(old), Some(new)) if new < old)
