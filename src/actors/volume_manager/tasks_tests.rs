@@ -9,13 +9,15 @@ use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeCl
 use serde_json::{Value, json};
 
 use super::*;
-use crate::platform::objects::ObjectError;
 use crate::actors::ledger::lock;
 use crate::logic::resources::{ResourceList, ResourceOptions};
 use crate::logic::volumes::order::{SetUp, SubPathOrder, VolumePlace};
 use crate::logic::volumes::payload::PayloadFile;
 use crate::logic::volumes::plan::volume_plans;
 use crate::logic::volumes::token::TokenLife;
+use std::time::Duration;
+
+use crate::platform::objects::ObjectError;
 
 /// An API server: objects by `kind/name`, as the API writes them.
 #[derive(Default)]
