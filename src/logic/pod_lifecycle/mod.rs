@@ -24,13 +24,16 @@ use super::image_policy::{ImageFailure, ImageInUse};
 use super::pod_status::StartError;
 use super::probe_schedule::ProbeKind;
 use super::runtime_health::RuntimeHealth;
-use super::runtime_pod::{ProbeResults, RuntimePod, RuntimeSandbox};
+use super::runtime_pod::{ContainerState, ProbeResults, RuntimePod, RuntimeSandbox};
 use super::time::{Moment, Stamp};
 
 /// Wait after an error, before jitter (upstream's back-off period of a pod worker).
 pub const ERROR_RETRY: Duration = Duration::from_secs(10);
 /// Wait while pods have no network, before jitter.
 pub const NETWORK_RETRY: Duration = Duration::from_secs(1);
+/// How long a container may be made and not started before it counts as half-made: the call to start it comes at once, and
+/// one whose caller failed meanwhile may still come.
+pub const HALF_MADE_AGE: Duration = Duration::from_secs(10);
 /// Grace of pods that nobody wants: no more than the runtime needs (POD-10).
 pub const ORPHAN_GRACE: Duration = Duration::from_secs(1);
 
@@ -238,7 +241,7 @@ impl Action {
             }
             Self::KillPod { grace, .. } => Some(format!("its containers to stop, within {}s", grace.as_secs())),
             Self::CleanUp { .. } => Some("what is left of it to be removed".to_owned()),
-            Self::RemoveContainers(_) => Some("dead init containers to be removed".to_owned()),
+            Self::RemoveContainers(_) => Some("dead containers to be removed".to_owned()),
             Self::Cancel(_) | Self::Inspect | Self::NetworkNotReady(_) | Self::Finish => None,
         }
     }
@@ -283,8 +286,11 @@ pub struct PodLifecycle {
     crash_loops: CrashLoops,
     recovered: bool,
     probes: ProbeResults,
-    /// The highest restart count that was seen of each container.
+    /// The highest restart count that was seen of each container, among instances that were started.
     counts: BTreeMap<String, u32>,
+    /// Containers that were made and that nobody starts: until when a start may still come; `None` once one last look was
+    /// asked for.
+    half_made: BTreeMap<ContainerId, Option<Moment>>,
     replacing: bool,
     waits: Vec<(String, Option<Moment>)>,
     released: bool,
@@ -320,6 +326,7 @@ impl PodLifecycle {
             recovered: false,
             probes: ProbeResults::default(),
             counts: BTreeMap::new(),
+            half_made: BTreeMap::new(),
             replacing: false,
             waits: Vec::new(),
             released: false,
@@ -397,7 +404,9 @@ impl PodLifecycle {
                         results.retain(|id, _| ids.contains(id));
                     }
                     self.retries.retain(|job, _| !matches!(job, Job::KillContainer(id) if !ids.contains(id)));
-                    for container in &seen.containers {
+                    self.half_made.retain(|id, _| ids.contains(id));
+                    // One that was only made may be removed and made again: that is no restart.
+                    for container in seen.containers.iter().filter(|one| one.state != ContainerState::Created) {
                         let count = self.counts.entry(container.name.clone()).or_default();
                         *count = container.restart_count.max(*count);
                     }
