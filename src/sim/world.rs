@@ -127,7 +127,8 @@ impl World {
         self.node().story.tell("user", format!("wants {}, {}", pod.name, uid));
         let wanted = Wanted { uid: uid.clone(), pod: pod.clone() };
         let before = lock(&self.shared.wanted).insert(pod.name.clone(), wanted);
-        if before.is_none_or(|before| before.uid != uid) {
+        if before.as_ref().is_none_or(|before| before.uid != uid) {
+            before.iter().for_each(|before| self.node().invariants.pod_unwanted(&before.uid));
             self.node().invariants.pod_wanted(&uid, pod);
             lock(&self.shared.told).pod_wanted(&uid);
         }
@@ -138,7 +139,8 @@ impl World {
     /// Removes a pod's manifest.
     pub fn delete(&self, name: &str) {
         self.node().story.tell("user", format!("deletes {name}"));
-        lock(&self.shared.wanted).remove(name);
+        let before = lock(&self.shared.wanted).remove(name);
+        before.iter().for_each(|before| self.node().invariants.pod_unwanted(&before.uid));
         self.node().manifests.remove(name, &self.node().faults);
     }
 
