@@ -18,8 +18,10 @@ struct Worker {
     full_name: FullName,
     told: Option<Arc<Pod>>,
     terminating: bool,
-    /// Started anew, and not yet told again what its predecessor was.
-    repeat: bool,
+    /// The pod is to be told again: to a worker that was started anew, or had no room.
+    spec_again: bool,
+    /// So is its end.
+    end_again: bool,
 }
 
 /// What is to be done.
@@ -63,6 +65,10 @@ pub fn full_name(pod: &Pod) -> FullName {
 }
 
 impl Worker {
+    fn new(full_name: FullName, told: Option<Arc<Pod>>, terminating: bool) -> Self {
+        Self { full_name, told, terminating, spec_again: false, end_again: false }
+    }
+
     fn end(&self, uid: &PodUid) -> Order {
         // A worker that was never told a pod has only the runtime's word for it: an orphan.
         Order::Terminate { uid: uid.clone(), grace: self.told.is_none().then_some(ORPHAN_GRACE) }
@@ -109,8 +115,27 @@ impl PodRoster {
     /// was ending goes on ending, with its own grace period.
     pub fn forget_told(&mut self, uid: &PodUid) {
         if let Some(worker) = self.workers.get_mut(uid) {
-            worker.repeat = true;
+            (worker.spec_again, worker.end_again) = (worker.told.is_some(), worker.terminating);
         }
+    }
+
+    /// A worker had no room for its pod: that is an order of the next pass.
+    pub fn spec_refused(&mut self, uid: &PodUid) {
+        if let Some(worker) = self.workers.get_mut(uid) {
+            worker.spec_again = true;
+        }
+    }
+
+    /// A worker had no room for its end, or must be told its pod first: that is an order of the next pass.
+    pub fn end_refused(&mut self, uid: &PodUid) {
+        if let Some(worker) = self.workers.get_mut(uid) {
+            worker.end_again = true;
+        }
+    }
+
+    /// Whether the worker has yet to be told its pod, without which it would end it as a stranger's.
+    pub fn owes_spec(&self, uid: &PodUid) -> bool {
+        self.workers.get(uid).is_some_and(|worker| worker.spec_again)
     }
 
     /// What is to be done. `runtime` is whose pods the runtime holds; `None` before it was listed: then nobody starts, for
@@ -131,14 +156,14 @@ impl PodRoster {
 
     fn repeat(&mut self) -> Vec<Order> {
         let mut orders = vec![];
-        for (uid, worker) in self.workers.iter_mut().filter(|(_, worker)| worker.repeat) {
-            worker.repeat = false;
-            if let Some(pod) = &worker.told {
+        for (uid, worker) in self.workers.iter_mut().filter(|(_, worker)| worker.spec_again || worker.end_again) {
+            if let Some(pod) = worker.told.as_ref().filter(|_| worker.spec_again) {
                 orders.push(Order::TellSpec { uid: uid.clone(), pod: Arc::clone(pod) });
             }
-            if worker.terminating {
+            if worker.end_again {
                 orders.push(worker.end(uid));
             }
+            (worker.spec_again, worker.end_again) = (false, false);
         }
         orders
     }
@@ -181,8 +206,7 @@ impl PodRoster {
         if self.workers.values().any(|other| other.full_name == full_name) || runtime.iter().any(held) {
             return;
         }
-        let worker =
-            Worker { full_name: full_name.clone(), told: Some(Arc::clone(pod)), terminating: false, repeat: false };
+        let worker = Worker::new(full_name.clone(), Some(Arc::clone(pod)), false);
         self.workers.insert(uid.clone(), worker);
         orders.push(Order::Start { uid: uid.clone(), full_name });
         orders.push(Order::TellSpec { uid: uid.clone(), pod: Arc::clone(pod) });
@@ -194,8 +218,7 @@ impl PodRoster {
                 continue;
             }
             let full_name = full_name.clone();
-            let worker = Worker { full_name: full_name.clone(), told: None, terminating: true, repeat: false };
-            self.workers.insert(uid.clone(), worker);
+            self.workers.insert(uid.clone(), Worker::new(full_name.clone(), None, true));
             orders.push(Order::Start { uid: uid.clone(), full_name });
             orders.push(Order::Terminate { uid: uid.clone(), grace: Some(ORPHAN_GRACE) });
         }
@@ -315,6 +338,26 @@ mod tests {
             roster.orders(Some(&BTreeMap::new())),
             vec![told, Order::Terminate { uid: "u1".into(), grace: None }]
         );
+        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![]);
+    }
+
+    #[test]
+    fn what_a_worker_had_no_room_for_is_an_order_again_and_nothing_else_is() {
+        let mut roster = PodRoster::new(["file"]);
+        let (web, uid) = (pod("web", "a"), PodUid::from("u1"));
+        roster.set("file", set(&[("u1", &web)]));
+        roster.orders(Some(&BTreeMap::new()));
+        let told = Order::TellSpec { uid: uid.clone(), pod: Arc::clone(&web) };
+        let end = Order::Terminate { uid: uid.clone(), grace: None };
+        roster.spec_refused(&uid);
+        assert!(roster.owes_spec(&uid));
+        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![told.clone()]);
+        assert!(!roster.owes_spec(&uid));
+        roster.set("file", BTreeMap::new());
+        roster.spec_refused(&uid);
+        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![told, end.clone()]);
+        roster.end_refused(&uid);
+        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![end]);
         assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![]);
     }
 
