@@ -64,6 +64,8 @@ struct State {
     violations: Vec<Violation>,
     command: String,
     wanted: BTreeSet<PodUid>,
+    /// What was wanted when the agent last read the manifests.
+    read: BTreeSet<PodUid>,
     never: BTreeSet<PodUid>,
     starts: BTreeMap<(PodUid, String), u32>,
     graces: BTreeMap<ContainerId, (PodUid, Duration)>,
@@ -119,10 +121,16 @@ impl Invariants {
         lock(&self.state).wanted.remove(uid);
     }
 
-    /// The agent removed the last of a pod from the node. Where nobody wants it, it must not come back.
+    /// The agent reads the manifests.
+    pub fn manifests_read(&self) {
+        let mut state = lock(&self.state);
+        state.read = state.wanted.clone();
+    }
+
+    /// The agent removed the last of a pod from the node. Where nobody wants it, as it knows, it must not come back.
     pub fn pod_removed(&self, uid: &PodUid) {
         let mut state = lock(&self.state);
-        if !state.wanted.contains(uid) {
+        if !state.wanted.contains(uid) && !state.read.contains(uid) {
             state.retired.insert(uid.clone());
         }
     }

@@ -100,3 +100,10 @@ fn a_pod_that_comes_back_trusts_no_look_from_before_it_went() {
     standard(9_001_570, 16, 60, "all,-late-effects");
     standard(9_001_648, 16, 60, "all,-late-effects");
 }
+
+/// The last of a pod's former life was removed while its manifest was deleted, and began anew before the agent knew of
+/// the deletion: that was taken for a pod that came back although nobody wants it.
+#[test]
+fn a_pod_comes_back_until_its_deletion_is_known() {
+    standard(9_002_718, 16, 60, "all,-late-effects");
+}
