@@ -39,13 +39,16 @@ fn invariants_hold_under_all_trouble_at_once() {
     side_by_side(&seeds(40, 200), |seed| standard(*seed, 5, 25, faults(*seed)));
 }
 
-/// Whatever a worker is told, its mailbox has no room for a second message.
+/// What one kind of actor is told, a mailbox for a message or two has no room for.
 #[test]
-fn invariants_hold_while_workers_mailboxes_are_full() {
-    side_by_side(&seeds(40, 0), |seed| {
-        let options = Options { mailbox: Some(("PodWorker".to_owned(), 1)), ..Options::default() };
+fn invariants_hold_while_mailboxes_are_full() {
+    let small = [("PodWorker", 1), ("PodManager", 1), ("StatusManager", 1), ("Pleg", 2), ("Prober", 1)];
+    let runs: Vec<(&str, usize, u64)> =
+        small.iter().flat_map(|(kind, bound)| (0..20).map(move |seed| (*kind, *bound, seed))).collect();
+    side_by_side(&runs, |(kind, bound, seed)| {
+        let options = Options { mailbox: Some(((*kind).to_owned(), *bound)), ..Options::default() };
         let faults = if seed.is_multiple_of(2) { "none" } else { "all,-late-effects" };
-        standard_with(*seed, 5, 25, faults, options, " --mailbox PodWorker:1");
+        standard_with(*seed, 8, 40, faults, options, &format!(" --mailbox {kind}:{bound}"));
     });
 }
 

@@ -79,11 +79,8 @@ impl Role for FileSource {
                 self.scan_in(period, desk);
             }
             FileSourceMsg::Repeat => {
-                if let Some(pods) = self.told.clone() {
-                    desk.tell(
-                        &self.agent.directory.pod_manager,
-                        PodManagerMsg::SourceSet { source: SourceKind::File, pods },
-                    );
+                if let Some(pods) = self.told.take() {
+                    self.tell(pods, desk);
                 }
             }
         }
@@ -141,9 +138,14 @@ impl FileSource {
         }
         let pods = self.pods();
         if self.told.as_ref() != Some(&pods) {
-            self.told = Some(pods.clone());
-            desk.tell(&self.agent.directory.pod_manager, PodManagerMsg::SourceSet { source: SourceKind::File, pods });
+            self.tell(pods, desk);
         }
+    }
+
+    /// A set that there is no room for counts as not told: the next scan tells it.
+    fn tell(&mut self, pods: BTreeMap<PodUid, Arc<Pod>>, desk: &Desk<FileSourceMsg>) {
+        let set = PodManagerMsg::SourceSet { source: SourceKind::File, pods: pods.clone() };
+        self.told = desk.offer(&self.agent.directory.pod_manager, set).then_some(pods);
     }
 
     fn know(&self, file: &ManifestFile, known: Option<Known>, now: Moment) -> Option<Known> {

@@ -29,6 +29,9 @@ use crate::messages::prober::ProberMsg;
 use crate::messages::status_manager::{PodView, StatusManagerMsg};
 use jobs::JobSite;
 
+/// Wait before a status is told again that there was no room for.
+const RETELL: Duration = Duration::from_secs(1);
+
 /// What a new incarnation is given.
 pub struct WorkerArgs {
     /// The agent.
@@ -53,6 +56,8 @@ pub struct PodWorker {
     told_back_offs: BTreeSet<String>,
     /// Someone has forgotten what was told.
     repeat: bool,
+    /// Someone had no room for it.
+    refused: bool,
     network_event_told: bool,
     probed: bool,
 }
@@ -74,6 +79,7 @@ impl Role for PodWorker {
             told_waiting: vec![],
             told_back_offs: BTreeSet::new(),
             repeat: false,
+            refused: false,
             network_event_told: false,
             probed: false,
         }
@@ -237,14 +243,16 @@ impl PodWorker {
         let Some(seen) = self.lifecycle.observed().cloned() else { return };
         let status = Arc::new(self.make_status(&pod, &seen, desk));
         let is_known = self.status.as_ref() == Some(&status) && self.told_waiting == waiting;
-        if !std::mem::take(&mut self.repeat) && is_known {
+        let is_due = std::mem::take(&mut self.repeat) | std::mem::take(&mut self.refused);
+        if is_known && !is_due {
             return;
         }
         (self.status, self.told_waiting) = (Some(Arc::clone(&status)), waiting.clone());
         let (uid, to) = (self.site.uid.clone(), &self.site.agent.directory);
         let view =
             PodView { uid: uid.clone(), pod: Arc::clone(&pod), status: Arc::clone(&status), waiting: waiting.into() };
-        desk.tell(&to.status_manager, StatusManagerMsg::StatusChanged(view));
+        // What there was no room for is told again soon.
+        self.refused |= !desk.offer(&to.status_manager, StatusManagerMsg::StatusChanged(view));
         if self.lifecycle.stage() == Stage::Terminated {
             if std::mem::replace(&mut self.probed, false) {
                 desk.tell(&to.prober, ProberMsg::PodGone(uid));
@@ -252,7 +260,7 @@ impl PodWorker {
         } else if has_probes(&pod) {
             self.probed = true;
             let worker = desk.address().clone();
-            desk.tell(&to.prober, ProberMsg::PodChanged { uid, pod, status, worker });
+            self.refused |= !desk.offer(&to.prober, ProberMsg::PodChanged { uid, pod, status, worker });
         }
     }
 
@@ -292,7 +300,7 @@ impl PodWorker {
             desk.cancel(timer);
         }
         let jitter = 1.0 + self.site.agent.adapters.chance.next() / 2.0;
-        let sync = self.site.agent.settings.sync_period.mul_f64(jitter);
+        let sync = if self.refused { RETELL } else { self.site.agent.settings.sync_period.mul_f64(jitter) };
         let due = self.lifecycle.wake_at().map(|until| until.since(desk.now()) + Duration::from_millis(1));
         self.wake = Some(desk.after(due.map_or(sync, |due| due.min(sync)), PodWorkerMsg::RetryDue));
     }
