@@ -91,11 +91,14 @@ missing_packages() {
     [ -e /usr/include/stdlib.h ] || echo libc6-dev
 }
 
+# The same in one line; nothing if nothing is missing.
+missing_list() { missing_packages | sort -u | paste -sd ' '; }
+
 # Installs what is missing; says what before it does.
 install_packages() {
     local missing
-    missing=$(missing_packages | sort -u | tr '\n' ' ')
-    [ -n "${missing// /}" ] || return 0
+    missing=$(missing_list)
+    [ -n "$missing" ] || return 0
     is_root || die "these packages are missing, and only root can install them: $missing"
     has_apt || die "these packages are missing, and there is no apt-get to install them with: $missing"
     say "installing with apt-get: $missing"
@@ -106,17 +109,29 @@ install_packages() {
         { apt-get -qq update >&2 && apt-get -qq -y -o Dpkg::Use-Pty=0 install --no-install-recommends $missing >&2; } ||
         die "apt-get could not install: $missing"
     hash -r
-    missing=$(missing_packages | sort -u | tr '\n' ' ')
-    [ -z "${missing// /}" ] || die "still missing after the installation: $missing"
+    missing=$(missing_list)
+    [ -z "$missing" ] || die "still missing after the installation: $missing"
+}
+
+# Puts cargo on the PATH if rustup has one that is not: the caller's, or that of the user whom sudo took root from.
+find_cargo() {
+    local home
+    command -v cargo >/dev/null && return
+    for home in "$HOME" "$([ -z "${SUDO_USER:-}" ] || getent passwd "$SUDO_USER" | cut -d: -f6)"; do
+        if [ -n "$home" ] && [ -x "$home/.cargo/bin/cargo" ]; then
+            PATH=$home/.cargo/bin:$PATH
+            # What rustup put there is a name for it; the toolchains are beside it.
+            [ "$home" = "$HOME" ] || export RUSTUP_HOME=${RUSTUP_HOME:-$home/.rustup}
+            return
+        fi
+    done
 }
 
 # Fails, and says how to get one, unless the Rust here can build the project.
 check_rust() {
     local wanted have
     wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "${1:-.}/Cargo.toml")
-    if ! command -v cargo >/dev/null; then
-        [ -x "$HOME/.cargo/bin/cargo" ] && PATH=$HOME/.cargo/bin:$PATH
-    fi
+    find_cargo || true
     if ! command -v cargo >/dev/null || ! command -v rustc >/dev/null; then
         die "no Rust here: version $wanted or newer is needed. Get it with rustup (see https://rustup.rs), then open a new shell"
     fi
@@ -124,6 +139,10 @@ check_rust() {
     if [ "$(printf '%s\n%s\n' "$wanted" "${have%%-*}" | sort -V | head -n1)" != "$wanted" ]; then
         die "Rust $have is too old: $wanted or newer is needed. With rustup: rustup update stable (see https://rustup.rs)"
     fi
+}
+
+# Fails, and says how to get one, without a C compiler. Where packages are installed it is one of them.
+check_compiler() {
     command -v "${CC:-cc}" >/dev/null || die "no C compiler, which some crates need: apt-get install gcc libc6-dev"
 }
 
@@ -649,7 +668,7 @@ stop_environment() ( # DIR
     dir=$(cd "$1" && pwd -P)
     load_env "$dir" || exit 0
     # shellcheck disable=SC2046  # lists of numbers
-    end_pids 10 $(pids_of_programs "$dir" podwright)
+    end_pids 10 $(agent_pids "$dir")
     if [ "$PRIVATE" = yes ]; then
         remove_containers "$(ctr_ containers ls -q 2>/dev/null)"
         # shellcheck disable=SC2046
@@ -724,6 +743,11 @@ our_containers() {
 }
 
 # A shim ends with its last container; these are the ones that live.
+# The agent of an environment and its clients. PODWRIGHT may name an executable of any name; all take the configuration.
+agent_pids() { # DIR
+    { pids_of_programs "$1" podwright && pids_with_arguments --config "$1/kubelet.yaml"; } | sort -u
+}
+
 shim_pids() { [ "$PRIVATE" != yes ] || pids_with_arguments -address "$CONTAINERD_SOCK"; }
 
 # The bridge, what the CNI plugins remember, and the netfilter rules whose comment names this network.
@@ -781,7 +805,7 @@ own_entry() { # DIR
 leftovers() { # DIR
     local mount pid left
     load_env "$1" || true
-    for pid in $(pids_of_programs "$1" podwright containerd) $(shim_pids) $(pids_of_cgroup "$CGROUP_ROOT"); do
+    for pid in $(agent_pids "$1") $(pids_of_programs "$1" containerd) $(shim_pids) $(pids_of_cgroup "$CGROUP_ROOT"); do
         echo "process $pid $(arguments_of "$pid" | tr '\n' ' ')"
     done
     mounts_below "$1" | sed 's/^/mount /'

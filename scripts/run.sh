@@ -21,8 +21,10 @@ ask_to_end() { ending=yes; }
 check_machine() {
     local offer="'make simulate' runs the same agent on a simulated node, and needs nothing but cargo and a C compiler"
     is_root || die "only root can start containers (try: sudo make run). $offer"
-    if [ -n "$(missing_packages)" ] && ! has_apt; then
-        die "missing here: $(missing_packages | tr '\n' ' '), and no apt-get to install them with. $offer"
+    local missing
+    missing=$(missing_list)
+    if [ -n "$missing" ] && ! has_apt; then
+        die "missing here: $missing; and there is no apt-get to install that with. $offer"
     fi
 }
 

@@ -8,4 +8,5 @@ cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
 check_rust
+check_compiler
 exec cargo run --quiet --locked --features sim --bin simulate -- "$@"

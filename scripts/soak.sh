@@ -10,11 +10,13 @@ cd "$(dirname "$0")/.."
 
 hours=${1:?usage: scripts/soak.sh HOURS [FIRST_SEED]}
 seed=${2:-1}
+[[ $hours =~ ^[0-9]*\.?[0-9]+$ ]] || die "$hours is no number of hours, such as 8 or 0.5"
 check_rust
+check_compiler
 cargo build --profile quick --locked --features sim --bin simulate
 simulate=${CARGO_TARGET_DIR:-target}/quick/simulate
 deadline=$((SECONDS + $(awk -v hours="$hours" 'BEGIN { print int(hours * 3600) }')))
-log=$(mktemp target/soak.XXXXXX)
+log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 first=$seed
 while [ "$SECONDS" -lt "$deadline" ]; do

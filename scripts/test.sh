@@ -61,7 +61,7 @@ no_containers() {
         echo "only root can start containers"
         return
     fi
-    missing=$(missing_packages | tr '\n' ' ')
+    missing=$(missing_list)
     [ -z "$missing" ] || echo "missing and not to be had here: $missing"
 }
 
@@ -126,6 +126,7 @@ main() {
     if is_root && has_apt; then
         CONTAINERD="" install_packages
     fi
+    check_compiler
     for name in fmt clippy deny test live run; do
         if wanted "$name"; then "${name}_part"; fi
     done

@@ -85,7 +85,7 @@ const fn spec(
 /// from: what they tell first must find it there.
 pub const TREE: &[ChildSpec] = &[
     spec(Child::EventRecorder, 5, 4096, 1, &[]),
-    spec(Child::StatusManager, 5, 4096, 2, &[Child::PodManager]),
+    spec(Child::StatusManager, 5, 4096, 2, &[Child::PodManager, Child::FileSource, Child::HttpSource]),
     spec(Child::PodManager, 5, 8192, 5, &[Child::RuntimeMonitor, Child::Pleg, Child::FileSource, Child::HttpSource]),
     spec(Child::RuntimeMonitor, 5, 64, 1, &[Child::Pleg]),
     spec(Child::ResourceManager, 5, 64, 2, &[Child::PodManager]),

@@ -1,6 +1,6 @@
-//! `StatusManager`: the newest status of every pod, for whoever asks.
+//! `StatusManager`: the newest status of every pod, and the manifests that give none, for whoever asks.
 //!
-//! Parent: Root. Restarted: after a failure; the pods' workers tell it everything again.
+//! Parent: Root. Restarted: after a failure; the pods' workers and the sources tell it everything again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,11 +9,13 @@ use super::desk::Desk;
 use super::role::Role;
 use super::settings::Agent;
 use crate::logic::ids::PodUid;
-use crate::messages::status_manager::{PodView, StatusManagerMsg};
+use crate::messages::pod_source::SourceKind;
+use crate::messages::status_manager::{PodView, RefusedManifest, StatusManagerMsg};
 
 /// See the module.
 pub struct StatusManager {
     pods: BTreeMap<PodUid, PodView>,
+    refused: BTreeMap<SourceKind, Vec<RefusedManifest>>,
 }
 
 impl Role for StatusManager {
@@ -22,7 +24,7 @@ impl Role for StatusManager {
     type Args = Arc<Agent>;
 
     fn begin(_: Arc<Agent>, _: &mut Desk<StatusManagerMsg>) -> Self {
-        Self { pods: BTreeMap::new() }
+        Self { pods: BTreeMap::new(), refused: BTreeMap::new() }
     }
 
     fn receive(&mut self, message: StatusManagerMsg, _: &mut Desk<StatusManagerMsg>) {
@@ -33,6 +35,9 @@ impl Role for StatusManager {
             StatusManagerMsg::PodForgotten(uid) => {
                 self.pods.remove(&uid);
             }
+            StatusManagerMsg::Refused(source, manifests) => {
+                self.refused.insert(source, manifests);
+            }
             StatusManagerMsg::Known(known) => self.pods.retain(|uid, _| known.contains(uid)),
             StatusManagerMsg::List(reply) => {
                 if reply.is_closed() {
@@ -41,6 +46,12 @@ impl Role for StatusManager {
                 let mut views: Vec<PodView> = self.pods.values().cloned().collect();
                 views.sort_by(|one, other| place(one).cmp(&place(other)));
                 let _ = reply.send(views); // The asker may have left.
+            }
+            StatusManagerMsg::Refusals(reply) => {
+                let of = |(source, manifests): (&SourceKind, &Vec<RefusedManifest>)| {
+                    manifests.iter().map(|manifest| (*source, manifest.clone())).collect::<Vec<_>>()
+                };
+                let _ = reply.send(self.refused.iter().flat_map(of).collect()); // The asker may have left.
             }
         }
     }

@@ -20,8 +20,11 @@ fn or_dash(text: &str) -> String {
 
 /// The mood of a pod in a list.
 fn mood(row: &PodRow) -> Mood {
-    let bad =
-        row.phase == "Failed" || row.phase == "Unknown" || row.reason.contains("BackOff") || row.reason.contains("Err");
+    let bad = row.phase == "Failed"
+        || row.phase == "Refused"
+        || row.phase == "Unknown"
+        || row.reason.contains("BackOff")
+        || row.reason.contains("Err");
     let done = row.phase == "Succeeded" || (row.phase == "Running" && row.ready_containers == row.containers);
     match () {
         () if bad => Mood::Bad,

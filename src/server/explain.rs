@@ -17,9 +17,12 @@ use crate::actors::ledger::ActorView;
 use crate::actors::settings::Agent;
 use crate::logic::time::Moment;
 use crate::messages::event_recorder::{CountedEvent, EventRecorderMsg};
+use crate::messages::pod_source::SourceKind;
 use crate::messages::runtime_monitor::RuntimeMonitorMsg;
-use crate::messages::status_manager::PodView;
+use crate::messages::status_manager::{PodView, RefusedManifest, StatusManagerMsg};
 
+/// What stands in the phase's place for a manifest that gives no pod: no phase of the API, because it is no pod.
+pub(crate) const REFUSED: &str = "Refused";
 /// The kind of actor that looks after a pod.
 const WORKER: &str = "PodWorker";
 
@@ -34,7 +37,27 @@ pub(super) async fn rows(agent: &Agent) -> Result<Vec<PodRow>, AskError> {
         let operations = worker.map(|worker| show_worker(worker, clock.uptime()).operations);
         with_work(row, &operations.unwrap_or_default())
     };
-    Ok(views.iter().map(told).collect())
+    let mut rows: Vec<PodRow> = views.iter().map(told).collect();
+    rows.extend(refusals(agent).await?.iter().map(refused_row));
+    Ok(rows)
+}
+
+/// The manifests that give no pod.
+async fn refusals(agent: &Agent) -> Result<Vec<(SourceKind, RefusedManifest)>, AskError> {
+    agent.directory.status_manager.ask(REQUEST, ASK_LIMIT, StatusManagerMsg::Refusals).await
+}
+
+/// A manifest that gives no pod, as a row: under its pod's name, or under its own place where it does not tell one.
+fn refused_row((source, manifest): &(SourceKind, RefusedManifest)) -> PodRow {
+    let (namespace, name) = manifest.pod.clone().unwrap_or_else(|| ("-".to_owned(), manifest.place.clone()));
+    PodRow {
+        namespace,
+        name,
+        phase: REFUSED.to_owned(),
+        source: source.as_str().to_owned(),
+        waiting: vec![format!("waits for {} to be corrected: {}", manifest.place, manifest.why)],
+        ..PodRow::default()
+    }
 }
 
 /// Adds what the pod's worker has just begun, and may not have told of yet.
@@ -93,6 +116,9 @@ async fn explain_exactly(
         let unseen = workers.iter().filter(|worker| worker.name.starts_with(&prefix));
         found.extend(unseen.map(|worker| unseen_pod(agent, namespace, name, worker)));
     }
+    let refused = refusals(agent).await.map_err(|error| ("StatusManager", error))?;
+    let refused = refused.iter().map(refused_row).filter(|row| row.namespace == namespace && row.name == name);
+    found.extend(refused.map(|pod| Explanation { why: pod.waiting.clone(), pod, ..Explanation::default() }));
     let health = agent.directory.runtime_monitor.ask(REQUEST, ASK_LIMIT, RuntimeMonitorMsg::Current).await;
     let problems: Vec<String> = match health {
         Ok(health) => health.runtime_problem.into_iter().chain(health.network_problem).collect(),

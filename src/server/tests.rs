@@ -26,7 +26,8 @@ use crate::logic::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
 use crate::logic::ids::{FullName, PodUid};
 use crate::logic::resources::{CgroupSettings, CgroupVersion, NodeMemory, ResourceOptions};
 use crate::logic::time::{Moment, Stamp};
-use crate::messages::status_manager::{PodView, StatusManagerMsg};
+use crate::messages::pod_source::SourceKind;
+use crate::messages::status_manager::{PodView, RefusedManifest, StatusManagerMsg};
 use crate::platform::cgroup::{CgroupError, CgroupManager};
 use crate::platform::chance::SystemChance;
 use crate::platform::clock::Clock;
@@ -486,6 +487,17 @@ async fn the_local_socket_tells_everything() {
     node.tell_pod("api-n1", running(), &[]).await;
     let by_manifest = node.ask_socket("/explain/shop/api").await.json();
     assert_eq!(by_manifest[0]["pod"]["name"], "api-n1", "a static pod may be called as in its manifest");
+    let refused = [
+        RefusedManifest { pod: Some(("shop".into(), "bad-n1".into())), place: "/m/bad.yaml".into(), why: "no".into() },
+        RefusedManifest { pod: None, place: "/m/half.yaml".into(), why: "cannot be parsed".into() },
+    ];
+    let refused = StatusManagerMsg::Refused(SourceKind::File, refused.into());
+    node.agent.directory.status_manager.tell(Cause::outside("test"), refused).expect("room");
+    let rows = node.ask_socket("/ps").await.json();
+    assert_eq!((&rows[2]["name"], &rows[3]["name"]), (&"bad-n1".into(), &"/m/half.yaml".into()), "{rows}");
+    let told = node.ask_socket("/explain/shop/bad").await.json();
+    assert_eq!((&told[0]["pod"]["phase"], &told[0]["healthy"]), (&"Refused".into(), &false.into()));
+    assert_eq!(told[0]["why"][0], "waits for /m/bad.yaml to be corrected: no");
     let nobody = node.ask_socket("/explain/shop/nobody").await;
     assert_eq!((nobody.status.as_u16(), nobody.body.as_str()), (404, "no pod shop/nobody on this node\n"));
     assert_eq!(node.ask_socket("/configz").await.body, r#"{"kubeletconfig":{}}"#);

@@ -6,7 +6,7 @@ use std::process::Command;
 use podwright::cri::{ContainerState, ContainerStatus};
 use serde_json::{Value, json};
 
-use crate::harness::{Node, container_status};
+use crate::harness::{NODE_NAME, Node, container_status};
 use crate::pods::{forever, pod, shell, then_forever, with};
 
 /// A pod that must not notice anything.
@@ -158,6 +158,15 @@ fn a_pod_that_asks_for_what_this_version_cannot_do_is_refused_by_field() {
         assert!(line.contains(path), "{path} in {line}");
     }
     assert!(node.sandboxes("wants").is_empty());
+    let rows = node.ask(&["ps"]).expect("the agent answers");
+    let row =
+        rows.as_array().into_iter().flatten().find(|row| row["phase"] == "Refused").expect("the refused one is listed");
+    assert_eq!(row["name"], format!("wants-{NODE_NAME}").as_str());
+    assert!(row["waiting"][0].as_str().is_some_and(|why| why.contains("spec.volumes")), "{row}");
+    node.apply(&pod("wants", &[forever("main")]));
+    node.wait_running("wants", "main");
+    let rows = node.ask(&["ps"]).expect("the agent answers");
+    assert!(rows.as_array().into_iter().flatten().all(|row| row["phase"] != "Refused"), "{rows}");
     neighbour.did_not_notice(&mut node);
 }
 

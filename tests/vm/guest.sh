@@ -80,8 +80,9 @@ kubepods() { # DRIVER
     fi
 }
 
-# A pod of each QoS class shows under its driver's name somewhere below.
-pod_cgroups() { find "$1" -mindepth 1 -type d -name '*pod*' | grep -q .; }
+# Whether a pod's own cgroup is somewhere below: pod<UID>, or kubepods-<tier>-pod<UID>.slice. The tiers' slices have
+# "pod" in their names, too, and stay.
+pod_cgroups() { find "$1" -mindepth 1 -type d \( -name 'pod*' -o -name 'kubepods*-pod*.slice' \) | grep -q .; }
 
 test_driver() { # DRIVER
     local driver=$1 before after pid
@@ -146,11 +147,19 @@ remove_pods() { # DRIVER
     check "the unit starts once more" systemctl start podwright
     check "pods without a manifest are removed" within 300 nothing_runs
     check "their cgroups too" within 60 no_pod_cgroups "$(kubepods "$1")"
+    check "systemd knows none of their slices" within 60 no_pod_slices
+    check "the tiers' cgroups stay" tiers_stay "$1"
     check "no volume stays mounted" within 60 no_volume_mounts
     check "the unit stops" systemctl stop podwright
 }
 
 no_pod_cgroups() { ! pod_cgroups "$1"; }
+no_pod_slices() { ! systemctl list-units --all --plain --no-legend 'kubepods*-pod*.slice' | grep -q .; }
+tiers_stay() { # DRIVER
+    local root
+    root=$(kubepods "$1")
+    [ -d "$root/burstable" ] || [ -d "$root/kubepods-burstable.slice" ]
+}
 no_volume_mounts() { ! grep -q ' /var/lib/kubelet/pods/' /proc/self/mountinfo; }
 
 cd "$NODE_VM_FILES" || exit 1

@@ -17,10 +17,11 @@ use crate::actors::ledger::Cause;
 use crate::actors::role::Role;
 use crate::actors::settings::Agent;
 use crate::logic::ids::PodUid;
-use crate::logic::manifest::{Source, check_static};
+use crate::logic::manifest::{Source, check_static, claimed_name};
 use crate::logic::time::Moment;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::{FileSourceMsg, SourceKind};
+use crate::messages::status_manager::{RefusedManifest, StatusManagerMsg};
 use crate::platform::manifests::{Folder, ManifestFile, ManifestFolder, ScanError};
 
 /// Quiet time after a change before the folder is read, so that a file that is being written is read once, whole.
@@ -28,9 +29,10 @@ const SETTLE: Duration = Duration::from_millis(10);
 /// Wait before a broken watch is set up again (POD-01).
 const WATCH_RETRY: Duration = Duration::from_secs(1);
 
+/// What was made of a file; `content` is nothing where it could not be read.
 struct Known {
-    content: Arc<[u8]>,
-    pod: Option<(PodUid, Arc<Pod>)>,
+    content: Option<Arc<[u8]>>,
+    pod: Result<(PodUid, Arc<Pod>), RefusedManifest>,
 }
 
 /// See the module.
@@ -38,6 +40,7 @@ pub struct FileSource {
     agent: Arc<Agent>,
     files: BTreeMap<PathBuf, Known>,
     told: Option<BTreeMap<PodUid, Arc<Pod>>>,
+    refused: Vec<RefusedManifest>,
     scanning: bool,
     scan_again: bool,
     timer: Option<OperationId>,
@@ -49,8 +52,15 @@ impl Role for FileSource {
     type Args = Arc<Agent>;
 
     fn begin(agent: Arc<Agent>, desk: &mut Desk<FileSourceMsg>) -> Self {
-        let mut source =
-            Self { agent, files: BTreeMap::new(), told: None, scanning: false, scan_again: false, timer: None };
+        let mut source = Self {
+            agent,
+            files: BTreeMap::new(),
+            told: None,
+            refused: Vec::new(),
+            scanning: false,
+            scan_again: false,
+            timer: None,
+        };
         if source.agent.adapters.folder.is_some() {
             source.watch(desk);
             source.scan(desk);
@@ -81,6 +91,7 @@ impl Role for FileSource {
             FileSourceMsg::Repeat => {
                 if let Some(pods) = self.told.take() {
                     self.tell(pods, desk);
+                    self.tell_refused(desk);
                 }
             }
         }
@@ -132,13 +143,17 @@ impl FileSource {
         let mut before = std::mem::take(&mut self.files);
         for file in folder.files {
             let known = before.remove(&file.path);
-            if let Some(known) = self.know(&file, known, desk.now()) {
-                self.files.insert(file.path, known);
-            }
+            let known = self.know(&file, known, desk.now());
+            self.files.insert(file.path, known);
         }
         let pods = self.pods();
         if self.told.as_ref() != Some(&pods) {
             self.tell(pods, desk);
+        }
+        let refused: Vec<_> = self.files.values().filter_map(|known| known.pod.as_ref().err().cloned()).collect();
+        if self.refused != refused {
+            self.refused = refused;
+            self.tell_refused(desk);
         }
     }
 
@@ -148,42 +163,48 @@ impl FileSource {
         self.told = desk.offer(&self.agent.directory.pod_manager, set).then_some(pods);
     }
 
-    fn know(&self, file: &ManifestFile, known: Option<Known>, now: Moment) -> Option<Known> {
+    fn tell_refused(&self, desk: &Desk<FileSourceMsg>) {
+        let refused = StatusManagerMsg::Refused(SourceKind::File, self.refused.clone());
+        desk.tell(&self.agent.directory.status_manager, refused);
+    }
+
+    fn know(&self, file: &ManifestFile, known: Option<Known>, now: Moment) -> Known {
         let path = file.path.display();
+        let refused = |pod, why| RefusedManifest { pod, place: path.to_string(), why };
         let content = match &file.content {
             Ok(content) => Arc::clone(content),
             Err(problem) => {
                 tracing::error!(file = %path, problem, "static pod cannot be read, the file is skipped");
-                return None;
+                return Known { content: None, pod: Err(refused(None, problem.clone())) };
             }
         };
         let before = match known {
-            Some(known) if known.content == content => return Some(known),
-            other => other.and_then(|known| known.pod),
+            Some(known) if known.content.as_ref() == Some(&content) => return known,
+            other => other.and_then(|known| known.pod.ok()),
         };
-        let source = Source::File { path: file.path.to_string_lossy().into_owned() };
-        let pod = match check_static(&content, &source, &self.agent.settings.node_name) {
+        let (source, node) = (Source::File { path: path.to_string() }, &self.agent.settings.node_name);
+        let pod = match check_static(&content, &source, node) {
             Ok(mut checked) => {
                 mark_seen(&mut checked.pod, before.as_ref().map(|(_, pod)| &**pod), now);
                 for warning in &checked.warnings {
                     tracing::warn!(file = %path, warning, "static pod");
                 }
                 let uid = PodUid::from(checked.pod.metadata.uid.as_deref().unwrap_or_default());
-                Some((uid, Arc::new(checked.pod)))
+                Ok((uid, Arc::new(checked.pod)))
             }
             Err(error) => {
                 tracing::error!(file = %path, %error, "static pod is refused, the file is skipped");
-                None
+                Err(refused(claimed_name(&content, &source, node), error.to_string()))
             }
         };
-        Some(Known { content, pod })
+        Known { content: Some(content), pod }
     }
 
     /// By UID. Of two files with one namespace and name, or one UID, the last counts (POD-01).
     fn pods(&self) -> BTreeMap<PodUid, Arc<Pod>> {
         let mut by_name = BTreeMap::new();
         for (path, known) in &self.files {
-            if let Some((uid, pod)) = &known.pod {
+            if let Ok((uid, pod)) = &known.pod {
                 let name = (pod.metadata.namespace.clone(), pod.metadata.name.clone());
                 if let Some((_, _, first)) = by_name.insert(name, (uid.clone(), Arc::clone(pod), path)) {
                     let (first, second) = (first.display(), path.display());

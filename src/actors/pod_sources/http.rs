@@ -13,15 +13,17 @@ use crate::actors::desk::Desk;
 use crate::actors::role::Role;
 use crate::actors::settings::{Agent, EventSubject};
 use crate::logic::ids::{FullName, PodUid};
-use crate::logic::manifest::{Source, check_static_list};
+use crate::logic::manifest::{Source, check_static_list, claimed_name};
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::{HttpSourceMsg, SourceKind};
+use crate::messages::status_manager::{RefusedManifest, StatusManagerMsg};
 
 /// See the module.
 pub struct HttpSource {
     agent: Arc<Agent>,
     body: Option<Arc<[u8]>>,
     told: Option<BTreeMap<PodUid, Arc<Pod>>>,
+    refused: Option<RefusedManifest>,
 }
 
 impl Role for HttpSource {
@@ -30,7 +32,7 @@ impl Role for HttpSource {
     type Args = Arc<Agent>;
 
     fn begin(agent: Arc<Agent>, desk: &mut Desk<HttpSourceMsg>) -> Self {
-        let source = Self { agent, body: None, told: None };
+        let source = Self { agent, body: None, told: None, refused: None };
         source.fetch(desk);
         source
     }
@@ -50,6 +52,7 @@ impl Role for HttpSource {
                 if self.told.is_some() {
                     self.tell(desk);
                 }
+                self.tell_refused(desk);
             }
         }
     }
@@ -80,11 +83,14 @@ impl HttpSource {
                 }
                 Err(error) => {
                     tracing::error!(url, %error, "static pods are refused, they stay as they are");
+                    let pod = claimed_name(body, &source, &self.agent.settings.node_name);
+                    self.refuse(Some(RefusedManifest { pod, place: url, why: error.to_string() }), desk);
                     return;
                 }
             }
         }
         self.body = Some(Arc::clone(body));
+        self.refuse(None, desk);
         self.tell(desk);
     }
 
@@ -109,6 +115,18 @@ impl HttpSource {
             desk.tell(&self.agent.directory.event_recorder, subject.warning("FailedValidation", message));
         }
         unique
+    }
+
+    fn refuse(&mut self, refused: Option<RefusedManifest>, desk: &Desk<HttpSourceMsg>) {
+        if self.refused != refused {
+            self.refused = refused;
+            self.tell_refused(desk);
+        }
+    }
+
+    fn tell_refused(&self, desk: &Desk<HttpSourceMsg>) {
+        let refused = StatusManagerMsg::Refused(SourceKind::Http, self.refused.iter().cloned().collect());
+        desk.tell(&self.agent.directory.status_manager, refused);
     }
 
     /// A set that there is no room for is told after the next fetch, as if it had brought something else.

@@ -146,6 +146,14 @@ pub fn check_static_list(text: &[u8], source: &Source, node_name: &str) -> Resul
     pods.into_iter().map(|decoded| check(decoded, source, node_name)).collect()
 }
 
+/// The namespace and name of the pod that a refused manifest would be on this node, where so much of it can be read.
+pub fn claimed_name(text: &[u8], source: &Source, node_name: &str) -> Option<(String, String)> {
+    let mut pod = decode_pod(text, MANIFEST_SIZE_MAX).ok()?.pod;
+    pod.metadata.name.as_deref().filter(|name| !name.is_empty())?;
+    identity::static_identity(&mut pod, source, node_name);
+    Some((pod.metadata.namespace.filter(|namespace| !namespace.is_empty())?, pod.metadata.name?))
+}
+
 fn check(decoded: Decoded, source: &Source, node_name: &str) -> Result<Checked, ManifestError> {
     let Decoded { mut pod, mut warnings } = decoded;
     // Upstream would take the pod for a mirror of itself and silently never run it.
