@@ -51,6 +51,22 @@ until_ms() { # SINCE COMMAND...
 healthy() { { exec 8<>"/dev/tcp/127.0.0.1/$HEALTHZ_PORT"; } 2>/dev/null && exec 8>&-; }
 runs_exactly() { [ "$(running)" = "$1" ]; }
 
+# All run, and the container that was killed is not among them.
+replaced() { # ID
+    ctr_ tasks ls 2>/dev/null | awk -v id="$1" -v all=$((2 * PODS)) \
+        '$3 == "RUNNING" { running++; if ($1 == id) there = 1 } END { exit !(running == all && !there) }'
+}
+
+# Kills one container's process and waits for its next instance. The clock's steps are those of `ctr tasks ls`.
+reaction() {
+    local id pid since
+    id=$(ctr_ containers ls | awk -v image="$IMAGE_CLIENT" '$2 == image { print $1; exit }')
+    pid=$(ctr_ tasks ls | awk -v id="$id" '$1 == id { print $2 }')
+    since=$(now_ms)
+    kill -KILL "$pid"
+    figure "killed container: its next instance runs" "$(until_ms "$since" replaced "$id")" ms
+}
+
 # Whole pods only: each is a sandbox and one container.
 write_pods() { # COUNT
     local number
@@ -111,10 +127,15 @@ main() {
     since=$(now_ms)
     write_pods 1
     figure "one pod: manifest to running" "$(until_ms "$since" runs_exactly 2)" ms
+    before=$(cpu_ticks "$agent")
     since=$(now_ms)
     write_pods "$PODS"
     figure "$PODS pods at once: all running" "$(until_ms "$since" runs_exactly $((2 * PODS)))" ms
+    figure "$PODS pods at once: agent's processor time a pod" \
+        "$(awk -v ticks=$(($(cpu_ticks "$agent") - before)) -v hz="$TICKS" -v pods="$PODS" \
+            'BEGIN { printf "%.1f", ticks / hz * 1000 / pods }')" ms
     steady "$PODS pods"
+    reaction
 
     before=$(ctr_ tasks ls | sort)
     end_pids 10 "$agent"

@@ -242,12 +242,17 @@ impl Histogram {
     }
 }
 
-/// Asked before and after each turn, so that a test can make any actor fail at any message.
+/// Asked before and after each turn, so that a test can make any actor fail at any message; and for the size of each
+/// mailbox, so that a test can have them full.
 pub trait Faults: Send + Sync {
     /// Whether the actor fails before it handles its `index`-th message (from 0, over all incarnations).
     fn strikes_before(&self, kind: &'static str, actor: &str, index: u64) -> bool;
     /// Whether it fails after it handled that message.
     fn strikes_after(&self, kind: &'static str, actor: &str, index: u64) -> bool;
+    /// How many messages may wait for an actor of this kind, where the tree says `capacity`.
+    fn capacity(&self, _kind: &'static str, capacity: usize) -> usize {
+        capacity
+    }
 }
 
 /// See the module.
@@ -289,6 +294,7 @@ impl Ledger {
         parent: &'static str,
         capacity: usize,
     ) -> Arc<ActorRecord> {
+        let capacity = self.faults.as_ref().map_or(capacity, |faults| faults.capacity(kind, capacity));
         let mut actors = lock(&self.actors);
         let record = actors.entry(Arc::clone(&name)).or_insert_with(|| {
             Arc::new(ActorRecord {

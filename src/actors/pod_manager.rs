@@ -40,14 +40,63 @@ const WORKER_CAPACITY: usize = 256;
 /// pods clean up after themselves and the pass only finds what a crash left).
 const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(60);
 
-/// Wait before a worker whose mailbox was full is told again.
-const RETELL: Duration = Duration::from_secs(1);
+/// Wait before a worker whose mailbox was full is told again; doubled as long as one is full, up to [`RETELL_MAX`].
+const RETELL: Duration = Duration::from_millis(100);
+/// The longest such wait.
+const RETELL_MAX: Duration = Duration::from_secs(1);
+/// How long the end of a pod's worker is remembered: longer than a look at the pod from before it can take.
+const RETIRED_KEPT: Duration = Duration::from_secs(600);
 
 struct Slot {
     address: Address<PodWorkerMsg>,
     full_name: FullName,
     cell: Option<ActorCell>,
     budget: RestartBudget,
+    owed: Owed,
+}
+
+/// What a worker's full mailbox refused. Which orders those were, the roster knows.
+#[derive(Default)]
+struct Owed {
+    orders: bool,
+    health: bool,
+    repeat: bool,
+    observed: Option<Arc<RuntimePod>>,
+}
+
+impl Owed {
+    fn add(&mut self, refused: Owed) {
+        self.orders |= refused.orders;
+        self.health |= refused.health;
+        self.repeat |= refused.repeat;
+        let newer = |seen: &Arc<RuntimePod>| self.observed.as_ref().is_none_or(|known| known.taken <= seen.taken);
+        if let Some(seen) = refused.observed.filter(newer) {
+            self.observed = Some(seen);
+        }
+    }
+
+    fn is_nothing(&self) -> bool {
+        !self.orders && !self.health && !self.repeat && self.observed.is_none()
+    }
+}
+
+impl Slot {
+    /// Tells the worker; says whether there was room, and remembers what there was none for. A worker that is down is told
+    /// all when it is started again.
+    fn tell(&mut self, message: PodWorkerMsg, desk: &Desk<PodManagerMsg>) -> bool {
+        let refused = match &message {
+            PodWorkerMsg::SpecChanged(_) | PodWorkerMsg::Terminate { .. } => Owed { orders: true, ..Owed::default() },
+            PodWorkerMsg::HealthChanged(_) => Owed { health: true, ..Owed::default() },
+            PodWorkerMsg::Repeat => Owed { repeat: true, ..Owed::default() },
+            PodWorkerMsg::Observed(seen) => Owed { observed: Some(Arc::clone(seen)), ..Owed::default() },
+            PodWorkerMsg::Probed { .. } | PodWorkerMsg::JobEnded(_) | PodWorkerMsg::RetryDue => Owed::default(),
+        };
+        let has_room = desk.offer(&self.address, message);
+        if !has_room {
+            self.owed.add(refused);
+        }
+        has_room
+    }
 }
 
 /// See the module.
@@ -69,6 +118,12 @@ pub struct PodManager {
     admissions: Admissions,
     cleaned_once: bool,
     cleaning: bool,
+    /// Pods whose worker ended: when, by order and by uptime. A pod that comes back trusts no look from before.
+    retired: BTreeMap<PodUid, (Stamp, Duration)>,
+    /// A timer runs.
+    retelling: bool,
+    /// The wait of the next such timer.
+    retell_wait: Duration,
 }
 
 impl Role for PodManager {
@@ -95,6 +150,9 @@ impl Role for PodManager {
             admissions: Admissions::default(),
             cleaned_once: false,
             cleaning: false,
+            retired: BTreeMap::new(),
+            retelling: false,
+            retell_wait: RETELL,
         }
     }
 
@@ -114,10 +172,8 @@ impl Role for PodManager {
             PodManagerMsg::Observed(pod) => self.observe(pod, desk),
             PodManagerMsg::Relisted { taken, pods } => self.take_relist(taken, pods, desk),
             PodManagerMsg::HealthChanged(health) => {
-                self.health = health;
-                for slot in self.slots.values() {
-                    desk.tell(&slot.address, PodWorkerMsg::HealthChanged(self.health.clone()));
-                }
+                self.health = health.clone();
+                self.tell_all(&|| PodWorkerMsg::HealthChanged(health.clone()), desk);
             }
             PodManagerMsg::NodeChanged(node) => {
                 desk.tell(&self.agent.directory.mirror_manager, MirrorManagerMsg::NodeChanged(Arc::clone(&node)));
@@ -127,7 +183,10 @@ impl Role for PodManager {
             }
             PodManagerMsg::WorkerFinished(uid) => self.retire(&uid, desk),
             PodManagerMsg::RestartDue(uid) => self.restart(&uid, desk),
+            PodManagerMsg::RetellDue => self.retell(desk),
             PodManagerMsg::HousekeepingDue => {
+                let uptime = desk.clock().uptime();
+                self.retired.retain(|_, (_, at)| uptime.saturating_sub(*at) < RETIRED_KEPT);
                 self.clean_leftovers(desk);
                 desk.after(HOUSEKEEPING_PERIOD, PodManagerMsg::HousekeepingDue);
             }
@@ -140,9 +199,7 @@ impl Role for PodManager {
                 }
             }
             PodManagerMsg::Repeat => {
-                for slot in self.slots.values() {
-                    desk.tell(&slot.address, PodWorkerMsg::Repeat);
-                }
+                self.tell_all(&|| PodWorkerMsg::Repeat, desk);
                 self.repeat_api(desk);
                 self.tell_known(desk);
             }
@@ -172,8 +229,18 @@ impl PodManager {
         for order in self.roster.orders(listed) {
             match order {
                 Order::Start { uid, full_name } => self.start_worker(uid, full_name, desk),
-                Order::TellSpec { uid, pod } => self.order(&uid, PodWorkerMsg::SpecChanged(pod), desk),
-                Order::Terminate { uid, grace } => self.order(&uid, PodWorkerMsg::Terminate { grace }, desk),
+                Order::TellSpec { uid, pod } => {
+                    if !self.tell_worker(&uid, PodWorkerMsg::SpecChanged(pod), desk) {
+                        self.roster.spec_refused(&uid);
+                    }
+                }
+                Order::Terminate { uid, grace } => {
+                    // First its pod, whose grace period counts: an end that came before it would not wait.
+                    let comes_too_early = self.roster.owes_spec(&uid);
+                    if comes_too_early || !self.tell_worker(&uid, PodWorkerMsg::Terminate { grace }, desk) {
+                        self.roster.end_refused(&uid);
+                    }
+                }
                 Order::NeverHere(uid) => {
                     desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::NeverHere(uid));
                 }
@@ -232,9 +299,13 @@ impl PodManager {
         let address = Address::new(&self.agent.ledger, &name, PodWorker::KIND, Self::KIND, WORKER_CAPACITY);
         let budget = RestartBudget::new(BudgetPolicy::pod_worker());
         // Workers of a failed predecessor may have had calls under way when the looks were taken that come in now.
-        let born = self.relisted.unwrap_or_default().max(self.born);
+        let mut born = self.relisted.unwrap_or_default().max(self.born);
+        if let Some((ended, _)) = self.retired.remove(&uid) {
+            born = born.max(ended); // Wanted again: a look may still be on its way that shows what was removed since.
+        }
         let cell = desk.spawn_child::<PodWorker>(&address, self.worker_args(&uid, &full_name, born));
-        self.slots.insert(uid.clone(), Slot { address, full_name: full_name.clone(), cell: Some(cell), budget });
+        let slot = Slot { address, full_name: full_name.clone(), cell: Some(cell), budget, owed: Owed::default() };
+        self.slots.insert(uid.clone(), slot);
         self.tell_worker(&uid, PodWorkerMsg::HealthChanged(self.health.clone()), desk);
         let seen = match (self.runtime.get(&uid), self.relisted) {
             (Some(seen), _) => Some(Arc::clone(seen)),
@@ -261,21 +332,61 @@ impl PodManager {
         let args = self.worker_args(uid, &slot.full_name.clone(), desk.clock().stamp());
         let slot = self.slots.get_mut(uid).expect("found above");
         slot.cell = Some(desk.spawn_child::<PodWorker>(&slot.address, args));
+        slot.owed = Owed::default(); // It is told all anew.
         self.tell_worker(uid, PodWorkerMsg::HealthChanged(self.health.clone()), desk);
         self.roster.forget_told(uid);
         self.carry_out(desk);
     }
 
-    /// An order that finds no room counts as not given: the next pass gives it again.
-    fn order(&mut self, uid: &PodUid, message: PodWorkerMsg, desk: &Desk<PodManagerMsg>) {
-        if !self.tell_worker(uid, message, desk) {
-            self.roster.forget_told(uid);
+    /// Says whether there was room; if not, it is told again soon.
+    fn tell_worker(&mut self, uid: &PodUid, message: PodWorkerMsg, desk: &mut Desk<PodManagerMsg>) -> bool {
+        let has_room = self.slots.get_mut(uid).is_none_or(|slot| slot.tell(message, desk));
+        if !has_room {
+            self.arm_retell(desk);
+        }
+        has_room
+    }
+
+    fn tell_all(&mut self, message: &dyn Fn() -> PodWorkerMsg, desk: &mut Desk<PodManagerMsg>) {
+        let refused = self.slots.values_mut().filter_map(|slot| (!slot.tell(message(), desk)).then_some(())).count();
+        if refused > 0 {
+            self.arm_retell(desk);
         }
     }
 
-    /// Says whether there was room.
-    fn tell_worker(&self, uid: &PodUid, message: PodWorkerMsg, desk: &Desk<PodManagerMsg>) -> bool {
-        self.slots.get(uid).is_none_or(|slot| desk.offer(&slot.address, message))
+    fn arm_retell(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        if !std::mem::replace(&mut self.retelling, true) {
+            desk.after(self.retell_wait, PodManagerMsg::RetellDue);
+            self.retell_wait = (self.retell_wait * 2).min(RETELL_MAX);
+        }
+    }
+
+    /// Tells workers again what they had no room for. Those that have none yet are owed it still.
+    fn retell(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        self.retelling = false;
+        let health = self.health.clone();
+        let (mut orders, mut refused) = (false, false);
+        for slot in self.slots.values_mut().filter(|slot| !slot.owed.is_nothing()) {
+            let owed = std::mem::take(&mut slot.owed);
+            orders |= owed.orders;
+            let messages = [
+                owed.health.then(|| PodWorkerMsg::HealthChanged(health.clone())),
+                owed.repeat.then_some(PodWorkerMsg::Repeat),
+                owed.observed.map(PodWorkerMsg::Observed),
+            ];
+            for message in messages.into_iter().flatten() {
+                refused |= !slot.tell(message, desk);
+            }
+        }
+        if refused {
+            self.arm_retell(desk);
+        }
+        if orders {
+            self.carry_out(desk); // The roster gives them again, or newer ones.
+        }
+        if !self.retelling {
+            self.retell_wait = RETELL;
+        }
     }
 
     fn observe(&mut self, pod: Arc<RuntimePod>, desk: &mut Desk<PodManagerMsg>) {
@@ -291,9 +402,7 @@ impl PodManager {
             if super::container_gc::has_surplus(&pod, self.agent.settings.dead_per_container) {
                 desk.tell(&self.agent.directory.container_gc, ContainerGcMsg::Surplus(Arc::clone(&pod)));
             }
-            if !self.tell_worker(&uid, PodWorkerMsg::Observed(Arc::clone(&pod)), desk) {
-                desk.after(RETELL, PodManagerMsg::Observed(pod)); // There was no room; this is told only once.
-            }
+            self.tell_worker(&uid, PodWorkerMsg::Observed(pod), desk);
         } else {
             self.carry_out(desk);
         }
@@ -316,6 +425,7 @@ impl PodManager {
         desk.child_left(&slot.address, None);
         self.agent.ledger.forget(&slot.address.record().name);
         self.roster.finished(uid);
+        self.retired.insert(uid.clone(), (desk.clock().stamp(), desk.clock().uptime()));
         self.runtime.remove(uid);
         self.listed.remove(uid);
         let to = &self.agent.directory;

@@ -150,9 +150,10 @@ impl RuntimeMonitor {
             if let Some(problem) = &health.network_problem {
                 tracing::warn!(problem, "container runtime network not ready");
             }
-            desk.tell(&self.agent.directory.pod_manager, PodManagerMsg::HealthChanged(health.clone()));
             desk.tell(node_status, NodeStatusMsg::News(NodeNews::Health(health.clone())));
-            self.told = Some(health);
+            // Where there was no room for it, it is news again after the next poll.
+            let has_room = desk.offer(&self.agent.directory.pod_manager, PodManagerMsg::HealthChanged(health.clone()));
+            self.told = has_room.then_some(health);
         }
     }
 }

@@ -30,12 +30,18 @@ struct Arguments {
     /// One actor's message at which it fails, KIND:INDEX[:before|:after]
     #[arg(long)]
     crash: Option<Crash>,
+    /// Small mailboxes of one kind of actor, KIND:MESSAGES
+    #[arg(long, value_parser = mailbox)]
+    mailbox: Option<(String, usize)>,
     /// The call to the outside at which the agent is killed, INDEX[:before|:after]
     #[arg(long, value_parser = kill)]
     kill: Option<(u64, bool)>,
     /// The short fixed scenario instead of the standard one
     #[arg(long)]
     short: bool,
+    /// All pods at once instead of the standard scenario: started, deleted, nothing left
+    #[arg(long, conflicts_with = "short")]
+    crowd: bool,
     /// Print what was broken only, not the story
     #[arg(long)]
     quiet: bool,
@@ -45,6 +51,11 @@ fn range(text: &str) -> Result<Range<u64>, String> {
     let (from, to) = text.split_once("..").ok_or("expected FROM..TO")?;
     let number = |text: &str| text.parse::<u64>().map_err(|error| format!("{text:?}: {error}"));
     Ok(number(from)?..number(to)?)
+}
+
+fn mailbox(text: &str) -> Result<(String, usize), String> {
+    let (kind, bound) = text.split_once(':').ok_or("expected KIND:MESSAGES")?;
+    Ok((kind.to_owned(), bound.parse().map_err(|error| format!("{bound:?}: {error}"))?))
 }
 
 fn kill(text: &str) -> Result<(u64, bool), String> {
@@ -61,6 +72,8 @@ impl Arguments {
         let faults = parse_list(&self.faults)?;
         let mut command = if self.short {
             format!("simulate --seed {seed} --short --faults {}", write_list(&faults))
+        } else if self.crowd {
+            format!("simulate --seed {seed} --pods {} --crowd --faults {}", self.pods, write_list(&faults))
         } else {
             let Self { pods, duration, .. } = self;
             format!("simulate --seed {seed} --pods {pods} --duration {duration} --faults {}", write_list(&faults))
@@ -68,17 +81,25 @@ impl Arguments {
         if let Some(crash) = &self.crash {
             command.push_str(&format!(" --crash {crash}"));
         }
+        if let Some((kind, bound)) = &self.mailbox {
+            command.push_str(&format!(" --mailbox {kind}:{bound}"));
+        }
         if let Some((index, after)) = self.kill {
             command.push_str(&format!(" --kill {index}:{}", if after { "after" } else { "before" }));
         }
-        Ok(Options { faults, crash: self.crash.clone(), kill_at: self.kill, command, ..Options::default() })
+        let (crash, mailbox) = (self.crash.clone(), self.mailbox.clone());
+        Ok(Options { faults, crash, mailbox, kill_at: self.kill, command, ..Options::default() })
     }
 
     fn run(&self, seed: u64) -> Result<Run<()>, String> {
         let (pods, time) = (self.pods.max(1), Duration::from_secs(self.duration));
-        let short = self.short;
+        let (short, crowd) = (self.short, self.crowd);
         Ok(run(seed, self.options(seed)?, move |world| async move {
-            if short { scenario::short(world).await } else { scenario::standard(world, pods, time).await }
+            match (short, crowd) {
+                (true, _) => scenario::short(world).await,
+                (_, true) => drop(scenario::crowd(world, pods).await),
+                _ => scenario::standard(world, pods, time).await,
+            }
         }))
     }
 }

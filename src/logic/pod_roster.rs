@@ -25,8 +25,10 @@ struct Worker {
     terminating: bool,
     /// The grace period that the worker was told, from the API object.
     grace: Option<Duration>,
-    /// Started anew, and not yet told again what its predecessor was.
-    repeat: bool,
+    /// The pod is to be told again: to a worker that was started anew, or had no room.
+    spec_again: bool,
+    /// So is its end.
+    end_again: bool,
 }
 
 /// What is to be done.
@@ -92,6 +94,10 @@ pub fn full_name(pod: &Pod) -> FullName {
 }
 
 impl Worker {
+    fn new(full_name: FullName, told: Option<Arc<Pod>>) -> Self {
+        Self { full_name, told, terminating: false, grace: None, spec_again: false, end_again: false }
+    }
+
     fn end(&self, uid: &PodUid) -> Order {
         // A worker that was never told a pod has only the runtime's word for it: an orphan.
         Order::Terminate { uid: uid.clone(), grace: self.told.as_ref().map_or(Some(ORPHAN_GRACE), |_| self.grace) }
@@ -166,8 +172,27 @@ impl PodRoster {
     /// was ending goes on ending, with its own grace period.
     pub fn forget_told(&mut self, uid: &PodUid) {
         if let Some(worker) = self.workers.get_mut(uid) {
-            worker.repeat = true;
+            (worker.spec_again, worker.end_again) = (worker.told.is_some(), worker.terminating);
         }
+    }
+
+    /// A worker had no room for its pod: that is an order of the next pass.
+    pub fn spec_refused(&mut self, uid: &PodUid) {
+        if let Some(worker) = self.workers.get_mut(uid) {
+            worker.spec_again = true;
+        }
+    }
+
+    /// A worker had no room for its end, or must be told its pod first: that is an order of the next pass.
+    pub fn end_refused(&mut self, uid: &PodUid) {
+        if let Some(worker) = self.workers.get_mut(uid) {
+            worker.end_again = true;
+        }
+    }
+
+    /// Whether the worker has yet to be told its pod, without which it would end it as a stranger's.
+    pub fn owes_spec(&self, uid: &PodUid) -> bool {
+        self.workers.get(uid).is_some_and(|worker| worker.spec_again)
     }
 
     /// What is to be done. `runtime` is whose pods the runtime holds; `None` before it was listed: then nobody starts, for
@@ -188,14 +213,14 @@ impl PodRoster {
 
     fn repeat(&mut self) -> Vec<Order> {
         let mut orders = vec![];
-        for (uid, worker) in self.workers.iter_mut().filter(|(_, worker)| worker.repeat) {
-            worker.repeat = false;
-            if let Some(pod) = &worker.told {
+        for (uid, worker) in self.workers.iter_mut().filter(|(_, worker)| worker.spec_again || worker.end_again) {
+            if let Some(pod) = worker.told.as_ref().filter(|_| worker.spec_again) {
                 orders.push(Order::TellSpec { uid: uid.clone(), pod: Arc::clone(pod) });
             }
-            if worker.terminating {
+            if worker.end_again {
                 orders.push(worker.end(uid));
             }
+            (worker.spec_again, worker.end_again) = (false, false);
         }
         orders
     }
@@ -258,11 +283,9 @@ impl PodRoster {
         }
         let is_deleted = !is_static(pod) && pod.metadata.deletion_timestamp.is_some();
         let worker = Worker {
-            full_name: full_name.clone(),
-            told: Some(Arc::clone(pod)),
             terminating: is_deleted,
             grace: deletion_grace(pod),
-            repeat: false,
+            ..Worker::new(full_name.clone(), Some(Arc::clone(pod)))
         };
         let end = is_deleted.then(|| worker.end(uid));
         self.workers.insert(uid.clone(), worker);
@@ -277,8 +300,7 @@ impl PodRoster {
                 continue;
             }
             let full_name = full_name.clone();
-            let worker =
-                Worker { full_name: full_name.clone(), told: None, terminating: true, grace: None, repeat: false };
+            let worker = Worker { terminating: true, ..Worker::new(full_name.clone(), None) };
             self.workers.insert(uid.clone(), worker);
             orders.push(Order::Start { uid: uid.clone(), full_name });
             orders.push(Order::Terminate { uid: uid.clone(), grace: Some(ORPHAN_GRACE) });
@@ -416,6 +438,26 @@ mod tests {
             roster.orders(Some(&BTreeMap::new())),
             vec![told, Order::Terminate { uid: "u1".into(), grace: None }]
         );
+        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![]);
+    }
+
+    #[test]
+    fn what_a_worker_had_no_room_for_is_an_order_again_and_nothing_else_is() {
+        let mut roster = PodRoster::new(["file"]);
+        let (web, uid) = (pod("web", "a"), PodUid::from("u1"));
+        roster.set("file", set(&[("u1", &web)]));
+        roster.orders(Some(&BTreeMap::new()));
+        let told = Order::TellSpec { uid: uid.clone(), pod: Arc::clone(&web) };
+        let end = Order::Terminate { uid: uid.clone(), grace: None };
+        roster.spec_refused(&uid);
+        assert!(roster.owes_spec(&uid));
+        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![told.clone()]);
+        assert!(!roster.owes_spec(&uid));
+        roster.set("file", BTreeMap::new());
+        roster.spec_refused(&uid);
+        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![told, end.clone()]);
+        roster.end_refused(&uid);
+        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![end]);
         assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![]);
     }
 

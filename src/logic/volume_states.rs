@@ -267,7 +267,7 @@ impl VolumeStates {
                     Task::Unmount(place) => {
                         pod.listed.as_mut().map(|listed| listed.remove(place));
                     }
-                    Task::Finish if !pod.wanted => {
+                    Task::Finish if !pod.wanted && pod.listed.is_some() => {
                         self.pods.remove(uid);
                     }
                     Task::List | Task::Finish => {}
@@ -306,6 +306,8 @@ impl VolumeStates {
             }
         } else {
             match &pod.listed {
+                // It is of an earlier release: the disk is read once it has ended.
+                _ if pod.running.contains_key(&Task::Finish) => {}
                 None => tasks.push(Task::List),
                 Some(listed) if listed.is_empty() && pod.running.is_empty() => tasks.push(Task::Finish),
                 Some(listed) => tasks.extend(listed.iter().cloned().map(Task::Unmount)),

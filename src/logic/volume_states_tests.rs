@@ -152,6 +152,21 @@ fn a_pod_that_is_wanted_again_gets_its_volumes_after_the_unmount_ended() {
     assert_eq!(tasks(states.step(ended(Task::Unmount(place("a"))), at(0.2))), [mount("a")]);
 }
 
+#[test]
+fn what_is_left_of_an_earlier_release_ends_before_the_disk_is_read_again() {
+    let mut states = VolumeStates::default();
+    let release = || Input::Release { uid: uid() };
+    let nothing = || Input::Ended { uid: uid(), task: Task::List, outcome: Ok(vec![]) };
+    states.step(release(), at(0.0));
+    assert_eq!(tasks(states.step(nothing(), at(0.0))), [Task::Finish]);
+    assert_eq!(states.step(want(&[("a", false)]), at(0.1)), []);
+    assert_eq!(states.step(release(), at(0.2)), [], "neither is undone while it is under way");
+    assert_eq!(tasks(states.step(ended(Task::Finish), at(0.3))), [Task::List]);
+    assert_eq!(tasks(states.step(nothing(), at(0.4))), [Task::Finish]);
+    states.step(ended(Task::Finish), at(0.5));
+    assert!(states.is_empty());
+}
+
 /// What a test does to the machine.
 #[derive(Clone, Debug)]
 enum Event {

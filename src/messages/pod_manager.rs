@@ -40,6 +40,8 @@ pub enum PodManagerMsg {
     WorkerFinished(PodUid),
     /// From itself: a worker that failed may start again.
     RestartDue(PodUid),
+    /// From itself: what workers' full mailboxes refused is to be told again.
+    RetellDue,
     /// From itself: time for housekeeping.
     HousekeepingDue,
     /// From itself: leftovers of pods that nobody knows were looked for; how many went.

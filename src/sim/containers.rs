@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use super::behaviour::{Behaviour, Life};
+use crate::cri::pod_mapping::labels::POD_UID;
 use crate::cri::{
     Container, ContainerConfig, ContainerFilter, ContainerMetadata, ContainerState, ContainerStatus, CriError,
     CriResult, Labels, Mount, NamespaceMode, PodSandbox, PodSandboxConfig, PodSandboxFilter, PodSandboxMetadata,
@@ -93,8 +94,11 @@ fn absent(what: &str, id: &str) -> CriError {
     CriError::NotFound { message: format!("an error occurred when try to find {what} \"{id}\": not found") }
 }
 
-fn matches(labels: &Labels, selector: &Labels) -> bool {
-    selector.iter().all(|(key, value)| labels.get(key) == Some(value))
+/// Whether what carries these labels, of the pod with this UID, is among the selected. Most questions are about one pod,
+/// and its UID is compared before labels are searched: a node of a thousand pods is asked about each of them.
+fn matches(uid: &str, labels: &Labels, selector: &Labels) -> bool {
+    selector.get(POD_UID).is_none_or(|wanted| wanted == uid)
+        && selector.iter().all(|(key, value)| labels.get(key) == Some(value))
 }
 
 impl Containers {
@@ -182,7 +186,7 @@ impl Containers {
         let wanted = self.sandboxes.values().filter(|sandbox| {
             filter.id.as_ref().is_none_or(|id| *id == sandbox.id)
                 && filter.state.is_none_or(|state| state == sandbox.state)
-                && matches(&sandbox.labels, &filter.label_selector)
+                && matches(&sandbox.metadata.uid, &sandbox.labels, &filter.label_selector)
         });
         wanted
             .map(|sandbox| PodSandbox {
@@ -276,7 +280,7 @@ impl Containers {
             filter.id.as_ref().is_none_or(|id| *id == container.id)
                 && filter.state.is_none_or(|state| state == container.state)
                 && filter.sandbox_id.as_ref().is_none_or(|id| *id == container.sandbox)
-                && matches(&container.labels, &filter.label_selector)
+                && matches(container.uid.as_str(), &container.labels, &filter.label_selector)
         });
         wanted
             .map(|container| Container {

@@ -1,4 +1,4 @@
-//! Makes actors fail: at one exact message, or now and then.
+//! Makes actors fail, at one exact message or now and then, and mailboxes small.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -55,6 +55,7 @@ struct Counts {
 /// See the module. Counts go on over the agent's incarnations.
 pub struct Crashes {
     exact: Option<Crash>,
+    mailbox: Option<(String, usize)>,
     faults: Arc<Faults>,
     random: Random,
     story: Arc<Story>,
@@ -64,7 +65,13 @@ pub struct Crashes {
 impl Crashes {
     /// With one exact crash, or only those of [`Fault::Crashes`].
     pub fn new(seed: u64, exact: Option<Crash>, faults: Arc<Faults>, story: Arc<Story>) -> Self {
-        Self { exact, faults, random: Random::named(seed, "crashes"), story, counts: Mutex::default() }
+        Self { exact, mailbox: None, faults, random: Random::named(seed, "crashes"), story, counts: Mutex::default() }
+    }
+
+    /// Bounds the mailboxes of one kind of actor.
+    #[must_use]
+    pub fn with_mailbox(self, mailbox: Option<(String, usize)>) -> Self {
+        Self { mailbox, ..self }
     }
 
     /// Turns begun so far, by kind.
@@ -104,5 +111,9 @@ impl ledger::Faults for Crashes {
     fn strikes_after(&self, kind: &'static str, _: &str, _: u64) -> bool {
         let index = lock(&self.counts).after.get(kind).copied().unwrap_or_default();
         self.strikes(kind, index, true)
+    }
+
+    fn capacity(&self, kind: &'static str, capacity: usize) -> usize {
+        self.mailbox.as_ref().filter(|(small, _)| small == kind).map_or(capacity, |(_, bound)| *bound)
     }
 }

@@ -161,7 +161,12 @@ impl PodFiles for Outlet {
                 disk.logs.remove(&name);
             }
         })
-        .await
+        .await?;
+        // What was under way for an agent that was killed may take effect later still.
+        if logs && !self.node().faults.had(Fault::LateEffects) {
+            self.node().invariants.pod_removed(&pod.uid);
+        }
+        Ok(())
     }
 
     async fn known_pods(&self) -> Result<Vec<PodUid>, FileError> {

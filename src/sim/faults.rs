@@ -60,6 +60,7 @@ pub enum Fate {
 /// See the module.
 #[derive(Debug)]
 pub struct Faults {
+    ever: BTreeSet<Fault>,
     active: Mutex<BTreeSet<Fault>>,
     calls: Random,
     others: Random,
@@ -68,12 +69,23 @@ pub struct Faults {
 impl Faults {
     /// These, from now on.
     pub fn new(seed: u64, active: BTreeSet<Fault>) -> Self {
-        Self { active: Mutex::new(active), calls: Random::named(seed, "calls"), others: Random::named(seed, "faults") }
+        let ever = active.clone();
+        Self {
+            ever,
+            active: Mutex::new(active),
+            calls: Random::named(seed, "calls"),
+            others: Random::named(seed, "faults"),
+        }
     }
 
     /// Whether this kind goes on now.
     pub fn has(&self, fault: Fault) -> bool {
         lock(&self.active).contains(&fault)
+    }
+
+    /// Whether this kind went on from the beginning: what it began may come later than its end.
+    pub fn had(&self, fault: Fault) -> bool {
+        self.ever.contains(&fault)
     }
 
     /// Only these from now on.

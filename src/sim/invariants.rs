@@ -65,6 +65,9 @@ impl fmt::Display for Violation {
 struct State {
     violations: Vec<Violation>,
     command: String,
+    wanted: BTreeSet<PodUid>,
+    /// What was wanted when the agent last read the manifests.
+    read: BTreeSet<PodUid>,
     never: BTreeSet<PodUid>,
     starts: BTreeMap<(PodUid, String), u32>,
     graces: BTreeMap<ContainerId, (PodUid, Duration)>,
@@ -107,6 +110,7 @@ impl Invariants {
     pub fn pod_wanted(&self, uid: &PodUid, pod: &SimPod) {
         let mut state = lock(&self.state);
         state.retired.remove(uid);
+        state.wanted.insert(uid.clone());
         if pod.restart_policy == "Never" {
             state.never.insert(uid.clone());
         }
@@ -114,9 +118,23 @@ impl Invariants {
         state.graces.retain(|_, (other, _)| other != uid);
     }
 
-    /// A pod that nobody wants was removed from the node.
-    pub fn pod_retired(&self, uid: &PodUid) {
-        lock(&self.state).retired.insert(uid.clone());
+    /// Nobody wants a pod any more.
+    pub fn pod_unwanted(&self, uid: &PodUid) {
+        lock(&self.state).wanted.remove(uid);
+    }
+
+    /// The agent reads the manifests.
+    pub fn manifests_read(&self) {
+        let mut state = lock(&self.state);
+        state.read = state.wanted.clone();
+    }
+
+    /// The agent removed the last of a pod from the node. Where nobody wants it, as it knows, it must not come back.
+    pub fn pod_removed(&self, uid: &PodUid) {
+        let mut state = lock(&self.state);
+        if !state.wanted.contains(uid) && !state.read.contains(uid) {
+            state.retired.insert(uid.clone());
+        }
     }
 
     /// A sandbox is ready.
@@ -165,8 +183,12 @@ impl Invariants {
         }
     }
 
-    /// A container is asked to stop.
+    /// A container is asked to stop. While its pod is wanted this is one of its restarts, or the late end of an earlier
+    /// wish that it go; an agent started since knows nothing of either, and the pod's end, when it comes, begins anew.
     pub fn stop_asked(&self, container: &SimContainer, grace: Duration) {
+        if lock(&self.state).wanted.contains(&container.uid) {
+            return;
+        }
         let now = (container.uid.clone(), grace);
         let before = lock(&self.state).graces.insert(container.id.clone(), now);
         if let Some((_, before)) = before.filter(|(_, before)| *before < grace) {

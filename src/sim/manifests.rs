@@ -59,6 +59,7 @@ impl ManifestFolder for Outlet {
         if node.faults.strikes(Fault::Watches, 0.1) {
             return Err(ScanError { path: FOLDER.into(), problem: "Input/output error (os error 5)".to_owned() });
         }
+        node.invariants.manifests_read();
         let files = lock(&node.manifests.files);
         let files =
             files.iter().map(|(path, content)| ManifestFile { path: path.clone(), content: Ok(Arc::clone(content)) });

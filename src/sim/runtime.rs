@@ -130,7 +130,7 @@ impl Outlet {
             if container.state != ContainerState::Running {
                 return Ok(None);
             }
-            if !node.faults.has(Fault::LateEffects) {
+            if !node.faults.had(Fault::LateEffects) {
                 // A stop whose caller left may come after the pod is wanted again.
                 node.invariants.stop_asked(container, grace);
             }

@@ -50,6 +50,33 @@ pub async fn standard(world: World, pods: usize, time: Duration) {
     world.finish().await;
 }
 
+/// What a crowd's life took, in virtual time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crowd {
+    /// From the agent's start until all ran.
+    pub started: Duration,
+    /// From their deletion until nothing was left.
+    pub gone: Duration,
+}
+
+/// So many pods at once, as a node meets them that starts up full: all run, all are deleted, nothing is left.
+///
+/// # Panics
+/// When not all run at the same time: a mistake of the agent's that no invariant names.
+pub async fn crowd(world: World, pods: usize) -> Crowd {
+    for number in 0..pods {
+        world.put(&SimPod::of(&format!("web-{number}"), "run").grace(2));
+    }
+    world.start_agent();
+    let started = world.settle().await;
+    assert_eq!(world.running().len(), pods, "not all run");
+    world.stop_faults();
+    world.delete_all();
+    let gone = world.settle().await;
+    assert_eq!(world.running().len(), 0, "some still run");
+    Crowd { started, gone }
+}
+
 /// A short fixed story for crashes at each message: start, restart after an exit, edit, delete.
 pub async fn short(world: World) {
     world.put(&SimPod::new("web").init("setup", "exit 0 after 1s").container("main", "run"));

@@ -56,7 +56,8 @@ pub async fn problems(world: &World) -> Vec<Problem> {
         let view = views.get(&one.uid);
         let containers = lock(&node.containers);
         if let Err(how) = as_wanted(node, &containers, one, view) {
-            problems.push((WANTED_RUNS, format!("{}: {how}", one.pod.name)));
+            let says = view.map(|view| view.waiting.join("; ")).unwrap_or_default();
+            problems.push((WANTED_RUNS, format!("{}: {how}; the agent says {says:?}", one.pod.name)));
         }
         match view {
             None => problems.push((TRUE_STATUS, format!("no status of {}", one.pod.name))),

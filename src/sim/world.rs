@@ -37,6 +37,8 @@ pub struct Options {
     pub crash: Option<Crash>,
     /// The agent is killed at this call to the outside: its number, and whether after its effect.
     pub kill_at: Option<(u64, bool)>,
+    /// Mailboxes of this kind of actor hold so many messages only.
+    pub mailbox: Option<(String, usize)>,
     /// Changes the agent's settings.
     pub settings: fn(&mut Settings),
     /// What shows the run again, for violations.
@@ -45,7 +47,14 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { faults: BTreeSet::new(), crash: None, kill_at: None, settings: |_| {}, command: String::new() }
+        Self {
+            faults: BTreeSet::new(),
+            crash: None,
+            kill_at: None,
+            mailbox: None,
+            settings: |_| {},
+            command: String::new(),
+        }
     }
 }
 
@@ -86,7 +95,8 @@ impl World {
         let node = Node::new(seed, time, Arc::clone(&story), Arc::clone(&faults));
         node.invariants.set_command(options.command.clone());
         *lock(&node.kill_at) = options.kill_at;
-        let crashes = Arc::new(Crashes::new(seed, options.crash.clone(), faults, story));
+        let crashes = Crashes::new(seed, options.crash.clone(), faults, story).with_mailbox(options.mailbox.clone());
+        let crashes = Arc::new(crashes);
         let shared = Shared {
             seed,
             node,
@@ -127,7 +137,8 @@ impl World {
         self.node().story.tell("user", format!("wants {}, {}", pod.name, uid));
         let wanted = Wanted { uid: uid.clone(), pod: pod.clone() };
         let before = lock(&self.shared.wanted).insert(pod.name.clone(), wanted);
-        if before.is_none_or(|before| before.uid != uid) {
+        if before.as_ref().is_none_or(|before| before.uid != uid) {
+            before.iter().for_each(|before| self.node().invariants.pod_unwanted(&before.uid));
             self.node().invariants.pod_wanted(&uid, pod);
             lock(&self.shared.told).pod_wanted(&uid);
         }
@@ -138,7 +149,8 @@ impl World {
     /// Removes a pod's manifest.
     pub fn delete(&self, name: &str) {
         self.node().story.tell("user", format!("deletes {name}"));
-        lock(&self.shared.wanted).remove(name);
+        let before = lock(&self.shared.wanted).remove(name);
+        before.iter().for_each(|before| self.node().invariants.pod_unwanted(&before.uid));
         self.node().manifests.remove(name, &self.node().faults);
     }
 

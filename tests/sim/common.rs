@@ -47,10 +47,15 @@ pub fn side_by_side<T: Sync>(items: &[T], one: impl Fn(&T) + Sync) {
 
 /// The standard scenario with these faults.
 pub fn standard(seed: u64, pods: usize, seconds: u64, faults: &str) {
+    standard_with(seed, pods, seconds, faults, Options::default(), "");
+}
+
+/// The same, with more options, which the command line gives as `more`.
+pub fn standard_with(seed: u64, pods: usize, seconds: u64, faults: &str, options: Options, more: &str) {
     let faults = parse_list(faults).expect("a list of faults");
     let list = write_list(&faults);
-    let command = format!("simulate --seed {seed} --pods {pods} --duration {seconds} --faults {list}");
-    let options = Options { faults, command, ..Options::default() };
+    let command = format!("simulate --seed {seed} --pods {pods} --duration {seconds} --faults {list}{more}");
+    let options = Options { faults, command, ..options };
     let time = Duration::from_secs(seconds);
     let run = run(seed, options, move |world| scenario::standard(world, pods, time));
     assert!(run.violations.is_empty(), "{}", describe(&run.violations, &run.story));

@@ -1,6 +1,8 @@
 //! The standard scenario over seeds and kinds of trouble.
 
-use super::common::{seeds, side_by_side, standard};
+use podwright::sim::Options;
+
+use super::common::{seeds, side_by_side, standard, standard_with};
 
 const ALONE: [&str; 14] = [
     "refusals",
@@ -37,6 +39,19 @@ fn invariants_hold_under_all_trouble_at_once() {
     side_by_side(&seeds(40, 200), |seed| standard(*seed, 5, 25, faults(*seed)));
 }
 
+/// What one kind of actor is told, a mailbox for a message or two has no room for.
+#[test]
+fn invariants_hold_while_mailboxes_are_full() {
+    let small = [("PodWorker", 1), ("PodManager", 1), ("StatusManager", 1), ("Pleg", 2), ("Prober", 1)];
+    let runs: Vec<(&str, usize, u64)> =
+        small.iter().flat_map(|(kind, bound)| (0..20).map(move |seed| (*kind, *bound, seed))).collect();
+    side_by_side(&runs, |(kind, bound, seed)| {
+        let options = Options { mailbox: Some(((*kind).to_owned(), *bound)), ..Options::default() };
+        let faults = if seed.is_multiple_of(2) { "none" } else { "all,-late-effects" };
+        standard_with(*seed, 8, 40, faults, options, &format!(" --mailbox {kind}:{bound}"));
+    });
+}
+
 /// A look at the runtime from before `PodManager` failed showed a container as made that its worker had started since: the
 /// new worker made a second one.
 #[test]
@@ -56,4 +71,42 @@ fn an_init_containers_restart_count_outlives_its_instances() {
 #[test]
 fn a_start_that_comes_late_finds_nothing_to_start() {
     standard(1_168_655_890, 5, 25, "all");
+}
+
+/// A container was made, never started, and removed; nobody remembered it once `PodManager` had failed: the restart count
+/// told of the pod fell back.
+#[test]
+fn a_container_that_was_only_made_is_no_restart() {
+    standard(1_000_002_525, 5, 25, "all");
+    standard(100_372, 8, 90, "all");
+}
+
+/// A pod was wanted again, by an agent that knew nothing of its end and was just stopping it: when it went for good, it
+/// was given its own time once more, and that was taken for a grace period that grew.
+#[test]
+fn a_pod_wanted_again_is_given_its_time_anew() {
+    standard(500_600, 8, 90, "all,-late-effects");
+    standard(501_082, 8, 90, "all,-late-effects");
+}
+
+/// A worker failed between making and starting a container; the start came late, when the next worker had begun to remove
+/// what it took for half-made: a container of a pod that never restarts was killed and run again.
+#[test]
+fn a_container_just_made_gets_time_to_start_after_all() {
+    standard(8_000_642, 16, 60, "all");
+}
+
+/// A pod was wanted again just as the last of it was removed, and its new worker was told a look from before: the pod
+/// seemed to have ended, for ever.
+#[test]
+fn a_pod_that_comes_back_trusts_no_look_from_before_it_went() {
+    standard(9_001_570, 16, 60, "all,-late-effects");
+    standard(9_001_648, 16, 60, "all,-late-effects");
+}
+
+/// The last of a pod's former life was removed while its manifest was deleted, and began anew before the agent knew of
+/// the deletion: that was taken for a pod that came back although nobody wants it.
+#[test]
+fn a_pod_comes_back_until_its_deletion_is_known() {
+    standard(9_002_718, 16, 60, "all,-late-effects");
 }

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use podwright::actors::ledger::Cause;
+use podwright::logic::runtime_health::RuntimeHealth;
+use podwright::messages::pod_manager::PodManagerMsg;
 use podwright::sim::invariants::WANTED_RUNS;
-use podwright::sim::{Options, SimPod, World, run, simulate};
+use podwright::sim::{Options, SimPod, World, run, simulate, simulate_with};
 
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -127,4 +130,59 @@ fn a_pod_that_does_not_run_is_found_out() {
         world.settle().await;
     });
     assert_eq!(run.violations.iter().map(|violation| violation.name).collect::<Vec<_>>(), [WANTED_RUNS]);
+}
+
+/// Of the three things that a new worker is told at once, a mailbox for one message refuses two. A relist, which would
+/// have repeated them, comes a minute later.
+#[test]
+fn what_a_full_mailbox_refused_is_told_again_soon() {
+    let options = Options { mailbox: Some(("PodWorker".to_owned(), 1)), ..Options::default() };
+    simulate_with(1, options, |world| async move {
+        for number in 0..20 {
+            world.put(&SimPod::of(&format!("web-{number}"), "run"));
+        }
+        world.start_agent();
+        assert!(world.settle().await < seconds(15));
+        assert!(refused(&world) > 20, "no mailbox was full");
+        let began = told(&world, "sandbox web-");
+        assert_eq!(began.len(), 20);
+        assert!(*began.iter().max().expect("twenty") < seconds(3), "{began:?}");
+        world.delete_all();
+        assert!(world.settle().await < seconds(15));
+        world.finish().await;
+    });
+}
+
+/// While the runtime cannot be used pods wait; the word that it can comes once.
+#[test]
+fn news_of_the_runtime_reach_a_worker_whose_mailbox_was_full() {
+    let options = Options { mailbox: Some(("PodWorker".to_owned(), 1)), ..Options::default() };
+    simulate_with(1, options, |world| async move {
+        world.start_agent();
+        world.sleep(seconds(10)).await;
+        world.set_condition("RuntimeReady", Some("the runtime has no shim"));
+        world.put(&SimPod::of("web", "run"));
+        world.sleep(seconds(10)).await;
+        assert!(world.running().is_empty());
+        let agent = world.agent().expect("an agent");
+        // Not awaited in between: the worker has no turn before `PodManager` tells it the news.
+        let manager = &agent.agent.directory.pod_manager;
+        for _ in 0..3 {
+            manager.tell(Cause::outside("test"), PodManagerMsg::Repeat).expect("has room");
+        }
+        manager.tell(Cause::outside("test"), PodManagerMsg::HealthChanged(RuntimeHealth::default())).expect("has room");
+        let before = refused(&world);
+        world.sleep(seconds(3)).await;
+        assert!(refused(&world) > before + 1, "the mailbox was not full");
+        assert_eq!(told(&world, "sandbox web-").len(), 1, "{:?}", world.statuses().await);
+        world.set_condition("RuntimeReady", None);
+        world.finish().await;
+    });
+}
+
+/// Messages that workers' mailboxes refused so far.
+fn refused(world: &World) -> u64 {
+    let agent = world.agent().expect("an agent");
+    let actors = agent.agent.ledger.actors();
+    actors.iter().filter(|actor| actor.kind == "PodWorker").map(|actor| actor.refused).sum()
 }

@@ -56,7 +56,7 @@ pub struct Pleg {
     pods: BTreeMap<PodUid, Arc<RuntimePod>>,
     inspecting: BTreeSet<PodUid>,
     again: BTreeSet<PodUid>,
-    /// Pods that could not be looked at and wait for the next try; one timer each.
+    /// Pods that could not be looked at, or told of, and wait for the next try; one timer each.
     retrying: BTreeSet<PodUid>,
     stream: Stream,
     stream_failures: u32,
@@ -68,7 +68,6 @@ pub struct Pleg {
     relist_after: Stamp,
     relist_timer: Option<OperationId>,
     last_good_relist: Option<Duration>,
-    relisted_once: bool,
 }
 
 impl Role for Pleg {
@@ -92,7 +91,6 @@ impl Role for Pleg {
             relist_after: Stamp::default(),
             relist_timer: None,
             last_good_relist: None,
-            relisted_once: false,
         };
         if pleg.agent.settings.evented {
             pleg.open_stream(desk);
@@ -175,11 +173,13 @@ impl Pleg {
             // Looked at by UID, so that also what is gone is told with the next account.
             self.inspect(uid.clone(), desk);
         }
-        self.relisted_once = true;
-        desk.tell(
-            &self.agent.directory.pod_manager,
-            PodManagerMsg::Relisted { taken: relist.taken, pods: relist.names },
-        );
+        let told = PodManagerMsg::Relisted { taken: relist.taken, pods: relist.names };
+        if !desk.offer(&self.agent.directory.pod_manager, told) {
+            // There was no room: the next one comes soon.
+            if let Some(timer) = self.relist_timer.replace(desk.after(RELIST_PERIOD, PlegMsg::RelistDue)) {
+                desk.cancel(timer);
+            }
+        }
     }
 
     fn inspect(&mut self, uid: PodUid, desk: &mut Desk<PlegMsg>) {
@@ -212,18 +212,23 @@ impl Pleg {
                     self.pods.insert(uid.clone(), Arc::clone(&pod));
                 }
                 if !desk.offer(&self.agent.directory.pod_manager, PodManagerMsg::Observed(pod)) {
-                    self.last.remove(&uid); // There was no room: the next relist takes it for changed.
+                    self.retry(uid.clone(), desk); // There was no room: it is told with the next look.
                 }
             }
             Err(error) => {
                 tracing::warn!(pod = %uid, error, "pod cannot be inspected");
-                if self.retrying.insert(uid.clone()) {
-                    desk.after(INSPECT_RETRY, PlegMsg::InspectRetryDue(uid.clone()));
-                }
+                self.retry(uid.clone(), desk);
             }
         }
         if self.again.remove(&uid) {
             self.inspect(uid, desk);
+        }
+    }
+
+    /// Looks at the pod again after a while.
+    fn retry(&mut self, uid: PodUid, desk: &mut Desk<PlegMsg>) {
+        if self.retrying.insert(uid.clone()) {
+            desk.after(INSPECT_RETRY, PlegMsg::InspectRetryDue(uid));
         }
     }
 

@@ -89,11 +89,8 @@ impl Role for FileSource {
                 self.scan_in(period, desk);
             }
             FileSourceMsg::Repeat => {
-                if let Some(pods) = self.told.clone() {
-                    desk.tell(
-                        &self.agent.directory.pod_manager,
-                        PodManagerMsg::SourceSet { source: SourceKind::File, pods },
-                    );
+                if let Some(pods) = self.told.take() {
+                    self.tell(pods, desk);
                     self.tell_refused(desk);
                 }
             }
@@ -151,14 +148,19 @@ impl FileSource {
         }
         let pods = self.pods();
         if self.told.as_ref() != Some(&pods) {
-            self.told = Some(pods.clone());
-            desk.tell(&self.agent.directory.pod_manager, PodManagerMsg::SourceSet { source: SourceKind::File, pods });
+            self.tell(pods, desk);
         }
         let refused: Vec<_> = self.files.values().filter_map(|known| known.pod.as_ref().err().cloned()).collect();
         if self.refused != refused {
             self.refused = refused;
             self.tell_refused(desk);
         }
+    }
+
+    /// A set that there is no room for counts as not told: the next scan tells it.
+    fn tell(&mut self, pods: BTreeMap<PodUid, Arc<Pod>>, desk: &Desk<FileSourceMsg>) {
+        let set = PodManagerMsg::SourceSet { source: SourceKind::File, pods: pods.clone() };
+        self.told = desk.offer(&self.agent.directory.pod_manager, set).then_some(pods);
     }
 
     fn tell_refused(&self, desk: &Desk<FileSourceMsg>) {

@@ -129,8 +129,12 @@ impl HttpSource {
         desk.tell(&self.agent.directory.status_manager, refused);
     }
 
-    fn tell(&self, desk: &Desk<HttpSourceMsg>) {
+    /// A set that there is no room for is told after the next fetch, as if it had brought something else.
+    fn tell(&mut self, desk: &Desk<HttpSourceMsg>) {
         let pods = self.told.clone().unwrap_or_default();
-        desk.tell(&self.agent.directory.pod_manager, PodManagerMsg::SourceSet { source: SourceKind::Http, pods });
+        let set = PodManagerMsg::SourceSet { source: SourceKind::Http, pods };
+        if !desk.offer(&self.agent.directory.pod_manager, set) {
+            self.body = None;
+        }
     }
 }

@@ -36,6 +36,9 @@ use crate::messages::status_manager::{PodView, StatusManagerMsg};
 use crate::messages::volume_manager::VolumeManagerMsg;
 use jobs::JobSite;
 
+/// Wait before a status is told again that there was no room for.
+const RETELL: Duration = Duration::from_secs(1);
+
 /// What a new incarnation is given.
 pub struct WorkerArgs {
     /// The agent.
@@ -60,6 +63,8 @@ pub struct PodWorker {
     told_back_offs: BTreeSet<String>,
     /// Someone has forgotten what was told.
     repeat: bool,
+    /// Someone had no room for it.
+    refused: bool,
     network_event_told: bool,
     probed: bool,
     /// What `ObjectCache` keeps at hand for the pod.
@@ -87,6 +92,7 @@ impl Role for PodWorker {
             told_waiting: vec![],
             told_back_offs: BTreeSet::new(),
             repeat: false,
+            refused: false,
             network_event_told: false,
             probed: false,
             kept: BTreeSet::new(),
@@ -296,7 +302,8 @@ impl PodWorker {
         };
         self.ended = self.lifecycle.stage() == Stage::Terminated;
         let is_known = self.status.as_ref() == Some(&status) && self.told_waiting == waiting;
-        if !std::mem::take(&mut self.repeat) && is_known {
+        let is_due = std::mem::take(&mut self.repeat) | std::mem::take(&mut self.refused);
+        if is_known && !is_due {
             return;
         }
         (self.status, self.told_waiting) = (Some(Arc::clone(&status)), waiting.clone());
@@ -308,7 +315,8 @@ impl PodWorker {
             may_run: self.lifecycle.stage() < Stage::Terminated,
             waiting: waiting.into(),
         };
-        desk.tell(&to.status_manager, StatusManagerMsg::StatusChanged(view));
+        // What there was no room for is told again soon.
+        self.refused |= !desk.offer(&to.status_manager, StatusManagerMsg::StatusChanged(view));
         if self.lifecycle.stage() == Stage::Terminated {
             if std::mem::replace(&mut self.probed, false) {
                 desk.tell(&to.prober, ProberMsg::PodGone(uid));
@@ -316,7 +324,7 @@ impl PodWorker {
         } else if has_probes(&pod) {
             self.probed = true;
             let worker = desk.address().clone();
-            desk.tell(&to.prober, ProberMsg::PodChanged { uid, pod, status, worker });
+            self.refused |= !desk.offer(&to.prober, ProberMsg::PodChanged { uid, pod, status, worker });
         }
     }
 
@@ -356,7 +364,7 @@ impl PodWorker {
             desk.cancel(timer);
         }
         let jitter = 1.0 + self.site.agent.adapters.chance.next() / 2.0;
-        let sync = self.site.agent.settings.sync_period.mul_f64(jitter);
+        let sync = if self.refused { RETELL } else { self.site.agent.settings.sync_period.mul_f64(jitter) };
         let due = self.lifecycle.wake_at().map(|until| until.since(desk.now()) + Duration::from_millis(1));
         self.wake = Some(desk.after(due.map_or(sync, |due| due.min(sync)), PodWorkerMsg::RetryDue));
     }

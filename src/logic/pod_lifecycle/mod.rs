@@ -6,6 +6,7 @@
 //!
 //! Starting is a graph: images and sandbox have no order among them. Containers keep upstream's order (POD-13, CRI-18).
 
+mod job;
 mod syncing;
 mod terminating;
 #[cfg(test)]
@@ -21,18 +22,22 @@ use k8s_openapi::api::core::v1::Pod;
 use super::backoff::{BackoffPolicy, CrashLoops};
 use super::container_actions::{ContainerKind, StartContainer};
 use super::ids::{ContainerId, SandboxId};
-use super::image_policy::{ImageFailure, ImageInUse};
+use super::image_policy::ImageInUse;
 use super::pod_status::StartError;
 use super::probe_schedule::ProbeKind;
 use super::runtime_health::RuntimeHealth;
-use super::runtime_pod::{ProbeResults, RuntimePod, RuntimeSandbox};
+use super::runtime_pod::{ContainerState, ProbeResults, RuntimePod, RuntimeSandbox};
 use super::time::{Moment, Stamp};
-use super::volume_states::{MountedVolumes, VolumeFailure};
+use super::volume_states::MountedVolumes;
+pub use job::{Job, JobEnd, StartFailure};
 
 /// Wait after an error, before jitter (upstream's back-off period of a pod worker).
 pub const ERROR_RETRY: Duration = Duration::from_secs(10);
 /// Wait while pods have no network, before jitter.
 pub const NETWORK_RETRY: Duration = Duration::from_secs(1);
+/// How long a container may be made and not started before it counts as half-made: the call to start it comes at once, and
+/// one whose caller failed meanwhile may still come.
+pub const HALF_MADE_AGE: Duration = Duration::from_secs(10);
 /// Grace of pods that nobody wants: no more than the runtime needs (POD-10).
 pub const ORPHAN_GRACE: Duration = Duration::from_secs(1);
 
@@ -46,95 +51,6 @@ pub enum Stage {
     Terminating,
     /// Nothing of it runs, and never will again.
     Terminated,
-}
-
-/// Work on a pod that takes time. At most one of each is under way.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Job {
-    /// The pod's cgroup and directories.
-    Prepare,
-    /// The pod's volumes.
-    MountVolumes,
-    /// A sandbox.
-    SetUpSandbox,
-    /// A container's image.
-    EnsureImage(String),
-    /// Creating and starting a container.
-    StartContainer(String),
-    /// Stopping one container.
-    KillContainer(ContainerId),
-    /// Removing dead init containers.
-    RemoveContainers,
-    /// Stopping all containers, then the sandboxes.
-    KillPod,
-    /// Removing what is left of the pod on the node.
-    CleanUp,
-}
-
-/// How a job ended.
-#[derive(Clone, Debug, PartialEq)]
-pub enum JobEnd {
-    /// Whether the pod's cgroup had to be made.
-    Prepared(Result<bool, String>),
-    /// Where the pod's volumes are, all of them.
-    VolumesMounted(Result<Arc<MountedVolumes>, VolumeFailure>),
-    /// The sandbox, ready and with its addresses.
-    SandboxUp(Result<RuntimeSandbox, String>),
-    /// The image that the container is to use.
-    ImageEnsured(String, Result<ImageInUse, ImageFailure>),
-    /// The container that was started.
-    Started(String, Result<ContainerId, StartFailure>),
-    /// One container was stopped.
-    Killed(ContainerId, Result<(), String>),
-    /// Dead init containers were removed.
-    Removed(Result<(), String>),
-    /// All containers were stopped, then all sandboxes.
-    PodKilled(Result<(), String>),
-    /// What was left is removed.
-    CleanedUp(Result<(), String>),
-}
-
-/// Why a container did not start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StartFailure {
-    /// The waiting reason (CRI-25), such as `CreateContainerError`.
-    pub reason: &'static str,
-    /// A sentence.
-    pub message: String,
-}
-
-impl JobEnd {
-    /// Which job it was.
-    pub fn job(&self) -> Job {
-        match self {
-            Self::Prepared(_) => Job::Prepare,
-            Self::VolumesMounted(_) => Job::MountVolumes,
-            Self::SandboxUp(_) => Job::SetUpSandbox,
-            Self::ImageEnsured(container, _) => Job::EnsureImage(container.clone()),
-            Self::Started(container, _) => Job::StartContainer(container.clone()),
-            Self::Killed(id, _) => Job::KillContainer(id.clone()),
-            Self::Removed(_) => Job::RemoveContainers,
-            Self::PodKilled(_) => Job::KillPod,
-            Self::CleanedUp(_) => Job::CleanUp,
-        }
-    }
-
-    /// The end of a job whose own code failed.
-    pub fn lost(job: Job, why: String) -> Self {
-        match job {
-            Job::Prepare => Self::Prepared(Err(why)),
-            Job::MountVolumes => Self::VolumesMounted(Err(VolumeFailure::lost(why))),
-            Job::SetUpSandbox => Self::SandboxUp(Err(why)),
-            Job::EnsureImage(container) => Self::ImageEnsured(container, Err(ImageFailure::lost(why))),
-            Job::StartContainer(container) => {
-                Self::Started(container, Err(StartFailure { reason: "RunContainerError", message: why }))
-            }
-            Job::KillContainer(id) => Self::Killed(id, Err(why)),
-            Job::RemoveContainers => Self::Removed(Err(why)),
-            Job::KillPod => Self::PodKilled(Err(why)),
-            Job::CleanUp => Self::CleanedUp(Err(why)),
-        }
-    }
 }
 
 /// What a worker sees.
@@ -249,7 +165,7 @@ impl Action {
             }
             Self::KillPod { grace, .. } => Some(format!("its containers to stop, within {}s", grace.as_secs())),
             Self::CleanUp { .. } => Some("what is left of it to be removed".to_owned()),
-            Self::RemoveContainers(_) => Some("dead init containers to be removed".to_owned()),
+            Self::RemoveContainers(_) => Some("dead containers to be removed".to_owned()),
             Self::Cancel(_) | Self::Inspect | Self::NetworkNotReady(_) | Self::Finish => None,
         }
     }
@@ -295,8 +211,11 @@ pub struct PodLifecycle {
     crash_loops: CrashLoops,
     recovered: bool,
     probes: ProbeResults,
-    /// The highest restart count that was seen of each container.
+    /// The highest restart count that was seen of each container, among instances that were started.
     counts: BTreeMap<String, u32>,
+    /// Containers that were made and that nobody starts: until when a start may still come; `None` once one last look was
+    /// asked for.
+    half_made: BTreeMap<ContainerId, Option<Moment>>,
     replacing: bool,
     waits: Vec<(String, Option<Moment>)>,
     released: bool,
@@ -333,6 +252,7 @@ impl PodLifecycle {
             recovered: false,
             probes: ProbeResults::default(),
             counts: BTreeMap::new(),
+            half_made: BTreeMap::new(),
             replacing: false,
             waits: Vec::new(),
             released: false,
@@ -410,7 +330,9 @@ impl PodLifecycle {
                         results.retain(|id, _| ids.contains(id));
                     }
                     self.retries.retain(|job, _| !matches!(job, Job::KillContainer(id) if !ids.contains(id)));
-                    for container in &seen.containers {
+                    self.half_made.retain(|id, _| ids.contains(id));
+                    // One that was only made may be removed and made again: that is no restart.
+                    for container in seen.containers.iter().filter(|one| one.state != ContainerState::Created) {
                         let count = self.counts.entry(container.name.clone()).or_default();
                         *count = container.restart_count.max(*count);
                     }

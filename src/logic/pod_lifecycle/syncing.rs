@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Container;
 use super::*;
 use crate::logic::container_actions::{self, PlanInput, PodPlan, SandboxDecision};
 use crate::logic::container_hash::container_hash;
-use crate::logic::runtime_pod::{ContainerState, RuntimeContainer};
+use crate::logic::runtime_pod::RuntimeContainer;
 
 /// The hash by which a running container is known to be of this spec (CRI-15), by container name.
 pub(super) fn expected_hashes(pod: &Pod) -> BTreeMap<String, String> {
@@ -19,6 +19,17 @@ pub(super) fn expected_hashes(pod: &Pod) -> BTreeMap<String, String> {
 
 fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
     pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers))
+}
+
+/// What is known of containers that were made and never started.
+#[derive(Default)]
+struct HalfMade {
+    /// Whose they are: nothing is made in their stead before they are gone.
+    names: BTreeSet<String>,
+    /// Those that go now.
+    remove: Vec<ContainerId>,
+    /// Some are to go, unless one more look shows that they run.
+    last_look: bool,
 }
 
 impl PodLifecycle {
@@ -86,7 +97,7 @@ impl PodLifecycle {
         if actions.is_empty() && self.unconfirmed && self.jobs.is_empty() { self.ask() } else { actions }
     }
 
-    fn follow(&mut self, pod: &Pod, seen: &RuntimePod, plan: PodPlan, now: Now) -> Vec<Action> {
+    fn follow(&mut self, pod: &Pod, seen: &RuntimePod, mut plan: PodPlan, now: Now) -> Vec<Action> {
         if plan.kill_pod.is_some() && self.cleared_for != plan.create_sandbox {
             return self.kill_pod(seen, self.own_grace(pod), true, now);
         }
@@ -98,15 +109,16 @@ impl PodLifecycle {
             let (id, name, message) = (kill.id.clone(), kill.name.clone(), kill.message.clone());
             return vec![Action::KillContainer { id, name, message, grace }];
         }
-        let half_made = self.half_made(seen, &plan);
-        if !half_made.is_empty() {
-            let may = self.may_begin(&Job::RemoveContainers, now, "half-made containers to be removed");
-            return if may { vec![Action::RemoveContainers(half_made)] } else { vec![] };
+        let half_made = self.half_made(seen, &plan, now);
+        if half_made.last_look {
+            self.outdate(now);
+            return self.ask();
         }
+        plan.start.retain(|start| !half_made.names.contains(&start.name));
         let mut actions = vec![];
-        if !plan.remove.is_empty() && self.may_begin(&Job::RemoveContainers, now, "dead init containers to be removed")
-        {
-            actions.push(Action::RemoveContainers(plan.remove.clone()));
+        let dead: Vec<ContainerId> = plan.remove.iter().cloned().chain(half_made.remove).collect();
+        if !dead.is_empty() && self.may_begin(&Job::RemoveContainers, now, "dead containers to be removed") {
+            actions.push(Action::RemoveContainers(dead));
         }
         if (plan.create_sandbox.is_some() || !plan.start.is_empty())
             && let Some(problem) = self.network_problem(pod)
@@ -132,12 +144,31 @@ impl PodLifecycle {
         actions
     }
 
-    /// Instances that were made and never started, of containers that are to be made again. A start of theirs that nobody
-    /// waits for any more may still come: it must find nothing to start.
-    fn half_made(&self, seen: &RuntimePod, plan: &PodPlan) -> Vec<ContainerId> {
+    /// Looks after instances that were made and never started, of containers that are to be made again. A start of theirs
+    /// that nobody waits for any more may still come: it gets its time, and then must find nothing to start.
+    fn half_made(&mut self, seen: &RuntimePod, plan: &PodPlan, now: Now) -> HalfMade {
+        let home = plan.sandbox.as_ref();
+        let mut found = HalfMade::default();
         let idle = plan.start.iter().filter(|start| !self.jobs.contains(&Job::StartContainer(start.name.clone())));
         let made = idle.flat_map(|start| seen.instances(&start.name));
-        made.filter(|made| made.state == ContainerState::Created).map(|made| made.id.clone()).collect()
+        for made in made.filter(|made| made.state == ContainerState::Created) {
+            found.names.insert(made.name.clone());
+            // Nothing starts any more in a sandbox that is over.
+            let wait = (home == Some(&made.sandbox_id)).then(|| now.moment.plus(HALF_MADE_AGE));
+            let until = self.half_made.entry(made.id.clone()).or_insert(wait);
+            match *until {
+                None => found.remove.push(made.id.clone()),
+                Some(due) if due > now.moment => {
+                    self.waits
+                        .push((format!("container {}, which was made, to start after all", made.name), Some(due)));
+                }
+                Some(_) => {
+                    *until = None;
+                    found.last_look = true;
+                }
+            }
+        }
+        found
     }
 
     /// Images side by side; containers one after the other, in the plan's order.

@@ -129,11 +129,14 @@ impl<'a> Subject<'a> {
         let container_id = Some(format!("{}://{}", self.input.runtime_name, newest.id));
         let same = self.before.filter(|before| before.container_id == container_id);
         let before_count = self.before.map_or(0, |before| before.restart_count);
+        // What was only made may be removed and made again: it is no restart before it runs.
+        let not_yet = u32::from(newest.state == RuntimeState::Created);
+        let count = newest.restart_count.saturating_sub(not_yet);
         let mut status = ContainerStatus {
             name: newest.name.clone(),
             image: newest.image.clone(),
             image_id: newest.image_ref.clone(),
-            restart_count: i32::try_from(newest.restart_count).unwrap_or(i32::MAX).max(before_count),
+            restart_count: i32::try_from(count).unwrap_or(i32::MAX).max(before_count),
             state: Some(self.state(newest)),
             last_state: Some(self.last_state(same.is_some())),
             started: same.and_then(|same| same.started),

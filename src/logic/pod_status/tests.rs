@@ -422,6 +422,18 @@ fn a_container_that_vanished_while_running_counts_as_ended() {
 }
 
 #[test]
+fn a_container_that_is_only_made_is_no_restart_yet() {
+    use ContainerState::{Created, Exited, Running};
+    let ended = instance("a", 3, Exited, 1);
+    for (newest, count) in [(Created, 3), (Running, 4), (Exited, 4)] {
+        let held = vec![instance("a", 4, newest, 1), ended.clone()];
+        assert_eq!(of(&Scene::new("Always", &[], &["a"]).holding(held).status(), "a").restart_count, count);
+    }
+    let first = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 0, Created, 0)]);
+    assert_eq!(of(&first.status(), "a").restart_count, 0);
+}
+
+#[test]
 fn a_container_that_vanished_with_its_pod_is_not_counted_as_restarted() {
     let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 1, ContainerState::Running, 0)]);
     scene.step();

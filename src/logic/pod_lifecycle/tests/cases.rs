@@ -178,6 +178,53 @@ fn a_start_that_failed_is_looked_at_before_it_is_tried_again() {
     assert_eq!(script.passes(60), NOTHING);
 }
 
+/// A pod whose new worker finds a container that was made and does not run.
+fn half_made() -> (Script, Pod, RuntimeContainer) {
+    let pod = a_pod("Always", &[], &["a", "b"]);
+    let mut script = Script::unseen(pod.clone());
+    let made = RuntimeContainer { state: ContainerState::Created, ..running(&pod, "a", 0) };
+    assert_eq!(script.sees(&[ready(0)], std::slice::from_ref(&made)), ["prepare", "image b"]);
+    script.ends(JobEnd::Prepared(Ok(false)));
+    (script, pod, made)
+}
+
+#[test]
+fn a_container_that_was_only_made_goes_once_it_cannot_start_any_more_and_is_no_restart() {
+    let (mut script, pod, made) = half_made();
+    assert_eq!(script.wakes_in(), Some(10.0));
+    // The others of the pod do not wait for it.
+    assert_eq!(script.ends(image_there("b")), ["start b 0 in s0 of app:1"]);
+    script.ends(started("b", "b0"));
+    let others = [made, running(&pod, "b", 0)];
+    assert_eq!(script.sees(&[ready(0)], &others), NOTHING);
+    assert_eq!(script.passes(9), NOTHING);
+    assert_eq!(script.passes(1), ["inspect"]);
+    assert_eq!(script.sees(&[ready(0)], &others), ["remove a0"]);
+    assert_eq!(script.ends(JobEnd::Removed(Ok(()))), ["inspect"]);
+    assert_eq!(script.sees(&[ready(0)], &others[1..]), ["image a"]);
+    assert_eq!(script.ends(image_there("a")), ["start a 0 in s0 of app:1"]);
+}
+
+#[test]
+fn a_container_that_was_made_and_starts_late_stays() {
+    let (mut script, pod, made) = half_made();
+    assert_eq!(script.passes(10), ["inspect"]);
+    let seen = [RuntimeContainer { state: ContainerState::Running, ..made }, running(&pod, "b", 0)];
+    assert_eq!(script.sees(&[ready(0)], &seen), NOTHING);
+    assert_eq!(script.passes(100), NOTHING);
+}
+
+#[test]
+fn what_was_made_in_a_sandbox_that_is_over_goes_at_once() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let mut script = Script::unseen(pod.clone());
+    let made = RuntimeContainer { state: ContainerState::Created, ..running(&pod, "a", 0) };
+    assert_eq!(script.sees(&[stopped(0)], std::slice::from_ref(&made)), ["replace [s0] 30s"]);
+    script.ends(JobEnd::PodKilled(Ok(())));
+    let actions = script.sees(&[stopped(0)], std::slice::from_ref(&made));
+    assert!(actions.contains(&"remove a0".to_owned()), "{actions:?}");
+}
+
 #[test]
 fn the_end_of_one_job_does_not_make_a_look_from_before_another_fresh() {
     let pod = a_pod("Always", &["i"], &["a"]);

@@ -1,0 +1,97 @@
+//! A pod's jobs and how they end.
+
+use std::sync::Arc;
+
+use crate::logic::ids::ContainerId;
+use crate::logic::image_policy::{ImageFailure, ImageInUse};
+use crate::logic::runtime_pod::RuntimeSandbox;
+use crate::logic::volume_states::{MountedVolumes, VolumeFailure};
+
+/// Work on a pod that takes time. At most one of each is under way.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Job {
+    /// The pod's cgroup and directories.
+    Prepare,
+    /// The pod's volumes.
+    MountVolumes,
+    /// A sandbox.
+    SetUpSandbox,
+    /// A container's image.
+    EnsureImage(String),
+    /// Creating and starting a container.
+    StartContainer(String),
+    /// Stopping one container.
+    KillContainer(ContainerId),
+    /// Removing dead init containers.
+    RemoveContainers,
+    /// Stopping all containers, then the sandboxes.
+    KillPod,
+    /// Removing what is left of the pod on the node.
+    CleanUp,
+}
+
+/// How a job ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum JobEnd {
+    /// Whether the pod's cgroup had to be made.
+    Prepared(Result<bool, String>),
+    /// Where the pod's volumes are, all of them.
+    VolumesMounted(Result<Arc<MountedVolumes>, VolumeFailure>),
+    /// The sandbox, ready and with its addresses.
+    SandboxUp(Result<RuntimeSandbox, String>),
+    /// The image that the container is to use.
+    ImageEnsured(String, Result<ImageInUse, ImageFailure>),
+    /// The container that was started.
+    Started(String, Result<ContainerId, StartFailure>),
+    /// One container was stopped.
+    Killed(ContainerId, Result<(), String>),
+    /// Dead init containers were removed.
+    Removed(Result<(), String>),
+    /// All containers were stopped, then all sandboxes.
+    PodKilled(Result<(), String>),
+    /// What was left is removed.
+    CleanedUp(Result<(), String>),
+}
+
+/// Why a container did not start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartFailure {
+    /// The waiting reason (CRI-25), such as `CreateContainerError`.
+    pub reason: &'static str,
+    /// A sentence.
+    pub message: String,
+}
+
+impl JobEnd {
+    /// Which job it was.
+    pub fn job(&self) -> Job {
+        match self {
+            Self::Prepared(_) => Job::Prepare,
+            Self::VolumesMounted(_) => Job::MountVolumes,
+            Self::SandboxUp(_) => Job::SetUpSandbox,
+            Self::ImageEnsured(container, _) => Job::EnsureImage(container.clone()),
+            Self::Started(container, _) => Job::StartContainer(container.clone()),
+            Self::Killed(id, _) => Job::KillContainer(id.clone()),
+            Self::Removed(_) => Job::RemoveContainers,
+            Self::PodKilled(_) => Job::KillPod,
+            Self::CleanedUp(_) => Job::CleanUp,
+        }
+    }
+
+    /// The end of a job whose own code failed.
+    pub fn lost(job: Job, why: String) -> Self {
+        match job {
+            Job::Prepare => Self::Prepared(Err(why)),
+            Job::MountVolumes => Self::VolumesMounted(Err(VolumeFailure::lost(why))),
+            Job::SetUpSandbox => Self::SandboxUp(Err(why)),
+            Job::EnsureImage(container) => Self::ImageEnsured(container, Err(ImageFailure::lost(why))),
+            Job::StartContainer(container) => {
+                Self::Started(container, Err(StartFailure { reason: "RunContainerError", message: why }))
+            }
+            Job::KillContainer(id) => Self::Killed(id, Err(why)),
+            Job::RemoveContainers => Self::Removed(Err(why)),
+            Job::KillPod => Self::PodKilled(Err(why)),
+            Job::CleanUp => Self::CleanedUp(Err(why)),
+        }
+    }
+}
