@@ -1,6 +1,7 @@
 //! Cases of a pod that is to run.
 
 use super::*;
+use crate::logic::image_policy::ImageFailure;
 
 const NOTHING: [&str; 0] = [];
 

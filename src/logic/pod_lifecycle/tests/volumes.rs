@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, Volume, VolumeMount};
 
 use super::*;
+use crate::logic::volume_states::VolumeFailure;
 
 /// The pod, its last container with a volume.
 pub(super) fn with_volume(mut pod: Pod) -> Pod {
