@@ -120,6 +120,15 @@ pub fn rejected_status(pod: &Pod, reason: &str, message: &str, qos_class: &str, 
     }
 }
 
+/// Says in the pod's conditions what keeps it, where it is not as it is to be (PAIN-11, PAIN-20): an addition of ours, in
+/// the message of a condition that upstream leaves empty.
+pub fn set_obstacle(status: &mut PodStatus, obstacle: Option<String>) {
+    let mut all = status.conditions.iter_mut().flatten();
+    if let Some(condition) = all.find(|condition| condition.type_ == conditions::READY_TO_START) {
+        condition.message = obstacle;
+    }
+}
+
 /// Whether the phase is one that a pod never leaves.
 pub fn is_terminal(phase: &str) -> bool {
     phase == SUCCEEDED || phase == FAILED
