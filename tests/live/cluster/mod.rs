@@ -200,7 +200,10 @@ impl Cluster {
     pub fn requests(&self) -> Vec<(String, String, u64)> {
         let log = fs::read_to_string(self.dir.join("cluster/audit.log")).unwrap_or_default();
         let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let of_node =
+            |line: &Value| line["user"]["username"].as_str().is_some_and(|user| user.starts_with("system:node:"));
         lines
+            .filter(of_node)
             .map(|line| {
                 let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
                 let (resource, part) = (text(&line["objectRef"]["resource"]), text(&line["objectRef"]["subresource"]));
