@@ -136,6 +136,21 @@ impl Cluster {
         assert!(output.status.success(), "{object}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
+    /// Plays the controller that binds a claim to the volume which it names, where there is no controller manager.
+    pub fn bind(&self, claim: &str) {
+        if self.kubectl.with_file_name("kube-controller-manager").exists() {
+            return;
+        }
+        let uid = self.find("pvc", claim).expect("the claim is there")["metadata"]["uid"].clone();
+        let reference = serde_json::json!({ "namespace": "default", "name": claim, "uid": uid });
+        let spec = serde_json::json!({ "spec": { "claimRef": reference } }).to_string();
+        self.kubectl(&["patch", "pv", claim, "--type=merge", "-p", &spec]);
+        for kind in ["pv", "pvc"] {
+            let bound = r#"{"status":{"phase":"Bound"}}"#;
+            self.kubectl(&["patch", kind, claim, "--subresource=status", "--type=merge", "-p", bound]);
+        }
+    }
+
     /// Makes a pod on this node.
     pub fn create_pod(&self, pod: Value) {
         self.apply_object(&with(pod, serde_json::json!({ "spec": { "nodeName": NODE_NAME } })));
