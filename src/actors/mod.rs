@@ -4,6 +4,9 @@
 //! order backwards.
 
 pub mod address;
+pub mod certificate_manager;
+#[cfg(test)]
+mod certificate_tests;
 pub mod container_gc;
 pub mod desk;
 pub mod event_recorder;
@@ -36,6 +39,8 @@ use std::time::Duration;
 /// Root's children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr, strum::EnumIter)]
 pub enum Child {
+    /// Certificates that the cluster signs for the agent.
+    CertificateManager,
     /// Kubernetes Events: aggregation, recent ones for whoever asks.
     EventRecorder,
     /// The newest status of every pod.
@@ -105,6 +110,7 @@ const fn spec(
 /// First level, in start order; shutdown runs it backwards, waiting for each. `PodManager` comes before those it learns
 /// from: what they tell first must find it there.
 pub const TREE: &[ChildSpec] = &[
+    spec(Child::CertificateManager, 5, 64, 1, &[Child::NodeStatus]),
     spec(Child::EventRecorder, 5, 4096, 1, &[]),
     spec(
         Child::StatusManager,

@@ -127,6 +127,7 @@ impl Root {
             };
         }
         let cell = match child {
+            Child::CertificateManager => spawn!(super::certificate_manager::CertificateManager, certificate_manager),
             Child::EventRecorder => spawn!(super::event_recorder::EventRecorder, event_recorder),
             Child::StatusManager => spawn!(super::status_manager::StatusManager, status_manager),
             Child::ObjectCache => spawn!(super::object_cache::ObjectCache, object_cache),
@@ -154,6 +155,7 @@ impl Root {
         let why = Some(why.to_owned());
         self.agent.ledger.count_restart(child.into());
         match child {
+            Child::CertificateManager => desk.child_left(&to.certificate_manager, why),
             Child::EventRecorder => desk.child_left(&to.event_recorder, why),
             Child::StatusManager => desk.child_left(&to.status_manager, why),
             Child::ObjectCache => desk.child_left(&to.object_cache, why),

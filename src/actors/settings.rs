@@ -16,6 +16,7 @@ use crate::logic::node_status::StatusSettings;
 use crate::logic::object_cache::ChangeDetection;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::logic::time::Moment;
+use crate::messages::certificate_manager::CertificateManagerMsg;
 use crate::messages::container_gc::ContainerGcMsg;
 use crate::messages::event_recorder::{EventRecorderMsg, PodEvent};
 use crate::messages::image_manager::ImageManagerMsg;
@@ -32,6 +33,7 @@ use crate::messages::runtime_monitor::RuntimeMonitorMsg;
 use crate::messages::server::ServerMsg;
 use crate::messages::status_manager::StatusManagerMsg;
 use crate::messages::volume_manager::VolumeManagerMsg;
+use crate::platform::certificates::Certificates;
 use crate::platform::cgroup::CgroupManager;
 use crate::platform::http_probe::HttpProber;
 use crate::platform::kube_api::ApiServer;
@@ -119,6 +121,8 @@ pub struct NodeSettings {
     pub report_period: Duration,
     /// `nodeLeaseDurationSeconds`.
     pub lease_seconds: i32,
+    /// Gate `AllowDNSOnlyNodeCSR`: a serving certificate may be for names alone.
+    pub names_alone_serve: bool,
     /// When the machine booted, where that is known.
     pub booted: Option<Moment>,
 }
@@ -141,6 +145,7 @@ impl Default for NodeSettings {
             update_period: Duration::from_secs(10),
             report_period: Duration::from_secs(300),
             lease_seconds: 40,
+            names_alone_serve: false,
             booted: None,
         }
     }
@@ -187,6 +192,8 @@ pub struct Adapters {
     pub service_manager: Arc<dyn ServiceManager>,
     /// The API server, where one is named.
     pub api: Option<ApiServer>,
+    /// The agent's own certificates.
+    pub certificates: Arc<Certificates>,
     /// Called when heartbeats failed repeatedly: connections to the API server may be dead without having ended.
     pub doubt_connections: Arc<dyn Fn() + Send + Sync>,
     /// What the host says for the Node's status.
@@ -206,6 +213,8 @@ pub trait Listener: Send + Sync {
 
 /// The addresses of Root's children. They outlive restarts, so they are handed out once.
 pub struct Directory {
+    /// Certificates.
+    pub certificate_manager: Address<CertificateManagerMsg>,
     /// Events.
     pub event_recorder: Address<EventRecorderMsg>,
     /// Statuses.
@@ -255,6 +264,7 @@ impl Directory {
             }};
         }
         Self {
+            certificate_manager: address!(CertificateManager),
             event_recorder: address!(EventRecorder),
             status_manager: address!(StatusManager),
             object_cache: address!(ObjectCache),

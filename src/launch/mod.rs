@@ -6,6 +6,7 @@
 mod api;
 mod host;
 mod node;
+mod serving;
 mod settings;
 
 use std::net::{IpAddr, SocketAddr};
@@ -227,9 +228,11 @@ async fn assemble(
     let cgroups = cgroup_manager(&runtime, &config.cgroup_driver).await?;
     let runtime = Arc::new(runtime);
     let clock = Arc::new(SystemClock::start());
-    let mut settings = settings::settings(invocation, facts, node_name, version.runtime_name, clock.now())?;
+    let mut settings = settings::settings(invocation, facts, node_name.clone(), version.runtime_name, clock.now())?;
     settings.watchdog_period = watchdog.map(|watchdog| watchdog.interval);
     let connected = api::connect(invocation, clock.clone())?;
+    let client = connected.as_ref().and_then(|connected| connected.client.clone());
+    let certificates = serving::certificates(invocation, &node_name, client, clock.clone())?;
     let ledger = Ledger::new(clock);
     let directory = Directory::new(&ledger);
     let root_dir = Path::new(&flags.root_dir);
@@ -251,6 +254,7 @@ async fn assemble(
         chance: Arc::new(SystemChance::from_kernel()),
         service_manager: Arc::new(Systemd),
         api: connected.as_ref().map(|connected| connected.api.clone()),
+        certificates: Arc::new(certificates),
         doubt_connections: match connected {
             Some(Connected { transport, .. }) => Arc::new(move || transport.heartbeat_failed()),
             None => Arc::new(|| {}),

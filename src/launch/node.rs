@@ -60,6 +60,7 @@ pub(super) fn settings(
         update_period: positive("nodeStatusUpdateFrequency", config.node_status_update_frequency)?,
         report_period: positive("nodeStatusReportFrequency", config.node_status_report_frequency)?,
         lease_seconds: config.node_lease_duration_seconds,
+        names_alone_serve: invocation.gates.enabled("AllowDNSOnlyNodeCSR"),
         booted,
     })
 }

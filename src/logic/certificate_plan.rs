@@ -19,6 +19,33 @@ const RETRY_LATER: Duration = Duration::from_secs(32);
 /// How long the agent goes on without a client certificate while the server answers.
 const WITHOUT_MAX: Duration = Duration::from_secs(300);
 
+/// What a certificate is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Purpose {
+    /// To be known by the API server.
+    Client,
+    /// To be known by who asks the agent.
+    Serving,
+}
+
+impl Purpose {
+    /// For people: `client`, `serving`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Serving => "serving",
+        }
+    }
+
+    /// The beginning of its files' names.
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Self::Client => "kubelet-client",
+            Self::Serving => "kubelet-server",
+        }
+    }
+}
+
 /// What the kubeconfig file is worth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KubeconfigState {
@@ -78,28 +105,27 @@ pub fn retry_wait(failures: u32, chance: f64) -> Duration {
     }
 }
 
-/// What is known of the client certificate when it is looked at.
+/// What being without a client certificate that holds comes to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Shown {
-    /// None has been there for so long.
-    Nothing(Duration),
-    /// One that has ended.
-    Expired,
-    /// One that holds.
-    Good,
+pub enum Without {
+    /// It may still come.
+    Bearable,
+    /// It should have come; the fault may be the server's, so the agent goes on.
+    Unreachable(&'static str),
+    /// The agent ends, so that what started it can lay down new credentials.
+    Exit(&'static str),
 }
 
-/// Whether the agent ends, so that what started it can lay down new credentials: as upstream, only while the server
-/// answers; otherwise the fault may be the server's. The text is upstream's.
-pub fn must_exit(shown: Shown, server_answers: bool) -> Option<&'static str> {
-    match shown {
-        Shown::Nothing(since) if since > WITHOUT_MAX && server_answers => {
-            Some("No valid client certificate is found and the server is responsive, exiting.")
-        }
-        Shown::Expired if server_answers => {
-            Some("The currently active client certificate has expired and the server is responsive, exiting.")
-        }
-        _ => None,
+/// What being without a client certificate for so long comes to: none yet, or one that has ended. As upstream, only a
+/// server that answers is a reason to end. The texts are upstream's.
+pub fn without_certificate(since: Duration, server_answers: bool) -> Without {
+    match (since > WITHOUT_MAX, server_answers) {
+        (false, _) => Without::Bearable,
+        (true, true) => Without::Exit("No valid client certificate is found and the server is responsive, exiting."),
+        (true, false) => Without::Unreachable(
+            "No valid client certificate is found but the server is not responsive. A restart may be necessary to \
+             retrieve new initial credentials.",
+        ),
     }
 }
 
@@ -193,7 +219,8 @@ mod tests {
 
     use super::KubeconfigState::{Unset, Unusable, Valid, WithoutCertificate};
     use super::StartPlan::*;
-    use super::{Names, Shown, at_start, base64url, bootstrap_request_name, must_exit, retry_wait, rotation_deadline};
+    use super::{Names, Without, at_start, base64url, bootstrap_request_name};
+    use super::{retry_wait, rotation_deadline, without_certificate};
     use crate::logic::time::Moment;
 
     /// NODE-49, NODE-50: the table of credentials at the start.
@@ -229,17 +256,10 @@ mod tests {
     /// NODE-54.
     #[test]
     fn only_an_answering_server_ends_the_agent() {
-        let seconds = |seconds| Shown::Nothing(Duration::from_secs(seconds));
-        for (shown, answers, ends) in [
-            (seconds(300), true, false),
-            (seconds(301), true, true),
-            (seconds(301), false, false),
-            (Shown::Expired, true, true),
-            (Shown::Expired, false, false),
-            (Shown::Good, true, false),
-        ] {
-            assert_eq!(must_exit(shown, answers).is_some(), ends, "{shown:?} {answers}");
-        }
+        let after = |seconds, answers| without_certificate(Duration::from_secs(seconds), answers);
+        assert_eq!(after(300, true), Without::Bearable);
+        assert!(matches!(after(301, true), Without::Exit(_)));
+        assert!(matches!(after(301, false), Without::Unreachable(_)));
     }
 
     /// NODE-52.

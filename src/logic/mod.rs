@@ -4,6 +4,7 @@
 
 pub mod backoff;
 pub mod certificate_plan;
+pub mod certificate_rotation;
 pub mod cgroup_name;
 pub mod container_actions;
 pub mod container_garbage;

@@ -2,6 +2,7 @@
 //!
 //! Orders are verbs, facts are past, questions carry a reply port last. Each message names its sender.
 
+pub mod certificate_manager;
 pub mod container_gc;
 pub mod event_recorder;
 pub mod image_manager;

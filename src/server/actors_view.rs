@@ -131,6 +131,7 @@ fn is_up(to: &Directory, name: &str) -> Option<bool> {
         Child::StatusManager => to.status_manager.is_up(),
         Child::ObjectCache => to.object_cache.is_up(),
         Child::NodeStatus => to.node_status.is_up(),
+        Child::CertificateManager => to.certificate_manager.is_up(),
         Child::NodeLease => to.node_lease.is_up(),
         Child::RuntimeMonitor => to.runtime_monitor.is_up(),
         Child::ResourceManager => to.resource_manager.is_up(),

@@ -187,6 +187,7 @@ impl Node {
             chance: Arc::new(SystemChance::from_kernel()),
             service_manager: Arc::new(NoServiceManager),
             api: None,
+            certificates: Default::default(),
             doubt_connections: Arc::new(|| {}),
             node_facts: Arc::new(crate::platform::node_facts::FixedNodeFacts::of_a_small_node()),
             listeners: listeners(&before),

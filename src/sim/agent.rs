@@ -105,6 +105,7 @@ impl Incarnation {
             chance: outlet.clone(),
             service_manager: outlet,
             api: None,
+            certificates: Default::default(),
             doubt_connections: Arc::new(|| {}),
             node_facts: Arc::new(FixedNodeFacts::of_a_small_node()),
             listeners: vec![],

@@ -8,6 +8,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{Encoder, Registry, TextEncoder};
 
 use super::actor_metrics;
+use super::certificate_metrics;
 use super::families::Family;
 use super::http_metrics::HttpMetrics;
 use super::process;
@@ -71,6 +72,7 @@ impl Metrics {
         }
         node(agent, &mut families);
         startup_metrics::families(agent, &mut families).await;
+        certificate_metrics::families(agent, &mut families);
         self.features(&mut families);
         build_info(&mut families);
         actor_metrics::families(&agent.ledger, &mut families);

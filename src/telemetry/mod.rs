@@ -17,6 +17,7 @@
 //! ```
 
 mod actor_metrics;
+mod certificate_metrics;
 mod families;
 mod http_metrics;
 mod log_filter;

@@ -19,6 +19,7 @@ use crate::logic::node_registration::{self as registration, Registration};
 use crate::logic::node_startup::NodeStartup;
 use crate::logic::node_status::{HostFacts, NodeEvent, ReportSchedule, RuntimeAnswers, Told, has_changed, is_ready};
 use crate::logic::node_status::{pod_cidrs, schedulable_event};
+use crate::messages::certificate_manager::CertificateManagerMsg;
 use crate::messages::node_lease::NodeLeaseMsg;
 use crate::messages::node_status::{NodeNews, NodeStatusMsg};
 use crate::messages::pod_manager::PodManagerMsg;
@@ -72,6 +73,8 @@ pub struct NodeStatus {
     initial: Option<Arc<Node>>,
     /// What `PodManager` was told last.
     known: Option<Arc<Node>>,
+    /// The addresses that `CertificateManager` was told last.
+    addresses: Vec<(String, String)>,
     unschedulable: bool,
     /// The pod CIDRs that the runtime knows.
     cidrs: Option<String>,
@@ -111,6 +114,7 @@ impl Role for NodeStatus {
             node: None,
             initial: None,
             known: None,
+            addresses: vec![],
             unschedulable: false,
             cidrs: None,
             telling_cidrs: false,
@@ -150,6 +154,7 @@ impl Role for NodeStatus {
             NodeStatusMsg::News(news) => self.hear(news, desk),
             NodeStatusMsg::Repeat => {
                 self.known = None;
+                self.addresses.clear();
                 self.tell_known(desk);
             }
             NodeStatusMsg::Startup(reply) => {
@@ -289,9 +294,17 @@ impl NodeStatus {
         }
     }
 
-    /// Tells `PodManager` the newest Node, heartbeats aside; the one to register with before there is another.
+    /// Tells `PodManager` the newest Node, heartbeats aside, and `CertificateManager` its addresses; those of the one to
+    /// register with before there is another.
     fn tell_known(&mut self, desk: &Desk<NodeStatusMsg>) {
         let Some(newest) = self.node.clone().or_else(|| self.initial.clone()) else { return };
+        let addresses = newest.status.as_ref().and_then(|status| status.addresses.as_ref()).into_iter().flatten();
+        let addresses: Vec<_> = addresses.map(|one| (one.type_.clone(), one.address.clone())).collect();
+        if self.addresses != addresses {
+            let changed = CertificateManagerMsg::AddressesChanged(addresses.clone());
+            desk.tell(&self.agent.directory.certificate_manager, changed);
+            self.addresses = addresses;
+        }
         if self.known.as_ref().is_none_or(|known| differs(known, &newest)) {
             desk.tell(&self.agent.directory.pod_manager, PodManagerMsg::NodeChanged(Arc::clone(&newest)));
             self.known = Some(newest);

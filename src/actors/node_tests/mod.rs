@@ -80,14 +80,14 @@ pub(super) fn played_agent(api: ApiServer, adjust: impl FnOnce(&mut Settings, &m
     played_agent_with(api, paused_clock(), None, adjust)
 }
 
-fn paused_clock() -> Arc<dyn Clock> {
+pub(super) fn paused_clock() -> Arc<dyn Clock> {
     #[expect(clippy::disallowed_methods, reason = "the tests' own clock, of paused time")]
     let started = tokio::time::Instant::now();
     Arc::new(PausedClock { started, stamps: AtomicU64::new(0) })
 }
 
 /// The same, by another clock and with faults.
-fn played_agent_with(
+pub(super) fn played_agent_with(
     api: ApiServer,
     clock: Arc<dyn Clock>,
     faults: Option<Arc<dyn Faults>>,
@@ -112,6 +112,7 @@ fn played_agent_with(
         chance: Arc::new(NoChance),
         service_manager: Arc::new(NoServiceManager),
         api: Some(api),
+        certificates: Default::default(),
         doubt_connections: Arc::new(move || {
             doubted.fetch_add(1, Ordering::SeqCst);
         }),

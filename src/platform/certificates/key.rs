@@ -6,7 +6,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType};
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256};
+use rcgen::{PublicKeyData, SanType};
 
 use crate::logic::certificate_plan::Names;
 use crate::platform::kube_api::kubeconfig::{read, words};
@@ -70,6 +71,16 @@ impl PrivateKey {
         };
         write().map_err(|error: io::Error| wrong(&error))?;
         Ok(key)
+    }
+
+    /// Whether it is an older one of the kind RSA, whose certificates are for one thing more.
+    pub fn is_rsa(&self) -> bool {
+        *self.pair.algorithm() == PKCS_RSA_SHA256
+    }
+
+    /// As the library signs with it.
+    pub(super) fn pair(&self) -> &KeyPair {
+        &self.pair
     }
 
     /// As it is stored. Secret.

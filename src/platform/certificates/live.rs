@@ -1,4 +1,4 @@
-//! The client certificate that connections show: exchanged while the agent runs. Owned by whoever rotates it; keeps the
+//! The certificate that connections show, as client or as server: exchanged while the agent runs. Owned by whoever rotates it; keeps the
 //! newest only.
 
 use std::fmt;
@@ -7,11 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::SignatureScheme;
 use rustls::client::ResolvesClientCert;
+use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
 use super::Pair;
 
-/// Shows the newest certificate, none as long as there is none: calls are anonymous until the first one was issued.
+/// Shows the newest certificate. As long as there is none, handshakes fail where it is the server's; where it is the
+/// client's, nobody is connected to.
 #[derive(Default)]
 pub struct LiveCertificate {
     current: Mutex<Option<Pair>>,
@@ -60,5 +62,11 @@ impl ResolvesClientCert for LiveCertificate {
 
     fn has_certs(&self) -> bool {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+}
+
+impl ResolvesServerCert for LiveCertificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.current().map(|pair| pair.certified())
     }
 }

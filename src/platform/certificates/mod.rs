@@ -2,14 +2,19 @@
 //!
 //! Adapters for whoever rotates them; when that is due is decided in `logic::certificate_plan`.
 
+mod all;
+mod kept;
 mod key;
 mod live;
 mod pair;
 mod request;
+mod self_signed;
 mod store;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use all::{Certificates, ServingFiles};
+pub use kept::{KeptCertificate, ObtainError, Once};
 pub use key::PrivateKey;
 pub use live::LiveCertificate;
 pub use pair::{Pair, Validity, validity_in};
@@ -17,4 +22,5 @@ pub use request::{
     BOOTSTRAP_TIMEOUT, CLIENT_SIGNER, CLIENT_USAGES, ROTATION_TIMEOUT, Request, RequestError, SERVING_SIGNER,
     SERVING_USAGES, request_certificate,
 };
+pub use self_signed::ensure_serving_files;
 pub use store::{FileStore, StoreError};

@@ -21,10 +21,12 @@ use crate::platform::kube_api::{ApiError, ApiServer, Place, Selector};
 pub const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 /// Who signs serving certificates of nodes.
 pub const SERVING_SIGNER: &str = "kubernetes.io/kubelet-serving";
-/// What a client certificate is for; keys are never RSA.
+/// What a client certificate is for.
 pub const CLIENT_USAGES: [&str; 2] = ["digital signature", "client auth"];
 /// What a serving certificate is for.
 pub const SERVING_USAGES: [&str; 2] = ["digital signature", "server auth"];
+/// What a certificate for an RSA key is for, too.
+pub(super) const KEY_ENCIPHERMENT: &str = "key encipherment";
 /// How long to wait for a rotation's certificate before it is asked for anew.
 pub const ROTATION_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 /// How long a bootstrapping node waits.
@@ -66,11 +68,11 @@ pub enum RequestError {
 
 impl RequestError {
     /// Whether the server is at work, as far as this shows: as upstream, an answer that one may well get for such a
-    /// request says so, anything else that kept it from being made says the opposite.
-    pub fn server_answers(&self) -> bool {
+    /// request says so, anything else that kept it from being made says the opposite; `None` once it was made.
+    pub fn server_answers(&self) -> Option<bool> {
         match self {
-            Self::Api(_, error) => error.is_unauthorized() || error.is_not_found() || error.is_forbidden(),
-            Self::Refused(_) | Self::Incompatible(_) | Self::TimedOut => true,
+            Self::Api(_, error) => Some(error.is_unauthorized() || error.is_not_found() || error.is_forbidden()),
+            Self::Refused(_) | Self::Incompatible(_) | Self::TimedOut => None,
         }
     }
 }
@@ -86,9 +88,10 @@ pub async fn request_certificate(
     chance: impl FnMut() -> f64,
 ) -> Result<Vec<u8>, RequestError> {
     let (name, uid) = submit(api, request).await?;
+    tracing::info!(csr = name, signer = request.signer, "Waiting for certificate to be issued");
     let (tell, mut told) = mpsc::unbounded_channel();
     let selector = Selector::name(&name);
-    let watch = follow(api, &Place::Cluster, &selector, chance, move |seen| {
+    let watch = follow(api, &Place::Cluster, &selector, chance, |seen| {
         if let Some(end) = end_of(&name, &uid, seen) {
             // Whoever waited has left.
             let _ = tell.send(end);
@@ -102,7 +105,10 @@ pub async fn request_certificate(
         }
     };
     match tokio::time::timeout(request.timeout, ended).await {
-        Ok(Some(Ok(certificate))) => Ok(certificate),
+        Ok(Some(Ok(certificate))) => {
+            tracing::info!(csr = name, "Certificate signing request is issued");
+            Ok(certificate)
+        }
         Ok(Some(Err(problem))) => Err(RequestError::Refused(problem)),
         Ok(None) | Err(_) => Err(RequestError::TimedOut),
     }
@@ -129,6 +135,7 @@ async fn submit(api: &ApiServer, request: &Request<'_>) -> Result<(String, Strin
             let found: CertificateSigningRequest =
                 api.get(&Place::Cluster, name).await.map_err(|error| RequestError::Api("retrieve", error))?;
             compatible(&found, request).map_err(RequestError::Incompatible)?;
+            tracing::info!(csr = name, "csr for this node already exists and is still valid, reusing");
             found
         }
         (made, _) => made.map_err(|error| RequestError::Api("create", error))?,

@@ -60,7 +60,8 @@ impl Credentials {
         }
     }
 
-    /// The kubeconfig's server with this certificate, which may change or come later, and nothing else.
+    /// The kubeconfig's server with this certificate, which may change or come later, and nothing else. Before it came,
+    /// calls fail without the server being asked.
     pub fn rotating(kubeconfig: &Kubeconfig, live: Arc<LiveCertificate>, offer: Offer, clock: Arc<dyn Clock>) -> Self {
         Self { live: Some(live), ..Self::new(kubeconfig.anonymous(), offer, clock) }
     }
@@ -156,6 +157,10 @@ impl Identity for Credentials {
     }
 
     async fn authorization(&self) -> Result<Option<HeaderValue>, String> {
+        // As nobody the server would refuse nearly everything, and some of it is not said twice.
+        if self.live.as_ref().is_some_and(|live| live.current().is_none()) && self.kubeconfig.server.tls() {
+            return Err("there is no client certificate yet".to_owned());
+        }
         let text = match &self.kubeconfig.bearer {
             Bearer::Token(token) => format!("Bearer {token}"),
             Bearer::File(path, before) => format!("Bearer {}", self.token_in(path, before.as_deref()).await?),

@@ -4,6 +4,7 @@
 //! control plane belongs to the node's directory and is taken down with it (`scripts/cluster.sh`).
 
 mod absence;
+mod certificates;
 mod joining;
 mod objects;
 mod pods;

@@ -41,6 +41,10 @@ pub(super) fn call(error: &hyper::Error) -> String {
     if error.is_parse() {
         return format!("net/http: HTTP/1.x transport connection broken: malformed HTTP response ({error})");
     }
+    // What was under way when connections were closed, for another certificate.
+    if error.to_string().starts_with("dispatch task is gone") {
+        return "use of closed network connection".to_owned();
+    }
     match std::error::Error::source(error) {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),

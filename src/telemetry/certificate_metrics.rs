@@ -1,0 +1,57 @@
+//! `kubelet_certificate_manager_*`: how long the agent's certificates still hold, read at a scrape (NODE-51, NODE-52).
+
+use prometheus::proto::MetricFamily;
+
+use super::families::Family;
+use crate::actors::settings::Agent;
+use crate::platform::certificates::KeptCertificate;
+
+/// Upper bounds of how long an exchanged certificate was held, in seconds: a minute to four years.
+const LIVES: [f64; 10] =
+    [60.0, 3_600.0, 14_400.0, 86_400.0, 604_800.0, 2_592_000.0, 7_776_000.0, 15_552_000.0, 31_104_000.0, 124_416_000.0];
+
+/// What there is to tell of certificates that the agent exchanges; nothing of those that it was given.
+pub(super) fn families(agent: &Agent, families: &mut Vec<MetricFamily>) {
+    let certificates = &agent.adapters.certificates;
+    if let Some(client) = certificates.client.as_ref().filter(|client| client.is_exchanged()) {
+        let help = "[ALPHA] Gauge of the TTL (time-to-live) of the Kubelet's client certificate. The value is in seconds \
+                    until certificate expiry (negative if already expired). If client certificate is invalid or unused, \
+                    the value will be +INF.";
+        gauge("kubelet_certificate_manager_client_ttl_seconds", help, seconds_left(agent, client), families);
+        let name = "kubelet_certificate_manager_client_expiration_renew_errors";
+        counter(name, client.failures(), families);
+    }
+    let Some(serving) = &certificates.serving else { return };
+    let help = "[ALPHA] Gauge of the shortest TTL (time-to-live) of the Kubelet's serving certificate. The value is in \
+                seconds until certificate expiry (negative if already expired). If serving certificate is invalid or \
+                unused, the value will be +INF.";
+    gauge("kubelet_certificate_manager_server_ttl_seconds", help, seconds_left(agent, serving), families);
+    counter("kubelet_server_expiration_renew_errors", serving.failures(), families);
+    let help = "[ALPHA] Histogram of the number of seconds the previous certificate lived before being rotated.";
+    let mut family = Family::histogram("kubelet_certificate_manager_server_rotation_seconds", help);
+    let mut counts = [0; LIVES.len() + 1];
+    let lives = serving.lives();
+    for life in &lives {
+        counts[LIVES.iter().take_while(|bound| life.as_secs_f64() > **bound).count()] += 1;
+    }
+    family.distribution(&[], &LIVES, &counts, lives.iter().fold(0.0, |sum, life| sum + life.as_secs_f64()));
+    family.finish(families);
+}
+
+fn gauge(name: &str, help: &str, value: f64, families: &mut Vec<MetricFamily>) {
+    let mut family = Family::gauge(name, help);
+    family.sample(&[], value);
+    family.finish(families);
+}
+
+fn counter(name: &str, value: u64, families: &mut Vec<MetricFamily>) {
+    let mut family = Family::counter(name, "[ALPHA] Counter of certificate renewal errors.");
+    family.sample(&[], value as f64);
+    family.finish(families);
+}
+
+/// Whole seconds until the certificate's end; infinite without one that holds.
+fn seconds_left(agent: &Agent, kept: &KeptCertificate) -> f64 {
+    let now = agent.ledger.clock().now();
+    kept.held().map_or(f64::INFINITY, |held| held.not_after.since(now).as_secs_f64().trunc())
+}
