@@ -1,7 +1,7 @@
 # What one can do here; `make help` prints it. The work is done by scripts/, which say what they install before they do.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test test-vm simulate soak bench fmt lint unit live clean-runs
+.PHONY: help run join test test-vm simulate soak bench fmt lint unit live clean-runs
 
 SEED ?= 1
 PODS ?= 20
@@ -12,6 +12,9 @@ help: ## this list
 
 run: ## a standalone node with two pods on a private containerd, until Ctrl-C (root, Debian)
 	@exec scripts/run.sh
+
+join: ## the same as the node of a cluster from KUBEBUILDER_ASSETS, for kubectl, until Ctrl-C (root, Debian)
+	@JOIN=yes exec scripts/run.sh
 
 test: ## everything that can be tested here; installs what is missing when root
 	@exec scripts/test.sh

@@ -669,6 +669,7 @@ stop_environment() ( # DIR
     load_env "$dir" || exit 0
     # shellcheck disable=SC2046  # lists of numbers
     end_pids 10 $(agent_pids "$dir")
+    stop_cluster "$dir"
     if [ "$PRIVATE" = yes ]; then
         remove_containers "$(ctr_ containers ls -q 2>/dev/null)"
         # shellcheck disable=SC2046
@@ -703,6 +704,15 @@ stop_environment() ( # DIR
     fi
     mv "$dir/env" "$dir/env.stopped"
 )
+
+# The control plane that scripts/cluster.sh started around a node, last what the others talk to.
+stop_cluster() { # DIR
+    local program
+    for program in kube-controller-manager kube-scheduler kube-apiserver etcd; do
+        # shellcheck disable=SC2046  # a list of numbers
+        end_pids 10 $(pids_of_programs "$1" "$program")
+    done
+}
 
 # Kills and removes containers with containerd's own means.
 remove_containers() { # LIST
@@ -805,7 +815,8 @@ own_entry() { # DIR
 leftovers() { # DIR
     local mount pid left
     load_env "$1" || true
-    for pid in $(agent_pids "$1") $(pids_of_programs "$1" containerd) $(shim_pids) $(pids_of_cgroup "$CGROUP_ROOT"); do
+    for pid in $(agent_pids "$1") $(shim_pids) $(pids_of_cgroup "$CGROUP_ROOT") $(pids_of_programs "$1" containerd \
+        etcd kube-apiserver kube-controller-manager kube-scheduler); do
         echo "process $pid $(arguments_of "$pid" | tr '\n' ' ')"
     done
     mounts_below "$1" | sed 's/^/mount /'

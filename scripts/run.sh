@@ -4,6 +4,8 @@
 # RUNTIME=unix:///run/containerd/containerd.sock  use the machine's own containerd instead
 # RUN_FOR=<seconds>                               end by itself that long after the pods are Ready (for tests)
 # PODWRIGHT=<file>                                run this executable instead of building one
+# JOIN=yes                                        `make join`: the node of a cluster, whose etcd, kube-apiserver and
+#                                                 kubectl are in the folder that KUBEBUILDER_ASSETS names
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
@@ -11,7 +13,7 @@ cd "$(dirname "$0")/.."
 
 RUNS=target/run
 READY_SECONDS=${READY_SECONDS:-120}
-dir="" agent="" ending=""
+dir="" agent="" ending="" joining=()
 
 heading() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 
@@ -26,6 +28,15 @@ check_machine() {
     if [ -n "$missing" ] && ! has_apt; then
         die "missing here: $missing; and there is no apt-get to install that with. $offer"
     fi
+}
+
+# Looked at before anything is started.
+check_assets() {
+    [ -n "${JOIN:-}" ] || return 0
+    [ -n "${KUBEBUILDER_ASSETS:-}" ] || die "KUBEBUILDER_ASSETS must name a folder with etcd, kube-apiserver and kubectl, as setup-envtest makes one; kube-controller-manager and kube-scheduler are used if they are there, too"
+    KUBEBUILDER_ASSETS=$(realpath "$KUBEBUILDER_ASSETS")
+    export KUBEBUILDER_ASSETS
+    command -v openssl >/dev/null || die "openssl is missing: apt-get install openssl"
 }
 
 build_agent() {
@@ -61,6 +72,16 @@ start_runtime() {
     load_env "$dir"
 }
 
+start_cluster() {
+    node=podwright-$ENVIRONMENT
+    [ -n "${JOIN:-}" ] || return 0
+    say "starting a control plane on loopback"
+    setsid -w scripts/cluster.sh start "$dir" "$node"
+    joining=(--kubeconfig "$dir/cluster/pki/kubelet.conf")
+}
+
+kubectl_() { "$KUBEBUILDER_ASSETS/kubectl" --kubeconfig "$dir/cluster/pki/admin.conf" "$@"; }
+
 start_agent() {
     mkdir -p "$dir/manifests"
     write_agent_config "$dir" >"$dir/kubelet.yaml"
@@ -68,10 +89,9 @@ start_agent() {
     for manifest in examples/manifests/*.yaml; do
         sed -e "s|18080|$HOST_PORT|" "$manifest" >"$dir/manifests/${manifest##*/}"
     done
-    node=podwright-$ENVIRONMENT
     # In its own session: a Ctrl-C is for this script, which lets the pods end before the agent does.
     setsid env --default-signal=INT,QUIT "$PODWRIGHT" --config "$dir/kubelet.yaml" --root-dir "$dir/kubelet" --cert-dir "$dir/pki" \
-        --hostname-override "$node" --node-ip "$NODE_IP" </dev/null >"$dir/agent.log" 2>&1 &
+        --hostname-override "$node" --node-ip "$NODE_IP" ${joining[@]+"${joining[@]}"} </dev/null >"$dir/agent.log" 2>&1 &
     agent=$!
     echo "$agent" >"$dir/agent.pid"
 }
@@ -118,6 +138,10 @@ show() {
         case $(arguments_of "$pid") in httpd* | /bin/httpd*) echo "$pid" ;; esac
     done | head -n 1) || true
     heading "Try next, in another terminal"
+    if [ -n "${JOIN:-}" ]; then
+        show_cluster
+        return
+    fi
     cat <<TEXT
   1. Edit a manifest; the pod is replaced, and the web server says something else:
        sed -i 's/value: hello/value: good day/' $dir/manifests/web.yaml
@@ -130,6 +154,27 @@ show() {
 
 The agent's log: $dir/agent.log. Ctrl-C removes the pods and ends everything.
 TEXT
+}
+
+# A cluster's node is looked at with kubectl. Where no scheduler runs, a pod names its node.
+show_cluster() {
+    local place=""
+    [ -x "$KUBEBUILDER_ASSETS/kube-scheduler" ] || place=" --overrides '{\"spec\":{\"nodeName\":\"$node\"}}'"
+    cat <<TEXT
+  export KUBECONFIG=$dir/cluster/pki/admin.conf PATH=\$PATH:$KUBEBUILDER_ASSETS
+  1. Look at the node and its pods, two mirrors of static ones:
+       kubectl get nodes,pods -o wide
+  2. Run a pod, see what became of it, and delete it:
+       kubectl run hello --image $IMAGE_CLIENT --image-pull-policy IfNotPresent$place -- sleep 1000
+       kubectl describe pod hello
+       kubectl delete pod hello
+  3. Take the API server away for a while; pods go on:
+       scripts/cluster.sh stop-api $dir; sleep 60; scripts/cluster.sh start-api $dir
+
+The agent's log: $dir/agent.log. Ctrl-C removes the pods and ends everything.
+TEXT
+    heading "What kubectl sees"
+    kubectl_ get nodes,pods -A -o wide
 }
 
 stay() {
@@ -150,6 +195,9 @@ remove_pods() {
     local deadline=$((SECONDS + 45)) sandboxes
     [ -n "$agent" ] && agent_lives || return 0
     say "removing the pods"
+    if [ -n "${JOIN:-}" ]; then
+        kubectl_ delete pods -A --all --timeout=30s >/dev/null 2>&1 || true
+    fi
     rm -f "$dir"/manifests/*
     while [ "$SECONDS" -lt "$deadline" ] && agent_lives; do
         sandboxes=$(if [ "$PRIVATE" = yes ]; then ctr_ containers ls -q; else our_containers; fi 2>/dev/null)
@@ -183,9 +231,11 @@ trap ask_to_end INT TERM HUP
 trap clean_up EXIT
 check_rust
 check_machine
+check_assets
 install_packages
 [ -n "$ending" ] || build_agent
 [ -n "$ending" ] || start_runtime
+[ -n "$ending" ] || start_cluster
 [ -n "$ending" ] || start_agent
 [ -n "$ending" ] || wait_until_ready
 [ -n "$ending" ] || show

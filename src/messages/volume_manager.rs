@@ -1,5 +1,6 @@
 //! To `VolumeManager`.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -40,6 +41,9 @@ pub enum VolumeManagerMsg {
     Ensure(Arc<Pod>, RpcReplyPort<Result<Arc<MountedVolumes>, VolumeFailure>>),
     /// From a `PodWorker`: what is in the pod's volumes may have changed.
     Refresh(Arc<Pod>),
+    /// From `ObjectCache`: objects that these pods refer to are not as they were. Lost, it costs time: each sync of a pod
+    /// looks again.
+    ObjectsChanged(BTreeSet<PodUid>),
     /// From a `PodWorker`'s operation, or housekeeping: the pod's containers are gone, its volumes go; tells when none is
     /// left, or why not.
     Release(PodUid, RpcReplyPort<Result<(), VolumeFailure>>),

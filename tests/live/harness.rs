@@ -233,7 +233,8 @@ impl Node {
     pub fn cri<T>(&self, call: impl AsyncFn(&GrpcRuntime) -> CriResult<T>) -> T {
         self.eventually("the runtime answers", || match self.tokio.block_on(call(&self.cri)) {
             Ok(answer) => Some(answer),
-            Err(error) if error.is_transient() => None,
+            // containerd 1.6 answers before it is ready.
+            Err(error) if error.is_transient() || error.to_string().contains("not initialized yet") => None,
             Err(error) => panic!("the runtime says: {error}"),
         })
     }
@@ -259,7 +260,13 @@ impl Node {
 
     /// All containers of a static pod, newest first.
     pub fn all_containers(&self, pod: &str) -> Vec<ContainerStatus> {
-        let filter = ContainerFilter { label_selector: of_pod(pod), ..ContainerFilter::default() };
+        self.containers_of(&format!("{pod}-{NODE_NAME}"))
+    }
+
+    /// All containers of the pod of this very name, newest first.
+    pub fn containers_of(&self, name: &str) -> Vec<ContainerStatus> {
+        let label_selector = [("io.kubernetes.pod.name".to_owned(), name.to_owned())].into();
+        let filter = ContainerFilter { label_selector, ..ContainerFilter::default() };
         let listed = self.cri(async |cri| cri.list_containers(&filter).await);
         let mut found: Vec<_> = listed
             .iter()

@@ -12,6 +12,7 @@
 mod agent;
 mod bad_input;
 mod cgroups;
+mod cluster;
 mod events;
 mod harness;
 mod lifecycle;

@@ -30,6 +30,7 @@ use crate::logic::object_references::{ObjectKey, ObjectKind, object_references};
 use crate::logic::service_environment::{MASTER, service_variables};
 use crate::messages::node_status::NodeStatusMsg;
 use crate::messages::object_cache::{ObjectCacheMsg, ServiceVariables, ServicesHeard, Watch};
+use crate::messages::volume_manager::VolumeManagerMsg;
 use crate::platform::kube_api::{ApiError, ApiObject, ApiServer, Place};
 pub use objects::ApiObjects;
 use objects::failure;
@@ -140,6 +141,9 @@ impl ObjectCache {
                     }
                 }
                 Order::Read { read, cached } => self.read(read, cached, desk),
+                Order::Changed(pods) => {
+                    desk.tell(&self.agent.directory.volume_manager, VolumeManagerMsg::ObjectsChanged(pods));
+                }
                 Order::Wait(question) => drop(desk.after(WAIT_MAX, ObjectCacheMsg::TooLate(question))),
                 Order::Answer(question, answer) => {
                     if let Some(reply) = self.replies.remove(&question) {

@@ -75,31 +75,38 @@ impl Role for VolumeManager {
     }
 
     fn receive(&mut self, message: VolumeManagerMsg, desk: &mut Desk<VolumeManagerMsg>) {
-        let input = match message {
+        let inputs = match message {
             VolumeManagerMsg::Ensure(pod, reply) => {
                 let uid = uid_of(&pod);
                 self.questions.push(Question::Mounted(uid.clone(), reply));
-                self.want(uid, pod)
+                vec![self.want(uid, pod)]
             }
-            VolumeManagerMsg::Refresh(pod) => self.want(uid_of(&pod), pod),
+            VolumeManagerMsg::Refresh(pod) => vec![self.want(uid_of(&pod), pod)],
+            VolumeManagerMsg::ObjectsChanged(uids) => {
+                let known = uids.into_iter().filter_map(|uid| Some((Arc::clone(&self.pods.get(&uid)?.pod), uid)));
+                let known: Vec<(Arc<Pod>, PodUid)> = known.collect();
+                known.into_iter().map(|(pod, uid)| self.want(uid, pod)).collect()
+            }
             VolumeManagerMsg::Release(uid, reply) => {
                 self.questions.push(Question::Released(uid.clone(), reply));
                 self.pods.remove(&uid);
                 self.tokens.retain(|key, _| key.pod_uid != uid);
-                Input::Release { uid }
+                vec![Input::Release { uid }]
             }
             VolumeManagerMsg::TaskEnded { uid, task, outcome } => {
                 let (outcome, tokens) =
                     outcome.unwrap_or_else(|panicked| (Err(lost(&task, &panicked)), NewTokens::default()));
-                self.end(uid, task, outcome, tokens, desk)
+                vec![self.end(uid, task, outcome, tokens, desk)]
             }
             VolumeManagerMsg::RetryDue { at } => {
                 self.wake.take_if(|(armed, _)| *armed == at);
-                Input::Due
+                vec![Input::Due]
             }
         };
-        for order in self.states.step(input, desk.now()) {
-            self.begin_task(order, desk);
+        for input in inputs {
+            for order in self.states.step(input, desk.now()) {
+                self.begin_task(order, desk);
+            }
         }
         self.answer(desk);
         self.arm(desk);

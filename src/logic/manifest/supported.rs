@@ -44,14 +44,15 @@ enum Rule {
 
 use Rule::{Accept, Only, Open, Refuse, RefuseAny, RefuseGiven};
 
-const NO_VOLUME: &str =
-    "of the volumes only emptyDir, hostPath, downwardAPI and projected downwardAPI are supported by this version";
+const NO_VOLUME: &str = "volumes of this kind are not supported by this version";
+const NO_SOURCE: &str = "this source of a projected volume is not supported by this version";
 const NO_DEVICES: &str = "block devices are not supported by this version";
 const NO_SECURITY: &str = "security settings are not supported by this version";
 const NO_PROBE: &str = "only readiness probes by httpGet are supported by this version";
 const NO_HOOK: &str = "lifecycle hooks and stop signals are not supported by this version";
 const NO_RULES: &str = "a restart policy of a container of its own is not supported by this version";
-const NO_REFERENCE: &str = "of the sources of a variable only fieldRef is supported by this version";
+const NO_REFERENCE: &str =
+    "of the sources of a variable only fieldRef, configMapKeyRef and secretKeyRef are supported by this version";
 const NO_CLAIMS: &str = "resource claims are not supported by this version";
 const NO_RESIZE: &str = "a container is not resized by this version";
 const NO_RESOURCE: &str =
@@ -99,7 +100,7 @@ const RULES: &[(&str, Rule)] = &[
     ("spec.hostUsers", Only("true", "user namespaces are not supported by this version")),
     ("spec.hostname", Accept),
     ("spec.hostnameOverride", Refuse("hostnameOverride is not supported by this version")),
-    ("spec.imagePullSecrets", Refuse("pull secrets are not supported by this version")),
+    ("spec.imagePullSecrets", Accept),
     ("spec.initContainers", Open),
     ("spec.nodeName", Accept),
     ("spec.nodeSelector", Accept),
@@ -109,7 +110,7 @@ const RULES: &[(&str, Rule)] = &[
     ("spec.preemptionPolicy", Accept),
     ("spec.priority", Accept),
     ("spec.priorityClassName", Accept),
-    ("spec.readinessGates", Refuse("readiness gates are not supported by this version")),
+    ("spec.readinessGates", Accept),
     ("spec.resourceClaims", Refuse(NO_CLAIMS)),
     ("spec.resources", RefuseAny(NO_POD_RESOURCES)),
     ("spec.restartPolicy", Accept),
@@ -117,7 +118,20 @@ const RULES: &[(&str, Rule)] = &[
     ("spec.schedulerName", Accept),
     ("spec.schedulingGates", Refuse("a pod with scheduling gates must not run")),
     ("spec.schedulingGroup", Refuse("scheduling groups are not supported by this version")),
-    ("spec.securityContext", RefuseAny(NO_SECURITY)),
+    ("spec.securityContext", Open),
+    ("spec.securityContext.fsGroup", Accept),
+    ("spec.securityContext.fsGroupChangePolicy", Accept),
+    ("spec.securityContext.appArmorProfile", RefuseAny(NO_SECURITY)),
+    ("spec.securityContext.runAsGroup", RefuseAny(NO_SECURITY)),
+    ("spec.securityContext.runAsNonRoot", RefuseAny(NO_SECURITY)),
+    ("spec.securityContext.runAsUser", RefuseAny(NO_SECURITY)),
+    ("spec.securityContext.seLinuxChangePolicy", RefuseAny(NO_SECURITY)),
+    ("spec.securityContext.seLinuxOptions", RefuseAny(NO_SECURITY)),
+    ("spec.securityContext.seccompProfile", RefuseAny(NO_SECURITY)),
+    ("spec.securityContext.supplementalGroups", RefuseAny(NO_SECURITY)),
+    ("spec.securityContext.supplementalGroupsPolicy", RefuseAny(NO_SECURITY)),
+    ("spec.securityContext.sysctls", RefuseAny(NO_SECURITY)),
+    ("spec.securityContext.windowsOptions", RefuseAny(NO_SECURITY)),
     ("spec.serviceAccount", Accept),
     ("spec.serviceAccountName", Accept),
     ("spec.setHostnameAsFQDN", Accept),
@@ -132,19 +146,24 @@ const RULES: &[(&str, Rule)] = &[
     ("spec.volumes[].emptyDir", Accept),
     ("spec.volumes[].hostPath", Accept),
     ("spec.volumes[].downwardAPI", Accept),
+    ("spec.volumes[].configMap", Accept),
+    ("spec.volumes[].secret", Accept),
+    ("spec.volumes[].persistentVolumeClaim", Accept),
+    ("spec.volumes[].ephemeral", Accept),
     ("spec.volumes[].projected", Open),
     ("spec.volumes[].projected.defaultMode", Accept),
     ("spec.volumes[].projected.sources", Open),
     ("spec.volumes[].projected.sources[]", Open),
+    ("spec.volumes[].projected.sources[].configMap", Accept),
     ("spec.volumes[].projected.sources[].downwardAPI", Accept),
+    ("spec.volumes[].projected.sources[].secret", Accept),
+    ("spec.volumes[].projected.sources[].serviceAccountToken", Accept),
     ("spec.volumes[].awsElasticBlockStore", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].azureDisk", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].azureFile", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].cephfs", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].cinder", RefuseGiven(NO_VOLUME)),
-    ("spec.volumes[].configMap", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].csi", RefuseGiven(NO_VOLUME)),
-    ("spec.volumes[].ephemeral", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].fc", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].flexVolume", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].flocker", RefuseGiven(NO_VOLUME)),
@@ -154,20 +173,15 @@ const RULES: &[(&str, Rule)] = &[
     ("spec.volumes[].image", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].iscsi", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].nfs", RefuseGiven(NO_VOLUME)),
-    ("spec.volumes[].persistentVolumeClaim", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].photonPersistentDisk", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].portworxVolume", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].quobyte", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].rbd", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].scaleIO", RefuseGiven(NO_VOLUME)),
-    ("spec.volumes[].secret", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].storageos", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].vsphereVolume", RefuseGiven(NO_VOLUME)),
-    ("spec.volumes[].projected.sources[].clusterTrustBundle", RefuseGiven(NO_VOLUME)),
-    ("spec.volumes[].projected.sources[].configMap", RefuseGiven(NO_VOLUME)),
-    ("spec.volumes[].projected.sources[].podCertificate", RefuseGiven(NO_VOLUME)),
-    ("spec.volumes[].projected.sources[].secret", RefuseGiven(NO_VOLUME)),
-    ("spec.volumes[].projected.sources[].serviceAccountToken", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].projected.sources[].clusterTrustBundle", RefuseGiven(NO_SOURCE)),
+    ("spec.volumes[].projected.sources[].podCertificate", RefuseGiven(NO_SOURCE)),
 ];
 
 /// The fields of a container, ordinary or init, below its item.
@@ -180,12 +194,12 @@ const CONTAINER_RULES: &[(&str, Rule)] = &[
     (".env[].name", Accept),
     (".env[].value", Accept),
     (".env[].valueFrom", Open),
-    (".env[].valueFrom.configMapKeyRef", RefuseAny(NO_REFERENCE)),
+    (".env[].valueFrom.configMapKeyRef", Accept),
     (".env[].valueFrom.fieldRef", Accept),
     (".env[].valueFrom.fileKeyRef", RefuseAny(NO_REFERENCE)),
     (".env[].valueFrom.resourceFieldRef", RefuseAny(NO_REFERENCE)),
-    (".env[].valueFrom.secretKeyRef", RefuseAny(NO_REFERENCE)),
-    (".envFrom", Refuse("envFrom is not supported by this version")),
+    (".env[].valueFrom.secretKeyRef", Accept),
+    (".envFrom", Accept),
     (".image", Accept),
     (".imagePullPolicy", Accept),
     (".lifecycle", RefuseAny(NO_HOOK)),

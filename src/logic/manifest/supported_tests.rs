@@ -254,18 +254,22 @@ fn what_is_not_done_is_refused_with_its_path() {
     };
     for (spec, path, reason) in [
         (volume(json!({"nfs": {"server": "s", "path": "/"}})), "spec.volumes[0].nfs", NO_VOLUME),
-        (volume(json!({"ephemeral": {}})), "spec.volumes[0].ephemeral", NO_VOLUME),
+        (volume(json!({"image": {}})), "spec.volumes[0].image", NO_VOLUME),
         (
-            volume(json!({"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}})),
-            "spec.volumes[0].projected.sources[0].serviceAccountToken",
-            NO_VOLUME,
+            volume(json!({"projected": {"sources": [{"clusterTrustBundle": {"path": "t"}}]}})),
+            "spec.volumes[0].projected.sources[0].clusterTrustBundle",
+            NO_SOURCE,
         ),
         (
             container(json!({"volumeDevices": [{"name": "v", "devicePath": "/dev/v"}]})),
             "spec.containers[0].volumeDevices",
             NO_DEVICES,
         ),
-        (json!({"containers": [], "securityContext": {"runAsNonRoot": false}}), "spec.securityContext", NO_SECURITY),
+        (
+            json!({"containers": [], "securityContext": {"fsGroup": 1, "runAsNonRoot": false}}),
+            "spec.securityContext.runAsNonRoot",
+            NO_SECURITY,
+        ),
         (
             json!({"containers": [], "hostUsers": false}),
             "spec.hostUsers",

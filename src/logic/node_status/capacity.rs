@@ -206,10 +206,11 @@ struct Amount {
 }
 
 impl Amount {
-    /// This one where it means the same, so that nothing is patched for its notation; else `amount`.
+    /// Written as it was where that means the same, so that nothing is patched for its notation. What is made of it has
+    /// the notation of `amount` either way.
     fn or_new(&self, amount: Quantity) -> Self {
         let new = Self::from(amount);
-        if same_amount(&self.text, &new.text) { self.clone() } else { new }
+        if same_amount(&self.text, &new.text) { Self { text: self.text.clone(), ..new } } else { new }
     }
 }
 

@@ -133,6 +133,19 @@ fn thresholds_are_read_as_amounts_or_shares() {
     }
 }
 
+#[test]
+fn what_is_made_of_an_amount_does_not_depend_on_how_it_was_written() {
+    // 58 % of bytes that no power of 1024 divides.
+    let settings = CapacitySettings { eviction_memory: Threshold::parse("58%"), ..settings() };
+    let machine = Machine { cpus: 1, memory_bytes: 20_481_069_298_696, ..Machine::default() };
+    let mut status = NodeStatus::default();
+    let mut told = || {
+        set(&mut status, &settings, Some(&machine), Some(GIB), &DeviceResources::default());
+        status.allocatable.clone()
+    };
+    assert_eq!(told(), told());
+}
+
 proptest! {
     #[test]
     fn pods_may_never_use_more_than_there_is(

@@ -89,7 +89,10 @@ impl Entry {
             Heard::Is(object) => object,
         };
         self.trouble = None;
+        let version = |object: &Option<Object>| object.as_ref().map(Object::version);
+        let is_news = known.as_ref().is_some_and(|before| version(before) != version(&object));
         let mut orders = answers(&mut self.waiting, &object.clone().ok_or_else(|| not_found(key)));
+        orders.extend(is_news.then(|| Order::Changed(self.pods.clone())));
         match object {
             Some(object) if object.is_immutable() => {
                 self.state = State::Kept(object);

@@ -155,6 +155,8 @@ pub enum Order {
     Wait(u64),
     /// A question is answered.
     Answer(u64, Answer),
+    /// An object is not as it was: what these pods made of it is old.
+    Changed(BTreeSet<PodUid>),
 }
 
 /// What an object is read for.

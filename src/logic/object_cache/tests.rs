@@ -45,6 +45,9 @@ fn shown(order: &Order) -> String {
         Order::Wait(question) => format!("{question} waits"),
         Order::Answer(question, Ok(object)) => format!("{question} is {}", object.version().unwrap_or_default()),
         Order::Answer(question, Err(error)) => format!("{question}: {error}"),
+        Order::Changed(pods) => {
+            format!("changed for {}", pods.iter().map(PodUid::as_str).collect::<Vec<_>>().join(" "))
+        }
     }
 }
 
@@ -68,11 +71,12 @@ fn an_object_is_watched_from_its_first_use_until_no_pod_refers_to_it() {
             (0, Input::Asked(2, key("cm")), &["2 waits"]),
             (0, heard(None), &["1: configmap \"cm\" not found", "2: configmap \"cm\" not found"]),
             (1, Input::Asked(3, key("cm")), &["3: configmap \"cm\" not found"]),
+            (1, heard(Some(object(7, false))), &["changed for a"]),
             (1, heard(Some(object(7, false))), &[]),
             (2, Input::Asked(4, key("cm")), &["4 is 7"]),
             (2, changed("b", &["cm", "other"]), &[]),
             (3, Input::PodGone("a".into()), &[]),
-            (3, heard(Some(object(8, false))), &[]),
+            (3, heard(Some(object(8, false))), &["changed for b"]),
             (3, Input::Asked(5, key("cm")), &["5 is 8"]),
             (4, changed("b", &["other"]), &["unwatch cm"]),
             (4, Input::Asked(6, key("cm")), &["6: object \"ns\"/\"cm\" not registered"]),
@@ -269,6 +273,7 @@ proptest! {
                     Order::Watch(key) => prop_assert!(watched.insert(key), "watched twice"),
                     Order::Unwatch(key) => prop_assert!(watched.remove(&key), "not watched"),
                     Order::Answer(question, _) => prop_assert!(open.remove(&question), "answered twice"),
+                    Order::Changed(pods) => prop_assert!(!pods.is_empty()),
                     Order::Wait(question) => prop_assert!(open.contains(&question)),
                     Order::Read { .. } => prop_assert!(reads),
                 }

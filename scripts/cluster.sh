@@ -1,0 +1,207 @@
+#!/usr/bin/env bash
+# A control plane on loopback, around a node of scripts/testenv.sh: etcd and kube-apiserver of the folder that
+# KUBEBUILDER_ASSETS names, and kube-controller-manager and kube-scheduler if they are there too.
+#
+#   scripts/cluster.sh start DIR NODE   DIR is the node's (see testenv.sh), NODE its name, in lower case
+#   scripts/cluster.sh stop DIR         ends it, and leaves its files; `testenv.sh stop` does so too
+#   scripts/cluster.sh stop-api DIR     ends the API server alone, as when a node loses sight of it
+#   scripts/cluster.sh start-api DIR    starts it again
+#
+# Certificates, keys and kubeconfigs are in DIR/cluster/pki: admin.conf for people, kubelet.conf for the node,
+# bootstrap.conf for a node that has no certificate yet. The API server checks requests as a cluster's does: Node and RBAC
+# authorizers, NodeRestriction; DIR/cluster/audit.log has a line for each request of the node.
+set -euo pipefail
+here=$PWD
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/lib.sh
+. scripts/lib.sh
+
+READY_SECONDS=${READY_SECONDS:-120}
+ISSUER=https://kubernetes.default.svc.cluster.local
+BOOTSTRAP_TOKEN=abcdef.0123456789abcdef
+
+# openssl tells much of what nobody asked for; its words count only when it fails.
+ssl() {
+    local said
+    said=$(openssl "$@" 2>&1) || die "openssl $1: $said"
+}
+
+# A key and a certificate of the cluster's own authority.
+certificate() { # NAME SUBJECT USAGE [NAMES]
+    ssl ecparam -name prime256v1 -genkey -noout -out "$1.key"
+    ssl req -new -key "$1.key" -subj "$2" -out "$1.csr"
+    {
+        printf 'basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\nextendedKeyUsage=%s\n' "$3"
+        [ -z "${4:-}" ] || echo "subjectAltName=$4"
+    } >"$1.ext"
+    ssl x509 -req -in "$1.csr" -CA ca.crt -CAkey ca.key -CAcreateserial -days 30 -sha256 -extfile "$1.ext" -out "$1.crt"
+    rm -f "$1.csr" "$1.ext"
+}
+
+kubeconfig() { # NAME USER-FIELDS
+    cat >"$1.conf" <<YAML
+apiVersion: v1
+kind: Config
+current-context: cluster
+clusters: [{name: cluster, cluster: {server: "https://127.0.0.1:$API_PORT", certificate-authority: "$pki/ca.crt"}}]
+contexts: [{name: cluster, context: {cluster: cluster, user: $1}}]
+users: [{name: $1, user: {$2}}]
+YAML
+}
+
+with_certificate() { echo "client-certificate: \"$pki/$1.crt\", client-key: \"$pki/$1.key\""; }
+
+make_certificates() ( # NODE
+    umask 077
+    mkdir -p "$pki"
+    cd "$pki"
+    ssl ecparam -name prime256v1 -genkey -noout -out ca.key
+    ssl req -x509 -new -key ca.key -days 30 -subj /CN=cluster -out ca.crt \
+        -addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign,cRLSign
+    certificate apiserver /CN=kube-apiserver serverAuth \
+        IP:127.0.0.1,IP:10.96.0.1,DNS:localhost,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc
+    certificate admin /O=system:masters/CN=admin clientAuth
+    certificate controller-manager /CN=system:kube-controller-manager clientAuth
+    certificate scheduler /CN=system:kube-scheduler clientAuth
+    certificate apiserver-kubelet-client /O=system:masters/CN=kube-apiserver-kubelet-client clientAuth
+    certificate kubelet "/O=system:nodes/CN=system:node:$1" clientAuth
+    ssl genrsa -out sa.key 2048
+    ssl rsa -in sa.key -pubout -out sa.pub
+    local name
+    for name in admin controller-manager scheduler kubelet; do
+        kubeconfig "$name" "$(with_certificate "$name")"
+    done
+    kubeconfig bootstrap "token: $BOOTSTRAP_TOKEN"
+    # Who asks what, of the node alone.
+    cat >audit.yaml <<YAML
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+- {level: Metadata, userGroups: ["system:nodes"]}
+- {level: None}
+YAML
+)
+
+# Starts a program in the background, apart from whatever holds the terminal.
+run() { # PROGRAM ARGUMENT...
+    local program=$1
+    shift
+    setsid env --default-signal=INT,QUIT "$KUBEBUILDER_ASSETS/$program" "$@" </dev/null >>"$cluster/$program.log" 2>&1 9>&- &
+    echo $! >"$cluster/$program.pid"
+}
+
+kubectl_() { "$KUBEBUILDER_ASSETS/kubectl" --kubeconfig "$pki/admin.conf" "$@"; }
+
+until_it_holds() { # PROGRAM COMMAND...
+    local program=$1 deadline=$((SECONDS + READY_SECONDS))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        if [ ! -e "/proc/$(cat "$cluster/$program.pid")" ] || [ "$SECONDS" -ge "$deadline" ]; then
+            tail -n 20 "$cluster/$program.log" >&2
+            die "$program did not become ready; its log was above"
+        fi
+        sleep 0.2
+    done
+}
+
+etcd_answers() { { exec 8<>"/dev/tcp/127.0.0.1/$ETCD_PORT"; } 2>/dev/null && exec 8>&-; }
+api_is_ready() { [ "$(kubectl_ get --raw /readyz --request-timeout=5s)" = ok ]; }
+
+start_api() {
+    run kube-apiserver "--etcd-servers=http://127.0.0.1:$ETCD_PORT" --bind-address=127.0.0.1 "--secure-port=$API_PORT" \
+        --advertise-address=192.0.2.1 --endpoint-reconciler-type=none "--cert-dir=$cluster/apiserver" \
+        "--tls-cert-file=$pki/apiserver.crt" "--tls-private-key-file=$pki/apiserver.key" "--client-ca-file=$pki/ca.crt" \
+        --authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction --allow-privileged=true \
+        --enable-bootstrap-token-auth=true "--service-account-issuer=$ISSUER" \
+        "--service-account-key-file=$pki/sa.pub" "--service-account-signing-key-file=$pki/sa.key" \
+        --service-cluster-ip-range=10.96.0.0/16 "--kubelet-certificate-authority=$pki/ca.crt" \
+        "--kubelet-client-certificate=$pki/apiserver-kubelet-client.crt" \
+        "--kubelet-client-key=$pki/apiserver-kubelet-client.key" \
+        "--audit-policy-file=$pki/audit.yaml" "--audit-log-path=$cluster/audit.log"
+    until_it_holds kube-apiserver api_is_ready
+}
+
+# Without its rights, which the API server makes while it becomes ready, the manager would give up.
+start_controllers() {
+    local conf=$pki/controller-manager.conf
+    run kube-controller-manager "--kubeconfig=$conf" "--authentication-kubeconfig=$conf" \
+        "--authorization-kubeconfig=$conf" --bind-address=127.0.0.1 "--secure-port=$((API_PORT + 3))" \
+        "--cert-dir=$cluster/controller-manager" --leader-elect=false --use-service-account-credentials=true \
+        "--client-ca-file=$pki/ca.crt" "--root-ca-file=$pki/ca.crt" "--service-account-private-key-file=$pki/sa.key" \
+        "--cluster-signing-cert-file=$pki/ca.crt" "--cluster-signing-key-file=$pki/ca.key" \
+        --service-cluster-ip-range=10.96.0.0/16
+}
+
+start_scheduler() {
+    local conf=$pki/scheduler.conf
+    run kube-scheduler "--kubeconfig=$conf" "--authentication-kubeconfig=$conf" "--authorization-kubeconfig=$conf" \
+        --bind-address=127.0.0.1 "--secure-port=$((API_PORT + 4))" "--cert-dir=$cluster/scheduler" --leader-elect=false
+}
+
+# What the service account controllers would make: without it no pod is let in.
+play_controllers() {
+    local namespace
+    say "no kube-controller-manager in $KUBEBUILDER_ASSETS: this script makes what pods of two namespaces cannot do without"
+    for namespace in default kube-system; do
+        until_it_holds kube-apiserver kubectl_ get namespace "$namespace"
+        kubectl_ -n "$namespace" create serviceaccount default >/dev/null
+        kubectl_ -n "$namespace" create configmap kube-root-ca.crt "--from-file=ca.crt=$pki/ca.crt" >/dev/null
+    done
+}
+
+# What kubeadm makes: a node with this token may ask for a certificate, and gets it.
+allow_bootstrap() {
+    local role=system:certificates.k8s.io:certificatesigningrequests
+    kubectl_ -n kube-system create secret generic bootstrap-token-abcdef --type bootstrap.kubernetes.io/token \
+        --from-literal=token-id="${BOOTSTRAP_TOKEN%.*}" --from-literal=token-secret="${BOOTSTRAP_TOKEN#*.}" \
+        --from-literal=usage-bootstrap-authentication=true >/dev/null
+    kubectl_ create clusterrolebinding bootstrappers --clusterrole=system:node-bootstrapper \
+        --group=system:bootstrappers >/dev/null
+    kubectl_ create clusterrolebinding bootstrap-approval --clusterrole="$role:nodeclient" \
+        --group=system:bootstrappers >/dev/null
+    kubectl_ create clusterrolebinding renewal-approval --clusterrole="$role:selfnodeclient" --group=system:nodes >/dev/null
+}
+
+start() { # NODE
+    local program
+    for program in etcd kube-apiserver kubectl; do
+        [ -x "${KUBEBUILDER_ASSETS:-}/$program" ] || die "KUBEBUILDER_ASSETS must name a folder with etcd, kube-apiserver and kubectl: no $program in '${KUBEBUILDER_ASSETS:-}'"
+    done
+    command -v openssl >/dev/null || die "openssl is missing: apt-get install openssl"
+    mkdir -p "$cluster"
+    make_certificates "$1"
+    run etcd --name one "--data-dir=$cluster/etcd" --unsafe-no-fsync --log-level warn \
+        "--listen-client-urls=http://127.0.0.1:$ETCD_PORT" "--advertise-client-urls=http://127.0.0.1:$ETCD_PORT" \
+        "--listen-peer-urls=http://127.0.0.1:$((ETCD_PORT + 1))" \
+        "--initial-advertise-peer-urls=http://127.0.0.1:$((ETCD_PORT + 1))" \
+        "--initial-cluster=one=http://127.0.0.1:$((ETCD_PORT + 1))"
+    until_it_holds etcd etcd_answers
+    start_api
+    allow_bootstrap
+    if [ -x "$KUBEBUILDER_ASSETS/kube-controller-manager" ]; then start_controllers; else play_controllers; fi
+    if [ -x "$KUBEBUILDER_ASSETS/kube-scheduler" ]; then start_scheduler; fi
+    # The account of the first pods; the controllers may take a moment.
+    until_it_holds kube-apiserver kubectl_ -n default get serviceaccount default
+}
+
+main() {
+    local command=${1:-} dir=${2:-} cluster pki
+    [ -n "$dir" ] || die "usage: scripts/cluster.sh start DIR NODE | stop DIR | stop-api DIR | start-api DIR"
+    case $dir in /*) ;; *) dir=$here/$dir ;; esac
+    load_env "$dir" || die "no environment in $dir: scripts/testenv.sh start makes one"
+    cluster=$dir/cluster pki=$dir/cluster/pki
+    API_PORT=$((HEALTHZ_PORT + 12)) ETCD_PORT=$((HEALTHZ_PORT + 13))
+    case $command in
+    start) start "${3:?usage: scripts/cluster.sh start DIR NODE}" ;;
+    stop) stop_cluster "$dir" ;;
+    stop-api)
+        # shellcheck disable=SC2046  # a list of numbers
+        end_pids 20 $(pids_of_programs "$dir" kube-apiserver)
+        ;;
+    start-api) start_api ;;
+    *) die "unknown command '$command': start, stop, stop-api, start-api" ;;
+    esac
+}
+
+main "$@"

@@ -1,0 +1,223 @@
+//! A node of a real cluster: etcd and kube-apiserver on loopback, asked and told by the real kubectl.
+//!
+//! `KUBEBUILDER_ASSETS=<folder>` names where they are; where it is not set, one line says so and nothing is tested. The
+//! control plane belongs to the node's directory and is taken down with it (`scripts/cluster.sh`).
+
+mod absence;
+mod joining;
+mod objects;
+mod pods;
+mod volumes;
+
+use std::fs;
+use std::io::Write;
+use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use podwright::cri::ContainerState;
+use podwright::cri::ContainerStatus;
+use serde_json::Value;
+
+use crate::harness::{NODE_NAME, Node, condition};
+use crate::machine::skip;
+use crate::pods::with;
+
+/// A node and its control plane.
+pub struct Cluster {
+    node: Node,
+    kubectl: PathBuf,
+}
+
+impl Deref for Cluster {
+    type Target = Node;
+    fn deref(&self) -> &Node {
+        &self.node
+    }
+}
+
+impl DerefMut for Cluster {
+    fn deref_mut(&mut self) -> &mut Node {
+        &mut self.node
+    }
+}
+
+impl Cluster {
+    /// A control plane, and a runtime with no agent yet. `None`, after one line on standard error, where this machine
+    /// cannot have one.
+    pub fn new() -> Option<Self> {
+        let Some(assets) = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from) else {
+            skip("of a cluster", "KUBEBUILDER_ASSETS names no folder with etcd, kube-apiserver and kubectl");
+            return None;
+        };
+        let mut node = Node::new()?;
+        let mut cluster_flags =
+            ["--kubeconfig", node.dir.join("cluster/pki/kubelet.conf").to_str().unwrap()].map(str::to_owned).to_vec();
+        node.flags.append(&mut cluster_flags);
+        let cluster = Self { node, kubectl: assets.join("kubectl") };
+        cluster.script(&["start"], &[NODE_NAME]);
+        Some(cluster)
+    }
+
+    /// A cluster whose node is Ready.
+    pub fn joined() -> Option<Self> {
+        let mut cluster = Self::new()?;
+        cluster.start_agent();
+        cluster.wait_ready();
+        Some(cluster)
+    }
+
+    /// Waits until the API server shows the node Ready, and pods may come.
+    pub fn wait_ready(&self) {
+        self.wait("node", NODE_NAME, "Ready", |node| condition(node, "Ready") == "True");
+        // The controllers take it off in time; where there are none, nobody does.
+        let _ = self.try_kubectl(&["taint", "node", NODE_NAME, "node.kubernetes.io/not-ready-"]);
+    }
+
+    fn script(&self, command: &[&str], arguments: &[&str]) {
+        // Through a file: the programs that were started would keep a pipe open.
+        let said = self.dir.join("cluster.said");
+        let file = fs::File::create(&said).unwrap();
+        let status = Command::new("scripts/cluster.sh")
+            .args(command)
+            .arg(&self.dir)
+            .args(arguments)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .stdin(Stdio::null())
+            .stdout(file.try_clone().unwrap())
+            .stderr(file)
+            .status()
+            .unwrap();
+        assert!(status.success(), "cluster.sh {command:?}: {}", fs::read_to_string(said).unwrap_or_default());
+    }
+
+    /// Ends the API server; the node is on its own.
+    pub fn stop_api(&self) {
+        self.script(&["stop-api"], &[]);
+    }
+
+    /// Starts it again.
+    pub fn start_api(&self) {
+        self.script(&["start-api"], &[]);
+    }
+
+    // ------------------------------------------------------------ kubectl
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.kubectl);
+        let kubeconfig = self.dir.join("cluster/pki/admin.conf");
+        command.arg("--kubeconfig").arg(kubeconfig).args(["--cache-dir", "/dev/null"]).args(arguments);
+        command
+    }
+
+    /// What kubectl prints, or why it fails.
+    pub fn try_kubectl(&self, arguments: &[&str]) -> Result<String, String> {
+        let output = self.command(arguments).stdin(Stdio::null()).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    }
+
+    /// What kubectl prints.
+    pub fn kubectl(&self, arguments: &[&str]) -> String {
+        self.try_kubectl(arguments).unwrap_or_else(|error| panic!("kubectl {}: {error}", arguments.join(" ")))
+    }
+
+    /// Makes an object, or changes it.
+    pub fn apply_object(&self, object: &Value) {
+        let mut child = self
+            .command(&["apply", "--server-side", "--force-conflicts", "-f", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().expect("piped").write_all(object.to_string().as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{object}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Makes a pod on this node.
+    pub fn create_pod(&self, pod: Value) {
+        self.apply_object(&with(pod, serde_json::json!({ "spec": { "nodeName": NODE_NAME } })));
+    }
+
+    /// An object of the default namespace, or of none; `None` when there is no such one.
+    pub fn find(&self, kind: &str, name: &str) -> Option<Value> {
+        let text = self.kubectl(&["get", kind, name, "--ignore-not-found", "-o", "json"]);
+        (!text.is_empty()).then(|| serde_json::from_str(&text).expect("kubectl prints JSON"))
+    }
+
+    /// All objects of a kind in the default namespace.
+    pub fn list(&self, kind: &str) -> Vec<Value> {
+        let list: Value =
+            serde_json::from_str(&self.kubectl(&["get", kind, "-o", "json"])).expect("kubectl prints JSON");
+        list["items"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// Waits until the API server shows an object of which `wanted` holds.
+    pub fn wait(&self, kind: &str, name: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let mut last = None;
+        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            self.eventually(&format!("{kind} {name} is {what}"), || {
+                last = self.find(kind, name);
+                last.clone().filter(|object| wanted(object))
+            })
+        }));
+        found.unwrap_or_else(|_| panic!("{kind} {name} is not {what}: {:#}", last.unwrap_or_default()["status"]))
+    }
+
+    /// Waits until a pod is Ready.
+    pub fn wait_pod_ready(&self, name: &str) -> Value {
+        self.wait("pod", name, "Ready", |pod| condition(pod, "Ready") == "True")
+    }
+
+    /// Waits until the API server has no such object.
+    pub fn wait_no(&self, kind: &str, name: &str) {
+        self.eventually_none(&format!("no {kind} {name}"), || self.find(kind, name).into_iter().collect());
+    }
+
+    /// Waits for an Event of this reason about an object; its message.
+    pub fn wait_event(&self, name: &str, reason: &str) -> String {
+        let of = format!("involvedObject.name={name},reason={reason}");
+        self.eventually(&format!("an Event {reason} of {name}"), || {
+            let text = self.kubectl(&["get", "events", "-A", "--field-selector", &of, "-o", "json"]);
+            let list: Value = serde_json::from_str(&text).expect("kubectl prints JSON");
+            list["items"].as_array()?.first().map(|event| event["message"].as_str().unwrap_or_default().to_owned())
+        })
+    }
+
+    /// The container of this name that runs, once it does.
+    pub fn wait_container(&self, pod: &str, container: &str) -> ContainerStatus {
+        self.eventually(&format!("container {container} of {pod} runs"), || {
+            let mut all = self.containers_of(pod).into_iter();
+            all.find(|one| one.metadata.name == container && one.state == ContainerState::Running)
+        })
+    }
+
+    // ------------------------------------------------------------ what the node asked of the API server
+
+    /// The requests of the node so far: verb, resource with its subresource, and status code.
+    pub fn requests(&self) -> Vec<(String, String, u64)> {
+        let log = fs::read_to_string(self.dir.join("cluster/audit.log")).unwrap_or_default();
+        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines
+            .map(|line| {
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                let (resource, part) = (text(&line["objectRef"]["resource"]), text(&line["objectRef"]["subresource"]));
+                let what = if part.is_empty() { resource } else { format!("{resource}/{part}") };
+                (text(&line["verb"]), what, line["responseStatus"]["code"].as_u64().unwrap_or(0))
+            })
+            .collect()
+    }
+
+    /// How many such requests there were so far.
+    pub fn count(&self, verb: &str, what: &str) -> usize {
+        self.requests().iter().filter(|(of, about, _)| of == verb && about == what).count()
+    }
+
+    /// Fails when the node asked for something that it has no right to.
+    pub fn assert_nothing_was_forbidden(&self) {
+        let forbidden: Vec<_> = self.requests().into_iter().filter(|(_, _, code)| *code == 403).collect();
+        assert!(forbidden.is_empty(), "asked without a right to: {forbidden:?}");
+    }
+}

@@ -1,0 +1,100 @@
+//! ConfigMaps, Secrets, tokens and services in containers.
+
+use serde_json::{Value, json};
+
+use super::Cluster;
+use crate::pods::{forever, pod, with};
+
+fn config_map(name: &str, data: Value) -> Value {
+    json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name, "namespace": "default" }, "data": data })
+}
+
+fn secret(name: &str, data: Value) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name, "namespace": "default" }, "stringData": data })
+}
+
+/// VOL-14..16, VOL-22..24, VOL-50, CRI-13.
+#[test]
+fn containers_see_objects_and_what_becomes_of_them() {
+    let Some(mut cluster) = Cluster::new() else { return };
+    // Nothing but a change that is heard of leads to new files within the test's patience.
+    cluster.configure(json!({ "syncFrequency": "1h" }));
+    cluster.start_agent();
+    cluster.wait_ready();
+    cluster.apply_object(&config_map("settings", json!({ "colour": "red", "shape": "round" })));
+    cluster.apply_object(&secret("login", json!({ "user": "me", "password": "geheim" })));
+    let container = with(
+        forever("main"),
+        json!({
+            "envFrom": [{ "prefix": "CM_", "configMapRef": { "name": "settings" } },
+                        { "secretRef": { "name": "absent", "optional": true } }],
+            "env": [{ "name": "PASSWORD", "valueFrom": { "secretKeyRef": { "name": "login", "key": "password" } } }],
+            "volumeMounts": [
+                { "name": "settings", "mountPath": "/settings" },
+                { "name": "settings", "mountPath": "/one", "subPath": "colour" },
+                { "name": "login", "mountPath": "/login" },
+                { "name": "later", "mountPath": "/later" },
+                { "name": "all", "mountPath": "/all" },
+            ],
+        }),
+    );
+    let volumes = json!([
+        { "name": "settings", "configMap": { "name": "settings" } },
+        { "name": "login", "secret": { "secretName": "login", "defaultMode": 0o400, "items": [{ "key": "user", "path": "deep/name" }] } },
+        { "name": "later", "configMap": { "name": "later", "optional": true } },
+        { "name": "all", "projected": { "sources": [
+            { "serviceAccountToken": { "path": "token", "expirationSeconds": 600, "audience": "someone" } },
+            { "secret": { "name": "login", "items": [{ "key": "password", "path": "password" }] } },
+            { "configMap": { "name": "settings", "items": [{ "key": "shape", "path": "shape" }] } },
+            { "downwardAPI": { "items": [{ "path": "name", "fieldRef": { "fieldPath": "metadata.name" } }] } },
+        ] } },
+    ]);
+    cluster.create_pod(with(pod("reader", &[container]), json!({ "spec": { "volumes": volumes } })));
+    cluster.wait_pod_ready("reader");
+    let main = cluster.wait_container("reader", "main");
+    let read = |script: &str| cluster.run_in(&main, script);
+    assert_eq!(read("echo $CM_colour $CM_shape $PASSWORD $KUBERNETES_SERVICE_PORT"), "red round geheim 443\n");
+    assert_eq!(
+        read("cat /settings/colour /one /login/deep/name /all/password /all/shape /all/name"),
+        "redredmegeheimroundreader"
+    );
+    assert_eq!(read("ls /later; stat -c %a /login/..data/deep/name"), "400\n");
+    assert_eq!(read("cut -d. -f1 /all/token | tr -d '\\n' | wc -c | awk '{ print ($1 > 20) }'"), "1\n");
+    assert!(read("cat /var/run/secrets/kubernetes.io/serviceaccount/ca.crt").contains("BEGIN CERTIFICATE"));
+    assert!(read("mount | grep -c '/login .*tmpfs\\|tmpfs on /login'").starts_with('1'), "secrets stay out of disks");
+    // Changes follow; what is mounted by a path of its own does not (VOL-33).
+    cluster.apply_object(&config_map("settings", json!({ "colour": "blue", "shape": "square", "new": "1" })));
+    cluster.apply_object(&config_map("later", json!({ "there": "now" })));
+    cluster.eventually("the new colour", || (read("cat /settings/colour") == "blue").then_some(()));
+    cluster.eventually("the later object", || (read("cat /later/there 2>/dev/null || true") == "now").then_some(()));
+    cluster.eventually("the new shape", || (read("cat /all/shape /settings/new") == "square1").then_some(()));
+    assert_eq!(read("cat /one"), "red");
+    cluster.kubectl(&["delete", "pod", "reader", "--timeout=60s"]);
+    assert!(!cluster.log().contains("geheim"), "a secret is not for logs");
+    cluster.assert_nothing_was_forbidden();
+}
+
+/// VOL-13: a pod whose objects are missing waits, says for what, and runs once they come.
+#[test]
+fn a_pod_waits_for_its_objects_and_says_so() {
+    let Some(cluster) = Cluster::joined() else { return };
+    let container = with(
+        forever("main"),
+        json!({ "env": [{ "name": "KEY", "valueFrom": { "configMapKeyRef": { "name": "soon", "key": "key" } } }] }),
+    );
+    cluster.create_pod(pod("variable", &[container]));
+    let mounting = with(forever("main"), json!({ "volumeMounts": [{ "name": "v", "mountPath": "/v" }] }));
+    let volumes = json!({ "spec": { "volumes": [{ "name": "v", "secret": { "secretName": "soon" } }] } });
+    cluster.create_pod(with(pod("volume", &[mounting]), volumes));
+    let said = cluster.wait_event("volume", "FailedMount");
+    assert_eq!(said, "MountVolume.SetUp failed for volume \"v\" : secret \"soon\" not found");
+    cluster.wait("pod", "variable", "waiting for its variable", |pod| {
+        pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "CreateContainerConfigError"
+    });
+    cluster.apply_object(&config_map("soon", json!({ "key": "here" })));
+    cluster.apply_object(&secret("soon", json!({ "a": "b" })));
+    cluster.wait_pod_ready("variable");
+    cluster.wait_pod_ready("volume");
+    let main = cluster.wait_container("variable", "main");
+    assert_eq!(cluster.run_in(&main, "echo $KEY"), "here\n");
+}

@@ -1,0 +1,197 @@
+//! Pods of the API server, from their creation to their end, as kubectl shows them.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::Cluster;
+use crate::harness::{NODE_NAME, condition, container_status};
+use crate::pods::{CLIENT, forever, pod, shell, then_forever, web, with};
+
+/// POD-34, POD-36, POD-37.
+#[test]
+fn a_pod_runs_and_goes_as_kubectl_wants_it() {
+    let Some(cluster) = Cluster::joined() else { return };
+    let overrides = json!({ "spec": { "nodeName": NODE_NAME, "terminationGracePeriodSeconds": 2 } }).to_string();
+    cluster.kubectl(&[
+        "run",
+        "one",
+        "--image",
+        CLIENT,
+        "--image-pull-policy=IfNotPresent",
+        "--overrides",
+        &overrides,
+        "--command",
+        "--",
+        "/bin/sh",
+        "-c",
+        &then_forever("echo started"),
+    ]);
+    cluster.kubectl(&["wait", "pod/one", "--for=condition=Ready", "--timeout=60s"]);
+    let shown = cluster.find("pod", "one").expect("it is there");
+    let status = &shown["status"];
+    assert_eq!((&status["phase"], &status["qosClass"]), (&json!("Running"), &json!("BestEffort")));
+    assert_eq!(status["observedGeneration"], shown["metadata"]["generation"]);
+    assert_eq!(status["hostIP"].as_str(), Some(cluster.named("NODE_IP")));
+    let running = cluster.wait_container("one", "one");
+    let told = container_status(&shown, "one");
+    assert_eq!(told["containerID"], format!("containerd://{}", running.id));
+    assert!(told["state"]["running"]["startedAt"].is_string() && told["started"] == true);
+    for reason in ["Pulled", "Created", "Started"] {
+        cluster.wait_event("one", reason);
+    }
+    let described = cluster.kubectl(&["describe", "pod", "one"]);
+    assert!(described.contains("Started") && described.contains("kubelet"), "{described}");
+    cluster.kubectl(&["delete", "pod", "one", "--timeout=60s"]);
+    assert_eq!(cluster.containers_of("one").len(), 0, "gone from the API server, and still there");
+    cluster.wait_event("one", "Killing");
+    cluster.assert_nothing_was_forbidden();
+}
+
+/// POD-14, POD-20: what ends is told with its exit code, and a pod that is over stays over.
+#[test]
+fn a_pod_that_ends_is_told_how_and_is_not_run_again() {
+    let Some(mut cluster) = Cluster::joined() else { return };
+    for (name, script) in [("good", "exit 0"), ("bad", "exit 7")] {
+        cluster.create_pod(with(pod(name, &[shell("main", script)]), json!({ "spec": { "restartPolicy": "Never" } })));
+    }
+    let good = cluster.wait("pod", "good", "over", |pod| pod["status"]["phase"] == "Succeeded");
+    assert_eq!(container_status(&good, "main")["state"]["terminated"]["reason"], "Completed");
+    let bad = cluster.wait("pod", "bad", "over", |pod| pod["status"]["phase"] == "Failed");
+    assert_eq!(container_status(&bad, "main")["state"]["terminated"]["exitCode"], 7);
+    let patches = cluster.count("patch", "pods/status");
+    cluster.stop_agent();
+    cluster.start_agent();
+    cluster.create_pod(pod("later", &[forever("main")]));
+    cluster.wait_pod_ready("later");
+    assert_eq!(cluster.find("pod", "bad").unwrap()["status"], bad["status"]);
+    let later = cluster.requests().iter().filter(|(verb, what, _)| verb == "patch" && what == "pods/status").count();
+    assert!(later > patches, "the later pod was told of");
+    for name in ["good", "bad"] {
+        cluster.kubectl(&["delete", "pod", name, "--timeout=60s"]);
+    }
+}
+
+/// POD-12, POD-36: a later deletion may leave less time, and counts at once.
+#[test]
+fn a_deletion_waits_for_the_grace_period_unless_a_later_one_shortens_it() {
+    let Some(cluster) = Cluster::joined() else { return };
+    let stubborn = shell("main", "trap '' TERM; while :; do sleep 1; done");
+    let patient = json!({ "spec": { "terminationGracePeriodSeconds": 3600 } });
+    cluster.create_pod(with(pod("stubborn", &[stubborn]), patient));
+    cluster.wait_pod_ready("stubborn");
+    cluster.kubectl(&["delete", "pod", "stubborn", "--wait=false"]);
+    let ending = cluster.wait("pod", "stubborn", "ending", |pod| pod["metadata"]["deletionTimestamp"].is_string());
+    assert_eq!(ending["metadata"]["deletionGracePeriodSeconds"], 3600);
+    cluster.wait_event("stubborn", "Killing");
+    assert_eq!(cluster.containers_of("stubborn").len(), 1);
+    cluster.kubectl(&["delete", "pod", "stubborn", "--grace-period=1", "--timeout=60s"]);
+    cluster.eventually_none("no container", || cluster.containers_of("stubborn"));
+}
+
+/// POD-36: finalizers keep the object, not the containers.
+#[test]
+fn a_pod_with_a_finalizer_ends_and_its_object_stays_until_it_may_go() {
+    let Some(cluster) = Cluster::joined() else { return };
+    let held = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
+    cluster.create_pod(with(pod("held", &[forever("main")]), held));
+    cluster.wait_pod_ready("held");
+    cluster.kubectl(&["delete", "pod", "held", "--wait=false"]);
+    cluster.eventually_none("no container", || cluster.containers_of("held"));
+    let shown = cluster.wait("pod", "held", "over", |pod| condition(pod, "Ready") == "False");
+    assert!(shown["metadata"]["deletionTimestamp"].is_string());
+    cluster.kubectl(&["patch", "pod", "held", "--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#]);
+    cluster.wait_no("pod", "held");
+}
+
+/// POD-35: readiness gates are others' to set, and hold Ready back.
+#[test]
+fn a_readiness_gate_holds_a_pod_back_until_its_condition_is_set() {
+    let Some(cluster) = Cluster::joined() else { return };
+    let gate = json!({ "spec": { "readinessGates": [{ "conditionType": "example.com/open" }] } });
+    cluster.create_pod(with(pod("gated", &[forever("main")]), gate));
+    let shown = cluster.wait("pod", "gated", "running", |pod| condition(pod, "ContainersReady") == "True");
+    assert_eq!(condition(&shown, "Ready"), "False");
+    let open = r#"{"status":{"conditions":[{"type":"example.com/open","status":"True"}]}}"#;
+    cluster.kubectl(&["patch", "pod", "gated", "--subresource=status", "-p", open]);
+    let shown = cluster.wait_pod_ready("gated");
+    assert_eq!(condition(&shown, "example.com/open"), "True", "what others said was kept");
+}
+
+/// POD-31: a pod that does not fit, does not match, or asks for what cannot be done is told so and never runs.
+#[test]
+fn what_cannot_run_here_is_refused_with_its_reason() {
+    let Some(cluster) = Cluster::joined() else { return };
+    let too_large = with(forever("main"), json!({ "resources": { "requests": { "cpu": "9999" } } }));
+    cluster.create_pod(pod("large", &[too_large]));
+    cluster
+        .create_pod(with(pod("choosy", &[forever("main")]), json!({ "spec": { "nodeSelector": { "no": "where" } } })));
+    cluster.create_pod(with(pod("modern", &[forever("main")]), json!({ "spec": { "hostPID": true } })));
+    for (name, reason) in [("large", "OutOfcpu"), ("choosy", "NodeAffinity"), ("modern", "PodFeatureUnsupported")] {
+        let shown = cluster.wait("pod", name, "refused", |pod| pod["status"]["phase"] == "Failed");
+        assert_eq!(shown["status"]["reason"], reason);
+        cluster.wait_event(name, reason);
+        assert_eq!(cluster.containers_of(name).len(), 0);
+    }
+}
+
+/// POD-06: mirrors are made, made again, and go with their manifest.
+#[test]
+fn static_pods_show_as_mirrors() {
+    let Some(cluster) = Cluster::joined() else { return };
+    cluster.apply(&pod("static", &[forever("main")]));
+    let name = format!("static-{NODE_NAME}");
+    let mirror = cluster.wait_pod_ready(&name);
+    let annotations = &mirror["metadata"]["annotations"];
+    assert_eq!(annotations["kubernetes.io/config.mirror"], annotations["kubernetes.io/config.hash"]);
+    assert_eq!(mirror["metadata"]["ownerReferences"][0]["kind"], "Node");
+    let before = cluster.wait_running("static", "main").id;
+    cluster.kubectl(&["delete", "pod", &name, "--timeout=60s"]);
+    let again = cluster.wait_pod_ready(&name);
+    assert_ne!(again["metadata"]["uid"], mirror["metadata"]["uid"]);
+    assert_eq!(cluster.wait_running("static", "main").id, before, "the pod itself was not touched");
+    let other = with(forever("main"), json!({ "env": [{ "name": "NEW", "value": "1" }] }));
+    cluster.apply(&pod("static", &[other]));
+    cluster.wait("pod", &name, "the new one", |pod| pod["spec"]["containers"][0]["env"][0]["name"] == "NEW");
+    cluster.delete("static");
+    cluster.wait_no("pod", &name);
+    cluster.wait_gone("static");
+    cluster.assert_nothing_was_forbidden();
+}
+
+fn generation(number: u32, version: u32) -> Value {
+    let container = with(
+        web("main"),
+        json!({ "env": [{ "name": "VERSION", "value": version.to_string() }],
+                "readinessProbe": { "httpGet": { "path": "/", "port": 80 }, "periodSeconds": 1 } }),
+    );
+    let labels = json!({ "metadata": { "labels": { "version": version.to_string() } } });
+    with(pod(&format!("v{version}-{number}"), &[container]), labels)
+}
+
+/// Twenty pods are replaced one after the other, as a controller does it, with no more than two away at a time.
+#[test]
+fn twenty_pods_are_replaced_one_after_the_other() {
+    const PODS: u32 = 20;
+    let Some(cluster) = Cluster::joined() else { return };
+    for number in 0..PODS {
+        cluster.create_pod(generation(number, 1));
+    }
+    cluster.kubectl(&["wait", "pod", "-l", "version=1", "--for=condition=Ready", "--timeout=120s"]);
+    for number in 0..PODS {
+        cluster.create_pod(generation(number, 2));
+        cluster.wait_pod_ready(&format!("v2-{number}"));
+        cluster.kubectl(&["delete", "pod", &format!("v1-{number}"), "--wait=false"]);
+    }
+    cluster.kubectl(&["wait", "pod", "-l", "version=1", "--for=delete", "--timeout=120s"]);
+    let pods = cluster.list("pods");
+    assert_eq!(pods.len(), PODS as usize);
+    assert!(pods.iter().all(|pod| condition(pod, "Ready") == "True"));
+    assert_eq!(cluster.containers_of("v1-0").len(), 0);
+    // No change, no word: what was told of a pod is not told again.
+    let patches = cluster.count("patch", "pods/status");
+    std::thread::sleep(Duration::from_secs(15));
+    assert_eq!(cluster.count("patch", "pods/status"), patches);
+    cluster.kubectl(&["delete", "pod", "--all", "--timeout=120s"]);
+    cluster.assert_nothing_was_forbidden();
+}
