@@ -137,8 +137,10 @@ async fn send(api: ApiServer, order: Order) -> Answer {
 }
 
 fn refused(order: &Order, error: &ApiError) -> Answer {
-    if error.is_not_found() || error.is_conflict() {
-        tracing::debug!(pod = %order.full_name, %error, "the API has another pod of this name, or none");
+    // A conflict says either that there is another pod of this name, which the watch will show, or only that others were
+    // writing the same object: what is to be sent is as due as before.
+    if error.is_not_found() {
+        tracing::debug!(pod = %order.full_name, %error, "the API has no such pod");
         return Answer::Gone;
     }
     tracing::warn!(pod = %order.full_name, %error, "pod status cannot be sent yet");

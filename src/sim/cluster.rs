@@ -76,9 +76,7 @@ fn check(node: &Node, deed: &Deed<'_>) {
         node.story.tell("api", format!("pod {} is gone, {uid}", deed.key.name));
         if by_agent {
             check_delete(node, deed, before);
-            if !node.faults.had(super::faults::Fault::ApiStale) {
-                node.invariants.api_pod_gone(&uid);
-            }
+            node.invariants.api_pod_gone(&uid);
         }
     }
     let (true, Some(before), Some(after)) = (by_agent, deed.before, deed.after) else { return };
@@ -232,8 +230,18 @@ impl World {
         self.api().get("pods", NAMESPACE, name)
     }
 
-    /// Nothing goes wrong any more and all is as it should be, at little cost; then nothing is wanted and nothing is left.
+    /// Nothing goes wrong any more and all is as it should be; then nothing is wanted and nothing is left.
     pub async fn finish_cluster(&self) {
+        self.calm_down().await;
+        for name in self.api_wanted().keys() {
+            self.delete_pod(name, None);
+        }
+        self.delete_all();
+        self.settle().await;
+    }
+
+    /// Nothing goes wrong any more, and all is as it should be.
+    pub async fn calm_down(&self) {
         self.stop_faults();
         if self.agent().is_none() {
             self.start_agent();
@@ -246,16 +254,10 @@ impl World {
             }
         }
         self.settle().await;
-        self.check_calm().await;
-        for name in self.api_wanted().keys() {
-            self.delete_pod(name, None);
-        }
-        self.delete_all();
-        self.settle().await;
     }
 
     /// A cluster in which nothing happens costs next to nothing.
-    async fn check_calm(&self) {
+    pub async fn check_calm(&self) {
         let before = self.api().asked();
         self.sleep(CALM).await;
         let asked = asked_since(self.api(), &before);

@@ -56,7 +56,8 @@ pub async fn standard(world: World, pods: usize, time: Duration) {
         turn += 1;
         step(&world, pods, statics, turn).await;
     }
-    // Pods that were to come again and whose predecessors are not gone yet are left out.
+    world.calm_down().await;
+    world.check_calm().await;
     world.finish_cluster().await;
 }
 

@@ -113,11 +113,10 @@ impl Faults {
         self.ever.contains(&fault)
     }
 
-    /// Whether nothing ever went wrong in the runtime itself, so that no sandbox has to be made anew; nor did the agent
-    /// ever see the cluster as it was before.
+    /// Whether nothing ever went wrong in the runtime itself, so that no sandbox has to be made anew.
     pub fn runtime_was_well(&self) -> bool {
         let harmless = [Fault::Slow, Fault::Events, Fault::Pulls, Fault::Watches, Fault::Kills, Fault::Crashes];
-        let is_harmless = |fault: &Fault| harmless.contains(fault) || (fault.is_of_api() && *fault != Fault::ApiStale);
+        let is_harmless = |fault: &Fault| harmless.contains(fault) || fault.is_of_api();
         self.ever.iter().all(is_harmless)
     }
 

@@ -14,6 +14,9 @@ pub fn begin(pod: &mut Value) {
             *pod = complete;
         }
     }
+    if pod["spec"]["serviceAccountName"].as_str().is_none_or(str::is_empty) {
+        pod["spec"]["serviceAccountName"] = "default".into(); // As admission does.
+    }
     pod["metadata"]["generation"] = 1.into();
     pod["status"] = json!({ "phase": "Pending" });
 }
