@@ -22,7 +22,7 @@ use crate::logic::status_sync::MIRROR_ANNOTATION;
 /// The namespace of all pods.
 pub const NAMESPACE: &str = "default";
 /// How long a calm cluster is looked at.
-const CALM: Duration = Duration::from_secs(600);
+const CALM: Duration = Duration::from_secs(300);
 /// Requests that an agent with nothing to do may make a minute: its Lease, its watches, its node's status.
 const REQUESTS_A_MINUTE: u64 = 20;
 /// The same for each pod: those that end again and again have Events and statuses.
@@ -39,7 +39,9 @@ pub(super) fn begin(seed: u64, node: &Arc<Node>) -> Arc<Link> {
     let witness = Arc::downgrade(node);
     server.set_witness(move |deed| {
         if let Some(node) = witness.upgrade() {
-            if deed.key.plural == "pods" || (deed.key.plural == "nodes" && deed.before.is_none() != deed.after.is_none()) {
+            if deed.key.plural == "pods"
+                || (deed.key.plural == "nodes" && deed.before.is_none() != deed.after.is_none())
+            {
                 node.changed();
             }
             check(&node, deed);
@@ -47,7 +49,10 @@ pub(super) fn begin(seed: u64, node: &Arc<Node>) -> Arc<Link> {
     });
     for (plural, object) in [
         ("serviceaccounts", json!({ "metadata": { "name": "default" } })),
-        ("services", json!({ "metadata": { "name": "kubernetes" }, "spec": { "clusterIP": "10.96.0.1", "ports": [{ "port": 443 }] } })),
+        (
+            "services",
+            json!({ "metadata": { "name": "kubernetes" }, "spec": { "clusterIP": "10.96.0.1", "ports": [{ "port": 443 }] } }),
+        ),
     ] {
         server.admin("POST", &collection(plural), object).expect("the first of its name");
     }
@@ -91,7 +96,8 @@ fn check(node: &Node, deed: &Deed<'_>) {
     }
     for status in after["status"]["containerStatuses"].as_array().into_iter().flatten() {
         let known = before["status"]["containerStatuses"].as_array().into_iter().flatten();
-        let known = known.filter(|known| known["name"] == status["name"]).find_map(|known| known["restartCount"].as_i64());
+        let known =
+            known.filter(|known| known["name"] == status["name"]).find_map(|known| known["restartCount"].as_i64());
         let count = status["restartCount"].as_i64().unwrap_or_default();
         if known.is_some_and(|known| known > count) {
             let how = format!("{} of {}: {count} restarts after {known:?} in the API", status["name"], deed.key.name);

@@ -104,7 +104,12 @@ pub(super) fn of_unwanted(node: &Node, wanted: &[Wanted]) -> Vec<Problem> {
 }
 
 /// Whether the pod runs, or has ended as it may.
-pub(super) fn as_wanted(node: &Node, containers: &Containers, wanted: &Wanted, view: Option<&PodView>) -> Result<(), String> {
+pub(super) fn as_wanted(
+    node: &Node,
+    containers: &Containers,
+    wanted: &Wanted,
+    view: Option<&PodView>,
+) -> Result<(), String> {
     let pod = &wanted.pod;
     let phase = view.and_then(|view| view.status.phase.as_deref()).unwrap_or_default();
     let mut sandboxes = containers.sandboxes.values();

@@ -73,7 +73,8 @@ fn equal<'a>(selection: &'a Selection, path: &str) -> Option<&'a str> {
 }
 
 fn pods_of<'a>(store: &'a Store, node: &'a str, namespace: &'a str) -> impl Iterator<Item = &'a Value> {
-    let all = store.all("pods").filter(move |(key, pod)| key.namespace == namespace && pod["spec"]["nodeName"] == *node);
+    let all =
+        store.all("pods").filter(move |(key, pod)| key.namespace == namespace && pod["spec"]["nodeName"] == *node);
     let no_mirrors = all.filter(|(_, pod)| pod["metadata"]["annotations"]["kubernetes.io/config.mirror"].is_null());
     no_mirrors.map(|(_, pod)| &**pod)
 }

@@ -41,7 +41,9 @@ enum Fate {
     /// An effect, and no answer: the connection breaks.
     AnswerLost,
     /// No answer before the caller's time is over; an effect or none.
-    Hangs { effect: bool },
+    Hangs {
+        effect: bool,
+    },
 }
 
 /// The way to the server: what goes wrong there, by whose chance. One for all incarnations of the agent.

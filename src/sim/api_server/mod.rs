@@ -247,7 +247,9 @@ impl ApiServer {
                 let found = found.ok_or_else(|| Refused::not_found(target.resource, &name))?;
                 Ok(Answer::from(Ok((*found).clone())))
             }
-            "create" => self.create(who, request, &target).map(|body| Answer::Whole { code: 201, retry_after: None, body }),
+            "create" => {
+                self.create(who, request, &target).map(|body| Answer::Whole { code: 201, retry_after: None, body })
+            }
             _ => self.change(who, request, &target).map(|body| Answer::from(Ok(body))),
         }
     }
@@ -257,7 +259,8 @@ impl ApiServer {
         let version = match request.parameter("resourceVersion") {
             "" => store.version(),
             asked => {
-                let asked: u64 = asked.parse().map_err(|_| Refused::new(400, "BadRequest", "invalid resource version"))?;
+                let asked: u64 =
+                    asked.parse().map_err(|_| Refused::new(400, "BadRequest", "invalid resource version"))?;
                 if asked > store.version() {
                     let text = format!("Too large resource version: {asked}, current: {}", store.version());
                     return Err(Refused::new(504, "Timeout", text).retry_after(Duration::from_secs(1)));

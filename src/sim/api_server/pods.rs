@@ -66,7 +66,9 @@ pub fn check(before: &Value, after: &Value) -> Result<(), Refused> {
         let is_final = policy == "Never" || (policy == "OnFailure" && code == 0);
         let new = statuses(after).into_iter().find(|new| new["name"] == old["name"]);
         if is_final && new.is_some_and(|new| new["state"]["terminated"].is_null()) {
-            return invalid("status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state");
+            return invalid(
+                "status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state",
+            );
         }
     }
     Ok(())
@@ -80,9 +82,7 @@ mod tests {
 
     #[test]
     fn a_pod_has_its_own_time_unless_it_is_over() {
-        let pod = |phase: &str| {
-            json!({ "spec": { "nodeName": "n", "terminationGracePeriodSeconds": 7 }, "status": { "phase": phase } })
-        };
+        let pod = |phase: &str| json!({ "spec": { "nodeName": "n", "terminationGracePeriodSeconds": 7 }, "status": { "phase": phase } });
         assert_eq!(grace(&pod("Running"), None), 7);
         assert_eq!(grace(&pod("Running"), Some(3)), 3);
         assert_eq!(grace(&pod("Running"), Some(0)), 0);

@@ -109,10 +109,7 @@ mod tests {
         };
         let own = |text: &str| Some(text.to_owned());
         assert_eq!(parts("/api/v1/pods"), Some(("pods", None, None, None)));
-        assert_eq!(
-            parts("/api/v1/namespaces/web/pods/a/status"),
-            Some(("pods", own("web"), own("a"), own("status")))
-        );
+        assert_eq!(parts("/api/v1/namespaces/web/pods/a/status"), Some(("pods", own("web"), own("a"), own("status"))));
         assert_eq!(parts("/api/v1/namespaces/web"), Some(("namespaces", None, own("web"), None)));
         assert_eq!(parts("/api/v1/nodes/n"), Some(("nodes", None, own("n"), None)));
         let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/n";

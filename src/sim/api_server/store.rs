@@ -26,11 +26,7 @@ pub struct Key {
 impl Key {
     /// Of these parts.
     pub fn new(resource: &'static Resource, namespace: Option<&str>, name: &str) -> Self {
-        Self {
-            plural: resource.plural,
-            namespace: namespace.unwrap_or_default().to_owned(),
-            name: name.to_owned(),
-        }
+        Self { plural: resource.plural, namespace: namespace.unwrap_or_default().to_owned(), name: name.to_owned() }
     }
 }
 

@@ -75,7 +75,9 @@ impl ApiServer {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let refuse = |why: String| Err(Refused::new(403, "Forbidden", format!("pods {name:?} is forbidden: {why}")));
         if object["metadata"]["annotations"]["kubernetes.io/config.mirror"].is_null() {
-            return refuse(format!("pod does not have \"kubernetes.io/config.mirror\" annotation, node {node:?} can only create mirror pods"));
+            return refuse(format!(
+                "pod does not have \"kubernetes.io/config.mirror\" annotation, node {node:?} can only create mirror pods"
+            ));
         }
         if object["spec"]["nodeName"] != **node {
             return refuse(format!("node {node:?} can only create pods with spec.nodeName set to itself"));
@@ -120,7 +122,8 @@ impl ApiServer {
         if !asked.is_empty() && asked != is {
             return Err(Refused::conflict(target.resource, &name, PATCH_CONFLICT));
         }
-        for field in ["uid", "creationTimestamp", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        for field in ["uid", "creationTimestamp", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds"]
+        {
             match before["metadata"].get(field) {
                 Some(value) => after["metadata"][field] = value.clone(),
                 None => drop(after["metadata"].as_object_mut().map(|metadata| metadata.remove(field))),
@@ -173,7 +176,8 @@ impl ApiServer {
 
     /// A token, bound to a pod that is there.
     fn token(&self, request: &Request, target: &Target) -> Result<Value, Refused> {
-        let (namespace, account) = (target.namespace.clone().unwrap_or_default(), target.name.clone().unwrap_or_default());
+        let (namespace, account) =
+            (target.namespace.clone().unwrap_or_default(), target.name.clone().unwrap_or_default());
         if self.get("serviceaccounts", &namespace, &account).is_none() {
             return Err(Refused::not_found(target.resource, &account));
         }
