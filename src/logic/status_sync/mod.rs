@@ -152,8 +152,8 @@ impl StatusSync {
     pub fn seen(&mut self, pod: Arc<Pod>) {
         if is_mirror(&pod) {
             let name = full_name(&pod);
-            if self.mirrors.get(&name).is_some_and(|known| uid_of(known) == uid_of(&pod) && is_older(&pod, known)) {
-                return;
+            if self.mirrors.get(&name).is_some_and(|known| is_older(&pod, known)) {
+                return; // Also where another one has taken its place since.
             }
             self.mirrors.insert(name.clone(), pod);
             self.touch_static(&name);
@@ -165,6 +165,14 @@ impl StatusSync {
             entry.api = Some(pod);
             self.dirty.insert(uid);
         }
+    }
+
+    /// Whether the API server shows this very pod, as far as is known.
+    fn is_shown(&self, pod: &Pod) -> bool {
+        if is_mirror(pod) {
+            return self.mirrors.get(&full_name(pod)).is_some_and(|known| uid_of(known) == uid_of(pod));
+        }
+        self.pods.get(&uid_of(pod)).is_some_and(|entry| entry.api.is_some())
     }
 
     /// The API server no longer has the pod.
@@ -193,7 +201,10 @@ impl StatusSync {
 
     /// A call ended. `jitter` is in 0..1.
     pub fn answered(&mut self, uid: &PodUid, answer: Answer, now: Moment, jitter: f64) {
-        if let Answer::Done(Some(pod)) = &answer {
+        // The answer may come after the watch said that the pod is gone, or that another one has its name.
+        if let Answer::Done(Some(pod)) = &answer
+            && self.is_shown(pod)
+        {
             self.seen(Arc::clone(pod));
         }
         let Some(entry) = self.pods.get_mut(uid) else { return };
