@@ -62,9 +62,10 @@ impl Role for StatusManager {
             StatusManagerMsg::Refused(source, manifests) => {
                 self.refused.insert(source, manifests);
             }
-            StatusManagerMsg::Known(known) => {
-                self.pods.retain(|uid, _| known.contains(uid));
-                self.sync.keep_only(&known);
+            StatusManagerMsg::Known { pods, ended } => {
+                self.pods.retain(|uid, _| pods.contains(uid));
+                self.sync.keep_only(&pods);
+                ended.iter().for_each(|uid| self.sync.never_here(uid));
             }
             StatusManagerMsg::List(reply) => return self.list(reply),
             StatusManagerMsg::Refusals(reply) => {

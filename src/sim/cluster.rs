@@ -24,9 +24,9 @@ pub const NAMESPACE: &str = "default";
 /// How long a calm cluster is looked at.
 const CALM: Duration = Duration::from_secs(300);
 /// Requests that an agent with nothing to do may make a minute: its Lease, its watches, its node's status.
-const REQUESTS_A_MINUTE: u64 = 20;
+const REQUESTS_A_MINUTE: u64 = 12;
 /// The same for each pod: those that end again and again have Events and statuses.
-const REQUESTS_A_MINUTE_AND_POD: u64 = 3;
+const REQUESTS_A_MINUTE_AND_POD: u64 = 2;
 
 fn collection(plural: &str) -> String {
     format!("/api/v1/namespaces/{NAMESPACE}/{plural}")

@@ -76,6 +76,18 @@ fn a_cluster_is_served_under_all_trouble_at_once() {
     side_by_side(&seeds(8, 16), |seed| drop(standard(*seed, 6, 30, faults(*seed))));
 }
 
+/// The answer to a mirror's status came after another mirror had taken its place: the agent kept writing to the first.
+#[test]
+fn a_late_answer_hides_no_mirror() {
+    drop(standard(3, 10, 40, "api-slow"));
+}
+
+/// An agent that started anew listed its pods from a cache older than one of them: the pod was ended, and told as failed.
+#[test]
+fn the_first_list_of_an_agent_is_not_an_old_one() {
+    drop(standard(8, 10, 40, "all,-late-effects"));
+}
+
 #[test]
 fn the_same_seed_tells_the_same_story_of_a_cluster() {
     for seed in 0..2 {

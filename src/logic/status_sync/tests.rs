@@ -215,6 +215,21 @@ fn a_mirrors_late_answer_does_not_hide_the_mirror_that_took_its_place() {
 }
 
 #[test]
+fn that_one_mirror_is_gone_says_nothing_of_the_next() {
+    let (mut sync, fixed) = (StatusSync::default(), PodUid::from("static"));
+    sync.own(&fixed, Own { is_static: true, ..own(json!({"phase": "Running"}), true) });
+    let mirror = |uid: &str| {
+        let metadata = json!({"name": "web", "namespace": "shop", "uid": uid, "annotations": {MIRROR_ANNOTATION: "s"}});
+        pod(json!({"metadata": metadata, "status": {"phase": "Pending"}}))
+    };
+    sync.seen(mirror("m1"));
+    assert_eq!(sync.orders(at(0)).0[0].api_uid.as_str(), "m1");
+    sync.seen(mirror("m2"));
+    sync.answered(&fixed, Answer::Gone, at(1), 0.0);
+    assert_eq!(sync.orders(at(60)).0[0].api_uid.as_str(), "m2");
+}
+
+#[test]
 fn calls_are_bounded() {
     let mut sync = StatusSync::default();
     for number in 0..40 {
