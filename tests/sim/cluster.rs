@@ -30,10 +30,15 @@ fn in_a_cluster() -> Options {
 
 /// The scenario of a cluster with these faults.
 fn standard(seed: u64, pods: usize, duration: u64, faults: &str) -> Run<()> {
+    standard_with(seed, pods, duration, faults, in_a_cluster(), "")
+}
+
+/// The same, with more options, which the command line gives as `more`.
+fn standard_with(seed: u64, pods: usize, duration: u64, faults: &str, options: Options, more: &str) -> Run<()> {
     let faults = parse_list(faults).expect("a list of faults");
     let list = write_list(&faults);
-    let command = format!("simulate --seed {seed} --pods {pods} --duration {duration} --faults {list} --cluster");
-    let options = Options { faults, command, ..in_a_cluster() };
+    let command = format!("simulate --seed {seed} --pods {pods} --duration {duration} --faults {list} --cluster{more}");
+    let options = Options { faults, command, ..options };
     let run = run(seed, options, move |world| cluster_scenario::standard(world, pods, seconds(duration)));
     assert!(run.violations.is_empty(), "{}", describe(&run.violations, &run.story));
     run
@@ -74,6 +79,25 @@ fn a_cluster_is_served_under_all_trouble_at_once() {
         _ => "api,kills,crashes",
     };
     side_by_side(&seeds(8, 16), |seed| drop(standard(*seed, 6, 30, faults(*seed))));
+}
+
+/// What these are told of the cluster, a mailbox for one message has no room for: it is told again.
+#[test]
+fn a_cluster_is_served_while_mailboxes_are_full() {
+    let small = ["ApiSource", "StatusManager", "MirrorManager", "ObjectCache", "NodeStatus"];
+    let runs: Vec<(&str, u64)> = small.iter().flat_map(|kind| (0..3).map(move |seed| (*kind, seed))).collect();
+    side_by_side(&runs, |(kind, seed)| {
+        let options = Options { mailbox: Some(((*kind).to_owned(), 1)), ..in_a_cluster() };
+        let faults = if seed.is_multiple_of(2) { "none" } else { "api,kills,crashes" };
+        drop(standard_with(*seed, 8, 30, faults, options, &format!(" --mailbox {kind}:1")));
+    });
+}
+
+/// A call about a mirror that was gone ended after the next one was shown: that one was never told of.
+#[test]
+fn a_mirror_is_told_of_although_the_one_before_is_gone() {
+    let options = Options { mailbox: Some(("MirrorManager".to_owned(), 1)), ..in_a_cluster() };
+    drop(standard_with(1, 8, 30, "api,kills,crashes", options, " --mailbox MirrorManager:1"));
 }
 
 /// The answer to a mirror's status came after another mirror had taken its place: the agent kept writing to the first.
