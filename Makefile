@@ -1,7 +1,7 @@
 # What one can do here; `make help` prints it. The work is done by scripts/, which say what they install before they do.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run join test test-vm simulate soak bench fmt lint unit live clean-runs
+.PHONY: help run join test test-vm simulate soak bench bench-cluster fmt lint unit live clean-runs
 
 SEED ?= 1
 PODS ?= 20
@@ -30,6 +30,9 @@ soak: ## seed after seed on the simulated node until one fails or HOURS are over
 
 bench: ## memory, processor time and reaction times on a real containerd (root, Debian)
 	@exec scripts/bench.sh
+
+bench-cluster: ## what the node of a cluster asks the API server, and how soon that sees what it did
+	@exec scripts/bench-cluster.sh
 
 fmt: ## formats the sources
 	cargo fmt

@@ -1,25 +1,39 @@
 //! What the runtime alone takes: the calls that starting pods needs, and nothing else. `make bench` sets the agent's times
-//! beside these.
+//! beside these, and measures both alike: by when the runtime says that a container was started.
 //!
 //! ```text
-//! bare_client ENDPOINT IMAGE PODS LOG_DIR CGROUP_PARENT
+//! bare_client floor ENDPOINT IMAGE PODS LOG_DIR CGROUP_PARENT
+//! bare_client running ENDPOINT COUNT SINCE_MS
+//! bare_client kill ENDPOINT COUNT
+//! bare_client idle SECONDS
 //! ```
-//! Starts one pod after the other, then PODS at once, kills a container, and removes all. Prints milliseconds.
+//! `floor` starts one pod after the other, then PODS at once, replaces containers that were killed, and removes all.
+//! `running` waits until COUNT containers run, and tells when the last one was started, in milliseconds after SINCE_MS (of
+//! the epoch). `kill` kills COUNT containers of different pods, one after the other, and tells how long it took until
+//! another one ran in its place. `idle` tells what the machine takes for a wake of a process that does nothing then.
 
+use std::fs;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures_util::StreamExt;
 use futures_util::future::try_join_all;
 use podwright::cri::grpc::GrpcRuntime;
 use podwright::cri::instrumented::Unobserved;
 use podwright::cri::{
-    ContainerConfig, ContainerMetadata, CriResult, ImageService, ImageSpec, LinuxPodSandboxConfig, PodSandboxConfig,
-    PodSandboxMetadata, RuntimeService,
+    Container, ContainerConfig, ContainerEventKind, ContainerFilter, ContainerMetadata, ContainerState, CriResult,
+    ImageService, ImageSpec, LinuxPodSandboxConfig, PodSandboxConfig, PodSandboxMetadata, RuntimeService,
 };
 use podwright::logic::ids::{ContainerId, SandboxId};
 
-/// Pods that are started one after the other; the median counts.
+/// Pods that are started one after the other, and containers that are killed; the median counts.
 const SINGLE: usize = 5;
+/// How often is looked whether something runs.
+const LOOK: Duration = Duration::from_millis(20);
+/// After this long there is nothing to wait for.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 struct Client {
     runtime: Arc<GrpcRuntime>,
@@ -51,16 +65,54 @@ impl Client {
         let (sandbox, image) =
             futures_util::try_join!(self.runtime.run_pod_sandbox(&config, ""), self.runtime.image_status(&spec))?;
         self.runtime.pod_sandbox_status(&sandbox).await?;
+        let image = image.map(|image| image.id).unwrap_or_default();
+        let id = self.start_container(&sandbox, &config, image, 0).await?;
+        Ok((sandbox, id))
+    }
+
+    async fn start_container(
+        &self,
+        sandbox: &SandboxId,
+        config: &PodSandboxConfig,
+        image: String,
+        attempt: u32,
+    ) -> CriResult<ContainerId> {
         let container = ContainerConfig {
-            metadata: ContainerMetadata { name: "c".to_owned(), attempt: 0 },
-            image: ImageSpec { image: image.map(|image| image.id).unwrap_or_default(), ..ImageSpec::default() },
+            metadata: ContainerMetadata { name: "c".to_owned(), attempt },
+            image: ImageSpec { image, ..ImageSpec::default() },
             command: vec!["sleep".to_owned(), "100000".to_owned()],
-            log_path: "c.log".to_owned(),
+            log_path: format!("c-{attempt}.log"),
             ..ContainerConfig::default()
         };
-        let id = self.runtime.create_container(&sandbox, &container, &config).await?;
+        let id = self.runtime.create_container(sandbox, &container, config).await?;
         self.runtime.start_container(&id).await?;
-        Ok((sandbox, id))
+        Ok(id)
+    }
+
+    /// Kills the pod's container and starts another one as soon as the runtime tells of its end; how long that took. The
+    /// agent learns of it in the same way. `None` for a runtime that tells nothing.
+    async fn replace(&self, name: &str, sandbox: &SandboxId, container: &ContainerId) -> Outcome<Option<u64>> {
+        let config = self.sandbox(name);
+        let Ok(mut events) = self.runtime.container_events().await else { return Ok(None) };
+        let since = kill(container)?;
+        while let Some(event) = events.next().await {
+            let Ok(event) = event else { return Ok(None) };
+            if event.container_id != *container || event.kind != ContainerEventKind::Stopped {
+                continue;
+            }
+            self.runtime.container_status(container).await?;
+            let image =
+                self.runtime.image_status(&ImageSpec { image: self.image.clone(), ..ImageSpec::default() }).await?;
+            let image = image.map(|image| image.id).unwrap_or_default();
+            let id = self.start_container(sandbox, &config, image, 1).await?;
+            return Ok(Some(self.started(&id).await?.saturating_sub(since)));
+        }
+        Ok(None)
+    }
+
+    /// When the container was started, in milliseconds of the epoch.
+    async fn started(&self, id: &ContainerId) -> Outcome<u64> {
+        started(&self.runtime, id).await
     }
 
     async fn remove(&self, sandbox: &SandboxId, container: &ContainerId) -> CriResult<()> {
@@ -70,47 +122,160 @@ impl Client {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
-fn now() -> Instant {
-    Instant::now()
+async fn started(runtime: &GrpcRuntime, id: &ContainerId) -> Outcome<u64> {
+    let status = runtime.container_status(id).await?;
+    Ok(u64::try_from(status.started_at.to_timestamp().as_millisecond())?)
 }
 
-#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let [endpoint, image, pods, log_dir, cgroup_parent] = args.as_slice() else {
-        return Err("usage: bare_client ENDPOINT IMAGE PODS LOG_DIR CGROUP_PARENT".into());
+/// Kills a container's process behind the runtime's back; the moment at which it did, in milliseconds of the epoch.
+fn kill(container: &ContainerId) -> Outcome<u64> {
+    for entry in fs::read_dir("/proc")?.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        let groups = fs::read_to_string(entry.path().join("cgroup")).unwrap_or_default();
+        if groups.contains(container.as_str()) {
+            let since = now_ms();
+            nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL)?;
+            return Ok(since);
+        }
+    }
+    Err(format!("no process of {container}").into())
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0))
+}
+
+async fn pause(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+fn median(mut figures: Vec<u64>) -> Option<u64> {
+    figures.sort_unstable();
+    figures.get(figures.len() / 2).copied()
+}
+
+async fn running(runtime: &GrpcRuntime) -> Outcome<Vec<Container>> {
+    let all = runtime.list_containers(&ContainerFilter::default()).await?;
+    Ok(all.into_iter().filter(|container| container.state == ContainerState::Running).collect())
+}
+
+/// Waits until so many containers run; when the last of them was started.
+async fn wait_running(runtime: &GrpcRuntime, count: usize, since: u64) -> Outcome<()> {
+    let deadline = since + u64::try_from(PATIENCE.as_millis())?;
+    let found = loop {
+        let found = running(runtime).await?;
+        if found.len() == count {
+            break found;
+        }
+        if now_ms() > deadline {
+            return Err(format!("{} of {count} containers run", found.len()).into());
+        }
+        pause(LOOK).await;
     };
-    let pods: usize = pods.parse()?;
-    let runtime = GrpcRuntime::connect(endpoint, "", Duration::from_secs(120), Arc::new(Unobserved))?;
-    runtime.check_runtime().await?;
-    let client = Client {
-        runtime: Arc::new(runtime),
-        image: image.clone(),
-        log_dir: log_dir.clone(),
-        cgroup_parent: cgroup_parent.clone(),
+    let mut last = 0;
+    for container in &found {
+        last = last.max(started(runtime, &container.id).await?);
+    }
+    println!("running_ms={}", last.saturating_sub(since));
+    Ok(())
+}
+
+/// Kills containers of different pods; the median of how long it took until there was another one.
+async fn kill_some(runtime: &GrpcRuntime, count: usize) -> Outcome<()> {
+    let mut figures = vec![];
+    for victim in running(runtime).await?.into_iter().take(count) {
+        let since = kill(&victim.id)?;
+        let next = loop {
+            let mut there = running(runtime).await?.into_iter();
+            if let Some(next) = there.find(|one| one.sandbox_id == victim.sandbox_id && one.id != victim.id) {
+                break next;
+            }
+            if now_ms() > since + u64::try_from(PATIENCE.as_millis())? {
+                return Err(format!("nothing came for {}", victim.id).into());
+            }
+            pause(LOOK).await;
+        };
+        figures.push(started(runtime, &next.id).await?.saturating_sub(since));
+        pause(Duration::from_secs(1)).await;
+    }
+    println!("reaction_ms={}", median(figures).ok_or("nothing runs")?);
+    Ok(())
+}
+
+/// What a wake of this process takes, which touches hardly more than the stack then: the machine's part of every idle figure.
+async fn idle(seconds: u64) -> Outcome<()> {
+    let cpu_ns = || -> Outcome<u64> {
+        let text = fs::read_to_string("/proc/thread-self/schedstat")?;
+        Ok(text.split_whitespace().next().ok_or("no schedstat")?.parse()?)
     };
+    let before = cpu_ns()?;
+    for _ in 0..seconds {
+        pause(Duration::from_secs(1)).await;
+    }
+    println!("wake_us={}", (cpu_ns()? - before) / seconds.max(1) / 1000);
+    Ok(())
+}
+
+async fn floor(client: &Client, pods: usize) -> Outcome<()> {
     for number in 0..pods.max(SINGLE) {
-        std::fs::create_dir_all(format!("{log_dir}/burst-{number}"))?;
-        std::fs::create_dir_all(format!("{log_dir}/single-{number}"))?;
+        fs::create_dir_all(format!("{}/burst-{number}", client.log_dir))?;
+        fs::create_dir_all(format!("{}/single-{number}", client.log_dir))?;
     }
-    let mut started = vec![];
-    let mut singles = vec![];
+    let (mut singles, mut figures) = (vec![], vec![]);
     for number in 0..SINGLE {
-        let since = now();
-        started.push(client.start(format!("single-{number}")).await?);
-        singles.push(since.elapsed());
+        let since = now_ms();
+        let single = client.start(format!("single-{number}")).await?;
+        figures.push(client.started(&single.1).await?.saturating_sub(since));
+        singles.push(single);
     }
-    singles.sort();
-    println!("single_ms={}", singles[SINGLE / 2].as_millis());
-    let since = now();
+    println!("single_ms={}", median(figures).unwrap_or_default());
+    let mut figures = vec![];
+    for (number, (sandbox, container)) in singles.iter().enumerate() {
+        figures.extend(client.replace(&format!("single-{number}"), sandbox, container).await?);
+    }
+    println!("reaction_ms={}", median(figures).map_or_else(|| "-".to_owned(), |figure| figure.to_string()));
+    let since = now_ms();
     let burst = try_join_all((0..pods).map(|number| client.start(format!("burst-{number}")))).await?;
-    println!("burst_ms={}", since.elapsed().as_millis());
-    let since = now();
+    let mut last = 0;
+    for (_, container) in &burst {
+        last = last.max(client.started(container).await?);
+    }
+    println!("burst_ms={}", last.saturating_sub(since));
+    let since = now_ms();
     try_join_all(burst.iter().map(|(sandbox, container)| client.remove(sandbox, container))).await?;
-    println!("delete_ms={}", since.elapsed().as_millis());
-    for (sandbox, container) in &started {
+    println!("delete_ms={}", now_ms() - since);
+    for (sandbox, container) in &singles {
         client.remove(sandbox, container).await?;
     }
     Ok(())
+}
+
+async fn connect(endpoint: &str) -> Outcome<GrpcRuntime> {
+    let runtime = GrpcRuntime::connect(endpoint, "", Duration::from_secs(120), Arc::new(Unobserved))?;
+    runtime.check_runtime().await?;
+    Ok(runtime)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Outcome<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args.as_slice() {
+        ["floor", endpoint, image, pods, log_dir, cgroup_parent] => {
+            let client = Client {
+                runtime: Arc::new(connect(endpoint).await?),
+                image: (*image).to_owned(),
+                log_dir: (*log_dir).to_owned(),
+                cgroup_parent: (*cgroup_parent).to_owned(),
+            };
+            floor(&client, pods.parse()?).await
+        }
+        ["running", endpoint, count, since] => {
+            wait_running(&connect(endpoint).await?, count.parse()?, since.parse()?).await
+        }
+        ["kill", endpoint, count] => kill_some(&connect(endpoint).await?, count.parse()?).await,
+        ["idle", seconds] => idle(seconds.parse()?).await,
+        _ => Err("usage: bare_client floor|running|kill|idle ...; see the head of its source".into()),
+    }
 }

@@ -9,7 +9,8 @@
 #
 # Certificates, keys and kubeconfigs are in DIR/cluster/pki: admin.conf for people, kubelet.conf for the node,
 # bootstrap.conf for a node that has no certificate yet. The API server checks requests as a cluster's does: Node and RBAC
-# authorizers, NodeRestriction; DIR/cluster/audit.log has a line for each request of the node.
+# authorizers, NodeRestriction; DIR/cluster/audit.log has a line for each request of the node, and for each pod that people
+# make or delete.
 set -euo pipefail
 here=$PWD
 cd "$(dirname "$0")/.."
@@ -72,13 +73,15 @@ make_certificates() ( # NODE
         kubeconfig "$name" "$(with_certificate "$name")"
     done
     kubeconfig bootstrap "token: $BOOTSTRAP_TOKEN"
-    # Who asks what, of the node alone.
+    # What the node asks for, with the statuses that it tells; and when people make and delete pods.
     cat >audit.yaml <<YAML
 apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
 rules:
+- {level: Request, userGroups: ["system:nodes"], verbs: [patch], resources: [{group: "", resources: [pods/status]}]}
 - {level: Metadata, userGroups: ["system:nodes"]}
+- {level: Metadata, userGroups: ["system:masters"], verbs: [create, delete], resources: [{group: "", resources: [pods]}]}
 - {level: None}
 YAML
 )

@@ -16,9 +16,9 @@ use super::pod_worker::{PodWorker, WorkerArgs};
 use super::role::{ChildEnd, Role};
 use super::settings::{Agent, EventSubject};
 use crate::logic::ids::{FullName, PodUid};
-use crate::logic::pod_admission::{Admissions, event_reason};
+use crate::logic::pod_admission::{Admissions, Verdict as Admission, event_reason, judge};
 use crate::logic::pod_roster::{Order, PodRoster, full_name, is_static};
-use crate::logic::pod_status::rejected_status;
+use crate::logic::pod_status::{rejected_status, waiting_status};
 use crate::logic::resources::pod_qos;
 use crate::logic::restart_budget::{BudgetPolicy, RestartBudget, Verdict};
 use crate::logic::runtime_health::{self, RuntimeHealth};
@@ -189,6 +189,7 @@ impl Role for PodManager {
                 self.retired.retain(|_, (_, at)| uptime.saturating_sub(*at) < RETIRED_KEPT);
                 self.clean_leftovers(desk);
                 self.tell_statics(desk);
+                self.tell_undecided(desk);
                 desk.after(HOUSEKEEPING_PERIOD, PodManagerMsg::HousekeepingDue);
             }
             PodManagerMsg::LeftoversRemoved(outcome) => {
@@ -249,14 +250,16 @@ impl PodManager {
         }
     }
 
-    /// Judges the pods of the API server that are new. Until the Node is known all of them wait, and nothing that the API
-    /// server may want is ended.
-    fn admit(&mut self, desk: &Desk<PodManagerMsg>) {
-        let (Some(pods), Some(node)) = (self.api_pods.clone(), self.node.clone()) else { return };
+    /// Judges the pods of the API server that are new. Until the Node is known, and what the runtime holds, all of them
+    /// wait, and nothing that the API server may want is ended.
+    fn admit(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        let Some(pods) = self.api_pods.clone() else { return };
+        let Some(node) = self.node.clone().filter(|_| self.relisted.is_some()) else { return };
+        let was_heard = self.roster.all_heard();
         let statics: Vec<Arc<Pod>> =
             self.roster.all_wanted().map(|(_, pod)| Arc::clone(pod)).filter(|pod| is_static(pod)).collect();
         let pod_level = self.agent.settings.resources.pod_level_resources;
-        for refused in self.admissions.take(&pods, &statics, &node, pod_level) {
+        for refused in self.admissions.take(&pods, |uid| self.listed.contains_key(uid), &statics, &node, pod_level) {
             let (uid, pod) = (refused.uid, refused.pod);
             let subject = EventSubject::pod(&uid, &full_name(&pod));
             desk.tell(
@@ -266,6 +269,34 @@ impl PodManager {
             self.tell_rejected(&uid, &pod, desk);
         }
         self.roster.set(SourceKind::Api.as_str(), self.admissions.admitted(&pods));
+        if !was_heard {
+            self.tell_known(desk);
+        }
+    }
+
+    /// A pod that cannot be judged for long says so where people look. One that was started already has more to tell.
+    fn tell_undecided(&self, desk: &Desk<PodManagerMsg>) {
+        let resources = self.agent.settings.resources;
+        let started = |pod: &Pod| pod.status.as_ref().is_some_and(|status| status.start_time.is_some());
+        let undecided = self.api_pods.iter().flat_map(|pods| self.admissions.undecided(pods));
+        for (uid, pod) in undecided.filter(|(_, pod)| !started(pod)) {
+            let verdict = judge(pod, std::iter::empty(), self.node.as_deref(), resources.pod_level_resources);
+            let what = match verdict {
+                Admission::NotYet { what, until: Some(until) } => {
+                    format!("waits for {what}, until {}", until.to_timestamp())
+                }
+                Admission::NotYet { what, until: None } => format!("waits for {what}"),
+                _ => "waits for the runtime's account of its pods".to_owned(),
+            };
+            let view = PodView {
+                uid: uid.clone(),
+                pod: Arc::clone(pod),
+                status: Arc::new(waiting_status(pod, what.clone(), desk.now())),
+                may_run: true,
+                waiting: vec![what].into(),
+            };
+            desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::StatusChanged(view));
+        }
     }
 
     fn tell_rejected(&self, uid: &PodUid, pod: &Arc<Pod>, desk: &Desk<PodManagerMsg>) {
@@ -412,6 +443,9 @@ impl PodManager {
     fn take_relist(&mut self, taken: Stamp, pods: BTreeMap<PodUid, FullName>, desk: &mut Desk<PodManagerMsg>) {
         self.listed = pods;
         let first = self.relisted.replace(taken).is_none();
+        if first {
+            self.admit(desk);
+        }
         self.carry_out(desk);
         if first {
             self.clean_leftovers(desk);

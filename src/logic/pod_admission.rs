@@ -14,14 +14,20 @@ use super::manifest::supported::unsupported_fields;
 use super::pod_status::is_terminal;
 use super::quantity::Quantity;
 use super::resources::{CPU, ResourceList, pod_requests, resource_list};
+use super::time::Moment;
 
 /// What is decided about a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It may run.
     Admitted,
-    /// It has to wait; for what.
-    NotYet(String),
+    /// It has to wait, and will be judged again (PAIN-18).
+    NotYet {
+        /// For what.
+        what: String,
+        /// When the wait is over at the latest, if anything says so.
+        until: Option<Moment>,
+    },
     /// It fails, with this reason and message.
     Never {
         /// One word, as upstream says it.
@@ -52,16 +58,21 @@ pub struct Admissions {
 }
 
 impl Admissions {
-    /// Judges those of `pods` that are new, the oldest first, beside the static pods; gives those it refuses.
+    /// Judges those of `pods` that are new, the oldest first, beside the static pods; gives those it refuses. What `runs`
+    /// here was admitted by an earlier run of the agent, and is not judged again (PAIN-17).
     pub fn take(
         &mut self,
         pods: &BTreeMap<PodUid, Arc<Pod>>,
+        runs: impl Fn(&PodUid) -> bool,
         statics: &[Arc<Pod>],
         node: &Node,
         pod_level: bool,
     ) -> Vec<Refused> {
         self.admitted.retain(|uid| pods.contains_key(uid));
         self.refused.retain(|uid, _| pods.contains_key(uid));
+        let unknown = |uid: &PodUid| !self.admitted.contains(uid) && !self.refused.contains_key(uid);
+        let running: Vec<PodUid> = pods.keys().filter(|uid| unknown(uid) && runs(uid)).cloned().collect();
+        self.admitted.extend(running);
         let mut new: Vec<(&PodUid, &Arc<Pod>)> =
             pods.iter().filter(|(uid, _)| !self.admitted.contains(*uid) && !self.refused.contains_key(*uid)).collect();
         new.sort_by_key(|(uid, pod)| (pod.metadata.creation_timestamp.as_ref().map(|time| time.0), (*uid).clone()));
@@ -75,11 +86,14 @@ impl Admissions {
             } else {
                 judge(pod, here, Some(node), pod_level)
             };
-            if let Verdict::Never { reason, message } = verdict {
-                self.refused.insert(uid.clone(), (reason.clone(), message.clone()));
-                refused.push(Refused { uid: uid.clone(), pod: Arc::clone(pod), reason, message });
-            } else {
-                self.admitted.insert(uid.clone());
+            match verdict {
+                Verdict::Admitted => drop(self.admitted.insert(uid.clone())),
+                // It is new as long as it waits.
+                Verdict::NotYet { .. } => {}
+                Verdict::Never { reason, message } => {
+                    self.refused.insert(uid.clone(), (reason.clone(), message.clone()));
+                    refused.push(Refused { uid: uid.clone(), pod: Arc::clone(pod), reason, message });
+                }
             }
         }
         refused
@@ -89,6 +103,14 @@ impl Admissions {
     pub fn admitted(&self, pods: &BTreeMap<PodUid, Arc<Pod>>) -> BTreeMap<PodUid, Arc<Pod>> {
         let admitted = pods.iter().filter(|(uid, _)| self.admitted.contains(*uid));
         admitted.map(|(uid, pod)| (uid.clone(), Arc::clone(pod))).collect()
+    }
+
+    /// Those of `pods` that nothing was decided about yet.
+    pub fn undecided<'a>(
+        &'a self,
+        pods: &'a BTreeMap<PodUid, Arc<Pod>>,
+    ) -> impl Iterator<Item = (&'a PodUid, &'a Arc<Pod>)> {
+        pods.iter().filter(|(uid, _)| !self.admitted.contains(*uid) && !self.refused.contains_key(*uid))
     }
 
     /// Reason and message of a refusal.
@@ -135,7 +157,9 @@ pub fn judge<'a>(
             format!("this node agent cannot do what the pod asks for: {}", fields.join(", ")),
         );
     }
-    let Some(node) = node else { return Verdict::NotYet("the Node object to be known".to_owned()) };
+    let Some(node) = node else {
+        return Verdict::NotYet { what: "the Node object to be known".to_owned(), until: None };
+    };
     if let Some(verdict) = fits(pod, others, node, pod_level) {
         return verdict;
     }
@@ -265,7 +289,7 @@ mod tests {
     fn reason(pod: &Pod, others: &[Pod]) -> String {
         match judge(pod, others.iter(), Some(&node()), false) {
             Verdict::Admitted => "admitted".to_owned(),
-            Verdict::NotYet(what) => what,
+            Verdict::NotYet { what, .. } => what,
             Verdict::Never { reason, .. } => reason,
         }
     }
@@ -321,8 +345,30 @@ mod tests {
     }
 
     #[test]
+    fn what_runs_already_is_not_judged_again_and_takes_its_room() {
+        let wants = |name: &str, spec: Value| {
+            let mut pod = pod(spec);
+            pod.metadata.uid = Some(name.to_owned());
+            (PodUid::from(name), Arc::new(pod))
+        };
+        let cpus = |count: &str| json!([{"name": "a", "resources": {"requests": {"cpu": count}}}]);
+        let elsewhere = json!({"nodeSelector": {"disk": "hdd"}, "containers": cpus("1")});
+        let pods: BTreeMap<PodUid, Arc<Pod>> = [
+            wants("new", json!({"containers": cpus("2"), "tolerations": tolerant()})),
+            wants("old", elsewhere.clone()),
+            wants("stray", elsewhere),
+        ]
+        .into();
+        let mut admissions = Admissions::default();
+        let refused = admissions.take(&pods, |uid| uid.as_str() == "old", &[], &node(), false);
+        let reasons: BTreeMap<&str, &str> = refused.iter().map(|one| (one.uid.as_str(), &*one.reason)).collect();
+        assert_eq!(reasons, BTreeMap::from([("new", "OutOfcpu"), ("stray", "NodeAffinity")]));
+        assert_eq!(admissions.admitted(&pods).into_keys().collect::<Vec<_>>(), [PodUid::from("old")]);
+    }
+
+    #[test]
     fn before_the_node_is_known_nothing_is_refused_for_good() {
-        assert!(matches!(judge(&pod(json!({})), [].iter(), None, false), Verdict::NotYet(_)));
+        assert!(matches!(judge(&pod(json!({})), [].iter(), None, false), Verdict::NotYet { until: None, .. }));
         let unsupported = pod(json!({"hostPID": true}));
         assert!(matches!(judge(&unsupported, [].iter(), None, false), Verdict::Never { .. }));
     }

@@ -295,11 +295,13 @@ impl PodWorker {
         let waiting = self.waiting(desk);
         desk.address().record().set_note(waiting.first().cloned());
         let Some(seen) = self.lifecycle.observed().cloned() else { return };
-        let status = match (&self.status, self.ended) {
+        let mut status = match (&self.status, self.ended) {
             // Its containers may be gone by now: how they ended was said while they could be looked at.
-            (Some(status), true) => Arc::clone(status),
-            _ => Arc::new(self.make_status(&pod, &seen, desk)),
+            (Some(status), true) => PodStatus::clone(status),
+            _ => self.make_status(&pod, &seen, desk),
         };
+        pod_status::set_obstacle(&mut status, self.lifecycle.obstacle());
+        let status = Arc::new(status);
         self.ended = self.lifecycle.stage() == Stage::Terminated;
         let is_known = self.status.as_ref() == Some(&status) && self.told_waiting == waiting;
         let is_due = std::mem::take(&mut self.repeat) | std::mem::take(&mut self.refused);

@@ -7,6 +7,7 @@
 //! Starting is a graph: images and sandbox have no order among them. Containers keep upstream's order (POD-13, CRI-18).
 
 mod job;
+mod obstacles;
 mod syncing;
 mod terminating;
 #[cfg(test)]
@@ -199,6 +200,8 @@ pub struct PodLifecycle {
     health: RuntimeHealth,
     prepared: bool,
     volumes: volumes::PodVolumes,
+    /// By job, how its last try failed.
+    problems: BTreeMap<Job, String>,
     cleared_for: Option<u32>,
     jobs: BTreeSet<Job>,
     /// When the kill under way is to be over.
@@ -254,6 +257,7 @@ impl PodLifecycle {
             counts: BTreeMap::new(),
             half_made: BTreeMap::new(),
             replacing: false,
+            problems: BTreeMap::new(),
             waits: Vec::new(),
             released: false,
             removing_everything: false,
@@ -358,6 +362,7 @@ impl PodLifecycle {
             Input::Ended(end) => {
                 self.jobs.remove(&end.job());
                 self.note_problems(&end);
+                self.note_volumes(&end);
                 self.absorb_end(end, now);
                 vec![]
             }

@@ -3,17 +3,13 @@
 use super::*;
 use crate::logic::volumes::plan::volume_plans;
 
-/// What is known of the pod's volumes, and of what keeps them.
+/// What is known of the pod's volumes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PodVolumes {
     /// Whether a container mounts any.
     used: bool,
     /// Where they are, once all are there.
     mounted: Option<Arc<MountedVolumes>>,
-    /// Why they are not.
-    mount_problem: Option<String>,
-    /// Why what is left of the pod is still there.
-    clean_up_problem: Option<String>,
 }
 
 impl PodLifecycle {
@@ -31,15 +27,9 @@ impl PodLifecycle {
         self.volumes.used = !volume_plans(pod).is_empty();
     }
 
-    /// Keeps what the ends of two jobs say to people.
-    pub(super) fn note_problems(&mut self, end: &JobEnd) {
-        match end {
-            JobEnd::VolumesMounted(Ok(mounted)) => {
-                (self.volumes.mounted, self.volumes.mount_problem) = (Some(Arc::clone(mounted)), None);
-            }
-            JobEnd::VolumesMounted(Err(failure)) => self.volumes.mount_problem = Some(failure.message.clone()),
-            JobEnd::CleanedUp(outcome) => self.volumes.clean_up_problem = outcome.clone().err(),
-            _ => {}
+    pub(super) fn note_volumes(&mut self, end: &JobEnd) {
+        if let JobEnd::VolumesMounted(Ok(mounted)) = end {
+            self.volumes.mounted = Some(Arc::clone(mounted));
         }
     }
 
@@ -48,7 +38,7 @@ impl PodLifecycle {
         if self.has_its_volumes() {
             return vec![];
         }
-        let waiting_for = match &self.volumes.mount_problem {
+        let waiting_for = match self.problem_of(&Job::MountVolumes) {
             Some(problem) => format!("its volumes: {problem}"),
             None => "its volumes to be mounted".to_owned(),
         };
@@ -57,7 +47,7 @@ impl PodLifecycle {
 
     /// What a pod that has ended waits for.
     pub(super) fn remains(&self) -> String {
-        match &self.volumes.clean_up_problem {
+        match self.problem_of(&Job::CleanUp) {
             Some(problem) => format!("what is left of it to be removed: {problem}"),
             None => "what is left of it to be removed".to_owned(),
         }

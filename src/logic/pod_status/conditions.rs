@@ -5,13 +5,14 @@ use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodCondition, PodSp
 use super::{FAILED, SUCCEEDED, StatusInput, time};
 use crate::logic::container_actions::{SandboxDecision, sandbox_decision};
 
+pub(super) const READY_TO_START: &str = "PodReadyToStartContainers";
 const READY: &str = "Ready";
 const INITIALIZED: &str = "Initialized";
 const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
 /// The types that only the node agent writes. All others are kept as the API has them.
 const OWNED: [&str; 8] = [
-    "PodReadyToStartContainers",
+    READY_TO_START,
     INITIALIZED,
     READY,
     "ContainersReady",
@@ -45,7 +46,7 @@ pub(super) fn generate(
     let containers_ready = containers_ready(spec, regular, phase);
     let ready = ready(spec, &conditions, &containers_ready);
     let verdicts = [
-        ("PodReadyToStartContainers", ready_to_start(input)),
+        (READY_TO_START, ready_to_start(input)),
         (INITIALIZED, initialized(input, spec, init, regular, phase)),
         (READY, ready),
         ("ContainersReady", containers_ready),

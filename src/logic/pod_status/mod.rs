@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{HostIP, Pod, PodIP, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{HostIP, Pod, PodCondition, PodIP, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::runtime_pod::{ProbeResults, RuntimePod, SandboxState};
@@ -117,6 +117,31 @@ pub fn rejected_status(pod: &Pod, reason: &str, message: &str, qos_class: &str, 
         start_time: pod.status.as_ref().and_then(|status| status.start_time.clone()).or(Some(time(now))),
         observed_generation: observed_generation(pod, pod.status.as_ref()),
         ..PodStatus::default()
+    }
+}
+
+/// The status of a pod that waits to be admitted: as the API has it, and why (PAIN-18).
+pub fn waiting_status(pod: &Pod, message: String, now: Moment) -> PodStatus {
+    let mut status = pod.status.clone().unwrap_or_default();
+    let known = status.conditions.get_or_insert_default();
+    known.retain(|condition| condition.type_ != conditions::READY_TO_START);
+    known.push(PodCondition {
+        type_: conditions::READY_TO_START.to_owned(),
+        status: "False".to_owned(),
+        message: Some(message),
+        last_transition_time: Some(time(now)),
+        observed_generation: pod.metadata.generation,
+        ..PodCondition::default()
+    });
+    status
+}
+
+/// Says in the pod's conditions what keeps it, where it is not as it is to be (PAIN-11, PAIN-20): an addition of ours, in
+/// the message of a condition that upstream leaves empty.
+pub fn set_obstacle(status: &mut PodStatus, obstacle: Option<String>) {
+    let mut all = status.conditions.iter_mut().flatten();
+    if let Some(condition) = all.find(|condition| condition.type_ == conditions::READY_TO_START) {
+        condition.message = obstacle;
     }
 }
 

@@ -43,7 +43,7 @@ pub fn merged(api: &PodStatus, own: &PodStatus, may_run: bool) -> PodStatus {
         phase: phase.clone(),
         reason: reason.clone(),
         message: message.clone(),
-        conditions: Some(conditions(api, own, ends && !may_run)),
+        conditions: Some(conditions(api, own, ends && !may_run)).filter(|all| !all.is_empty()),
         container_statuses: own.container_statuses.clone().or_else(|| api.container_statuses.clone()),
         init_container_statuses: own.init_container_statuses.clone().or_else(|| api.init_container_statuses.clone()),
         host_ip: own.host_ip.clone().or_else(|| api.host_ip.clone()),
@@ -127,7 +127,11 @@ fn end(status: &mut ContainerStatus) {
 /// precondition: it cannot meet another pod of the same name.
 pub fn patch(from: &PodStatus, to: &PodStatus, uid: &str) -> Option<Value> {
     let tree = |status: &PodStatus| match serde_json::to_value(status) {
-        Ok(Value::Object(fields)) => fields,
+        // A list of nothing is no list, and an API server cannot merge one.
+        Ok(Value::Object(mut fields)) => {
+            fields.retain(|_, value| value.as_array().is_none_or(|items| !items.is_empty()));
+            fields
+        }
         _ => unreachable!("a status is an object"),
     };
     let (from, to) = (tree(from), tree(to));

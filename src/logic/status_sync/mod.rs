@@ -244,8 +244,11 @@ impl StatusSync {
     pub fn orders(&mut self, now: Moment) -> (Vec<Order>, Option<Moment>) {
         let mut room = CALLS_MAX.saturating_sub(self.pods.values().filter(|entry| entry.calling.is_some()).count());
         let (mut orders, mut wake) = (Vec::new(), None::<Moment>);
-        for uid in std::mem::take(&mut self.dirty) {
-            let Some((order, due)) = self.order(&uid) else { continue };
+        let dirty = std::mem::take(&mut self.dirty);
+        let mut candidates: Vec<Candidate> = dirty.iter().filter_map(|uid| self.candidate(uid)).collect();
+        candidates.sort_by_key(|candidate| candidate.urgency);
+        for Candidate { order, due, .. } in candidates {
+            let uid = order.uid.clone();
             if due.is_some_and(|due| due > now) || room == 0 {
                 // Without room, the end of a call leads here again.
                 wake = wake.into_iter().chain(due.filter(|due| *due > now)).min();
@@ -269,13 +272,14 @@ impl StatusSync {
     }
 
     /// What is to be sent of the pod, and from when on.
-    fn order(&self, uid: &PodUid) -> Option<(Order, Option<Moment>)> {
+    fn candidate(&self, uid: &PodUid) -> Option<Candidate> {
         let entry = self.pods.get(uid).filter(|entry| entry.calling.is_none() && !entry.deleted)?;
         let is_static = entry.own.as_ref().is_some_and(|own| own.is_static);
         let api = if is_static { self.mirrors.get(&entry.own.as_ref()?.full_name)? } else { entry.api.as_ref()? };
         let shown = api.status.clone().unwrap_or_default();
         let api_uid = uid_of(api);
-        let call = match merge::patch(&shown, &self.desired(entry, &shown, is_static), api_uid.as_str()) {
+        let desired = self.desired(entry, &shown, is_static);
+        let call = match merge::patch(&shown, &desired, api_uid.as_str()) {
             Some(body) => Call::Patch { body },
             None if may_be_deleted(entry, api) => Call::Delete,
             None => return None,
@@ -285,7 +289,13 @@ impl StatusSync {
         let calm = entry.last_call.filter(|_| is_others).map(|last| last.plus(RECONCILE_PERIOD));
         let due = entry.not_before.into_iter().chain(calm).max();
         let order = Order { uid: uid.clone(), api_uid, full_name: full_name(api), call };
-        Some((order, due))
+        let urgency = match (&order.call, is_others) {
+            (_, true) => Urgency::Repair,
+            (Call::Delete, _) => Urgency::End,
+            _ if is_turn(&shown, &desired) => Urgency::Turn,
+            _ => Urgency::Detail,
+        };
+        Some(Candidate { order, due, urgency })
     }
 
     fn desired(&self, entry: &Entry, shown: &PodStatus, is_static: bool) -> PodStatus {
@@ -304,6 +314,33 @@ impl StatusSync {
             }
         }
     }
+}
+
+/// What is waited for elsewhere goes first (PAIN-32): where traffic goes, then who may take the place of what has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Urgency {
+    /// The pod became ready or unready, or is in another phase.
+    Turn,
+    /// It may go.
+    End,
+    /// Anything else that is new here.
+    Detail,
+    /// What somebody else changed is put right.
+    Repair,
+}
+
+/// What could be sent.
+struct Candidate {
+    order: Order,
+    due: Option<Moment>,
+    urgency: Urgency,
+}
+
+fn is_turn(shown: &PodStatus, desired: &PodStatus) -> bool {
+    let ready = |status: &PodStatus| {
+        status.conditions.iter().flatten().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    };
+    shown.phase != desired.phase || ready(shown) != ready(desired)
 }
 
 /// A pod goes from the API once it is being deleted, its last status is there, and nothing of it is left here (POD-36).

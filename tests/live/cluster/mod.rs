@@ -136,6 +136,21 @@ impl Cluster {
         assert!(output.status.success(), "{object}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
+    /// Plays the controller that binds a claim to the volume which it names, where there is no controller manager.
+    pub fn bind(&self, claim: &str) {
+        if self.kubectl.with_file_name("kube-controller-manager").exists() {
+            return;
+        }
+        let uid = self.find("pvc", claim).expect("the claim is there")["metadata"]["uid"].clone();
+        let reference = serde_json::json!({ "namespace": "default", "name": claim, "uid": uid });
+        let spec = serde_json::json!({ "spec": { "claimRef": reference } }).to_string();
+        self.kubectl(&["patch", "pv", claim, "--type=merge", "-p", &spec]);
+        for kind in ["pv", "pvc"] {
+            let bound = r#"{"status":{"phase":"Bound"}}"#;
+            self.kubectl(&["patch", kind, claim, "--subresource=status", "--type=merge", "-p", bound]);
+        }
+    }
+
     /// Makes a pod on this node.
     pub fn create_pod(&self, pod: Value) {
         self.apply_object(&with(pod, serde_json::json!({ "spec": { "nodeName": NODE_NAME } })));
@@ -200,7 +215,10 @@ impl Cluster {
     pub fn requests(&self) -> Vec<(String, String, u64)> {
         let log = fs::read_to_string(self.dir.join("cluster/audit.log")).unwrap_or_default();
         let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let of_node =
+            |line: &Value| line["user"]["username"].as_str().is_some_and(|user| user.starts_with("system:node:"));
         lines
+            .filter(of_node)
             .map(|line| {
                 let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
                 let (resource, part) = (text(&line["objectRef"]["resource"]), text(&line["objectRef"]["subresource"]));

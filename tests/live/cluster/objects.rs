@@ -88,13 +88,22 @@ fn a_pod_waits_for_its_objects_and_says_so() {
     cluster.create_pod(with(pod("volume", &[mounting]), volumes));
     let said = cluster.wait_event("volume", "FailedMount");
     assert_eq!(said, "MountVolume.SetUp failed for volume \"v\" : secret \"soon\" not found");
+    // The pod itself says so, too, for whoever looks at it later (PAIN-20).
+    let says = |pod: &Value, what: &str| {
+        let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().any(|one| one["message"].as_str().is_some_and(|message| message.contains(what)))
+    };
+    cluster.wait("pod", "volume", "says what it waits for", |pod| {
+        says(pod, "waits for its volumes: MountVolume.SetUp failed for volume \"v\" : secret \"soon\" not found")
+    });
     cluster.wait("pod", "variable", "waiting for its variable", |pod| {
         pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "CreateContainerConfigError"
     });
     cluster.apply_object(&config_map("soon", json!({ "key": "here" })));
     cluster.apply_object(&secret("soon", json!({ "a": "b" })));
     cluster.wait_pod_ready("variable");
-    cluster.wait_pod_ready("volume");
+    let ready = cluster.wait_pod_ready("volume");
+    assert!(!says(&ready, "waits for"), "{ready:#}");
     let main = cluster.wait_container("variable", "main");
     assert_eq!(cluster.run_in(&main, "echo $KEY"), "here\n");
 }

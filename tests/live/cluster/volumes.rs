@@ -38,6 +38,7 @@ fn claims_keep_their_files_from_pod_to_pod() {
     cluster.apply_object(&persistent_volume("host", json!({ "hostPath": { "path": host } })));
     for name in ["local", "host"] {
         cluster.apply_object(&claim(name));
+        cluster.bind(name);
     }
     let user = |name: &str, script: &str| {
         let container = with(
@@ -80,6 +81,7 @@ fn a_claim_that_is_not_bound_keeps_its_pod_waiting() {
     let path = cluster.dir.join("late");
     fs::create_dir_all(&path).unwrap();
     cluster.apply_object(&persistent_volume("open", json!({ "hostPath": { "path": path } })));
+    cluster.bind("open");
     cluster.wait_pod_ready("waiting");
     cluster.kubectl(&["delete", "pod", "waiting", "--timeout=60s"]);
 }

@@ -45,8 +45,13 @@ fn why_a_volume_is_missing_is_told_and_it_is_tried_again() {
     script.ends(not_mounted("configmap \"x\" not found", 2));
     let told: Vec<String> = script.life.waits().map(str::to_owned).collect();
     assert!(told.contains(&"its volumes: configmap \"x\" not found, to be tried again".to_owned()), "{told:?}");
+    let obstacle = Some("waits for its volumes: configmap \"x\" not found".to_owned());
+    assert_eq!(script.life.obstacle(), obstacle);
     assert_eq!(script.passes(1), [""; 0]);
     assert_eq!(script.passes(1), ["volumes"]);
+    assert_eq!(script.life.obstacle(), obstacle, "the same while it is tried again");
+    script.ends(mounted());
+    assert_eq!(script.life.obstacle(), None);
 }
 
 #[test]
@@ -66,6 +71,10 @@ fn a_pod_that_ends_waits_no_longer_for_volumes_and_says_what_keeps_it() {
     assert!(actions.contains(&"cancel MountVolumes".to_owned()), "{actions:?}");
     script.sees(&[], &[]);
     script.ends(JobEnd::CleanedUp(Err("mounted volumes=[v]: busy".to_owned())));
+    assert_eq!(
+        script.life.obstacle().as_deref(),
+        Some("has ended, waits for what is left of it to be removed: mounted volumes=[v]: busy")
+    );
     let told: Vec<&str> = script.life.waits().collect();
     assert_eq!(told, ["what is left of it to be removed: mounted volumes=[v]: busy, to be tried again"]);
 }

@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# `make bench-cluster`: what the node of a cluster costs the API server, and how soon the API server sees what it did. One
+# line a figure, from the API server's own audit log.
+#
+#   scripts/bench-cluster.sh [PODS]     (default 30; memory and requests are measured with so many)
+#
+# KUBEBUILDER_ASSETS=<folder>  etcd, kube-apiserver and kubectl; see scripts/cluster.sh
+# PODWRIGHT=<file>             measures this executable
+# STEADY=<seconds>             how long the steady state is watched (default 120)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/lib.sh
+. scripts/lib.sh
+
+PODS=${1:-30}
+STEADY=${STEADY:-120}
+dir=$PWD/target/bench/c$$ agent="" node=bench
+
+figure() { printf '%-60s %10s %s\n' "$1" "$2" "$3"; }
+kubectl_() { "$KUBEBUILDER_ASSETS/kubectl" --kubeconfig "$dir/cluster/pki/admin.conf" "$@"; }
+audit() { "$figures" "$dir/cluster/audit.log" "$@"; }
+value() { grep -o "$1=[0-9]*" | cut -d= -f2; }
+memory_kib() { awk -v key="$2:" '$1 == key { sum += $2 } END { print sum + 0 }' "/proc/$1/smaps_rollup"; }
+now() { date -u +%Y-%m-%dT%H:%M:%S.%NZ; }
+
+clean_up() {
+    local status=$?
+    trap '' INT TERM
+    set +e
+    [ -e "$dir/env" ] && stop_environment "$dir"
+    exit "$status"
+}
+
+start_agent() {
+    setsid env --default-signal=INT,QUIT "$PODWRIGHT" --config "$dir/kubelet.yaml" --root-dir "$dir/kubelet" \
+        --cert-dir "$dir/pki" --hostname-override "$node" --kubeconfig "$dir/cluster/pki/kubelet.conf" \
+        </dev/null >>"$dir/agent.log" 2>&1 &
+    agent=$!
+}
+
+pods() { # PREFIX COUNT
+    local number
+    for number in $(seq "$2"); do
+        cat <<YAML
+{"apiVersion":"v1","kind":"Pod","metadata":{"name":"$1-$number","namespace":"default"},"spec":{"nodeName":"$node",
+"terminationGracePeriodSeconds":1,"automountServiceAccountToken":false,
+"containers":[{"name":"c","image":"$IMAGE_CLIENT","imagePullPolicy":"IfNotPresent","command":["sleep","100000"]}]}}
+---
+YAML
+    done
+}
+
+all_ready() { kubectl_ wait pod --all --for=condition=Ready --timeout=300s >/dev/null; }
+
+main() {
+    local number since floor client figures
+    is_root || die "only root can start containers"
+    [ -n "${KUBEBUILDER_ASSETS:-}" ] || die "KUBEBUILDER_ASSETS names no folder with etcd, kube-apiserver and kubectl"
+    export KUBEBUILDER_ASSETS
+    check_rust
+    install_packages
+    if [ -z "${PODWRIGHT:-}" ]; then
+        cargo build --release --locked --bin podwright --example bare_client --example audit_figures
+        PODWRIGHT=$PWD/target/release/podwright
+    fi
+    client=${PODWRIGHT%/*}/examples/bare_client figures=${PODWRIGHT%/*}/examples/audit_figures
+    trap clean_up EXIT
+    trap 'exit 130' INT TERM
+    mkdir -p "$dir/manifests"
+    OWNER=$$ setsid -w scripts/testenv.sh start "$dir"
+    setsid -w scripts/cluster.sh start "$dir" "$node"
+    load_env "$dir"
+    write_agent_config "$dir" >"$dir/kubelet.yaml"
+
+    floor=$("$client" floor "$RUNTIME_ENDPOINT" "$IMAGE_CLIENT" "$PODS" "$dir/bare-logs" "$CGROUP_ROOT/bare")
+    figure "runtime alone: one pod" "$(value single_ms <<<"$floor")" ms
+    figure "runtime alone: $PODS pods deleted" "$(value delete_ms <<<"$floor")" ms
+
+    start_agent
+    kubectl_ wait node/"$node" --for=create --timeout=60s >/dev/null
+    kubectl_ wait node/"$node" --for=condition=Ready --timeout=60s >/dev/null
+    kubectl_ taint node "$node" node.kubernetes.io/not-ready- >/dev/null 2>&1 || true
+    for number in 1 2 3 4 5; do
+        pods "one-$number" 1 | kubectl_ create -f - >/dev/null
+        all_ready
+    done
+    figure "one pod: created to Ready in the API (median of 5)" "$(audit ready | value median_ms)" ms
+    kubectl_ delete pod --all --timeout=60s >/dev/null
+
+    pods many "$PODS" | kubectl_ create -f - >/dev/null
+    all_ready
+    sleep 30
+    since=$(now)
+    sleep "$STEADY"
+    figure "resident memory, $PODS pods of the API" "$(memory_kib "$agent" Rss)" KiB
+    say "requests of the node in $STEADY s with $PODS pods, nothing happening:"
+    audit since "$since"
+
+    since=$(now)
+    kill -TERM "$agent"
+    wait "$agent" || true
+    start_agent
+    sleep 20
+    say "requests of a node agent that starts again, with $PODS pods, in 20 s:"
+    audit since "$since"
+
+    since=$(now)
+    kubectl_ delete pod --all --wait=false >/dev/null
+    kubectl_ wait pod --all --for=delete --timeout=300s >/dev/null
+    figure "$PODS pods deleted: gone from the API" "$(audit gone "$since" | value gone_ms)" ms
+}
+
+main "$@"

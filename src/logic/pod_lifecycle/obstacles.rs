@@ -1,0 +1,49 @@
+//! What keeps a pod from going on: how the last try of each of its jobs failed (PAIN-11, PAIN-20).
+
+use super::*;
+
+/// Jobs that a pod of this stage cannot do without, in the order in which they matter to people.
+fn needed(stage: Stage) -> &'static [Job] {
+    match stage {
+        Stage::Syncing => &[Job::Prepare, Job::SetUpSandbox, Job::MountVolumes],
+        Stage::Terminating => &[Job::KillPod],
+        Stage::Terminated => &[Job::CleanUp],
+    }
+}
+
+impl PodLifecycle {
+    /// One sentence on what has failed and is tried again; `None` while all goes well. It stays the same from try to try,
+    /// so that it is told once.
+    pub fn obstacle(&self) -> Option<String> {
+        let mut jobs = needed(self.stage).iter();
+        let (job, problem) = jobs.find_map(|job| Some((job, self.problems.get(job)?)))?;
+        let sentence = match job {
+            Job::Prepare => "waits for its cgroup and directories",
+            Job::SetUpSandbox => "waits for its sandbox and network",
+            Job::MountVolumes => "waits for its volumes",
+            Job::KillPod => "ends, waits for its containers to stop",
+            _ => "has ended, waits for what is left of it to be removed",
+        };
+        Some(format!("{sentence}: {problem}"))
+    }
+
+    /// How the last try of the job failed.
+    pub(super) fn problem_of(&self, job: &Job) -> Option<&String> {
+        self.problems.get(job)
+    }
+
+    pub(super) fn note_problems(&mut self, end: &JobEnd) {
+        let problem = match end {
+            JobEnd::Prepared(Err(problem))
+            | JobEnd::SandboxUp(Err(problem))
+            | JobEnd::PodKilled(Err(problem))
+            | JobEnd::CleanedUp(Err(problem)) => Some(problem.clone()),
+            JobEnd::VolumesMounted(Err(failure)) => Some(failure.message.clone()),
+            _ => None,
+        };
+        match problem {
+            Some(problem) => drop(self.problems.insert(end.job(), problem)),
+            None => drop(self.problems.remove(&end.job())),
+        }
+    }
+}
