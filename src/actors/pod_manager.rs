@@ -188,6 +188,7 @@ impl Role for PodManager {
                 let uptime = desk.clock().uptime();
                 self.retired.retain(|_, (_, at)| uptime.saturating_sub(*at) < RETIRED_KEPT);
                 self.clean_leftovers(desk);
+                self.tell_statics(desk);
                 self.tell_undecided(desk);
                 desk.after(HOUSEKEEPING_PERIOD, PodManagerMsg::HousekeepingDue);
             }
@@ -474,16 +475,22 @@ impl PodManager {
         let to = &self.agent.directory;
         let active: Vec<Arc<Pod>> = self.roster.all_wanted().map(|(_, pod)| Arc::clone(pod)).collect();
         desk.tell(&to.resource_manager, ResourceManagerMsg::ActivePods(Arc::new(active)));
-        if self.roster.statics_heard() && self.agent.adapters.api.is_some() {
-            let statics =
-                self.roster.all_wanted().map(|(_, pod)| Arc::clone(pod)).filter(|pod| is_static(pod)).collect();
-            desk.tell(&to.mirror_manager, MirrorManagerMsg::Statics(statics, self.roster.ending_statics()));
-        }
+        self.tell_statics(desk);
         if self.roster.all_heard() {
             desk.tell(&to.container_gc, ContainerGcMsg::Known(Arc::new(self.roster.known())));
             if !self.cleaned_once && self.relisted.is_some() {
                 self.clean_leftovers(desk);
             }
+        }
+    }
+
+    /// Tells which static pods there are, for their mirrors.
+    fn tell_statics(&self, desk: &Desk<PodManagerMsg>) {
+        if self.roster.statics_heard() && self.agent.adapters.api.is_some() {
+            let statics =
+                self.roster.all_wanted().map(|(_, pod)| Arc::clone(pod)).filter(|pod| is_static(pod)).collect();
+            let statics = MirrorManagerMsg::Statics(statics, self.roster.ending_statics());
+            desk.tell(&self.agent.directory.mirror_manager, statics);
         }
     }
 
@@ -493,7 +500,8 @@ impl PodManager {
         self.agent.ledger.keep_only(PodWorker::KIND, &names);
         let to = &self.agent.directory;
         let shown = known.iter().chain(self.api_pods.iter().flat_map(BTreeMap::keys)).cloned().collect();
-        desk.tell(&to.status_manager, StatusManagerMsg::Known(Arc::new(shown)));
+        let ended = self.roster.ended().clone();
+        desk.tell(&to.status_manager, StatusManagerMsg::Known { pods: Arc::new(shown), ended });
         let known = Arc::new(known.clone());
         desk.tell(&to.prober, ProberMsg::Known(known));
     }

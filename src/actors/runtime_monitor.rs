@@ -137,8 +137,7 @@ impl RuntimeMonitor {
     fn tell(&mut self, desk: &Desk<RuntimeMonitorMsg>) {
         let node_status = &self.agent.directory.node_status;
         if let Some(able) = self.able.as_ref().filter(|_| !self.able_told && node_status.is_up()) {
-            desk.tell(node_status, NodeStatusMsg::News(NodeNews::Runtime(able.clone())));
-            self.able_told = true;
+            self.able_told = desk.offer(node_status, NodeStatusMsg::News(NodeNews::Runtime(able.clone())));
         }
         let health = self.health();
         let news = self.polled.is_some() && self.told.as_ref() != Some(&health);
@@ -150,10 +149,10 @@ impl RuntimeMonitor {
             if let Some(problem) = &health.network_problem {
                 tracing::warn!(problem, "container runtime network not ready");
             }
-            desk.tell(node_status, NodeStatusMsg::News(NodeNews::Health(health.clone())));
             // Where there was no room for it, it is news again after the next poll.
+            let heard = desk.offer(node_status, NodeStatusMsg::News(NodeNews::Health(health.clone())));
             let has_room = desk.offer(&self.agent.directory.pod_manager, PodManagerMsg::HealthChanged(health.clone()));
-            self.told = has_room.then_some(health);
+            self.told = (heard && has_room).then_some(health);
         }
     }
 }

@@ -62,9 +62,10 @@ impl Role for StatusManager {
             StatusManagerMsg::Refused(source, manifests) => {
                 self.refused.insert(source, manifests);
             }
-            StatusManagerMsg::Known(known) => {
-                self.pods.retain(|uid, _| known.contains(uid));
-                self.sync.keep_only(&known);
+            StatusManagerMsg::Known { pods, ended } => {
+                self.pods.retain(|uid, _| pods.contains(uid));
+                self.sync.keep_only(&pods);
+                ended.iter().for_each(|uid| self.sync.never_here(uid));
             }
             StatusManagerMsg::List(reply) => return self.list(reply),
             StatusManagerMsg::Refusals(reply) => {
@@ -137,8 +138,10 @@ async fn send(api: ApiServer, order: Order) -> Answer {
 }
 
 fn refused(order: &Order, error: &ApiError) -> Answer {
-    if error.is_not_found() || error.is_conflict() {
-        tracing::debug!(pod = %order.full_name, %error, "the API has another pod of this name, or none");
+    // A conflict says either that there is another pod of this name, which the watch will show, or only that others were
+    // writing the same object: what is to be sent is as due as before.
+    if error.is_not_found() {
+        tracing::debug!(pod = %order.full_name, %error, "the API has no such pod");
         return Answer::Gone;
     }
     tracing::warn!(pod = %order.full_name, %error, "pod status cannot be sent yet");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use podwright::sim::faults::{parse_list, write_list};
-use podwright::sim::{Crash, Options, Run, describe, run, scenario};
+use podwright::sim::{Crash, Options, Run, cluster_scenario, describe, run, scenario};
 
 /// Runs the whole agent on a simulated node: same seed, same story.
 #[derive(Clone, Debug, Parser)]
@@ -42,6 +42,9 @@ struct Arguments {
     /// All pods at once instead of the standard scenario: started, deleted, nothing left
     #[arg(long, conflicts_with = "short")]
     crowd: bool,
+    /// The node is part of a cluster: an API server, pods that it wants, and what goes wrong with it
+    #[arg(long, conflicts_with = "crowd")]
+    cluster: bool,
     /// Print what was broken only, not the story
     #[arg(long)]
     quiet: bool,
@@ -78,6 +81,9 @@ impl Arguments {
             let Self { pods, duration, .. } = self;
             format!("simulate --seed {seed} --pods {pods} --duration {duration} --faults {}", write_list(&faults))
         };
+        if self.cluster {
+            command.push_str(" --cluster");
+        }
         if let Some(crash) = &self.crash {
             command.push_str(&format!(" --crash {crash}"));
         }
@@ -88,16 +94,19 @@ impl Arguments {
             command.push_str(&format!(" --kill {index}:{}", if after { "after" } else { "before" }));
         }
         let (crash, mailbox) = (self.crash.clone(), self.mailbox.clone());
-        Ok(Options { faults, crash, mailbox, kill_at: self.kill, command, ..Options::default() })
+        let cluster = self.cluster;
+        Ok(Options { faults, cluster, crash, mailbox, kill_at: self.kill, command, ..Options::default() })
     }
 
     fn run(&self, seed: u64) -> Result<Run<()>, String> {
         let (pods, time) = (self.pods.max(1), Duration::from_secs(self.duration));
-        let (short, crowd) = (self.short, self.crowd);
+        let (short, crowd, cluster) = (self.short, self.crowd, self.cluster);
         Ok(run(seed, self.options(seed)?, move |world| async move {
-            match (short, crowd) {
-                (true, _) => scenario::short(world).await,
-                (_, true) => drop(scenario::crowd(world, pods).await),
+            match (short, crowd, cluster) {
+                (true, _, true) => cluster_scenario::short(world).await,
+                (true, ..) => scenario::short(world).await,
+                (_, true, _) => drop(scenario::crowd(world, pods).await),
+                (.., true) => cluster_scenario::standard(world, pods, time).await,
                 _ => scenario::standard(world, pods, time).await,
             }
         }))

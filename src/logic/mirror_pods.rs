@@ -59,7 +59,8 @@ pub struct MirrorPods {
     /// `None` until the API server was heard.
     mirrors: Option<BTreeMap<FullName, Arc<Pod>>>,
     owner: Option<OwnerReference>,
-    calling: BTreeSet<FullName>,
+    /// Calls under way, with the UID of the mirror that was shown when each was ordered.
+    calling: BTreeMap<FullName, Option<String>>,
     failures: BTreeMap<FullName, u32>,
     not_before: BTreeMap<FullName, Moment>,
 }
@@ -82,12 +83,7 @@ impl MirrorPods {
     pub fn set_mirrors(&mut self, pods: impl IntoIterator<Item = Arc<Pod>>) {
         let mirrors = by_name(pods);
         let before = self.mirrors.replace(mirrors);
-        let changed = |name: &FullName| {
-            let uid = |all: &Option<BTreeMap<FullName, Arc<Pod>>>| {
-                all.as_ref().and_then(|all| all.get(name)).and_then(|pod| pod.metadata.uid.clone())
-            };
-            uid(&before) != uid(&self.mirrors)
-        };
+        let changed = |name: &FullName| shown_uid(&before, name) != shown_uid(&self.mirrors, name);
         // What was answered is now shown: there is nothing to wait for.
         let failures = &self.failures;
         self.not_before.retain(|name, _| failures.contains_key(name) || !changed(name));
@@ -109,9 +105,13 @@ impl MirrorPods {
 
     /// A call ended; `jitter` is in 0..1.
     pub fn answered(&mut self, name: &FullName, worked: bool, now: Moment, jitter: f64) {
-        self.calling.remove(name);
+        let asked = self.calling.remove(name).flatten();
         let wait = if worked {
             self.failures.remove(name);
+            if shown_uid(&self.mirrors, name) != asked {
+                self.not_before.remove(name); // The watch was faster than the answer.
+                return;
+            }
             ECHO_MAX
         } else {
             let failures = self.failures.entry(name.clone()).or_default();
@@ -126,14 +126,15 @@ impl MirrorPods {
         let (mut orders, mut wake) = (Vec::new(), None::<Moment>);
         for order in self.differences() {
             let name = order.full_name();
-            if self.calling.contains(&name) {
+            if self.calling.contains_key(&name) {
                 continue;
             }
             if let Some(due) = self.not_before.get(&name).filter(|due| **due > now) {
                 wake = wake.into_iter().chain([*due]).min();
                 continue;
             }
-            self.calling.insert(name);
+            let shown = shown_uid(&self.mirrors, &name);
+            self.calling.insert(name, shown);
             orders.push(order);
         }
         (orders, wake)
@@ -156,6 +157,10 @@ impl MirrorPods {
             .flat_map(|owner| missing.clone().map(|(_, pod)| Order::Create(Box::new(mirror_of(pod, owner)))));
         deletes.chain(creates).collect()
     }
+}
+
+fn shown_uid(mirrors: &Option<BTreeMap<FullName, Arc<Pod>>>, name: &FullName) -> Option<String> {
+    mirrors.as_ref()?.get(name)?.metadata.uid.clone()
 }
 
 /// Whether the mirror stands for just this pod, and stays.
@@ -263,6 +268,19 @@ mod tests {
         assert_eq!(mirrors.orders(at(0)).0, []);
         mirrors.set_statics([], BTreeSet::new());
         assert_eq!(mirrors.orders(at(0)).0.len(), 1);
+    }
+
+    #[test]
+    fn what_is_shown_before_the_answer_is_not_waited_for() {
+        let mut mirrors = MirrorPods::default();
+        mirrors.set_statics([fixed()], BTreeSet::new());
+        mirrors.set_node(&node("n1"));
+        mirrors.set_mirrors([]);
+        assert!(matches!(mirrors.orders(at(0)).0[..], [Order::Create(_)]));
+        mirrors.set_mirrors([mirror("h1", false)]);
+        mirrors.answered(&name(), true, at(1), 0.0);
+        mirrors.set_statics([], BTreeSet::new());
+        assert_eq!(mirrors.orders(at(2)).0.len(), 1, "its pod has gone");
     }
 
     #[test]

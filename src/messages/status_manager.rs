@@ -62,8 +62,13 @@ pub enum StatusManagerMsg {
     /// From a pod source: all manifests of it that give no pod; told whenever they changed.
     Refused(SourceKind, Vec<RefusedManifest>),
     /// From `PodManager`: these are all pods there are; told now and then, because a pod may have gone while `PodManager`
-    /// itself was restarted.
-    Known(Arc<BTreeSet<PodUid>>),
+    /// itself was restarted, or its end may have met a full mailbox.
+    Known {
+        /// All pods.
+        pods: Arc<BTreeSet<PodUid>>,
+        /// Those of which nothing is on the node any more, but which the API server still has.
+        ended: BTreeSet<PodUid>,
+    },
     /// From the server: all pods, by namespace and name.
     List(RpcReplyPort<Vec<PodView>>),
     /// From the server: all manifests that give no pod, by source and place.

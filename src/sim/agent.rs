@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ractor::ActorCell;
 
+use super::api_server::link::Link;
 use super::clock::AgentClock;
 use super::crashes::Crashes;
 use super::disk::POD_LOGS;
@@ -12,6 +13,7 @@ use super::node::Node;
 use super::outlet::{Life, Outlet};
 use crate::actors::address::Address;
 use crate::actors::ledger::{self, Ledger};
+use crate::actors::object_cache::ApiObjects;
 use crate::actors::root;
 use crate::actors::settings::{Adapters, Agent, Directory, NodeSettings, Settings};
 use crate::logic::cgroup_name::CgroupTree;
@@ -73,8 +75,24 @@ pub fn settings(started: Moment) -> Settings {
         dead_total: -1,
         dead_age_min: Duration::ZERO,
         watchdog_period: None,
-        node: NodeSettings::default(),
+        node: node_settings(address),
     }
+}
+
+fn node_settings(address: std::net::IpAddr) -> NodeSettings {
+    let mut settings = NodeSettings::default();
+    settings.identity.name = NODE_NAME.to_owned();
+    settings.identity.architecture = "amd64".to_owned();
+    settings.status.addresses.hostname = NODE_NAME.to_owned();
+    settings.status.addresses.node_ips = vec![address];
+    settings.status.capacity.max_pods = 110;
+    settings.status.capacity.local_storage = true;
+    settings.status.runtime_name = "containerd".to_owned();
+    settings.status.kubelet_version = "v1.36.0".to_owned();
+    settings.status.architecture = "amd64".to_owned();
+    settings.status.port = 10250;
+    settings.status.images_max = 50;
+    settings
 }
 
 /// Where the agent's cgroups are.
@@ -84,7 +102,13 @@ pub fn cgroup_tree() -> CgroupTree {
 
 impl Incarnation {
     /// Starts the agent.
-    pub fn start(node: &Arc<Node>, crashes: &Arc<Crashes>, seed: u64, adjust: &dyn Fn(&mut Settings)) -> Self {
+    pub fn start(
+        node: &Arc<Node>,
+        crashes: &Arc<Crashes>,
+        seed: u64,
+        adjust: &dyn Fn(&mut Settings),
+        link: Option<&Arc<Link>>,
+    ) -> Self {
         let life = Arc::new(Life::default());
         let outlet = Arc::new(Outlet::new(Arc::clone(node), Arc::clone(&life), seed));
         let clock = AgentClock::start(&node.time);
@@ -92,25 +116,29 @@ impl Incarnation {
         let ledger = Ledger::with_faults(clock, Some(faults));
         let mut settings = settings(node.time.now());
         adjust(&mut settings);
+        let directory = Directory::new(&ledger);
+        let api = link.map(|link| link.client(&outlet));
         let adapters = Adapters {
             runtime: outlet.clone(),
             images: outlet.clone(),
             cgroups: outlet.clone(),
             files: outlet.clone(),
             volumes: outlet.clone(),
-            objects: Arc::new(Standalone),
+            objects: match &api {
+                Some(api) => Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone())),
+                None => Arc::new(Standalone),
+            },
             folder: Some(outlet.clone()),
             url: None,
             http_prober: outlet.clone(),
             chance: outlet.clone(),
             service_manager: outlet,
-            api: None,
+            api,
             certificates: Default::default(),
             doubt_connections: Arc::new(|| {}),
             node_facts: Arc::new(FixedNodeFacts::of_a_small_node()),
             listeners: vec![],
         };
-        let directory = Directory::new(&ledger);
         let agent = Arc::new(Agent { settings, adapters, directory, ledger });
         let (root, cell) = root::start(Arc::clone(&agent));
         Self { agent, root, cell, life }

@@ -143,6 +143,11 @@ impl Containers {
         running.next().map(SimContainer::label)
     }
 
+    /// Whether a container's sandbox works.
+    pub fn is_in_ready_sandbox(&self, container: &SimContainer) -> bool {
+        self.sandboxes.get(&container.sandbox).is_some_and(|sandbox| sandbox.state == SandboxState::Ready)
+    }
+
     /// Containers that run in a sandbox.
     pub fn running_in(&self, id: &SandboxId) -> Vec<ContainerId> {
         let running = self.containers.values().filter(|container| container.sandbox == *id);

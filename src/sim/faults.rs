@@ -39,6 +39,31 @@ pub enum Fault {
     Kills,
     /// Actors panic.
     Crashes,
+    /// Answers of the API server take up to seconds, or never come.
+    ApiSlow,
+    /// The API server cannot be reached, for seconds or minutes.
+    ApiAway,
+    /// The API server asks to come back later (429).
+    ApiBusy,
+    /// The API server fails (500, 503).
+    ApiErrors,
+    /// Changes meet those of others (409).
+    ApiConflicts,
+    /// Watches end, break, fall silent, or begin too late (410).
+    ApiWatches,
+    /// Lists show how it was before; there are no streaming ones.
+    ApiStale,
+    /// The API server's clock is minutes wrong.
+    ApiClocks,
+    /// A call to the API server takes effect, but the answer does not come.
+    ApiLostAnswers,
+}
+
+impl Fault {
+    /// Whether it is one of the API server: nothing happens by it without one.
+    pub fn is_of_api(self) -> bool {
+        self >= Self::ApiSlow
+    }
 }
 
 /// What becomes of one call to the runtime.
@@ -88,6 +113,13 @@ impl Faults {
         self.ever.contains(&fault)
     }
 
+    /// Whether nothing ever went wrong in the runtime itself, so that no sandbox has to be made anew.
+    pub fn runtime_was_well(&self) -> bool {
+        let harmless = [Fault::Slow, Fault::Events, Fault::Pulls, Fault::Watches, Fault::Kills, Fault::Crashes];
+        let is_harmless = |fault: &Fault| harmless.contains(fault) || fault.is_of_api();
+        self.ever.iter().all(is_harmless)
+    }
+
     /// Only these from now on.
     pub fn set(&self, active: BTreeSet<Fault>) {
         *lock(&self.active) = active;
@@ -123,7 +155,7 @@ impl Faults {
     }
 }
 
-/// Reads a list such as `refusals,events`; `all` and `none` are lists, too.
+/// Reads a list such as `refusals,events`; `all`, `api` (all of the API server) and `none` are lists, too.
 ///
 /// # Errors
 /// The word that names no fault.
@@ -133,6 +165,7 @@ pub fn parse_list(text: &str) -> Result<BTreeSet<Fault>, String> {
     for word in text.split(',').filter(|word| !word.is_empty()) {
         match word {
             "all" => faults.extend(Fault::iter()),
+            "api" => faults.extend(Fault::iter().filter(|fault| fault.is_of_api())),
             "none" => faults.clear(),
             word => match word.strip_prefix('-') {
                 Some(word) => {
@@ -151,7 +184,7 @@ fn one(word: &str) -> Result<Fault, String> {
     use strum::IntoEnumIterator;
     word.parse().map_err(|_| {
         let known: Vec<String> = Fault::iter().map(|fault| fault.to_string()).collect();
-        format!("no fault is called {word:?}; known are all, none, {}", known.join(", "))
+        format!("no fault is called {word:?}; known are all, api, none, {}", known.join(", "))
     })
 }
 

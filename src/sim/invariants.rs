@@ -38,6 +38,20 @@ pub const NOTHING_LEFT: &str = "nothing-left";
 pub const TRUE_STATUS: &str = "true-status";
 /// The status told of a pod never goes back: a phase that is final stays, restart counts never fall.
 pub const STATUS_FORWARD: &str = "status-forward";
+/// The agent takes from the API only pods that somebody deleted, for good, and by their UID.
+pub const OWN_DELETES: &str = "own-deletes";
+/// A pod is taken from the API after its containers and volumes are gone, not before.
+pub const GONE_FIRST: &str = "gone-first";
+/// No container of a pod that the API wants is stopped because of what goes wrong between the agent and the API server.
+pub const WANTED_LIVES: &str = "wanted-lives";
+/// Once quiet: what the API tells of pods is what the runtime holds, and it has no pod that nobody wants.
+pub const API_TRUTH: &str = "api-truth";
+/// Once quiet: each static pod has one mirror, of its own version.
+pub const MIRRORS: &str = "mirrors";
+/// Once quiet: the Node is there and ready, and its Lease is renewed.
+pub const NODE_READY: &str = "node-ready";
+/// A cluster in which nothing happens is asked next to nothing.
+pub const API_BOUNDED: &str = "api-bounded";
 
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +86,10 @@ struct State {
     starts: BTreeMap<(PodUid, String), u32>,
     graces: BTreeMap<ContainerId, (PodUid, Duration)>,
     retired: BTreeSet<PodUid>,
+    /// Pods of the API that the agent may take for wanted.
+    api_known: BTreeSet<PodUid>,
+    /// Pods of the API whose containers nobody may stop.
+    api_kept: BTreeSet<PodUid>,
 }
 
 /// See the module.
@@ -123,6 +141,32 @@ impl Invariants {
         lock(&self.state).wanted.remove(uid);
     }
 
+    /// The API wants a pod from now on. Only its own probes may have a container of it stopped.
+    pub fn api_pod_wanted(&self, uid: &PodUid, pod: &SimPod) {
+        let mut state = lock(&self.state);
+        state.api_known.insert(uid.clone());
+        if !pod.may_be_stopped() {
+            state.api_kept.insert(uid.clone());
+        }
+    }
+
+    /// The API wants a pod no more; the agent hears of it later.
+    pub fn api_pod_unwanted(&self, uid: &PodUid) {
+        lock(&self.state).api_kept.remove(uid);
+    }
+
+    /// The agent itself took a pod from the API: it knows that nobody wants it.
+    pub fn api_pod_gone(&self, uid: &PodUid) {
+        lock(&self.state).api_known.remove(uid);
+    }
+
+    /// A running container in a ready sandbox is asked to stop, while the runtime itself works well.
+    pub fn kept_stopped(&self, container: &SimContainer) {
+        if lock(&self.state).api_kept.contains(&container.uid) {
+            self.broken(WANTED_LIVES, format!("{} is stopped", container.label()));
+        }
+    }
+
     /// The agent reads the manifests.
     pub fn manifests_read(&self) {
         let mut state = lock(&self.state);
@@ -132,7 +176,7 @@ impl Invariants {
     /// The agent removed the last of a pod from the node. Where nobody wants it, as it knows, it must not come back.
     pub fn pod_removed(&self, uid: &PodUid) {
         let mut state = lock(&self.state);
-        if !state.wanted.contains(uid) && !state.read.contains(uid) {
+        if !state.wanted.contains(uid) && !state.read.contains(uid) && !state.api_known.contains(uid) {
             state.retired.insert(uid.clone());
         }
     }

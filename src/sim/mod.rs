@@ -6,9 +6,13 @@
 //! iterated has an order: one seed tells one story.
 
 pub mod agent;
+pub mod api_server;
 pub mod behaviour;
 pub mod cgroups;
 pub mod clock;
+pub mod cluster;
+pub mod cluster_scenario;
+pub mod cluster_truth;
 pub mod containers;
 pub mod crashes;
 pub mod disk;

@@ -103,6 +103,24 @@ impl Outlet {
         }
     }
 
+    /// Begins a call that is not one to the runtime: counted like those, a place to be killed at. Gives its number.
+    pub(super) async fn begin_call(&self) -> u64 {
+        let number = self.node.calls.fetch_add(1, Ordering::Relaxed);
+        self.step(number, false).await;
+        number
+    }
+
+    /// Such a call took effect.
+    pub(super) async fn end_call(&self, number: u64) {
+        self.step(number, true).await;
+    }
+
+    /// Time passes on such a call.
+    pub(super) async fn pass(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+        self.stand_still_if_dead().await;
+    }
+
     /// A call that only asks.
     pub async fn ask<T>(
         &self,

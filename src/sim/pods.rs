@@ -122,6 +122,12 @@ impl SimPod {
         self
     }
 
+    /// Whether a probe of its own may have a container stopped.
+    pub fn may_be_stopped(&self) -> bool {
+        let probes = self.init.iter().chain(&self.containers).flat_map(|spec| &spec.probes);
+        probes.into_iter().any(|(kind, _)| *kind != "readinessProbe")
+    }
+
     /// The manifest's text.
     pub fn manifest(&self) -> Vec<u8> {
         let all = |specs: &[SimSpec]| specs.iter().map(SimSpec::manifest).collect::<Vec<_>>();

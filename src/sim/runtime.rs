@@ -130,6 +130,9 @@ impl Outlet {
             if container.state != ContainerState::Running {
                 return Ok(None);
             }
+            if node.faults.runtime_was_well() && containers.is_in_ready_sandbox(container) {
+                node.invariants.kept_stopped(container);
+            }
             if !node.faults.had(Fault::LateEffects) {
                 // A stop whose caller left may come after the pod is wanted again.
                 node.invariants.stop_asked(container, grace);

@@ -43,6 +43,9 @@ impl Told {
 
 /// What is not as it should be.
 pub async fn problems(world: &World) -> Vec<Problem> {
+    if world.shared.link.is_some() {
+        return super::cluster_truth::problems(world).await;
+    }
     let wanted: Vec<Wanted> = world.wanted().into_values().collect();
     let mut problems = of_unwanted(world.node(), &wanted);
     let Some(views) = world.statuses().await else {
@@ -78,7 +81,7 @@ fn workers(world: &World, wanted: usize) -> Option<Problem> {
 }
 
 /// What runs or is left although nobody wants it.
-fn of_unwanted(node: &Node, wanted: &[Wanted]) -> Vec<Problem> {
+pub(super) fn of_unwanted(node: &Node, wanted: &[Wanted]) -> Vec<Problem> {
     let uids: BTreeSet<&str> = wanted.iter().map(|one| one.uid.as_str()).collect();
     let mut problems = vec![];
     let containers = lock(&node.containers);
@@ -101,7 +104,12 @@ fn of_unwanted(node: &Node, wanted: &[Wanted]) -> Vec<Problem> {
 }
 
 /// Whether the pod runs, or has ended as it may.
-fn as_wanted(node: &Node, containers: &Containers, wanted: &Wanted, view: Option<&PodView>) -> Result<(), String> {
+pub(super) fn as_wanted(
+    node: &Node,
+    containers: &Containers,
+    wanted: &Wanted,
+    view: Option<&PodView>,
+) -> Result<(), String> {
     let pod = &wanted.pod;
     let phase = view.and_then(|view| view.status.phase.as_deref()).unwrap_or_default();
     let mut sandboxes = containers.sandboxes.values();
@@ -182,7 +190,7 @@ fn loops(node: &Node, newest: Option<&SimContainer>) -> Result<(), String> {
 }
 
 /// How the status differs from what the runtime holds.
-fn untrue(containers: &Containers, wanted: &Wanted, view: &PodView) -> Option<String> {
+pub(super) fn untrue(containers: &Containers, wanted: &Wanted, view: &PodView) -> Option<String> {
     let statuses =
         view.status.container_statuses.iter().flatten().chain(view.status.init_container_statuses.iter().flatten());
     let by_name: BTreeMap<&str, &ContainerStatus> = statuses.map(|status| (status.name.as_str(), status)).collect();

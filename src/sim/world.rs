@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::agent::{Incarnation, NODE_NAME};
+use super::api_server::link::Link;
 use super::clock::VirtualTime;
 use super::crashes::{Crash, Crashes};
 use super::faults::{Fault, Faults};
@@ -14,7 +15,7 @@ use super::node::{Node, spawn};
 use super::pods::SimPod;
 use super::random::Random;
 use super::story::{Line, Story};
-use super::{runtime, truth};
+use super::{cluster, runtime, truth};
 use crate::actors::ledger::{Cause, lock};
 use crate::actors::settings::Settings;
 use crate::logic::ids::PodUid;
@@ -26,7 +27,7 @@ const RESTART_DELAY: Duration = Duration::from_secs(1);
 /// calls that hang, and the longest back-off.
 pub const SETTLE_LIMIT: Duration = Duration::from_secs(900);
 /// Work that is never over.
-const STANDING: [&str; 3] = ["event stream", "watch folder", "listen"];
+const STANDING: [&str; 5] = ["event stream", "watch folder", "listen", "watch pods", "watch node"];
 
 /// What a run is made of.
 #[derive(Clone)]
@@ -41,6 +42,8 @@ pub struct Options {
     pub mailbox: Option<(String, usize)>,
     /// Changes the agent's settings.
     pub settings: fn(&mut Settings),
+    /// The node is part of a cluster: there is an API server.
+    pub cluster: bool,
     /// What shows the run again, for violations.
     pub command: String,
 }
@@ -53,6 +56,7 @@ impl Default for Options {
             kill_at: None,
             mailbox: None,
             settings: |_| {},
+            cluster: false,
             command: String::new(),
         }
     }
@@ -72,6 +76,10 @@ pub(super) struct Shared {
     pub(super) node: Arc<Node>,
     pub(super) wanted: Mutex<BTreeMap<String, Wanted>>,
     pub(super) told: Mutex<truth::Told>,
+    /// The way to the API server, where there is one.
+    pub(super) link: Option<Arc<Link>>,
+    /// Pods of the API that are wanted, by name.
+    pub(super) api_pods: Mutex<BTreeMap<String, Wanted>>,
     crashes: Arc<Crashes>,
     settings: fn(&mut Settings),
     agent: Mutex<Option<Arc<Incarnation>>>,
@@ -97,9 +105,12 @@ impl World {
         *lock(&node.kill_at) = options.kill_at;
         let crashes = Crashes::new(seed, options.crash.clone(), faults, story).with_mailbox(options.mailbox.clone());
         let crashes = Arc::new(crashes);
+        let link = options.cluster.then(|| cluster::begin(seed, &node));
         let shared = Shared {
             seed,
             node,
+            link,
+            api_pods: Mutex::default(),
             wanted: Mutex::default(),
             told: Mutex::default(),
             crashes,
@@ -209,7 +220,8 @@ impl World {
         let seed = self.shared.seed.wrapping_add(number);
         let (node, crashes) = (self.node(), &self.shared.crashes);
         node.story.tell("agent", "starts");
-        let agent = Arc::new(Incarnation::start(node, crashes, seed, &self.shared.settings));
+        let link = self.shared.link.as_ref();
+        let agent = Arc::new(Incarnation::start(node, crashes, seed, &self.shared.settings, link));
         *lock(&self.shared.agent) = Some(Arc::clone(&agent));
         let world = self.clone();
         spawn(async move {
@@ -257,6 +269,7 @@ impl World {
     pub fn stop_faults(&self) {
         self.node().story.tell("world", "nothing goes wrong any more");
         self.node().faults.set(BTreeSet::new());
+        self.shared.link.iter().for_each(|link| link.recover());
     }
 
     /// Faults that come at random times.

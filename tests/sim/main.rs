@@ -2,6 +2,7 @@
 //!
 //! Every failure prints the end of the story and the command that tells it again.
 
+mod cluster;
 mod common;
 mod crashes;
 mod determinism;
@@ -9,4 +10,5 @@ mod faults;
 mod lifecycle;
 mod many_pods;
 mod restarts;
+mod served;
 mod volumes;

@@ -31,6 +31,9 @@ use crate::platform::kube_api::{ApiServer, Place, Selector};
 /// Wait before the API server is followed anew after more came at once than could be taken.
 const FOLLOW_AGAIN: Duration = Duration::from_secs(1);
 
+/// Wait before all is told again that somebody had no room for.
+const RETELL: Duration = Duration::from_secs(1);
+
 /// See the module.
 pub struct ApiSource {
     agent: Arc<Agent>,
@@ -38,6 +41,8 @@ pub struct ApiSource {
     shown: BTreeMap<PodUid, Arc<Pod>>,
     /// What `PodManager` was told.
     told: Option<BTreeMap<PodUid, Arc<Pod>>>,
+    /// A timer runs, because somebody had no room.
+    retelling: bool,
 }
 
 impl Role for ApiSource {
@@ -46,7 +51,7 @@ impl Role for ApiSource {
     type Args = Arc<Agent>;
 
     fn begin(agent: Arc<Agent>, desk: &mut Desk<ApiSourceMsg>) -> Self {
-        let source = Self { agent, shown: BTreeMap::new(), told: None };
+        let source = Self { agent, shown: BTreeMap::new(), told: None, retelling: false };
         source.follow(desk);
         source
     }
@@ -66,7 +71,8 @@ impl Role for ApiSource {
             ApiSourceMsg::Trouble(why) => {
                 tracing::warn!(why, "pods of the API server cannot be heard of, they stay as they are")
             }
-            ApiSourceMsg::Repeat => {
+            ApiSourceMsg::RetellDue | ApiSourceMsg::Repeat => {
+                self.retelling = false;
                 if self.told.is_some() {
                     self.tell_pods(desk);
                     self.tell_shown(desk);
@@ -109,7 +115,7 @@ impl ApiSource {
         desk.start("watch pods", node, work, ApiSourceMsg::FollowEnded);
     }
 
-    fn take_all(&mut self, pods: Vec<Pod>, desk: &Desk<ApiSourceMsg>) {
+    fn take_all(&mut self, pods: Vec<Pod>, desk: &mut Desk<ApiSourceMsg>) {
         let known = std::mem::take(&mut self.shown);
         for pod in pods {
             let uid = uid_of(&pod);
@@ -121,22 +127,24 @@ impl ApiSource {
         self.tell_changed(desk);
     }
 
-    fn apply(&mut self, pod: Pod, desk: &Desk<ApiSourceMsg>) {
+    fn apply(&mut self, pod: Pod, desk: &mut Desk<ApiSourceMsg>) {
         let uid = uid_of(&pod);
         let pod = marked(pod, self.shown.get(&uid), desk);
         self.shown.insert(uid, Arc::clone(&pod));
-        desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::ApiPodSeen(Arc::clone(&pod)));
+        let has_room = desk.offer(&self.agent.directory.status_manager, StatusManagerMsg::ApiPodSeen(Arc::clone(&pod)));
+        self.see_to(has_room, desk);
         if is_mirror(&pod) { self.tell_mirrors(desk) } else { self.tell_changed(desk) }
     }
 
-    fn remove(&mut self, pod: &Pod, desk: &Desk<ApiSourceMsg>) {
+    fn remove(&mut self, pod: &Pod, desk: &mut Desk<ApiSourceMsg>) {
         let Some(pod) = self.shown.remove(&uid_of(pod)) else { return };
-        desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::ApiPodGone(Arc::clone(&pod)));
+        let has_room = desk.offer(&self.agent.directory.status_manager, StatusManagerMsg::ApiPodGone(Arc::clone(&pod)));
+        self.see_to(has_room, desk);
         if is_mirror(&pod) { self.tell_mirrors(desk) } else { self.tell_changed(desk) }
     }
 
     /// Tells `PodManager` when what a pod is to be has changed; a pod whose status alone changed costs nothing there.
-    fn tell_changed(&mut self, desk: &Desk<ApiSourceMsg>) {
+    fn tell_changed(&mut self, desk: &mut Desk<ApiSourceMsg>) {
         let wanted = self.shown.iter().filter(|(_, pod)| !is_mirror(pod));
         let pods: BTreeMap<PodUid, Arc<Pod>> = wanted.map(|(uid, pod)| (uid.clone(), Arc::clone(pod))).collect();
         let is_news = self.told.as_ref().is_none_or(|told| {
@@ -149,19 +157,30 @@ impl ApiSource {
         }
     }
 
-    fn tell_pods(&self, desk: &Desk<ApiSourceMsg>) {
+    fn tell_pods(&mut self, desk: &mut Desk<ApiSourceMsg>) {
         let pods = self.told.clone().unwrap_or_default();
-        desk.tell(&self.agent.directory.pod_manager, PodManagerMsg::SourceSet { source: SourceKind::Api, pods });
+        let set = PodManagerMsg::SourceSet { source: SourceKind::Api, pods };
+        let has_room = desk.offer(&self.agent.directory.pod_manager, set);
+        self.see_to(has_room, desk);
     }
 
-    fn tell_shown(&self, desk: &Desk<ApiSourceMsg>) {
+    fn tell_shown(&mut self, desk: &mut Desk<ApiSourceMsg>) {
         let all: Vec<Arc<Pod>> = self.shown.values().cloned().collect();
-        desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::ApiPods(all));
+        let has_room = desk.offer(&self.agent.directory.status_manager, StatusManagerMsg::ApiPods(all));
+        self.see_to(has_room, desk);
     }
 
-    fn tell_mirrors(&self, desk: &Desk<ApiSourceMsg>) {
+    fn tell_mirrors(&mut self, desk: &mut Desk<ApiSourceMsg>) {
         let mirrors = self.shown.values().filter(|pod| is_mirror(pod)).cloned().collect();
-        desk.tell(&self.agent.directory.mirror_manager, MirrorManagerMsg::Mirrors(mirrors));
+        let has_room = desk.offer(&self.agent.directory.mirror_manager, MirrorManagerMsg::Mirrors(mirrors));
+        self.see_to(has_room, desk);
+    }
+
+    /// Changes are told once: what somebody had no room for is told again soon.
+    fn see_to(&mut self, has_room: bool, desk: &mut Desk<ApiSourceMsg>) {
+        if !has_room && !std::mem::replace(&mut self.retelling, true) {
+            desk.after(RETELL, ApiSourceMsg::RetellDue);
+        }
     }
 }
 

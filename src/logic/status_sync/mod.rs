@@ -88,7 +88,8 @@ struct Entry {
     api: Option<Arc<Pod>>,
     /// Nothing of the pod is left on the node.
     finished: bool,
-    calling: bool,
+    /// Whom the call under way is about, in the API.
+    calling: Option<PodUid>,
     deleted: bool,
     /// What is here has changed since the last call.
     changed: bool,
@@ -152,8 +153,8 @@ impl StatusSync {
     pub fn seen(&mut self, pod: Arc<Pod>) {
         if is_mirror(&pod) {
             let name = full_name(&pod);
-            if self.mirrors.get(&name).is_some_and(|known| uid_of(known) == uid_of(&pod) && is_older(&pod, known)) {
-                return;
+            if self.mirrors.get(&name).is_some_and(|known| is_older(&pod, known)) {
+                return; // Also where another one has taken its place since.
             }
             self.mirrors.insert(name.clone(), pod);
             self.touch_static(&name);
@@ -165,6 +166,14 @@ impl StatusSync {
             entry.api = Some(pod);
             self.dirty.insert(uid);
         }
+    }
+
+    /// Whether the API server shows this very pod, as far as is known.
+    fn is_shown(&self, pod: &Pod) -> bool {
+        if is_mirror(pod) {
+            return self.mirrors.get(&full_name(pod)).is_some_and(|known| uid_of(known) == uid_of(pod));
+        }
+        self.pods.get(&uid_of(pod)).is_some_and(|entry| entry.api.is_some())
     }
 
     /// The API server no longer has the pod.
@@ -193,17 +202,23 @@ impl StatusSync {
 
     /// A call ended. `jitter` is in 0..1.
     pub fn answered(&mut self, uid: &PodUid, answer: Answer, now: Moment, jitter: f64) {
-        if let Answer::Done(Some(pod)) = &answer {
+        // The answer may come after the watch said that the pod is gone, or that another one has its name.
+        if let Answer::Done(Some(pod)) = &answer
+            && self.is_shown(pod)
+        {
             self.seen(Arc::clone(pod));
         }
+        let shown = self.shown_uid(uid);
         let Some(entry) = self.pods.get_mut(uid) else { return };
-        (entry.calling, entry.last_call) = (false, Some(now));
+        let asked = entry.calling.take();
+        entry.last_call = Some(now);
         match answer {
             Answer::Done(pod) => {
                 (entry.failures, entry.not_before) = (0, None);
                 entry.deleted |= pod.is_none();
             }
-            Answer::Gone => (entry.failures, entry.deleted) = (0, true), // The watch will say so.
+            // The watch will say so, or has already, and has shown who came after.
+            Answer::Gone => (entry.failures, entry.deleted) = (0, asked == shown),
             Answer::Failed(after) => {
                 let wait = RETRY_FIRST.saturating_mul(1 << entry.failures.min(6)).min(RETRY_MAX);
                 let wait = after.unwrap_or_default().max(wait).mul_f64(1.0 + jitter);
@@ -227,7 +242,7 @@ impl StatusSync {
 
     /// The calls to make now, and when to ask again although nothing happens.
     pub fn orders(&mut self, now: Moment) -> (Vec<Order>, Option<Moment>) {
-        let mut room = CALLS_MAX.saturating_sub(self.pods.values().filter(|entry| entry.calling).count());
+        let mut room = CALLS_MAX.saturating_sub(self.pods.values().filter(|entry| entry.calling.is_some()).count());
         let (mut orders, mut wake) = (Vec::new(), None::<Moment>);
         let dirty = std::mem::take(&mut self.dirty);
         let mut candidates: Vec<Candidate> = dirty.iter().filter_map(|uid| self.candidate(uid)).collect();
@@ -241,16 +256,24 @@ impl StatusSync {
                 continue;
             }
             let entry = self.pods.get_mut(&uid).expect("it has an order");
-            (entry.calling, entry.changed) = (true, false);
+            (entry.calling, entry.changed) = (Some(order.api_uid.clone()), false);
             room -= 1;
             orders.push(order);
         }
         (orders, wake)
     }
 
+    /// The UID of the pod's object in the API, as it was shown last.
+    fn shown_uid(&self, uid: &PodUid) -> Option<PodUid> {
+        let entry = self.pods.get(uid)?;
+        let fixed = entry.own.as_ref().filter(|own| own.is_static);
+        let api = fixed.map_or(entry.api.as_ref(), |own| self.mirrors.get(&own.full_name));
+        api.map(|pod| uid_of(pod))
+    }
+
     /// What is to be sent of the pod, and from when on.
     fn candidate(&self, uid: &PodUid) -> Option<Candidate> {
-        let entry = self.pods.get(uid).filter(|entry| !entry.calling && !entry.deleted)?;
+        let entry = self.pods.get(uid).filter(|entry| entry.calling.is_none() && !entry.deleted)?;
         let is_static = entry.own.as_ref().is_some_and(|own| own.is_static);
         let api = if is_static { self.mirrors.get(&entry.own.as_ref()?.full_name)? } else { entry.api.as_ref()? };
         let shown = api.status.clone().unwrap_or_default();

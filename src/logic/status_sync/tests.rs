@@ -205,6 +205,52 @@ fn a_static_pods_status_goes_to_its_mirror_which_is_never_deleted_here() {
     assert_eq!(sync.orders(at(60)).0.len(), 1, "a new mirror gets the status");
 }
 
+/// An answer and a watch have no order between them.
+#[test]
+fn an_answer_that_comes_after_the_end_of_its_pod_brings_nothing_back() {
+    let mut sync = StatusSync::default();
+    sync.own(&uid(), own(json!({"phase": "Running"}), true));
+    sync.seen(shown(1, false, &json!({"phase": "Pending"})));
+    assert_eq!(calls(&mut sync, at(0)).len(), 1);
+    sync.gone(&shown(3, true, &json!({"phase": "Running"})));
+    sync.finished(&uid());
+    sync.answered(&uid(), Answer::Done(Some(shown(2, false, &json!({"phase": "Running"})))), at(1), 0.0);
+    assert!(sync.pods.is_empty(), "{:?}", sync.pods);
+}
+
+#[test]
+fn a_mirrors_late_answer_does_not_hide_the_mirror_that_took_its_place() {
+    let (mut sync, fixed) = (StatusSync::default(), PodUid::from("static"));
+    sync.own(&fixed, Own { is_static: true, ..own(json!({"phase": "Running"}), true) });
+    let mirror = |uid: &str, version: &str, phase: &str| {
+        let metadata = json!({"name": "web", "namespace": "shop", "uid": uid, "resourceVersion": version,
+                              "annotations": {MIRROR_ANNOTATION: "static"}});
+        pod(json!({"metadata": metadata, "status": {"phase": phase}}))
+    };
+    sync.seen(mirror("m1", "1", "Pending"));
+    assert_eq!(sync.orders(at(0)).0[0].api_uid.as_str(), "m1");
+    sync.gone(&mirror("m1", "3", "Running"));
+    sync.seen(mirror("m2", "4", "Pending"));
+    sync.answered(&fixed, Answer::Done(Some(mirror("m1", "2", "Running"))), at(8), 0.0);
+    let orders = sync.orders(at(60)).0;
+    assert_eq!((orders.len(), orders[0].api_uid.as_str()), (1, "m2"));
+}
+
+#[test]
+fn that_one_mirror_is_gone_says_nothing_of_the_next() {
+    let (mut sync, fixed) = (StatusSync::default(), PodUid::from("static"));
+    sync.own(&fixed, Own { is_static: true, ..own(json!({"phase": "Running"}), true) });
+    let mirror = |uid: &str| {
+        let metadata = json!({"name": "web", "namespace": "shop", "uid": uid, "annotations": {MIRROR_ANNOTATION: "s"}});
+        pod(json!({"metadata": metadata, "status": {"phase": "Pending"}}))
+    };
+    sync.seen(mirror("m1"));
+    assert_eq!(sync.orders(at(0)).0[0].api_uid.as_str(), "m1");
+    sync.seen(mirror("m2"));
+    sync.answered(&fixed, Answer::Gone, at(1), 0.0);
+    assert_eq!(sync.orders(at(60)).0[0].api_uid.as_str(), "m2");
+}
+
 #[test]
 fn calls_are_bounded() {
     let mut sync = StatusSync::default();

@@ -132,8 +132,9 @@ impl<C: FnMut() -> f64, T> Reflector<'_, C, T> {
     where
         T: FnMut(Followed<K>),
     {
-        let version = self.version.clone().unwrap_or_else(|| "0".to_owned());
-        let listed = match self.api.list::<K>(self.at, self.selector, Some(&version)).await {
+        // The first one is of the newest, as a streaming list is: a server's cache may be older than what an earlier
+        // process has seen, and an agent that believed it would end pods that were made since.
+        let listed = match self.api.list::<K>(self.at, self.selector, self.version.as_deref()).await {
             // Too old, or newer than this server's cache: the newest will do.
             Err(error) if error.is_gone() || error.code() == Some(504) => {
                 self.api.list::<K>(self.at, self.selector, None).await?

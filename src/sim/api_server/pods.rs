@@ -1,0 +1,103 @@
+//! What the API server does with pods alone: defaults, phases, versions of the spec, time to end. Pure.
+
+use serde_json::{Value, json};
+
+use super::answers::Refused;
+use super::resources::Resource;
+use crate::logic::manifest::defaults::apply_defaults;
+
+/// Completes a new pod.
+pub fn begin(pod: &mut Value) {
+    if let Ok(mut typed) = serde_json::from_value(pod.clone()) {
+        apply_defaults(&mut typed);
+        if let Ok(complete) = serde_json::to_value(typed) {
+            *pod = complete;
+        }
+    }
+    if pod["spec"]["serviceAccountName"].as_str().is_none_or(str::is_empty) {
+        pod["spec"]["serviceAccountName"] = "default".into(); // As admission does.
+    }
+    pod["metadata"]["generation"] = 1.into();
+    pod["status"] = json!({ "phase": "Pending" });
+}
+
+/// What becomes of an edit: status is another door, and a new spec is a new generation.
+pub fn edited(before: &Value, mut after: Value, resource: &Resource) -> Value {
+    if matches!(resource.plural, "pods" | "nodes") {
+        after["status"] = before["status"].clone();
+    }
+    if resource.plural == "pods" && after["spec"] != before["spec"] {
+        after["metadata"]["generation"] = (before["metadata"]["generation"].as_i64().unwrap_or_default() + 1).into();
+    }
+    after
+}
+
+/// Whether the pod has ended.
+pub fn is_over(pod: &Value) -> bool {
+    matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
+}
+
+/// The seconds that a pod has for its end; 0 takes it away at once, as it does one that was never placed or has ended.
+pub fn grace(pod: &Value, asked: Option<i64>) -> i64 {
+    let placed = pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
+    if !placed || is_over(pod) {
+        return 0;
+    }
+    let own = pod["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30);
+    let grace = asked.unwrap_or(own);
+    if grace < 0 { 1 } else { grace }
+}
+
+/// What no change may do.
+pub fn check(before: &Value, after: &Value) -> Result<(), Refused> {
+    let invalid = |why: &str| {
+        let name = before["metadata"]["name"].as_str().unwrap_or_default();
+        Err(Refused::new(422, "Invalid", format!("Pod {name:?} is invalid: {why}")))
+    };
+    if before["spec"]["nodeName"] != after["spec"]["nodeName"] {
+        return invalid("spec.nodeName: Forbidden: pod updates may not change the node");
+    }
+    // A container that ended for good does not run again.
+    let policy = before["spec"]["restartPolicy"].as_str().unwrap_or("Always");
+    let empty = vec![];
+    let statuses = |pod: &Value| pod["status"]["containerStatuses"].as_array().unwrap_or(&empty).clone();
+    for old in statuses(before) {
+        let Some(code) = old["state"]["terminated"]["exitCode"].as_i64() else { continue };
+        let is_final = policy == "Never" || (policy == "OnFailure" && code == 0);
+        let new = statuses(after).into_iter().find(|new| new["name"] == old["name"]);
+        if is_final && new.is_some_and(|new| new["state"]["terminated"].is_null()) {
+            return invalid(
+                "status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state",
+            );
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_has_its_own_time_unless_it_is_over() {
+        let pod = |phase: &str| json!({ "spec": { "nodeName": "n", "terminationGracePeriodSeconds": 7 }, "status": { "phase": phase } });
+        assert_eq!(grace(&pod("Running"), None), 7);
+        assert_eq!(grace(&pod("Running"), Some(3)), 3);
+        assert_eq!(grace(&pod("Running"), Some(0)), 0);
+        assert_eq!(grace(&pod("Failed"), None), 0);
+        assert_eq!(grace(&json!({ "spec": {} }), None), 0);
+    }
+
+    #[test]
+    fn what_ended_for_good_stays_ended() {
+        let pod = |state: Value| {
+            json!({ "spec": { "restartPolicy": "Never" },
+                    "status": { "containerStatuses": [{ "name": "a", "state": state }] } })
+        };
+        let (ended, running) = (pod(json!({ "terminated": { "exitCode": 0 } })), pod(json!({ "running": {} })));
+        assert!(check(&ended, &running).is_err());
+        assert!(check(&running, &ended).is_ok());
+    }
+}
