@@ -170,7 +170,7 @@ const RULES: &[(&str, Rule)] = &[
     ("spec.volumes[].gcePersistentDisk", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].gitRepo", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].glusterfs", RefuseGiven(NO_VOLUME)),
-    ("spec.volumes[].image", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].image", Accept),
     ("spec.volumes[].iscsi", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].nfs", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].photonPersistentDisk", RefuseGiven(NO_VOLUME)),

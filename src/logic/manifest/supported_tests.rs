@@ -254,7 +254,6 @@ fn what_is_not_done_is_refused_with_its_path() {
     };
     for (spec, path, reason) in [
         (volume(json!({"nfs": {"server": "s", "path": "/"}})), "spec.volumes[0].nfs", NO_VOLUME),
-        (volume(json!({"image": {}})), "spec.volumes[0].image", NO_VOLUME),
         (
             volume(json!({"projected": {"sources": [{"clusterTrustBundle": {"path": "t"}}]}})),
             "spec.volumes[0].projected.sources[0].clusterTrustBundle",

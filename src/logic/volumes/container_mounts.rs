@@ -56,7 +56,7 @@ pub fn container_mounts(
         let Some(volume) = volume_plan(pod, &mount.name) else {
             return Err(format!("cannot find volume {:?} to mount into container {:?}", mount.name, container.name));
         };
-        let managed = !matches!(volume.kind, VolumeKind::HostPath { .. } | VolumeKind::Image);
+        let managed = !matches!(volume.kind, VolumeKind::HostPath { .. } | VolumeKind::Image(_));
         // Once for each volume, as upstream: to label takes a walk over all files.
         let relabel = managed && labelled.insert(mount.name.clone());
         mounts.push(ContainerMount {

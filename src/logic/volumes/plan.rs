@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{
-    ConfigMapVolumeSource, DownwardAPIVolumeSource, EmptyDirVolumeSource, Pod, ProjectedVolumeSource,
-    SecretVolumeSource, SecurityContext, Volume, VolumeDevice, VolumeMount,
+    ConfigMapVolumeSource, Container, DownwardAPIVolumeSource, EmptyDirVolumeSource, ImageVolumeSource, Pod,
+    ProjectedVolumeSource, SecretVolumeSource, SecurityContext, Volume, VolumeDevice, VolumeMount,
 };
 
 use super::downward::downward_payload;
@@ -74,7 +74,7 @@ pub enum VolumeKind {
         owned: bool,
     },
     /// An image: the runtime mounts it.
-    Image,
+    Image(ImageVolumeSource),
     /// A kind that this version does not mount; with its name.
     Refused(&'static str),
 }
@@ -115,6 +115,14 @@ pub fn volume_plan(pod: &Pod, name: &str) -> Option<VolumePlan> {
     Some(VolumePlan { name: volume.name.clone(), kind: kind(pod, volume) })
 }
 
+/// The volumes of a container that are images, by name, in the pod's order.
+pub fn mounted_images<'a>(pod: &'a Pod, container: &Container) -> Vec<(&'a str, &'a ImageVolumeSource)> {
+    let mounts: BTreeSet<&str> = container.volume_mounts.iter().flatten().map(|mount| mount.name.as_str()).collect();
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let mounted = volumes.filter(|volume| mounts.contains(volume.name.as_str()));
+    mounted.filter_map(|volume| Some((volume.name.as_str(), volume.image.as_ref()?))).collect()
+}
+
 fn kind(pod: &Pod, volume: &Volume) -> VolumeKind {
     if let Some(source) = &volume.empty_dir {
         return VolumeKind::EmptyDir(source.clone());
@@ -142,8 +150,8 @@ fn kind(pod: &Pod, volume: &Volume) -> VolumeKind {
         let claim = format!("{}-{}", pod.metadata.name.as_deref().unwrap_or_default(), volume.name);
         return VolumeKind::Claim { claim, read_only: false, owned: true };
     }
-    if volume.image.is_some() {
-        return VolumeKind::Image;
+    if let Some(source) = &volume.image {
+        return VolumeKind::Image(source.clone());
     }
     VolumeKind::Refused(refused_name(volume))
 }
@@ -186,7 +194,7 @@ impl VolumePlan {
 
     /// Whether containers may only read it, whatever their mount says.
     pub fn is_read_only(&self) -> bool {
-        self.is_set_up_again() || matches!(self.kind, VolumeKind::Image | VolumeKind::Claim { read_only: true, .. })
+        self.is_set_up_again() || matches!(self.kind, VolumeKind::Image(_) | VolumeKind::Claim { read_only: true, .. })
     }
 
     /// Its place on the node; `None` for a kind without a directory, and for a claim, whose place is its volume's.
@@ -197,7 +205,7 @@ impl VolumePlan {
             VolumeKind::Secret(_) => plugin::SECRET,
             VolumeKind::DownwardApi(_) => plugin::DOWNWARD_API,
             VolumeKind::Projected(_) => plugin::PROJECTED,
-            VolumeKind::HostPath { .. } | VolumeKind::Claim { .. } | VolumeKind::Image | VolumeKind::Refused(_) => {
+            VolumeKind::HostPath { .. } | VolumeKind::Claim { .. } | VolumeKind::Image(_) | VolumeKind::Refused(_) => {
                 return None;
             }
         };
@@ -247,7 +255,7 @@ impl VolumePlan {
                 let payload = projected_payload(source, pod, found, readers(pod), allocatable);
                 self.files(payload.map_err(|error| text(&error))?, memory(None, pod, node), pod, now)
             }
-            VolumeKind::Image => Ok(SetUp::Nothing),
+            VolumeKind::Image(_) => Ok(SetUp::Nothing),
             VolumeKind::Claim { .. } => Err("the claim was not resolved".to_owned()),
             VolumeKind::Refused(kind) => {
                 Err(format!("no volume plugin matched: {kind} is not mounted by this version"))
