@@ -12,8 +12,8 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use crate::actors::ledger::Cause;
 use crate::actors::settings::{Agent, EventSubject};
 use crate::cri::pod_mapping::{
-    ContainerFacts, ImageUser, MappingError, SandboxFacts, container_config, needs_hosts_file, runtime_sandbox,
-    sandbox_config,
+    ContainerFacts, DeviceFacts, ImageUser, MappingError, SandboxFacts, container_config, needs_hosts_file,
+    runtime_sandbox, sandbox_config,
 };
 use crate::cri::{ContainerConfig, PodSandboxConfig};
 use crate::logic::container_actions::{ContainerKind, StartContainer};
@@ -269,7 +269,9 @@ impl JobSite {
         let addresses = Addresses { pod_ips, host_ips, prefer_ipv6 };
         let environment = self.environment_sources(pod, container, addresses).await;
         let volume_mounts = self.volume_mounts(pod, container, &environment, given).await?;
+        let devices = DeviceFacts { devices: Self::volume_devices(pod, container, given)?, ..DeviceFacts::default() };
         let facts = ContainerFacts {
+            devices,
             restart_count,
             image_ref: image.reference.clone(),
             image_user: ImageUser::new(image.user_uid, &image.username),

@@ -9,14 +9,16 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use super::jobs::{Given, JobSite, field_path};
 use crate::actors::ledger::Cause;
 use crate::actors::settings::Agent;
-use crate::cri::{ImageSpec, Mount, MountPropagation};
+use crate::cri::{Device, ImageSpec, Mount, MountPropagation};
 use crate::logic::container_actions::ContainerKind;
 use crate::logic::environment::{EnvironmentSources, container_environment};
 use crate::logic::ids::PodUid;
 use crate::logic::image_policy::{ImageFailure, ImageInUse, PullPolicy};
 use crate::logic::pod_lifecycle::JobEnd;
 use crate::logic::volume_states::{MountedVolumes, VolumeFailure};
-use crate::logic::volumes::container_mounts::{ContainerMount, Propagation, container_mounts};
+use crate::logic::volumes::container_mounts::{
+    ContainerMount, Propagation, container_devices, container_mounts, no_device,
+};
 use crate::logic::volumes::order::SubPathOrder;
 use crate::logic::volumes::plan::{VolumeKind, VolumePlan, mounted_images, volume_plans};
 use crate::messages::volume_manager::VolumeManagerMsg;
@@ -78,6 +80,18 @@ impl JobSite {
         Ok(mounts)
     }
 
+    /// The container's devices from volumes.
+    pub(super) fn volume_devices(pod: &Pod, container: &Container, given: &Given) -> Result<Vec<Device>, String> {
+        let wanted = container_devices(pod, container)?.into_iter();
+        let devices = wanted.map(|device| {
+            let volume = given.volumes.volumes.get(&device.volume).filter(|volume| volume.is_device);
+            let volume = volume.ok_or_else(|| no_device(&device.volume, &container.name))?;
+            let (container_path, permissions) = (device.container_path, device.permissions.to_owned());
+            Ok(Device { container_path, host_path: volume.host_path.clone(), permissions })
+        });
+        devices.collect()
+    }
+
     /// Has the images there of those volumes of the container that are images (VOL-36), in upstream's order one after the
     /// other. One that cannot be had keeps this container waiting, and no other.
     pub(super) async fn volume_images(
@@ -111,7 +125,7 @@ impl JobSite {
     ) -> Result<String, String> {
         let name = &mount.volume.name;
         let missing = || format!("cannot find volume {name:?} to mount into container {:?}", container.name);
-        let volume = mounted.volumes.get(name).ok_or_else(missing)?;
+        let volume = mounted.volumes.get(name).filter(|volume| !volume.is_device).ok_or_else(missing)?;
         if mount.sub_path.is_empty() {
             return Ok(volume.host_path.clone());
         }
