@@ -46,6 +46,9 @@ pub struct TaskGain {
     pub warning: Option<String>,
 }
 
+/// How a task ended, with the secrets that it asked for on its way.
+pub type TaskOutcome = Result<(Result<TaskGain, TaskFailure>, NewSecrets), Panicked>;
+
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum VolumeManagerMsg {
@@ -66,7 +69,7 @@ pub enum VolumeManagerMsg {
         /// Which.
         task: Task,
         /// How; with the tokens that it asked for on its way.
-        outcome: Box<Result<(Result<TaskGain, TaskFailure>, NewSecrets), Panicked>>,
+        outcome: Box<TaskOutcome>,
     },
     /// From itself: a wait is over.
     RetryDue {

@@ -11,7 +11,8 @@ use crate::logic::ids::PodUid;
 use crate::logic::time::Moment;
 use crate::logic::volume_states::{MountedVolume, TaskFailure};
 use crate::logic::volumes::certificate::{
-    Asked, CertificateKey, CertificateState, Step, Wanted, bundle, next_step, note_asked, note_looked, overdue,
+    Asked, CertificateKey, CertificateState, KeyAndChain, Step, Wanted, bundle, next_step, note_asked, note_looked,
+    overdue,
 };
 use crate::logic::volumes::claim::{bound_volume, check_volume, is_block, resolve, volume_group};
 use crate::logic::volumes::plan::{NodeFacts, VolumeKind, VolumePlan};
@@ -95,9 +96,11 @@ impl MountTask {
     async fn gather(&self, new: &mut NewSecrets) -> Result<Sources, String> {
         let needs = self.plan.needs(&self.pod);
         let (objects, namespace) = (&self.objects, self.namespace());
-        let needs_api = !(needs.config_maps.is_empty() && needs.secrets.is_empty() && needs.tokens.is_empty())
-            || !needs.trust.is_empty()
-            || !self.plan.certificates().is_empty();
+        let needs_api = !(needs.config_maps.is_empty()
+            && needs.secrets.is_empty()
+            && needs.tokens.is_empty()
+            && needs.trust.is_empty()
+            && self.plan.certificates().is_empty());
         if needs_api && matches!(self.plan.kind, VolumeKind::Projected(_)) && !objects.is_connected() {
             let name = &self.plan.name;
             return Err(format!("cannot setup projected volume {name} because kube client is not configured"));
@@ -124,7 +127,7 @@ impl MountTask {
     }
 
     /// The certificates of the volume's sources, each asked for or looked after as it is due.
-    async fn certificates(&self, new: &mut NewSecrets) -> BTreeMap<usize, Result<(Arc<str>, Arc<str>), String>> {
+    async fn certificates(&self, new: &mut NewSecrets) -> BTreeMap<usize, KeyAndChain> {
         let mut found = BTreeMap::new();
         for (source, projection) in self.plan.certificates() {
             let key = CertificateKey { pod_uid: self.uid.clone(), volume: self.plan.name.clone(), source };

@@ -112,6 +112,9 @@ pub enum Step {
     Rest,
 }
 
+/// A private key and the chain of its certificate, both in PEM; or why there are none.
+pub type KeyAndChain = Result<(Arc<str>, Arc<str>), String>;
+
 /// An Event about the pod: reason and message.
 pub type CertificateEvent = (&'static str, String);
 
@@ -202,7 +205,7 @@ pub fn overdue(state: &mut CertificateState, now: Moment) -> Vec<CertificateEven
 ///
 /// # Errors
 /// Why there are none, in upstream's words.
-pub fn bundle(state: Option<&CertificateState>) -> Result<(Arc<str>, Arc<str>), String> {
+pub fn bundle(state: Option<&CertificateState>) -> KeyAndChain {
     match state {
         Some(CertificateState::Issued(issued, _)) => Ok((Arc::clone(&issued.key), Arc::clone(&issued.chain))),
         Some(CertificateState::Refused(why)) => Err(why.clone()),

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{
     ServiceAccountTokenProjection,
 };
 
+use super::certificate::KeyAndChain;
 use super::downward::downward_payload;
 use super::payload::{Payload, PayloadError, aggregate, config_map_payload, secret_payload};
 use super::token::{EXPIRATION_SECONDS, TokenKey, private_file};
@@ -28,7 +29,7 @@ pub struct Sources {
     /// Trust anchors: bundles as the API has them.
     pub trust: BTreeMap<TrustKey, Looked<Vec<String>>>,
     /// Keys and chains of certificates, by the place of their source in the volume.
-    pub certificates: BTreeMap<usize, Result<(Arc<str>, Arc<str>), String>>,
+    pub certificates: BTreeMap<usize, KeyAndChain>,
 }
 
 /// Whose files may be read by whom: see [`private_file`].
@@ -129,7 +130,7 @@ fn token_file(
 
 fn certificate_files(
     wanted: &PodCertificateProjection,
-    found: Option<&Result<(Arc<str>, Arc<str>), String>>,
+    found: Option<&KeyAndChain>,
     readers: Readers,
     default_mode: i32,
 ) -> Result<Payload, String> {

@@ -140,14 +140,11 @@ fn a_silent_file_system_costs_its_own_volumes_alone_and_they_still_come_down() {
         };
         let (second, third) = (host.clone(), host.clone());
         let source = dead.point.clone();
-        let hung = [
-            tokio::spawn(async move { second.set_up(&late.uid, Some(&late), local(&source)).await.map(drop) }),
-            tokio::spawn(async move { third.set_up(&PodUid::from("uid-3"), None, look).await.map(drop) }),
-        ];
-        let part = tokio::spawn({
-            let host = host.clone();
-            async move { host.prepare_sub_path(part).await }
-        });
+        let fourth = host.clone();
+        let mut hung = tokio::task::JoinSet::new();
+        hung.spawn(async move { second.set_up(&late.uid, Some(&late), local(&source)).await.map(drop) });
+        hung.spawn(async move { third.set_up(&PodUid::from("uid-3"), None, look).await.map(drop) });
+        hung.spawn(async move { fourth.prepare_sub_path(part).await.map(drop) });
 
         // Other volumes, of this pod and of others, come and go.
         for uid in ["uid-1", "uid-4"] {
@@ -159,15 +156,14 @@ fn a_silent_file_system_costs_its_own_volumes_alone_and_they_still_come_down() {
         let restarted = root.host();
         let found = tokio::time::timeout(LONG, restarted.volumes_of(&share.uid)).await.expect("in time");
         assert_eq!(found.expect("listed"), std::slice::from_ref(&share));
-        assert!(!hung.iter().any(tokio::task::JoinHandle::is_finished) && !part.is_finished(), "they do hang");
+        assert!(hung.try_join_next().is_none(), "they do hang");
         // And the pod's volume is unmounted although nobody answers.
         tokio::time::timeout(LONG, restarted.tear_down(&share)).await.expect("in time").expect("unmounted");
         assert!(!Path::new(&host.path_of(&share)).exists());
 
         drop(dead);
-        for hung in hung {
-            hung.await.expect("ended").expect_err("the file system went away");
+        while let Some(ended) = hung.join_next().await {
+            ended.expect("ended").expect_err("the file system went away");
         }
-        part.await.expect("ended").expect_err("the file system went away");
     });
 }
