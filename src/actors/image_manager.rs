@@ -236,7 +236,10 @@ impl ImageManager {
     fn succeed(&mut self, number: u64, reference: String, image: Option<Image>) {
         let Some(pending) = self.pending.remove(&number) else { return };
         let image = image.unwrap_or_default();
-        answer(pending, Ok(ImageInUse { reference, user_uid: image.uid, username: image.username }));
+        answer(
+            pending,
+            Ok(ImageInUse { reference, user_uid: image.uid, username: image.username, volumes: BTreeMap::new() }),
+        );
     }
 
     fn fail(&mut self, number: u64, reason: &'static str, message: String, retry_after: Option<Duration>) {

@@ -128,6 +128,10 @@ impl RuntimeMonitor {
 
     fn health(&self) -> RuntimeHealth {
         let mut health = self.polled.clone().unwrap_or_else(runtime_health::not_yet_known);
+        // Pods name no runtime class here: they run in the handler without a name.
+        let mut handlers = self.able.iter().flat_map(|able| &able.handlers);
+        health.recursive_read_only =
+            handlers.any(|handler| handler.name.is_empty() && handler.recursive_read_only_mounts);
         if health.runtime_problem.is_none() {
             health.runtime_problem.clone_from(&self.pleg_problem);
         }

@@ -1,5 +1,6 @@
 //! When an image is pulled, and what is said when it cannot be had (CRI-21, CRI-22, CRI-25).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// `imagePullPolicy`.
@@ -33,6 +34,8 @@ pub struct ImageInUse {
     pub user_uid: Option<i64>,
     /// The image's user, where it is a name.
     pub username: String,
+    /// By the name of a volume that the container mounts and that is an image, what the runtime is to be given for it.
+    pub volumes: BTreeMap<String, String>,
 }
 
 /// Why an image cannot be had now.

@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint, Toleration};
+use k8s_openapi::api::core::v1::{
+    Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint, Toleration,
+};
 
 use super::ids::PodUid;
 use super::manifest::supported::unsupported_fields;
@@ -216,7 +218,12 @@ fn matches_node(pod: &Pod, node: &Node) -> bool {
     let selected = spec.node_selector.iter().flatten().all(|(key, value)| label(key) == Some(value.as_str()));
     let required = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let required = required.and_then(|it| it.required_during_scheduling_ignored_during_execution.as_ref());
-    selected && required.is_none_or(|it| it.node_selector_terms.iter().any(|term| matches_term(term, node)))
+    selected && required.is_none_or(|it| matches_terms(it, node))
+}
+
+/// Whether the node has what one of the terms asks for.
+pub fn matches_terms(selector: &NodeSelector, node: &Node) -> bool {
+    selector.node_selector_terms.iter().any(|term| matches_term(term, node))
 }
 
 /// A term without any requirement matches nothing.

@@ -14,6 +14,8 @@ pub struct RuntimeHealth {
     pub runtime_problem: Option<String>,
     /// Why pods have no network; `None` when they have. As upstream words it after `network is not ready: `.
     pub network_problem: Option<String>,
+    /// Whether the runtime's default handler can make mounts read-only with all that is mounted below them.
+    pub recursive_read_only: bool,
 }
 
 /// A condition of the runtime: whether it holds, the reason, the message.
@@ -23,7 +25,7 @@ pub type Condition = (bool, String, String);
 pub fn not_yet_known() -> RuntimeHealth {
     RuntimeHealth {
         runtime_problem: Some("container runtime status check may not have completed yet".to_owned()),
-        network_problem: None,
+        ..RuntimeHealth::default()
     }
 }
 
@@ -39,12 +41,14 @@ pub fn judge(
         Ok([runtime, network]) => RuntimeHealth {
             runtime_problem: problem("container runtime not ready: ", "RuntimeReady", runtime),
             network_problem: problem("container runtime network not ready: ", "NetworkReady", network),
+            ..RuntimeHealth::default()
         },
         Err(error) => match (last_good, before) {
             (Some(last), Some(before)) if now.since(last) <= SILENCE_MAX => before.clone(),
             _ => RuntimeHealth {
                 runtime_problem: Some(format!("container runtime is down: {error}")),
                 network_problem: before.and_then(|before| before.network_problem.clone()),
+                ..RuntimeHealth::default()
             },
         },
     }

@@ -56,6 +56,8 @@ pub struct TaskFailure {
     pub message: String,
     /// Whether what the volume is could not even be found out (upstream's populator), such as a claim without volume.
     pub in_processing: bool,
+    /// The reason of the Event about it.
+    pub reason: &'static str,
 }
 
 /// What is seen.
@@ -129,6 +131,8 @@ pub struct MountedVolume {
     pub name: String,
     /// A group that its files are meant for, from the persistent volume.
     pub group: Option<i64>,
+    /// Whether it is a device, to be used by `volumeDevices` alone.
+    pub is_device: bool,
 }
 
 /// How far a pod's wish has come.
@@ -150,6 +154,8 @@ struct PodState {
     failures: BTreeMap<Task, TaskFailure>,
     /// Of a released pod, what is on the disk; `None` until it was read.
     listed: Option<BTreeSet<VolumePlace>>,
+    /// Of a released pod, that nothing is left but mounts that hang; it is known until they end.
+    finished: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -161,6 +167,13 @@ struct VolumeState {
 impl PodState {
     fn is_releasing(&self) -> bool {
         self.running.keys().any(|task| !matches!(task, Task::Mount(_)))
+    }
+
+    /// Whether something under way may still leave something behind. A mount that hangs has left nothing so far, and may
+    /// never end: the pod's end does not wait for it, and should it end after all the disk is read again.
+    fn is_busy(&self, now: Moment) -> bool {
+        let hangs = |began: &Moment| now.since(*began) >= HANGS_AFTER;
+        self.running.iter().any(|(task, began)| !(matches!(task, Task::Mount(_)) && hangs(began)))
     }
 
     /// Names of volumes that are not there yet, as upstream prints lists.
@@ -222,7 +235,7 @@ impl VolumeStates {
             // What a release has done meanwhile is not known: every volume is set up anew, which finds what is there.
             pod.volumes.clear();
             pod.failures.clear();
-            pod.listed = None;
+            (pod.listed, pod.finished) = (None, false);
         }
         let mut before = std::mem::take(&mut pod.volumes);
         for (name, is_set_up_again) in volumes {
@@ -240,7 +253,7 @@ impl VolumeStates {
         if std::mem::replace(&mut pod.wanted, false) {
             pod.volumes.clear();
             pod.failures.clear();
-            pod.listed = None;
+            (pod.listed, pod.finished) = (None, false);
         }
     }
 
@@ -250,7 +263,7 @@ impl VolumeStates {
             return; // Of an order that no longer stands.
         }
         if matches!(task, Task::Mount(_)) && !pod.wanted {
-            pod.listed = None; // It may have made something after the disk was read.
+            (pod.listed, pod.finished) = (None, false); // It may have made something after the disk was read.
         }
         let name = key(uid, &task);
         match outcome {
@@ -268,7 +281,10 @@ impl VolumeStates {
                         pod.listed.as_mut().map(|listed| listed.remove(place));
                     }
                     Task::Finish if !pod.wanted && pod.listed.is_some() => {
-                        self.pods.remove(uid);
+                        pod.finished = true;
+                        if pod.running.is_empty() {
+                            self.pods.remove(uid);
+                        }
                     }
                     Task::List | Task::Finish => {}
                 }
@@ -307,9 +323,9 @@ impl VolumeStates {
         } else {
             match &pod.listed {
                 // It is of an earlier release: the disk is read once it has ended.
-                _ if pod.running.contains_key(&Task::Finish) => {}
+                _ if pod.finished || pod.running.contains_key(&Task::Finish) => {}
                 None => tasks.push(Task::List),
-                Some(listed) if listed.is_empty() && pod.running.is_empty() => tasks.push(Task::Finish),
+                Some(listed) if listed.is_empty() && !pod.is_busy(now) => tasks.push(Task::Finish),
                 Some(listed) => tasks.extend(listed.iter().cloned().map(Task::Unmount)),
             }
         }
@@ -374,6 +390,9 @@ impl VolumeStates {
         if pod.wanted {
             let message = "the pod is wanted again".to_owned();
             return Standing::Failed(VolumeFailure { message, retry_after: HANG_RETRY, in_processing: false });
+        }
+        if pod.finished {
+            return Standing::Done;
         }
         let Some((task, failure)) = pod.failures.iter().find(|(task, _)| !pod.running.contains_key(task)) else {
             return Self::hangs(pod, now).unwrap_or(Standing::Working);

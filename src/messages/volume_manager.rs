@@ -12,16 +12,24 @@ use crate::actors::desk::Panicked;
 use crate::logic::ids::PodUid;
 use crate::logic::time::Moment;
 use crate::logic::volume_states::{MountedVolume, MountedVolumes, Task, TaskFailure, VolumeFailure};
+use crate::logic::volumes::certificate::{CertificateEvent, CertificateKey, CertificateState};
 use crate::logic::volumes::order::VolumePlace;
 use crate::logic::volumes::token::{TokenKey, TokenLife};
 
-/// Tokens that an operation asked for. No `Debug`: they are secret.
+/// Tokens and certificates that an operation asked for. No `Debug`: they are secret.
 #[derive(Clone, Default)]
-pub struct NewTokens(pub Vec<(TokenKey, Arc<str>, TokenLife)>);
+pub struct NewSecrets {
+    /// Tokens.
+    pub tokens: Vec<(TokenKey, Arc<str>, TokenLife)>,
+    /// How far certificates are; `None` of one that is to be asked for anew.
+    pub certificates: Vec<(CertificateKey, Option<CertificateState>)>,
+    /// What is to be told of them.
+    pub events: Vec<CertificateEvent>,
+}
 
-impl fmt::Debug for NewTokens {
+impl fmt::Debug for NewSecrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} tokens", self.0.len())
+        write!(f, "{} tokens, {} certificates", self.tokens.len(), self.certificates.len())
     }
 }
 
@@ -32,7 +40,14 @@ pub struct TaskGain {
     pub mounted: Option<MountedVolume>,
     /// Volumes that were found on the disk.
     pub found: Vec<VolumePlace>,
+    /// What is told of a volume that is there now: Events `SuccessfulMountVolume`.
+    pub news: Vec<String>,
+    /// What its author is to be warned of: an Event `AlreadyMountedVolume`.
+    pub warning: Option<String>,
 }
+
+/// How a task ended, with the secrets that it asked for on its way.
+pub type TaskOutcome = Result<(Result<TaskGain, TaskFailure>, NewSecrets), Panicked>;
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]
@@ -54,7 +69,7 @@ pub enum VolumeManagerMsg {
         /// Which.
         task: Task,
         /// How; with the tokens that it asked for on its way.
-        outcome: Result<(Result<TaskGain, TaskFailure>, NewTokens), Panicked>,
+        outcome: Box<TaskOutcome>,
     },
     /// From itself: a wait is over.
     RetryDue {

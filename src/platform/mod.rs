@@ -20,6 +20,7 @@ pub mod mount_table;
 pub mod node_facts;
 pub mod objects;
 pub mod pod_files;
+pub mod pod_keys;
 pub mod process;
 pub mod systemd;
 pub mod tls;

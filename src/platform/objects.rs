@@ -8,14 +8,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Secret};
+use k8s_openapi::api::certificates::v1beta1::PodCertificateRequest;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Secret};
 
 pub use crate::logic::object_cache::ObjectError;
 use crate::logic::object_references::Looked;
+use crate::logic::volumes::certificate::Wanted;
 use crate::logic::volumes::token::{TokenKey, TokenLife};
 
 /// Patience with one object; a cache answers sooner about what it watches.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Upstream's text without an API server.
+const NO_TRUST_BUNDLES: &str = "ClusterTrustBundle projection is not supported in static kubelet mode";
 
 /// What a look for an object gave, for decisions.
 pub fn looked<T>(found: Result<Arc<T>, ObjectError>) -> Looked<T> {
@@ -70,6 +75,26 @@ pub trait Objects: Send + Sync {
     async fn volume(&self, name: &str) -> Result<Arc<PersistentVolume>, ObjectError>;
     /// A new token, bound to the pod that the key names.
     async fn token(&self, key: &TokenKey) -> Result<Token, ObjectError>;
+    /// A ClusterTrustBundle's text.
+    async fn trust_bundle(&self, name: &str) -> Result<String, ObjectError> {
+        let _ = name;
+        Err(ObjectError::Unavailable(NO_TRUST_BUNDLES.to_owned()))
+    }
+    /// The texts of a signer's ClusterTrustBundles that have these labels, as a label selector.
+    async fn trust_bundles(&self, signer: &str, labels: &str) -> Result<Vec<String>, ObjectError> {
+        let _ = (signer, labels);
+        Err(ObjectError::Unavailable(NO_TRUST_BUNDLES.to_owned()))
+    }
+    /// Makes a key and asks for its certificate; gives the key, in PEM, and the request's name.
+    async fn ask_certificate(&self, wanted: &Wanted, node: &Node) -> Result<(Arc<str>, String), ObjectError> {
+        let _ = (wanted, node);
+        Err(ObjectError::Unavailable("unimplemented".to_owned()))
+    }
+    /// A request for a pod's certificate.
+    async fn certificate_request(&self, namespace: &str, name: &str) -> Result<PodCertificateRequest, ObjectError> {
+        let _ = (namespace, name);
+        Err(ObjectError::Unavailable("unimplemented".to_owned()))
+    }
     /// The variables of the services that a pod of `namespace` may see: its namespace's if `links`
     /// (`enableServiceLinks`), and the API server's. `None` when services were not read yet; who is `patient` waits a
     /// little for that. Without an API server there are none.

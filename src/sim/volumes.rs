@@ -47,12 +47,17 @@ impl VolumeHost for Outlet {
         path(place)
     }
 
-    async fn set_up(&self, uid: &PodUid, place: Option<&VolumePlace>, _: SetUp) -> Result<(), VolumeError> {
-        let (Some(place), uid) = (place.cloned(), uid.clone()) else { return Ok(()) };
+    fn map_paths(&self, place: &VolumePlace) -> [String; 2] {
+        [format!("/var/lib/kubelet/plugins/{}/{}", place.plugin, place.name), path(place)]
+    }
+
+    async fn set_up(&self, uid: &PodUid, place: Option<&VolumePlace>, _: SetUp) -> Result<Option<String>, VolumeError> {
+        let (Some(place), uid) = (place.cloned(), uid.clone()) else { return Ok(None) };
         self.volume("set up", path(&place), |node| {
             let mut disk = lock(&node.disk);
             disk.pods.entry(uid).or_default();
             disk.volumes.insert(place);
+            None
         })
         .await
     }

@@ -5,11 +5,12 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
+use podwright::cri::RuntimeService;
 use serde_json::{Value, json};
 
 use crate::agent::explain;
 use crate::harness::Node;
-use crate::pods::{forever, pod, shell, then_forever, with};
+use crate::pods::{WEB, forever, pod, shell, then_forever, with};
 
 /// Mount points below the node's root directory.
 fn mounts(node: &Node) -> Vec<String> {
@@ -210,4 +211,88 @@ fn a_restart_of_the_agent_keeps_mounts_and_a_deletion_meanwhile_is_caught_up_wit
     node.delete("stays");
     node.wait_gone("stays");
     wait_released(&node);
+}
+
+/// Whether the runtime knows volumes that are images, and mounts that are read-only with all that is below.
+fn is_new_runtime(node: &Node) -> bool {
+    is_runtime_since(node, (2, 1))
+}
+
+fn is_runtime_since(node: &Node, wanted: (u32, u32)) -> bool {
+    let version = node.cri(async |runtime| runtime.version().await);
+    let mut numbers = version.runtime_version.trim_start_matches('v').split('.').map(|part| part.parse().unwrap_or(0));
+    let (major, minor): (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    (major, minor) >= wanted
+}
+
+/// VOL-36: an image is a volume; one that cannot be had keeps those waiting that mount it, and nobody else.
+#[test]
+fn an_image_is_a_volume_and_a_missing_one_concerns_who_mounts_it() {
+    let Some(node) = Node::running() else { return };
+    let image = |name: &str, reference: &str| json!({ "name": name, "image": { "reference": reference, "pullPolicy": "Never" } });
+    let mounted = |name: &str, path: &str| json!({ "name": name, "mountPath": path });
+    let volumes = json!({ "spec": { "volumes": [
+        image("web", WEB), image("missing", "localhost/podwright/none:1"), image("unused", "localhost/podwright/no:1"),
+    ] } });
+    let part = json!({ "name": "web", "mountPath": "/part", "subPath": "www" });
+    let reader = mounting(forever("reader"), json!([mounted("web", "/web"), part]));
+    let waiter = mounting(forever("waiter"), json!([mounted("missing", "/missing")]));
+    if !is_new_runtime(&node) {
+        node.apply(&with(pod("images", &[waiter, forever("other")]), volumes));
+    } else {
+        node.apply(&with(pod("images", &[waiter, reader, forever("other")]), volumes));
+    }
+    node.wait_running("images", "other");
+    let shown = node.wait_shown("images", "waiting for an image", |shown| {
+        let statuses = shown["status"]["containerStatuses"].as_array();
+        statuses.into_iter().flatten().any(|one| one["state"]["waiting"]["reason"] == "ErrImageNeverPull")
+    });
+    let message = shown["status"]["containerStatuses"].as_array().into_iter().flatten();
+    let message: Vec<_> = message.filter(|one| one["name"] == "waiter").map(|one| &one["state"]["waiting"]).collect();
+    assert_eq!(
+        message[0]["message"],
+        "Container image \"localhost/podwright/none:1\" is not present with pull policy of Never"
+    );
+    if is_new_runtime(&node) {
+        let reader = node.wait_running("images", "reader");
+        let run = |script: &str| node.run_in(&reader, script);
+        assert_eq!(run("cat /web/www/index.html"), "hello from podwright\n");
+        // Before that, containerd gives the whole image in place of a part of it.
+        if is_runtime_since(&node, (2, 2)) {
+            assert_eq!(run("ls /part"), "healthz\nindex.html\n");
+        }
+        assert_eq!(run("touch /web/x 2>/dev/null && echo written || echo refused"), "refused\n");
+    }
+    node.delete("images");
+    node.wait_gone("images");
+    wait_released(&node);
+}
+
+/// VOL-34: `recursiveReadOnly` is kept where the runtime can, and a container that insists is not made where it cannot.
+#[test]
+fn mounts_are_read_only_to_the_depth_that_the_runtime_can() {
+    let Some(node) = Node::running() else { return };
+    let volumes = json!({ "spec": { "volumes": [{ "name": "v", "emptyDir": {} }] } });
+    let mount = |mode: &str| json!([{ "name": "v", "mountPath": "/v", "readOnly": true, "recursiveReadOnly": mode }]);
+    let insists = mounting(forever("insists"), mount("Enabled"));
+    let hopes = mounting(forever("hopes"), mount("IfPossible"));
+    node.apply(&with(pod("rro", &[insists, hopes]), volumes));
+    node.wait_running("rro", "hopes");
+    let able = is_new_runtime(&node);
+    let status = |shown: &Value, name: &str| {
+        let all = shown["status"]["containerStatuses"].as_array().cloned().unwrap_or_default();
+        all.into_iter().find(|one| one["name"] == name).unwrap_or_default()
+    };
+    let settled = |shown: &Value| match able {
+        true => status(shown, "insists")["state"]["running"].is_object(),
+        false => status(shown, "insists")["state"]["waiting"]["reason"] == "CreateContainerConfigError",
+    };
+    let shown = node.wait_shown("rro", "settled", settled);
+    let expected = if able { "Enabled" } else { "Disabled" };
+    assert_eq!(status(&shown, "hopes")["volumeMounts"][0]["recursiveReadOnly"], expected);
+    if !able {
+        let told = "failed to resolve recursive read-only mode: volume \"v\" requested recursive read-only mode, but it is \
+                    not supported by the runtime";
+        assert_eq!(status(&shown, "insists")["state"]["waiting"]["message"], told);
+    }
 }

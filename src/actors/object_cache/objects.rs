@@ -6,18 +6,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use k8s_openapi::ByteString;
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Secret, ServiceAccount};
+use k8s_openapi::api::certificates::v1beta1::{ClusterTrustBundle, PodCertificateRequest, PodCertificateRequestSpec};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Secret, ServiceAccount};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use crate::actors::address::Address;
 use crate::actors::ledger::Cause;
 use crate::logic::object_cache::{Object, ObjectError};
 use crate::logic::object_references::ObjectKind;
 use crate::logic::time::Moment;
+use crate::logic::volumes::certificate::Wanted;
 use crate::logic::volumes::token::{TokenKey, TokenLife};
 use crate::messages::object_cache::{ObjectCacheMsg, ServiceVariables};
-use crate::platform::kube_api::{ApiError, ApiServer, Place};
+use crate::platform::kube_api::{ApiError, ApiServer, Place, Selector};
 use crate::platform::objects::{Objects, Token};
+use crate::platform::{blocking, pod_keys};
 
 /// Patience with `ObjectCache`, which answers sooner where it watches and reads with the API server's own time limit.
 const PATIENCE: Duration = Duration::from_secs(35);
@@ -89,11 +95,83 @@ impl Objects for ApiObjects {
         token(answer.await.map_err(|error| failure(&error))?)
     }
 
+    async fn trust_bundle(&self, name: &str) -> Result<String, ObjectError> {
+        let found = self.api.get::<ClusterTrustBundle>(&Place::Cluster, name).await;
+        found.map(|bundle| bundle.spec.trust_bundle).map_err(|error| failure(&error))
+    }
+
+    async fn trust_bundles(&self, signer: &str, labels: &str) -> Result<Vec<String>, ObjectError> {
+        let selector = Selector { fields: format!("spec.signerName={signer}"), labels: labels.to_owned() };
+        // As old as the server's cache: the files are looked at again with each sync of the pod.
+        let found = self.api.list::<ClusterTrustBundle>(&Place::Cluster, &selector, Some("0")).await;
+        let found = found.map_err(|error| failure(&error))?;
+        Ok(found.items.into_iter().map(|bundle| bundle.spec.trust_bundle).collect())
+    }
+
+    async fn ask_certificate(&self, wanted: &Wanted, node: &Node) -> Result<(Arc<str>, String), ObjectError> {
+        let at = Place::namespace(&wanted.namespace);
+        let account: ServiceAccount = self
+            .api
+            .get(&at, &wanted.service_account)
+            .await
+            .map_err(|error| ObjectError::Unavailable(format!("while fetching service account: {error}")))?;
+        let kind = wanted.source.key_type.clone();
+        let made = blocking::run(move || pod_keys::generate(&kind)).await;
+        let (key, proof) = made.map_err(ObjectError::Unavailable)?;
+        let request = certificate_request(wanted, node, &account, proof);
+        let made = self.api.create(&at, &request).await;
+        let made: PodCertificateRequest = made.map_err(|error| {
+            ObjectError::Unavailable(format!("while creating PodCertificateRequest: while creating on API: {error}"))
+        })?;
+        Ok((key.into(), made.metadata.name.unwrap_or_default()))
+    }
+
+    async fn certificate_request(&self, namespace: &str, name: &str) -> Result<PodCertificateRequest, ObjectError> {
+        self.api.get(&Place::namespace(namespace), name).await.map_err(|error| failure(&error))
+    }
+
     async fn service_variables(&self, namespace: &str, links: bool, patient: bool) -> ServiceVariables {
         let namespace = namespace.to_owned();
         let question = |reply| ObjectCacheMsg::Services { namespace, links, patient, reply };
         self.cache.ask(Cause::outside("read services"), PATIENCE, question).await.ok().flatten()
     }
+}
+
+/// A request for the pod's certificate, owned by the pod (VOL-28).
+fn certificate_request(
+    wanted: &Wanted,
+    node: &Node,
+    account: &ServiceAccount,
+    proof: Vec<u8>,
+) -> PodCertificateRequest {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let owner = OwnerReference {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        name: wanted.pod_name.clone(),
+        uid: wanted.pod_uid.to_string(),
+        ..OwnerReference::default()
+    };
+    let metadata = ObjectMeta {
+        namespace: Some(wanted.namespace.clone()),
+        generate_name: Some("req-".to_owned()),
+        owner_references: Some(vec![owner]),
+        ..ObjectMeta::default()
+    };
+    let spec = PodCertificateRequestSpec {
+        signer_name: wanted.source.signer_name.clone(),
+        pod_name: wanted.pod_name.clone(),
+        pod_uid: wanted.pod_uid.to_string(),
+        service_account_name: wanted.service_account.clone(),
+        service_account_uid: text(&account.metadata.uid),
+        node_name: text(&node.metadata.name),
+        node_uid: text(&node.metadata.uid),
+        max_expiration_seconds: wanted.source.max_expiration_seconds,
+        stub_pkc_s10_request: ByteString(proof),
+        unverified_user_annotations: wanted.source.user_annotations.clone(),
+        ..PodCertificateRequestSpec::default()
+    };
+    PodCertificateRequest { metadata, spec, status: None }
 }
 
 /// A token for these, bound to the pod (VOL-27).

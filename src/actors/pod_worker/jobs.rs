@@ -12,8 +12,8 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use crate::actors::ledger::Cause;
 use crate::actors::settings::{Agent, EventSubject};
 use crate::cri::pod_mapping::{
-    ContainerFacts, ImageUser, MappingError, SandboxFacts, container_config, needs_hosts_file, runtime_sandbox,
-    sandbox_config,
+    ContainerFacts, DeviceFacts, ImageUser, MappingError, SandboxFacts, container_config, needs_hosts_file,
+    runtime_sandbox, sandbox_config,
 };
 use crate::cri::{ContainerConfig, PodSandboxConfig};
 use crate::logic::container_actions::{ContainerKind, StartContainer};
@@ -49,6 +49,16 @@ pub struct JobSite {
     pub uid: PodUid,
     /// The pod's name and namespace.
     pub full_name: FullName,
+}
+
+/// What a container is started with, besides its pod.
+pub struct Given {
+    /// Its image, and those of volumes that are images.
+    pub image: ImageInUse,
+    /// Where the pod's volumes are.
+    pub volumes: Arc<MountedVolumes>,
+    /// Whether the runtime can make mounts read-only recursively.
+    pub recursive_read_only: bool,
 }
 
 impl JobSite {
@@ -135,20 +145,37 @@ impl JobSite {
 
     async fn try_image(&self, pod: &Pod, container: &str, cause: Cause) -> Result<ImageInUse, ImageFailure> {
         let (spec, kind) = find(pod, container);
+        // Before the container's own, as upstream: without them it is not started anyhow.
+        let volumes = self.volume_images(pod, spec, kind, &cause).await?;
+        let image = spec.image.clone().unwrap_or_default();
+        let policy = PullPolicy::from_spec(spec.image_pull_policy.as_deref());
+        let found = self.have_image(pod, image, policy, field_path(kind, container), &cause).await?;
+        Ok(ImageInUse { volumes, ..found })
+    }
+
+    /// Has an image there, for what `field_path` names.
+    pub(super) async fn have_image(
+        &self,
+        pod: &Pod,
+        image: String,
+        policy: PullPolicy,
+        field_path: String,
+        cause: &Cause,
+    ) -> Result<ImageInUse, ImageFailure> {
         let (sandbox_config, _) = self.sandbox_config(pod, 0).map_err(|error| ImageFailure::lost(error.to_string()))?;
         let request = ImageRequest {
             uid: self.uid.clone(),
             full_name: self.full_name.clone(),
-            field_path: field_path(kind, container),
-            image: spec.image.clone().unwrap_or_default(),
-            policy: PullPolicy::from_spec(spec.image_pull_policy.as_deref()),
+            field_path,
+            credentials: self.credentials(pod, &image, cause).await,
+            image,
+            policy,
             sandbox_config: Arc::new(sandbox_config),
-            credentials: self.credentials(pod, spec.image.as_deref().unwrap_or_default(), &cause).await,
         };
         let question = |reply| ImageManagerMsg::Ensure(Arc::new(request), reply);
         let images = &self.agent.directory.image_manager;
         images
-            .ask(cause, IMAGE_PATIENCE, question)
+            .ask(cause.clone(), IMAGE_PATIENCE, question)
             .await
             .unwrap_or_else(|error| Err(ImageFailure::lost(error.to_string())))
     }
@@ -159,13 +186,11 @@ impl JobSite {
         pod: Arc<Pod>,
         start: StartContainer,
         sandbox: RuntimeSandbox,
-        image: ImageInUse,
-        volumes: Arc<MountedVolumes>,
+        given: Given,
         cause: Cause,
     ) -> JobEnd {
         let subject = self.subject(field_path(start.kind, &start.name));
-        let given = (image, volumes.as_ref());
-        let outcome = self.try_start(&pod, &start, &sandbox, given, &subject, &cause).await;
+        let outcome = self.try_start(&pod, &start, &sandbox, &given, &subject, &cause).await;
         if let Err(failure) = &outcome {
             self.tell(&cause, subject.warning("Failed", format!("Error: {}", failure.message)));
         }
@@ -177,7 +202,7 @@ impl JobSite {
         pod: &Pod,
         start: &StartContainer,
         sandbox: &RuntimeSandbox,
-        given: (ImageInUse, &MountedVolumes),
+        given: &Given,
         subject: &EventSubject,
         cause: &Cause,
     ) -> Result<ContainerId, StartFailure> {
@@ -212,8 +237,9 @@ impl JobSite {
         pod: &Pod,
         start: &StartContainer,
         sandbox: &RuntimeSandbox,
-        (image, volumes): (ImageInUse, &MountedVolumes),
+        given: &Given,
     ) -> Result<ContainerConfig, String> {
+        let Given { image, volumes, .. } = given;
         let (files, settings) = (&self.agent.adapters.files, &self.agent.settings);
         let (container, _) = find(pod, &start.name);
         let place = self.place();
@@ -242,10 +268,12 @@ impl JobSite {
         let prefer_ipv6 = settings.host_ips.first().is_some_and(std::net::IpAddr::is_ipv6);
         let addresses = Addresses { pod_ips, host_ips, prefer_ipv6 };
         let environment = self.environment_sources(pod, container, addresses).await;
-        let volume_mounts = self.volume_mounts(pod, container, &environment, volumes).await?;
+        let volume_mounts = self.volume_mounts(pod, container, &environment, given).await?;
+        let devices = DeviceFacts { devices: Self::volume_devices(pod, container, given)?, ..DeviceFacts::default() };
         let facts = ContainerFacts {
+            devices,
             restart_count,
-            image_ref: image.reference,
+            image_ref: image.reference.clone(),
             image_user: ImageUser::new(image.user_uid, &image.username),
             environment,
             volume_mounts,
@@ -456,7 +484,7 @@ fn find<'a>(pod: &'a Pod, name: &str) -> (&'a Container, ContainerKind) {
     init.chain(regular).find(|(container, _)| container.name == name).expect("planned from this pod")
 }
 
-fn field_path(kind: ContainerKind, name: &str) -> String {
+pub(super) fn field_path(kind: ContainerKind, name: &str) -> String {
     match kind {
         ContainerKind::Init => format!("spec.initContainers{{{name}}}"),
         ContainerKind::Regular => format!("spec.containers{{{name}}}"),

@@ -34,7 +34,7 @@ use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::prober::ProberMsg;
 use crate::messages::status_manager::{PodView, StatusManagerMsg};
 use crate::messages::volume_manager::VolumeManagerMsg;
-use jobs::JobSite;
+use jobs::{Given, JobSite};
 
 /// Wait before a status is told again that there was no room for.
 const RETELL: Duration = Duration::from_secs(1);
@@ -188,7 +188,9 @@ impl PodWorker {
             Action::StartContainer { start, sandbox, image } => {
                 let job = Job::StartContainer(start.name.clone());
                 let volumes = self.lifecycle.volumes().cloned().unwrap_or_default();
-                let work = site.start_container(wanted(pod), start, sandbox, image, volumes, cause);
+                let recursive_read_only = self.lifecycle.health().recursive_read_only;
+                let given = Given { image, volumes, recursive_read_only };
+                let work = site.start_container(wanted(pod), start, sandbox, given, cause);
                 self.begin(job, "start container", work, desk);
             }
             Action::KillContainer { id, name, message, grace } => {
@@ -340,7 +342,7 @@ impl PodWorker {
             start_errors: self.lifecycle.start_errors(),
             host_ips: &settings.host_ips,
             runtime_name: &settings.runtime_name,
-            recursive_read_only: false,
+            recursive_read_only: self.lifecycle.health().recursive_read_only,
             terminal: self.lifecycle.stage() == Stage::Terminated,
             is_static: is_static(pod),
             qos_class: pod_qos(pod, settings.resources.pod_level_resources).as_str(),

@@ -1,21 +1,26 @@
 //! A pod worker's jobs about volumes: having them there, giving them to containers, letting them go.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
-use super::jobs::JobSite;
+use super::jobs::{Given, JobSite, field_path};
 use crate::actors::ledger::Cause;
 use crate::actors::settings::Agent;
-use crate::cri::{Mount, MountPropagation};
+use crate::cri::{Device, ImageSpec, Mount, MountPropagation};
+use crate::logic::container_actions::ContainerKind;
 use crate::logic::environment::{EnvironmentSources, container_environment};
 use crate::logic::ids::PodUid;
+use crate::logic::image_policy::{ImageFailure, ImageInUse, PullPolicy};
 use crate::logic::pod_lifecycle::JobEnd;
 use crate::logic::volume_states::{MountedVolumes, VolumeFailure};
-use crate::logic::volumes::container_mounts::{ContainerMount, Propagation, container_mounts};
+use crate::logic::volumes::container_mounts::{
+    ContainerMount, Propagation, container_devices, container_mounts, no_device,
+};
 use crate::logic::volumes::order::SubPathOrder;
-use crate::logic::volumes::plan::{VolumeKind, volume_plans};
+use crate::logic::volumes::plan::{VolumeKind, VolumePlan, mounted_images, volume_plans};
 use crate::messages::volume_manager::VolumeManagerMsg;
 
 /// Patience with `VolumeManager`, which answers sooner about what hangs or fails.
@@ -43,20 +48,25 @@ impl JobSite {
         pod: &Pod,
         container: &Container,
         sources: &EnvironmentSources,
-        mounted: &MountedVolumes,
+        given: &Given,
     ) -> Result<Vec<Mount>, String> {
         if container.volume_mounts.as_ref().is_none_or(Vec::is_empty) {
             return Ok(vec![]);
         }
         let environment = container_environment(pod, container, sources).map_err(|error| error.to_string())?;
-        // What the runtime can do about it is not asked yet: without it nothing is promised.
-        let wanted = container_mounts(pod, container, &environment, false)?;
+        let wanted = container_mounts(pod, container, &environment, given.recursive_read_only)?;
         let mut mounts = Vec::with_capacity(wanted.len());
         for mount in wanted {
-            let host_path = self.host_path(container, &mount, mounted).await?;
+            let image = volume_image(pod, &mount.volume, &given.image)?;
+            let (host_path, image_sub_path) = match image {
+                Some(_) => (String::new(), mount.sub_path),
+                None => (self.host_path(container, &mount, &given.volumes).await?, String::new()),
+            };
             mounts.push(Mount {
                 container_path: mount.container_path,
                 host_path,
+                image,
+                image_sub_path,
                 readonly: mount.read_only,
                 recursive_read_only: mount.recursive_read_only,
                 propagation: match mount.propagation {
@@ -70,6 +80,43 @@ impl JobSite {
         Ok(mounts)
     }
 
+    /// The container's devices from volumes.
+    pub(super) fn volume_devices(pod: &Pod, container: &Container, given: &Given) -> Result<Vec<Device>, String> {
+        let wanted = container_devices(pod, container)?.into_iter();
+        let devices = wanted.map(|device| {
+            let volume = given.volumes.volumes.get(&device.volume).filter(|volume| volume.is_device);
+            let volume = volume.ok_or_else(|| no_device(&device.volume, &container.name))?;
+            let (container_path, permissions) = (device.container_path, device.permissions.to_owned());
+            Ok(Device { container_path, host_path: volume.host_path.clone(), permissions })
+        });
+        devices.collect()
+    }
+
+    /// Has the images there of those volumes of the container that are images (VOL-36), in upstream's order one after the
+    /// other. One that cannot be had keeps this container waiting, and no other.
+    pub(super) async fn volume_images(
+        &self,
+        pod: &Pod,
+        container: &Container,
+        kind: ContainerKind,
+        cause: &Cause,
+    ) -> Result<BTreeMap<String, String>, ImageFailure> {
+        let (mut found, mut failed) = (BTreeMap::new(), None);
+        for (volume, source) in mounted_images(pod, container) {
+            let image = source.reference.clone().unwrap_or_default();
+            let policy = PullPolicy::from_spec(source.pull_policy.as_deref());
+            match self.have_image(pod, image, policy, String::new(), cause).await {
+                Ok(image) => drop(found.insert(volume.to_owned(), image.reference)),
+                Err(failure) => {
+                    let subject = self.subject(field_path(kind, &container.name));
+                    self.tell(cause, subject.warning("Failed", format!("Error: {}", failure.reason)));
+                    failed = Some(failure);
+                }
+            }
+        }
+        failed.map_or(Ok(found), Err)
+    }
+
     async fn host_path(
         &self,
         container: &Container,
@@ -78,10 +125,7 @@ impl JobSite {
     ) -> Result<String, String> {
         let name = &mount.volume.name;
         let missing = || format!("cannot find volume {name:?} to mount into container {:?}", container.name);
-        let volume = mounted.volumes.get(name).ok_or_else(missing)?;
-        if mount.volume.kind == VolumeKind::Image {
-            return Err(format!("volume {name:?} is an image, which is not mounted by this version"));
-        }
+        let volume = mounted.volumes.get(name).filter(|volume| !volume.is_device).ok_or_else(missing)?;
         if mount.sub_path.is_empty() {
             return Ok(volume.host_path.clone());
         }
@@ -103,6 +147,18 @@ impl JobSite {
         }
         release(&self.agent, &self.uid, Cause::outside("clean-up")).await
     }
+}
+
+/// What the runtime is given for a volume that is an image; `None` for any other.
+fn volume_image(pod: &Pod, volume: &VolumePlan, image: &ImageInUse) -> Result<Option<ImageSpec>, String> {
+    let VolumeKind::Image(source) = &volume.kind else { return Ok(None) };
+    let missing = || format!("the image of volume {:?} was not looked for", volume.name);
+    Ok(Some(ImageSpec {
+        image: image.volumes.get(&volume.name).ok_or_else(missing)?.clone(),
+        user_specified_image: source.reference.clone().unwrap_or_default(),
+        annotations: pod.metadata.annotations.clone().unwrap_or_default(),
+        ..ImageSpec::default()
+    }))
 }
 
 /// Has the volumes of a pod gone whose containers are.

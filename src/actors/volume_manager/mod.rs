@@ -23,14 +23,19 @@ use crate::logic::time::Moment;
 use crate::logic::volume_states::{
     Input, MountedVolume, MountedVolumes, Order, Standing, Task, TaskFailure, VolumeFailure, VolumeStates,
 };
-use crate::logic::volumes::plan::{NodeFacts, VolumePlan, volume_plans};
+use crate::logic::volumes::certificate::{CertificateKey, CertificateState};
+use crate::logic::volumes::plan::{NodeFacts, VolumeKind, VolumePlan, volume_plans};
 use crate::logic::volumes::token::TokenKey;
-use crate::messages::volume_manager::{NewTokens, TaskGain, VolumeManagerMsg};
+use crate::messages::node_status::{NodeNews, NodeStatusMsg};
+use crate::messages::volume_manager::{NewSecrets, TaskGain, VolumeManagerMsg};
 use crate::platform::objects::Token;
 use tasks::MountTask;
 
 /// The soonest that a pod is told to ask again.
 const RETRY_MIN: Duration = Duration::from_millis(100);
+
+/// Patience with `NodeStatus`.
+const NODE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A wanted pod, and what it has.
 struct WantedPod {
@@ -52,6 +57,7 @@ pub struct VolumeManager {
     states: VolumeStates,
     pods: BTreeMap<PodUid, WantedPod>,
     tokens: BTreeMap<TokenKey, Token>,
+    certificates: BTreeMap<CertificateKey, CertificateState>,
     questions: Vec<Question>,
     wake: Option<(Moment, OperationId)>,
 }
@@ -61,14 +67,17 @@ impl Role for VolumeManager {
     type Msg = VolumeManagerMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, _: &mut Desk<VolumeManagerMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, desk: &mut Desk<VolumeManagerMsg>) -> Self {
         let node = Arc::new(node_facts(&agent));
+        // Only volumes that are attached to the node count, and none of the kinds that are mounted here is (NODE-24).
+        desk.tell(&agent.directory.node_status, NodeStatusMsg::News(NodeNews::VolumesInUse(vec![])));
         Self {
             agent,
             node,
             states: VolumeStates::default(),
             pods: BTreeMap::new(),
             tokens: BTreeMap::new(),
+            certificates: BTreeMap::new(),
             questions: vec![],
             wake: None,
         }
@@ -91,12 +100,13 @@ impl Role for VolumeManager {
                 self.questions.push(Question::Released(uid.clone(), reply));
                 self.pods.remove(&uid);
                 self.tokens.retain(|key, _| key.pod_uid != uid);
+                self.certificates.retain(|key, _| key.pod_uid != uid);
                 vec![Input::Release { uid }]
             }
             VolumeManagerMsg::TaskEnded { uid, task, outcome } => {
-                let (outcome, tokens) =
-                    outcome.unwrap_or_else(|panicked| (Err(lost(&task, &panicked)), NewTokens::default()));
-                vec![self.end(uid, task, outcome, tokens, desk)]
+                let (outcome, secrets) =
+                    (*outcome).unwrap_or_else(|panicked| (Err(lost(&task, &panicked)), NewSecrets::default()));
+                vec![self.end(uid, task, outcome, secrets, desk)]
             }
             VolumeManagerMsg::RetryDue { at } => {
                 self.wake.take_if(|(armed, _)| *armed == at);
@@ -128,13 +138,30 @@ impl VolumeManager {
         uid: PodUid,
         task: Task,
         outcome: Result<TaskGain, TaskFailure>,
-        tokens: NewTokens,
+        secrets: NewSecrets,
         desk: &Desk<VolumeManagerMsg>,
     ) -> Input {
         if let Some(wanted) = self.pods.get_mut(&uid) {
-            self.tokens.extend(tokens.0.into_iter().map(|(key, text, life)| (key, Token { text, life })));
+            self.tokens.extend(secrets.tokens.into_iter().map(|(key, text, life)| (key, Token { text, life })));
             if let (Task::Mount(name), Ok(TaskGain { mounted: Some(mounted), .. })) = (&task, &outcome) {
                 wanted.mounted.insert(name.clone(), mounted.clone());
+            }
+            let subject = EventSubject::pod(&uid, &full_name(&wanted.pod));
+            for (reason, message) in secrets.events {
+                desk.tell(&self.agent.directory.event_recorder, subject.warning(reason, message));
+            }
+            for (key, state) in secrets.certificates {
+                match state {
+                    Some(state) => drop(self.certificates.insert(key, state)),
+                    None => drop(self.certificates.remove(&key)),
+                }
+            }
+            if let Ok(gain) = &outcome {
+                let news = gain.news.iter().map(|text| subject.normal("SuccessfulMountVolume", text.clone()));
+                let warned = gain.warning.iter().map(|text| subject.warning("AlreadyMountedVolume", text.clone()));
+                for event in news.chain(warned) {
+                    desk.tell(&self.agent.directory.event_recorder, event);
+                }
             }
         }
         if let Err(failure) = &outcome {
@@ -149,7 +176,7 @@ impl VolumeManager {
         match (self.pods.get(uid), task) {
             (Some(wanted), Task::Mount(_)) if !failure.in_processing => {
                 let subject = EventSubject::pod(uid, &full_name(&wanted.pod));
-                desk.tell(&self.agent.directory.event_recorder, subject.warning("FailedMount", message.clone()));
+                desk.tell(&self.agent.directory.event_recorder, subject.warning(failure.reason, message.clone()));
             }
             (_, Task::Mount(_)) => {}
             _ => tracing::warn!(pod = %uid, %task, error = message, "a volume stays for now"),
@@ -163,30 +190,42 @@ impl VolumeManager {
             Task::List | Task::Finish => uid.to_string(),
         };
         let (of, done) = (uid.clone(), task.clone());
-        let ended = move |outcome| VolumeManagerMsg::TaskEnded { uid: of, task: done, outcome };
+        let ended = move |outcome| VolumeManagerMsg::TaskEnded { uid: of, task: done, outcome: Box::new(outcome) };
         let host = Arc::clone(&self.agent.adapters.volumes);
         match task {
             Task::Mount(name) => {
                 let wanted = &self.pods[&uid];
-                let work = MountTask {
+                let (node_status, cause) = (self.agent.directory.node_status.clone(), desk.cause());
+                let plan = &wanted.plans[&name];
+                let needs_node = matches!(plan.kind, VolumeKind::Claim { .. }) || !plan.certificates().is_empty();
+                let mut work = MountTask {
                     objects: Arc::clone(&self.agent.adapters.objects),
                     host,
                     node: Arc::clone(&self.node),
+                    own_node: None,
                     pod: Arc::clone(&wanted.pod),
                     plan: wanted.plans[&name].clone(),
+                    certificates: self.certificates_of(&uid),
                     tokens: self.tokens.iter().filter(|(key, _)| key.pod_uid == uid).map(own).collect(),
                     now: desk.now(),
                     chance: self.agent.adapters.chance.next(),
                     uid,
                 };
-                desk.start("mount volume", about, work.run(), ended);
+                let work = async move {
+                    if needs_node {
+                        let node = node_status.ask(cause, NODE_PATIENCE, NodeStatusMsg::Node).await;
+                        work.own_node = node.ok().flatten();
+                    }
+                    work.run().await
+                };
+                desk.start("mount volume", about, work, ended);
             }
             Task::List => {
                 let work = async move {
                     let found = host.volumes_of(&uid).await;
                     (
                         found.map(|found| TaskGain { found, ..TaskGain::default() }).map_err(tasks::failed),
-                        NewTokens::default(),
+                        NewSecrets::default(),
                     )
                 };
                 desk.start("list volumes", about, work, ended);
@@ -194,18 +233,23 @@ impl VolumeManager {
             Task::Unmount(place) => {
                 let work = async move {
                     let gone = host.tear_down(&place).await;
-                    (gone.map(|()| TaskGain::default()).map_err(tasks::failed), NewTokens::default())
+                    (gone.map(|()| TaskGain::default()).map_err(tasks::failed), NewSecrets::default())
                 };
                 desk.start("unmount volume", about, work, ended);
             }
             Task::Finish => {
                 let work = async move {
                     let gone = host.release(&uid).await;
-                    (gone.map(|()| TaskGain::default()).map_err(tasks::failed), NewTokens::default())
+                    (gone.map(|()| TaskGain::default()).map_err(tasks::failed), NewSecrets::default())
                 };
                 desk.start("release volumes", about, work, ended);
             }
         }
+    }
+
+    fn certificates_of(&self, uid: &PodUid) -> Vec<(CertificateKey, CertificateState)> {
+        let own = self.certificates.iter().filter(|(key, _)| key.pod_uid == *uid);
+        own.map(|(key, state)| (key.clone(), state.clone())).collect()
     }
 
     fn answer(&mut self, desk: &Desk<VolumeManagerMsg>) {
@@ -269,7 +313,7 @@ fn own((key, token): (&TokenKey, &Token)) -> (TokenKey, Token) {
 }
 
 fn lost(task: &Task, panicked: &super::desk::Panicked) -> TaskFailure {
-    TaskFailure { message: format!("{task}: {panicked}"), in_processing: false }
+    tasks::failure(format!("{task}: {panicked}"))
 }
 
 fn uid_of(pod: &Pod) -> PodUid {

@@ -2,19 +2,25 @@
 //!
 //! A task reports; it decides nothing. It can be cut off at any await and done again.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 
 use crate::logic::ids::PodUid;
 use crate::logic::time::Moment;
 use crate::logic::volume_states::{MountedVolume, TaskFailure};
-use crate::logic::volumes::claim::{bound_volume, check_volume, resolve, volume_group};
+use crate::logic::volumes::certificate::{
+    Asked, CertificateKey, CertificateState, KeyAndChain, Step, Wanted, bundle, next_step, note_asked, note_looked,
+    overdue,
+};
+use crate::logic::volumes::claim::{bound_volume, check_volume, is_block, resolve, volume_group};
 use crate::logic::volumes::plan::{NodeFacts, VolumeKind, VolumePlan};
-use crate::logic::volumes::projected::Sources;
+use crate::logic::volumes::projected::{Looked, Sources};
 use crate::logic::volumes::token::TokenKey;
-use crate::messages::volume_manager::{NewTokens, TaskGain};
-use crate::platform::objects::{Objects, Token, looked, patiently};
+use crate::logic::volumes::trust::{NOTHING_SELECTED, TrustKey};
+use crate::messages::volume_manager::{NewSecrets, TaskGain};
+use crate::platform::objects::{ObjectError, Objects, Token, looked, patiently};
 use crate::platform::volumes::{VolumeError, VolumeHost};
 
 /// A volume to be mounted.
@@ -22,39 +28,55 @@ pub(super) struct MountTask {
     pub(super) objects: Arc<dyn Objects>,
     pub(super) host: Arc<dyn VolumeHost>,
     pub(super) node: Arc<NodeFacts>,
+    /// The Node object, where it is known.
+    pub(super) own_node: Option<Arc<Node>>,
     pub(super) uid: PodUid,
     pub(super) pod: Arc<Pod>,
     pub(super) plan: VolumePlan,
     pub(super) tokens: Vec<(TokenKey, Token)>,
+    pub(super) certificates: Vec<(CertificateKey, CertificateState)>,
     pub(super) now: Moment,
     /// In 0..1.
     pub(super) chance: f64,
 }
 
 pub(super) fn failed(error: VolumeError) -> TaskFailure {
-    TaskFailure { message: error.to_string(), in_processing: false }
+    failure(error.to_string())
+}
+
+/// A failure that an Event `FailedMount` tells of.
+pub(super) fn failure(message: String) -> TaskFailure {
+    TaskFailure { message, in_processing: false, reason: "FailedMount" }
 }
 
 /// Upstream's text of a failed mount; `name` is the persistent volume's for a claim.
 fn set_up_failed(name: &str, error: impl std::fmt::Display) -> TaskFailure {
-    TaskFailure { message: format!("MountVolume.SetUp failed for volume \"{name}\" : {error}"), in_processing: false }
+    step_failed("MountVolume.SetUp failed", name, error)
+}
+
+/// The same of a step that has a name of its own. What is wrong with a device for containers has an Event of its own, as
+/// upstream, but for a volume of other nodes.
+fn step_failed(step: &str, name: &str, error: impl std::fmt::Display) -> TaskFailure {
+    let mapped = step.starts_with("MapVolume.") && !step.contains("NodeAffinity");
+    let reason = if mapped { "FailedMapVolume" } else { "FailedMount" };
+    TaskFailure { reason, ..failure(format!("{step} for volume \"{name}\" : {error}")) }
 }
 
 impl MountTask {
-    pub(super) async fn run(self) -> (Result<TaskGain, TaskFailure>, NewTokens) {
-        let mut tokens = NewTokens::default();
+    pub(super) async fn run(self) -> (Result<TaskGain, TaskFailure>, NewSecrets) {
+        let mut tokens = NewSecrets::default();
         let mounted = match &self.plan.kind {
             VolumeKind::Claim { claim, read_only, owned } => self.mount_claim(claim, *read_only, *owned).await,
             _ => self.mount_own(&mut tokens).await,
         };
-        (mounted.map(|mounted| TaskGain { mounted: Some(mounted), found: vec![] }), tokens)
+        (mounted, tokens)
     }
 
     fn namespace(&self) -> &str {
         self.pod.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    async fn mount_own(&self, tokens: &mut NewTokens) -> Result<MountedVolume, TaskFailure> {
+    async fn mount_own(&self, tokens: &mut NewSecrets) -> Result<TaskGain, TaskFailure> {
         let name = &self.plan.name;
         let sources = self.gather(tokens).await.map_err(|error| set_up_failed(name, error))?;
         let order = self.plan.set_up(&self.pod, &sources, &self.node, self.now);
@@ -67,13 +89,18 @@ impl MountTask {
             (_, Some(place)) => host.path_of(&place),
             (_, None) => String::new(),
         };
-        Ok(MountedVolume { host_path, name: name.clone(), group: None })
+        let mounted = MountedVolume { host_path, name: name.clone(), ..MountedVolume::default() };
+        Ok(TaskGain { mounted: Some(mounted), ..TaskGain::default() })
     }
 
-    async fn gather(&self, new: &mut NewTokens) -> Result<Sources, String> {
+    async fn gather(&self, new: &mut NewSecrets) -> Result<Sources, String> {
         let needs = self.plan.needs(&self.pod);
         let (objects, namespace) = (&self.objects, self.namespace());
-        let needs_api = !(needs.config_maps.is_empty() && needs.secrets.is_empty() && needs.tokens.is_empty());
+        let needs_api = !(needs.config_maps.is_empty()
+            && needs.secrets.is_empty()
+            && needs.tokens.is_empty()
+            && needs.trust.is_empty()
+            && self.plan.certificates().is_empty());
         if needs_api && matches!(self.plan.kind, VolumeKind::Projected(_)) && !objects.is_connected() {
             let name = &self.plan.name;
             return Err(format!("cannot setup projected volume {name} because kube client is not configured"));
@@ -91,11 +118,94 @@ impl MountTask {
             let token = self.token(&key, new).await;
             found.tokens.insert(key, token);
         }
+        for key in needs.trust {
+            let bundles = self.trust(&key).await;
+            found.trust.insert(key, bundles);
+        }
+        found.certificates = self.certificates(new).await;
         Ok(found)
     }
 
+    /// The certificates of the volume's sources, each asked for or looked after as it is due.
+    async fn certificates(&self, new: &mut NewSecrets) -> BTreeMap<usize, KeyAndChain> {
+        let mut found = BTreeMap::new();
+        for (source, projection) in self.plan.certificates() {
+            let key = CertificateKey { pod_uid: self.uid.clone(), volume: self.plan.name.clone(), source };
+            let known = self.certificates.iter().find(|(other, _)| *other == key).map(|(_, state)| state.clone());
+            let (state, trouble) = self.certificate(known, &Wanted::new(&self.pod, projection), new).await;
+            let bundle = bundle(state.as_ref()).map_err(|why| trouble.unwrap_or(why));
+            found.insert(source, bundle);
+            new.certificates.push((key, state));
+        }
+        found
+    }
+
+    /// One step of one certificate, and what went wrong in it.
+    async fn certificate(
+        &self,
+        state: Option<CertificateState>,
+        wanted: &Wanted,
+        new: &mut NewSecrets,
+    ) -> (Option<CertificateState>, Option<String>) {
+        let (mut state, trouble) = match next_step(state.as_ref(), self.now) {
+            Step::Rest => (state, None),
+            Step::Ask => {
+                let node = self.own_node.clone().unwrap_or_default();
+                let asked = self.objects.ask_certificate(wanted, &node);
+                match patiently("certificate for", &wanted.pod_name, asked).await {
+                    Ok((key, request)) => {
+                        (Some(note_asked(state, Asked::new(key, request, self.now, self.chance))), None)
+                    }
+                    Err(error) => (state, Some(error.to_string())),
+                }
+            }
+            Step::Look(name) => {
+                let looked = self.objects.certificate_request(&wanted.namespace, &name);
+                let looked = match patiently("podcertificaterequest", &name, looked).await {
+                    Ok(request) => Ok(Some(request)),
+                    Err(ObjectError::NotFound(_)) => Ok(None),
+                    Err(error) => Err(format!("while getting PodCertificateRequest: {error}")),
+                };
+                match (state, looked) {
+                    (Some(state), Ok(request)) => {
+                        let (state, events) = note_looked(state, request.as_ref(), self.now, self.chance);
+                        new.events.extend(events);
+                        (state, None)
+                    }
+                    (state, looked) => (state, looked.err()),
+                }
+            }
+        };
+        if let Some(state) = &mut state {
+            new.events.extend(overdue(state, self.now));
+        }
+        (state, trouble)
+    }
+
+    async fn trust(&self, key: &TrustKey) -> Looked<Vec<String>> {
+        let objects = &self.objects;
+        let missing = || Looked::Missing(NOTHING_SELECTED.to_owned());
+        let (found, trouble) = match key {
+            TrustKey::Name(name) => {
+                let bundle = patiently("clustertrustbundle", name, objects.trust_bundle(name)).await;
+                (bundle.map(|bundle| vec![bundle]), "while getting ClusterTrustBundle")
+            }
+            TrustKey::Signer { labels: None, .. } => return missing(),
+            TrustKey::Signer { signer, labels: Some(labels) } => {
+                let bundles = objects.trust_bundles(signer, labels);
+                (patiently("clustertrustbundles of", signer, bundles).await, "while listing ClusterTrustBundles")
+            }
+        };
+        match found {
+            Ok(bundles) if bundles.is_empty() => missing(),
+            Ok(bundles) => Looked::There(Arc::new(bundles)),
+            Err(error @ ObjectError::NotFound(_)) => Looked::Missing(format!("{trouble}: {error}")),
+            Err(error) => Looked::Unknown(format!("{trouble}: {error}")),
+        }
+    }
+
     /// A token that is good for a while: the one at hand, or a new one; one at hand lasts while there is no new one.
-    async fn token(&self, key: &TokenKey, new: &mut NewTokens) -> Result<Arc<str>, String> {
+    async fn token(&self, key: &TokenKey, new: &mut NewSecrets) -> Result<Arc<str>, String> {
         let known = self.tokens.iter().find(|(known, _)| known == key).map(|(_, token)| token);
         if let Some(token) = known.filter(|token| !token.life.is_due(self.now, self.chance)) {
             return Ok(Arc::clone(&token.text));
@@ -103,7 +213,7 @@ impl MountTask {
         let name = &key.service_account;
         match patiently("token of", name, self.objects.token(key)).await {
             Ok(token) => {
-                new.0.push((key.clone(), Arc::clone(&token.text), token.life));
+                new.tokens.push((key.clone(), Arc::clone(&token.text), token.life));
                 Ok(token.text)
             }
             Err(error) => match known {
@@ -117,10 +227,11 @@ impl MountTask {
         }
     }
 
-    async fn mount_claim(&self, claim: &str, read_only: bool, owned: bool) -> Result<MountedVolume, TaskFailure> {
+    async fn mount_claim(&self, claim: &str, read_only: bool, owned: bool) -> Result<TaskGain, TaskFailure> {
         let processing = |cause: String| TaskFailure {
             message: format!("error processing PVC {}/{claim}: {cause}", self.namespace()),
             in_processing: true,
+            reason: "FailedMount",
         };
         let objects = &self.objects;
         let found = patiently("persistentvolumeclaim", claim, objects.claim(self.namespace(), claim)).await;
@@ -130,13 +241,25 @@ impl MountTask {
         let volume =
             volume.map_err(|error| processing(format!("failed to fetch PV {name} from API server: {error}")))?;
         check_volume(&self.plan.name, &self.pod, &found, &volume).map_err(processing)?;
-        let resolved =
-            resolve(&volume, &self.pod, &self.uid, read_only).map_err(|error| set_up_failed(&name, error))?;
-        let host = &self.host;
+        let resolved = resolve(&volume, &self.pod, &self.uid, read_only, self.own_node.as_deref())
+            .map_err(|error| step_failed(error.step, &name, error.problem))?;
+        let (host, is_device) = (&self.host, is_block(&volume));
         let set_up = host.set_up(&self.uid, resolved.place.as_ref(), resolved.set_up).await;
-        set_up.map_err(|error| set_up_failed(&name, error))?;
+        let warning = set_up.map_err(|error| match error {
+            error @ VolumeError::Device(_) => step_failed("MountVolume.MountDevice failed", &name, error),
+            error if is_device => step_failed("MapVolume.MapBlockVolume failed", &name, error),
+            error => set_up_failed(&name, error),
+        })?;
+        let mapped = resolved.place.as_ref().filter(|_| is_device).map(|place| host.map_paths(place));
         let host_path = resolved.host_path.or_else(|| resolved.place.map(|place| host.path_of(&place)));
-        Ok(MountedVolume { host_path: host_path.unwrap_or_default(), name, group: volume_group(&volume) })
+        let told = |[of_node, of_pod]: [String; 2]| {
+            [("globalMapPath", of_node), ("volumeMapPath", of_pod)]
+                .map(|(what, path)| format!("MapVolume.MapPodDevice succeeded for volume \"{name}\" {what} {path:?}"))
+        };
+        let news = mapped.map(|paths| told(paths).to_vec()).unwrap_or_default();
+        let host_path = host_path.unwrap_or_default();
+        let mounted = MountedVolume { host_path, name, group: volume_group(&volume), is_device };
+        Ok(TaskGain { mounted: Some(mounted), news, warning, ..TaskGain::default() })
     }
 }
 

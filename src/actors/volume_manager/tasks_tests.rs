@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
+use k8s_openapi::api::certificates::v1beta1::PodCertificateRequest;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Secret};
 use serde_json::{Value, json};
 
@@ -62,6 +63,19 @@ impl Objects for Api {
     async fn volume(&self, name: &str) -> Result<Arc<PersistentVolume>, ObjectError> {
         self.find("persistentvolume", name).await
     }
+    async fn trust_bundle(&self, name: &str) -> Result<String, ObjectError> {
+        let bundle: Arc<ConfigMap> = self.find("clustertrustbundle", name).await?;
+        Ok(bundle.data.clone().unwrap_or_default().remove("bundle").unwrap_or_default())
+    }
+    async fn ask_certificate(&self, wanted: &Wanted, _: &Node) -> Result<(Arc<str>, String), ObjectError> {
+        match self.away {
+            true => Err(ObjectError::Unavailable("connection refused".to_owned())),
+            false => Ok(("key\n".into(), format!("req-of-{}", wanted.pod_name))),
+        }
+    }
+    async fn certificate_request(&self, _: &str, name: &str) -> Result<PodCertificateRequest, ObjectError> {
+        Ok(self.find::<PodCertificateRequest>("podcertificaterequest", name).await?.as_ref().clone())
+    }
     async fn token(&self, _: &TokenKey) -> Result<Token, ObjectError> {
         if self.away {
             return Err(ObjectError::Unavailable("connection refused".to_owned()));
@@ -83,9 +97,17 @@ impl VolumeHost for Host {
     fn path_of(&self, place: &VolumePlace) -> String {
         format!("/pods/{place}")
     }
-    async fn set_up(&self, _: &PodUid, place: Option<&VolumePlace>, order: SetUp) -> Result<(), VolumeError> {
+    fn map_paths(&self, place: &VolumePlace) -> [String; 2] {
+        [format!("/plugins/{place}"), format!("/pods/{place}")]
+    }
+    async fn set_up(
+        &self,
+        _: &PodUid,
+        place: Option<&VolumePlace>,
+        order: SetUp,
+    ) -> Result<Option<String>, VolumeError> {
         lock(&self.told).push((place.cloned(), order));
-        Ok(())
+        Ok(None)
     }
     async fn tear_down(&self, _: &VolumePlace) -> Result<(), VolumeError> {
         Ok(())
@@ -113,6 +135,8 @@ struct Outcome {
     result: Result<MountedVolume, TaskFailure>,
     told: Vec<(Option<VolumePlace>, SetUp)>,
     new: Vec<(TokenKey, Token)>,
+    certificates: Vec<(CertificateKey, Option<CertificateState>)>,
+    news: Vec<String>,
 }
 
 impl Outcome {
@@ -129,6 +153,16 @@ impl Outcome {
 }
 
 fn mount_at(api: Api, source: Value, tokens: Vec<(TokenKey, Token)>, now: Moment) -> Outcome {
+    mount_with(api, source, tokens, vec![], now)
+}
+
+fn mount_with(
+    api: Api,
+    source: Value,
+    tokens: Vec<(TokenKey, Token)>,
+    certificates: Vec<(CertificateKey, CertificateState)>,
+    now: Moment,
+) -> Outcome {
     let mut volume = source;
     volume["name"] = json!("v");
     let pod: Pod = serde_json::from_value(json!({
@@ -140,24 +174,37 @@ fn mount_at(api: Api, source: Value, tokens: Vec<(TokenKey, Token)>, now: Moment
         },
     }))
     .expect("a pod");
+    mount_pod(api, pod, tokens, certificates, now)
+}
+
+fn mount_pod(
+    api: Api,
+    pod: Pod,
+    tokens: Vec<(TokenKey, Token)>,
+    certificates: Vec<(CertificateKey, CertificateState)>,
+    now: Moment,
+) -> Outcome {
     let host = Arc::new(Host::default());
     let task = MountTask {
         objects: Arc::new(api),
         host: host.clone(),
+        own_node: None,
         node: Arc::new(NodeFacts { allocatable: ResourceList::new(), resources: ResourceOptions::default() }),
         uid: PodUid::from("u-1"),
         plan: volume_plans(&pod).remove(0),
         pod: Arc::new(pod),
         tokens,
+        certificates,
         now,
         chance: 0.0,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    let (result, NewTokens(new)) = runtime.expect("a runtime").block_on(task.run());
+    let (result, NewSecrets { tokens: new, certificates, .. }) = runtime.expect("a runtime").block_on(task.run());
     let new = new.into_iter().map(|(key, text, life)| (key, Token { text, life })).collect();
+    let news = result.as_ref().map(|gain| gain.news.clone()).unwrap_or_default();
     let result = result.map(|gain| gain.mounted.expect("a mount gives a volume"));
     let told = std::mem::take(&mut *lock(&host.told));
-    Outcome { result, told, new }
+    Outcome { result, told, new, certificates, news }
 }
 
 fn mount(api: Api, source: Value) -> Outcome {
@@ -191,8 +238,8 @@ fn a_missing_object_is_named_and_the_host_is_left_alone() {
             "[secret \"a\" not found, configmap \"b\" not found]",
         ),
         (
-            json!({ "nfs": { "server": "s", "path": "/" } }),
-            "no volume plugin matched: nfs is not mounted by this version",
+            json!({ "flocker": { "datasetName": "d" } }),
+            "no volume plugin matched: flocker is not mounted by this version",
         ),
     ];
     for (source, expected) in cases {
@@ -236,9 +283,10 @@ fn a_claim_leads_to_the_volume_behind_it() {
             host_path: "/pods/u-1/kubernetes.io~local-volume/pv-1".into(),
             name: "pv-1".into(),
             group: Some(1234),
+            is_device: false,
         }
     );
-    assert!(matches!(&outcome.told[0].1, SetUp::Bind { source, read_only: true, .. } if source == "/mnt/disk"));
+    assert!(matches!(&outcome.told[0].1, SetUp::Local(order) if order.read_only && order.source == "/mnt/disk"));
     let cases = [
         (api(&[]), "failed to fetch PVC from API server: persistentvolumeclaim \"data\" not found"),
         (api(&[("persistentvolumeclaim/data", claim("Pending"))]), "PVC is not bound"),
@@ -252,6 +300,84 @@ fn a_claim_leads_to_the_volume_behind_it() {
         assert_eq!(outcome.problem(), (format!("error processing PVC ns/data: {expected}").as_str(), true));
         assert_eq!(outcome.told, []);
     }
+}
+
+#[test]
+fn a_device_is_mapped_and_told_of() {
+    let claim = json!({
+        "metadata": { "name": "data", "namespace": "ns", "uid": "c-1" },
+        "spec": { "volumeName": "pv-1" }, "status": { "phase": "Bound" },
+    });
+    let volume = json!({
+        "metadata": { "name": "pv-1" },
+        "spec": { "claimRef": { "uid": "c-1" }, "volumeMode": "Block", "local": { "path": "/dev/sdx" } },
+    });
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": { "name": "web", "namespace": "ns", "uid": "u-1" },
+        "spec": {
+            "containers": [{ "name": "c", "volumeDevices": [{ "name": "v", "devicePath": "/dev/x" }] }],
+            "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": "data" } }],
+        },
+    }))
+    .expect("a pod");
+    let api = api(&[("persistentvolumeclaim/data", claim), ("persistentvolume/pv-1", volume)]);
+    let outcome = mount_pod(api, pod, vec![], vec![], at(0));
+    assert!(outcome.result.expect("mapped").is_device);
+    assert_eq!(outcome.told[0].1, SetUp::Device { source: "/dev/sdx".into(), exclusive: false });
+    let place = "device u-1/kubernetes.io~local-volume/pv-1";
+    assert_eq!(
+        outcome.news,
+        [
+            format!("MapVolume.MapPodDevice succeeded for volume \"pv-1\" globalMapPath \"/plugins/{place}\""),
+            format!("MapVolume.MapPodDevice succeeded for volume \"pv-1\" volumeMapPath \"/pods/{place}\""),
+        ]
+    );
+}
+
+#[test]
+fn a_certificate_is_asked_for_first_and_used_once_it_is_there() {
+    let source = || {
+        json!({ "projected": { "defaultMode": 420, "sources": [{ "podCertificate": {
+            "signerName": "x.example/y", "keyType": "ED25519", "credentialBundlePath": "bundle.pem",
+        } }] } })
+    };
+    let away = mount(Api { away: true, ..Api::default() }, source());
+    assert!(away.problem().0.ends_with("connection refused"), "{:?}", away.problem());
+    assert!(away.certificates[0].1.is_none(), "nothing was asked for");
+    let first = mount(Api::default(), source());
+    assert!(first.problem().0.ends_with("credential bundle is not issued yet"), "{:?}", first.problem());
+    let [(key, Some(state))] = &first.certificates[..] else { panic!("asked for") };
+    let chain = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    let issued = json!({
+        "metadata": { "namespace": "ns", "name": "req-of-web" },
+        "spec": {
+            "nodeName": "n", "nodeUID": "n", "podName": "p", "podUID": "p", "serviceAccountName": "s",
+            "serviceAccountUID": "s", "signerName": "x.example/y", "stubPKCS10Request": "",
+        },
+        "status": { "certificateChain": chain, "conditions": [{
+            "type": "Issued", "status": "True", "reason": "r", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }] },
+    });
+    let known = vec![(key.clone(), state.clone())];
+    let second = mount_with(api(&[("podcertificaterequest/req-of-web", issued)]), source(), vec![], known, at(6401));
+    assert_eq!(second.files()["bundle.pem"].content.to_vec(), format!("key\n{chain}").into_bytes());
+}
+
+#[test]
+fn trust_anchors_are_read_by_name() {
+    let source = |optional: bool| {
+        json!({ "projected": { "defaultMode": 420, "sources": [
+            { "clusterTrustBundle": { "name": "root", "path": "ca.pem", "optional": optional } },
+        ] } })
+    };
+    let anchor = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    let there = api(&[("clustertrustbundle/root", json!({ "data": { "bundle": anchor } }))]);
+    assert_eq!(mount(there, source(false)).files()["ca.pem"].content.to_vec(), anchor.as_bytes());
+    let missing = mount(Api::default(), source(false));
+    let expected = "while getting ClusterTrustBundle: clustertrustbundle \"root\" not found";
+    assert!(missing.problem().0.ends_with(expected), "{:?}", missing.problem());
+    assert_eq!(mount(Api::default(), source(true)).files()["ca.pem"].content.to_vec(), b"");
+    assert!(mount(Api { away: true, ..Api::default() }, source(true)).result.is_err());
 }
 
 #[test]
@@ -293,11 +419,13 @@ fn without_an_api_server_only_what_needs_none_is_projected() {
         let task = MountTask {
             objects: Arc::new(crate::platform::objects::Standalone),
             host: Arc::new(Host::default()),
+            own_node: None,
             node: Arc::new(NodeFacts { allocatable: ResourceList::new(), resources: ResourceOptions::default() }),
             uid: PodUid::from("u-1"),
             plan: volume_plans(&pod).remove(0),
             pod: Arc::new(pod),
             tokens: vec![],
+            certificates: vec![],
             now: at(0),
             chance: 0.0,
         };

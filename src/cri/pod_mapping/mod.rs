@@ -16,7 +16,7 @@ use super::types::UserNamespace;
 use crate::logic::environment::EnvironmentError;
 use crate::logic::hostname::HostnameError;
 use crate::logic::path_segment::{UnsafeSegment, is_safe_segment};
-pub use container::{ContainerFacts, ImageUser, container_config, needs_hosts_file};
+pub use container::{ContainerFacts, DeviceFacts, ImageUser, container_config, needs_hosts_file};
 pub use observe::{pod_identity, runtime_container, runtime_pod, runtime_sandbox, termination_message_file};
 pub use sandbox::{SandboxFacts, sandbox_config};
 

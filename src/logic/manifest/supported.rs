@@ -45,8 +45,6 @@ enum Rule {
 use Rule::{Accept, Only, Open, Refuse, RefuseAny, RefuseGiven};
 
 const NO_VOLUME: &str = "volumes of this kind are not supported by this version";
-const NO_SOURCE: &str = "this source of a projected volume is not supported by this version";
-const NO_DEVICES: &str = "block devices are not supported by this version";
 const NO_SECURITY: &str = "security settings are not supported by this version";
 const NO_PROBE: &str = "only readiness probes by httpGet are supported by this version";
 const NO_HOOK: &str = "lifecycle hooks and stop signals are not supported by this version";
@@ -154,8 +152,10 @@ const RULES: &[(&str, Rule)] = &[
     ("spec.volumes[].projected.defaultMode", Accept),
     ("spec.volumes[].projected.sources", Open),
     ("spec.volumes[].projected.sources[]", Open),
+    ("spec.volumes[].projected.sources[].clusterTrustBundle", Accept),
     ("spec.volumes[].projected.sources[].configMap", Accept),
     ("spec.volumes[].projected.sources[].downwardAPI", Accept),
+    ("spec.volumes[].projected.sources[].podCertificate", Accept),
     ("spec.volumes[].projected.sources[].secret", Accept),
     ("spec.volumes[].projected.sources[].serviceAccountToken", Accept),
     ("spec.volumes[].awsElasticBlockStore", RefuseGiven(NO_VOLUME)),
@@ -170,9 +170,9 @@ const RULES: &[(&str, Rule)] = &[
     ("spec.volumes[].gcePersistentDisk", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].gitRepo", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].glusterfs", RefuseGiven(NO_VOLUME)),
-    ("spec.volumes[].image", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].image", Accept),
     ("spec.volumes[].iscsi", RefuseGiven(NO_VOLUME)),
-    ("spec.volumes[].nfs", RefuseGiven(NO_VOLUME)),
+    ("spec.volumes[].nfs", Accept),
     ("spec.volumes[].photonPersistentDisk", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].portworxVolume", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].quobyte", RefuseGiven(NO_VOLUME)),
@@ -180,8 +180,6 @@ const RULES: &[(&str, Rule)] = &[
     ("spec.volumes[].scaleIO", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].storageos", RefuseGiven(NO_VOLUME)),
     ("spec.volumes[].vsphereVolume", RefuseGiven(NO_VOLUME)),
-    ("spec.volumes[].projected.sources[].clusterTrustBundle", RefuseGiven(NO_SOURCE)),
-    ("spec.volumes[].projected.sources[].podCertificate", RefuseGiven(NO_SOURCE)),
 ];
 
 /// The fields of a container, ordinary or init, below its item.
@@ -244,7 +242,7 @@ const CONTAINER_RULES: &[(&str, Rule)] = &[
     (".terminationMessagePath", Accept),
     (".terminationMessagePolicy", Accept),
     (".tty", Accept),
-    (".volumeDevices", Refuse(NO_DEVICES)),
+    (".volumeDevices", Accept),
     (".volumeMounts", Accept),
     (".workingDir", Accept),
 ];

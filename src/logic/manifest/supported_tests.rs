@@ -253,18 +253,7 @@ fn what_is_not_done_is_refused_with_its_path() {
         json!({"containers": [], "volumes": [volume]})
     };
     for (spec, path, reason) in [
-        (volume(json!({"nfs": {"server": "s", "path": "/"}})), "spec.volumes[0].nfs", NO_VOLUME),
-        (volume(json!({"image": {}})), "spec.volumes[0].image", NO_VOLUME),
-        (
-            volume(json!({"projected": {"sources": [{"clusterTrustBundle": {"path": "t"}}]}})),
-            "spec.volumes[0].projected.sources[0].clusterTrustBundle",
-            NO_SOURCE,
-        ),
-        (
-            container(json!({"volumeDevices": [{"name": "v", "devicePath": "/dev/v"}]})),
-            "spec.containers[0].volumeDevices",
-            NO_DEVICES,
-        ),
+        (volume(json!({"csi": {"driver": "d"}})), "spec.volumes[0].csi", NO_VOLUME),
         (
             json!({"containers": [], "securityContext": {"fsGroup": 1, "runAsNonRoot": false}}),
             "spec.securityContext.runAsNonRoot",

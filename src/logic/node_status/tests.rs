@@ -151,7 +151,7 @@ proptest! {
         let image = |size_bytes| ImageFact { size_bytes, ..ImageFact::default() };
         let answers = RuntimeAnswers { images: Ok(sizes.into_iter().map(image).collect()), ..answers() };
         let told = Told {
-            health: Some(RuntimeHealth { runtime_problem: problem, network_problem: None }),
+            health: Some(RuntimeHealth { runtime_problem: problem, network_problem: None, ..RuntimeHealth::default() }),
             pressure: Pressure { memory, ..Pressure::default() },
             ..told()
         };

@@ -285,6 +285,11 @@ impl PodLifecycle {
         &self.start_errors
     }
 
+    /// Whether the runtime can be worked with, and what it can do.
+    pub fn health(&self) -> &RuntimeHealth {
+        &self.health
+    }
+
     /// What probes last said.
     pub fn probes(&self) -> &ProbeResults {
         &self.probes

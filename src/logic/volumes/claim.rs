@@ -1,10 +1,11 @@
 //! From a claim to the volume behind it (VOL-07, VOL-08): what must hold before a pod may have it.
 
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, Pod};
 
-use super::order::{ChangePolicy, HostPathKind, Ownership, SetUp, VolumePlace, plugin};
-use super::plan::{mounting_containers, readers};
+use super::order::{ChangePolicy, HostPathKind, LocalOrder, Ownership, SetUp, VolumePlace, plugin};
+use super::plan::{mounting_containers, nfs_set_up, readers};
 use crate::logic::ids::PodUid;
+use crate::logic::pod_admission::matches_terms;
 
 /// The finalizer that keeps a claim while pods use it.
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
@@ -98,13 +99,74 @@ pub fn volume_group(volume: &PersistentVolume) -> Option<i64> {
     volume.metadata.annotations.as_ref()?.get(GROUP)?.parse().ok().filter(|group| *group >= 0)
 }
 
-/// What the host is to do for a persistent volume.
+/// Why a persistent volume cannot be had: upstream's step of the work, and what went wrong in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unresolved {
+    /// Such as `MountVolume.SetUp failed`.
+    pub step: &'static str,
+    /// In upstream's words where it has some.
+    pub problem: String,
+}
+
+impl Unresolved {
+    fn new(step: &'static str, problem: impl Into<String>) -> Self {
+        Self { step, problem: problem.into() }
+    }
+}
+
+/// The annotation that older clients wrote mount options to; it goes before the field.
+const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
+/// The file system of a device that has none and whose volume names none.
+const FS_TYPE: &str = "ext4";
+
+/// Whether a persistent volume is a device for containers, not a file system.
+pub fn is_block(volume: &PersistentVolume) -> bool {
+    volume.spec.as_ref().and_then(|spec| spec.volume_mode.as_deref()) == Some("Block")
+}
+
+/// What the host is to do for a persistent volume. `node` is this node, where it is known.
 ///
 /// # Errors
-/// The name of a kind that this version does not mount.
-pub fn resolve(volume: &PersistentVolume, pod: &Pod, uid: &PodUid, read_only: bool) -> Result<Resolved, String> {
+/// A volume that belongs to other nodes (VOL-11), mount options that its kind has none of (VOL-48), or a kind that this
+/// version does not mount.
+pub fn resolve(
+    volume: &PersistentVolume,
+    pod: &Pod,
+    uid: &PodUid,
+    read_only: bool,
+    node: Option<&Node>,
+) -> Result<Resolved, Unresolved> {
+    let block = is_block(volume);
+    let step = if block { "MapVolume.SetUpDevice failed" } else { "MountVolume.SetUp failed" };
+    let spec = volume.spec.as_ref().ok_or_else(|| Unresolved::new(step, "the persistent volume has no spec"))?;
+    check_node(spec, node).map_err(|problem| {
+        let step = if block { "MapVolume.NodeAffinity check failed" } else { "MountVolume.NodeAffinity check failed" };
+        Unresolved::new(step, problem)
+    })?;
+    let options = mount_options(volume, spec);
+    let takes_options = spec.local.is_some() || spec.nfs.is_some();
+    if !block && !options.is_empty() && !takes_options {
+        let problem = "mount options are not supported for this volume type";
+        return Err(Unresolved::new("MountVolume.MountOptionSupport check failed", problem));
+    }
+    if block && spec.local.is_none() {
+        let step = "MapVolume.FindMapperPluginBySpec failed to find BlockVolumeMapper plugin. Volume plugin is nil.";
+        return Err(Unresolved::new(step, "only local volumes are mapped as devices by this version"));
+    }
+    set_up(volume, spec, pod, uid, read_only, options).map_err(|problem| Unresolved { step, problem })
+}
+
+fn set_up(
+    volume: &PersistentVolume,
+    spec: &PersistentVolumeSpec,
+    pod: &Pod,
+    uid: &PodUid,
+    read_only: bool,
+    options: Vec<String>,
+) -> Result<Resolved, String> {
     let name = volume.metadata.name.clone().unwrap_or_default();
-    let spec = volume.spec.as_ref().ok_or("the persistent volume has no spec")?;
+    let is_device = is_block(volume);
+    let place = |plugin: &str| VolumePlace { uid: uid.clone(), plugin: plugin.to_owned(), name, is_device };
     let no_parents = |path: &str| match path.split('/').any(|part| part == "..") {
         true => Err("path must not contain '..'".to_owned()),
         false => Ok(()),
@@ -117,14 +179,48 @@ pub fn resolve(volume: &PersistentVolume, pod: &Pod, uid: &PodUid, read_only: bo
     }
     if let Some(source) = &spec.local {
         no_parents(&source.path)?;
-        let place = VolumePlace { uid: uid.clone(), plugin: plugin::LOCAL.to_owned(), name };
-        let ownership = Ownership { fs_group: readers(pod).fs_group, policy: change_policy(pod), read_only };
-        let set_up = SetUp::Bind { source: source.path.clone(), read_only, ownership };
-        return Ok(Resolved { place: Some(place), host_path: None, set_up });
+        let (source_path, exclusive) = (source.path.clone(), is_for_one_pod(spec));
+        let set_up = if is_device {
+            SetUp::Device { source: source_path, exclusive }
+        } else {
+            let ownership = Ownership { fs_group: readers(pod).fs_group, policy: change_policy(pod), read_only };
+            let fs_type = source.fs_type.clone().filter(|text| !text.is_empty()).unwrap_or_else(|| FS_TYPE.to_owned());
+            SetUp::Local(LocalOrder { source: source_path, fs_type, read_only, options, ownership, exclusive })
+        };
+        return Ok(Resolved { place: Some(place(plugin::LOCAL)), host_path: None, set_up });
     }
-    let kind = [(spec.csi.is_some(), "csi"), (spec.nfs.is_some(), "nfs"), (spec.iscsi.is_some(), "iscsi")];
+    if let Some(source) = &spec.nfs {
+        let set_up = nfs_set_up(source, read_only, options)?;
+        return Ok(Resolved { place: Some(place(plugin::NFS)), host_path: None, set_up });
+    }
+    let kind = [(spec.csi.is_some(), "csi"), (spec.iscsi.is_some(), "iscsi"), (spec.fc.is_some(), "fc")];
     let kind = kind.iter().find(|(given, _)| *given).map_or("its kind", |(_, kind)| kind);
     Err(format!("no volume plugin matched: {kind} is not mounted by this version"))
+}
+
+/// Whether the volume may be used on this node, as its labels say.
+fn check_node(spec: &PersistentVolumeSpec, node: Option<&Node>) -> Result<(), String> {
+    let required = spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
+    match (required, node) {
+        (None, _) => Ok(()),
+        (Some(_), None) => Err("the node's labels are not known yet".to_owned()),
+        (Some(required), Some(node)) if matches_terms(required, node) => Ok(()),
+        (Some(_), Some(_)) => Err("no matching NodeSelectorTerms".to_owned()),
+    }
+}
+
+/// The mount options of a persistent volume, as upstream reads them.
+fn mount_options(volume: &PersistentVolume, spec: &PersistentVolumeSpec) -> Vec<String> {
+    let annotated = volume.metadata.annotations.as_ref().and_then(|all| all.get(MOUNT_OPTIONS));
+    match annotated {
+        Some(options) => options.split(',').map(str::to_owned).collect(),
+        None => spec.mount_options.clone().unwrap_or_default(),
+    }
+}
+
+/// Whether `ReadWriteOncePod` is the only way that the volume may be used.
+fn is_for_one_pod(spec: &PersistentVolumeSpec) -> bool {
+    matches!(spec.access_modes.as_deref(), Some([mode]) if mode == "ReadWriteOncePod")
 }
 
 fn change_policy(pod: &Pod) -> ChangePolicy {
@@ -221,16 +317,82 @@ mod tests {
     #[test]
     fn local_volumes_are_bound_and_paths_of_the_host_checked() {
         let uid = PodUid::from("pod-1");
-        let local = resolve(&volume(json!({})), &pod(), &uid, true).unwrap();
+        let local = resolve(&volume(json!({})), &pod(), &uid, true, None).unwrap();
         assert_eq!(local.place.unwrap().to_string(), "pod-1/kubernetes.io~local-volume/pv-1");
         let ownership = Ownership { fs_group: Some(5), policy: ChangePolicy::OnRootMismatch, read_only: true };
-        assert_eq!(local.set_up, SetUp::Bind { source: "/mnt/disk".into(), read_only: true, ownership });
+        let order = LocalOrder {
+            source: "/mnt/disk".into(),
+            fs_type: "ext4".into(),
+            read_only: true,
+            options: vec![],
+            ownership,
+            exclusive: false,
+        };
+        assert_eq!(local.set_up, SetUp::Local(order));
         let host = json!({ "spec": { "local": null, "hostPath": { "path": "/data", "type": "Directory" } } });
-        let host = resolve(&volume(host), &pod(), &uid, false).unwrap();
+        let host = resolve(&volume(host), &pod(), &uid, false, None).unwrap();
         assert_eq!((host.place, host.host_path.as_deref()), (None, Some("/data")));
         let csi = json!({ "spec": { "local": null, "csi": { "driver": "d", "volumeHandle": "h" } } });
-        let refused = resolve(&volume(csi), &pod(), &uid, false).unwrap_err();
-        assert_eq!(refused, "no volume plugin matched: csi is not mounted by this version");
-        assert!(resolve(&volume(json!({ "spec": { "local": { "path": "/a/../b" } } })), &pod(), &uid, false).is_err());
+        let refused = resolve(&volume(csi), &pod(), &uid, false, None).unwrap_err();
+        assert_eq!(refused.problem, "no volume plugin matched: csi is not mounted by this version");
+        assert!(
+            resolve(&volume(json!({ "spec": { "local": { "path": "/a/../b" } } })), &pod(), &uid, false, None).is_err()
+        );
+    }
+
+    fn resolved(change: Value, node: Option<&Node>) -> Result<Resolved, (String, String)> {
+        let resolved = resolve(&volume(change), &pod(), &PodUid::from("pod-1"), false, node);
+        resolved.map_err(|error| (error.step.to_owned(), error.problem))
+    }
+
+    #[test]
+    fn a_volume_of_other_nodes_is_not_had_here() {
+        let node = |zone: &str| -> Node {
+            serde_json::from_value(json!({ "metadata": { "labels": { "zone": zone } } })).unwrap()
+        };
+        let here = json!([{ "matchExpressions": [{ "key": "zone", "operator": "In", "values": ["a"] }] }]);
+        let spec = |mode: &str| json!({ "spec": { "volumeMode": mode, "nodeAffinity": { "required": { "nodeSelectorTerms": here } } } });
+        assert!(resolved(spec("Filesystem"), Some(&node("a"))).is_ok());
+        for (mode, node, step, problem) in [
+            ("Filesystem", Some(node("b")), "MountVolume.NodeAffinity check failed", "no matching NodeSelectorTerms"),
+            ("Block", Some(node("b")), "MapVolume.NodeAffinity check failed", "no matching NodeSelectorTerms"),
+            ("Filesystem", None, "MountVolume.NodeAffinity check failed", "the node's labels are not known yet"),
+        ] {
+            assert_eq!(resolved(spec(mode), node.as_ref()), Err((step.to_owned(), problem.to_owned())));
+        }
+    }
+
+    #[test]
+    fn mount_options_are_for_kinds_that_are_mounted() {
+        let annotated = json!({ "metadata": { "annotations": { MOUNT_OPTIONS: "hard,nfsvers=4.1" } } });
+        let options = json!({ "spec": { "mountOptions": ["noexec"] } });
+        let host = json!({ "spec": { "local": null, "hostPath": { "path": "/x" } } });
+        let nfs = json!({ "spec": { "local": null, "nfs": { "server": "s", "path": "/x" } } });
+        let both = |mut one: Value, other: &Value| {
+            merge(&mut one, other.clone());
+            one
+        };
+        let refused = resolved(both(host, &options), None).unwrap_err();
+        assert_eq!(refused.0, "MountVolume.MountOptionSupport check failed");
+        assert_eq!(refused.1, "mount options are not supported for this volume type");
+        let SetUp::Local(order) = resolved(options.clone(), None).unwrap().set_up else { panic!("local") };
+        assert_eq!(order.options, ["noexec"]);
+        let nfs = both(nfs, &both(options, &annotated));
+        let found = resolve(&volume(nfs), &pod(), &PodUid::from("pod-1"), true, None).unwrap();
+        assert_eq!(found.place.unwrap().plugin, plugin::NFS);
+        let options = vec!["hard".to_owned(), "nfsvers=4.1".to_owned(), "ro".to_owned()];
+        assert_eq!(found.set_up, SetUp::Nfs { source: "s:/x".into(), options }, "the annotation goes first");
+    }
+
+    #[test]
+    fn a_device_is_mapped_only_of_a_local_volume() {
+        let block = json!({ "spec": { "volumeMode": "Block", "accessModes": ["ReadWriteOncePod"] } });
+        let found = resolved(block.clone(), None).unwrap();
+        assert_eq!(found.set_up, SetUp::Device { source: "/mnt/disk".into(), exclusive: true });
+        assert!(found.place.unwrap().is_device);
+        let mut host = block;
+        merge(&mut host, json!({ "spec": { "local": null, "hostPath": { "path": "/dev/sda" } } }));
+        let (step, _) = resolved(host, None).unwrap_err();
+        assert!(step.starts_with("MapVolume.FindMapperPluginBySpec failed"), "{step}");
     }
 }

@@ -56,7 +56,7 @@ pub fn container_mounts(
         let Some(volume) = volume_plan(pod, &mount.name) else {
             return Err(format!("cannot find volume {:?} to mount into container {:?}", mount.name, container.name));
         };
-        let managed = !matches!(volume.kind, VolumeKind::HostPath { .. } | VolumeKind::Image);
+        let managed = !matches!(volume.kind, VolumeKind::HostPath { .. } | VolumeKind::Image(_));
         // Once for each volume, as upstream: to label takes a walk over all files.
         let relabel = managed && labelled.insert(mount.name.clone());
         mounts.push(ContainerMount {
@@ -72,6 +72,40 @@ pub fn container_mounts(
         });
     }
     Ok(mounts)
+}
+
+/// A device that a container gets from a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerDevice {
+    /// The volume's name in the pod.
+    pub volume: String,
+    /// Inside; absolute.
+    pub container_path: String,
+    /// Of `m`, `r` and `w`: what the container may do with it.
+    pub permissions: &'static str,
+}
+
+/// The container's devices, in order (VOL-47).
+///
+/// # Errors
+/// The message of `CreateContainerConfigError`, in upstream's words.
+pub fn container_devices(pod: &Pod, container: &Container) -> Result<Vec<ContainerDevice>, String> {
+    let mut devices = Vec::new();
+    for device in container.volume_devices.iter().flatten() {
+        let (name, path) = (&device.name, &device.device_path);
+        if !path.starts_with('/') {
+            return Err(format!("error DevicePath `{path}` must be an absolute path"));
+        }
+        let volume = volume_plan(pod, name).ok_or_else(|| no_device(name, &container.name))?;
+        let permissions = if volume.is_read_only() { "r" } else { "mrw" };
+        devices.push(ContainerDevice { volume: name.clone(), container_path: path.clone(), permissions });
+    }
+    Ok(devices)
+}
+
+/// Upstream's text for a device without a volume behind it.
+pub fn no_device(volume: &str, container: &str) -> String {
+    format!("cannot find volume {volume:?} to pass into container {container:?}")
 }
 
 fn absolute(path: &str) -> String {
@@ -230,6 +264,28 @@ mod tests {
             let error = rro(mode, read_only, propagation, runtime).unwrap_err();
             assert!(error.starts_with("failed to resolve recursive read-only mode: volume \"v\""), "{error}");
         }
+    }
+
+    #[test]
+    fn devices_may_be_written_unless_their_claim_says_otherwise() {
+        let devices = |device: Value| {
+            let pod: Pod = serde_json::from_value(json!({ "spec": {
+                "containers": [{ "name": "c", "volumeDevices": [device] }],
+                "volumes": [
+                    { "name": "w", "persistentVolumeClaim": { "claimName": "a" } },
+                    { "name": "r", "persistentVolumeClaim": { "claimName": "a", "readOnly": true } },
+                ],
+            } }))
+            .unwrap();
+            let devices = container_devices(&pod, &pod.spec.as_ref().unwrap().containers[0]);
+            devices.map(|mut devices| devices.remove(0)).map(|device| (device.container_path, device.permissions))
+        };
+        assert_eq!(devices(json!({ "name": "w", "devicePath": "/dev/x" })), Ok(("/dev/x".into(), "mrw")));
+        assert_eq!(devices(json!({ "name": "r", "devicePath": "/dev/x" })), Ok(("/dev/x".into(), "r")));
+        let relative = devices(json!({ "name": "w", "devicePath": "dev/x" }));
+        assert_eq!(relative, Err("error DevicePath `dev/x` must be an absolute path".into()));
+        let missing = devices(json!({ "name": "n", "devicePath": "/dev/x" }));
+        assert_eq!(missing, Err("cannot find volume \"n\" to pass into container \"c\"".into()));
     }
 
     #[test]

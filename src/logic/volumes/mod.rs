@@ -4,6 +4,7 @@
 //! `payload`, `downward`, `projected` and `token` compute files; `claim` resolves claims; `container_mounts` and `nested`
 //! say what a container gets. Nothing here keeps state: that is `logic::volume_states`.
 
+pub mod certificate;
 pub mod claim;
 pub mod container_mounts;
 pub mod downward;
@@ -13,3 +14,4 @@ pub mod payload;
 pub mod plan;
 pub mod projected;
 pub mod token;
+pub mod trust;

@@ -39,6 +39,8 @@ pub struct VolumePlace {
     pub plugin: String,
     /// The volume's name in the pod; for one that comes through a claim the persistent volume's name.
     pub name: String,
+    /// Whether it is a device, `pods/<uid>/volumeDevices/<plugin>/<name>`.
+    pub is_device: bool,
 }
 
 impl VolumePlace {
@@ -46,7 +48,7 @@ impl VolumePlace {
     /// nothing is ever deleted, it is only unmounted.
     pub fn holds_own_data(&self) -> bool {
         let own = [plugin::EMPTY_DIR, plugin::CONFIG_MAP, plugin::SECRET, plugin::DOWNWARD_API, plugin::PROJECTED];
-        own.contains(&self.plugin.as_str())
+        !self.is_device && own.contains(&self.plugin.as_str())
     }
 
     /// Whether the agent writes files there, over an empty directory of its own (upstream's wrapped emptyDir).
@@ -57,7 +59,8 @@ impl VolumePlace {
 
 impl fmt::Display for VolumePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", self.uid, self.plugin, self.name)
+        let kind = if self.is_device { "device " } else { "" };
+        write!(f, "{kind}{}/{}/{}", self.uid, self.plugin, self.name)
     }
 }
 
@@ -175,17 +178,42 @@ pub enum SetUp {
         /// What it must be.
         kind: HostPathKind,
     },
-    /// A directory of the host, mounted at the volume's place (local persistent volumes).
-    Bind {
+    /// A directory of the host, or the file system on a block device of the host, mounted at the volume's place (local
+    /// persistent volumes).
+    Local(LocalOrder),
+    /// A block device of the host, mapped for containers (VOL-47).
+    Device {
         /// Absolute.
         source: String,
-        /// Whether nobody may write.
-        read_only: bool,
-        /// Whose.
-        ownership: Ownership,
+        /// Whether one pod at a time may have it.
+        exclusive: bool,
+    },
+    /// A directory of a file server, mounted at the volume's place (VOL-38).
+    Nfs {
+        /// `server:path`.
+        source: String,
+        /// Of the mount, sorted.
+        options: Vec<String>,
     },
     /// Nothing on this node: images are the runtime's business.
     Nothing,
+}
+
+/// A local persistent volume (VOL-37).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalOrder {
+    /// A directory or a block device; absolute.
+    pub source: String,
+    /// The file system that is made on a device without one, and that it is mounted as.
+    pub fs_type: String,
+    /// Whether nobody may write.
+    pub read_only: bool,
+    /// Of the mount, as the persistent volume says.
+    pub options: Vec<String>,
+    /// Whose.
+    pub ownership: Ownership,
+    /// Whether one pod at a time may have it (VOL-10).
+    pub exclusive: bool,
 }
 
 /// A part of a volume that a container mounts (VOL-32).
@@ -211,7 +239,8 @@ mod tests {
 
     #[test]
     fn only_what_is_the_agents_own_may_be_deleted() {
-        let place = |plugin: &str| VolumePlace { uid: "u".into(), plugin: plugin.into(), name: "v".into() };
+        let place =
+            |plugin: &str| VolumePlace { uid: "u".into(), plugin: plugin.into(), name: "v".into(), is_device: false };
         let cases = [
             (plugin::EMPTY_DIR, true, false),
             (plugin::SECRET, true, true),

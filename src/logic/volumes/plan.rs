@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{
-    ConfigMapVolumeSource, DownwardAPIVolumeSource, EmptyDirVolumeSource, Pod, ProjectedVolumeSource,
-    SecretVolumeSource, SecurityContext, Volume, VolumeDevice, VolumeMount,
+    ConfigMapVolumeSource, Container, DownwardAPIVolumeSource, EmptyDirVolumeSource, ImageVolumeSource,
+    NFSVolumeSource, Pod, PodCertificateProjection, ProjectedVolumeSource, SecretVolumeSource, SecurityContext, Volume,
+    VolumeDevice, VolumeMount,
 };
 
 use super::downward::downward_payload;
@@ -13,6 +14,7 @@ use super::order::{ChangePolicy, FilesOrder, HostPathKind, Medium, Ownership, Se
 use super::payload::{Payload, config_map_payload, secret_payload};
 use super::projected::{Readers, Sources, projected_payload, token_key};
 use super::token::TokenKey;
+use super::trust::{TrustKey, trust_key};
 use crate::logic::ids::PodUid;
 use crate::logic::quantity::Quantity;
 use crate::logic::resources::{MEMORY, ResourceList, ResourceOptions, pod_cgroup_settings, pod_requests};
@@ -73,8 +75,10 @@ pub enum VolumeKind {
         /// Whether the pod must own it (a generic ephemeral volume).
         owned: bool,
     },
+    /// nfs.
+    Nfs(NFSVolumeSource),
     /// An image: the runtime mounts it.
-    Image,
+    Image(ImageVolumeSource),
     /// A kind that this version does not mount; with its name.
     Refused(&'static str),
 }
@@ -115,6 +119,14 @@ pub fn volume_plan(pod: &Pod, name: &str) -> Option<VolumePlan> {
     Some(VolumePlan { name: volume.name.clone(), kind: kind(pod, volume) })
 }
 
+/// The volumes of a container that are images, by name, in the pod's order.
+pub fn mounted_images<'a>(pod: &'a Pod, container: &Container) -> Vec<(&'a str, &'a ImageVolumeSource)> {
+    let mounts: BTreeSet<&str> = container.volume_mounts.iter().flatten().map(|mount| mount.name.as_str()).collect();
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let mounted = volumes.filter(|volume| mounts.contains(volume.name.as_str()));
+    mounted.filter_map(|volume| Some((volume.name.as_str(), volume.image.as_ref()?))).collect()
+}
+
 fn kind(pod: &Pod, volume: &Volume) -> VolumeKind {
     if let Some(source) = &volume.empty_dir {
         return VolumeKind::EmptyDir(source.clone());
@@ -142,8 +154,11 @@ fn kind(pod: &Pod, volume: &Volume) -> VolumeKind {
         let claim = format!("{}-{}", pod.metadata.name.as_deref().unwrap_or_default(), volume.name);
         return VolumeKind::Claim { claim, read_only: false, owned: true };
     }
-    if volume.image.is_some() {
-        return VolumeKind::Image;
+    if let Some(source) = &volume.nfs {
+        return VolumeKind::Nfs(source.clone());
+    }
+    if let Some(source) = &volume.image {
+        return VolumeKind::Image(source.clone());
     }
     VolumeKind::Refused(refused_name(volume))
 }
@@ -151,7 +166,6 @@ fn kind(pod: &Pod, volume: &Volume) -> VolumeKind {
 fn refused_name(volume: &Volume) -> &'static str {
     let kinds = [
         (volume.csi.is_some(), "csi"),
-        (volume.nfs.is_some(), "nfs"),
         (volume.iscsi.is_some(), "iscsi"),
         (volume.fc.is_some(), "fc"),
         (volume.flex_volume.is_some(), "flexVolume"),
@@ -186,7 +200,11 @@ impl VolumePlan {
 
     /// Whether containers may only read it, whatever their mount says.
     pub fn is_read_only(&self) -> bool {
-        self.is_set_up_again() || matches!(self.kind, VolumeKind::Image | VolumeKind::Claim { read_only: true, .. })
+        match &self.kind {
+            VolumeKind::Nfs(source) => source.read_only.unwrap_or(false),
+            VolumeKind::Image(_) | VolumeKind::Claim { read_only: true, .. } => true,
+            _ => self.is_set_up_again(),
+        }
     }
 
     /// Its place on the node; `None` for a kind without a directory, and for a claim, whose place is its volume's.
@@ -197,11 +215,12 @@ impl VolumePlan {
             VolumeKind::Secret(_) => plugin::SECRET,
             VolumeKind::DownwardApi(_) => plugin::DOWNWARD_API,
             VolumeKind::Projected(_) => plugin::PROJECTED,
-            VolumeKind::HostPath { .. } | VolumeKind::Claim { .. } | VolumeKind::Image | VolumeKind::Refused(_) => {
+            VolumeKind::Nfs(_) => plugin::NFS,
+            VolumeKind::HostPath { .. } | VolumeKind::Claim { .. } | VolumeKind::Image(_) | VolumeKind::Refused(_) => {
                 return None;
             }
         };
-        Some(VolumePlace { uid: uid.clone(), plugin: plugin.to_owned(), name: self.name.clone() })
+        Some(VolumePlace { uid: uid.clone(), plugin: plugin.to_owned(), name: self.name.clone(), is_device: false })
     }
 
     /// What the host is to do; claims are resolved elsewhere ([`super::claim`]).
@@ -247,7 +266,8 @@ impl VolumePlan {
                 let payload = projected_payload(source, pod, found, readers(pod), allocatable);
                 self.files(payload.map_err(|error| text(&error))?, memory(None, pod, node), pod, now)
             }
-            VolumeKind::Image => Ok(SetUp::Nothing),
+            VolumeKind::Nfs(source) => nfs_set_up(source, source.read_only.unwrap_or(false), vec![]),
+            VolumeKind::Image(_) => Ok(SetUp::Nothing),
             VolumeKind::Claim { .. } => Err("the claim was not resolved".to_owned()),
             VolumeKind::Refused(kind) => {
                 Err(format!("no volume plugin matched: {kind} is not mounted by this version"))
@@ -271,9 +291,18 @@ pub struct Needs {
     pub secrets: BTreeSet<String>,
     /// Tokens.
     pub tokens: BTreeSet<TokenKey>,
+    /// Trust bundles.
+    pub trust: BTreeSet<TrustKey>,
 }
 
 impl VolumePlan {
+    /// The certificates that it holds, by the place of their source.
+    pub fn certificates(&self) -> Vec<(usize, &PodCertificateProjection)> {
+        let VolumeKind::Projected(source) = &self.kind else { return vec![] };
+        let sources = source.sources.iter().flatten().enumerate();
+        sources.filter_map(|(place, projection)| Some((place, projection.pod_certificate.as_ref()?))).collect()
+    }
+
     /// What must be looked for before [`Self::set_up`].
     pub fn needs(&self, pod: &Pod) -> Needs {
         let mut needs = Needs::default();
@@ -286,6 +315,8 @@ impl VolumePlan {
                 for projection in source.sources.iter().flatten() {
                     needs.config_maps.extend(projection.config_map.iter().map(|source| source.name.clone()));
                     needs.secrets.extend(projection.secret.iter().map(|source| source.name.clone()));
+                    let bundles = projection.cluster_trust_bundle.iter();
+                    needs.trust.extend(bundles.filter_map(|source| trust_key(source).ok()));
                     needs.tokens.extend(projection.service_account_token.iter().map(|source| token_key(pod, source)));
                 }
             }
@@ -293,6 +324,22 @@ impl VolumePlan {
         }
         needs
     }
+}
+
+/// The mount of a file server's directory (VOL-38). `options` are the persistent volume's.
+///
+/// # Errors
+/// A server or path that the mount program would take for something else.
+pub fn nfs_set_up(source: &NFSVolumeSource, read_only: bool, options: Vec<String>) -> Result<SetUp, String> {
+    let (server, path) = (&source.server, &source.path);
+    // Words of the pod's author that become an argument of a program that runs as root.
+    if server.is_empty() || server.starts_with('-') || server.contains(['/', '\0', '\n']) || path.contains('\0') {
+        return Err(format!("invalid server of an NFS volume: {server:?}"));
+    }
+    let server = if server.parse::<std::net::Ipv6Addr>().is_ok() { format!("[{server}]") } else { server.clone() };
+    let own = read_only.then(|| "ro".to_owned());
+    let options: BTreeSet<String> = options.into_iter().chain(own).collect();
+    Ok(SetUp::Nfs { source: format!("{server}:{path}"), options: options.into_iter().collect() })
 }
 
 /// The pod's wishes about the ownership of a volume's files. Upstream ignores the policy for the agent's own kinds.

@@ -68,7 +68,8 @@ fn each_kind_has_its_place_and_attributes() {
         (json!({ "projected": {} }), Some("kubernetes.io~projected"), true, true),
         (json!({ "persistentVolumeClaim": { "claimName": "c", "readOnly": true } }), None, true, false),
         (json!({ "image": { "reference": "x" } }), None, true, false),
-        (json!({ "nfs": { "server": "s", "path": "/" } }), None, false, false),
+        (json!({ "nfs": { "server": "s", "path": "/", "readOnly": true } }), Some("kubernetes.io~nfs"), true, false),
+        (json!({ "nfs": { "server": "s", "path": "/" } }), Some("kubernetes.io~nfs"), false, false),
     ];
     for (source, plugin, read_only, again) in cases {
         let plan = volume_plans(&with_volume(source.clone())).remove(0);
@@ -81,13 +82,48 @@ fn each_kind_has_its_place_and_attributes() {
 #[test]
 fn kinds_that_are_not_mounted_are_refused_by_name() {
     for (source, name) in [
-        (json!({ "nfs": { "server": "s", "path": "/" } }), "nfs"),
+        (json!({ "flexVolume": { "driver": "d/d" } }), "flexVolume"),
         (json!({ "gitRepo": { "repository": "r" } }), "gitRepo"),
         (json!({ "csi": { "driver": "d" } }), "csi"),
     ] {
         let error = set_up(&with_volume(source), &Sources::default()).unwrap_err();
         assert_eq!(error, format!("no volume plugin matched: {name} is not mounted by this version"));
     }
+}
+
+#[test]
+fn a_file_server_is_named_as_the_mount_program_wants_it() {
+    let nfs = |server: &str, read_only: bool| {
+        let source = json!({ "nfs": { "server": server, "path": "/data", "readOnly": read_only } });
+        match set_up(&with_volume(source), &Sources::default())? {
+            SetUp::Nfs { source, options } => Ok((source, options.join(","))),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(nfs("files.example", false), Ok(("files.example:/data".into(), String::new())));
+    assert_eq!(nfs("10.0.0.9", true), Ok(("10.0.0.9:/data".into(), "ro".into())));
+    assert_eq!(nfs("fd00::9", false), Ok(("[fd00::9]:/data".into(), String::new())));
+    for hostile in ["", "-osuid", "--bind", "/etc", "a\0b", "a\nb"] {
+        assert_eq!(nfs(hostile, false), Err(format!("invalid server of an NFS volume: {hostile:?}")));
+    }
+}
+
+#[test]
+fn images_are_those_of_the_containers_own_mounts() {
+    let pod = pod(json!({
+        "containers": [{ "name": "c", "volumeMounts": [
+            { "name": "b", "mountPath": "/b" }, { "name": "a", "mountPath": "/a" },
+            { "name": "b", "mountPath": "/again" }, { "name": "e", "mountPath": "/e" },
+        ] }],
+        "volumes": [
+            { "name": "a", "image": { "reference": "one" } }, { "name": "b", "image": { "reference": "two" } },
+            { "name": "other", "image": { "reference": "three" } }, { "name": "e", "emptyDir": {} },
+        ],
+    }));
+    let container = &pod.spec.as_ref().unwrap().containers[0];
+    let images: Vec<(&str, Option<&str>)> =
+        mounted_images(&pod, container).into_iter().map(|(name, source)| (name, source.reference.as_deref())).collect();
+    assert_eq!(images, [("a", Some("one")), ("b", Some("two"))]);
 }
 
 #[test]

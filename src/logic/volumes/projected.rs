@@ -3,11 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, ProjectedVolumeSource, Secret, ServiceAccountTokenProjection};
+use k8s_openapi::api::core::v1::{
+    ClusterTrustBundleProjection, ConfigMap, Pod, PodCertificateProjection, ProjectedVolumeSource, Secret,
+    ServiceAccountTokenProjection,
+};
 
+use super::certificate::KeyAndChain;
 use super::downward::downward_payload;
 use super::payload::{Payload, PayloadError, aggregate, config_map_payload, secret_payload};
 use super::token::{EXPIRATION_SECONDS, TokenKey, private_file};
+use super::trust::{TrustKey, anchors_file, trust_key};
 use crate::logic::ids::PodUid;
 pub use crate::logic::object_references::Looked;
 use crate::logic::resources::ResourceList;
@@ -21,6 +26,10 @@ pub struct Sources {
     pub secrets: BTreeMap<String, Looked<Secret>>,
     /// Tokens.
     pub tokens: BTreeMap<TokenKey, Result<Arc<str>, String>>,
+    /// Trust anchors: bundles as the API has them.
+    pub trust: BTreeMap<TrustKey, Looked<Vec<String>>>,
+    /// Keys and chains of certificates, by the place of their source in the volume.
+    pub certificates: BTreeMap<usize, KeyAndChain>,
 }
 
 /// Whose files may be read by whom: see [`private_file`].
@@ -59,7 +68,7 @@ pub fn projected_payload(
     let default_mode = source.default_mode.ok_or(PayloadError::NoDefaultMode)?;
     let mut payload = Payload::default();
     let mut errors = Vec::new();
-    for projection in source.sources.iter().flatten() {
+    for (place, projection) in source.sources.iter().flatten().enumerate() {
         let files = if let Some(secret) = &projection.secret {
             let optional = secret.optional.unwrap_or(false);
             look(&found.secrets, &secret.name, optional).and_then(|object| {
@@ -77,6 +86,10 @@ pub fn projected_payload(
             downward_payload(items, pod, Some(default_mode), allocatable).map_err(|error| error.to_string())
         } else if let Some(wanted) = &projection.service_account_token {
             token_file(wanted, pod, found, readers, default_mode)
+        } else if let Some(wanted) = &projection.cluster_trust_bundle {
+            trust_file(wanted, pod, found, readers, default_mode)
+        } else if let Some(wanted) = &projection.pod_certificate {
+            certificate_files(wanted, found.certificates.get(&place), readers, default_mode)
         } else {
             Err("a source of this kind is not supported by this version".to_owned())
         };
@@ -112,6 +125,45 @@ fn token_file(
     let (mode, owner) = private_file(default_mode, readers.fs_user, readers.fs_group);
     let mut payload = Payload::default();
     payload.insert(&wanted.path, token.as_bytes(), mode, owner);
+    Ok(payload)
+}
+
+fn certificate_files(
+    wanted: &PodCertificateProjection,
+    found: Option<&KeyAndChain>,
+    readers: Readers,
+    default_mode: i32,
+) -> Result<Payload, String> {
+    let (key, chain) = found.ok_or("nobody asked for the certificate")?.clone()?;
+    let (mode, owner) = private_file(default_mode, readers.fs_user, readers.fs_group);
+    let mut payload = Payload::default();
+    let both = format!("{key}{chain}");
+    for (path, content) in [
+        (&wanted.credential_bundle_path, both.as_str()),
+        (&wanted.key_path, &*key),
+        (&wanted.certificate_chain_path, &*chain),
+    ] {
+        if let Some(path) = path.as_deref().filter(|path| !path.is_empty()) {
+            payload.insert(path, content.as_bytes(), mode, owner);
+        }
+    }
+    Ok(payload)
+}
+
+fn trust_file(
+    wanted: &ClusterTrustBundleProjection,
+    pod: &Pod,
+    found: &Sources,
+    readers: Readers,
+    default_mode: i32,
+) -> Result<Payload, String> {
+    let looked = found.trust.get(&trust_key(wanted)?).ok_or("nobody looked for the trust bundle")?;
+    let bundles = looked.or_empty(wanted.optional.unwrap_or(false))?;
+    let salt = pod.metadata.uid.as_deref().unwrap_or_default();
+    let file = anchors_file(bundles.iter().map(String::as_str), salt);
+    let (mode, owner) = private_file(default_mode, readers.fs_user, readers.fs_group);
+    let mut payload = Payload::default();
+    payload.insert(&wanted.path, file.as_bytes(), mode, owner);
     Ok(payload)
 }
 
@@ -158,6 +210,12 @@ mod tests {
                 ("gone".into(), Looked::Missing("secret \"gone\" not found".into())),
             ]),
             tokens: BTreeMap::from([(token, Ok("abc".into()))]),
+            trust: BTreeMap::from([
+                (TrustKey::Name("root".into()), Looked::There(Arc::new(vec![anchor()]))),
+                (TrustKey::Name("gone".into()), Looked::Missing("not found".into())),
+                (TrustKey::Name("away".into()), Looked::Unknown("connection refused".into())),
+            ]),
+            certificates: BTreeMap::from([(0, Ok(("key\n".into(), "chain\n".into()))), (1, Err("denied".into()))]),
         }
     }
 
@@ -183,6 +241,56 @@ mod tests {
         let error = payload(sources(), Readers::default()).unwrap_err();
         assert_eq!(error, "[secret \"gone\" not found, nobody looked for \"else\"]");
         assert_eq!(payload(vec![secret("gone", Some(true))], Readers::default()), Ok(Payload::default()));
+    }
+
+    fn anchor() -> String {
+        "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".to_owned()
+    }
+
+    #[test]
+    fn trust_anchors_are_a_file_that_may_be_empty_only_when_it_is_optional() {
+        let bundle = |name: &str, optional| {
+            let source = ClusterTrustBundleProjection {
+                name: Some(name.into()),
+                optional,
+                path: "ca.pem".into(),
+                ..ClusterTrustBundleProjection::default()
+            };
+            let source = VolumeProjection { cluster_trust_bundle: Some(source), ..VolumeProjection::default() };
+            payload(vec![source], Readers { fs_user: None, fs_group: Some(5) })
+        };
+        let text = |found: Result<Payload, String>| {
+            found.map(|payload| String::from_utf8(payload.files["ca.pem"].content.to_vec()).unwrap())
+        };
+        assert_eq!(bundle("root", None).unwrap().files["ca.pem"].mode, 0o600);
+        assert_eq!(text(bundle("root", None)), Ok(anchor()));
+        assert_eq!(text(bundle("gone", Some(true))), Ok(String::new()));
+        assert_eq!(text(bundle("gone", None)), Err("not found".into()));
+        assert_eq!(text(bundle("away", Some(true))), Err("connection refused".into()));
+    }
+
+    #[test]
+    fn a_certificate_is_written_where_its_source_says() {
+        let source = |both: Option<&str>, key: Option<&str>, chain: Option<&str>| {
+            let source = PodCertificateProjection {
+                credential_bundle_path: both.map(str::to_owned),
+                key_path: key.map(str::to_owned),
+                certificate_chain_path: chain.map(str::to_owned),
+                ..PodCertificateProjection::default()
+            };
+            VolumeProjection { pod_certificate: Some(source), ..VolumeProjection::default() }
+        };
+        let files = |sources| {
+            payload(sources, Readers { fs_user: Some(7), fs_group: None }).map(|payload| {
+                let files = payload.files.into_iter();
+                let text = |content: &[u8]| String::from_utf8(content.to_vec()).unwrap();
+                files.map(|(path, file)| format!("{path} {:o} {}", file.mode, text(&file.content))).collect::<Vec<_>>()
+            })
+        };
+        assert_eq!(files(vec![source(Some("all"), None, None)]), Ok(vec!["all 600 key\nchain\n".to_owned()]));
+        let apart = files(vec![source(None, Some("k"), Some("c"))]);
+        assert_eq!(apart, Ok(vec!["c 600 chain\n".to_owned(), "k 600 key\n".to_owned()]));
+        assert_eq!(files(vec![source(Some("a"), None, None), source(Some("b"), None, None)]), Err("denied".into()));
     }
 
     #[test]

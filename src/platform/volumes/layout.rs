@@ -1,4 +1,4 @@
-//! Where volumes are below the root directory, opened segment by segment. Keeps the path of `pods` alone.
+//! Where volumes are below the root directory, opened segment by segment. Keeps paths alone.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,15 +14,19 @@ use crate::platform::beneath::{Directory, Mounts, segment};
 /// Mode of the agent's own directories.
 pub(super) const PRIVATE: u32 = 0o750;
 
+/// The folder of devices, of a pod and of a plugin.
+pub(super) const DEVICES: &str = "volumeDevices";
+
 /// The folder of all pods.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
+    root: PathBuf,
     pods: PathBuf,
 }
 
 impl Layout {
     pub(super) fn new(root_dir: &Path) -> Self {
-        Self { pods: root_dir.join("pods") }
+        Self { root: root_dir.to_owned(), pods: root_dir.join("pods") }
     }
 
     /// `pods/<uid>/<below…>`, each level made when it is missing.
@@ -43,19 +47,56 @@ impl Layout {
         }
     }
 
-    /// The directory that volumes of one plugin are in.
+    /// The directory that volumes, or devices, of one plugin are in.
     pub(super) fn make_parent(&self, place: &VolumePlace) -> io::Result<Directory> {
-        self.make(&place.uid, &["volumes", &place.plugin])
+        self.make(&place.uid, &[folder(place), &place.plugin])
     }
 
     /// The same, if it is there.
     pub(super) fn find_parent(&self, place: &VolumePlace) -> io::Result<Option<Directory>> {
-        self.find(&place.uid, &["volumes", &place.plugin])
+        self.find(&place.uid, &[folder(place), &place.plugin])
     }
 
-    /// The volume's path.
+    /// The volume's path; of a device the link to it.
     pub(super) fn path(&self, place: &VolumePlace) -> PathBuf {
-        self.pods.join(place.uid.as_str()).join("volumes").join(&place.plugin).join(&place.name)
+        self.pods.join(place.uid.as_str()).join(folder(place)).join(&place.plugin).join(&place.name)
+    }
+
+    /// `plugins/<below…>`: what is there once for the node. Each level is made when it is missing.
+    pub(super) fn make_shared(&self, below: &[&str]) -> io::Result<Directory> {
+        let mut here = Directory::open(&self.root)?.make_directory("plugins", PRIVATE)?;
+        for name in below {
+            here = here.make_directory(name, PRIVATE)?;
+        }
+        Ok(here)
+    }
+
+    /// The same, if it is there.
+    pub(super) fn find_shared(&self, below: &[&str]) -> io::Result<Option<Directory>> {
+        let names: Vec<&str> = std::iter::once("plugins").chain(below.iter().copied()).collect();
+        match Directory::open(&self.root).and_then(|root| root.directory(&names, Mounts::Refuse)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            other => other.map(Some),
+        }
+    }
+
+    /// The path of `plugins/<below…>`.
+    pub(super) fn shared_path(&self, below: &[&str]) -> PathBuf {
+        below.iter().fold(self.root.join("plugins"), |path, name| path.join(name))
+    }
+
+    /// Other pods that have the same volume, as the disk tells: it remembers what a restart of the agent forgets.
+    pub(super) fn other_pods(&self, place: &VolumePlace) -> io::Result<Vec<PodUid>> {
+        let mut others = Vec::new();
+        for (uid, _) in Directory::open(&self.pods)?.names()? {
+            let uid = PodUid::from(uid.as_str());
+            let other = VolumePlace { uid: uid.clone(), ..place.clone() };
+            let parent = if uid == place.uid { None } else { self.find_parent(&other)? };
+            if parent.is_some_and(|parent| parent.kind(&place.name).is_ok_and(|kind| kind.is_some())) {
+                others.push(uid);
+            }
+        }
+        Ok(others)
     }
 
     /// The path of `pods/<uid>`.
@@ -98,6 +139,11 @@ impl Layout {
             None => Ok(()),
         }
     }
+}
+
+/// The folder of a pod that its volumes, or its devices, are in.
+fn folder(place: &VolumePlace) -> &'static str {
+    if place.is_device { DEVICES } else { "volumes" }
 }
 
 /// Opens a directory directly below for reading, through what may be mounted on it; a link is refused.

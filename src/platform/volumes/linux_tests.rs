@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::logic::time::Moment;
-use crate::logic::volumes::order::{Medium, plugin};
+use crate::logic::volumes::order::{LocalOrder, Medium, Ownership, plugin};
 use crate::logic::volumes::payload::Payload;
 use crate::platform::volumes::testing::{Root, may_mount, uid};
 
@@ -171,7 +171,14 @@ fn a_bound_directory_keeps_its_data_when_the_pod_goes() {
     let (host, place) = (root.host(), root.place(plugin::LOCAL, "pv-1"));
     for read_only in [false, true] {
         let ownership = Ownership { fs_group: Some(77), ..Ownership::default() };
-        let order = SetUp::Bind { source: source.clone(), read_only, ownership };
+        let order = SetUp::Local(LocalOrder {
+            source: source.clone(),
+            fs_type: "ext4".into(),
+            read_only,
+            options: vec![],
+            ownership,
+            exclusive: false,
+        });
         for _ in 0..2 {
             wait(host.set_up(&uid(), Some(&place), order.clone())).expect("mounted");
         }
@@ -241,4 +248,72 @@ fn a_link_in_the_place_of_a_volume_is_not_followed() {
     wait(host.set_up(&uid(), Some(&place), empty(Medium::Disk))).expect_err("a link");
     let _ = wait(host.tear_down(&place));
     assert_eq!(fs::read_to_string(outside.path().join("data")).expect("kept"), "precious");
+}
+
+/// Names of pods, volumes and containers become parts of paths: none may lead anywhere else, whatever is asked for.
+#[test]
+fn names_that_lead_elsewhere_make_nothing() {
+    let root = Root::new();
+    let (host, before) = (root.host(), listing(root.folder.path()));
+    let long = "x".repeat(256);
+    for name in ["", ".", "..", "../../etc", "a/b", "/etc", "nul\0", &long] {
+        for (uid, plugin_name, volume) in
+            [(name, plugin::EMPTY_DIR, "v"), ("u", name, "v"), ("u", plugin::LOCAL, name), ("u", plugin::NFS, name)]
+        {
+            for is_device in [false, true] {
+                let uid = PodUid::from(uid);
+                let place =
+                    VolumePlace { uid: uid.clone(), plugin: plugin_name.into(), name: volume.into(), is_device };
+                let nfs = SetUp::Nfs { source: "s:/".into(), options: vec![] };
+                for order in [empty(Medium::Disk), files(Medium::Disk, &[("a", "b")]), nfs] {
+                    wait(host.set_up(&uid, Some(&place), order)).expect_err(name);
+                }
+                wait(host.tear_down(&place)).expect_err(name);
+            }
+        }
+        for (volume, container) in [(name, "c"), ("v", name)] {
+            let order = SubPathOrder {
+                uid: uid(),
+                volume: volume.into(),
+                volume_path: root.folder.path().display().to_string(),
+                container: container.into(),
+                index: 0,
+                sub_path: "pods".into(),
+            };
+            wait(host.prepare_sub_path(order)).expect_err(name);
+        }
+    }
+    let _ = fs::remove_dir_all(root.pod()); // Folders of the pod itself may have been made on the way.
+    assert_eq!(listing(root.folder.path()), before);
+}
+
+fn listing(folder: &Path) -> Vec<PathBuf> {
+    let mut found = vec![];
+    for entry in fs::read_dir(folder).expect("listed").flatten() {
+        found.push(entry.path());
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found.extend(listing(&entry.path()));
+        }
+    }
+    found.sort();
+    found
+}
+
+/// As many keys as fit into an object of the API: written, changed in one step, and taken down.
+#[test]
+fn thousands_of_files_are_written_and_changed_at_once() {
+    let root = Root::new();
+    let (host, place) = (root.host(), root.place(plugin::CONFIG_MAP, "big"));
+    let path = PathBuf::from(host.path_of(&place));
+    for text in ["a", "b"] {
+        let content = text.repeat(200);
+        let names: Vec<String> = (0..5000).map(|number| format!("key-{number:04}")).collect();
+        let entries: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), content.as_str())).collect();
+        wait(host.set_up(&uid(), Some(&place), files(Medium::Disk, &entries))).expect("written");
+        for name in [&names[0], &names[4999]] {
+            assert_eq!(fs::read_to_string(path.join(name)).expect("there"), content);
+        }
+    }
+    wait(host.tear_down(&place)).expect("gone");
+    assert!(!path.exists());
 }

@@ -4,13 +4,20 @@
 //! reached by descriptors, links are not followed, and no mount that was not made here is ever removed or emptied.
 
 mod atomic_writer;
+#[cfg(test)]
+mod dead_mount_tests;
+mod device;
 mod empty_dir;
 mod host_path;
 mod layout;
 mod linux;
+mod local;
+mod locks;
 mod mounts;
+mod nfs;
 mod ownership;
 mod patient;
+mod programs;
 mod sub_path;
 mod tear_down;
 #[cfg(test)]
@@ -32,6 +39,9 @@ pub enum VolumeError {
     /// A text that users know, as it is.
     #[error("{0}")]
     Refused(String),
+    /// The device behind a volume could not be mounted (upstream's step `MountDevice`).
+    #[error("{0}")]
+    Device(String),
     /// The kernel said no.
     #[error("{attempt} {path}: {problem}")]
     Failed {
@@ -56,8 +66,16 @@ impl VolumeError {
 pub trait VolumeHost: Send + Sync {
     /// The volume's path, as containers are given it.
     fn path_of(&self, place: &VolumePlace) -> String;
-    /// Has the volume there. `place` is `None` for what has no directory of its own.
-    async fn set_up(&self, uid: &PodUid, place: Option<&VolumePlace>, order: SetUp) -> Result<(), VolumeError>;
+    /// Where the device of a place is mapped to: for the node as a whole, and for the pod (the folder of its link).
+    fn map_paths(&self, place: &VolumePlace) -> [String; 2];
+    /// Has the volume there. `place` is `None` for what has no directory of its own. Gives a warning for the pod's author,
+    /// if there is something to be warned of.
+    async fn set_up(
+        &self,
+        uid: &PodUid,
+        place: Option<&VolumePlace>,
+        order: SetUp,
+    ) -> Result<Option<String>, VolumeError>;
     /// Unmounts parts of the volume, then the volume, then removes its directory: with what is in it if that is the
     /// agent's or the pod's own, else only if it is empty.
     async fn tear_down(&self, place: &VolumePlace) -> Result<(), VolumeError>;

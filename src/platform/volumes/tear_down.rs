@@ -5,28 +5,38 @@ use std::io;
 use rustix::fs::FileType;
 
 use super::VolumeError;
-use super::layout::{Layout, remove_empty};
+use super::layout::{DEVICES, Layout, remove_empty};
+use super::locks::Locks;
 use super::mounts::unmount_all;
-use super::sub_path;
+use super::{device, local, nfs, sub_path};
 use crate::logic::ids::PodUid;
-use crate::logic::volumes::order::VolumePlace;
+use crate::logic::volumes::order::{VolumePlace, plugin};
 use crate::platform::beneath::{Directory, Mounts};
 
 /// Takes one volume down. Of a volume whose data is not the agent's or the pod's own, only an empty directory is removed.
-pub(super) fn volume(layout: &Layout, place: &VolumePlace) -> Result<(), VolumeError> {
+pub(super) fn volume(layout: &Layout, locks: &Locks, place: &VolumePlace) -> Result<(), VolumeError> {
     let path = layout.path(place);
     let failed = |attempt| {
         let path = path.clone();
         move |error: io::Error| VolumeError::failed(attempt, &path, error)
     };
+    if place.is_device {
+        return device::unmap(layout, place).map_err(failed("unmap"));
+    }
     sub_path::clean(layout, &place.uid, &place.name).map_err(failed("clean subPath mounts of"))?;
     let Some(parent) = layout.find_parent(place).map_err(failed("look at"))? else { return Ok(()) };
     layout.clear_ready(place).map_err(failed("remove marker of"))?;
-    unmount_all(&parent, &place.name).map_err(failed("unmount"))?;
+    match place.plugin.as_str() {
+        plugin::NFS => nfs::unmount(layout, &parent, place).map_err(failed("unmount"))?,
+        _ => drop(unmount_all(&parent, &place.name).map_err(failed("unmount"))?),
+    }
     if place.holds_own_data() {
         parent.remove_tree(&place.name).map_err(failed("remove directory"))?;
     } else {
         remove_empty(&parent, &place.name).map_err(failed("remove directory"))?;
+    }
+    if place.plugin == plugin::LOCAL {
+        locks.with(&place.name, || local::release_device(layout, place)).map_err(failed("unmount device of"))?;
     }
     // The folder of the plugin goes with its last volume; others keep it.
     if let Some(volumes) = layout.find(&place.uid, &["volumes"]).map_err(failed("look at"))? {
@@ -35,16 +45,23 @@ pub(super) fn volume(layout: &Layout, place: &VolumePlace) -> Result<(), VolumeE
     Ok(())
 }
 
-/// The volumes of a pod on the disk.
+/// The volumes and devices of a pod on the disk.
 pub(super) fn volumes_of(layout: &Layout, uid: &PodUid) -> io::Result<Vec<VolumePlace>> {
-    let Some(volumes) = layout.find(uid, &["volumes"])? else { return Ok(vec![]) };
+    let mut found = places_in(layout, uid, false)?;
+    found.extend(places_in(layout, uid, true)?);
+    Ok(found)
+}
+
+fn places_in(layout: &Layout, uid: &PodUid, is_device: bool) -> io::Result<Vec<VolumePlace>> {
+    let folder = if is_device { DEVICES } else { "volumes" };
+    let Some(volumes) = layout.find(uid, &[folder])? else { return Ok(vec![]) };
     let mut found = Vec::new();
     for (plugin, kind) in volumes.names()? {
         if kind != FileType::Directory {
             continue;
         }
         for (name, _) in volumes.directory(&[&plugin], Mounts::Refuse)?.names()? {
-            found.push(VolumePlace { uid: uid.clone(), plugin: plugin.clone(), name });
+            found.push(VolumePlace { uid: uid.clone(), plugin: plugin.clone(), name, is_device });
         }
     }
     Ok(found)
@@ -58,13 +75,15 @@ pub(super) fn release(layout: &Layout, uid: &PodUid) -> io::Result<()> {
         return Err(io::Error::other(format!("volume {place} is still there")));
     }
     let Some(pod) = layout.find(uid, &[])? else { return Ok(()) };
-    if let Some(volumes) = layout.find(uid, &["volumes"])? {
+    for folder in ["volumes", DEVICES] {
+        let Some(volumes) = layout.find(uid, &[folder])? else { continue };
         for (plugin, kind) in volumes.names()? {
             if kind == FileType::Directory {
                 remove_plugin(&volumes, &plugin)?;
             }
         }
     }
+    remove_empty(&pod, DEVICES)?;
     pod.remove_tree("plugins")
 }
 

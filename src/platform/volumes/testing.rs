@@ -33,7 +33,7 @@ impl Root {
     }
 
     pub(super) fn place(&self, plugin: &str, name: &str) -> VolumePlace {
-        VolumePlace { uid: uid(), plugin: plugin.to_owned(), name: name.to_owned() }
+        VolumePlace { uid: uid(), plugin: plugin.to_owned(), name: name.to_owned(), is_device: false }
     }
 
     pub(super) fn pod(&self) -> PathBuf {
@@ -62,4 +62,32 @@ pub(super) fn uid() -> PodUid {
 /// Whether this process may mount; elsewhere tests of mounts say nothing.
 pub(super) fn may_mount() -> bool {
     rustix::process::geteuid().is_root()
+}
+
+/// A disk of 16 MiB: a file behind a loop device, gone when dropped.
+pub(super) struct Disk {
+    /// Its path in `/dev`.
+    pub(super) device: String,
+}
+
+impl Disk {
+    /// `None` where there are no loop devices.
+    pub(super) fn new(folder: &std::path::Path) -> Option<Self> {
+        let path = folder.join("disk");
+        std::fs::File::create(&path).and_then(|file| file.set_len(16 << 20)).expect("made");
+        let ended = super::programs::run("losetup", &["-f", "--show", &path.display().to_string()], None);
+        ended.is_ok().then(|| Self { device: ended.output.trim().to_owned() })
+    }
+
+    /// Loop devices that have this one behind them.
+    pub(super) fn users(&self) -> usize {
+        let listed = super::programs::run("losetup", &["-l", "-n", "-O", "BACK-FILE"], None).output;
+        listed.lines().filter(|line| line.contains("volumeDevices/pv-1/")).count()
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = super::programs::run("losetup", &["-d", &self.device], None);
+    }
 }

@@ -1,12 +1,13 @@
 //! Claims: volumes that outlive pods.
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
 use super::Cluster;
 use crate::harness::NODE_NAME;
-use crate::pods::{pod, shell, then_forever, with};
+use crate::pods::{forever, pod, shell, then_forever, with};
 
 fn persistent_volume(name: &str, source: Value) -> Value {
     let terms =
@@ -84,4 +85,124 @@ fn a_claim_that_is_not_bound_keeps_its_pod_waiting() {
     cluster.bind("open");
     cluster.wait_pod_ready("waiting");
     cluster.kubectl(&["delete", "pod", "waiting", "--timeout=60s"]);
+}
+
+/// A disk of 16 MiB: a file behind a loop device, gone when dropped.
+struct Disk(String);
+
+impl Disk {
+    fn new(file: &std::path::Path) -> Self {
+        fs::File::create(file).unwrap().set_len(16 << 20).unwrap();
+        let output = Command::new("losetup").args(["-f", "--show"]).arg(file).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Self(String::from_utf8(output.stdout).unwrap().trim().to_owned())
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["-d", &self.0]).status();
+    }
+}
+
+/// VOL-10, VOL-13, VOL-37, VOL-47: a disk as a device and as a file system, and for one pod alone.
+#[test]
+fn a_disk_is_given_to_containers_as_it_is_or_formatted() {
+    let Some(cluster) = Cluster::joined() else { return };
+    let (raw, formatted) = (Disk::new(&cluster.dir.join("raw")), Disk::new(&cluster.dir.join("formatted")));
+    let mode = |mode: &str, access: &str| json!({ "spec": { "volumeMode": mode, "accessModes": [access] } });
+    let apply = |name: &str, disk: &Disk, patch: Value| {
+        cluster.apply_object(&with(persistent_volume(name, json!({ "local": { "path": disk.0 } })), patch.clone()));
+        cluster.apply_object(&with(claim(name), patch));
+    };
+    apply("raw", &raw, mode("Block", "ReadWriteOncePod"));
+    apply("formatted", &formatted, mode("Filesystem", "ReadWriteOnce"));
+    let user = |name: &str| {
+        let container = with(
+            forever("main"),
+            json!({
+                "volumeDevices": [{ "name": "raw", "devicePath": "/dev/xvda" }],
+                "volumeMounts": [{ "name": "formatted", "mountPath": "/data" }],
+            }),
+        );
+        let volumes = json!({ "spec": { "volumes": [
+            { "name": "raw", "persistentVolumeClaim": { "claimName": "raw" } },
+            { "name": "formatted", "persistentVolumeClaim": { "claimName": "formatted" } },
+        ] } });
+        with(pod(name, &[container]), volumes)
+    };
+    cluster.create_pod(user("first"));
+    cluster.wait_pod_ready("first");
+    let main = cluster.wait_container("first", "main");
+    let run = |script: &str| cluster.run_in(&main, script);
+    assert_eq!(run("test -b /dev/xvda && echo device"), "device\n");
+    assert_eq!(run("echo written > /dev/xvda && sync && head -c 7 /dev/xvda"), "written");
+    assert_eq!(run("grep ' /data ' /proc/mounts | cut -d' ' -f3; echo kept > /data/file"), "ext4\n");
+    assert!(cluster.wait_event("first", "SuccessfulMountVolume").starts_with("MapVolume.MapPodDevice succeeded"));
+    // The API server lets one pod at a time have such a claim only through the scheduler, which is not asked here.
+    cluster.create_pod(user("second"));
+    let refused = cluster.wait_event("second", "FailedMapVolume");
+    assert!(refused.contains("already in use by another pod"), "{refused}");
+    cluster.kubectl(&["delete", "pod", "first", "--timeout=60s"]);
+    cluster.wait_pod_ready("second");
+    let second = cluster.wait_container("second", "main");
+    assert_eq!(cluster.run_in(&second, "head -c 7 /dev/xvda; cat /data/file"), "writtenkept\n");
+    cluster.kubectl(&["delete", "pod", "second", "--timeout=60s"]);
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.contains(&*cluster.dir.join("kubelet/plugins").to_string_lossy()), "{mounts}");
+    assert_eq!(fs::read(cluster.dir.join("raw")).unwrap()[..7], *b"written");
+    cluster.assert_nothing_was_forbidden();
+}
+
+/// VOL-11, VOL-48: a volume of another node, and options where there is nothing to set them on.
+#[test]
+fn volumes_that_do_not_fit_are_refused_with_the_reason() {
+    let Some(cluster) = Cluster::joined() else { return };
+    let elsewhere = json!([{ "matchExpressions": [{ "key": "zone", "operator": "In", "values": ["moon"] }] }]);
+    let elsewhere = json!({ "spec": { "nodeAffinity": { "required": { "nodeSelectorTerms": elsewhere } } } });
+    let path = json!({ "hostPath": { "path": "/tmp" } });
+    cluster.apply_object(&with(persistent_volume("elsewhere", path.clone()), elsewhere));
+    let options = json!({ "spec": { "mountOptions": ["noexec"] } });
+    cluster.apply_object(&with(persistent_volume("options", path), options));
+    for (name, expected) in [
+        ("elsewhere", "MountVolume.NodeAffinity check failed for volume \"elsewhere\" : no matching NodeSelectorTerms"),
+        (
+            "options",
+            "MountVolume.MountOptionSupport check failed for volume \"options\" : mount options are not supported for \
+             this volume type",
+        ),
+    ] {
+        cluster.apply_object(&claim(name));
+        let container = with(forever("main"), json!({ "volumeMounts": [{ "name": "v", "mountPath": "/v" }] }));
+        let volume = json!([{ "name": "v", "persistentVolumeClaim": { "claimName": name } }]);
+        cluster.create_pod(with(pod(name, &[container]), json!({ "spec": { "volumes": volume } })));
+        assert_eq!(cluster.wait_event(name, "FailedMount"), expected);
+        cluster.kubectl(&["delete", "pod", name, "--timeout=60s"]);
+    }
+}
+
+/// A ConfigMap as large as the API server lets it be, of thousands of files, is written whole and changed whole.
+#[test]
+fn a_config_map_of_a_mebibyte_and_thousands_of_keys_is_written() {
+    let Some(cluster) = Cluster::joined() else { return };
+    let content = |text: &str| {
+        let data: serde_json::Map<String, Value> =
+            (0..5000).map(|number| (format!("key-{number:04}"), json!(text.repeat(180)))).collect();
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "big", "namespace": "default" }, "data": data })
+    };
+    cluster.apply_object(&content("a"));
+    let container = with(forever("main"), json!({ "volumeMounts": [{ "name": "v", "mountPath": "/v" }] }));
+    let volume = json!([{ "name": "v", "configMap": { "name": "big" } }]);
+    cluster.create_pod(with(pod("reader", &[container]), json!({ "spec": { "volumes": volume } })));
+    cluster.wait_pod_ready("reader");
+    let main = cluster.wait_container("reader", "main");
+    assert_eq!(
+        cluster.run_in(&main, "ls /v | wc -l; cat /v/* | wc -c").split_whitespace().collect::<Vec<_>>(),
+        ["5000", "900000"]
+    );
+    cluster.apply_object(&content("b"));
+    cluster.eventually("the change is seen", || {
+        (cluster.run_in(&main, "head -c 1 /v/key-0000; head -c 1 /v/key-4999") == "bb").then_some(())
+    });
+    cluster.kubectl(&["delete", "pod", "reader", "--timeout=60s"]);
 }

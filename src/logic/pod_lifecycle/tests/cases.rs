@@ -366,7 +366,7 @@ fn after_a_restart_of_the_agent_the_back_off_goes_on() {
 #[test]
 fn without_a_network_only_pods_on_the_nodes_network_begin() {
     let problem = Some("cni config uninitialized".to_owned());
-    let health = RuntimeHealth { runtime_problem: None, network_problem: problem };
+    let health = RuntimeHealth { runtime_problem: None, network_problem: problem, ..RuntimeHealth::default() };
     for (host_network, expected) in [(false, vec!["network"]), (true, vec!["prepare", "image a"])] {
         let mut pod = a_pod("Always", &[], &["a"]);
         pod.spec.as_mut().expect("has a spec").host_network = Some(host_network);
@@ -380,7 +380,8 @@ fn without_a_network_only_pods_on_the_nodes_network_begin() {
 #[test]
 fn while_the_runtime_is_unwell_nothing_is_begun() {
     let mut script = Script::unseen(a_pod("Always", &[], &["a"]));
-    let unwell = RuntimeHealth { runtime_problem: Some("gone".to_owned()), network_problem: None };
+    let unwell =
+        RuntimeHealth { runtime_problem: Some("gone".to_owned()), network_problem: None, ..RuntimeHealth::default() };
     assert_eq!(script.step(Input::Health(unwell)), NOTHING);
     assert_eq!(script.sees(&[], &[]), NOTHING);
     assert_eq!(script.step(Input::Health(RuntimeHealth::default())), ["prepare", "image a"]);

@@ -158,11 +158,19 @@ impl Node {
             }
             Event::Network(there) => {
                 let network_problem = (!there).then(|| "none".to_owned());
-                self.step(Input::Health(RuntimeHealth { runtime_problem: None, network_problem }));
+                self.step(Input::Health(RuntimeHealth {
+                    runtime_problem: None,
+                    network_problem,
+                    ..RuntimeHealth::default()
+                }));
             }
             Event::Runtime(there) => {
                 let runtime_problem = (!there).then(|| "gone".to_owned());
-                self.step(Input::Health(RuntimeHealth { runtime_problem, network_problem: None }));
+                self.step(Input::Health(RuntimeHealth {
+                    runtime_problem,
+                    network_problem: None,
+                    ..RuntimeHealth::default()
+                }));
             }
         }
     }

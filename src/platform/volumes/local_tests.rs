@@ -1,0 +1,157 @@
+//! Local volumes on real file systems: directories, and disks that are files behind loop devices.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use super::*;
+use crate::logic::ids::PodUid;
+use crate::logic::volumes::order::{Ownership, plugin};
+use crate::platform::volumes::testing::{Disk, Root, may_mount};
+use crate::platform::volumes::{device, tear_down};
+
+fn place(uid: &str, is_device: bool) -> VolumePlace {
+    VolumePlace { uid: PodUid::from(uid), plugin: plugin::LOCAL.into(), name: "pv-1".into(), is_device }
+}
+
+fn order(source: &str) -> LocalOrder {
+    LocalOrder {
+        source: source.to_owned(),
+        fs_type: "ext4".to_owned(),
+        read_only: false,
+        options: vec![],
+        ownership: Ownership::default(),
+        exclusive: false,
+    }
+}
+
+#[test]
+fn a_volume_for_one_pod_is_given_to_one_pod() {
+    if !may_mount() {
+        return;
+    }
+    let (root, locks) = (Root::new(), Locks::default());
+    let source = root.folder.path().join("data");
+    fs::create_dir(&source).expect("made");
+    let exclusive = LocalOrder { exclusive: true, ..order(&source.display().to_string()) };
+    let (first, second) = (place("uid-1", false), place("uid-2", false));
+    assert_eq!(set_up(&root.layout(), &locks, &first, &exclusive), Ok(None));
+    assert_eq!(set_up(&root.layout(), &locks, &first, &exclusive), Ok(None), "its own pod may ask again");
+    let refused = set_up(&root.layout(), &locks, &second, &exclusive);
+    assert_eq!(refused, Err(VolumeError::Refused(IN_USE.to_owned())));
+    assert!(!root.layout().path(&second).exists(), "a refusal leaves nothing");
+    tear_down::volume(&root.layout(), &locks, &first).expect("gone");
+    assert_eq!(set_up(&root.layout(), &locks, &second, &exclusive), Ok(None));
+    tear_down::volume(&root.layout(), &locks, &second).expect("gone");
+    assert_eq!(root.mounts(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_second_pods_group_is_a_warning_and_options_reach_the_mount() {
+    if !may_mount() {
+        return;
+    }
+    let (root, locks) = (Root::new(), Locks::default());
+    let source = root.folder.path().join("data");
+    fs::create_dir(&source).expect("made");
+    let of_group = |group| LocalOrder {
+        ownership: Ownership { fs_group: Some(group), ..Ownership::default() },
+        options: vec!["noexec".to_owned()],
+        ..order(&source.display().to_string())
+    };
+    let (first, second) = (place("uid-1", false), place("uid-2", false));
+    assert_eq!(set_up(&root.layout(), &locks, &first, &of_group(1001)), Ok(None));
+    assert_eq!(fs::metadata(&source).expect("there").gid(), 1001);
+    let warning = set_up(&root.layout(), &locks, &second, &of_group(2002)).expect("mounted");
+    let expected = "The requested fsGroup is 2002, but the volume pv-1 has GID 1001. The volume may not be shareable.";
+    assert_eq!(warning.as_deref(), Some(expected));
+    assert_eq!(fs::metadata(&source).expect("there").gid(), 1001, "files that others use keep their group");
+    let program = root.layout().path(&first).join("program");
+    fs::copy("/bin/true", &program).expect("copied");
+    assert!(std::process::Command::new(&program).status().is_err(), "noexec");
+    for place in [first, second] {
+        tear_down::volume(&root.layout(), &locks, &place).expect("gone");
+    }
+    assert!(source.join("program").exists() && root.mounts().is_empty());
+}
+
+#[test]
+fn a_disk_is_formatted_once_mounted_once_and_unmounted_after_its_last_pod() {
+    if !may_mount() {
+        return;
+    }
+    let (root, locks) = (Root::new(), Locks::default());
+    let Some(disk) = Disk::new(root.folder.path()) else { return };
+    let order = order(&disk.device);
+    let (first, second) = (place("uid-1", false), place("uid-2", false));
+    let read_only = LocalOrder { read_only: true, ..order.clone() };
+    let error = set_up(&root.layout(), &locks, &first, &read_only).expect_err("nothing to read").to_string();
+    assert!(error.contains("cannot mount unformatted disk"), "{error}");
+    assert!(error.starts_with("local: failed to mount device"), "{error}");
+    assert_eq!(set_up(&root.layout(), &locks, &first, &order), Ok(None));
+    fs::write(root.layout().path(&first).join("data"), "kept").expect("written");
+    assert_eq!(set_up(&root.layout(), &locks, &second, &order), Ok(None));
+    let read = |place: &VolumePlace| fs::read_to_string(root.layout().path(place).join("data"));
+    assert_eq!(read(&second).expect("the same disk"), "kept");
+    let shared = root.folder.path().join("plugins/kubernetes.io/local-volume/mounts/pv-1");
+    assert_eq!(root.mounts().iter().filter(|point| **point == shared).count(), 1);
+    tear_down::volume(&root.layout(), &locks, &first).expect("gone");
+    assert_eq!(read(&second).expect("still there"), "kept");
+    tear_down::volume(&root.layout(), &locks, &second).expect("gone");
+    assert!(!shared.exists() && root.mounts().is_empty());
+    assert_eq!(set_up(&root.layout(), &locks, &first, &order), Ok(None));
+    assert_eq!(read(&first).expect("not formatted again"), "kept");
+    tear_down::volume(&root.layout(), &locks, &first).expect("gone");
+}
+
+#[test]
+fn a_disk_with_foreign_data_is_not_formatted() {
+    if !may_mount() {
+        return;
+    }
+    let (root, locks) = (Root::new(), Locks::default());
+    let Some(disk) = Disk::new(root.folder.path()) else { return };
+    // The end of a master boot record, and one partition in it.
+    let mut sector = vec![0u8; 512];
+    sector[446..462].copy_from_slice(&[0, 0, 2, 0, 0x83, 0, 0, 0, 1, 0, 0, 0, 0, 0x10, 0, 0]);
+    sector[510..].copy_from_slice(&[0x55, 0xaa]);
+    let mut file = fs::OpenOptions::new().write(true).open(&disk.device).expect("opened");
+    std::io::Write::write_all(&mut file, &sector).expect("written");
+    file.sync_all().expect("written");
+    let error = set_up(&root.layout(), &locks, &place("uid-1", false), &order(&disk.device)).expect_err("foreign");
+    assert!(error.to_string().contains("holds a partition table"), "{error}");
+    assert!(root.mounts().is_empty());
+}
+
+#[test]
+fn a_device_is_mapped_held_and_let_go() {
+    if !may_mount() {
+        return;
+    }
+    let (root, locks) = (Root::new(), Locks::default());
+    let Some(disk) = Disk::new(root.folder.path()) else { return };
+    let (first, second) = (place("uid-1", true), place("uid-2", true));
+    let map = |place: &VolumePlace, exclusive| device::map(&root.layout(), &locks, place, &disk.device, exclusive);
+    let no_device = device::map(&root.layout(), &locks, &first, "/etc/passwd", false);
+    assert_eq!(no_device, Err(VolumeError::Refused("/etc/passwd is not a block device".to_owned())));
+    map(&first, true).expect("mapped");
+    map(&first, true).expect("mapped already");
+    let link = root.folder.path().join("pods/uid-1/volumeDevices/kubernetes.io~local-volume/pv-1");
+    assert_eq!(fs::read_link(&link).expect("a link").display().to_string(), disk.device);
+    let shared = root.folder.path().join("plugins/kubernetes.io~local-volume/volumeDevices/pv-1/uid-1");
+    assert_eq!(root.mounts(), std::slice::from_ref(&shared));
+    assert_eq!(fs::metadata(&shared).expect("there").rdev(), fs::metadata(&disk.device).expect("there").rdev());
+    assert_eq!(map(&second, true), Err(VolumeError::Refused(IN_USE.to_owned())));
+    map(&second, false).expect("shared");
+    // What the disk tells after a restart is all that is needed.
+    let found = tear_down::volumes_of(&root.layout(), &first.uid).expect("listed");
+    assert_eq!(found, std::slice::from_ref(&first));
+    for place in [&first, &second] {
+        tear_down::volume(&root.layout(), &locks, place).expect("unmapped");
+        tear_down::volume(&root.layout(), &locks, place).expect("nothing to do");
+        tear_down::release(&root.layout(), &place.uid).expect("released");
+    }
+    assert!(!shared.exists() && fs::symlink_metadata(&link).is_err() && root.mounts().is_empty());
+    assert!(!root.folder.path().join("pods/uid-1/volumeDevices").exists());
+    assert_eq!(disk.users(), 0, "no loop device holds it");
+}
