@@ -76,7 +76,7 @@ fn ready(requests: &[Request]) -> Outcome<()> {
 fn gone(requests: &[Request], time: Timestamp) -> Outcome<()> {
     let deletions = || requests.iter().filter(|one| one.verb == "delete" && one.what == "pods" && one.at >= time);
     let first = deletions().find(|one| !one.by_node).ok_or("nobody asked for a deletion")?;
-    let last = deletions().filter(|one| one.by_node).next_back().ok_or("the node deleted nothing")?;
+    let last = deletions().rfind(|one| one.by_node).ok_or("the node deleted nothing")?;
     println!("gone_ms={}", millis(first.at, last.at));
     Ok(())
 }
