@@ -356,7 +356,14 @@ async fn a_turn_that_does_not_end_is_no_health_and_is_named() {
     let node = Node::with(Some(Arc::new(held_up)), |_| vec![]);
     node.start().await;
     node.tell_pod("web", running(), &[]).await;
-    while node.agent.ledger.actors().iter().all(|actor| actor.open_turn.is_none()) {
+    // The others must be at rest: the clock that is set below would make their turns as old.
+    let busy = || {
+        let actors = node.agent.ledger.actors();
+        actors.iter().filter(|actor| actor.open_turn.is_some()).map(|actor| actor.name.to_string()).collect::<Vec<_>>()
+    };
+    let mut quiet = 0;
+    while quiet < 20 {
+        quiet = if busy() == ["StatusManager"] { quiet + 1 } else { 0 };
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let shared =

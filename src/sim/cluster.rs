@@ -23,6 +23,8 @@ use crate::logic::status_sync::MIRROR_ANNOTATION;
 pub const NAMESPACE: &str = "default";
 /// How long a calm cluster is looked at.
 const CALM: Duration = Duration::from_secs(300);
+/// By then what waited for the API server is sent: a call that hangs has its deadline, and is tried again.
+const BACKLOG_MAX: Duration = Duration::from_secs(120);
 /// Requests that an agent with nothing to do may make a minute: its Lease, its watches, its node's status.
 const REQUESTS_A_MINUTE: u64 = 12;
 /// The same for each pod: those that end again and again have Events and statuses.
@@ -262,8 +264,9 @@ impl World {
         self.settle().await;
     }
 
-    /// A cluster in which nothing happens costs next to nothing.
+    /// A cluster in which nothing happens costs next to nothing, once Events that waited for the API server are sent.
     pub async fn check_calm(&self) {
+        self.sleep(BACKLOG_MAX).await;
         let before = self.api().asked();
         self.sleep(CALM).await;
         let asked = asked_since(self.api(), &before);

@@ -100,6 +100,13 @@ fn a_mirror_is_told_of_although_the_one_before_is_gone() {
     drop(standard_with(1, 8, 30, "api,kills,crashes", options, " --mailbox MirrorManager:1"));
 }
 
+/// Who knew how a pod had ended was restarted, and the API server had not shown yet that it knew: the pod was told as
+/// failed after it had been told as succeeded.
+#[test]
+fn an_end_that_was_told_is_not_told_otherwise() {
+    drop(standard(3_712_728_764, 6, 30, "api,kills,crashes"));
+}
+
 /// The answer to a mirror's status came after another mirror had taken its place: the agent kept writing to the first.
 #[test]
 fn a_late_answer_hides_no_mirror() {

@@ -280,7 +280,13 @@ impl StatusSync {
         let api_uid = uid_of(api);
         let desired = self.desired(entry, &shown, is_static);
         let call = match merge::patch(&shown, &desired, api_uid.as_str()) {
-            Some(body) => Call::Patch { body },
+            Some(mut body) => {
+                if entry.own.is_none() {
+                    // All that is known of the pod's end is what the API server showed: it must not have shown more since.
+                    body["metadata"]["resourceVersion"] = api.metadata.resource_version.clone().into();
+                }
+                Call::Patch { body }
+            }
             None if may_be_deleted(entry, api) => Call::Delete,
             None => return None,
         };

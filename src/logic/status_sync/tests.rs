@@ -177,6 +177,7 @@ fn a_pod_that_never_came_here_fails_and_goes() {
     sync.seen(shown(1, true, &json!({"phase": "Pending"})));
     let [Call::Patch { body }] = &calls(&mut sync, at(0))[..] else { panic!("one patch") };
     assert_eq!(body["status"]["phase"], "Failed");
+    assert_eq!(body["metadata"]["resourceVersion"], "1", "what it has been told since then counts");
     sync.answered(&uid(), Answer::Done(Some(shown(2, true, &json!({"phase": "Failed"})))), at(1), 0.0);
     assert_eq!(calls(&mut sync, at(1)), [Call::Delete]);
 }
