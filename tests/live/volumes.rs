@@ -9,7 +9,7 @@ use podwright::cri::RuntimeService;
 use serde_json::{Value, json};
 
 use crate::agent::explain;
-use crate::harness::Node;
+use crate::harness::{Node, send_signal};
 use crate::pods::{WEB, forever, pod, shell, then_forever, with};
 
 /// Mount points below the node's root directory.
@@ -203,7 +203,7 @@ fn a_restart_of_the_agent_keeps_mounts_and_a_deletion_meanwhile_is_caught_up_wit
     assert_eq!(node.run_in(&after, "cat /disk/note /fast/note; cat /about/name"), "kept\nquick\nstays-node1");
 
     // A container that starts anew finds the same volumes.
-    node.run_in(&after, "kill 1");
+    send_signal(node.pid_of(after.id.as_str()), "KILL");
     let again = node.eventually("it runs again", || {
         node.running_now("stays", "main").filter(|container| container.id != before.id)
     });
