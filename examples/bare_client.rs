@@ -124,7 +124,7 @@ impl Client {
 
 async fn started(runtime: &GrpcRuntime, id: &ContainerId) -> Outcome<u64> {
     let status = runtime.container_status(id).await?;
-    Ok(u64::try_from(status.started_at.to_timestamp().as_millisecond())?)
+    Ok(u64::try_from(status.started_at.0 / 1_000_000)?)
 }
 
 /// Kills a container's process behind the runtime's back; the moment at which it did, in milliseconds of the epoch.
