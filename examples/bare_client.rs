@@ -7,7 +7,8 @@
 //! bare_client kill ENDPOINT COUNT
 //! bare_client idle SECONDS
 //! ```
-//! `floor` starts one pod after the other, then PODS at once, replaces containers that were killed, and removes all.
+//! `floor` starts one pod after the other, then PODS at once, replaces containers that were killed, and removes all. It rests
+//! before each measurement as long as the agent's part of the benchmark does: a runtime that was idle is slower.
 //! `running` waits until COUNT containers run, and tells when the last one was started, in milliseconds after SINCE_MS (of
 //! the epoch). `kill` kills COUNT containers of different pods, one after the other, and tells how long it took until
 //! another one ran in its place. `idle` tells what the machine takes for a wake of a process that does nothing then.
@@ -28,6 +29,12 @@ use podwright::logic::ids::{ContainerId, SandboxId};
 
 /// Pods that are started one after the other, and containers that are killed; the median counts.
 const SINGLE: usize = 5;
+/// Rest before each pod of its own, and before a burst; scripts/bench.sh rests as long.
+const REST: Duration = Duration::from_secs(6);
+/// Rest before a kill.
+const REST_BEFORE_KILL: Duration = Duration::from_secs(1);
+/// Rest before all pods are deleted: the agent's restart is watched for so long.
+const REST_BEFORE_DELETE: Duration = Duration::from_secs(20);
 /// How often is looked whether something runs.
 const LOOK: Duration = Duration::from_millis(20);
 /// After this long there is nothing to wait for.
@@ -197,7 +204,7 @@ async fn kill_some(runtime: &GrpcRuntime, count: usize) -> Outcome<()> {
             pause(LOOK).await;
         };
         figures.push(started(runtime, &next.id).await?.saturating_sub(since));
-        pause(Duration::from_secs(1)).await;
+        pause(REST_BEFORE_KILL).await;
     }
     println!("reaction_ms={}", median(figures).ok_or("nothing runs")?);
     Ok(())
@@ -224,6 +231,7 @@ async fn floor(client: &Client, pods: usize) -> Outcome<()> {
     }
     let (mut singles, mut figures) = (vec![], vec![]);
     for number in 0..SINGLE {
+        pause(REST).await;
         let since = now_ms();
         let single = client.start(format!("single-{number}")).await?;
         figures.push(client.started(&single.1).await?.saturating_sub(since));
@@ -232,9 +240,11 @@ async fn floor(client: &Client, pods: usize) -> Outcome<()> {
     println!("single_ms={}", median(figures).unwrap_or_default());
     let mut figures = vec![];
     for (number, (sandbox, container)) in singles.iter().enumerate() {
+        pause(REST_BEFORE_KILL).await;
         figures.extend(client.replace(&format!("single-{number}"), sandbox, container).await?);
     }
     println!("reaction_ms={}", median(figures).map_or_else(|| "-".to_owned(), |figure| figure.to_string()));
+    pause(REST).await;
     let since = now_ms();
     let burst = try_join_all((0..pods).map(|number| client.start(format!("burst-{number}")))).await?;
     let mut last = 0;
@@ -242,6 +252,7 @@ async fn floor(client: &Client, pods: usize) -> Outcome<()> {
         last = last.max(client.started(container).await?);
     }
     println!("burst_ms={}", last.saturating_sub(since));
+    pause(REST_BEFORE_DELETE).await;
     let since = now_ms();
     try_join_all(burst.iter().map(|(sandbox, container)| client.remove(sandbox, container))).await?;
     println!("delete_ms={}", now_ms() - since);

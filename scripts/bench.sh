@@ -121,13 +121,15 @@ main() {
     figure "start to healthz" "$(until_ms "$since" healthy)" ms
     steady "no pods"
 
-    for number in 1 2 3; do
+    for number in 1 2 3 4 5; do
+        sleep 6 # as the bare client rests
         since=$(now_ms)
         write_pods 1
         figure "one pod: manifest to running, $number" "$(started_ms 1 "$since")" ms
         rm -f "$dir"/manifests/*
         until_ms "$since" runs_exactly 0 >/dev/null
     done
+    sleep 6
     before=$(cpu_ticks "$agent")
     since=$(now_ms)
     write_pods "$PODS"

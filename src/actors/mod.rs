@@ -18,6 +18,7 @@ pub mod node_status;
 #[cfg(test)]
 mod node_tests;
 pub mod object_cache;
+pub mod offline_pods;
 #[cfg(test)]
 mod played_api;
 pub mod pleg;
@@ -75,6 +76,8 @@ pub enum Child {
     ApiSource,
     /// Stand-ins of static pods in the API server.
     MirrorManager,
+    /// The pods of the API server, on the disk.
+    OfflinePods,
     /// Listening sockets.
     Server,
 }
@@ -135,8 +138,10 @@ pub const TREE: &[ChildSpec] = &[
             Child::FileSource,
             Child::HttpSource,
             Child::ApiSource,
+            Child::OfflinePods,
         ],
     ),
+    spec(Child::OfflinePods, 5, 64, 2, &[Child::PodManager]),
     spec(Child::RuntimeMonitor, 5, 64, 1, &[Child::Pleg]),
     spec(Child::ResourceManager, 5, 64, 2, &[Child::PodManager]),
     spec(Child::ImageManager, 5, 4096, 2, &[]),

@@ -27,6 +27,7 @@ use crate::logic::time::Stamp;
 use crate::messages::container_gc::ContainerGcMsg;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::mirror_manager::MirrorManagerMsg;
+use crate::messages::offline_pods::OfflinePodsMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::SourceKind;
 use crate::messages::pod_worker::PodWorkerMsg;
@@ -169,6 +170,13 @@ impl Role for PodManager {
                 self.carry_out(desk);
                 self.tell_known(desk);
             }
+            PodManagerMsg::Recalled(pods) => {
+                if self.api_pods.is_none() {
+                    self.roster.remember(pods);
+                    self.carry_out(desk);
+                    self.tell_known(desk);
+                }
+            }
             PodManagerMsg::Observed(pod) => self.observe(pod, desk),
             PodManagerMsg::Relisted { taken, pods } => self.take_relist(taken, pods, desk),
             PodManagerMsg::HealthChanged(health) => {
@@ -268,7 +276,9 @@ impl PodManager {
             );
             self.tell_rejected(&uid, &pod, desk);
         }
-        self.roster.set(SourceKind::Api.as_str(), self.admissions.admitted(&pods));
+        let admitted = self.admissions.admitted(&pods);
+        desk.tell(&self.agent.directory.offline_pods, OfflinePodsMsg::Admitted(admitted.clone()));
+        self.roster.set(SourceKind::Api.as_str(), admitted);
         if !was_heard {
             self.tell_known(desk);
         }
@@ -320,6 +330,10 @@ impl PodManager {
         }
         for (uid, pod) in self.api_pods.iter().flatten() {
             self.tell_rejected(uid, pod, desk);
+        }
+        if let Some(pods) = self.api_pods.as_ref().filter(|_| self.roster.all_heard()) {
+            let admitted = self.admissions.admitted(pods);
+            desk.tell(&self.agent.directory.offline_pods, OfflinePodsMsg::Admitted(admitted));
         }
         if let Some(node) = &self.node {
             desk.tell(&self.agent.directory.mirror_manager, MirrorManagerMsg::NodeChanged(Arc::clone(node)));

@@ -17,6 +17,7 @@ use super::settings::Agent;
 use super::{Child, ChildSpec, FAILURE_WINDOW, TREE};
 use crate::logic::restart_budget::{BudgetPolicy, RestartBudget, Verdict};
 use crate::messages::node_status::NodeStatusMsg;
+use crate::messages::offline_pods::OfflinePodsMsg;
 use crate::messages::pleg::PlegMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::{ApiSourceMsg, FileSourceMsg, HttpSourceMsg};
@@ -145,6 +146,7 @@ impl Root {
             Child::HttpSource => spawn!(super::pod_sources::http::HttpSource, http_source),
             Child::ApiSource => spawn!(super::pod_sources::api::ApiSource, api_source),
             Child::MirrorManager => spawn!(super::mirror_manager::MirrorManager, mirror_manager),
+            Child::OfflinePods => spawn!(super::offline_pods::OfflinePods, offline_pods),
             Child::Server => spawn!(super::server::Server, server),
         };
         self.children.get_mut(&child).expect("every child has a slot").cell = Some(cell);
@@ -173,6 +175,7 @@ impl Root {
             Child::HttpSource => desk.child_left(&to.http_source, why),
             Child::ApiSource => desk.child_left(&to.api_source, why),
             Child::MirrorManager => desk.child_left(&to.mirror_manager, why),
+            Child::OfflinePods => desk.child_left(&to.offline_pods, why),
             Child::Server => desk.child_left(&to.server, why),
         }
     }
@@ -188,6 +191,7 @@ impl Root {
                 Child::FileSource => desk.tell(&to.file_source, FileSourceMsg::Repeat),
                 Child::HttpSource => desk.tell(&to.http_source, HttpSourceMsg::Repeat),
                 Child::ApiSource => desk.tell(&to.api_source, ApiSourceMsg::Repeat),
+                Child::OfflinePods => desk.tell(&to.offline_pods, OfflinePodsMsg::Repeat),
                 Child::PodManager => desk.tell(&to.pod_manager, PodManagerMsg::Repeat),
                 other => unreachable!("{other:?} teaches nobody"),
             }

@@ -24,6 +24,7 @@ use crate::messages::mirror_manager::MirrorManagerMsg;
 use crate::messages::node_lease::NodeLeaseMsg;
 use crate::messages::node_status::NodeStatusMsg;
 use crate::messages::object_cache::ObjectCacheMsg;
+use crate::messages::offline_pods::OfflinePodsMsg;
 use crate::messages::pleg::PlegMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::{ApiSourceMsg, FileSourceMsg, HttpSourceMsg};
@@ -40,6 +41,7 @@ use crate::platform::kube_api::ApiServer;
 use crate::platform::manifests::{ManifestFolder, ManifestUrl};
 use crate::platform::node_facts::NodeFacts;
 use crate::platform::objects::Objects;
+use crate::platform::offline_store::OfflineStore;
 use crate::platform::pod_files::PodFiles;
 use crate::platform::volumes::VolumeHost;
 
@@ -180,6 +182,8 @@ pub struct Adapters {
     pub volumes: Arc<dyn VolumeHost>,
     /// Objects of the API.
     pub objects: Arc<dyn Objects>,
+    /// Where pods of the API server are kept for a boot without it; nowhere unless that is asked for.
+    pub offline: Option<Arc<dyn OfflineStore>>,
     /// The static pod path, where one is set.
     pub folder: Option<Arc<dyn ManifestFolder>>,
     /// The static pod URL, where one is set.
@@ -249,6 +253,8 @@ pub struct Directory {
     pub api_source: Address<ApiSourceMsg>,
     /// Mirrors of static pods.
     pub mirror_manager: Address<MirrorManagerMsg>,
+    /// Pods of the API server, on the disk.
+    pub offline_pods: Address<OfflinePodsMsg>,
     /// Endpoints.
     pub server: Address<ServerMsg>,
 }
@@ -282,6 +288,7 @@ impl Directory {
             http_source: address!(HttpSource),
             api_source: address!(ApiSource),
             mirror_manager: address!(MirrorManager),
+            offline_pods: address!(OfflinePods),
             server: address!(Server),
         }
     }

@@ -39,6 +39,7 @@ use crate::platform::lock_file::{Contention, LockFile, watch_contention};
 use crate::platform::manifests::{HttpManifestUrl, LinuxManifestFolder, ManifestFolder, ManifestUrl};
 use crate::platform::node_facts::LinuxNodeFacts;
 use crate::platform::objects::{Objects, Standalone};
+use crate::platform::offline_store::{DiskStore, OfflineStore, RememberedObjects};
 use crate::platform::pod_files::LinuxPodFiles;
 use crate::platform::process;
 use crate::platform::systemd::{self, Watchdog};
@@ -236,6 +237,7 @@ async fn assemble(
     let ledger = Ledger::new(clock);
     let directory = Directory::new(&ledger);
     let root_dir = Path::new(&flags.root_dir);
+    let offline = offline_store(invocation, connected.is_some())?;
     let adapters = Adapters {
         runtime: runtime.clone(),
         images: runtime,
@@ -246,7 +248,8 @@ async fn assemble(
             Some(PathBuf::from(directories::CONTAINER_LOG_LINKS)),
         )),
         volumes: Arc::new(LinuxVolumeHost::new(root_dir, Arc::clone(ledger.clock()))),
-        objects: objects(connected.as_ref(), &directory),
+        objects: objects(connected.as_ref(), &directory, offline.as_ref()),
+        offline,
         folder: (!config.static_pod_path.is_empty())
             .then(|| Arc::new(LinuxManifestFolder::new(Path::new(&config.static_pod_path))) as Arc<dyn ManifestFolder>),
         url: (!config.static_pod_url.is_empty()).then(|| manifest_url(config)),
@@ -266,11 +269,31 @@ async fn assemble(
 }
 
 /// Where pods' objects come from.
-fn objects(connected: Option<&Connected>, directory: &Directory) -> Arc<dyn Objects> {
-    match connected {
-        Some(connected) => Arc::new(ApiObjects::new(connected.api.clone(), directory.object_cache.clone())),
-        None => Arc::new(Standalone),
+fn objects(
+    connected: Option<&Connected>,
+    directory: &Directory,
+    offline: Option<&Arc<dyn OfflineStore>>,
+) -> Arc<dyn Objects> {
+    let Some(connected) = connected else { return Arc::new(Standalone) };
+    let objects = Arc::new(ApiObjects::new(connected.api.clone(), directory.object_cache.clone()));
+    match offline {
+        Some(store) => Arc::new(RememberedObjects::new(objects, Arc::clone(store))),
+        None => objects,
     }
+}
+
+/// The store for a boot without the API server, where it is asked for and there is an API server.
+fn offline_store(invocation: &Invocation, connected: bool) -> Result<Option<Arc<dyn OfflineStore>>, String> {
+    let flags = &invocation.flags;
+    if !flags.offline_store {
+        return Ok(None);
+    }
+    if !connected {
+        tracing::warn!("--offline-store is of no use without --kubeconfig");
+        return Ok(None);
+    }
+    let store = DiskStore::open(Path::new(&flags.root_dir), std::env::var_os("CREDENTIALS_DIRECTORY"))?;
+    Ok(Some(Arc::new(store)))
 }
 
 fn manifest_url(config: &Config) -> Arc<dyn ManifestUrl> {

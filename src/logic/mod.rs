@@ -32,6 +32,7 @@ pub mod node_startup;
 pub mod node_status;
 pub mod object_cache;
 pub mod object_references;
+pub mod offline_pods;
 pub mod path_segment;
 pub mod pleg_diff;
 pub mod pod_admission;

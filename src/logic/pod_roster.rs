@@ -64,6 +64,8 @@ pub enum Order {
 pub struct PodRoster {
     /// By source name; `None` until the source was heard.
     sources: BTreeMap<&'static str, Option<BTreeMap<PodUid, Arc<Pod>>>>,
+    /// What the API server wanted before the agent started; wanted until it is heard.
+    remembered: BTreeMap<PodUid, Arc<Pod>>,
     workers: BTreeMap<PodUid, Worker>,
     /// Pods of the API server whose life on this node is over, as long as the API server has them (POD-07: a UID ends once).
     ended: BTreeSet<PodUid>,
@@ -76,7 +78,7 @@ pub fn is_static(pod: &Pod) -> bool {
 }
 
 /// Whether the API server has its end: it is being deleted, or has ended already.
-fn is_over(pod: &Pod) -> bool {
+pub fn is_over(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
     !is_static(pod) && (pod.metadata.deletion_timestamp.is_some() || is_terminal(phase))
 }
@@ -109,6 +111,7 @@ impl PodRoster {
     pub fn new(sources: impl IntoIterator<Item = &'static str>) -> Self {
         Self {
             sources: sources.into_iter().map(|name| (name, None)).collect(),
+            remembered: BTreeMap::new(),
             workers: BTreeMap::new(),
             ended: BTreeSet::new(),
         }
@@ -116,9 +119,20 @@ impl PodRoster {
 
     /// A source told its complete set.
     pub fn set(&mut self, source: &'static str, pods: BTreeMap<PodUid, Arc<Pod>>) {
+        if source == API_SOURCE {
+            self.remembered.clear();
+        }
         self.sources.insert(source, Some(pods));
         let ended = std::mem::take(&mut self.ended);
         self.ended = ended.into_iter().filter(|uid| self.wanted(uid).is_some()).collect();
+    }
+
+    /// The API server cannot be heard, and wanted these when it last was. They are wanted; what is not among them is not
+    /// unwanted for that: a pod may be newer than what is remembered.
+    pub fn remember(&mut self, pods: BTreeMap<PodUid, Arc<Pod>>) {
+        if self.sources.get(API_SOURCE).is_some_and(Option::is_none) {
+            self.remembered = pods;
+        }
     }
 
     /// Whether all sources were heard.
@@ -133,12 +147,13 @@ impl PodRoster {
 
     /// The desired pod of this UID.
     pub fn wanted(&self, uid: &PodUid) -> Option<&Arc<Pod>> {
-        self.sources.values().flatten().find_map(|pods| pods.get(uid))
+        let heard = self.sources.values().flatten();
+        heard.chain([&self.remembered]).find_map(|pods| pods.get(uid))
     }
 
     /// All desired pods.
     pub fn all_wanted(&self) -> impl Iterator<Item = (&PodUid, &Arc<Pod>)> {
-        self.sources.values().flatten().flatten()
+        self.sources.values().flatten().flatten().chain(&self.remembered)
     }
 
     /// UIDs that are wanted or still have a worker.
@@ -366,6 +381,26 @@ mod tests {
                 _ => unreachable!("filtered"),
             })
             .collect()
+    }
+
+    /// PAIN-10.
+    #[test]
+    fn what_is_remembered_is_started_and_ends_nothing_until_the_api_server_is_heard() {
+        let known = BTreeMap::from([(PodUid::from("newer"), FullName::new("newer", "default"))]);
+        let mut roster = PodRoster::new(["file", API_SOURCE]);
+        roster.set("file", BTreeMap::new());
+        roster.remember(set(&[("1", &pod("web", "a")), ("2", &pod("gone", "a"))]));
+        let orders = roster.orders(Some(&known));
+        assert_eq!(started(&orders), ["1", "2"]);
+        assert!(!orders.iter().any(|order| matches!(order, Order::Terminate { .. })), "{orders:?}");
+        assert_eq!(roster.orders(Some(&known)), [], "once");
+        roster.set(API_SOURCE, set(&[("1", &pod("web", "a"))]));
+        let ended: Vec<_> = roster.orders(Some(&known)).into_iter().map(|order| format!("{order:?}")).collect();
+        assert!(ended.iter().any(|order| order.contains("Terminate") && order.contains("\"2\"")), "{ended:?}");
+        assert!(ended.iter().any(|order| order.contains("Terminate") && order.contains("newer")), "{ended:?}");
+        assert!(!ended.iter().any(|order| order.contains("\"1\"")), "{ended:?}");
+        roster.remember(set(&[("3", &pod("late", "a"))]));
+        assert!(roster.wanted(&PodUid::from("3")).is_none(), "the API server has spoken");
     }
 
     #[test]

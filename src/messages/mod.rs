@@ -10,6 +10,7 @@ pub mod mirror_manager;
 pub mod node_lease;
 pub mod node_status;
 pub mod object_cache;
+pub mod offline_pods;
 pub mod pleg;
 pub mod pod_manager;
 pub mod pod_source;

@@ -23,6 +23,8 @@ pub enum PodManagerMsg {
         /// All its pods, checked and named.
         pods: BTreeMap<PodUid, Arc<Pod>>,
     },
+    /// From `OfflinePods`: the API server cannot be heard since the agent started; it wanted these pods last.
+    Recalled(BTreeMap<PodUid, Arc<Pod>>),
     /// From `Pleg`: what the runtime holds of one pod; nothing, when it is empty.
     Observed(Arc<RuntimePod>),
     /// From `Pleg`: the runtime was listed; it holds just these pods.

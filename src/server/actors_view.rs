@@ -145,6 +145,7 @@ fn is_up(to: &Directory, name: &str) -> Option<bool> {
         Child::HttpSource => to.http_source.is_up(),
         Child::ApiSource => to.api_source.is_up(),
         Child::MirrorManager => to.mirror_manager.is_up(),
+        Child::OfflinePods => to.offline_pods.is_up(),
         Child::Server => to.server.is_up(),
     })
 }

@@ -181,6 +181,7 @@ impl Node {
             files: Arc::new(LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None)),
             volumes: Arc::new(LinuxVolumeHost::new(folder.path(), clock.clone())),
             objects: Arc::new(Standalone),
+            offline: None,
             folder: None,
             url: None,
             http_prober: Arc::new(HyperProber::new(Offer::from_environment())),

@@ -124,6 +124,7 @@ impl Incarnation {
             cgroups: outlet.clone(),
             files: outlet.clone(),
             volumes: outlet.clone(),
+            offline: None,
             objects: match &api {
                 Some(api) => Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone())),
                 None => Arc::new(Standalone),

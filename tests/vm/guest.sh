@@ -140,6 +140,51 @@ test_stop() {
     check "pods go on without their agent" is "$(containers)" "$before"
 }
 
+# A pod on a share of this machine's own NFS server; NAME, then what its container does.
+share_pod() { # NAME COMMAND
+    cat >"$MANIFESTS/$1.yaml" <<YAML
+{"apiVersion":"v1","kind":"Pod","metadata":{"name":"$1","namespace":"default"},"spec":{"terminationGracePeriodSeconds":1,
+"volumes":[{"name":"share","nfs":{"server":"127.0.0.1","path":"/srv/share"}}],
+"containers":[{"name":"c","image":"localhost/podwright/client:1","imagePullPolicy":"IfNotPresent","command":["sh","-c","$2"],
+"volumeMounts":[{"name":"share","mountPath":"/share"}]}]}}
+YAML
+}
+share_holds() { grep -qx "$2" "/srv/share/$1"; }
+share_mounts() { grep -c ' /var/lib/kubelet/pods/.*/volumes/kubernetes.io~nfs/share nfs4\? ' /proc/mounts; }
+shares_mounted() { [ "$(share_mounts)" = "$1" ]; }
+
+# Volumes of a real NFS server, also while it does not answer.
+test_nfs() {
+    local before
+    echo "--- nfs"
+    mkdir -p /srv/share
+    chmod 0777 /srv/share
+    echo from-the-server >/srv/share/greeting
+    # A file system of its own number: the root of this machine need not have one.
+    echo '/srv/share 127.0.0.1(rw,no_root_squash,no_subtree_check,fsid=1)' >/etc/exports
+    check "the NFS server starts" systemctl restart nfs-server
+    share_pod one 'cat /share/greeting > /share/answer && exec sleep 100000'
+    check "a pod reads and writes a share" within 180 share_holds answer from-the-server
+    check "it is mounted once" shares_mounted 1
+    rm -f "$MANIFESTS/one.yaml"
+    check "the share is let go with its pod" within 120 shares_mounted 0
+    check "and keeps what was written" share_holds answer from-the-server
+
+    share_pod two 'date > /share/two && exec sleep 100000'
+    check "another pod has it" within 180 test -s /srv/share/two
+    before=$(count_running)
+    check "the NFS server stops" systemctl stop nfs-server
+    rm -f "$MANIFESTS/two.yaml"
+    check "the pod's containers end while the server is gone" within 120 running_at_most $((before - 2))
+    check "the agent is healthy meanwhile" healthy
+    check "the other pods are Ready meanwhile" pods_ready 2
+    check "the NFS server is back" systemctl start nfs-server
+    check "the share is let go once it answers" within 300 shares_mounted 0
+    check "the server's files are untouched" test -s /srv/share/two
+}
+
+running_at_most() { [ "$(count_running)" -le "$1" ]; }
+
 # The agent itself removes what no manifest wants any more.
 remove_pods() { # DRIVER
     echo "--- the end ($1)"
@@ -168,6 +213,7 @@ install_as_shipped
 check "systemd finds no fault with the unit" systemd-analyze verify /etc/systemd/system/podwright.service
 test_driver cgroupfs
 test_watchdog
+test_nfs
 test_stop
 remove_pods cgroupfs
 test_driver systemd

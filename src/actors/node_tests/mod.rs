@@ -106,6 +106,7 @@ pub(super) fn played_agent_with(
         files: Arc::new(LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None)),
         volumes: Arc::new(LinuxVolumeHost::new(folder.path(), Arc::clone(ledger.clock()))),
         objects: Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone())),
+        offline: None,
         folder: None,
         url: None,
         http_prober: Arc::new(HyperProber::new(Offer::from_environment())),

@@ -22,6 +22,7 @@ use crate::logic::manifest::identity::CONFIG_SOURCE_ANNOTATION;
 use crate::logic::pod_roster::differs;
 use crate::logic::status_sync::is_mirror;
 use crate::messages::mirror_manager::MirrorManagerMsg;
+use crate::messages::offline_pods::OfflinePodsMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::{ApiSourceMsg, Overrun, SourceKind};
 use crate::messages::status_manager::StatusManagerMsg;
@@ -69,7 +70,10 @@ impl Role for ApiSource {
             ApiSourceMsg::Applied(pod) => self.apply(*pod, desk),
             ApiSourceMsg::Deleted(pod) => self.remove(&pod, desk),
             ApiSourceMsg::Trouble(why) => {
-                tracing::warn!(why, "pods of the API server cannot be heard of, they stay as they are")
+                tracing::warn!(why, "pods of the API server cannot be heard of, they stay as they are");
+                if self.told.is_none() {
+                    desk.tell(&self.agent.directory.offline_pods, OfflinePodsMsg::ApiSilent);
+                }
             }
             ApiSourceMsg::RetellDue | ApiSourceMsg::Repeat => {
                 self.retelling = false;

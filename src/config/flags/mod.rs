@@ -65,6 +65,8 @@ pub struct Flags {
     pub allocatable_ignores_eviction: bool,
     /// `--refuse-insecure-defaults`, ours: do not start on what holds without `--config`.
     pub refuse_insecure_defaults: bool,
+    /// `offline-store`: what pods of the API server need is kept on the disk, for a boot without it. Not in upstream.
+    pub offline_store: bool,
     /// `--version`: `true`, `raw`, or the version to report; empty: not asked.
     pub version: String,
     /// `--help`
@@ -104,6 +106,7 @@ impl Flags {
             maximum_dead_containers: number("maximum-dead-containers"),
             allocatable_ignores_eviction: flag("experimental-allocatable-ignore-eviction"),
             refuse_insecure_defaults: flag("refuse-insecure-defaults"),
+            offline_store: flag("offline-store"),
             version: text("version"),
             help: flag("help"),
         }

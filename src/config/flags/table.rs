@@ -1,6 +1,6 @@
 //! Every flag: name, syntax, where its value goes. Data alone; `parse` and `help` work on it.
 //!
-//! Names, defaults and deprecation texts as of Kubernetes 1.36 (`cmd/kubelet/app/options`); the one flag of our own says so.
+//! Names, defaults and deprecation texts as of Kubernetes 1.36 (`cmd/kubelet/app/options`); the two flags of our own say so.
 
 use super::values::Syntax;
 
@@ -82,6 +82,7 @@ pub const FLAGS: &[Flag] = &[
     own("housekeeping-interval", Syntax::Duration, "10s", "How often container statistics are refreshed."),
     own("max-housekeeping-interval", Syntax::Duration, "15s", "The longest time between refreshes."),
     own("refuse-insecure-defaults", Syntax::Bool, "", "Do not start on the insecure defaults that hold without --config. (Not in upstream.)"),
+    own("offline-store", Syntax::Bool, "", "Keep on the disk what pods of the API server need, and start them after a boot without it. (Not in upstream.)"),
     own("version", Syntax::Version, "", "Print the version and exit; raw for all of it."),
     own("help", Syntax::Bool, "", "Print this and exit."),
     configured("enable-server", Syntax::Bool, "/enableServer", "Serve the HTTPS API."),

@@ -1,10 +1,8 @@
 //! The serving certificate of a node that was given none: signed by an authority of its own that nobody keeps. Owned by the
 //! start; keeps two files.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::File;
 use std::net::IpAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,6 +14,7 @@ use rcgen::{
 use super::PrivateKey;
 use crate::logic::time::Moment;
 use crate::platform::kube_api::kubeconfig::{read, words};
+use crate::platform::whole_file::write_whole;
 
 /// How long it holds, as upstream's does.
 const LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -72,30 +71,13 @@ fn sign(key: &PrivateKey, host: &str, now: Moment) -> Result<String, rcgen::Erro
     Ok(format!("{}{}", leaf.signed_by(key.pair(), &authority)?.pem(), authority.pem()))
 }
 
-/// Writes a file beside its place and moves it there.
 fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), String> {
-    let write = || {
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(".tmp");
-        let beside = Path::new(&beside);
-        // One left over by a run that was killed here is in the way of the exclusive creation.
-        match fs::remove_file(beside) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(beside)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(beside, path)
-    };
-    write().map_err(|error: io::Error| format!("open {}: {}", path.display(), words(&error)))
+    write_whole(path, bytes, mode).map_err(|error| format!("open {}: {}", path.display(), words(&error)))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use super::super::Pair;

@@ -7,6 +7,7 @@ mod absence;
 mod certificates;
 mod joining;
 mod objects;
+mod offline;
 mod pods;
 mod volumes;
 

@@ -1,8 +1,6 @@
 //! The kubeconfig as it stands in its file, to read and to write. Plain data with secrets: nothing here prints itself.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::Path;
 
 use k8s_openapi::ByteString;
@@ -10,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Authority, Kubeconfig};
+use crate::platform::whole_file::write_whole;
 
 #[derive(Deserialize, Default, Clone)]
 #[serde(rename_all = "kebab-case", default)]
@@ -157,19 +156,5 @@ pub fn write_client_kubeconfig(bootstrap: &Kubeconfig, path: &Path, pair_path: &
             {"client-certificate": pair_path.to_string_lossy(), "client-key": pair_path.to_string_lossy()}}],
     });
     let text = serde_saphyr::to_string(&document).map_err(|error| io::Error::other(error.to_string()))?;
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".tmp");
-    let beside = Path::new(&beside);
-    // One left over by a run that was killed here is in the way of the exclusive creation.
-    match fs::remove_file(beside) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(beside)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(beside, path)
+    write_whole(path, text.as_bytes(), 0o600)
 }

@@ -1,0 +1,27 @@
+//! To `OfflinePods`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::describe;
+use crate::actors::desk::Panicked;
+use crate::logic::ids::PodUid;
+
+/// See the module.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum OfflinePodsMsg {
+    /// From `ApiSource`: the API server cannot be heard, and never was since the agent started.
+    ApiSilent,
+    /// From `PodManager`: these are all pods of the API server that are admitted.
+    Admitted(BTreeMap<PodUid, Arc<Pod>>),
+    /// From itself: what was kept was read; why it could not be, if so.
+    Recalled(Result<Result<Vec<Pod>, String>, Panicked>),
+    /// From itself: the newest pods were kept; why they could not be, if so.
+    Kept(Result<Result<(), String>, Panicked>),
+    /// From Root: `PodManager` was started again; tell it once more.
+    Repeat,
+}
+
+describe!(OfflinePodsMsg);

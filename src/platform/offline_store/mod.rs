@@ -1,0 +1,235 @@
+//! What pods need of the API server, kept on the disk for a boot without it (PAIN-10). Off unless `--offline-store` says so.
+//!
+//! The trait of the store, and the form on a disk: sealed records below the agent's root directory. [`RememberedObjects`]
+//! puts it behind whoever asks for objects. The API server's word always counts first.
+
+mod objects;
+mod sealed;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+
+use crate::platform::blocking;
+use crate::platform::whole_file::write_whole;
+pub use objects::RememberedObjects;
+use sealed::{KEY_BYTES, Seal};
+
+/// The largest record, in bytes.
+const RECORD_MAX: u64 = 16 << 20;
+/// The most records; beyond it those go that were written longest ago.
+const RECORDS_MAX: usize = 4096;
+/// The store's folder below the root directory.
+const FOLDER: &str = "offline";
+/// The file of the key in the store's folder, where nobody gives one.
+const KEY_FILE: &str = "key";
+/// The name of the credential that the service manager may give the key in (`LoadCredentialEncrypted=`).
+const CREDENTIAL: &str = "podwright-offline-key";
+/// How records' files end.
+const RECORD_SUFFIX: &str = ".sealed";
+
+/// A store of named records.
+#[async_trait]
+pub trait OfflineStore: Send + Sync {
+    /// Keeps a record, in the place of one of the same name.
+    ///
+    /// # Errors
+    /// When it cannot be written, or is larger than 16 MiB.
+    async fn keep(&self, name: &str, content: Vec<u8>) -> io::Result<()>;
+    /// The record of this name; `None` where there is none.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is not what was kept.
+    async fn recall(&self, name: &str) -> io::Result<Option<Vec<u8>>>;
+    /// Removes a record; one that is not there is no error.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    async fn forget(&self, name: &str) -> io::Result<()>;
+}
+
+/// Records as files, encrypted, each under the digest of its name.
+#[derive(Clone)]
+pub struct DiskStore {
+    folder: PathBuf,
+    seal: Arc<Seal>,
+}
+
+impl DiskStore {
+    /// Opens the store below `root_dir`, and makes its folder. The key is the credential of the service manager where there
+    /// is one in `credentials` (`$CREDENTIALS_DIRECTORY`), else a file beside the records, made at the first time: that
+    /// one keeps records from who gets hold of them alone, not from who reads the whole disk.
+    ///
+    /// # Errors
+    /// When the folder or the key cannot be made or read; the text names it.
+    pub fn open(root_dir: &Path, credentials: Option<OsString>) -> Result<Self, String> {
+        let folder = root_dir.join(FOLDER);
+        let named = |path: &Path, error: io::Error| format!("offline store: {}: {error}", path.display());
+        fs::create_dir_all(&folder).map_err(|error| named(&folder, error))?;
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).map_err(|error| named(&folder, error))?;
+        let given = credentials.map(|folder| Path::new(&folder).join(CREDENTIAL)).filter(|path| path.exists());
+        let seal = match given {
+            Some(path) => Seal::from_secret(&fs::read(&path).map_err(|error| named(&path, error))?),
+            None => {
+                let path = folder.join(KEY_FILE);
+                Seal::from_secret(&own_key(&path).map_err(|error| named(&path, error))?)
+            }
+        };
+        Ok(Self { folder, seal: Arc::new(seal) })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{}{RECORD_SUFFIX}", sealed::name_digest(name)))
+    }
+
+    fn write(&self, name: &str, content: Vec<u8>) -> io::Result<()> {
+        if content.len() as u64 > RECORD_MAX {
+            return Err(io::Error::other(format!("{} bytes are more than a record may have", content.len())));
+        }
+        let sealed = self.seal.close(name, content)?;
+        write_whole(&self.path(name), &sealed, 0o600)?;
+        self.thin_out()
+    }
+
+    fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        let path = self.path(name);
+        let size = match fs::symlink_metadata(&path) {
+            Ok(metadata) => metadata.len(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if size > 2 * RECORD_MAX {
+            return Err(io::Error::other(format!("{} bytes are no record", size)));
+        }
+        self.seal.open(name, fs::read(&path)?).map(Some)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        match fs::remove_file(self.path(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    }
+
+    fn thin_out(&self) -> io::Result<()> {
+        let is_record = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().ends_with(RECORD_SUFFIX);
+        let records: Vec<_> = fs::read_dir(&self.folder)?.flatten().filter(is_record).collect();
+        if records.len() <= RECORDS_MAX {
+            return Ok(());
+        }
+        let written = |entry: &fs::DirEntry| entry.metadata().and_then(|metadata| metadata.modified());
+        let mut by_age: BTreeMap<(SystemTime, PathBuf), ()> = BTreeMap::new();
+        for record in &records {
+            by_age.insert((written(record).unwrap_or(SystemTime::UNIX_EPOCH), record.path()), ());
+        }
+        for (_, path) in by_age.keys().take(records.len() - RECORDS_MAX) {
+            fs::remove_file(path)?;
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl OfflineStore for DiskStore {
+    async fn keep(&self, name: &str, content: Vec<u8>) -> io::Result<()> {
+        let (store, name) = (self.clone(), name.to_owned());
+        blocking::run(move || store.write(&name, content)).await
+    }
+
+    async fn recall(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        let (store, name) = (self.clone(), name.to_owned());
+        blocking::run(move || store.read(&name)).await
+    }
+
+    async fn forget(&self, name: &str) -> io::Result<()> {
+        let (store, name) = (self.clone(), name.to_owned());
+        blocking::run(move || store.remove(&name)).await
+    }
+}
+
+/// The key of the store's own file, made where there is none.
+fn own_key(path: &Path) -> io::Result<Vec<u8>> {
+    match fs::read(path) {
+        Ok(key) if key.len() == KEY_BYTES => return Ok(key),
+        Ok(_) => return Err(io::Error::other("this is no key; remove it, and what was kept is kept anew")),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(_) => {}
+    }
+    let key = sealed::random_key()?;
+    write_whole(path, &key, 0o600)?;
+    Ok(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(folder: &Path) -> DiskStore {
+        DiskStore::open(folder, None).expect("a store")
+    }
+
+    #[test]
+    fn what_was_kept_is_there_after_a_restart_and_is_not_to_be_read_in_its_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        open(folder.path()).write("secret/ns/db", b"hunter2".to_vec()).expect("kept");
+        let store = open(folder.path());
+        assert_eq!(store.read("secret/ns/db").expect("read").as_deref(), Some(&b"hunter2"[..]));
+        assert_eq!(store.read("secret/ns/other").expect("read"), None);
+        for file in fs::read_dir(folder.path().join(FOLDER)).expect("a folder").flatten() {
+            let name = file.file_name().to_string_lossy().into_owned();
+            assert!(!name.contains("db"), "{name}");
+            assert_eq!(file.metadata().expect("there").permissions().mode() & 0o077, 0, "{name}");
+            let bytes = fs::read(file.path()).expect("read");
+            assert!(!bytes.windows(7).any(|window| window == b"hunter2"), "{name}");
+        }
+        store.remove("secret/ns/db").expect("removed");
+        store.remove("secret/ns/db").expect("nothing there");
+        assert_eq!(store.read("secret/ns/db").expect("read"), None);
+    }
+
+    #[test]
+    fn a_record_that_was_changed_or_moved_is_not_believed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = open(folder.path());
+        store.write("a", b"one".to_vec()).expect("kept");
+        store.write("b", b"two".to_vec()).expect("kept");
+        fs::copy(store.path("a"), store.path("b")).expect("copied");
+        assert!(store.read("b").is_err(), "another record's content");
+        let mut bytes = fs::read(store.path("a")).expect("read");
+        *bytes.last_mut().expect("not empty") ^= 1;
+        fs::write(store.path("a"), bytes).expect("written");
+        assert!(store.read("a").is_err(), "a changed bit");
+        fs::write(store.path("a"), b"").expect("written");
+        assert!(store.read("a").is_err(), "cut off");
+    }
+
+    #[test]
+    fn a_credential_of_the_service_manager_is_the_key() {
+        let (folder, credentials) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        fs::write(credentials.path().join(CREDENTIAL), "sealed to this machine").expect("written");
+        let given = || Some(credentials.path().as_os_str().to_owned());
+        DiskStore::open(folder.path(), given()).expect("a store").write("a", b"one".to_vec()).expect("kept");
+        assert!(!folder.path().join(FOLDER).join(KEY_FILE).exists());
+        let again = DiskStore::open(folder.path(), given()).expect("a store");
+        assert_eq!(again.read("a").expect("read").as_deref(), Some(&b"one"[..]));
+        assert!(open(folder.path()).read("a").is_err(), "another key");
+    }
+
+    #[test]
+    fn a_record_that_is_too_large_is_refused_and_a_key_that_is_none_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = open(folder.path());
+        let size = usize::try_from(RECORD_MAX).expect("small") + 1;
+        assert!(store.write("a", vec![0; size]).is_err());
+        fs::write(folder.path().join(FOLDER).join(KEY_FILE), "short").expect("written");
+        let text = DiskStore::open(folder.path(), None).err().expect("no store");
+        assert!(text.contains("offline/key"), "{text}");
+    }
+}
