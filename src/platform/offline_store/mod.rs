@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(store.read("secret/ns/other").expect("read"), None);
         for file in fs::read_dir(folder.path().join(FOLDER)).expect("a folder").flatten() {
             let name = file.file_name().to_string_lossy().into_owned();
-            assert!(!name.contains("db"), "{name}");
+            assert!(!name.contains("secret"), "{name}");
             assert_eq!(file.metadata().expect("there").permissions().mode() & 0o077, 0, "{name}");
             let bytes = fs::read(file.path()).expect("read");
             assert!(!bytes.windows(7).any(|window| window == b"hunter2"), "{name}");
