@@ -196,6 +196,7 @@ impl ServiceManager for Systemd {
 
     fn release_free_memory(&self) {
         process::release_free_memory();
+        process::release_own_code();
     }
 }
 

@@ -126,6 +126,15 @@ impl Cluster {
 
     /// Makes an object, or changes it.
     pub fn apply_object(&self, object: &Value) {
+        // An API server that has just started does not tell its schemas yet.
+        let not_yet = "the server is currently unable to handle the request";
+        self.eventually("the API server takes it", || match self.try_apply(object) {
+            Err(why) if why.contains(not_yet) => None,
+            outcome => Some(outcome.unwrap_or_else(|why| panic!("{object}: {why}"))),
+        });
+    }
+
+    fn try_apply(&self, object: &Value) -> Result<(), String> {
         let mut child = self
             .command(&["apply", "--server-side", "--force-conflicts", "-f", "-"])
             .stdin(Stdio::piped())
@@ -135,7 +144,8 @@ impl Cluster {
             .unwrap();
         child.stdin.take().expect("piped").write_all(object.to_string().as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{object}: {}", String::from_utf8_lossy(&output.stderr));
+        let why = || String::from_utf8_lossy(&output.stderr).into_owned();
+        if output.status.success() { Ok(()) } else { Err(why()) }
     }
 
     /// Plays the controller that binds a claim to the volume which it names, where there is no controller manager.

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use podwright::cri::RuntimeService;
 use serde_json::{Value, json};
 
 use super::Cluster;
