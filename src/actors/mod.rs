@@ -12,6 +12,7 @@ pub mod desk;
 pub mod event_recorder;
 pub mod image_manager;
 pub mod ledger;
+pub mod log_rotator;
 pub mod mirror_manager;
 pub mod node_lease;
 pub mod node_status;
@@ -67,6 +68,8 @@ pub enum Child {
     PodManager,
     /// Dead containers and sandboxes.
     ContainerGc,
+    /// Logs of running containers, kept within their bound.
+    LogRotator,
     /// Static pods from a folder.
     FileSource,
     /// Static pods from a URL.
@@ -144,6 +147,7 @@ pub const TREE: &[ChildSpec] = &[
     spec(Child::Prober, 5, 4096, 1, &[Child::PodManager]),
     spec(Child::Pleg, 5, 8192, 1, &[]),
     spec(Child::ContainerGc, 5, 64, 1, &[Child::PodManager]),
+    spec(Child::LogRotator, 5, 8192, 1, &[Child::Pleg]),
     spec(Child::FileSource, 5, 64, 1, &[]),
     spec(Child::HttpSource, 5, 64, 1, &[]),
     spec(Child::ApiSource, 5, 8192, 1, &[]),

@@ -11,6 +11,7 @@ use crate::cri::{ImageService, RuntimeService};
 use crate::logic::cgroup_name::CgroupTree;
 use crate::logic::dns::NodeDns;
 use crate::logic::ids::{FullName, PodUid};
+use crate::logic::log_rotation::RotationPolicy;
 use crate::logic::node_object::NodeIdentity;
 use crate::logic::node_status::StatusSettings;
 use crate::logic::object_cache::ChangeDetection;
@@ -20,6 +21,7 @@ use crate::messages::certificate_manager::CertificateManagerMsg;
 use crate::messages::container_gc::ContainerGcMsg;
 use crate::messages::event_recorder::{EventRecorderMsg, PodEvent};
 use crate::messages::image_manager::ImageManagerMsg;
+use crate::messages::log_rotator::LogRotatorMsg;
 use crate::messages::mirror_manager::MirrorManagerMsg;
 use crate::messages::node_lease::NodeLeaseMsg;
 use crate::messages::node_status::NodeStatusMsg;
@@ -35,6 +37,7 @@ use crate::messages::status_manager::StatusManagerMsg;
 use crate::messages::volume_manager::VolumeManagerMsg;
 use crate::platform::certificates::Certificates;
 use crate::platform::cgroup::CgroupManager;
+use crate::platform::container_logs::ContainerLogs;
 use crate::platform::http_probe::HttpProber;
 use crate::platform::kube_api::ApiServer;
 use crate::platform::manifests::{ManifestFolder, ManifestUrl};
@@ -96,6 +99,8 @@ pub struct Settings {
     pub dead_per_container: i32,
     /// Dead containers kept in all (`maximum-dead-containers`); negative for no limit.
     pub dead_total: i32,
+    /// How logs of running containers are rotated; `None` when `containerLogMaxSize` is negative.
+    pub log_rotation: Option<RotationPolicy>,
     /// Age from which a dead container may go (`minimum-container-ttl-duration`).
     pub dead_age_min: Duration,
     /// How often the watchdog is fed; `None` when nobody watches.
@@ -176,6 +181,8 @@ pub struct Adapters {
     pub cgroups: Arc<dyn CgroupManager>,
     /// Pods' files.
     pub files: Arc<dyn PodFiles>,
+    /// Logs of containers.
+    pub logs: Arc<dyn ContainerLogs>,
     /// Volumes on the node.
     pub volumes: Arc<dyn VolumeHost>,
     /// Objects of the API.
@@ -241,6 +248,8 @@ pub struct Directory {
     pub pod_manager: Address<PodManagerMsg>,
     /// Dead containers.
     pub container_gc: Address<ContainerGcMsg>,
+    /// Logs of running containers.
+    pub log_rotator: Address<LogRotatorMsg>,
     /// Static pods from files.
     pub file_source: Address<FileSourceMsg>,
     /// Static pods from a URL.
@@ -278,6 +287,7 @@ impl Directory {
             pleg: address!(Pleg),
             pod_manager: address!(PodManager),
             container_gc: address!(ContainerGc),
+            log_rotator: address!(LogRotator),
             file_source: address!(FileSource),
             http_source: address!(HttpSource),
             api_source: address!(ApiSource),

@@ -32,6 +32,7 @@ use crate::platform::cgroup::systemd::SystemdCgroups;
 use crate::platform::cgroup::{self, CgroupManager};
 use crate::platform::chance::SystemChance;
 use crate::platform::clock::{Clock, SystemClock};
+use crate::platform::container_logs::LinuxContainerLogs;
 use crate::platform::directories;
 use crate::platform::host::Host as HostFiles;
 use crate::platform::http_probe::HyperProber;
@@ -245,6 +246,7 @@ async fn assemble(
             PathBuf::from(&config.pod_logs_dir),
             Some(PathBuf::from(directories::CONTAINER_LOG_LINKS)),
         )),
+        logs: Arc::new(LinuxContainerLogs::new(PathBuf::from(&config.pod_logs_dir))),
         volumes: Arc::new(LinuxVolumeHost::new(root_dir, Arc::clone(ledger.clock()))),
         objects: objects(connected.as_ref(), &directory),
         folder: (!config.static_pod_path.is_empty())

@@ -9,6 +9,7 @@ use crate::actors::settings::Settings;
 use crate::config::{Config, GoDuration, Invocation};
 use crate::logic::cgroup_name::CgroupTree;
 use crate::logic::dns::{NodeDns, Resolver};
+use crate::logic::log_rotation::RotationPolicy;
 use crate::logic::object_cache::ChangeDetection;
 use crate::logic::quantity::{Format, Quantity};
 use crate::logic::resources::{
@@ -93,8 +94,24 @@ pub fn settings(
         dead_per_container: flags.maximum_dead_containers_per_container,
         dead_total: flags.maximum_dead_containers,
         dead_age_min: flags.minimum_container_ttl.to_std(),
+        log_rotation: log_rotation(config)?,
         watchdog_period: None,
     })
+}
+
+/// `None` for a negative size, which turns rotation off.
+fn log_rotation(config: &Config) -> Result<Option<RotationPolicy>, String> {
+    let size = &config.container_log_max_size;
+    let wrong = |problem: String| format!("failed to parse container log max size {size:?}: {problem}");
+    let bytes = Quantity::parse(size).map_err(|error| wrong(error.to_string()))?.value();
+    let files = config.container_log_max_files;
+    let files_max = usize::try_from(files).ok().filter(|files| *files > 1);
+    Ok(u64::try_from(bytes).ok().map(|bytes_max| RotationPolicy {
+        bytes_max,
+        files_max: files_max.unwrap_or(2),
+        workers: usize::try_from(config.container_log_max_workers).unwrap_or(1).max(1),
+        interval: config.container_log_monitor_interval.to_std(),
+    }))
 }
 
 fn pulls_max(config: &Config) -> Option<usize> {

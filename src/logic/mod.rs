@@ -23,6 +23,7 @@ pub mod image_credentials;
 pub mod image_name;
 pub mod image_policy;
 pub mod log_path;
+pub mod log_rotation;
 pub mod manifest;
 pub mod mirror_pods;
 pub mod node_lease;

@@ -9,6 +9,7 @@ pub mod certificates;
 pub mod cgroup;
 pub mod chance;
 pub mod clock;
+pub mod container_logs;
 pub mod directories;
 pub mod host;
 pub mod http_exchange;

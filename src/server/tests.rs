@@ -33,6 +33,7 @@ use crate::platform::chance::SystemChance;
 use crate::platform::clock::Clock;
 use crate::platform::http_probe::HyperProber;
 use crate::platform::objects::Standalone;
+use crate::platform::container_logs::LinuxContainerLogs;
 use crate::platform::pod_files::LinuxPodFiles;
 use crate::platform::tls::Offer;
 use crate::platform::volumes::LinuxVolumeHost;
@@ -150,6 +151,7 @@ pub(crate) fn settings(root_dir: &str) -> Settings {
         dead_per_container: 1,
         dead_total: -1,
         dead_age_min: Duration::ZERO,
+        log_rotation: None,
         watchdog_period: None,
         node: Default::default(),
     }
@@ -179,6 +181,7 @@ impl Node {
             images: runtime,
             cgroups: Arc::new(CalmCgroups),
             files: Arc::new(LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None)),
+            logs: Arc::new(LinuxContainerLogs::new(folder.path().join("logs"))),
             volumes: Arc::new(LinuxVolumeHost::new(folder.path(), clock.clone())),
             objects: Arc::new(Standalone),
             folder: None,

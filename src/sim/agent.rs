@@ -18,6 +18,7 @@ use crate::actors::root;
 use crate::actors::settings::{Adapters, Agent, Directory, NodeSettings, Settings};
 use crate::logic::cgroup_name::CgroupTree;
 use crate::logic::dns::NodeDns;
+use crate::logic::log_rotation::RotationPolicy;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::logic::time::Moment;
 use crate::messages::root::RootMsg;
@@ -74,6 +75,12 @@ pub fn settings(started: Moment) -> Settings {
         dead_per_container: 1,
         dead_total: -1,
         dead_age_min: Duration::ZERO,
+        log_rotation: Some(RotationPolicy {
+            bytes_max: 10 << 20,
+            files_max: 5,
+            workers: 1,
+            interval: Duration::from_secs(10),
+        }),
         watchdog_period: None,
         node: node_settings(address),
     }
@@ -123,6 +130,7 @@ impl Incarnation {
             images: outlet.clone(),
             cgroups: outlet.clone(),
             files: outlet.clone(),
+            logs: outlet.clone(),
             volumes: outlet.clone(),
             objects: match &api {
                 Some(api) => Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone())),

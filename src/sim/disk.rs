@@ -8,8 +8,11 @@ use super::faults::Fault;
 use super::outlet::Outlet;
 use crate::actors::ledger::lock;
 use crate::logic::ids::PodUid;
+use crate::logic::log_rotation::LogLook;
 use crate::logic::log_path::{pod_log_directory_name, pod_uid_of_log_directory};
+use crate::logic::time::Moment;
 use crate::logic::volumes::order::VolumePlace;
+use crate::platform::container_logs::ContainerLogs;
 use crate::platform::pod_files::{FileError, PodFiles, PodPlace};
 
 /// Where pods' logs are.
@@ -182,5 +185,39 @@ impl PodFiles for Outlet {
 
     async fn remove_log_directory(&self, name: &str) -> Result<(), FileError> {
         self.file("remove directory", name, |disk| drop(disk.logs.remove(name))).await
+    }
+}
+
+/// Nobody writes to a simulated log: each is found once, and rests.
+#[async_trait]
+impl ContainerLogs for Outlet {
+    async fn look(&self, paths: &[String]) -> Vec<LogLook> {
+        let there = |disk: &Disk, path: &String| {
+            log_place(path).is_some_and(|(directory, file)| disk.logs.get(directory).is_some_and(|log| log.contains(file)))
+        };
+        let look = |disk: &mut Disk| {
+            let found = paths.iter().map(|path| there(disk, path));
+            found.map(|found| if found { LogLook::There(0, true) } else { LogLook::Missing }).collect()
+        };
+        match self.file("look at log", &format!("{} logs", paths.len()), look).await {
+            Ok(looks) => looks,
+            Err(error) => vec![LogLook::Failed(error.to_string()); paths.len()],
+        }
+    }
+
+    async fn written(&self) -> Vec<String> {
+        std::future::pending().await
+    }
+
+    async fn begin_rotation(&self, path: &str, _: usize, _: Moment) -> Result<String, FileError> {
+        self.file("rotate log", path, |_| format!("{path}.20200101-000000")).await
+    }
+
+    async fn undo_rotation(&self, path: &str, _: &str) -> Result<(), FileError> {
+        self.file("undo rotation of log", path, |_| ()).await
+    }
+
+    async fn compress(&self, path: &str) -> Result<usize, FileError> {
+        self.file("compress log", path, |_| 0).await
     }
 }

@@ -32,6 +32,7 @@ use crate::platform::clock::Clock;
 use crate::platform::http_probe::HyperProber;
 use crate::platform::kube_api::ApiServer;
 use crate::platform::node_facts::FixedNodeFacts;
+use crate::platform::container_logs::LinuxContainerLogs;
 use crate::platform::pod_files::LinuxPodFiles;
 use crate::platform::tls::Offer;
 use crate::platform::volumes::LinuxVolumeHost;
@@ -104,6 +105,7 @@ pub(super) fn played_agent_with(
         images: runtime.clone(),
         cgroups: Arc::new(CalmCgroups),
         files: Arc::new(LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None)),
+        logs: Arc::new(LinuxContainerLogs::new(folder.path().join("logs"))),
         volumes: Arc::new(LinuxVolumeHost::new(folder.path(), Arc::clone(ledger.clock()))),
         objects: Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone())),
         folder: None,
