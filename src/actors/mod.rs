@@ -10,6 +10,7 @@ mod certificate_tests;
 pub mod container_gc;
 pub mod desk;
 pub mod event_recorder;
+pub mod image_gc;
 pub mod image_manager;
 pub mod ledger;
 pub mod log_rotator;
@@ -68,6 +69,8 @@ pub enum Child {
     PodManager,
     /// Dead containers and sandboxes.
     ContainerGc,
+    /// Images that nobody uses any more.
+    ImageGc,
     /// Logs of running containers, kept within their bound.
     LogRotator,
     /// Static pods from a folder.
@@ -147,6 +150,7 @@ pub const TREE: &[ChildSpec] = &[
     spec(Child::Prober, 5, 4096, 1, &[Child::PodManager]),
     spec(Child::Pleg, 5, 8192, 1, &[]),
     spec(Child::ContainerGc, 5, 64, 1, &[Child::PodManager]),
+    spec(Child::ImageGc, 5, 1024, 1, &[]),
     spec(Child::LogRotator, 5, 8192, 1, &[Child::Pleg]),
     spec(Child::FileSource, 5, 64, 1, &[]),
     spec(Child::HttpSource, 5, 64, 1, &[]),

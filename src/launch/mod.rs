@@ -4,6 +4,7 @@
 //! tree. Wires; what could be decided elsewhere is decided there.
 
 mod api;
+mod credential_providers;
 mod host;
 mod node;
 mod serving;
@@ -36,6 +37,7 @@ use crate::platform::container_logs::LinuxContainerLogs;
 use crate::platform::directories;
 use crate::platform::host::Host as HostFiles;
 use crate::platform::http_probe::HyperProber;
+use crate::platform::image_host::LinuxImageHost;
 use crate::platform::lock_file::{Contention, LockFile, watch_contention};
 use crate::platform::manifests::{HttpManifestUrl, LinuxManifestFolder, ManifestFolder, ManifestUrl};
 use crate::platform::node_facts::LinuxNodeFacts;
@@ -240,6 +242,7 @@ async fn assemble(
     let adapters = Adapters {
         runtime: runtime.clone(),
         images: runtime,
+        image_host: Arc::new(LinuxImageHost::new(root_dir, Path::new(&flags.image_credential_provider_bin_dir))),
         cgroups,
         files: Arc::new(LinuxPodFiles::new(
             root_dir,

@@ -315,6 +315,8 @@ pub struct RotationPlan {
 pub fn plan(base: &str, names: &[String], files_max: usize, now: DateTime) -> RotationPlan {
     let rotated = in_use(base, names);
     let surplus = rotated.len().saturating_sub(files_max.saturating_sub(2));
+    // Names know no fractions of seconds.
+    let now = now.with().subsec_nanosecond(0).build().unwrap_or(now);
     let newest = rotated.iter().filter_map(|name| stamp_of(base, name)).max();
     let stamp = match newest {
         Some(newest) if newest >= now => newest.checked_add(1.second()).unwrap_or(now),

@@ -175,10 +175,11 @@ proptest! {
     #[test]
     fn files_are_bounded_and_never_overwritten(
         files_max in 2_usize..6, times in proptest::collection::vec(0_i64..20, 1..30), compressed: bool,
+        nanos in 0_i32..1_000_000_000,
     ) {
         let mut all = names(&["0.log"]);
         for time in times {
-            let now = date(2026, 3, 29).at(1, 59, 50, 0).checked_add(time.seconds()).unwrap();
+            let now = date(2026, 3, 29).at(1, 59, 50, nanos).checked_add(time.seconds()).unwrap();
             let planned = plan("0.log", &all, files_max, now);
             all.retain(|name| !planned.remove.contains(name));
             prop_assert!(!all.contains(&planned.rotated));

@@ -14,6 +14,7 @@ pub mod directories;
 pub mod host;
 pub mod http_exchange;
 pub mod http_probe;
+pub mod image_host;
 pub mod kube_api;
 pub mod lock_file;
 pub mod manifests;

@@ -22,6 +22,8 @@ use crate::actors::root;
 use crate::actors::settings::{Adapters, Agent, Directory, EventSubject, Listener, ServiceManager, Settings};
 use crate::cli;
 use crate::cri::grpc::GrpcRuntime;
+use crate::logic::image_garbage::ImageGcPolicy;
+use crate::logic::image_records::VerificationPolicy;
 use crate::logic::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
 use crate::logic::ids::{FullName, PodUid};
 use crate::logic::resources::{CgroupSettings, CgroupVersion, NodeMemory, ResourceOptions};
@@ -34,6 +36,7 @@ use crate::platform::clock::Clock;
 use crate::platform::http_probe::HyperProber;
 use crate::platform::objects::Standalone;
 use crate::platform::container_logs::LinuxContainerLogs;
+use crate::platform::image_host::LinuxImageHost;
 use crate::platform::pod_files::LinuxPodFiles;
 use crate::platform::tls::Offer;
 use crate::platform::volumes::LinuxVolumeHost;
@@ -145,6 +148,9 @@ pub(crate) fn settings(root_dir: &str) -> Settings {
         pulls_max: Some(1),
         pull_rate: None,
         pull_burst: 0,
+        credential_providers: Arc::new([]),
+        image_verification: VerificationPolicy::default(),
+        image_gc: ImageGcPolicy { high_percent: 100, low_percent: 80, age_min: Duration::ZERO, age_max: None },
         evented: false,
         agent_started: Moment::EPOCH,
         change_detection: Default::default(),
@@ -179,6 +185,7 @@ impl Node {
         let adapters = Adapters {
             runtime: runtime.clone(),
             images: runtime,
+            image_host: Arc::new(LinuxImageHost::new(folder.path(), folder.path())),
             cgroups: Arc::new(CalmCgroups),
             files: Arc::new(LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None)),
             logs: Arc::new(LinuxContainerLogs::new(folder.path().join("logs"))),

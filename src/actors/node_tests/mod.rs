@@ -33,6 +33,7 @@ use crate::platform::http_probe::HyperProber;
 use crate::platform::kube_api::ApiServer;
 use crate::platform::node_facts::FixedNodeFacts;
 use crate::platform::container_logs::LinuxContainerLogs;
+use crate::platform::image_host::LinuxImageHost;
 use crate::platform::pod_files::LinuxPodFiles;
 use crate::platform::tls::Offer;
 use crate::platform::volumes::LinuxVolumeHost;
@@ -103,6 +104,7 @@ pub(super) fn played_agent_with(
     let mut adapters = Adapters {
         runtime: runtime.clone(),
         images: runtime.clone(),
+        image_host: Arc::new(LinuxImageHost::new(folder.path(), folder.path())),
         cgroups: Arc::new(CalmCgroups),
         files: Arc::new(LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None)),
         logs: Arc::new(LinuxContainerLogs::new(folder.path().join("logs"))),
