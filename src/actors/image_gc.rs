@@ -48,16 +48,15 @@ impl Role for ImageGc {
 
     fn begin(agent: Arc<Agent>, desk: &mut Desk<ImageGcMsg>) -> Self {
         let policy = agent.settings.image_gc;
-        let mut gc =
-            Self {
-                agent,
-                garbage: ImageGarbage::new(policy),
-                running: None,
-                aged: false,
-                looked_at: desk.now(),
-                failures: 0,
-                said: None,
-            };
+        let mut gc = Self {
+            agent,
+            garbage: ImageGarbage::new(policy),
+            running: None,
+            aged: false,
+            looked_at: desk.now(),
+            failures: 0,
+            said: None,
+        };
         if !policy.is_off() {
             gc.look(desk);
         }
@@ -117,11 +116,18 @@ impl ImageGc {
         match pass.wanted {
             None => self.end(false, desk),
             Some(_) if pass.candidates.is_empty() => {
-                self.say_not_enough(disk, 0, &pass, desk);
+                // Images that are only too young yet are no reason to complain.
+                if self.garbage.next_pass(true, now) == PASS_PERIOD {
+                    self.say_not_enough(disk, 0, &pass, desk);
+                }
                 self.end(true, desk);
             }
             Some(wanted) => {
-                tracing::info!(usage = disk.percent(), wanted, "disk usage on image filesystem is over the high threshold");
+                tracing::info!(
+                    usage = disk.percent(),
+                    wanted,
+                    "disk usage on image filesystem is over the high threshold"
+                );
                 self.remove(Running { why: Removal::Space, pass, disk: Some(disk) }, desk);
             }
         }
@@ -153,7 +159,9 @@ impl ImageGc {
                 (Removal::Space, Some(wanted)) => format!(
                     "wanted to free {wanted} bytes, but freed {freed} bytes space with errors in image deletion: {problems}"
                 ),
-                _ => format!("wanted to free images that are too old, encountered errors in image deletion: {problems}"),
+                _ => {
+                    format!("wanted to free images that are too old, encountered errors in image deletion: {problems}")
+                }
             };
             self.fail(&text, desk);
             return;

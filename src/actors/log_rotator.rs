@@ -82,12 +82,7 @@ impl LogRotator {
         desk.start("wait for writes", "logs", async move { logs.written().await }, LogRotatorMsg::Written);
     }
 
-    fn looked(
-        &mut self,
-        ids: &[ContainerId],
-        looks: Result<Vec<LogLook>, Panicked>,
-        now: Duration,
-    ) -> Vec<LogOrder> {
+    fn looked(&mut self, ids: &[ContainerId], looks: Result<Vec<LogLook>, Panicked>, now: Duration) -> Vec<LogOrder> {
         let Some(rotation) = &mut self.rotation else { return vec![] };
         let looks = looks.unwrap_or_else(|panicked| vec![LogLook::Failed(panicked.to_string()); ids.len()]);
         let mut orders = vec![];
@@ -164,8 +159,7 @@ impl LogRotator {
         let files_max = self.agent.settings.log_rotation.map_or(2, |policy| policy.files_max);
         let (about, asked) = (path.clone(), id.clone());
         let work = async move {
-            let rotated =
-                logs.begin_rotation(&path, files_max, now).await.map_err(|error| error.to_string())?;
+            let rotated = logs.begin_rotation(&path, files_max, now).await.map_err(|error| error.to_string())?;
             let Err(error) = runtime.reopen_container_log(&asked).await else { return Ok(()) };
             match logs.undo_rotation(&path, &rotated).await {
                 Ok(()) => Err(format!("failed to reopen container log {asked:?}: {error}")),

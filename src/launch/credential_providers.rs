@@ -32,7 +32,8 @@ fn read(config: &Path, folder: &Path) -> Result<Vec<Provider>, String> {
     let mut providers: Vec<Provider> = vec![];
     for path in files(config)? {
         let text = text_of(&path).map_err(|error| format!("unable to read file {:?}: {error}", path.display()))?;
-        let found = parse_config(&text).map_err(|error| format!("error decoding config {:?}: {error}", path.display()))?;
+        let found =
+            parse_config(&text).map_err(|error| format!("error decoding config {:?}: {error}", path.display()))?;
         for provider in found {
             if providers.iter().any(|known| known.name == provider.name) {
                 return Err(format!("duplicate provider name {:?} found in configuration file(s)", provider.name));
@@ -43,7 +44,8 @@ fn read(config: &Path, folder: &Path) -> Result<Vec<Provider>, String> {
     validate(&providers).map_err(|error| format!("failed to validate credential provider config: {error}"))?;
     for provider in &providers {
         let path = folder.join(&provider.name);
-        let executable = fs::metadata(&path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
+        let executable =
+            fs::metadata(&path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
         if !executable {
             return Err(format!("plugin binary executable {} did not exist", path.display()));
         }
@@ -52,7 +54,8 @@ fn read(config: &Path, folder: &Path) -> Result<Vec<Provider>, String> {
 }
 
 fn files(config: &Path) -> Result<Vec<PathBuf>, String> {
-    let found = fs::metadata(config).map_err(|error| format!("unable to access path {:?}: {error}", config.display()))?;
+    let found =
+        fs::metadata(config).map_err(|error| format!("unable to access path {:?}: {error}", config.display()))?;
     if !found.is_dir() {
         return Ok(vec![config.to_owned()]);
     }

@@ -77,8 +77,7 @@ pub fn parse_config(text: &str) -> Result<Vec<Provider>, String> {
 }
 
 fn parse_provider(value: &Value) -> Result<Provider, String> {
-    let fields =
-        ["name", "matchImages", "defaultCacheDuration", "apiVersion", "args", "env", "tokenAttributes"];
+    let fields = ["name", "matchImages", "defaultCacheDuration", "apiVersion", "args", "env", "tokenAttributes"];
     known_fields(value, &fields)?;
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let name = text("name");
@@ -90,7 +89,8 @@ fn parse_provider(value: &Value) -> Result<Provider, String> {
     let Some(cache) = value.get("defaultCacheDuration").and_then(Value::as_str) else {
         return Err("providers.defaultCacheDuration: Required value".to_owned());
     };
-    let nanos = duration_nanos(cache).ok_or_else(|| format!("providers.defaultCacheDuration: {cache:?} is no duration"))?;
+    let nanos =
+        duration_nanos(cache).ok_or_else(|| format!("providers.defaultCacheDuration: {cache:?} is no duration"))?;
     let Ok(nanos) = u64::try_from(nanos) else {
         return Err(format!(
             "providers.defaultCacheDuration: Invalid value: \"{cache}\": must be greater than or equal to 0"
@@ -160,9 +160,8 @@ pub fn validate(providers: &[Provider]) -> Result<(), String> {
         } else if !API_VERSIONS.contains(&provider.api_version.as_str()) {
             let supported = API_VERSIONS.map(|version| format!("{version:?}")).join(", ");
             let version = &provider.api_version;
-            wrong.push(format!(
-                "providers.apiVersion: Unsupported value: \"{version}\": supported values: {supported}"
-            ));
+            wrong
+                .push(format!("providers.apiVersion: Unsupported value: \"{version}\": supported values: {supported}"));
         }
         if provider.match_images.is_empty() {
             wrong.push("providers.matchImages: Required value: at least 1 item in matchImages is required".to_owned());

@@ -91,11 +91,7 @@ fn answers_count_for_what_they_are_for_and_as_long_as_they_say() {
     let (helper, now) = (helper(), Duration::from_secs(100));
     let later = now + Duration::from_secs(10);
     // Of a.reg.example/x; which others it counts for.
-    let cases = [
-        ("Image", [true, false, false]),
-        ("Registry", [true, true, false]),
-        ("Global", [true, true, true]),
-    ];
+    let cases = [("Image", [true, false, false]), ("Registry", [true, true, false]), ("Global", [true, true, true])];
     for (key, expected) in cases {
         let answer = parse_answer(&helper, &printed(key, "10s")).unwrap();
         assert_eq!(answer.of("a.reg.example/x").len(), 1);

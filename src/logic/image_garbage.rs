@@ -155,15 +155,12 @@ impl ImageGarbage {
         let before = std::mem::take(&mut self.records);
         for image in images {
             let known = before.get(&image.id);
-            let refers = |names: &dyn Fn(&str) -> bool| {
-                names(&image.id) || image.names.iter().any(|name| names(name))
-            };
+            let refers = |names: &dyn Fn(&str) -> bool| names(&image.id) || image.names.iter().any(|name| names(name));
             let handed = refers(&|name| self.handed_out.contains_key(name));
             let in_use = handed || refers(&|name| used.contains(name));
             let last_used = if in_use { Some(now) } else { known.and_then(|record| record.last_used) };
             let first_detected = known.map_or(now, |record| record.first_detected);
-            self.records
-                .insert(image.id.clone(), Record { image: image.clone(), first_detected, last_used, in_use });
+            self.records.insert(image.id.clone(), Record { image: image.clone(), first_detected, last_used, in_use });
         }
     }
 
@@ -246,7 +243,8 @@ impl ImageGarbage {
 
     /// Those that may go and of which `choose` holds: unused for the longest first, then the oldest.
     fn in_order(&self, choose: impl Fn(&&Record) -> bool) -> Vec<ListedImage> {
-        let mut found: Vec<&Record> = self.records.values().filter(|record| record.may_ever_go()).filter(choose).collect();
+        let mut found: Vec<&Record> =
+            self.records.values().filter(|record| record.may_ever_go()).filter(choose).collect();
         found.sort_by_key(|record| (record.last_used, record.first_detected));
         found.into_iter().map(|record| record.image.clone()).collect()
     }
@@ -278,7 +276,7 @@ pub fn shown_bytes(bytes: u64) -> String {
     const UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match UNITS.into_iter().find(|(_, size)| bytes >= *size) {
         Some((unit, size)) => {
-            let tenths = u128::from(bytes) * 10 / u128::from(size);
+            let tenths = (u128::from(bytes) * 10 + u128::from(size / 2)) / u128::from(size);
             format!("{}.{} {unit}", tenths / 10, tenths % 10)
         }
         None => format!("{bytes} B"),

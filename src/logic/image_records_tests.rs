@@ -5,7 +5,12 @@ use super::*;
 const T: Moment = Moment(1_767_225_600_000_000_000);
 
 fn secret(name: &str, hash: &str) -> RecordedSecret {
-    RecordedSecret { uid: format!("uid-{name}"), namespace: "ns".into(), name: name.into(), credential_hash: hash.into() }
+    RecordedSecret {
+        uid: format!("uid-{name}"),
+        namespace: "ns".into(),
+        name: name.into(),
+        credential_hash: hash.into(),
+    }
 }
 
 fn with_secrets(secrets: &[RecordedSecret]) -> RecordedAccess {
@@ -133,7 +138,10 @@ fn a_record_grows_until_anybody_may() {
 
 #[test]
 fn records_of_images_that_are_gone_go_unless_they_are_newer() {
-    let (old, new) = (PulledRecord::new("sha256:old", T), PulledRecord::new("sha256:new", T.plus(std::time::Duration::from_secs(9))));
+    let (old, new) = (
+        PulledRecord::new("sha256:old", T),
+        PulledRecord::new("sha256:new", T.plus(std::time::Duration::from_secs(9))),
+    );
     let here = PulledRecord::new("sha256:here", T);
     let images = BTreeSet::from(["sha256:here".to_owned()]);
     let began = T.plus(std::time::Duration::from_secs(5));

@@ -352,8 +352,7 @@ fn in_use(base: &str, names: &[String]) -> Vec<String> {
     let all: Vec<&String> = rotated_names(base, names).collect();
     let is_used = |name: &&&String| {
         let compressed = format!("{name}{COMPRESSED}");
-        !name.ends_with(TEMPORARY)
-            && (name.ends_with(COMPRESSED) || !all.iter().any(|other| **other == compressed))
+        !name.ends_with(TEMPORARY) && (name.ends_with(COMPRESSED) || !all.iter().any(|other| **other == compressed))
     };
     let mut used: Vec<String> = all.iter().filter(is_used).map(|name| (*name).clone()).collect();
     used.sort_unstable();

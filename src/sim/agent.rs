@@ -73,12 +73,7 @@ pub fn settings(started: Moment) -> Settings {
         pull_burst: 10,
         credential_providers: Arc::new([]),
         image_verification: VerificationPolicy::NeverPreloaded,
-        image_gc: ImageGcPolicy {
-            high_percent: 85,
-            low_percent: 80,
-            age_min: Duration::from_secs(120),
-            age_max: None,
-        },
+        image_gc: ImageGcPolicy { high_percent: 85, low_percent: 80, age_min: Duration::from_secs(120), age_max: None },
         evented: true,
         agent_started: started,
         change_detection: Default::default(),

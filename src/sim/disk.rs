@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use super::faults::Fault;
 use super::outlet::Outlet;
 use crate::actors::ledger::lock;
-use crate::logic::ids::PodUid;
-use crate::logic::log_rotation::LogLook;
+use crate::logic::ids::{ContainerId, PodUid};
 use crate::logic::log_path::{pod_log_directory_name, pod_uid_of_log_directory};
+use crate::logic::log_rotation::LogLook;
 use crate::logic::time::Moment;
 use crate::logic::volumes::order::VolumePlace;
 use crate::platform::container_logs::ContainerLogs;
@@ -156,6 +156,20 @@ impl PodFiles for Outlet {
         .await
     }
 
+    async fn remove_dead_links(&self, live: &BTreeSet<ContainerId>) -> Result<usize, FileError> {
+        self.file("remove dead links", POD_LOGS, |disk| {
+            let before = disk.links.len();
+            let logs = &disk.logs;
+            disk.links.retain(|link, path| {
+                let there = log_place(path)
+                    .is_some_and(|(directory, file)| logs.get(directory).is_some_and(|files| files.contains(file)));
+                there || live.iter().any(|id| link.contains(id.as_str()))
+            });
+            before - disk.links.len()
+        })
+        .await
+    }
+
     async fn remove_pod(&self, pod: &PodPlace, logs: bool) -> Result<(), FileError> {
         let (uid, name) = (pod.uid.clone(), directory_name(pod));
         self.file("remove directory", pod.uid.as_str(), |disk| {
@@ -193,7 +207,8 @@ impl PodFiles for Outlet {
 impl ContainerLogs for Outlet {
     async fn look(&self, paths: &[String]) -> Vec<LogLook> {
         let there = |disk: &Disk, path: &String| {
-            log_place(path).is_some_and(|(directory, file)| disk.logs.get(directory).is_some_and(|log| log.contains(file)))
+            log_place(path)
+                .is_some_and(|(directory, file)| disk.logs.get(directory).is_some_and(|log| log.contains(file)))
         };
         let look = |disk: &mut Disk| {
             let found = paths.iter().map(|path| there(disk, path));

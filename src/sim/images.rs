@@ -8,7 +8,9 @@ use async_trait::async_trait;
 use super::faults::Fault;
 use super::outlet::{Call, Outlet};
 use crate::actors::ledger::lock;
-use crate::cri::{AuthConfig, CriError, CriResult, FilesystemUsage, Image, ImageFsInfo, ImageService, ImageSpec, PodSandboxConfig};
+use crate::cri::{
+    AuthConfig, CriError, CriResult, FilesystemUsage, Image, ImageFsInfo, ImageService, ImageSpec, PodSandboxConfig,
+};
 use crate::logic::credential_plugins::Provider;
 use crate::logic::image_credentials::Keyring;
 use crate::logic::image_garbage::DiskUse;

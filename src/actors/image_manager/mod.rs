@@ -119,7 +119,7 @@ impl Role for ImageManager {
             ImageManagerMsg::StepEnded { number, step } => match step {
                 Ok(ImageStep::LookedUp(found)) => self.looked_up(number, found, desk),
                 Ok(ImageStep::Pulled(outcome)) => self.pulled(number, outcome, desk),
-                Err(panicked) => self.lose(number, &panicked),
+                Err(panicked) => self.lose(number, &panicked, desk),
             },
             ImageManagerMsg::Gathered(repository, outcome) => self.gathered(&repository, outcome, desk),
             ImageManagerMsg::RecordsWritten(_) => {}
@@ -155,7 +155,8 @@ impl ImageManager {
                 &self.agent.directory.event_recorder,
                 pending.subject().warning("InspectFailed", message.clone()),
             );
-            answer(pending, Err(ImageFailure { reason: "InvalidImageName", message, retry_after: None }));
+            self.pending.insert(number, pending);
+            self.fail(number, "InvalidImageName", message, None, desk);
             return;
         }
         let (spec, written) = (pending.spec(), pending.request.image.clone());
@@ -184,7 +185,7 @@ impl ImageManager {
             Err(error) => {
                 let message = format!("Failed to inspect image \"{image}\": {error}");
                 desk.tell(to, subject.warning("InspectFailed", message.clone()));
-                self.fail(number, "ImageInspectError", message, None);
+                self.fail(number, "ImageInspectError", message, None, desk);
                 return;
             }
         };
@@ -206,7 +207,7 @@ impl ImageManager {
             ImageDecision::Refuse => {
                 let message = format!("Container image \"{image}\" is not present with pull policy of Never");
                 desk.tell(&self.agent.directory.event_recorder, subject.warning("ErrImageNeverPull", message.clone()));
-                self.fail(number, "ErrImageNeverPull", message, None);
+                self.fail(number, "ErrImageNeverPull", message, None, desk);
             }
             ImageDecision::Pull => self.prepare_pull(number, desk),
         }
@@ -271,12 +272,7 @@ impl ImageManager {
         desk.start("find credentials", about, work, move |found| ImageManagerMsg::Gathered(repository, found));
     }
 
-    fn gathered(
-        &mut self,
-        repository: &str,
-        outcome: Result<Gathered, Panicked>,
-        desk: &mut Desk<ImageManagerMsg>,
-    ) {
+    fn gathered(&mut self, repository: &str, outcome: Result<Gathered, Panicked>, desk: &mut Desk<ImageManagerMsg>) {
         let Gathered { node, answers } = outcome.unwrap_or_default();
         let uptime = desk.clock().uptime();
         let mut fresh: BTreeMap<usize, Answer> = BTreeMap::new();
@@ -324,7 +320,7 @@ impl ImageManager {
         let short = format!("Back-off pulling image \"{}\"", pending.request.image);
         desk.tell(&self.agent.directory.event_recorder, pending.subject().normal("BackOff", short.clone()));
         let message = why.map_or(short.clone(), |(reason, message)| format!("{short}: {reason}: {message}"));
-        self.fail(number, "ImagePullBackOff", message, Some(wait.until.since(desk.now())));
+        self.fail(number, "ImagePullBackOff", message, Some(wait.until.since(desk.now())), desk);
     }
 
     fn start_pulls(&mut self, desk: &mut Desk<ImageManagerMsg>) {
@@ -379,16 +375,15 @@ impl ImageManager {
         let (to, subject) = (&self.agent.directory.event_recorder, pending.subject());
         let said = format!("Failed to pull image \"{}\": {error}", pending.request.image);
         desk.tell(to, subject.warning("Failed", said));
-        desk.tell(to, subject.warning("Failed", format!("Error: {reason}")));
         self.queue.failed(number, &pending.key(), (reason.to_owned(), message.clone()), desk.now());
-        self.fail(number, reason, message, None);
+        self.fail(number, reason, message, None, desk);
     }
 
-    fn lose(&mut self, number: u64, panicked: &Panicked) {
+    fn lose(&mut self, number: u64, panicked: &Panicked, desk: &Desk<ImageManagerMsg>) {
         if let Some(pending) = self.pending.get(&number) {
             self.queue.done(number, &pending.key());
         }
-        self.fail(number, "ErrImagePull", panicked.to_string(), None);
+        self.fail(number, "ErrImagePull", panicked.to_string(), None, desk);
     }
 
     fn succeed(&mut self, number: u64, reference: String, image: Option<Image>, desk: &Desk<ImageManagerMsg>) {
@@ -404,8 +399,20 @@ impl ImageManager {
         );
     }
 
-    fn fail(&mut self, number: u64, reason: &'static str, message: String, retry_after: Option<Duration>) {
+    fn fail(
+        &mut self,
+        number: u64,
+        reason: &'static str,
+        message: String,
+        retry_after: Option<Duration>,
+        desk: &Desk<ImageManagerMsg>,
+    ) {
         let Some(pending) = self.pending.remove(&number) else { return };
+        // A volume's failure is told of with the container that mounts it, by who asked.
+        if !pending.request.field_path.is_empty() {
+            let event = pending.subject().warning("Failed", format!("Error: {reason}"));
+            desk.tell(&self.agent.directory.event_recorder, event);
+        }
         answer(pending, Err(ImageFailure { reason, message, retry_after }));
     }
 }

@@ -10,11 +10,7 @@ use crate::logic::image_records::{Evidence, RecordedAccess, RecordedSecret};
 use crate::messages::image_manager::Gathered;
 
 /// Asks the runtime for the image and, of one that is there, the records for who may use it.
-pub(super) async fn look_up(
-    agent: &Agent,
-    spec: &ImageSpec,
-    image: &str,
-) -> CriResult<Option<(Image, Evidence)>> {
+pub(super) async fn look_up(agent: &Agent, spec: &ImageSpec, image: &str) -> CriResult<Option<(Image, Evidence)>> {
     let Some(found) = agent.adapters.images.image_status(spec).await? else { return Ok(None) };
     let evidence = match agent.settings.image_verification.asks_records() {
         true => agent.adapters.image_host.evidence(image, &found.id).await,
@@ -50,9 +46,8 @@ pub(super) async fn pull_recorded(
     let records = agent.settings.image_verification.records();
     if records {
         let begun = host.begin_pull(&image).await;
-        begun.map_err(|error| {
-            format!("Failed to record image pull intent for container image \"{image}\": {error}")
-        })?;
+        begun
+            .map_err(|error| format!("Failed to record image pull intent for container image \"{image}\": {error}"))?;
     }
     let pulled = pull(&**images, &spec, &credentials, &config).await;
     if records {
@@ -101,9 +96,8 @@ pub(super) async fn recover(agent: Arc<Agent>) {
     };
     let now = agent.ledger.clock().now();
     for intent in begun {
-        let has_name = |image: &&Image| {
-            image.repo_tags.iter().chain(&image.repo_digests).any(|name| intent.is_of(name))
-        };
+        let has_name =
+            |image: &&Image| image.repo_tags.iter().chain(&image.repo_digests).any(|name| intent.is_of(name));
         let Some(image) = images.iter().find(has_name) else { continue };
         let recorded = host.record_pulled(&intent.image, &image.id, None, now).await;
         let ended = match recorded {

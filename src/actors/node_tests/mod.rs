@@ -29,11 +29,11 @@ use crate::logic::node_status::{AddressSettings, CapacitySettings, StatusSetting
 use crate::logic::time::{Moment, Stamp};
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::platform::clock::Clock;
+use crate::platform::container_logs::LinuxContainerLogs;
 use crate::platform::http_probe::HyperProber;
+use crate::platform::image_host::LinuxImageHost;
 use crate::platform::kube_api::ApiServer;
 use crate::platform::node_facts::FixedNodeFacts;
-use crate::platform::container_logs::LinuxContainerLogs;
-use crate::platform::image_host::LinuxImageHost;
 use crate::platform::pod_files::LinuxPodFiles;
 use crate::platform::tls::Offer;
 use crate::platform::volumes::LinuxVolumeHost;

@@ -46,7 +46,8 @@ async fn exchange(folder: &Path, provider: &Provider, repository: &str) -> Resul
         let _ = stdin.write_all(request.as_bytes()).await;
         drop(stdin);
     };
-    let ((), answer, complaint) = tokio::join!(tell, bounded(stdout, ANSWER_BYTES_MAX), bounded(stderr, COMPLAINT_BYTES_MAX));
+    let ((), answer, complaint) =
+        tokio::join!(tell, bounded(stdout, ANSWER_BYTES_MAX), beginning(stderr));
     let answer = answer.map_err(|error| format!("read its answer: {error}"))?;
     if answer.len() as u64 > ANSWER_BYTES_MAX {
         return Err(format!("its answer is larger than {ANSWER_BYTES_MAX} bytes"));
@@ -64,5 +65,13 @@ async fn exchange(folder: &Path, provider: &Provider, repository: &str) -> Resul
 async fn bounded(from: impl AsyncRead + Unpin, most: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = vec![];
     from.take(most + 1).read_to_end(&mut bytes).await?;
+    Ok(bytes)
+}
+
+/// The first bytes of its complaints; the rest is read and dropped, so that it need not wait for a reader.
+async fn beginning(mut from: impl AsyncRead + Unpin) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![];
+    (&mut from).take(COMPLAINT_BYTES_MAX).read_to_end(&mut bytes).await?;
+    tokio::io::copy(&mut from, &mut tokio::io::sink()).await?;
     Ok(bytes)
 }

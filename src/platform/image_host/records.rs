@@ -41,7 +41,11 @@ impl Records {
         match (record, intent) {
             (Ok(None), Ok(intent)) => Evidence { intent, ..Evidence::default() },
             (Ok(Some(bytes)), Ok(intent)) => match PulledRecord::parse(&bytes) {
-                Some(record) => Evidence { record: Some(record).filter(|one| one.image_ref == image_ref), intent, unreadable: false },
+                Some(record) => Evidence {
+                    record: Some(record).filter(|one| one.image_ref == image_ref),
+                    intent,
+                    unreadable: false,
+                },
                 None => Evidence { unreadable: true, ..Evidence::default() },
             },
             _ => Evidence { unreadable: true, ..Evidence::default() },
@@ -115,9 +119,9 @@ fn path_of(folder: &Path, about: &str) -> PathBuf {
 
 fn files(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|path| {
-        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX))
-    })
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX)))
 }
 
 fn records(folder: &Path) -> impl Iterator<Item = Vec<u8>> + use<> {
