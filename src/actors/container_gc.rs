@@ -11,16 +11,17 @@ use super::desk::Desk;
 use super::ledger::Cause;
 use super::pod_worker::jobs::remove_container;
 use super::role::Role;
-use super::settings::Agent;
-use crate::cri::CriResult;
+use super::settings::{Agent, EventSubject};
 use crate::logic::container_garbage::{Garbage, GarbagePolicy, collect};
 use crate::logic::ids::PodUid;
-use crate::logic::runtime_pod::RuntimePod;
+use crate::logic::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod};
 use crate::messages::container_gc::ContainerGcMsg;
 use crate::messages::pleg::PlegMsg;
 
 /// Wait between passes (CRI-20).
 pub const PASS_PERIOD: Duration = Duration::from_secs(60);
+/// Grace of a container that the runtime lost track of, before it is removed.
+const STOP_GRACE_MIN: Duration = Duration::from_secs(2);
 /// Patience with `Pleg`.
 const ASK_LIMIT: Duration = Duration::from_secs(10);
 
@@ -67,11 +68,14 @@ impl Role for ContainerGc {
                 if std::mem::take(&mut self.again) {
                     self.pass(None, desk);
                 }
-                match outcome {
+                match outcome.map_err(|panicked| panicked.to_string()) {
                     Ok(Ok((0, 0))) => {}
                     Ok(Ok((containers, sandboxes))) => tracing::debug!(containers, sandboxes, "garbage removed"),
-                    Ok(Err(error)) => tracing::warn!(%error, "garbage stays"),
-                    Err(panicked) => tracing::error!(error = %panicked, "garbage stays"),
+                    Ok(Err(error)) | Err(error) => {
+                        tracing::error!(error, "Container garbage collection failed");
+                        let node = EventSubject::node(&self.agent.settings.node_name);
+                        desk.tell(&self.agent.directory.event_recorder, node.warning("ContainerGCFailed", error));
+                    }
                 }
             }
         }
@@ -94,34 +98,70 @@ impl ContainerGc {
             age_min: settings.dead_age_min,
         };
         let work = async move {
+            let whole = only.is_none();
             let pods = match only {
                 Some(pod) => vec![pod],
-                None => everything(&agent, cause).await,
+                None => match everything(&agent, cause).await {
+                    Some(pods) => pods,
+                    // It is being restarted, and the next pass finds it.
+                    None => return Ok((0, 0)),
+                },
             };
             let garbage = collect(pods.iter().map(|pod| &**pod), &known, policy, now);
-            remove(&agent, &pods, garbage).await
+            let removed = remove(&agent, &pods, garbage).await;
+            if whole {
+                remove_dead_links(&agent, &pods).await;
+            }
+            removed
         };
         desk.start("collect garbage", "dead containers", work, ContainerGcMsg::PassEnded);
     }
 }
 
-async fn everything(agent: &Agent, cause: Cause) -> Vec<Arc<RuntimePod>> {
-    agent.directory.pleg.ask(cause, ASK_LIMIT, PlegMsg::Pods).await.unwrap_or_default()
+async fn everything(agent: &Agent, cause: Cause) -> Option<Vec<Arc<RuntimePod>>> {
+    agent.directory.pleg.ask(cause, ASK_LIMIT, PlegMsg::Pods).await.ok()
 }
 
-async fn remove(agent: &Agent, pods: &[Arc<RuntimePod>], garbage: Garbage) -> CriResult<(usize, usize)> {
-    let (mut containers, mut sandboxes) = (0, 0);
+/// Links that a container left whose log went another way than by its removal here.
+async fn remove_dead_links(agent: &Agent, pods: &[Arc<RuntimePod>]) {
+    let containers = pods.iter().flat_map(|pod| &pod.containers);
+    let live = containers.filter(|one| one.state != ContainerState::Exited).map(|one| one.id.clone()).collect();
+    match agent.adapters.files.remove_dead_links(&live).await {
+        Ok(0) => {}
+        Ok(links) => tracing::debug!(links, "dead links to logs removed"),
+        Err(error) => tracing::warn!(%error, "dead links to logs stay"),
+    }
+}
+
+/// Removes what it can; what it cannot does not hold up the rest.
+async fn remove(agent: &Agent, pods: &[Arc<RuntimePod>], garbage: Garbage) -> Result<(usize, usize), String> {
+    let (mut containers, mut sandboxes, mut problems) = (0, 0, vec![]);
     for (uid, id) in &garbage.containers {
         let pod = pods.iter().find(|pod| pod.uid == *uid).map(|pod| &**pod);
+        // What the runtime lost track of may still run (CRI-20).
+        let lost = |one: &RuntimeContainer| one.id == *id && one.state == ContainerState::Unknown;
+        if pod.is_some_and(|pod| pod.containers.iter().any(lost)) {
+            tracing::info!(container = %id, "Container is in unknown state, try killing it before removal");
+            if let Err(error) = agent.adapters.runtime.stop_container(id, STOP_GRACE_MIN).await {
+                problems.push(format!("stop container {id}: {error}"));
+                continue;
+            }
+        }
         match remove_container(agent, pod, id).await {
             Ok(()) => containers += 1,
-            Err(error) => tracing::warn!(pod = %uid, container = %id, error, "dead container stays"),
+            Err(error) => problems.push(format!("remove container {id} of pod {uid}: {error}")),
         }
     }
-    for (_, id) in &garbage.sandboxes {
-        agent.adapters.runtime.stop_pod_sandbox(id).await?;
-        agent.adapters.runtime.remove_pod_sandbox(id).await?;
-        sandboxes += 1;
+    for (uid, id) in &garbage.sandboxes {
+        let runtime = &agent.adapters.runtime;
+        let removed = match runtime.stop_pod_sandbox(id).await {
+            Ok(()) => runtime.remove_pod_sandbox(id).await,
+            Err(error) => Err(error),
+        };
+        match removed {
+            Ok(()) => sandboxes += 1,
+            Err(error) => problems.push(format!("remove sandbox {id} of pod {uid}: {error}")),
+        }
     }
     let touched: BTreeSet<PodUid> = garbage
         .containers
@@ -134,5 +174,5 @@ async fn remove(agent: &Agent, pods: &[Arc<RuntimePod>], garbage: Garbage) -> Cr
         // What was removed is seen at once, not at the next relist.
         let _ = agent.directory.pleg.tell(Cause::outside("garbage"), PlegMsg::Inspect(uid));
     }
-    Ok((containers, sandboxes))
+    if problems.is_empty() { Ok((containers, sandboxes)) } else { Err(format!("[{}]", problems.join(", "))) }
 }

@@ -10,8 +10,10 @@ mod certificate_tests;
 pub mod container_gc;
 pub mod desk;
 pub mod event_recorder;
+pub mod image_gc;
 pub mod image_manager;
 pub mod ledger;
+pub mod log_rotator;
 pub mod mirror_manager;
 pub mod node_lease;
 pub mod node_status;
@@ -68,6 +70,10 @@ pub enum Child {
     PodManager,
     /// Dead containers and sandboxes.
     ContainerGc,
+    /// Images that nobody uses any more.
+    ImageGc,
+    /// Logs of running containers, kept within their bound.
+    LogRotator,
     /// Static pods from a folder.
     FileSource,
     /// Static pods from a URL.
@@ -149,6 +155,8 @@ pub const TREE: &[ChildSpec] = &[
     spec(Child::Prober, 5, 4096, 1, &[Child::PodManager]),
     spec(Child::Pleg, 5, 8192, 1, &[]),
     spec(Child::ContainerGc, 5, 64, 1, &[Child::PodManager]),
+    spec(Child::ImageGc, 5, 1024, 1, &[]),
+    spec(Child::LogRotator, 5, 8192, 1, &[Child::Pleg]),
     spec(Child::FileSource, 5, 64, 1, &[]),
     spec(Child::HttpSource, 5, 64, 1, &[]),
     spec(Child::ApiSource, 5, 8192, 1, &[]),

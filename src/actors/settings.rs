@@ -9,8 +9,12 @@ use super::ledger::Ledger;
 use super::{Child, TREE};
 use crate::cri::{ImageService, RuntimeService};
 use crate::logic::cgroup_name::CgroupTree;
+use crate::logic::credential_plugins::Provider;
 use crate::logic::dns::NodeDns;
 use crate::logic::ids::{FullName, PodUid};
+use crate::logic::image_garbage::ImageGcPolicy;
+use crate::logic::image_records::VerificationPolicy;
+use crate::logic::log_rotation::RotationPolicy;
 use crate::logic::node_object::NodeIdentity;
 use crate::logic::node_status::StatusSettings;
 use crate::logic::object_cache::ChangeDetection;
@@ -19,7 +23,9 @@ use crate::logic::time::Moment;
 use crate::messages::certificate_manager::CertificateManagerMsg;
 use crate::messages::container_gc::ContainerGcMsg;
 use crate::messages::event_recorder::{EventRecorderMsg, PodEvent};
+use crate::messages::image_gc::ImageGcMsg;
 use crate::messages::image_manager::ImageManagerMsg;
+use crate::messages::log_rotator::LogRotatorMsg;
 use crate::messages::mirror_manager::MirrorManagerMsg;
 use crate::messages::node_lease::NodeLeaseMsg;
 use crate::messages::node_status::NodeStatusMsg;
@@ -36,7 +42,9 @@ use crate::messages::status_manager::StatusManagerMsg;
 use crate::messages::volume_manager::VolumeManagerMsg;
 use crate::platform::certificates::Certificates;
 use crate::platform::cgroup::CgroupManager;
+use crate::platform::container_logs::ContainerLogs;
 use crate::platform::http_probe::HttpProber;
+use crate::platform::image_host::ImageHost;
 use crate::platform::kube_api::ApiServer;
 use crate::platform::manifests::{ManifestFolder, ManifestUrl};
 use crate::platform::node_facts::NodeFacts;
@@ -88,6 +96,12 @@ pub struct Settings {
     pub pull_rate: Option<u32>,
     /// `registryBurst`, pulls.
     pub pull_burst: u32,
+    /// Programs that give credentials of registries.
+    pub credential_providers: Arc<[Provider]>,
+    /// Which images on the node a pod may use without asking their registry.
+    pub image_verification: VerificationPolicy,
+    /// When images that nobody uses go.
+    pub image_gc: ImageGcPolicy,
     /// Whether the runtime's event stream is used: the default; an explicit `EventedPLEG: false` turns it off.
     pub evented: bool,
     /// When the agent started.
@@ -98,6 +112,8 @@ pub struct Settings {
     pub dead_per_container: i32,
     /// Dead containers kept in all (`maximum-dead-containers`); negative for no limit.
     pub dead_total: i32,
+    /// How logs of running containers are rotated; `None` when `containerLogMaxSize` is negative.
+    pub log_rotation: Option<RotationPolicy>,
     /// Age from which a dead container may go (`minimum-container-ttl-duration`).
     pub dead_age_min: Duration,
     /// How often the watchdog is fed; `None` when nobody watches.
@@ -174,10 +190,14 @@ pub struct Adapters {
     pub runtime: Arc<dyn RuntimeService>,
     /// The runtime's images.
     pub images: Arc<dyn ImageService>,
+    /// What the node has to do with images: records, credentials, space.
+    pub image_host: Arc<dyn ImageHost>,
     /// Cgroups.
     pub cgroups: Arc<dyn CgroupManager>,
     /// Pods' files.
     pub files: Arc<dyn PodFiles>,
+    /// Logs of containers.
+    pub logs: Arc<dyn ContainerLogs>,
     /// Volumes on the node.
     pub volumes: Arc<dyn VolumeHost>,
     /// Objects of the API.
@@ -245,6 +265,10 @@ pub struct Directory {
     pub pod_manager: Address<PodManagerMsg>,
     /// Dead containers.
     pub container_gc: Address<ContainerGcMsg>,
+    /// Images that nobody uses any more.
+    pub image_gc: Address<ImageGcMsg>,
+    /// Logs of running containers.
+    pub log_rotator: Address<LogRotatorMsg>,
     /// Static pods from files.
     pub file_source: Address<FileSourceMsg>,
     /// Static pods from a URL.
@@ -284,6 +308,8 @@ impl Directory {
             pleg: address!(Pleg),
             pod_manager: address!(PodManager),
             container_gc: address!(ContainerGc),
+            image_gc: address!(ImageGc),
+            log_rotator: address!(LogRotator),
             file_source: address!(FileSource),
             http_source: address!(HttpSource),
             api_source: address!(ApiSource),

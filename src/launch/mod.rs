@@ -4,6 +4,7 @@
 //! tree. Wires; what could be decided elsewhere is decided there.
 
 mod api;
+mod credential_providers;
 mod host;
 mod node;
 mod serving;
@@ -32,9 +33,11 @@ use crate::platform::cgroup::systemd::SystemdCgroups;
 use crate::platform::cgroup::{self, CgroupManager};
 use crate::platform::chance::SystemChance;
 use crate::platform::clock::{Clock, SystemClock};
+use crate::platform::container_logs::LinuxContainerLogs;
 use crate::platform::directories;
 use crate::platform::host::Host as HostFiles;
 use crate::platform::http_probe::HyperProber;
+use crate::platform::image_host::LinuxImageHost;
 use crate::platform::lock_file::{Contention, LockFile, watch_contention};
 use crate::platform::manifests::{HttpManifestUrl, LinuxManifestFolder, ManifestFolder, ManifestUrl};
 use crate::platform::node_facts::LinuxNodeFacts;
@@ -242,12 +245,14 @@ async fn assemble(
     let adapters = Adapters {
         runtime: runtime.clone(),
         images: runtime,
+        image_host: Arc::new(LinuxImageHost::new(root_dir, Path::new(&flags.image_credential_provider_bin_dir))),
         cgroups,
         files: Arc::new(LinuxPodFiles::new(
             root_dir,
             PathBuf::from(&config.pod_logs_dir),
             Some(PathBuf::from(directories::CONTAINER_LOG_LINKS)),
         )),
+        logs: Arc::new(LinuxContainerLogs::new(PathBuf::from(&config.pod_logs_dir))),
         volumes: Arc::new(LinuxVolumeHost::new(root_dir, Arc::clone(ledger.clock()))),
         objects: objects(connected.as_ref(), &directory, offline.as_ref()),
         offline,

@@ -9,6 +9,9 @@ use crate::actors::settings::Settings;
 use crate::config::{Config, GoDuration, Invocation};
 use crate::logic::cgroup_name::CgroupTree;
 use crate::logic::dns::{NodeDns, Resolver};
+use crate::logic::image_garbage::ImageGcPolicy;
+use crate::logic::image_records::VerificationPolicy;
+use crate::logic::log_rotation::RotationPolicy;
 use crate::logic::object_cache::ChangeDetection;
 use crate::logic::quantity::{Format, Quantity};
 use crate::logic::resources::{
@@ -86,6 +89,17 @@ pub fn settings(
         pulls_max: pulls_max(config),
         pull_rate: u32::try_from(config.registry_pull_qps).ok().filter(|rate| *rate > 0),
         pull_burst: u32::try_from(config.registry_burst).unwrap_or(0),
+        credential_providers: super::credential_providers::load(
+            &flags.image_credential_provider_config,
+            &flags.image_credential_provider_bin_dir,
+        )?
+        .into(),
+        image_verification: VerificationPolicy::from_config(
+            invocation.gates.enabled("KubeletEnsureSecretPulledImages"),
+            &config.image_pull_credentials_verification_policy,
+            &config.preloaded_images_verification_allowlist,
+        ),
+        image_gc: image_gc(config),
         // On unless it was turned off by name; upstream's default is off. See ARCHITECTURE.md.
         evented: config.feature_gates.get("EventedPLEG") != Some(&false),
         agent_started: now,
@@ -93,8 +107,34 @@ pub fn settings(
         dead_per_container: flags.maximum_dead_containers_per_container,
         dead_total: flags.maximum_dead_containers,
         dead_age_min: flags.minimum_container_ttl.to_std(),
+        log_rotation: log_rotation(config)?,
         watchdog_period: None,
     })
+}
+
+fn image_gc(config: &Config) -> ImageGcPolicy {
+    let percent = |value: i32| u64::try_from(value).unwrap_or(0);
+    ImageGcPolicy {
+        high_percent: percent(config.image_gc_high_threshold_percent),
+        low_percent: percent(config.image_gc_low_threshold_percent),
+        age_min: config.image_minimum_gc_age.to_std(),
+        age_max: Some(config.image_maximum_gc_age.to_std()).filter(|age| !age.is_zero()),
+    }
+}
+
+/// `None` for a negative size, which turns rotation off.
+fn log_rotation(config: &Config) -> Result<Option<RotationPolicy>, String> {
+    let size = &config.container_log_max_size;
+    let wrong = |problem: String| format!("failed to parse container log max size {size:?}: {problem}");
+    let bytes = Quantity::parse(size).map_err(|error| wrong(error.to_string()))?.value();
+    let files = config.container_log_max_files;
+    let files_max = usize::try_from(files).ok().filter(|files| *files > 1);
+    Ok(u64::try_from(bytes).ok().map(|bytes_max| RotationPolicy {
+        bytes_max,
+        files_max: files_max.unwrap_or(2),
+        workers: usize::try_from(config.container_log_max_workers).unwrap_or(1).max(1),
+        interval: config.container_log_monitor_interval.to_std(),
+    }))
 }
 
 fn pulls_max(config: &Config) -> Option<usize> {

@@ -29,6 +29,47 @@ pub fn json_string(text: &str) -> String {
     out
 }
 
+/// A duration as Go's `time.ParseDuration` reads it, such as `1h30m` or `-1.5s`, in nanoseconds; `None` for what is none,
+/// or too long.
+pub fn duration_nanos(text: &str) -> Option<i64> {
+    let (negative, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Some(0);
+    }
+    let mut sum = 0_i128;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let end = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
+        let (number, more) = rest.split_at(end);
+        let end = more.find(|letter: char| letter.is_ascii_digit() || letter == '.').unwrap_or(more.len());
+        let (unit, left) = more.split_at(end);
+        let size: i128 = match unit {
+            "ns" => 1,
+            "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            _ => return None,
+        };
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if number.len() > 32 || (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+            return None;
+        }
+        let part = |digits: &str| if digits.is_empty() { Some(0) } else { digits.parse::<i128>().ok() };
+        let scale = 10_i128.pow(u32::try_from(fraction.len().min(18)).ok()?);
+        let below = part(&fraction[..fraction.len().min(18)])?.checked_mul(size)? / scale;
+        sum = sum.checked_add(part(whole)?.checked_mul(size)?)?.checked_add(below)?;
+        rest = left;
+    }
+    i64::try_from(if negative { -sum } else { sum }).ok()
+}
+
 /// `text` in double quotes as Go's `strconv.Quote` writes it: printable characters stay, all others are escaped.
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
@@ -71,6 +112,29 @@ fn is_printable(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_are_read_as_go_reads_them() {
+        let cases = [
+            ("0", Some(0)),
+            ("5s", Some(5_000_000_000)),
+            ("1h30m", Some(5_400_000_000_000)),
+            ("-1.5s", Some(-1_500_000_000)),
+            ("100ms", Some(100_000_000)),
+            (".5s", Some(500_000_000)),
+            ("1\u{b5}s2ns", Some(1_002)),
+            ("", None),
+            ("s", None),
+            ("1", None),
+            (".s", None),
+            ("1d", None),
+            ("1..5s", None),
+            ("3000000h", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(duration_nanos(text), expected, "{text:?}");
+        }
+    }
 
     #[test]
     fn json_strings_are_escaped_as_go_does() {

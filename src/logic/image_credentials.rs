@@ -8,6 +8,8 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::Value;
 
+use super::go_text::json_string;
+
 /// Of credentials of the default registry, as they are commonly written.
 const DEFAULT_REGISTRY: &str = "index.docker.io";
 /// Type and key of a Secret with the newer form.
@@ -15,13 +17,54 @@ const JSON_FORM: (&str, &str) = ("kubernetes.io/dockerconfigjson", ".dockerconfi
 /// Type and key of a Secret with the older form.
 const OLD_FORM: (&str, &str) = ("kubernetes.io/dockercfg", ".dockercfg");
 
-/// A user and a password. No `Debug`: it is secret.
+/// A user and a password. Its `Debug` says neither: they are secret.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credential {
     /// The user.
     pub username: String,
     /// The password.
     pub password: String,
+    /// The user's mail address, which older forms have.
+    pub email: String,
+    /// The Secret it is from; `None` for one that any pod of the node may use.
+    pub source: Option<SecretSource>,
+}
+
+/// A Secret of the API.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SecretSource {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+}
+
+impl std::fmt::Debug for Credential {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a credential from {:?}", self.source)
+    }
+}
+
+impl Credential {
+    /// The text whose SHA-256 stands for the credential in records of pulls: upstream's JSON, without what is empty.
+    pub fn text_to_hash(&self) -> String {
+        let fields = [("username", &self.username), ("password", &self.password), ("email", &self.email)];
+        let there = fields.into_iter().filter(|(_, value)| !value.is_empty());
+        let shown: Vec<String> =
+            there.map(|(name, value)| format!("{}:{}", json_string(name), json_string(value))).collect();
+        format!("{{{}}}", shown.join(","))
+    }
+}
+
+/// How a text of credentials is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConfigForm {
+    /// `config.json`: registries below `auths`.
+    Json,
+    /// `.dockercfg`: registries alone.
+    Old,
 }
 
 /// A Secret that no credentials can be read from.
@@ -65,18 +108,42 @@ impl Keyring {
         else {
             return Ok(());
         };
-        let malformed = || CredentialsError::Form { name: name(), key: form.1 };
-        let whole: Value = serde_json::from_slice(&bytes.0).map_err(|_| malformed())?;
-        let registries = if form == JSON_FORM { field(&whole, "auths") } else { Some(&whole) };
+        let source = SecretSource {
+            namespace: secret.metadata.namespace.clone().unwrap_or_default(),
+            name: name(),
+            uid: secret.metadata.uid.clone().unwrap_or_default(),
+        };
+        let written = if form == JSON_FORM { ConfigForm::Json } else { ConfigForm::Old };
+        match self.add_text(&bytes.0, written, Some(&source)) {
+            Ok(()) => Ok(()),
+            Err(None) => Err(CredentialsError::Form { name: name(), key: form.1 }),
+            Err(Some(registry)) => Err(CredentialsError::Auth { name: name(), registry }),
+        }
+    }
+
+    /// Adds the credentials of one of the node's own files; says whether it could be read.
+    pub fn add_file(&mut self, bytes: &[u8], form: ConfigForm) -> bool {
+        self.add_text(bytes, form, None).is_ok()
+    }
+
+    /// Adds a credential for what `registry` names, with a path or without.
+    pub fn add_one(&mut self, registry: &str, credential: Credential) {
+        self.credentials.entry(index_of(registry)).or_default().push(credential);
+    }
+
+    /// Nothing was added on an error: of the whole, or of one registry, which is named.
+    fn add_text(&mut self, bytes: &[u8], form: ConfigForm, from: Option<&SecretSource>) -> Result<(), Option<String>> {
+        let whole: Value = serde_json::from_slice(bytes).map_err(|_| None)?;
+        let registries = if form == ConfigForm::Json { field(&whole, "auths") } else { Some(&whole) };
         let entries = match registries {
             None | Some(Value::Null) => return Ok(()),
             Some(Value::Object(entries)) => entries,
-            Some(_) => return Err(malformed()),
+            Some(_) => return Err(None),
         };
         let mut found = vec![];
         for (registry, entry) in entries {
-            let wrong = || CredentialsError::Auth { name: name(), registry: registry.clone() };
-            found.push((index_of(registry), credential(entry).ok_or_else(wrong)?));
+            let credential = credential(entry).ok_or_else(|| Some(registry.clone()))?;
+            found.push((index_of(registry), Credential { source: from.cloned(), ..credential }));
         }
         for (index, credential) in found {
             self.credentials.entry(index).or_default().push(credential);
@@ -113,11 +180,13 @@ fn credential(entry: &Value) -> Option<Credential> {
     }
     let auth = text("auth")?;
     if auth.is_empty() {
-        return Some(Credential { username: text("username")?, password: text("password")? });
+        let (username, password) = (text("username")?, text("password")?);
+        return Some(Credential { username, password, email: text("email")?, source: None });
     }
     let both = decode(&auth)?;
     let (username, password) = both.split_once(':')?;
-    Some(Credential { username: username.to_owned(), password: password.to_owned() })
+    let (username, password) = (username.to_owned(), password.to_owned());
+    Some(Credential { username, password, email: text("email")?, source: None })
 }
 
 /// Base64, padded or not, with line ends wherever.
@@ -142,7 +211,7 @@ fn index_of(registry: &str) -> String {
 
 /// Whether credentials for `index` are for the image: same number of host parts, each matching, where `*` stands for any
 /// letters of one part; same port; the path a prefix.
-fn matches(index: &str, repository: &str) -> bool {
+pub fn matches(index: &str, repository: &str) -> bool {
     let split = |text: &str| {
         let (host, path) = text.split_at(text.find('/').unwrap_or(text.len()));
         let (host, port) = host.rsplit_once(':').filter(|(host, _)| !host.contains(':')).unwrap_or((host, ""));

@@ -56,10 +56,20 @@ impl PullQueue {
         }
     }
 
+    /// Whether a pull of `key` has to wait, and the reason and message of what failed before.
+    pub fn back_off(&self, key: &str, now: Moment) -> Option<(Wait, Option<(String, String)>)> {
+        self.back_off.wait(key, now).map(|wait| (wait, self.failures.get(key).cloned()))
+    }
+
+    /// How many pulls are under way.
+    pub fn running(&self) -> usize {
+        self.running.len()
+    }
+
     /// Request `number` wants to pull; `key` names pod and image.
     pub fn want(&mut self, number: u64, key: &str, now: Moment, uptime: Duration) -> Verdict {
-        if let Some(wait) = self.back_off.wait(key, now) {
-            return Verdict::BackingOff(wait, self.failures.get(key).cloned());
+        if let Some((wait, why)) = self.back_off(key, now) {
+            return Verdict::BackingOff(wait, why);
         }
         if !self.take_token(uptime) {
             return Verdict::RateExceeded;

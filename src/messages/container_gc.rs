@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::describe;
 use crate::actors::desk::Panicked;
-use crate::cri::CriResult;
 use crate::logic::ids::PodUid;
 use crate::logic::runtime_pod::RuntimePod;
 
@@ -19,8 +18,8 @@ pub enum ContainerGcMsg {
     Known(Arc<BTreeSet<PodUid>>),
     /// From `PodManager`: this pod has more dead containers than are kept.
     Surplus(Arc<RuntimePod>),
-    /// From itself: a pass ended; how many containers and sandboxes it removed.
-    PassEnded(Result<CriResult<(usize, usize)>, Panicked>),
+    /// From itself: a pass ended; how many containers and sandboxes it removed, or what it could not.
+    PassEnded(Result<Result<(usize, usize), String>, Panicked>),
 }
 
 describe!(ContainerGcMsg);

@@ -1,14 +1,19 @@
 //! To `ImageManager`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ractor::RpcReplyPort;
 
 use super::describe;
 use crate::actors::desk::Panicked;
-use crate::cri::{AuthConfig, CriResult, Image, PodSandboxConfig};
+use crate::cri::{CriResult, Image, PodSandboxConfig};
+use crate::logic::credential_plugins::Answer;
 use crate::logic::ids::{FullName, PodUid};
+use crate::logic::image_credentials::{Credential, Keyring};
 use crate::logic::image_policy::{ImageFailure, ImageInUse, PullPolicy};
+use crate::logic::image_records::Evidence;
+use crate::logic::time::Moment;
 
 /// A container's need of an image.
 #[derive(Clone, Debug)]
@@ -25,17 +30,43 @@ pub struct ImageRequest {
     pub policy: PullPolicy,
     /// Handed to the runtime with the pull.
     pub sandbox_config: Arc<PodSandboxConfig>,
-    /// To be tried with the registry, in this order; none of them means without.
-    pub credentials: Vec<AuthConfig>,
+    /// Those of the pod's pull secrets that are for this image, to be tried in this order, before the node's.
+    pub credentials: Vec<Credential>,
+}
+
+/// Credentials that are not the pod's own, for one repository.
+#[derive(Default)]
+pub struct Gathered {
+    /// Of the node's files.
+    pub node: Keyring,
+    /// What programs answered, by their place in the configuration; or why there is no answer.
+    pub answers: Vec<(usize, Result<Answer, String>)>,
+}
+
+impl std::fmt::Debug for Gathered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "credentials of {} programs", self.answers.len())
+    }
 }
 
 /// What an attempt to have an image gave: the runtime's finding and, after a pull, its answer.
 #[derive(Debug)]
 pub enum ImageStep {
-    /// `ImageStatus` answered.
-    LookedUp(CriResult<Option<Image>>),
+    /// `ImageStatus` answered, with what is recorded of an image that is there.
+    LookedUp(CriResult<Option<(Image, Evidence)>>),
     /// `PullImage` answered, and `ImageStatus` after it; or what each try was refused with.
     Pulled(Result<(String, Option<Image>), String>),
+}
+
+/// How far an image is on its way to a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PullProgress {
+    /// Whose.
+    pub uid: PodUid,
+    /// Such as `spec.containers{web}`; empty for a volume's.
+    pub field_path: String,
+    /// A sentence, such as `reg.example/app:1 has been pulled for 41s`.
+    pub sentence: String,
 }
 
 /// See the module.
@@ -43,6 +74,8 @@ pub enum ImageStep {
 pub enum ImageManagerMsg {
     /// From a `PodWorker`'s operation: have this image; tells when it is there, or why not.
     Ensure(Arc<ImageRequest>, RpcReplyPort<Result<ImageInUse, ImageFailure>>),
+    /// From itself: what an earlier agent was pulling when it ended has been recorded.
+    Recovered(Result<(), Panicked>),
     /// From itself: a step of request `number` ended.
     StepEnded {
         /// Which request.
@@ -50,6 +83,14 @@ pub enum ImageManagerMsg {
         /// What it gave.
         step: Result<ImageStep, Panicked>,
     },
+    /// From itself: credentials for this repository were looked for.
+    Gathered(String, Result<Gathered, Panicked>),
+    /// From itself: records were written or pruned.
+    RecordsWritten(Result<(), Panicked>),
+    /// From `ImageGc`: some images were removed; IDs and names of those that were left when the look began.
+    ImagesLeft(Arc<BTreeSet<String>>, Moment),
+    /// From the server: how far images are that containers wait for.
+    Progress(RpcReplyPort<Vec<PullProgress>>),
 }
 
 describe!(ImageManagerMsg, message => match message {

@@ -5,7 +5,9 @@
 pub mod certificate_manager;
 pub mod container_gc;
 pub mod event_recorder;
+pub mod image_gc;
 pub mod image_manager;
+pub mod log_rotator;
 pub mod mirror_manager;
 pub mod node_lease;
 pub mod node_status;

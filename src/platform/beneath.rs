@@ -214,6 +214,18 @@ impl Directory {
         Ok(rustix::fs::symlinkat(target, &self.descriptor, name)?)
     }
 
+    /// What a link directly below leads to; `None` when there is no link of this name.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn link_target(&self, name: &str) -> io::Result<Option<PathBuf>> {
+        match rustix::fs::readlinkat(&self.descriptor, segment(name)?, Vec::new()) {
+            Ok(target) => Ok(Some(PathBuf::from(OsStr::from_bytes(target.as_bytes())))),
+            Err(Errno::INVAL | Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
     fn joined(&self, segments: &[&str]) -> PathBuf {
         segments.iter().fold(self.path.clone(), |path, name| path.join(name))
     }

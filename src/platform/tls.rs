@@ -38,6 +38,16 @@ pub fn provider() -> Arc<CryptoProvider> {
     Arc::clone(PROVIDER.get_or_init(|| Arc::new(chosen::default_provider())))
 }
 
+/// SHA-256 of some bytes, in lower hex.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    let wanted = rustls::CipherSuite::TLS13_AES_128_GCM_SHA256;
+    let suites = provider();
+    let suite = suites.cipher_suites.iter().find(|suite| suite.suite() == wanted).and_then(|suite| suite.tls13());
+    let suite = suite.expect("invariant: TLS 1.3 demands this suite of every provider");
+    let hash = suite.common.hash_provider.hash(bytes);
+    hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Which protocols a client offers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offer {

@@ -141,6 +141,8 @@ fn is_up(to: &Directory, name: &str) -> Option<bool> {
         Child::Pleg => to.pleg.is_up(),
         Child::PodManager => to.pod_manager.is_up(),
         Child::ContainerGc => to.container_gc.is_up(),
+        Child::ImageGc => to.image_gc.is_up(),
+        Child::LogRotator => to.log_rotator.is_up(),
         Child::FileSource => to.file_source.is_up(),
         Child::HttpSource => to.http_source.is_up(),
         Child::ApiSource => to.api_source.is_up(),

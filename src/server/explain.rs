@@ -17,6 +17,7 @@ use crate::actors::ledger::ActorView;
 use crate::actors::settings::Agent;
 use crate::logic::time::Moment;
 use crate::messages::event_recorder::{CountedEvent, EventRecorderMsg};
+use crate::messages::image_manager::{ImageManagerMsg, PullProgress};
 use crate::messages::pod_source::SourceKind;
 use crate::messages::runtime_monitor::RuntimeMonitorMsg;
 use crate::messages::status_manager::{PodView, RefusedManifest, StatusManagerMsg};
@@ -37,9 +38,28 @@ pub(super) async fn rows(agent: &Agent) -> Result<Vec<PodRow>, AskError> {
         let operations = worker.map(|worker| show_worker(worker, clock.uptime()).operations);
         with_work(row, &operations.unwrap_or_default())
     };
-    let mut rows: Vec<PodRow> = views.iter().map(told).collect();
+    let progress = pull_progress(agent).await;
+    let mut rows: Vec<PodRow> = views.iter().map(told).map(|row| with_progress(row, &progress)).collect();
     rows.extend(refusals(agent).await?.iter().map(refused_row));
     Ok(rows)
+}
+
+/// How far images are that containers wait for. Without an answer the waits are told without it.
+async fn pull_progress(agent: &Agent) -> Vec<PullProgress> {
+    let asked = agent.directory.image_manager.ask(REQUEST, ASK_LIMIT, ImageManagerMsg::Progress).await;
+    asked.unwrap_or_default()
+}
+
+/// Says of each wait for an image how far that image is (PAIN-22).
+fn with_progress(mut row: PodRow, progress: &[PullProgress]) -> PodRow {
+    for one in progress.iter().filter(|one| one.uid.as_str() == row.uid) {
+        let container = one.field_path.split_once('{').map_or("", |(_, name)| name.trim_end_matches('}'));
+        let waits_for = format!("the image of container {container}");
+        for wait in row.waiting.iter_mut().filter(|wait| wait.ends_with(&waits_for)) {
+            *wait = format!("{wait}: {}", one.sentence);
+        }
+    }
+    row
 }
 
 /// The manifests that give no pod.
@@ -101,6 +121,7 @@ async fn explain_exactly(
         metadata.namespace.as_deref().unwrap_or("default") == namespace && metadata.name.as_deref() == Some(name)
     };
     let workers: Vec<ActorView> = workers(agent).collect();
+    let progress = pull_progress(agent).await;
     let mut found = Vec::new();
     for view in views.iter().filter(|view| wanted(view)) {
         let uid = view.uid.clone();
@@ -108,7 +129,7 @@ async fn explain_exactly(
             agent.directory.event_recorder.ask(REQUEST, ASK_LIMIT, |reply| EventRecorderMsg::OfPod(uid, reply));
         let events = events.await.map_err(|error| ("EventRecorder", error))?;
         let worker = workers.iter().find(|worker| is_worker_of(worker, namespace, name, view.uid.as_str()));
-        found.push(explanation(agent, view, worker, &events));
+        found.push(explanation(agent, view, worker, &events, &progress));
     }
     if found.is_empty() {
         // A pod whose first look at the runtime is still to come has a worker, but no status yet.
@@ -149,7 +170,13 @@ fn unseen_pod(agent: &Agent, namespace: &str, name: &str, worker: &ActorView) ->
     Explanation { pod: row, why, worker: Some(worker), ..Explanation::default() }
 }
 
-fn explanation(agent: &Agent, view: &PodView, worker: Option<&ActorView>, events: &[CountedEvent]) -> Explanation {
+fn explanation(
+    agent: &Agent,
+    view: &PodView,
+    worker: Option<&ActorView>,
+    events: &[CountedEvent],
+    progress: &[PullProgress],
+) -> Explanation {
     let (now, status) = (agent.ledger.clock().now(), &*view.status);
     let worker = worker.map(|worker| show_worker(worker, agent.ledger.clock().uptime()));
     let conditions: Vec<ConditionShown> = status
@@ -166,7 +193,7 @@ fn explanation(agent: &Agent, view: &PodView, worker: Option<&ActorView>, events
         .collect();
     let containers = containers(&view.pod, status, now);
     let events: Vec<EventShown> = events.iter().map(|event| show_event(event, now)).collect();
-    let pod = row(view, now);
+    let pod = with_progress(row(view, now), progress);
     let succeeded = pod.phase == "Succeeded";
     let ready = conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == "True");
     let settled = pod.waiting.is_empty() && worker.as_ref().is_none_or(|worker| worker.operations.is_empty());

@@ -24,6 +24,8 @@ use crate::cli;
 use crate::cri::grpc::GrpcRuntime;
 use crate::logic::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
 use crate::logic::ids::{FullName, PodUid};
+use crate::logic::image_garbage::ImageGcPolicy;
+use crate::logic::image_records::VerificationPolicy;
 use crate::logic::resources::{CgroupSettings, CgroupVersion, NodeMemory, ResourceOptions};
 use crate::logic::time::{Moment, Stamp};
 use crate::messages::pod_source::SourceKind;
@@ -31,7 +33,9 @@ use crate::messages::status_manager::{PodView, RefusedManifest, StatusManagerMsg
 use crate::platform::cgroup::{CgroupError, CgroupManager};
 use crate::platform::chance::SystemChance;
 use crate::platform::clock::Clock;
+use crate::platform::container_logs::LinuxContainerLogs;
 use crate::platform::http_probe::HyperProber;
+use crate::platform::image_host::LinuxImageHost;
 use crate::platform::objects::Standalone;
 use crate::platform::pod_files::LinuxPodFiles;
 use crate::platform::tls::Offer;
@@ -144,12 +148,16 @@ pub(crate) fn settings(root_dir: &str) -> Settings {
         pulls_max: Some(1),
         pull_rate: None,
         pull_burst: 0,
+        credential_providers: Arc::new([]),
+        image_verification: VerificationPolicy::default(),
+        image_gc: ImageGcPolicy { high_percent: 100, low_percent: 80, age_min: Duration::ZERO, age_max: None },
         evented: false,
         agent_started: Moment::EPOCH,
         change_detection: Default::default(),
         dead_per_container: 1,
         dead_total: -1,
         dead_age_min: Duration::ZERO,
+        log_rotation: None,
         watchdog_period: None,
         node: Default::default(),
     }
@@ -177,8 +185,10 @@ impl Node {
         let adapters = Adapters {
             runtime: runtime.clone(),
             images: runtime,
+            image_host: Arc::new(LinuxImageHost::new(folder.path(), folder.path())),
             cgroups: Arc::new(CalmCgroups),
             files: Arc::new(LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None)),
+            logs: Arc::new(LinuxContainerLogs::new(folder.path().join("logs"))),
             volumes: Arc::new(LinuxVolumeHost::new(folder.path(), clock.clone())),
             objects: Arc::new(Standalone),
             offline: None,

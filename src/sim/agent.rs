@@ -18,6 +18,9 @@ use crate::actors::root;
 use crate::actors::settings::{Adapters, Agent, Directory, NodeSettings, Settings};
 use crate::logic::cgroup_name::CgroupTree;
 use crate::logic::dns::NodeDns;
+use crate::logic::image_garbage::ImageGcPolicy;
+use crate::logic::image_records::VerificationPolicy;
+use crate::logic::log_rotation::RotationPolicy;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::logic::time::Moment;
 use crate::messages::root::RootMsg;
@@ -68,12 +71,21 @@ pub fn settings(started: Moment) -> Settings {
         pulls_max: None,
         pull_rate: None,
         pull_burst: 10,
+        credential_providers: Arc::new([]),
+        image_verification: VerificationPolicy::NeverPreloaded,
+        image_gc: ImageGcPolicy { high_percent: 85, low_percent: 80, age_min: Duration::from_secs(120), age_max: None },
         evented: true,
         agent_started: started,
         change_detection: Default::default(),
         dead_per_container: 1,
         dead_total: -1,
         dead_age_min: Duration::ZERO,
+        log_rotation: Some(RotationPolicy {
+            bytes_max: 10 << 20,
+            files_max: 5,
+            workers: 1,
+            interval: Duration::from_secs(10),
+        }),
         watchdog_period: None,
         node: node_settings(address),
     }
@@ -121,8 +133,10 @@ impl Incarnation {
         let adapters = Adapters {
             runtime: outlet.clone(),
             images: outlet.clone(),
+            image_host: outlet.clone(),
             cgroups: outlet.clone(),
             files: outlet.clone(),
+            logs: outlet.clone(),
             volumes: outlet.clone(),
             offline: None,
             objects: match &api {

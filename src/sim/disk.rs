@@ -7,9 +7,12 @@ use async_trait::async_trait;
 use super::faults::Fault;
 use super::outlet::Outlet;
 use crate::actors::ledger::lock;
-use crate::logic::ids::PodUid;
+use crate::logic::ids::{ContainerId, PodUid};
 use crate::logic::log_path::{pod_log_directory_name, pod_uid_of_log_directory};
+use crate::logic::log_rotation::LogLook;
+use crate::logic::time::Moment;
 use crate::logic::volumes::order::VolumePlace;
+use crate::platform::container_logs::ContainerLogs;
 use crate::platform::pod_files::{FileError, PodFiles, PodPlace};
 
 /// Where pods' logs are.
@@ -153,6 +156,20 @@ impl PodFiles for Outlet {
         .await
     }
 
+    async fn remove_dead_links(&self, live: &BTreeSet<ContainerId>) -> Result<usize, FileError> {
+        self.file("remove dead links", POD_LOGS, |disk| {
+            let before = disk.links.len();
+            let logs = &disk.logs;
+            disk.links.retain(|link, path| {
+                let there = log_place(path)
+                    .is_some_and(|(directory, file)| logs.get(directory).is_some_and(|files| files.contains(file)));
+                there || live.iter().any(|id| link.contains(id.as_str()))
+            });
+            before - disk.links.len()
+        })
+        .await
+    }
+
     async fn remove_pod(&self, pod: &PodPlace, logs: bool) -> Result<(), FileError> {
         let (uid, name) = (pod.uid.clone(), directory_name(pod));
         self.file("remove directory", pod.uid.as_str(), |disk| {
@@ -182,5 +199,40 @@ impl PodFiles for Outlet {
 
     async fn remove_log_directory(&self, name: &str) -> Result<(), FileError> {
         self.file("remove directory", name, |disk| drop(disk.logs.remove(name))).await
+    }
+}
+
+/// Nobody writes to a simulated log: each is found once, and rests.
+#[async_trait]
+impl ContainerLogs for Outlet {
+    async fn look(&self, paths: &[String]) -> Vec<LogLook> {
+        let there = |disk: &Disk, path: &String| {
+            log_place(path)
+                .is_some_and(|(directory, file)| disk.logs.get(directory).is_some_and(|log| log.contains(file)))
+        };
+        let look = |disk: &mut Disk| {
+            let found = paths.iter().map(|path| there(disk, path));
+            found.map(|found| if found { LogLook::There(0, true) } else { LogLook::Missing }).collect()
+        };
+        match self.file("look at log", &format!("{} logs", paths.len()), look).await {
+            Ok(looks) => looks,
+            Err(error) => vec![LogLook::Failed(error.to_string()); paths.len()],
+        }
+    }
+
+    async fn written(&self) -> Vec<String> {
+        std::future::pending().await
+    }
+
+    async fn begin_rotation(&self, path: &str, _: usize, _: Moment) -> Result<String, FileError> {
+        self.file("rotate log", path, |_| format!("{path}.20200101-000000")).await
+    }
+
+    async fn undo_rotation(&self, path: &str, _: &str) -> Result<(), FileError> {
+        self.file("undo rotation of log", path, |_| ()).await
+    }
+
+    async fn compress(&self, path: &str) -> Result<usize, FileError> {
+        self.file("compress log", path, |_| 0).await
     }
 }

@@ -8,13 +8,25 @@ use async_trait::async_trait;
 use super::faults::Fault;
 use super::outlet::{Call, Outlet};
 use crate::actors::ledger::lock;
-use crate::cri::{AuthConfig, CriError, CriResult, Image, ImageFsInfo, ImageService, ImageSpec, PodSandboxConfig};
+use crate::cri::{
+    AuthConfig, CriError, CriResult, FilesystemUsage, Image, ImageFsInfo, ImageService, ImageSpec, PodSandboxConfig,
+};
+use crate::logic::credential_plugins::Provider;
+use crate::logic::image_credentials::Keyring;
+use crate::logic::image_garbage::DiskUse;
+use crate::logic::image_records::{Evidence, PullIntent, PulledRecord, RecordedAccess, merged, to_prune};
+use crate::logic::time::Moment;
+use crate::platform::image_host::ImageHost;
 
 /// Images present, and those that cannot be pulled. A registry has every other image.
 #[derive(Debug, Default)]
 pub struct Images {
     /// On the node, by reference.
     pub present: BTreeMap<String, Image>,
+    /// Pulls that began and were not seen to end, by image: how many.
+    pub pulling: BTreeMap<String, usize>,
+    /// Records of pulls, by the runtime's reference.
+    pub pulled: BTreeMap<String, PulledRecord>,
     /// What no registry has.
     pub unknown: BTreeSet<String>,
 }
@@ -76,6 +88,82 @@ impl ImageService for Outlet {
     }
 
     async fn image_fs_info(&self) -> CriResult<ImageFsInfo> {
-        self.ask("ImageFsInfo", |_| Ok(ImageFsInfo::default())).await
+        let info = ImageFsInfo { image_filesystems: vec![FilesystemUsage::default()], ..ImageFsInfo::default() };
+        self.ask("ImageFsInfo", move |_| Ok(info.clone())).await
+    }
+}
+
+/// Records of pulls last as long as the node; its disk is never full of images.
+#[async_trait]
+impl ImageHost for Outlet {
+    async fn disk_use(&self, _: &str) -> Result<DiskUse, String> {
+        Ok(DiskUse { capacity: 100 << 30, available: 50 << 30 })
+    }
+
+    async fn node_credentials(&self) -> Keyring {
+        Keyring::default()
+    }
+
+    async fn ask_provider(&self, _: &Provider, _: &str) -> Result<Vec<u8>, String> {
+        Err("there are no programs here".to_owned())
+    }
+
+    fn hash(&self, text: &str) -> String {
+        text.to_owned()
+    }
+
+    async fn evidence(&self, image: &str, image_ref: &str) -> Evidence {
+        let Some(node) = self.touch() else { return std::future::pending().await };
+        let images = lock(&node.images);
+        Evidence {
+            record: images.pulled.get(image_ref).cloned(),
+            intent: images.pulling.contains_key(image),
+            unreadable: false,
+        }
+    }
+
+    async fn begin_pull(&self, image: &str) -> Result<(), String> {
+        let Some(node) = self.touch() else { return std::future::pending().await };
+        *lock(&node.images).pulling.entry(image.to_owned()).or_default() += 1;
+        Ok(())
+    }
+
+    async fn end_pull(&self, image: &str) -> Result<(), String> {
+        let Some(node) = self.touch() else { return std::future::pending().await };
+        let mut images = lock(&node.images);
+        match images.pulling.get_mut(image) {
+            Some(others @ 2..) => *others -= 1,
+            _ => drop(images.pulling.remove(image)),
+        }
+        Ok(())
+    }
+
+    async fn record_pulled(
+        &self,
+        image: &str,
+        image_ref: &str,
+        access: Option<&RecordedAccess>,
+        now: Moment,
+    ) -> Result<(), String> {
+        let Some(node) = self.touch() else { return std::future::pending().await };
+        let mut images = lock(&node.images);
+        let known = images.pulled.get(image_ref).cloned();
+        if let Some(record) = merged(known, image, image_ref, access, now) {
+            images.pulled.insert(image_ref.to_owned(), record);
+        }
+        Ok(())
+    }
+
+    async fn interrupted_pulls(&self) -> Vec<PullIntent> {
+        let Some(node) = self.touch() else { return std::future::pending().await };
+        let images = lock(&node.images);
+        images.pulling.keys().map(|image| PullIntent::new(image)).collect()
+    }
+
+    async fn prune_records(&self, images: &BTreeSet<String>, began: Moment) -> usize {
+        let Some(node) = self.touch() else { return std::future::pending().await };
+        let mut known = lock(&node.images);
+        let gone = to_prune(known.pulled.values(), images, began);
+        gone.iter().filter(|image_ref| known.pulled.remove(*image_ref).is_some()).count()
     }
 }

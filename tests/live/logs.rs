@@ -107,3 +107,62 @@ fn dead_instances_are_cleared_away_with_their_logs() {
     });
     node.eventually("its link, too", || (links_of(&node, "web").len() <= 2).then_some(()));
 }
+
+/// The sizes of all files of the first instance's log, by name.
+fn files_of(log: &Path) -> Vec<(String, u64)> {
+    let entries = std::fs::read_dir(log.parent().unwrap()).unwrap().flatten();
+    let mut files: Vec<(String, u64)> = entries
+        // One that was renamed since it was listed is seen the next time.
+        .filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.metadata().ok()?.len())))
+        .collect();
+    files.sort();
+    files
+}
+
+/// CRI-27, PAIN-24: a container that writes as fast as it can stays within its bound, by upstream's names, and every line
+/// that is still there is whole.
+#[test]
+fn a_log_keeps_within_its_bound() {
+    let Some(mut node) = Node::new() else { return };
+    node.configure(json!({ "containerLogMaxSize": "1Mi", "containerLogMaxFiles": 3 }));
+    node.start_agent();
+    let script = "i=0; while [ $i -lt 60 ]; do yes 0123456789012345678901234567890123456789 | head -c 300000; \
+                  i=$((i+1)); sleep 0.05; done; echo; echo done; sleep 3600";
+    node.apply(&pod("chatty", &[shell("main", script)]));
+    node.apply(&pod("silent", &[shell("main", &then_forever("echo once"))]));
+    let main = node.wait_running("chatty", "main");
+    let log = Path::new(&main.log_path).to_path_buf();
+    let mut largest = 0;
+    let mut most = 0;
+    node.eventually("all is written", || {
+        let files = files_of(&log);
+        most = most.max(files.iter().filter(|(name, _)| !name.ends_with(".tmp")).count());
+        largest = largest.max(files.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0));
+        std::fs::read_to_string(&log).ok().filter(|text| text.ends_with(" done\n"))
+    });
+    // 18 MB of lines were written, each with a stamp; the bound is one of watching closely, not of speed.
+    assert!(largest < 8 << 20, "a file of {largest} bytes");
+    // One more while the newest is compressed: the file and its successor.
+    assert!(most <= 4, "{most} files");
+    let files = node.eventually("what was rotated is compressed", || {
+        let files = files_of(&log);
+        (files.len() == 3 && files[1].0.ends_with(".gz")).then_some(files)
+    });
+    let stamp = files[2].0.strip_prefix("0.log.").unwrap_or_else(|| panic!("{files:?}"));
+    assert!(stamp.len() == 15 && stamp.as_bytes()[8] == b'-', "{files:?}");
+    let silent = node.wait_running("silent", "main");
+    assert_eq!(files_of(Path::new(&silent.log_path)).len(), 1, "a log that does not grow is left alone");
+
+    // A log that somebody removed comes back.
+    std::fs::remove_file(&silent.log_path).unwrap();
+    node.eventually("the log is opened anew", || Path::new(&silent.log_path).exists().then_some(()));
+    node.delete("chatty");
+    node.wait_gone("chatty");
+    node.eventually_none("no rotated logs", || files_of_folder(log.parent().unwrap()));
+}
+
+/// Names in a folder, none if there is no such folder.
+fn files_of_folder(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}

@@ -29,7 +29,9 @@ use crate::logic::node_status::{AddressSettings, CapacitySettings, StatusSetting
 use crate::logic::time::{Moment, Stamp};
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::platform::clock::Clock;
+use crate::platform::container_logs::LinuxContainerLogs;
 use crate::platform::http_probe::HyperProber;
+use crate::platform::image_host::LinuxImageHost;
 use crate::platform::kube_api::ApiServer;
 use crate::platform::node_facts::FixedNodeFacts;
 use crate::platform::pod_files::LinuxPodFiles;
@@ -102,8 +104,10 @@ pub(super) fn played_agent_with(
     let mut adapters = Adapters {
         runtime: runtime.clone(),
         images: runtime.clone(),
+        image_host: Arc::new(LinuxImageHost::new(folder.path(), folder.path())),
         cgroups: Arc::new(CalmCgroups),
         files: Arc::new(LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None)),
+        logs: Arc::new(LinuxContainerLogs::new(folder.path().join("logs"))),
         volumes: Arc::new(LinuxVolumeHost::new(folder.path(), Arc::clone(ledger.clock()))),
         objects: Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone())),
         offline: None,

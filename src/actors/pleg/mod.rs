@@ -21,6 +21,7 @@ use crate::logic::ids::PodUid;
 use crate::logic::pleg_diff::{self, PodRecord};
 use crate::logic::runtime_pod::RuntimePod;
 use crate::logic::time::Stamp;
+use crate::messages::log_rotator::LogRotatorMsg;
 use crate::messages::pleg::{PlegMsg, Relist};
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::runtime_monitor::RuntimeMonitorMsg;
@@ -211,7 +212,9 @@ impl Pleg {
                 } else {
                     self.pods.insert(uid.clone(), Arc::clone(&pod));
                 }
-                if !desk.offer(&self.agent.directory.pod_manager, PodManagerMsg::Observed(pod)) {
+                let to = &self.agent.directory;
+                let logs = desk.offer(&to.log_rotator, LogRotatorMsg::Observed(Arc::clone(&pod)));
+                if !desk.offer(&to.pod_manager, PodManagerMsg::Observed(pod)) || !logs {
                     self.retry(uid.clone(), desk); // There was no room: it is told with the next look.
                 }
             }

@@ -8,10 +8,9 @@ use k8s_openapi::api::core::v1::{Container, Pod, ResourceFieldSelector};
 use super::jobs::JobSite;
 use crate::actors::ledger::Cause;
 use crate::actors::volume_manager::node_facts;
-use crate::cri::AuthConfig;
 use crate::logic::environment::{EnvironmentSources, resource_fields};
 use crate::logic::field_path::Addresses;
-use crate::logic::image_credentials::Keyring;
+use crate::logic::image_credentials::{Credential, Keyring};
 use crate::logic::image_name::ImageName;
 use crate::logic::object_references::{ObjectKind, environment_references};
 use crate::logic::pod_roster::is_static;
@@ -70,7 +69,7 @@ impl JobSite {
 
     /// The credentials of the pod's pull secrets that are for the image (CRI-23). What cannot be had is told by an Event,
     /// and the pull is tried with the rest.
-    pub(super) async fn credentials(&self, pod: &Pod, image: &str, cause: &Cause) -> Vec<AuthConfig> {
+    pub(super) async fn credentials(&self, pod: &Pod, image: &str, cause: &Cause) -> Vec<Credential> {
         let references = pod.spec.iter().flat_map(|spec| spec.image_pull_secrets.iter().flatten());
         let names: Vec<&str> =
             references.map(|reference| reference.name.as_str()).filter(|name| !name.is_empty()).collect();
@@ -96,10 +95,7 @@ impl JobSite {
             let event = self.subject(String::new()).warning("FailedToRetrieveImagePullSecret", message);
             self.tell(cause, event);
         }
-        let found = keyring.of(&parsed.repository).into_iter();
-        found
-            .map(|one| AuthConfig { username: one.username, password: one.password, ..AuthConfig::default() })
-            .collect()
+        keyring.of(&parsed.repository)
     }
 }
 

@@ -3,6 +3,7 @@
 //! Owned by whoever starts pods' containers. Keeps the three folders' paths and nothing else: each operation opens its
 //! folder anew and goes down by descriptors ([`crate::platform::beneath`]), so that no link a container made is followed.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +15,7 @@ use rustix::fs::FileType;
 
 use super::log_lines;
 use super::{FileError, PodFiles, PodPlace};
-use crate::logic::ids::PodUid;
+use crate::logic::ids::{ContainerId, PodUid};
 use crate::platform::beneath::{Directory, Mounts, segment};
 use crate::platform::blocking;
 
@@ -110,6 +111,11 @@ impl PodFiles for LinuxPodFiles {
     async fn remove_container_log(&self, link: &str, log_path: &str) -> Result<(), FileError> {
         let (link, log_path) = (link.to_owned(), PathBuf::from(log_path));
         self.run(move |folders| folders.remove_container_log(&link, &log_path)).await
+    }
+
+    async fn remove_dead_links(&self, live: &BTreeSet<ContainerId>) -> Result<usize, FileError> {
+        let live = live.clone();
+        self.run(move |folders| folders.remove_dead_links(&live)).await
     }
 
     async fn remove_pod(&self, pod: &PodPlace, logs: bool) -> Result<(), FileError> {
@@ -260,6 +266,38 @@ impl Folders {
                 .map_err(|error| failure("remove log", log_path, &error)),
             Err(_) if !self.pod_logs.exists() => Ok(()),
             Err(error) => Err(error),
+        }
+    }
+
+    fn remove_dead_links(&self, live: &BTreeSet<ContainerId>) -> Result<usize, FileError> {
+        let Some(links) = &self.links else { return Ok(0) };
+        let failed = |error: io::Error| failure("remove dead links", links, &error);
+        let folder = match Directory::open(links) {
+            Err(error) if is_absent(&error) => return Ok(0),
+            other => other.map_err(failed)?,
+        };
+        let mut removed = 0;
+        for (name, kind) in folder.names().map_err(failed)? {
+            let of_live = || {
+                let id = name.strip_suffix(".log").and_then(|name| name.rsplit_once('-')).map(|(_, id)| id);
+                id.is_some_and(|id| live.contains(&ContainerId::from(id)))
+            };
+            if kind == FileType::Symlink && !of_live() && self.is_dead_link(&folder, &name).map_err(failed)? {
+                removed += usize::from(folder.remove_file(&name).map_err(failed)?);
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Whether the link leads to a log of ours that is not there.
+    fn is_dead_link(&self, folder: &Directory, name: &str) -> io::Result<bool> {
+        let Some(target) = folder.link_target(name)? else { return Ok(false) };
+        let Some(segments) = segments_below(&self.pod_logs, &target) else { return Ok(false) };
+        let found = Directory::open(&self.pod_logs).and_then(|logs| logs.read_regular(&segments, Mounts::Cross));
+        match found {
+            Ok(_) => Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+            Err(_) => Ok(false), // What cannot be looked at may be there.
         }
     }
 

@@ -263,3 +263,26 @@ async fn a_log_directory_is_removed_by_its_name_alone() {
     node.files().remove_log_directory("shop_web_u1").await.expect("gone already");
     assert!(node.path("other/file").exists() && !node.path("logs/shop_web_u1").exists());
 }
+
+/// CRI-20: a link whose log is gone goes too, unless its container is alive or it is somebody else's.
+#[tokio::test]
+async fn dead_links_to_logs_are_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (logs, links) = (folder.path().join("logs"), folder.path().join("links"));
+    fs::create_dir_all(logs.join("pod/web")).unwrap();
+    fs::create_dir(&links).unwrap();
+    fs::write(logs.join("pod/web/1.log"), "").unwrap();
+    let link = |name: &str, target: &Path| std::os::unix::fs::symlink(target, links.join(name)).unwrap();
+    link("p_n_web-dead.log", &logs.join("pod/web/0.log"));
+    link("p_n_web-gone.log", &logs.join("other/web/0.log"));
+    link("p_n_web-live.log", &logs.join("pod/web/2.log"));
+    link("p_n_web-there.log", &logs.join("pod/web/1.log"));
+    link("p_n_web-foreign.log", &folder.path().join("elsewhere/0.log"));
+    fs::write(links.join("file.log"), "").unwrap();
+    let files = LinuxPodFiles::new(folder.path(), logs, Some(links.clone()));
+    let live = std::collections::BTreeSet::from([crate::logic::ids::ContainerId::from("live")]);
+    assert_eq!(files.remove_dead_links(&live).await, Ok(2));
+    let mut left: Vec<_> = fs::read_dir(&links).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["file.log", "p_n_web-foreign.log", "p_n_web-live.log", "p_n_web-there.log"]);
+}

@@ -3,11 +3,13 @@
 mod linux;
 mod log_lines;
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 
 pub use linux::LinuxPodFiles;
 
-use crate::logic::ids::{FullName, PodUid};
+use crate::logic::ids::{ContainerId, FullName, PodUid};
 
 /// A file operation that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,6 +61,9 @@ pub trait PodFiles: Send + Sync {
     async fn link_log(&self, link: &str, log_path: &str) -> Result<(), FileError>;
     /// Removes a container's log files and its link.
     async fn remove_container_log(&self, link: &str, log_path: &str) -> Result<(), FileError>;
+    /// Removes links to logs that are not there any more, unless they are of these containers; how many. Links that lead
+    /// elsewhere than below the pod logs directory are somebody else's.
+    async fn remove_dead_links(&self, live: &BTreeSet<ContainerId>) -> Result<usize, FileError>;
     /// Removes the pod's directories, and its logs if `logs`. Never crosses into another file system; a mount inside is
     /// an error that names it.
     async fn remove_pod(&self, pod: &PodPlace, logs: bool) -> Result<(), FileError>;

@@ -1,0 +1,427 @@
+//! `ImageManager`: has images there when containers need them: policy, back-off, queue and rate for the whole node.
+//!
+//! Parent: Root. Restarted: after a failure; who asked hears that there is no answer, and asks again. Pulls, and with
+//! whose credentials, are recorded on the disk. Keeps what programs answered about credentials, for as long as they said.
+
+mod progress;
+mod steps;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::RpcReplyPort;
+
+use super::desk::{Desk, Panicked};
+use super::role::Role;
+use super::settings::{Agent, EventSubject};
+use crate::cri::{CriResult, Image, ImageSpec};
+use crate::logic::backoff::{Wait, go_duration};
+use crate::logic::credential_plugins::{Answer, AnswerCache};
+use crate::logic::image_credentials::Credential;
+use crate::logic::image_name::{self, ImageName};
+use crate::logic::image_policy::{ImageDecision, ImageFailure, ImageInUse, PullPolicy, decide, pull_failure};
+use crate::logic::image_records::{Access, Evidence, RecordedAccess, access};
+use crate::logic::pull_queue::{PullLimits, PullQueue, Verdict};
+use crate::messages::image_gc::ImageGcMsg;
+use crate::messages::image_manager::{Gathered, ImageManagerMsg, ImageRequest, ImageStep};
+
+type Reply = RpcReplyPort<Result<ImageInUse, ImageFailure>>;
+
+struct Pending {
+    request: Arc<ImageRequest>,
+    /// With its default tag.
+    image: String,
+    reply: Reply,
+    asked: Duration,
+    pull_began: Option<Duration>,
+    /// The pod's, then the node's.
+    credentials: Vec<Credential>,
+}
+
+impl Pending {
+    fn key(&self) -> String {
+        format!("{}_{}", self.request.uid, self.image)
+    }
+
+    /// The image's full name without tag and digest.
+    fn repository(&self) -> String {
+        ImageName::parse(&self.image).map(|name| name.repository).unwrap_or_default()
+    }
+
+    fn spec(&self) -> ImageSpec {
+        ImageSpec {
+            image: self.image.clone(),
+            annotations: self.request.sandbox_config.annotations.clone(),
+            user_specified_image: self.request.image.clone(),
+            ..ImageSpec::default()
+        }
+    }
+
+    fn subject(&self) -> EventSubject {
+        EventSubject {
+            uid: self.request.uid.clone(),
+            full_name: self.request.full_name.clone(),
+            field_path: self.request.field_path.clone(),
+        }
+    }
+}
+
+/// See the module.
+pub struct ImageManager {
+    agent: Arc<Agent>,
+    queue: PullQueue,
+    pending: BTreeMap<u64, Pending>,
+    next_number: u64,
+    /// Requests that came before it was known what an earlier agent was pulling; `None` once it is.
+    held: Option<Vec<(Arc<ImageRequest>, Reply)>>,
+    answers: AnswerCache,
+    /// By repository, the requests that wait for its credentials: each program is asked once for all of them.
+    gathering: BTreeMap<String, Vec<u64>>,
+}
+
+impl Role for ImageManager {
+    const KIND: &'static str = "ImageManager";
+    type Msg = ImageManagerMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, desk: &mut Desk<ImageManagerMsg>) -> Self {
+        let settings = &agent.settings;
+        let limits =
+            PullLimits { parallel_max: settings.pulls_max, rate: settings.pull_rate, burst: settings.pull_burst };
+        let held = settings.image_verification.records().then(Vec::new);
+        if held.is_some() {
+            let work = steps::recover(Arc::clone(&agent));
+            desk.start("read records", "interrupted pulls", work, ImageManagerMsg::Recovered);
+        }
+        Self {
+            agent,
+            queue: PullQueue::new(limits),
+            pending: BTreeMap::new(),
+            next_number: 0,
+            held,
+            answers: AnswerCache::default(),
+            gathering: BTreeMap::new(),
+        }
+    }
+
+    fn receive(&mut self, message: ImageManagerMsg, desk: &mut Desk<ImageManagerMsg>) {
+        match message {
+            ImageManagerMsg::Ensure(request, reply) => match &mut self.held {
+                Some(held) => held.push((request, reply)),
+                None => self.ensure(request, reply, desk),
+            },
+            ImageManagerMsg::Recovered(_) => {
+                for (request, reply) in self.held.take().unwrap_or_default() {
+                    self.ensure(request, reply, desk);
+                }
+            }
+            ImageManagerMsg::StepEnded { number, step } => match step {
+                Ok(ImageStep::LookedUp(found)) => self.looked_up(number, found, desk),
+                Ok(ImageStep::Pulled(outcome)) => self.pulled(number, outcome, desk),
+                Err(panicked) => self.lose(number, &panicked, desk),
+            },
+            ImageManagerMsg::Gathered(repository, outcome) => self.gathered(&repository, outcome, desk),
+            ImageManagerMsg::RecordsWritten(_) => {}
+            ImageManagerMsg::ImagesLeft(images, began) => {
+                let agent = Arc::clone(&self.agent);
+                let work = async move {
+                    let removed = agent.adapters.image_host.prune_records(&images, began).await;
+                    tracing::debug!(removed, "records of images that are gone removed");
+                };
+                desk.start("prune records", "images that are gone", work, ImageManagerMsg::RecordsWritten);
+            }
+            ImageManagerMsg::Progress(reply) => {
+                let _ = reply.send(self.progress(desk.clock().uptime())); // The asker may have left.
+            }
+        }
+        self.start_pulls(desk);
+    }
+}
+
+impl ImageManager {
+    fn ensure(&mut self, request: Arc<ImageRequest>, reply: Reply, desk: &mut Desk<ImageManagerMsg>) {
+        self.queue.collect_garbage(desk.now());
+        self.next_number += 1;
+        let number = self.next_number;
+        let named = image_name::with_default_tag(&request.image);
+        let image = named.clone().unwrap_or_default();
+        let policy = request.policy;
+        let asked = desk.clock().uptime();
+        let pending = Pending { request, image, reply, asked, pull_began: None, credentials: vec![] };
+        if let Err(error) = named {
+            let message = format!("Failed to apply default image tag \"{}\": {error}", pending.request.image);
+            desk.tell(
+                &self.agent.directory.event_recorder,
+                pending.subject().warning("InspectFailed", message.clone()),
+            );
+            self.pending.insert(number, pending);
+            self.fail(number, "InvalidImageName", message, None, desk);
+            return;
+        }
+        let (spec, written) = (pending.spec(), pending.request.image.clone());
+        let about = pending.image.clone();
+        self.pending.insert(number, pending);
+        if policy == PullPolicy::Always {
+            self.prepare_pull(number, desk);
+            return;
+        }
+        let agent = Arc::clone(&self.agent);
+        let work = async move { ImageStep::LookedUp(steps::look_up(&agent, &spec, &written).await) };
+        desk.start("image status", about, work, move |step| ImageManagerMsg::StepEnded { number, step });
+    }
+
+    fn looked_up(
+        &mut self,
+        number: u64,
+        found: CriResult<Option<(Image, Evidence)>>,
+        desk: &mut Desk<ImageManagerMsg>,
+    ) {
+        let Some(pending) = self.pending.get(&number) else { return };
+        let to = &self.agent.directory.event_recorder;
+        let (image, subject) = (pending.request.image.clone(), pending.subject());
+        let found = match found {
+            Ok(found) => found,
+            Err(error) => {
+                let message = format!("Failed to inspect image \"{image}\": {error}");
+                desk.tell(to, subject.warning("InspectFailed", message.clone()));
+                self.fail(number, "ImageInspectError", message, None, desk);
+                return;
+            }
+        };
+        let usable = found.and_then(|(found, evidence)| self.allowed(number, found, &evidence, desk));
+        // An image that the pod may not use is as good as absent, and told of in the same words (SEC-44).
+        let policy = self.pending[&number].request.policy;
+        match decide(policy, Some(usable.is_some())) {
+            ImageDecision::Use => {
+                let verified = if self.agent.settings.image_verification.records() {
+                    " and can be accessed by the pod"
+                } else {
+                    ""
+                };
+                let message = format!("Container image \"{image}\" already present on machine{verified}");
+                desk.tell(&self.agent.directory.event_recorder, subject.normal("Pulled", message));
+                let found = usable.expect("invariant: decided for its presence");
+                self.succeed(number, found.id.clone(), Some(found), desk);
+            }
+            ImageDecision::Refuse => {
+                let message = format!("Container image \"{image}\" is not present with pull policy of Never");
+                desk.tell(&self.agent.directory.event_recorder, subject.warning("ErrImageNeverPull", message.clone()));
+                self.fail(number, "ErrImageNeverPull", message, None, desk);
+            }
+            ImageDecision::Pull => self.prepare_pull(number, desk),
+        }
+    }
+
+    /// The image, if the pod may use it without a pull (CRI-24, SEC-43).
+    fn allowed(
+        &self,
+        number: u64,
+        found: Image,
+        evidence: &Evidence,
+        desk: &mut Desk<ImageManagerMsg>,
+    ) -> Option<Image> {
+        let (agent, request) = (&self.agent, &self.pending[&number].request);
+        let policy = &agent.settings.image_verification;
+        let secrets: Vec<_> = match evidence.record {
+            Some(_) => request.credentials.iter().filter_map(|one| steps::recorded(agent, one)).collect(),
+            None => vec![],
+        };
+        match access(policy, &request.image, evidence, &secrets) {
+            Access::Allowed => Some(found),
+            Access::AllowedBy(secret) => {
+                let (agent, image, reference) = (Arc::clone(agent), request.image.clone(), found.id.clone());
+                let about = image.clone();
+                let work = async move {
+                    let (now, access) = (agent.ledger.clock().now(), RecordedAccess::of(Some(secret)));
+                    let host = &agent.adapters.image_host;
+                    if let Err(error) = host.record_pulled(&image, &reference, Some(&access), now).await {
+                        tracing::error!(image, error, "failed to write an image pulled record");
+                    }
+                };
+                desk.start("write record", about, work, ImageManagerMsg::RecordsWritten);
+                Some(found)
+            }
+            Access::MustPull => None,
+        }
+    }
+
+    /// Finds credentials, unless the pull has to wait anyhow: no program is asked for a pull that is not tried.
+    fn prepare_pull(&mut self, number: u64, desk: &mut Desk<ImageManagerMsg>) {
+        let now = desk.now();
+        let pending = &self.pending[&number];
+        if let Some((wait, why)) = self.queue.back_off(&pending.key(), now) {
+            self.back_off(number, &wait, why, desk);
+            return;
+        }
+        let repository = pending.repository();
+        if let Some(others) = self.gathering.get_mut(&repository) {
+            others.push(number);
+            return;
+        }
+        let uptime = desk.clock().uptime();
+        let providers = self.agent.settings.credential_providers.iter().enumerate();
+        let ask: Vec<usize> = providers
+            .filter(|(_, provider)| provider.is_for(&repository))
+            .filter(|(_, provider)| self.answers.find(provider, &repository, uptime).is_none())
+            .map(|(place, _)| place)
+            .collect();
+        self.gathering.insert(repository.clone(), vec![number]);
+        let work = steps::gather(Arc::clone(&self.agent), repository.clone(), ask);
+        let about = repository.clone();
+        desk.start("find credentials", about, work, move |found| ImageManagerMsg::Gathered(repository, found));
+    }
+
+    fn gathered(&mut self, repository: &str, outcome: Result<Gathered, Panicked>, desk: &mut Desk<ImageManagerMsg>) {
+        let Gathered { node, answers } = outcome.unwrap_or_default();
+        let uptime = desk.clock().uptime();
+        let mut fresh: BTreeMap<usize, Answer> = BTreeMap::new();
+        let agent = Arc::clone(&self.agent);
+        let providers = &agent.settings.credential_providers;
+        for (place, answer) in answers {
+            match answer {
+                Ok(answer) => {
+                    self.answers.keep(&providers[place], repository, &answer, uptime);
+                    fresh.insert(place, answer);
+                }
+                Err(error) => tracing::error!(
+                    provider = providers[place].name,
+                    image = repository,
+                    error,
+                    "Failed to provide credentials for image"
+                ),
+            }
+        }
+        let mut found = node.of(repository);
+        for (place, provider) in providers.iter().enumerate().filter(|(_, provider)| provider.is_for(repository)) {
+            let answer = fresh.get(&place).or_else(|| self.answers.find(provider, repository, uptime));
+            found.extend(answer.into_iter().flat_map(|answer| answer.of(repository)));
+        }
+        for number in self.gathering.remove(repository).unwrap_or_default() {
+            if let Some(pending) = self.pending.get_mut(&number) {
+                pending.credentials = pending.request.credentials.iter().chain(&found).cloned().collect();
+                self.want_pull(number, desk);
+            }
+        }
+    }
+
+    fn want_pull(&mut self, number: u64, desk: &Desk<ImageManagerMsg>) {
+        let pending = &self.pending[&number];
+        let (now, uptime) = (desk.now(), desk.clock().uptime());
+        match self.queue.want(number, &pending.key(), now, uptime) {
+            Verdict::Queued => {}
+            Verdict::BackingOff(wait, why) => self.back_off(number, &wait, why, desk),
+            Verdict::RateExceeded => self.fail_pull(number, "pull QPS exceeded", desk),
+        }
+    }
+
+    fn back_off(&mut self, number: u64, wait: &Wait, why: Option<(String, String)>, desk: &Desk<ImageManagerMsg>) {
+        let pending = &self.pending[&number];
+        let short = format!("Back-off pulling image \"{}\"", pending.request.image);
+        desk.tell(&self.agent.directory.event_recorder, pending.subject().normal("BackOff", short.clone()));
+        let message = why.map_or(short.clone(), |(reason, message)| format!("{short}: {reason}: {message}"));
+        self.fail(number, "ImagePullBackOff", message, Some(wait.until.since(desk.now())), desk);
+    }
+
+    fn start_pulls(&mut self, desk: &mut Desk<ImageManagerMsg>) {
+        while let Some(number) = self.queue.take_next() {
+            let Some(pending) = self.pending.get_mut(&number) else {
+                self.queue.done(number, "");
+                continue;
+            };
+            if pending.reply.is_closed() {
+                let key = pending.key();
+                self.queue.done(number, &key);
+                self.pending.remove(&number);
+                continue;
+            }
+            pending.pull_began = Some(desk.clock().uptime());
+            let (spec, image) = (pending.spec(), pending.image.clone());
+            let event = pending.subject().normal("Pulling", format!("Pulling image \"{}\"", pending.request.image));
+            desk.tell(&self.agent.directory.event_recorder, event);
+            let (written, credentials) = (pending.request.image.clone(), std::mem::take(&mut pending.credentials));
+            let config = Arc::clone(&pending.request.sandbox_config);
+            let pull = steps::pull_recorded(Arc::clone(&self.agent), spec, written, credentials, config);
+            let work = async move { ImageStep::Pulled(pull.await) };
+            desk.start("pull image", image, work, move |step| ImageManagerMsg::StepEnded { number, step });
+        }
+    }
+
+    fn pulled(&mut self, number: u64, outcome: Result<(String, Option<Image>), String>, desk: &Desk<ImageManagerMsg>) {
+        let Some(pending) = self.pending.get(&number) else { return };
+        match outcome {
+            Ok((reference, image)) => {
+                let uptime = desk.clock().uptime();
+                let pull = uptime.saturating_sub(pending.pull_began.unwrap_or(uptime));
+                let whole = uptime.saturating_sub(pending.asked);
+                let message = format!(
+                    "Successfully pulled image \"{}\" in {} ({} including waiting). Image size: {} bytes.",
+                    pending.request.image,
+                    go_duration(whole_millis(pull)),
+                    go_duration(whole_millis(whole)),
+                    image.as_ref().map_or(0, |image| image.size)
+                );
+                desk.tell(&self.agent.directory.event_recorder, pending.subject().normal("Pulled", message));
+                self.queue.done(number, &pending.key());
+                self.succeed(number, reference, image, desk);
+            }
+            Err(error) => self.fail_pull(number, &error, desk),
+        }
+    }
+
+    fn fail_pull(&mut self, number: u64, error: &str, desk: &Desk<ImageManagerMsg>) {
+        let pending = &self.pending[&number];
+        let (reason, message) = pull_failure(&pending.request.image, error);
+        let (to, subject) = (&self.agent.directory.event_recorder, pending.subject());
+        let said = format!("Failed to pull image \"{}\": {error}", pending.request.image);
+        desk.tell(to, subject.warning("Failed", said));
+        self.queue.failed(number, &pending.key(), (reason.to_owned(), message.clone()), desk.now());
+        self.fail(number, reason, message, None, desk);
+    }
+
+    fn lose(&mut self, number: u64, panicked: &Panicked, desk: &Desk<ImageManagerMsg>) {
+        if let Some(pending) = self.pending.get(&number) {
+            self.queue.done(number, &pending.key());
+        }
+        self.fail(number, "ErrImagePull", panicked.to_string(), None, desk);
+    }
+
+    fn succeed(&mut self, number: u64, reference: String, image: Option<Image>, desk: &Desk<ImageManagerMsg>) {
+        let Some(pending) = self.pending.remove(&number) else { return };
+        let image = image.unwrap_or_default();
+        if !self.agent.settings.image_gc.is_off() {
+            let id = if image.id.is_empty() { reference.clone() } else { image.id };
+            desk.tell(&self.agent.directory.image_gc, ImageGcMsg::HandedOut(id));
+        }
+        answer(
+            pending,
+            Ok(ImageInUse { reference, user_uid: image.uid, username: image.username, volumes: BTreeMap::new() }),
+        );
+    }
+
+    fn fail(
+        &mut self,
+        number: u64,
+        reason: &'static str,
+        message: String,
+        retry_after: Option<Duration>,
+        desk: &Desk<ImageManagerMsg>,
+    ) {
+        let Some(pending) = self.pending.remove(&number) else { return };
+        // A volume's failure is told of with the container that mounts it, by who asked.
+        if !pending.request.field_path.is_empty() {
+            let event = pending.subject().warning("Failed", format!("Error: {reason}"));
+            desk.tell(&self.agent.directory.event_recorder, event);
+        }
+        answer(pending, Err(ImageFailure { reason, message, retry_after }));
+    }
+}
+
+/// Events tell times of pulls to the millisecond, as upstream.
+fn whole_millis(duration: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn answer(pending: Pending, outcome: Result<ImageInUse, ImageFailure>) {
+    let _ = pending.reply.send(outcome); // The asker may have been cancelled.
+}

@@ -1,0 +1,206 @@
+//! What takes time about an image, step by step: looks, pulls, credentials, records. Decides nothing.
+
+use std::sync::Arc;
+
+use crate::actors::settings::Agent;
+use crate::cri::{AuthConfig, CriResult, Image, ImageService, ImageSpec, PodSandboxConfig};
+use crate::logic::credential_plugins::parse_answer;
+use crate::logic::image_credentials::Credential;
+use crate::logic::image_records::{Evidence, RecordedAccess, RecordedSecret};
+use crate::messages::image_manager::Gathered;
+
+/// Asks the runtime for the image and, of one that is there, the records for who may use it.
+pub(super) async fn look_up(agent: &Agent, spec: &ImageSpec, image: &str) -> CriResult<Option<(Image, Evidence)>> {
+    let Some(found) = agent.adapters.images.image_status(spec).await? else { return Ok(None) };
+    let evidence = match agent.settings.image_verification.asks_records() {
+        true => agent.adapters.image_host.evidence(image, &found.id).await,
+        false => Evidence::default(),
+    };
+    Ok(Some((found, evidence)))
+}
+
+/// Reads the node's own credentials, and asks the programs at these places of the configuration, all at once.
+pub(super) async fn gather(agent: Arc<Agent>, repository: String, ask: Vec<usize>) -> Gathered {
+    let host = &agent.adapters.image_host;
+    let ask_one = |place: usize| {
+        let (agent, repository) = (&agent, &repository);
+        async move {
+            let provider = &agent.settings.credential_providers[place];
+            let printed = host.ask_provider(provider, repository).await;
+            (place, printed.and_then(|printed| parse_answer(provider, &printed)))
+        }
+    };
+    let answers = futures_util::future::join_all(ask.into_iter().map(ask_one)).await;
+    Gathered { node: host.node_credentials().await, answers }
+}
+
+/// One pull with its records: begun before, ended after it, and who may use the image.
+pub(super) async fn pull_recorded(
+    agent: Arc<Agent>,
+    spec: ImageSpec,
+    image: String,
+    credentials: Vec<Credential>,
+    config: Arc<PodSandboxConfig>,
+) -> Result<(String, Option<Image>), String> {
+    let (images, host) = (&agent.adapters.images, &agent.adapters.image_host);
+    let records = agent.settings.image_verification.records();
+    if records {
+        let begun = host.begin_pull(&image).await;
+        begun
+            .map_err(|error| format!("Failed to record image pull intent for container image \"{image}\": {error}"))?;
+    }
+    let pulled = pull(&**images, &spec, &credentials, &config).await;
+    if records {
+        let recorded = match &pulled {
+            Ok((reference, used)) => {
+                let secret = used.and_then(|place| recorded(&agent, &credentials[place]));
+                let now = agent.ledger.clock().now();
+                host.record_pulled(&image, reference, Some(&RecordedAccess::of(secret)), now).await
+            }
+            Err(_) => Ok(()),
+        };
+        // What could not be recorded stays marked as begun: then it still counts as pulled by the kubelet.
+        let ended = match recorded {
+            Ok(()) => host.end_pull(&image).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = ended {
+            tracing::error!(image, error, "pull of an image is not recorded");
+        }
+    }
+    let (reference, _) = pulled?;
+    let status = images.image_status(&spec).await;
+    status.map(|image| (reference, image)).map_err(|error| error.to_string())
+}
+
+/// How a credential of a Secret stands in records; `None` for one of the node's.
+pub(super) fn recorded(agent: &Agent, credential: &Credential) -> Option<RecordedSecret> {
+    let source = credential.source.as_ref()?;
+    Some(RecordedSecret::new(source, agent.adapters.image_host.hash(&credential.text_to_hash())))
+}
+
+/// Makes records of pulls that an earlier agent had begun, and that brought their image all the same: nobody knows with
+/// what credentials, so a pod has to show some that the registry accepts (CRI-24).
+pub(super) async fn recover(agent: Arc<Agent>) {
+    let host = &agent.adapters.image_host;
+    let begun = host.interrupted_pulls().await;
+    if begun.is_empty() {
+        return;
+    }
+    let images = match agent.adapters.images.list_images(None).await {
+        Ok(images) => images,
+        Err(error) => {
+            tracing::error!(%error, "failed to list images, interrupted pulls stay recorded as such");
+            return;
+        }
+    };
+    let now = agent.ledger.clock().now();
+    for intent in begun {
+        let has_name =
+            |image: &&Image| image.repo_tags.iter().chain(&image.repo_digests).any(|name| intent.is_of(name));
+        let Some(image) = images.iter().find(has_name) else { continue };
+        let recorded = host.record_pulled(&intent.image, &image.id, None, now).await;
+        let ended = match recorded {
+            Ok(()) => host.end_pull(&intent.image).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = ended {
+            tracing::error!(image = intent.image, error, "interrupted pull is not recorded");
+        }
+    }
+}
+
+/// Tries the credentials one after another; the first that the registry accepts counts (CRI-23), and is told by its place.
+async fn pull(
+    images: &dyn ImageService,
+    spec: &ImageSpec,
+    credentials: &[Credential],
+    config: &PodSandboxConfig,
+) -> Result<(String, Option<usize>), String> {
+    if credentials.is_empty() {
+        let pulled = images.pull_image(spec, None, config).await;
+        return pulled.map(|reference| (reference, None)).map_err(|error| error.to_string());
+    }
+    let mut errors = vec![];
+    for (place, credential) in credentials.iter().enumerate() {
+        let (username, password) = (credential.username.clone(), credential.password.clone());
+        let auth = AuthConfig { username, password, ..AuthConfig::default() };
+        match images.pull_image(spec, Some(&auth), config).await {
+            Ok(reference) => return Ok((reference, Some(place))),
+            Err(error) => errors.push(error.to_string()),
+        }
+    }
+    Err(together(errors))
+}
+
+/// Several errors as upstream's aggregate prints them: each text once, in brackets where there are several.
+fn together(errors: Vec<String>) -> String {
+    let mut texts: Vec<String> = vec![];
+    for error in errors {
+        if !texts.contains(&error) {
+            texts.push(error);
+        }
+    }
+    if texts.len() == 1 { texts.remove(0) } else { format!("[{}]", texts.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+
+    use super::*;
+    use crate::cri::{CriError, ImageFsInfo};
+
+    /// A registry that knows one user; refuses others with a text of their own, and those without credentials.
+    struct Registry(&'static str);
+
+    fn refused<T>(why: &str) -> CriResult<T> {
+        Err(CriError::Unavailable { message: why.to_owned() })
+    }
+
+    #[async_trait]
+    impl ImageService for Registry {
+        async fn list_images(&self, _: Option<&ImageSpec>) -> CriResult<Vec<Image>> {
+            refused("not played")
+        }
+        async fn image_status(&self, _: &ImageSpec) -> CriResult<Option<Image>> {
+            refused("not played")
+        }
+        async fn pull_image(
+            &self,
+            _: &ImageSpec,
+            auth: Option<&AuthConfig>,
+            _: &PodSandboxConfig,
+        ) -> CriResult<String> {
+            match auth.map(|auth| auth.username.as_str()) {
+                Some(user) if user == self.0 => Ok(format!("pulled as {user}")),
+                Some(user) => refused(&format!("{} is denied", user.trim_end_matches('2'))),
+                None => refused("anonymous is denied"),
+            }
+        }
+        async fn remove_image(&self, _: &ImageSpec) -> CriResult<()> {
+            refused("not played")
+        }
+        async fn image_fs_info(&self) -> CriResult<ImageFsInfo> {
+            refused("not played")
+        }
+    }
+
+    #[tokio::test]
+    async fn credentials_are_tried_in_order_until_one_is_accepted() {
+        let cases: [(&[&str], Result<(&str, usize), &str>); 5] = [
+            (&[], Err("anonymous is denied")),
+            (&["c"], Ok(("pulled as c", 0))),
+            (&["a", "c", "b"], Ok(("pulled as c", 1))),
+            (&["a", "a2"], Err("a is denied")),
+            (&["a", "b", "a2"], Err("[a is denied, b is denied]")),
+        ];
+        for (users, expected) in cases {
+            let credentials = users.iter().map(|user| Credential { username: (*user).into(), ..Credential::default() });
+            let credentials: Vec<Credential> = credentials.collect();
+            let found = pull(&Registry("c"), &ImageSpec::default(), &credentials, &PodSandboxConfig::default()).await;
+            let found = found.as_ref().map(|(name, place)| (name.as_str(), place.expect("a credential was used")));
+            assert_eq!(found.map_err(String::as_str), expected, "{users:?}");
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! When a container's log is looked at, and what becomes of its files once it is too large (CRI-27, PAIN-24).
+//!
+//! Owned by `LogRotator`. Upstream asks the runtime about each container every 10 s and looks at its log then. Here a
+//! log that nobody writes to costs nothing: the first write to it is heard of, and from then on the log is looked at as
+//! often as it could have grown too large. The names and the number of files are upstream's.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::ToSpan;
+use jiff::civil::DateTime;
+
+use super::ids::{ContainerId, PodUid};
+use super::runtime_pod::RuntimePod;
+
+/// What a log is taken to grow at most, in bytes a second, until it was seen to grow faster.
+const RATE_EXPECTED: u64 = 12 * 1024 * 1024;
+/// The least time between two looks at a log that is written to.
+const LOOK_AGAIN_MIN: Duration = Duration::from_millis(100);
+/// Looks that are due this soon are made together.
+const TOGETHER: Duration = Duration::from_millis(50);
+/// How often in a row a log may be missing before its container is taken to have ended.
+const LOST_MAX: u32 = 3;
+/// How a rotated log's name ends: local time, upstream's form.
+const STAMP_FORM: &str = "%Y%m%d-%H%M%S";
+const COMPRESSED: &str = ".gz";
+const TEMPORARY: &str = ".tmp";
+
+/// What the configuration says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RotationPolicy {
+    /// `containerLogMaxSize`, bytes: a log of this size is rotated.
+    pub bytes_max: u64,
+    /// `containerLogMaxFiles`, at least 2: with the one that is written to.
+    pub files_max: usize,
+    /// `containerLogMaxWorkers`, at least 1: logs that are compressed at once.
+    pub workers: usize,
+    /// `containerLogMonitorInterval`: the longest time until a log that was written to is looked at, and until
+    /// something that failed is tried again.
+    pub interval: Duration,
+}
+
+/// What a look at a log showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogLook {
+    /// It is this large, in bytes; and whether its next write will be heard of.
+    There(u64, bool),
+    /// There is no such file.
+    Missing,
+    /// It could not be looked at.
+    Failed(String),
+}
+
+/// What is to be done about a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogOrder {
+    /// Look at it: how large it is, and have its next write told.
+    Look(ContainerId, String),
+    /// Have the runtime open it anew: it is missing.
+    Reopen(ContainerId),
+    /// Rename it, and have the runtime open a new one.
+    Rotate(ContainerId, String),
+    /// Compress what was rotated before the newest.
+    Compress(ContainerId, String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Its next write is heard of.
+    Resting,
+    /// It is looked at then.
+    Waiting(Duration),
+    /// It is being looked at, reopened or rotated.
+    Busy,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compression {
+    None,
+    Wanted,
+    Running,
+}
+
+#[derive(Clone, Debug)]
+struct Log {
+    pod: PodUid,
+    path: String,
+    stage: Stage,
+    /// Not looked at before, however soon it is written to.
+    not_before: Duration,
+    /// The last look: when, and how large it was.
+    last: Option<(Duration, u64)>,
+    compression: Compression,
+    /// How often in a row it was missing.
+    lost: u32,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct LogRotation {
+    policy: RotationPolicy,
+    logs: BTreeMap<ContainerId, Log>,
+    ids: BTreeMap<String, ContainerId>,
+}
+
+impl LogRotation {
+    /// No logs.
+    pub fn new(policy: RotationPolicy) -> Self {
+        Self { policy, logs: BTreeMap::new(), ids: BTreeMap::new() }
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> RotationPolicy {
+        self.policy
+    }
+
+    /// How many logs are known.
+    pub fn len(&self) -> usize {
+        self.logs.len()
+    }
+
+    /// Whether no log is known.
+    pub fn is_empty(&self) -> bool {
+        self.logs.is_empty()
+    }
+
+    /// A pod was observed. Only logs of running containers are rotated, as upstream: others do not grow.
+    pub fn observed(&mut self, pod: &RuntimePod) -> Vec<LogOrder> {
+        let running: BTreeMap<&ContainerId, &str> = pod
+            .running()
+            .filter(|container| !container.log_path.is_empty())
+            .map(|container| (&container.id, container.log_path.as_str()))
+            .collect();
+        let gone: Vec<ContainerId> = self
+            .logs
+            .iter()
+            .filter(|(id, log)| log.pod == pod.uid && !running.contains_key(id))
+            .map(|(id, _)| id.clone())
+            .collect();
+        gone.iter().for_each(|id| self.forget(id));
+        let mut orders = vec![];
+        for (id, path) in running {
+            if self.logs.contains_key(id) {
+                continue;
+            }
+            let log = Log {
+                pod: pod.uid.clone(),
+                path: path.to_owned(),
+                stage: Stage::Busy,
+                not_before: Duration::ZERO,
+                last: None,
+                // An agent that was killed may have left some to be done.
+                compression: Compression::Wanted,
+                lost: 0,
+            };
+            self.logs.insert(id.clone(), log);
+            self.ids.insert(path.to_owned(), id.clone());
+            orders.push(LogOrder::Look(id.clone(), path.to_owned()));
+        }
+        orders.extend(self.compress());
+        orders
+    }
+
+    /// The log at this path was written to, moved or removed.
+    pub fn written(&mut self, path: &str, now: Duration) {
+        let Some(log) = self.ids.get(path).and_then(|id| self.logs.get_mut(id)) else { return };
+        if log.stage == Stage::Resting {
+            log.stage = Stage::Waiting(log.not_before.max(now));
+        }
+    }
+
+    /// When something is due next.
+    pub fn next_due(&self) -> Option<Duration> {
+        let due = |log: &Log| if let Stage::Waiting(due) = log.stage { Some(due) } else { None };
+        self.logs.values().filter_map(due).min()
+    }
+
+    /// What is due by now.
+    pub fn due(&mut self, now: Duration) -> Vec<LogOrder> {
+        let mut orders = vec![];
+        for (id, log) in &mut self.logs {
+            if matches!(log.stage, Stage::Waiting(due) if due <= now + TOGETHER) {
+                log.stage = Stage::Busy;
+                orders.push(LogOrder::Look(id.clone(), log.path.clone()));
+            }
+        }
+        orders
+    }
+
+    /// A look ended.
+    pub fn looked(&mut self, id: &ContainerId, look: &LogLook, now: Duration) -> Vec<LogOrder> {
+        let policy = self.policy;
+        let Some(log) = self.logs.get_mut(id) else { return vec![] };
+        match *look {
+            LogLook::There(bytes, _) if bytes > 0 && bytes >= policy.bytes_max => {
+                vec![LogOrder::Rotate(id.clone(), log.path.clone())]
+            }
+            LogLook::There(bytes, heard) => {
+                log.lost = 0;
+                let wait = log.wait(policy, bytes, now);
+                log.last = Some((now, bytes));
+                log.not_before = now + wait;
+                let unheard = || Stage::Waiting(now + policy.interval.min(wait.max(policy.interval / 10)));
+                log.stage = if heard { Stage::Resting } else { unheard() };
+                vec![]
+            }
+            LogLook::Missing if log.lost >= LOST_MAX => {
+                // The container has most likely ended; if it has not, the next look at its pod brings it back.
+                self.forget(id);
+                vec![]
+            }
+            LogLook::Missing => {
+                log.lost += 1;
+                vec![LogOrder::Reopen(id.clone())]
+            }
+            LogLook::Failed(_) => {
+                log.stage = Stage::Waiting(now + policy.interval);
+                vec![]
+            }
+        }
+    }
+
+    /// The runtime opened a missing log anew, or did not.
+    pub fn reopened(&mut self, id: &ContainerId, done: bool, now: Duration) -> Vec<LogOrder> {
+        let interval = self.policy.interval;
+        let Some(log) = self.logs.get_mut(id) else { return vec![] };
+        if done && log.lost <= 1 {
+            return vec![LogOrder::Look(id.clone(), log.path.clone())];
+        }
+        log.stage = Stage::Waiting(now + interval);
+        vec![]
+    }
+
+    /// A rotation ended.
+    pub fn rotated(&mut self, id: &ContainerId, done: bool, now: Duration) -> Vec<LogOrder> {
+        let interval = self.policy.interval;
+        let Some(log) = self.logs.get_mut(id) else { return vec![] };
+        if !done {
+            log.stage = Stage::Waiting(now + interval);
+            return vec![];
+        }
+        log.last = Some((now, 0));
+        let mut orders = vec![LogOrder::Look(id.clone(), log.path.clone())];
+        if log.compression == Compression::None {
+            log.compression = Compression::Wanted;
+        }
+        orders.extend(self.compress());
+        orders
+    }
+
+    /// A compression ended, well or not: what is left to do is done after the next rotation.
+    pub fn compressed(&mut self, id: &ContainerId) -> Vec<LogOrder> {
+        if let Some(log) = self.logs.get_mut(id) {
+            log.compression = Compression::None;
+        }
+        self.compress()
+    }
+
+    /// Whether the log of this container is looked after.
+    pub fn knows(&self, id: &ContainerId) -> bool {
+        self.logs.contains_key(id)
+    }
+
+    /// Whether files of this log are being compressed.
+    pub fn is_compressing(&self, id: &ContainerId) -> bool {
+        self.logs.get(id).is_some_and(|log| log.compression == Compression::Running)
+    }
+
+    fn compress(&mut self) -> Vec<LogOrder> {
+        let running = self.logs.values().filter(|log| log.compression == Compression::Running).count();
+        let free = self.policy.workers.max(1).saturating_sub(running);
+        let wanted = self.logs.iter_mut().filter(|(_, log)| log.compression == Compression::Wanted);
+        let begin = |(id, log): (&ContainerId, &mut Log)| {
+            log.compression = Compression::Running;
+            LogOrder::Compress(id.clone(), log.path.clone())
+        };
+        wanted.take(free).map(begin).collect()
+    }
+
+    fn forget(&mut self, id: &ContainerId) {
+        if let Some(log) = self.logs.remove(id)
+            && self.ids.get(&log.path) == Some(id)
+        {
+            self.ids.remove(&log.path);
+        }
+    }
+}
+
+impl Log {
+    /// How long a log of this size cannot grow too large for, if it grows twice as fast as it did.
+    fn wait(&self, policy: RotationPolicy, bytes: u64, now: Duration) -> Duration {
+        let grown = self.last.filter(|(_, before)| *before <= bytes).map_or(0, |(at, before)| {
+            let millis = u64::try_from(now.saturating_sub(at).as_millis()).unwrap_or(u64::MAX).max(1);
+            (bytes - before).saturating_mul(1000) / millis
+        });
+        let rate = grown.saturating_mul(2).max(RATE_EXPECTED);
+        let left = policy.bytes_max.saturating_sub(bytes);
+        let wait = Duration::from_millis(left.saturating_mul(1000) / rate);
+        wait.clamp(LOOK_AGAIN_MIN, policy.interval.max(LOOK_AGAIN_MIN))
+    }
+}
+
+/// What a rotation does to the files of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RotationPlan {
+    /// These go first.
+    pub remove: Vec<String>,
+    /// What the log is renamed to.
+    pub rotated: String,
+}
+
+/// Plans the rotation of the log `base`, given all names of its directory. At most `files_max` files remain: the new log,
+/// the one that is rotated now, and the newest of those before. The time in the new name is later than in any other, so
+/// that two rotations within a second, or a clock that was set back, never take a name that is taken.
+pub fn plan(base: &str, names: &[String], files_max: usize, now: DateTime) -> RotationPlan {
+    let rotated = in_use(base, names);
+    let surplus = rotated.len().saturating_sub(files_max.saturating_sub(2));
+    // Names know no fractions of seconds.
+    let now = now.with().subsec_nanosecond(0).build().unwrap_or(now);
+    let newest = rotated.iter().filter_map(|name| stamp_of(base, name)).max();
+    let stamp = match newest {
+        Some(newest) if newest >= now => newest.checked_add(1.second()).unwrap_or(now),
+        _ => now,
+    };
+    RotationPlan {
+        remove: rotated.into_iter().take(surplus).collect(),
+        rotated: format!("{base}.{}", stamp.strftime(STAMP_FORM)),
+    }
+}
+
+/// What rotations and compressions that were cut off left: temporary files, and files that have been compressed.
+pub fn leftovers(base: &str, names: &[String]) -> Vec<String> {
+    let used = in_use(base, names);
+    rotated_names(base, names).filter(|name| !used.contains(name)).cloned().collect()
+}
+
+/// Rotated logs that are to be compressed: all but the newest, which the runtime or a collector may still have open.
+pub fn to_compress(base: &str, names: &[String]) -> Vec<String> {
+    let mut used = in_use(base, names);
+    used.pop();
+    used.retain(|name| !name.ends_with(COMPRESSED));
+    used
+}
+
+/// What a rotated log is called once it is compressed, and while it is.
+pub fn compressed_names(name: &str) -> (String, String) {
+    (format!("{name}{COMPRESSED}"), format!("{name}{TEMPORARY}"))
+}
+
+/// Rotated logs of `base`, oldest first, without what is of no use.
+fn in_use(base: &str, names: &[String]) -> Vec<String> {
+    let all: Vec<&String> = rotated_names(base, names).collect();
+    let is_used = |name: &&&String| {
+        let compressed = format!("{name}{COMPRESSED}");
+        !name.ends_with(TEMPORARY) && (name.ends_with(COMPRESSED) || !all.iter().any(|other| **other == compressed))
+    };
+    let mut used: Vec<String> = all.iter().filter(is_used).map(|name| (*name).clone()).collect();
+    used.sort_unstable();
+    used
+}
+
+fn rotated_names<'a>(base: &'a str, names: &'a [String]) -> impl Iterator<Item = &'a String> {
+    names.iter().filter(move |name| name.strip_prefix(base).is_some_and(|rest| rest.starts_with('.')))
+}
+
+fn stamp_of(base: &str, name: &str) -> Option<DateTime> {
+    let stamp = name.strip_prefix(base)?.strip_prefix('.')?;
+    let stamp = stamp.strip_suffix(COMPRESSED).unwrap_or(stamp);
+    DateTime::strptime(STAMP_FORM, stamp).ok()
+}
+
+#[cfg(test)]
+#[path = "log_rotation_tests.rs"]
+mod tests;

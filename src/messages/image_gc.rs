@@ -1,0 +1,40 @@
+//! To `ImageGc`.
+
+use super::describe;
+use crate::actors::desk::Panicked;
+use crate::logic::image_garbage::{DiskUse, ListedImage};
+
+/// What the runtime holds.
+#[derive(Debug)]
+pub struct ImageLook {
+    /// All images.
+    pub images: Vec<ListedImage>,
+    /// What containers, running or not, refer to: IDs and names of images.
+    pub used: std::collections::BTreeSet<String>,
+    /// The file system of images; or why its use is not known.
+    pub disk: Result<DiskUse, String>,
+}
+
+/// What removing images gave.
+#[derive(Debug, Default)]
+pub struct ImagesRemoved {
+    /// Those that are gone, with their bytes.
+    pub removed: Vec<ListedImage>,
+    /// Why others are not.
+    pub problems: Vec<String>,
+}
+
+/// See the module.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum ImageGcMsg {
+    /// From itself: time for a pass.
+    PassDue,
+    /// From `ImageManager`: a pod was given this image, by ID or name; its container may not be there yet.
+    HandedOut(String),
+    /// From itself: images, containers and disk were looked at.
+    Looked(Result<Result<ImageLook, String>, Panicked>),
+    /// From itself: images were removed.
+    Removed(Result<Result<ImagesRemoved, String>, Panicked>),
+}
+
+describe!(ImageGcMsg);

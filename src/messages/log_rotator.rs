@@ -1,0 +1,33 @@
+//! To `LogRotator`.
+
+use std::sync::Arc;
+
+use super::describe;
+use crate::actors::desk::Panicked;
+use crate::logic::ids::ContainerId;
+use crate::logic::log_rotation::LogLook;
+use crate::logic::runtime_pod::RuntimePod;
+
+/// See the module.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum LogRotatorMsg {
+    /// From `Pleg`: what the runtime holds of a pod; its running containers' logs are kept small.
+    Observed(Arc<RuntimePod>),
+    /// From itself: logs at these paths were written to, moved or removed.
+    Written(Result<Vec<String>, Panicked>),
+    /// From itself: some logs are to be looked at.
+    LookDue,
+    /// From itself: logs were looked at, these in this order.
+    Looked(Vec<ContainerId>, Result<Vec<LogLook>, Panicked>),
+    /// From itself: the runtime was asked to open a missing log anew.
+    Reopened(ContainerId, Result<Result<(), String>, Panicked>),
+    /// From itself: a rotation ended.
+    Rotated(ContainerId, Result<Result<(), String>, Panicked>),
+    /// From itself: a compression ended; how many files it compressed.
+    Compressed(ContainerId, Result<Result<usize, String>, Panicked>),
+}
+
+describe!(LogRotatorMsg, message => match message {
+    LogRotatorMsg::Observed(pod) => Some(&pod.uid),
+    _ => None,
+});

@@ -1,0 +1,50 @@
+//! What the node itself has to do with images: records of pulls, credentials in files and from programs, free space.
+
+mod linux;
+mod plugins;
+mod records;
+
+use std::collections::BTreeSet;
+
+use async_trait::async_trait;
+
+pub use linux::LinuxImageHost;
+
+use crate::logic::credential_plugins::Provider;
+use crate::logic::image_credentials::Keyring;
+use crate::logic::image_garbage::DiskUse;
+use crate::logic::image_records::{Evidence, PullIntent, RecordedAccess};
+use crate::logic::time::Moment;
+
+/// Files, programs and file systems of the node, as far as images need them. Texts of errors name the file, and never
+/// hold a credential.
+#[async_trait]
+pub trait ImageHost: Send + Sync {
+    /// Use of the file system that has this path.
+    async fn disk_use(&self, path: &str) -> Result<DiskUse, String>;
+    /// The node's own credentials, read from files where upstream looks for them; none where there are none.
+    async fn node_credentials(&self) -> Keyring;
+    /// Runs a program that gives credentials, and gives what it printed.
+    async fn ask_provider(&self, provider: &Provider, repository: &str) -> Result<Vec<u8>, String>;
+    /// SHA-256 of a text, lower hex.
+    fn hash(&self, text: &str) -> String;
+
+    /// What is recorded of an image: its pulls as `image_ref`, and whether one of `image` is under way.
+    async fn evidence(&self, image: &str, image_ref: &str) -> Evidence;
+    /// Records that a pull of `image` begins. It counts until as many have ended as began.
+    async fn begin_pull(&self, image: &str) -> Result<(), String>;
+    /// Records that a pull of `image` ended.
+    async fn end_pull(&self, image: &str) -> Result<(), String>;
+    /// Records that `image` was pulled as `image_ref`, and who may use it; `None` for circumstances that nobody knows.
+    async fn record_pulled(
+        &self,
+        image: &str,
+        image_ref: &str,
+        access: Option<&RecordedAccess>,
+        now: Moment,
+    ) -> Result<(), String>;
+    /// Begins anew: no pull is under way. Gives the pulls that were when the agent ended.
+    async fn interrupted_pulls(&self) -> Vec<PullIntent>;
+    /// Removes what was recorded before `began` of images other than these; how many records.
+    async fn prune_records(&self, images: &BTreeSet<String>, began: Moment) -> usize;
+}
