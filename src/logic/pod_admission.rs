@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn before_the_node_is_known_nothing_is_refused_for_good() {
         assert!(matches!(judge(&pod(json!({})), [].iter(), None, false), Verdict::NotYet { until: None, .. }));
-        let unsupported = pod(json!({"hostPID": true}));
+        let unsupported = pod(json!({"hostUsers": false}));
         assert!(matches!(judge(&unsupported, [].iter(), None, false), Verdict::Never { .. }));
     }
 }

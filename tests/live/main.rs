@@ -23,6 +23,7 @@ mod network;
 mod pods;
 mod probes;
 mod restarts;
+mod security;
 mod start;
 mod trace;
 mod volumes;

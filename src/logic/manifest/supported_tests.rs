@@ -255,8 +255,8 @@ fn what_is_not_done_is_refused_with_its_path() {
     for (spec, path, reason) in [
         (volume(json!({"csi": {"driver": "d"}})), "spec.volumes[0].csi", NO_VOLUME),
         (
-            json!({"containers": [], "securityContext": {"fsGroup": 1, "runAsNonRoot": false}}),
-            "spec.securityContext.runAsNonRoot",
+            json!({"containers": [], "securityContext": {"fsGroup": 1, "supplementalGroupsPolicy": "Strict"}}),
+            "spec.securityContext.supplementalGroupsPolicy",
             NO_SECURITY,
         ),
         (
@@ -271,8 +271,8 @@ fn what_is_not_done_is_refused_with_its_path() {
             NO_RULES,
         ),
         (
-            container(json!({"securityContext": {"allowPrivilegeEscalation": false}})),
-            "spec.containers[0].securityContext",
+            container(json!({"securityContext": {"appArmorProfile": {"type": "Unconfined"}}})),
+            "spec.containers[0].securityContext.appArmorProfile",
             NO_SECURITY,
         ),
         (container(json!({"livenessProbe": {"httpGet": {"port": 1}}})), "spec.containers[0].livenessProbe", NO_PROBE),
