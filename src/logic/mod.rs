@@ -11,6 +11,7 @@ pub mod container_garbage;
 pub mod container_hash;
 pub mod dns;
 pub mod dns_label;
+pub mod env_file;
 pub mod environment;
 pub mod event_correlator;
 pub mod expansion;

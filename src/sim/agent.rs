@@ -18,6 +18,7 @@ use crate::actors::root;
 use crate::actors::settings::{Adapters, Agent, Directory, NodeSettings, Settings};
 use crate::logic::cgroup_name::CgroupTree;
 use crate::logic::dns::NodeDns;
+use crate::logic::pod_admission::SysctlAllowList;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::logic::time::Moment;
 use crate::messages::root::RootMsg;
@@ -64,6 +65,11 @@ pub fn settings(started: Moment) -> Settings {
         seccomp_root: "/var/lib/kubelet/seccomp".to_owned(),
         thermal_throttle_paths: vec![],
         seccomp_default: false,
+        sysctls: SysctlAllowList::new("6.1.0", &[]).expect("no patterns, no bad ones"),
+        app_armor: false,
+        selinux: false,
+        env_files: true,
+        hugepage_sizes: vec![],
         crash_loop_max: Duration::from_secs(300),
         pulls_max: None,
         pull_rate: None,

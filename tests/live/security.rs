@@ -1,11 +1,11 @@
 //! What a container may do: asked from inside of it, on a real kernel.
 //!
-//! CRI-09, SEC-19, SEC-21, SEC-23, SEC-25.
+//! CRI-09, CRI-10, CRI-13, POD-31, SEC-19, SEC-21, SEC-22, SEC-23, SEC-24, SEC-25.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Node, container_status};
-use crate::pods::{forever, pod, with};
+use crate::pods::{forever, pod, shell, then_forever, with};
 
 /// A container that runs as nobody in particular, with `context`.
 fn confined(name: &str, context: Value) -> Value {
@@ -130,4 +130,88 @@ fn a_pod_sees_the_hosts_processes_where_it_may() {
     for line in host.lines() {
         assert!(!own.contains(line), "{own}");
     }
+}
+
+/// SEC-22, SEC-24, POD-31: what the node cannot or may not do is refused before anything starts, in upstream's words.
+#[test]
+fn kernel_parameters_and_profiles_are_judged_before_a_pod_starts() {
+    let Some(mut node) = Node::new() else { return };
+    node.configure(json!({ "allowedUnsafeSysctls": ["kernel.msg*"] }));
+    node.start_agent();
+    let sysctls = |name: &str, sysctls: Value| {
+        with(pod(name, &[forever("main")]), json!({ "spec": { "securityContext": { "sysctls": sysctls } } }))
+    };
+    let set = json!([
+        { "name": "net.ipv4.ip_unprivileged_port_start", "value": "81" },
+        { "name": "kernel/msgmax", "value": "16384" },
+    ]);
+    node.apply(&sysctls("tuned", set));
+    node.apply(&sysctls("greedy", json!([{ "name": "net.core.somaxconn", "value": "1" }])));
+    let profile = json!({ "appArmorProfile": { "type": "RuntimeDefault" } });
+    node.apply(&with(pod("armored", &[forever("main")]), json!({ "spec": { "securityContext": profile } })));
+    node.apply(&with(pod("other", &[forever("main")]), json!({ "spec": { "os": { "name": "windows" } } })));
+
+    let main = node.wait_running("tuned", "main");
+    let values = node.run_in(&main, "cat /proc/sys/net/ipv4/ip_unprivileged_port_start /proc/sys/kernel/msgmax");
+    assert_eq!(values, "81\n16384\n");
+    let mut refused = vec![
+        ("greedy", "SysctlForbidden", "Pod was rejected: forbidden sysctl: \"net.core.somaxconn\" not allowlisted"),
+        ("other", "PodOSNotSupported", "Pod was rejected: Failed to admit pod as the OS field doesn't match node OS"),
+    ];
+    // Where the host has it, the pod runs; that is what upstream's own tests are about.
+    if !std::path::Path::new("/sys/kernel/security/apparmor").exists() {
+        let message = "Pod was rejected: Cannot enforce AppArmor: AppArmor is not enabled on the host";
+        refused.push(("armored", "AppArmor", message));
+    }
+    for (name, reason, message) in refused {
+        let shown = node.wait_shown(name, "as rejected", |shown| shown["status"]["phase"] == "Failed");
+        assert_eq!((&shown["status"]["reason"], &shown["status"]["message"]), (&json!(reason), &json!(message)));
+        assert!(node.sandboxes(name).is_empty(), "{name}");
+    }
+    // What was refused is gone with its manifest.
+    node.delete("greedy");
+    node.eventually("the refused pod is gone", || node.shown("greedy").is_none().then_some(()));
+}
+
+/// CRI-10, CRI-13: variables from resources and files; resources of the pod as a whole.
+#[test]
+fn variables_come_from_resources_and_files_and_a_pod_has_limits_of_its_own() {
+    let Some(node) = Node::running() else { return };
+    let file = "printf \"A='one'\\n# about\\nB='two\\nlines'\\n\" > /data/env";
+    let writer = with(shell("writer", file), json!({ "volumeMounts": [{ "name": "data", "mountPath": "/data" }] }));
+    let from = |key: &str, optional: bool| json!({ "fileKeyRef": { "volumeName": "data", "path": "env", "key": key, "optional": optional } });
+    let resource =
+        |resource: &str, divisor: &str| json!({ "resourceFieldRef": { "resource": resource, "divisor": divisor } });
+    let reader = with(
+        shell("reader", &then_forever("echo \"$A,$B,${C-none},$CPU,$LIMIT\"")),
+        json!({
+            "env": [
+                { "name": "A", "valueFrom": from("A", false) }, { "name": "B", "valueFrom": from("B", false) },
+                { "name": "C", "valueFrom": from("C", true) },
+                { "name": "CPU", "valueFrom": resource("requests.cpu", "1m") },
+                { "name": "LIMIT", "valueFrom": resource("limits.memory", "1Mi") },
+            ],
+            "resources": { "requests": { "cpu": "25m" } },
+        }),
+    );
+    let bad = with(forever("bad"), json!({ "env": [{ "name": "C", "valueFrom": from("C", false) }] }));
+    node.apply(&with(
+        pod("vars", &[reader, bad]),
+        json!({ "spec": {
+            "initContainers": [writer], "volumes": [{ "name": "data", "emptyDir": {} }],
+            "resources": { "limits": { "memory": "96Mi", "cpu": "1" } },
+        } }),
+    ));
+    let reader = node.wait_running("vars", "reader");
+    let said =
+        node.eventually("the container speaks", || Some(node.output(&reader)).filter(|said| said.contains("25")));
+    assert_eq!(said, "one,two\nlines,none,25,96\n");
+    let shown = node.wait_shown("vars", "with the reason", |shown| {
+        container_status(shown, "bad")["state"]["waiting"]["message"].is_string()
+    });
+    let waiting = &container_status(&shown, "bad")["state"]["waiting"];
+    assert_eq!(waiting["message"], "environment variable key \"C\" not found in file \"env\"");
+    // The container has no limit of its own: the pod's is in its cgroup, on either kind of host.
+    let limit = "cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max";
+    assert_eq!(node.run_in(&reader, limit).trim(), (96_u64 << 20).to_string());
 }
