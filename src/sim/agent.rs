@@ -91,7 +91,8 @@ fn node_settings(address: std::net::IpAddr) -> NodeSettings {
     settings.identity.architecture = "amd64".to_owned();
     settings.status.addresses.hostname = NODE_NAME.to_owned();
     settings.status.addresses.node_ips = vec![address];
-    settings.status.capacity.max_pods = 110;
+    // More than upstream's 110: crowds are simulated, too.
+    settings.status.capacity.max_pods = 2000;
     settings.status.capacity.local_storage = true;
     settings.status.runtime_name = "containerd".to_owned();
     settings.status.kubelet_version = "v1.36.0".to_owned();

@@ -159,6 +159,8 @@ fn settings(root_dir: &str, patch: &Value) -> Settings {
     settings.dns.cluster_dns = vec![std::net::IpAddr::from([10, 96, 0, 10])];
     settings.hugepage_sizes = vec![2 << 20, 1 << 30];
     settings.evented = false;
+    let cpus = podwright::logic::quantity::Quantity::from_milli(4000);
+    settings.kubepods = [("cpu".to_owned(), cpus)].into();
     settings.sysctls = SysctlAllowList::new("6.1", &["kernel.msg*".to_owned()]).unwrap();
     settings.app_armor = true;
     let flag = |name: &str| patch[name] == true;

@@ -89,7 +89,7 @@ impl Case {
         }
         let name = case["name"].as_str().expect("a case has a name").to_owned();
         let named = |value: &Value| texts(value, &|text| text.replace("$NAME", &name));
-        let mut pod = named(&with(&base["pod"], &case["pod"]));
+        let mut pod = named(&with(&base["pod"], case.get("pod").unwrap_or(&json!({}))));
         for list in ["containers", "initContainers"] {
             for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
                 *container = with(&base["container"], container);
