@@ -14,12 +14,10 @@ use super::address::Address;
 use super::desk::Desk;
 use super::pod_worker::{PodWorker, WorkerArgs};
 use super::role::{ChildEnd, Role};
-use super::settings::{Agent, EventSubject};
+use super::settings::Agent;
 use crate::logic::ids::{FullName, PodUid};
-use crate::logic::pod_admission::{Admissions, Verdict as Admission, event_reason, judge};
-use crate::logic::pod_roster::{Order, PodRoster, full_name, is_static};
-use crate::logic::pod_status::{rejected_status, waiting_status};
-use crate::logic::resources::pod_qos;
+use crate::logic::pod_admission::Admissions;
+use crate::logic::pod_roster::{Order, PodRoster, is_static};
 use crate::logic::restart_budget::{BudgetPolicy, RestartBudget, Verdict};
 use crate::logic::runtime_health::{self, RuntimeHealth};
 use crate::logic::runtime_pod::RuntimePod;
@@ -33,7 +31,9 @@ use crate::messages::pod_source::SourceKind;
 use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::prober::ProberMsg;
 use crate::messages::resource_manager::ResourceManagerMsg;
-use crate::messages::status_manager::{PodView, StatusManagerMsg};
+use crate::messages::status_manager::StatusManagerMsg;
+
+mod admission;
 
 /// Messages that may wait for one worker.
 const WORKER_CAPACITY: usize = 256;
@@ -117,6 +117,9 @@ pub struct PodManager {
     /// What the API server wants; `None` until it was heard.
     api_pods: Option<BTreeMap<PodUid, Arc<Pod>>>,
     admissions: Admissions,
+    /// What the sources of static pods want, and what was decided about it.
+    statics: BTreeMap<SourceKind, BTreeMap<PodUid, Arc<Pod>>>,
+    static_admissions: BTreeMap<SourceKind, Admissions>,
     cleaned_once: bool,
     cleaning: bool,
     /// Pods whose worker ended: when, by order and by uptime. A pod that comes back trusts no look from before.
@@ -149,6 +152,8 @@ impl Role for PodManager {
             node: None,
             api_pods: None,
             admissions: Admissions::default(),
+            statics: BTreeMap::new(),
+            static_admissions: BTreeMap::new(),
             cleaned_once: false,
             cleaning: false,
             retired: BTreeMap::new(),
@@ -166,7 +171,7 @@ impl Role for PodManager {
                 self.tell_known(desk);
             }
             PodManagerMsg::SourceSet { source, pods } => {
-                self.roster.set(source.as_str(), pods);
+                self.take_statics(source, pods, desk);
                 self.carry_out(desk);
                 self.tell_known(desk);
             }
@@ -180,8 +185,12 @@ impl Role for PodManager {
             PodManagerMsg::Observed(pod) => self.observe(pod, desk),
             PodManagerMsg::Relisted { taken, pods } => self.take_relist(taken, pods, desk),
             PodManagerMsg::HealthChanged(health) => {
+                let able = self.health.groups_policy != health.groups_policy;
                 self.health = health.clone();
                 self.tell_all(&|| PodWorkerMsg::HealthChanged(health.clone()), desk);
+                if able {
+                    self.judge_again(desk);
+                }
             }
             PodManagerMsg::NodeChanged(node) => {
                 desk.tell(&self.agent.directory.mirror_manager, MirrorManagerMsg::NodeChanged(Arc::clone(&node)));
@@ -258,77 +267,12 @@ impl PodManager {
         }
     }
 
-    /// Judges the pods of the API server that are new. Until the Node is known, and what the runtime holds, all of them
-    /// wait, and nothing that the API server may want is ended.
-    fn admit(&mut self, desk: &mut Desk<PodManagerMsg>) {
-        let Some(pods) = self.api_pods.clone() else { return };
-        let Some(node) = self.node.clone().filter(|_| self.relisted.is_some()) else { return };
-        let was_heard = self.roster.all_heard();
-        let statics: Vec<Arc<Pod>> =
-            self.roster.all_wanted().map(|(_, pod)| Arc::clone(pod)).filter(|pod| is_static(pod)).collect();
-        let pod_level = self.agent.settings.resources.pod_level_resources;
-        for refused in self.admissions.take(&pods, |uid| self.listed.contains_key(uid), &statics, &node, pod_level) {
-            let (uid, pod) = (refused.uid, refused.pod);
-            let subject = EventSubject::pod(&uid, &full_name(&pod));
-            desk.tell(
-                &self.agent.directory.event_recorder,
-                subject.warning(event_reason(&refused.reason), refused.message),
-            );
-            self.tell_rejected(&uid, &pod, desk);
-        }
-        let admitted = self.admissions.admitted(&pods);
-        desk.tell(&self.agent.directory.offline_pods, OfflinePodsMsg::Admitted(admitted.clone()));
-        self.roster.set(SourceKind::Api.as_str(), admitted);
-        if !was_heard {
-            self.tell_known(desk);
-        }
-    }
-
-    /// A pod that cannot be judged for long says so where people look. One that was started already has more to tell.
-    fn tell_undecided(&self, desk: &Desk<PodManagerMsg>) {
-        let resources = self.agent.settings.resources;
-        let started = |pod: &Pod| pod.status.as_ref().is_some_and(|status| status.start_time.is_some());
-        let undecided = self.api_pods.iter().flat_map(|pods| self.admissions.undecided(pods));
-        for (uid, pod) in undecided.filter(|(_, pod)| !started(pod)) {
-            let verdict = judge(pod, std::iter::empty(), self.node.as_deref(), resources.pod_level_resources);
-            let what = match verdict {
-                Admission::NotYet { what, until: Some(until) } => {
-                    format!("waits for {what}, until {}", until.to_timestamp())
-                }
-                Admission::NotYet { what, until: None } => format!("waits for {what}"),
-                _ => "waits for the runtime's account of its pods".to_owned(),
-            };
-            let view = PodView {
-                uid: uid.clone(),
-                pod: Arc::clone(pod),
-                status: Arc::new(waiting_status(pod, what.clone(), desk.now())),
-                may_run: true,
-                waiting: vec![what].into(),
-            };
-            desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::StatusChanged(view));
-        }
-    }
-
-    fn tell_rejected(&self, uid: &PodUid, pod: &Arc<Pod>, desk: &Desk<PodManagerMsg>) {
-        let Some((reason, message)) = self.admissions.why_not(uid) else { return };
-        let qos = pod_qos(pod, self.agent.settings.resources.pod_level_resources);
-        let status = rejected_status(pod, reason, message, qos.as_str(), desk.now());
-        let view = PodView {
-            uid: uid.clone(),
-            pod: Arc::clone(pod),
-            status: Arc::new(status),
-            may_run: false,
-            waiting: Arc::default(),
-        };
-        desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::Rejected(view));
-    }
-
     /// Tells once more of pods that have no worker to do so.
     fn repeat_api(&self, desk: &Desk<PodManagerMsg>) {
         for uid in self.roster.ended() {
             desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::NeverHere(uid.clone()));
         }
-        for (uid, pod) in self.api_pods.iter().flatten() {
+        for (uid, pod) in self.api_pods.iter().flatten().chain(self.statics.values().flatten()) {
             self.tell_rejected(uid, pod, desk);
         }
         if let Some(pods) = self.api_pods.as_ref().filter(|_| self.roster.all_heard()) {
@@ -458,7 +402,7 @@ impl PodManager {
         self.listed = pods;
         let first = self.relisted.replace(taken).is_none();
         if first {
-            self.admit(desk);
+            self.judge_again(desk);
         }
         self.carry_out(desk);
         if first {
@@ -481,6 +425,7 @@ impl PodManager {
         desk.tell(&to.status_manager, StatusManagerMsg::PodForgotten(uid.clone()));
         desk.tell(&to.event_recorder, EventRecorderMsg::PodForgotten(uid.clone()));
         desk.tell(&to.prober, ProberMsg::PodGone(uid.clone()));
+        self.make_room(uid, desk);
         self.carry_out(desk);
         self.tell_known(desk);
     }
@@ -513,7 +458,8 @@ impl PodManager {
         let names = self.slots.values().map(|slot| slot.address.record().name.clone()).collect();
         self.agent.ledger.keep_only(PodWorker::KIND, &names);
         let to = &self.agent.directory;
-        let shown = known.iter().chain(self.api_pods.iter().flat_map(BTreeMap::keys)).cloned().collect();
+        let statics = self.statics.values().flat_map(BTreeMap::keys);
+        let shown = known.iter().chain(self.api_pods.iter().flat_map(BTreeMap::keys)).chain(statics).cloned().collect();
         let ended = self.roster.ended().clone();
         desk.tell(&to.status_manager, StatusManagerMsg::Known { pods: Arc::new(shown), ended });
         let known = Arc::new(known.clone());

@@ -132,6 +132,7 @@ impl RuntimeMonitor {
         let mut handlers = self.able.iter().flat_map(|able| &able.handlers);
         health.recursive_read_only =
             handlers.any(|handler| handler.name.is_empty() && handler.recursive_read_only_mounts);
+        health.groups_policy = self.able.as_ref().map(|able| able.supplemental_groups_policy);
         if health.runtime_problem.is_none() {
             health.runtime_problem.clone_from(&self.pleg_problem);
         }

@@ -18,6 +18,7 @@ use crate::logic::log_rotation::RotationPolicy;
 use crate::logic::node_object::NodeIdentity;
 use crate::logic::node_status::StatusSettings;
 use crate::logic::object_cache::ChangeDetection;
+use crate::logic::pod_admission::SysctlAllowList;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::logic::time::Moment;
 use crate::messages::certificate_manager::CertificateManagerMsg;
@@ -88,6 +89,16 @@ pub struct Settings {
     pub thermal_throttle_paths: Vec<String>,
     /// `seccompDefault`.
     pub seccomp_default: bool,
+    /// Which kernel parameters pods may set: the safe ones, and `allowedUnsafeSysctls`.
+    pub sysctls: SysctlAllowList,
+    /// Whether the host enforces AppArmor profiles.
+    pub app_armor: bool,
+    /// Gate `EnvFiles`: whether variables may come from files of volumes.
+    pub env_files: bool,
+    /// Sizes of the host's huge pages, in bytes.
+    pub hugepage_sizes: Vec<u64>,
+    /// Whether SELinux is on: files of pods are then labelled by the runtime.
+    pub selinux: bool,
     /// `crashLoopBackOff.maxContainerRestartPeriod`.
     pub crash_loop_max: Duration,
     /// How many images may be pulled at once; 1 when `serializeImagePulls`; `None` for no limit.

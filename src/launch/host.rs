@@ -33,6 +33,11 @@ pub(super) fn facts(invocation: &Invocation) -> Result<HostFacts, String> {
         cgroup_version: cgroup::detect(),
         swap_controller: swap_controller(),
         thermal_throttle_paths: thermal_throttle_paths(),
+        kernel_release: host.kernel_version().map_err(told)?,
+        app_armor: app_armor_is_on(),
+        // As libselinux finds it: its file system is there only when it is on.
+        selinux: Path::new("/sys/fs/selinux/enforce").exists(),
+        hugepage_sizes: host.hugepages().map_err(told)?.into_keys().collect(),
         resolv_conf: resolv_conf(&invocation.config.resolv_conf)?,
     })
 }
@@ -70,6 +75,12 @@ fn own_cgroup_v2() -> Option<PathBuf> {
     let text = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let own = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
     Some(Path::new(cgroup::CGROUP_MOUNT).join(own))
+}
+
+/// As upstream's container library finds it: the kernel has it, and it is not turned off.
+fn app_armor_is_on() -> bool {
+    let parameter = std::fs::read_to_string("/sys/module/apparmor/parameters/enabled").unwrap_or_default();
+    Path::new("/sys/kernel/security/apparmor").exists() && parameter.starts_with('Y')
 }
 
 /// Those of the host's processors that exist, in order of their numbers.

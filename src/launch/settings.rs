@@ -13,6 +13,7 @@ use crate::logic::image_garbage::ImageGcPolicy;
 use crate::logic::image_records::VerificationPolicy;
 use crate::logic::log_rotation::RotationPolicy;
 use crate::logic::object_cache::ChangeDetection;
+use crate::logic::pod_admission::SysctlAllowList;
 use crate::logic::quantity::{Format, Quantity};
 use crate::logic::resources::{
     CPU, CgroupVersion, MEMORY, NodeMemory, PIDS, ResourceList, ResourceOptions, kubepods_resources,
@@ -38,6 +39,14 @@ pub struct HostFacts {
     pub swap_controller: bool,
     /// See `Settings::thermal_throttle_paths`.
     pub thermal_throttle_paths: Vec<String>,
+    /// The kernel's release, such as `6.1.0-13-amd64`.
+    pub kernel_release: String,
+    /// Whether the host enforces AppArmor profiles.
+    pub app_armor: bool,
+    /// Whether SELinux is on.
+    pub selinux: bool,
+    /// Sizes of the host's huge pages, in bytes.
+    pub hugepage_sizes: Vec<u64>,
     /// The text of the file that `resolvConf` names; `None` when it names none.
     pub resolv_conf: Option<String>,
     /// `--node-ip`.
@@ -82,6 +91,11 @@ pub fn settings(
         seccomp_root: root_dir.join("seccomp").to_string_lossy().into_owned(),
         thermal_throttle_paths: host.thermal_throttle_paths.clone(),
         seccomp_default: config.seccomp_default || flags.seccomp_default,
+        sysctls: SysctlAllowList::new(&host.kernel_release, &config.allowed_unsafe_sysctls)?,
+        app_armor: host.app_armor,
+        selinux: host.selinux,
+        env_files: invocation.gates.enabled("EnvFiles"),
+        hugepage_sizes: host.hugepage_sizes.clone(),
         crash_loop_max: config
             .crash_loop_back_off
             .max_container_restart_period

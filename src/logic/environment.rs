@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Container, EnvVar, EnvVarSource, Pod, ResourceFieldSelector, Secret};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Container, EnvVar, EnvVarSource, FileKeySelector, Pod, ResourceFieldSelector, Secret,
+};
 
 use super::expansion::expand;
 use super::field_path::{Addresses, FieldPathError, field_value};
@@ -141,6 +143,12 @@ pub fn container_environment(
 pub fn resource_fields(container: &Container) -> impl Iterator<Item = (usize, &ResourceFieldSelector)> {
     let variables = container.env.iter().flatten().enumerate();
     variables.filter_map(|(index, variable)| Some((index, variable.value_from.as_ref()?.resource_field_ref.as_ref()?)))
+}
+
+/// The `fileKeyRef`s of a container's `env`, by their index in it.
+pub fn file_keys(container: &Container) -> impl Iterator<Item = (usize, &FileKeySelector)> {
+    let variables = container.env.iter().flatten().enumerate();
+    variables.filter_map(|(index, variable)| Some((index, variable.value_from.as_ref()?.file_key_ref.as_ref()?)))
 }
 
 /// A pod from file or URL: its source annotation names something else than the API server.

@@ -12,6 +12,7 @@ pub mod container_hash;
 pub mod credential_plugins;
 pub mod dns;
 pub mod dns_label;
+pub mod env_file;
 pub mod environment;
 pub mod event_correlator;
 pub mod expansion;

@@ -1,22 +1,34 @@
-//! Whether this node takes a pod of the API server (POD-31, section 17.2 of upstream's admission): what the scheduler
-//! looked at once more, and what this version can do.
+//! Whether this node takes a pod (POD-31, section 17 of upstream's admission): what the scheduler looked at once more,
+//! what the node alone knows, and what this version can do.
 //!
 //! Owned by `PodManager`. Pure. A refusal is one of two kinds: "never" fails the pod for good, as upstream; "not yet"
 //! leaves it pending, because what is missing is known to come.
 
+mod app_armor;
+mod predicates;
+mod preemption;
+mod sysctls;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{
-    Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint, Toleration,
-};
+use k8s_openapi::api::core::v1::{Node, Pod};
 
 use super::ids::PodUid;
 use super::manifest::supported::unsupported_fields;
+use super::pod_roster::is_static;
 use super::pod_status::is_terminal;
-use super::quantity::Quantity;
-use super::resources::{CPU, ResourceList, pod_requests, resource_list};
+use super::resources::{has_pod_level_resources, is_critical};
 use super::time::Moment;
+pub use predicates::matches_terms;
+use predicates::{Failure, failures};
+use preemption::{Missing, victims};
+pub use sysctls::{SysctlAllowList, dotted};
+
+/// The label that names a pod's operating system.
+const OS_LABEL: &str = "kubernetes.io/os";
+/// The operating system here.
+const OS: &str = "linux";
 
 /// What is decided about a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +51,20 @@ pub enum Verdict {
     },
 }
 
-/// A pod that was refused just now.
+/// What the node can do, as nobody else knows it.
+#[derive(Clone, Debug, Default)]
+pub struct NodeAbilities {
+    /// Gate `PodLevelResources`: whether resources of whole pods count.
+    pub pod_level: bool,
+    /// Which kernel parameters pods may set.
+    pub sysctls: SysctlAllowList,
+    /// Whether the host enforces AppArmor profiles.
+    pub app_armor: bool,
+    /// Whether the runtime keeps to `supplementalGroupsPolicy`; `None` until it was asked.
+    pub groups_policy: Option<bool>,
+}
+
+/// A pod that was refused just now, or has to go.
 #[derive(Clone, Debug)]
 pub struct Refused {
     /// Whose.
@@ -52,7 +77,36 @@ pub struct Refused {
     pub message: String,
 }
 
-/// What was decided about each pod that the API server wants. A decision stands for as long as it wants the pod.
+/// Where pods are judged.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// What runs here was admitted by an earlier run of the agent, and is not judged again (PAIN-17).
+    pub runs: &'a dyn Fn(&PodUid) -> bool,
+    /// Pods of other sources that are here.
+    pub beside: &'a [Arc<Pod>],
+    /// Preempted pods that still take room.
+    pub leaving: &'a [Arc<Pod>],
+    /// The node.
+    pub node: &'a Node,
+    /// What it can do.
+    pub abilities: &'a NodeAbilities,
+}
+
+/// What came of judging.
+#[derive(Clone, Debug, Default)]
+pub struct Judged {
+    /// Pods that are refused for good.
+    pub refused: Vec<Refused>,
+    /// Pods that have to make room for a critical one (POD-32).
+    pub victims: Vec<(PodUid, Arc<Pod>)>,
+}
+
+/// Why a pod had to make room.
+pub const PREEMPTING: &str = "Preempting";
+/// The sentence to [`PREEMPTING`].
+pub const PREEMPTED: &str = "Preempted in order to admit critical pod";
+
+/// What was decided about each pod of a kind of source. A decision stands for as long as the source wants the pod.
 #[derive(Clone, Debug, Default)]
 pub struct Admissions {
     admitted: BTreeSet<PodUid>,
@@ -60,33 +114,28 @@ pub struct Admissions {
 }
 
 impl Admissions {
-    /// Judges those of `pods` that are new, the oldest first, beside the static pods; gives those it refuses. What `runs`
-    /// here was admitted by an earlier run of the agent, and is not judged again (PAIN-17).
-    pub fn take(
-        &mut self,
-        pods: &BTreeMap<PodUid, Arc<Pod>>,
-        runs: impl Fn(&PodUid) -> bool,
-        statics: &[Arc<Pod>],
-        node: &Node,
-        pod_level: bool,
-    ) -> Vec<Refused> {
+    /// Judges those of `pods` that are new, the oldest first.
+    pub fn take(&mut self, pods: &BTreeMap<PodUid, Arc<Pod>>, at: Surroundings<'_>) -> Judged {
         self.admitted.retain(|uid| pods.contains_key(uid));
         self.refused.retain(|uid, _| pods.contains_key(uid));
         let unknown = |uid: &PodUid| !self.admitted.contains(uid) && !self.refused.contains_key(uid);
-        let running: Vec<PodUid> = pods.keys().filter(|uid| unknown(uid) && runs(uid)).cloned().collect();
+        let running: Vec<PodUid> = pods.keys().filter(|uid| unknown(uid) && (at.runs)(uid)).cloned().collect();
         self.admitted.extend(running);
         let mut new: Vec<(&PodUid, &Arc<Pod>)> =
             pods.iter().filter(|(uid, _)| !self.admitted.contains(*uid) && !self.refused.contains_key(*uid)).collect();
         new.sort_by_key(|(uid, pod)| (pod.metadata.creation_timestamp.as_ref().map(|time| time.0), (*uid).clone()));
-        let mut refused = Vec::new();
+        let mut judged = Judged::default();
         for (uid, pod) in new {
             let here = pods.iter().filter(|(uid, _)| self.admitted.contains(*uid)).map(|(_, pod)| pod);
-            let here = here.chain(statics).map(|pod| &**pod).filter(|pod| !is_over(pod));
+            let here: Vec<&Arc<Pod>> = here.chain(at.beside).filter(|pod| !is_over(pod)).collect();
             // What is over takes no room and is not judged: it only has to be cleared away.
             let verdict = if is_over(pod) || pod.metadata.deletion_timestamp.is_some() {
                 Verdict::Admitted
             } else {
-                judge(pod, here, Some(node), pod_level)
+                let chosen: Vec<&PodUid> = judged.victims.iter().map(|(uid, _)| uid).collect();
+                let (verdict, victims) = judge_among(pod, &here, &chosen, at);
+                judged.victims.extend(victims);
+                verdict
             };
             match verdict {
                 Verdict::Admitted => drop(self.admitted.insert(uid.clone())),
@@ -94,11 +143,18 @@ impl Admissions {
                 Verdict::NotYet { .. } => {}
                 Verdict::Never { reason, message } => {
                     self.refused.insert(uid.clone(), (reason.clone(), message.clone()));
-                    refused.push(Refused { uid: uid.clone(), pod: Arc::clone(pod), reason, message });
+                    judged.refused.push(Refused { uid: uid.clone(), pod: Arc::clone(pod), reason, message });
                 }
             }
         }
-        refused
+        judged
+    }
+
+    /// Takes back the admission of a pod that has to make room.
+    pub fn preempt(&mut self, uid: &PodUid) {
+        if self.admitted.remove(uid) {
+            self.refused.insert(uid.clone(), (PREEMPTING.to_owned(), PREEMPTED.to_owned()));
+        }
     }
 
     /// Those of `pods` that were admitted.
@@ -123,18 +179,28 @@ impl Admissions {
 
 /// A refusal's reason as an Event has it: those of resources by name are a fixed set there.
 pub fn event_reason(reason: &str) -> &'static str {
-    const REASONS: [&str; 8] = [
+    const REASONS: [&str; 15] = [
         "OutOfpods",
         "OutOfcpu",
         "OutOfmemory",
         "OutOfephemeral-storage",
         "NodeAffinity",
         "NodeName",
+        "NodePorts",
         "TaintToleration",
         "PodFeatureUnsupported",
+        "SysctlForbidden",
+        "AppArmor",
+        "PodOSSelectorNodeLabelDoesNotMatch",
+        "PodOSNotSupported",
+        "SupplementalGroupsPolicyNotSupported",
+        "PodLevelResourcesNotSupported",
     ];
-    REASONS.into_iter().find(|known| *known == reason).unwrap_or("OutOfExtendedResources")
+    let other = if reason == UNEXPECTED { UNEXPECTED } else { "OutOfExtendedResources" };
+    REASONS.into_iter().find(|known| *known == reason).unwrap_or(other)
 }
+
+const UNEXPECTED: &str = "UnexpectedAdmissionError";
 
 fn is_over(pod: &Pod) -> bool {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()).is_some_and(is_terminal)
@@ -144,239 +210,128 @@ fn never(reason: impl Into<String>, message: impl Into<String>) -> Verdict {
     Verdict::Never { reason: reason.into(), message: message.into() }
 }
 
-/// Judges a pod. `others` are the pods that are here already; `pod_level` says whether resources of whole pods count.
-pub fn judge<'a>(
+fn not_yet(what: &str) -> Verdict {
+    Verdict::NotYet { what: what.to_owned(), until: None }
+}
+
+/// Judges a pod by itself, as if no other were here.
+pub fn judge(pod: &Pod, node: Option<&Node>, abilities: &NodeAbilities) -> Verdict {
+    if let Some(verdict) = before_predicates(pod, abilities) {
+        return verdict;
+    }
+    let Some(node) = node else { return not_yet("the Node object to be known") };
+    match failures(pod, &[], node, abilities.pod_level).into_iter().next() {
+        Some(failure) => never(failure.reason(), failure.message()),
+        None => after_predicates(pod, abilities),
+    }
+}
+
+/// Judges a pod among those that are here; gives those that have to go for it. `chosen` are to go already.
+fn judge_among(
     pod: &Pod,
-    others: impl Iterator<Item = &'a Pod> + Clone,
-    node: Option<&Node>,
-    pod_level: bool,
-) -> Verdict {
+    here: &[&Arc<Pod>],
+    chosen: &[&PodUid],
+    at: Surroundings<'_>,
+) -> (Verdict, Vec<(PodUid, Arc<Pod>)>) {
+    let Surroundings { node, abilities, .. } = at;
+    let pod_level = abilities.pod_level;
+    if let Some(verdict) = before_predicates(pod, abilities) {
+        return (verdict, vec![]);
+    }
+    let all: Vec<&Pod> = here.iter().copied().chain(at.leaving).map(|pod| &**pod).collect();
+    let found = failures(pod, &all, node, pod_level);
+    let is_shortage = |failure: &&Failure| matches!(failure, Failure::Shortage { .. });
+    let other = found.iter().find(|failure| !is_shortage(failure));
+    let first = match (is_critical(pod), other) {
+        // Room can be made for a critical pod; the rest cannot be helped.
+        (true, Some(other)) => Some(other),
+        (true, None) | (false, _) => found.first(),
+    };
+    match first {
+        None => return (after_predicates(pod, abilities), vec![]),
+        Some(failure) if !is_critical(pod) || !is_shortage(&failure) => {
+            return (never(failure.reason(), failure.message()), vec![]);
+        }
+        Some(_) => {}
+    }
+    // A critical pod, and too little of something: whoever is not yet on the way out may have to go.
+    let staying: Vec<&Arc<Pod>> = here.iter().copied().filter(|pod| !chosen.contains(&&uid_of(pod))).collect();
+    let pods: Vec<&Pod> = staying.iter().map(|pod| &***pod).collect();
+    let missing: Vec<Missing> = failures(pod, &pods, node, pod_level)
+        .into_iter()
+        .filter_map(|failure| match failure {
+            Failure::Shortage { name, requested, used, capacity } => {
+                Some(Missing { name, amount: requested.saturating_sub(capacity.saturating_sub(used)) })
+            }
+            Failure::Predicate(..) => None,
+        })
+        .collect();
+    // The static ones are the administrator's own: they stay.
+    let candidates: Vec<&Arc<Pod>> = staying.into_iter().filter(|pod| !is_static(pod)).collect();
+    let pods: Vec<&Pod> = candidates.iter().map(|pod| &***pod).collect();
+    match victims(pod, &pods, &missing, pod_level) {
+        Ok(found) => {
+            let found = found.into_iter().map(|at| (uid_of(candidates[at]), Arc::clone(candidates[at]))).collect();
+            (not_yet("the pods to end that make room for it"), found)
+        }
+        Err(error) => {
+            let message = "Unexpected error while attempting to recover from admission failure";
+            (
+                never(UNEXPECTED, format!("{message}: preemption: error finding a set of pods to preempt: {error}")),
+                vec![],
+            )
+        }
+    }
+}
+
+fn uid_of(pod: &Pod) -> PodUid {
+    PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default())
+}
+
+/// What upstream looks at before room and affinity, in its order.
+fn before_predicates(pod: &Pod, abilities: &NodeAbilities) -> Option<Verdict> {
     let refused = unsupported_fields(pod);
     if !refused.is_empty() {
         let fields: Vec<String> = refused.iter().map(ToString::to_string).collect();
-        return never(
-            "PodFeatureUnsupported",
-            format!("this node agent cannot do what the pod asks for: {}", fields.join(", ")),
-        );
+        let message = format!("this node agent cannot do what the pod asks for: {}", fields.join(", "));
+        return Some(never("PodFeatureUnsupported", message));
     }
-    let Some(node) = node else {
-        return Verdict::NotYet { what: "the Node object to be known".to_owned(), until: None };
-    };
-    if let Some(verdict) = fits(pod, others, node, pod_level) {
-        return verdict;
+    if let Some(message) = abilities.sysctls.refusal(pod) {
+        return Some(never("SysctlForbidden", message));
     }
-    let predicate = |name: &str, why: &str| never(name, format!("Predicate {name} failed: {why}"));
-    if !matches_node(pod, node) {
-        return predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector");
+    let label = pod.metadata.labels.as_ref().and_then(|labels| labels.get(OS_LABEL));
+    if label.is_some_and(|os| os != OS) {
+        let message = "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label";
+        return Some(never("PodOSSelectorNodeLabelDoesNotMatch", message));
     }
-    let name = node.metadata.name.as_deref();
-    if pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).is_some_and(|wanted| Some(wanted) != name) {
-        return predicate("NodeName", "node(s) didn't match the requested node name");
+    let spec = pod.spec.as_ref()?;
+    if spec.os.as_ref().is_some_and(|os| os.name != OS) {
+        return Some(never("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"));
     }
-    if untolerated(pod, node) {
-        return predicate("TaintToleration", "node(s) had taints that the pod didn't tolerate");
+    let policy = spec.security_context.as_ref().and_then(|context| context.supplemental_groups_policy.as_deref());
+    match (policy, abilities.groups_policy) {
+        (Some("Strict"), None) => Some(not_yet("the runtime to say what it can do")),
+        (Some("Strict"), Some(false)) => {
+            let message = "SupplementalGroupsPolicy=Strict is not supported in this node";
+            Some(never("SupplementalGroupsPolicyNotSupported", message))
+        }
+        _ => None,
+    }
+}
+
+/// And after them.
+fn after_predicates(pod: &Pod, abilities: &NodeAbilities) -> Verdict {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("Pending");
+    // One that ran before the agent was started anew keeps running.
+    if let Some(message) = app_armor::refusal(pod, abilities.app_armor).filter(|_| phase == "Pending") {
+        return never("AppArmor", message);
+    }
+    if has_pod_level_resources(pod) && !abilities.pod_level {
+        return never("PodLevelResourcesNotSupported", "PodLevelResources feature gate is disabled");
     }
     Verdict::Admitted
 }
 
-/// Whether there is room, resource by resource, the number of pods first.
-fn fits<'a>(pod: &Pod, others: impl Iterator<Item = &'a Pod> + Clone, node: &Node, pod_level: bool) -> Option<Verdict> {
-    let status = node.status.as_ref()?;
-    let room: ResourceList = resource_list(status.allocatable.as_ref().or(status.capacity.as_ref()));
-    let short = |name: &str, requested: i64, used: i64, capacity: i64| {
-        never(
-            format!("OutOf{name}"),
-            format!(
-                "Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {capacity}"
-            ),
-        )
-    };
-    let count = i64::try_from(others.clone().count()).unwrap_or(i64::MAX);
-    if let Some(pods) = room.get("pods").map(Quantity::value).filter(|pods| count >= *pods) {
-        return Some(short("pods", 1, count, pods));
-    }
-    let wanted = pod_requests(pod, pod_level, true);
-    let number = |name: &str, quantity: &Quantity| if name == CPU { quantity.milli_value() } else { quantity.value() };
-    for (name, asked) in &wanted {
-        // What the node does not know (extended resources of others) is nobody's to refuse here.
-        let Some(capacity) = room.get(name).filter(|_| asked.is_positive()) else { continue };
-        let used: i64 = others
-            .clone()
-            .filter_map(|other| pod_requests(other, pod_level, true).get(name).map(|used| number(name, used)))
-            .fold(0, i64::saturating_add);
-        let (asked, capacity) = (number(name, asked), number(name, capacity));
-        if used.saturating_add(asked) > capacity {
-            return Some(short(name, asked, used, capacity));
-        }
-    }
-    None
-}
-
-fn matches_node(pod: &Pod, node: &Node) -> bool {
-    let Some(spec) = &pod.spec else { return true };
-    let label = |key: &str| node.metadata.labels.as_ref().and_then(|all| all.get(key)).map(String::as_str);
-    let selected = spec.node_selector.iter().flatten().all(|(key, value)| label(key) == Some(value.as_str()));
-    let required = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
-    let required = required.and_then(|it| it.required_during_scheduling_ignored_during_execution.as_ref());
-    selected && required.is_none_or(|it| matches_terms(it, node))
-}
-
-/// Whether the node has what one of the terms asks for.
-pub fn matches_terms(selector: &NodeSelector, node: &Node) -> bool {
-    selector.node_selector_terms.iter().any(|term| matches_term(term, node))
-}
-
-/// A term without any requirement matches nothing.
-fn matches_term(term: &NodeSelectorTerm, node: &Node) -> bool {
-    let (labels, fields) = (term.match_expressions.as_deref(), term.match_fields.as_deref());
-    let (labels, fields) = (labels.unwrap_or_default(), fields.unwrap_or_default());
-    let label = |key: &str| node.metadata.labels.as_ref().and_then(|all| all.get(key)).map(String::as_str);
-    let field = |key: &str| (key == "metadata.name").then_some(node.metadata.name.as_deref()).flatten();
-    !(labels.is_empty() && fields.is_empty())
-        && labels.iter().all(|it| meets(it, label(&it.key)))
-        && fields.iter().all(|it| meets(it, field(&it.key)))
-}
-
-fn meets(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
-    let values = requirement.values.as_deref().unwrap_or_default();
-    let is_in = value.is_some_and(|value| values.iter().any(|one| one == value));
-    let number = |text: &str| text.parse::<i64>().ok();
-    let compared = || Some((number(value?)?, number(values.first()?)?));
-    match requirement.operator.as_str() {
-        "In" => is_in,
-        "NotIn" => !is_in,
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        "Gt" => compared().is_some_and(|(value, bound)| value > bound),
-        "Lt" => compared().is_some_and(|(value, bound)| value < bound),
-        _ => false,
-    }
-}
-
-/// Of the taints only those count that would have the pod leave again.
-fn untolerated(pod: &Pod, node: &Node) -> bool {
-    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
-    let tolerations = || pod.spec.iter().flat_map(|spec| spec.tolerations.iter().flatten());
-    let mut leaving = taints.filter(|taint| taint.effect == "NoExecute");
-    leaving.any(|taint| !tolerations().any(|toleration| tolerates(toleration, taint)))
-}
-
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let text = |field: &Option<String>| field.clone().unwrap_or_default();
-    let (effect, key) = (text(&toleration.effect), text(&toleration.key));
-    let exists = toleration.operator.as_deref() == Some("Exists");
-    (effect.is_empty() || effect == taint.effect)
-        && (key == taint.key || (key.is_empty() && exists))
-        && (exists || text(&toleration.value) == text(&taint.value))
-}
-
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn pod(spec: Value) -> Pod {
-        let mut pod = json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "a"}]}});
-        for (field, value) in spec.as_object().expect("fields") {
-            pod["spec"][field] = value.clone();
-        }
-        serde_json::from_value(pod).expect("a pod")
-    }
-
-    fn node() -> Node {
-        serde_json::from_value(json!({
-            "metadata": {"name": "n1", "labels": {"disk": "ssd", "zone": "a", "cores": "8"}},
-            "spec": {"taints": [{"key": "old", "effect": "NoExecute"}, {"key": "full", "effect": "NoSchedule"}]},
-            "status": {"allocatable": {"cpu": "2", "memory": "1Gi", "pods": "3"}},
-        }))
-        .expect("a node")
-    }
-
-    fn reason(pod: &Pod, others: &[Pod]) -> String {
-        match judge(pod, others.iter(), Some(&node()), false) {
-            Verdict::Admitted => "admitted".to_owned(),
-            Verdict::NotYet { what, .. } => what,
-            Verdict::Never { reason, .. } => reason,
-        }
-    }
-
-    fn tolerant() -> Value {
-        json!([{"operator": "Exists"}])
-    }
-
-    #[test]
-    fn a_pod_is_taken_only_where_it_fits() {
-        let asks = |cpu: &str, memory: &str| {
-            let requests = json!({"requests": {"cpu": cpu, "memory": memory}});
-            pod(json!({"containers": [{"name": "a", "resources": requests}], "tolerations": tolerant()}))
-        };
-        assert_eq!(reason(&asks("2", "1Gi"), &[]), "admitted");
-        assert_eq!(reason(&asks("2", "1Gi"), &[asks("1m", "1")]), "OutOfcpu");
-        assert_eq!(reason(&asks("1", "1Gi"), &[asks("1", "1")]), "OutOfmemory");
-        assert_eq!(reason(&asks("0", "0"), &[asks("2", "1Gi"), asks("0", "0"), asks("0", "0")]), "OutOfpods");
-        let Verdict::Never { message, .. } = judge(&asks("3", "1"), [].iter(), Some(&node()), false) else {
-            panic!("refused")
-        };
-        assert_eq!(message, "Node didn't have enough resource: cpu, requested: 3000, used: 0, capacity: 2000");
-    }
-
-    #[test]
-    fn a_pod_is_taken_only_where_it_wants_to_be() {
-        let with = |spec: Value| {
-            let mut pod = pod(spec);
-            pod.spec.as_mut().expect("a spec").tolerations = serde_json::from_value(tolerant()).expect("tolerations");
-            pod
-        };
-        let term = |requirement: Value| {
-            let terms = json!({"nodeSelectorTerms": [{"matchExpressions": [requirement]}]});
-            with(json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}))
-        };
-        for (pod, expected) in [
-            (with(json!({"nodeSelector": {"disk": "ssd"}})), "admitted"),
-            (with(json!({"nodeSelector": {"disk": "hdd"}})), "NodeAffinity"),
-            (term(json!({"key": "zone", "operator": "In", "values": ["a", "b"]})), "admitted"),
-            (term(json!({"key": "zone", "operator": "NotIn", "values": ["a"]})), "NodeAffinity"),
-            (term(json!({"key": "none", "operator": "NotIn", "values": ["a"]})), "admitted"),
-            (term(json!({"key": "none", "operator": "Exists"})), "NodeAffinity"),
-            (term(json!({"key": "none", "operator": "DoesNotExist"})), "admitted"),
-            (term(json!({"key": "cores", "operator": "Gt", "values": ["4"]})), "admitted"),
-            (term(json!({"key": "cores", "operator": "Lt", "values": ["4"]})), "NodeAffinity"),
-            (with(json!({"nodeName": "n2"})), "NodeName"),
-            (pod(json!({})), "TaintToleration"),
-            (pod(json!({"tolerations": [{"key": "old", "operator": "Exists", "effect": "NoExecute"}]})), "admitted"),
-            (pod(json!({"tolerations": [{"key": "old", "value": "x"}]})), "TaintToleration"),
-        ] {
-            assert_eq!(reason(&pod, &[]), expected, "{:?}", pod.spec);
-        }
-    }
-
-    #[test]
-    fn what_runs_already_is_not_judged_again_and_takes_its_room() {
-        let wants = |name: &str, spec: Value| {
-            let mut pod = pod(spec);
-            pod.metadata.uid = Some(name.to_owned());
-            (PodUid::from(name), Arc::new(pod))
-        };
-        let cpus = |count: &str| json!([{"name": "a", "resources": {"requests": {"cpu": count}}}]);
-        let elsewhere = json!({"nodeSelector": {"disk": "hdd"}, "containers": cpus("1")});
-        let pods: BTreeMap<PodUid, Arc<Pod>> = [
-            wants("new", json!({"containers": cpus("2"), "tolerations": tolerant()})),
-            wants("old", elsewhere.clone()),
-            wants("stray", elsewhere),
-        ]
-        .into();
-        let mut admissions = Admissions::default();
-        let refused = admissions.take(&pods, |uid| uid.as_str() == "old", &[], &node(), false);
-        let reasons: BTreeMap<&str, &str> = refused.iter().map(|one| (one.uid.as_str(), &*one.reason)).collect();
-        assert_eq!(reasons, BTreeMap::from([("new", "OutOfcpu"), ("stray", "NodeAffinity")]));
-        assert_eq!(admissions.admitted(&pods).into_keys().collect::<Vec<_>>(), [PodUid::from("old")]);
-    }
-
-    #[test]
-    fn before_the_node_is_known_nothing_is_refused_for_good() {
-        assert!(matches!(judge(&pod(json!({})), [].iter(), None, false), Verdict::NotYet { until: None, .. }));
-        let unsupported = pod(json!({"hostPID": true}));
-        assert!(matches!(judge(&unsupported, [].iter(), None, false), Verdict::Never { .. }));
-    }
-}
+#[path = "pod_admission_tests.rs"]
+mod tests;

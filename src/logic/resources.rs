@@ -17,7 +17,9 @@ mod pod_cgroup;
 mod pod_sums;
 mod qos;
 
-pub use container::{LinuxResources, container_resources, overhead_resources, sandbox_resources};
+pub use container::{
+    LinuxResources, container_hugepage_limits, container_resources, overhead_resources, sandbox_resources,
+};
 pub use conversions::{
     CPU_PERIOD_DEFAULT_US, CPU_SHARES_MAX, CPU_SHARES_MIN, hugepage_limits, hugepage_unit_name, milli_cpu_to_quota,
     milli_cpu_to_shares, quota_to_milli_cpu, shares_to_milli_cpu, shares_to_weight, weight_to_shares,

@@ -16,6 +16,8 @@ pub struct RuntimeHealth {
     pub network_problem: Option<String>,
     /// Whether the runtime's default handler can make mounts read-only with all that is mounted below them.
     pub recursive_read_only: bool,
+    /// Whether the runtime keeps to `supplementalGroupsPolicy`; `None` until a ready runtime said so.
+    pub groups_policy: Option<bool>,
 }
 
 /// A condition of the runtime: whether it holds, the reason, the message.

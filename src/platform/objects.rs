@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use k8s_openapi::api::certificates::v1beta1::PodCertificateRequest;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Secret};
+use k8s_openapi::api::node::v1::RuntimeClass;
 
 pub use crate::logic::object_cache::ObjectError;
 use crate::logic::object_references::Looked;
@@ -73,6 +74,10 @@ pub trait Objects: Send + Sync {
     async fn claim(&self, namespace: &str, name: &str) -> Result<Arc<PersistentVolumeClaim>, ObjectError>;
     /// A persistent volume.
     async fn volume(&self, name: &str) -> Result<Arc<PersistentVolume>, ObjectError>;
+    /// A runtime class.
+    async fn runtime_class(&self, name: &str) -> Result<Arc<RuntimeClass>, ObjectError> {
+        Standalone::refuse("runtimeclass", name)
+    }
     /// A new token, bound to the pod that the key names.
     async fn token(&self, key: &TokenKey) -> Result<Token, ObjectError>;
     /// A ClusterTrustBundle's text.

@@ -21,6 +21,7 @@ use crate::logic::dns::NodeDns;
 use crate::logic::image_garbage::ImageGcPolicy;
 use crate::logic::image_records::VerificationPolicy;
 use crate::logic::log_rotation::RotationPolicy;
+use crate::logic::pod_admission::SysctlAllowList;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::logic::time::Moment;
 use crate::messages::root::RootMsg;
@@ -67,6 +68,11 @@ pub fn settings(started: Moment) -> Settings {
         seccomp_root: "/var/lib/kubelet/seccomp".to_owned(),
         thermal_throttle_paths: vec![],
         seccomp_default: false,
+        sysctls: SysctlAllowList::new("6.1.0", &[]).expect("no patterns, no bad ones"),
+        app_armor: false,
+        selinux: false,
+        env_files: true,
+        hugepage_sizes: vec![],
         crash_loop_max: Duration::from_secs(300),
         pulls_max: None,
         pull_rate: None,
@@ -97,7 +103,8 @@ fn node_settings(address: std::net::IpAddr) -> NodeSettings {
     settings.identity.architecture = "amd64".to_owned();
     settings.status.addresses.hostname = NODE_NAME.to_owned();
     settings.status.addresses.node_ips = vec![address];
-    settings.status.capacity.max_pods = 110;
+    // More than upstream's 110: crowds are simulated, too.
+    settings.status.capacity.max_pods = 2000;
     settings.status.capacity.local_storage = true;
     settings.status.runtime_name = "containerd".to_owned();
     settings.status.kubelet_version = "v1.36.0".to_owned();

@@ -25,6 +25,7 @@ mod pods;
 mod probes;
 mod registry;
 mod restarts;
+mod security;
 mod start;
 mod trace;
 mod volumes;

@@ -22,6 +22,7 @@ use tonic::{Request, Response, Status};
 /// What to do when asked.
 enum Behaviour {
     Answer(Box<dyn Any + Send>),
+    Compute(Arc<dyn Fn(&dyn Any) -> Box<dyn Any + Send> + Send + Sync>),
     Refuse(Status),
     Hang,
 }
@@ -65,6 +66,14 @@ impl Fake {
     /// From now on, this is the answer to the call that has answers of this type.
     pub fn answer<A: Any + Clone + Send>(&self, answer: A) -> &Self {
         self.behave::<A>(Behaviour::Answer(Box::new(answer)))
+    }
+
+    /// From now on, the call that has requests of type `Q` is answered with what `of` makes of each.
+    pub fn compute<Q: Any, A: Any + Send>(&self, of: impl Fn(&Q) -> A + Send + Sync + 'static) -> &Self {
+        let of = move |request: &dyn Any| -> Box<dyn Any + Send> {
+            Box::new(of(request.downcast_ref::<Q>().expect("of this type")))
+        };
+        self.behave::<A>(Behaviour::Compute(Arc::new(of)))
     }
 
     /// From now on, the call with answers of type `A` is refused.
@@ -122,9 +131,17 @@ impl Fake {
 
     async fn serve<Q: Any + Send, A: Any + Clone + Default>(&self, request: Request<Q>) -> Result<Response<A>, Status> {
         let (metadata, _, request) = request.into_parts();
+        let compute = match self.0.behaviours.lock().unwrap().get(&TypeId::of::<A>()) {
+            Some(Behaviour::Compute(compute)) => Some(Arc::clone(compute)),
+            _ => None,
+        };
+        let computed = compute.map(|compute| *compute(&request).downcast::<A>().expect("of this type"));
         self.0.asked.lock().unwrap().push(Asked { request: Box::new(request), metadata });
+        if let Some(answer) = computed {
+            return Ok(Response::new(answer));
+        }
         match self.0.behaviours.lock().unwrap().get(&TypeId::of::<A>()) {
-            None => return Ok(Response::new(A::default())),
+            None | Some(Behaviour::Compute(_)) => return Ok(Response::new(A::default())),
             Some(Behaviour::Answer(answer)) => {
                 return Ok(Response::new(answer.downcast_ref::<A>().expect("of this type").clone()));
             }

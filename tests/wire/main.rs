@@ -7,6 +7,8 @@
 #![allow(clippy::disallowed_methods, reason = "the played peers are no part of the agent")]
 
 mod answers;
+#[cfg(feature = "sim")]
+mod conversion;
 mod deadlines;
 mod events;
 mod fake;

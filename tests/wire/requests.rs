@@ -232,7 +232,7 @@ fn wire_container() -> wire::ContainerConfig {
                 readonly_paths: texts("readonly"),
                 seccomp: Some(wire_profile(ProfileType::Localhost, "seccomp.json")),
                 apparmor: Some(wire_profile(ProfileType::Localhost, "profile")),
-                apparmor_profile: String::new(),
+                apparmor_profile: "localhost/profile".into(),
                 seccomp_profile_path: String::new(),
             }),
         }),

@@ -1,8 +1,9 @@
 //! `ApiObjects`: what pods refer to, from the API server: ConfigMaps and Secrets by `ObjectCache`, the rest as it is now.
 //!
-//! Owned by whoever wires the agent. Keeps nothing; tokens are kept by who asked for them.
+//! Owned by whoever wires the agent. Keeps runtime classes; tokens are kept by who asked for them.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,11 +11,12 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::certificates::v1beta1::{ClusterTrustBundle, PodCertificateRequest, PodCertificateRequestSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Secret, ServiceAccount};
+use k8s_openapi::api::node::v1::RuntimeClass;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use crate::actors::address::Address;
-use crate::actors::ledger::Cause;
+use crate::actors::ledger::{Cause, lock};
 use crate::logic::object_cache::{Object, ObjectError};
 use crate::logic::object_references::ObjectKind;
 use crate::logic::time::Moment;
@@ -28,16 +30,21 @@ use crate::platform::{blocking, pod_keys};
 /// Patience with `ObjectCache`, which answers sooner where it watches and reads with the API server's own time limit.
 const PATIENCE: Duration = Duration::from_secs(35);
 
+/// Runtime classes that are remembered.
+const CLASSES_MAX: usize = 256;
+
 /// See the module.
 pub struct ApiObjects {
     api: ApiServer,
     cache: Address<ObjectCacheMsg>,
+    /// Runtime classes as they were read last, by name.
+    classes: Mutex<BTreeMap<String, Arc<RuntimeClass>>>,
 }
 
 impl ApiObjects {
     /// Objects of this API server, by the cache that lives at this address.
     pub fn new(api: ApiServer, cache: Address<ObjectCacheMsg>) -> Self {
-        Self { api, cache }
+        Self { api, cache, classes: Mutex::default() }
     }
 
     async fn get(&self, kind: ObjectKind, namespace: &str, name: &str) -> Result<Object, ObjectError> {
@@ -85,6 +92,27 @@ impl Objects for ApiObjects {
 
     async fn volume(&self, name: &str) -> Result<Arc<PersistentVolume>, ObjectError> {
         self.api.get(&Place::Cluster, name).await.map(Arc::new).map_err(|error| failure(&error))
+    }
+
+    /// As it is now; what was read last where the API server does not answer, for a class keeps its handler.
+    async fn runtime_class(&self, name: &str) -> Result<Arc<RuntimeClass>, ObjectError> {
+        let found: Result<RuntimeClass, _> = self.api.get(&Place::Cluster, name).await;
+        let mut known = lock(&self.classes);
+        match found.map_err(|error| failure(&error)) {
+            Ok(class) => {
+                let class = Arc::new(class);
+                if known.len() >= CLASSES_MAX && !known.contains_key(name) {
+                    known.pop_first();
+                }
+                known.insert(name.to_owned(), Arc::clone(&class));
+                Ok(class)
+            }
+            Err(error @ ObjectError::Unavailable(_)) => known.get(name).cloned().ok_or(error),
+            Err(error) => {
+                known.remove(name);
+                Err(error)
+            }
+        }
     }
 
     async fn token(&self, key: &TokenKey) -> Result<Token, ObjectError> {

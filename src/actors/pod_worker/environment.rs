@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::{join, join_all};
-use k8s_openapi::api::core::v1::{Container, Pod, ResourceFieldSelector};
+use k8s_openapi::api::core::v1::{Container, FileKeySelector, Pod, ResourceFieldSelector};
 
 use super::jobs::JobSite;
 use crate::actors::ledger::Cause;
 use crate::actors::volume_manager::node_facts;
-use crate::logic::environment::{EnvironmentSources, resource_fields};
+use crate::logic::env_file::{FILE_BYTES_MAX, value_of};
+use crate::logic::environment::{EnvironmentSources, file_keys, resource_fields};
 use crate::logic::field_path::Addresses;
 use crate::logic::image_credentials::{Credential, Keyring};
 use crate::logic::image_name::ImageName;
 use crate::logic::object_references::{ObjectKind, environment_references};
 use crate::logic::pod_roster::is_static;
+use crate::logic::volume_states::MountedVolumes;
 use crate::logic::volumes::downward::resource_value;
 use crate::platform::objects::{looked, patiently};
 
@@ -25,6 +27,7 @@ impl JobSite {
         pod: &Pod,
         container: &Container,
         addresses: Addresses,
+        volumes: &MountedVolumes,
     ) -> EnvironmentSources {
         let objects = &self.agent.adapters.objects;
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
@@ -43,12 +46,43 @@ impl JobSite {
         // A static pod does not wait for services: the API server may be one.
         let services = objects.service_variables(namespace, links, !is_static(pod));
         let (services, (config_maps, secrets)) = join(services, join(join_all(config_maps), join_all(secrets))).await;
+        let mut resolved = self.resource_values(pod, container);
+        for (index, selector) in file_keys(container) {
+            resolved.insert(index, self.file_value(selector, volumes).await);
+        }
         EnvironmentSources {
             config_maps: config_maps.into_iter().collect(),
             secrets: secrets.into_iter().collect(),
             services,
-            resolved: self.resource_values(pod, container),
+            resolved,
             addresses,
+        }
+    }
+
+    /// The value of a key of a file in a volume; `None` when it may be missing and is (KEP-3721).
+    async fn file_value(&self, selector: &FileKeySelector, volumes: &MountedVolumes) -> Result<Option<String>, String> {
+        if !self.agent.settings.env_files {
+            return Ok(Some(String::new()));
+        }
+        let FileKeySelector { key, path, volume_name, optional } = selector;
+        let missing = || format!("cannot find the volume {volume_name:?} referenced by FileKeyRef");
+        let volume = volumes.volumes.get(volume_name).filter(|volume| !volume.host_path.is_empty());
+        let root = &volume.ok_or_else(missing)?.host_path;
+        let read = self.agent.adapters.volumes.read_file(root, path, FILE_BYTES_MAX).await;
+        let parsed = read.map_err(|error| error.to_string()).and_then(|bytes| {
+            let bytes = bytes.ok_or_else(|| "no such file".to_owned())?;
+            let text = String::from_utf8(bytes).map_err(|_| "is not valid UTF-8".to_owned())?;
+            value_of(&text, key).map_err(|error| error.to_string())
+        });
+        // What is wrong with the file is for the node's log alone, as upstream: its text may be secret.
+        let value = parsed.map_err(|error| {
+            tracing::error!(pod = %self.full_name, file = path, error, "file of variables cannot be read");
+            "couldn't parse env file".to_owned()
+        })?;
+        match value.is_empty() {
+            false => Ok(Some(value)),
+            true if optional.unwrap_or(false) => Ok(None),
+            true => Err(format!("environment variable key {key:?} not found in file {path:?}")),
         }
     }
 

@@ -21,6 +21,7 @@ struct Scene {
     server: ObjectServer,
     site: JobSite,
     pod: Arc<Pod>,
+    volumes: MountedVolumes,
 }
 
 impl Scene {
@@ -38,7 +39,7 @@ impl Scene {
         to.object_cache.tell(Cause::outside("test"), known).expect("has room");
         let site =
             JobSite { agent: Arc::clone(agent), uid: PodUid::from("uid-1"), full_name: FullName::new("web", "ns") };
-        Self { played, server, site, pod }
+        Self { played, server, site, pod, volumes: MountedVolumes::default() }
     }
 
     fn put(&self, collection: &str, name: &str, object: Value) {
@@ -48,7 +49,7 @@ impl Scene {
     /// The container's variables as `NAME=value`, or why there are none.
     async fn variables(&self) -> Result<Vec<String>, String> {
         let container = &self.pod.spec.as_ref().expect("a spec").containers[0];
-        let sources = self.site.environment_sources(&self.pod, container, Addresses::default()).await;
+        let sources = self.site.environment_sources(&self.pod, container, Addresses::default(), &self.volumes).await;
         let found = container_environment(&self.pod, container, &sources).map_err(|error| error.to_string())?;
         let shown = |(name, value): (String, Vec<u8>)| format!("{name}={}", String::from_utf8_lossy(&value));
         Ok(found.into_variables().into_iter().map(shown).collect())

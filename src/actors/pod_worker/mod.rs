@@ -4,6 +4,7 @@
 //! nobody wants it. What happens next is decided by `logic::pod_lifecycle`; here it is carried out. Keeps nothing that
 //! its parent, the runtime or the disk cannot give back.
 
+mod configuration;
 mod environment;
 pub mod jobs;
 mod volumes;

@@ -69,6 +69,7 @@ impl JobSite {
                 image_sub_path,
                 readonly: mount.read_only,
                 recursive_read_only: mount.recursive_read_only,
+                selinux_relabel: mount.relabel && self.agent.settings.selinux,
                 propagation: match mount.propagation {
                     Propagation::None => MountPropagation::Private,
                     Propagation::HostToContainer => MountPropagation::HostToContainer,

@@ -270,9 +270,18 @@ impl From<&own::LinuxContainerSecurityContext> for wire::LinuxContainerSecurityC
             readonly_paths: context.readonly_paths.clone(),
             seccomp: context.seccomp.as_ref().map(Into::into),
             apparmor: context.apparmor.as_ref().map(Into::into),
-            apparmor_profile: String::new(),
+            apparmor_profile: context.apparmor.as_ref().map(old_profile_name).unwrap_or_default(),
             seccomp_profile_path: String::new(),
         }
+    }
+}
+
+/// A profile as the deprecated field has it, which old runtimes read; upstream fills both.
+fn old_profile_name(profile: &own::SecurityProfile) -> String {
+    match profile {
+        own::SecurityProfile::RuntimeDefault => "runtime/default".to_owned(),
+        own::SecurityProfile::Unconfined => "unconfined".to_owned(),
+        own::SecurityProfile::Localhost(name) => format!("localhost/{name}"),
     }
 }
 

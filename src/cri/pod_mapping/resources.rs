@@ -4,7 +4,7 @@ use crate::cri::types::LinuxContainerResources;
 use crate::logic::resources::LinuxResources;
 
 impl From<LinuxResources> for LinuxContainerResources {
-    /// Field by field. CPU and memory sets and huge pages are decided elsewhere and stay "not set".
+    /// Field by field. CPU and memory sets are decided elsewhere and stay "not set".
     fn from(computed: LinuxResources) -> Self {
         Self {
             cpu_period: computed.cpu_period,
@@ -16,7 +16,7 @@ impl From<LinuxResources> for LinuxContainerResources {
             unified: computed.unified,
             cpuset_cpus: String::new(),
             cpuset_mems: String::new(),
-            hugepage_limits: Vec::new(),
+            hugepage_limits: computed.hugepage_limits,
         }
     }
 }
@@ -36,6 +36,7 @@ mod tests {
             memory_swap_limit_in_bytes: 5,
             oom_score_adj: 6,
             unified: unified.clone(),
+            hugepage_limits: vec![("2MB".to_owned(), 7)],
         };
         let expected = LinuxContainerResources {
             cpu_period: 1,
@@ -45,6 +46,7 @@ mod tests {
             memory_swap_limit_in_bytes: 5,
             oom_score_adj: 6,
             unified,
+            hugepage_limits: vec![("2MB".to_owned(), 7)],
             ..LinuxContainerResources::default()
         };
         assert_eq!(LinuxContainerResources::from(computed), expected);

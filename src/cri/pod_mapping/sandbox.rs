@@ -15,6 +15,7 @@ use crate::cri::types::{
 use crate::logic::dns::{DnsWarning, NodeDns, pod_dns};
 use crate::logic::hostname::PodHostname;
 use crate::logic::log_path::pod_log_directory;
+use crate::logic::pod_admission::dotted;
 
 /// What a sandbox' configuration needs to know besides the pod.
 #[derive(Clone, Debug, Default)]
@@ -114,19 +115,6 @@ fn sysctls(pod: &Pod) -> Labels {
     let context = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
     let sysctls = context.iter().flat_map(|context| context.sysctls.iter().flatten());
     sysctls.map(|sysctl| (dotted(&sysctl.name), sysctl.value.clone())).collect()
-}
-
-/// A name whose first separator is a slash has slashes for dots and dots for slashes; both are swapped.
-fn dotted(name: &str) -> String {
-    if name.find(['.', '/']).is_none_or(|at| name[at..].starts_with('.')) {
-        return name.to_owned();
-    }
-    let swap = |character| match character {
-        '.' => '/',
-        '/' => '.',
-        other => other,
-    };
-    name.chars().map(swap).collect()
 }
 
 /// The sandbox always has the runtime's seccomp profile, whatever the pod says, so that the pod's own may be narrow.

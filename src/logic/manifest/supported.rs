@@ -10,6 +10,8 @@ use std::fmt;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 
+use crate::logic::resources::HUGEPAGES_PREFIX;
+
 /// A field that the agent would not act on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
@@ -45,17 +47,14 @@ enum Rule {
 use Rule::{Accept, Only, Open, Refuse, RefuseAny, RefuseGiven};
 
 const NO_VOLUME: &str = "volumes of this kind are not supported by this version";
-const NO_SECURITY: &str = "security settings are not supported by this version";
+const NO_WINDOWS: &str = "settings of Windows are not acted on";
 const NO_PROBE: &str = "only readiness probes by httpGet are supported by this version";
 const NO_HOOK: &str = "lifecycle hooks and stop signals are not supported by this version";
 const NO_RULES: &str = "a restart policy of a container of its own is not supported by this version";
-const NO_REFERENCE: &str =
-    "of the sources of a variable only fieldRef, configMapKeyRef and secretKeyRef are supported by this version";
 const NO_CLAIMS: &str = "resource claims are not supported by this version";
-const NO_RESIZE: &str = "a container is not resized by this version";
 const NO_RESOURCE: &str =
-    "of the resources only cpu, memory and requests of ephemeral-storage are supported by this version";
-const NO_POD_RESOURCES: &str = "resources of the whole pod are not supported by this version";
+    "of the resources only cpu, memory, huge pages and requests of ephemeral-storage are supported by this version";
+const NO_POD_RESOURCE: &str = "a pod as a whole has cpu, memory and huge pages alone";
 const UNKNOWN: &str = "is not known to this version";
 
 /// Every field of a pod: its path, with `[]` for any item of a list and `{}` for any key of a map, and its rule.
@@ -63,9 +62,7 @@ const RULES: &[(&str, Rule)] = &[
     ("apiVersion", Accept),
     ("kind", Accept),
     ("metadata", Open),
-    ("metadata.annotations", Open),
-    ("metadata.annotations{}", Accept),
-    (APP_ARMOR_ANNOTATIONS, RefuseAny(NO_SECURITY)),
+    ("metadata.annotations", Accept),
     ("metadata.creationTimestamp", Accept),
     ("metadata.deletionGracePeriodSeconds", Accept),
     ("metadata.deletionTimestamp", Accept),
@@ -92,48 +89,60 @@ const RULES: &[(&str, Rule)] = &[
     ("spec.enableServiceLinks", Accept),
     ("spec.ephemeralContainers", Refuse("ephemeral containers are not supported by this version")),
     ("spec.hostAliases", Accept),
-    ("spec.hostIPC", Refuse("the host's IPC namespace is not given to pods by this version")),
+    ("spec.hostIPC", Accept),
     ("spec.hostNetwork", Accept),
-    ("spec.hostPID", Refuse("the host's PID namespace is not given to pods by this version")),
+    ("spec.hostPID", Accept),
     ("spec.hostUsers", Only("true", "user namespaces are not supported by this version")),
     ("spec.hostname", Accept),
-    ("spec.hostnameOverride", Refuse("hostnameOverride is not supported by this version")),
+    ("spec.hostnameOverride", Accept),
     ("spec.imagePullSecrets", Accept),
     ("spec.initContainers", Open),
     ("spec.nodeName", Accept),
     ("spec.nodeSelector", Accept),
     ("spec.os", Open),
-    ("spec.os.name", Only("linux", "only linux is supported")),
+    ("spec.os.name", Accept),
     ("spec.overhead", Accept),
     ("spec.preemptionPolicy", Accept),
     ("spec.priority", Accept),
     ("spec.priorityClassName", Accept),
     ("spec.readinessGates", Accept),
     ("spec.resourceClaims", Refuse(NO_CLAIMS)),
-    ("spec.resources", RefuseAny(NO_POD_RESOURCES)),
+    ("spec.resources", Open),
+    ("spec.resources.claims", Refuse(NO_CLAIMS)),
+    ("spec.resources.limits", Open),
+    ("spec.resources.limits{}", RefuseAny(NO_POD_RESOURCE)),
+    ("spec.resources.limits{cpu}", Accept),
+    ("spec.resources.limits{hugepages}", Accept),
+    ("spec.resources.limits{memory}", Accept),
+    ("spec.resources.requests", Open),
+    ("spec.resources.requests{}", RefuseAny(NO_POD_RESOURCE)),
+    ("spec.resources.requests{cpu}", Accept),
+    ("spec.resources.requests{hugepages}", Accept),
+    ("spec.resources.requests{memory}", Accept),
     ("spec.restartPolicy", Accept),
-    ("spec.runtimeClassName", Refuse("runtime classes are not supported by this version")),
+    ("spec.runtimeClassName", Accept),
     ("spec.schedulerName", Accept),
     ("spec.schedulingGates", Refuse("a pod with scheduling gates must not run")),
     ("spec.schedulingGroup", Refuse("scheduling groups are not supported by this version")),
     ("spec.securityContext", Open),
     ("spec.securityContext.fsGroup", Accept),
     ("spec.securityContext.fsGroupChangePolicy", Accept),
-    ("spec.securityContext.appArmorProfile", RefuseAny(NO_SECURITY)),
-    ("spec.securityContext.runAsGroup", RefuseAny(NO_SECURITY)),
-    ("spec.securityContext.runAsNonRoot", RefuseAny(NO_SECURITY)),
-    ("spec.securityContext.runAsUser", RefuseAny(NO_SECURITY)),
-    ("spec.securityContext.seLinuxChangePolicy", RefuseAny(NO_SECURITY)),
-    ("spec.securityContext.seLinuxOptions", RefuseAny(NO_SECURITY)),
-    ("spec.securityContext.seccompProfile", RefuseAny(NO_SECURITY)),
-    ("spec.securityContext.supplementalGroups", RefuseAny(NO_SECURITY)),
-    ("spec.securityContext.supplementalGroupsPolicy", RefuseAny(NO_SECURITY)),
-    ("spec.securityContext.sysctls", RefuseAny(NO_SECURITY)),
-    ("spec.securityContext.windowsOptions", RefuseAny(NO_SECURITY)),
+    ("spec.securityContext.appArmorProfile", Accept),
+    ("spec.securityContext.runAsGroup", Accept),
+    ("spec.securityContext.runAsNonRoot", Accept),
+    ("spec.securityContext.runAsUser", Accept),
+    // Volumes are never mounted with a label here, so that what can be asked for is what is done: to label the files.
+    ("spec.securityContext.seLinuxChangePolicy", Accept),
+    ("spec.securityContext.seLinuxOptions", Accept),
+    ("spec.securityContext.seccompProfile", Accept),
+    ("spec.securityContext.supplementalGroups", Accept),
+    ("spec.securityContext.supplementalGroupsPolicy", Accept),
+    ("spec.securityContext.sysctls", Accept),
+    ("spec.securityContext.windowsOptions", RefuseAny(NO_WINDOWS)),
     ("spec.serviceAccount", Accept),
     ("spec.serviceAccountName", Accept),
     ("spec.setHostnameAsFQDN", Accept),
-    ("spec.shareProcessNamespace", Refuse("a shared process namespace is not supported by this version")),
+    ("spec.shareProcessNamespace", Accept),
     ("spec.subdomain", Accept),
     ("spec.terminationGracePeriodSeconds", Accept),
     ("spec.tolerations", Accept),
@@ -191,12 +200,7 @@ const CONTAINER_RULES: &[(&str, Rule)] = &[
     (".env[]", Open),
     (".env[].name", Accept),
     (".env[].value", Accept),
-    (".env[].valueFrom", Open),
-    (".env[].valueFrom.configMapKeyRef", Accept),
-    (".env[].valueFrom.fieldRef", Accept),
-    (".env[].valueFrom.fileKeyRef", RefuseAny(NO_REFERENCE)),
-    (".env[].valueFrom.resourceFieldRef", RefuseAny(NO_REFERENCE)),
-    (".env[].valueFrom.secretKeyRef", Accept),
+    (".env[].valueFrom", Accept),
     (".envFrom", Accept),
     (".image", Accept),
     (".imagePullPolicy", Accept),
@@ -218,24 +222,36 @@ const CONTAINER_RULES: &[(&str, Rule)] = &[
         RefuseAny("a grace period of a probe is not supported by this version"),
     ),
     (".readinessProbe.timeoutSeconds", Accept),
-    (".resizePolicy", Open),
-    (".resizePolicy[]", Open),
-    (".resizePolicy[].resourceName", Accept),
-    (".resizePolicy[].restartPolicy", Only("NotRequired", NO_RESIZE)),
+    // It says what a resize would do, and none is done by this version.
+    (".resizePolicy", Accept),
     (".resources", Open),
     (".resources.claims", Refuse(NO_CLAIMS)),
     (".resources.limits", Open),
     (".resources.limits{}", RefuseAny(NO_RESOURCE)),
     (".resources.limits{cpu}", Accept),
+    (".resources.limits{hugepages}", Accept),
     (".resources.limits{memory}", Accept),
     (".resources.requests", Open),
     (".resources.requests{}", RefuseAny(NO_RESOURCE)),
     (".resources.requests{cpu}", Accept),
     (".resources.requests{ephemeral-storage}", Accept),
+    (".resources.requests{hugepages}", Accept),
     (".resources.requests{memory}", Accept),
     (".restartPolicy", Refuse(NO_RULES)),
     (".restartPolicyRules", Refuse(NO_RULES)),
-    (".securityContext", RefuseAny(NO_SECURITY)),
+    (".securityContext", Open),
+    (".securityContext.allowPrivilegeEscalation", Accept),
+    (".securityContext.appArmorProfile", Accept),
+    (".securityContext.capabilities", Accept),
+    (".securityContext.privileged", Accept),
+    (".securityContext.procMount", Accept),
+    (".securityContext.readOnlyRootFilesystem", Accept),
+    (".securityContext.runAsGroup", Accept),
+    (".securityContext.runAsNonRoot", Accept),
+    (".securityContext.runAsUser", Accept),
+    (".securityContext.seLinuxOptions", Accept),
+    (".securityContext.seccompProfile", Accept),
+    (".securityContext.windowsOptions", RefuseAny(NO_WINDOWS)),
     (".startupProbe", RefuseAny(NO_PROBE)),
     (".stdin", Accept),
     (".stdinOnce", Accept),
@@ -250,10 +266,8 @@ const CONTAINER_RULES: &[(&str, Rule)] = &[
 /// The lists whose items follow [`CONTAINER_RULES`].
 const CONTAINER_LISTS: [&str; 2] = ["spec.containers[]", "spec.initContainers[]"];
 
-/// The annotations that are settings in disguise: upstream's old form of the AppArmor profile.
-const APP_ARMOR_ANNOTATION_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
-/// Where the walk takes those annotations.
-const APP_ARMOR_ANNOTATIONS: &str = "metadata.annotations{app-armor}";
+/// What the names of annotations begin with that are settings in disguise: upstream's old form of the AppArmor profile.
+pub const APP_ARMOR_ANNOTATION_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
 
 /// The fields of the pod that this version of the agent would not act on, in the order of their paths.
 ///
@@ -319,14 +333,10 @@ fn below(place: &Place, field: &str) -> Place {
     if rule_of(&any).is_none() {
         return Place { path: format!("{path}.{field}"), pattern: format!("{pattern}.{field}") };
     }
-    let named = format!("{pattern}{{{field}}}");
+    let group = if field.starts_with(HUGEPAGES_PREFIX) { "hugepages" } else { field };
+    let named = format!("{pattern}{{{group}}}");
     let known = rule_of(&named).is_some();
-    let disguised = pattern == "metadata.annotations" && field.starts_with(APP_ARMOR_ANNOTATION_PREFIX);
-    let pattern = match (known, disguised) {
-        (true, _) => named,
-        (false, true) => APP_ARMOR_ANNOTATIONS.to_owned(),
-        (false, false) => any,
-    };
+    let pattern = if known { named } else { any };
     Place { path: format!("{path}[{field}]"), pattern }
 }
 

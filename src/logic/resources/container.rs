@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 
 use super::{
     CPU, CgroupVersion, MEMORY, NodeMemory, Quantity, ResourceList, ResourceOptions, amount, container_limits,
-    container_oom_score_adj, container_requests, has_pod_level_resources, milli_cpu_to_quota, milli_cpu_to_shares,
-    pod_limits, pod_requests, resource_list,
+    container_oom_score_adj, container_requests, has_pod_level_resources, hugepage_limits, hugepage_unit_name,
+    milli_cpu_to_quota, milli_cpu_to_shares, pod_limits, pod_requests, resource_list,
 };
 
 /// The runtime interface's `LinuxContainerResources`, with its conventions: zero is "not set".
@@ -30,6 +30,8 @@ pub struct LinuxResources {
     pub oom_score_adj: i64,
     /// Further v2 files and what is written to them.
     pub unified: BTreeMap<String, String>,
+    /// Limits of huge pages, in bytes, by the page size's name.
+    pub hugepage_limits: Vec<(String, u64)>,
 }
 
 /// The resources of one container. With `exclusive_cpus` (it has CPUs of its own, and gate
@@ -48,6 +50,22 @@ pub fn container_resources(
     resources.oom_score_adj = container_oom_score_adj(pod, container, node, options);
     forbid_swap(&mut resources, options);
     resources
+}
+
+/// The container's limits of each size of huge pages that the host has: none unless it says so itself, or its pod does
+/// (KEP-2837).
+pub fn container_hugepage_limits(
+    pod: &Pod,
+    container: &Container,
+    host_sizes: &[u64],
+    options: &ResourceOptions,
+) -> Vec<(String, u64)> {
+    let own = pod.spec.as_ref().and_then(|spec| spec.resources.as_ref());
+    let own = own.filter(|_| options.pod_level_resources && has_pod_level_resources(pod));
+    let mut wanted = hugepage_limits(&resource_list(own.and_then(|resources| resources.limits.as_ref())));
+    wanted.extend(hugepage_limits(&container_limits(container)));
+    let limit = |size: &u64| Some((hugepage_unit_name(*size)?, wanted.get(size).copied().unwrap_or(0)));
+    host_sizes.iter().filter_map(limit).collect()
 }
 
 /// The resources of a pod's sandbox, without its overhead: `LinuxPodSandboxConfig.resources`.
@@ -190,6 +208,24 @@ mod tests {
         assert_eq!((found.cpu_shares, found.cpu_quota, found.memory_limit_in_bytes), (256, 25_000, 1 << 20));
         let off = ResourceOptions { pod_level_resources: false, ..options };
         assert_eq!(container_resources(&own, &bare, &NODE, false, &off).memory_limit_in_bytes, 0);
+    }
+
+    /// CRI-10.
+    #[test]
+    fn every_size_of_huge_pages_has_a_limit() {
+        let sizes = [2 << 20, 1 << 30];
+        let limits = |container: &Container, own: &str| {
+            let pod = with_pod_level(pod(vec![container.clone()], vec![]), "", own);
+            container_hugepage_limits(&pod, container, &sizes, &ResourceOptions::default())
+        };
+        let named = |small: u64, big: u64| vec![("2MB".to_owned(), small << 20), ("1GB".to_owned(), big << 30)];
+        assert_eq!(limits(&container("a", "", "cpu=1"), ""), named(0, 0));
+        assert_eq!(limits(&container("a", "", "hugepages-2Mi=4Mi"), ""), named(4, 0));
+        assert_eq!(
+            limits(&container("a", "", "hugepages-2Mi=4Mi"), "hugepages-2Mi=8Mi,hugepages-1Gi=2Gi"),
+            named(4, 2)
+        );
+        assert_eq!(limits(&container("a", "", "hugepages-64Ki=64Ki"), ""), named(0, 0), "pages that the host lacks");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Container, DownwardAPIVolumeFile, Pod, Resource
 use super::payload::{Payload, PayloadError, clean, permission_bits};
 use crate::logic::field_path::{Addresses, field_value};
 use crate::logic::quantity::Quantity;
-use crate::logic::resources::{ResourceList, container_limits, container_requests};
+use crate::logic::resources::{CPU, MEMORY, ResourceList, container_limits, container_requests, resource_list};
 
 /// Resources whose missing limit is what the node has for pods.
 const BOUNDED_BY_NODE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
@@ -54,7 +54,7 @@ pub fn resource_value(
     let container = find(pod, name).ok_or_else(|| format!("container {name} not found"))?;
     let unsupported = || format!("unsupported container resource : {}", selector.resource);
     let (list, resource) = match selector.resource.split_once('.').ok_or_else(unsupported)? {
-        ("limits", resource) => (limits(container, allocatable), resource),
+        ("limits", resource) => (limits(pod, container, allocatable), resource),
         ("requests", resource) => (container_requests(container), resource),
         _ => return Err(unsupported()),
     };
@@ -79,12 +79,17 @@ fn rounded_up(amount: i64, divisor: i64) -> i64 {
     if amount % divisor > 0 { whole.saturating_add(1) } else { whole }
 }
 
-fn limits(container: &Container, allocatable: &ResourceList) -> ResourceList {
+/// A limit that the container does not have is the pod's own (KEP-2837), else the node's.
+fn limits(pod: &Pod, container: &Container, allocatable: &ResourceList) -> ResourceList {
     let mut limits = container_limits(container);
+    let own = pod.spec.as_ref().and_then(|spec| spec.resources.as_ref());
+    let own = resource_list(own.and_then(|resources| resources.limits.as_ref()));
     for name in BOUNDED_BY_NODE {
         let missing = limits.get(name).is_none_or(Quantity::is_zero);
+        let of_pod = own.get(name).filter(|limit| !limit.is_zero() && [CPU, MEMORY].contains(&name));
+        // As upstream, the pod's limit counts only of what the node has.
         if let (true, Some(node)) = (missing, allocatable.get(name)) {
-            limits.insert(name.to_owned(), *node);
+            limits.insert(name.to_owned(), *of_pod.unwrap_or(node));
         }
     }
     limits

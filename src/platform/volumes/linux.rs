@@ -2,6 +2,7 @@
 //!
 //! Keeps the root directory's path and the calls under way.
 
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use super::patient::Patient;
 use super::{VolumeError, VolumeHost, atomic_writer, device, empty_dir, host_path, local, nfs, sub_path, tear_down};
 use crate::logic::ids::PodUid;
 use crate::logic::volumes::order::{FilesOrder, SetUp, SubPathOrder, VolumePlace};
-use crate::platform::beneath::segment;
+use crate::platform::beneath::{Directory, Mounts, segment};
 use crate::platform::clock::Clock;
 
 /// [`VolumeHost`] on real file systems.
@@ -74,6 +75,14 @@ impl VolumeHost for LinuxVolumeHost {
         self.patient.run(key, "prepare subPath", prepare).await
     }
 
+    async fn read_file(&self, volume: &str, path: &str, bytes_max: usize) -> Result<Option<Vec<u8>>, VolumeError> {
+        let (root, below) = (Path::new(volume).to_path_buf(), path.to_owned());
+        let read = move || {
+            read_file(&root, &below, bytes_max).map_err(|error| VolumeError::failed("read a file of", &root, error))
+        };
+        self.patient.run(format!("{volume}/{path}"), "read a file", read).await
+    }
+
     async fn volumes_of(&self, uid: &PodUid) -> Result<Vec<VolumePlace>, VolumeError> {
         let (layout, uid) = (self.layout.clone(), uid.clone());
         let path = layout.pod_path(&uid);
@@ -98,6 +107,24 @@ impl VolumeHost for LinuxVolumeHost {
     fn hanging(&self) -> Vec<(String, Duration)> {
         self.patient.hanging()
     }
+}
+
+/// What is below the root was made by containers: no link is followed, no mount crossed, and nothing but a file opened.
+fn read_file(root: &Path, path: &str, bytes_max: usize) -> std::io::Result<Option<Vec<u8>>> {
+    let segments: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    let file = match Directory::open(root)?.read_regular(&segments, Mounts::Refuse) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let Some(file) = file else { return Err(std::io::Error::other(format!("{path:?} is no regular file"))) };
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
+    file.take(limit).read_to_end(&mut bytes)?;
+    if bytes.len() > bytes_max {
+        return Err(std::io::Error::other(format!("{path:?} has more than {bytes_max} bytes")));
+    }
+    Ok(Some(bytes))
 }
 
 /// Names become parts of paths.

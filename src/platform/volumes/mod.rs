@@ -82,6 +82,12 @@ pub trait VolumeHost: Send + Sync {
     /// Mounts a part of a volume where a container is to find it; gives that path. The part is made when it is missing,
     /// with the mode of the volume's root. The error's text is for the pod's author: it tells nothing of the host.
     async fn prepare_sub_path(&self, order: SubPathOrder) -> Result<String, VolumeError>;
+    /// A regular file of the volume that is mounted at `volume`, by its path below it, links refused; `None` when there is
+    /// none. Nothing is read of a file that has more than `bytes_max` bytes.
+    async fn read_file(&self, volume: &str, path: &str, bytes_max: usize) -> Result<Option<Vec<u8>>, VolumeError> {
+        let _ = (path, bytes_max);
+        Err(VolumeError::Refused(format!("files of volume {volume} cannot be read here")))
+    }
     /// The volumes of a pod that are on the disk, sorted. Looks at names alone, so that a dead mount holds nobody up.
     async fn volumes_of(&self, uid: &PodUid) -> Result<Vec<VolumePlace>, VolumeError>;
     /// Removes what is left of the pod's volumes once none is there: parts of volumes that have no directory of their

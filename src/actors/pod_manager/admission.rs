@@ -1,0 +1,242 @@
+//! `PodManager`'s judgement of new pods: who is taken, who is told that it is not, who has to make room.
+//!
+//! The decisions are those of `logic::pod_admission`; what is kept is kept by the actor.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, NodeStatus, Pod, PodCondition};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+
+use super::PodManager;
+use crate::actors::desk::Desk;
+use crate::actors::settings::EventSubject;
+use crate::actors::volume_manager::node_facts;
+use crate::logic::ids::PodUid;
+use crate::logic::pod_admission::{
+    Judged, NodeAbilities, PREEMPTED, PREEMPTING, Surroundings, Verdict, event_reason, judge,
+};
+use crate::logic::pod_roster::full_name;
+use crate::logic::pod_status::{rejected_status, waiting_status};
+use crate::logic::resources::pod_qos;
+use crate::messages::offline_pods::OfflinePodsMsg;
+use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::pod_source::SourceKind;
+use crate::messages::status_manager::{PodView, StatusManagerMsg};
+
+impl PodManager {
+    fn abilities(&self) -> NodeAbilities {
+        let settings = &self.agent.settings;
+        NodeAbilities {
+            pod_level: settings.resources.pod_level_resources,
+            sysctls: settings.sysctls.clone(),
+            app_armor: settings.app_armor,
+            groups_policy: self.health.groups_policy,
+        }
+    }
+
+    /// Judges all that is not decided yet: something that it may have waited for is there.
+    pub(super) fn judge_again(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        for (source, pods) in self.statics.clone() {
+            self.admit_statics(source, &pods, desk);
+        }
+        self.admit(desk);
+        self.carry_out(desk);
+    }
+
+    /// Judges the pods of the API server that are new. Until the Node is known, and what the runtime holds, all of them
+    /// wait, and nothing that the API server may want is ended.
+    pub(super) fn admit(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        let Some(pods) = self.api_pods.clone() else { return };
+        let Some(node) = self.node.clone().filter(|_| self.relisted.is_some()) else { return };
+        let was_heard = self.roster.all_heard();
+        let statics = self.admitted_statics(None);
+        let (abilities, leaving) = (self.abilities(), self.leaving());
+        let surroundings = Surroundings {
+            runs: &|uid| self.listed.contains_key(uid),
+            beside: &statics,
+            leaving: &leaving,
+            node: &node,
+            abilities: &abilities,
+        };
+        let judged = self.admissions.take(&pods, surroundings);
+        self.tell_judged(judged, desk);
+        let admitted = self.admissions.admitted(&pods);
+        desk.tell(&self.agent.directory.offline_pods, OfflinePodsMsg::Admitted(admitted.clone()));
+        self.roster.set(SourceKind::Api.as_str(), admitted);
+        if !was_heard {
+            self.tell_known(desk);
+        }
+    }
+
+    /// A source of static pods told what it wants.
+    pub(super) fn take_statics(
+        &mut self,
+        source: SourceKind,
+        pods: BTreeMap<PodUid, Arc<Pod>>,
+        desk: &mut Desk<PodManagerMsg>,
+    ) {
+        let before = self.statics.insert(source, pods.clone()).unwrap_or_default();
+        for uid in before.keys().filter(|uid| !pods.contains_key(*uid) && !self.slots.contains_key(*uid)) {
+            // It was refused: nobody else says that it is no more.
+            desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::PodForgotten(uid.clone()));
+        }
+        self.admit_statics(source, &pods, desk);
+    }
+
+    /// Judges static pods that are new. They do not wait for the Node object. Until it is known what the runtime holds none
+    /// starts anyway, and none is refused.
+    fn admit_statics(&mut self, source: SourceKind, pods: &BTreeMap<PodUid, Arc<Pod>>, desk: &mut Desk<PodManagerMsg>) {
+        if self.relisted.is_none() {
+            return self.roster.set(source.as_str(), pods.clone());
+        }
+        let node = self.node.clone().unwrap_or_else(|| Arc::new(self.own_node()));
+        let mut beside = self.admitted_statics(Some(source));
+        beside.extend(self.api_pods.iter().flat_map(|pods| self.admissions.admitted(pods).into_values()));
+        let (abilities, leaving) = (self.abilities(), self.leaving());
+        let mut admissions = self.static_admissions.remove(&source).unwrap_or_default();
+        let surroundings = Surroundings {
+            runs: &|uid| self.listed.contains_key(uid),
+            beside: &beside,
+            leaving: &leaving,
+            node: &node,
+            abilities: &abilities,
+        };
+        let judged = admissions.take(pods, surroundings);
+        self.roster.set(source.as_str(), admissions.admitted(pods));
+        self.static_admissions.insert(source, admissions);
+        self.tell_judged(judged, desk);
+    }
+
+    /// Static pods that are here, those of `except` left out.
+    fn admitted_statics(&self, except: Option<SourceKind>) -> Vec<Arc<Pod>> {
+        let others = self.statics.iter().filter(|(source, _)| Some(**source) != except);
+        let admitted = others.filter_map(|(source, pods)| Some(self.static_admissions.get(source)?.admitted(pods)));
+        admitted.flat_map(BTreeMap::into_values).collect()
+    }
+
+    /// Preempted pods that have not ended yet.
+    fn leaving(&self) -> Vec<Arc<Pod>> {
+        let pods = self.api_pods.iter().flatten().filter(|(uid, _)| self.slots.contains_key(*uid));
+        pods.filter(|(uid, _)| self.is_preempted(uid)).map(|(_, pod)| Arc::clone(pod)).collect()
+    }
+
+    fn is_preempted(&self, uid: &PodUid) -> bool {
+        self.admissions.why_not(uid).is_some_and(|(reason, _)| reason == PREEMPTING)
+    }
+
+    /// What static pods are judged by where there is no Node object: the host itself.
+    fn own_node(&self) -> Node {
+        let settings = &self.agent.settings;
+        let identity = &settings.node.identity;
+        let mut allocatable: BTreeMap<String, ApiQuantity> = node_facts(&self.agent)
+            .allocatable
+            .iter()
+            .map(|(name, quantity)| (name.clone(), ApiQuantity(quantity.to_string())))
+            .collect();
+        allocatable.insert("pods".to_owned(), ApiQuantity(settings.node.status.capacity.max_pods.to_string()));
+        let mut labels = identity.labels.clone();
+        for (key, value) in [
+            ("kubernetes.io/hostname", settings.node_name.as_str()),
+            ("kubernetes.io/os", "linux"),
+            ("kubernetes.io/arch", identity.architecture.as_str()),
+        ] {
+            labels.insert(key.to_owned(), value.to_owned());
+        }
+        Node {
+            metadata: ObjectMeta {
+                name: Some(settings.node_name.clone()),
+                labels: Some(labels),
+                ..ObjectMeta::default()
+            },
+            status: Some(NodeStatus { allocatable: Some(allocatable), ..NodeStatus::default() }),
+            ..Node::default()
+        }
+    }
+
+    fn tell_judged(&mut self, judged: Judged, desk: &mut Desk<PodManagerMsg>) {
+        for refused in judged.refused {
+            let subject = EventSubject::pod(&refused.uid, &full_name(&refused.pod));
+            let event = subject.warning(event_reason(&refused.reason), refused.message);
+            desk.tell(&self.agent.directory.event_recorder, event);
+            self.tell_rejected(&refused.uid, &refused.pod, desk);
+        }
+        for (uid, pod) in judged.victims {
+            let event = EventSubject::pod(&uid, &full_name(&pod)).warning(PREEMPTING, PREEMPTED);
+            desk.tell(&self.agent.directory.event_recorder, event);
+            tracing::warn!(%uid, pod = %full_name(&pod), "pod has to make room for a critical one");
+            self.admissions.preempt(&uid);
+            if let Some(pods) = &self.api_pods {
+                self.roster.set(SourceKind::Api.as_str(), self.admissions.admitted(pods));
+            }
+        }
+    }
+
+    /// A pod's end may be what a critical one waits for. What was preempted fails once it has ended.
+    pub(super) fn make_room(&mut self, uid: &PodUid, desk: &mut Desk<PodManagerMsg>) {
+        if !self.is_preempted(uid) {
+            return;
+        }
+        if let Some(pod) = self.api_pods.as_ref().and_then(|pods| pods.get(uid)).cloned() {
+            self.tell_rejected(uid, &pod, desk);
+        }
+        self.judge_again(desk);
+    }
+
+    /// A pod that cannot be judged for long says so where people look. One that was started already has more to tell.
+    pub(super) fn tell_undecided(&self, desk: &Desk<PodManagerMsg>) {
+        let abilities = self.abilities();
+        let started = |pod: &Pod| pod.status.as_ref().is_some_and(|status| status.start_time.is_some());
+        let undecided = self.api_pods.iter().flat_map(|pods| self.admissions.undecided(pods));
+        for (uid, pod) in undecided.filter(|(_, pod)| !started(pod)) {
+            let what = match judge(pod, self.node.as_deref(), &abilities) {
+                Verdict::NotYet { what, until: Some(until) } => {
+                    format!("waits for {what}, until {}", until.to_timestamp())
+                }
+                Verdict::NotYet { what, until: None } => format!("waits for {what}"),
+                _ if self.relisted.is_some() => "waits for room that other pods still take".to_owned(),
+                _ => "waits for the runtime's account of its pods".to_owned(),
+            };
+            let view = PodView {
+                uid: uid.clone(),
+                pod: Arc::clone(pod),
+                status: Arc::new(waiting_status(pod, what.clone(), desk.now())),
+                may_run: true,
+                waiting: vec![what].into(),
+            };
+            desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::StatusChanged(view));
+        }
+    }
+
+    /// Tells of a pod that is refused. One that still ends has its worker to tell of it.
+    pub(super) fn tell_rejected(&self, uid: &PodUid, pod: &Arc<Pod>, desk: &Desk<PodManagerMsg>) {
+        let all = self.static_admissions.values().chain([&self.admissions]);
+        let Some((reason, message)) = all.into_iter().find_map(|one| one.why_not(uid)) else { return };
+        if self.slots.contains_key(uid) {
+            return;
+        }
+        let qos = pod_qos(pod, self.agent.settings.resources.pod_level_resources);
+        let mut status = rejected_status(pod, reason, message, qos.as_str(), desk.now());
+        if reason == PREEMPTING {
+            status.message = Some(message.to_owned());
+            status.conditions = Some(vec![PodCondition {
+                type_: "DisruptionTarget".to_owned(),
+                status: "True".to_owned(),
+                reason: Some("TerminationByKubelet".to_owned()),
+                message: Some("Pod was preempted by Kubelet to accommodate a critical pod.".to_owned()),
+                last_transition_time: Some(Time(desk.now().to_timestamp())),
+                observed_generation: status.observed_generation,
+                ..PodCondition::default()
+            }]);
+        }
+        let view = PodView {
+            uid: uid.clone(),
+            pod: Arc::clone(pod),
+            status: Arc::new(status),
+            may_run: false,
+            waiting: Arc::default(),
+        };
+        desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::Rejected(view));
+    }
+}

@@ -1,0 +1,143 @@
+//! A pod worker's configurations of sandboxes and containers: what the mapping needs to know is gathered here.
+//!
+//! Part of the jobs; decides nothing.
+
+use k8s_openapi::api::core::v1::{Container, Pod};
+
+use super::jobs::{Given, JobSite, find};
+use crate::cri::pod_mapping::{
+    ContainerFacts, DeviceFacts, ImageUser, MappingError, SandboxFacts, container_config, needs_hosts_file,
+    sandbox_config,
+};
+use crate::cri::{ContainerConfig, PodSandboxConfig};
+use crate::logic::container_actions::StartContainer;
+use crate::logic::dns::DnsWarning;
+use crate::logic::field_path::Addresses;
+use crate::logic::hostname::PodHostname;
+use crate::logic::hosts_file::{host_network_hosts_file, pod_network_hosts_file};
+use crate::logic::resources::{
+    LinuxResources, container_hugepage_limits, container_resources, overhead_resources, pod_qos, sandbox_resources,
+};
+use crate::logic::runtime_pod::RuntimeSandbox;
+use crate::platform::objects::{ObjectError, patiently};
+
+impl JobSite {
+    /// The runtime's handler for the pod's runtime class; empty without one (CRI-37).
+    pub(super) async fn runtime_handler(&self, pod: &Pod) -> Result<String, String> {
+        let class = pod.spec.as_ref().and_then(|spec| spec.runtime_class_name.as_deref()).unwrap_or_default();
+        if class.is_empty() {
+            return Ok(String::new());
+        }
+        let found = patiently("runtimeclass", class, self.agent.adapters.objects.runtime_class(class)).await;
+        found.map(|class| class.handler.clone()).map_err(|error| match error {
+            ObjectError::NotFound(text) => text,
+            other => format!("failed to lookup RuntimeClass {class}: {other}"),
+        })
+    }
+
+    /// The sandbox's configuration, and the warnings to tell with it.
+    pub(super) fn sandbox_config(
+        &self,
+        pod: &Pod,
+        attempt: u32,
+    ) -> Result<(PodSandboxConfig, Vec<DnsWarning>), MappingError> {
+        let settings = &self.agent.settings;
+        let qos = pod_qos(pod, settings.resources.pod_level_resources);
+        let driver = self.agent.adapters.cgroups.driver();
+        let cgroup_parent = settings.cgroup_tree.cgroup_parent(&self.uid, qos, driver).unwrap_or_default();
+        let facts = SandboxFacts {
+            attempt,
+            pod_logs: settings.pod_logs_dir.clone(),
+            cgroup_parent,
+            dns: settings.dns.clone(),
+            resources: sandbox_resources(pod, false, &settings.resources).into(),
+            overhead: overhead_resources(pod, &settings.resources).into(),
+            ..SandboxFacts::default()
+        };
+        sandbox_config(pod, &facts)
+    }
+
+    /// The configuration of a container, its log directory, hosts file and termination log made.
+    pub(super) async fn container_config(
+        &self,
+        pod: &Pod,
+        start: &StartContainer,
+        sandbox: &RuntimeSandbox,
+        given: &Given,
+    ) -> Result<ContainerConfig, String> {
+        let Given { image, volumes, .. } = given;
+        let (files, settings) = (&self.agent.adapters.files, &self.agent.settings);
+        let (container, _) = find(pod, &start.name);
+        let place = self.place();
+        let in_logs = files.make_log_directory(&place, &start.name).await.map_err(|error| error.to_string())?;
+        // What the runtime forgot the log directory still knows (CRI-16).
+        let restart_count = match (start.restart_count, in_logs) {
+            (0, Some(highest)) => highest.saturating_add(1),
+            (count, _) => count,
+        };
+        let host_ips: Vec<String> = settings.host_ips.iter().map(ToString::to_string).collect();
+        let pod_ips = if sandbox.host_network { host_ips.clone() } else { sandbox.ips.clone() };
+        let etc_hosts_path = if needs_hosts_file(pod, container, &pod_ips) {
+            Some(self.write_hosts(pod, sandbox.host_network, &pod_ips).await?)
+        } else {
+            None
+        };
+        let termination_log_path = match container.termination_message_path.as_deref() {
+            None | Some("") => None,
+            Some(_) => {
+                // Without it the container only cannot leave a message; that is no reason not to start it.
+                let made = files.make_termination_log(&place, &start.name, restart_count).await;
+                made.inspect_err(|error| tracing::warn!(pod = %self.full_name, %error, "no termination log")).ok()
+            }
+        };
+        let resources = self.resources(pod, container);
+        let prefer_ipv6 = settings.host_ips.first().is_some_and(std::net::IpAddr::is_ipv6);
+        let addresses = Addresses { pod_ips, host_ips, prefer_ipv6 };
+        let environment = self.environment_sources(pod, container, addresses, volumes).await;
+        let volume_mounts = self.volume_mounts(pod, container, &environment, given).await?;
+        let devices = DeviceFacts { devices: Self::volume_devices(pod, container, given)?, ..DeviceFacts::default() };
+        let facts = ContainerFacts {
+            devices,
+            restart_count,
+            image_ref: image.reference.clone(),
+            image_user: ImageUser::new(image.user_uid, &image.username),
+            environment,
+            volume_mounts,
+            volume_groups: volumes.volumes.values().filter_map(|volume| volume.group).collect(),
+            resources: resources.into(),
+            etc_hosts_path,
+            termination_log_path,
+            selinux_enabled: settings.selinux,
+            seccomp_default: settings.seccomp_default,
+            seccomp_root: settings.seccomp_root.clone(),
+            thermal_throttle_paths: settings.thermal_throttle_paths.clone(),
+            ..ContainerFacts::default()
+        };
+        container_config(pod, container, &facts).map_err(|error| error.to_string())
+    }
+
+    fn resources(&self, pod: &Pod, container: &Container) -> LinuxResources {
+        let settings = &self.agent.settings;
+        let options = &settings.resources;
+        LinuxResources {
+            hugepage_limits: container_hugepage_limits(pod, container, &settings.hugepage_sizes, options),
+            ..container_resources(pod, container, &settings.node_memory, false, options)
+        }
+    }
+
+    async fn write_hosts(&self, pod: &Pod, host_network: bool, pod_ips: &[String]) -> Result<String, String> {
+        let files = &self.agent.adapters.files;
+        let spec = pod.spec.as_ref().ok_or("the pod has no spec")?;
+        let aliases = spec.host_aliases.as_deref().unwrap_or_default();
+        let content = if host_network {
+            let node = files.node_hosts().await.map_err(|error| error.to_string())?;
+            String::from_utf8_lossy(&host_network_hosts_file(node.as_bytes(), aliases)).into_owned()
+        } else {
+            let (name, namespace) = (&self.full_name.name, &self.full_name.namespace);
+            let domain = &self.agent.settings.dns.cluster_domain;
+            let host = PodHostname::of(name, namespace, spec, domain).map_err(|error| error.to_string())?;
+            pod_network_hosts_file(pod_ips, &host.hostname, &host.domain, aliases)
+        };
+        files.write_etc_hosts(&self.place(), &content).await.map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,209 @@
+//! Tests of [`super`]: who is taken, who waits, who is refused, and who goes for whom.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn pod(spec: Value) -> Pod {
+    let mut pod = json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "a"}]}});
+    for (field, value) in spec.as_object().expect("fields") {
+        pod["spec"][field] = value.clone();
+    }
+    serde_json::from_value(pod).expect("a pod")
+}
+
+fn node() -> Node {
+    serde_json::from_value(json!({
+        "metadata": {"name": "n1", "labels": {"disk": "ssd", "zone": "a", "cores": "8"}},
+        "spec": {"taints": [{"key": "old", "effect": "NoExecute"}, {"key": "full", "effect": "NoSchedule"}]},
+        "status": {"allocatable": {"cpu": "2", "memory": "1Gi", "pods": "3"}},
+    }))
+    .expect("a node")
+}
+
+fn reason(pod: &Pod, others: &[Pod]) -> String {
+    let others: Vec<Arc<Pod>> = others.iter().cloned().map(Arc::new).collect();
+    let others: Vec<&Arc<Pod>> = others.iter().collect();
+    name_of(judge_among(pod, &others, &[], at(&node(), &[], &NodeAbilities::default())).0)
+}
+
+fn name_of(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Admitted => "admitted".to_owned(),
+        Verdict::NotYet { what, .. } => what,
+        Verdict::Never { reason, .. } => reason,
+    }
+}
+
+fn at<'a>(node: &'a Node, beside: &'a [Arc<Pod>], abilities: &'a NodeAbilities) -> Surroundings<'a> {
+    Surroundings { runs: &|_| false, beside, leaving: &[], node, abilities }
+}
+
+fn tolerant() -> Value {
+    json!([{"operator": "Exists"}])
+}
+
+#[test]
+fn a_pod_is_taken_only_where_it_fits() {
+    let asks = |cpu: &str, memory: &str| {
+        let requests = json!({"requests": {"cpu": cpu, "memory": memory}});
+        pod(json!({"containers": [{"name": "a", "resources": requests}], "tolerations": tolerant()}))
+    };
+    assert_eq!(reason(&asks("2", "1Gi"), &[]), "admitted");
+    assert_eq!(reason(&asks("2", "1Gi"), &[asks("1m", "1")]), "OutOfcpu");
+    assert_eq!(reason(&asks("1", "1Gi"), &[asks("1", "1")]), "OutOfmemory");
+    assert_eq!(reason(&asks("0", "0"), &[asks("2", "1Gi"), asks("0", "0"), asks("0", "0")]), "OutOfpods");
+    let Verdict::Never { message, .. } = judge(&asks("3", "1"), Some(&node()), &NodeAbilities::default()) else {
+        panic!("refused")
+    };
+    assert_eq!(message, "Node didn't have enough resource: cpu, requested: 3000, used: 0, capacity: 2000");
+}
+
+#[test]
+fn a_pod_is_taken_only_where_it_wants_to_be() {
+    let with = |spec: Value| {
+        let mut pod = pod(spec);
+        pod.spec.as_mut().expect("a spec").tolerations = serde_json::from_value(tolerant()).expect("tolerations");
+        pod
+    };
+    let term = |requirement: Value| {
+        let terms = json!({"nodeSelectorTerms": [{"matchExpressions": [requirement]}]});
+        with(json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}))
+    };
+    for (pod, expected) in [
+        (with(json!({"nodeSelector": {"disk": "ssd"}})), "admitted"),
+        (with(json!({"nodeSelector": {"disk": "hdd"}})), "NodeAffinity"),
+        (term(json!({"key": "zone", "operator": "In", "values": ["a", "b"]})), "admitted"),
+        (term(json!({"key": "zone", "operator": "NotIn", "values": ["a"]})), "NodeAffinity"),
+        (term(json!({"key": "none", "operator": "NotIn", "values": ["a"]})), "admitted"),
+        (term(json!({"key": "none", "operator": "Exists"})), "NodeAffinity"),
+        (term(json!({"key": "none", "operator": "DoesNotExist"})), "admitted"),
+        (term(json!({"key": "cores", "operator": "Gt", "values": ["4"]})), "admitted"),
+        (term(json!({"key": "cores", "operator": "Lt", "values": ["4"]})), "NodeAffinity"),
+        (with(json!({"nodeName": "n2"})), "NodeName"),
+        (pod(json!({})), "TaintToleration"),
+        (pod(json!({"tolerations": [{"key": "old", "operator": "Exists", "effect": "NoExecute"}]})), "admitted"),
+        (pod(json!({"tolerations": [{"key": "old", "value": "x"}]})), "TaintToleration"),
+    ] {
+        assert_eq!(reason(&pod, &[]), expected, "{:?}", pod.spec);
+    }
+}
+
+#[test]
+fn what_runs_already_is_not_judged_again_and_takes_its_room() {
+    let wants = |name: &str, spec: Value| {
+        let mut pod = pod(spec);
+        pod.metadata.uid = Some(name.to_owned());
+        (PodUid::from(name), Arc::new(pod))
+    };
+    let cpus = |count: &str| json!([{"name": "a", "resources": {"requests": {"cpu": count}}}]);
+    let elsewhere = json!({"nodeSelector": {"disk": "hdd"}, "containers": cpus("1")});
+    let pods: BTreeMap<PodUid, Arc<Pod>> = [
+        wants("new", json!({"containers": cpus("2"), "tolerations": tolerant()})),
+        wants("old", elsewhere.clone()),
+        wants("stray", elsewhere),
+    ]
+    .into();
+    let mut admissions = Admissions::default();
+    let (node, abilities) = (node(), NodeAbilities::default());
+    let runs = |uid: &PodUid| uid.as_str() == "old";
+    let refused = admissions.take(&pods, Surroundings { runs: &runs, ..at(&node, &[], &abilities) }).refused;
+    let reasons: BTreeMap<&str, &str> = refused.iter().map(|one| (one.uid.as_str(), &*one.reason)).collect();
+    assert_eq!(reasons, BTreeMap::from([("new", "OutOfcpu"), ("stray", "NodeAffinity")]));
+    assert_eq!(admissions.admitted(&pods).into_keys().collect::<Vec<_>>(), [PodUid::from("old")]);
+}
+
+#[test]
+fn before_the_node_is_known_nothing_is_refused_for_good() {
+    let abilities = NodeAbilities::default();
+    assert!(matches!(judge(&pod(json!({})), None, &abilities), Verdict::NotYet { until: None, .. }));
+    let unsupported = pod(json!({"hostUsers": false}));
+    assert!(matches!(judge(&unsupported, None, &abilities), Verdict::Never { .. }));
+}
+
+/// POD-31: the order of upstream's handlers; each spec has all that comes after it, too.
+#[test]
+fn what_the_node_alone_knows_is_asked_in_upstreams_order() {
+    let mut spec = json!({
+        "tolerations": tolerant(), "os": {"name": "windows"}, "nodeSelector": {"disk": "hdd"},
+        "securityContext": {
+            "sysctls": [{"name": "kernel.msgmax", "value": "1"}], "supplementalGroupsPolicy": "Strict",
+            "appArmorProfile": {"type": "RuntimeDefault"},
+        },
+        "resources": {"requests": {"cpu": "1"}},
+        "containers": [{"name": "a", "ports": [{"containerPort": 80, "hostPort": 80}]}],
+    });
+    let (node, able) = (node(), NodeAbilities { groups_policy: Some(false), ..NodeAbilities::default() });
+    let other = Arc::new(pod(json!({"containers": spec["containers"].clone()})));
+    let reason = |spec: &Value, label: &str| {
+        let mut pod = pod(spec.clone());
+        pod.metadata.labels = Some([("kubernetes.io/os".to_owned(), label.to_owned())].into());
+        name_of(judge_among(&pod, &[&other], &[], at(&node, &[], &able)).0)
+    };
+    assert_eq!(reason(&spec, "windows"), "SysctlForbidden");
+    spec["securityContext"]["sysctls"] = Value::Null;
+    assert_eq!(reason(&spec, "windows"), "PodOSSelectorNodeLabelDoesNotMatch");
+    assert_eq!(reason(&spec, "linux"), "PodOSNotSupported");
+    spec["os"]["name"] = json!("linux");
+    assert_eq!(reason(&spec, "linux"), "SupplementalGroupsPolicyNotSupported");
+    spec["securityContext"]["supplementalGroupsPolicy"] = json!("Merge");
+    assert_eq!(reason(&spec, "linux"), "NodeAffinity");
+    spec["nodeSelector"] = Value::Null;
+    assert_eq!(reason(&spec, "linux"), "NodePorts");
+    spec["containers"][0]["ports"][0]["protocol"] = json!("UDP");
+    assert_eq!(reason(&spec, "linux"), "AppArmor");
+    spec["securityContext"]["appArmorProfile"] = Value::Null;
+    assert_eq!(reason(&spec, "linux"), "PodLevelResourcesNotSupported");
+    spec["resources"] = Value::Null;
+    assert_eq!(reason(&spec, "linux"), "admitted");
+    for reason in ["SysctlForbidden", "AppArmor", "NodePorts", "UnexpectedAdmissionError"] {
+        assert_eq!(event_reason(reason), reason);
+    }
+    assert_eq!(event_reason("OutOfexample.com/gpu"), "OutOfExtendedResources");
+}
+
+#[test]
+fn a_strict_pod_waits_for_the_runtimes_word() {
+    let strict = pod(json!({"tolerations": tolerant(), "securityContext": {"supplementalGroupsPolicy": "Strict"}}));
+    let verdict = |groups_policy| {
+        let abilities = NodeAbilities { groups_policy, ..NodeAbilities::default() };
+        name_of(judge(&strict, Some(&node()), &abilities))
+    };
+    assert_eq!(verdict(None), "the runtime to say what it can do");
+    assert_eq!(verdict(Some(false)), "SupplementalGroupsPolicyNotSupported");
+    assert_eq!(verdict(Some(true)), "admitted");
+}
+
+/// POD-32.
+#[test]
+fn others_go_for_a_critical_pod_and_it_waits_for_their_room() {
+    let of = |name: &str, priority: i32, cpu: &str| {
+        let resources = json!({"requests": {"cpu": cpu}});
+        let containers = json!([{"name": "a", "resources": resources}]);
+        let spec = json!({"containers": containers, "priority": priority, "tolerations": tolerant()});
+        let mut pod = pod(spec);
+        pod.metadata.uid = Some(name.to_owned());
+        (PodUid::from(name), Arc::new(pod))
+    };
+    let (node, abilities) = (node(), NodeAbilities::default());
+    let (mut pods, mut admissions) =
+        (BTreeMap::from([of("big", 0, "1500m"), of("small", 0, "500m")]), Admissions::default());
+    assert!(admissions.take(&pods, at(&node, &[], &abilities)).refused.is_empty());
+    pods.extend([of("vital", 2_000_000_000, "400m")]);
+    let judged = admissions.take(&pods, at(&node, &[], &abilities));
+    let victims: Vec<&str> = judged.victims.iter().map(|(uid, _)| uid.as_str()).collect();
+    assert_eq!((victims, judged.refused.len()), (vec!["small"], 0));
+    admissions.preempt(&"small".into());
+    assert_eq!(admissions.why_not(&"small".into()), Some((PREEMPTING, PREEMPTED)));
+    // As long as it takes its room nobody else has to go.
+    let leaving = [Arc::clone(&pods[&PodUid::from("small")])];
+    let judged = admissions.take(&pods, Surroundings { leaving: &leaving, ..at(&node, &[], &abilities) });
+    assert!(judged.victims.is_empty() && judged.refused.is_empty());
+    assert_eq!(admissions.undecided(&pods).count(), 1);
+    let judged = admissions.take(&pods, at(&node, &[], &abilities));
+    assert!(judged.victims.is_empty() && admissions.admitted(&pods).contains_key(&PodUid::from("vital")));
+    // One that asks for more than the node has gets nobody killed.
+    pods.extend([of("vast", 2_000_000_000, "3")]);
+    let judged = admissions.take(&pods, at(&node, &[], &abilities));
+    assert_eq!((judged.victims.len(), judged.refused[0].reason.as_str()), (0, "UnexpectedAdmissionError"));
+}

@@ -1,0 +1,217 @@
+//! What a container may do: asked from inside of it, on a real kernel.
+//!
+//! CRI-09, CRI-10, CRI-13, POD-31, SEC-19, SEC-21, SEC-22, SEC-23, SEC-24, SEC-25.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Node, container_status};
+use crate::pods::{forever, pod, shell, then_forever, with};
+
+/// A container that runs as nobody in particular, with `context`.
+fn confined(name: &str, context: Value) -> Value {
+    with(forever(name), json!({ "securityContext": context }))
+}
+
+/// A field of `/proc/self/status`.
+fn field<'a>(status: &'a str, name: &str) -> &'a str {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.unwrap_or_else(|| panic!("no {name} in {status}")).trim()
+}
+
+/// CRI-09, SEC-25: users, groups, capabilities, privileges and the root file system are the container's, else the pod's.
+#[test]
+fn a_container_is_who_the_pod_says_and_may_do_no_more() {
+    let Some(node) = Node::running() else { return };
+    let narrow = confined(
+        "narrow",
+        json!({
+            "runAsUser": 1001, "readOnlyRootFilesystem": true, "allowPrivilegeEscalation": false,
+            "capabilities": { "drop": ["ALL"], "add": ["NET_BIND_SERVICE"] },
+            "seccompProfile": { "type": "RuntimeDefault" },
+        }),
+    );
+    let root = confined("root", json!({ "runAsUser": 0, "runAsNonRoot": false, "capabilities": { "drop": ["ALL"] } }));
+    let wide = confined("wide", json!({ "privileged": true, "runAsUser": 0, "runAsNonRoot": false }));
+    let context = json!({
+        "runAsUser": 1000, "runAsGroup": 2000, "runAsNonRoot": true, "fsGroup": 3000, "supplementalGroups": [4000],
+    });
+    let wanted = with(
+        pod("who", &[narrow, forever("plain"), root, wide]),
+        json!({ "spec": { "securityContext": context, "shareProcessNamespace": true } }),
+    );
+    node.apply(&wanted);
+
+    let narrow = node.wait_running("who", "narrow");
+    assert_eq!(
+        node.run_in(&narrow, "id -u; id -g; id -G").split_whitespace().collect::<Vec<_>>()[..2],
+        ["1001", "2000"]
+    );
+    let groups = node.run_in(&narrow, "id -G");
+    for group in ["2000", "3000", "4000"] {
+        assert!(groups.split_whitespace().any(|one| one == group), "{groups}");
+    }
+    // What counts is the container's first process: `exec` could differ.
+    let status = node.run_in(&narrow, "cat /proc/self/status");
+    // An ordinary user has none of them until it runs a program that may raise them.
+    assert_eq!(field(&status, "CapBnd"), "0000000000000400", "NET_BIND_SERVICE alone");
+    assert_eq!((field(&status, "NoNewPrivs"), field(&status, "Seccomp")), ("1", "2"));
+    assert_eq!(node.run_in(&narrow, "touch /here 2>/dev/null || echo refused").trim(), "refused");
+    assert_eq!(node.run_in(&narrow, "grep -c ' /proc/sys ' /proc/self/mountinfo").trim(), "1", "read-only");
+
+    let plain = node.wait_running("who", "plain");
+    let status = node.run_in(&plain, "cat /proc/self/status");
+    assert_eq!(field(&status, "Uid").split_whitespace().next(), Some("1000"));
+    assert_eq!((field(&status, "NoNewPrivs"), field(&status, "Seccomp")), ("0", "0"), "unconfined unless asked for");
+    // All see each other: the first process is the sandbox's.
+    let processes = node.run_in(&plain, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '");
+    assert!(processes.contains("pause") && processes.matches("sleep").count() >= 4, "{processes}");
+
+    let root = node.wait_running("who", "root");
+    let status = node.run_in(&root, "cat /proc/self/status");
+    assert_eq!(field(&status, "Uid").split_whitespace().next(), Some("0"));
+    assert_eq!((field(&status, "CapBnd"), field(&status, "CapEff")), ("0000000000000000", "0000000000000000"));
+
+    let wide = node.wait_running("who", "wide");
+    let status = node.run_in(&wide, "cat /proc/self/status");
+    assert_eq!((field(&status, "Seccomp"), field(&status, "NoNewPrivs")), ("0", "0"));
+    let all = std::fs::read_to_string("/proc/self/status").unwrap();
+    assert_eq!(field(&status, "CapEff"), field(&all, "CapBnd"), "all that the host gives");
+    node.delete("who");
+    node.wait_gone("who");
+}
+
+/// SEC-19, SEC-21: what cannot be made safe does not start, and says why.
+#[test]
+fn a_container_that_would_be_root_or_unconfined_does_not_start() {
+    let Some(node) = Node::running() else { return };
+    let missing = json!({ "seccompProfile": { "type": "Localhost", "localhostProfile": "none.json" } });
+    node.apply(&pod(
+        "refused",
+        &[
+            confined("image", json!({ "runAsNonRoot": true })),
+            confined("zero", json!({ "runAsNonRoot": true, "runAsUser": 0 })),
+            confined("file", missing),
+            forever("fine"),
+        ],
+    ));
+    node.wait_running("refused", "fine");
+    let why = |shown: &Value, name: &str| container_status(shown, name)["state"]["waiting"].clone();
+    let shown = node.wait_shown("refused", "with the reasons", |shown| {
+        ["image", "zero", "file"].iter().all(|name| why(shown, name)["message"].is_string())
+    });
+    for (name, reason, message) in [
+        ("image", "CreateContainerConfigError", "container has runAsNonRoot and image will run as root"),
+        ("zero", "CreateContainerConfigError", "container's runAsUser breaks non-root policy"),
+        ("file", "CreateContainerError", "none.json"),
+    ] {
+        let waiting = why(&shown, name);
+        assert_eq!(waiting["reason"], reason, "{waiting}");
+        assert!(waiting["message"].as_str().unwrap().contains(message), "{waiting}");
+    }
+    for name in ["image", "zero", "file"] {
+        assert!(node.running_now("refused", name).is_none(), "{name}");
+    }
+}
+
+/// CRI-09: a pod may share the host's processes and messages.
+#[test]
+fn a_pod_sees_the_hosts_processes_where_it_may() {
+    let Some(node) = Node::running() else { return };
+    node.apply(&with(pod("host", &[forever("main")]), json!({ "spec": { "hostPID": true, "hostIPC": true } })));
+    node.apply(&pod("own", &[forever("main")]));
+    let namespace = |name: &str| {
+        let running = node.wait_running(name, "main");
+        node.run_in(&running, "readlink /proc/self/ns/pid; readlink /proc/self/ns/ipc")
+    };
+    let mine = |kind: &str| std::fs::read_link(format!("/proc/self/ns/{kind}")).unwrap().display().to_string();
+    let host = format!("{}\n{}\n", mine("pid"), mine("ipc"));
+    assert_eq!(namespace("host"), host);
+    let own = namespace("own");
+    for line in host.lines() {
+        assert!(!own.contains(line), "{own}");
+    }
+}
+
+/// SEC-22, SEC-24, POD-31: what the node cannot or may not do is refused before anything starts, in upstream's words.
+#[test]
+fn kernel_parameters_and_profiles_are_judged_before_a_pod_starts() {
+    let Some(mut node) = Node::new() else { return };
+    node.configure(json!({ "allowedUnsafeSysctls": ["kernel.msg*"] }));
+    node.start_agent();
+    let sysctls = |name: &str, sysctls: Value| {
+        with(pod(name, &[forever("main")]), json!({ "spec": { "securityContext": { "sysctls": sysctls } } }))
+    };
+    let set = json!([
+        { "name": "net.ipv4.ip_unprivileged_port_start", "value": "81" },
+        { "name": "kernel/msgmax", "value": "16384" },
+    ]);
+    node.apply(&sysctls("tuned", set));
+    node.apply(&sysctls("greedy", json!([{ "name": "net.core.somaxconn", "value": "1" }])));
+    let profile = json!({ "appArmorProfile": { "type": "RuntimeDefault" } });
+    node.apply(&with(pod("armored", &[forever("main")]), json!({ "spec": { "securityContext": profile } })));
+    node.apply(&with(pod("other", &[forever("main")]), json!({ "spec": { "os": { "name": "windows" } } })));
+
+    let main = node.wait_running("tuned", "main");
+    let values = node.run_in(&main, "cat /proc/sys/net/ipv4/ip_unprivileged_port_start /proc/sys/kernel/msgmax");
+    assert_eq!(values, "81\n16384\n");
+    let mut refused = vec![
+        ("greedy", "SysctlForbidden", "Pod was rejected: forbidden sysctl: \"net.core.somaxconn\" not allowlisted"),
+        ("other", "PodOSNotSupported", "Pod was rejected: Failed to admit pod as the OS field doesn't match node OS"),
+    ];
+    // Where the host has it, the pod runs; that is what upstream's own tests are about.
+    if !std::path::Path::new("/sys/kernel/security/apparmor").exists() {
+        let message = "Pod was rejected: Cannot enforce AppArmor: AppArmor is not enabled on the host";
+        refused.push(("armored", "AppArmor", message));
+    }
+    for (name, reason, message) in refused {
+        let shown = node.wait_shown(name, "as rejected", |shown| shown["status"]["phase"] == "Failed");
+        assert_eq!((&shown["status"]["reason"], &shown["status"]["message"]), (&json!(reason), &json!(message)));
+        assert!(node.sandboxes(name).is_empty(), "{name}");
+    }
+    // What was refused is gone with its manifest.
+    node.delete("greedy");
+    node.eventually("the refused pod is gone", || node.shown("greedy").is_none().then_some(()));
+}
+
+/// CRI-10, CRI-13: variables from resources and files; resources of the pod as a whole.
+#[test]
+fn variables_come_from_resources_and_files_and_a_pod_has_limits_of_its_own() {
+    let Some(node) = Node::running() else { return };
+    let file = "printf \"A='one'\\n# about\\nB='two\\nlines'\\n\" > /data/env";
+    let writer = with(shell("writer", file), json!({ "volumeMounts": [{ "name": "data", "mountPath": "/data" }] }));
+    let from = |key: &str, optional: bool| json!({ "fileKeyRef": { "volumeName": "data", "path": "env", "key": key, "optional": optional } });
+    let resource =
+        |resource: &str, divisor: &str| json!({ "resourceFieldRef": { "resource": resource, "divisor": divisor } });
+    let reader = with(
+        shell("reader", &then_forever("echo \"$A,$B,${C-none},$CPU,$LIMIT\"")),
+        json!({
+            "env": [
+                { "name": "A", "valueFrom": from("A", false) }, { "name": "B", "valueFrom": from("B", false) },
+                { "name": "C", "valueFrom": from("C", true) },
+                { "name": "CPU", "valueFrom": resource("requests.cpu", "1m") },
+                { "name": "LIMIT", "valueFrom": resource("limits.memory", "1Mi") },
+            ],
+            "resources": { "requests": { "cpu": "25m" } },
+        }),
+    );
+    let bad = with(forever("bad"), json!({ "env": [{ "name": "C", "valueFrom": from("C", false) }] }));
+    node.apply(&with(
+        pod("vars", &[reader, bad]),
+        json!({ "spec": {
+            "initContainers": [writer], "volumes": [{ "name": "data", "emptyDir": {} }],
+            "resources": { "limits": { "memory": "96Mi", "cpu": "1" } },
+        } }),
+    ));
+    let reader = node.wait_running("vars", "reader");
+    let said =
+        node.eventually("the container speaks", || Some(node.output(&reader)).filter(|said| said.contains("25")));
+    assert_eq!(said, "one,two\nlines,none,25,96\n");
+    let shown = node.wait_shown("vars", "with the reason", |shown| {
+        container_status(shown, "bad")["state"]["waiting"]["message"].is_string()
+    });
+    let waiting = &container_status(&shown, "bad")["state"]["waiting"];
+    assert_eq!(waiting["message"], "environment variable key \"C\" not found in file \"env\"");
+    // The container has no limit of its own: the pod's is in its cgroup, on either kind of host.
+    let limit = "cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max";
+    assert_eq!(node.run_in(&reader, limit).trim(), (96_u64 << 20).to_string());
+}
