@@ -31,7 +31,7 @@ use crate::messages::status_manager::{PodView, RefusedManifest, StatusManagerMsg
 use crate::platform::cgroup::{CgroupError, CgroupManager};
 use crate::platform::chance::SystemChance;
 use crate::platform::clock::Clock;
-use crate::platform::http_probe::HyperProber;
+use crate::platform::network_probe::HostProber;
 use crate::platform::objects::Standalone;
 use crate::platform::pod_files::LinuxPodFiles;
 use crate::platform::tls::Offer;
@@ -183,7 +183,7 @@ impl Node {
             objects: Arc::new(Standalone),
             folder: None,
             url: None,
-            http_prober: Arc::new(HyperProber::new(Offer::from_environment())),
+            prober: Arc::new(HostProber::new(Offer::from_environment())),
             chance: Arc::new(SystemChance::from_kernel()),
             service_manager: Arc::new(NoServiceManager),
             api: None,

@@ -130,7 +130,7 @@ impl Incarnation {
             },
             folder: Some(outlet.clone()),
             url: None,
-            http_prober: outlet.clone(),
+            prober: outlet.clone(),
             chance: outlet.clone(),
             service_manager: outlet,
             api,

@@ -29,8 +29,8 @@ use crate::logic::node_status::{AddressSettings, CapacitySettings, StatusSetting
 use crate::logic::time::{Moment, Stamp};
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::platform::clock::Clock;
-use crate::platform::http_probe::HyperProber;
 use crate::platform::kube_api::ApiServer;
+use crate::platform::network_probe::HostProber;
 use crate::platform::node_facts::FixedNodeFacts;
 use crate::platform::pod_files::LinuxPodFiles;
 use crate::platform::tls::Offer;
@@ -108,7 +108,7 @@ pub(super) fn played_agent_with(
         objects: Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone())),
         folder: None,
         url: None,
-        http_prober: Arc::new(HyperProber::new(Offer::from_environment())),
+        prober: Arc::new(HostProber::new(Offer::from_environment())),
         chance: Arc::new(NoChance),
         service_manager: Arc::new(NoServiceManager),
         api: Some(api),

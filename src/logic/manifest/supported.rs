@@ -46,8 +46,7 @@ use Rule::{Accept, Only, Open, Refuse, RefuseAny, RefuseGiven};
 
 const NO_VOLUME: &str = "volumes of this kind are not supported by this version";
 const NO_SECURITY: &str = "security settings are not supported by this version";
-const NO_PROBE: &str = "only readiness probes by httpGet are supported by this version";
-const NO_HOOK: &str = "lifecycle hooks and stop signals are not supported by this version";
+const NO_SIGNAL: &str = "stop signals are not supported by this version";
 const NO_RULES: &str = "a restart policy of a container of its own is not supported by this version";
 const NO_REFERENCE: &str =
     "of the sources of a variable only fieldRef, configMapKeyRef and secretKeyRef are supported by this version";
@@ -200,24 +199,14 @@ const CONTAINER_RULES: &[(&str, Rule)] = &[
     (".envFrom", Accept),
     (".image", Accept),
     (".imagePullPolicy", Accept),
-    (".lifecycle", RefuseAny(NO_HOOK)),
-    (".livenessProbe", RefuseAny(NO_PROBE)),
+    (".lifecycle", Open),
+    (".lifecycle.postStart", Accept),
+    (".lifecycle.preStop", Accept),
+    (".lifecycle.stopSignal", RefuseAny(NO_SIGNAL)),
+    (".livenessProbe", Accept),
     (".name", Accept),
     (".ports", Accept),
-    (".readinessProbe", Open),
-    (".readinessProbe.exec", RefuseAny(NO_PROBE)),
-    (".readinessProbe.failureThreshold", Accept),
-    (".readinessProbe.grpc", RefuseAny(NO_PROBE)),
-    (".readinessProbe.httpGet", Accept),
-    (".readinessProbe.initialDelaySeconds", Accept),
-    (".readinessProbe.periodSeconds", Accept),
-    (".readinessProbe.successThreshold", Accept),
-    (".readinessProbe.tcpSocket", RefuseAny(NO_PROBE)),
-    (
-        ".readinessProbe.terminationGracePeriodSeconds",
-        RefuseAny("a grace period of a probe is not supported by this version"),
-    ),
-    (".readinessProbe.timeoutSeconds", Accept),
+    (".readinessProbe", Accept),
     (".resizePolicy", Open),
     (".resizePolicy[]", Open),
     (".resizePolicy[].resourceName", Accept),
@@ -236,7 +225,7 @@ const CONTAINER_RULES: &[(&str, Rule)] = &[
     (".restartPolicy", Refuse(NO_RULES)),
     (".restartPolicyRules", Refuse(NO_RULES)),
     (".securityContext", RefuseAny(NO_SECURITY)),
-    (".startupProbe", RefuseAny(NO_PROBE)),
+    (".startupProbe", Accept),
     (".stdin", Accept),
     (".stdinOnce", Accept),
     (".terminationMessagePath", Accept),
