@@ -75,6 +75,12 @@ pub(super) struct PlayedAgent {
     folder: tempfile::TempDir,
 }
 
+impl PlayedAgent {
+    pub(super) fn runtime(&self) -> &PlayedRuntime {
+        &self.runtime
+    }
+}
+
 /// See [`PlayedAgent`].
 pub(super) fn played_agent(api: ApiServer, adjust: impl FnOnce(&mut Settings, &mut Adapters)) -> PlayedAgent {
     played_agent_with(api, paused_clock(), None, adjust)

@@ -156,3 +156,7 @@ impl JobSite {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "stopping_tests.rs"]
+mod tests;
