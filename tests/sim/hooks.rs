@@ -40,7 +40,7 @@ fn a_hook_runs_before_the_stop_and_takes_from_its_time() {
             let ran = told(&world, &format!("/main#0 runs {hook}"));
             let asked = told(&world, &format!("/main#0 is asked to stop within {within}s"));
             assert_eq!((ran.len(), asked.len()), (1, 1), "{hook}");
-            assert_eq!((asked[0] - ran[0]).as_secs(), after, "{hook}");
+            assert_eq!((asked[0] - ran[0]).as_secs_f64().round() as u64, after, "{hook}");
         });
     }
 }
@@ -60,7 +60,8 @@ fn a_hook_belongs_to_the_start() {
         assert_eq!((second[0] - hook[0]).as_secs(), 5);
         assert!(!told(&world, "bad-node-1/main#0 is asked to stop").is_empty(), "{:?}", world.story());
         assert!(!told(&world, "bad-node-1/main#1 runs").is_empty());
-        world.finish().await;
+        world.delete_all();
+        world.settle().await;
     });
 }
 
