@@ -43,7 +43,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "actors::address",
             "actors::Child",
             "platform::manifests",
-            "platform::http_probe",
+            "platform::network_probe",
             "platform::kube_api",
         ],
     ),

@@ -44,10 +44,10 @@ use crate::messages::volume_manager::VolumeManagerMsg;
 use crate::platform::certificates::Certificates;
 use crate::platform::cgroup::CgroupManager;
 use crate::platform::container_logs::ContainerLogs;
-use crate::platform::http_probe::HttpProber;
 use crate::platform::image_host::ImageHost;
 use crate::platform::kube_api::ApiServer;
 use crate::platform::manifests::{ManifestFolder, ManifestUrl};
+use crate::platform::network_probe::NetworkProber;
 use crate::platform::node_facts::NodeFacts;
 use crate::platform::objects::Objects;
 use crate::platform::offline_store::OfflineStore;
@@ -219,8 +219,8 @@ pub struct Adapters {
     pub folder: Option<Arc<dyn ManifestFolder>>,
     /// The static pod URL, where one is set.
     pub url: Option<Arc<dyn ManifestUrl>>,
-    /// HTTP probes.
-    pub http_prober: Arc<dyn HttpProber>,
+    /// Probes and hooks over the network.
+    pub prober: Arc<dyn NetworkProber>,
     /// Chance.
     pub chance: Arc<dyn Chance>,
     /// The service manager.

@@ -36,10 +36,10 @@ use crate::platform::clock::{Clock, SystemClock};
 use crate::platform::container_logs::LinuxContainerLogs;
 use crate::platform::directories;
 use crate::platform::host::Host as HostFiles;
-use crate::platform::http_probe::HyperProber;
 use crate::platform::image_host::LinuxImageHost;
 use crate::platform::lock_file::{Contention, LockFile, watch_contention};
 use crate::platform::manifests::{HttpManifestUrl, LinuxManifestFolder, ManifestFolder, ManifestUrl};
+use crate::platform::network_probe::HostProber;
 use crate::platform::node_facts::LinuxNodeFacts;
 use crate::platform::objects::{Objects, Standalone};
 use crate::platform::offline_store::{DiskStore, OfflineStore, RememberedObjects};
@@ -259,7 +259,7 @@ async fn assemble(
         folder: (!config.static_pod_path.is_empty())
             .then(|| Arc::new(LinuxManifestFolder::new(Path::new(&config.static_pod_path))) as Arc<dyn ManifestFolder>),
         url: (!config.static_pod_url.is_empty()).then(|| manifest_url(config)),
-        http_prober: Arc::new(HyperProber::new(Offer::from_environment())),
+        prober: Arc::new(HostProber::new(Offer::from_environment())),
         chance: Arc::new(SystemChance::from_kernel()),
         service_manager: Arc::new(Systemd),
         api: connected.as_ref().map(|connected| connected.api.clone()),

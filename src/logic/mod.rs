@@ -18,6 +18,7 @@ pub mod event_correlator;
 pub mod expansion;
 pub mod field_path;
 pub mod go_text;
+pub mod hooks;
 pub mod hostname;
 pub mod hosts_file;
 pub mod ids;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, Pod, Probe};
 
 use super::ids::ContainerId;
-use super::restart_policy::ALWAYS;
+use super::restart_policy::is_sidecar;
 use super::time::Moment;
 pub use seen::{Seen, Target, TargetState};
 
@@ -58,7 +58,7 @@ impl ProbeKind {
 pub fn probes_of(pod: &Pod) -> Vec<(&Container, ProbeKind)> {
     let Some(spec) = pod.spec.as_ref() else { return Vec::new() };
     let sidecars = spec.init_containers.iter().flatten();
-    let sidecars = sidecars.filter(|container| container.restart_policy.as_deref() == Some(ALWAYS));
+    let sidecars = sidecars.filter(|container| is_sidecar(container));
     let of = |container| {
         let kinds = [ProbeKind::Startup, ProbeKind::Readiness, ProbeKind::Liveness].into_iter();
         kinds.filter(move |kind| kind.of(container).is_some()).map(move |kind| (container, kind))
@@ -130,6 +130,8 @@ pub struct ProbeSchedule {
     /// The container whose results are kept.
     container: Option<ContainerId>,
     last: Option<bool>,
+    /// Whether that container was seen running.
+    ran: bool,
     /// How often in a row `last` was seen.
     run: u32,
     /// No probing until there is another container.
@@ -164,6 +166,7 @@ impl ProbeSchedule {
             timing,
             agent_started,
             container: None,
+            ran: false,
             last: None,
             run: 0,
             on_hold: false,
@@ -181,11 +184,17 @@ impl ProbeSchedule {
     }
 
     /// Takes note of a new status. A container that runs and has started, and is only held back by its readiness, is
-    /// probed at once (PRB-20): it must not wait for a period after its startup probe has succeeded.
+    /// probed at once (PRB-20): it must not wait for a period after its startup probe has succeeded. For the same reason
+    /// the startup probe of a container that was not seen running before is made at once (PAIN-39).
     pub fn notice(&mut self, seen: &Seen, now: Duration) {
-        if let Seen::Container(Target { state: TargetState::Running { .. }, started: true, ready: false, .. }) = seen
-            && self.kind == ProbeKind::Readiness
-        {
+        let Seen::Container(target) = seen else { return };
+        let TargetState::Running { .. } = target.state else { return };
+        let hastens = match self.kind {
+            ProbeKind::Startup => !target.started && (!self.ran || self.container.as_ref() != Some(&target.id)),
+            ProbeKind::Readiness => target.started && !target.ready,
+            ProbeKind::Liveness => false,
+        };
+        if hastens {
             self.trigger(now);
         }
     }
@@ -210,7 +219,7 @@ impl ProbeSchedule {
             Seen::PodOver => self.end(Vec::new()),
             Seen::Container(target) => {
                 let actions = self.meet(target);
-                self.look(target, wall, actions)
+                self.look(target, wall, now, actions)
             }
         }
     }
@@ -255,7 +264,7 @@ impl ProbeSchedule {
             return Vec::new();
         }
         let former = self.container.replace(target.id.clone());
-        self.on_hold = false;
+        (self.on_hold, self.ran) = (false, false);
         let mut actions: Vec<ProbeAction> = former.map(ProbeAction::Forget).into_iter().collect();
         let initial = match target.state {
             // It ran before the agent did: what it was, it stays, until a probe says otherwise. A sidecar that had started
@@ -269,9 +278,16 @@ impl ProbeSchedule {
         actions
     }
 
-    fn look(&mut self, target: &Target, wall: Moment, mut actions: Vec<ProbeAction>) -> Vec<ProbeAction> {
+    fn look(
+        &mut self,
+        target: &Target,
+        wall: Moment,
+        now: Duration,
+        mut actions: Vec<ProbeAction>,
+    ) -> Vec<ProbeAction> {
         let is_readiness = self.kind == ProbeKind::Readiness;
         let is_startup = self.kind == ProbeKind::Startup;
+        self.ran |= matches!(target.state, TargetState::Running { .. });
         match target.state {
             _ if self.on_hold => {}
             TargetState::Waiting | TargetState::Ended { comes_back: true } => {
@@ -281,16 +297,25 @@ impl ProbeSchedule {
                 actions.push(ProbeAction::Store(target.id.clone(), false));
                 return self.end(actions);
             }
-            TargetState::Running { .. } if target.pod_deleted && !is_readiness => {
+            TargetState::Running { .. } if target.ends && !is_readiness => {
                 actions.push(ProbeAction::Store(target.id.clone(), true)); // for a quiet end
                 return self.end(actions);
             }
             TargetState::Running { started_at } => {
-                let whole_seconds = Duration::from_secs(wall.since(started_at).as_secs());
+                let age = wall.since(started_at);
                 // A startup probe is for those that have not started, the others are for those that have.
-                if whole_seconds >= self.timing.initial_delay && target.started != is_startup {
+                if target.started == is_startup {
+                    return actions;
+                }
+                if Duration::from_secs(age.as_secs()) >= self.timing.initial_delay {
                     self.probing = true;
                     actions.push(ProbeAction::Probe(target.id.clone()));
+                } else {
+                    // The delay's end is a better moment than the next tick after it.
+                    let end = now.saturating_add(self.timing.initial_delay.saturating_sub(age));
+                    if end < self.next {
+                        (self.origin, self.next) = (end, end);
+                    }
                 }
             }
         }

@@ -11,6 +11,11 @@ pub const ON_FAILURE: &str = "OnFailure";
 /// `restartPolicy`: never start again.
 pub const NEVER: &str = "Never";
 
+/// An init container that is restarted for ever: a sidecar (KEP-753).
+pub fn is_sidecar(container: &Container) -> bool {
+    container.restart_policy.as_deref() == Some(ALWAYS)
+}
+
 /// The pod's `spec.restartPolicy`; `Always` when it is not set, as the API defaults it.
 pub fn pod_policy(pod: &Pod) -> &str {
     pod.spec

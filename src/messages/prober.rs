@@ -2,16 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use ractor::RpcReplyPort;
 
 use super::describe;
 use super::pod_worker::PodWorkerMsg;
 use crate::actors::address::Address;
 use crate::actors::desk::Panicked;
-use crate::logic::ids::PodUid;
-use crate::logic::probe_schedule::ProbeKind;
-use crate::platform::http_probe::ProbeOutcome;
+use crate::logic::ids::{FullName, PodUid};
+use crate::logic::probe_schedule::{self, ProbeKind};
+use crate::platform::network_probe::ProbeOutcome;
 
 /// One prober: a container's probe of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +24,54 @@ pub struct ProbeKey {
     pub container: String,
     /// Which probe.
     pub kind: ProbeKind,
+}
+
+impl ProbeKey {
+    /// Comes before all keys of the pod.
+    pub fn first_of(uid: &PodUid) -> Self {
+        Self { uid: uid.clone(), container: String::new(), kind: ProbeKind::Startup }
+    }
+}
+
+/// Upper bounds of the buckets that the length of rounds is counted in, in seconds; upstream's defaults.
+pub const ROUND_BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// How the rounds of one prober went (PRB-25). A round whose probe could not be made is none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProbeCounts {
+    /// The pod's name and namespace.
+    pub full_name: FullName,
+    /// Rounds that found the container well.
+    pub successful: u64,
+    /// Rounds that did not.
+    pub failed: u64,
+    /// By bucket of [`ROUND_BUCKETS`], and beyond them, the rounds that found it well.
+    pub lengths: [u64; ROUND_BUCKETS.len() + 1],
+    /// How long those took together.
+    pub length: Duration,
+}
+
+impl ProbeCounts {
+    /// None yet.
+    pub fn of(full_name: FullName) -> Self {
+        let lengths = [0; ROUND_BUCKETS.len() + 1];
+        Self { full_name, successful: 0, failed: 0, lengths, length: Duration::ZERO }
+    }
+
+    /// One more round.
+    pub fn note(&mut self, outcome: probe_schedule::ProbeOutcome, length: Duration) {
+        match outcome {
+            probe_schedule::ProbeOutcome::Errored => {}
+            probe_schedule::ProbeOutcome::Failure => self.failed += 1,
+            probe_schedule::ProbeOutcome::Success => {
+                self.successful += 1;
+                self.length += length;
+                let seconds = length.as_secs_f64();
+                let bucket = ROUND_BUCKETS.iter().position(|bound| seconds <= *bound);
+                self.lengths[bucket.unwrap_or(ROUND_BUCKETS.len())] += 1;
+            }
+        }
+    }
 }
 
 /// See the module.
@@ -35,6 +85,8 @@ pub enum ProberMsg {
         pod: Arc<Pod>,
         /// What is.
         status: Arc<PodStatus>,
+        /// Whether its end has begun.
+        ending: bool,
         /// Where results go.
         worker: Address<PodWorkerMsg>,
     },
@@ -47,10 +99,12 @@ pub enum ProberMsg {
     RoundDue(ProbeKey),
     /// From itself: a probe ended.
     Probed(ProbeKey, Result<ProbeOutcome, Panicked>),
+    /// From the server: how rounds went, of each prober that there is.
+    Counts(RpcReplyPort<Vec<(ProbeKey, ProbeCounts)>>),
 }
 
 describe!(ProberMsg, message => match message {
     ProberMsg::PodChanged { uid, .. } | ProberMsg::PodGone(uid) => Some(uid),
-    ProberMsg::Known(_) => None,
+    ProberMsg::Known(_) | ProberMsg::Counts(_) => None,
     ProberMsg::RoundDue(key) | ProberMsg::Probed(key, _) => Some(&key.uid),
 });

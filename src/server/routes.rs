@@ -82,6 +82,7 @@ fn public_routes() -> Router<Sources> {
         .route("/pods", only_get(get(all_pods)))
         .route("/pods/", only_get(get(all_pods)))
         .route("/metrics", only_get(get(metrics)))
+        .route("/metrics/probes", only_get(get(probe_metrics)))
 }
 
 /// `GET` takes `HEAD` along; everything else is refused by name.
@@ -98,7 +99,15 @@ async fn running_pods(State(shared): State<Sources>) -> Reply {
 }
 
 async fn metrics(State(shared): State<Sources>) -> Reply {
-    let mut answer = reply::with_type(StatusCode::OK, "", Body::from(shared.metrics.render(&shared.agent).await));
+    metrics_text(shared.metrics.render(&shared.agent).await)
+}
+
+async fn probe_metrics(State(shared): State<Sources>) -> Reply {
+    metrics_text(shared.metrics.render_probes(&shared.agent).await)
+}
+
+fn metrics_text(text: String) -> Reply {
+    let mut answer = reply::with_type(StatusCode::OK, "", Body::from(text));
     let content_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8; escaping=underscores");
     answer.headers_mut().insert(header::CONTENT_TYPE, content_type);
     answer

@@ -34,8 +34,8 @@ use crate::platform::cgroup::{CgroupError, CgroupManager};
 use crate::platform::chance::SystemChance;
 use crate::platform::clock::Clock;
 use crate::platform::container_logs::LinuxContainerLogs;
-use crate::platform::http_probe::HyperProber;
 use crate::platform::image_host::LinuxImageHost;
+use crate::platform::network_probe::HostProber;
 use crate::platform::objects::Standalone;
 use crate::platform::pod_files::LinuxPodFiles;
 use crate::platform::tls::Offer;
@@ -199,7 +199,7 @@ impl Node {
             offline: None,
             folder: None,
             url: None,
-            http_prober: Arc::new(HyperProber::new(Offer::from_environment())),
+            prober: Arc::new(HostProber::new(Offer::from_environment())),
             chance: Arc::new(SystemChance::from_kernel()),
             service_manager: Arc::new(NoServiceManager),
             api: None,

@@ -152,7 +152,7 @@ impl Incarnation {
             },
             folder: Some(outlet.clone()),
             url: None,
-            http_prober: outlet.clone(),
+            prober: outlet.clone(),
             chance: outlet.clone(),
             service_manager: outlet,
             api,

@@ -16,7 +16,7 @@ pub struct SimSpec {
     pub image: String,
     /// What it does; see [`super::behaviour`].
     pub does: String,
-    probes: Vec<(&'static str, Value)>,
+    fields: Vec<(&'static str, Value)>,
 }
 
 impl SimSpec {
@@ -27,8 +27,8 @@ impl SimSpec {
 
     fn manifest(&self) -> Value {
         let mut manifest = json!({ "name": self.name, "image": self.image, "args": [self.does] });
-        for (kind, probe) in &self.probes {
-            manifest[*kind] = probe.clone();
+        for (field, value) in &self.fields {
+            manifest[*field] = value.clone();
         }
         manifest
     }
@@ -109,10 +109,24 @@ impl SimPod {
     /// An HTTP probe of the last container: `readinessProbe`, `livenessProbe` or `startupProbe`, each second, on a path
     /// of [`super::probes`].
     #[must_use]
-    pub fn probe(mut self, kind: &'static str, path: &str) -> Self {
+    pub fn probe(self, kind: &'static str, path: &str) -> Self {
         let probe = json!({ "httpGet": { "path": path, "port": 80 }, "periodSeconds": 1, "failureThreshold": 2 });
-        self.containers.last_mut().expect("a probe needs a container").probes.push((kind, probe));
+        self.field(kind, probe)
+    }
+
+    /// A field of the last container's, such as a probe of another kind.
+    #[must_use]
+    pub fn field(mut self, field: &'static str, value: Value) -> Self {
+        self.containers.last_mut().expect("a field needs a container").fields.push((field, value));
         self
+    }
+
+    /// Hooks of the last container's by commands of [`super::probes`]: `postStart`, `preStop`.
+    #[must_use]
+    pub fn hooks(self, hooks: &[(&str, &str)]) -> Self {
+        let hook = |command: &str| json!({ "exec": { "command": [command] } });
+        let all = hooks.iter().map(|(name, command)| ((*name).to_owned(), hook(command)));
+        self.field("lifecycle", Value::Object(all.collect()))
     }
 
     /// A volume of this source, mounted by the last container.
@@ -122,10 +136,10 @@ impl SimPod {
         self
     }
 
-    /// Whether a probe of its own may have a container stopped.
+    /// Whether a probe or hook of its own may have a container stopped.
     pub fn may_be_stopped(&self) -> bool {
-        let probes = self.init.iter().chain(&self.containers).flat_map(|spec| &spec.probes);
-        probes.into_iter().any(|(kind, _)| *kind != "readinessProbe")
+        let fields = self.init.iter().chain(&self.containers).flat_map(|spec| &spec.fields);
+        fields.into_iter().any(|(field, _)| *field != "readinessProbe")
     }
 
     /// The manifest's text.
@@ -169,5 +183,5 @@ impl SimPod {
 }
 
 fn spec(name: &str, does: &str) -> SimSpec {
-    SimSpec { name: name.to_owned(), image: "app:1".to_owned(), does: does.to_owned(), probes: vec![] }
+    SimSpec { name: name.to_owned(), image: "app:1".to_owned(), does: does.to_owned(), fields: vec![] }
 }

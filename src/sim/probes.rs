@@ -1,7 +1,9 @@
-//! What containers answer to HTTP probes, chance, and the service manager.
+//! What containers answer to probes and hooks, chance, and the service manager.
 //!
-//! A probe's path says what the container does: `/ok`, `/fails`, `/ok-after/5` (fails before that many seconds of its
-//! life), `/ok-until/5` (fails from then on). Slow and lost answers come with the fault `slow`.
+//! A path says what the container does: `/ok`, `/fails`, `/ok-after/5` (fails before that many seconds of its life),
+//! `/ok-until/5` (fails from then on), `/slow/5` (well, but only after so many seconds). It is an HTTP probe's path, a
+//! gRPC probe's service, a command's first word. A port that is connected to is open while a container runs. Slow and
+//! lost answers come with the fault `slow`.
 
 use std::time::Duration;
 
@@ -12,43 +14,77 @@ use super::outlet::Outlet;
 use crate::actors::ledger::lock;
 use crate::actors::settings::{Chance, ServiceManager};
 use crate::cri::ContainerState;
-use crate::platform::http_probe::{HttpProbe, HttpProber, ProbeOutcome};
+use crate::platform::network_probe::{GrpcProbe, HookAnswer, HttpProbe, NetworkProber, ProbeOutcome, TcpProbe};
 
-fn answer(path: &str, age: Duration) -> bool {
-    let after =
-        |prefix: &str| path.strip_prefix(prefix).and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
-    match (after("/ok-after/"), after("/ok-until/")) {
+/// Whether a container of this age is well.
+pub(super) fn answer(path: &str, age: Duration) -> bool {
+    match (seconds_after(path, "/ok-after/"), seconds_after(path, "/ok-until/")) {
         (Some(limit), _) => age >= limit,
         (_, Some(limit)) => age < limit,
         _ => path != "/fails",
     }
 }
 
-#[async_trait]
-impl HttpProber for Outlet {
-    async fn probe(&self, probe: HttpProbe) -> ProbeOutcome {
+/// How long the container takes to answer.
+pub(super) fn slowness(path: &str) -> Duration {
+    seconds_after(path, "/slow/").unwrap_or_default()
+}
+
+fn seconds_after(path: &str, prefix: &str) -> Option<Duration> {
+    path.strip_prefix(prefix).and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs)
+}
+
+impl Outlet {
+    /// Asks whoever runs at an address; `Err` with the reason when nobody does, or not in time.
+    async fn ask_pod(&self, host: &str, port: u16, path: &str, timeout: Duration) -> Result<bool, String> {
         let Some(node) = self.touch() else { return std::future::pending().await };
-        if node.faults.strikes(Fault::Slow, 0.05) {
-            tokio::time::sleep(probe.timeout).await;
-            return ProbeOutcome::Failure(
-                "context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned(),
-            );
+        let late = || "context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned();
+        let takes = node.faults.latency() + slowness(path);
+        if node.faults.strikes(Fault::Slow, 0.05) || takes > timeout {
+            tokio::time::sleep(timeout).await;
+            return Err(late());
         }
-        tokio::time::sleep(node.faults.latency()).await;
+        tokio::time::sleep(takes).await;
         let now = node.time.now();
         let containers = lock(&node.containers);
-        let home = containers.sandboxes.values().find(|sandbox| sandbox.ip.as_deref() == Some(&probe.host));
+        let home = containers.sandboxes.values().find(|sandbox| sandbox.ip.as_deref() == Some(host));
         let lives = home.and_then(|home| {
             let mut inside = containers.containers.values().filter(|one| one.sandbox == home.id);
             inside.find(|one| one.state == ContainerState::Running)
         });
-        match lives {
-            None => {
-                ProbeOutcome::Failure(format!("dial tcp {}:{}: connect: connection refused", probe.host, probe.port))
-            }
-            Some(one) if answer(&probe.path, now.since(one.started_at)) => ProbeOutcome::Success,
-            Some(_) => ProbeOutcome::Failure("HTTP probe failed with statuscode: 503".to_owned()),
+        let one = lives.ok_or_else(|| format!("dial tcp {host}:{port}: connect: connection refused"))?;
+        Ok(answer(path, now.since(one.started_at)))
+    }
+}
+
+#[async_trait]
+impl NetworkProber for Outlet {
+    async fn http(&self, probe: HttpProbe) -> ProbeOutcome {
+        match self.ask_pod(&probe.host, probe.port, &probe.path, probe.timeout).await {
+            Ok(true) => ProbeOutcome::Success,
+            Ok(false) => ProbeOutcome::Failure("HTTP probe failed with statuscode: 503".to_owned()),
+            Err(problem) => ProbeOutcome::Failure(problem),
         }
+    }
+
+    async fn tcp(&self, probe: TcpProbe) -> ProbeOutcome {
+        match self.ask_pod(&probe.host, probe.port, "/ok", probe.timeout).await {
+            Ok(_) => ProbeOutcome::Success,
+            Err(problem) => ProbeOutcome::Failure(problem),
+        }
+    }
+
+    async fn grpc(&self, probe: GrpcProbe) -> ProbeOutcome {
+        match self.ask_pod(&probe.host, probe.port, &probe.service, probe.timeout).await {
+            Ok(true) => ProbeOutcome::Success,
+            Ok(false) => ProbeOutcome::Failure("service unhealthy (responded with \"NOT_SERVING\")".to_owned()),
+            Err(problem) => ProbeOutcome::Failure(problem),
+        }
+    }
+
+    async fn hook(&self, request: HttpProbe) -> Result<HookAnswer, String> {
+        let answered = self.ask_pod(&request.host, request.port, &request.path, request.timeout).await;
+        answered.map(|_| HookAnswer::AsAsked)
     }
 }
 

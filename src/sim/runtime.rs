@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use super::faults::Fault;
 use super::node::Node;
 use super::outlet::{Call, Outlet};
+use super::probes::{answer, slowness};
 use crate::actors::ledger::lock;
 use crate::cri::{
     CgroupDriver, Container, ContainerConfig, ContainerEventKind, ContainerEvents, ContainerFilter, ContainerState,
@@ -158,6 +159,33 @@ impl Outlet {
     }
 }
 
+impl Outlet {
+    /// Runs a command of [`super::probes`]'s words in a container, until it ends, its time is over or the container ends.
+    async fn run_command(&self, id: &ContainerId, command: String, timeout: Duration) -> CriResult<ExecOutcome> {
+        let (about, word) = (id.clone(), command.split(' ').next().unwrap_or_default().to_owned());
+        let begun = self.ask("ExecSync", move |node| {
+            let containers = lock(&node.containers);
+            let status = containers.status(&about)?;
+            let container = &containers.containers[&about];
+            if status.state != ContainerState::Running {
+                return Err(CriError::Other { code: "Unknown", message: format!("container {about} is not running") });
+            }
+            node.story.tell("runtime", format!("{} runs {command}", container.label()));
+            Ok((container.ended.clone(), answer(&word, node.time.now().since(status.started_at)), slowness(&word)))
+        });
+        let (ended, well, takes) = begun.await?;
+        let limit = if timeout.is_zero() { Duration::MAX } else { timeout };
+        let in_time = takes.min(limit);
+        if tokio::time::timeout(in_time, ended.notified()).await.is_ok() && !in_time.is_zero() {
+            return Err(CriError::Other { code: "Unknown", message: format!("container {id} ended") });
+        }
+        if takes > limit {
+            return Err(CriError::Deadline { call: "ExecSync", limit: timeout });
+        }
+        Ok(ExecOutcome { exit_code: i32::from(!well), ..ExecOutcome::default() })
+    }
+}
+
 #[async_trait]
 impl RuntimeService for Outlet {
     async fn version(&self) -> CriResult<RuntimeVersion> {
@@ -289,9 +317,8 @@ impl RuntimeService for Outlet {
         unimplemented("CheckpointContainer")
     }
 
-    async fn exec_sync(&self, id: &ContainerId, _: &[String], _: Duration) -> CriResult<ExecOutcome> {
-        let id = id.clone();
-        self.ask("ExecSync", move |node| lock(&node.containers).status(&id).map(|_| ExecOutcome::default())).await
+    async fn exec_sync(&self, id: &ContainerId, command: &[String], timeout: Duration) -> CriResult<ExecOutcome> {
+        self.run_command(id, command.join(" "), timeout).await
     }
 
     async fn exec(&self, id: &ContainerId, _: &[String], _: Streams) -> CriResult<String> {

@@ -11,6 +11,7 @@ use super::actor_metrics;
 use super::certificate_metrics;
 use super::families::Family;
 use super::http_metrics::HttpMetrics;
+use super::probe_metrics;
 use super::process;
 use super::relist_metrics::RelistMetrics;
 use super::runtime_metrics::RuntimeMetrics;
@@ -77,16 +78,14 @@ impl Metrics {
         build_info(&mut families);
         actor_metrics::families(&agent.ledger, &mut families);
         process::families(&mut families);
-        families.sort_by(|one, other| one.name().cmp(other.name()));
-        let mut text = String::new();
-        for family in &families {
-            // A family that has no text form, which none here is, costs only itself.
-            let mut one = Vec::new();
-            if TextEncoder::new().encode(std::slice::from_ref(family), &mut one).is_ok() {
-                text.push_str(&String::from_utf8_lossy(&one));
-            }
-        }
-        text
+        text_of(families)
+    }
+
+    /// What `/metrics/probes` shows, in the same form.
+    pub async fn render_probes(&self, agent: &Agent) -> String {
+        let mut families = vec![];
+        probe_metrics::families(agent, &mut families).await;
+        text_of(families)
     }
 
     fn features(&self, families: &mut Vec<MetricFamily>) {
@@ -98,6 +97,19 @@ impl Metrics {
         }
         family.finish(families);
     }
+}
+
+fn text_of(mut families: Vec<MetricFamily>) -> String {
+    families.sort_by(|one, other| one.name().cmp(other.name()));
+    let mut text = String::new();
+    for family in &families {
+        // A family that has no text form, which none here is, costs only itself.
+        let mut one = Vec::new();
+        if TextEncoder::new().encode(std::slice::from_ref(family), &mut one).is_ok() {
+            text.push_str(&String::from_utf8_lossy(&one));
+        }
+    }
+    text
 }
 
 /// Pods and containers in the runtime.

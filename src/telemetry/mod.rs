@@ -24,6 +24,7 @@ mod log_filter;
 mod log_layer;
 mod log_writer;
 mod metrics;
+mod probe_metrics;
 mod process;
 mod relist_metrics;
 mod runtime_metrics;

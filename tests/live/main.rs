@@ -15,6 +15,7 @@ mod cgroups;
 mod cluster;
 mod events;
 mod harness;
+mod hooks;
 mod images;
 mod lifecycle;
 mod logs;

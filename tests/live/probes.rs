@@ -1,9 +1,9 @@
-//! Probes over HTTP against a real web server in a pod.
+//! Probes of real containers: by HTTP, by connection, by gRPC and by command.
 
 use serde_json::json;
 
 use crate::harness::{Node, condition, container_status};
-use crate::pods::{pod, web, with};
+use crate::pods::{pod, shell, then_forever, web, with};
 
 /// PRB-01, PRB-05, PRB-06, PRB-12, PRB-15, PRB-16, PRB-19: a named port, the pod's own address, and back again.
 #[test]
@@ -31,4 +31,31 @@ fn a_readiness_probe_decides_whether_a_pod_is_ready() {
         assert_eq!(container_status(&shown, "server")["restartCount"], 0);
     }
     assert_eq!(node.running_now("web", "server").map(|one| one.id), Some(container.id));
+}
+
+/// PRB-01, PRB-09, PRB-11, PRB-17, PRB-24: a command says that the container is not alive, and it is started again.
+#[test]
+fn a_liveness_probe_by_a_command_restarts_its_container() {
+    let Some(node) = Node::running() else { return };
+    let main = with(
+        shell("main", &then_forever("touch /tmp/alive")),
+        json!({
+            "livenessProbe": {
+                "exec": { "command": ["sh", "-c", "test -e $(MARK) || { echo it is dead; exit 3; }"] },
+                "initialDelaySeconds": 1, "periodSeconds": 1, "failureThreshold": 2, "timeoutSeconds": 10,
+            },
+            "env": [{ "name": "MARK", "value": "/tmp/alive" }],
+        }),
+    );
+    node.apply(&pod("web", &[main]));
+    let first = node.wait_running("web", "main");
+    node.run_in(&first, "rm /tmp/alive");
+    node.wait_for_words(&["Liveness probe failed: it is dead"]);
+    node.wait_for_words(&["Container main failed liveness probe, will be restarted"]);
+    let second = node.eventually("the container is started again", || {
+        node.running_now("web", "main").filter(|one| one.metadata.attempt == 1)
+    });
+    assert_ne!(first.id, second.id);
+    let shown = node.wait_shown("web", "ready", |pod| condition(pod, "Ready") == "True");
+    assert_eq!(container_status(&shown, "main")["restartCount"], 1);
 }

@@ -7,6 +7,7 @@ mod common;
 mod crashes;
 mod determinism;
 mod faults;
+mod hooks;
 mod lifecycle;
 mod many_pods;
 mod restarts;

@@ -30,9 +30,9 @@ use crate::logic::time::{Moment, Stamp};
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::platform::clock::Clock;
 use crate::platform::container_logs::LinuxContainerLogs;
-use crate::platform::http_probe::HyperProber;
 use crate::platform::image_host::LinuxImageHost;
 use crate::platform::kube_api::ApiServer;
+use crate::platform::network_probe::HostProber;
 use crate::platform::node_facts::FixedNodeFacts;
 use crate::platform::pod_files::LinuxPodFiles;
 use crate::platform::tls::Offer;
@@ -77,6 +77,12 @@ pub(super) struct PlayedAgent {
     folder: tempfile::TempDir,
 }
 
+impl PlayedAgent {
+    pub(super) fn runtime(&self) -> &PlayedRuntime {
+        &self.runtime
+    }
+}
+
 /// See [`PlayedAgent`].
 pub(super) fn played_agent(api: ApiServer, adjust: impl FnOnce(&mut Settings, &mut Adapters)) -> PlayedAgent {
     played_agent_with(api, paused_clock(), None, adjust)
@@ -113,7 +119,7 @@ pub(super) fn played_agent_with(
         offline: None,
         folder: None,
         url: None,
-        http_prober: Arc::new(HyperProber::new(Offer::from_environment())),
+        prober: Arc::new(HostProber::new(Offer::from_environment())),
         chance: Arc::new(NoChance),
         service_manager: Arc::new(NoServiceManager),
         api: Some(api),

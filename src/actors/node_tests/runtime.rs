@@ -9,7 +9,7 @@ use crate::cri::*;
 use crate::logic::ids::{ContainerId, SandboxId};
 
 #[derive(Default)]
-pub(super) struct PlayedRuntime {
+pub(in crate::actors) struct PlayedRuntime {
     state: Mutex<State>,
 }
 
@@ -38,7 +38,7 @@ impl PlayedRuntime {
     }
 
     /// Calls that begin with this text, in order.
-    pub(super) fn calls(&self, like: &str) -> Vec<String> {
+    pub(in crate::actors) fn calls(&self, like: &str) -> Vec<String> {
         let state = self.state.lock().expect("not poisoned");
         state.calls.iter().filter(|call| call.starts_with(like)).cloned().collect()
     }
@@ -109,8 +109,9 @@ impl RuntimeService for PlayedRuntime {
     async fn run_pod_sandbox(&self, _: &PodSandboxConfig, _: &str) -> CriResult<SandboxId> {
         not_played()
     }
-    async fn stop_pod_sandbox(&self, _: &SandboxId) -> CriResult<()> {
-        not_played()
+    async fn stop_pod_sandbox(&self, id: &SandboxId) -> CriResult<()> {
+        self.note(format!("StopPodSandbox {id}"));
+        Ok(())
     }
     async fn remove_pod_sandbox(&self, _: &SandboxId) -> CriResult<()> {
         not_played()
@@ -132,8 +133,17 @@ impl RuntimeService for PlayedRuntime {
     async fn start_container(&self, _: &ContainerId) -> CriResult<()> {
         not_played()
     }
-    async fn stop_container(&self, _: &ContainerId, _: Duration) -> CriResult<()> {
-        not_played()
+    /// Takes the seconds that the ID ends with: `web-3`. One that begins with `lost` ends, but nobody is told the first time.
+    async fn stop_container(&self, id: &ContainerId, grace: Duration) -> CriResult<()> {
+        let call = format!("StopContainer {id} {}", grace.as_secs());
+        let first = self.calls(&format!("StopContainer {id} ")).is_empty();
+        self.note(call);
+        let takes = id.as_str().rsplit_once('-').and_then(|(_, seconds)| seconds.parse().ok()).unwrap_or(0);
+        tokio::time::sleep(Duration::from_secs(takes).min(grace)).await;
+        match id.as_str().starts_with("lost") && first {
+            true => Err(CriError::Unavailable { message: "connection lost".to_owned() }),
+            false => Ok(()),
+        }
     }
     async fn remove_container(&self, _: &ContainerId) -> CriResult<()> {
         not_played()
@@ -166,8 +176,12 @@ impl RuntimeService for PlayedRuntime {
     async fn checkpoint_container(&self, _: &ContainerId, _: &str, _: Duration) -> CriResult<()> {
         not_played()
     }
-    async fn exec_sync(&self, _: &ContainerId, _: &[String], _: Duration) -> CriResult<ExecOutcome> {
-        not_played()
+    /// `sleep SECONDS`, or any other word for one that fails.
+    async fn exec_sync(&self, id: &ContainerId, command: &[String], _: Duration) -> CriResult<ExecOutcome> {
+        self.note(format!("ExecSync {id} {}", command.join(" ")));
+        let seconds = command.get(1).and_then(|seconds| seconds.parse().ok());
+        tokio::time::sleep(Duration::from_secs(seconds.unwrap_or(0))).await;
+        Ok(ExecOutcome { stderr: b"no".to_vec(), exit_code: i32::from(seconds.is_none()), ..ExecOutcome::default() })
     }
     async fn exec(&self, _: &ContainerId, _: &[String], _: Streams) -> CriResult<String> {
         not_played()

@@ -37,8 +37,12 @@ impl Scene {
         let pod = Arc::new(pod);
         let known = ObjectCacheMsg::PodChanged(Arc::clone(&pod));
         to.object_cache.tell(Cause::outside("test"), known).expect("has room");
-        let site =
-            JobSite { agent: Arc::clone(agent), uid: PodUid::from("uid-1"), full_name: FullName::new("web", "ns") };
+        let site = JobSite {
+            agent: Arc::clone(agent),
+            uid: PodUid::from("uid-1"),
+            full_name: FullName::new("web", "ns"),
+            hooks: Arc::default(),
+        };
         Self { played, server, site, pod, volumes: MountedVolumes::default() }
     }
 

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::{Container, Pod};
 
+use super::hooks::HookMemory;
 use crate::actors::ledger::Cause;
 use crate::actors::settings::{Agent, EventSubject};
 use crate::cri::pod_mapping::runtime_sandbox;
@@ -25,8 +25,6 @@ use crate::messages::image_manager::{ImageManagerMsg, ImageRequest};
 use crate::platform::blocking;
 use crate::platform::pod_files::PodPlace;
 
-/// The shortest time that a container is given to end (POD-08).
-const STOP_GRACE_MIN: Duration = Duration::from_secs(2);
 /// Patience with `ImageManager`; a pull itself has no deadline, as upstream.
 const IMAGE_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
@@ -39,6 +37,8 @@ pub struct JobSite {
     pub uid: PodUid,
     /// The pod's name and namespace.
     pub full_name: FullName,
+    /// What hooks have done already.
+    pub hooks: Arc<HookMemory>,
 }
 
 /// What a container is started with, besides its pod.
@@ -164,8 +164,12 @@ impl JobSite {
         cause: Cause,
     ) -> JobEnd {
         let subject = self.subject(field_path(start.kind, &start.name));
-        let outcome = self.try_start(&pod, &start, &sandbox, &given, &subject, &cause).await;
-        if let Err(failure) = &outcome {
+        let mut outcome = self.try_start(&pod, &start, &sandbox, &given, &subject, &cause).await;
+        if let Ok(id) = &outcome
+            && let Err(failure) = self.post_start(&pod, &start.name, id, &sandbox, &subject, &cause).await
+        {
+            outcome = Err(failure); // Told by an Event of its own.
+        } else if let Err(failure) = &outcome {
             self.tell(&cause, subject.warning("Failed", format!("Error: {}", failure.message)));
         }
         JobEnd::Started(start.name, outcome)
@@ -204,53 +208,6 @@ impl JobSite {
             tracing::warn!(pod = %self.full_name, container = start.name, %error, "log link not made");
         }
         Ok(id)
-    }
-
-    /// Stops one container.
-    pub(super) async fn kill_container(
-        self,
-        pod: Option<Arc<Pod>>,
-        id: ContainerId,
-        name: String,
-        message: String,
-        grace: Duration,
-        cause: Cause,
-    ) -> JobEnd {
-        self.tell(&cause, self.subject(self.path_of(pod.as_deref(), &name)).normal("Killing", message));
-        let stopped = self.agent.adapters.runtime.stop_container(&id, grace.max(STOP_GRACE_MIN)).await;
-        JobEnd::Killed(id, stopped.map_err(|error| error.to_string()))
-    }
-
-    /// Stops all containers at once, then the sandboxes, whatever the containers said.
-    pub(super) async fn kill_pod(
-        self,
-        pod: Option<Arc<Pod>>,
-        containers: Vec<(ContainerId, String)>,
-        sandboxes: Vec<SandboxId>,
-        grace: Duration,
-        replace: bool,
-        cause: Cause,
-    ) -> JobEnd {
-        if replace {
-            let message = "Pod sandbox changed, it will be killed and re-created.";
-            self.tell(&cause, self.subject(String::new()).normal("SandboxChanged", message));
-        }
-        let runtime = &self.agent.adapters.runtime;
-        let stops = containers.into_iter().map(|(id, name)| {
-            let subject = self.subject(self.path_of(pod.as_deref(), &name));
-            self.tell(&cause, subject.normal("Killing", format!("Stopping container {name}")));
-            async move {
-                let stopped = runtime.stop_container(&id, grace.max(STOP_GRACE_MIN)).await;
-                stopped.err().map(|error| format!("failed to \"KillContainer\" for \"{name}\": {error}"))
-            }
-        });
-        let mut problems: Vec<String> = join_all(stops).await.into_iter().flatten().collect();
-        for sandbox in &sandboxes {
-            if let Err(error) = runtime.stop_pod_sandbox(sandbox).await {
-                problems.push(format!("failed to \"KillPodSandbox\" for \"{}\": {error}", self.uid));
-            }
-        }
-        JobEnd::PodKilled(if problems.is_empty() { Ok(()) } else { Err(format!("[{}]", problems.join(", "))) })
     }
 
     /// Removes dead containers with their logs.

@@ -6,7 +6,9 @@
 
 mod configuration;
 mod environment;
+mod hooks;
 pub mod jobs;
+mod stopping;
 mod volumes;
 
 use std::collections::BTreeSet;
@@ -24,6 +26,7 @@ use crate::logic::object_references::{ObjectKey, object_references};
 use crate::logic::pod_lifecycle::{Action, Input, Job, JobEnd, Now, PodLifecycle, Stage};
 use crate::logic::pod_roster::is_static;
 use crate::logic::pod_status::{self, StatusInput};
+use crate::logic::probe_schedule::probes_of;
 use crate::logic::resources::pod_qos;
 use crate::logic::runtime_pod::RuntimePod;
 use crate::logic::time::Stamp;
@@ -36,6 +39,7 @@ use crate::messages::prober::ProberMsg;
 use crate::messages::status_manager::{PodView, StatusManagerMsg};
 use crate::messages::volume_manager::VolumeManagerMsg;
 use jobs::{Given, JobSite};
+use stopping::{Kill, Stop};
 
 /// Wait before a status is told again that there was no room for.
 const RETELL: Duration = Duration::from_secs(1);
@@ -86,7 +90,7 @@ impl Role for PodWorker {
         let back_off_max = agent.settings.crash_loop_max;
         Self {
             lifecycle: PodLifecycle::new(back_off_max, born),
-            site: JobSite { agent, uid, full_name },
+            site: JobSite { agent, uid, full_name, hooks: Arc::default() },
             jobs: vec![],
             wake: None,
             status: None,
@@ -196,14 +200,17 @@ impl PodWorker {
             }
             Action::KillContainer { id, name, message, grace } => {
                 let job = Job::KillContainer(id.clone());
-                self.begin(job, "stop container", site.kill_container(pod, id, name, message, grace, cause), desk);
+                let work = site.kill_container(pod, Stop { id, name, message }, grace, self.pod_ip(), cause);
+                self.begin(job, "stop container", work, desk);
             }
             Action::RemoveContainers(ids) => {
                 let known = self.lifecycle.observed().cloned();
                 self.begin(Job::RemoveContainers, "remove containers", site.remove_containers(known, ids), desk);
             }
             Action::KillPod { containers, sandboxes, grace, replace } => {
-                let work = site.kill_pod(pod, containers, sandboxes, grace, replace, cause);
+                let stops = containers.into_iter().map(|(id, name)| Stop::with_pod(id, name)).collect();
+                let address = self.pod_ip();
+                let work = site.kill_pod(pod, stops, sandboxes, Kill { grace, replace, address }, cause);
                 self.begin(Job::KillPod, "stop pod", work, desk);
             }
             Action::CleanUp { sandboxes, containers, everything } => {
@@ -212,6 +219,11 @@ impl PodWorker {
                 self.begin(Job::CleanUp, "clean up", work, desk);
             }
         }
+    }
+
+    /// The pod's address, where the runtime knows one.
+    fn pod_ip(&self) -> Option<String> {
+        self.lifecycle.observed()?.sandbox()?.ips.first().cloned()
     }
 
     fn begin(
@@ -301,7 +313,7 @@ impl PodWorker {
         let mut status = match (&self.status, self.ended) {
             // Its containers may be gone by now: how they ended was said while they could be looked at.
             (Some(status), true) => PodStatus::clone(status),
-            _ => self.make_status(&pod, &seen, desk),
+            _ => self.make_status(&pod, &self.as_shown(&pod, &seen), desk),
         };
         pod_status::set_obstacle(&mut status, self.lifecycle.obstacle());
         let status = Arc::new(status);
@@ -326,11 +338,20 @@ impl PodWorker {
             if std::mem::replace(&mut self.probed, false) {
                 desk.tell(&to.prober, ProberMsg::PodGone(uid));
             }
-        } else if has_probes(&pod) {
+        } else if !probes_of(&pod).is_empty() {
             self.probed = true;
-            let worker = desk.address().clone();
-            self.refused |= !desk.offer(&to.prober, ProberMsg::PodChanged { uid, pod, status, worker });
+            let (worker, ending) = (desk.address().clone(), self.lifecycle.stage() == Stage::Terminating);
+            self.refused |= !desk.offer(&to.prober, ProberMsg::PodChanged { uid, pod, status, ending, worker });
         }
+    }
+
+    /// A container whose postStart hook still runs has not started yet, for whoever reads the status.
+    fn as_shown(&self, pod: &Pod, seen: &Arc<RuntimePod>) -> Arc<RuntimePod> {
+        let starting = self.jobs.iter().filter_map(|(job, _)| match job {
+            Job::StartContainer(name) => Some(name.as_str()),
+            _ => None,
+        });
+        hooks::without_started(pod, seen, starting)
     }
 
     fn make_status(&self, pod: &Pod, seen: &RuntimePod, desk: &Desk<PodWorkerMsg>) -> PodStatus {
@@ -377,11 +398,4 @@ impl PodWorker {
 
 fn wanted(pod: Option<Arc<Pod>>) -> Arc<Pod> {
     pod.expect("only a wanted pod is started")
-}
-
-fn has_probes(pod: &Pod) -> bool {
-    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-    containers.into_iter().any(|container| {
-        container.readiness_probe.is_some() || container.liveness_probe.is_some() || container.startup_probe.is_some()
-    })
 }

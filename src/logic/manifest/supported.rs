@@ -48,8 +48,7 @@ use Rule::{Accept, Only, Open, Refuse, RefuseAny, RefuseGiven};
 
 const NO_VOLUME: &str = "volumes of this kind are not supported by this version";
 const NO_WINDOWS: &str = "settings of Windows are not acted on";
-const NO_PROBE: &str = "only readiness probes by httpGet are supported by this version";
-const NO_HOOK: &str = "lifecycle hooks and stop signals are not supported by this version";
+const NO_SIGNAL: &str = "stop signals are not supported by this version";
 const NO_RULES: &str = "a restart policy of a container of its own is not supported by this version";
 const NO_CLAIMS: &str = "resource claims are not supported by this version";
 const NO_RESOURCE: &str =
@@ -204,24 +203,14 @@ const CONTAINER_RULES: &[(&str, Rule)] = &[
     (".envFrom", Accept),
     (".image", Accept),
     (".imagePullPolicy", Accept),
-    (".lifecycle", RefuseAny(NO_HOOK)),
-    (".livenessProbe", RefuseAny(NO_PROBE)),
+    (".lifecycle", Open),
+    (".lifecycle.postStart", Accept),
+    (".lifecycle.preStop", Accept),
+    (".lifecycle.stopSignal", RefuseAny(NO_SIGNAL)),
+    (".livenessProbe", Accept),
     (".name", Accept),
     (".ports", Accept),
-    (".readinessProbe", Open),
-    (".readinessProbe.exec", RefuseAny(NO_PROBE)),
-    (".readinessProbe.failureThreshold", Accept),
-    (".readinessProbe.grpc", RefuseAny(NO_PROBE)),
-    (".readinessProbe.httpGet", Accept),
-    (".readinessProbe.initialDelaySeconds", Accept),
-    (".readinessProbe.periodSeconds", Accept),
-    (".readinessProbe.successThreshold", Accept),
-    (".readinessProbe.tcpSocket", RefuseAny(NO_PROBE)),
-    (
-        ".readinessProbe.terminationGracePeriodSeconds",
-        RefuseAny("a grace period of a probe is not supported by this version"),
-    ),
-    (".readinessProbe.timeoutSeconds", Accept),
+    (".readinessProbe", Accept),
     // It says what a resize would do, and none is done by this version.
     (".resizePolicy", Accept),
     (".resources", Open),
@@ -252,7 +241,7 @@ const CONTAINER_RULES: &[(&str, Rule)] = &[
     (".securityContext.seLinuxOptions", Accept),
     (".securityContext.seccompProfile", Accept),
     (".securityContext.windowsOptions", RefuseAny(NO_WINDOWS)),
-    (".startupProbe", RefuseAny(NO_PROBE)),
+    (".startupProbe", Accept),
     (".stdin", Accept),
     (".stdinOnce", Accept),
     (".terminationMessagePath", Accept),

@@ -221,6 +221,9 @@ fn a_plain_pod_is_supported() {
             "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
             "resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"ephemeral-storage": "1Gi"}},
             "readinessProbe": {"httpGet": {"port": 80}, "periodSeconds": 1}, "securityContext": {},
+            "livenessProbe": {"exec": {"command": ["a"]}, "terminationGracePeriodSeconds": 1},
+            "startupProbe": {"grpc": {"port": 80}},
+            "lifecycle": {"postStart": {"exec": {"command": ["a"]}}, "preStop": {"sleep": {"seconds": 0}}},
             "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "NotRequired"}], "volumeMounts": [
                 {"name": "v", "mountPath": "/v", "subPath": "a", "readOnly": true, "mountPropagation": "None"},
             ],
@@ -277,11 +280,10 @@ fn what_is_not_done_is_refused_with_its_path() {
             "spec.containers[0].securityContext.windowsOptions",
             NO_WINDOWS,
         ),
-        (container(json!({"livenessProbe": {"httpGet": {"port": 1}}})), "spec.containers[0].livenessProbe", NO_PROBE),
         (
-            container(json!({"readinessProbe": {"exec": {"command": ["a"]}}})),
-            "spec.containers[0].readinessProbe.exec",
-            NO_PROBE,
+            container(json!({"lifecycle": {"preStop": {"sleep": {"seconds": 1}}, "stopSignal": "SIGUSR1"}})),
+            "spec.containers[0].lifecycle.stopSignal",
+            NO_SIGNAL,
         ),
         (
             container(json!({"resources": {"limits": {"hugepages-2Mi": "2Mi", "example.com/gpu": "1"}}})),

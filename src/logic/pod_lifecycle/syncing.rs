@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::Container;
 use super::*;
 use crate::logic::container_actions::{self, PlanInput, PodPlan, SandboxDecision};
 use crate::logic::container_hash::container_hash;
+use crate::logic::hooks::probe_grace;
 use crate::logic::runtime_pod::RuntimeContainer;
 
 /// The hash by which a running container is known to be of this spec (CRI-15), by container name.
@@ -102,7 +103,7 @@ impl PodLifecycle {
             return self.kill_pod(seen, self.own_grace(pod), true, now);
         }
         if let Some(kill) = plan.kill.first() {
-            let grace = self.own_grace(pod);
+            let grace = probe_grace(pod, kill).unwrap_or_else(|| self.own_grace(pod));
             if !self.may_begin(&Job::KillContainer(kill.id.clone()), now, "a container to stop") {
                 return vec![];
             }

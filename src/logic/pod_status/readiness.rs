@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::{Container, ContainerState, ContainerStatus, Pod
 use super::{StatusInput, conditions, moment};
 use crate::logic::ids::ContainerId;
 use crate::logic::probe_schedule::RESTART_MARGIN;
+use crate::logic::restart_policy::is_sidecar;
 
 /// Fills in both flags.
 pub(super) fn fill_in(
@@ -15,9 +16,13 @@ pub(super) fn fill_in(
 ) {
     for status in init {
         let container = named(spec.init_containers.as_deref().unwrap_or_default(), &status.name);
-        status.started = Some(is_started(input, container, status));
+        let started = is_started(input, container, status);
         let ended = status.state.as_ref().and_then(|state| state.terminated.as_ref());
-        status.ready = ended.is_some_and(|ended| ended.exit_code == 0);
+        status.ready = match container.is_some_and(is_sidecar) {
+            true => started && is_ready(input, container, status),
+            false => ended.is_some_and(|ended| ended.exit_code == 0),
+        };
+        status.started = Some(started);
     }
     for status in regular {
         let container = named(&spec.containers, &status.name);
@@ -70,4 +75,70 @@ fn is_older_than_agent(input: &StatusInput<'_>, state: Option<&ContainerState>) 
 fn was_pod_ready(input: &StatusInput<'_>) -> bool {
     let of_api = input.pod.status.as_ref().filter(|status| status.conditions.is_some());
     of_api.or(input.previous).is_some_and(conditions::is_ready)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{ContainerStateRunning, Pod, Probe};
+
+    use super::*;
+    use crate::logic::ids::{FullName, PodUid};
+    use crate::logic::runtime_pod::{ProbeResults, RuntimePod};
+    use crate::logic::time::{Moment, Stamp};
+
+    /// Section 6 of upstream's rules: a sidecar is started and ready by its probes, as a regular container is; an ordinary
+    /// init container is ready once it has ended well.
+    #[test]
+    fn a_sidecar_is_ready_by_its_probes() {
+        let sidecar = |restart_policy: Option<&str>| Container {
+            name: "s".to_owned(),
+            restart_policy: restart_policy.map(str::to_owned),
+            startup_probe: Some(Probe::default()),
+            readiness_probe: Some(Probe::default()),
+            ..Container::default()
+        };
+        let pod = Pod::default();
+        let runtime = RuntimePod::empty(PodUid::from("u"), FullName::new("p", "ns"), Stamp::default());
+        let running = ContainerState { running: Some(ContainerStateRunning::default()), ..ContainerState::default() };
+        let id = ContainerId::from("i");
+        for (policy, startup, readiness, expected) in [
+            (Some("Always"), None, None, (false, false)),
+            (Some("Always"), Some(true), None, (true, false)),
+            (Some("Always"), Some(true), Some(true), (true, true)),
+            (Some("Always"), Some(false), Some(true), (false, false)),
+            (None, Some(true), Some(true), (true, false)),
+        ] {
+            let mut probes = ProbeResults::default();
+            probes.startup.extend(startup.map(|result| (id.clone(), result)));
+            probes.readiness.extend(readiness.map(|result| (id.clone(), result)));
+            let input = StatusInput {
+                pod: &pod,
+                runtime: &runtime,
+                previous: None,
+                probes: &probes,
+                start_errors: &Default::default(),
+                host_ips: &[],
+                runtime_name: "containerd",
+                recursive_read_only: false,
+                terminal: false,
+                is_static: false,
+                qos_class: "BestEffort",
+                agent_started: Moment::EPOCH,
+                now: Moment::EPOCH,
+            };
+            let spec = PodSpec { init_containers: Some(vec![sidecar(policy)]), ..PodSpec::default() };
+            let mut init = [ContainerStatus {
+                name: "s".to_owned(),
+                container_id: Some("containerd://i".to_owned()),
+                state: Some(running.clone()),
+                ..ContainerStatus::default()
+            }];
+            fill_in(&input, &spec, &mut init, &mut []);
+            assert_eq!(
+                (init[0].started == Some(true), init[0].ready),
+                expected,
+                "{policy:?} {startup:?} {readiness:?}"
+            );
+        }
+    }
 }

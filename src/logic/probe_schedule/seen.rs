@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodStatus};
 
 use crate::logic::ids::ContainerId;
-use crate::logic::restart_policy::{ALWAYS, should_restart};
+use crate::logic::restart_policy::{is_sidecar, should_restart};
 use crate::logic::time::Moment;
 
 /// What there is to probe.
@@ -30,8 +30,8 @@ pub struct Target {
     pub ready: bool,
     /// Whether it is a restartable init container.
     pub is_sidecar: bool,
-    /// Whether the pod is being deleted.
-    pub pod_deleted: bool,
+    /// Whether it is ended with its pod: nothing is to be restarted any more. A sidecar's probes go on to the end.
+    pub ends: bool,
 }
 
 /// A container's state, as far as probes care.
@@ -52,8 +52,9 @@ pub enum TargetState {
 }
 
 impl Seen {
-    /// Looks at the status of the pod for the container, among the regular ones first.
-    pub fn of(status: Option<&PodStatus>, pod: &Pod, container: &Container) -> Self {
+    /// Looks at the status of the pod for the container, among the regular ones first. `ending` once the pod's end has
+    /// begun.
+    pub fn of(status: Option<&PodStatus>, pod: &Pod, container: &Container, ending: bool) -> Self {
         let Some(status) = status else { return Self::Nothing };
         if matches!(status.phase.as_deref(), Some("Failed" | "Succeeded")) {
             return Self::PodOver;
@@ -63,11 +64,11 @@ impl Seen {
         let made = |status: &&ContainerStatus| {
             status.name == container.name && status.container_id.as_deref().is_some_and(|id| !id.is_empty())
         };
-        statuses.find(made).map_or(Self::Nothing, |found| Self::Container(target(found, pod, container)))
+        statuses.find(made).map_or(Self::Nothing, |found| Self::Container(target(found, pod, container, ending)))
     }
 }
 
-fn target(status: &ContainerStatus, pod: &Pod, container: &Container) -> Target {
+fn target(status: &ContainerStatus, pod: &Pod, container: &Container, ending: bool) -> Target {
     let full_id = status.container_id.as_deref().unwrap_or_default();
     let state = status.state.as_ref();
     let running = state.and_then(|state| state.running.as_ref());
@@ -81,13 +82,13 @@ fn target(status: &ContainerStatus, pod: &Pod, container: &Container) -> Target 
         (None, None) => TargetState::Waiting,
     };
     let inits = pod.spec.as_ref().and_then(|spec| spec.init_containers.as_ref());
-    let is_init = inits.into_iter().flatten().any(|init| init.name == container.name);
+    let is_sidecar = inits.into_iter().flatten().any(|init| init.name == container.name && is_sidecar(init));
     Target {
         id: ContainerId::from(full_id.split_once("://").map_or(full_id, |(_, id)| id)),
         state,
         started: status.started == Some(true),
         ready: status.ready,
-        is_sidecar: is_init && container.restart_policy.as_deref() == Some(ALWAYS),
-        pod_deleted: pod.metadata.deletion_timestamp.is_some(),
+        is_sidecar,
+        ends: ending && !is_sidecar,
     }
 }

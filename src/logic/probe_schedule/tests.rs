@@ -41,7 +41,7 @@ fn running(id: &str, kind: ProbeKind) -> Target {
         started: kind != ProbeKind::Startup,
         ready: false,
         is_sidecar: false,
-        pod_deleted: false,
+        ends: false,
     }
 }
 
@@ -170,6 +170,32 @@ fn the_initial_delay_is_counted_in_whole_seconds_of_the_container() {
 }
 
 #[test]
+fn the_first_round_after_the_initial_delay_is_at_its_end() {
+    for (delay, period, next) in [(5, 10, 5), (5, 2, 2), (10, 10, 10)] {
+        let mut machine = schedule(
+            ProbeKind::Readiness,
+            ProbeTiming { initial_delay: secs(delay), period: secs(period), ..timing() },
+        );
+        let target = Seen::Container(running("c", ProbeKind::Readiness));
+        machine.round(&target, wall(STARTED + 100), secs(0));
+        assert_eq!(machine.due(), Some(secs(next)), "{delay} {period}");
+    }
+}
+
+#[test]
+fn the_startup_probe_of_a_new_container_is_made_at_once() {
+    let mut machine = schedule(ProbeKind::Startup, timing());
+    assert_eq!(machine.round(&Seen::Nothing, wall(0), secs(0)), []);
+    let target = running("c", ProbeKind::Startup);
+    machine.notice(&Seen::Container(target.clone()), secs(3));
+    assert_eq!(machine.due(), Some(secs(3)));
+    machine.round(&Seen::Container(target.clone()), wall(STARTED + 1000), secs(3));
+    machine.finish(ProbeOutcome::Failure, secs(3));
+    machine.notice(&Seen::Container(target), secs(4));
+    assert_eq!(machine.due(), Some(secs(13)), "one that was met waits for its tick");
+}
+
+#[test]
 fn a_container_that_does_not_run_is_a_failure_and_its_last_end_is_the_end() {
     let mut machine = schedule(ProbeKind::Readiness, timing());
     let with = |state| Target { state, ..running("c", ProbeKind::Readiness) };
@@ -182,10 +208,10 @@ fn a_container_that_does_not_run_is_a_failure_and_its_last_end_is_the_end() {
 }
 
 #[test]
-fn while_the_pod_is_deleted_only_readiness_goes_on() {
+fn while_the_pod_ends_only_readiness_goes_on() {
     for kind in [ProbeKind::Liveness, ProbeKind::Startup, ProbeKind::Readiness] {
         let mut machine = schedule(kind, timing());
-        let actions = round(&mut machine, &Target { pod_deleted: true, ..running("c", kind) });
+        let actions = round(&mut machine, &Target { ends: true, ..running("c", kind) });
         let ends = actions.ends_with(&[store("c", true), forget("c"), ProbeAction::End]);
         assert_eq!((ends, actions.contains(&probe("c"))), (kind != ProbeKind::Readiness, kind == ProbeKind::Readiness));
     }
@@ -335,16 +361,16 @@ fn the_status_tells_what_there_is_to_probe() {
         ..ContainerState::default()
     };
     let id = Some("containerd://c");
-    assert_eq!(Seen::of(None, &pod, &container), Seen::Nothing);
-    assert_eq!(Seen::of(Some(&status("Failed", id, runs.clone())), &pod, &container), Seen::PodOver);
-    assert_eq!(Seen::of(Some(&status("Running", None, runs.clone())), &pod, &container), Seen::Nothing);
+    assert_eq!(Seen::of(None, &pod, &container, false), Seen::Nothing);
+    assert_eq!(Seen::of(Some(&status("Failed", id, runs.clone())), &pod, &container, false), Seen::PodOver);
+    assert_eq!(Seen::of(Some(&status("Running", None, runs.clone())), &pod, &container, false), Seen::Nothing);
     for (state, expected) in [
         (runs, TargetState::Running { started_at: wall(7) }),
         (waits, TargetState::Waiting),
         (ended(0), TargetState::Ended { comes_back: false }),
         (ended(1), TargetState::Ended { comes_back: true }),
     ] {
-        let Seen::Container(target) = Seen::of(Some(&status("Running", id, state)), &pod, &container) else {
+        let Seen::Container(target) = Seen::of(Some(&status("Running", id, state)), &pod, &container, false) else {
             panic!("sees the container");
         };
         assert_eq!((target.state, target.id.as_str(), target.started), (expected, "c", true));

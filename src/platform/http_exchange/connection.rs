@@ -5,6 +5,7 @@
 //! acknowledgement, which would let a silent pod hold one of our few threads; so it is left out, and `close` goes on in
 //! the kernel.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -16,8 +17,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use http_body_util::Empty;
-use hyper::body::Incoming;
+use hyper::body::{Body, Frame, Incoming};
 use hyper::client::conn::{http1, http2};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -43,9 +43,25 @@ pub(super) struct Connection {
     ends: Ends,
 }
 
+/// The body of a request: nothing, or one piece.
+pub(super) struct Payload(pub Option<Bytes>);
+
+impl Body for Payload {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.take().map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
 enum Sender {
-    Http1(http1::SendRequest<Empty<Bytes>>),
-    Http2(http2::SendRequest<Empty<Bytes>>),
+    Http1(http1::SendRequest<Payload>),
+    Http2(http2::SendRequest<Payload>),
 }
 
 /// Who talks to whom, for texts.
@@ -59,12 +75,7 @@ struct Ends {
 impl Connection {
     /// Connects. `tls` is there if the target wants TLS. The error is a text in upstream's words.
     pub async fn open(target: &Target, tls: Option<Arc<ClientConfig>>) -> Result<Self, String> {
-        let (stream, remote) = connect(target).await?;
-        // Probes are small: nothing is gained by waiting for more to send.
-        let _ = stream.set_nodelay(true);
-        let local = stream.local_addr().ok();
-        let (stream, beginning) = Peeked::new(stream);
-        let mut ends = Ends { local, remote, beginning, http2: false };
+        let (stream, mut ends) = dial(&target.host, target.port).await?;
         let Some(config) = tls else { return Self::http1(stream, ends).await };
         let name = ServerName::try_from(target.host.clone()).map_err(|error| format!("tls: {error}"))?;
         let stream = match TlsConnector::from(config).connect(name, stream).await {
@@ -78,6 +89,18 @@ impl Connection {
             return Self::http2(stream, ends).await;
         }
         Self::http1(stream, ends).await
+    }
+
+    /// Connects, and speaks HTTP/2 from the first byte on, without TLS.
+    pub async fn open_http2(host: &str, port: u16) -> Result<Self, String> {
+        let (stream, mut ends) = dial(host, port).await?;
+        ends.http2 = true;
+        Self::http2(stream, ends).await
+    }
+
+    /// How the other side began.
+    pub fn beginning(&self) -> Beginning {
+        self.ends.beginning.clone()
     }
 
     async fn http1(stream: impl Stream, ends: Ends) -> Result<Self, String> {
@@ -103,7 +126,7 @@ impl Connection {
     }
 
     /// Sends the request and waits for the answer's header.
-    pub async fn send(&mut self, request: Request<Empty<Bytes>>) -> Result<Response<Incoming>, String> {
+    pub async fn send(&mut self, request: Request<Payload>) -> Result<Response<Incoming>, String> {
         let outcome = match &mut self.sender {
             Sender::Http1(sender) => self.driver.beside(sender.send_request(request)).await,
             Sender::Http2(sender) => self.driver.beside(sender.send_request(request)).await,
@@ -128,12 +151,25 @@ impl Connection {
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
-async fn connect(target: &Target) -> Result<(TcpStream, SocketAddr), String> {
-    let addresses = match tokio::net::lookup_host((target.host.as_str(), target.port)).await {
+async fn dial(host: &str, port: u16) -> Result<(Peeked<TcpStream>, Ends), String> {
+    let (stream, remote) = connect(host, port).await?;
+    // Probes are small: nothing is gained by waiting for more to send.
+    let _ = stream.set_nodelay(true);
+    let local = stream.local_addr().ok();
+    let (stream, beginning) = Peeked::new(stream);
+    Ok((stream, Ends { local, remote, beginning, http2: false }))
+}
+
+/// Connects to the first address of `host`, a name or an address without brackets, that takes the connection.
+///
+/// # Errors
+/// What went wrong with the last one, in upstream's words.
+pub(in crate::platform) async fn connect(host: &str, port: u16) -> Result<(TcpStream, SocketAddr), String> {
+    let addresses = match tokio::net::lookup_host((host, port)).await {
         Ok(addresses) => addresses.collect::<Vec<_>>(),
-        Err(_) => return Err(format!("dial tcp: lookup {}: no such host", target.host)),
+        Err(_) => return Err(format!("dial tcp: lookup {host}: no such host")),
     };
-    let mut problem = format!("dial tcp: lookup {}: no such host", target.host);
+    let mut problem = format!("dial tcp: lookup {host}: no such host");
     for address in addresses {
         match TcpStream::connect(address).await {
             Ok(stream) => return Ok((stream, address)),

@@ -1,27 +1,29 @@
 //! One GET over a connection of its own, with its redirects, within one time limit: no pool, no proxy, no keep-alive.
 //!
-//! Used by the HTTP probe and the static pod URL; keeps nothing between requests. Errors read as upstream's client
-//! writes them, for people and tools look for parts of them.
+//! Used by probes, hooks and the static pod URL; keeps nothing between requests. `unary` makes a gRPC call the same way.
+//! Errors read as upstream's client writes them, for people and tools look for parts of them.
 
 mod connection;
 mod peeked;
 mod target;
 #[cfg(test)]
 pub(crate) mod test_server;
+mod unary;
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, Empty};
+use http_body_util::BodyExt;
 use hyper::Request;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use rustls::ClientConfig;
 use tokio::time::Sleep;
 
-use connection::Connection;
+pub(in crate::platform) use connection::connect;
+use connection::{Connection, Payload};
 pub use target::Target;
+pub use unary::{Unary, UnaryError, unary};
 
 /// How many redirects are followed.
 const REDIRECTS_MAX: usize = 10;
@@ -133,7 +135,7 @@ impl Hop {
         outcome.map_err(|problem| get_error(&self.target.text, &problem))
     }
 
-    fn request(&self, http2: bool) -> Result<Request<Empty<Bytes>>, String> {
+    fn request(&self, http2: bool) -> Result<Request<Payload>, String> {
         let host = self.host.as_deref().unwrap_or(&self.target.authority);
         let mut headers = self.headers.clone();
         let uri = if http2 {
@@ -151,7 +153,7 @@ impl Hop {
             }
             self.target.path.clone()
         };
-        let mut request = Request::builder().uri(uri).body(Empty::new()).map_err(|error| error.to_string())?;
+        let mut request = Request::builder().uri(uri).body(Payload(None)).map_err(|error| error.to_string())?;
         *request.headers_mut() = headers;
         Ok(request)
     }

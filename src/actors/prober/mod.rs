@@ -1,13 +1,18 @@
 //! `Prober`: probes containers; tells each pod's worker what came of it.
 //!
 //! Parent: Root. Restarted: after a failure; workers tell it their pods again. One machine (`logic::probe_schedule`) for
-//! each container and kind of probe; a probe under way is an operation, so one that hangs holds up nobody.
+//! each container and kind of probe; a probe under way is an operation, so one that hangs holds up nobody. A machine has
+//! one probe under way at most, so that those of a container that hangs cannot pile up (SEC-47).
+
+mod attempt;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container, Pod, PodStatus, Probe};
+use k8s_openapi::api::core::v1::{Container, Pod, PodStatus};
+
+pub(super) use attempt::output;
 
 use super::address::Address;
 use super::desk::{Desk, OperationId, Panicked};
@@ -15,26 +20,38 @@ use super::role::Role;
 use super::settings::{Agent, EventSubject};
 use crate::logic::ids::{ContainerId, PodUid};
 use crate::logic::pod_roster::full_name;
-use crate::logic::probe_schedule::{self, ProbeAction, ProbeSchedule, ProbeTiming, Seen, probes_of};
+use crate::logic::probe_schedule::{self, ProbeAction, ProbeKind, ProbeSchedule, ProbeTiming, Seen, Target, probes_of};
 use crate::logic::probe_target;
 use crate::messages::pod_worker::PodWorkerMsg;
-use crate::messages::prober::{ProbeKey, ProberMsg};
-use crate::platform::http_probe::{HttpProbe, ProbeOutcome};
-
-/// Tries of one round, while the probe itself cannot be made (PRB-08).
-const TRIES_MAX: u32 = 3;
+use crate::messages::prober::{ProbeCounts, ProbeKey, ProberMsg};
+use crate::platform::network_probe::ProbeOutcome;
 
 struct Watched {
     pod: Arc<Pod>,
     status: Arc<PodStatus>,
+    ending: bool,
     worker: Address<PodWorkerMsg>,
+}
+
+impl Watched {
+    fn look(&self, container: &Container) -> Seen {
+        Seen::of(Some(&self.status), &self.pod, container, self.ending)
+    }
 }
 
 struct Machine {
     schedule: ProbeSchedule,
     timer: Option<OperationId>,
-    probe: Option<OperationId>,
+    /// The probe under way, and the uptime of its beginning.
+    probe: Option<(OperationId, Duration)>,
     result: Option<(ContainerId, bool)>,
+    counts: ProbeCounts,
+}
+
+impl Machine {
+    fn operations(&self) -> impl Iterator<Item = OperationId> {
+        self.timer.into_iter().chain(self.probe.map(|(probe, _)| probe))
+    }
 }
 
 /// See the module.
@@ -55,8 +72,8 @@ impl Role for Prober {
 
     fn receive(&mut self, message: ProberMsg, desk: &mut Desk<ProberMsg>) {
         match message {
-            ProberMsg::PodChanged { uid, pod, status, worker } => {
-                self.pods.insert(uid.clone(), Watched { pod, status, worker });
+            ProberMsg::PodChanged { uid, pod, status, ending, worker } => {
+                self.pods.insert(uid.clone(), Watched { pod, status, ending, worker });
                 self.notice(&uid, desk);
                 self.repeat(&uid, desk);
             }
@@ -69,6 +86,10 @@ impl Role for Prober {
             }
             ProberMsg::RoundDue(key) => self.round(&key, desk),
             ProberMsg::Probed(key, outcome) => self.finish(&key, outcome, desk),
+            ProberMsg::Counts(reply) => {
+                let counts = self.machines.iter().map(|(key, machine)| (key.clone(), machine.counts.clone()));
+                let _ = reply.send(counts.collect()); // The asker may have left.
+            }
         }
     }
 }
@@ -76,13 +97,14 @@ impl Role for Prober {
 impl Prober {
     fn notice(&mut self, uid: &PodUid, desk: &mut Desk<ProberMsg>) {
         let watched = &self.pods[uid];
-        let (pod, status) = (Arc::clone(&watched.pod), Arc::clone(&watched.status));
+        let pod = Arc::clone(&watched.pod);
         let uptime = desk.clock().uptime();
         for (container, kind) in probes_of(&pod) {
             let key = ProbeKey { uid: uid.clone(), container: container.name.clone(), kind };
             let Some(probe) = kind.of(container) else { continue };
-            let seen = Seen::of(Some(&status), &pod, container);
-            if matches!(seen, Seen::PodOver) {
+            let seen = self.pods[uid].look(container);
+            if is_over(&seen, kind) {
+                self.drop_machine(&key, desk);
                 continue;
             }
             let (agent, jitter) = (&self.agent, self.agent.adapters.chance.next());
@@ -90,7 +112,8 @@ impl Prober {
                 let age = desk.now().since(agent.settings.agent_started);
                 let timing = ProbeTiming::from(probe);
                 let schedule = ProbeSchedule::new(kind, timing, agent.settings.agent_started, age, jitter, uptime);
-                Machine { schedule, timer: None, probe: None, result: None }
+                let counts = ProbeCounts::of(full_name(&pod));
+                Machine { schedule, timer: None, probe: None, result: None, counts }
             });
             machine.schedule.notice(&seen, uptime);
             self.arm(&key, desk);
@@ -100,7 +123,7 @@ impl Prober {
     /// Tells the pod's worker what is known: one that was started anew has heard none of it, and hears only changes else.
     fn repeat(&self, uid: &PodUid, desk: &Desk<ProberMsg>) {
         let Some(watched) = self.pods.get(uid) else { return };
-        for (key, machine) in self.machines.iter().filter(|(key, _)| key.uid == *uid) {
+        for (key, machine) in self.machines.range(ProbeKey::first_of(uid)..).take_while(|(key, _)| key.uid == *uid) {
             if let Some((container, healthy)) = machine.result.clone() {
                 desk.tell(&watched.worker, PodWorkerMsg::Probed { container, kind: key.kind, healthy });
             }
@@ -109,12 +132,17 @@ impl Prober {
 
     fn forget(&mut self, uid: &PodUid, desk: &mut Desk<ProberMsg>) {
         self.pods.remove(uid);
-        let gone: Vec<ProbeKey> = self.machines.keys().filter(|key| key.uid == *uid).cloned().collect();
+        let of_pod = self.machines.range(ProbeKey::first_of(uid)..).map(|(key, _)| key);
+        let gone: Vec<ProbeKey> = of_pod.take_while(|key| key.uid == *uid).cloned().collect();
         for key in gone {
-            let machine = self.machines.remove(&key).expect("listed above");
-            for operation in machine.timer.into_iter().chain(machine.probe) {
-                desk.cancel(operation);
-            }
+            self.drop_machine(&key, desk);
+        }
+    }
+
+    fn drop_machine(&mut self, key: &ProbeKey, desk: &mut Desk<ProberMsg>) {
+        let machine = self.machines.remove(key);
+        for operation in machine.iter().flat_map(Machine::operations) {
+            desk.cancel(operation);
         }
     }
 
@@ -134,8 +162,7 @@ impl Prober {
         let Some(watched) = self.pods.get(&key.uid) else { return };
         let Some(machine) = self.machines.get_mut(key) else { return };
         machine.timer = None;
-        let seen = find(&watched.pod, &key.container)
-            .map_or(Seen::Nothing, |container| Seen::of(Some(&watched.status), &watched.pod, container));
+        let seen = find(&watched.pod, &key.container).map_or(Seen::Nothing, |container| watched.look(container));
         let actions = machine.schedule.round(&seen, wall, uptime);
         self.perform(key, actions, desk);
         self.arm(key, desk);
@@ -151,7 +178,8 @@ impl Prober {
         };
         let uptime = desk.clock().uptime();
         let Some(machine) = self.machines.get_mut(key) else { return };
-        machine.probe = None;
+        let began = machine.probe.take().map_or(uptime, |(_, began)| began);
+        machine.counts.note(verdict, uptime.saturating_sub(began));
         let actions = machine.schedule.finish(verdict, uptime);
         self.perform(key, actions, desk);
         self.arm(key, desk);
@@ -172,52 +200,33 @@ impl Prober {
                     }
                 }
                 ProbeAction::Forget(_) => machine.result = None,
-                ProbeAction::Probe(_) => self.probe(key, desk),
-                ProbeAction::End => {
-                    let ended = self.machines.remove(key);
-                    for operation in
-                        ended.into_iter().flat_map(|machine| machine.timer.into_iter().chain(machine.probe))
-                    {
-                        desk.cancel(operation);
-                    }
-                }
+                ProbeAction::Probe(container) => self.probe(key, container, desk),
+                ProbeAction::End => self.drop_machine(key, desk),
             }
         }
     }
 
-    fn probe(&mut self, key: &ProbeKey, desk: &mut Desk<ProberMsg>) {
+    fn probe(&mut self, key: &ProbeKey, container: ContainerId, desk: &mut Desk<ProberMsg>) {
         let Some(watched) = self.pods.get(&key.uid) else { return };
-        let request = find(&watched.pod, &key.container)
+        let target = find(&watched.pod, &key.container)
             .and_then(|container| Some((container, key.kind.of(container)?)))
-            .map_or_else(
-                || Err("missing probe handler".to_owned()),
-                |(container, probe)| http_probe(container, probe, &watched.status),
-            );
-        let prober = Arc::clone(&self.agent.adapters.http_prober);
-        let work = async move {
-            let mut outcome = ProbeOutcome::Error(String::new());
-            for _ in 0..TRIES_MAX {
-                outcome = match &request {
-                    Ok(request) => prober.probe(request.clone()).await,
-                    Err(problem) => ProbeOutcome::Error(problem.clone()),
-                };
-                if !matches!(outcome, ProbeOutcome::Error(_)) {
-                    break;
-                }
-            }
-            outcome
-        };
+            .ok_or_else(|| "missing probe handler".to_owned())
+            .and_then(|(container, probe)| probe_target::target(container, probe, &watched.status));
+        let work = attempt::make(Arc::clone(&self.agent), container, target);
         let ended = key.clone();
         let about = format!("{} of {}", key.kind, key.container);
         let operation = desk.start("probe", about, work, move |outcome| ProberMsg::Probed(ended, outcome));
+        let began = desk.clock().uptime();
         if let Some(machine) = self.machines.get_mut(key) {
-            machine.probe = Some(operation);
+            machine.probe = Some((operation, began));
         }
     }
 
     fn tell_event(&self, key: &ProbeKey, outcome: &ProbeOutcome, desk: &Desk<ProberMsg>) {
         let Some(watched) = self.pods.get(&key.uid) else { return };
-        let field_path = format!("spec.containers{{{}}}", key.container);
+        let is_regular = containers(&watched.pod, false).any(|container| container.name == key.container);
+        let list = if is_regular { "containers" } else { "initContainers" };
+        let field_path = format!("spec.{list}{{{}}}", key.container);
         let subject = EventSubject { uid: key.uid.clone(), full_name: full_name(&watched.pod), field_path };
         let event = match outcome {
             ProbeOutcome::Success => return,
@@ -234,24 +243,21 @@ impl Prober {
     }
 }
 
-fn find<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
-    let spec = pod.spec.as_ref()?;
-    spec.containers.iter().chain(spec.init_containers.iter().flatten()).find(|container| container.name == name)
+/// Whether the container is not to be probed so any more, whatever it answers: nothing is restarted in a pod that ends
+/// (PRB-21), so only readiness and a sidecar's probes go on.
+fn is_over(seen: &Seen, kind: ProbeKind) -> bool {
+    match seen {
+        Seen::PodOver => true,
+        Seen::Container(Target { ends, .. }) => *ends && kind != ProbeKind::Readiness,
+        Seen::Nothing => false,
+    }
 }
 
-/// The request of an `httpGet` probe (PRB-12, PRB-15, PRB-16).
-fn http_probe(container: &Container, probe: &Probe, status: &PodStatus) -> Result<HttpProbe, String> {
-    let get = probe.http_get.as_ref().ok_or("missing probe handler")?;
-    let host = probe_target::host(get.host.as_deref(), status).ok_or("the pod has no address yet")?;
-    let port = probe_target::port(container, &get.port).map_err(|error| error.to_string())?;
-    let headers = get.http_headers.iter().flatten().map(|header| (header.name.clone(), header.value.clone()));
-    let timeout = probe.timeout_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(1).max(1);
-    Ok(HttpProbe {
-        scheme: get.scheme.as_deref().unwrap_or("HTTP").to_lowercase(),
-        host: host.to_owned(),
-        port,
-        path: get.path.clone().unwrap_or_else(|| "/".to_owned()),
-        headers: headers.collect(),
-        timeout: Duration::from_secs(timeout),
-    })
+fn containers(pod: &Pod, init: bool) -> impl Iterator<Item = &Container> {
+    let spec = pod.spec.iter();
+    spec.flat_map(move |spec| if init { spec.init_containers.as_deref().unwrap_or_default() } else { &spec.containers })
+}
+
+fn find<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
+    containers(pod, false).chain(containers(pod, true)).find(|container| container.name == name)
 }

@@ -10,6 +10,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 
 use super::*;
 use crate::platform::http_exchange::test_server::{answer, serve, serve_raw, serve_tls, server_config};
+use crate::platform::network_probe::{HostProber, NetworkProber};
+use crate::platform::tls::Offer;
 
 fn probe_of(address: SocketAddr) -> HttpProbe {
     HttpProbe {
@@ -23,7 +25,7 @@ fn probe_of(address: SocketAddr) -> HttpProbe {
 }
 
 async fn run(probe: HttpProbe) -> ProbeOutcome {
-    HyperProber::new(Offer::Http2).probe(probe).await
+    HostProber::new(Offer::Http2).http(probe).await
 }
 
 fn failure(outcome: ProbeOutcome) -> String {
@@ -309,8 +311,8 @@ async fn http2_is_spoken_over_tls_unless_it_is_disabled() {
         let headers =
             vec![("Host".to_owned(), "example.org".to_owned()), ("Connection".to_owned(), "close".to_owned())];
         let probe = HttpProbe { scheme: "https".to_owned(), headers, ..probe_of(address) };
-        let prober = HyperProber::new(offer);
-        let outcome = tokio::select! { () = server => unreachable!(), outcome = prober.probe(probe) => outcome };
+        let prober = HostProber::new(offer);
+        let outcome = tokio::select! { () = server => unreachable!(), outcome = prober.http(probe) => outcome };
         assert_eq!(outcome, ProbeOutcome::Success, "{offer:?}");
         let (version, host) = requests.recv().expect("asked");
         assert_eq!(version, expected);
@@ -334,4 +336,38 @@ async fn addresses_of_the_sixth_version_are_bracketed() {
 async fn a_scheme_that_is_none_is_an_error() {
     let probe = HttpProbe { scheme: "ftp".to_owned(), ..probe_of(([127, 0, 0, 1], 1).into()) };
     assert_eq!(run(probe).await, ProbeOutcome::Error("unsupported protocol scheme \"ftp\"".to_owned()));
+}
+
+/// POD-23: any answer is one; only the transport fails.
+#[tokio::test]
+async fn a_hook_takes_any_answer() {
+    let (address, heads) = recording("500 Oh");
+    let prober = HostProber::new(Offer::Http2);
+    assert_eq!(prober.hook(probe_of(address)).await, Ok(HookAnswer::AsAsked));
+    let lines = header_lines(&heads.recv().expect("asked"));
+    assert!(lines.contains(&"user-agent: kube-lifecycle/1.36".to_owned()), "{lines:?}");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+    let closed = listener.local_addr().expect("bound");
+    drop(listener);
+    assert!(prober.hook(probe_of(closed)).await.is_err_and(|problem| problem.ends_with("connection refused")));
+}
+
+/// POD-23: a server that speaks plain HTTP where TLS was asked for is asked again, without what was to be encrypted.
+#[tokio::test]
+async fn a_hook_falls_back_to_plain_http() {
+    let (seen, heads) = mpsc::channel();
+    let plain = serve_raw([127, 0, 0, 1].into(), move |mut stream| {
+        let mut bytes = [0; 1024];
+        let count = std::io::Read::read(&mut stream, &mut bytes).expect("a question");
+        let head = String::from_utf8_lossy(&bytes[..count]).into_owned();
+        let status = if head.starts_with("GET ") { "200 OK" } else { "400 Bad Request" };
+        std::io::Write::write_all(&mut stream, answer(status, "", "").as_bytes()).expect("sent");
+        seen.send(head).expect("the test listens");
+    });
+    let headers = vec![("Authorization".to_owned(), "secret".to_owned()), ("X-A".to_owned(), "1".to_owned())];
+    let request = HttpProbe { scheme: "https".to_owned(), headers, ..probe_of(plain) };
+    assert_eq!(HostProber::new(Offer::Http2).hook(request).await, Ok(HookAnswer::OverPlainHttp));
+    let second = heads.iter().nth(1).expect("asked twice");
+    let lines = header_lines(&second);
+    assert!(lines.contains(&"x-a: 1".to_owned()) && !second.contains("secret"), "{second}");
 }

@@ -1,0 +1,171 @@
+//! A pod worker's hooks: what containers asked for after their start and before their end (POD-23).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Container, LifecycleHandler, Pod};
+
+use super::jobs::JobSite;
+use super::stopping::Stop;
+use crate::actors::ledger::{Cause, lock};
+use crate::actors::prober::output;
+use crate::actors::settings::EventSubject;
+use crate::cri::ExecOutcome;
+use crate::logic::hooks::{self, HookAction};
+use crate::logic::ids::ContainerId;
+use crate::logic::pod_lifecycle::StartFailure;
+use crate::logic::runtime_pod::{ContainerState, RuntimePod, RuntimeSandbox};
+use crate::platform::network_probe::HookAnswer;
+
+/// How much of their grace periods containers have used up before they were asked to stop: a stop that is tried again
+/// runs no hook twice and gives no time twice. Lost with the worker; a hook is then run again, as Kubernetes promises.
+#[derive(Debug, Default)]
+pub struct HookMemory(Mutex<BTreeMap<ContainerId, Duration>>);
+
+impl HookMemory {
+    pub(super) fn spent(&self, id: &ContainerId) -> Option<Duration> {
+        lock(&self.0).get(id).copied()
+    }
+
+    pub(super) fn note(&self, id: &ContainerId, spent: Duration) {
+        lock(&self.0).insert(id.clone(), spent);
+    }
+
+    pub(super) fn forget(&self, id: &ContainerId) {
+        lock(&self.0).remove(id);
+    }
+}
+
+/// Why a hook failed.
+struct HookFailure {
+    error: String,
+    /// What its command printed, bounded.
+    output: String,
+}
+
+impl From<String> for HookFailure {
+    fn from(error: String) -> Self {
+        Self { error, output: String::new() }
+    }
+}
+
+impl JobSite {
+    /// Runs the container's postStart hook, where it has one; the container has not started before it has ended. One that
+    /// fails ends the container.
+    pub(super) async fn post_start(
+        &self,
+        pod: &Pod,
+        name: &str,
+        id: &ContainerId,
+        sandbox: &RuntimeSandbox,
+        subject: &EventSubject,
+        cause: &Cause,
+    ) -> Result<(), StartFailure> {
+        let Some(container) = named(pod, name) else { return Ok(()) };
+        let Some(handler) = hooks::post_start(container) else { return Ok(()) };
+        let address = sandbox.ips.first().cloned();
+        let Err(failure) = self.run_hook(container, handler, id, address.as_deref(), cause).await else {
+            return Ok(());
+        };
+        // The Event tells nothing of what the hook said: that may be secret, and the pod's status is more guarded.
+        self.tell(cause, subject.warning("FailedPostStartHook", "PostStartHook failed"));
+        let seconds = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
+        let grace =
+            seconds.and_then(|seconds| u64::try_from(seconds).ok()).map_or(hooks::STOP_GRACE_MIN, Duration::from_secs);
+        let stop = Stop { id: id.clone(), name: name.to_owned(), message: "FailedPostStartHook".to_owned() };
+        if let Err(error) = self.stop_one(Some(pod), &stop, grace, address.as_deref(), None, cause).await {
+            tracing::warn!(pod = %self.full_name, container = name, %error, "container with a failed hook not stopped");
+        }
+        let pod = format!("{}({})", self.full_name, self.uid);
+        let message = hooks::failure_message(container, handler, &pod, &failure.error, &failure.output);
+        Err(StartFailure { reason: "PostStartHookError", message })
+    }
+
+    /// Runs the container's preStop hook, where it has one, for at most `grace`, and gives how long it took. One that fails
+    /// changes nothing but that it is told.
+    pub(super) async fn pre_stop(
+        &self,
+        container: &Container,
+        id: &ContainerId,
+        grace: Duration,
+        address: Option<&str>,
+        subject: &EventSubject,
+        cause: &Cause,
+    ) -> Duration {
+        let Some(handler) = hooks::pre_stop(container).filter(|_| !grace.is_zero()) else { return Duration::ZERO };
+        let clock = Arc::clone(self.agent.ledger.clock());
+        let began = clock.uptime();
+        let run = self.run_hook(container, handler, id, address, cause);
+        match tokio::time::timeout(grace, run).await {
+            Ok(Ok(())) => {}
+            Ok(Err(failure)) => {
+                tracing::warn!(pod = %self.full_name, container = container.name, error = failure.error, "preStop hook failed");
+                self.tell(cause, subject.warning("FailedPreStopHook", "PreStopHook failed"));
+            }
+            Err(_) => {
+                let name = &container.name;
+                tracing::warn!(pod = %self.full_name, container = name, ?grace, "preStop hook not done within its grace period");
+            }
+        }
+        clock.uptime().saturating_sub(began)
+    }
+
+    async fn run_hook(
+        &self,
+        container: &Container,
+        handler: &LifecycleHandler,
+        id: &ContainerId,
+        address: Option<&str>,
+        cause: &Cause,
+    ) -> Result<(), HookFailure> {
+        let adapters = &self.agent.adapters;
+        let host = self.agent.settings.host_ips.first().map(ToString::to_string);
+        match hooks::action(container, handler, address.or(host.as_deref()))? {
+            HookAction::Sleep(time) => tokio::time::sleep(time).await,
+            HookAction::Exec(command) => {
+                let ended = adapters.runtime.exec_sync(id, &command, Duration::ZERO).await;
+                let ended = ended.map_err(|error| HookFailure::from(error.to_string()))?;
+                if ended.exit_code != 0 {
+                    let printed = output(&ended);
+                    let said = output(&ExecOutcome { stdout: vec![], ..ended.clone() });
+                    let error = format!("command '{}' exited with {}: {said}", command.join(" "), ended.exit_code);
+                    return Err(HookFailure { error, output: printed });
+                }
+            }
+            HookAction::Http(request) => {
+                let server = format!("{}:{}", request.host, request.port);
+                if adapters.prober.hook(request).await? == HookAnswer::OverPlainHttp {
+                    let message = format!(
+                        "request to HTTPS lifecycle hook {server} got HTTP response, retry with HTTP succeeded"
+                    );
+                    self.tell(cause, self.subject(String::new()).warning("LifecycleHTTPFallback", message));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The container of this name.
+pub(super) fn named<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
+    let spec = pod.spec.as_ref()?;
+    spec.containers.iter().chain(spec.init_containers.iter().flatten()).find(|container| container.name == name)
+}
+
+/// What the runtime holds, as it is shown while these containers are being started: one whose postStart hook runs is only
+/// made.
+pub(super) fn without_started<'a>(
+    pod: &Pod,
+    seen: &Arc<RuntimePod>,
+    starting: impl Iterator<Item = &'a str>,
+) -> Arc<RuntimePod> {
+    let mut shown = Arc::clone(seen);
+    for name in starting.filter(|name| named(pod, name).is_some_and(|one| hooks::post_start(one).is_some())) {
+        let newest = seen.containers.iter().position(|container| container.name == name);
+        if let Some(newest) = newest.filter(|newest| seen.containers[*newest].state == ContainerState::Running) {
+            Arc::make_mut(&mut shown).containers[newest].state = ContainerState::Created;
+        }
+    }
+    shown
+}

@@ -1,0 +1,162 @@
+//! A pod worker's jobs that stop containers: the hook first, then the turn among the others, then the runtime (CRI-19).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use k8s_openapi::api::core::v1::Pod;
+use tokio::sync::watch;
+
+use super::hooks::named;
+use super::jobs::JobSite;
+use crate::actors::ledger::Cause;
+use crate::cri::CriError;
+use crate::logic::hooks::{STOP_GRACE_MIN, left_of, stop_order};
+use crate::logic::ids::{ContainerId, SandboxId};
+use crate::logic::pod_lifecycle::JobEnd;
+
+/// A container to stop.
+pub(super) struct Stop {
+    /// Which instance.
+    pub id: ContainerId,
+    /// Its name in the pod.
+    pub name: String,
+    /// For the Event `Killing`.
+    pub message: String,
+}
+
+impl Stop {
+    /// One that stops with its pod.
+    pub fn with_pod(id: ContainerId, name: String) -> Self {
+        let message = format!("Stopping container {name}");
+        Self { id, name, message }
+    }
+}
+
+/// How a pod's containers are stopped.
+pub(super) struct Kill {
+    /// How long all has, hooks too.
+    pub grace: Duration,
+    /// Whether a new sandbox is to follow.
+    pub replace: bool,
+    /// The pod's address.
+    pub address: Option<String>,
+}
+
+/// The containers that one waits for before it is asked to stop.
+pub(super) struct Turn {
+    before: Vec<watch::Receiver<bool>>,
+    /// Told when this one has ended.
+    ended: watch::Sender<bool>,
+}
+
+impl Turn {
+    /// The turns of these containers, by name.
+    fn of(pod: Option<&Pod>, stops: &[Stop]) -> BTreeMap<String, Self> {
+        let running: BTreeSet<&str> = stops.iter().map(|stop| stop.name.as_str()).collect();
+        let mut order = pod.map(|pod| stop_order(pod, &running)).unwrap_or_default();
+        let ends: BTreeMap<&str, watch::Sender<bool>> =
+            running.iter().map(|name| (*name, watch::Sender::new(false))).collect();
+        let turn = |name: &&str| {
+            let before = order.remove(*name).unwrap_or_default();
+            let before = before.iter().map(|other| ends[other.as_str()].subscribe()).collect();
+            ((*name).to_owned(), Self { before, ended: ends[*name].clone() })
+        };
+        running.iter().map(turn).collect()
+    }
+
+    /// Waits until those before have ended, but not for longer than `most`.
+    async fn come(&self, most: Duration) {
+        let all = join_all(self.before.iter().cloned().map(async |mut other| {
+            // One whose end is never told is waited for until the time is over.
+            if other.wait_for(|ended| *ended).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }));
+        let _ = tokio::time::timeout(most, all).await;
+    }
+}
+
+impl JobSite {
+    /// Stops one container.
+    pub(super) async fn kill_container(
+        self,
+        pod: Option<Arc<Pod>>,
+        stop: Stop,
+        grace: Duration,
+        address: Option<String>,
+        cause: Cause,
+    ) -> JobEnd {
+        let stopped = self.stop_one(pod.as_deref(), &stop, grace, address.as_deref(), None, &cause).await;
+        JobEnd::Killed(stop.id, stopped.map_err(|error| error.to_string()))
+    }
+
+    /// Stops all containers, each in its turn, then the sandboxes, whatever the containers said.
+    pub(super) async fn kill_pod(
+        self,
+        pod: Option<Arc<Pod>>,
+        stops: Vec<Stop>,
+        sandboxes: Vec<SandboxId>,
+        kill: Kill,
+        cause: Cause,
+    ) -> JobEnd {
+        if kill.replace {
+            let message = "Pod sandbox changed, it will be killed and re-created.";
+            self.tell(&cause, self.subject(String::new()).normal("SandboxChanged", message));
+        }
+        let turns = Turn::of(pod.as_deref(), &stops);
+        let all = stops.iter().map(async |stop| {
+            let (turn, address) = (turns.get(&stop.name), kill.address.as_deref());
+            let stopped = self.stop_one(pod.as_deref(), stop, kill.grace, address, turn, &cause).await;
+            stopped.err().map(|error| format!("failed to \"KillContainer\" for \"{}\": {error}", stop.name))
+        });
+        let mut problems: Vec<String> = join_all(all).await.into_iter().flatten().collect();
+        for sandbox in &sandboxes {
+            if let Err(error) = self.agent.adapters.runtime.stop_pod_sandbox(sandbox).await {
+                problems.push(format!("failed to \"KillPodSandbox\" for \"{}\": {error}", self.uid));
+            }
+        }
+        JobEnd::PodKilled(if problems.is_empty() { Ok(()) } else { Err(format!("[{}]", problems.join(", "))) })
+    }
+
+    /// Tells the Event, runs the hook, waits for the container's turn, stops it: all within `grace`, but that the runtime is
+    /// given two seconds in any case.
+    pub(super) async fn stop_one(
+        &self,
+        pod: Option<&Pod>,
+        stop: &Stop,
+        grace: Duration,
+        address: Option<&str>,
+        turn: Option<&Turn>,
+        cause: &Cause,
+    ) -> Result<(), CriError> {
+        let subject = self.subject(self.path_of(pod, &stop.name));
+        self.tell(cause, subject.normal("Killing", stop.message.clone()));
+        let mut spent = self.hooks.spent(&stop.id);
+        if let (None, Some(container)) = (spent, pod.and_then(|pod| named(pod, &stop.name))) {
+            let took = self.pre_stop(container, &stop.id, grace, address, &subject, cause).await;
+            self.hooks.note(&stop.id, took);
+            spent = Some(took);
+        }
+        let mut left = left_of(grace, spent.unwrap_or_default());
+        if let Some(turn) = turn {
+            let clock = self.agent.ledger.clock();
+            let began = clock.uptime();
+            turn.come(left).await;
+            let waited = clock.uptime().saturating_sub(began);
+            self.hooks.note(&stop.id, spent.unwrap_or_default() + waited);
+            left = left_of(left, waited);
+        }
+        self.agent.adapters.runtime.stop_container(&stop.id, left.max(STOP_GRACE_MIN)).await?;
+        self.hooks.forget(&stop.id);
+        if let Some(turn) = turn {
+            turn.ended.send_replace(true);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "stopping_tests.rs"]
+mod tests;

@@ -1,0 +1,84 @@
+//! Probes and hooks by HTTP (PRB-12, POD-23, SEC-45): no proxy, no credentials of the node, redirects to the same host.
+
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+
+use super::{HookAnswer, HttpProbe, ProbeOutcome};
+use crate::platform::http_exchange::{Answer, Ask, ExchangeError, Redirects, Target, get};
+
+/// The most bytes of an answer's body that are read; more is no fault.
+const BODY_BYTES_MAX: usize = 10 * 1024;
+/// What a probe calls itself when its headers do not say.
+const USER_AGENT: &str = "kube-probe/1.36";
+/// What a hook calls itself when its headers do not say.
+const HOOK_USER_AGENT: &str = "kube-lifecycle/1.36";
+/// What is said of a server that was to speak TLS and does not.
+const PLAIN_AFTER_ALL: &str = "server gave HTTP response to HTTPS client";
+
+/// Asks, within the probe's time.
+pub(super) async fn probe(tls: &Arc<ClientConfig>, probe: &HttpProbe) -> ProbeOutcome {
+    match ask(probe, USER_AGENT) {
+        Ok(ask) => outcome_of(get(ask, &|| Ok(Arc::clone(tls))).await),
+        Err(problem) => ProbeOutcome::Error(problem),
+    }
+}
+
+/// Asks for a hook: any answer is one, also one whose body breaks off.
+pub(super) async fn hook(tls: &Arc<ClientConfig>, mut request: HttpProbe) -> Result<HookAnswer, String> {
+    let Err(problem) = answered(tls, &request).await else { return Ok(HookAnswer::AsAsked) };
+    if !problem.contains(PLAIN_AFTER_ALL) {
+        return Err(problem);
+    }
+    "http".clone_into(&mut request.scheme);
+    // What was meant for an encrypted connection is not sent over another.
+    request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("authorization"));
+    // As upstream, a failure is that of the first try.
+    answered(tls, &request).await.map(|()| HookAnswer::OverPlainHttp).map_err(|_| problem)
+}
+
+async fn answered(tls: &Arc<ClientConfig>, request: &HttpProbe) -> Result<(), String> {
+    match get(ask(request, HOOK_USER_AGENT)?, &|| Ok(Arc::clone(tls))).await {
+        Ok(_) | Err(ExchangeError::Body(_)) => Ok(()),
+        Err(ExchangeError::Get(problem)) => Err(problem),
+    }
+}
+
+fn ask(probe: &HttpProbe, user_agent: &str) -> Result<Ask, String> {
+    let target = Target::from_parts(&probe.scheme, &probe.host, probe.port, &probe.path)?;
+    let headers = headers_of(&probe.headers, user_agent);
+    Ok(Ask { target, headers, redirects: Redirects::SameHost, body_max: BODY_BYTES_MAX, timeout: probe.timeout })
+}
+
+/// The headers given; with an agent and an `Accept` if they have none. An empty `Accept` takes it away.
+fn headers_of(given: &[(String, String)], user_agent: &str) -> Vec<(String, String)> {
+    let first = |wanted: &str| given.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value);
+    let mut headers = given.to_vec();
+    if first("user-agent").is_none() {
+        headers.push(("User-Agent".to_owned(), user_agent.to_owned()));
+    }
+    match first("accept") {
+        None => headers.push(("Accept".to_owned(), "*/*".to_owned())),
+        Some(value) if value.is_empty() => headers.retain(|(name, _)| !name.eq_ignore_ascii_case("accept")),
+        Some(_) => {}
+    }
+    headers
+}
+
+fn outcome_of(outcome: Result<Answer, ExchangeError>) -> ProbeOutcome {
+    match outcome {
+        Ok(Answer { status: 200..=299, .. }) => ProbeOutcome::Success,
+        Ok(Answer { status: 300..=399, body, .. }) => {
+            let body = String::from_utf8_lossy(&body);
+            ProbeOutcome::Warning(format!("Probe terminated redirects, Response body: {body}"))
+        }
+        // As upstream, the body is not told: it may hold what a reader of Events must not see.
+        Ok(Answer { status, .. }) => ProbeOutcome::Failure(format!("HTTP probe failed with statuscode: {status}")),
+        Err(ExchangeError::Get(problem)) => ProbeOutcome::Failure(problem),
+        Err(ExchangeError::Body(problem)) => ProbeOutcome::Error(problem),
+    }
+}
+
+#[cfg(test)]
+#[path = "http_tests.rs"]
+mod tests;

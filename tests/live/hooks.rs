@@ -1,0 +1,75 @@
+//! Hooks of real containers: commands after the start and before the end.
+
+use serde_json::json;
+
+use crate::harness::{Node, condition, container_status};
+use crate::pods::{pod, shell, with};
+
+/// A container that writes into a folder of the host when it is asked to end.
+fn writer(folder: &str, hooks: serde_json::Value) -> (serde_json::Value, serde_json::Value) {
+    let script = "trap 'echo term >>/out/log; exit 0' TERM; while :; do sleep 1000 & wait $!; done";
+    let mounts = json!({ "volumeMounts": [{ "name": "out", "mountPath": "/out" }], "lifecycle": hooks });
+    (with(shell("main", script), mounts), json!([{ "name": "out", "hostPath": { "path": folder } }]))
+}
+
+/// POD-23, POD-14: after the start, before the signal; the pod is ready only once its hook is through.
+#[test]
+fn hooks_run_after_the_start_and_before_the_signal() {
+    let Some(node) = Node::running() else { return };
+    let folder = node.dir.join("out");
+    std::fs::create_dir(&folder).unwrap();
+    let hook = |script: &str| json!({ "exec": { "command": ["/bin/sh", "-c", script] } });
+    let (main, volumes) = writer(
+        folder.to_str().unwrap(),
+        json!({
+            "postStart": hook("until test -e /out/go; do sleep 0.2; done; echo post >>/out/log"),
+            "preStop": hook("echo pre >>/out/log; sleep 1"),
+        }),
+    );
+    let manifest =
+        with(pod("web", &[main]), json!({ "spec": { "volumes": volumes, "terminationGracePeriodSeconds": 60 } }));
+    node.apply(&manifest);
+    let first = node.wait_running("web", "main");
+    node.see_a_round();
+    let shown = node.shown("web").unwrap();
+    assert_eq!(condition(&shown, "Ready"), "False");
+    assert!(container_status(&shown, "main")["state"]["running"].is_null(), "{shown}");
+    std::fs::write(folder.join("go"), "").unwrap();
+    node.wait_shown("web", "ready", |pod| condition(pod, "Ready") == "True");
+    node.delete("web");
+    node.wait_gone("web");
+    assert_eq!(std::fs::read_to_string(folder.join("log")).unwrap(), "post\npre\nterm\n");
+    assert_eq!(first.metadata.attempt, 0);
+}
+
+/// POD-23: a hook that fails ends its container; what it printed is in the pod's status and in no Event.
+#[test]
+fn a_container_whose_start_hook_fails_is_ended() {
+    let Some(node) = Node::running() else { return };
+    let hook = json!({ "exec": { "command": ["/bin/sh", "-c", "echo a secret; exit 4"] } });
+    let (main, _) = writer("/", json!({ "postStart": hook }));
+    let main = with(main, json!({ "volumeMounts": [] }));
+    node.apply(&pod("web", &[main]));
+    node.wait_for_words(&["FailedPostStartHook", "PostStartHook failed"]);
+    let reason = |pod: &serde_json::Value| container_status(pod, "main")["state"]["waiting"]["reason"].clone();
+    let shown = node.wait_shown("web", "why", |pod| reason(pod) == "PostStartHookError");
+    let message = container_status(&shown, "main")["state"]["waiting"]["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("exited with 4") && message.contains("message: \"a secret\\n\""), "{message}");
+    assert!(node.running_now("web", "main").is_none());
+    assert!(!node.log().lines().any(|line| line.contains("PostStartHook failed") && line.contains("secret")));
+    node.eventually("it is tried again", || {
+        node.containers("web", "main").into_iter().find(|one| one.metadata.attempt > 0)
+    });
+}
+
+/// POD-23, POD-08: a hook has the grace period and no more.
+#[test]
+fn a_hook_that_hangs_ends_with_its_time() {
+    let Some(node) = Node::running() else { return };
+    let hook = json!({ "exec": { "command": ["/bin/sh", "-c", "sleep 100000"] } });
+    let (main, _) = writer("/", json!({ "preStop": hook }));
+    node.apply(&pod("web", &[with(main, json!({ "volumeMounts": [] }))]));
+    node.wait_running("web", "main");
+    node.delete("web");
+    node.wait_gone("web");
+}

@@ -1,0 +1,190 @@
+//! Probes and hooks of every kind: what they lead to, and that nothing gets lost when things go wrong in the middle.
+
+use std::time::Duration;
+
+use podwright::sim::{Options, SimPod, World, simulate, simulate_with};
+use serde_json::{Value, json};
+
+use crate::common::{seeds, side_by_side};
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn told(world: &World, text: &str) -> Vec<Duration> {
+    world.story().into_iter().filter(|line| line.what.contains(text)).map(|line| line.at).collect()
+}
+
+fn probe(action: Value, more: Value) -> Value {
+    let mut probe = json!({ "periodSeconds": 1, "failureThreshold": 2 });
+    for (field, value) in [action, more].iter().flat_map(|part| part.as_object().expect("an object")) {
+        probe[field] = value.clone();
+    }
+    probe
+}
+
+fn act(word: &str) -> Value {
+    json!({ "exec": { "command": [word] } })
+}
+
+/// POD-23, POD-08: the hook first, then the stop, with what is left of the time.
+#[test]
+fn a_hook_runs_before_the_stop_and_takes_from_its_time() {
+    for (hook, within, after) in [("/slow/5", 25, 5), ("/slow/60", 2, 30), ("/fails", 30, 0)] {
+        simulate(1, move |world| async move {
+            world.put(&SimPod::of("web", "run").hooks(&[("preStop", hook)]));
+            world.start_agent();
+            world.settle().await;
+            world.delete("web");
+            world.settle().await;
+            let ran = told(&world, &format!("/main#0 runs {hook}"));
+            let asked = told(&world, &format!("/main#0 is asked to stop within {within}s"));
+            assert_eq!((ran.len(), asked.len()), (1, 1), "{hook}");
+            assert_eq!((asked[0] - ran[0]).as_secs_f64().round() as u64, after, "{hook}");
+        });
+    }
+}
+
+/// POD-23: one container's hook holds up the next one's start, and a pod whose hook fails starts again.
+#[test]
+fn a_hook_belongs_to_the_start() {
+    simulate(1, |world| async move {
+        let first = SimPod::of("web", "run").hooks(&[("postStart", "/slow/5")]);
+        world.put(&first.container("second", "run"));
+        world.put(&SimPod::of("bad", "run").hooks(&[("postStart", "/ok-after/1")]));
+        world.start_agent();
+        world.sleep(seconds(4)).await;
+        assert!(told(&world, "/second#0 runs").is_empty(), "it waits for the hook");
+        world.sleep(seconds(40)).await;
+        let (hook, second) = (told(&world, "/main#0 runs /slow/5"), told(&world, "/second#0 runs"));
+        assert_eq!((second[0] - hook[0]).as_secs(), 5);
+        assert!(!told(&world, "bad-node-1/main#0 is asked to stop").is_empty(), "{:?}", world.story());
+        assert!(!told(&world, "bad-node-1/main#1 runs").is_empty());
+        world.delete_all();
+        world.settle().await;
+    });
+}
+
+/// POD-08: a second deletion with less time takes effect at once, also while a hook runs.
+#[test]
+fn less_time_counts_in_the_middle_of_a_hook() {
+    let options = Options { cluster: true, ..Options::default() };
+    simulate_with(1, options, |world| async move {
+        let pod = SimPod::of("web", "run").grace(100).hooks(&[("preStop", "/slow/90")]);
+        world.create(&pod).expect("made");
+        world.start_agent();
+        world.settle().await;
+        world.delete_pod("web", None);
+        world.sleep(seconds(20)).await;
+        world.delete_pod("web", Some(5));
+        world.settle().await;
+        let (hooks, asked) =
+            (told(&world, "/main#0 runs /slow/90"), told(&world, "/main#0 is asked to stop within 2s"));
+        assert_eq!((hooks.len(), asked.len()), (2, 1), "the hook is begun again, with less time");
+        assert_eq!((asked[0] - hooks[1]).as_secs(), 5);
+        world.finish_cluster().await;
+    });
+}
+
+/// An agent that is killed while a hook runs goes on where it can: the pod ends all the same.
+#[test]
+fn a_hook_that_was_cut_off_by_a_crash_is_run_again() {
+    simulate(1, |world| async move {
+        world.put(&SimPod::of("web", "run").hooks(&[("preStop", "/slow/20")]).grace(60));
+        world.start_agent();
+        world.settle().await;
+        world.delete("web");
+        world.sleep(seconds(8)).await;
+        assert_eq!(told(&world, "/main#0 runs /slow/20").len(), 1);
+        world.kill_agent();
+        world.settle().await;
+        assert!(world.running().is_empty());
+        world.finish().await;
+    });
+}
+
+/// PRB-17: every kind of action can say that a container does not live; it is started again, with back-off.
+#[test]
+fn a_container_that_does_not_live_is_started_again() {
+    for (action, name) in [
+        (act("/ok-until/5"), "exec"),
+        (json!({ "grpc": { "port": 80, "service": "/ok-until/5" } }), "grpc"),
+        (json!({ "httpGet": { "port": 80, "path": "/ok-until/5" } }), "http"),
+    ] {
+        simulate(1, move |world| async move {
+            world.put(&SimPod::of(name, "run").field("livenessProbe", probe(action, json!({}))));
+            world.put(
+                &SimPod::of("open", "run")
+                    .field("livenessProbe", probe(json!({ "tcpSocket": { "port": 80 } }), json!({}))),
+            );
+            world.start_agent();
+            world.sleep(seconds(60)).await;
+            let starts = |attempt: u32| told(&world, &format!("{name}-node-1/main#{attempt} runs"));
+            let ends = told(&world, &format!("{name}-node-1/main#0 is asked to stop within 30s"));
+            assert!(!starts(1).is_empty() && !ends.is_empty(), "{name}: {:?}", world.story());
+            assert!(told(&world, "open-node-1/main#1 runs").is_empty());
+            world.stop_faults();
+            world.delete_all();
+            world.settle().await;
+        });
+    }
+}
+
+/// PRB-10, PRB-18: until a container has started nothing else is asked; one that does not come up is ended within the
+/// probe's own time.
+#[test]
+fn a_container_that_does_not_come_up_is_ended_within_the_probes_time() {
+    simulate(1, |world| async move {
+        let startup = probe(act("/fails"), json!({ "terminationGracePeriodSeconds": 4 }));
+        let liveness = probe(act("/ok"), json!({}));
+        world.put(&SimPod::of("web", "run").field("startupProbe", startup).field("livenessProbe", liveness));
+        world.start_agent();
+        world.sleep(seconds(30)).await;
+        assert!(!told(&world, "/main#0 is asked to stop within 4s").is_empty());
+        assert!(told(&world, "/main#0 runs /ok").is_empty(), "liveness is not asked before");
+        assert!(!told(&world, "/main#1 runs").is_empty());
+        world.delete_all();
+        world.settle().await;
+    });
+}
+
+/// PRB-11, SEC-47: a command that hangs is given its time, once in a round, and counts as a failure.
+#[test]
+fn commands_that_hang_do_not_pile_up() {
+    simulate(1, |world| async move {
+        let hangs = probe(act("/slow/100"), json!({ "timeoutSeconds": 7, "failureThreshold": 1000 }));
+        world.put(&SimPod::of("web", "run").field("livenessProbe", hangs));
+        world.start_agent();
+        world.sleep(seconds(71)).await;
+        let ran = told(&world, "/main#0 runs /slow/100");
+        assert!((9..=11).contains(&ran.len()), "{}", ran.len());
+        assert!(ran.windows(2).all(|pair| pair[1] - pair[0] >= seconds(7)));
+        world.delete_all();
+        world.settle().await;
+    });
+}
+
+/// Pods with hooks and probes of all kinds, while all goes wrong that can.
+#[test]
+fn pods_with_hooks_and_probes_end_as_they_should_whatever_goes_wrong() {
+    side_by_side(&seeds(30, 10), |seed| {
+        let faults = podwright::sim::faults::parse_list("all").expect("a list");
+        let command = format!("cargo test --features sim --test sim hooks (seed {seed})");
+        let options = Options { faults, command, ..Options::default() };
+        let run = podwright::sim::run(*seed, options, |world| async move {
+            let hooks = [("postStart", "/slow/1"), ("preStop", "/slow/3")];
+            let ready = probe(act("/ok-after/2"), json!({}));
+            world.put(&SimPod::of("web", "run").grace(20).hooks(&hooks).field("readinessProbe", ready));
+            world.put(&SimPod::of("short", "run").grace(3).hooks(&[("preStop", "/slow/9")]));
+            let alive = probe(act("/ok"), json!({ "failureThreshold": 30 }));
+            world.put(&SimPod::of("alive", "run").field("livenessProbe", alive.clone()).field("startupProbe", alive));
+            world.start_agent();
+            world.sleep(seconds(40)).await;
+            world.delete("short");
+            world.put(&SimPod::of("web", "run stops in 2s").grace(20).hooks(&hooks).image("app:2"));
+            world.sleep(seconds(30)).await;
+            world.finish().await;
+        });
+        assert!(run.violations.is_empty(), "{}", podwright::sim::describe(&run.violations, &run.story));
+    });
+}
