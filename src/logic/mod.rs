@@ -35,6 +35,7 @@ pub mod object_references;
 pub mod path_segment;
 pub mod pleg_diff;
 pub mod pod_admission;
+pub mod pod_containers;
 pub mod pod_lifecycle;
 pub mod pod_roster;
 pub mod pod_status;

@@ -48,7 +48,6 @@ const NO_VOLUME: &str = "volumes of this kind are not supported by this version"
 const NO_SECURITY: &str = "security settings are not supported by this version";
 const NO_PROBE: &str = "only readiness probes by httpGet are supported by this version";
 const NO_HOOK: &str = "lifecycle hooks and stop signals are not supported by this version";
-const NO_RULES: &str = "a restart policy of a container of its own is not supported by this version";
 const NO_REFERENCE: &str =
     "of the sources of a variable only fieldRef, configMapKeyRef and secretKeyRef are supported by this version";
 const NO_CLAIMS: &str = "resource claims are not supported by this version";
@@ -82,7 +81,7 @@ const RULES: &[(&str, Rule)] = &[
     ("metadata.uid", Accept),
     ("status", Accept),
     ("spec", Open),
-    ("spec.activeDeadlineSeconds", Refuse("a deadline of the pod is not kept by this version")),
+    ("spec.activeDeadlineSeconds", Accept),
     ("spec.affinity", Accept),
     // The API server turns this into a volume; the node does nothing with the flag itself.
     ("spec.automountServiceAccountToken", Accept),
@@ -90,7 +89,7 @@ const RULES: &[(&str, Rule)] = &[
     ("spec.dnsConfig", Accept),
     ("spec.dnsPolicy", Accept),
     ("spec.enableServiceLinks", Accept),
-    ("spec.ephemeralContainers", Refuse("ephemeral containers are not supported by this version")),
+    ("spec.ephemeralContainers", Open),
     ("spec.hostAliases", Accept),
     ("spec.hostIPC", Refuse("the host's IPC namespace is not given to pods by this version")),
     ("spec.hostNetwork", Accept),
@@ -233,12 +232,13 @@ const CONTAINER_RULES: &[(&str, Rule)] = &[
     (".resources.requests{cpu}", Accept),
     (".resources.requests{ephemeral-storage}", Accept),
     (".resources.requests{memory}", Accept),
-    (".restartPolicy", Refuse(NO_RULES)),
-    (".restartPolicyRules", Refuse(NO_RULES)),
+    (".restartPolicy", Accept),
+    (".restartPolicyRules", Accept),
     (".securityContext", RefuseAny(NO_SECURITY)),
     (".startupProbe", RefuseAny(NO_PROBE)),
     (".stdin", Accept),
     (".stdinOnce", Accept),
+    (".targetContainerName", Accept),
     (".terminationMessagePath", Accept),
     (".terminationMessagePolicy", Accept),
     (".tty", Accept),
@@ -248,7 +248,7 @@ const CONTAINER_RULES: &[(&str, Rule)] = &[
 ];
 
 /// The lists whose items follow [`CONTAINER_RULES`].
-const CONTAINER_LISTS: [&str; 2] = ["spec.containers[]", "spec.initContainers[]"];
+const CONTAINER_LISTS: [&str; 3] = ["spec.containers[]", "spec.ephemeralContainers[]", "spec.initContainers[]"];
 
 /// The annotations that are settings in disguise: upstream's old form of the AppArmor profile.
 const APP_ARMOR_ANNOTATION_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";

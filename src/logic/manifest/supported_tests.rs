@@ -266,11 +266,6 @@ fn what_is_not_done_is_refused_with_its_path() {
         ),
         (json!({"containers": [], "os": {"name": "windows"}}), "spec.os.name", "only linux is supported"),
         (
-            json!({"containers": [], "initContainers": [{"name": "i", "restartPolicy": "Always"}]}),
-            "spec.initContainers[0].restartPolicy",
-            NO_RULES,
-        ),
-        (
             container(json!({"securityContext": {"allowPrivilegeEscalation": false}})),
             "spec.containers[0].securityContext",
             NO_SECURITY,

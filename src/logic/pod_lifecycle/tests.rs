@@ -144,6 +144,10 @@ fn words(action: &Action) -> String {
         }
         Action::KillContainer { id, grace, .. } => format!("kill {id} {}s", grace.as_secs()),
         Action::RemoveContainers(ids) => format!("remove {}", join(ids)),
+        Action::ResetContainers(all) => {
+            let ids: Vec<&str> = all.iter().map(|reset| reset.id.as_str()).collect();
+            format!("reset {}", ids.join(" "))
+        }
         Action::KillPod { containers, sandboxes, grace, replace } => {
             let ids = containers.iter().map(|(id, _)| id.as_str()).chain(sandboxes.iter().map(SandboxId::as_str));
             let what: Vec<&str> = ids.collect();
