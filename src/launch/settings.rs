@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::actors::settings::Settings;
 use crate::config::{Config, GoDuration, Invocation};
+use crate::logic::backoff::BackoffPolicy;
 use crate::logic::cgroup_name::CgroupTree;
 use crate::logic::dns::{NodeDns, Resolver};
 use crate::logic::object_cache::ChangeDetection;
@@ -79,10 +80,7 @@ pub fn settings(
         seccomp_root: root_dir.join("seccomp").to_string_lossy().into_owned(),
         thermal_throttle_paths: host.thermal_throttle_paths.clone(),
         seccomp_default: config.seccomp_default || flags.seccomp_default,
-        crash_loop_max: config
-            .crash_loop_back_off
-            .max_container_restart_period
-            .map_or(Duration::from_secs(300), GoDuration::to_std),
+        crash_loop: crash_loop(config),
         pulls_max: pulls_max(config),
         pull_rate: u32::try_from(config.registry_pull_qps).ok().filter(|rate| *rate > 0),
         pull_burst: u32::try_from(config.registry_burst).unwrap_or(0),
@@ -95,6 +93,16 @@ pub fn settings(
         dead_age_min: flags.minimum_container_ttl.to_std(),
         watchdog_period: None,
     })
+}
+
+/// The back-off of containers that end again and again (POD-19). A period that is set comes before the gate's.
+fn crash_loop(config: &Config) -> BackoffPolicy {
+    let reduced = config.feature_gates.get("ReduceDefaultCrashLoopBackOffDecay") == Some(&true);
+    let set = config.crash_loop_back_off.max_container_restart_period.map(GoDuration::to_std);
+    match reduced {
+        true => BackoffPolicy::reduced_crash_loop(set.unwrap_or(Duration::from_secs(60))),
+        false => BackoffPolicy::crash_loop(set.unwrap_or(Duration::from_secs(300))),
+    }
 }
 
 fn pulls_max(config: &Config) -> Option<usize> {

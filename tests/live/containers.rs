@@ -1,10 +1,13 @@
 //! The kinds of containers, and what decides when each starts and comes back.
 
+use std::process::Command;
+
 use podwright::cri::ContainerState;
 use serde_json::{Value, json};
 
-use crate::harness::{Node, condition, container_status};
-use crate::pods::{forever, pod, shell, with};
+use crate::cluster::Cluster;
+use crate::harness::{AGENT, Node, condition, container_status};
+use crate::pods::{CLIENT, forever, pod, shell, with};
 
 /// A container with a policy of its own.
 fn restarting(container: Value, policy: &str) -> Value {
@@ -68,7 +71,6 @@ fn a_pod_is_over_when_its_regular_containers_are() {
     assert_eq!(node.containers("job", "proxy").len(), 1, "it is not started again");
 }
 
-
 /// POD-17: a container's own rules, in a pod that never restarts.
 #[test]
 fn a_container_is_restarted_by_its_own_rules() {
@@ -103,10 +105,8 @@ fn a_rule_has_all_containers_start_over_in_place() {
     let mount = json!({ "volumeMounts": [{ "name": "data", "mountPath": "/data" }] });
     let script = "echo again; test -e /data/been && exec sleep 1000; touch /data/been; sleep 1; exit 42";
     let rules = json!([{ "action": "RestartAllContainers", "exitCodes": { "operator": "In", "values": [42] } }]);
-    let source = with(
-        with(shell("source", script), mount),
-        json!({ "restartPolicy": "Never", "restartPolicyRules": rules }),
-    );
+    let source =
+        with(with(shell("source", script), mount), json!({ "restartPolicy": "Never", "restartPolicyRules": rules }));
     let spec = json!({
         "restartPolicy": "Never", "initContainers": [shell("setup", "true")],
         "volumes": [{ "name": "data", "emptyDir": {} }],
@@ -125,7 +125,11 @@ fn a_rule_has_all_containers_start_over_in_place() {
     for name in ["setup", "main", "source"] {
         let status = container_status(&shown, name);
         let last = &status["lastState"]["terminated"];
-        assert_eq!((&status["restartCount"], &last["reason"]), (&json!(1), &json!("RestartingAllContainers")), "{name}");
+        assert_eq!(
+            (&status["restartCount"], &last["reason"]),
+            (&json!(1), &json!("RestartingAllContainers")),
+            "{name}"
+        );
         let left = node.containers("web", name);
         assert_eq!((left.len(), left[0].metadata.attempt), (1, 1), "{name}: all before it is removed");
     }
@@ -152,4 +156,95 @@ fn a_pod_fails_when_its_time_is_over() {
         node.containers("web", "main").into_iter().find(|one| one.state == ContainerState::Exited)
     });
     assert_eq!(node.containers("web", "main").len(), 1, "and not started again");
+}
+
+/// What a command of the agent's own prints, which must succeed.
+fn command(node: &Node, words: &[&str]) -> String {
+    let output = Command::new(AGENT).args(words).arg("--root-dir").arg(node.dir.join("kubelet")).output().unwrap();
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// PAIN-34, PAIN-36: by commands on the node; each is an Event.
+#[test]
+fn a_container_is_restarted_and_a_back_off_ended_on_demand() {
+    let Some(node) = Node::running() else { return };
+    let spec = json!({ "spec": { "restartPolicy": "OnFailure" } });
+    node.apply(&with(pod("web", &[forever("main"), shell("crash", "exit 1")]), spec));
+    let before = node.wait_running("web", "main");
+    assert_eq!(command(&node, &["restart", "default/web", "main"]), "main of default/web is restarted\n");
+    let after =
+        node.eventually("another instance runs", || node.running_now("web", "main").filter(|now| now.id != before.id));
+    assert_eq!(after.metadata.attempt, 1);
+    let old = node.containers("web", "main").into_iter().find(|one| one.id == before.id).unwrap();
+    assert_eq!(old.exit_code, 0, "it was asked to end, and its success does not count");
+    let shown = node.wait_shown("web", "in its back-off", |pod| {
+        container_status(pod, "crash")["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+    });
+    assert_eq!(shown["status"]["phase"], "Running");
+    assert_eq!(command(&node, &["reset-back-off", "default/web", "crash"]), "crash of default/web waits no longer\n");
+    for reason in ["RestartRequested", "BackOffReset"] {
+        let explained = crate::agent::explain(&node, "default/web").unwrap_or_default();
+        assert!(explained["events"].to_string().contains(reason), "{reason}: {:#}", explained["events"]);
+    }
+    let refused = Command::new(AGENT).args(["restart", "default/none", "--root-dir"]).arg(node.dir.join("kubelet"));
+    let refused = { refused }.output().unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{}", String::from_utf8_lossy(&refused.stderr));
+}
+
+/// POD-22: added by kubectl to a pod that runs, in the process namespace of one of its containers.
+#[test]
+fn an_ephemeral_container_joins_a_running_container_and_runs_once() {
+    let Some(cluster) = Cluster::joined() else { return };
+    cluster.create_pod(pod("web", &[shell("main", "exec sleep 12345")]));
+    cluster.wait_pod_ready("web");
+    let main = cluster.wait_container("web", "main");
+    let script = "tr '\\0' ' ' </proc/1/cmdline; exit 3";
+    let options = ["--image-pull-policy=IfNotPresent", "--target=main", "--attach=false", "--quiet"];
+    let debug = ["debug", "web", "--image", CLIENT, "-c", "probe"].into_iter().chain(options);
+    cluster.kubectl(&debug.chain(["--", "/bin/sh", "-c", script]).collect::<Vec<_>>());
+    let shown = cluster.wait("pod", "web", "with an ephemeral container that has ended", |pod| {
+        pod["status"]["ephemeralContainerStatuses"][0]["state"]["terminated"].is_object()
+    });
+    let status = &shown["status"]["ephemeralContainerStatuses"][0];
+    assert_eq!((&status["name"], &status["state"]["terminated"]["exitCode"]), (&json!("probe"), &json!(3)));
+    assert_eq!((&status["restartCount"], condition(&shown, "Ready")), (&json!(0), "True"));
+    let said = cluster.kubectl(&["get", "events", "-o", "json"]);
+    assert!(said.contains("spec.ephemeralContainers{probe}"), "{said}");
+    let probe = cluster.containers_of("web").into_iter().find(|one| one.metadata.name == "probe").unwrap();
+    assert!(cluster.output(&probe).contains("sleep 12345"), "{:?}", cluster.output(&probe));
+    cluster.see_a_round();
+    let instances = cluster.containers_of("web").into_iter().filter(|one| one.metadata.name == "probe").count();
+    assert_eq!((instances, cluster.wait_container("web", "main").id), (1, main.id));
+    cluster.kubectl(&["delete", "pod", "web", "--timeout=60s"]);
+}
+
+/// POD-17, POD-21, POD-25: what of a running pod may change, changes.
+#[test]
+fn an_image_and_a_deadline_change_while_a_pod_runs() {
+    let Some(cluster) = Cluster::joined() else { return };
+    let init = [restarting(forever("proxy"), "Always")];
+    let spec = json!({ "spec": { "restartPolicy": "Never", "initContainers": init, "activeDeadlineSeconds": 3600 } });
+    cluster.create_pod(with(pod("web", &[forever("main"), forever("other")]), spec));
+    cluster.wait_pod_ready("web");
+    let before = ["proxy", "main", "other"].map(|name| cluster.wait_container("web", name).id);
+    // The same image by another name: the definition changes all the same.
+    let other = CLIENT.replace(":1", ":two");
+    cluster.tag(CLIENT, &other);
+    cluster.kubectl(&["set", "image", "pod/web", &format!("proxy={other}"), &format!("main={other}")]);
+    let shown = cluster.wait("pod", "web", "ready with two new instances", |pod| {
+        let counts = ["proxy", "main"].map(|name| container_status(pod, name)["restartCount"] == 1);
+        counts == [true, true] && condition(pod, "Ready") == "True"
+    });
+    assert_eq!(shown["status"]["phase"], "Running");
+    let after = ["proxy", "main", "other"].map(|name| cluster.wait_container("web", name).id);
+    assert!(before[0] != after[0] && before[1] != after[1] && before[2] == after[2], "{before:?} {after:?}");
+    cluster.kubectl(&["patch", "pod", "web", "--type=merge", "-p", r#"{"spec":{"activeDeadlineSeconds":1}}"#]);
+    let shown = cluster.wait("pod", "web", "over", |pod| pod["status"]["phase"] == "Failed");
+    assert_eq!(shown["status"]["reason"], "DeadlineExceeded");
+    assert_eq!(
+        cluster.wait_event("web", "DeadlineExceeded"),
+        "Pod was active on the node longer than the specified deadline"
+    );
+    cluster.kubectl(&["delete", "pod", "web", "--timeout=60s"]);
 }

@@ -21,7 +21,7 @@ use super::settings::{Agent, EventSubject};
 use crate::logic::container_actions::CRASH_LOOP_BACK_OFF;
 use crate::logic::ids::{FullName, PodUid};
 use crate::logic::object_references::{ObjectKey, object_references};
-use crate::logic::pod_lifecycle::{Action, Input, Job, JobEnd, Now, PodLifecycle, Stage};
+use crate::logic::pod_lifecycle::{Action, Demand, Demanded, Input, Job, JobEnd, Now, PodLifecycle, Stage};
 use crate::logic::pod_roster::is_static;
 use crate::logic::pod_status::{self, DEADLINE_EXCEEDED, DEADLINE_MESSAGE, StatusInput, deadline};
 use crate::logic::probe_schedule::probes_of;
@@ -84,9 +84,9 @@ impl Role for PodWorker {
 
     fn begin(args: WorkerArgs, _: &mut Desk<PodWorkerMsg>) -> Self {
         let WorkerArgs { agent, uid, full_name, born } = args;
-        let back_off_max = agent.settings.crash_loop_max;
+        let crash_loop = agent.settings.crash_loop;
         Self {
-            lifecycle: PodLifecycle::new(back_off_max, born),
+            lifecycle: PodLifecycle::new(crash_loop, born),
             site: JobSite { agent, uid, full_name },
             jobs: vec![],
             wake: None,
@@ -114,6 +114,10 @@ impl Role for PodWorker {
             PodWorkerMsg::JobEnded(Ok(end)) => self.take_end(end, desk),
             PodWorkerMsg::JobEnded(Err((job, panicked))) => {
                 self.take_end(JobEnd::lost(job, panicked.to_string()), desk)
+            }
+            PodWorkerMsg::Demanded { demand, reply } => {
+                let _ = reply.send(Some(self.take_demand(&demand, desk))); // the asker may have left
+                Input::Due
             }
             PodWorkerMsg::RetryDue => {
                 self.wake = None;
@@ -179,6 +183,22 @@ impl PodWorker {
             desk.tell(&self.site.agent.directory.event_recorder, event);
         }
         Input::Ended(end)
+    }
+
+    /// Takes what someone on this machine asked for; that is an Event of each container, and in the log.
+    fn take_demand(&mut self, demand: &Demand, desk: &Desk<PodWorkerMsg>) -> Result<Vec<String>, String> {
+        let met = self.lifecycle.demand(demand);
+        let (reason, what) = match demand.what {
+            Demanded::Restart => ("RestartRequested", "Restart"),
+            Demanded::ResetBackOff => ("BackOffReset", "End of the back-off"),
+        };
+        tracing::info!(pod = %self.site.full_name, what, container = demand.container, ?met, "asked for at the local socket");
+        for container in met.iter().flatten() {
+            let path = self.site.path_of(self.lifecycle.pod().map(AsRef::as_ref), container);
+            let message = format!("{what} of container {container} was asked for on the node");
+            desk.tell(&self.site.agent.directory.event_recorder, self.site.subject(path).normal(reason, message));
+        }
+        met
     }
 
     fn perform(&mut self, action: Action, desk: &mut Desk<PodWorkerMsg>) {

@@ -125,6 +125,8 @@ fn running_sidecar(input: &PlanInput<'_>, container: &Container, running: &Runti
         replace("definition changed", KillReason::DefinitionChanged, true)
     } else if input.probes.liveness.get(&running.id) == Some(&false) {
         replace("failed liveness probe", KillReason::LivenessProbe, true)
+    } else if input.restarts.contains(&running.id) {
+        replace("was asked to restart", KillReason::OnDemand, true)
     } else {
         Step::Passed
     }

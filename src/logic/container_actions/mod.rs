@@ -37,7 +37,7 @@ pub struct PlanInput<'a> {
     pub probes: &'a ProbeResults,
     /// The containers' back-off.
     pub crash_loops: &'a CrashLoops,
-    /// Instances that were stopped to be started again, whatever their exit code makes of the restart policy.
+    /// Instances that are to be, or were, stopped to be started again, whatever exit code and restart policy say.
     pub restarts: &'a BTreeSet<ContainerId>,
     /// Now.
     pub now: Moment,
@@ -76,6 +76,8 @@ pub enum KillReason {
     StartupProbe,
     /// The runtime lost track of it: it might still run.
     Unknown,
+    /// Someone on the node asked for its restart (PAIN-36).
+    OnDemand,
 }
 
 /// A container to stop.

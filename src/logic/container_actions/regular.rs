@@ -99,11 +99,14 @@ fn step_running(input: &PlanInput<'_>, container: &Container, running: &RuntimeC
         (format!("Container {name} failed liveness probe"), KillReason::LivenessProbe)
     } else if failed(&input.probes.startup) {
         (format!("Container {name} failed startup probe"), KillReason::StartupProbe)
+    } else if input.restarts.contains(&running.id) {
+        (format!("Container {name} was asked to restart"), KillReason::OnDemand)
     } else {
         return Step::Keep;
     };
-    // A changed spec asks for a restart whatever the policy says.
-    let restart = reason == KillReason::DefinitionChanged || restarts_after_kill(input.pod, container);
+    // A changed spec asks for a restart whatever the policy says, and so do people.
+    let is_asked = matches!(reason, KillReason::DefinitionChanged | KillReason::OnDemand);
+    let restart = is_asked || restarts_after_kill(input.pod, container);
     let message = if restart { format!("{what}, will be restarted") } else { what };
     let kill =
         KillContainer { id: running.id.clone(), name: name.clone(), kind: ContainerKind::Regular, message, reason };

@@ -30,9 +30,10 @@ pub fn is_due(pod: &Pod, runtime: &RuntimePod) -> bool {
         newest.map(|newest| newest.exit_code)
     };
     // One that failed for good fails the pod.
-    let has_failed = init_containers(spec).iter().filter(|container| !is_sidecar(container)).any(|container| {
-        ended(container).is_some_and(|code| code != 0 && !should_restart(pod, container, code))
-    });
+    let has_failed = init_containers(spec)
+        .iter()
+        .filter(|container| !is_sidecar(container))
+        .any(|container| ended(container).is_some_and(|code| code != 0 && !should_restart(pod, container, code)));
     let asks = |container: &Container| ended(container).is_some_and(|code| restarts_all(container, code));
     !has_failed && init_containers(spec).iter().chain(&spec.containers).any(asks)
 }
@@ -40,10 +41,7 @@ pub fn is_due(pod: &Pod, runtime: &RuntimePod) -> bool {
 /// All instances, in the order of their removal: regular ones before init ones, and last those that asked for it.
 pub(super) fn resets(spec: &PodSpec, runtime: &RuntimePod) -> Vec<ResetContainer> {
     let (mut targets, mut sources) = (Vec::new(), Vec::new());
-    let lists = [
-        (ContainerKind::Regular, spec.containers.as_slice()),
-        (ContainerKind::Init, init_containers(spec)),
-    ];
+    let lists = [(ContainerKind::Regular, spec.containers.as_slice()), (ContainerKind::Init, init_containers(spec))];
     for (kind, containers) in lists {
         for container in containers {
             for instance in runtime.instances(&container.name) {

@@ -90,6 +90,7 @@ const RULES: &[(&str, Rule)] = &[
     ("spec.dnsPolicy", Accept),
     ("spec.enableServiceLinks", Accept),
     ("spec.ephemeralContainers", Open),
+    ("spec.ephemeralContainers[].targetContainerName", Accept),
     ("spec.hostAliases", Accept),
     ("spec.hostIPC", Refuse("the host's IPC namespace is not given to pods by this version")),
     ("spec.hostNetwork", Accept),
@@ -181,7 +182,7 @@ const RULES: &[(&str, Rule)] = &[
     ("spec.volumes[].vsphereVolume", RefuseGiven(NO_VOLUME)),
 ];
 
-/// The fields of a container, ordinary or init, below its item.
+/// The fields of a container of any kind, below its item.
 const CONTAINER_RULES: &[(&str, Rule)] = &[
     ("", Open),
     (".args", Accept),
@@ -238,7 +239,6 @@ const CONTAINER_RULES: &[(&str, Rule)] = &[
     (".startupProbe", RefuseAny(NO_PROBE)),
     (".stdin", Accept),
     (".stdinOnce", Accept),
-    (".targetContainerName", Accept),
     (".terminationMessagePath", Accept),
     (".terminationMessagePolicy", Accept),
     (".tty", Accept),
@@ -335,7 +335,7 @@ fn rule_of(pattern: &str) -> Option<Rule> {
         rules.iter().find(|(pattern, _)| *pattern == wanted).map(|(_, rule)| *rule)
     };
     match CONTAINER_LISTS.iter().find_map(|list| pattern.strip_prefix(list)) {
-        Some(rest) => find(CONTAINER_RULES, rest),
+        Some(rest) => find(CONTAINER_RULES, rest).or_else(|| find(RULES, pattern)),
         None => find(RULES, pattern),
     }
 }

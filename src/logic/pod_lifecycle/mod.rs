@@ -6,6 +6,7 @@
 //!
 //! Starting is a graph: images and sandbox have no order among them. Containers keep upstream's order (POD-13, CRI-18).
 
+mod demands;
 mod job;
 mod obstacles;
 mod syncing;
@@ -30,6 +31,7 @@ use super::runtime_health::RuntimeHealth;
 use super::runtime_pod::{ContainerState, ProbeResults, RuntimePod, RuntimeSandbox};
 use super::time::{Moment, Stamp};
 use super::volume_states::MountedVolumes;
+pub use demands::{Demand, Demanded};
 pub use job::{Job, JobEnd, StartFailure};
 
 /// Wait after an error, before jitter (upstream's back-off period of a pod worker).
@@ -217,7 +219,7 @@ pub struct PodLifecycle {
     start_errors: BTreeMap<String, StartError>,
     retries: BTreeMap<Job, Moment>,
     crash_loops: CrashLoops,
-    /// Instances that were, or are being, stopped to be started again.
+    /// Instances that are to be, or were, stopped to be started again.
     restarts: BTreeSet<ContainerId>,
     recovered: bool,
     probes: ProbeResults,
@@ -235,9 +237,9 @@ pub struct PodLifecycle {
 }
 
 impl PodLifecycle {
-    /// A pod of which nothing is known yet. `back_off_max` bounds the crash-loop back-off
-    /// (`crashLoopBackOff.maxContainerRestartPeriod`). Observations from before `born` are not looked at.
-    pub fn new(back_off_max: Duration, born: Stamp) -> Self {
+    /// A pod of which nothing is known yet, whose crash-loop back-off follows `crash_loop`. Observations from before `born`
+    /// are not looked at.
+    pub fn new(crash_loop: BackoffPolicy, born: Stamp) -> Self {
         Self {
             pod: None,
             hashes: BTreeMap::new(),
@@ -258,7 +260,7 @@ impl PodLifecycle {
             starting: BTreeMap::new(),
             start_errors: BTreeMap::new(),
             retries: BTreeMap::new(),
-            crash_loops: CrashLoops::new(BackoffPolicy::crash_loop(back_off_max)),
+            crash_loops: CrashLoops::new(crash_loop),
             restarts: BTreeSet::new(),
             recovered: false,
             probes: ProbeResults::default(),

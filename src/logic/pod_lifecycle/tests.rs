@@ -2,6 +2,7 @@
 
 mod cases;
 mod deletion;
+mod demands;
 mod model;
 mod properties;
 mod volumes;
@@ -73,7 +74,7 @@ impl Script {
 
     /// A worker of a pod that only the runtime knows.
     fn stranger() -> Self {
-        let life = PodLifecycle::new(Duration::from_secs(300), Stamp(1));
+        let life = PodLifecycle::new(BackoffPolicy::crash_loop(Duration::from_secs(300)), Stamp(1));
         Self { life, stamp: 1, moment: BEGINNING }
     }
 

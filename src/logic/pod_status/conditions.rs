@@ -137,12 +137,7 @@ fn initialized(
 }
 
 /// Sidecars count like regular containers, and are told first.
-fn containers_ready(
-    spec: &PodSpec,
-    init: &[ContainerStatus],
-    regular: &[ContainerStatus],
-    phase: &str,
-) -> Verdict {
+fn containers_ready(spec: &PodSpec, init: &[ContainerStatus], regular: &[ContainerStatus], phase: &str) -> Verdict {
     match phase {
         SUCCEEDED => return Verdict { reason: "PodCompleted", ..Verdict::NO },
         FAILED => return Verdict { reason: "PodFailed", ..Verdict::NO },

@@ -16,8 +16,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, HostIP, Pod, PodCondition, PodIP, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::ids::ContainerId;
 use super::container_actions::restart_all;
+use super::ids::ContainerId;
 use super::restart_policy::{could_restart_all, restarts_all, should_restart, wants_start};
 use super::runtime_pod::{ProbeResults, RuntimeContainer, RuntimePod, SandboxState};
 use super::time::Moment;

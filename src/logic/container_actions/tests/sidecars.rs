@@ -133,6 +133,18 @@ fn a_new_sandbox_begins_with_the_first_sidecar_and_drops_the_old_ones() {
     assert_eq!((plan.create_sandbox, starts(&plan), texts(&plan.remove)), (Some(1), vec![("s", 1)], vec!["s0"]));
 }
 
+/// PAIN-36: by a local command.
+#[test]
+fn what_is_asked_to_restart_is_stopped_and_started_again() {
+    let mut case = Case::new();
+    case.restarts.extend(["a0", "s0"].map(ContainerId::from));
+    let pod = with_sidecars("Never", &["s"], &["a"]);
+    let plan = case.plan(&pod, &ready(vec![one("a", Running), one("s", Running)]));
+    assert_eq!(told(&plan), (vec!["s", "a"], vec!["s0", "a0"], false));
+    assert!(plan.kill.iter().all(|kill| kill.reason == KillReason::OnDemand), "{:?}", plan.kill);
+    assert_eq!(plan.kill[1].message, "Container a was asked to restart, will be restarted");
+}
+
 #[test]
 fn what_was_stopped_to_be_started_again_is_started_whatever_its_end_was() {
     for exit_code in [0, 1, 137] {

@@ -81,7 +81,7 @@ pub(super) struct Node {
 
 impl Node {
     pub(super) fn new(pod: Pod) -> Self {
-        let life = PodLifecycle::new(Duration::from_secs(300), Stamp(1));
+        let life = PodLifecycle::new(BackoffPolicy::crash_loop(Duration::from_secs(300)), Stamp(1));
         let mut node = Self {
             life,
             pod: pod.clone(),

@@ -40,21 +40,22 @@ fn a_pod_that_starts_over_says_so_and_stays_what_it_was() {
     let restarting = || Some("RestartingAllContainers".to_owned());
     assert_eq!(reasons(&status, "a"), (restarting(), restarting(), 1));
     assert_eq!((status.phase.as_deref(), says(&status, "Initialized").0), (Some(RUNNING), "True"));
-    // Told again, it counts no further.
+    // Told again, it counts no further; its last state goes on telling why.
+    let waits = || (Some("PodInitializing".to_owned()), restarting(), 1);
     scene.runtime.containers = vec![source];
-    assert_eq!(reasons(&scene.step(), "a"), (restarting(), restarting(), 1));
+    assert_eq!(reasons(&scene.step(), "a"), waits());
     scene.runtime.containers = vec![];
     let status = scene.step();
     assert_eq!(says(&status, CONDITION), ("False", "", ""));
-    for name in ["i", "a", "b"] {
-        assert_eq!(reasons(&status, name), (restarting(), restarting(), 1), "{name}");
+    for (name, expected) in [("i", waits()), ("a", waits()), ("b", (restarting(), restarting(), 1))] {
+        assert_eq!(reasons(&status, name), expected, "{name}");
     }
     assert_eq!(status.phase.as_deref(), Some(RUNNING), "it must never look finished");
     // All begins anew, and what was is told as the last state.
     scene.runtime.containers = vec![instance("i", 1, Running, 0)];
     let status = scene.step();
     assert_eq!(reasons(&status, "i"), (None, restarting(), 1));
-    assert_eq!(reasons(&status, "a"), (Some("PodInitializing".to_owned()), restarting(), 1));
+    assert_eq!(reasons(&status, "a"), waits());
     assert_eq!(status.phase.as_deref(), Some(PENDING));
 }
 
@@ -79,10 +80,8 @@ fn an_ephemeral_container_has_a_status_and_counts_for_nothing() {
         ..EphemeralContainer::default()
     };
     scene.spec().ephemeral_containers = Some(vec![one("z"), one("e")]);
-    let status = scene.failing("z", "ErrImagePull").holding(vec![
-        instance("e", 0, Exited, 1),
-        instance("a", 0, Running, 0),
-    ]);
+    let status =
+        scene.failing("z", "ErrImagePull").holding(vec![instance("e", 0, Exited, 1), instance("a", 0, Running, 0)]);
     let status = status.status();
     let ephemeral = status.ephemeral_container_statuses.as_deref().expect("has them");
     let names: Vec<&str> = ephemeral.iter().map(|status| status.name.as_str()).collect();
