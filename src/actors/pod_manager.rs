@@ -90,7 +90,10 @@ impl Slot {
             PodWorkerMsg::HealthChanged(_) => Owed { health: true, ..Owed::default() },
             PodWorkerMsg::Repeat => Owed { repeat: true, ..Owed::default() },
             PodWorkerMsg::Observed(seen) => Owed { observed: Some(Arc::clone(seen)), ..Owed::default() },
-            PodWorkerMsg::Probed { .. } | PodWorkerMsg::JobEnded(_) | PodWorkerMsg::RetryDue => Owed::default(),
+            PodWorkerMsg::Probed { .. }
+            | PodWorkerMsg::Demanded { .. }
+            | PodWorkerMsg::JobEnded(_)
+            | PodWorkerMsg::RetryDue => Owed::default(),
         };
         let has_room = desk.offer(&self.address, message);
         if !has_room {
@@ -199,6 +202,14 @@ impl Role for PodManager {
                 self.carry_out(desk);
             }
             PodManagerMsg::WorkerFinished(uid) => self.retire(&uid, desk),
+            PodManagerMsg::Demanded { pod, demand, reply } => {
+                let mut slots = self.slots.values().filter(|slot| slot.full_name == pod);
+                match slots.next_back() {
+                    // The newest of its name answers; one without room does not, and then nobody does.
+                    Some(slot) => drop(desk.offer(&slot.address, PodWorkerMsg::Demanded { demand, reply })),
+                    None => drop(reply.send(None)),
+                }
+            }
             PodManagerMsg::RestartDue(uid) => self.restart(&uid, desk),
             PodManagerMsg::RetellDue => self.retell(desk),
             PodManagerMsg::HousekeepingDue => {

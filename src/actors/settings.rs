@@ -8,6 +8,7 @@ use super::address::Address;
 use super::ledger::Ledger;
 use super::{Child, TREE};
 use crate::cri::{ImageService, RuntimeService};
+use crate::logic::backoff::BackoffPolicy;
 use crate::logic::cgroup_name::CgroupTree;
 use crate::logic::credential_plugins::Provider;
 use crate::logic::dns::NodeDns;
@@ -99,8 +100,8 @@ pub struct Settings {
     pub hugepage_sizes: Vec<u64>,
     /// Whether SELinux is on: files of pods are then labelled by the runtime.
     pub selinux: bool,
-    /// `crashLoopBackOff.maxContainerRestartPeriod`.
-    pub crash_loop_max: Duration,
+    /// Of containers that end again and again (`crashLoopBackOff`, POD-19).
+    pub crash_loop: BackoffPolicy,
     /// How many images may be pulled at once; 1 when `serializeImagePulls`; `None` for no limit.
     pub pulls_max: Option<usize>,
     /// `registryPullQPS`, pulls a second; `None` for no limit.

@@ -57,6 +57,21 @@ pub(super) enum Command {
     Actors,
     /// Shows the agent's last turns and what caused each.
     Trace(TraceOptions),
+    /// Stops containers of a pod and starts them again, whatever their restart policy; without a name, all of them.
+    Restart(DemandOptions),
+    /// Has containers of a pod started without the rest of their back-off; without a name, all of them.
+    ResetBackOff(DemandOptions),
+}
+
+/// Of whom something is asked.
+#[derive(Debug, Args)]
+pub(super) struct DemandOptions {
+    /// The pod.
+    #[arg(value_name = "NAMESPACE/POD")]
+    pub(super) pod: PodName,
+    /// One container of it.
+    #[arg(value_name = "CONTAINER")]
+    pub(super) container: Option<String>,
 }
 
 /// Which turns.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Bytes;
-use hyper::{Request, StatusCode, header};
+use hyper::{Method, Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 
@@ -72,10 +72,19 @@ impl Client {
 
     /// The body of the answer to `GET path`.
     pub(super) fn get(&self, path: &str) -> Result<Vec<u8>, Trouble> {
+        self.exchange(Method::GET, path)
+    }
+
+    /// The body of the answer to `POST path`, without a body of its own.
+    pub(super) fn post(&self, path: &str) -> Result<Vec<u8>, Trouble> {
+        self.exchange(Method::POST, path)
+    }
+
+    fn exchange(&self, method: Method, path: &str) -> Result<Vec<u8>, Trouble> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| self.no_answer(path, error))?;
         let asked = runtime.block_on(async {
-            let limited = tokio::time::timeout(LIMIT, self.ask(path)).await;
+            let limited = tokio::time::timeout(LIMIT, self.ask(method, path)).await;
             limited.unwrap_or_else(|_| Err(self.no_answer(path, "it took too long")))
         });
         let (status, body) = asked?;
@@ -85,10 +94,11 @@ impl Client {
         Err(Trouble::Refused(String::from_utf8_lossy(&body).trim_end().to_owned()))
     }
 
-    async fn ask(&self, path: &str) -> Result<(StatusCode, Vec<u8>), Trouble> {
+    async fn ask(&self, method: Method, path: &str) -> Result<(StatusCode, Vec<u8>), Trouble> {
         let stream = UnixStream::connect(&self.socket).await;
         let stream = stream.map_err(|error| Trouble::Unreachable { socket: self.socket.clone(), error })?;
-        let request = Request::get(path).header(header::HOST, "podwright").body(Empty::<Bytes>::new());
+        let request = Request::builder().method(method).uri(path).header(header::HOST, "podwright");
+        let request = request.body(Empty::<Bytes>::new());
         let request = request.map_err(|error| self.no_answer(path, error))?;
         let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = handshake.map_err(|error| self.no_answer(path, error))?;

@@ -1,4 +1,5 @@
-//! `podwright ps`, `explain`, `actors`, `trace`: what the agent on this machine does and why, read from its local socket.
+//! `podwright ps`, `explain`, `actors`, `trace`: what the agent on this machine does and why, read from its local socket;
+//! `restart`, `reset-back-off`: what may be asked of it there.
 //!
 //! Exit status: 0 when the answer was printed and, for `explain`, all is well; 1 when the pod is not known or the agent
 //! cannot be reached; 2 when the arguments are wrong; 3 when `explain` found the pod not as it should be.
@@ -20,7 +21,7 @@ use arguments::{Command, Output};
 use client::{Client, Trouble};
 
 /// The words after the program's name that are answered here; without one, the binary is the agent.
-pub const SUBCOMMANDS: &[&str] = &["ps", "explain", "actors", "trace"];
+pub const SUBCOMMANDS: &[&str] = &["ps", "explain", "actors", "trace", "restart", "reset-back-off"];
 
 /// The answer was printed and all is well.
 const WELL: i32 = 0;
@@ -48,6 +49,8 @@ pub fn run(command: &str, arguments: &[String]) -> i32 {
         Command::Explain { pod } => explain(&client, pod, options.output, colours),
         Command::Actors => actors(&client, options.output, colours),
         Command::Trace(wanted) => trace(&client, wanted, options.output),
+        Command::Restart(wanted) => demand(&client, "/restart", wanted, "is restarted"),
+        Command::ResetBackOff(wanted) => demand(&client, "/reset-back-off", wanted, "waits no longer"),
     };
     match answered {
         Ok((text, status)) => {
@@ -83,6 +86,18 @@ fn explain(client: &Client, pod: &arguments::PodName, output: Output, colours: b
         Output::Text | Output::Wide => print::explanations(&found, colours),
     };
     Ok((text, status))
+}
+
+/// Asks the agent for something; tells what it is about, a line for each container.
+fn demand(client: &Client, path: &str, wanted: &arguments::DemandOptions, done: &str) -> Answered {
+    let arguments::DemandOptions { pod, container } = wanted;
+    let mut path = format!("{path}/{}/{}", client::escape(&pod.namespace), client::escape(&pod.name));
+    if let Some(container) = container {
+        path.push_str(&format!("?container={}", client::escape(container)));
+    }
+    let names = text(client.post(&path)?);
+    let line = |name: &str| format!("{} of {}/{} {done}\n", name, pod.namespace, pod.name);
+    Ok((names.lines().map(line).collect(), WELL))
 }
 
 fn actors(client: &Client, output: Output, colours: bool) -> Answered {

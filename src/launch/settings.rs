@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::actors::settings::Settings;
 use crate::config::{Config, GoDuration, Invocation};
+use crate::logic::backoff::BackoffPolicy;
 use crate::logic::cgroup_name::CgroupTree;
 use crate::logic::dns::{NodeDns, Resolver};
 use crate::logic::image_garbage::ImageGcPolicy;
@@ -96,10 +97,7 @@ pub fn settings(
         selinux: host.selinux,
         env_files: invocation.gates.enabled("EnvFiles"),
         hugepage_sizes: host.hugepage_sizes.clone(),
-        crash_loop_max: config
-            .crash_loop_back_off
-            .max_container_restart_period
-            .map_or(Duration::from_secs(300), GoDuration::to_std),
+        crash_loop: crash_loop(config),
         pulls_max: pulls_max(config),
         pull_rate: u32::try_from(config.registry_pull_qps).ok().filter(|rate| *rate > 0),
         pull_burst: u32::try_from(config.registry_burst).unwrap_or(0),
@@ -149,6 +147,16 @@ fn log_rotation(config: &Config) -> Result<Option<RotationPolicy>, String> {
         workers: usize::try_from(config.container_log_max_workers).unwrap_or(1).max(1),
         interval: config.container_log_monitor_interval.to_std(),
     }))
+}
+
+/// The back-off of containers that end again and again (POD-19). A period that is set comes before the gate's.
+fn crash_loop(config: &Config) -> BackoffPolicy {
+    let reduced = config.feature_gates.get("ReduceDefaultCrashLoopBackOffDecay") == Some(&true);
+    let set = config.crash_loop_back_off.max_container_restart_period.map(GoDuration::to_std);
+    match reduced {
+        true => BackoffPolicy::reduced_crash_loop(set.unwrap_or(Duration::from_secs(60))),
+        false => BackoffPolicy::crash_loop(set.unwrap_or(Duration::from_secs(300))),
+    }
 }
 
 fn pulls_max(config: &Config) -> Option<usize> {

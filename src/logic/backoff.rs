@@ -35,6 +35,12 @@ impl BackoffPolicy {
         Self { initial: max.min(Duration::from_secs(10)), max, reset: Duration::from_secs(600) }
     }
 
+    /// The same with the gate `ReduceDefaultCrashLoopBackOffDecay`: 1 s, doubled up to `period_max`.
+    pub fn reduced_crash_loop(period_max: Duration) -> Self {
+        let normal = Self::crash_loop(period_max);
+        Self { initial: normal.max.min(Duration::from_secs(1)), ..normal }
+    }
+
     fn doubled(&self, period: Duration) -> Duration {
         period.saturating_mul(2).min(self.max)
     }

@@ -42,6 +42,7 @@ pub mod offline_pods;
 pub mod path_segment;
 pub mod pleg_diff;
 pub mod pod_admission;
+pub mod pod_containers;
 pub mod pod_lifecycle;
 pub mod pod_roster;
 pub mod pod_status;

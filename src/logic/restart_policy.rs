@@ -1,6 +1,6 @@
 //! Whether a container that ended is started again: by its own rules and policy, else by the pod's.
 
-use k8s_openapi::api::core::v1::{Container, ContainerRestartRuleOnExitCodes, Pod};
+use k8s_openapi::api::core::v1::{Container, ContainerRestartRule, ContainerRestartRuleOnExitCodes, Pod, PodSpec};
 
 use super::runtime_pod::{ContainerState, RuntimeContainer};
 
@@ -10,6 +10,10 @@ pub const ALWAYS: &str = "Always";
 pub const ON_FAILURE: &str = "OnFailure";
 /// `restartPolicy`: never start again.
 pub const NEVER: &str = "Never";
+/// The action of a rule: start the container again.
+const RESTART: &str = "Restart";
+/// The action of a rule: have all containers of the pod start over.
+const RESTART_ALL: &str = "RestartAllContainers";
 
 /// An init container that is restarted for ever: a sidecar (KEP-753).
 pub fn is_sidecar(container: &Container) -> bool {
@@ -25,6 +29,11 @@ pub fn pod_policy(pod: &Pod) -> &str {
         .unwrap_or(ALWAYS)
 }
 
+/// An init container that is restarted for ever: a sidecar (KEP-753).
+pub fn is_sidecar(container: &Container) -> bool {
+    container.restart_policy.as_deref() == Some(ALWAYS)
+}
+
 /// Whether the container, having ended with `exit_code`, is to be started again (upstream's `ContainerShouldRestart`,
 /// KEP-5307). The first of its rules that matches decides; then its own policy; then the pod's.
 ///
@@ -33,10 +42,26 @@ pub fn should_restart(pod: &Pod, container: &Container, exit_code: i32) -> bool 
     let Some(policy) = container.restart_policy.as_deref() else {
         return policy_restarts(pod_policy(pod), exit_code);
     };
-    let rules = container.restart_policy_rules.iter().flatten();
-    // Both actions there are, `Restart` and `RestartAllContainers`, start the container again.
-    let ruled = rules.filter_map(|rule| rule.exit_codes.as_ref()).any(|codes| matches(codes, exit_code));
-    ruled || policy_restarts(policy, exit_code)
+    let action = rule_for(container, exit_code).map(|rule| rule.action.as_str());
+    matches!(action, Some(RESTART | RESTART_ALL)) || policy_restarts(policy, exit_code)
+}
+
+/// Whether an end with `exit_code` has all containers of the pod start over (KEP-5532).
+pub fn restarts_all(container: &Container, exit_code: i32) -> bool {
+    rule_for(container, exit_code).is_some_and(|rule| rule.action == RESTART_ALL)
+}
+
+/// Whether some end of a container might have all containers start over (upstream's `AllContainersCouldRestart`).
+pub fn could_restart_all(spec: &PodSpec) -> bool {
+    let containers = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let mut rules = containers.flat_map(|container| container.restart_policy_rules.iter().flatten());
+    rules.any(|rule| rule.action == RESTART_ALL)
+}
+
+/// The first rule that the exit code meets.
+fn rule_for(container: &Container, exit_code: i32) -> Option<&ContainerRestartRule> {
+    let mut rules = container.restart_policy_rules.iter().flatten();
+    rules.find(|rule| rule.exit_codes.as_ref().is_some_and(|codes| matches(codes, exit_code)))
 }
 
 /// Whether the container, whose newest instance this is, is to be started (upstream's `ShouldContainerBeRestarted`).
@@ -81,8 +106,6 @@ fn matches(codes: &ContainerRestartRuleOnExitCodes, exit_code: i32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::{ContainerRestartRule, PodSpec};
-
     use super::*;
 
     fn pod(policy: Option<&str>) -> Pod {
@@ -139,6 +162,21 @@ mod tests {
             let container = container(*of_container, rules);
             assert_eq!(should_restart(&pod(Some(of_pod)), &container, *exit_code), *expected, "{rules:?} {exit_code}");
         }
+    }
+
+    #[test]
+    fn the_first_rule_that_matches_says_whether_all_start_over() {
+        let mut ruled = container(Some(NEVER), &[("In", &[1]), ("In", &[1, 2]), ("NotIn", &[3])]);
+        let rules = ruled.restart_policy_rules.as_mut().expect("has rules");
+        RESTART_ALL.clone_into(&mut rules[1].action);
+        let all: Vec<i32> = (0..5).filter(|code| restarts_all(&ruled, *code)).collect();
+        assert_eq!(all, [2]);
+        let again: Vec<i32> = (0..5).filter(|code| should_restart(&pod(None), &ruled, *code)).collect();
+        assert_eq!(again, [0, 1, 2, 4]);
+        let with = |containers| PodSpec { containers, ..PodSpec::default() };
+        assert!(could_restart_all(&with(vec![ruled.clone()])));
+        ruled.restart_policy_rules.as_mut().expect("has rules").remove(1);
+        assert!(!could_restart_all(&with(vec![ruled])));
     }
 
     #[test]

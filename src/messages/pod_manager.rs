@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
+use ractor::RpcReplyPort;
 
 use super::describe;
 use super::pod_source::SourceKind;
 use super::runtime_monitor::RuntimeHealth;
 use crate::actors::desk::Panicked;
 use crate::logic::ids::{FullName, PodUid};
+use crate::logic::pod_lifecycle::Demand;
 use crate::logic::runtime_pod::RuntimePod;
 use crate::logic::time::Stamp;
 
@@ -40,6 +42,15 @@ pub enum PodManagerMsg {
     NodeChanged(Arc<Node>),
     /// From a `PodWorker`: the pod is gone from the node and nobody wants it.
     WorkerFinished(PodUid),
+    /// From the local socket: someone on this machine asks something of a pod (PAIN-34, PAIN-36).
+    Demanded {
+        /// Of which pod.
+        pod: FullName,
+        /// What.
+        demand: Demand,
+        /// The containers that it is about, or why it cannot be met; `None` when there is no such pod.
+        reply: RpcReplyPort<Option<Result<Vec<String>, String>>>,
+    },
     /// From itself: a worker that failed may start again.
     RestartDue(PodUid),
     /// From itself: what workers' full mailboxes refused is to be told again.

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use ractor::RpcReplyPort;
 
 use super::describe;
 use super::runtime_monitor::RuntimeHealth;
 use crate::actors::desk::Panicked;
 use crate::logic::ids::ContainerId;
-use crate::logic::pod_lifecycle::JobEnd;
+use crate::logic::pod_lifecycle::{Demand, JobEnd};
 use crate::logic::probe_schedule::ProbeKind;
 use crate::logic::runtime_pod::RuntimePod;
 
@@ -35,6 +36,13 @@ pub enum PodWorkerMsg {
         kind: ProbeKind,
         /// What it found.
         healthy: bool,
+    },
+    /// From `PodManager`: someone on this machine asks something of the pod (PAIN-34, PAIN-36).
+    Demanded {
+        /// What.
+        demand: Demand,
+        /// The containers that it is about, or why it cannot be met.
+        reply: RpcReplyPort<Option<Result<Vec<String>, String>>>,
     },
     /// From itself: an operation ended.
     JobEnded(Result<JobEnd, (crate::logic::pod_lifecycle::Job, Panicked)>),

@@ -28,6 +28,7 @@
 
 mod actors_view;
 mod connections;
+mod demands;
 mod explain;
 mod health;
 mod listeners;

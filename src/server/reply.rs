@@ -45,6 +45,13 @@ pub(super) async fn only_get() -> Reply {
     response
 }
 
+/// Something is here, but only for `POST`.
+pub(super) async fn only_post() -> Reply {
+    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed");
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+    response
+}
+
 /// An actor did not answer.
 pub(super) fn unanswered(actor: &str, error: crate::actors::address::AskError) -> Reply {
     text(StatusCode::SERVICE_UNAVAILABLE, format!("Internal Error: {actor}: {error}\n"))

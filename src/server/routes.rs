@@ -7,12 +7,13 @@ use axum::body::Body;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
-use axum::routing::{MethodRouter, any, get};
+use axum::routing::{MethodRouter, any, get, post};
 
 use super::health::Health;
 use super::reply::{self, Reply};
-use super::{actors_view, explain, pods, trace_view};
+use super::{actors_view, demands, explain, pods, trace_view};
 use crate::actors::settings::Agent;
+use crate::logic::pod_lifecycle::Demanded;
 use crate::telemetry::Metrics;
 
 /// What the local socket's answers come from.
@@ -54,7 +55,10 @@ pub(super) fn local(shared: Shared) -> Router {
         .route("/debug/actors", only_get(get(actors)))
         .route("/debug/actors/trace", only_get(get(trace)))
         .route("/explain/{namespace}/{pod}", only_get(get(explain_pod)))
-        .route("/ps", only_get(get(ps)));
+        .route("/ps", only_get(get(ps)))
+        // The only two that change something, for the same users as all else here.
+        .route("/restart/{namespace}/{pod}", post(restart).fallback(reply::only_post))
+        .route("/reset-back-off/{namespace}/{pod}", post(reset_back_off).fallback(reply::only_post));
     health.merge(inside.merge(public_routes()).with_state(Arc::new(shared))).fallback(reply::not_found)
 }
 
@@ -150,4 +154,22 @@ async fn explain_pod(State(shared): State<Sources>, Path((namespace, pod)): Path
         Ok(found) => reply::json(&found),
         Err((actor, error)) => reply::unanswered(actor, error),
     }
+}
+
+async fn restart(shared: State<Sources>, path: Path<(String, String)>, query: RawQuery) -> Reply {
+    demanded(shared, path, query, Demanded::Restart).await
+}
+
+async fn reset_back_off(shared: State<Sources>, path: Path<(String, String)>, query: RawQuery) -> Reply {
+    demanded(shared, path, query, Demanded::ResetBackOff).await
+}
+
+async fn demanded(
+    State(shared): State<Sources>,
+    Path((namespace, pod)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+    what: Demanded,
+) -> Reply {
+    let container = reply::query_value(query.as_deref(), "container");
+    demands::answer(&shared.agent, &namespace, &pod, what, container).await
 }

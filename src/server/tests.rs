@@ -22,6 +22,7 @@ use crate::actors::root;
 use crate::actors::settings::{Adapters, Agent, Directory, EventSubject, Listener, ServiceManager, Settings};
 use crate::cli;
 use crate::cri::grpc::GrpcRuntime;
+use crate::logic::backoff::BackoffPolicy;
 use crate::logic::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
 use crate::logic::ids::{FullName, PodUid};
 use crate::logic::image_garbage::ImageGcPolicy;
@@ -149,7 +150,7 @@ pub(crate) fn settings(root_dir: &str) -> Settings {
         selinux: false,
         env_files: true,
         hugepage_sizes: vec![],
-        crash_loop_max: Duration::from_secs(300),
+        crash_loop: BackoffPolicy::crash_loop(Duration::from_secs(300)),
         pulls_max: Some(1),
         pull_rate: None,
         pull_burst: 0,

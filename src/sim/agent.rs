@@ -16,6 +16,7 @@ use crate::actors::ledger::{self, Ledger};
 use crate::actors::object_cache::ApiObjects;
 use crate::actors::root;
 use crate::actors::settings::{Adapters, Agent, Directory, NodeSettings, Settings};
+use crate::logic::backoff::BackoffPolicy;
 use crate::logic::cgroup_name::CgroupTree;
 use crate::logic::dns::NodeDns;
 use crate::logic::image_garbage::ImageGcPolicy;
@@ -73,7 +74,7 @@ pub fn settings(started: Moment) -> Settings {
         selinux: false,
         env_files: true,
         hugepage_sizes: vec![],
-        crash_loop_max: Duration::from_secs(300),
+        crash_loop: BackoffPolicy::crash_loop(Duration::from_secs(300)),
         pulls_max: None,
         pull_rate: None,
         pull_burst: 10,

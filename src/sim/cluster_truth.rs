@@ -87,7 +87,11 @@ fn told(world: &World, wanted: &Wanted, object: &Arc<Value>, says: &str) -> Vec<
     // What is left of a pod that is over may have been cleared away.
     problems.extend(untrue(&containers, wanted, &view).map(|how| (API_TRUTH, how)));
     let stays = wanted.pod.containers.iter().all(|spec| matches!(spec.behaviour().life, Life::Run));
-    let begins = wanted.pod.init.iter().all(|spec| matches!(spec.behaviour().life, Life::Exit { code: 0, .. }));
+    let begins = wanted.pod.init.iter().all(|spec| match spec.behaviour().life {
+        Life::Run => spec.is_sidecar(),
+        Life::Exit { code: 0, .. } => !spec.is_sidecar(),
+        _ => false,
+    });
     let conditions = object["status"]["conditions"].as_array();
     let ready = conditions.into_iter().flatten().any(|one| one["type"] == "Ready" && one["status"] == "True");
     if stays && begins && !is_over(object) && !ready {

@@ -129,7 +129,8 @@ impl Invariants {
         let mut state = lock(&self.state);
         state.retired.remove(uid);
         state.wanted.insert(uid.clone());
-        if pod.restart_policy == "Never" {
+        let has_own_policy = pod.init.iter().chain(&pod.containers).any(|spec| spec.restarts.is_some());
+        if pod.restart_policy == "Never" && !has_own_policy {
             state.never.insert(uid.clone());
         }
         state.starts.retain(|(other, _), _| other != uid);

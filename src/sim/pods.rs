@@ -16,10 +16,23 @@ pub struct SimSpec {
     pub image: String,
     /// What it does; see [`super::behaviour`].
     pub does: String,
+    /// Its own `restartPolicy`.
+    pub restarts: Option<&'static str>,
+    rules: Vec<Value>,
     fields: Vec<(&'static str, Value)>,
 }
 
 impl SimSpec {
+    /// Whether it has rules of its own about its restart.
+    pub fn is_ruled(&self) -> bool {
+        !self.rules.is_empty()
+    }
+
+    /// Whether it is restarted for ever; of an init container.
+    pub fn is_sidecar(&self) -> bool {
+        self.restarts == Some("Always")
+    }
+
     /// What it does.
     pub fn behaviour(&self) -> Behaviour {
         Behaviour::parse(std::slice::from_ref(&self.does))
@@ -29,6 +42,12 @@ impl SimSpec {
         let mut manifest = json!({ "name": self.name, "image": self.image, "args": [self.does] });
         for (field, value) in &self.fields {
             manifest[*field] = value.clone();
+        }
+        if let Some(policy) = self.restarts {
+            manifest["restartPolicy"] = json!(policy);
+        }
+        if self.is_ruled() {
+            manifest["restartPolicyRules"] = json!(self.rules);
         }
         manifest
     }
@@ -47,6 +66,8 @@ pub struct SimPod {
     pub init: Vec<SimSpec>,
     /// Containers.
     pub containers: Vec<SimSpec>,
+    /// `activeDeadlineSeconds`.
+    pub deadline: Option<u32>,
     /// Volumes, by name, that the last container mounts: the manifest's text of each source.
     pub volumes: Vec<(String, Value)>,
 }
@@ -60,6 +81,7 @@ impl SimPod {
             grace: 30,
             init: vec![],
             containers: vec![],
+            deadline: None,
             volumes: vec![],
         }
     }
@@ -80,6 +102,29 @@ impl SimPod {
     #[must_use]
     pub fn init(mut self, name: &str, does: &str) -> Self {
         self.init.push(spec(name, does));
+        self
+    }
+
+    /// One more init container that runs beside the others: a sidecar.
+    #[must_use]
+    pub fn sidecar(mut self, name: &str, does: &str) -> Self {
+        self.init.push(SimSpec { restarts: Some("Always"), ..spec(name, does) });
+        self
+    }
+
+    /// The last container is never restarted but for this exit code, with which it asks for this action.
+    #[must_use]
+    pub fn rule(mut self, code: i32, action: &str) -> Self {
+        let last = self.containers.last_mut().expect("a rule needs a container");
+        last.restarts = Some("Never");
+        last.rules.push(json!({ "action": action, "exitCodes": { "operator": "In", "values": [code] } }));
+        self
+    }
+
+    /// `activeDeadlineSeconds`.
+    #[must_use]
+    pub fn deadline(mut self, seconds: u32) -> Self {
+        self.deadline = Some(seconds);
         self
     }
 
@@ -162,6 +207,7 @@ impl SimPod {
             "spec": {
                 "restartPolicy": self.restart_policy,
                 "terminationGracePeriodSeconds": self.grace,
+                "activeDeadlineSeconds": self.deadline,
                 "initContainers": all(&self.init),
                 "containers": containers,
                 "volumes": self.volumes.iter().map(volume).collect::<Vec<_>>(),
@@ -183,5 +229,6 @@ impl SimPod {
 }
 
 fn spec(name: &str, does: &str) -> SimSpec {
-    SimSpec { name: name.to_owned(), image: "app:1".to_owned(), does: does.to_owned(), fields: vec![] }
+    let (name, image, does) = (name.to_owned(), "app:1".to_owned(), does.to_owned());
+    SimSpec { name, image, does, restarts: None, rules: vec![], fields: vec![] }
 }

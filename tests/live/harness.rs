@@ -307,6 +307,11 @@ impl Node {
         said
     }
 
+    /// Gives an image one more name.
+    pub fn tag(&self, image: &str, name: &str) {
+        script("ctr", &self.dir, &["images", "tag", image, name]).unwrap();
+    }
+
     /// The process ID of a container or sandbox, as the runtime's own tool knows it.
     pub fn pid_of(&self, id: &str) -> u32 {
         let tasks = script("ctr", &self.dir, &["tasks", "ls"]).unwrap();

@@ -13,6 +13,7 @@ mod agent;
 mod bad_input;
 mod cgroups;
 mod cluster;
+mod containers;
 mod events;
 mod harness;
 mod hooks;

@@ -4,6 +4,7 @@
 
 mod cluster;
 mod common;
+mod containers;
 mod crashes;
 mod determinism;
 mod faults;

@@ -4,7 +4,7 @@
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
-use super::jobs::{Given, JobSite, find};
+use super::jobs::{Given, JobSite, find, target};
 use crate::cri::pod_mapping::{
     ContainerFacts, DeviceFacts, ImageUser, MappingError, SandboxFacts, container_config, needs_hosts_file,
     sandbox_config,
@@ -68,6 +68,8 @@ impl JobSite {
         let Given { image, volumes, .. } = given;
         let (files, settings) = (&self.agent.adapters.files, &self.agent.settings);
         let (container, _) = find(pod, &start.name);
+        let container = container.as_ref();
+        let target = target(pod, start, given.runtime.as_deref())?;
         let place = self.place();
         let in_logs = files.make_log_directory(&place, &start.name).await.map_err(|error| error.to_string())?;
         // What the runtime forgot the log directory still knows (CRI-16).
@@ -111,6 +113,7 @@ impl JobSite {
             seccomp_default: settings.seccomp_default,
             seccomp_root: settings.seccomp_root.clone(),
             thermal_throttle_paths: settings.thermal_throttle_paths.clone(),
+            target,
             ..ContainerFacts::default()
         };
         container_config(pod, container, &facts).map_err(|error| error.to_string())

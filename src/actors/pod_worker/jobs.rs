@@ -2,6 +2,7 @@
 //!
 //! A job reports; it decides nothing. Each can be cut off at any await and done again.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use crate::logic::container_actions::{ContainerKind, StartContainer};
 use crate::logic::ids::{ContainerId, FullName, PodUid, SandboxId};
 use crate::logic::image_policy::{ImageFailure, ImageInUse, PullPolicy};
 use crate::logic::log_path::log_link_name;
+use crate::logic::pod_containers::{find_container, target_name};
 use crate::logic::pod_lifecycle::{JobEnd, StartFailure};
 use crate::logic::resources::{pod_cgroup_settings, pod_qos};
 use crate::logic::runtime_pod::{RuntimePod, RuntimeSandbox};
@@ -49,6 +51,8 @@ pub struct Given {
     pub volumes: Arc<MountedVolumes>,
     /// Whether the runtime can make mounts read-only recursively.
     pub recursive_read_only: bool,
+    /// What the runtime holds of the pod.
+    pub runtime: Option<Arc<RuntimePod>>,
 }
 
 impl JobSite {
@@ -120,7 +124,7 @@ impl JobSite {
     async fn try_image(&self, pod: &Pod, container: &str, cause: Cause) -> Result<ImageInUse, ImageFailure> {
         let (spec, kind) = find(pod, container);
         // Before the container's own, as upstream: without them it is not started anyhow.
-        let volumes = self.volume_images(pod, spec, kind, &cause).await?;
+        let volumes = self.volume_images(pod, &spec, kind, &cause).await?;
         let image = spec.image.clone().unwrap_or_default();
         let policy = PullPolicy::from_spec(spec.image_pull_policy.as_deref());
         let found = self.have_image(pod, image, policy, field_path(kind, container), &cause).await?;
@@ -275,9 +279,8 @@ impl JobSite {
     }
 
     pub(super) fn path_of(&self, pod: Option<&Pod>, container: &str) -> String {
-        let init = pod.and_then(|pod| pod.spec.as_ref()).and_then(|spec| spec.init_containers.as_deref());
-        let is_init = init.unwrap_or_default().iter().any(|other| other.name == container);
-        field_path(if is_init { ContainerKind::Init } else { ContainerKind::Regular }, container)
+        let found = pod.and_then(|pod| find_container(pod, container));
+        field_path(found.map_or(ContainerKind::Regular, |(kind, _)| kind), container)
     }
 }
 
@@ -335,16 +338,22 @@ fn remove_cgroups(agent: &Agent, known: &BTreeSet<PodUid>) -> usize {
 }
 
 /// The container of this name, and its list.
-pub(super) fn find<'a>(pod: &'a Pod, name: &str) -> (&'a Container, ContainerKind) {
-    let spec = pod.spec.as_ref().expect("a pod that is started has a spec");
-    let init = spec.init_containers.iter().flatten().map(|container| (container, ContainerKind::Init));
-    let regular = spec.containers.iter().map(|container| (container, ContainerKind::Regular));
-    init.chain(regular).find(|(container, _)| container.name == name).expect("planned from this pod")
+pub(super) fn find<'a>(pod: &'a Pod, name: &str) -> (Cow<'a, Container>, ContainerKind) {
+    let (kind, container) = find_container(pod, name).expect("planned from this pod");
+    (container, kind)
+}
+
+/// The instance whose processes an ephemeral container joins (POD-22).
+pub(super) fn target(pod: &Pod, start: &StartContainer, seen: Option<&RuntimePod>) -> Result<Option<ContainerId>, String> {
+    let Some(name) = target_name(pod, &start.name) else { return Ok(None) };
+    let newest = seen.and_then(|seen| seen.container(name));
+    newest.map(|newest| Some(newest.id.clone())).ok_or_else(|| format!("unable to find target container {name}"))
 }
 
 pub(super) fn field_path(kind: ContainerKind, name: &str) -> String {
     match kind {
         ContainerKind::Init => format!("spec.initContainers{{{name}}}"),
         ContainerKind::Regular => format!("spec.containers{{{name}}}"),
+        ContainerKind::Ephemeral => format!("spec.ephemeralContainers{{{name}}}"),
     }
 }

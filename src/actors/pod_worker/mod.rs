@@ -8,6 +8,7 @@ mod configuration;
 mod environment;
 mod hooks;
 pub mod jobs;
+mod reset;
 mod stopping;
 mod volumes;
 
@@ -23,9 +24,9 @@ use super::settings::{Agent, EventSubject};
 use crate::logic::container_actions::CRASH_LOOP_BACK_OFF;
 use crate::logic::ids::{FullName, PodUid};
 use crate::logic::object_references::{ObjectKey, object_references};
-use crate::logic::pod_lifecycle::{Action, Input, Job, JobEnd, Now, PodLifecycle, Stage};
+use crate::logic::pod_lifecycle::{Action, Demand, Demanded, Input, Job, JobEnd, Now, PodLifecycle, Stage};
 use crate::logic::pod_roster::is_static;
-use crate::logic::pod_status::{self, StatusInput};
+use crate::logic::pod_status::{self, DEADLINE_EXCEEDED, DEADLINE_MESSAGE, StatusInput, deadline};
 use crate::logic::probe_schedule::probes_of;
 use crate::logic::resources::pod_qos;
 use crate::logic::runtime_pod::RuntimePod;
@@ -87,9 +88,9 @@ impl Role for PodWorker {
 
     fn begin(args: WorkerArgs, _: &mut Desk<PodWorkerMsg>) -> Self {
         let WorkerArgs { agent, uid, full_name, born } = args;
-        let back_off_max = agent.settings.crash_loop_max;
+        let crash_loop = agent.settings.crash_loop;
         Self {
-            lifecycle: PodLifecycle::new(back_off_max, born),
+            lifecycle: PodLifecycle::new(crash_loop, born),
             site: JobSite { agent, uid, full_name, hooks: Arc::default() },
             jobs: vec![],
             wake: None,
@@ -118,6 +119,10 @@ impl Role for PodWorker {
             PodWorkerMsg::JobEnded(Err((job, panicked))) => {
                 self.take_end(JobEnd::lost(job, panicked.to_string()), desk)
             }
+            PodWorkerMsg::Demanded { demand, reply } => {
+                let _ = reply.send(Some(self.take_demand(&demand, desk))); // the asker may have left
+                Input::Due
+            }
             PodWorkerMsg::RetryDue => {
                 self.wake = None;
                 Input::Due
@@ -138,6 +143,7 @@ impl Role for PodWorker {
         }
         self.tell_back_offs(desk);
         self.publish(desk);
+        self.end_if_over(now, desk);
         self.arm(desk);
     }
 }
@@ -146,6 +152,18 @@ impl PodWorker {
     fn now(&self, desk: &Desk<PodWorkerMsg>) -> Now {
         let jitter = self.site.agent.adapters.chance.next();
         Now { moment: desk.now(), stamp: desk.clock().stamp(), jitter }
+    }
+
+    /// A phase that is final is never left: what still runs is stopped (upstream's sync ends so, too).
+    fn end_if_over(&mut self, now: Now, desk: &mut Desk<PodWorkerMsg>) {
+        let phase = self.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
+        if self.lifecycle.stage() != Stage::Syncing || !pod_status::is_terminal(phase) {
+            return;
+        }
+        for action in self.lifecycle.step(Input::Over, now) {
+            self.perform(action, desk);
+        }
+        self.publish(desk);
     }
 
     fn take_end(&mut self, end: JobEnd, desk: &Desk<PodWorkerMsg>) -> Input {
@@ -157,6 +175,7 @@ impl PodWorker {
             JobEnd::SandboxUp(Err(why)) => {
                 Some(subject.warning("FailedCreatePodSandBox", format!("Failed to create pod sandbox: {why}")))
             }
+            JobEnd::Reset(Err(why)) => Some(subject.warning("FailedSync", format!("error restarting pod: {why}"))),
             JobEnd::PodKilled(Err(why)) => Some(subject.warning("FailedKillPod", format!("error killing pod: {why}"))),
             JobEnd::CleanedUp(Err(why)) => {
                 tracing::warn!(pod = %self.site.full_name, why, "what is left of the pod cannot be removed yet");
@@ -168,6 +187,22 @@ impl PodWorker {
             desk.tell(&self.site.agent.directory.event_recorder, event);
         }
         Input::Ended(end)
+    }
+
+    /// Takes what someone on this machine asked for; that is an Event of each container, and in the log.
+    fn take_demand(&mut self, demand: &Demand, desk: &Desk<PodWorkerMsg>) -> Result<Vec<String>, String> {
+        let met = self.lifecycle.demand(demand);
+        let (reason, what) = match demand.what {
+            Demanded::Restart => ("RestartRequested", "Restart"),
+            Demanded::ResetBackOff => ("BackOffReset", "End of the back-off"),
+        };
+        tracing::info!(pod = %self.site.full_name, what, container = demand.container, ?met, "asked for at the local socket");
+        for container in met.iter().flatten() {
+            let path = self.site.path_of(self.lifecycle.pod().map(AsRef::as_ref), container);
+            let message = format!("{what} of container {container} was asked for on the node");
+            desk.tell(&self.site.agent.directory.event_recorder, self.site.subject(path).normal(reason, message));
+        }
+        met
     }
 
     fn perform(&mut self, action: Action, desk: &mut Desk<PodWorkerMsg>) {
@@ -194,7 +229,8 @@ impl PodWorker {
                 let job = Job::StartContainer(start.name.clone());
                 let volumes = self.lifecycle.volumes().cloned().unwrap_or_default();
                 let recursive_read_only = self.lifecycle.health().recursive_read_only;
-                let given = Given { image, volumes, recursive_read_only };
+                let runtime = self.lifecycle.observed().cloned();
+                let given = Given { image, volumes, recursive_read_only, runtime };
                 let work = site.start_container(wanted(pod), start, sandbox, given, cause);
                 self.begin(job, "start container", work, desk);
             }
@@ -206,6 +242,10 @@ impl PodWorker {
             Action::RemoveContainers(ids) => {
                 let known = self.lifecycle.observed().cloned();
                 self.begin(Job::RemoveContainers, "remove containers", site.remove_containers(known, ids), desk);
+            }
+            Action::ResetContainers(containers) => {
+                let work = site.reset_containers(containers, cause);
+                self.begin(Job::ResetContainers, "start over", work, desk);
             }
             Action::KillPod { containers, sandboxes, grace, replace } => {
                 let stops = containers.into_iter().map(|(id, name)| Stop::with_pod(id, name)).collect();
@@ -317,6 +357,7 @@ impl PodWorker {
         };
         pod_status::set_obstacle(&mut status, self.lifecycle.obstacle());
         let status = Arc::new(status);
+        self.tell_deadline(&pod, &status, desk);
         self.ended = self.lifecycle.stage() == Stage::Terminated;
         let is_known = self.status.as_ref() == Some(&status) && self.told_waiting == waiting;
         let is_due = std::mem::take(&mut self.repeat) | std::mem::take(&mut self.refused);
@@ -354,6 +395,17 @@ impl PodWorker {
         hooks::without_started(pod, seen, starting)
     }
 
+    /// One Event when the pod's time is over (POD-25).
+    fn tell_deadline(&self, pod: &Pod, status: &PodStatus, desk: &Desk<PodWorkerMsg>) {
+        let is_past = |status: &PodStatus| status.reason.as_deref() == Some(DEADLINE_EXCEEDED);
+        let before = self.status.as_deref().or(pod.status.as_ref());
+        if is_past(status) && !before.is_some_and(is_past) {
+            let subject = EventSubject::pod(&self.site.uid, &self.site.full_name);
+            let event = subject.normal(DEADLINE_EXCEEDED, DEADLINE_MESSAGE);
+            desk.tell(&self.site.agent.directory.event_recorder, event);
+        }
+    }
+
     fn make_status(&self, pod: &Pod, seen: &RuntimePod, desk: &Desk<PodWorkerMsg>) -> PodStatus {
         let settings = &self.site.agent.settings;
         pod_status::generate(&StatusInput {
@@ -362,6 +414,7 @@ impl PodWorker {
             previous: self.status.as_deref(),
             probes: self.lifecycle.probes(),
             start_errors: self.lifecycle.start_errors(),
+            restarts: self.lifecycle.restarts(),
             host_ips: &settings.host_ips,
             runtime_name: &settings.runtime_name,
             recursive_read_only: self.lifecycle.health().recursive_read_only,
@@ -391,7 +444,10 @@ impl PodWorker {
         }
         let jitter = 1.0 + self.site.agent.adapters.chance.next() / 2.0;
         let sync = if self.refused { RETELL } else { self.site.agent.settings.sync_period.mul_f64(jitter) };
-        let due = self.lifecycle.wake_at().map(|until| until.since(desk.now()) + Duration::from_millis(1));
+        let deadline = self.lifecycle.pod().zip(self.status.as_ref()).and_then(|(pod, status)| deadline(pod, status));
+        let deadline = deadline.filter(|_| self.lifecycle.stage() == Stage::Syncing);
+        let due = self.lifecycle.wake_at().into_iter().chain(deadline).min();
+        let due = due.map(|until| until.since(desk.now()) + Duration::from_millis(1));
         self.wake = Some(desk.after(due.map_or(sync, |due| due.min(sync)), PodWorkerMsg::RetryDue));
     }
 }

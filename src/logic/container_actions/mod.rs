@@ -5,17 +5,20 @@
 
 mod init;
 mod regular;
+pub mod restart_all;
 mod sandbox;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
 use super::backoff::{CrashLoops, Wait, crash_loop_message};
 use super::ids::{ContainerId, SandboxId};
+use super::pod_containers::ephemeral_containers;
 use super::runtime_pod::{ContainerState, ProbeResults, RuntimeContainer, RuntimePod};
 use super::time::Moment;
-use init::InitStep;
+use init::Initialisation;
+pub use restart_all::ResetContainer;
 pub use sandbox::{SandboxDecision, sandbox_decision};
 
 /// The reason of a container that waits for its next start.
@@ -34,6 +37,8 @@ pub struct PlanInput<'a> {
     pub probes: &'a ProbeResults,
     /// The containers' back-off.
     pub crash_loops: &'a CrashLoops,
+    /// Instances that are to be, or were, stopped to be started again, whatever exit code and restart policy say.
+    pub restarts: &'a BTreeSet<ContainerId>,
     /// Now.
     pub now: Moment,
 }
@@ -45,6 +50,8 @@ pub enum ContainerKind {
     Init,
     /// `spec.containers`.
     Regular,
+    /// `spec.ephemeralContainers`.
+    Ephemeral,
 }
 
 /// Why the whole pod is stopped.
@@ -69,6 +76,8 @@ pub enum KillReason {
     StartupProbe,
     /// The runtime lost track of it: it might still run.
     Unknown,
+    /// Someone on the node asked for its restart (PAIN-36).
+    OnDemand,
 }
 
 /// A container to stop.
@@ -121,6 +130,8 @@ pub struct WaitingContainer {
 pub struct PodPlan {
     /// Stop all containers and sandboxes first. With no `create_sandbox` that is all there is to do.
     pub kill_pod: Option<PodKill>,
+    /// Stop and remove these, in this order; there is nothing else to do then.
+    pub reset: Vec<ResetContainer>,
     /// Make a sandbox of this attempt.
     pub create_sandbox: Option<u32>,
     /// The sandbox that stays, where one does.
@@ -139,6 +150,7 @@ impl PodPlan {
     /// Whether nothing is to be done now; a container may be waiting still.
     pub fn is_idle(&self) -> bool {
         self.kill_pod.is_none()
+            && self.reset.is_empty()
             && self.create_sandbox.is_none()
             && self.remove.is_empty()
             && self.kill.is_empty()
@@ -154,6 +166,9 @@ impl PodPlan {
 /// Decides what to do for the pod.
 pub fn plan(input: &PlanInput<'_>) -> PodPlan {
     let Some(spec) = input.pod.spec.as_ref() else { return PodPlan::default() };
+    if restart_all::is_due(input.pod, input.runtime) {
+        return PodPlan { reset: restart_all::resets(spec, input.runtime), ..PodPlan::default() };
+    }
     match sandbox_decision(input.pod, input.runtime) {
         SandboxDecision::Create { attempt } => plan_new_sandbox(input, spec, attempt),
         SandboxDecision::Keep { id } => PodPlan { sandbox: Some(id), ..plan_in_sandbox(input, spec) },
@@ -164,7 +179,7 @@ pub fn plan(input: &PlanInput<'_>) -> PodPlan {
 fn plan_new_sandbox(input: &PlanInput<'_>, spec: &PodSpec, attempt: u32) -> PodPlan {
     let starts = regular::starts_in_new_sandbox(input, spec);
     if sandbox::is_finished(input, spec, attempt, starts.is_empty()) {
-        return PodPlan { kill_pod: Some(PodKill::NothingToRun), ..PodPlan::default() };
+        return PodPlan::end(PodKill::NothingToRun);
     }
     let mut plan = PodPlan {
         kill_pod: (!input.runtime.is_empty()).then_some(PodKill::SandboxChanged),
@@ -182,21 +197,28 @@ fn plan_new_sandbox(input: &PlanInput<'_>, spec: &PodSpec, attempt: u32) -> PodP
 }
 
 fn plan_in_sandbox(input: &PlanInput<'_>, spec: &PodSpec) -> PodPlan {
+    if regular::all_over(input, spec) {
+        return PodPlan::end(PodKill::NothingToRun);
+    }
     let mut plan = PodPlan { remove: init::outdated_instances(spec, input.runtime), ..PodPlan::default() };
-    match init::next_step(input, spec) {
-        InitStep::Done => regular::plan(input, spec, &mut plan),
-        InitStep::Wait => {}
-        InitStep::Start(container) => plan.start_or_wait(input, container, ContainerKind::Init, None),
-        InitStep::Replace(container, instance) => {
-            plan.kill.push(kill_unknown(instance, ContainerKind::Init, "Init container"));
-            plan.start_or_wait(input, container, ContainerKind::Init, Some(instance));
-        }
-        InitStep::Fail => return PodPlan { kill_pod: Some(PodKill::InitContainerFailed), ..PodPlan::default() },
+    // Each once, whether initialisation is over or not (POD-22).
+    for container in ephemeral_containers(spec).filter(|one| input.runtime.container(&one.name).is_none()) {
+        plan.start_or_wait(input, &container, ContainerKind::Ephemeral, None);
+    }
+    match init::plan(input, spec, &mut plan) {
+        Initialisation::Done => regular::plan(input, spec, &mut plan),
+        Initialisation::UnderWay => {}
+        Initialisation::Failed => plan = PodPlan::end(PodKill::InitContainerFailed),
     }
     plan
 }
 
 impl PodPlan {
+    /// The pod ends.
+    fn end(why: PodKill) -> Self {
+        Self { kill_pod: Some(why), ..Self::default() }
+    }
+
     /// Starts the container, or lets it wait for the end of its back-off.
     fn start_or_wait(
         &mut self,

@@ -40,8 +40,8 @@ pub(super) fn plan(input: &PlanInput<'_>, spec: &PodSpec, plan: &mut PodPlan) {
         }
     }
     if !is_needed {
-        plan.kill_pod = Some(PodKill::NothingToRun);
-        plan.kill.clear(); // they go with the pod
+        // What is to be stopped goes with the pod, and sidecars do not keep it.
+        *plan = PodPlan::end(PodKill::NothingToRun);
     }
 }
 
@@ -53,6 +53,16 @@ pub(super) fn starts_in_new_sandbox<'a>(input: &PlanInput<'_>, spec: &'a PodSpec
         succeeded && runs_to_success(input.pod, container)
     };
     spec.containers.iter().filter(|container| !is_done(container)).collect()
+}
+
+/// Whether all have ended and none is started again. Such a pod is over, however its init containers stand: they may have
+/// been removed, and a sidecar may be between two starts (upstream: its phase is final).
+pub(super) fn all_over(input: &PlanInput<'_>, spec: &PodSpec) -> bool {
+    spec.containers.iter().all(|container| {
+        let newest = input.runtime.container(&container.name);
+        let ended = newest.filter(|newest| newest.state == ContainerState::Exited);
+        ended.is_some_and(|ended| !input.restarts.contains(&ended.id)) && !wants_start(input.pod, container, newest)
+    })
 }
 
 /// Whether a regular container was ever made.
@@ -70,6 +80,7 @@ pub(super) fn any_active(spec: &PodSpec, runtime: &RuntimePod) -> bool {
 fn step(input: &PlanInput<'_>, container: &Container, newest: Option<&RuntimeContainer>) -> Step {
     match newest {
         Some(running) if running.state == ContainerState::Running => step_running(input, container, running),
+        Some(stopped) if input.restarts.contains(&stopped.id) => Step::Start,
         _ if !wants_start(input.pod, container, newest) => Step::Leave,
         // It might still run: two instances must never run side by side.
         Some(lost) if lost.state == ContainerState::Unknown => {
@@ -88,11 +99,14 @@ fn step_running(input: &PlanInput<'_>, container: &Container, running: &RuntimeC
         (format!("Container {name} failed liveness probe"), KillReason::LivenessProbe)
     } else if failed(&input.probes.startup) {
         (format!("Container {name} failed startup probe"), KillReason::StartupProbe)
+    } else if input.restarts.contains(&running.id) {
+        (format!("Container {name} was asked to restart"), KillReason::OnDemand)
     } else {
         return Step::Keep;
     };
-    // A changed spec asks for a restart whatever the policy says.
-    let restart = reason == KillReason::DefinitionChanged || restarts_after_kill(input.pod, container);
+    // A changed spec asks for a restart whatever the policy says, and so do people.
+    let is_asked = matches!(reason, KillReason::DefinitionChanged | KillReason::OnDemand);
+    let restart = is_asked || restarts_after_kill(input.pod, container);
     let message = if restart { format!("{what}, will be restarted") } else { what };
     let kill =
         KillContainer { id: running.id.clone(), name: name.clone(), kind: ContainerKind::Regular, message, reason };
@@ -100,6 +114,6 @@ fn step_running(input: &PlanInput<'_>, container: &Container, running: &RuntimeC
 }
 
 /// Whether the container was made from another spec. One without a hash was not made by an agent, and is replaced.
-fn is_redefined(input: &PlanInput<'_>, running: &RuntimeContainer) -> bool {
+pub(super) fn is_redefined(input: &PlanInput<'_>, running: &RuntimeContainer) -> bool {
     input.hashes.get(&running.name).is_some_and(|expected| *expected != running.hash)
 }

@@ -92,11 +92,12 @@ fn no_loops() -> CrashLoops {
 struct Case {
     loops: CrashLoops,
     probes: ProbeResults,
+    restarts: BTreeSet<ContainerId>,
 }
 
 impl Case {
     fn new() -> Self {
-        Self { loops: no_loops(), probes: ProbeResults::default() }
+        Self { loops: no_loops(), probes: ProbeResults::default(), restarts: BTreeSet::new() }
     }
 
     fn plan(&self, pod: &Pod, runtime: &RuntimePod) -> PodPlan {
@@ -104,7 +105,8 @@ impl Case {
         let all = spec.containers.iter().chain(init_containers(spec));
         let hashes = all.map(|container| (container.name.clone(), "h".to_owned())).collect();
         let (probes, crash_loops) = (&self.probes, &self.loops);
-        plan(&PlanInput { pod, runtime, hashes: &hashes, probes, crash_loops, now: at(NOW) })
+        let restarts = &self.restarts;
+        plan(&PlanInput { pod, runtime, hashes: &hashes, probes, crash_loops, restarts, now: at(NOW) })
     }
 }
 
@@ -344,6 +346,9 @@ fn a_deleted_pod_starts_nothing() {
         assert!(planned(&pod, &ready(containers)).start.is_empty());
     }
 }
+
+mod restart_all;
+mod sidecars;
 
 prop_compose! {
     fn any_instance()(

@@ -49,7 +49,6 @@ use Rule::{Accept, Only, Open, Refuse, RefuseAny, RefuseGiven};
 const NO_VOLUME: &str = "volumes of this kind are not supported by this version";
 const NO_WINDOWS: &str = "settings of Windows are not acted on";
 const NO_SIGNAL: &str = "stop signals are not supported by this version";
-const NO_RULES: &str = "a restart policy of a container of its own is not supported by this version";
 const NO_CLAIMS: &str = "resource claims are not supported by this version";
 const NO_RESOURCE: &str =
     "of the resources only cpu, memory, huge pages and requests of ephemeral-storage are supported by this version";
@@ -78,7 +77,7 @@ const RULES: &[(&str, Rule)] = &[
     ("metadata.uid", Accept),
     ("status", Accept),
     ("spec", Open),
-    ("spec.activeDeadlineSeconds", Refuse("a deadline of the pod is not kept by this version")),
+    ("spec.activeDeadlineSeconds", Accept),
     ("spec.affinity", Accept),
     // The API server turns this into a volume; the node does nothing with the flag itself.
     ("spec.automountServiceAccountToken", Accept),
@@ -86,7 +85,8 @@ const RULES: &[(&str, Rule)] = &[
     ("spec.dnsConfig", Accept),
     ("spec.dnsPolicy", Accept),
     ("spec.enableServiceLinks", Accept),
-    ("spec.ephemeralContainers", Refuse("ephemeral containers are not supported by this version")),
+    ("spec.ephemeralContainers", Open),
+    ("spec.ephemeralContainers[].targetContainerName", Accept),
     ("spec.hostAliases", Accept),
     ("spec.hostIPC", Accept),
     ("spec.hostNetwork", Accept),
@@ -190,7 +190,7 @@ const RULES: &[(&str, Rule)] = &[
     ("spec.volumes[].vsphereVolume", RefuseGiven(NO_VOLUME)),
 ];
 
-/// The fields of a container, ordinary or init, below its item.
+/// The fields of a container of any kind, below its item.
 const CONTAINER_RULES: &[(&str, Rule)] = &[
     ("", Open),
     (".args", Accept),
@@ -226,8 +226,8 @@ const CONTAINER_RULES: &[(&str, Rule)] = &[
     (".resources.requests{ephemeral-storage}", Accept),
     (".resources.requests{hugepages}", Accept),
     (".resources.requests{memory}", Accept),
-    (".restartPolicy", Refuse(NO_RULES)),
-    (".restartPolicyRules", Refuse(NO_RULES)),
+    (".restartPolicy", Accept),
+    (".restartPolicyRules", Accept),
     (".securityContext", Open),
     (".securityContext.allowPrivilegeEscalation", Accept),
     (".securityContext.appArmorProfile", Accept),
@@ -253,7 +253,7 @@ const CONTAINER_RULES: &[(&str, Rule)] = &[
 ];
 
 /// The lists whose items follow [`CONTAINER_RULES`].
-const CONTAINER_LISTS: [&str; 2] = ["spec.containers[]", "spec.initContainers[]"];
+const CONTAINER_LISTS: [&str; 3] = ["spec.containers[]", "spec.ephemeralContainers[]", "spec.initContainers[]"];
 
 /// What the names of annotations begin with that are settings in disguise: upstream's old form of the AppArmor profile.
 pub const APP_ARMOR_ANNOTATION_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
@@ -334,7 +334,7 @@ fn rule_of(pattern: &str) -> Option<Rule> {
         rules.iter().find(|(pattern, _)| *pattern == wanted).map(|(_, rule)| *rule)
     };
     match CONTAINER_LISTS.iter().find_map(|list| pattern.strip_prefix(list)) {
-        Some(rest) => find(CONTAINER_RULES, rest),
+        Some(rest) => find(CONTAINER_RULES, rest).or_else(|| find(RULES, pattern)),
         None => find(RULES, pattern),
     }
 }

@@ -271,11 +271,6 @@ fn what_is_not_done_is_refused_with_its_path() {
             NO_POD_RESOURCE,
         ),
         (
-            json!({"containers": [], "initContainers": [{"name": "i", "restartPolicy": "Always"}]}),
-            "spec.initContainers[0].restartPolicy",
-            NO_RULES,
-        ),
-        (
             container(json!({"securityContext": {"windowsOptions": {"runAsUserName": "x"}}})),
             "spec.containers[0].securityContext.windowsOptions",
             NO_WINDOWS,

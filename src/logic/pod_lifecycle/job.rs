@@ -24,6 +24,8 @@ pub enum Job {
     KillContainer(ContainerId),
     /// Removing dead init containers.
     RemoveContainers,
+    /// Stopping and removing all containers, to start over.
+    ResetContainers,
     /// Stopping all containers, then the sandboxes.
     KillPod,
     /// Removing what is left of the pod on the node.
@@ -47,6 +49,8 @@ pub enum JobEnd {
     Killed(ContainerId, Result<(), String>),
     /// Dead init containers were removed.
     Removed(Result<(), String>),
+    /// All containers were stopped and removed.
+    Reset(Result<(), String>),
     /// All containers were stopped, then all sandboxes.
     PodKilled(Result<(), String>),
     /// What was left is removed.
@@ -73,6 +77,7 @@ impl JobEnd {
             Self::Started(container, _) => Job::StartContainer(container.clone()),
             Self::Killed(id, _) => Job::KillContainer(id.clone()),
             Self::Removed(_) => Job::RemoveContainers,
+            Self::Reset(_) => Job::ResetContainers,
             Self::PodKilled(_) => Job::KillPod,
             Self::CleanedUp(_) => Job::CleanUp,
         }
@@ -90,6 +95,7 @@ impl JobEnd {
             }
             Job::KillContainer(id) => Self::Killed(id, Err(why)),
             Job::RemoveContainers => Self::Removed(Err(why)),
+            Job::ResetContainers => Self::Reset(Err(why)),
             Job::KillPod => Self::PodKilled(Err(why)),
             Job::CleanUp => Self::CleanedUp(Err(why)),
         }

@@ -6,6 +6,7 @@
 //!
 //! Starting is a graph: images and sandbox have no order among them. Containers keep upstream's order (POD-13, CRI-18).
 
+mod demands;
 mod job;
 mod obstacles;
 mod syncing;
@@ -21,7 +22,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::backoff::{BackoffPolicy, CrashLoops};
-use super::container_actions::{ContainerKind, StartContainer};
+use super::container_actions::{ContainerKind, ResetContainer, StartContainer};
 use super::ids::{ContainerId, SandboxId};
 use super::image_policy::ImageInUse;
 use super::pod_status::StartError;
@@ -30,6 +31,7 @@ use super::runtime_health::RuntimeHealth;
 use super::runtime_pod::{ContainerState, ProbeResults, RuntimePod, RuntimeSandbox};
 use super::time::{Moment, Stamp};
 use super::volume_states::MountedVolumes;
+pub use demands::{Demand, Demanded};
 pub use job::{Job, JobEnd, StartFailure};
 
 /// Wait after an error, before jitter (upstream's back-off period of a pod worker).
@@ -79,6 +81,8 @@ pub enum Input {
     },
     /// A job ended.
     Ended(JobEnd),
+    /// The pod's phase is final: what its containers, or its deadline, made of it (POD-15, POD-25).
+    Over,
     /// A wait is over, or a probe changed what is to be done.
     Due,
 }
@@ -122,6 +126,8 @@ pub enum Action {
     },
     /// Begin [`Job::RemoveContainers`].
     RemoveContainers(Vec<ContainerId>),
+    /// Begin [`Job::ResetContainers`].
+    ResetContainers(Vec<ResetContainer>),
     /// Begin [`Job::KillPod`].
     KillPod {
         /// Containers that run, by ID and name.
@@ -166,6 +172,7 @@ impl Action {
             }
             Self::KillPod { grace, .. } => Some(format!("its containers to stop, within {}s", grace.as_secs())),
             Self::CleanUp { .. } => Some("what is left of it to be removed".to_owned()),
+            Self::ResetContainers(_) => Some("its containers to be removed, to start over".to_owned()),
             Self::RemoveContainers(_) => Some("dead containers to be removed".to_owned()),
             Self::Cancel(_) | Self::Inspect | Self::NetworkNotReady(_) | Self::Finish => None,
         }
@@ -212,6 +219,8 @@ pub struct PodLifecycle {
     start_errors: BTreeMap<String, StartError>,
     retries: BTreeMap<Job, Moment>,
     crash_loops: CrashLoops,
+    /// Instances that are to be, or were, stopped to be started again.
+    restarts: BTreeSet<ContainerId>,
     recovered: bool,
     probes: ProbeResults,
     /// The highest restart count that was seen of each container, among instances that were started.
@@ -228,9 +237,9 @@ pub struct PodLifecycle {
 }
 
 impl PodLifecycle {
-    /// A pod of which nothing is known yet. `back_off_max` bounds the crash-loop back-off
-    /// (`crashLoopBackOff.maxContainerRestartPeriod`). Observations from before `born` are not looked at.
-    pub fn new(back_off_max: Duration, born: Stamp) -> Self {
+    /// A pod of which nothing is known yet, whose crash-loop back-off follows `crash_loop`. Observations from before `born`
+    /// are not looked at.
+    pub fn new(crash_loop: BackoffPolicy, born: Stamp) -> Self {
         Self {
             pod: None,
             hashes: BTreeMap::new(),
@@ -251,7 +260,8 @@ impl PodLifecycle {
             starting: BTreeMap::new(),
             start_errors: BTreeMap::new(),
             retries: BTreeMap::new(),
-            crash_loops: CrashLoops::new(BackoffPolicy::crash_loop(back_off_max)),
+            crash_loops: CrashLoops::new(crash_loop),
+            restarts: BTreeSet::new(),
             recovered: false,
             probes: ProbeResults::default(),
             counts: BTreeMap::new(),
@@ -288,6 +298,11 @@ impl PodLifecycle {
     /// Whether the runtime can be worked with, and what it can do.
     pub fn health(&self) -> &RuntimeHealth {
         &self.health
+    }
+
+    /// Instances that were stopped to be started again.
+    pub fn restarts(&self) -> &BTreeSet<ContainerId> {
+        &self.restarts
     }
 
     /// What probes last said.
@@ -340,6 +355,7 @@ impl PodLifecycle {
                     }
                     self.retries.retain(|job, _| !matches!(job, Job::KillContainer(id) if !ids.contains(id)));
                     self.half_made.retain(|id, _| ids.contains(id));
+                    self.restarts.retain(|id| ids.contains(id));
                     // One that was only made may be removed and made again: that is no restart.
                     for container in seen.containers.iter().filter(|one| one.state != ContainerState::Created) {
                         let count = self.counts.entry(container.name.clone()).or_default();
@@ -371,6 +387,8 @@ impl PodLifecycle {
                 self.absorb_end(end, now);
                 vec![]
             }
+            Input::Over if self.stage == Stage::Syncing => self.begin_termination(None, now),
+            Input::Over => vec![],
             Input::Due => {
                 self.asked = false; // An answer that has not come by now may never come.
                 vec![]
@@ -403,7 +421,7 @@ impl PodLifecycle {
                 self.inject_container(&container, id, now);
                 None
             }
-            JobEnd::Removed(Ok(())) => {
+            JobEnd::Removed(Ok(())) | JobEnd::Reset(Ok(())) => {
                 self.outdate(now);
                 None
             }
@@ -442,7 +460,7 @@ impl PodLifecycle {
                 self.kill_until = None;
                 Some(None)
             }
-            JobEnd::SandboxUp(Err(_)) | JobEnd::Killed(_, Err(_)) => {
+            JobEnd::SandboxUp(Err(_)) | JobEnd::Killed(_, Err(_)) | JobEnd::Reset(Err(_)) => {
                 self.outdate(now);
                 Some(None)
             }
@@ -508,6 +526,7 @@ impl PodLifecycle {
                 }
                 Action::KillContainer { id, .. } => Job::KillContainer(id.clone()),
                 Action::RemoveContainers(_) => Job::RemoveContainers,
+                Action::ResetContainers(_) => Job::ResetContainers,
                 Action::KillPod { grace, .. } => {
                     self.kill_until = Some(now.moment.plus(*grace));
                     Job::KillPod

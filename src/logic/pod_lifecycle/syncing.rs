@@ -1,25 +1,27 @@
 //! While a pod is to run: what brings it from what is to what should be.
 
-use k8s_openapi::api::core::v1::Container;
-
 use super::*;
 use crate::logic::container_actions::{self, PlanInput, PodPlan, SandboxDecision};
 use crate::logic::container_hash::container_hash;
 use crate::logic::hooks::probe_grace;
+use crate::logic::pod_containers::{all_containers, find_container};
+use crate::logic::restart_policy::is_sidecar;
 use crate::logic::runtime_pod::RuntimeContainer;
 
 /// The hash by which a running container is known to be of this spec (CRI-15), by container name.
 pub(super) fn expected_hashes(pod: &Pod) -> BTreeMap<String, String> {
-    containers(pod)
-        .map(|container| {
+    all_containers(pod)
+        .map(|(_, container)| {
             let image = container.image.as_deref().unwrap_or_default();
             (container.name.clone(), container_hash(&container.name, image))
         })
         .collect()
 }
 
-fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
-    pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers))
+/// Whether nothing after the container may start while it cannot be started.
+fn holds_up(pod: &Pod, start: &StartContainer) -> bool {
+    let is_sidecar = || find_container(pod, &start.name).is_some_and(|(_, container)| is_sidecar(&container));
+    start.kind == ContainerKind::Init && !is_sidecar()
 }
 
 /// What is known of containers that were made and never started.
@@ -85,6 +87,7 @@ impl PodLifecycle {
             hashes: &self.hashes,
             probes: &self.probes,
             crash_loops: &self.crash_loops,
+            restarts: &self.restarts,
             now: now.moment,
         });
         if plan.kill_pod.is_some() && plan.create_sandbox.is_none() {
@@ -92,10 +95,26 @@ impl PodLifecycle {
             actions.extend(self.terminate(now));
             return actions;
         }
+        if !plan.reset.is_empty() {
+            return self.reset(plan.reset, now);
+        }
         self.note_back_offs(&plan);
         let mut actions = self.mount_volumes(now);
         actions.extend(self.follow(&pod, &seen, plan, now));
         if actions.is_empty() && self.unconfirmed && self.jobs.is_empty() { self.ask() } else { actions }
+    }
+
+    /// Has all containers gone, so that they start over.
+    fn reset(&mut self, containers: Vec<ResetContainer>, now: Now) -> Vec<Action> {
+        if self.jobs.iter().any(|job| matches!(job, Job::SetUpSandbox | Job::StartContainer(_))) {
+            self.waits.push(("what is being started, before all starts over".to_owned(), None));
+            return vec![];
+        }
+        if !self.may_begin(&Job::ResetContainers, now, "its containers to be removed, to start over") {
+            return vec![];
+        }
+        self.start_errors.clear();
+        vec![Action::ResetContainers(containers)]
     }
 
     fn follow(&mut self, pod: &Pod, seen: &RuntimePod, mut plan: PodPlan, now: Now) -> Vec<Action> {
@@ -108,6 +127,12 @@ impl PodLifecycle {
                 return vec![];
             }
             let (id, name, message) = (kill.id.clone(), kill.name.clone(), kill.message.clone());
+            // How it ends when it is stopped says nothing: it was decided by now that it comes back.
+            let comes_back = plan.start.iter().any(|start| start.name == name)
+                || plan.waiting.iter().any(|waiting| waiting.name == name);
+            if comes_back {
+                self.restarts.insert(id.clone());
+            }
             return vec![Action::KillContainer { id, name, message, grace }];
         }
         let half_made = self.half_made(seen, &plan, now);
@@ -187,8 +212,8 @@ impl PodLifecycle {
             let job = Job::StartContainer(name.clone());
             if self.jobs.contains(&job) || self.retries.get(&job).is_some_and(|until| *until > now.moment) {
                 self.may_begin(&job, now, &format!("container {name} to start")); // Notes the wait.
-                // A failed container does not hold up the next ordinary one; an init container does.
-                turn_taken |= start.kind == ContainerKind::Init;
+                // A failed container does not hold up the next one; an init container that is to end does.
+                turn_taken |= holds_up(pod, start);
                 continue;
             }
             let Some(image) = self.images.get(name) else {
@@ -196,7 +221,7 @@ impl PodLifecycle {
                 if self.may_begin(&Job::EnsureImage(name.clone()), now, &format!("the image of container {name}")) {
                     actions.push(Action::EnsureImage { container: name.clone() });
                 }
-                turn_taken |= !failed || start.kind == ContainerKind::Init;
+                turn_taken |= !failed || holds_up(pod, start);
                 continue;
             };
             let has_all = self.prepared && self.has_its_volumes();
@@ -314,6 +339,7 @@ impl PodLifecycle {
         self.jobs.iter().find_map(|job| match job {
             Job::KillPod => Some("its containers to stop"),
             Job::KillContainer(_) => Some("a container to stop"),
+            Job::ResetContainers => Some("its containers to be removed, to start over"),
             _ => None,
         })
     }
@@ -329,20 +355,19 @@ impl PodLifecycle {
         if std::mem::replace(&mut self.recovered, true) {
             return;
         }
-        for container in containers(pod) {
+        for (_, container) in all_containers(pod) {
             let mut instances = seen.instances(&container.name);
             let same = |newest: &&RuntimeContainer| self.hashes.get(&container.name) == Some(&newest.hash);
             if let Some(newest) = instances.next().filter(same) {
                 let previous_finished = instances.next().map(|instance| instance.finished_at);
-                self.crash_loops.recover(container, newest, previous_finished);
+                self.crash_loops.recover(&container, newest, previous_finished);
             }
         }
     }
 
     fn note_start(&mut self, pod: &Pod, start: &StartContainer, now: Now) {
-        let container = containers(pod).find(|container| container.name == start.name);
-        if let (Some(container), Some(ended)) = (container, start.ended) {
-            self.crash_loops.note_start(container, ended, now.moment);
+        if let (Some((_, container)), Some(ended)) = (find_container(pod, &start.name), start.ended) {
+            self.crash_loops.note_start(&container, ended, now.moment);
         }
     }
 

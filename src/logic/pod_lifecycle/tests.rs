@@ -2,6 +2,7 @@
 
 mod cases;
 mod deletion;
+mod demands;
 mod model;
 mod properties;
 mod volumes;
@@ -73,7 +74,7 @@ impl Script {
 
     /// A worker of a pod that only the runtime knows.
     fn stranger() -> Self {
-        let life = PodLifecycle::new(Duration::from_secs(300), Stamp(1));
+        let life = PodLifecycle::new(BackoffPolicy::crash_loop(Duration::from_secs(300)), Stamp(1));
         Self { life, stamp: 1, moment: BEGINNING }
     }
 
@@ -144,6 +145,10 @@ fn words(action: &Action) -> String {
         }
         Action::KillContainer { id, grace, .. } => format!("kill {id} {}s", grace.as_secs()),
         Action::RemoveContainers(ids) => format!("remove {}", join(ids)),
+        Action::ResetContainers(all) => {
+            let ids: Vec<&str> = all.iter().map(|reset| reset.id.as_str()).collect();
+            format!("reset {}", ids.join(" "))
+        }
         Action::KillPod { containers, sandboxes, grace, replace } => {
             let ids = containers.iter().map(|(id, _)| id.as_str()).chain(sandboxes.iter().map(SandboxId::as_str));
             let what: Vec<&str> = ids.collect();

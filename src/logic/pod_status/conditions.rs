@@ -4,10 +4,12 @@ use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodCondition, PodSp
 
 use super::{FAILED, SUCCEEDED, StatusInput, time};
 use crate::logic::container_actions::{SandboxDecision, sandbox_decision};
+use crate::logic::restart_policy::{could_restart_all, is_sidecar};
 
 pub(super) const READY_TO_START: &str = "PodReadyToStartContainers";
 const READY: &str = "Ready";
 const INITIALIZED: &str = "Initialized";
+pub(super) const ALL_RESTARTING: &str = "AllContainersRestarting";
 const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
 /// The types that only the node agent writes. All others are kept as the API has them.
@@ -19,7 +21,7 @@ const OWNED: [&str; 8] = [
     "PodScheduled",
     "PodResizePending",
     "PodResizeInProgress",
-    "AllContainersRestarting",
+    ALL_RESTARTING,
 ];
 
 /// What a condition says, before it is dated.
@@ -43,7 +45,7 @@ pub(super) fn generate(
     phase: &str,
 ) -> Vec<PodCondition> {
     let mut conditions = foreign(input);
-    let containers_ready = containers_ready(spec, regular, phase);
+    let containers_ready = containers_ready(spec, init, regular, phase);
     let ready = ready(spec, &conditions, &containers_ready);
     let verdicts = [
         (READY_TO_START, ready_to_start(input)),
@@ -53,6 +55,11 @@ pub(super) fn generate(
         ("PodScheduled", Verdict::YES),
     ];
     conditions.extend(verdicts.into_iter().map(|(kind, verdict)| dated(input, kind, verdict)));
+    if could_restart_all(spec) {
+        let condition = dated(input, ALL_RESTARTING, all_restarting(input, spec, phase));
+        // As upstream: of all its conditions this one alone tells no generation.
+        conditions.push(PodCondition { observed_generation: None, ..condition });
+    }
     conditions
 }
 
@@ -111,8 +118,12 @@ fn initialized(
     if phase == SUCCEEDED {
         return Verdict { reason: "PodCompleted", ..Verdict::YES };
     }
-    let containers = spec.init_containers.as_deref().unwrap_or_default();
-    let message = shortcomings(containers, init, "incomplete");
+    let containers = spec.init_containers.iter().flatten();
+    let is_through = |container: &Container, status: &ContainerStatus| match is_sidecar(container) {
+        true => status.started == Some(true),
+        false => status.ready,
+    };
+    let message = shortcomings(containers.map(|container| (container, init)), is_through, "incomplete");
     let has_started = |status: &ContainerStatus| {
         status.state.as_ref().is_some_and(|state| state.running.is_some() || state.terminated.is_some())
     };
@@ -125,16 +136,35 @@ fn initialized(
     Verdict { reason: "ContainersNotInitialized", message, ..Verdict::NO }
 }
 
-fn containers_ready(spec: &PodSpec, regular: &[ContainerStatus], phase: &str) -> Verdict {
+/// Sidecars count like regular containers, and are told first.
+fn containers_ready(spec: &PodSpec, init: &[ContainerStatus], regular: &[ContainerStatus], phase: &str) -> Verdict {
     match phase {
         SUCCEEDED => return Verdict { reason: "PodCompleted", ..Verdict::NO },
         FAILED => return Verdict { reason: "PodFailed", ..Verdict::NO },
         _ => {}
     }
-    match shortcomings(&spec.containers, regular, "unready") {
+    let sidecars = spec.init_containers.iter().flatten().filter(|container| is_sidecar(container));
+    let all = sidecars.map(|sidecar| (sidecar, init)).chain(spec.containers.iter().map(|one| (one, regular)));
+    match shortcomings(all, |_, status| status.ready, "unready") {
         message if message.is_empty() => Verdict::YES,
         message => Verdict { reason: "ContainersNotReady", message, ..Verdict::NO },
     }
+}
+
+/// Whether containers are being removed so that all start over in place (POD-18).
+fn all_restarting(input: &StatusInput<'_>, spec: &PodSpec, phase: &str) -> Verdict {
+    match phase {
+        SUCCEEDED => return Verdict { reason: "PodCompleted", ..Verdict::NO },
+        FAILED => return Verdict { reason: "PodFailed", ..Verdict::NO },
+        _ => {}
+    }
+    let mut containers = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let any_left = containers.any(|container| input.runtime.container(&container.name).is_some());
+    if !any_left || !input.restarting_all() {
+        return Verdict::NO;
+    }
+    let message = "container exited with restart policy rule".to_owned();
+    Verdict { reason: "RestartAllContainersStarted", message, ..Verdict::YES }
 }
 
 fn ready(spec: &PodSpec, conditions: &[PodCondition], containers_ready: &Verdict) -> Verdict {
@@ -156,13 +186,18 @@ fn ready(spec: &PodSpec, conditions: &[PodCondition], containers_ready: &Verdict
     Verdict { reason: "ReadinessGatesNotReady", message: missing.join(", "), ..Verdict::NO }
 }
 
-/// Which containers have no status, or are not ready; empty when all are. Lists are written as Go does.
-fn shortcomings(containers: &[Container], statuses: &[ContainerStatus], unready: &str) -> String {
-    let mut lists: [(&str, Vec<&str>); 2] = [("unknown", Vec::new()), (unready, Vec::new())];
-    for container in containers {
+/// Which containers have no status in their list, or not a good one; empty when there are none. Lists are written as Go
+/// does.
+fn shortcomings<'a>(
+    containers: impl Iterator<Item = (&'a Container, &'a [ContainerStatus])>,
+    is_good: impl Fn(&Container, &ContainerStatus) -> bool,
+    otherwise: &str,
+) -> String {
+    let mut lists: [(&str, Vec<&str>); 2] = [("unknown", Vec::new()), (otherwise, Vec::new())];
+    for (container, statuses) in containers {
         match statuses.iter().find(|status| status.name == container.name) {
             None => lists[0].1.push(&container.name),
-            Some(status) if !status.ready => lists[1].1.push(&container.name),
+            Some(status) if !is_good(container, status) => lists[1].1.push(&container.name),
             Some(_) => {}
         }
     }

@@ -6,11 +6,14 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::{StatusInput, time};
-use crate::logic::restart_policy::wants_start;
+use crate::logic::pod_containers::ephemeral_containers;
+use crate::logic::restart_policy::is_sidecar;
 use crate::logic::runtime_pod::{ContainerState as RuntimeState, RuntimeContainer};
 
 /// The reason of a container whose end nobody saw.
 const STATUS_UNKNOWN: &str = "ContainerStatusUnknown";
+/// The reason of a container that was removed so that all start over in place (POD-18).
+pub(super) const RESTARTING_ALL: &str = "RestartingAllContainers";
 /// The exit code shown for such a container: an error.
 const EXIT_CODE_UNKNOWN: i32 = 137;
 /// So many bytes of termination messages a pod's status holds, shared evenly by its containers.
@@ -21,6 +24,18 @@ pub(super) fn of_containers(input: &StatusInput<'_>, spec: &PodSpec) -> Vec<Cont
     let before = input.before().and_then(|before| before.container_statuses.as_deref()).unwrap_or_default();
     let mut statuses: Vec<ContainerStatus> =
         spec.containers.iter().map(|container| Subject::new(input, spec, container, before).status()).collect();
+    statuses.sort_by(|a, b| a.name.cmp(&b.name));
+    statuses
+}
+
+/// Statuses of the ephemeral containers, by name. One is started once: how it ended is its last word.
+pub(super) fn of_ephemeral_containers(input: &StatusInput<'_>, spec: &PodSpec) -> Vec<ContainerStatus> {
+    let before = input.before().and_then(|before| before.ephemeral_container_statuses.as_deref()).unwrap_or_default();
+    let status = |container: Container| {
+        let subject = Subject::new(input, spec, &container, before);
+        if subject.newest.is_some() { subject.plain() } else { subject.status() }
+    };
+    let mut statuses: Vec<ContainerStatus> = ephemeral_containers(spec).map(status).collect();
     statuses.sort_by(|a, b| a.name.cmp(&b.name));
     statuses
 }
@@ -63,7 +78,7 @@ impl<'a> Subject<'a> {
         let waits = status.state.as_ref().is_some_and(|state| state.waiting.is_some());
         match self.newest {
             Some(newest) if newest.state == RuntimeState::Exited && newest.exit_code == 0 => status,
-            None if waits && self.any_regular_made() => {
+            None if waits && !is_sidecar(self.container) && self.any_regular_made() => {
                 status.state = Some(terminated(ContainerStateTerminated {
                     reason: Some("Completed".to_owned()),
                     message: Some(
@@ -86,6 +101,7 @@ impl<'a> Subject<'a> {
     fn plain(&self) -> ContainerStatus {
         match (self.newest, self.before) {
             (Some(newest), _) => self.of_instance(newest),
+            (None, Some(before)) if self.was_reset(before) => self.reset(before),
             // It ended and was removed since: what was shown of it is still true.
             (None, Some(before)) if ended(before.state.as_ref()).is_some() => before.clone(),
             (None, Some(before)) => self.gone(before),
@@ -125,6 +141,27 @@ impl<'a> Subject<'a> {
         status
     }
 
+    /// Whether the container was removed so that all start over; said once.
+    fn was_reset(&self, before: &ContainerStatus) -> bool {
+        before.state.as_ref().is_none_or(|state| state.waiting.is_none()) && self.input.restarting_all()
+    }
+
+    fn reset(&self, before: &ContainerStatus) -> ContainerStatus {
+        let (reason, message) = (RESTARTING_ALL, "The container is removed because RestartAllContainers in place");
+        let end = ContainerStateTerminated {
+            reason: Some(reason.to_owned()),
+            message: Some(message.to_owned()),
+            exit_code: EXIT_CODE_UNKNOWN,
+            ..ContainerStateTerminated::default()
+        };
+        ContainerStatus {
+            restart_count: before.restart_count.saturating_add(1),
+            state: Some(waiting(Some(reason.to_owned()), Some(message.to_owned()))),
+            last_state: Some(terminated(end)),
+            ..self.default()
+        }
+    }
+
     fn of_instance(&self, newest: &RuntimeContainer) -> ContainerStatus {
         let container_id = Some(format!("{}://{}", self.input.runtime_name, newest.id));
         let same = self.before.filter(|before| before.container_id == container_id);
@@ -159,7 +196,11 @@ impl<'a> Subject<'a> {
     fn lost(&self, status: &mut ContainerStatus, before: &ContainerStatus, same: Option<&ContainerStatus>) {
         let ran = before.state.as_ref().is_some_and(|state| state.running.is_some());
         if ran {
-            status.state = Some(unseen_end("The container could not be located when the pod was terminated"));
+            let mut state = unseen_end("The container could not be located when the pod was terminated");
+            if let Some(end) = state.terminated.as_mut().filter(|_| self.input.restarting_all()) {
+                end.reason = Some(RESTARTING_ALL.to_owned());
+            }
+            status.state = Some(state);
             status.restart_count = status.restart_count.max(before.restart_count.saturating_add(1));
         } else if let Some(same) = same.filter(|same| ended(same.state.as_ref()).is_some()) {
             status.state = same.state.clone();
@@ -207,7 +248,7 @@ impl<'a> Subject<'a> {
     /// A container that is to be started and could not be says why; how it ended becomes its last state.
     fn with_start_error(&self, mut status: ContainerStatus) -> ContainerStatus {
         let error = self.input.start_errors.get(&self.container.name);
-        let Some(error) = error.filter(|_| wants_start(self.input.pod, self.container, self.newest)) else {
+        let Some(error) = error.filter(|_| self.input.wants_start(self.container, self.newest)) else {
             return status;
         };
         if ended(status.state.as_ref()).is_some() {

@@ -9,14 +9,17 @@ mod container_statuses;
 mod phase;
 mod readiness;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{HostIP, Pod, PodCondition, PodIP, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{Container, HostIP, Pod, PodCondition, PodIP, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::runtime_pod::{ProbeResults, RuntimePod, SandboxState};
+use super::container_actions::restart_all;
+use super::ids::ContainerId;
+use super::restart_policy::{could_restart_all, restarts_all, should_restart, wants_start};
+use super::runtime_pod::{ProbeResults, RuntimeContainer, RuntimePod, SandboxState};
 use super::time::Moment;
 
 /// `status.phase`: not all containers have been started.
@@ -27,6 +30,17 @@ pub const RUNNING: &str = "Running";
 pub const SUCCEEDED: &str = "Succeeded";
 /// `status.phase`: all containers ended and one of them badly, or the node gave up on the pod.
 pub const FAILED: &str = "Failed";
+
+/// The reason of a pod that ran longer than it may, and of the Event that tells it.
+pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
+/// What is said about it.
+pub const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
+
+/// When the pod's time is over, if it is limited (`spec.activeDeadlineSeconds`, from its start on the node).
+pub fn deadline(pod: &Pod, status: &PodStatus) -> Option<Moment> {
+    let limit = pod.spec.as_ref()?.active_deadline_seconds?;
+    Some(moment(status.start_time.as_ref()?).plus(seconds(limit)))
+}
 
 /// Why a container that is to be started does not run: the API's waiting reason and message.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -50,6 +64,8 @@ pub struct StatusInput<'a> {
     pub probes: &'a ProbeResults,
     /// By container name, why it could not be started last (POD-40).
     pub start_errors: &'a BTreeMap<String, StartError>,
+    /// Instances that were stopped to be started again.
+    pub restarts: &'a BTreeSet<ContainerId>,
     /// The node's addresses, the primary one first, at most two; none without an API server.
     pub host_ips: &'a [IpAddr],
     /// The runtime's name, which precedes container IDs: `containerd`.
@@ -77,6 +93,39 @@ impl<'a> StatusInput<'a> {
     fn deleted(&self) -> bool {
         self.pod.metadata.deletion_timestamp.is_some()
     }
+
+    /// Whether the container, whose newest instance this is, was stopped to be started again.
+    fn comes_back(&self, newest: Option<&RuntimeContainer>) -> bool {
+        !self.deleted() && newest.is_some_and(|newest| self.restarts.contains(&newest.id))
+    }
+
+    /// Whether the container, whose newest instance this is, is to be started.
+    fn wants_start(&self, container: &Container, newest: Option<&RuntimeContainer>) -> bool {
+        self.comes_back(newest) || wants_start(self.pod, container, newest)
+    }
+
+    /// Whether all containers are being removed, to start over in place: a rule says so, and it was shown or is seen
+    /// (POD-18; upstream's `ShouldAllContainersRestart`).
+    fn restarting_all(&self) -> bool {
+        let Some(spec) = self.pod.spec.as_ref().filter(|spec| could_restart_all(spec)) else { return false };
+        let Some(before) = self.before() else { return restart_all::is_due(self.pod, self.runtime) };
+        let told = conditions::find(before, conditions::ALL_RESTARTING);
+        let shown = |container: &Container| {
+            let lists = [&before.init_container_statuses, &before.container_statuses];
+            let mut statuses = lists.into_iter().flatten().flatten();
+            let status = statuses.find(|status| status.name == container.name);
+            let end = status.and_then(|status| status.state.as_ref()).and_then(|state| state.terminated.as_ref());
+            end.is_some_and(|end| restarts_all(container, end.exit_code))
+        };
+        told.is_some_and(|told| told.status == "True")
+            || restart_all::is_due(self.pod, self.runtime)
+            || spec.init_containers.iter().flatten().chain(&spec.containers).any(shown)
+    }
+
+    /// Whether the container, having ended with `exit_code`, is started again.
+    fn restarts(&self, container: &Container, exit_code: i32) -> bool {
+        self.comes_back(self.runtime.container(&container.name)) || should_restart(self.pod, container, exit_code)
+    }
 }
 
 /// Makes the pod's status.
@@ -85,6 +134,7 @@ pub fn generate(input: &StatusInput<'_>) -> PodStatus {
     let spec = input.pod.spec.as_ref().unwrap_or(&empty);
     let mut init = container_statuses::of_init_containers(input, spec);
     let mut regular = container_statuses::of_containers(input, spec);
+    let ephemeral = container_statuses::of_ephemeral_containers(input, spec);
     readiness::fill_in(input, spec, &mut init, &mut regular);
     let outcome = phase::decide(input, spec, &init, &regular);
     let conditions = conditions::generate(input, spec, &init, &regular, outcome.phase);
@@ -96,6 +146,7 @@ pub fn generate(input: &StatusInput<'_>) -> PodStatus {
         conditions: Some(conditions),
         container_statuses: non_empty(regular),
         init_container_statuses: non_empty(init),
+        ephemeral_container_statuses: non_empty(ephemeral),
         host_ip: input.host_ips.first().map(ToString::to_string),
         host_ips: non_empty(input.host_ips.iter().map(|ip| HostIP { ip: ip.to_string() }).collect()),
         pod_ip: pod_ips.first().cloned(),

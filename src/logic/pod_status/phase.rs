@@ -1,9 +1,11 @@
 //! The pod's phase, with its reason and message (POD-15; upstream's `getPhase`).
 
-use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{Container, ContainerStateTerminated, ContainerStatus, PodSpec, PodStatus};
 
-use super::{FAILED, PENDING, RUNNING, SUCCEEDED, StatusInput, moment, seconds};
-use crate::logic::restart_policy::should_restart;
+use super::container_statuses::RESTARTING_ALL;
+use super::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE, FAILED, PENDING, RUNNING, SUCCEEDED, StatusInput, deadline};
+use crate::logic::restart_policy::is_sidecar;
+use crate::logic::runtime_pod::SandboxState;
 
 /// The phase and what is said about it.
 pub(super) struct Outcome {
@@ -23,11 +25,11 @@ pub(super) fn decide(
     regular: &[ContainerStatus],
 ) -> Outcome {
     let settled = terminal_phase(input.pod.status.as_ref()).or_else(|| terminal_phase(input.previous));
-    if settled.is_none() && is_past_deadline(input, spec) {
+    if settled.is_none() && is_past_deadline(input) {
         return Outcome {
             phase: FAILED,
-            reason: Some("DeadlineExceeded".to_owned()),
-            message: Some("Pod was active on the node longer than the specified deadline".to_owned()),
+            reason: Some(DEADLINE_EXCEEDED.to_owned()),
+            message: Some(DEADLINE_MESSAGE.to_owned()),
         };
     }
     let phase = settled.unwrap_or_else(|| compute(input, spec, init, regular));
@@ -45,22 +47,24 @@ fn terminal_phase(status: Option<&PodStatus>) -> Option<&'static str> {
 }
 
 /// `spec.activeDeadlineSeconds`, counted from the pod's start on the node.
-fn is_past_deadline(input: &StatusInput<'_>, spec: &PodSpec) -> bool {
-    let start = input.before().and_then(|before| before.start_time.as_ref());
-    spec.active_deadline_seconds
-        .zip(start)
-        .is_some_and(|(limit, start)| input.now.since(moment(start)) >= seconds(limit))
+fn is_past_deadline(input: &StatusInput<'_>) -> bool {
+    let until = input.before().and_then(|before| deadline(input.pod, before));
+    until.is_some_and(|until| input.now >= until)
 }
 
 /// How a container stands, as far as the phase is concerned.
 enum Standing {
-    Running,
+    Running {
+        started: bool,
+    },
     /// Never ran.
     Waiting,
     /// Ran and ended: now, or before it came to wait.
     Stopped {
         exit_code: i32,
         now: bool,
+        /// It was removed, to start over.
+        to_restart: bool,
     },
     Unknown,
 }
@@ -69,14 +73,18 @@ fn standing(statuses: &[ContainerStatus], name: &str) -> Standing {
     let Some(status) = statuses.iter().find(|status| status.name == name) else { return Standing::Unknown };
     let Some(state) = status.state.as_ref() else { return Standing::Unknown };
     if state.running.is_some() {
-        return Standing::Running;
+        return Standing::Running { started: status.started == Some(true) };
     }
+    let stopped = |ended: &ContainerStateTerminated, now| {
+        let to_restart = ended.reason.as_deref() == Some(RESTARTING_ALL);
+        Standing::Stopped { exit_code: ended.exit_code, now, to_restart }
+    };
     if let Some(ended) = state.terminated.as_ref() {
-        return Standing::Stopped { exit_code: ended.exit_code, now: true };
+        return stopped(ended, true);
     }
     match status.last_state.as_ref().and_then(|last| last.terminated.as_ref()) {
         _ if state.waiting.is_none() => Standing::Unknown,
-        Some(ended) => Standing::Stopped { exit_code: ended.exit_code, now: false },
+        Some(ended) => stopped(ended, false),
         None => Standing::Waiting,
     }
 }
@@ -89,37 +97,68 @@ struct Counts {
     stopped_for_good: usize,
     succeeded: usize,
     unknown: usize,
+    /// Sidecars that have not started yet.
+    pending_sidecars: usize,
 }
 
-fn count(input: &StatusInput<'_>, containers: &[Container], statuses: &[ContainerStatus]) -> Counts {
-    let mut counts = Counts::default();
-    for container in containers {
-        match standing(statuses, &container.name) {
-            Standing::Running => counts.running += 1,
-            Standing::Waiting => counts.waiting += 1,
-            Standing::Unknown => counts.unknown += 1,
-            Standing::Stopped { exit_code, now } => {
-                counts.stopped += 1;
-                counts.succeeded += usize::from(now && exit_code == 0);
-                counts.stopped_for_good += usize::from(!should_restart(input.pod, container, exit_code));
+impl Counts {
+    fn add_regular(&mut self, input: &StatusInput<'_>, containers: &[Container], statuses: &[ContainerStatus]) {
+        for container in containers {
+            match standing(statuses, &container.name) {
+                Standing::Running { .. } => self.running += 1,
+                Standing::Waiting => self.waiting += 1,
+                Standing::Unknown => self.unknown += 1,
+                Standing::Stopped { exit_code, now, to_restart } => {
+                    self.stopped += 1;
+                    self.succeeded += usize::from(now && exit_code == 0);
+                    self.stopped_for_good += usize::from(!to_restart && !input.restarts(container, exit_code));
+                }
             }
         }
     }
-    counts
+
+    /// How a sidecar ended says nothing about the pod.
+    fn add_sidecars<'a>(&mut self, sidecars: impl Iterator<Item = &'a Container>, statuses: &[ContainerStatus]) {
+        for sidecar in sidecars {
+            match standing(statuses, &sidecar.name) {
+                Standing::Running { started } => {
+                    self.running += 1;
+                    self.pending_sidecars += usize::from(!started);
+                }
+                Standing::Waiting => {
+                    self.waiting += 1;
+                    self.pending_sidecars += 1;
+                }
+                Standing::Unknown => {
+                    self.unknown += 1;
+                    self.pending_sidecars += 1;
+                }
+                Standing::Stopped { .. } => {}
+            }
+        }
+    }
 }
 
-/// What the init containers make of the phase: `None` when they are through, or failing and tried again.
+/// What the init containers that are to end make of the phase: `None` when they are through, or failing and tried again.
 fn of_init_containers(input: &StatusInput<'_>, spec: &PodSpec, statuses: &[ContainerStatus]) -> Option<&'static str> {
     let mut is_pending = false;
-    for container in spec.init_containers.iter().flatten() {
+    for container in spec.init_containers.iter().flatten().filter(|container| !is_sidecar(container)) {
         match standing(statuses, &container.name) {
-            Standing::Running | Standing::Waiting | Standing::Unknown => is_pending = true,
+            Standing::Running { .. } | Standing::Waiting | Standing::Unknown => is_pending = true,
             Standing::Stopped { exit_code: 0, .. } => {}
-            Standing::Stopped { exit_code, .. } if should_restart(input.pod, container, exit_code) => {}
+            Standing::Stopped { to_restart: true, .. } => {}
+            Standing::Stopped { exit_code, .. } if input.restarts(container, exit_code) => {}
             Standing::Stopped { .. } => return Some(FAILED),
         }
     }
     is_pending.then_some(PENDING)
+}
+
+/// Whether a regular container was ever made in the sandbox that the pod has now: then its sidecars have been through.
+fn was_initialised_here(input: &StatusInput<'_>, spec: &PodSpec) -> bool {
+    let Some(home) = input.runtime.sandbox().filter(|home| home.state == SandboxState::Ready) else { return false };
+    let mut here = input.runtime.containers.iter().filter(|one| one.sandbox_id == home.id);
+    here.any(|one| spec.containers.iter().any(|container| container.name == one.name))
 }
 
 fn compute(
@@ -131,7 +170,12 @@ fn compute(
     if let Some(phase) = of_init_containers(input, spec, init) {
         return phase;
     }
-    let counts = count(input, &spec.containers, regular);
+    let mut counts = Counts::default();
+    counts.add_sidecars(spec.init_containers.iter().flatten().filter(|container| is_sidecar(container)), init);
+    counts.add_regular(input, &spec.containers, regular);
+    if counts.pending_sidecars > 0 && !was_initialised_here(input, spec) {
+        return PENDING;
+    }
     let ended = if counts.stopped == counts.succeeded { SUCCEEDED } else { FAILED };
     match counts {
         Counts { waiting: 1.., .. } | Counts { unknown: 1.., .. } => PENDING,

@@ -16,20 +16,25 @@ pub(super) fn fill_in(
 ) {
     for status in init {
         let container = named(spec.init_containers.as_deref().unwrap_or_default(), &status.name);
-        let started = is_started(input, container, status);
+        if container.is_some_and(is_sidecar) {
+            fill_in_probed(input, container, status);
+            continue;
+        }
+        status.started = Some(is_started(input, container, status));
         let ended = status.state.as_ref().and_then(|state| state.terminated.as_ref());
-        status.ready = match container.is_some_and(is_sidecar) {
-            true => started && is_ready(input, container, status),
-            false => ended.is_some_and(|ended| ended.exit_code == 0),
-        };
-        status.started = Some(started);
+        status.ready = ended.is_some_and(|ended| ended.exit_code == 0);
     }
     for status in regular {
         let container = named(&spec.containers, &status.name);
-        let started = is_started(input, container, status);
-        status.ready = started && is_ready(input, container, status);
-        status.started = Some(started);
+        fill_in_probed(input, container, status);
     }
+}
+
+/// Of a container that probes may be about: a regular one or a sidecar.
+fn fill_in_probed(input: &StatusInput<'_>, container: Option<&Container>, status: &mut ContainerStatus) {
+    let started = is_started(input, container, status);
+    status.ready = started && is_ready(input, container, status);
+    status.started = Some(started);
 }
 
 fn named<'a>(containers: &'a [Container], name: &str) -> Option<&'a Container> {

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use proptest::prelude::*;
 
 use super::*;
-use crate::logic::ids::{ContainerId, FullName, PodUid, SandboxId};
+use crate::logic::ids::{FullName, PodUid, SandboxId};
 use crate::logic::runtime_pod::{ContainerState, RuntimeContainer, RuntimeSandbox};
 use crate::logic::time::Stamp;
 
@@ -25,6 +25,7 @@ struct Scene {
     previous: Option<PodStatus>,
     probes: ProbeResults,
     errors: BTreeMap<String, StartError>,
+    restarts: BTreeSet<ContainerId>,
     host_ips: Vec<IpAddr>,
     terminal: bool,
     is_static: bool,
@@ -49,6 +50,7 @@ impl Scene {
             previous: None,
             probes: ProbeResults::default(),
             errors: BTreeMap::new(),
+            restarts: BTreeSet::new(),
             host_ips: vec!["192.168.0.1".parse().expect("is an address")],
             terminal: false,
             is_static: false,
@@ -78,6 +80,7 @@ impl Scene {
             previous: self.previous.as_ref(),
             probes: &self.probes,
             start_errors: &self.errors,
+            restarts: &self.restarts,
             host_ips: &self.host_ips,
             runtime_name: "containerd",
             recursive_read_only: false,
@@ -100,6 +103,9 @@ impl Scene {
         self.status().phase.expect("always has a phase")
     }
 }
+
+mod restart_all;
+mod sidecars;
 
 fn container(name: &str) -> Container {
     Container { name: name.to_owned(), image: Some("busybox".to_owned()), ..Container::default() }

@@ -24,7 +24,7 @@ use podwright::messages::pod_source::SourceKind;
 use podwright::platform::cgroup::{CgroupError, CgroupManager};
 use podwright::platform::chance::SystemChance;
 use podwright::platform::clock::SystemClock;
-use podwright::platform::http_probe::HyperProber;
+use podwright::platform::network_probe::HostProber;
 use podwright::platform::node_facts::FixedNodeFacts;
 use podwright::platform::objects::{ObjectError, Objects, Token};
 use podwright::platform::pod_files::LinuxPodFiles;
@@ -191,7 +191,7 @@ pub fn agent(root_dir: &Path, runtime: GrpcRuntime, patch: &Value) -> Arc<Agent>
         objects: Arc::new(FixedObjects),
         folder: None,
         url: None,
-        http_prober: Arc::new(HyperProber::new(Offer::from_environment())),
+        prober: Arc::new(HostProber::new(Offer::from_environment())),
         chance: Arc::new(SystemChance::from_kernel()),
         service_manager: Arc::new(NoServiceManager),
         api: None,

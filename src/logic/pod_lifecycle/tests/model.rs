@@ -81,7 +81,7 @@ pub(super) struct Node {
 
 impl Node {
     pub(super) fn new(pod: Pod) -> Self {
-        let life = PodLifecycle::new(Duration::from_secs(300), Stamp(1));
+        let life = PodLifecycle::new(BackoffPolicy::crash_loop(Duration::from_secs(300)), Stamp(1));
         let mut node = Self {
             life,
             pod: pod.clone(),
@@ -262,6 +262,7 @@ impl Node {
             }
             Action::KillContainer { id, .. } => Job::KillContainer(id.clone()),
             Action::RemoveContainers(_) => Job::RemoveContainers,
+            Action::ResetContainers(_) => Job::ResetContainers,
             Action::KillPod { grace, .. } => {
                 assert!(self.stage == Stage::Syncing || Some(*grace) == self.grace, "not the grace period in force");
                 Job::KillPod
@@ -376,6 +377,10 @@ impl Node {
             Action::RemoveContainers(ids) => {
                 self.containers.retain(|one| !ids.contains(&one.id));
                 JobEnd::Removed(Ok(()))
+            }
+            Action::ResetContainers(all) => {
+                self.containers.retain(|one| all.iter().all(|reset| reset.id != one.id));
+                JobEnd::Reset(Ok(()))
             }
             Action::KillPod { containers, sandboxes, .. } => {
                 let ids: Vec<ContainerId> = containers.into_iter().map(|(id, _)| id).collect();

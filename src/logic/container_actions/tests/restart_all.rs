@@ -1,0 +1,89 @@
+//! Plans of pods that start over in place (POD-18), and of ephemeral containers (POD-22).
+
+use k8s_openapi::api::core::v1::{ContainerRestartRule, ContainerRestartRuleOnExitCodes, EphemeralContainer};
+
+use super::*;
+use ContainerState::{Exited, Running, Unknown};
+
+/// `pod`, where an end of the container with 42 has all start over.
+fn ruled(mut pod: Pod, container: &str) -> Pod {
+    let spec = pod.spec.as_mut().expect("has a spec");
+    let mut all = spec.init_containers.iter_mut().flatten().chain(&mut spec.containers);
+    let container = all.find(|other| other.name == container).expect("is one");
+    container.restart_policy = Some("Never".to_owned());
+    let codes = ContainerRestartRuleOnExitCodes { operator: "In".to_owned(), values: Some(vec![42]) };
+    let rule = ContainerRestartRule { action: "RestartAllContainers".to_owned(), exit_codes: Some(codes) };
+    container.restart_policy_rules = Some(vec![rule]);
+    pod
+}
+
+fn removed(plan: &PodPlan) -> Vec<(&str, bool)> {
+    plan.reset.iter().map(|reset| (reset.id.as_str(), reset.runs)).collect()
+}
+
+#[test]
+fn all_instances_go_and_what_asked_for_it_goes_last() {
+    let pod = ruled(pod("Never", &["i"], &["a", "b", "c"]), "b");
+    let containers = vec![
+        instance("c", 0, Unknown, 0),
+        instance("b", 1, Exited, 42),
+        instance("a", 0, Running, 0),
+        instance("b", 0, Exited, 7),
+        instance("i", 0, Exited, 0),
+    ];
+    let plan = planned(&pod, &ready(containers.clone()));
+    let expected = [("a0", true), ("b0", false), ("c0", true), ("i0", false), ("b1", false)];
+    assert_eq!(removed(&plan), expected);
+    assert!(plan.start.is_empty() && plan.kill.is_empty() && plan.remove.is_empty() && plan.kill_pod.is_none());
+    // As long as that one is there, the rest goes on being removed; then all starts over.
+    let left = planned(&pod, &ready(vec![containers[1].clone()]));
+    assert_eq!(removed(&left), [("b1", false)]);
+    assert_eq!(starts(&planned(&pod, &ready(vec![]))), [("i", 0)]);
+}
+
+#[test]
+fn an_init_container_may_ask_for_it_too() {
+    let pod = ruled(pod("Never", &["i", "j"], &["a"]), "j");
+    let plan = planned(&pod, &ready(vec![instance("j", 0, Exited, 42), instance("i", 0, Exited, 0)]));
+    assert_eq!(removed(&plan), [("i0", false), ("j0", false)]);
+}
+
+#[test]
+fn nothing_starts_over_without_a_rule_that_matches_the_newest_end() {
+    let plain = pod("Always", &[], &["a", "b"]);
+    let marked = ruled(plain.clone(), "a");
+    let b = || instance("b", 0, Running, 0);
+    for (pod, containers) in [
+        (&plain, vec![instance("a", 0, Exited, 42), b()]),
+        (&marked, vec![instance("a", 0, Exited, 1), b()]),
+        (&marked, vec![instance("a", 1, Running, 0), instance("a", 0, Exited, 42), b()]),
+    ] {
+        assert_eq!(removed(&planned(pod, &ready(containers))), []);
+    }
+    // A pod that is being deleted, or whose initialisation has failed for good, does not.
+    let mut deleted = marked.clone();
+    deleted.metadata.deletion_timestamp = Some(Time(at(NOW).to_timestamp()));
+    assert_eq!(removed(&planned(&deleted, &ready(vec![instance("a", 0, Exited, 42)]))), []);
+    let failing = ruled(super::pod("Never", &["i"], &["a"]), "a");
+    let plan = planned(&failing, &ready(vec![instance("a", 0, Exited, 42), instance("i", 0, Exited, 1)]));
+    assert_eq!((removed(&plan), plan.kill_pod), (vec![], Some(PodKill::InitContainerFailed)));
+}
+
+#[test]
+fn an_ephemeral_container_starts_once_whatever_else_goes_on() {
+    let mut pod = pod("Always", &["i"], &["a"]);
+    let debug = EphemeralContainer { name: "e".to_owned(), ..EphemeralContainer::default() };
+    pod.spec.as_mut().expect("has a spec").ephemeral_containers = Some(vec![debug]);
+    let i = || instance("i", 0, Running, 0);
+    let plan = planned(&pod, &ready(vec![i()]));
+    assert_eq!((starts(&plan), plan.start[0].kind), (vec![("e", 0)], ContainerKind::Ephemeral));
+    assert_eq!(starts(&planned(&pod, &ready(vec![]))), [("e", 0), ("i", 0)], "it is first");
+    for state in [ContainerState::Created, Running, Exited, Unknown] {
+        assert!(planned(&pod, &ready(vec![instance("e", 0, state, 1), i()])).is_idle(), "{state:?}");
+    }
+    // It keeps no pod.
+    let mut over = pod.clone();
+    over.spec.as_mut().expect("has a spec").restart_policy = Some("Never".to_owned());
+    let plan = planned(&over, &ready(vec![instance("e", 0, Running, 0), instance("a", 0, Exited, 0)]));
+    assert_eq!(plan.kill_pod, Some(PodKill::NothingToRun));
+}

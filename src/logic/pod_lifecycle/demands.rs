@@ -1,0 +1,68 @@
+//! What people on the node may ask of a pod: to start a container again, or not to wait for its back-off (PAIN-34, PAIN-36).
+
+use super::*;
+use crate::logic::pod_containers::{all_containers, find_container};
+use crate::logic::restart_policy::is_sidecar;
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// What is asked.
+    pub what: Demanded,
+    /// Of which container; `None` means each that it can be asked of.
+    pub container: Option<String>,
+}
+
+/// What is asked of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demanded {
+    /// To be stopped, with its grace period, and started again at once, whatever its restart policy.
+    Restart,
+    /// To be started without the rest of its back-off, which then begins anew.
+    ResetBackOff,
+}
+
+impl PodLifecycle {
+    /// Takes a demand; gives the names of the containers that it is about.
+    ///
+    /// # Errors
+    /// A sentence why it cannot be met.
+    pub fn demand(&mut self, demand: &Demand) -> Result<Vec<String>, String> {
+        let (Some(pod), Some(seen)) = (self.pod.clone(), self.observed.clone()) else {
+            return Err("nothing is known of the pod yet".to_owned());
+        };
+        if self.stage != Stage::Syncing {
+            return Err("the pod ends, or has ended".to_owned());
+        }
+        let mut names: Vec<String> = match &demand.container {
+            Some(name) => {
+                may_be_asked(&pod, name, demand.what)?;
+                vec![name.clone()]
+            }
+            None => all_containers(&pod).map(|(_, container)| container.name.clone()).collect(),
+        };
+        names.retain(|name| may_be_asked(&pod, name, demand.what).is_ok());
+        for name in &names {
+            self.crash_loops.reset(name);
+            self.retries.remove(&Job::EnsureImage(name.clone()));
+            self.retries.remove(&Job::StartContainer(name.clone()));
+            let newest = seen.container(name).filter(|_| demand.what == Demanded::Restart);
+            if let Some(newest) = newest.filter(|newest| newest.state != ContainerState::Created) {
+                self.restarts.insert(newest.id.clone());
+            }
+        }
+        Ok(names)
+    }
+}
+
+fn may_be_asked(pod: &Pod, name: &str, what: Demanded) -> Result<(), String> {
+    match find_container(pod, name) {
+        None => Err(format!("the pod has no container {name}")),
+        Some((ContainerKind::Ephemeral, _)) => Err(format!("{name} is an ephemeral container, which is started once")),
+        // One that fails may be in its back-off; to repeat one that succeeded would undo the pod's initialisation.
+        Some((ContainerKind::Init, container)) if what == Demanded::Restart && !is_sidecar(&container) => {
+            Err(format!("{name} is an init container, which runs to its end once"))
+        }
+        Some(_) => Ok(()),
+    }
+}

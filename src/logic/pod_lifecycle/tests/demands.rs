@@ -1,0 +1,86 @@
+//! Cases of what people on the node ask of a pod, of starting over in place, and of a phase that is final.
+
+use k8s_openapi::api::core::v1::{ContainerRestartRule, ContainerRestartRuleOnExitCodes};
+
+use super::*;
+
+impl Script {
+    fn asks(&mut self, what: Demanded, container: Option<&str>) -> Result<Vec<String>, String> {
+        self.life.demand(&Demand { what, container: container.map(str::to_owned) })
+    }
+}
+
+#[test]
+fn a_restart_on_demand_stops_and_starts_whatever_the_policy() {
+    let pod = a_pod("Never", &[], &["app", "side"]);
+    let (app, side) = (running(&pod, "app", 0), running(&pod, "side", 0));
+    let mut script = Script::running(pod);
+    assert_eq!(script.asks(Demanded::Restart, Some("app")), Ok(vec!["app".to_owned()]));
+    assert_eq!(script.step(Input::Due), ["kill app0 30s"]);
+    assert_eq!(script.ends(JobEnd::Killed("app0".into(), Ok(()))), ["inspect"]);
+    let ended = exited(&app, 0, script.moment);
+    assert_eq!(script.sees(&[ready(0)], &[ended.clone(), side.clone()]), ["image app"]);
+    assert!(script.life.restarts().contains(&app.id), "its end is not its pod's");
+    assert_eq!(script.ends(image_there("app")), ["start app 1 in s0 of app:1"]);
+    script.ends(started("app", "app1"));
+    let again = RuntimeContainer { id: "app1".into(), restart_count: 1, ..app };
+    assert_eq!(script.sees(&[ready(0)], &[again.clone(), ended.clone(), side.clone()]), [""; 0]);
+    // Once, not again and again.
+    assert_eq!(script.passes(60), [""; 0]);
+}
+
+#[test]
+fn a_back_off_that_is_reset_is_over_at_once() {
+    let pod = a_pod("Always", &[], &["app"]);
+    let app = running(&pod, "app", 3);
+    let mut script = Script::unseen(pod);
+    let ended = exited(&app, 1, script.moment);
+    assert_eq!(script.sees(&[ready(0)], std::slice::from_ref(&ended)), ["prepare"]);
+    script.ends(JobEnd::Prepared(Ok(false)));
+    assert_eq!(script.wakes_in(), Some(40.0));
+    assert_eq!(script.asks(Demanded::ResetBackOff, None), Ok(vec!["app".to_owned()]));
+    assert_eq!(script.step(Input::Due), ["image app"]);
+    assert_eq!(script.ends(image_there("app")), ["start app 4 in s0 of app:1"]);
+}
+
+#[test]
+fn what_cannot_be_done_says_why() {
+    let mut script = Script::running(a_pod("Always", &["setup"], &["app"]));
+    let why = |answer: Result<Vec<String>, String>| answer.expect_err("cannot be done");
+    assert_eq!(why(script.asks(Demanded::Restart, Some("none"))), "the pod has no container none");
+    let once = "setup is an init container, which runs to its end once";
+    assert_eq!(why(script.asks(Demanded::Restart, Some("setup"))), once);
+    assert_eq!(script.asks(Demanded::Restart, None), Ok(vec!["app".to_owned()]), "all that may be");
+    script.removed(None);
+    assert_eq!(why(script.asks(Demanded::Restart, Some("app"))), "the pod ends, or has ended");
+    assert_eq!(why(Script::stranger().asks(Demanded::Restart, None)), "nothing is known of the pod yet");
+}
+
+#[test]
+fn a_pod_starts_over_once_all_its_containers_are_gone() {
+    let mut pod = a_pod("Never", &[], &["app", "side"]);
+    let codes = ContainerRestartRuleOnExitCodes { operator: "In".to_owned(), values: Some(vec![42]) };
+    let rule = ContainerRestartRule { action: "RestartAllContainers".to_owned(), exit_codes: Some(codes) };
+    pod.spec.as_mut().expect("has a spec").containers[0].restart_policy_rules = Some(vec![rule]);
+    let (app, side) = (running(&pod, "app", 0), running(&pod, "side", 0));
+    let mut script = Script::running(pod);
+    let ended = exited(&app, 42, script.moment);
+    assert_eq!(script.sees(&[ready(0)], &[ended.clone(), side.clone()]), ["reset side0 app0"]);
+    assert_eq!(script.sees(&[ready(0)], std::slice::from_ref(&ended)), [""; 0], "one at a time");
+    assert_eq!(script.ends(JobEnd::Reset(Err("unwell".to_owned()))), ["inspect"]);
+    assert_eq!(script.sees(&[ready(0)], std::slice::from_ref(&ended)), [""; 0]);
+    assert_eq!(script.passes(15), ["reset app0"], "what is left");
+    assert_eq!(script.ends(JobEnd::Reset(Ok(()))), ["inspect"]);
+    assert_eq!(script.sees(&[ready(0)], &[]), ["image app", "image side"]);
+    script.ends(image_there("side"));
+    assert_eq!(script.ends(image_there("app")), ["start app 1 in s0 of app:1"], "counted on");
+}
+
+#[test]
+fn a_pod_whose_phase_is_final_is_stopped() {
+    let pod = a_pod("Always", &[], &["app"]);
+    let mut script = Script::running(pod);
+    assert_eq!(script.step(Input::Over), ["end [app0 s0] 30s"]);
+    assert_eq!(script.step(Input::Over), [""; 0], "said once");
+    assert_eq!(script.life.stage(), Stage::Terminating);
+}

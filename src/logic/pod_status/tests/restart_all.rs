@@ -1,0 +1,105 @@
+//! The status of pods that start over in place (POD-18), of ephemeral containers (POD-22), and of pods past their
+//! deadline (POD-25).
+
+use k8s_openapi::api::core::v1::{ContainerRestartRule, ContainerRestartRuleOnExitCodes, EphemeralContainer};
+
+use super::*;
+use ContainerState::{Exited, Running};
+
+/// A pod whose container `b` has all start over when it ends with 42.
+fn ruled(policy: &str) -> Scene {
+    let mut scene = Scene::new(policy, &["i"], &["a", "b"]);
+    let codes = ContainerRestartRuleOnExitCodes { operator: "In".to_owned(), values: Some(vec![42]) };
+    let rule = ContainerRestartRule { action: "RestartAllContainers".to_owned(), exit_codes: Some(codes) };
+    let b = &mut scene.spec().containers[1];
+    (b.restart_policy, b.restart_policy_rules) = (Some("Never".to_owned()), Some(vec![rule]));
+    scene
+}
+
+fn reasons(status: &PodStatus, name: &str) -> (Option<String>, Option<String>, i32) {
+    let status = of(status, name);
+    let waits = status.state.as_ref().and_then(|state| state.waiting.as_ref()).and_then(|one| one.reason.clone());
+    let last = status.last_state.as_ref().and_then(|state| state.terminated.as_ref());
+    (waits, last.and_then(|last| last.reason.clone()), status.restart_count)
+}
+
+#[test]
+fn a_pod_that_starts_over_says_so_and_stays_what_it_was() {
+    const CONDITION: &str = "AllContainersRestarting";
+    let i = instance("i", 0, Exited, 0);
+    let all = vec![instance("b", 0, Running, 0), instance("a", 0, Running, 0), i.clone()];
+    let mut scene = ruled("Never").holding(all);
+    assert_eq!(says(&scene.step(), CONDITION), ("False", "", ""));
+    // The one ends, and the others are removed.
+    let source = instance("b", 0, Exited, 42);
+    scene.runtime.containers = vec![source.clone(), i];
+    let status = scene.step();
+    let message = "container exited with restart policy rule";
+    assert_eq!(says(&status, CONDITION), ("True", "RestartAllContainersStarted", message));
+    assert_eq!(condition(&status, CONDITION).observed_generation, None);
+    let restarting = || Some("RestartingAllContainers".to_owned());
+    assert_eq!(reasons(&status, "a"), (restarting(), restarting(), 1));
+    assert_eq!((status.phase.as_deref(), says(&status, "Initialized").0), (Some(RUNNING), "True"));
+    // Told again, it counts no further; its last state goes on telling why.
+    let waits = || (Some("PodInitializing".to_owned()), restarting(), 1);
+    scene.runtime.containers = vec![source];
+    assert_eq!(reasons(&scene.step(), "a"), waits());
+    scene.runtime.containers = vec![];
+    let status = scene.step();
+    assert_eq!(says(&status, CONDITION), ("False", "", ""));
+    for (name, expected) in [("i", waits()), ("a", waits()), ("b", (restarting(), restarting(), 1))] {
+        assert_eq!(reasons(&status, name), expected, "{name}");
+    }
+    assert_eq!(status.phase.as_deref(), Some(RUNNING), "it must never look finished");
+    // All begins anew, and what was is told as the last state.
+    scene.runtime.containers = vec![instance("i", 1, Running, 0)];
+    let status = scene.step();
+    assert_eq!(reasons(&status, "i"), (None, restarting(), 1));
+    assert_eq!(reasons(&status, "a"), waits());
+    assert_eq!(status.phase.as_deref(), Some(PENDING));
+}
+
+#[test]
+fn the_condition_is_only_for_pods_with_such_a_rule() {
+    let scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 0, Exited, 42)]);
+    assert!(conditions::find(&scene.status(), "AllContainersRestarting").is_none());
+    let over = ruled("Never").holding(vec![
+        instance("b", 0, Exited, 1),
+        instance("a", 0, Exited, 0),
+        instance("i", 0, Exited, 0),
+    ]);
+    assert_eq!(says(&over.status(), "AllContainersRestarting"), ("False", "PodFailed", ""));
+}
+
+#[test]
+fn an_ephemeral_container_has_a_status_and_counts_for_nothing() {
+    let mut scene = Scene::new("Never", &[], &["a"]).holding(vec![instance("a", 0, Running, 0)]);
+    let one = |name: &str| EphemeralContainer {
+        name: name.to_owned(),
+        image: Some("debugger".to_owned()),
+        ..EphemeralContainer::default()
+    };
+    scene.spec().ephemeral_containers = Some(vec![one("z"), one("e")]);
+    let status =
+        scene.failing("z", "ErrImagePull").holding(vec![instance("e", 0, Exited, 1), instance("a", 0, Running, 0)]);
+    let status = status.status();
+    let ephemeral = status.ephemeral_container_statuses.as_deref().expect("has them");
+    let names: Vec<&str> = ephemeral.iter().map(|status| status.name.as_str()).collect();
+    assert_eq!(names, ["e", "z"]);
+    let ended = ephemeral[0].state.as_ref().and_then(|state| state.terminated.as_ref());
+    assert_eq!(ended.map(|ended| ended.exit_code), Some(1));
+    let waits = ephemeral[1].state.as_ref().and_then(|state| state.waiting.as_ref());
+    assert_eq!(waits.and_then(|waits| waits.reason.as_deref()), Some("ErrImagePull"));
+    assert_eq!((status.phase.as_deref(), says(&status, "Ready")), (Some(RUNNING), ("True", "", "")));
+}
+
+#[test]
+fn the_deadline_is_counted_from_the_start_that_was_shown() {
+    let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 0, Running, 0)]);
+    assert_eq!(deadline(&scene.pod, &scene.status()), None);
+    scene.spec().active_deadline_seconds = Some(30);
+    let shown = scene.step();
+    let start = moment(shown.start_time.as_ref().expect("has started"));
+    assert_eq!(deadline(&scene.pod, &shown), Some(start.plus(Duration::from_secs(30))));
+    assert_eq!(deadline(&scene.pod, &PodStatus::default()), None, "before its first status");
+}

@@ -1,0 +1,111 @@
+//! The kinds of containers, and what brings each back: where all is well, and where it is not.
+
+use std::time::Duration;
+
+use podwright::sim::faults::parse_list;
+use podwright::sim::{Options, SimPod, World, describe, run, simulate};
+
+use crate::common::{seeds, side_by_side};
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn told(world: &World, text: &str) -> Vec<Duration> {
+    world.story().into_iter().filter(|line| line.what.contains(text)).map(|line| line.at).collect()
+}
+
+async fn phase(world: &World) -> String {
+    let view = world.statuses().await.expect("an agent").remove(0);
+    view.status.phase.clone().unwrap_or_default()
+}
+
+/// POD-21.
+#[test]
+fn a_sidecar_starts_in_its_turn_comes_back_and_ends_with_its_pod() {
+    simulate(1, |world| async move {
+        let pod = SimPod::new("job").sidecar("proxy", "exit 3 after 2s below 1").init("setup", "exit 0 after 1s");
+        world.put(&pod.container("main", "exit 0 after 9s").restarts("Never"));
+        world.start_agent();
+        world.sleep(seconds(30)).await;
+        world.settle().await;
+        let began = |name: &str| told(&world, &format!("/{name} runs"))[0];
+        assert!(began("proxy#0") < began("setup#0") && began("setup#0") < began("main#0"));
+        assert!(told(&world, "/main#0 runs")[0] < told(&world, "/proxy#1 runs")[0], "it comes back beside the others");
+        assert!(told(&world, "/proxy#2 runs").is_empty(), "not after the end of the pod");
+        assert_eq!((phase(&world).await.as_str(), world.running().len()), ("Succeeded", 0));
+        world.finish().await;
+    });
+}
+
+/// POD-21: between two starts of the sidecar the pod ends all the same.
+#[test]
+fn a_sidecar_in_its_back_off_holds_no_job() {
+    simulate(1, |world| async move {
+        let pod = SimPod::new("job").sidecar("proxy", "exit 1 after 1s").restarts("Never");
+        world.put(&pod.container("main", "exit 0 after 8s"));
+        world.start_agent();
+        world.sleep(seconds(15)).await;
+        assert_eq!(phase(&world).await, "Succeeded");
+        world.settle().await;
+        world.finish().await;
+    });
+}
+
+/// POD-18.
+#[test]
+fn all_containers_start_over_in_the_same_sandbox() {
+    simulate(1, |world| async move {
+        let pod = SimPod::of("web", "run").sidecar("proxy", "run").init("setup", "exit 0 after 1s").restarts("Never");
+        world.put(&pod.container("source", "exit 42 after 2s below 1").rule(42, "RestartAllContainers"));
+        world.start_agent();
+        world.sleep(seconds(20)).await;
+        world.settle().await;
+        for name in ["proxy", "setup", "main", "source"] {
+            assert_eq!(told(&world, &format!("/{name}#1 runs")).len(), 1, "{name}");
+            assert_eq!(told(&world, &format!("/{name}#2 runs")).len(), 0, "{name}");
+        }
+        assert!(told(&world, "/setup#1 runs")[0] < told(&world, "/main#1 runs")[0], "in their order");
+        assert_eq!(phase(&world).await, "Running");
+        world.finish().await;
+    });
+}
+
+/// POD-25.
+#[test]
+fn a_pod_is_stopped_when_its_time_is_over_and_no_earlier() {
+    simulate(1, |world| async move {
+        world.put(&SimPod::of("web", "run").deadline(100));
+        world.start_agent();
+        world.sleep(seconds(95)).await;
+        assert_eq!((phase(&world).await.as_str(), world.running().len()), ("Running", 1));
+        world.sleep(seconds(10)).await;
+        world.settle().await;
+        assert_eq!((phase(&world).await.as_str(), world.running().len()), ("Failed", 0));
+        world.finish().await;
+    });
+}
+
+/// Whatever goes wrong: the invariants hold, and each pod comes to what it should be.
+#[test]
+fn pods_of_all_kinds_survive_faults() {
+    side_by_side(&seeds(6, 4), |seed| {
+        let faults = parse_list("all").expect("a list of faults");
+        let options = Options { faults, ..Options::default() };
+        let run = run(*seed, options, |world| async move {
+            let sidecar = || SimPod::new("beside").sidecar("proxy", "exit 3 after 5s").init("setup", "exit 0 after 1s");
+            world.put(&sidecar().container("main", "run"));
+            let job = SimPod::new("job").sidecar("proxy", "run").restarts("Never");
+            world.put(&job.container("main", "exit 0 after 4s"));
+            let over = SimPod::of("over", "run").sidecar("proxy", "run").restarts("Never");
+            world.put(&over.container("source", "exit 42 after 3s below 1").rule(42, "RestartAllContainers"));
+            world.put(&SimPod::of("late", "run").deadline(20));
+            world.start_agent();
+            world.sleep(seconds(30)).await;
+            world.put(&sidecar().container("main", "run").image("app:2"));
+            world.sleep(seconds(20)).await;
+            world.finish().await;
+        });
+        assert!(run.violations.is_empty(), "{}", describe(&run.violations, &run.story));
+    });
+}
