@@ -15,6 +15,7 @@ use super::views::{
 use crate::actors::address::AskError;
 use crate::actors::ledger::ActorView;
 use crate::actors::settings::Agent;
+use crate::logic::restart_policy::is_sidecar;
 use crate::logic::time::Moment;
 use crate::messages::event_recorder::{CountedEvent, EventRecorderMsg};
 use crate::messages::image_manager::{ImageManagerMsg, PullProgress};
@@ -33,7 +34,7 @@ pub(super) async fn rows(agent: &Agent) -> Result<Vec<PodRow>, AskError> {
     let views = views(agent).await?;
     let workers: BTreeMap<Arc<str>, ActorView> = workers(agent).map(|worker| (worker.name.clone(), worker)).collect();
     let told = |view: &PodView| {
-        let row = row(view, clock.now());
+        let row = with_retries(row(view, clock.now()), &back_offs(&view.status, clock.now()));
         let worker = workers.get(&*format!("{WORKER}/{}/{}/{}", row.namespace, row.name, row.uid));
         let operations = worker.map(|worker| show_worker(worker, clock.uptime()).operations);
         with_work(row, &operations.unwrap_or_default())
@@ -78,6 +79,17 @@ fn refused_row((source, manifest): &(SourceKind, RefusedManifest)) -> PodRow {
         waiting: vec![format!("waits for {} to be corrected: {}", manifest.place, manifest.why)],
         ..PodRow::default()
     }
+}
+
+/// Says of each back-off when it is over (PAIN-34).
+fn with_retries(mut row: PodRow, back_offs: &[BackOffShown]) -> PodRow {
+    for back_off in back_offs {
+        let named = format!("container={} ", back_off.container);
+        if let Some(sentence) = row.waiting.iter_mut().find(|sentence| sentence.contains(&named)) {
+            sentence.push_str(&format!(", next at {}", back_off.until));
+        }
+    }
+    row
 }
 
 /// Adds what the pod's worker has just begun, and may not have told of yet.
@@ -265,6 +277,10 @@ fn row(view: &PodView, now: Moment) -> PodRow {
     let (pod, status) = (&*view.pod, &*view.status);
     let statuses = || status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
     let spec = pod.spec.as_ref();
+    // As kubectl counts: the regular containers and the sidecars.
+    let sidecars = spec.iter().flat_map(|spec| spec.init_containers.iter().flatten()).filter(|one| is_sidecar(one));
+    let stays = spec.iter().flat_map(|spec| &spec.containers).chain(sidecars);
+    let stays: Vec<&str> = stays.map(|one| one.name.as_str()).collect();
     let source = pod.metadata.annotations.as_ref().and_then(|all| all.get("kubernetes.io/config.source"));
     let started = status.start_time.as_ref().or(pod.metadata.creation_timestamp.as_ref());
     PodRow {
@@ -274,8 +290,8 @@ fn row(view: &PodView, now: Moment) -> PodRow {
         phase: status.phase.clone().unwrap_or_else(|| "Pending".to_owned()),
         reason: reason(status),
         ready: status.conditions.iter().flatten().any(|one| one.type_ == "Ready" && one.status == "True"),
-        ready_containers: status.container_statuses.iter().flatten().filter(|one| one.ready).count(),
-        containers: spec.map_or(0, |spec| spec.containers.len()),
+        ready_containers: statuses().filter(|one| one.ready && stays.contains(&one.name.as_str())).count(),
+        containers: stays.len(),
         restarts: statuses().map(|one| i64::from(one.restart_count)).sum(),
         age_seconds: since(started, now),
         ip: status.pod_ip.clone().unwrap_or_default(),
@@ -307,7 +323,7 @@ fn since(time: Option<&Time>, now: Moment) -> Option<f64> {
 fn containers(pod: &Pod, status: &PodStatus, now: Moment) -> Vec<ContainerShown> {
     let sidecar = |name: &str| {
         let inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
-        inits.into_iter().any(|init| init.name == name && init.restart_policy.as_deref() == Some("Always"))
+        inits.into_iter().any(|init| init.name == name && is_sidecar(init))
     };
     let init = status.init_container_statuses.iter().flatten();
     let init = init.map(|one| (if sidecar(&one.name) { "sidecar" } else { "init" }, one));

@@ -58,8 +58,8 @@ fn a_row_sums_up_a_pod() {
         phase: "Running".into(),
         reason: "CrashLoopBackOff".into(),
         ready: false,
-        ready_containers: 1,
-        containers: 2,
+        ready_containers: 2,
+        containers: 3,
         restarts: 5,
         age_seconds: Some(90.0),
         ip: "10.0.0.9".into(),
@@ -94,6 +94,16 @@ fn a_back_off_ends_its_named_wait_after_the_last_end() {
         |in_seconds| [BackOffShown { container: "a".into(), until: "1970-01-01T00:02:20Z".into(), in_seconds }];
     assert_eq!(back_offs(&view.status, at(100)), expected(40.0));
     assert_eq!(back_offs(&view.status, at(150)), expected(-10.0));
+}
+
+/// PAIN-34.
+#[test]
+fn the_list_says_when_a_back_off_is_over() {
+    let sentence = "waits for back-off 1m20s restarting failed container=a pod=web_shop(u1)";
+    let view = view(crashing(), &["waits for something", sentence]);
+    let row = with_retries(row(&view, at(100)), &back_offs(&view.status, at(100)));
+    let expected = [String::from("waits for something"), format!("{sentence}, next at 1970-01-01T00:02:20Z")];
+    assert_eq!(row.waiting, expected);
 }
 
 #[test]

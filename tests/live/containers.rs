@@ -187,8 +187,9 @@ fn a_container_is_restarted_and_a_back_off_ended_on_demand() {
         let explained = crate::agent::explain(&node, "default/web").unwrap_or_default();
         assert!(explained["events"].to_string().contains(reason), "{reason}: {:#}", explained["events"]);
     }
-    let refused = Command::new(AGENT).args(["restart", "default/none", "--root-dir"]).arg(node.dir.join("kubelet"));
-    let refused = { refused }.output().unwrap();
+    let mut unknown = Command::new(AGENT);
+    let refused =
+        unknown.args(["restart", "default/none", "--root-dir"]).arg(node.dir.join("kubelet")).output().unwrap();
     assert_eq!(refused.status.code(), Some(1), "{}", String::from_utf8_lossy(&refused.stderr));
 }
 

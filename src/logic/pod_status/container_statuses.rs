@@ -78,7 +78,7 @@ impl<'a> Subject<'a> {
         let waits = status.state.as_ref().is_some_and(|state| state.waiting.is_some());
         match self.newest {
             Some(newest) if newest.state == RuntimeState::Exited && newest.exit_code == 0 => status,
-            None if waits && !is_sidecar(self.container) && self.any_regular_made() => {
+            None if waits && self.has_run_unseen() => {
                 status.state = Some(terminated(ContainerStateTerminated {
                     reason: Some("Completed".to_owned()),
                     message: Some(
@@ -92,6 +92,11 @@ impl<'a> Subject<'a> {
             }
             _ => self.with_start_error(status),
         }
+    }
+
+    /// Whether an init container that is not there must have run to its end. One that was removed to run again has not.
+    fn has_run_unseen(&self) -> bool {
+        !is_sidecar(self.container) && self.any_regular_made() && !self.input.restarting_all()
     }
 
     fn any_regular_made(&self) -> bool {

@@ -25,6 +25,7 @@ pub(super) struct PodFacts<'a> {
 }
 
 const PULL_POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
+const POLICY_MISSING: &str = "must specify restartPolicy when restart rules are used";
 const NOT_FOR_INIT: &str = "may not be set for init containers without restartPolicy=Always";
 
 /// All ordinary containers.
@@ -57,7 +58,13 @@ pub(super) fn init(
     for (index, container) in containers.iter().enumerate() {
         let item = path.index(index);
         common(container, pod, &item, errors);
-        restart_policy(container, &item, errors);
+        match &container.restart_policy {
+            // Nothing more is said about rules that have no policy; of an ordinary container it is.
+            None if container.restart_policy_rules.as_ref().is_some_and(|rules| !rules.is_empty()) => {
+                errors.required(&item.child("restartPolicy"), POLICY_MISSING);
+            }
+            _ => restart_policy(container, &item, errors),
+        }
         if !container.name.is_empty() && !seen.insert(&container.name) {
             errors.duplicate(&item.child("name"), container.name.as_str());
         }
@@ -210,7 +217,7 @@ fn restart_policy(container: &Container, path: &FieldPath, errors: &mut Errors) 
     match &container.restart_policy {
         None if rules.is_empty() => return,
         None => {
-            errors.required(&path.child("restartPolicy"), "must specify restartPolicy when restart rules are used");
+            errors.required(&path.child("restartPolicy"), POLICY_MISSING);
         }
         Some(policy) if !["Always", "Never", "OnFailure"].contains(&policy.as_str()) => {
             errors.not_supported(&path.child("restartPolicy"), policy, &["Always", "Never", "OnFailure"]);

@@ -67,6 +67,22 @@ fn a_pod_needs_containers_with_names_and_images() {
             &["spec.initContainers[0].name: Duplicate value: \"c\""],
         ),
         (
+            json!({"initContainers": [{"name": "a", "image": "i", "restartPolicyRules": [{"action": "Jump"}]}]}),
+            &[
+                "spec.initContainers[0].restartPolicy: Required value: must specify restartPolicy when restart rules are \
+               used",
+            ],
+        ),
+        (
+            json!({"initContainers": [
+                {"name": "a", "image": "i", "restartPolicy": "Always", "livenessProbe": {"exec": {"command": ["true"]}}},
+                {"name": "b", "image": "i", "restartPolicy": "Never", "restartPolicyRules": [
+                    {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}},
+                ]},
+            ]}),
+            &[],
+        ),
+        (
             json!({"initContainers": [{"name": "a", "image": "i", "lifecycle": {}, "readinessProbe": {}}]}),
             &[
                 "spec.initContainers[0].lifecycle: Forbidden: may not be set for init containers without \
