@@ -8,7 +8,6 @@ use super::types::Config;
 
 /// Fields that are read, checked and shown, but change nothing yet.
 pub const NOT_YET_ACTED_ON: &[&str] = &[
-    "allowedUnsafeSysctls",
     "authentication",
     "authorization",
     "containerLogMaxFiles",
@@ -43,7 +42,6 @@ pub const NOT_YET_ACTED_ON: &[&str] = &[
     "makeIPTablesUtilChains",
     "memoryManagerPolicy",
     "memoryReservationPolicy",
-    "memorySwap",
     "memoryThrottlingFactor",
     "port",
     "preloadedImagesVerificationAllowlist",
@@ -51,7 +49,6 @@ pub const NOT_YET_ACTED_ON: &[&str] = &[
     "qosReserved",
     "reservedMemory",
     "reservedSystemCPUs",
-    "seccompDefault",
     "showHiddenMetricsForVersion",
     "shutdownGracePeriod",
     "shutdownGracePeriodByPodPriority",
