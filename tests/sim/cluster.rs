@@ -243,7 +243,7 @@ fn a_critical_pod_takes_the_room_of_another() {
         world.settle().await;
         world.put(&SimPod::of("vital", "run"));
         world.sleep(seconds(60)).await;
-        assert_eq!(world.running().into_iter().collect::<Vec<_>>(), ["vital/main#0"]);
+        assert_eq!(world.running().into_iter().collect::<Vec<_>>(), ["vital-node-1/main#0"]);
         let status = world.api_pod("web").expect("it is there")["status"].clone();
         assert_eq!((&status["phase"], &status["reason"]), (&json!("Failed"), &json!("Preempting")), "{status}");
         assert_eq!(status["message"], "Preempted in order to admit critical pod");
