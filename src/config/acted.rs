@@ -8,7 +8,6 @@ use super::types::Config;
 
 /// Fields that are read, checked and shown, but change nothing yet.
 pub const NOT_YET_ACTED_ON: &[&str] = &[
-    "allowedUnsafeSysctls",
     "authentication",
     "authorization",
     "contentType",
@@ -34,14 +33,12 @@ pub const NOT_YET_ACTED_ON: &[&str] = &[
     "makeIPTablesUtilChains",
     "memoryManagerPolicy",
     "memoryReservationPolicy",
-    "memorySwap",
     "memoryThrottlingFactor",
     "port",
     "protectKernelDefaults",
     "qosReserved",
     "reservedMemory",
     "reservedSystemCPUs",
-    "seccompDefault",
     "showHiddenMetricsForVersion",
     "shutdownGracePeriod",
     "shutdownGracePeriodByPodPriority",

@@ -32,6 +32,7 @@ pub(super) fn facts(invocation: &Invocation) -> Result<HostFacts, String> {
         pids_max: number(host.processes_max().map_err(told)?),
         cgroup_version: cgroup::detect(),
         swap_controller: swap_controller(),
+        swap_bytes: number(host.swap_bytes().map_err(told)?),
         thermal_throttle_paths: thermal_throttle_paths(),
         kernel_release: host.kernel_version().map_err(told)?,
         app_armor: app_armor_is_on(),

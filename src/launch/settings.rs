@@ -38,6 +38,8 @@ pub struct HostFacts {
     pub cgroup_version: CgroupVersion,
     /// Whether swap is accounted by cgroups.
     pub swap_controller: bool,
+    /// All swap, in bytes.
+    pub swap_bytes: i64,
     /// See `Settings::thermal_throttle_paths`.
     pub thermal_throttle_paths: Vec<String>,
     /// The kernel's release, such as `6.1.0-13-amd64`.
@@ -193,6 +195,8 @@ fn resources(invocation: &Invocation, host: &HostFacts) -> ResourceOptions {
         pod_pids_limit: config.pod_pids_limit,
         cgroup_version: host.cgroup_version,
         swap_controller: host.swap_controller,
+        limited_swap: (config.memory_swap.swap_behavior == "LimitedSwap" && host.cgroup_version == CgroupVersion::V2)
+            .then_some(host.swap_bytes),
     }
 }
 

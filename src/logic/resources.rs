@@ -87,6 +87,8 @@ pub struct ResourceOptions {
     pub cgroup_version: CgroupVersion,
     /// Whether the host can account swap: `memory.swap.max` on v2, `memory.memsw.limit_in_bytes` on v1.
     pub swap_controller: bool,
+    /// The host's swap, in bytes, where pods may use it (`memorySwap.swapBehavior: LimitedSwap`, v2 only).
+    pub limited_swap: Option<i64>,
 }
 
 impl Default for ResourceOptions {
@@ -100,6 +102,7 @@ impl Default for ResourceOptions {
             pod_pids_limit: -1,
             cgroup_version: CgroupVersion::V2,
             swap_controller: false,
+            limited_swap: None,
         }
     }
 }

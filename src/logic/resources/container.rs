@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Container, Pod};
 
 use super::{
-    CPU, CgroupVersion, MEMORY, NodeMemory, Quantity, ResourceList, ResourceOptions, amount, container_limits,
-    container_oom_score_adj, container_requests, has_pod_level_resources, hugepage_limits, hugepage_unit_name,
-    milli_cpu_to_quota, milli_cpu_to_shares, pod_limits, pod_requests, resource_list,
+    CPU, CgroupVersion, MEMORY, NodeMemory, QosClass, Quantity, ResourceList, ResourceOptions, amount,
+    container_limits, container_oom_score_adj, container_requests, has_pod_level_resources, hugepage_limits,
+    hugepage_unit_name, is_critical, milli_cpu_to_quota, milli_cpu_to_shares, pod_limits, pod_qos, pod_requests,
+    resource_list,
 };
 
 /// The runtime interface's `LinuxContainerResources`, with its conventions: zero is "not set".
@@ -48,7 +49,7 @@ pub fn container_resources(
     let request = requests.get(CPU).copied();
     let mut resources = basic(request, amount(&limits, CPU), amount(&limits, MEMORY), exclusive_cpus, options);
     resources.oom_score_adj = container_oom_score_adj(pod, container, node, options);
-    forbid_swap(&mut resources, options);
+    limit_swap(&mut resources, pod, container, node, options);
     resources
 }
 
@@ -129,16 +130,39 @@ fn basic(
     resources
 }
 
-/// Swap behaviour `NoSwap`, where the host can account swap.
-fn forbid_swap(resources: &mut LinuxResources, options: &ResourceOptions) {
+/// No swap, or as much as [`allowed_swap`] says, where the host can account it.
+fn limit_swap(
+    resources: &mut LinuxResources,
+    pod: &Pod,
+    container: &Container,
+    node: &NodeMemory,
+    options: &ResourceOptions,
+) {
     match options.cgroup_version {
         _ if !options.swap_controller => {}
         // The sum of memory and swap equal to memory leaves none for swap.
         CgroupVersion::V1 => resources.memory_swap_limit_in_bytes = resources.memory_limit_in_bytes,
         CgroupVersion::V2 => {
-            resources.unified.insert("memory.swap.max".to_owned(), "0".to_owned());
+            let allowed = allowed_swap(pod, container, node, options);
+            resources.unified.insert("memory.swap.max".to_owned(), allowed.to_string());
         }
     }
+}
+
+/// Swap of a container under `LimitedSwap` (KEP-2400), in bytes: of the host's swap the part that its memory request is
+/// of the host's memory. Only burstable containers that ask for less memory than they may use get any.
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "upstream's formula to the digit")]
+fn allowed_swap(pod: &Pod, container: &Container, node: &NodeMemory, options: &ResourceOptions) -> i64 {
+    let Some(swap) = options.limited_swap else { return 0 };
+    let request = amount(&container_requests(container), MEMORY);
+    let limit = amount(&container_limits(container), MEMORY);
+    let burstable = pod_qos(pod, options.pod_level_resources) == QosClass::Burstable;
+    // Equal ones, both absent too, get none.
+    if !burstable || is_critical(pod) || request == limit || request.value() > node.capacity_bytes {
+        return 0;
+    }
+    let part = request.value() as f64 / node.capacity_bytes as f64;
+    (part * swap as f64) as i64
 }
 
 #[cfg(test)]
@@ -243,6 +267,25 @@ mod tests {
         assert_eq!(unified(false, true, CgroupVersion::V2), ("memory.oom.group=1,memory.swap.max=0".to_owned(), 0));
         assert_eq!(unified(false, false, CgroupVersion::V1), (String::new(), 0));
         assert_eq!(unified(false, true, CgroupVersion::V1), (String::new(), 1 << 30));
+    }
+
+    #[test]
+    fn swap_is_shared_out_among_those_that_may_need_it() {
+        let options =
+            ResourceOptions { swap_controller: true, limited_swap: Some(1_000_000_000), ..Default::default() };
+        let swap = |container: &Container| of(container, &options).unified["memory.swap.max"].clone();
+        // A quarter of the node's memory is a quarter of its swap.
+        assert_eq!(swap(&container("a", "memory=1G", "memory=2G")), "250000000");
+        assert_eq!(swap(&container("a", "memory=1G", "")), "250000000");
+        for (requests, limits) in [
+            ("", ""),
+            ("cpu=1", ""),
+            ("memory=1G", "memory=1G"),
+            ("cpu=1,memory=1G", "cpu=1,memory=1G"),
+            ("memory=5G", ""),
+        ] {
+            assert_eq!(swap(&container("a", requests, limits)), "0", "{requests} {limits}");
+        }
     }
 
     #[test]

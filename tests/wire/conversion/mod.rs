@@ -243,6 +243,120 @@ fn compare(case: &Case, asked: &Asked<'_>, wrong: &mut Vec<String>) {
     }
 }
 
+/// Every field of these types, those apart that this version refuses, or that have tests of their own beside claims.
+const FIELDS: [(&str, &[&str]); 4] = [
+    (
+        "/spec",
+        &[
+            "affinity",
+            "automountServiceAccountToken",
+            "containers",
+            "dnsConfig",
+            "dnsPolicy",
+            "enableServiceLinks",
+            "hostAliases",
+            "hostIPC",
+            "hostNetwork",
+            "hostPID",
+            "hostUsers",
+            "hostname",
+            "hostnameOverride",
+            "imagePullSecrets",
+            "initContainers",
+            "nodeName",
+            "nodeSelector",
+            "os",
+            "overhead",
+            "preemptionPolicy",
+            "priority",
+            "priorityClassName",
+            "readinessGates",
+            "resources",
+            "restartPolicy",
+            "runtimeClassName",
+            "schedulerName",
+            "securityContext",
+            "serviceAccount",
+            "serviceAccountName",
+            "setHostnameAsFQDN",
+            "shareProcessNamespace",
+            "subdomain",
+            "terminationGracePeriodSeconds",
+            "tolerations",
+            "topologySpreadConstraints",
+            "volumes",
+        ],
+    ),
+    (
+        "/spec/securityContext",
+        &[
+            "appArmorProfile",
+            "fsGroup",
+            "fsGroupChangePolicy",
+            "runAsGroup",
+            "runAsNonRoot",
+            "runAsUser",
+            "seLinuxChangePolicy",
+            "seLinuxOptions",
+            "seccompProfile",
+            "supplementalGroups",
+            "supplementalGroupsPolicy",
+            "sysctls",
+        ],
+    ),
+    (
+        "/spec/containers/0",
+        &[
+            "args",
+            "command",
+            "env",
+            "envFrom",
+            "image",
+            "imagePullPolicy",
+            "name",
+            "ports",
+            "readinessProbe",
+            "resizePolicy",
+            "resources",
+            "securityContext",
+            "stdin",
+            "stdinOnce",
+            "terminationMessagePath",
+            "terminationMessagePolicy",
+            "tty",
+            "volumeMounts",
+            "workingDir",
+        ],
+    ),
+    (
+        "/spec/containers/0/securityContext",
+        &[
+            "allowPrivilegeEscalation",
+            "appArmorProfile",
+            "capabilities",
+            "privileged",
+            "procMount",
+            "readOnlyRootFilesystem",
+            "runAsGroup",
+            "runAsNonRoot",
+            "runAsUser",
+            "seLinuxOptions",
+            "seccompProfile",
+        ],
+    ),
+];
+
+#[test]
+fn the_cases_together_use_every_field() {
+    let pods: Vec<Value> = cases().iter().map(|case| serde_json::to_value(&*case.pod).unwrap()).collect();
+    for (place, fields) in FIELDS {
+        let used: BTreeSet<&String> =
+            pods.iter().filter_map(|pod| pod.pointer(place)?.as_object()).flat_map(serde_json::Map::keys).collect();
+        let unused: Vec<&&str> = fields.iter().filter(|field| !used.iter().any(|used| used == *field)).collect();
+        assert!(unused.is_empty(), "{place}: no case sets {unused:?}");
+    }
+}
+
 #[test]
 fn every_pod_leaves_the_agent_as_the_rules_say() {
     let cases = cases();

@@ -51,6 +51,7 @@ pub fn play(fake: &Fake) {
             ..Default::default()
         }
     });
+    fake.answer(wire::PullImageResponse { image_ref: "pulled".into() });
     let of = Arc::clone(&runs);
     fake.compute(move |request: &wire::RunPodSandboxRequest| {
         let mut runs = of.lock().unwrap();
@@ -63,11 +64,12 @@ pub fn play(fake: &Fake) {
         runs.containers.push(request.clone());
         wire::CreateContainerResponse { container_id: format!("container-{}", runs.containers.len() - 1) }
     });
-    looks(fake, runs);
+    look_at_sandboxes(fake, &runs);
+    look_at_containers(fake, runs);
 }
 
-fn looks(fake: &Fake, runs: Arc<Mutex<Runs>>) {
-    let of = Arc::clone(&runs);
+fn look_at_sandboxes(fake: &Fake, runs: &Arc<Mutex<Runs>>) {
+    let of = Arc::clone(runs);
     fake.compute(move |request: &wire::ListPodSandboxRequest| {
         let filter = request.filter.clone().unwrap_or_default();
         let all = of.lock().unwrap();
@@ -86,7 +88,7 @@ fn looks(fake: &Fake, runs: Arc<Mutex<Runs>>) {
         let items = items.filter(|item| matches(&filter.id, &filter.label_selector, &item.id, &item.labels));
         wire::ListPodSandboxResponse { items: items.collect() }
     });
-    let of = Arc::clone(&runs);
+    let of = Arc::clone(runs);
     fake.compute(move |request: &wire::PodSandboxStatusRequest| {
         let all = of.lock().unwrap();
         let asked = &all.sandboxes[number(&request.pod_sandbox_id)];
@@ -112,6 +114,9 @@ fn looks(fake: &Fake, runs: Arc<Mutex<Runs>>) {
             ..Default::default()
         }
     });
+}
+
+fn look_at_containers(fake: &Fake, runs: Arc<Mutex<Runs>>) {
     let of = Arc::clone(&runs);
     fake.compute(move |request: &wire::ListContainersRequest| {
         let filter = request.filter.clone().unwrap_or_default();

@@ -5,6 +5,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 
+mod app_armor;
 mod container;
 mod environment;
 mod field;
@@ -27,7 +28,11 @@ pub fn validate(pod: &Pod) -> Vec<FieldError> {
     let mut errors = Errors::default();
     metadata::validate(&pod.metadata, &FieldPath::root("metadata"), &mut errors);
     if let Some(spec) = &pod.spec {
+        let annotations = pod.metadata.annotations.clone().unwrap_or_default();
+        let path = FieldPath::root("metadata").child("annotations");
+        app_armor::annotations(&annotations, spec, &path, &mut errors);
         pod_spec::validate(spec, &FieldPath::root("spec"), &mut errors);
+        app_armor::agreement(&annotations, spec, &FieldPath::root("spec"), &mut errors);
     }
     errors.found
 }

@@ -46,6 +46,38 @@ fn a_plain_pod_has_nothing_said_about_it() {
     check_specs(vec![(json!({}), &[])]);
 }
 
+#[test]
+fn profiles_in_annotations_are_about_containers_and_say_what_fields_say() {
+    let key = |container: &str| format!("container.apparmor.security.beta.kubernetes.io/{container}");
+    let field = |kind: &str| match kind {
+        "" => json!({}),
+        "Localhost" => json!({"appArmorProfile": {"type": kind, "localhostProfile": "a"}}),
+        _ => json!({"appArmorProfile": {"type": kind}}),
+    };
+    let both = |annotated: &str, value: &str, kind: &str| {
+        let container = json!({"name": "c", "image": "i", "securityContext": field(kind)});
+        let metadata = json!({"name": "web", "annotations": {(key(annotated)): value}});
+        said(metadata, json!({"containers": [container]}))
+    };
+    for (value, kind) in [
+        ("runtime/default", ""),
+        ("unconfined", "Unconfined"),
+        ("localhost/a", "Localhost"),
+        ("runtime/default", "RuntimeDefault"),
+    ] {
+        assert!(both("c", value, kind).is_empty(), "{value} {kind}");
+    }
+    let place = |name: &str| format!("metadata.annotations[{}]: Invalid value: ", key(name));
+    assert_eq!(both("d", "unconfined", ""), [format!("{}\"d\": container not found", place("d"))]);
+    let expected = format!("{}\"x\": invalid AppArmor profile name: \"x\"", place("c"));
+    assert_eq!(both("c", "x", ""), [expected]);
+    let path = "spec.containers[0].securityContext.appArmorProfile";
+    let other = format!("{path}.type: Forbidden: apparmor type in annotation and field must match");
+    assert_eq!(both("c", "unconfined", "RuntimeDefault"), [other]);
+    let other = format!("{path}.localhostProfile: Forbidden: apparmor profile in annotation and field must match");
+    assert_eq!(both("c", "localhost/b", "Localhost"), [other]);
+}
+
 proptest! {
     /// Whatever a name is, it is either refused or safe as a path and as a host name.
     #[test]
