@@ -29,11 +29,6 @@ pub fn pod_policy(pod: &Pod) -> &str {
         .unwrap_or(ALWAYS)
 }
 
-/// An init container that is restarted for ever: a sidecar (KEP-753).
-pub fn is_sidecar(container: &Container) -> bool {
-    container.restart_policy.as_deref() == Some(ALWAYS)
-}
-
 /// Whether the container, having ended with `exit_code`, is to be started again (upstream's `ContainerShouldRestart`,
 /// KEP-5307). The first of its rules that matches decides; then its own policy; then the pod's.
 ///

@@ -344,7 +344,11 @@ pub(super) fn find<'a>(pod: &'a Pod, name: &str) -> (Cow<'a, Container>, Contain
 }
 
 /// The instance whose processes an ephemeral container joins (POD-22).
-pub(super) fn target(pod: &Pod, start: &StartContainer, seen: Option<&RuntimePod>) -> Result<Option<ContainerId>, String> {
+pub(super) fn target(
+    pod: &Pod,
+    start: &StartContainer,
+    seen: Option<&RuntimePod>,
+) -> Result<Option<ContainerId>, String> {
     let Some(name) = target_name(pod, &start.name) else { return Ok(None) };
     let newest = seen.and_then(|seen| seen.container(name));
     newest.map(|newest| Some(newest.id.clone())).ok_or_else(|| format!("unable to find target container {name}"))

@@ -122,6 +122,7 @@ mod tests {
                 previous: None,
                 probes: &probes,
                 start_errors: &Default::default(),
+                restarts: &Default::default(),
                 host_ips: &[],
                 runtime_name: "containerd",
                 recursive_read_only: false,

@@ -24,6 +24,8 @@ use podwright::messages::pod_source::SourceKind;
 use podwright::platform::cgroup::{CgroupError, CgroupManager};
 use podwright::platform::chance::SystemChance;
 use podwright::platform::clock::SystemClock;
+use podwright::platform::container_logs::LinuxContainerLogs;
+use podwright::platform::image_host::LinuxImageHost;
 use podwright::platform::network_probe::HostProber;
 use podwright::platform::node_facts::FixedNodeFacts;
 use podwright::platform::objects::{ObjectError, Objects, Token};
@@ -185,10 +187,13 @@ pub fn agent(root_dir: &Path, runtime: GrpcRuntime, patch: &Value) -> Arc<Agent>
     let adapters = Adapters {
         runtime: runtime.clone(),
         images: runtime,
+        image_host: Arc::new(LinuxImageHost::new(root_dir, root_dir)),
         cgroups: Arc::new(CalmCgroups),
         files: Arc::new(files),
+        logs: Arc::new(LinuxContainerLogs::new(root_dir.join("logs"))),
         volumes: Arc::new(CalmVolumes),
         objects: Arc::new(FixedObjects),
+        offline: None,
         folder: None,
         url: None,
         prober: Arc::new(HostProber::new(Offer::from_environment())),
