@@ -78,6 +78,8 @@ pub struct Settings {
     pub thermal_throttle_paths: Vec<String>,
     /// `seccompDefault`.
     pub seccomp_default: bool,
+    /// Gate `ContainerStopSignals`: containers name the signal that they are stopped with.
+    pub stop_signals: bool,
     /// `crashLoopBackOff.maxContainerRestartPeriod`.
     pub crash_loop_max: Duration,
     /// How many images may be pulled at once; 1 when `serializeImagePulls`; `None` for no limit.

@@ -79,6 +79,7 @@ pub fn settings(
         seccomp_root: root_dir.join("seccomp").to_string_lossy().into_owned(),
         thermal_throttle_paths: host.thermal_throttle_paths.clone(),
         seccomp_default: config.seccomp_default || flags.seccomp_default,
+        stop_signals: invocation.gates.enabled("ContainerStopSignals"),
         crash_loop_max: config
             .crash_loop_back_off
             .max_container_restart_period

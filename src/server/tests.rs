@@ -140,6 +140,7 @@ pub(crate) fn settings(root_dir: &str) -> Settings {
         seccomp_root: format!("{root_dir}/seccomp"),
         thermal_throttle_paths: vec![],
         seccomp_default: false,
+        stop_signals: false,
         crash_loop_max: Duration::from_secs(300),
         pulls_max: Some(1),
         pull_rate: None,

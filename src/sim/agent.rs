@@ -64,6 +64,7 @@ pub fn settings(started: Moment) -> Settings {
         seccomp_root: "/var/lib/kubelet/seccomp".to_owned(),
         thermal_throttle_paths: vec![],
         seccomp_default: false,
+        stop_signals: false,
         crash_loop_max: Duration::from_secs(300),
         pulls_max: None,
         pull_rate: None,

@@ -19,6 +19,7 @@ use crate::cri::{ContainerConfig, PodSandboxConfig};
 use crate::logic::container_actions::{ContainerKind, StartContainer};
 use crate::logic::dns::DnsWarning;
 use crate::logic::field_path::Addresses;
+use crate::logic::hooks::stop_signal;
 use crate::logic::hostname::PodHostname;
 use crate::logic::hosts_file::{host_network_hosts_file, pod_network_hosts_file};
 use crate::logic::ids::{ContainerId, FullName, PodUid, SandboxId};
@@ -290,7 +291,8 @@ impl JobSite {
             thermal_throttle_paths: settings.thermal_throttle_paths.clone(),
             ..ContainerFacts::default()
         };
-        container_config(pod, container, &facts).map_err(|error| error.to_string())
+        let config = container_config(pod, container, &facts).map_err(|error| error.to_string())?;
+        Ok(ContainerConfig { stop_signal: stop_signal(container, settings.stop_signals)?, ..config })
     }
 
     async fn write_hosts(&self, pod: &Pod, host_network: bool, pod_ips: &[String]) -> Result<String, String> {

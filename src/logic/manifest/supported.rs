@@ -46,7 +46,6 @@ use Rule::{Accept, Only, Open, Refuse, RefuseAny, RefuseGiven};
 
 const NO_VOLUME: &str = "volumes of this kind are not supported by this version";
 const NO_SECURITY: &str = "security settings are not supported by this version";
-const NO_SIGNAL: &str = "stop signals are not supported by this version";
 const NO_RULES: &str = "a restart policy of a container of its own is not supported by this version";
 const NO_REFERENCE: &str =
     "of the sources of a variable only fieldRef, configMapKeyRef and secretKeyRef are supported by this version";
@@ -199,10 +198,7 @@ const CONTAINER_RULES: &[(&str, Rule)] = &[
     (".envFrom", Accept),
     (".image", Accept),
     (".imagePullPolicy", Accept),
-    (".lifecycle", Open),
-    (".lifecycle.postStart", Accept),
-    (".lifecycle.preStop", Accept),
-    (".lifecycle.stopSignal", RefuseAny(NO_SIGNAL)),
+    (".lifecycle", Accept),
     (".livenessProbe", Accept),
     (".name", Accept),
     (".ports", Accept),

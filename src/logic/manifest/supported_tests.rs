@@ -279,11 +279,6 @@ fn what_is_not_done_is_refused_with_its_path() {
             NO_SECURITY,
         ),
         (
-            container(json!({"lifecycle": {"preStop": {"sleep": {"seconds": 1}}, "stopSignal": "SIGUSR1"}})),
-            "spec.containers[0].lifecycle.stopSignal",
-            NO_SIGNAL,
-        ),
-        (
             container(json!({"resources": {"limits": {"hugepages-2Mi": "2Mi"}}})),
             "spec.containers[0].resources.limits[hugepages-2Mi]",
             NO_RESOURCE,
