@@ -102,6 +102,8 @@ pub struct Settings {
     pub selinux: bool,
     /// Of containers that end again and again (`crashLoopBackOff`, POD-19).
     pub crash_loop: BackoffPolicy,
+    /// Gate `ContainerStopSignals`: containers name the signal that they are stopped with.
+    pub stop_signals: bool,
     /// How many images may be pulled at once; 1 when `serializeImagePulls`; `None` for no limit.
     pub pulls_max: Option<usize>,
     /// `registryPullQPS`, pulls a second; `None` for no limit.

@@ -100,6 +100,7 @@ pub fn settings(
         env_files: invocation.gates.enabled("EnvFiles"),
         hugepage_sizes: host.hugepage_sizes.clone(),
         crash_loop: crash_loop(config),
+        stop_signals: invocation.gates.enabled("ContainerStopSignals"),
         pulls_max: pulls_max(config),
         pull_rate: u32::try_from(config.registry_pull_qps).ok().filter(|rate| *rate > 0),
         pull_burst: u32::try_from(config.registry_burst).unwrap_or(0),

@@ -80,6 +80,22 @@ pub fn post_start(container: &Container) -> Option<&LifecycleHandler> {
     container.lifecycle.as_ref()?.post_start.as_ref()
 }
 
+/// The signal that the container is to be stopped with; `None` for the image's own (KEP-4960, POD-24). `enabled` is the
+/// gate `ContainerStopSignals`.
+///
+/// # Errors
+/// One that is named while the gate is off: a container that may not be stopped as it asks for is not started. Upstream
+/// would stop it with another signal.
+pub fn stop_signal(container: &Container, enabled: bool) -> Result<Option<String>, String> {
+    let named = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.stop_signal.clone());
+    match named {
+        Some(_) if !enabled => {
+            Err("lifecycle.stopSignal is set and the feature gate ContainerStopSignals is off".to_owned())
+        }
+        named => Ok(named),
+    }
+}
+
 /// The grace period that a failed probe names for the container that it ends (PRB-18); `None` leaves the pod's own.
 pub fn probe_grace(pod: &Pod, kill: &KillContainer) -> Option<Duration> {
     let spec = pod.spec.as_ref()?;
@@ -122,7 +138,9 @@ pub fn stop_order(pod: &Pod, running: &BTreeSet<&str>) -> BTreeMap<String, Vec<S
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::{ExecAction, HTTPGetAction, PodSpec, Probe, SleepAction, TCPSocketAction};
+    use k8s_openapi::api::core::v1::{
+        ExecAction, HTTPGetAction, Lifecycle, PodSpec, Probe, SleepAction, TCPSocketAction,
+    };
     use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
     use super::super::container_actions::ContainerKind;
@@ -217,6 +235,18 @@ mod tests {
         }
         pod.metadata.deletion_grace_period_seconds = Some(3);
         assert_eq!(probe_grace(&pod, &kill(KillReason::LivenessProbe)), None, "the pod's deletion counts");
+    }
+
+    /// POD-24.
+    #[test]
+    fn a_stop_signal_is_behind_its_gate() {
+        let named = Container {
+            lifecycle: Some(Lifecycle { stop_signal: Some("SIGUSR1".to_owned()), ..Lifecycle::default() }),
+            ..container("c", None)
+        };
+        assert_eq!(stop_signal(&named, true), Ok(Some("SIGUSR1".to_owned())));
+        assert!(stop_signal(&named, false).is_err());
+        assert_eq!(stop_signal(&container("c", None), false), Ok(None));
     }
 
     #[test]

@@ -290,7 +290,10 @@ impl ProbeSchedule {
         self.ran |= matches!(target.state, TargetState::Running { .. });
         match target.state {
             _ if self.on_hold => {}
-            TargetState::Waiting | TargetState::Ended { comes_back: true } => {
+            // One that was made and does not run yet, as during its postStart hook, has not failed: were that stored, it
+            // would be ended as soon as it runs.
+            TargetState::Waiting => {}
+            TargetState::Ended { comes_back: true } => {
                 actions.push(ProbeAction::Store(target.id.clone(), false));
             }
             TargetState::Ended { comes_back: false } => {

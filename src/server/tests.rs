@@ -151,6 +151,7 @@ pub(crate) fn settings(root_dir: &str) -> Settings {
         env_files: true,
         hugepage_sizes: vec![],
         crash_loop: BackoffPolicy::crash_loop(Duration::from_secs(300)),
+        stop_signals: false,
         pulls_max: Some(1),
         pull_rate: None,
         pull_burst: 0,

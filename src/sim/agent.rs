@@ -75,6 +75,7 @@ pub fn settings(started: Moment) -> Settings {
         env_files: true,
         hugepage_sizes: vec![],
         crash_loop: BackoffPolicy::crash_loop(Duration::from_secs(300)),
+        stop_signals: false,
         pulls_max: None,
         pull_rate: None,
         pull_burst: 10,

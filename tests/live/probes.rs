@@ -59,3 +59,33 @@ fn a_liveness_probe_by_a_command_restarts_its_container() {
     let shown = node.wait_shown("web", "ready", |pod| condition(pod, "Ready") == "True");
     assert_eq!(container_status(&shown, "main")["restartCount"], 1);
 }
+
+/// PRB-10, PRB-13, PRB-14, PRB-16: by connection and by gRPC; a server that speaks no gRPC is started again.
+#[test]
+fn probes_connect_and_ask_for_health() {
+    let Some(node) = Node::running() else { return };
+    let open = with(
+        web("server"),
+        json!({
+            "ports": [{ "name": "http", "containerPort": 80 }],
+            "startupProbe": { "tcpSocket": { "port": 80 }, "periodSeconds": 1, "failureThreshold": 60 },
+            "readinessProbe": { "tcpSocket": { "port": "http" }, "periodSeconds": 3600 },
+        }),
+    );
+    let deaf = with(
+        web("server"),
+        json!({ "livenessProbe": {
+            "grpc": { "port": 80 }, "initialDelaySeconds": 1, "periodSeconds": 1, "failureThreshold": 1,
+            "terminationGracePeriodSeconds": 1,
+        } }),
+    );
+    node.apply(&pod("open", &[open]));
+    node.apply(&pod("deaf", &[deaf]));
+    // Its period is an hour: it is ready because it has just started.
+    let shown = node.wait_shown("open", "ready", |pod| condition(pod, "Ready") == "True");
+    assert_eq!(container_status(&shown, "server")["started"], true);
+    node.wait_for_words(&["Liveness probe failed: ", "failed to connect service"]);
+    node.eventually("the container is started again", || {
+        node.running_now("deaf", "server").filter(|one| one.metadata.attempt > 0)
+    });
+}

@@ -49,7 +49,8 @@ fn a_hook_runs_before_the_stop_and_takes_from_its_time() {
 #[test]
 fn a_hook_belongs_to_the_start() {
     simulate(1, |world| async move {
-        let first = SimPod::of("web", "run").hooks(&[("postStart", "/slow/5")]);
+        let alive = probe(act("/ok"), json!({}));
+        let first = SimPod::of("web", "run").hooks(&[("postStart", "/slow/5")]).field("livenessProbe", alive);
         world.put(&first.container("second", "run"));
         world.put(&SimPod::of("bad", "run").hooks(&[("postStart", "/ok-after/1")]));
         world.start_agent();
@@ -58,6 +59,7 @@ fn a_hook_belongs_to_the_start() {
         world.sleep(seconds(40)).await;
         let (hook, second) = (told(&world, "/main#0 runs /slow/5"), told(&world, "/second#0 runs"));
         assert_eq!((second[0] - hook[0]).as_secs(), 5);
+        assert!(told(&world, "web-node-1/main#1 runs").is_empty(), "it is not taken for dead meanwhile");
         assert!(!told(&world, "bad-node-1/main#0 is asked to stop").is_empty(), "{:?}", world.story());
         assert!(!told(&world, "bad-node-1/main#1 runs").is_empty());
         world.delete_all();
@@ -186,5 +188,35 @@ fn pods_with_hooks_and_probes_end_as_they_should_whatever_goes_wrong() {
             world.finish().await;
         });
         assert!(run.violations.is_empty(), "{}", podwright::sim::describe(&run.violations, &run.story));
+    });
+}
+
+/// PRB-21: while a pod ends its readiness is asked for and told on, and nobody asks whether it lives.
+#[test]
+fn a_pod_that_ends_is_asked_for_its_readiness_alone() {
+    let options = Options { cluster: true, ..Options::default() };
+    simulate_with(1, options, |world| async move {
+        let (ready, alive) = (probe(act("/ok-until/30"), json!({})), probe(act("/ok"), json!({})));
+        let pod = SimPod::of("web", "run").grace(60).hooks(&[("preStop", "/slow/50")]);
+        world.create(&pod.field("readinessProbe", ready).field("livenessProbe", alive)).expect("made");
+        world.start_agent();
+        world.settle().await;
+        let is_ready = || {
+            let pod = world.api_pod("web").expect("is there");
+            let conditions = pod["status"]["conditions"].as_array().expect("conditions").clone();
+            conditions.iter().any(|one| one["type"] == "Ready" && one["status"] == "True")
+        };
+        assert!(is_ready());
+        world.delete_pod("web", None);
+        world.sleep(seconds(3)).await;
+        let asked = || world.story().iter().filter(|line| line.what.ends_with("/main#0 runs /ok")).count();
+        let before = asked();
+        assert!(before > 0 && is_ready());
+        world.sleep(seconds(35)).await;
+        assert!(!is_ready(), "the endpoint is taken away");
+        assert_eq!(asked(), before, "nobody asks whether it lives");
+        assert!(!told(&world, "/main#0 runs /ok-until/30").is_empty());
+        world.finish_cluster().await;
+        assert!(told(&world, "/main#1 runs").is_empty());
     });
 }

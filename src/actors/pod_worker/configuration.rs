@@ -13,6 +13,7 @@ use crate::cri::{ContainerConfig, PodSandboxConfig};
 use crate::logic::container_actions::StartContainer;
 use crate::logic::dns::DnsWarning;
 use crate::logic::field_path::Addresses;
+use crate::logic::hooks::stop_signal;
 use crate::logic::hostname::PodHostname;
 use crate::logic::hosts_file::{host_network_hosts_file, pod_network_hosts_file};
 use crate::logic::resources::{
@@ -116,7 +117,8 @@ impl JobSite {
             target,
             ..ContainerFacts::default()
         };
-        container_config(pod, container, &facts).map_err(|error| error.to_string())
+        let config = container_config(pod, container, &facts).map_err(|error| error.to_string())?;
+        Ok(ContainerConfig { stop_signal: stop_signal(container, settings.stop_signals)?, ..config })
     }
 
     fn resources(&self, pod: &Pod, container: &Container) -> LinuxResources {

@@ -68,8 +68,9 @@ impl Turn {
 
     /// Waits until those before have ended, but not for longer than `most`.
     async fn come(&self, most: Duration) {
-        let all = join_all(self.before.iter().cloned().map(async |mut other| {
+        let all = join_all(self.before.iter().map(async |other| {
             // One whose end is never told is waited for until the time is over.
+            let mut other = other.clone();
             if other.wait_for(|ended| *ended).await.is_err() {
                 std::future::pending::<()>().await;
             }

@@ -261,3 +261,6 @@ fn containers(pod: &Pod, init: bool) -> impl Iterator<Item = &Container> {
 fn find<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
     containers(pod, false).chain(containers(pod, true)).find(|container| container.name == name)
 }
+
+#[cfg(test)]
+mod load_tests;

@@ -48,7 +48,6 @@ use Rule::{Accept, Only, Open, Refuse, RefuseAny, RefuseGiven};
 
 const NO_VOLUME: &str = "volumes of this kind are not supported by this version";
 const NO_WINDOWS: &str = "settings of Windows are not acted on";
-const NO_SIGNAL: &str = "stop signals are not supported by this version";
 const NO_CLAIMS: &str = "resource claims are not supported by this version";
 const NO_RESOURCE: &str =
     "of the resources only cpu, memory, huge pages and requests of ephemeral-storage are supported by this version";
@@ -203,10 +202,7 @@ const CONTAINER_RULES: &[(&str, Rule)] = &[
     (".envFrom", Accept),
     (".image", Accept),
     (".imagePullPolicy", Accept),
-    (".lifecycle", Open),
-    (".lifecycle.postStart", Accept),
-    (".lifecycle.preStop", Accept),
-    (".lifecycle.stopSignal", RefuseAny(NO_SIGNAL)),
+    (".lifecycle", Accept),
     (".livenessProbe", Accept),
     (".name", Accept),
     (".ports", Accept),

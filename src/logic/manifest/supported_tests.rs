@@ -276,11 +276,6 @@ fn what_is_not_done_is_refused_with_its_path() {
             NO_WINDOWS,
         ),
         (
-            container(json!({"lifecycle": {"preStop": {"sleep": {"seconds": 1}}, "stopSignal": "SIGUSR1"}})),
-            "spec.containers[0].lifecycle.stopSignal",
-            NO_SIGNAL,
-        ),
-        (
             container(json!({"resources": {"limits": {"hugepages-2Mi": "2Mi", "example.com/gpu": "1"}}})),
             "spec.containers[0].resources.limits[example.com/gpu]",
             NO_RESOURCE,

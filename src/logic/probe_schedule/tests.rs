@@ -199,7 +199,11 @@ fn the_startup_probe_of_a_new_container_is_made_at_once() {
 fn a_container_that_does_not_run_is_a_failure_and_its_last_end_is_the_end() {
     let mut machine = schedule(ProbeKind::Readiness, timing());
     let with = |state| Target { state, ..running("c", ProbeKind::Readiness) };
-    assert_eq!(round(&mut machine, &with(TargetState::Waiting)), [store("c", false), store("c", false)]);
+    assert_eq!(round(&mut machine, &with(TargetState::Waiting)), [store("c", false)]);
+    let mut alive = schedule(ProbeKind::Liveness, timing());
+    let waiting = Target { state: TargetState::Waiting, ..running("c", ProbeKind::Liveness) };
+    assert_eq!(round(&mut alive, &waiting), [store("c", true)], "one that does not run yet has not failed");
+    assert_eq!(round(&mut alive, &waiting), []);
     assert_eq!(round(&mut machine, &with(TargetState::Ended { comes_back: true })), [store("c", false)]);
     let ended = round(&mut machine, &with(TargetState::Ended { comes_back: false }));
     assert_eq!(ended, [store("c", false), forget("c"), ProbeAction::End]);
