@@ -46,8 +46,7 @@ async fn exchange(folder: &Path, provider: &Provider, repository: &str) -> Resul
         let _ = stdin.write_all(request.as_bytes()).await;
         drop(stdin);
     };
-    let ((), answer, complaint) =
-        tokio::join!(tell, bounded(stdout, ANSWER_BYTES_MAX), beginning(stderr));
+    let ((), answer, complaint) = tokio::join!(tell, bounded(stdout, ANSWER_BYTES_MAX), beginning(stderr));
     let answer = answer.map_err(|error| format!("read its answer: {error}"))?;
     if answer.len() as u64 > ANSWER_BYTES_MAX {
         return Err(format!("its answer is larger than {ANSWER_BYTES_MAX} bytes"));
