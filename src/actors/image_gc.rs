@@ -142,6 +142,7 @@ impl ImageGc {
 
     fn removed(&mut self, outcome: &ImagesRemoved, desk: &mut Desk<ImageGcMsg>) {
         let Some(running) = self.running.take() else { return };
+        self.garbage.mounted(&outcome.mounted, desk.clock().uptime());
         let mut freed = 0_u64;
         for image in &outcome.removed {
             freed = freed.saturating_add(image.bytes);
@@ -257,12 +258,13 @@ async fn disk(agent: &Agent) -> Result<DiskUse, String> {
 /// only now, since each container must be asked; at rest nothing is.
 async fn remove(agent: &Agent, pass: Pass) -> Result<ImagesRemoved, String> {
     let mounted = mounted(agent).await?;
-    let mut outcome = ImagesRemoved::default();
+    let mut outcome = ImagesRemoved { mounted, ..ImagesRemoved::default() };
     let mut freed = 0_u64;
     for image in pass.candidates {
         if pass.wanted.is_some_and(|wanted| freed >= wanted) {
             break;
         }
+        let mounted = &outcome.mounted;
         if mounted.contains(&image.id) || image.names.iter().any(|name| mounted.contains(name)) {
             continue;
         }

@@ -43,7 +43,7 @@ impl Role for LogRotator {
         let Some(rotation) = &mut self.rotation else { return };
         let now = desk.clock().uptime();
         let orders = match message {
-            LogRotatorMsg::Observed(pod) => rotation.observed(&pod),
+            LogRotatorMsg::Observed(pod) => rotation.observed(&pod, self.agent.settings.agent_started),
             LogRotatorMsg::Written(paths) => {
                 for path in paths.unwrap_or_default() {
                     rotation.written(&path, now);

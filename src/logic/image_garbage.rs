@@ -79,7 +79,8 @@ impl DiskUse {
     /// Percent in use, rounded up.
     pub fn percent(self) -> u64 {
         let (available, capacity) = (u128::from(self.available.min(self.capacity)), u128::from(self.capacity));
-        if capacity == 0 { 100 } else { 100 - u64::try_from(available * 100 / capacity).unwrap_or(100) }
+        let free = (available * 100).checked_div(capacity).unwrap_or(0);
+        100 - u64::try_from(free).unwrap_or(100)
     }
 
     /// What must be freed for no more than `percent` to be in use.

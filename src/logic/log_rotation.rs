@@ -11,7 +11,8 @@ use jiff::ToSpan;
 use jiff::civil::DateTime;
 
 use super::ids::{ContainerId, PodUid};
-use super::runtime_pod::RuntimePod;
+use super::runtime_pod::{RuntimeContainer, RuntimePod};
+use super::time::Moment;
 
 /// What a log is taken to grow at most, in bytes a second, until it was seen to grow faster.
 const RATE_EXPECTED: u64 = 12 * 1024 * 1024;
@@ -125,11 +126,12 @@ impl LogRotation {
     }
 
     /// A pod was observed. Only logs of running containers are rotated, as upstream: others do not grow.
-    pub fn observed(&mut self, pod: &RuntimePod) -> Vec<LogOrder> {
-        let running: BTreeMap<&ContainerId, &str> = pod
+    /// An agent that ended may have left something to compress of containers made before this one `began`.
+    pub fn observed(&mut self, pod: &RuntimePod, began: Moment) -> Vec<LogOrder> {
+        let running: BTreeMap<&ContainerId, &RuntimeContainer> = pod
             .running()
             .filter(|container| !container.log_path.is_empty())
-            .map(|container| (&container.id, container.log_path.as_str()))
+            .map(|container| (&container.id, container))
             .collect();
         let gone: Vec<ContainerId> = self
             .logs
@@ -139,23 +141,23 @@ impl LogRotation {
             .collect();
         gone.iter().for_each(|id| self.forget(id));
         let mut orders = vec![];
-        for (id, path) in running {
+        for (id, container) in running {
             if self.logs.contains_key(id) {
                 continue;
             }
+            let path = &container.log_path;
             let log = Log {
                 pod: pod.uid.clone(),
-                path: path.to_owned(),
+                path: path.clone(),
                 stage: Stage::Busy,
                 not_before: Duration::ZERO,
                 last: None,
-                // An agent that was killed may have left some to be done.
-                compression: Compression::Wanted,
+                compression: if container.created_at < began { Compression::Wanted } else { Compression::None },
                 lost: 0,
             };
             self.logs.insert(id.clone(), log);
-            self.ids.insert(path.to_owned(), id.clone());
-            orders.push(LogOrder::Look(id.clone(), path.to_owned()));
+            self.ids.insert(path.clone(), id.clone());
+            orders.push(LogOrder::Look(id.clone(), path.clone()));
         }
         orders.extend(self.compress());
         orders

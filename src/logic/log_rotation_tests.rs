@@ -6,7 +6,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::logic::ids::FullName;
 use crate::logic::runtime_pod::{ContainerState, RuntimeContainer};
-use crate::logic::time::Stamp;
+use crate::logic::time::{Moment, Stamp};
+
+/// All containers here are from before.
+const BEGAN: Moment = Moment(1);
 
 const POLICY: RotationPolicy =
     RotationPolicy { bytes_max: 10 << 20, files_max: 5, workers: 1, interval: Duration::from_secs(10) };
@@ -45,7 +48,7 @@ fn resting() -> (LogRotation, ContainerId) {
     let id = ContainerId::from("c");
     let path = "/logs/c/0.log".to_owned();
     let orders = [LogOrder::Look(id.clone(), path.clone()), LogOrder::Compress(id.clone(), path)];
-    assert_eq!(rotation.observed(&pod(&["c"])), orders);
+    assert_eq!(rotation.observed(&pod(&["c"]), BEGAN), orders);
     assert_eq!(rotation.compressed(&id), []);
     assert_eq!(rotation.looked(&id, &LogLook::There(0, true), Duration::ZERO), []);
     (rotation, id)
@@ -56,7 +59,7 @@ fn a_log_that_nobody_writes_to_is_left_alone() {
     let (mut rotation, _) = resting();
     assert_eq!(rotation.next_due(), None);
     assert_eq!(rotation.due(seconds(3600)), []);
-    assert_eq!(rotation.observed(&pod(&["c"])), [], "seen again, it is the same");
+    assert_eq!(rotation.observed(&pod(&["c"]), BEGAN), [], "seen again, it is the same");
 }
 
 #[test]
@@ -80,7 +83,7 @@ fn a_log_that_is_written_to_is_looked_at_before_it_can_be_too_large() {
 #[test]
 fn what_was_rotated_is_compressed_by_as_many_as_may() {
     let mut rotation = LogRotation::new(POLICY);
-    let orders = rotation.observed(&pod(&["a", "b"]));
+    let orders = rotation.observed(&pod(&["a", "b"]), BEGAN);
     let compressing = |orders: &[LogOrder]| {
         let names = orders.iter().filter_map(|order| match order {
             LogOrder::Compress(id, _) => Some(id.to_string()),
@@ -117,7 +120,7 @@ fn a_missing_log_is_opened_anew_a_few_times() {
     }
     assert_eq!(rotation.looked(&id, &LogLook::Missing, now), []);
     assert!(rotation.is_empty(), "its container has ended");
-    assert_eq!(rotation.observed(&pod(&["c"])).len(), 2, "or it has not");
+    assert_eq!(rotation.observed(&pod(&["c"]), BEGAN).len(), 2, "or it has not");
 }
 
 #[test]
@@ -128,11 +131,18 @@ fn a_log_that_cannot_be_watched_is_looked_at_now_and_then() {
 }
 
 #[test]
+fn a_container_of_this_agents_own_time_has_nothing_to_compress_yet() {
+    let mut rotation = LogRotation::new(POLICY);
+    let orders = rotation.observed(&pod(&["c"]), Moment::EPOCH);
+    assert_eq!(orders, [LogOrder::Look("c".into(), "/logs/c/0.log".to_owned())]);
+}
+
+#[test]
 fn a_container_that_ended_is_forgotten() {
     let (mut rotation, _) = resting();
-    assert_eq!(rotation.observed(&pod(&["d"])).len(), 2);
+    assert_eq!(rotation.observed(&pod(&["d"]), BEGAN).len(), 2);
     assert_eq!(rotation.len(), 1);
-    assert_eq!(rotation.observed(&pod(&[])), []);
+    assert_eq!(rotation.observed(&pod(&[]), BEGAN), []);
     assert!(rotation.is_empty());
 }
 

@@ -1,5 +1,7 @@
 //! To `ImageGc`.
 
+use std::collections::BTreeSet;
+
 use super::describe;
 use crate::actors::desk::Panicked;
 use crate::logic::image_garbage::{DiskUse, ListedImage};
@@ -10,7 +12,7 @@ pub struct ImageLook {
     /// All images.
     pub images: Vec<ListedImage>,
     /// What containers, running or not, refer to: IDs and names of images.
-    pub used: std::collections::BTreeSet<String>,
+    pub used: BTreeSet<String>,
     /// The file system of images; or why its use is not known.
     pub disk: Result<DiskUse, String>,
 }
@@ -20,6 +22,8 @@ pub struct ImageLook {
 pub struct ImagesRemoved {
     /// Those that are gone, with their bytes.
     pub removed: Vec<ListedImage>,
+    /// What containers have mounted, by ID or name: it stays.
+    pub mounted: BTreeSet<String>,
     /// Why others are not.
     pub problems: Vec<String>,
 }

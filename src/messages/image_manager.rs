@@ -53,9 +53,9 @@ impl std::fmt::Debug for Gathered {
 #[derive(Debug)]
 pub enum ImageStep {
     /// `ImageStatus` answered, with what is recorded of an image that is there.
-    LookedUp(CriResult<Option<(Image, Evidence)>>),
+    LookedUp(CriResult<Option<Box<(Image, Evidence)>>>),
     /// `PullImage` answered, and `ImageStatus` after it; or what each try was refused with.
-    Pulled(Result<(String, Option<Image>), String>),
+    Pulled(Result<Box<(String, Option<Image>)>, String>),
 }
 
 /// How far an image is on its way to a container.

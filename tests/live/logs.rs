@@ -126,8 +126,10 @@ fn a_log_keeps_within_its_bound() {
     let Some(mut node) = Node::new() else { return };
     node.configure(json!({ "containerLogMaxSize": "1Mi", "containerLogMaxFiles": 3 }));
     node.start_agent();
-    let script = "i=0; while [ $i -lt 60 ]; do yes 0123456789012345678901234567890123456789 | head -c 300000; \
-                  i=$((i+1)); sleep 0.05; done; echo; echo done; sleep 3600";
+    // The first words are for the agent to hear of the container.
+    let script = "echo begins; sleep 2; i=0; while [ $i -lt 100 ]; do \
+                  yes 0123456789012345678901234567890123456789 | head -c 300000; i=$((i+1)); sleep 0.1; done; \
+                  echo; echo done; sleep 3600";
     node.apply(&pod("chatty", &[shell("main", script)]));
     node.apply(&pod("silent", &[shell("main", &then_forever("echo once"))]));
     let main = node.wait_running("chatty", "main");
@@ -140,8 +142,9 @@ fn a_log_keeps_within_its_bound() {
         largest = largest.max(files.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0));
         std::fs::read_to_string(&log).ok().filter(|text| text.ends_with(" done\n"))
     });
-    // 18 MB of lines were written, each with a stamp; the bound is one of watching closely, not of speed.
-    assert!(largest < 8 << 20, "a file of {largest} bytes");
+    // More than 60 MB were written, with the runtime's stamps. How close to the bound it is depends on the machine; a log
+    // that is looked at now and then is far from it.
+    assert!(largest < 16 << 20, "a file of {largest} bytes");
     // One more while the newest is compressed: the file and its successor.
     assert!(most <= 4, "{most} files");
     let files = node.eventually("what was rotated is compressed", || {

@@ -174,7 +174,7 @@ impl ImageManager {
     fn looked_up(
         &mut self,
         number: u64,
-        found: CriResult<Option<(Image, Evidence)>>,
+        found: CriResult<Option<Box<(Image, Evidence)>>>,
         desk: &mut Desk<ImageManagerMsg>,
     ) {
         let Some(pending) = self.pending.get(&number) else { return };
@@ -189,7 +189,10 @@ impl ImageManager {
                 return;
             }
         };
-        let usable = found.and_then(|(found, evidence)| self.allowed(number, found, &evidence, desk));
+        let usable = found.and_then(|found| {
+            let (found, evidence) = *found;
+            self.allowed(number, found, &evidence, desk)
+        });
         // An image that the pod may not use is as good as absent, and told of in the same words (SEC-44).
         let policy = self.pending[&number].request.policy;
         match decide(policy, Some(usable.is_some())) {
@@ -347,10 +350,16 @@ impl ImageManager {
         }
     }
 
-    fn pulled(&mut self, number: u64, outcome: Result<(String, Option<Image>), String>, desk: &Desk<ImageManagerMsg>) {
+    fn pulled(
+        &mut self,
+        number: u64,
+        outcome: Result<Box<(String, Option<Image>)>, String>,
+        desk: &Desk<ImageManagerMsg>,
+    ) {
         let Some(pending) = self.pending.get(&number) else { return };
         match outcome {
-            Ok((reference, image)) => {
+            Ok(done) => {
+                let (reference, image) = *done;
                 let uptime = desk.clock().uptime();
                 let pull = uptime.saturating_sub(pending.pull_began.unwrap_or(uptime));
                 let whole = uptime.saturating_sub(pending.asked);

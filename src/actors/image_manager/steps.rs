@@ -10,13 +10,13 @@ use crate::logic::image_records::{Evidence, RecordedAccess, RecordedSecret};
 use crate::messages::image_manager::Gathered;
 
 /// Asks the runtime for the image and, of one that is there, the records for who may use it.
-pub(super) async fn look_up(agent: &Agent, spec: &ImageSpec, image: &str) -> CriResult<Option<(Image, Evidence)>> {
+pub(super) async fn look_up(agent: &Agent, spec: &ImageSpec, image: &str) -> CriResult<Option<Box<(Image, Evidence)>>> {
     let Some(found) = agent.adapters.images.image_status(spec).await? else { return Ok(None) };
     let evidence = match agent.settings.image_verification.asks_records() {
         true => agent.adapters.image_host.evidence(image, &found.id).await,
         false => Evidence::default(),
     };
-    Ok(Some((found, evidence)))
+    Ok(Some(Box::new((found, evidence))))
 }
 
 /// Reads the node's own credentials, and asks the programs at these places of the configuration, all at once.
@@ -41,7 +41,7 @@ pub(super) async fn pull_recorded(
     image: String,
     credentials: Vec<Credential>,
     config: Arc<PodSandboxConfig>,
-) -> Result<(String, Option<Image>), String> {
+) -> Result<Box<(String, Option<Image>)>, String> {
     let (images, host) = (&agent.adapters.images, &agent.adapters.image_host);
     let records = agent.settings.image_verification.records();
     if records {
@@ -70,7 +70,7 @@ pub(super) async fn pull_recorded(
     }
     let (reference, _) = pulled?;
     let status = images.image_status(&spec).await;
-    status.map(|image| (reference, image)).map_err(|error| error.to_string())
+    status.map(|image| Box::new((reference, image))).map_err(|error| error.to_string())
 }
 
 /// How a credential of a Secret stands in records; `None` for one of the node's.
@@ -188,7 +188,8 @@ mod tests {
 
     #[tokio::test]
     async fn credentials_are_tried_in_order_until_one_is_accepted() {
-        let cases: [(&[&str], Result<(&str, usize), &str>); 5] = [
+        type Case = (&'static [&'static str], Result<(&'static str, usize), &'static str>);
+        let cases: [Case; 5] = [
             (&[], Err("anonymous is denied")),
             (&["c"], Ok(("pulled as c", 0))),
             (&["a", "c", "b"], Ok(("pulled as c", 1))),
