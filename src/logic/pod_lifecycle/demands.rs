@@ -1,8 +1,10 @@
 //! What people on the node may ask of a pod: to start a container again, or not to wait for its back-off (PAIN-34, PAIN-36).
 
+use k8s_openapi::api::core::v1::Container;
+
 use super::*;
 use crate::logic::pod_containers::{all_containers, find_container};
-use crate::logic::restart_policy::is_sidecar;
+use crate::logic::restart_policy::{is_sidecar, wants_start};
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,12 +38,12 @@ impl PodLifecycle {
         }
         let mut names: Vec<String> = match &demand.container {
             Some(name) => {
-                may_be_asked(&pod, name, demand.what)?;
+                may_be_asked(&pod, name, demand.what, &seen)?;
                 vec![name.clone()]
             }
             None => all_containers(&pod).map(|(_, container)| container.name.clone()).collect(),
         };
-        names.retain(|name| may_be_asked(&pod, name, demand.what).is_ok());
+        names.retain(|name| may_be_asked(&pod, name, demand.what, &seen).is_ok());
         for name in &names {
             self.crash_loops.reset(name);
             self.retries.remove(&Job::EnsureImage(name.clone()));
@@ -55,13 +57,19 @@ impl PodLifecycle {
     }
 }
 
-fn may_be_asked(pod: &Pod, name: &str, what: Demanded) -> Result<(), String> {
+fn may_be_asked(pod: &Pod, name: &str, what: Demanded, seen: &RuntimePod) -> Result<(), String> {
+    let ended = seen.container(name).filter(|newest| newest.state == ContainerState::Exited);
+    let is_over = |container: &Container| ended.is_some() && !wants_start(pod, container, ended);
     match find_container(pod, name) {
         None => Err(format!("the pod has no container {name}")),
         Some((ContainerKind::Ephemeral, _)) => Err(format!("{name} is an ephemeral container, which is started once")),
         // One that fails may be in its back-off; to repeat one that succeeded would undo the pod's initialisation.
         Some((ContainerKind::Init, container)) if what == Demanded::Restart && !is_sidecar(&container) => {
             Err(format!("{name} is an init container, which runs to its end once"))
+        }
+        // It was told as ended for good, and the API server lets nothing come back from there.
+        Some((_, container)) if !is_sidecar(&container) && is_over(&container) => {
+            Err(format!("{name} has ended, and its restart policy keeps it so"))
         }
         Some(_) => Ok(()),
     }

@@ -105,6 +105,9 @@ impl<'a> Subject<'a> {
 
     fn plain(&self) -> ContainerStatus {
         match (self.newest, self.before) {
+            (Some(newest), _) if newest.state == RuntimeState::Exited && self.input.comes_back(self.newest) => {
+                self.to_come_back(newest)
+            }
             (Some(newest), _) => self.of_instance(newest),
             (None, Some(before)) if self.was_reset(before) => self.reset(before),
             // It ended and was removed since: what was shown of it is still true.
@@ -112,6 +115,14 @@ impl<'a> Subject<'a> {
             (None, Some(before)) => self.gone(before),
             (None, None) => self.default(),
         }
+    }
+
+    /// A container that was stopped to be started again waits, whatever its policy makes of its end: what was once told
+    /// as ended for good the API server does not let run again.
+    fn to_come_back(&self, newest: &RuntimeContainer) -> ContainerStatus {
+        let status = self.of_instance(newest);
+        let state = Some(waiting(Some("ContainerCreating".to_owned()), None));
+        ContainerStatus { last_state: status.state.clone(), state, ..status }
     }
 
     /// A container of which nothing is known yet.

@@ -258,20 +258,6 @@ fn words_of_another_phase_are_dropped() {
 }
 
 #[test]
-fn a_pod_past_its_deadline_has_failed() {
-    let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
-    scene.spec().active_deadline_seconds = Some(30);
-    scene.runtime.sandboxes[0].created_at = at(scene.now);
-    assert_eq!(scene.step().phase.as_deref(), Some(RUNNING));
-    scene.now += 29;
-    assert_eq!(scene.step().phase.as_deref(), Some(RUNNING));
-    scene.now += 1;
-    let status = scene.step();
-    assert_eq!((status.phase.as_deref(), status.reason.as_deref()), (Some(FAILED), Some("DeadlineExceeded")));
-    assert_eq!(scene.step().reason.as_deref(), Some("DeadlineExceeded"));
-}
-
-#[test]
 fn conditions_of_a_pod_on_its_way() {
     use ContainerState::{Exited, Running};
     let mut scene = Scene::new("Always", &["i", "j"], &["b", "a"]);

@@ -46,6 +46,10 @@ pub fn merged(api: &PodStatus, own: &PodStatus, may_run: bool) -> PodStatus {
         conditions: Some(conditions(api, own, ends && !may_run)).filter(|all| !all.is_empty()),
         container_statuses: own.container_statuses.clone().or_else(|| api.container_statuses.clone()),
         init_container_statuses: own.init_container_statuses.clone().or_else(|| api.init_container_statuses.clone()),
+        ephemeral_container_statuses: own
+            .ephemeral_container_statuses
+            .clone()
+            .or_else(|| api.ephemeral_container_statuses.clone()),
         host_ip: own.host_ip.clone().or_else(|| api.host_ip.clone()),
         host_ips: own.host_ips.clone().or_else(|| api.host_ips.clone()),
         pod_ip: own.pod_ip.clone(),

@@ -51,6 +51,13 @@ fn what_cannot_be_done_says_why() {
     let once = "setup is an init container, which runs to its end once";
     assert_eq!(why(script.asks(Demanded::Restart, Some("setup"))), once);
     assert_eq!(script.asks(Demanded::Restart, None), Ok(vec!["app".to_owned()]), "all that may be");
+    let pod = a_pod("Never", &[], &["app", "side"]);
+    let (app, side) = (running(&pod, "app", 0), running(&pod, "side", 0));
+    let mut never = Script::running(pod);
+    let ended = exited(&app, 1, never.moment);
+    never.sees(&[ready(0)], &[ended, side]);
+    assert_eq!(why(never.asks(Demanded::Restart, Some("app"))), "app has ended, and its restart policy keeps it so");
+    assert_eq!(never.asks(Demanded::Restart, None), Ok(vec!["side".to_owned()]));
     script.removed(None);
     assert_eq!(why(script.asks(Demanded::Restart, Some("app"))), "the pod ends, or has ended");
     assert_eq!(why(Script::stranger().asks(Demanded::Restart, None)), "nothing is known of the pod yet");

@@ -94,6 +94,20 @@ fn an_ephemeral_container_has_a_status_and_counts_for_nothing() {
 }
 
 #[test]
+fn a_pod_past_its_deadline_has_failed() {
+    let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
+    scene.spec().active_deadline_seconds = Some(30);
+    scene.runtime.sandboxes[0].created_at = at(scene.now);
+    assert_eq!(scene.step().phase.as_deref(), Some(RUNNING));
+    scene.now += 29;
+    assert_eq!(scene.step().phase.as_deref(), Some(RUNNING));
+    scene.now += 1;
+    let status = scene.step();
+    assert_eq!((status.phase.as_deref(), status.reason.as_deref()), (Some(FAILED), Some("DeadlineExceeded")));
+    assert_eq!(scene.step().reason.as_deref(), Some("DeadlineExceeded"));
+}
+
+#[test]
 fn the_deadline_is_counted_from_the_start_that_was_shown() {
     let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 0, Running, 0)]);
     assert_eq!(deadline(&scene.pod, &scene.status()), None);

@@ -79,6 +79,15 @@ fn a_container_that_was_stopped_to_be_started_again_does_not_end_its_pod() {
     for (policy, exit_code) in [("Never", 0), ("Never", 137), ("OnFailure", 0)] {
         let mut scene = Scene::new(policy, &[], &["a"]).holding(vec![instance("a", 0, Exited, exit_code)]);
         scene.restarts.insert(scene.runtime.containers[0].id.clone());
-        assert_eq!(scene.phase(), RUNNING, "{policy} {exit_code}");
+        // Never told as ended: from there the API server lets nothing go back.
+        let status = scene.step();
+        assert_eq!(
+            (status.phase.as_deref(), state(&status, "a")),
+            (Some(RUNNING), "waiting ContainerCreating".to_owned())
+        );
+        assert_eq!(last_state(&status, "a"), format!("terminated {exit_code} Error"), "{policy}");
+        scene.runtime.containers.insert(0, instance("a", 1, Running, 0));
+        let status = scene.status();
+        assert_eq!((state(&status, "a"), of(&status, "a").restart_count), ("running".to_owned(), 1));
     }
 }
