@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 mod container;
 mod environment;
 mod field;
+mod hooks;
 mod metadata;
 mod mounts;
 mod names;
