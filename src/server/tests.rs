@@ -452,6 +452,7 @@ async fn the_read_only_port_shows_pods_and_metrics_and_nothing_else() {
     for (method, path, status) in [
         ("POST", "/pods", 405),
         ("HEAD", "/metrics", 405),
+        ("GET", "/metrics/probes", 200),
         ("GET", "/configz", 404),
         ("GET", "/debug/actors", 404),
         ("GET", "/ps", 404),

@@ -99,7 +99,7 @@ impl Metrics {
     }
 }
 
-fn text_of(mut families: Vec<MetricFamily>) -> String {
+pub(super) fn text_of(mut families: Vec<MetricFamily>) -> String {
     families.sort_by(|one, other| one.name().cmp(other.name()));
     let mut text = String::new();
     for family in &families {

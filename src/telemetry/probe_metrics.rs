@@ -7,7 +7,7 @@ use prometheus::proto::MetricFamily;
 use super::families::Family;
 use crate::actors::ledger::Cause;
 use crate::actors::settings::Agent;
-use crate::messages::prober::{ProberMsg, ROUND_BUCKETS};
+use crate::messages::prober::{ProbeCounts, ProbeKey, ProberMsg, ROUND_BUCKETS};
 
 /// How long `Prober` may be waited for; a scrape without its figures is better than none.
 const ASK_LIMIT: Duration = Duration::from_secs(2);
@@ -15,11 +15,15 @@ const ASK_LIMIT: Duration = Duration::from_secs(2);
 /// A series for each container and kind of probe that there is.
 pub(super) async fn families(agent: &Agent, families: &mut Vec<MetricFamily>) {
     let asked = agent.directory.prober.ask(Cause::outside("request"), ASK_LIMIT, ProberMsg::Counts).await;
+    told(asked.unwrap_or_default(), families);
+}
+
+fn told(all: Vec<(ProbeKey, ProbeCounts)>, families: &mut Vec<MetricFamily>) {
     let help = "[BETA] Cumulative number of a liveness, readiness or startup probe for a container by result.";
     let mut totals = Family::counter("prober_probe_total", help);
     let help = "[ALPHA] Duration in seconds for a probe response.";
     let mut lengths = Family::histogram("prober_probe_duration_seconds", help);
-    for (key, counts) in asked.unwrap_or_default() {
+    for (key, counts) in all {
         let kind = key.kind.to_string();
         let (name, namespace) = (&counts.full_name.name, &counts.full_name.namespace);
         let labels = |result: &'static str| {
@@ -46,4 +50,41 @@ pub(super) async fn families(agent: &Agent, families: &mut Vec<MetricFamily>) {
     }
     totals.finish(families);
     lengths.finish(families);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logic::ids::{FullName, PodUid};
+    use crate::logic::probe_schedule::{ProbeKind, ProbeOutcome};
+
+    /// PRB-25: a round that could not be made is none, and only those that went well have a length.
+    #[test]
+    fn rounds_are_counted_by_result() {
+        let key = ProbeKey { uid: PodUid::from("u"), container: "main".to_owned(), kind: ProbeKind::Liveness };
+        let mut counts = ProbeCounts::of(FullName::new("web", "ns"));
+        for (outcome, milliseconds) in [
+            (ProbeOutcome::Success, 5),
+            (ProbeOutcome::Success, 60_000),
+            (ProbeOutcome::Failure, 1),
+            (ProbeOutcome::Errored, 1),
+        ] {
+            counts.note(outcome, Duration::from_millis(milliseconds));
+        }
+        let mut families = vec![];
+        told(vec![(key, counts)], &mut families);
+        let text = super::super::metrics::text_of(families);
+        let all = "container=\"main\",namespace=\"ns\",pod=\"web\"";
+        for line in [
+            format!("prober_probe_total{{{all},pod_uid=\"u\",probe_type=\"Liveness\",result=\"failed\"}} 1"),
+            format!("prober_probe_total{{{all},pod_uid=\"u\",probe_type=\"Liveness\",result=\"successful\"}} 2"),
+            format!("prober_probe_duration_seconds_bucket{{{all},probe_type=\"Liveness\",le=\"0.005\"}} 1"),
+            format!("prober_probe_duration_seconds_bucket{{{all},probe_type=\"Liveness\",le=\"10\"}} 1"),
+            format!("prober_probe_duration_seconds_count{{{all},probe_type=\"Liveness\"}} 2"),
+            format!("prober_probe_duration_seconds_sum{{{all},probe_type=\"Liveness\"}} 60.005"),
+        ] {
+            assert!(text.lines().any(|told| told == line), "{line} in\n{text}");
+        }
+        assert!(!text.contains("unknown"));
+    }
 }

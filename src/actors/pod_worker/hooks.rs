@@ -64,7 +64,7 @@ impl JobSite {
     ) -> Result<(), StartFailure> {
         let Some(container) = named(pod, name) else { return Ok(()) };
         let Some(handler) = hooks::post_start(container) else { return Ok(()) };
-        let address = sandbox.ips.first().cloned();
+        let address = self.address_of(sandbox);
         let Err(failure) = self.run_hook(container, handler, id, address.as_deref(), cause).await else {
             return Ok(());
         };
@@ -111,6 +111,12 @@ impl JobSite {
         clock.uptime().saturating_sub(began)
     }
 
+    /// Where a hook's request goes that names no host: to the pod, on the node's network to the node.
+    pub(super) fn address_of(&self, sandbox: &RuntimeSandbox) -> Option<String> {
+        let host = self.agent.settings.host_ips.first().filter(|_| sandbox.host_network);
+        sandbox.ips.first().cloned().or_else(|| host.map(ToString::to_string))
+    }
+
     async fn run_hook(
         &self,
         container: &Container,
@@ -120,8 +126,7 @@ impl JobSite {
         cause: &Cause,
     ) -> Result<(), HookFailure> {
         let adapters = &self.agent.adapters;
-        let host = self.agent.settings.host_ips.first().map(ToString::to_string);
-        match hooks::action(container, handler, address.or(host.as_deref()))? {
+        match hooks::action(container, handler, address)? {
             HookAction::Sleep(time) => tokio::time::sleep(time).await,
             HookAction::Exec(command) => {
                 let ended = adapters.runtime.exec_sync(id, &command, Duration::ZERO).await;

@@ -236,7 +236,7 @@ impl PodWorker {
             }
             Action::KillContainer { id, name, message, grace } => {
                 let job = Job::KillContainer(id.clone());
-                let work = site.kill_container(pod, Stop { id, name, message }, grace, self.pod_ip(), cause);
+                let work = site.kill_container(pod, Stop { id, name, message }, grace, self.address(), cause);
                 self.begin(job, "stop container", work, desk);
             }
             Action::RemoveContainers(ids) => {
@@ -249,7 +249,7 @@ impl PodWorker {
             }
             Action::KillPod { containers, sandboxes, grace, replace } => {
                 let stops = containers.into_iter().map(|(id, name)| Stop::with_pod(id, name)).collect();
-                let address = self.pod_ip();
+                let address = self.address();
                 let work = site.kill_pod(pod, stops, sandboxes, Kill { grace, replace, address }, cause);
                 self.begin(Job::KillPod, "stop pod", work, desk);
             }
@@ -262,8 +262,8 @@ impl PodWorker {
     }
 
     /// The pod's address, where the runtime knows one.
-    fn pod_ip(&self) -> Option<String> {
-        self.lifecycle.observed()?.sandbox()?.ips.first().cloned()
+    fn address(&self) -> Option<String> {
+        self.site.address_of(self.lifecycle.observed()?.sandbox()?)
     }
 
     fn begin(

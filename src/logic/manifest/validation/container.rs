@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Container, ContainerPort, ContainerResizePolicy
 
 use super::field::{Errors, FieldPath, text};
 use super::volumes::Volumes;
-use super::{environment, mounts, names, probes, resources, security};
+use super::{environment, hooks, mounts, names, probes, resources, security};
 
 /// What the rules about a container need to know of its pod.
 pub(super) struct PodFacts<'a> {
@@ -140,7 +140,7 @@ pub(super) fn pull_policy(policy: &str, path: &FieldPath, errors: &mut Errors) {
 
 fn hooks_and_probes(container: &Container, pod: &PodFacts, path: &FieldPath, errors: &mut Errors) {
     if let Some(lifecycle) = &container.lifecycle {
-        probes::lifecycle(lifecycle, pod, &path.child("lifecycle"), errors);
+        hooks::lifecycle(lifecycle, pod, &path.child("lifecycle"), errors);
     }
     if let Some(probe) = &container.liveness_probe {
         probes::liveness_or_startup(probe, pod, &path.child("livenessProbe"), errors);

@@ -9,6 +9,7 @@ mod app_armor;
 mod container;
 mod environment;
 mod field;
+mod hooks;
 mod metadata;
 mod mounts;
 mod names;

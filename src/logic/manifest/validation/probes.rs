@@ -1,8 +1,6 @@
-//! The rules about probes and lifecycle hooks.
+//! The rules about probes, and about the actions that probes and hooks share.
 
-use k8s_openapi::api::core::v1::{
-    ExecAction, GRPCAction, HTTPGetAction, Lifecycle, LifecycleHandler, Probe, SleepAction, TCPSocketAction,
-};
+use k8s_openapi::api::core::v1::{ExecAction, GRPCAction, HTTPGetAction, Probe, SleepAction, TCPSocketAction};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::container::PodFacts;
@@ -11,12 +9,12 @@ use super::names;
 
 /// What a probe or hook can do.
 #[derive(Default)]
-struct Handler<'a> {
-    exec: Option<&'a ExecAction>,
-    http_get: Option<&'a HTTPGetAction>,
-    tcp_socket: Option<&'a TCPSocketAction>,
-    grpc: Option<&'a GRPCAction>,
-    sleep: Option<&'a SleepAction>,
+pub(super) struct Handler<'a> {
+    pub exec: Option<&'a ExecAction>,
+    pub http_get: Option<&'a HTTPGetAction>,
+    pub tcp_socket: Option<&'a TCPSocketAction>,
+    pub grpc: Option<&'a GRPCAction>,
+    pub sleep: Option<&'a SleepAction>,
 }
 
 /// A liveness or startup probe.
@@ -59,30 +57,8 @@ fn any_probe(probe: &Probe, pod: &PodFacts, path: &FieldPath, errors: &mut Error
     }
 }
 
-/// The hooks and the stop signal of a container.
-pub(super) fn lifecycle(lifecycle: &Lifecycle, pod: &PodFacts, path: &FieldPath, errors: &mut Errors) {
-    for (field, hook) in [("postStart", &lifecycle.post_start), ("preStop", &lifecycle.pre_stop)] {
-        if let Some(hook) = hook {
-            one_handler(&handler_of_hook(hook), pod.grace_period, &path.child(field), errors);
-        }
-    }
-    if let Some(signal) = &lifecycle.stop_signal {
-        stop_signal(signal, pod.os, &path.child("stopSignal"), errors);
-    }
-}
-
-fn handler_of_hook(hook: &LifecycleHandler) -> Handler<'_> {
-    Handler {
-        exec: hook.exec.as_ref(),
-        http_get: hook.http_get.as_ref(),
-        tcp_socket: hook.tcp_socket.as_ref(),
-        grpc: None,
-        sleep: hook.sleep.as_ref(),
-    }
-}
-
 /// Exactly one action; those after the first are refused unseen.
-fn one_handler(handler: &Handler, grace_period: i64, path: &FieldPath, errors: &mut Errors) {
+pub(super) fn one_handler(handler: &Handler, grace_period: i64, path: &FieldPath, errors: &mut Errors) {
     type Check<'a> = Box<dyn Fn(&FieldPath, &mut Errors) + 'a>;
     let checks: [(&str, Option<Check>); 5] = [
         (
@@ -156,61 +132,5 @@ fn sleep(seconds: i64, grace_period: i64, path: &FieldPath, errors: &mut Errors)
     if seconds < 0 || seconds > grace_period {
         let detail = format!("must be non-negative and less than terminationGracePeriodSeconds ({grace_period})");
         errors.invalid(path, seconds, detail);
-    }
-}
-
-/// The signals that a Linux container can be stopped with, besides the real-time ones.
-const SIGNALS: [&str; 35] = [
-    "SIGABRT",
-    "SIGALRM",
-    "SIGBUS",
-    "SIGCHLD",
-    "SIGCLD",
-    "SIGCONT",
-    "SIGFPE",
-    "SIGHUP",
-    "SIGILL",
-    "SIGINT",
-    "SIGIO",
-    "SIGIOT",
-    "SIGKILL",
-    "SIGPIPE",
-    "SIGPOLL",
-    "SIGPROF",
-    "SIGPWR",
-    "SIGQUIT",
-    "SIGSEGV",
-    "SIGSTKFLT",
-    "SIGSTOP",
-    "SIGSYS",
-    "SIGTERM",
-    "SIGTRAP",
-    "SIGTSTP",
-    "SIGTTIN",
-    "SIGTTOU",
-    "SIGURG",
-    "SIGUSR1",
-    "SIGUSR2",
-    "SIGVTALRM",
-    "SIGWINCH",
-    "SIGXCPU",
-    "SIGXFSZ",
-    "SIGRTMIN",
-];
-
-fn stop_signal(signal: &str, os: &str, path: &FieldPath, errors: &mut Errors) {
-    if os.is_empty() {
-        return errors.forbidden(path, "may not be set for containers with empty `spec.os.name`");
-    }
-    let up = (1..=15).map(|step| format!("SIGRTMIN+{step}"));
-    let down = (1..=14).map(|step| format!("SIGRTMAX-{step}"));
-    let real_time: Vec<String> = up.chain(down).chain(["SIGRTMAX".to_owned()]).collect();
-    let mut supported: Vec<&str> = match os {
-        "windows" => vec!["SIGKILL", "SIGTERM"],
-        _ => SIGNALS.iter().copied().chain(real_time.iter().map(String::as_str)).collect(),
-    };
-    supported.sort_unstable();
-    if !supported.contains(&signal) {
-        errors.not_supported(path, signal, &supported);
     }
 }
