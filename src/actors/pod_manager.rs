@@ -229,6 +229,7 @@ impl Role for PodManager {
                 }
             }
             PodManagerMsg::Repeat => {
+                self.repeat_preempted(desk);
                 self.tell_all(&|| PodWorkerMsg::Repeat, desk);
                 self.repeat_api(desk);
                 self.tell_known(desk);

@@ -6,15 +6,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use ractor::RpcReplyPort;
 
 use super::desk::{Desk, OperationId};
 use super::role::Role;
 use super::settings::Agent;
 use crate::logic::ids::PodUid;
+use crate::logic::pod_admission::preempted_status;
 use crate::logic::pod_roster::{full_name, is_static};
 use crate::logic::status_sync::{Answer, Call, Order, Own, StatusSync};
+use crate::logic::time::Moment;
 use crate::messages::pod_source::SourceKind;
 use crate::messages::status_manager::{PodView, RefusedManifest, StatusManagerMsg};
 use crate::platform::kube_api::{ApiError, ApiServer, PatchKind, Place};
@@ -26,6 +28,8 @@ pub struct StatusManager {
     sync: StatusSync,
     wake: Option<OperationId>,
     refused: BTreeMap<SourceKind, Vec<RefusedManifest>>,
+    /// Pods that make room for critical ones, and since when that is known.
+    preempted: BTreeMap<PodUid, Moment>,
 }
 
 impl Role for StatusManager {
@@ -35,14 +39,16 @@ impl Role for StatusManager {
 
     fn begin(agent: Arc<Agent>, _: &mut Desk<StatusManagerMsg>) -> Self {
         let (pods, sync, refused) = (BTreeMap::new(), StatusSync::default(), BTreeMap::new());
-        Self { agent, pods, sync, wake: None, refused }
+        Self { agent, pods, sync, wake: None, refused, preempted: BTreeMap::new() }
     }
 
     fn receive(&mut self, message: StatusManagerMsg, desk: &mut Desk<StatusManagerMsg>) {
         match message {
             StatusManagerMsg::StatusChanged(view) => self.take(view),
+            StatusManagerMsg::Preempted(uid) => drop(self.preempted.entry(uid).or_insert(desk.now())),
             StatusManagerMsg::PodForgotten(uid) => {
                 self.pods.remove(&uid);
+                self.preempted.remove(&uid);
                 self.sync.finished(&uid);
             }
             StatusManagerMsg::NeverHere(uid) => self.sync.never_here(&uid),
@@ -64,6 +70,7 @@ impl Role for StatusManager {
             }
             StatusManagerMsg::Known { pods, ended } => {
                 self.pods.retain(|uid, _| pods.contains(uid));
+                self.preempted.retain(|uid, _| pods.contains(uid));
                 self.sync.keep_only(&pods);
                 ended.iter().for_each(|uid| self.sync.never_here(uid));
             }
@@ -81,7 +88,10 @@ impl Role for StatusManager {
 }
 
 impl StatusManager {
-    fn take(&mut self, view: PodView) {
+    fn take(&mut self, mut view: PodView) {
+        if let Some(since) = self.preempted.get(&view.uid) {
+            view.status = Arc::new(preempted_status(PodStatus::clone(&view.status), *since));
+        }
         if self.agent.adapters.api.is_some() {
             let own = Own {
                 full_name: full_name(&view.pod),

@@ -12,7 +12,8 @@ mod sysctls;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, Pod, PodCondition, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::ids::PodUid;
 use super::manifest::supported::unsupported_fields;
@@ -105,6 +106,26 @@ pub struct Judged {
 pub const PREEMPTING: &str = "Preempting";
 /// The sentence to [`PREEMPTING`].
 pub const PREEMPTED: &str = "Preempted in order to admit critical pod";
+
+/// The status of a pod that has to make room. It may be told as long as containers still run: a phase that is an end is
+/// held back until then.
+pub fn preempted_status(mut status: PodStatus, since: Moment) -> PodStatus {
+    status.phase = Some("Failed".to_owned());
+    status.reason = Some(PREEMPTING.to_owned());
+    status.message = Some(PREEMPTED.to_owned());
+    let conditions = status.conditions.get_or_insert_default();
+    conditions.retain(|condition| condition.type_ != "DisruptionTarget");
+    conditions.push(PodCondition {
+        type_: "DisruptionTarget".to_owned(),
+        status: "True".to_owned(),
+        reason: Some("TerminationByKubelet".to_owned()),
+        message: Some("Pod was preempted by Kubelet to accommodate a critical pod.".to_owned()),
+        last_transition_time: Some(Time(since.to_timestamp())),
+        observed_generation: status.observed_generation,
+        ..PodCondition::default()
+    });
+    status
+}
 
 /// What was decided about each pod of a kind of source. A decision stands for as long as the source wants the pod.
 #[derive(Clone, Debug, Default)]

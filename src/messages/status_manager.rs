@@ -49,6 +49,8 @@ pub enum StatusManagerMsg {
     NeverHere(PodUid),
     /// From `PodManager`: this node does not take the pod; with the status that says so.
     Rejected(PodView),
+    /// From `PodManager`: the pod has to make room for a critical one; what is told of it from now on says so.
+    Preempted(PodUid),
     /// From `ApiSource`: all pods and mirrors of this node in the API.
     ApiPods(Vec<Arc<Pod>>),
     /// From `ApiSource`: a pod or mirror as the API has it now.
@@ -78,6 +80,6 @@ pub enum StatusManagerMsg {
 describe!(StatusManagerMsg, message => match message {
     StatusManagerMsg::StatusChanged(view) => Some(&view.uid),
     StatusManagerMsg::Rejected(view) => Some(&view.uid),
-    StatusManagerMsg::PodForgotten(uid) | StatusManagerMsg::NeverHere(uid) | StatusManagerMsg::Answered(uid, _) => Some(uid),
+    StatusManagerMsg::PodForgotten(uid) | StatusManagerMsg::NeverHere(uid) | StatusManagerMsg::Preempted(uid) | StatusManagerMsg::Answered(uid, _) => Some(uid),
     _ => None,
 });

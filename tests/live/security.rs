@@ -215,3 +215,63 @@ fn variables_come_from_resources_and_files_and_a_pod_has_limits_of_its_own() {
     let limit = "cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max";
     assert_eq!(node.run_in(&reader, limit).trim(), (96_u64 << 20).to_string());
 }
+
+/// SEC-20, SEC-21: local profiles, the default of the configuration, and a user that stays who it is at a restart.
+#[test]
+fn profiles_of_the_node_are_found_and_a_restart_changes_no_user() {
+    let Some(mut node) = Node::new() else { return };
+    node.configure(json!({ "seccompDefault": true }));
+    let profile = json!({
+        "defaultAction": "SCMP_ACT_ALLOW",
+        "syscalls": [{ "names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO" }],
+    });
+    let folder = node.dir.join("kubelet/seccomp/profiles");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("no-folders.json"), profile.to_string()).unwrap();
+    node.start_agent();
+    let local = json!({ "seccompProfile": { "type": "Localhost", "localhostProfile": "profiles/no-folders.json" } });
+    let again = with(
+        shell("again", "id -u; grep Seccomp: /proc/self/status; sleep 2; exit 1"),
+        json!({ "securityContext": { "runAsUser": 1234 } }),
+    );
+    let free = json!({ "seccompProfile": { "type": "Unconfined" } });
+    node.apply(&pod("profiles", &[confined("local", local), forever("plain"), confined("free", free), again]));
+    let seccomp = |name: &str| {
+        let running = node.wait_running("profiles", name);
+        let status = node.run_in(&running, "cat /proc/self/status");
+        field(&status, "Seccomp").to_owned()
+    };
+    assert_eq!((seccomp("local"), seccomp("plain"), seccomp("free")), ("2".into(), "2".into(), "0".into()));
+    let running = node.wait_running("profiles", "local");
+    assert_eq!(node.run_in(&running, "mkdir /tmp/x 2>/dev/null || echo refused").trim(), "refused");
+    let restarted = node.eventually("it was started again", || {
+        node.containers("profiles", "again").into_iter().find(|status| status.metadata.attempt == 1)
+    });
+    let said = node.eventually("it speaks", || Some(node.output(&restarted)).filter(|said| said.lines().count() == 2));
+    assert_eq!(said, "1234\nSeccomp:\t2\n");
+}
+
+/// POD-31, POD-32: a static pod that asks for more than the node has makes nobody go, and is refused.
+#[test]
+fn what_does_not_fit_is_refused_and_ends_nobody() {
+    let Some(node) = Node::running() else { return };
+    node.apply(&pod("small", &[forever("main")]));
+    let before = node.wait_running("small", "main");
+    let big = with(forever("main"), json!({ "resources": { "requests": { "cpu": "1000" } } }));
+    node.apply(&pod("big", &[big]));
+    let shown = node.wait_shown("big", "as rejected", |shown| shown["status"]["phase"] == "Failed");
+    assert_eq!(shown["status"]["reason"], "UnexpectedAdmissionError");
+    let message = shown["status"]["message"].as_str().unwrap();
+    let expected = "Pod was rejected: Unexpected error while attempting to recover from admission failure: preemption: \
+                    error finding a set of pods to preempt: no set of running pods found to reclaim resources: [(res: cpu, ";
+    assert!(message.starts_with(expected), "{message}");
+    assert_eq!(node.wait_running("small", "main").id, before.id);
+    // The host's ports go to one pod at a time.
+    let port = node.free_port(0);
+    let holds = json!({ "ports": [{ "containerPort": 80, "hostPort": port, "protocol": "TCP" }] });
+    node.apply(&pod("first", &[with(forever("main"), holds.clone())]));
+    node.wait_running("first", "main");
+    node.apply(&pod("second", &[with(forever("main"), holds)]));
+    let shown = node.wait_shown("second", "as rejected", |shown| shown["status"]["phase"] == "Failed");
+    assert_eq!(shown["status"]["reason"], "NodePorts");
+}

@@ -19,10 +19,13 @@ use tokio_stream::wrappers::UnixListenerStream;
 use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
 
+/// Makes an answer of a request.
+type Compute = Arc<dyn Fn(&dyn Any) -> Box<dyn Any + Send> + Send + Sync>;
+
 /// What to do when asked.
 enum Behaviour {
     Answer(Box<dyn Any + Send>),
-    Compute(Arc<dyn Fn(&dyn Any) -> Box<dyn Any + Send> + Send + Sync>),
+    Compute(Compute),
     Refuse(Status),
     Hang,
 }

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, NodeStatus, Pod, PodCondition};
+use k8s_openapi::api::core::v1::{Node, NodeStatus, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::PodManager;
 use crate::actors::desk::Desk;
@@ -15,7 +15,7 @@ use crate::actors::settings::EventSubject;
 use crate::actors::volume_manager::node_facts;
 use crate::logic::ids::PodUid;
 use crate::logic::pod_admission::{
-    Judged, NodeAbilities, PREEMPTED, PREEMPTING, Surroundings, Verdict, event_reason, judge,
+    Judged, NodeAbilities, PREEMPTED, PREEMPTING, Surroundings, Verdict, event_reason, judge, preempted_status,
 };
 use crate::logic::pod_roster::full_name;
 use crate::logic::pod_status::{rejected_status, waiting_status};
@@ -122,6 +122,14 @@ impl PodManager {
         pods.filter(|(uid, _)| self.is_preempted(uid)).map(|(_, pod)| Arc::clone(pod)).collect()
     }
 
+    /// Tells once more whose statuses are to say that they make room.
+    pub(super) fn repeat_preempted(&self, desk: &Desk<PodManagerMsg>) {
+        for pod in self.leaving() {
+            let uid = PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default());
+            desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::Preempted(uid));
+        }
+    }
+
     fn is_preempted(&self, uid: &PodUid) -> bool {
         self.admissions.why_not(uid).is_some_and(|(reason, _)| reason == PREEMPTING)
     }
@@ -167,6 +175,7 @@ impl PodManager {
             desk.tell(&self.agent.directory.event_recorder, event);
             tracing::warn!(%uid, pod = %full_name(&pod), "pod has to make room for a critical one");
             self.admissions.preempt(&uid);
+            desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::Preempted(uid));
             if let Some(pods) = &self.api_pods {
                 self.roster.set(SourceKind::Api.as_str(), self.admissions.admitted(pods));
             }
@@ -219,16 +228,7 @@ impl PodManager {
         let qos = pod_qos(pod, self.agent.settings.resources.pod_level_resources);
         let mut status = rejected_status(pod, reason, message, qos.as_str(), desk.now());
         if reason == PREEMPTING {
-            status.message = Some(message.to_owned());
-            status.conditions = Some(vec![PodCondition {
-                type_: "DisruptionTarget".to_owned(),
-                status: "True".to_owned(),
-                reason: Some("TerminationByKubelet".to_owned()),
-                message: Some("Pod was preempted by Kubelet to accommodate a critical pod.".to_owned()),
-                last_transition_time: Some(Time(desk.now().to_timestamp())),
-                observed_generation: status.observed_generation,
-                ..PodCondition::default()
-            }]);
+            status = preempted_status(status, desk.now());
         }
         let view = PodView {
             uid: uid.clone(),

@@ -188,7 +188,8 @@ mod tests {
     fn the_safe_ones_are_free_and_the_others_are_asked_for() {
         let wide = ["kernel.msg*", "net.core.somaxconn", "net/ipv4/conf/eth0.1/*", "fs.mqueue.*"];
         // What is set, on the host's namespaces, what else is allowed, why not
-        let cases: [(&[&str], bool, &[&str], Option<&str>); 12] = [
+        type Texts<'a> = &'a [&'a str];
+        let cases: [(Texts<'_>, bool, Texts<'_>, Option<&str>); 12] = [
             (&[], true, &[], None),
             (&["kernel.shm_rmid_forced", "net.ipv4.tcp_rmem"], false, &[], None),
             (&["net/ipv4/tcp_syncookies"], false, &[], None),
