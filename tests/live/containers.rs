@@ -249,3 +249,26 @@ fn an_image_and_a_deadline_change_while_a_pod_runs() {
     );
     cluster.kubectl(&["delete", "pod", "web", "--timeout=60s"]);
 }
+
+/// POD-18: the API server is told of it, and takes it, init containers and all.
+#[test]
+fn a_pod_of_a_cluster_starts_over_in_place() {
+    let Some(cluster) = Cluster::joined() else { return };
+    let mount = json!({ "volumeMounts": [{ "name": "data", "mountPath": "/data" }] });
+    let script = "test -e /data/been && exec sleep 1000; touch /data/been; sleep 2; exit 42";
+    let rules = json!([{ "action": "RestartAllContainers", "exitCodes": { "operator": "In", "values": [42] } }]);
+    let ruled = json!({ "restartPolicy": "Never", "restartPolicyRules": rules });
+    let source = with(with(shell("source", script), mount), ruled);
+    let spec = json!({
+        "restartPolicy": "Never", "initContainers": [shell("setup", "true")],
+        "volumes": [{ "name": "data", "emptyDir": {} }],
+    });
+    cluster.create_pod(with(pod("web", &[forever("main"), source]), json!({ "spec": spec })));
+    let shown = cluster.wait("pod", "web", "ready again", |pod| {
+        let again = ["main", "source"].map(|name| container_status(pod, name)["restartCount"] == 1);
+        again == [true, true] && condition(pod, "Ready") == "True"
+    });
+    assert_eq!((&shown["status"]["phase"], condition(&shown, "AllContainersRestarting")), (&json!("Running"), "False"));
+    assert!(!cluster.log().contains("cannot be sent"), "{}", cluster.log());
+    cluster.kubectl(&["delete", "pod", "web", "--timeout=60s"]);
+}
