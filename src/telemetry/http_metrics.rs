@@ -14,6 +14,8 @@ const LABELS: [&str; 4] = ["method", "path", "server_type", "long_running"];
 const METHODS: [&str; 8] = ["OPTIONS", "GET", "HEAD", "POST", "PUT", "DELETE", "TRACE", "CONNECT"];
 /// First segments of paths that keep their name; the others are `other`.
 const PATHS: [&str; 3] = ["healthz", "metrics", "pods"];
+/// The one path below `/metrics` that is served, by its whole name.
+const PROBES: &str = "metrics/probes";
 const OTHER: &str = "other";
 
 /// See the module.
@@ -70,8 +72,11 @@ fn method_label(method: &str) -> &'static str {
     METHODS.into_iter().find(|known| *known == method).unwrap_or(OTHER)
 }
 
-/// The first segment of a path; what is below `/metrics/` is none of the paths that are served.
+/// The first segment of a path; of what is below `/metrics/` one alone is served.
 fn path_label(path: &str) -> &'static str {
+    if path.trim_matches('/') == PROBES {
+        return PROBES;
+    }
     let mut segments = path.trim_matches('/').split('/');
     let first = segments.next().unwrap_or_default();
     let deeper = segments.next().is_some();
@@ -90,6 +95,7 @@ mod tests {
             ("/pods/", "pods"),
             ("/healthz/ping", "healthz"),
             ("/metrics", "metrics"),
+            ("/metrics/probes", "metrics/probes"),
             ("/metrics/slis", OTHER),
             ("/", OTHER),
             ("/random-4711", OTHER),
