@@ -237,7 +237,7 @@ fn a_pod_deleted_by_force_and_made_again_at_once_runs() {
 #[test]
 fn a_critical_pod_takes_the_room_of_another() {
     let options = Options { settings: |settings| settings.node.status.capacity.max_pods = 1, ..in_a_cluster() };
-    simulate_with(1, options, |world| async move {
+    let run = run(1, options, |world| async move {
         world.create(&SimPod::of("web", "run stops in 2s")).expect("made");
         world.start_agent();
         world.settle().await;
@@ -254,4 +254,7 @@ fn a_critical_pod_takes_the_room_of_another() {
         world.sleep(seconds(60)).await;
         assert!(world.running().is_empty());
     });
+    // That is what the node's owner asked for, and nothing else went wrong.
+    let stopped: Vec<&str> = run.violations.iter().map(|one| one.name).collect();
+    assert_eq!(stopped, ["wanted-lives"], "{}", describe(&run.violations, &run.story));
 }
