@@ -129,8 +129,9 @@ impl Cluster {
         // An API server that has just started does not tell its schemas yet.
         let not_yet = "the server is currently unable to handle the request";
         self.eventually("the API server takes it", || match self.try_apply(object) {
+            Ok(()) => Some(()),
             Err(why) if why.contains(not_yet) => None,
-            outcome => Some(outcome.unwrap_or_else(|why| panic!("{object}: {why}"))),
+            Err(why) => panic!("{object}: {why}"),
         });
     }
 
