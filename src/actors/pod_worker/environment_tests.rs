@@ -124,3 +124,21 @@ async fn a_pod_without_pull_secrets_asks_for_none() {
     assert!(scene.users("reg.example/app").await.is_empty());
     assert!(scene.server.calls("/secrets").is_empty() && scene.events().await.is_empty());
 }
+
+/// CRI-37.
+#[tokio::test(start_paused = true)]
+async fn a_runtime_class_gives_its_handler_also_while_the_api_server_is_away() {
+    let scene = Scene::new(json!({ "containers": [], "runtimeClassName": "small" }));
+    let handler = async || scene.site.runtime_handler(&scene.pod).await;
+    scene.server.refuse("runtimeclasses", Some((503, "ServiceUnavailable")));
+    let unknown = handler().await.expect_err("never read");
+    assert!(unknown.starts_with("failed to lookup RuntimeClass small: "), "{unknown}");
+    scene.server.refuse("runtimeclasses", None);
+    assert!(handler().await.is_err(), "there is none");
+    scene.server.put("/apis/node.k8s.io/v1/runtimeclasses/small", json!({ "handler": "gvisor" }));
+    assert_eq!(handler().await.as_deref(), Ok("gvisor"));
+    scene.server.refuse("runtimeclasses", Some((503, "ServiceUnavailable")));
+    assert_eq!(handler().await.as_deref(), Ok("gvisor"));
+    let plain = Scene::new(json!({ "containers": [] }));
+    assert_eq!(plain.site.runtime_handler(&plain.pod).await.as_deref(), Ok(""));
+}

@@ -317,3 +317,34 @@ fn thousands_of_files_are_written_and_changed_at_once() {
     wait(host.tear_down(&place)).expect("gone");
     assert!(!path.exists());
 }
+
+/// CRI-13: what a container may have put in the place of a file of variables.
+#[test]
+fn a_file_of_a_volume_is_read_and_nothing_else() {
+    let root = Root::new();
+    let (host, place) = (root.host(), root.place(plugin::EMPTY_DIR, "shared"));
+    wait(host.set_up(&uid(), Some(&place), empty(Medium::Disk))).expect("made");
+    let volume = host.path_of(&place);
+    let path = PathBuf::from(&volume);
+    fs::create_dir(path.join("dir")).expect("made");
+    fs::write(path.join("dir/env"), "A='1'\n").expect("written");
+    symlink("/etc/passwd", path.join("link")).expect("linked");
+    symlink("dir", path.join("way")).expect("linked");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        path.join("pipe"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o666),
+        0,
+    )
+    .expect("made");
+    let read = |file: &str, bytes_max: usize| wait(host.read_file(&volume, file, bytes_max));
+    assert_eq!(read("dir/env", 6), Ok(Some(b"A='1'\n".to_vec())));
+    assert_eq!(read("./dir//env", 6), Ok(Some(b"A='1'\n".to_vec())));
+    assert_eq!(read("dir/none", 6), Ok(None));
+    for (file, bytes_max) in
+        [("dir/env", 5), ("link", 1 << 20), ("way/env", 6), ("pipe", 6), ("dir", 6), ("../x", 6), ("", 6)]
+    {
+        assert!(read(file, bytes_max).is_err(), "{file}");
+    }
+}
