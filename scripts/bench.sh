@@ -3,6 +3,7 @@
 #
 #   scripts/bench.sh [PODS]     (default 30)
 #
+# PROBED=<pods>     how many pods with an http probe of 1 s are watched at the end (default 100; 0 leaves that out)
 # PODWRIGHT=<file>  measures this executable: another version, or the upstream kubelet, whose flags are the same
 # STEADY=<seconds>  how long the steady state is watched (default 60)
 set -euo pipefail
@@ -12,6 +13,7 @@ cd "$(dirname "$0")/.."
 
 PODS=${1:-30}
 STEADY=${STEADY:-60}
+PROBED=${PROBED:-100}
 TICKS=$(getconf CLK_TCK)
 dir=$PWD/target/bench/$$ agent=""
 
@@ -71,6 +73,53 @@ YAML
     done
 }
 
+# Pods that are probed every second, over HTTP.
+write_probed_pods() { # COUNT
+    local number
+    for number in $(seq "$1"); do
+        cat >"$dir/.pod" <<YAML
+{"apiVersion":"v1","kind":"Pod","metadata":{"name":"probed-$number","namespace":"default"},"spec":{"terminationGracePeriodSeconds":1,
+"containers":[{"name":"c","image":"localhost/podwright/web:1","imagePullPolicy":"IfNotPresent",
+"command":["httpd","-f","-p","80","-h","/www"],
+"readinessProbe":{"httpGet":{"port":80,"path":"/healthz"},"periodSeconds":1}}]}}
+YAML
+        mv "$dir/.pod" "$dir/manifests/probed-$number.json"
+    done
+}
+
+all_ready() { # COUNT
+    [ "$("$PODWRIGHT" ps --root-dir "$dir/kubelet" -o json | grep -c '"ready": true')" = "$1" ]
+}
+
+probed() {
+    local since
+    since=$(now_ms)
+    write_probed_pods "$PROBED"
+    figure "$PROBED probed pods: all Ready" "$(until_ms "$since" all_ready "$PROBED")" ms
+    steady "$PROBED pods, each with an http probe of 1 s"
+    restart_with "$PROBED probed pods"
+    all_ready "$PROBED" || figure "$PROBED probed pods: not Ready after the restart" "!" ""
+    rm -f "$dir"/manifests/*
+    until_ms "$(now_ms)" runs_exactly 0 >/dev/null
+}
+
+# An agent that starts again, and what that costs and touches.
+restart_with() { # WHAT
+    local before after since answered
+    before=$(ctr_ tasks ls | sort)
+    end_pids 10 "$agent"
+    start_agent
+    since=$(now_ms)
+    answered=$(until_ms "$since" healthy)
+    sleep 20
+    figure "restart with $1: start to healthz" "$answered" ms
+    figure "restart with $1: processor time in 20 s" \
+        "$(awk -v ticks="$(cpu_ticks "$agent")" -v hz="$TICKS" 'BEGIN { printf "%.2f", ticks / hz }')" s
+    after=$(ctr_ tasks ls | sort)
+    figure "restart with $1: tasks that changed" \
+        "$(diff <(echo "$before") <(echo "$after") | grep -c '^[<>]' || true)" ""
+}
+
 # The same calls from a bare client: what no agent can be quicker than.
 floor() {
     local figures
@@ -97,7 +146,7 @@ steady() { # WHAT
 }
 
 main() {
-    local since tasks before after number client
+    local since before number client
     is_root || die "only root can start containers"
     check_rust
     install_packages
@@ -139,22 +188,12 @@ main() {
     figure "killed container: its next instance runs" \
         "$("$client" kill "$RUNTIME_ENDPOINT" 5 | sed -n 's/^reaction_ms=//p')" ms
 
-    before=$(ctr_ tasks ls | sort)
-    end_pids 10 "$agent"
-    start_agent
-    since=$(now_ms)
-    tasks=$(until_ms "$since" healthy)
-    sleep 20
-    figure "restart with $PODS pods: start to healthz" "$tasks" ms
-    figure "restart with $PODS pods: processor time in 20 s" \
-        "$(awk -v ticks="$(cpu_ticks "$agent")" -v hz="$TICKS" 'BEGIN { printf "%.2f", ticks / hz }')" s
-    after=$(ctr_ tasks ls | sort)
-    figure "restart with $PODS pods: tasks that changed" \
-        "$(diff <(echo "$before") <(echo "$after") | grep -c '^[<>]' || true)" ""
+    restart_with "$PODS pods"
 
     since=$(now_ms)
     rm -f "$dir"/manifests/*
     figure "$PODS pods deleted: nothing runs" "$(until_ms "$since" runs_exactly 0)" ms
+    [ "$PROBED" = 0 ] || probed
 }
 
 main "$@"
