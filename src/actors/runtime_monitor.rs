@@ -128,7 +128,7 @@ impl RuntimeMonitor {
 
     fn health(&self) -> RuntimeHealth {
         let mut health = self.polled.clone().unwrap_or_else(runtime_health::not_yet_known);
-        // Pods name no runtime class here: they run in the handler without a name.
+        // The default handler's word stands for those of runtime classes.
         let mut handlers = self.able.iter().flat_map(|able| &able.handlers);
         health.recursive_read_only =
             handlers.any(|handler| handler.name.is_empty() && handler.recursive_read_only_mounts);

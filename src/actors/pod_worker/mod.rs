@@ -347,7 +347,7 @@ impl PodWorker {
     /// Tells the pod's status wherever it counts, when it changed.
     fn publish(&mut self, desk: &Desk<PodWorkerMsg>) {
         let Some(pod) = self.lifecycle.pod().cloned() else { return };
-        let waiting = self.waiting(desk);
+        let waiting = self.waiting();
         desk.address().record().set_note(waiting.first().cloned());
         let Some(seen) = self.lifecycle.observed().cloned() else { return };
         let mut status = match (&self.status, self.ended) {
@@ -427,13 +427,12 @@ impl PodWorker {
     }
 
     /// What the pod waits for; nothing when it is as it should be.
-    fn waiting(&self, desk: &Desk<PodWorkerMsg>) -> Vec<String> {
+    fn waiting(&self) -> Vec<String> {
         let stage: &str = match self.lifecycle.stage() {
             Stage::Syncing => "waits for",
             Stage::Terminating => "ends, waits for",
             Stage::Terminated => "has ended, waits for",
         };
-        let _ = desk;
         self.lifecycle.waits().map(|sentence| format!("{stage} {sentence}")).collect()
     }
 
