@@ -147,7 +147,7 @@ fn what_others_write_is_kept_and_what_they_keep_changing_is_set_right_every_ten_
     assert_eq!(calls(&mut sync, at(11)).len(), 1);
 }
 
-/// POD-36.
+/// POD-35, POD-36.
 #[test]
 fn a_pod_goes_from_the_api_after_its_containers_and_its_last_status() {
     let mut sync = StatusSync::default();
