@@ -20,6 +20,7 @@ fn fnv1a(bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
+    /// CRI-15.
     #[test]
     fn the_hash_equals_upstreams() {
         // Upstream's own vector (`container_hash_test.go`).

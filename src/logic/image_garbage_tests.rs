@@ -48,6 +48,7 @@ fn unused_images_go_by_age_once_the_agent_itself_is_old_enough() {
     assert_eq!(ids(&garbage.too_old(seconds(1401))), ["c", "e", "a", "b"]);
 }
 
+/// CRI-26.
 #[test]
 fn a_full_disk_takes_the_longest_unused_first_and_spares_the_young() {
     let garbage = garbage();

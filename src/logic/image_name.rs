@@ -235,6 +235,7 @@ mod tests {
         format!("{algorithm}:{}", "a".repeat(length))
     }
 
+    /// CRI-21.
     #[test]
     fn a_name_is_completed_as_docker_does() {
         let sha = digest("sha256", 64);

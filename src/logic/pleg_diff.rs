@@ -138,6 +138,7 @@ mod tests {
         relist
     }
 
+    /// CRI-28.
     #[test]
     fn every_change_of_state_has_its_events() {
         use ContainerState::{Created, Exited, Running, Unknown};

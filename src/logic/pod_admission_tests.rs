@@ -113,6 +113,7 @@ fn what_runs_already_is_not_judged_again_and_takes_its_room() {
     assert_eq!(admissions.admitted(&pods).into_keys().collect::<Vec<_>>(), [PodUid::from("old")]);
 }
 
+/// POD-03.
 #[test]
 fn before_the_node_is_known_nothing_is_refused_for_good() {
     let abilities = NodeAbilities::default();

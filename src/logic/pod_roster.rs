@@ -403,6 +403,7 @@ mod tests {
         assert!(roster.wanted(&PodUid::from("3")).is_none(), "the API server has spoken");
     }
 
+    /// POD-04.
     #[test]
     fn a_wanted_pod_is_started_once_and_told_only_changes() {
         let mut roster = PodRoster::new(["file"]);

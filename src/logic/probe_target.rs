@@ -168,6 +168,7 @@ mod tests {
 
     use super::*;
 
+    /// PRB-16.
     #[test]
     fn ports_are_found_by_name_or_number() {
         let named = |name: &str, container_port| ContainerPort {

@@ -152,6 +152,7 @@ mod tests {
         assert_eq!((queue.take_next(), queue.take_next()), (Some(2), None));
     }
 
+    /// CRI-22.
     #[test]
     fn the_rate_refuses_what_the_burst_does_not_cover() {
         let mut queue = queue(None, Some(5), 2);

@@ -54,7 +54,7 @@ fn memory(node: &Node, path: &str) -> Option<u64> {
     bytes.filter(|bytes| *bytes < i64::MAX as u64 - 65_536)
 }
 
-/// RES-01, RES-03, RES-05, RES-07, RES-09, RES-10, RES-13.
+/// RES-01, RES-03, RES-05, RES-07, RES-09, RES-10, RES-13, POD-30.
 #[test]
 fn a_pods_cgroup_limits_it_as_its_quality_of_service_says() {
     let Some(mut node) = Node::new() else { return };
@@ -105,7 +105,7 @@ fn a_pods_cgroup_limits_it_as_its_quality_of_service_says() {
     assert!(!folder(&node, "cpu", &burstable).exists() || node.shown("burstable").is_some());
 }
 
-/// RES-01, RES-11: what the runtime was told for a container is what the kernel has.
+/// RES-01, RES-11, CRI-10: what the runtime was told for a container is what the kernel has.
 #[test]
 fn a_containers_cgroup_lies_below_its_pods_with_its_own_limits() {
     let Some(node) = Node::running() else { return };

@@ -12,7 +12,7 @@ fn writer(folder: &str, hooks: serde_json::Value) -> (serde_json::Value, serde_j
     (with(shell("main", script), mounts), json!([{ "name": "out", "hostPath": { "path": folder } }]))
 }
 
-/// POD-23, POD-14: after the start, before the signal; the pod is ready only once its hook is through.
+/// POD-23, POD-14, CRI-19: after the start, before the signal; the pod is ready only once its hook is through.
 #[test]
 fn hooks_run_after_the_start_and_before_the_signal() {
     let Some(node) = Node::running() else { return };

@@ -160,7 +160,7 @@ fn a_program_gives_credentials() {
     );
 }
 
-/// PAIN-22: who waits for a slow registry, and who for the pull before it, is told so.
+/// PAIN-22, CRI-22: who waits for a slow registry, and who for the pull before it, is told so.
 #[test]
 fn pulls_tell_how_far_they_are() {
     let Some(node) = Node::running() else { return };

@@ -60,7 +60,7 @@ fn pods_that_sound_alike_have_logs_of_their_own() {
     assert_eq!(links_of(&node, "web").len(), 2);
 }
 
-/// POD-38: from the file, from the log's end where asked, and never more than its share.
+/// POD-38, SEC-11, SEC-12: from the file, from the log's end where asked, and never more than its share.
 #[test]
 fn a_containers_last_words_are_shown() {
     let Some(node) = Node::running() else { return };

@@ -60,7 +60,7 @@ fn a_liveness_probe_by_a_command_restarts_its_container() {
     assert_eq!(container_status(&shown, "main")["restartCount"], 1);
 }
 
-/// PRB-10, PRB-13, PRB-14, PRB-16: by connection and by gRPC; a server that speaks no gRPC is started again.
+/// PRB-10, PRB-13, PRB-14, PRB-16, PRB-20: by connection and by gRPC; a server that speaks no gRPC is started again.
 #[test]
 fn probes_connect_and_ask_for_health() {
     let Some(node) = Node::running() else { return };

@@ -18,7 +18,8 @@ fn field<'a>(status: &'a str, name: &str) -> &'a str {
     line.unwrap_or_else(|| panic!("no {name} in {status}")).trim()
 }
 
-/// CRI-09, SEC-25: users, groups, capabilities, privileges and the root file system are the container's, else the pod's.
+/// CRI-09, SEC-25, SEC-23: users, groups, capabilities, privileges and the root file system are the container's, else
+/// the pod's.
 #[test]
 fn a_container_is_who_the_pod_says_and_may_do_no_more() {
     let Some(node) = Node::running() else { return };
@@ -113,7 +114,7 @@ fn a_container_that_would_be_root_or_unconfined_does_not_start() {
     }
 }
 
-/// CRI-09: a pod may share the host's processes and messages.
+/// CRI-09, POD-27: a pod may share the host's processes and messages.
 #[test]
 fn a_pod_sees_the_hosts_processes_where_it_may() {
     let Some(node) = Node::running() else { return };
@@ -132,7 +133,8 @@ fn a_pod_sees_the_hosts_processes_where_it_may() {
     }
 }
 
-/// SEC-22, SEC-24, POD-31: what the node cannot or may not do is refused before anything starts, in upstream's words.
+/// SEC-22, SEC-24, POD-31, CRI-07: what the node cannot or may not do is refused before anything starts, in
+/// upstream's words.
 #[test]
 fn kernel_parameters_and_profiles_are_judged_before_a_pod_starts() {
     let Some(mut node) = Node::new() else { return };

@@ -35,7 +35,7 @@ fn mounting(container: Value, mounts: Value) -> Value {
     with(container, json!({ "volumeMounts": mounts }))
 }
 
-/// VOL-04, VOL-14, VOL-17, VOL-18, VOL-19, VOL-25, VOL-26, VOL-32, VOL-33, VOL-34.
+/// VOL-04, VOL-14, VOL-17, VOL-18, VOL-19, VOL-25, VOL-26, VOL-32, VOL-33, VOL-34, CRI-11.
 #[test]
 fn containers_see_their_pods_volumes_and_nothing_is_left_after() {
     let Some(node) = Node::running() else { return };
@@ -268,7 +268,8 @@ fn an_image_is_a_volume_and_a_missing_one_concerns_who_mounts_it() {
     wait_released(&node);
 }
 
-/// VOL-34: `recursiveReadOnly` is kept where the runtime can, and a container that insists is not made where it cannot.
+/// VOL-34, CRI-11: `recursiveReadOnly` is kept where the runtime can, and a container that insists is not made where
+/// it cannot.
 #[test]
 fn mounts_are_read_only_to_the_depth_that_the_runtime_can() {
     let Some(node) = Node::running() else { return };

@@ -32,6 +32,7 @@ fn invariants_hold_under_each_trouble_alone() {
     side_by_side(&runs, |(fault, seed)| standard(*seed, 8, 40, fault));
 }
 
+/// POD-07.
 #[test]
 fn invariants_hold_under_all_trouble_at_once() {
     // What a killed agent's calls do later hides nothing in one half of the runs.
@@ -52,8 +53,8 @@ fn invariants_hold_while_mailboxes_are_full() {
     });
 }
 
-/// A look at the runtime from before `PodManager` failed showed a container as made that its worker had started since: the
-/// new worker made a second one.
+/// CRI-30: a look at the runtime from before `PodManager` failed showed a container as made that its worker had
+/// started since: the new worker made a second one.
 #[test]
 fn a_look_from_before_pod_manager_failed_counts_for_nothing() {
     standard(1107, 8, 90, "all");

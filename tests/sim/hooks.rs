@@ -45,7 +45,7 @@ fn a_hook_runs_before_the_stop_and_takes_from_its_time() {
     }
 }
 
-/// POD-23: one container's hook holds up the next one's start, and a pod whose hook fails starts again.
+/// POD-23, CRI-18: one container's hook holds up the next one's start, and a pod whose hook fails starts again.
 #[test]
 fn a_hook_belongs_to_the_start() {
     simulate(1, |world| async move {
@@ -150,7 +150,7 @@ fn a_container_that_does_not_come_up_is_ended_within_the_probes_time() {
     });
 }
 
-/// PRB-11, SEC-47: a command that hangs is given its time, once in a round, and counts as a failure.
+/// PRB-11, SEC-47, SEC-48: a command that hangs is given its time, once in a round, and counts as a failure.
 #[test]
 fn commands_that_hang_do_not_pile_up() {
     simulate(1, |world| async move {

@@ -21,6 +21,7 @@ macro_rules! told {
     };
 }
 
+/// CRI-02.
 #[tokio::test]
 async fn the_runtime_is_told_each_calls_deadline() {
     let fake = Fake::new();

@@ -70,6 +70,7 @@ async fn every_kind_is_known_and_a_new_one_is_a_reason_to_look() {
     }
 }
 
+/// CRI-29.
 #[tokio::test]
 async fn a_stream_ends_with_its_runtime_and_opens_again_with_the_next() {
     for late in [false, true] {

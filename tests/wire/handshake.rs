@@ -36,6 +36,7 @@ async fn a_good_runtime_is_asked_twice_and_tells_its_name() {
     assert_eq!(asked, ["", "0.1.0"]);
 }
 
+/// CRI-01.
 #[tokio::test]
 async fn a_runtime_of_another_version_or_without_a_name_is_refused() {
     let fake = Fake::new();

@@ -242,6 +242,7 @@ fn wire_container() -> wire::ContainerConfig {
     }
 }
 
+/// POD-24.
 #[tokio::test]
 async fn sandboxes_and_containers_are_told_whole() {
     let fake = Fake::new();

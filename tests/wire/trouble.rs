@@ -106,6 +106,7 @@ async fn an_answer_that_cannot_be_read_is_an_invalid_answer() {
     assert!(error.to_string().contains(&host.endpoint()), "{error}");
 }
 
+/// SEC-46.
 #[tokio::test]
 async fn answers_up_to_16_mib_are_read_and_no_larger_ones() {
     let fake = Fake::new();
@@ -241,6 +242,7 @@ fn assert_lacks<T>(outcome: CriResult<T>, method: &str, field: &str) {
     }
 }
 
+/// CRI-03.
 #[tokio::test]
 async fn empty_answers_are_refused_where_a_field_is_mandatory() {
     let fake = Fake::new(); // answers everything with nothing
@@ -267,6 +269,7 @@ async fn empty_answers_are_refused_where_a_field_is_mandatory() {
     assert_eq!(runtime.list_pod_sandboxes(&Default::default()).await, Ok(vec![]));
 }
 
+/// CRI-03.
 #[tokio::test]
 async fn each_mandatory_field_of_a_status_is_missed() {
     let fake = Fake::new();

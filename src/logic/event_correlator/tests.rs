@@ -44,6 +44,7 @@ fn object(report: &Report) -> Value {
     serde_json::to_value(report.object("node-1")).expect("an object")
 }
 
+/// POD-37, PRB-24.
 #[test]
 fn an_event_of_a_container_is_an_object_as_upstream_writes_it() {
     let report = Bench::default().see(event("web", "BackOff", "Back-off restarting failed container")).expect("passes");
@@ -152,6 +153,7 @@ fn similar_events_are_forgotten_after_ten_minutes_of_silence() {
     }
 }
 
+/// SEC-48.
 #[test]
 fn the_budget_of_an_object_is_25_and_then_one_in_five_minutes() {
     let mut bench = Bench::default();

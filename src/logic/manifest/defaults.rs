@@ -267,6 +267,7 @@ mod tests {
         assert_eq!(spec["enableServiceLinks"], false);
     }
 
+    /// PRB-02.
     #[test]
     fn probes_get_their_numbers_path_and_scheme() {
         let spec = defaulted(json!({"containers": [{

@@ -178,6 +178,7 @@ fn last_state(status: &PodStatus, name: &str) -> String {
     told(of(status, name).last_state.as_ref())
 }
 
+/// POD-15.
 #[test]
 fn the_phase_follows_the_containers() {
     use ContainerState::{Created, Exited, Running, Unknown};
@@ -257,6 +258,7 @@ fn words_of_another_phase_are_dropped() {
     assert_eq!(scene.status().reason, None);
 }
 
+/// POD-16.
 #[test]
 fn conditions_of_a_pod_on_its_way() {
     use ContainerState::{Exited, Running};
@@ -363,6 +365,7 @@ fn started_and_ready_follow_the_probes() {
     }
 }
 
+/// PRB-23.
 #[test]
 fn a_restart_of_the_agent_changes_no_readiness() {
     let rows = [(20, true, true), (20, false, false), (9, true, false)];
@@ -395,6 +398,7 @@ fn a_container_once_started_stays_so_and_its_successor_begins_anew() {
     assert_eq!(of(&scene.step(), "a").started, Some(false));
 }
 
+/// POD-29.
 #[test]
 fn addresses_are_ordered_by_family_and_outlive_the_sandbox() {
     let ips = |status: &PodStatus| -> Vec<String> { status.pod_ips.iter().flatten().map(|ip| ip.ip.clone()).collect() };

@@ -73,6 +73,7 @@ fn outcomes(schedule: &mut ProbeSchedule, target: &Target, outcomes: &[ProbeOutc
     outcomes.iter().map(run).collect()
 }
 
+/// PRB-05.
 #[test]
 fn a_new_container_begins_with_its_kinds_first_value() {
     for (kind, initial) in
@@ -86,6 +87,7 @@ fn a_new_container_begins_with_its_kinds_first_value() {
     }
 }
 
+/// PRB-23.
 #[test]
 fn a_container_from_before_the_agent_keeps_what_it_was() {
     let mut old = running("c", ProbeKind::Readiness);
@@ -98,6 +100,7 @@ fn a_container_from_before_the_agent_keeps_what_it_was() {
     assert_eq!(round(&mut schedule(ProbeKind::Startup, timing()), &sidecar), [store("c", true)]);
 }
 
+/// PRB-06, PRB-07.
 #[test]
 fn only_results_in_a_row_count() {
     use ProbeOutcome::{Errored, Failure, Success};
@@ -119,6 +122,7 @@ fn only_results_in_a_row_count() {
     assert_eq!(stored, [None, None, None, None, yes, None, None, None, None, None, no, no]);
 }
 
+/// PRB-09.
 #[test]
 fn a_failed_liveness_or_a_settled_startup_holds_still_until_another_container() {
     use ProbeOutcome::{Failure, Success};
@@ -156,6 +160,7 @@ fn startup_gates_the_other_probes() {
     }
 }
 
+/// PRB-04.
 #[test]
 fn the_initial_delay_is_counted_in_whole_seconds_of_the_container() {
     let timing = ProbeTiming { initial_delay: secs(5), ..timing() };
@@ -182,6 +187,7 @@ fn the_first_round_after_the_initial_delay_is_at_its_end() {
     }
 }
 
+/// PRB-03.
 #[test]
 fn the_startup_probe_of_a_new_container_is_made_at_once() {
     let mut machine = schedule(ProbeKind::Startup, timing());
@@ -221,6 +227,7 @@ fn while_the_pod_ends_only_readiness_goes_on() {
     }
 }
 
+/// PRB-22.
 #[test]
 fn nothing_to_see_waits_and_a_finished_pod_ends() {
     let mut machine = schedule(ProbeKind::Readiness, timing());
@@ -229,6 +236,7 @@ fn nothing_to_see_waits_and_a_finished_pod_ends() {
     assert_eq!(machine.round(&Seen::PodOver, wall(0), secs(10)), [ProbeAction::End]);
 }
 
+/// PRB-03.
 #[test]
 fn only_a_young_agent_spreads_its_first_rounds() {
     for (age, first) in [(0, 15), (9, 15), (10, 10), (3600, 10)] {
@@ -270,6 +278,7 @@ fn a_trigger_holds_a_round_now_and_moves_the_ticks() {
     assert_eq!(machine.due(), Some(secs(16)));
 }
 
+/// PRB-20.
 #[test]
 fn only_readiness_that_is_missing_hastens_the_next_round() {
     for (kind, started, ready, hastened) in [
@@ -299,6 +308,7 @@ fn an_outcome_that_comes_too_late_is_dropped() {
     assert_eq!(machine.finish(ProbeOutcome::Success, secs(1)), []);
 }
 
+/// PRB-02.
 #[test]
 fn timing_has_the_apis_defaults() {
     let expected = ProbeTiming { initial_delay: Duration::ZERO, ..timing() };
@@ -320,6 +330,7 @@ fn with_probes(name: &str, kinds: &[ProbeKind], restart_policy: Option<&str>) ->
     }
 }
 
+/// PRB-01.
 #[test]
 fn regular_containers_and_sidecars_are_probed() {
     use ProbeKind::{Liveness, Readiness, Startup};
@@ -337,6 +348,7 @@ fn regular_containers_and_sidecars_are_probed() {
     assert_eq!(found, [("a", Startup), ("a", Readiness), ("a", Liveness), ("s", Readiness)]);
 }
 
+/// PRB-22.
 #[test]
 fn the_status_tells_what_there_is_to_probe() {
     let container = with_probes("a", &[ProbeKind::Readiness], None);
@@ -382,6 +394,7 @@ fn the_status_tells_what_there_is_to_probe() {
 }
 
 proptest! {
+    /// PRB-06.
     #[test]
     fn a_container_gets_ready_only_by_enough_successes_in_a_row(
         success_threshold in 1_u32..4,

@@ -97,6 +97,7 @@ mod tests {
 
     const BOTH: &str = "cpu=100m,memory=100Mi";
 
+    /// POD-30.
     #[test]
     fn the_class_follows_requests_and_limits() {
         use QosClass::{BestEffort, Burstable, Guaranteed};

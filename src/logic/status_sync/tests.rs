@@ -126,6 +126,7 @@ fn what_becomes_ready_is_sent_before_what_merely_changed() {
     assert_eq!(orders[0].uid, uid(2 * CALLS_MAX - 1));
 }
 
+/// POD-34.
 #[test]
 fn what_others_write_is_kept_and_what_they_keep_changing_is_set_right_every_ten_seconds() {
     let mut sync = StatusSync::default();
@@ -146,6 +147,7 @@ fn what_others_write_is_kept_and_what_they_keep_changing_is_set_right_every_ten_
     assert_eq!(calls(&mut sync, at(11)).len(), 1);
 }
 
+/// POD-35, POD-36.
 #[test]
 fn a_pod_goes_from_the_api_after_its_containers_and_its_last_status() {
     let mut sync = StatusSync::default();
@@ -350,6 +352,7 @@ mod properties {
             prop_assert_eq!(merged(&wanted, &new, may_run), wanted, "a second time nothing changes");
         }
 
+        /// POD-35.
         #[test]
         fn a_pod_that_has_ended_in_the_api_never_comes_back(old in any_status(), new in any_status(), may_run: bool) {
             let wanted = merged(&old, &new, may_run);

@@ -174,6 +174,7 @@ async fn a_body_that_does_not_end_is_an_error_and_one_that_breaks_too() {
     assert_eq!(run(probe_of(broken)).await, ProbeOutcome::Error("unexpected EOF".to_owned()));
 }
 
+/// SEC-45.
 #[tokio::test]
 async fn a_body_is_read_up_to_its_bound_and_no_further() {
     let endless = serve(|_, stream| {
@@ -254,6 +255,7 @@ async fn redirects_on_the_same_host_are_followed() {
     }
 }
 
+/// SEC-45.
 #[tokio::test]
 async fn a_redirect_to_another_host_is_the_answer() {
     let address = serve(|_, stream| {
@@ -284,6 +286,7 @@ async fn certificates_are_not_verified() {
     }
 }
 
+/// PRB-12.
 #[tokio::test]
 async fn http2_is_spoken_over_tls_unless_it_is_disabled() {
     for (offer, expected) in [(Offer::Http2, hyper::Version::HTTP_2), (Offer::Http1, hyper::Version::HTTP_11)] {
@@ -338,7 +341,7 @@ async fn a_scheme_that_is_none_is_an_error() {
     assert_eq!(run(probe).await, ProbeOutcome::Error("unsupported protocol scheme \"ftp\"".to_owned()));
 }
 
-/// POD-23: any answer is one; only the transport fails.
+/// POD-23, PRB-28: any answer is one; only the transport fails.
 #[tokio::test]
 async fn a_hook_takes_any_answer() {
     let (address, heads) = recording("500 Oh");

@@ -25,6 +25,7 @@ mod tests {
         TcpProbe { host: address.ip().to_string(), port: address.port(), timeout: Duration::from_secs(20) }
     }
 
+    /// PRB-13.
     #[tokio::test]
     async fn a_port_is_open_or_it_is_not() {
         for host in ["127.0.0.1:0", "[::1]:0"] {

@@ -102,6 +102,7 @@ mod tests {
             .expect("text")
     }
 
+    /// SEC-12.
     #[test]
     fn the_last_lines_are_given_without_their_prefixes() {
         let log = format!("{TIME} stdout F one\n{TIME} stderr F two  words\n{TIME} stdout F three\n");

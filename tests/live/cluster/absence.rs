@@ -6,7 +6,7 @@ use super::Cluster;
 use crate::harness::{NODE_NAME, container_status};
 use crate::pods::{forever, pod};
 
-/// POD-08, POD-35, NODE-21: pods go on, containers are started again, and on return the API server learns what is.
+/// POD-10, POD-34, NODE-21: pods go on, containers are started again, and on return the API server learns what is.
 #[test]
 fn pods_go_on_while_the_api_server_is_away() {
     let Some(mut cluster) = Cluster::joined() else { return };
@@ -45,7 +45,7 @@ fn pods_go_on_while_the_api_server_is_away() {
     assert_eq!(cluster.wait_container("steady", "main").id, steady);
 }
 
-/// POD-35: an agent that starts again finds that everything was said.
+/// POD-34: an agent that starts again finds that everything was said.
 #[test]
 fn an_agent_that_starts_again_tells_nothing_twice() {
     let Some(mut cluster) = Cluster::joined() else { return };

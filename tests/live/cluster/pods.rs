@@ -8,7 +8,7 @@ use super::Cluster;
 use crate::harness::{NODE_NAME, condition, container_status};
 use crate::pods::{CLIENT, forever, pod, shell, then_forever, web, with};
 
-/// POD-34, POD-36, POD-37.
+/// POD-34, POD-36, POD-37, POD-03.
 #[test]
 fn a_pod_runs_and_goes_as_kubectl_wants_it() {
     let Some(cluster) = Cluster::joined() else { return };
@@ -48,7 +48,7 @@ fn a_pod_runs_and_goes_as_kubectl_wants_it() {
     cluster.assert_nothing_was_forbidden();
 }
 
-/// POD-14, POD-20: what ends is told with its exit code, and a pod that is over stays over.
+/// POD-07, POD-15: what ends is told with its exit code, and a pod that is over stays over.
 #[test]
 fn a_pod_that_ends_is_told_how_and_is_not_run_again() {
     let Some(mut cluster) = Cluster::joined() else { return };
@@ -72,7 +72,7 @@ fn a_pod_that_ends_is_told_how_and_is_not_run_again() {
     }
 }
 
-/// POD-12, POD-36: a later deletion may leave less time, and counts at once.
+/// POD-08, POD-36: a later deletion may leave less time, and counts at once.
 #[test]
 fn a_deletion_waits_for_the_grace_period_unless_a_later_one_shortens_it() {
     let Some(cluster) = Cluster::joined() else { return };
@@ -104,7 +104,7 @@ fn a_pod_with_a_finalizer_ends_and_its_object_stays_until_it_may_go() {
     cluster.wait_no("pod", "held");
 }
 
-/// POD-35: readiness gates are others' to set, and hold Ready back.
+/// POD-16: readiness gates are others' to set, and hold Ready back.
 #[test]
 fn a_readiness_gate_holds_a_pod_back_until_its_condition_is_set() {
     let Some(cluster) = Cluster::joined() else { return };

@@ -105,7 +105,7 @@ impl Drop for Disk {
     }
 }
 
-/// VOL-10, VOL-13, VOL-37, VOL-47: a disk as a device and as a file system, and for one pod alone.
+/// VOL-10, VOL-13, VOL-37, VOL-47, CRI-12: a disk as a device and as a file system, and for one pod alone.
 #[test]
 fn a_disk_is_given_to_containers_as_it_is_or_formatted() {
     let Some(cluster) = Cluster::joined() else { return };

@@ -108,6 +108,7 @@ pub(super) fn plain() -> ContainerConfig {
 /// FNV-1a of the dump of `{"image":"busybox","name":"app"}`, worked out apart from the code under test.
 const HASH: &str = "3ada567e";
 
+/// SEC-23.
 #[test]
 fn a_plain_pods_container() {
     let found = config(json!({}), json!({}), &facts()).unwrap();

@@ -11,6 +11,7 @@ fn context(of_pod: Value, own: Value, facts: &ContainerFacts) -> Result<LinuxCon
     container_config(&pod, &container, facts).map(|config| config.security_context).map_err(|error| error.to_string())
 }
 
+/// SEC-23.
 #[test]
 fn every_field_of_a_security_context() {
     let of_pod = json!({
@@ -47,6 +48,7 @@ fn every_field_of_a_security_context() {
     assert_eq!(context(of_pod, own, &facts), Ok(expected));
 }
 
+/// SEC-20.
 #[test]
 fn the_user_is_the_containers_the_pods_or_the_images() {
     let cases = [
@@ -62,6 +64,7 @@ fn the_user_is_the_containers_the_pods_or_the_images() {
     }
 }
 
+/// SEC-19.
 #[test]
 fn run_as_non_root_is_verified() {
     let tail = format!("(pod: \"web_shop({UID})\", container: app)");
@@ -87,6 +90,7 @@ fn run_as_non_root_is_verified() {
     }
 }
 
+/// SEC-21.
 #[test]
 fn the_seccomp_profile_has_a_default() {
     let local = |name: Value| json!({ "seccompProfile": { "type": "Localhost", "localhostProfile": name } });

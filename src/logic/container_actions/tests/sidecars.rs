@@ -92,6 +92,7 @@ fn a_sidecar_never_keeps_a_finished_pod() {
     }
 }
 
+/// PRB-10.
 #[test]
 fn a_startup_probe_of_a_sidecar_holds_up_the_next_container() {
     let pod = with_startup_probe(with_sidecars("Never", &["s", "i"], &["a"]));

@@ -5,6 +5,7 @@ use crate::logic::image_policy::ImageFailure;
 
 const NOTHING: [&str; 0] = [];
 
+/// POD-13.
 #[test]
 fn images_and_sandbox_begin_side_by_side() {
     let (_, actions) = Script::new(a_pod("Always", &[], &["a", "b"]));
@@ -13,6 +14,7 @@ fn images_and_sandbox_begin_side_by_side() {
     assert_eq!(script.ends(JobEnd::Prepared(Ok(true))), ["sandbox 0"]);
 }
 
+/// CRI-18.
 #[test]
 fn containers_start_in_the_specs_order_whatever_is_ready_first() {
     let pod = a_pod("Always", &[], &["b", "a"]);
@@ -241,6 +243,7 @@ fn the_end_of_one_job_does_not_make_a_look_from_before_another_fresh() {
     assert_eq!(script.sees(&[ready(0)], &[running(&pod, "i", 2), old[0].clone()]), NOTHING);
 }
 
+/// CRI-30.
 #[test]
 fn an_old_look_never_takes_the_place_of_a_newer_one() {
     let pod = a_pod("Always", &[], &["a"]);
@@ -387,6 +390,7 @@ fn while_the_runtime_is_unwell_nothing_is_begun() {
     assert_eq!(script.step(Input::Health(RuntimeHealth::default())), ["prepare", "image a"]);
 }
 
+/// POD-11.
 #[test]
 fn what_fails_before_the_sandbox_is_tried_again_after_ten_seconds() {
     let (mut script, _) = Script::new(a_pod("Always", &[], &["a"]));

@@ -10,6 +10,7 @@ fn stops(script: &mut Script, sandboxes: &[RuntimeSandbox], containers: &[Runtim
     script.sees(sandboxes, containers)
 }
 
+/// POD-14.
 #[test]
 fn a_removed_pod_is_stopped_cleaned_and_finished() {
     let pod = a_pod("Always", &[], &["a", "b"]);

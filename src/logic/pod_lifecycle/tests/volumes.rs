@@ -28,6 +28,7 @@ fn image(name: &str) -> JobEnd {
     JobEnd::ImageEnsured(name.to_owned(), Ok(ImageInUse { reference: "app:1".to_owned(), ..ImageInUse::default() }))
 }
 
+/// POD-13.
 #[test]
 fn a_container_waits_for_its_pods_volumes_and_nothing_else_does() {
     let (mut script, actions) = Script::new(with_volume(a_pod("Always", &[], &["a"])));

@@ -59,6 +59,7 @@ fn a_failed_start_is_shown_and_the_end_becomes_the_last_state() {
     }
 }
 
+/// POD-28.
 #[test]
 fn a_container_that_vanished_while_running_counts_as_ended() {
     let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 1, ContainerState::Running, 0)]);
@@ -126,6 +127,7 @@ fn a_forgotten_init_container_of_an_initialised_pod_has_completed() {
     assert_eq!((state(&status, "i"), of(&status, "i").ready), ("terminated 0 Completed".into(), true));
 }
 
+/// SEC-11.
 #[test]
 fn termination_messages_share_the_room() {
     let mut ended = instance("a", 0, ContainerState::Exited, 1);

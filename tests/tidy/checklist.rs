@@ -1,0 +1,155 @@
+//! The table of checklist ids and their tests, `tests/checklist.txt`: every id is there, every test that it names is there
+//! and says so itself.
+
+use std::collections::BTreeMap;
+
+use crate::settle;
+use crate::source::{Source, sources, top};
+
+/// The table, from the top of the repository.
+const TABLE: &str = "tests/checklist.txt";
+/// The checks of the virtual machine.
+const GUEST: &str = "tests/vm/guest.sh";
+
+/// The ids of each checklist, as ranges with both ends. What is not here needs an API server or is not part of this node.
+const RANGES: &[(&str, &[(u32, u32)])] = &[
+    ("POD", &[(1, 40)]),
+    ("CRI", &[(1, 30), (35, 35), (37, 37)]),
+    ("PRB", &[(1, 28)]),
+    ("SEC", &[(11, 12), (19, 25), (42, 48)]),
+];
+
+/// The layers, the nearest to real pods first, and where their tests are.
+const LAYERS: &[(&str, &str)] =
+    &[("live", "tests/live/"), ("vm", GUEST), ("sim", "tests/sim/"), ("wire", "tests/wire/"), ("lib", "src/")];
+
+/// A line of the table.
+struct Line {
+    /// From 1.
+    number: usize,
+    /// As written.
+    id: String,
+    /// Of the id's checklist among `RANGES`, and its number there; none for an id outside of them.
+    place: Option<(usize, u32)>,
+    /// As written.
+    layer: String,
+    /// What comes after the layer.
+    rest: String,
+}
+
+impl Line {
+    fn read(number: usize, text: &str) -> Self {
+        let (id, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        let (layer, rest) = rest.trim_start().split_once(char::is_whitespace).unwrap_or((rest.trim(), ""));
+        let place = id.split_once('-').and_then(|(list, digits)| {
+            let index = RANGES.iter().position(|(name, _)| *name == list)?;
+            let value: u32 = digits.parse().ok().filter(|value| format!("{value:02}") == digits)?;
+            RANGES[index].1.iter().any(|(first, last)| (*first..=*last).contains(&value)).then_some((index, value))
+        });
+        Self { number, id: id.to_owned(), place, layer: layer.to_owned(), rest: rest.trim().to_owned() }
+    }
+
+    /// The rank of its layer; `none` and what is no layer have none.
+    fn rank(&self) -> Option<usize> {
+        LAYERS.iter().position(|(name, _)| *name == self.layer)
+    }
+
+    /// What is wrong with it by itself.
+    fn complaint(&self, files: &BTreeMap<String, Source>, guest: &str) -> Option<String> {
+        if self.place.is_none() {
+            return Some(format!("{} is no id of the checklists that are told of here", self.id));
+        }
+        if self.layer == "none" {
+            return self.rest.is_empty().then(|| format!("{} has no test, and nothing says why", self.id));
+        }
+        let Some(rank) = self.rank() else { return Some(format!("{} is no layer", self.layer)) };
+        let Some((path, test)) = self.rest.split_once(" ::") else {
+            return Some("after the layer come a file and ` ::` and the name of a test".to_owned());
+        };
+        if !path.starts_with(LAYERS[rank].1) {
+            return Some(format!("{path} holds no tests of the layer {}", self.layer));
+        }
+        if path == GUEST {
+            let named = guest.lines().any(|line| line.trim_start().starts_with(&format!("check \"{test}\" ")));
+            return (!named).then(|| format!("{path} has no check \"{test}\""));
+        }
+        let Some(file) = files.get(path) else { return Some(format!("there is no file {path}")) };
+        match attributes_and_doc(file, test) {
+            None => Some(format!("{path} has no function {test}, or several")),
+            Some(above)
+                if !above.iter().any(|line| line.starts_with("#[test]") || line.starts_with("#[tokio::test")) =>
+            {
+                Some(format!("{test} of {path} is no test"))
+            }
+            Some(above) if above.iter().any(|line| line.starts_with("#[ignore")) => {
+                Some(format!("{test} of {path} is not run by itself"))
+            }
+            Some(above) if !above.iter().any(|line| line.starts_with("///") && names(line, &self.id)) => {
+                Some(format!("the comment of {test} in {path} does not name {}", self.id))
+            }
+            Some(_) => None,
+        }
+    }
+}
+
+/// The lines above the one function of this name; none where there is none, or more than one.
+fn attributes_and_doc<'a>(file: &'a Source, name: &str) -> Option<Vec<&'a str>> {
+    let functions = file.functions();
+    let mut found = functions.iter().filter(|(_, function, _)| function == name);
+    let (number, ..) = found.next().filter(|_| found.next().is_none())?;
+    let above = file.lines[..number - 1].iter().rev().map(|line| line.trim());
+    Some(above.take_while(|line| line.starts_with("///") || line.starts_with("#[")).collect())
+}
+
+/// Whether an id stands in a line, and not as the beginning of a longer one.
+fn names(line: &str, id: &str) -> bool {
+    line.split(|character: char| !character.is_ascii_alphanumeric() && character != '-').any(|word| word == id)
+}
+
+/// The table without its remarks.
+fn lines() -> Vec<Line> {
+    let text = std::fs::read_to_string(top().join(TABLE)).expect("the table of the checklists is kept");
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+    lines.map(|(index, line)| Line::read(index + 1, line)).collect()
+}
+
+#[test]
+fn every_test_of_the_checklists_is_there_and_says_what_it_shows() {
+    let all = sources("src").into_iter().chain(sources("tests"));
+    let files: BTreeMap<String, Source> = all.map(|source| (source.path.clone(), source)).collect();
+    let guest = std::fs::read_to_string(top().join(GUEST)).expect("the checks of the virtual machine are kept");
+    let lines = lines();
+    let complaints = lines.iter().filter_map(|line| {
+        line.complaint(&files, &guest).map(|complaint| format!("{TABLE}:{}: {complaint}", line.number))
+    });
+    settle("a point of a checklist names a test that is there, and the test names the point", complaints.collect());
+}
+
+#[test]
+fn every_id_of_the_checklists_has_its_lines() {
+    let lines = lines();
+    let mut complaints = vec![];
+    for pair in lines.windows(2) {
+        let (before, line) = (&pair[0], &pair[1]);
+        let mut complain = |what: &str| complaints.push(format!("{TABLE}:{}: {} {what}", line.number, line.id));
+        if line.place < before.place {
+            complain("comes after an id that it belongs before");
+        }
+        if line.place == before.place {
+            if line.layer == "none" || before.layer == "none" {
+                complain("has a test and has none");
+            } else if line.rank() < before.rank() {
+                complain("has a better layer than in the line before");
+            }
+            if line.rest == before.rest {
+                complain("has this test twice");
+            }
+        }
+    }
+    for (index, (list, ranges)) in RANGES.iter().enumerate() {
+        let ids = ranges.iter().flat_map(|(first, last)| *first..=*last);
+        let missing = ids.filter(|id| !lines.iter().any(|line| line.place == Some((index, *id))));
+        complaints.extend(missing.map(|id| format!("{TABLE}: there is no line for {list}-{id:02}")));
+    }
+    settle("every point of the checklists has a line, best layer first", complaints);
+}
