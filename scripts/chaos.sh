@@ -185,12 +185,14 @@ rest() { sleep "$(($1 / 1000)).$(printf '%03d' $(($1 % 1000)))"; }
 
 # The marks of the containers' shells that live, each with its process and its cgroup: "POD:CONTAINER CGROUP PID".
 shells() {
-    local pid mark
+    local pid mark group
     while read -r pid; do
         pid=${pid#/proc/} pid=${pid%/cmdline}
-        mark=$(arguments_of "$pid" | sed -n 's/^chaos:\(.*\):[0-9]*:\(.*\)$/\1:\2/p' | head -n 1)
+        mark=$(arguments_of "$pid" | sed -n 's/^chaos:\(.*\):[0-9]*:\(.*\)$/\1:\2/p' | head -n 1) || continue
         [ -n "$mark" ] || continue
-        echo "$mark $(grep -m 1 -o "${CGROUP_ROOT}[-./].*" "/proc/$pid/cgroup" 2>/dev/null || true) $pid"
+        # Another run's has no cgroup of this one; neither has one that is just being born or dead.
+        group=$(grep -m 1 -o "${CGROUP_ROOT}[-./].*" "/proc/$pid/cgroup" 2>/dev/null) || continue
+        echo "$mark $group $pid"
     done < <(grep -la 'chaos:' /proc/[0-9]*/cmdline 2>/dev/null || true)
 }
 
@@ -199,15 +201,17 @@ shells() {
 running_twice() {
     local mark group pid
     shells | while read -r mark group pid; do
-        # A shell of this environment has a cgroup of it; runs side by side see each other's processes.
-        [ -n "$pid" ] && [ -e "/proc/$pid" ] && ! grep -q '^State:.Z' "/proc/$pid/status" 2>/dev/null && echo "$mark $group"
+        [ -n "$pid" ] && [ -e "/proc/$pid" ] || continue
+        grep -q '^State:.Z' "/proc/$pid/status" 2>/dev/null || echo "$mark $group"
     done | sort -u | cut -d' ' -f1 | uniq -d
 }
 
 look_for_twice() {
     local twice
     twice=$(running_twice | paste -sd ' ')
-    [ -z "$twice" ] || { tell "RUNS TWICE: $twice" && seen_twice+=" $twice"; }
+    [ -n "$twice" ] || return 0
+    tell "RUNS TWICE: $twice"
+    seen_twice+=" $twice"
 }
 
 # The agent's word on its pods: "NAME UID PHASE READY RESTARTS" a line, without the node's name.
@@ -222,19 +226,19 @@ agent_pods() {
         /^  }/ { print name, uid, phase, ready, restarts }' | sort
 }
 
-# The runtime's word: "UID POD CONTAINER STATE" a line; the container of a sandbox is "-", what has no task is "none".
+# The runtime's word: "UID POD CONTAINER STATE ID" a line; the container of a sandbox is "-", what has no task is "none".
 runtime_containers() {
     local id info tasks state
     tasks=$(ctr_ tasks ls | awk 'NR > 1 { print $1, $3 }')
     for id in $(ctr_ containers ls -q); do
         info=$(ctr_ containers info "$id" 2>/dev/null) || continue
         state=$(awk -v id="$id" '$1 == id { print $2 }' <<<"$tasks")
-        awk -v node="-$NODE" -v state="${state:-none}" '
+        awk -v node="-$NODE" -v state="${state:-none}" -v id="$id" '
             function value(line) { sub(/^[^:]*: */, "", line); gsub(/[",]/, "", line); return line }
             /"io.kubernetes.pod.uid":/ && uid == "" { uid = value($0) }
             /"io.kubernetes.pod.name":/ && pod == "" { pod = value($0); sub(node "$", "", pod) }
             /"io.kubernetes.container.name":/ && name == "" { name = value($0) }
-            END { print uid, pod, name == "" ? "-" : name, state }' <<<"$info"
+            END { print uid, pod, name == "" ? "-" : name, state, substr(id, 1, 12) }' <<<"$info"
     done | sort
 }
 
@@ -296,7 +300,7 @@ needless_starts() {
             file=$dir/marks/$pod.${revision_of[$pod]}.$name before=""
             [ -e "$file" ] || { echo "$pod $name never started" && continue; }
             while read -r at; do
-                if [ -n "$before" ] && [ "$(between $((before - 5)) $((before + 3)) "${runtime_killed_at[@]}")" = 0 ]; then
+                if [ -n "$before" ] && [ "$(between $((before - 1)) $((before + 3)) "${runtime_killed_at[@]}")" = 0 ]; then
                     echo "$pod $name started again at $at, without a reason"
                 fi
                 before=$at
@@ -347,7 +351,7 @@ shims() {
     local pid id
     while read -r pid; do
         [ -n "$pid" ] || continue
-        id=$(arguments_of "$pid" | grep -A 1 -xF -e -id | tail -n 1)
+        id=$(arguments_of "$pid" | grep -A 1 -xF -e -id | tail -n 1) || continue
         if lost_shim "$pid" "$id"; then
             [ "${1:-}" != lost ] || echo "$pid ${id:0:12}"
         elif [ "${1:-}" != lost ]; then
@@ -365,7 +369,7 @@ remains() {
     agent_pods | sed 's/^/pod /'
     runtime_containers | sed 's/^/container /'
     shims
-    shells | awk 'NF == 3' | sed 's/^/process /'
+    shells | sed 's/^/process /'
     local mount
     while read -r mount; do
         find "$mount$CGROUP_ROOT" -depth -type d -name '*pod*-*' 2>/dev/null | sed 's/^/cgroup /'
@@ -403,7 +407,7 @@ check() { # NAME FAULTS
 round() { # NUMBER
     local did="" changes=1 delay
     # Containerd is killed while many pods start and stop.
-    [ $(($1 % 10)) != 4 ] || changes=$((PODS / 2))
+    [ $(($1 % 10)) != 4 ] || changes=$PODS
     while [ "$changes" -gt 0 ]; do
         act
         changes=$((changes - 1))
@@ -448,7 +452,10 @@ main() {
 
     start_agent
     while [ "$number" -lt "$PODS" ]; do add_pod; done
-    tell "0:$did"
+    pick 3001
+    rest "$picked"
+    kill_containerd
+    tell "0:$did; after $picked ms containerd killed and started"
     for ((kill = 1; kill <= KILLS; kill++)); do round "$kill"; done
     tell "no more kills; waiting until the pods are what ${#kind_of[@]} manifests say"
     check "the agent says: the wanted pods are Ready, and there are no others" "$(until_quiet "$SETTLE" unsettled)"
