@@ -54,14 +54,7 @@ container() { # POD REVISION NAME SCRIPT [MORE_FIELDS]
         "$3" "$IMAGE_CLIENT" "${5:-}" "$1.$2.$3" "$4" "$1" "$2" "$3"
 }
 
-# The containers of a kind that are to run for ever, and those that run at all.
-lasting_of() { # KIND
-    case $1 in
-    sidecar) echo side main ;;
-    crash | job) ;;
-    *) echo main ;;
-    esac
-}
+# The containers of a kind.
 all_of() { # KIND
     case $1 in
     sidecar) echo side main ;;
@@ -250,7 +243,13 @@ starts_of() { # POD CONTAINER
 
 # What the agent says against what is wanted, as differences, one a line; nothing when all is as it should be.
 unsettled() {
-    local pod wanted
+    local pod wanted name
+    # The agent may not have seen the last manifest yet, and speak of the revision before it.
+    while read -r pod; do
+        for name in $(all_of "${kind_of[$pod]}"); do
+            [ "$(starts_of "$pod" "$name")" != 0 ] || echo "$pod $name of revision ${revision_of[$pod]} has not started"
+        done
+    done < <(wanted_pods)
     wanted=$(while read -r pod; do
         case ${kind_of[$pod]} in
         job) echo "$pod Succeeded false" ;;
