@@ -53,4 +53,5 @@ live: ## the tests on a real containerd alone (root, Debian)
 
 clean-runs: ## takes down what runs and tests left when they were killed
 	@scripts/testenv.sh reap target/run
+	@scripts/testenv.sh reap target/chaos
 	@scripts/testenv.sh reap target/env
