@@ -1,11 +1,12 @@
 # What one can do here; `make help` prints it. The work is done by scripts/, which say what they install before they do.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run join test test-vm simulate soak bench bench-cluster fmt lint unit live clean-runs
+.PHONY: help run join test test-vm simulate soak chaos bench bench-cluster fmt lint unit live clean-runs
 
 SEED ?= 1
 PODS ?= 20
 HOURS ?= 1
+KILLS ?= 50
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +29,9 @@ simulate: ## the same agent on a simulated node: make simulate SEED=1 PODS=20
 soak: ## seed after seed on the simulated node until one fails or HOURS are over
 	@exec scripts/soak.sh $(HOURS)
 
+chaos: ## kills the agent and containerd at random moments, and looks at what became of the pods (root, Debian)
+	@SEED=$(if $(filter command line environment,$(origin SEED)),$(SEED)) PODS=$(PODS) KILLS=$(KILLS) exec scripts/chaos.sh
+
 bench: ## memory, processor time and reaction times on a real containerd (root, Debian)
 	@exec scripts/bench.sh
 
@@ -49,4 +53,5 @@ live: ## the tests on a real containerd alone (root, Debian)
 
 clean-runs: ## takes down what runs and tests left when they were killed
 	@scripts/testenv.sh reap target/run
+	@scripts/testenv.sh reap target/chaos
 	@scripts/testenv.sh reap target/env
