@@ -87,6 +87,8 @@ struct Log {
     pod: PodUid,
     path: String,
     stage: Stage,
+    /// It was written to since the look under way had its next write told: that is not told again.
+    written: bool,
     /// Not looked at before, however soon it is written to.
     not_before: Duration,
     /// The last look: when, and how large it was.
@@ -150,6 +152,7 @@ impl LogRotation {
                 pod: pod.uid.clone(),
                 path: path.clone(),
                 stage: Stage::Busy,
+                written: false,
                 not_before: Duration::ZERO,
                 last: None,
                 compression: if container.created_at < began { Compression::Wanted } else { Compression::None },
@@ -166,8 +169,10 @@ impl LogRotation {
     /// The log at this path was written to, moved or removed.
     pub fn written(&mut self, path: &str, now: Duration) {
         let Some(log) = self.ids.get(path).and_then(|id| self.logs.get_mut(id)) else { return };
-        if log.stage == Stage::Resting {
-            log.stage = Stage::Waiting(log.not_before.max(now));
+        match log.stage {
+            Stage::Resting => log.stage = Stage::Waiting(log.not_before.max(now)),
+            Stage::Busy => log.written = true,
+            Stage::Waiting(_) => {}
         }
     }
 
@@ -182,7 +187,7 @@ impl LogRotation {
         let mut orders = vec![];
         for (id, log) in &mut self.logs {
             if matches!(log.stage, Stage::Waiting(due) if due <= now + TOGETHER) {
-                log.stage = Stage::Busy;
+                (log.stage, log.written) = (Stage::Busy, false);
                 orders.push(LogOrder::Look(id.clone(), log.path.clone()));
             }
         }
@@ -202,8 +207,11 @@ impl LogRotation {
                 let wait = log.wait(policy, bytes, now);
                 log.last = Some((now, bytes));
                 log.not_before = now + wait;
-                let unheard = || Stage::Waiting(now + policy.interval.min(wait.max(policy.interval / 10)));
-                log.stage = if heard { Stage::Resting } else { unheard() };
+                log.stage = match (heard, log.written) {
+                    (true, false) => Stage::Resting,
+                    (true, true) => Stage::Waiting(log.not_before),
+                    (false, _) => Stage::Waiting(now + policy.interval.min(wait.max(policy.interval / 10))),
+                };
                 vec![]
             }
             LogLook::Missing if log.lost >= LOST_MAX => {
@@ -241,7 +249,7 @@ impl LogRotation {
             log.stage = Stage::Waiting(now + interval);
             return vec![];
         }
-        log.last = Some((now, 0));
+        (log.last, log.written) = (Some((now, 0)), false);
         let mut orders = vec![LogOrder::Look(id.clone(), log.path.clone())];
         if log.compression == Compression::None {
             log.compression = Compression::Wanted;

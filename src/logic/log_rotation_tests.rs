@@ -80,6 +80,23 @@ fn a_log_that_is_written_to_is_looked_at_before_it_can_be_too_large() {
     assert_eq!(orders, [LogOrder::Rotate(id, "/logs/c/0.log".to_owned())]);
 }
 
+/// The kernel tells a write once: it may do so before the look that asked for it has come back.
+#[test]
+fn a_write_that_is_told_while_a_look_is_under_way_is_not_forgotten() {
+    let (mut rotation, id) = resting();
+    rotation.written("/logs/c/0.log", seconds(1));
+    let first = rotation.next_due().expect("it grows");
+    assert_eq!(rotation.due(first).len(), 1);
+    rotation.written("/logs/c/0.log", first);
+    assert_eq!(rotation.looked(&id, &LogLook::There(1000, true), first), []);
+    let second = rotation.next_due().expect("it was written to");
+    assert!(first < second && second < first + seconds(1), "{second:?}");
+    // The look after it asks anew, and nobody writes any more.
+    assert_eq!(rotation.due(second).len(), 1);
+    assert_eq!(rotation.looked(&id, &LogLook::There(1000, true), second), []);
+    assert_eq!(rotation.next_due(), None);
+}
+
 #[test]
 fn what_was_rotated_is_compressed_by_as_many_as_may() {
     let mut rotation = LogRotation::new(POLICY);

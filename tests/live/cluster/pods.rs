@@ -126,7 +126,7 @@ fn what_cannot_run_here_is_refused_with_its_reason() {
     cluster.create_pod(pod("large", &[too_large]));
     cluster
         .create_pod(with(pod("choosy", &[forever("main")]), json!({ "spec": { "nodeSelector": { "no": "where" } } })));
-    cluster.create_pod(with(pod("modern", &[forever("main")]), json!({ "spec": { "hostPID": true } })));
+    cluster.create_pod(with(pod("modern", &[forever("main")]), json!({ "spec": { "hostUsers": false } })));
     for (name, reason) in [("large", "OutOfcpu"), ("choosy", "NodeAffinity"), ("modern", "PodFeatureUnsupported")] {
         let shown = cluster.wait("pod", name, "refused", |pod| pod["status"]["phase"] == "Failed");
         assert_eq!(shown["status"]["reason"], reason);

@@ -176,7 +176,9 @@ fn volumes_that_do_not_fit_are_refused_with_the_reason() {
         let container = with(forever("main"), json!({ "volumeMounts": [{ "name": "v", "mountPath": "/v" }] }));
         let volume = json!([{ "name": "v", "persistentVolumeClaim": { "claimName": name } }]);
         cluster.create_pod(with(pod(name, &[container]), json!({ "spec": { "volumes": volume } })));
-        assert_eq!(cluster.wait_event(name, "FailedMount"), expected);
+        // The API server may need a moment to learn whose claim it is, and refuses it until then.
+        let told = || cluster.wait_event(name, "FailedMount");
+        cluster.eventually("the reason is told", || (told() == expected).then_some(()));
         cluster.kubectl(&["delete", "pod", name, "--timeout=60s"]);
     }
 }
