@@ -426,6 +426,9 @@ TOML
 
 [plugins."$cri".containerd]
   snapshotter = "$snapshotter"
+
+[plugins."$cri".registry]
+  config_path = "$dir/registries"
 TOML
     else
         cat <<TOML
@@ -436,6 +439,9 @@ TOML
 
 [plugins."$images"]
   snapshotter = "$snapshotter"
+
+[plugins."$images".registry]
+  config_path = "$dir/registries"
 
 [plugins."$images".pinned_images]
   sandbox = "localhost/podwright/pause:1"

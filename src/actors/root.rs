@@ -43,7 +43,8 @@ pub struct Root {
     agent: Arc<Agent>,
     children: BTreeMap<Child, Slot>,
     stopping: Option<RpcReplyPort<()>>,
-    released: Duration,
+    /// When memory was last given back, by uptime; first as soon as the start is over.
+    released: Option<Duration>,
 }
 
 /// Starts the tree; gives Root's address and its cell, whose end is the agent's.
@@ -59,7 +60,7 @@ impl Role for Root {
     type Args = Arc<Agent>;
 
     fn begin(agent: Arc<Agent>, desk: &mut Desk<RootMsg>) -> Self {
-        let mut root = Self { agent, children: BTreeMap::new(), stopping: None, released: Duration::ZERO };
+        let mut root = Self { agent, children: BTreeMap::new(), stopping: None, released: None };
         for spec in TREE {
             let policy = BudgetPolicy::permanent(spec.failures_max, FAILURE_WINDOW);
             let slot = Slot { spec, cell: None, budget: RestartBudget::new(policy) };
@@ -226,8 +227,8 @@ impl Root {
     }
 
     fn release_memory(&mut self, uptime: Duration) {
-        if uptime.saturating_sub(self.released) >= RELEASE_PERIOD {
-            self.released = uptime;
+        if self.released.is_none_or(|last| uptime.saturating_sub(last) >= RELEASE_PERIOD) {
+            self.released = Some(uptime);
             self.agent.adapters.service_manager.release_free_memory();
         }
     }

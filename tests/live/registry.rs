@@ -42,6 +42,11 @@ impl Registry {
         let blobs = Arc::new(image(folder));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
+        // containerd 2 asks for encryption even on this machine, unless it is told that there is none.
+        let (place, server) = (folder.join("registries").join(address.to_string()), format!("http://{address}"));
+        fs::create_dir_all(&place).unwrap();
+        let hosts = format!("server = \"{server}\"\n\n[host.\"{server}\"]\n  capabilities = [\"pull\", \"resolve\"]\n");
+        fs::write(place.join("hosts.toml"), hosts).unwrap();
         let manner: Arc<Mutex<Manner>> = Arc::default();
         let shared = Arc::clone(&manner);
         std::thread::spawn(move || {
