@@ -46,6 +46,8 @@ pub struct Node {
     pub manifests: Manifests,
     /// Whether the runtime answers.
     pub runtime_up: AtomicBool,
+    /// A call to the API server is taking effect that its caller has left.
+    pub late_call: AtomicBool,
     /// Counts restarts of the runtime.
     pub runtime_epoch: AtomicU64,
     /// What the runtime says of itself and of the network, by condition; absent ones are well.
@@ -72,6 +74,7 @@ impl Node {
             cgroups: Mutex::default(),
             manifests: Manifests::default(),
             runtime_up: AtomicBool::new(true),
+            late_call: AtomicBool::new(false),
             runtime_epoch: AtomicU64::new(0),
             conditions: Mutex::default(),
             calls: AtomicU64::new(0),

@@ -312,7 +312,9 @@ impl Drop for Effect<'_> {
             let link = Arc::clone(self.link);
             self.node.left_behind(self.number, delay, move |node| {
                 node.story.tell("fault", format!("API: {} takes effect although its caller left", request.title()));
+                node.late_call.store(true, Ordering::Relaxed);
                 drop(link.take_effect(node, &request)); // Nobody is left to hear it.
+                node.late_call.store(false, Ordering::Relaxed);
             });
         }
     }
