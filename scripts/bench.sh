@@ -103,6 +103,31 @@ probed() {
     until_ms "$(now_ms)" runs_exactly 0 >/dev/null
 }
 
+# Scrapes, each on its own: what one costs, and how long it takes.
+fetch() { # PATH
+    exec 8<>"/dev/tcp/127.0.0.1/$READ_ONLY_PORT"
+    printf 'GET %s HTTP/1.0\r\nHost: bench\r\n\r\n' "$1" >&8
+    cat <&8 >/dev/null
+    exec 8>&-
+}
+
+scrapes() { # WHAT
+    local path before since took times=20
+    for path in /stats/summary '/stats/summary?only_cpu_and_memory=true' /metrics/resource /metrics/cadvisor /metrics; do
+        fetch "$path" # What is only done once.
+        sleep 3
+        before=$(cpu_ticks "$agent") took=0
+        for _ in $(seq "$times"); do
+            since=$(now_ms)
+            fetch "$path"
+            took=$((took + $(now_ms) - since))
+            sleep 2.1 # Later than a look is shared.
+        done
+        figure "$path, $1: processor time" "$(cpu_of $(($(cpu_ticks "$agent") - before)) "$times")" ms
+        figure "$path, $1: answered after" "$((took / times))" ms
+    done
+}
+
 # An agent that starts again, and what that costs and touches.
 restart_with() { # WHAT
     local before after since answered
@@ -185,6 +210,7 @@ main() {
     figure "$PODS pods at once: all running" "$(started_ms "$PODS" "$since")" ms
     figure "$PODS pods at once: agent's processor time a pod" "$(cpu_of $(($(cpu_ticks "$agent") - before)) "$PODS")" ms
     steady "$PODS pods"
+    scrapes "$PODS pods"
     figure "killed container: its next instance runs" \
         "$("$client" kill "$RUNTIME_ENDPOINT" 5 | sed -n 's/^reaction_ms=//p')" ms
 

@@ -66,6 +66,7 @@ make_certificates() ( # NODE
     certificate scheduler /CN=system:kube-scheduler clientAuth
     certificate apiserver-kubelet-client /O=system:masters/CN=kube-apiserver-kubelet-client clientAuth
     certificate kubelet "/O=system:nodes/CN=system:node:$1" clientAuth
+    certificate kubelet-serving "/O=system:nodes/CN=system:node:$1" serverAuth "IP:$NODE_IP,DNS:$1"
     ssl genrsa -out sa.key 2048
     ssl rsa -in sa.key -pubout -out sa.pub
     local name
@@ -120,7 +121,7 @@ start_api() {
         "--service-account-key-file=$pki/sa.pub" "--service-account-signing-key-file=$pki/sa.key" \
         --service-cluster-ip-range=10.96.0.0/16 "--kubelet-certificate-authority=$pki/ca.crt" \
         "--kubelet-client-certificate=$pki/apiserver-kubelet-client.crt" \
-        "--kubelet-client-key=$pki/apiserver-kubelet-client.key" \
+        "--kubelet-client-key=$pki/apiserver-kubelet-client.key" --kubelet-preferred-address-types=InternalIP \
         "--audit-policy-file=$pki/audit.yaml" "--audit-log-path=$cluster/audit.log"
     until_it_holds kube-apiserver api_is_ready
 }

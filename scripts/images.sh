@@ -5,7 +5,7 @@
 #
 # localhost/podwright/pause:1   the sandbox's program, a static C program of ours
 # localhost/podwright/web:1     busybox httpd on port 80 with one page and a /healthz
-# localhost/podwright/client:1  busybox with a shell
+# localhost/podwright/client:1  busybox with a shell, and a gRPC health server of ours; user 1500 is in the group 1501
 #
 # The archive is the same bytes for the same inputs, so that it is made once and kept.
 set -euo pipefail
@@ -16,7 +16,7 @@ cd "$(dirname "$0")/.."
 BUSYBOX=${BUSYBOX:-}
 APPLETS="sh ash cat ls sleep echo env true false head tail grep sed id ip ps mount umount mkdir rm touch date df free
 hostname nc wget httpd nslookup kill test [ printf stat seq dd md5sum sync tr wc ln cp mv chmod chown find awk sort cut
-readlink mountpoint yes uname expr usleep timeout vi"
+readlink mountpoint yes uname expr usleep timeout vi tar stty"
 
 # Writes one blob into the layout and prints its digest.
 blob() { # FILE
@@ -55,10 +55,10 @@ busybox_root() { # FOLDER
     for applet in $APPLETS; do
         ln -s busybox "$1/bin/$applet"
     done
-    printf 'root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n' >"$1/etc/passwd"
+    printf 'root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\nworker:x:1500:1500:worker:/:/bin/sh\n' >"$1/etc/passwd"
     # Without this file a static libc looks for resolver libraries that the image does not have.
     printf 'hosts: files dns\nservices: files\n' >"$1/etc/nsswitch.conf"
-    printf 'root:x:0:\nnogroup:x:65534:\n' >"$1/etc/group"
+    printf 'root:x:0:\nnogroup:x:65534:\nworker:x:1500:\nteam:x:1501:worker\n' >"$1/etc/group"
 }
 
 # The sandbox's program: compiled where a C compiler with a static libc is, busybox's shell otherwise.
@@ -71,6 +71,12 @@ pause_root() { # FOLDER; sets pause_entrypoint
         busybox_root "$1"
         pause_entrypoint='"Entrypoint":["/bin/sh","-c","trap \"exit 0\" TERM INT; while :; do sleep 3600 & wait; done"],'
     fi
+}
+
+# A program for tests that the client's image has where it can be made.
+add_health_server() { # FOLDER
+    "${CC:-cc}" -static -Os -s -Wall -o "$1/bin/grpc-health" scripts/grpc-health.c 2>"$work/cc.log" ||
+        say "no C compiler that links statically; the client image has no gRPC health server"
 }
 
 find_busybox() {
@@ -88,7 +94,7 @@ main() {
     [ $# = 1 ] || die "usage: scripts/images.sh ARCHIVE"
     local archive=$1 stamp
     find_busybox
-    stamp=$(sha256sum "$BUSYBOX" scripts/images.sh scripts/pause.c | sha256sum | cut -d' ' -f1)
+    stamp=$(sha256sum "$BUSYBOX" scripts/images.sh scripts/pause.c scripts/grpc-health.c | sha256sum | cut -d' ' -f1)
     if [ -s "$archive" ] && [ "$(cat "$archive.stamp" 2>/dev/null)" = "$stamp" ]; then
         return
     fi
@@ -108,6 +114,7 @@ main() {
     pause_root "$work/pause"
     image localhost/podwright/pause:1 "$work/pause" "$pause_entrypoint" ""
     busybox_root "$work/client"
+    add_health_server "$work/client"
     image localhost/podwright/client:1 "$work/client" '"Cmd":["/bin/sh"],' ""
     busybox_root "$work/web"
     printf 'hello from podwright\n' >"$work/web/www/index.html"

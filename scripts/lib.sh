@@ -460,6 +460,14 @@ TOML
   BinaryName = "$RUNC"
   SystemdCgroup = false
 
+[plugins."$cri".containerd.runtimes.other]
+  runtime_type = "io.containerd.runc.v2"
+
+[plugins."$cri".containerd.runtimes.other.options]
+  Root = "$dir/state/runc-other"
+  BinaryName = "$RUNC"
+  SystemdCgroup = false
+
 [plugins."$cri".cni]
 TOML
     case ${2#v} in # since 2.1 a list, and the single folder is called outdated

@@ -77,7 +77,11 @@ start_cluster() {
     [ -n "${JOIN:-}" ] || return 0
     say "starting a control plane on loopback"
     setsid -w scripts/cluster.sh start "$dir" "$node"
-    joining=(--kubeconfig "$dir/cluster/pki/kubelet.conf")
+    # As kubeadm sets a node up: the API server knows whom it asks, and the node who asks it.
+    local pki=$dir/cluster/pki
+    joining=(--kubeconfig "$pki/kubelet.conf" --address 0.0.0.0 --client-ca-file "$pki/ca.crt"
+        --authentication-token-webhook=true --authorization-mode Webhook
+        --tls-cert-file "$pki/kubelet-serving.crt" --tls-private-key-file "$pki/kubelet-serving.key")
 }
 
 kubectl_() { "$KUBEBUILDER_ASSETS/kubectl" --kubeconfig "$dir/cluster/pki/admin.conf" "$@"; }

@@ -33,7 +33,7 @@ const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
 /// What each folder may import of this crate; an entry with `::` lets in that module only.
 const IMPORTS: &[(&str, &[&str])] = &[
     ("src/logic", &["logic"]),
-    // `desk`, `address` and `Child` for how an operation ends, whom to answer and which actor is meant; of `platform` the plain data of two adapters.
+    // `desk`, `address` and `Child` for how an operation ends, whom to answer and which actor is meant; of `platform` the plain data of some adapters.
     (
         "src/messages",
         &[
@@ -46,6 +46,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "platform::manifests",
             "platform::network_probe",
             "platform::kube_api",
+            "platform::statistics",
         ],
     ),
     ("src/cri", &["cri", "logic"]),

@@ -14,7 +14,7 @@ use crate::logic::certificate_plan::{Names, Purpose, Without, without_certificat
 use crate::logic::certificate_rotation::{Action, Held, Input, Missed, Rotation, When};
 use crate::messages::certificate_manager::CertificateManagerMsg;
 use crate::platform::blocking;
-use crate::platform::certificates::{KeptCertificate, ServingFiles};
+use crate::platform::certificates::{ClientAuthorities, KeptCertificate, ServingFiles};
 
 /// How often it is looked whether the client certificate is still there, and the wall clock, which may be set, is read.
 const LOOK_PERIOD: Duration = Duration::from_secs(10);
@@ -70,6 +70,7 @@ impl Role for CertificateManager {
             CertificateManagerMsg::Obtained(purpose, outcome) => self.obtained(purpose, outcome, desk),
             CertificateManagerMsg::AddressesChanged(addresses) => self.hear(&addresses, desk),
             CertificateManagerMsg::FilesRead(outcome) => tell_of_files(outcome),
+            CertificateManagerMsg::AuthoritiesRead(outcome) => tell_of_authorities(outcome),
         }
         self.wait(desk);
     }
@@ -190,17 +191,28 @@ impl CertificateManager {
         }
     }
 
-    /// Reads the serving certificate's files when that is due.
+    /// Reads the serving certificate's files, and the authorities of users' certificates, when that is due.
     fn read_files(&mut self, desk: &mut Desk<CertificateManagerMsg>) {
         let uptime = desk.clock().uptime();
-        let Some(files) = self.reloaded_files().cloned() else { return };
-        if uptime.saturating_sub(self.files_read) >= FILES_PERIOD {
-            self.files_read = uptime;
+        if uptime.saturating_sub(self.files_read) < FILES_PERIOD {
+            return;
+        }
+        self.files_read = uptime;
+        if let Some(files) = self.reloaded_files().cloned() {
             let about = files.chain.display().to_string();
             let shown = Arc::clone(&self.agent.adapters.certificates.shown);
             let work = blocking::run(move || files.read().map(|pair| shown.set(pair)));
             desk.start("read serving certificate", about, work, CertificateManagerMsg::FilesRead);
         }
+        if let Some(authorities) = self.reloaded_authorities().cloned() {
+            let about = authorities.path().display().to_string();
+            let work = blocking::run(move || authorities.read_again());
+            desk.start("read client authorities", about, work, CertificateManagerMsg::AuthoritiesRead);
+        }
+    }
+
+    fn reloaded_authorities(&self) -> Option<&Arc<ClientAuthorities>> {
+        self.agent.adapters.certificates.authorities.as_ref().filter(|authorities| authorities.reload)
     }
 
     fn reloaded_files(&self) -> Option<&ServingFiles> {
@@ -214,8 +226,8 @@ impl CertificateManager {
         }
         let when = self.when(desk);
         let kept: Vec<&Kept> = self.client.iter().chain(&self.serving).collect();
-        let files =
-            self.reloaded_files().map(|_| FILES_PERIOD.saturating_sub(when.uptime.saturating_sub(self.files_read)));
+        let reads_files = self.reloaded_files().is_some() || self.reloaded_authorities().is_some();
+        let files = reads_files.then(|| FILES_PERIOD.saturating_sub(when.uptime.saturating_sub(self.files_read)));
         let due = kept.iter().filter_map(|kept| kept.rotation.rest(when)).chain(files);
         let period = (!kept.is_empty()).then_some(LOOK_PERIOD);
         // What cannot go on does not wait to say so again.
@@ -234,6 +246,14 @@ impl CertificateManager {
 
     fn when(&self, desk: &Desk<CertificateManagerMsg>) -> When {
         When { now: desk.now(), uptime: desk.clock().uptime(), chance: self.agent.adapters.chance.next() }
+    }
+}
+
+fn tell_of_authorities(outcome: Result<Result<bool, String>, Panicked>) {
+    match outcome {
+        Ok(Ok(true)) => tracing::info!("loaded client CA file"),
+        Ok(Err(error)) => tracing::error!(error, "the client CA file is no good, its last content counts"),
+        Ok(Ok(false)) | Err(_) => {} // A panic was logged as it happened.
     }
 }
 

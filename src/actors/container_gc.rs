@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::Instrument;
+
 use super::desk::Desk;
 use super::ledger::Cause;
 use super::pod_worker::jobs::remove_container;
@@ -114,7 +116,8 @@ impl ContainerGc {
             }
             removed
         };
-        desk.start("collect garbage", "dead containers", work, ContainerGcMsg::PassEnded);
+        let span = tracing::info_span!(target: "podwright::turn", "pass", otel.name = "Containers/GarbageCollect");
+        desk.start("collect garbage", "dead containers", work.instrument(span), ContainerGcMsg::PassEnded);
     }
 }
 

@@ -17,6 +17,7 @@ use tracing::Instrument;
 use super::address::{Address, Envelope, TellError};
 use super::ledger::{Cause, OpenOperation};
 use super::role::{Role, Stage};
+use crate::cri::open_calls::OpenCalls;
 use crate::logic::time::{Moment, Stamp};
 use crate::messages::Describe;
 use crate::platform::clock::Clock;
@@ -97,12 +98,14 @@ impl<M: Describe + Send + 'static> Desk<M> {
         work: impl Future<Output = T> + Send + 'static,
         ended: impl FnOnce(Result<T, Panicked>) -> M + Send + 'static,
     ) -> OperationId {
-        let id = self.open(name, about.into());
+        let calls = Arc::<OpenCalls>::default();
+        let id = self.open(name, about.into(), Arc::clone(&calls));
         let (address, me) = (self.address.clone(), self.own_ref());
         let cause = Cause { turn: self.turn, origin: name };
         let span = tracing::info_span!(target: "podwright::turn", "operation", name);
         let task = async move {
-            let outcome = AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| Panicked(panic_text(&*panic)));
+            let work = AssertUnwindSafe(OpenCalls::of(calls, work));
+            let outcome = work.catch_unwind().await.map_err(|panic| Panicked(panic_text(&*panic)));
             if let Err(panicked) = &outcome {
                 tracing::error!(actor = %address.record().name, operation = name, error = %panicked, "operation failed");
             }
@@ -178,10 +181,10 @@ impl<M: Describe + Send + 'static> Desk<M> {
         self.cell.clone().into()
     }
 
-    fn open(&mut self, name: &'static str, about: String) -> OperationId {
+    fn open(&mut self, name: &'static str, about: String, calls: Arc<OpenCalls>) -> OperationId {
         let id = self.take_id();
         let began = self.clock().uptime();
-        self.address.record().operation_began(id, OpenOperation { name, about, began });
+        self.address.record().operation_began(id, OpenOperation { name, about, began, calls });
         OperationId(id)
     }
 

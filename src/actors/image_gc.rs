@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::Instrument;
+
 use super::desk::Desk;
 use super::role::Role;
 use super::settings::{Agent, EventSubject};
@@ -15,6 +17,7 @@ use crate::logic::image_garbage::{DiskUse, ImageGarbage, ListedImage, PASS_PERIO
 use crate::logic::time::Moment;
 use crate::messages::image_gc::{ImageGcMsg, ImageLook, ImagesRemoved};
 use crate::messages::image_manager::ImageManagerMsg;
+use crate::platform::observer::Occurrence;
 
 /// What is said about a disk that stays full is said again after this, if it is the same.
 const SAY_AGAIN: Duration = Duration::from_secs(3600);
@@ -137,7 +140,9 @@ impl ImageGc {
         let (agent, pass) = (Arc::clone(&self.agent), running.pass.clone());
         self.running = Some(running);
         let about = format!("{} images", pass.candidates.len());
-        desk.start("remove images", about, async move { remove(&agent, pass).await }, ImageGcMsg::Removed);
+        let span = tracing::info_span!(target: "podwright::turn", "pass", otel.name = "Images/GarbageCollect");
+        let work = async move { remove(&agent, pass).await }.instrument(span);
+        desk.start("remove images", about, work, ImageGcMsg::Removed);
     }
 
     fn removed(&mut self, outcome: &ImagesRemoved, desk: &mut Desk<ImageGcMsg>) {
@@ -147,6 +152,8 @@ impl ImageGc {
         for image in &outcome.removed {
             freed = freed.saturating_add(image.bytes);
             self.garbage.removed(&image.id);
+            let reason = if running.why == Removal::Age { "age" } else { "space" };
+            self.agent.happened(Occurrence::ImageRemoved { reason });
             let why = if running.why == Removal::Age { "nobody used it for too long" } else { "the disk is full" };
             tracing::info!(image = image.shown(), id = image.id, bytes = image.bytes, why, "image removed");
         }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::cri::open_calls::{OpenCall, OpenCalls};
 use crate::logic::ids::PodUid;
 use crate::logic::time::{Moment, Stamp};
 use crate::platform::clock::Clock;
@@ -87,6 +88,9 @@ pub struct OpenOperation {
     pub about: String,
     /// Uptime at its beginning.
     pub began: Duration,
+    /// Its calls to the runtime.
+    #[serde(skip)]
+    pub calls: Arc<OpenCalls>,
 }
 
 #[derive(Default)]
@@ -161,6 +165,14 @@ impl ActorRecord {
         lock(&self.state).operations.remove(&id);
     }
 
+    /// The call to the runtime that an operation of this actor about `about` has open for the longest time; about anything,
+    /// where `about` is `None`.
+    pub fn oldest_call(&self, about: Option<&str>) -> Option<OpenCall> {
+        let state = lock(&self.state);
+        let operations = state.operations.values().filter(|one| about.is_none_or(|about| one.about == about));
+        operations.filter_map(|one| one.calls.oldest()).max_by_key(|call| call.open)
+    }
+
     /// Keeps one sentence about the actor's own progress, for whoever looks.
     pub fn set_note(&self, note: Option<String>) {
         lock(&self.state).note = note;
@@ -209,6 +221,19 @@ pub struct ActorView {
     pub last_failure: Option<String>,
     /// Its last turns, oldest first.
     pub last_turns: Vec<Turn>,
+}
+
+/// What all actors of one kind have before them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KindLoad {
+    /// How many actors.
+    pub actors: usize,
+    /// Messages that wait.
+    pub depth: usize,
+    /// Operations under way.
+    pub operations: usize,
+    /// How long the longest open turn has been open; zero when none is.
+    pub open_longest: Duration,
 }
 
 /// Sums over all actors of one kind.
@@ -379,6 +404,22 @@ impl Ledger {
         let records: Vec<Arc<ActorRecord>> = lock(&self.actors).values().cloned().collect();
         let uptime = self.clock.uptime();
         records.iter().map(|record| view(record, uptime)).collect()
+    }
+
+    /// What the actors of each kind have before them, without their turns: cheap to ask for.
+    pub fn load(&self) -> BTreeMap<&'static str, KindLoad> {
+        let uptime = self.clock.uptime();
+        let mut loads: BTreeMap<&'static str, KindLoad> = BTreeMap::new();
+        for record in lock(&self.actors).values() {
+            let state = lock(&record.state);
+            let load = loads.entry(record.kind).or_default();
+            load.actors += 1;
+            load.depth += record.depth();
+            load.operations += state.operations.len();
+            let open = state.open.as_ref().map(|turn| uptime.saturating_sub(turn.began));
+            load.open_longest = load.open_longest.max(open.unwrap_or_default());
+        }
+        loads
     }
 
     /// Sums by kind.

@@ -4,6 +4,7 @@
 //! order backwards.
 
 pub mod address;
+pub mod allocation_manager;
 pub mod certificate_manager;
 #[cfg(test)]
 mod certificate_tests;
@@ -34,6 +35,7 @@ pub mod root;
 pub mod runtime_monitor;
 pub mod server;
 pub mod settings;
+pub mod stats_collector;
 pub mod status_manager;
 pub mod volume_manager;
 
@@ -82,8 +84,12 @@ pub enum Child {
     ApiSource,
     /// Stand-ins of static pods in the API server.
     MirrorManager,
+    /// What pods were given, on the disk.
+    AllocationManager,
     /// The pods of the API server, on the disk.
     OfflinePods,
+    /// Statistics, for whoever asks.
+    StatsCollector,
     /// Listening sockets.
     Server,
 }
@@ -145,8 +151,10 @@ pub const TREE: &[ChildSpec] = &[
             Child::HttpSource,
             Child::ApiSource,
             Child::OfflinePods,
+            Child::AllocationManager,
         ],
     ),
+    spec(Child::AllocationManager, 5, 4096, 2, &[]),
     spec(Child::OfflinePods, 5, 64, 2, &[Child::PodManager]),
     spec(Child::RuntimeMonitor, 5, 64, 1, &[Child::Pleg]),
     spec(Child::ResourceManager, 5, 64, 2, &[Child::PodManager]),
@@ -160,5 +168,6 @@ pub const TREE: &[ChildSpec] = &[
     spec(Child::FileSource, 5, 64, 1, &[]),
     spec(Child::HttpSource, 5, 64, 1, &[]),
     spec(Child::ApiSource, 5, 8192, 1, &[]),
+    spec(Child::StatsCollector, 5, 1024, 1, &[]),
     spec(Child::Server, 5, 64, 2, &[]),
 ];

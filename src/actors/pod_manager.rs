@@ -11,12 +11,14 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use ractor::{ActorCell, ActorId};
 
 use super::address::Address;
-use super::desk::Desk;
-use super::pod_worker::{PodWorker, WorkerArgs};
+use super::desk::{Desk, OperationId};
+use super::pod_sources::first_seen;
+use super::pod_worker::{PodWorker, ShownStage, WorkerArgs};
 use super::role::{ChildEnd, Role};
 use super::settings::Agent;
 use crate::logic::ids::{FullName, PodUid};
 use crate::logic::pod_admission::Admissions;
+use crate::logic::pod_resize::{Allocations, PendingResize, Trigger};
 use crate::logic::pod_roster::{Order, PodRoster, is_static};
 use crate::logic::restart_budget::{BudgetPolicy, RestartBudget, Verdict};
 use crate::logic::runtime_health::{self, RuntimeHealth};
@@ -32,8 +34,11 @@ use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::prober::ProberMsg;
 use crate::messages::resource_manager::ResourceManagerMsg;
 use crate::messages::status_manager::StatusManagerMsg;
+use crate::platform::observer::Occurrence;
 
 mod admission;
+mod census;
+mod resizes;
 
 /// Messages that may wait for one worker.
 const WORKER_CAPACITY: usize = 256;
@@ -54,6 +59,9 @@ struct Slot {
     cell: Option<ActorCell>,
     budget: RestartBudget,
     owed: Owed,
+    /// What it was told last about a resize that waits; `None` when nothing.
+    resize_told: Option<Option<PendingResize>>,
+    stage: Arc<ShownStage>,
 }
 
 /// What a worker's full mailbox refused. Which orders those were, the roster knows.
@@ -92,6 +100,9 @@ impl Slot {
             PodWorkerMsg::Observed(seen) => Owed { observed: Some(Arc::clone(seen)), ..Owed::default() },
             PodWorkerMsg::Probed { .. }
             | PodWorkerMsg::Demanded { .. }
+            // What it was told is remembered, and compared.
+            | PodWorkerMsg::ResizeJudged(_)
+            | PodWorkerMsg::Recalled(_)
             | PodWorkerMsg::JobEnded(_)
             | PodWorkerMsg::RetryDue => Owed::default(),
         };
@@ -123,6 +134,13 @@ pub struct PodManager {
     /// What the sources of static pods want, and what was decided about it.
     statics: BTreeMap<SourceKind, BTreeMap<PodUid, Arc<Pod>>>,
     static_admissions: BTreeMap<SourceKind, Admissions>,
+    /// What pods were given, and which resizes wait.
+    allocations: Allocations,
+    /// What was given is being kept on the disk.
+    keeping: bool,
+    /// Resizes were looked at since all sources were heard.
+    resizes_seen: bool,
+    resize_timer: Option<OperationId>,
     cleaned_once: bool,
     cleaning: bool,
     /// Pods whose worker ended: when, by order and by uptime. A pod that comes back trusts no look from before.
@@ -157,6 +175,10 @@ impl Role for PodManager {
             admissions: Admissions::default(),
             statics: BTreeMap::new(),
             static_admissions: BTreeMap::new(),
+            allocations: Allocations::default(),
+            keeping: false,
+            resizes_seen: false,
+            resize_timer: None,
             cleaned_once: false,
             cleaning: false,
             retired: BTreeMap::new(),
@@ -167,20 +189,16 @@ impl Role for PodManager {
 
     fn receive(&mut self, message: PodManagerMsg, desk: &mut Desk<PodManagerMsg>) {
         match message {
-            PodManagerMsg::SourceSet { source: SourceKind::Api, pods } => {
-                self.api_pods = Some(pods);
-                self.admit(desk);
-                self.carry_out(desk);
-                self.tell_known(desk);
-            }
+            PodManagerMsg::SourceSet { source: SourceKind::Api, pods } => self.take_api(pods, desk),
             PodManagerMsg::SourceSet { source, pods } => {
-                self.take_statics(source, pods, desk);
+                self.take_statics(source, self.within_gates(pods), desk);
                 self.carry_out(desk);
                 self.tell_known(desk);
+                self.see_resizes(desk);
             }
             PodManagerMsg::Recalled(pods) => {
                 if self.api_pods.is_none() {
-                    self.roster.remember(pods);
+                    self.roster.remember(self.in_force(&pods));
                     self.carry_out(desk);
                     self.tell_known(desk);
                 }
@@ -200,8 +218,19 @@ impl Role for PodManager {
                 self.node = Some(node);
                 self.admit(desk);
                 self.carry_out(desk);
+                self.see_resizes(desk);
             }
-            PodManagerMsg::WorkerFinished(uid) => self.retire(&uid, desk),
+            PodManagerMsg::WorkerFinished(uid) => {
+                self.retire(&uid, desk);
+                self.resize(Trigger::PodTerminated, desk);
+            }
+            PodManagerMsg::Allocated(given) => self.take_allocated(&given, desk),
+            PodManagerMsg::AllocationsKept(outcome) => self.take_kept(outcome, desk),
+            PodManagerMsg::ResizeRetryDue => {
+                self.resize_timer = None;
+                self.resize(Trigger::PeriodicRetry, desk);
+                self.keep_allocations(desk);
+            }
             PodManagerMsg::Demanded { pod, demand, reply } => {
                 let mut slots = self.slots.values().filter(|slot| slot.full_name == pod);
                 match slots.next_back() {
@@ -228,6 +257,7 @@ impl Role for PodManager {
                     Err(panicked) => tracing::error!(error = %panicked, "housekeeping failed"),
                 }
             }
+            PodManagerMsg::Count(reply) => drop(reply.send(self.census())), // The asker may have left.
             PodManagerMsg::Repeat => {
                 self.repeat_preempted(desk);
                 self.tell_all(&|| PodWorkerMsg::Repeat, desk);
@@ -255,8 +285,22 @@ impl Role for PodManager {
 }
 
 impl PodManager {
+    /// The API server told what it wants.
+    fn take_api(&mut self, pods: BTreeMap<PodUid, Arc<Pod>>, desk: &mut Desk<PodManagerMsg>) {
+        let pods = self.within_gates(pods);
+        let before = self.api_pods.replace(pods.clone()).unwrap_or_default();
+        let trigger = self.note_changes(&before, &pods, desk);
+        self.admit(desk);
+        self.carry_out(desk);
+        self.tell_known(desk);
+        if let Some(trigger) = trigger {
+            self.resize(trigger, desk);
+        }
+        self.see_resizes(desk);
+    }
+
     fn carry_out(&mut self, desk: &mut Desk<PodManagerMsg>) {
-        let listed = self.relisted.is_some().then_some(&self.listed);
+        let listed = self.can_judge().then_some(&self.listed);
         for order in self.roster.orders(listed) {
             match order {
                 Order::Start { uid, full_name } => self.start_worker(uid, full_name, desk),
@@ -302,11 +346,23 @@ impl PodManager {
         let budget = RestartBudget::new(BudgetPolicy::pod_worker());
         // Workers of a failed predecessor may have had calls under way when the looks were taken that come in now.
         let mut born = self.relisted.unwrap_or_default().max(self.born);
-        if let Some((ended, _)) = self.retired.remove(&uid) {
+        let retired = self.retired.remove(&uid);
+        if let Some((ended, _)) = retired {
             born = born.max(ended); // Wanted again: a look may still be on its way that shows what was removed since.
         }
-        let cell = desk.spawn_child::<PodWorker>(&address, self.worker_args(&uid, &full_name, born));
-        let slot = Slot { address, full_name: full_name.clone(), cell: Some(cell), budget, owed: Owed::default() };
+        self.count_start(&uid, retired.is_some(), desk);
+        let stage = Arc::<ShownStage>::default();
+        let args = self.worker_args(&uid, &full_name, born, &stage);
+        let cell = desk.spawn_child::<PodWorker>(&address, args);
+        let slot = Slot {
+            address,
+            full_name: full_name.clone(),
+            cell: Some(cell),
+            budget,
+            owed: Owed::default(),
+            resize_told: None,
+            stage,
+        };
         self.slots.insert(uid.clone(), slot);
         self.tell_worker(&uid, PodWorkerMsg::HealthChanged(self.health.clone()), desk);
         let seen = match (self.runtime.get(&uid), self.relisted) {
@@ -321,8 +377,19 @@ impl PodManager {
         }
     }
 
-    fn worker_args(&self, uid: &PodUid, full_name: &FullName, born: Stamp) -> WorkerArgs {
-        WorkerArgs { agent: Arc::clone(&self.agent), uid: uid.clone(), full_name: full_name.clone(), born }
+    fn count_start(&self, uid: &PodUid, came_back: bool, desk: &Desk<PodManagerMsg>) {
+        let Some(pod) = self.roster.wanted(uid) else { return self.agent.happened(Occurrence::OrphanFound) };
+        if came_back {
+            self.agent.happened(Occurrence::PodCameBack { is_static: is_static(pod) });
+        }
+        let containers = pod.spec.as_ref().map_or(0, |spec| spec.containers.len());
+        let waited = first_seen(pod).map(|seen| desk.now().since(seen));
+        self.agent.happened(Occurrence::PodTaken { containers, waited });
+    }
+
+    fn worker_args(&self, uid: &PodUid, full_name: &FullName, born: Stamp, stage: &Arc<ShownStage>) -> WorkerArgs {
+        let (agent, stage) = (Arc::clone(&self.agent), Arc::clone(stage));
+        WorkerArgs { agent, uid: uid.clone(), full_name: full_name.clone(), born, stage }
     }
 
     /// The new incarnation trusts no observation from before its birth: a call of the old one may have been under way.
@@ -331,13 +398,15 @@ impl PodManager {
         if slot.cell.is_some() {
             return;
         }
-        let args = self.worker_args(uid, &slot.full_name.clone(), desk.clock().stamp());
+        let args = self.worker_args(uid, &slot.full_name, desk.clock().stamp(), &slot.stage);
         let slot = self.slots.get_mut(uid).expect("found above");
         slot.cell = Some(desk.spawn_child::<PodWorker>(&slot.address, args));
         slot.owed = Owed::default(); // It is told all anew.
+        slot.resize_told = None;
         self.tell_worker(uid, PodWorkerMsg::HealthChanged(self.health.clone()), desk);
         self.roster.forget_told(uid);
         self.carry_out(desk);
+        self.tell_resizes(desk);
     }
 
     /// Says whether there was room; if not, it is told again soon.
@@ -386,6 +455,7 @@ impl PodManager {
         if orders {
             self.carry_out(desk); // The roster gives them again, or newer ones.
         }
+        self.tell_resizes(desk);
         if !self.retelling {
             self.retell_wait = RETELL;
         }
@@ -419,6 +489,7 @@ impl PodManager {
         self.carry_out(desk);
         if first {
             self.clean_leftovers(desk);
+            self.see_resizes(desk);
         }
     }
 
@@ -442,6 +513,13 @@ impl PodManager {
         self.tell_known(desk);
     }
 
+    /// Pods without what the gates have off.
+    fn within_gates(&self, mut pods: BTreeMap<PodUid, Arc<Pod>>) -> BTreeMap<PodUid, Arc<Pod>> {
+        let gates = self.agent.settings.restart_gates;
+        pods.values_mut().for_each(|pod| *pod = gates.applied(pod));
+        pods
+    }
+
     fn tell_known(&mut self, desk: &mut Desk<PodManagerMsg>) {
         let to = &self.agent.directory;
         let active: Vec<Arc<Pod>> = self.roster.all_wanted().map(|(_, pod)| Arc::clone(pod)).collect();
@@ -449,7 +527,7 @@ impl PodManager {
         self.tell_statics(desk);
         if self.roster.all_heard() {
             desk.tell(&to.container_gc, ContainerGcMsg::Known(Arc::new(self.roster.known())));
-            if !self.cleaned_once && self.relisted.is_some() {
+            if !self.cleaned_once && self.can_judge() {
                 self.clean_leftovers(desk);
             }
         }
@@ -480,13 +558,14 @@ impl PodManager {
 
     /// Directories and cgroups of pods that nobody wants and the runtime does not hold: a crash left them.
     fn clean_leftovers(&mut self, desk: &mut Desk<PodManagerMsg>) {
-        if !self.roster.all_heard() || self.relisted.is_none() || self.cleaning {
+        if !self.roster.all_heard() || !self.can_judge() || self.cleaning {
             return;
         }
         (self.cleaned_once, self.cleaning) = (true, true);
         let mut known = self.roster.known();
         self.tell_gone(&known, desk);
         known.extend(self.listed.keys().cloned());
+        self.forget_allocations(&known, desk);
         let agent = Arc::clone(&self.agent);
         let work = async move { super::pod_worker::jobs::remove_leftovers(&agent, &known).await };
         desk.start("housekeeping", "unknown pods", work, PodManagerMsg::LeftoversRemoved);

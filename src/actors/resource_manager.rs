@@ -14,7 +14,7 @@ use super::settings::Agent;
 use crate::logic::cgroup_name::CgroupName;
 use crate::logic::resources::{
     CgroupSettings, QosClass, ResourceOptions, best_effort_tier_settings, burstable_tier_settings,
-    reserved_cgroup_settings,
+    reserved_cgroup_settings, reserved_tier_settings,
 };
 use crate::messages::resource_manager::ResourceManagerMsg;
 use crate::platform::blocking;
@@ -89,12 +89,16 @@ impl ResourceManager {
 fn set_tiers(agent: &Agent, pods: &[Arc<Pod>]) -> Result<(), crate::platform::cgroup::CgroupError> {
     let (tree, cgroups) = (&agent.settings.cgroup_tree, &agent.adapters.cgroups);
     let options: &ResourceOptions = &agent.settings.resources;
-    let top = reserved_cgroup_settings(&agent.settings.kubepods, false);
+    let mut top = reserved_cgroup_settings(&agent.settings.kubepods, false);
+    let reserved = reserved_tier_settings(pods.iter().map(|pod| &**pod), options);
+    let [above, below] = reserved.unwrap_or_default();
+    top.unified.extend(above);
     let set = |name: &CgroupName, settings: &CgroupSettings| {
         if cgroups.exists(name) { cgroups.update(name, settings) } else { cgroups.create(name, settings) }
     };
     set(tree.pods(), &top)?;
     set(&tree.tier(QosClass::BestEffort), &best_effort_tier_settings())?;
-    let burstable = burstable_tier_settings(pods.iter().map(|pod| &**pod), options);
+    let mut burstable = burstable_tier_settings(pods.iter().map(|pod| &**pod), options);
+    burstable.unified.extend(below);
     set(&tree.tier(QosClass::Burstable), &burstable)
 }

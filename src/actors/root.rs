@@ -16,6 +16,7 @@ use super::role::{ChildEnd, Role, Stage};
 use super::settings::Agent;
 use super::{Child, ChildSpec, FAILURE_WINDOW, TREE};
 use crate::logic::restart_budget::{BudgetPolicy, RestartBudget, Verdict};
+use crate::messages::allocation_manager::AllocationManagerMsg;
 use crate::messages::node_status::NodeStatusMsg;
 use crate::messages::offline_pods::OfflinePodsMsg;
 use crate::messages::pleg::PlegMsg;
@@ -150,6 +151,8 @@ impl Root {
             Child::ApiSource => spawn!(super::pod_sources::api::ApiSource, api_source),
             Child::MirrorManager => spawn!(super::mirror_manager::MirrorManager, mirror_manager),
             Child::OfflinePods => spawn!(super::offline_pods::OfflinePods, offline_pods),
+            Child::AllocationManager => spawn!(super::allocation_manager::AllocationManager, allocation_manager),
+            Child::StatsCollector => spawn!(super::stats_collector::StatsCollector, stats_collector),
             Child::Server => spawn!(super::server::Server, server),
         };
         self.children.get_mut(&child).expect("every child has a slot").cell = Some(cell);
@@ -181,6 +184,8 @@ impl Root {
             Child::ApiSource => desk.child_left(&to.api_source, why),
             Child::MirrorManager => desk.child_left(&to.mirror_manager, why),
             Child::OfflinePods => desk.child_left(&to.offline_pods, why),
+            Child::AllocationManager => desk.child_left(&to.allocation_manager, why),
+            Child::StatsCollector => desk.child_left(&to.stats_collector, why),
             Child::Server => desk.child_left(&to.server, why),
         }
     }
@@ -197,6 +202,7 @@ impl Root {
                 Child::HttpSource => desk.tell(&to.http_source, HttpSourceMsg::Repeat),
                 Child::ApiSource => desk.tell(&to.api_source, ApiSourceMsg::Repeat),
                 Child::OfflinePods => desk.tell(&to.offline_pods, OfflinePodsMsg::Repeat),
+                Child::AllocationManager => desk.tell(&to.allocation_manager, AllocationManagerMsg::Repeat),
                 Child::PodManager => desk.tell(&to.pod_manager, PodManagerMsg::Repeat),
                 other => unreachable!("{other:?} teaches nobody"),
             }

@@ -20,8 +20,12 @@ use crate::logic::node_object::NodeIdentity;
 use crate::logic::node_status::StatusSettings;
 use crate::logic::object_cache::ChangeDetection;
 use crate::logic::pod_admission::SysctlAllowList;
+use crate::logic::pod_resize::ResizeGates;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
+use crate::logic::restart_gates::RestartGates;
+use crate::logic::streams::limits::StreamLimits;
 use crate::logic::time::Moment;
+use crate::messages::allocation_manager::AllocationManagerMsg;
 use crate::messages::certificate_manager::CertificateManagerMsg;
 use crate::messages::container_gc::ContainerGcMsg;
 use crate::messages::event_recorder::{EventRecorderMsg, PodEvent};
@@ -40,19 +44,26 @@ use crate::messages::prober::ProberMsg;
 use crate::messages::resource_manager::ResourceManagerMsg;
 use crate::messages::runtime_monitor::RuntimeMonitorMsg;
 use crate::messages::server::ServerMsg;
+use crate::messages::stats_collector::StatsCollectorMsg;
 use crate::messages::status_manager::StatusManagerMsg;
 use crate::messages::volume_manager::VolumeManagerMsg;
 use crate::platform::certificates::Certificates;
 use crate::platform::cgroup::CgroupManager;
+use crate::platform::checkpoints::Checkpoints;
 use crate::platform::container_logs::ContainerLogs;
 use crate::platform::image_host::ImageHost;
 use crate::platform::kube_api::ApiServer;
+use crate::platform::log_reader::LogReader;
 use crate::platform::manifests::{ManifestFolder, ManifestUrl};
 use crate::platform::network_probe::NetworkProber;
 use crate::platform::node_facts::NodeFacts;
+use crate::platform::node_logs::NodeLogs;
 use crate::platform::objects::Objects;
+use crate::platform::observer::{Observer, Occurrence};
 use crate::platform::offline_store::OfflineStore;
 use crate::platform::pod_files::PodFiles;
+use crate::platform::probe_store::ProbeStore;
+use crate::platform::statistics::Statistics;
 use crate::platform::volumes::VolumeHost;
 
 /// What the configuration says, as far as actors act on it. Units are in the types.
@@ -82,6 +93,8 @@ pub struct Settings {
     pub kubepods: ResourceList,
     /// How resources become figures.
     pub resources: ResourceOptions,
+    /// Which resizes of pods are made.
+    pub resize: ResizeGates,
     /// The node's memory.
     pub node_memory: NodeMemory,
     /// The directory of local seccomp profiles.
@@ -102,6 +115,8 @@ pub struct Settings {
     pub selinux: bool,
     /// Of containers that end again and again (`crashLoopBackOff`, POD-19).
     pub crash_loop: BackoffPolicy,
+    /// Gates about the restart policies of containers.
+    pub restart_gates: RestartGates,
     /// Gate `ContainerStopSignals`: containers name the signal that they are stopped with.
     pub stop_signals: bool,
     /// How many images may be pulled at once; 1 when `serializeImagePulls`; `None` for no limit.
@@ -126,14 +141,31 @@ pub struct Settings {
     pub dead_per_container: i32,
     /// Dead containers kept in all (`maximum-dead-containers`); negative for no limit.
     pub dead_total: i32,
+    /// What of logs is answered over HTTP.
+    pub served_logs: ServedLogs,
     /// How logs of running containers are rotated; `None` when `containerLogMaxSize` is negative.
     pub log_rotation: Option<RotationPolicy>,
     /// Age from which a dead container may go (`minimum-container-ttl-duration`).
     pub dead_age_min: Duration,
+    /// `volumeStatsAggPeriod`: how often volumes are measured, while somebody asks; `None` when they are not.
+    pub volume_stats_period: Option<Duration>,
     /// How often the watchdog is fed; `None` when nobody watches.
     pub watchdog_period: Option<Duration>,
     /// The Node object and its Lease.
     pub node: NodeSettings,
+    /// Exec, attach, port forward, checkpoints.
+    pub streams: StreamSettings,
+}
+
+/// What of logs is answered over HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct ServedLogs {
+    /// Gate `PodLogsQuerySplitStreams`: one stream of a container's log may be asked for alone.
+    pub split_streams: bool,
+    /// `enableSystemLogHandler`: the node's own log files.
+    pub system: bool,
+    /// `enableSystemLogQuery`: these, and the journal, by service.
+    pub system_query: bool,
 }
 
 /// What the configuration says about the Node object and its Lease. Units are in the types.
@@ -183,6 +215,43 @@ impl Default for NodeSettings {
     }
 }
 
+/// What the configuration says about exec, attach, port forward and checkpoints. Units are in the types.
+#[derive(Clone, Debug)]
+pub struct StreamSettings {
+    /// Gate `ExtendWebSocketsToKubelet`: `v5.channel.k8s.io` and tunnels end at the agent, not at the runtime.
+    pub websockets_end_here: bool,
+    /// `streamingConnectionIdleTimeout`: a stream on which nothing moves for this long ends; zero for never.
+    pub idle_max: Duration,
+    /// How many there may be.
+    pub limits: StreamLimits,
+    /// Which web pages may open a stream, by their `Origin`; `None` for all, as upstream (SEC-36).
+    pub origins: Option<Vec<String>>,
+    /// Whether a stream by `GET`, which is how WebSocket begins, needs the right to `create`, too (SEC-35).
+    pub get_needs_create: bool,
+    /// Gate `ContainerCheckpoint`.
+    pub checkpoints: bool,
+    /// Where checkpoints lie.
+    pub checkpoints_dir: String,
+    /// How many there may be; `None` for no limit, as upstream (SEC-39).
+    pub checkpoints_max: Option<usize>,
+}
+
+impl Default for StreamSettings {
+    /// Upstream's defaults, and nowhere for checkpoints to lie.
+    fn default() -> Self {
+        Self {
+            websockets_end_here: true,
+            idle_max: Duration::from_secs(4 * 3600),
+            limits: StreamLimits::default(),
+            origins: None,
+            get_needs_create: false,
+            checkpoints: true,
+            checkpoints_dir: String::new(),
+            checkpoints_max: None,
+        }
+    }
+}
+
 /// Chance, in 0..1, from one seed where there is one.
 pub trait Chance: Send + Sync {
     /// The next value.
@@ -206,12 +275,20 @@ pub struct Adapters {
     pub images: Arc<dyn ImageService>,
     /// What the node has to do with images: records, credentials, space.
     pub image_host: Arc<dyn ImageHost>,
+    /// What was decided, for a later run of the agent.
+    pub checkpoints: Arc<dyn Checkpoints>,
     /// Cgroups.
     pub cgroups: Arc<dyn CgroupManager>,
     /// Pods' files.
     pub files: Arc<dyn PodFiles>,
     /// Logs of containers.
     pub logs: Arc<dyn ContainerLogs>,
+    /// The same, for readers.
+    pub log_reader: Arc<dyn LogReader>,
+    /// Figures of the node, its control groups and disks.
+    pub statistics: Arc<dyn Statistics>,
+    /// The node's own logs.
+    pub node_logs: Arc<dyn NodeLogs>,
     /// Volumes on the node.
     pub volumes: Arc<dyn VolumeHost>,
     /// Objects of the API.
@@ -224,6 +301,8 @@ pub struct Adapters {
     pub url: Option<Arc<dyn ManifestUrl>>,
     /// Probes and hooks over the network.
     pub prober: Arc<dyn NetworkProber>,
+    /// What is remembered of probes.
+    pub probe_store: Arc<ProbeStore>,
     /// Chance.
     pub chance: Arc<dyn Chance>,
     /// The service manager.
@@ -236,6 +315,8 @@ pub struct Adapters {
     pub doubt_connections: Arc<dyn Fn() + Send + Sync>,
     /// What the host says for the Node's status.
     pub node_facts: Arc<dyn NodeFacts>,
+    /// Who counts what happens.
+    pub observer: Arc<dyn Observer>,
     /// What listens, and answers; started by `Server`.
     pub listeners: Vec<Arc<dyn Listener>>,
 }
@@ -293,6 +374,10 @@ pub struct Directory {
     pub mirror_manager: Address<MirrorManagerMsg>,
     /// Pods of the API server, on the disk.
     pub offline_pods: Address<OfflinePodsMsg>,
+    /// What pods were given, on the disk.
+    pub allocation_manager: Address<AllocationManagerMsg>,
+    /// Statistics.
+    pub stats_collector: Address<StatsCollectorMsg>,
     /// Endpoints.
     pub server: Address<ServerMsg>,
 }
@@ -329,6 +414,8 @@ impl Directory {
             api_source: address!(ApiSource),
             mirror_manager: address!(MirrorManager),
             offline_pods: address!(OfflinePods),
+            allocation_manager: address!(AllocationManager),
+            stats_collector: address!(StatsCollector),
             server: address!(Server),
         }
     }
@@ -344,6 +431,13 @@ pub struct Agent {
     pub directory: Directory,
     /// See [`Ledger`].
     pub ledger: Arc<Ledger>,
+}
+
+impl Agent {
+    /// Tells whoever counts that something happened.
+    pub fn happened(&self, what: Occurrence<'_>) {
+        self.adapters.observer.happened(what);
+    }
 }
 
 /// Who an Event is about.

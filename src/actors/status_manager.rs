@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use ractor::RpcReplyPort;
@@ -20,6 +21,7 @@ use crate::logic::time::Moment;
 use crate::messages::pod_source::SourceKind;
 use crate::messages::status_manager::{PodView, RefusedManifest, StatusManagerMsg};
 use crate::platform::kube_api::{ApiError, ApiServer, PatchKind, Place};
+use crate::platform::observer::Occurrence;
 
 /// See the module.
 pub struct StatusManager {
@@ -30,6 +32,10 @@ pub struct StatusManager {
     refused: BTreeMap<SourceKind, Vec<RefusedManifest>>,
     /// Pods that make room for critical ones, and since when that is known.
     preempted: BTreeMap<PodUid, Moment>,
+    /// Since when what is here differs from what the API server was sent, in uptime.
+    changed: BTreeMap<PodUid, Duration>,
+    /// The same of what is on its way.
+    sent: BTreeMap<PodUid, Duration>,
 }
 
 impl Role for StatusManager {
@@ -39,7 +45,16 @@ impl Role for StatusManager {
 
     fn begin(agent: Arc<Agent>, _: &mut Desk<StatusManagerMsg>) -> Self {
         let (pods, sync, refused) = (BTreeMap::new(), StatusSync::default(), BTreeMap::new());
-        Self { agent, pods, sync, wake: None, refused, preempted: BTreeMap::new() }
+        Self {
+            agent,
+            pods,
+            sync,
+            wake: None,
+            refused,
+            preempted: BTreeMap::new(),
+            changed: BTreeMap::new(),
+            sent: BTreeMap::new(),
+        }
     }
 
     fn receive(&mut self, message: StatusManagerMsg, desk: &mut Desk<StatusManagerMsg>) {
@@ -57,11 +72,22 @@ impl Role for StatusManager {
                 self.take(view);
                 self.sync.never_here(&uid);
             }
-            StatusManagerMsg::ApiPods(pods) => self.sync.all(&pods),
-            StatusManagerMsg::ApiPodSeen(pod) => self.sync.seen(pod),
-            StatusManagerMsg::ApiPodGone(pod) => self.sync.gone(&pod),
+            StatusManagerMsg::ApiPods(pods) => {
+                pods.iter().for_each(|pod| self.agent.happened(Occurrence::PodShown { pod, at: desk.now() }));
+                self.sync.all(&pods);
+            }
+            StatusManagerMsg::ApiPodSeen(pod) => {
+                self.agent.happened(Occurrence::PodShown { pod: &pod, at: desk.now() });
+                self.sync.seen(pod);
+            }
+            StatusManagerMsg::ApiPodGone(pod) => {
+                self.sync.gone(&pod);
+                let uid = PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default());
+                self.agent.happened(Occurrence::PodGone(&uid));
+            }
             StatusManagerMsg::Answered(uid, outcome) => {
                 let answer = outcome.unwrap_or(Answer::Failed(None));
+                self.count_sent(&uid, &answer, desk);
                 self.sync.answered(&uid, answer, desk.now(), self.agent.adapters.chance.next());
             }
             StatusManagerMsg::SendDue => self.wake = None,
@@ -100,8 +126,23 @@ impl StatusManager {
                 may_run: view.may_run,
             };
             self.sync.own(&view.uid, own);
+            self.changed.entry(view.uid.clone()).or_insert(self.agent.ledger.clock().uptime());
         }
         self.pods.insert(view.uid.clone(), view);
+    }
+
+    /// Counts how long a status took from its first change that the API server had not seen until it was there.
+    fn count_sent(&mut self, uid: &PodUid, answer: &Answer, desk: &Desk<StatusManagerMsg>) {
+        let Some(sent) = self.sent.remove(uid) else { return };
+        let uptime = desk.clock().uptime();
+        match answer {
+            Answer::Done(Some(_)) => {
+                self.agent.happened(Occurrence::StatusSent { took: uptime.saturating_sub(sent) });
+            }
+            // It is as old as it was.
+            Answer::Failed(_) => drop(self.changed.insert(uid.clone(), sent)),
+            Answer::Done(None) | Answer::Gone => {}
+        }
     }
 
     fn list(&self, reply: RpcReplyPort<Vec<PodView>>) {
@@ -119,12 +160,17 @@ impl StatusManager {
         let (orders, wake) = self.sync.orders(now);
         for order in orders {
             let uid = order.uid.clone();
+            if let Some(changed) = self.changed.remove(&uid) {
+                self.sent.insert(uid.clone(), changed);
+            }
             let (name, about) = match order.call {
                 Call::Patch { .. } => ("patch status", order.full_name.to_string()),
                 Call::Delete => ("delete pod", order.full_name.to_string()),
             };
             desk.start(name, about, send(api.clone(), order), move |outcome| StatusManagerMsg::Answered(uid, outcome));
         }
+        // The rest has what is here already.
+        self.changed.retain(|uid, _| self.sync.is_waiting(uid));
         if let Some(timer) = self.wake.take() {
             desk.cancel(timer);
         }

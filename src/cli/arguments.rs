@@ -57,10 +57,55 @@ pub(super) enum Command {
     Actors,
     /// Shows the agent's last turns and what caused each.
     Trace(TraceOptions),
+    /// Prints what a container wrote, rotated files included.
+    Logs(LogsOptions),
     /// Stops containers of a pod and starts them again, whatever their restart policy; without a name, all of them.
     Restart(DemandOptions),
     /// Has containers of a pod started without the rest of their back-off; without a name, all of them.
     ResetBackOff(DemandOptions),
+}
+
+/// Which log, and what of it.
+#[derive(Debug, Args)]
+pub(super) struct LogsOptions {
+    /// The pod.
+    #[arg(value_name = "NAMESPACE/POD")]
+    pub(super) pod: PodName,
+    /// The container; without a name, the first one.
+    #[arg(short, long, value_name = "NAME")]
+    pub(super) container: Option<String>,
+    /// Go on with what is written, until the container ends.
+    #[arg(short, long)]
+    pub(super) follow: bool,
+    /// The instance before this one.
+    #[arg(short, long)]
+    pub(super) previous: bool,
+    /// Each line with its time.
+    #[arg(long)]
+    pub(super) timestamps: bool,
+    /// So many of the last lines.
+    #[arg(long, value_name = "LINES")]
+    pub(super) tail: Option<u64>,
+    /// So many bytes at most.
+    #[arg(long, value_name = "BYTES")]
+    pub(super) limit_bytes: Option<u64>,
+    /// Only lines that are at most this old, such as 10s, 5m or 1h.
+    #[arg(long, value_name = "SPAN", value_parser = seconds)]
+    pub(super) since: Option<u64>,
+}
+
+/// A span of time in seconds.
+fn seconds(text: &str) -> Result<u64, String> {
+    let split = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    let unit = match &text[split..] {
+        "s" | "" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return Err("a span is a number and s, m, h or d".to_owned()),
+    };
+    let number: u64 = text[..split].parse().map_err(|_| "a span begins with a number".to_owned())?;
+    number.checked_mul(unit).filter(|seconds| *seconds > 0).ok_or_else(|| "a span is at least a second".to_owned())
 }
 
 /// Of whom something is asked.
@@ -137,6 +182,18 @@ mod tests {
         use clap::CommandFactory;
         let known: Vec<String> = Options::command().get_subcommands().map(|it| it.get_name().to_owned()).collect();
         assert_eq!(known, super::super::SUBCOMMANDS);
+    }
+
+    #[test]
+    fn spans_are_whole_seconds() {
+        for (text, expected) in
+            [("10s", Some(10)), ("5m", Some(300)), ("1h", Some(3600)), ("2d", Some(172_800)), ("7", Some(7))]
+        {
+            assert_eq!(seconds(text).ok(), expected, "{text}");
+        }
+        for text in ["", "0s", "s", "1w", "-1s", "99999999999999999999s", "9999999999999999999h"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -15,6 +15,9 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
+type Sender = hyper::client::conn::http1::SendRequest<Empty<Bytes>>;
+type Connection = hyper::client::conn::http1::Connection<TokioIo<UnixStream>, Empty<Bytes>>;
+
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Trouble {
@@ -80,6 +83,37 @@ impl Client {
         self.exchange(Method::POST, path)
     }
 
+    /// Hands on the body of the answer to `GET path` as it comes, for as long as that takes. Ends early, and well, when
+    /// nobody takes it any more.
+    pub(super) fn stream(&self, path: &str, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> Result<(), Trouble> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| self.no_answer(path, error))?;
+        runtime.block_on(async {
+            let (mut sender, connection, request) = self.begin(Method::GET, path).await?;
+            let exchange = async {
+                let response = sender.send_request(request).await.map_err(|error| self.no_answer(path, error))?;
+                let (status, mut body) = (response.status(), response.into_body());
+                if status != StatusCode::OK {
+                    let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+                    let body = body.map_err(|error| self.no_answer(path, error))?.to_bytes();
+                    return Err(Trouble::Refused(String::from_utf8_lossy(&body).trim_end().to_owned()));
+                }
+                while let Some(frame) = body.frame().await {
+                    let frame = frame.map_err(|error| self.no_answer(path, error))?;
+                    if frame.data_ref().is_some_and(|part| take(part).is_err()) {
+                        break;
+                    }
+                }
+                Ok(())
+            };
+            tokio::pin!(exchange);
+            tokio::select! {
+                answer = &mut exchange => answer,
+                _ = connection => exchange.await,
+            }
+        })
+    }
+
     fn exchange(&self, method: Method, path: &str) -> Result<Vec<u8>, Trouble> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| self.no_answer(path, error))?;
@@ -94,14 +128,20 @@ impl Client {
         Err(Trouble::Refused(String::from_utf8_lossy(&body).trim_end().to_owned()))
     }
 
-    async fn ask(&self, method: Method, path: &str) -> Result<(StatusCode, Vec<u8>), Trouble> {
+    /// Connects, and makes a request that is to be sent.
+    async fn begin(&self, method: Method, path: &str) -> Result<(Sender, Connection, Request<Empty<Bytes>>), Trouble> {
         let stream = UnixStream::connect(&self.socket).await;
         let stream = stream.map_err(|error| Trouble::Unreachable { socket: self.socket.clone(), error })?;
         let request = Request::builder().method(method).uri(path).header(header::HOST, "podwright");
         let request = request.body(Empty::<Bytes>::new());
         let request = request.map_err(|error| self.no_answer(path, error))?;
         let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-        let (mut sender, connection) = handshake.map_err(|error| self.no_answer(path, error))?;
+        let (sender, connection) = handshake.map_err(|error| self.no_answer(path, error))?;
+        Ok((sender, connection, request))
+    }
+
+    async fn ask(&self, method: Method, path: &str) -> Result<(StatusCode, Vec<u8>), Trouble> {
+        let (mut sender, connection, request) = self.begin(method, path).await?;
         let exchange = async {
             let response = sender.send_request(request).await.map_err(|error| self.no_answer(path, error))?;
             let status = response.status();

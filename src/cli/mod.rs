@@ -1,4 +1,5 @@
-//! `podwright ps`, `explain`, `actors`, `trace`: what the agent on this machine does and why, read from its local socket;
+//! `podwright ps`, `explain`, `actors`, `trace`, `logs`: what the agent on this machine does and why, and what its
+//! containers write, read from its local socket;
 //! `restart`, `reset-back-off`: what may be asked of it there.
 //!
 //! Exit status: 0 when the answer was printed and, for `explain`, all is well; 1 when the pod is not known or the agent
@@ -21,7 +22,7 @@ use arguments::{Command, Output};
 use client::{Client, Trouble};
 
 /// The words after the program's name that are answered here; without one, the binary is the agent.
-pub const SUBCOMMANDS: &[&str] = &["ps", "explain", "actors", "trace", "restart", "reset-back-off"];
+pub const SUBCOMMANDS: &[&str] = &["ps", "explain", "actors", "trace", "logs", "restart", "reset-back-off"];
 
 /// The answer was printed and all is well.
 const WELL: i32 = 0;
@@ -49,6 +50,7 @@ pub fn run(command: &str, arguments: &[String]) -> i32 {
         Command::Explain { pod } => explain(&client, pod, options.output, colours),
         Command::Actors => actors(&client, options.output, colours),
         Command::Trace(wanted) => trace(&client, wanted, options.output),
+        Command::Logs(wanted) => logs(&client, wanted),
         Command::Restart(wanted) => demand(&client, "/restart", wanted, "is restarted"),
         Command::ResetBackOff(wanted) => demand(&client, "/reset-back-off", wanted, "waits no longer"),
     };
@@ -98,6 +100,35 @@ fn demand(client: &Client, path: &str, wanted: &arguments::DemandOptions, done: 
     let names = text(client.post(&path)?);
     let line = |name: &str| format!("{} of {}/{} {done}\n", name, pod.namespace, pod.name);
     Ok((names.lines().map(line).collect(), WELL))
+}
+
+/// Prints a log as it comes: it may be long, and never end.
+fn logs(client: &Client, wanted: &arguments::LogsOptions) -> Answered {
+    let pod = &wanted.pod;
+    let path = format!("/explain/{}/{}", client::escape(&pod.namespace), client::escape(&pod.name));
+    let found: Vec<crate::server::views::Explanation> = client.decode(&path, &client.get(&path)?)?;
+    // A static pod's name has the node's behind it; which containers there are is told there, too.
+    let found = found.into_iter().next().unwrap_or_default();
+    let name = if found.pod.name.is_empty() { &pod.name } else { &found.pod.name };
+    let first = || found.containers.iter().find(|container| container.role == "main").map(|first| first.name.clone());
+    let container = wanted.container.clone().or_else(first).unwrap_or_default();
+    let mut path = format!(
+        "/containerLogs/{}/{}/{}",
+        client::escape(&pod.namespace),
+        client::escape(name),
+        client::escape(&container)
+    );
+    let switches = [("follow", wanted.follow), ("previous", wanted.previous), ("timestamps", wanted.timestamps)];
+    let switches = switches.iter().filter(|(_, on)| *on).map(|(name, _)| format!("{name}=true"));
+    let numbers = [("tailLines", wanted.tail), ("limitBytes", wanted.limit_bytes), ("sinceSeconds", wanted.since)];
+    let numbers = numbers.iter().filter_map(|(name, value)| value.map(|value| format!("{name}={value}")));
+    let query: Vec<String> = switches.chain(numbers).collect();
+    if !query.is_empty() {
+        path.push_str(&format!("?{}", query.join("&")));
+    }
+    let mut out = std::io::stdout().lock();
+    client.stream(&path, |part| out.write_all(part).and_then(|()| out.flush()))?;
+    Ok((String::new(), WELL))
 }
 
 fn actors(client: &Client, output: Output, colours: bool) -> Answered {

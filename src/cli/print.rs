@@ -1,7 +1,7 @@
 //! How answers look to people.
 
 use crate::server::table::{Cell, Mood, age, clean, span, table};
-use crate::server::views::{ContainerShown, EventShown, Explanation, PodRow};
+use crate::server::views::{ContainerShown, EventShown, Explanation, PodRow, ProbeShown};
 
 /// JSON with line breaks; what is not JSON, as it is.
 pub(super) fn indented(body: &[u8]) -> String {
@@ -95,6 +95,7 @@ fn explanation(one: &Explanation, colours: bool) -> String {
     out.push_str(&why(one, colours));
     out.push_str(&conditions(one, colours));
     out.push_str(&containers(&one.containers, colours));
+    out.push_str(&probes(&one.probes, colours));
     out.push_str(&worker(one));
     out.push_str(&events(&one.events, colours));
     out
@@ -174,6 +175,43 @@ fn containers(all: &[ContainerShown], colours: bool) -> String {
         })
         .collect();
     let head = ["CONTAINER", "ROLE", "STATE", "AGE", "READY", "RESTARTS", "LAST", "DETAIL"];
+    format!("\n{}", table(&head, &rows, colours))
+}
+
+/// What probes cost: rounds, and the time that they took.
+fn probes(all: &[ProbeShown], colours: bool) -> String {
+    if all.is_empty() {
+        return String::new();
+    }
+    let rows: Vec<Vec<Cell>> = all
+        .iter()
+        .map(|one| {
+            let each = if one.rounds == 0 { "-".to_owned() } else { span(one.spent_seconds / one.rounds as f64) };
+            let timed_out = if one.timed_out == 0 { String::new() } else { format!(" ({} timed out)", one.timed_out) };
+            let failed = Cell::new(
+                format!("{}{timed_out}", one.failed),
+                if one.failed == 0 { Mood::Plain } else { Mood::Pending },
+            );
+            let note = match (one.waits_for_turn, one.put_off_seconds) {
+                (true, _) => "waits for commands of other containers".to_owned(),
+                (false, Some(wait)) => format!("does not end in time, runs every {}", span(wait)),
+                (false, None) => String::new(),
+            };
+            vec![
+                one.container.as_str().into(),
+                one.probe.as_str().into(),
+                one.action.as_str().into(),
+                span(one.period_seconds).into(),
+                one.rounds.to_string().into(),
+                failed,
+                one.errored.to_string().into(),
+                each.into(),
+                span(one.spent_seconds).into(),
+                note.into(),
+            ]
+        })
+        .collect();
+    let head = ["CONTAINER", "PROBE", "BY", "EVERY", "ROUNDS", "FAILED", "NOT MADE", "EACH", "IN ALL", "NOTE"];
     format!("\n{}", table(&head, &rows, colours))
 }
 

@@ -71,7 +71,12 @@ fn an_explanation_names_the_chain_and_what_is_under_way() {
             name: "PodWorker/shop/web/u1".into(),
             state: "working".into(),
             turns: 7,
-            operations: vec![OperationOpen { name: "ensure image".into(), about: "a".into(), open_seconds: 1.25 }],
+            operations: vec![OperationOpen {
+                name: "ensure image".into(),
+                about: "a".into(),
+                open_seconds: 1.25,
+                ..OperationOpen::default()
+            }],
             ..WorkerShown::default()
         }),
         ..Explanation::default()

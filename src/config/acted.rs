@@ -8,17 +8,11 @@ use super::types::Config;
 
 /// Fields that are read, checked and shown, but change nothing yet.
 pub const NOT_YET_ACTED_ON: &[&str] = &[
-    "authentication",
-    "authorization",
     "contentType",
     "cpuManagerPolicy",
     "cpuManagerPolicyOptions",
     "cpuManagerReconcilePeriod",
     "enableContentionProfiling",
-    "enableDebugFlagsHandler",
-    "enableProfilingHandler",
-    "enableServer",
-    "enableSystemLogHandler",
     "enableSystemLogQuery",
     "evictionHard",
     "evictionMaxPodGracePeriod",
@@ -32,9 +26,6 @@ pub const NOT_YET_ACTED_ON: &[&str] = &[
     "localStorageCapacityIsolation",
     "makeIPTablesUtilChains",
     "memoryManagerPolicy",
-    "memoryReservationPolicy",
-    "memoryThrottlingFactor",
-    "port",
     "protectKernelDefaults",
     "qosReserved",
     "reservedMemory",
@@ -43,20 +34,13 @@ pub const NOT_YET_ACTED_ON: &[&str] = &[
     "shutdownGracePeriod",
     "shutdownGracePeriodByPodPriority",
     "shutdownGracePeriodCriticalPods",
-    "streamingConnectionIdleTimeout",
     "systemCgroups",
     "systemReservedCgroup",
-    "tlsCertFile",
-    "tlsCipherSuites",
-    "tlsCurvePreferences",
-    "tlsMinVersion",
-    "tlsPrivateKeyFile",
     "topologyManagerPolicy",
     "topologyManagerPolicyOptions",
     "topologyManagerScope",
     "userNamespaces",
     "volumePluginDir",
-    "volumeStatsAggPeriod",
 ];
 
 /// The fields of that list that are set away from their default, by name, in order of names.

@@ -39,6 +39,7 @@ pub use version::KUBERNETES_VERSION;
 use flags::parse::{self, Parsed};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -59,12 +60,16 @@ pub struct Invocation {
     pub config: Config,
     /// The flags that are not part of it.
     pub flags: Flags,
+    /// Every flag with its value as text, for `/flagz`.
+    pub shown_flags: BTreeMap<String, String>,
     /// Which features are on.
     pub gates: FeatureGates,
     /// Lines for standard error, as they are: uses of deprecated flags.
     pub notices: Vec<String>,
     /// Things for the log once it is set up, each said once.
     pub warnings: Vec<String>,
+    /// Every flag with its value, for the log at verbosity 1.
+    pub flag_lines: Vec<String>,
     /// Whether there was a `--config`. Without it the defaults are open to everyone.
     pub config_from_file: bool,
 }
@@ -124,7 +129,9 @@ fn load_parsed(parsed: &Parsed, host: Host) -> Result<Startup, String> {
     warnings.extend(gates.notices());
     warnings.extend(late::warnings(&config));
     let notices = parsed.notices.clone();
-    Ok(Startup::Run(Box::new(Invocation { config, flags, gates, notices, warnings, config_from_file })))
+    let (shown_flags, flag_lines) = (flags::shown::shown(parsed), flags::dump::lines(parsed, &config));
+    let invocation = Invocation { config, flags, shown_flags, gates, notices, warnings, flag_lines, config_from_file };
+    Ok(Startup::Run(Box::new(invocation)))
 }
 
 /// What `--help` and `--version` print.

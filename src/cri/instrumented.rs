@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::open_calls::{Entry, OpenCalls};
+
 /// Is told of every call to the runtime.
 pub trait CallObserver: Send + Sync {
     /// A call ended, or was abandoned by its caller, which counts as a failure. `operation` is upstream's
@@ -95,12 +97,14 @@ pub(super) struct Observation<'a> {
     operation: &'static str,
     begun: Instant,
     failed: bool,
+    _open: Entry,
 }
 
 impl<'a> Observation<'a> {
     /// Begins to measure.
     pub(super) fn begin(observer: &'a dyn CallObserver, call: Call) -> Self {
-        Self { observer, operation: call.operation, begun: now(), failed: true }
+        let open = OpenCalls::enter(call.method);
+        Self { observer, operation: call.operation, begun: now(), failed: true, _open: open }
     }
 
     /// The call ended.
@@ -116,7 +120,7 @@ impl Drop for Observation<'_> {
 }
 
 /// The clock of durations and back-off in this adapter.
-#[expect(clippy::disallowed_methods, reason = "measures real calls only; the simulator replaces the whole adapter")]
+#[expect(clippy::disallowed_methods, reason = "tokio's, which the simulator paused; no decision is made by it")]
 pub(super) fn now() -> Instant {
     Instant::now()
 }

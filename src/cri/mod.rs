@@ -6,6 +6,7 @@
 mod convert;
 pub mod grpc;
 pub mod instrumented;
+pub mod open_calls;
 pub mod pod_mapping;
 pub mod stats;
 pub mod types;

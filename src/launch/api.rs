@@ -12,6 +12,7 @@ use crate::platform::kube_api::ApiServer;
 use crate::platform::kube_api::credentials::Credentials;
 use crate::platform::kube_api::kubeconfig::{ClientCertificate, Kubeconfig, write_client_kubeconfig};
 use crate::platform::kube_api::transport::{Rate, Settings, Transport, user_agent};
+use crate::platform::observer::Observer;
 
 /// Where the key of the first certificate waits for it.
 const FIRST_KEY: &str = "kubelet-client.key.tmp";
@@ -30,7 +31,11 @@ pub(super) struct Connected {
 ///
 /// # Errors
 /// When there are no credentials to begin with, in upstream's words.
-pub(super) fn connect(invocation: &Invocation, clock: Arc<dyn Clock>) -> Result<Option<Connected>, String> {
+pub(super) fn connect(
+    invocation: &Invocation,
+    clock: Arc<dyn Clock>,
+    observer: Arc<dyn Observer>,
+) -> Result<Option<Connected>, String> {
     let (config, flags) = (&invocation.config, &invocation.flags);
     let start = Start {
         kubeconfig: Path::new(&flags.kubeconfig),
@@ -62,7 +67,7 @@ pub(super) fn connect(invocation: &Invocation, clock: Arc<dyn Clock>) -> Result<
         StartPlan::BootstrapBehind => start.bootstrap(true)?,
     };
     let (kubeconfig, live) = credentials;
-    let transport = transport(kubeconfig, live, &start.clock);
+    let transport = transport(kubeconfig, live, &start.clock).observed(observer, Arc::clone(&start.clock));
     let api = transport.server(
         Rate::from_settings(config.kube_api_qps, config.kube_api_burst),
         Rate::from_settings(config.event_record_qps, config.event_burst),

@@ -49,7 +49,7 @@ impl Node {
         else {
             panic!("it is to run");
         };
-        connect(&invocation, Arc::new(SystemClock::start()))
+        connect(&invocation, Arc::new(SystemClock::start()), Arc::new(crate::platform::observer::Unobserved))
     }
 
     fn client(&self, flags: &[&str]) -> Option<Arc<KeptCertificate>> {

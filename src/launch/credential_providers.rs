@@ -14,14 +14,15 @@ const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 ///
 /// # Errors
 /// In upstream's words, where it has some.
-pub(super) fn load(config: &str, folder: &str) -> Result<Vec<Provider>, String> {
+pub(super) fn load(config: &str, folder: &str, tokens: bool) -> Result<Vec<Provider>, String> {
     if config.is_empty() || folder.is_empty() {
         return Ok(vec![]);
     }
-    read(Path::new(config), Path::new(folder)).map_err(|error| format!("failed to register CRI auth plugins: {error}"))
+    read(Path::new(config), Path::new(folder), tokens)
+        .map_err(|error| format!("failed to register CRI auth plugins: {error}"))
 }
 
-fn read(config: &Path, folder: &Path) -> Result<Vec<Provider>, String> {
+fn read(config: &Path, folder: &Path, tokens: bool) -> Result<Vec<Provider>, String> {
     match fs::metadata(folder) {
         Ok(_) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -41,7 +42,7 @@ fn read(config: &Path, folder: &Path) -> Result<Vec<Provider>, String> {
             providers.push(provider);
         }
     }
-    validate(&providers).map_err(|error| format!("failed to validate credential provider config: {error}"))?;
+    validate(&providers, tokens).map_err(|error| format!("failed to validate credential provider config: {error}"))?;
     for provider in &providers {
         let path = folder.join(&provider.name);
         let executable =

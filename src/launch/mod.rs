@@ -23,33 +23,40 @@ use crate::actors::address::Address;
 use crate::actors::ledger::{Cause, Ledger};
 use crate::actors::object_cache::ApiObjects;
 use crate::actors::root;
-use crate::actors::settings::{Adapters, Agent, Directory, Listener, ServiceManager};
+use crate::actors::settings::{Adapters, Agent, Directory, Listener, ServiceManager, Settings};
 use crate::config::{self, Config, Configz, Host, Invocation, Startup};
 use crate::cri::grpc::GrpcRuntime;
 use crate::cri::{CriError, RuntimeService};
 use crate::logic::cgroup_name::CgroupDriver;
+use crate::logic::statistics::sample::System;
 use crate::messages::root::RootMsg;
 use crate::platform::cgroup::systemd::SystemdCgroups;
 use crate::platform::cgroup::{self, CgroupManager};
 use crate::platform::chance::SystemChance;
+use crate::platform::checkpoints::FileCheckpoints;
 use crate::platform::clock::{Clock, SystemClock};
 use crate::platform::container_logs::LinuxContainerLogs;
 use crate::platform::directories;
 use crate::platform::host::Host as HostFiles;
 use crate::platform::image_host::LinuxImageHost;
 use crate::platform::lock_file::{Contention, LockFile, watch_contention};
+use crate::platform::log_reader::LinuxLogReader;
 use crate::platform::manifests::{HttpManifestUrl, LinuxManifestFolder, ManifestFolder, ManifestUrl};
 use crate::platform::network_probe::HostProber;
 use crate::platform::node_facts::LinuxNodeFacts;
+use crate::platform::node_logs::LinuxNodeLogs;
 use crate::platform::objects::{Objects, Standalone};
 use crate::platform::offline_store::{DiskStore, OfflineStore, RememberedObjects};
 use crate::platform::pod_files::LinuxPodFiles;
+use crate::platform::probe_store::ProbeStore;
 use crate::platform::process;
+use crate::platform::statistics::{LinuxStatistics, Places};
 use crate::platform::systemd::{self, Watchdog};
 use crate::platform::tls::Offer;
 use crate::platform::volumes::LinuxVolumeHost;
-use crate::server::{HealthzListener, LocalSocket, ReadOnlyListener};
-use crate::telemetry::{self, Metrics};
+use crate::server::secure::SecureListener;
+use crate::server::{HealthzListener, LocalSocket, Pages, ReadOnlyListener, Streams};
+use crate::telemetry::{self, Metrics, ObservedCgroups};
 use settings::HostFacts;
 
 /// Worker threads of the runtime: turns are short, waiting is not done on threads.
@@ -150,6 +157,9 @@ async fn shut_down(root: &Address<RootMsg>) {
 }
 
 fn say_warnings(invocation: &Invocation) {
+    if invocation.config.logging.verbosity >= 1 {
+        invocation.flag_lines.iter().for_each(|line| tracing::info!("{line}"));
+    }
     for warning in &invocation.warnings {
         tracing::warn!("{warning}");
     }
@@ -230,22 +240,37 @@ async fn assemble(
     )
     .map_err(|error| error.to_string())?;
     let version = runtime.check_runtime().await.map_err(|error| error.to_string())?;
-    let cgroups = cgroup_manager(&runtime, &config.cgroup_driver).await?;
+    let cgroups = cgroup_manager(&runtime, &config.cgroup_driver, &metrics).await?;
     let runtime = Arc::new(runtime);
     let clock = Arc::new(SystemClock::start());
+    let cgroups = Arc::new(ObservedCgroups::new(cgroups, metrics.clone(), clock.clone()));
     let mut settings = settings::settings(invocation, facts, node_name.clone(), version.runtime_name, clock.now())?;
     settings.watchdog_period = watchdog.map(|watchdog| watchdog.interval);
-    let connected = api::connect(invocation, clock.clone())?;
+    let connected = api::connect(invocation, clock.clone(), metrics.clone())?;
     let client = connected.as_ref().and_then(|connected| connected.client.clone());
-    let certificates = serving::certificates(invocation, &node_name, client, clock.clone())?;
+    let mut certificates = serving::certificates(invocation, &node_name, client, clock.clone())?;
+    certificates.authorities = serving::client_authorities(invocation)?;
+    let (pages, streams) = (pages(invocation)?, Arc::new(Streams::default()));
+    let needs = serving::Needs {
+        node_name: &node_name,
+        api: connected.as_ref().map(|connected| &connected.api),
+        certificates: &certificates,
+        clock: clock.clone(),
+        metrics: &metrics,
+        pages: Arc::clone(&pages),
+        streams: Arc::clone(&streams),
+    };
+    let secure = serving::listener(invocation, needs)?;
     let ledger = Ledger::new(clock);
     let directory = Directory::new(&ledger);
     let root_dir = Path::new(&flags.root_dir);
     let offline = offline_store(invocation, connected.is_some())?;
+    let statistics = statistics(invocation, &settings, &*cgroups, Arc::clone(ledger.clock()));
     let adapters = Adapters {
         runtime: runtime.clone(),
         images: runtime,
         image_host: Arc::new(LinuxImageHost::new(root_dir, Path::new(&flags.image_credential_provider_bin_dir))),
+        checkpoints: Arc::new(FileCheckpoints::new(root_dir)),
         cgroups,
         files: Arc::new(LinuxPodFiles::new(
             root_dir,
@@ -253,6 +278,9 @@ async fn assemble(
             Some(PathBuf::from(directories::CONTAINER_LOG_LINKS)),
         )),
         logs: Arc::new(LinuxContainerLogs::new(PathBuf::from(&config.pod_logs_dir))),
+        log_reader: Arc::new(LinuxLogReader::new(PathBuf::from(&config.pod_logs_dir))),
+        statistics: Arc::new(statistics),
+        node_logs: Arc::new(LinuxNodeLogs::new("/var/log".into(), "journalctl".into())),
         volumes: Arc::new(LinuxVolumeHost::new(root_dir, Arc::clone(ledger.clock()))),
         objects: objects(connected.as_ref(), &directory, offline.as_ref()),
         offline,
@@ -260,6 +288,7 @@ async fn assemble(
             .then(|| Arc::new(LinuxManifestFolder::new(Path::new(&config.static_pod_path))) as Arc<dyn ManifestFolder>),
         url: (!config.static_pod_url.is_empty()).then(|| manifest_url(config)),
         prober: Arc::new(HostProber::new(Offer::from_environment())),
+        probe_store: Arc::new(ProbeStore::open(root_dir)),
         chance: Arc::new(SystemChance::from_kernel()),
         service_manager: Arc::new(Systemd),
         api: connected.as_ref().map(|connected| connected.api.clone()),
@@ -269,9 +298,35 @@ async fn assemble(
             None => Arc::new(|| {}),
         },
         node_facts: Arc::new(LinuxNodeFacts::new(HostFiles::default(), root_dir.to_owned())),
-        listeners: listeners(invocation, &metrics)?,
+        listeners: listeners(invocation, secure, (pages, streams), &metrics)?,
+        observer: metrics,
     };
     Ok(Arc::new(Agent { settings, adapters, directory, ledger }))
+}
+
+/// Where figures of the node are read.
+fn statistics(
+    invocation: &Invocation,
+    settings: &Settings,
+    cgroups: &dyn CgroupManager,
+    clock: Arc<dyn Clock>,
+) -> LinuxStatistics {
+    let (config, flags) = (&invocation.config, &invocation.flags);
+    let daemons = [
+        (System::Kubelet, &config.kubelet_cgroups),
+        (System::Runtime, &flags.runtime_cgroups),
+        (System::Misc, &config.system_cgroups),
+    ];
+    let places = Places {
+        root: PathBuf::from("/"),
+        version: cgroups.version(),
+        driver: cgroups.driver(),
+        tree: settings.cgroup_tree.clone(),
+        daemons: daemons.map(|(kind, path)| (kind, path.clone())).into(),
+        root_dir: PathBuf::from(&flags.root_dir),
+        pod_logs: PathBuf::from(&config.pod_logs_dir),
+    };
+    LinuxStatistics::new(places, clock)
 }
 
 /// Where pods' objects come from.
@@ -309,11 +364,19 @@ fn manifest_url(config: &Config) -> Arc<dyn ManifestUrl> {
 }
 
 /// What the agent listens on, as configured; the local socket always.
-fn listeners(invocation: &Invocation, metrics: &Arc<Metrics>) -> Result<Vec<Arc<dyn Listener>>, String> {
+fn listeners(
+    invocation: &Invocation,
+    secure: Option<SecureListener>,
+    (pages, streams): (Arc<Pages>, Arc<Streams>),
+    metrics: &Arc<Metrics>,
+) -> Result<Vec<Arc<dyn Listener>>, String> {
     let (config, flags) = (&invocation.config, &invocation.flags);
-    let configz: Arc<str> = serde_json::to_string(&Configz(config)).map_err(|error| error.to_string())?.into();
     let socket = Path::new(&flags.root_dir).join(LocalSocket::NAME);
-    let mut listeners: Vec<Arc<dyn Listener>> = vec![Arc::new(LocalSocket::new(socket, Arc::clone(metrics), configz))];
+    let mut listeners: Vec<Arc<dyn Listener>> =
+        vec![Arc::new(LocalSocket::new(socket, Arc::clone(metrics), pages).with_streams(streams))];
+    if let Some(secure) = secure {
+        listeners.push(Arc::new(secure));
+    }
     if let Some(address) = socket_address("healthzBindAddress", &config.healthz_bind_address, config.healthz_port)? {
         listeners.push(Arc::new(HealthzListener::new(address)));
     }
@@ -324,6 +387,13 @@ fn listeners(invocation: &Invocation, metrics: &Arc<Metrics>) -> Result<Vec<Arc<
     Ok(listeners)
 }
 
+/// What the server shows of the start.
+fn pages(invocation: &Invocation) -> Result<Arc<Pages>, String> {
+    let configz = serde_json::to_string(&Configz(&invocation.config)).map_err(|error| error.to_string())?;
+    let version = config::KUBERNETES_VERSION.to_owned();
+    Ok(Arc::new(Pages { configz, version, flags: invocation.shown_flags.clone() }))
+}
+
 /// Address and port; `None` for port 0, which turns the listener off.
 fn socket_address(field: &str, address: &str, port: i32) -> Result<Option<SocketAddr>, String> {
     let port = u16::try_from(port).map_err(|_| format!("{field}: port {port} is out of range"))?;
@@ -332,7 +402,11 @@ fn socket_address(field: &str, address: &str, port: i32) -> Result<Option<Socket
 }
 
 /// Asks the runtime who makes cgroups; its word counts over the configuration's (CFG-31, CFG-32).
-async fn cgroup_manager(runtime: &GrpcRuntime, configured: &str) -> Result<Arc<dyn CgroupManager>, String> {
+async fn cgroup_manager(
+    runtime: &GrpcRuntime,
+    configured: &str,
+    metrics: &Metrics,
+) -> Result<Arc<dyn CgroupManager>, String> {
     let (tries, wait) = RUNTIME_CONFIG_TRIES;
     let mut answer = runtime.runtime_config().await;
     for _ in 1..tries {
@@ -346,6 +420,7 @@ async fn cgroup_manager(runtime: &GrpcRuntime, configured: &str) -> Result<Arc<d
         Ok(driver) => driver,
         Err(CriError::Unimplemented { .. }) => {
             tracing::warn!("the container runtime does not tell its cgroup driver; its support ends with 1.37.0");
+            metrics.runtime_loses_support("1.37.0");
             None
         }
         Err(error) => return Err(format!("failed to get runtime config: {error}")),

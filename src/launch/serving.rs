@@ -1,14 +1,22 @@
-//! The serving certificate: asked for, given in files, or made here (NODE-52, NODE-53). Reads files and wires.
+//! The authenticated port: its certificate (asked for, given in files, or made here: NODE-52, NODE-53), who is let in, and
+//! what they may. Reads files and wires.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::Invocation;
 use crate::logic::certificate_plan::Purpose;
+use crate::logic::server_access::Switches;
+use crate::platform::access_review::{AccessReviews, ApiReviews};
 use crate::platform::certificates::{
-    Certificates, FileStore, KeptCertificate, LiveCertificate, ServingFiles, ensure_serving_files,
+    Certificates, ClientAuthorities, FileStore, KeptCertificate, LiveCertificate, ServingFiles, ensure_serving_files,
 };
 use crate::platform::clock::Clock;
+use crate::platform::kube_api::ApiServer;
+use crate::platform::tls_server::{ServerTls, server_config};
+use crate::server::secure::{Authentication, Authorization, Parts, SecureListener, Tokens};
+use crate::server::{Pages, Streams};
+use crate::telemetry::Metrics;
 
 /// All certificates of the agent, of which the client's is known.
 ///
@@ -50,4 +58,110 @@ pub(super) fn certificates(
     })?;
     let shown = Arc::new(LiveCertificate::new(Some(pair)));
     Ok(Certificates { client, files: Some(files), shown, ..Certificates::default() })
+}
+
+/// The authorities of users' certificates, where some are named.
+///
+/// # Errors
+/// When they cannot be read.
+pub(super) fn client_authorities(invocation: &Invocation) -> Result<Option<Arc<ClientAuthorities>>, String> {
+    let path = &invocation.config.authentication.x509.client_ca_file;
+    if path.is_empty() {
+        return Ok(None);
+    }
+    let gates = &invocation.gates;
+    let (reload, uid) = ("ReloadKubeletClientCAFile", "AllowParsingUserUIDFromCertAuth");
+    ClientAuthorities::open(Path::new(path), gates.enabled(reload), gates.enabled(uid))
+        .map(|found| Some(Arc::new(found)))
+}
+
+/// What the authenticated port needs from the rest of the agent.
+pub(super) struct Needs<'a> {
+    pub(super) node_name: &'a str,
+    pub(super) api: Option<&'a ApiServer>,
+    pub(super) certificates: &'a Certificates,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) metrics: &'a Arc<Metrics>,
+    pub(super) pages: Arc<Pages>,
+    pub(super) streams: Arc<Streams>,
+}
+
+/// The authenticated port; `None` without `enableServer`.
+///
+/// # Errors
+/// When the port cannot be had, or the configuration asks for what cannot be; in upstream's words where it has some.
+pub(super) fn listener(invocation: &Invocation, needs: Needs<'_>) -> Result<Option<SecureListener>, String> {
+    let config = &invocation.config;
+    let Some(address) =
+        super::socket_address("address", &config.address, config.port)?.filter(|_| config.enable_server)
+    else {
+        return Ok(None);
+    };
+    let settings = ServerTls {
+        min_version: config.tls_min_version.clone(),
+        cipher_suites: config.tls_cipher_suites.clone(),
+        groups: config.tls_curve_preferences.clone(),
+        ask_client: needs.certificates.authorities.is_some(),
+    };
+    let shown: Arc<LiveCertificate> = Arc::clone(&needs.certificates.shown);
+    let (tls, notes) = server_config(&settings, shown)?;
+    for note in notes {
+        tracing::warn!("{note}");
+    }
+    let reviews = needs.api.map(|api| Arc::new(ApiReviews::new(api)) as Arc<dyn AccessReviews>);
+    let parts = Parts {
+        tls,
+        authentication: Arc::new(authentication(invocation, &needs, reviews.clone())?),
+        authorization: Arc::new(authorization(invocation, &needs, reviews)?),
+        switches: switches(invocation),
+        metrics: Arc::clone(needs.metrics),
+        pages: needs.pages,
+        streams: needs.streams,
+    };
+    let listener = SecureListener::bind(address, parts);
+    listener.map(Some).map_err(|error| format!("listen on {address}: {error}"))
+}
+
+fn authentication(
+    invocation: &Invocation,
+    needs: &Needs<'_>,
+    reviews: Option<Arc<dyn AccessReviews>>,
+) -> Result<Authentication, String> {
+    let settings = &invocation.config.authentication;
+    let tokens = match settings.webhook.enabled {
+        true => {
+            let reviews = reviews.ok_or("no client provided, cannot use webhook authentication")?;
+            Some(Tokens::new(reviews, settings.webhook.cache_ttl.to_std())?)
+        }
+        false => None,
+    };
+    let authorities = needs.certificates.authorities.clone();
+    Ok(Authentication::new(authorities, tokens, settings.anonymous.enabled, Arc::clone(&needs.clock)))
+}
+
+fn authorization(
+    invocation: &Invocation,
+    needs: &Needs<'_>,
+    reviews: Option<Arc<dyn AccessReviews>>,
+) -> Result<Authorization, String> {
+    let settings = &invocation.config.authorization;
+    if settings.mode == "AlwaysAllow" {
+        return Ok(Authorization::AlwaysAllow);
+    }
+    let reviews = reviews.ok_or("no client provided, cannot use webhook authorization")?;
+    let (allowed, refused) = (&settings.webhook.cache_authorized_ttl, &settings.webhook.cache_unauthorized_ttl);
+    Ok(Authorization::webhook(reviews, needs.node_name, allowed.to_std(), refused.to_std(), Arc::clone(&needs.clock)))
+}
+
+fn switches(invocation: &Invocation) -> Switches {
+    let (config, gates) = (&invocation.config, &invocation.gates);
+    Switches {
+        debugging: config.enable_debugging_handlers,
+        system_logs: config.enable_system_log_handler,
+        profiling: config.enable_profiling_handler,
+        debug_flags: config.enable_debug_flags_handler,
+        checkpoint: gates.enabled("ContainerCheckpoint"),
+        flagz: gates.enabled("ComponentFlagz"),
+        statusz: gates.enabled("ComponentStatusz"),
+    }
 }

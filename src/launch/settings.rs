@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::actors::settings::Settings;
+use crate::actors::settings::{ServedLogs, Settings, StreamSettings};
 use crate::config::{Config, GoDuration, Invocation};
 use crate::logic::backoff::BackoffPolicy;
 use crate::logic::cgroup_name::CgroupTree;
@@ -13,12 +13,15 @@ use crate::logic::dns::{NodeDns, Resolver};
 use crate::logic::image_garbage::ImageGcPolicy;
 use crate::logic::image_records::VerificationPolicy;
 use crate::logic::log_rotation::RotationPolicy;
+use crate::logic::node_status::CapacitySettings;
 use crate::logic::object_cache::ChangeDetection;
 use crate::logic::pod_admission::SysctlAllowList;
+use crate::logic::pod_resize::ResizeGates;
 use crate::logic::quantity::{Format, Quantity};
 use crate::logic::resources::{
-    CPU, CgroupVersion, MEMORY, NodeMemory, PIDS, ResourceList, ResourceOptions, kubepods_resources,
+    CPU, CgroupVersion, MEMORY, MemoryQos, NodeMemory, PIDS, ResourceList, ResourceOptions, kubepods_resources,
 };
+use crate::logic::restart_gates::RestartGates;
 use crate::logic::time::Moment;
 
 /// What the host is, as far as settings depend on it.
@@ -75,8 +78,10 @@ pub fn settings(
         if period.is_zero() { Err(format!("invalid {field} {value}: must be more than 0")) } else { Ok(period) }
     };
     let root_dir = Path::new(&flags.root_dir);
+    let node = super::node::settings(invocation, &host.node_ips, host.booted, &node_name, &runtime_name)?;
+    let resources = resources(invocation, host, &node.status.capacity);
     Ok(Settings {
-        node: super::node::settings(invocation, &host.node_ips, host.booted, &node_name, &runtime_name)?,
+        node,
         node_name,
         host_ips: host.ips.clone(),
         runtime_name,
@@ -89,8 +94,10 @@ pub fn settings(
         cgroup_tree: CgroupTree::new(&config.cgroup_root, config.cgroups_per_qos)
             .map_err(|error| format!("cgroupRoot: {error}"))?,
         kubepods: kubepods(config, host)?,
-        resources: resources(invocation, host),
+        resources,
+        resize: resize(invocation),
         node_memory: NodeMemory { capacity_bytes: host.memory_bytes },
+        streams: streams(invocation, root_dir),
         seccomp_root: root_dir.join("seccomp").to_string_lossy().into_owned(),
         thermal_throttle_paths: host.thermal_throttle_paths.clone(),
         seccomp_default: config.seccomp_default || flags.seccomp_default,
@@ -100,6 +107,10 @@ pub fn settings(
         env_files: invocation.gates.enabled("EnvFiles"),
         hugepage_sizes: host.hugepage_sizes.clone(),
         crash_loop: crash_loop(config),
+        restart_gates: RestartGates {
+            rules: invocation.gates.enabled("ContainerRestartRules"),
+            all: invocation.gates.enabled("RestartAllContainersOnContainerExits"),
+        },
         stop_signals: invocation.gates.enabled("ContainerStopSignals"),
         pulls_max: pulls_max(config),
         pull_rate: u32::try_from(config.registry_pull_qps).ok().filter(|rate| *rate > 0),
@@ -107,6 +118,7 @@ pub fn settings(
         credential_providers: super::credential_providers::load(
             &flags.image_credential_provider_config,
             &flags.image_credential_provider_bin_dir,
+            invocation.gates.enabled("KubeletServiceAccountTokenForCredentialProviders"),
         )?
         .into(),
         image_verification: VerificationPolicy::from_config(
@@ -122,7 +134,13 @@ pub fn settings(
         dead_per_container: flags.maximum_dead_containers_per_container,
         dead_total: flags.maximum_dead_containers,
         dead_age_min: flags.minimum_container_ttl.to_std(),
+        served_logs: ServedLogs {
+            split_streams: invocation.gates.enabled("PodLogsQuerySplitStreams"),
+            system: config.enable_system_log_handler,
+            system_query: config.enable_system_log_query,
+        },
         log_rotation: log_rotation(config)?,
+        volume_stats_period: Some(config.volume_stats_agg_period.to_std()).filter(|period| !period.is_zero()),
         watchdog_period: None,
     })
 }
@@ -186,9 +204,15 @@ fn dns(config: &Config, host: &HostFacts) -> Result<NodeDns, String> {
     })
 }
 
-fn resources(invocation: &Invocation, host: &HostFacts) -> ResourceOptions {
+fn resources(invocation: &Invocation, host: &HostFacts, capacity: &CapacitySettings) -> ResourceOptions {
     let config = &invocation.config;
+    let memory_qos = invocation.gates.enabled("MemoryQoS") && host.cgroup_version == CgroupVersion::V2;
     ResourceOptions {
+        memory_qos: memory_qos.then(|| MemoryQos {
+            throttling_factor: config.memory_throttling_factor.unwrap_or(0.9),
+            reserves: config.memory_reservation_policy == "TieredReservation",
+            allocatable_bytes: allocatable_memory(capacity, host),
+        }),
         cpu_cfs_quota: config.cpu_cfs_quota,
         cpu_cfs_quota_period_us: u64::try_from(config.cpu_cfs_quota_period.to_std().as_micros()).unwrap_or(100_000),
         pod_level_resources: invocation.gates.enabled("PodLevelResources"),
@@ -198,6 +222,25 @@ fn resources(invocation: &Invocation, host: &HostFacts) -> ResourceOptions {
         swap_controller: host.swap_controller,
         limited_swap: (config.memory_swap.swap_behavior == "LimitedSwap" && host.cgroup_version == CgroupVersion::V2)
             .then_some(host.swap_bytes),
+    }
+}
+
+/// What of the memory pods may ask for, in bytes.
+fn allocatable_memory(capacity: &CapacitySettings, host: &HostFacts) -> i64 {
+    let whole = Quantity::from_units(host.memory_bytes, Format::BinarySi);
+    let threshold = capacity.eviction_memory.map(|threshold| threshold.of(whole));
+    let taken = capacity.reserved.get(MEMORY).copied().into_iter().chain(threshold);
+    taken.fold(whole, |left, taken| left.minus(taken)).value()
+}
+
+fn resize(invocation: &Invocation) -> ResizeGates {
+    let (config, gates) = (&invocation.config, &invocation.gates);
+    ResizeGates {
+        by_pod: gates.enabled("InPlacePodLevelResourcesVerticalScaling"),
+        init_containers: gates.enabled("InPlacePodVerticalScalingInitContainers"),
+        cpus_pinned: config.cpu_manager_policy == "static" && !gates.enabled("InPlacePodVerticalScalingExclusiveCPUs"),
+        memory_pinned: config.memory_manager_policy == "Static"
+            && !gates.enabled("InPlacePodVerticalScalingExclusiveMemory"),
     }
 }
 
@@ -230,4 +273,19 @@ fn reserved(field: &str, amounts: &BTreeMap<String, String>) -> Result<ResourceL
         Ok((name.clone(), amount))
     };
     amounts.iter().map(parse).collect()
+}
+
+/// Exec, attach, port forward, checkpoints.
+fn streams(invocation: &Invocation, root_dir: &Path) -> StreamSettings {
+    let (config, gates, flags) = (&invocation.config, &invocation.gates, &invocation.flags);
+    StreamSettings {
+        websockets_end_here: gates.enabled("ExtendWebSocketsToKubelet"),
+        idle_max: config.streaming_connection_idle_timeout.to_std(),
+        origins: (!flags.stream_origins.is_empty()).then(|| flags.stream_origins.clone()),
+        get_needs_create: flags.stream_get_needs_create,
+        checkpoints_max: usize::try_from(flags.checkpoints_max).ok().filter(|most| *most > 0),
+        checkpoints: gates.enabled("ContainerCheckpoint"),
+        checkpoints_dir: root_dir.join("checkpoints").to_string_lossy().into_owned(),
+        ..StreamSettings::default()
+    }
 }

@@ -130,6 +130,7 @@ mod tests {
             name: name.to_owned(),
             restart_count: 0,
             hash: String::new(),
+            stop_signal: None,
             state,
             created_at: Moment(created),
             started_at: Moment(created),
@@ -141,6 +142,7 @@ mod tests {
             image_ref: String::new(),
             log_path: String::new(),
             user: None,
+            resources: None,
         }
     }
 

@@ -12,7 +12,7 @@ pub fn container_hash(name: &str, image: &str) -> String {
     format!("{:x}", fnv1a(format!("([]uint8)[{bytes}]").as_bytes()))
 }
 
-fn fnv1a(bytes: &[u8]) -> u32 {
+pub(super) fn fnv1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash: u32, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::credential_tokens::{AccountToken, TokenAttributes};
 use super::go_text::duration_nanos;
 use super::image_credentials::{Credential, Keyring, matches};
 use super::yaml::{Duplicates, to_json};
@@ -42,6 +43,8 @@ pub struct Provider {
     pub args: Vec<String>,
     /// Variables beside the agent's own.
     pub env: Vec<(String, String)>,
+    /// Where it is to be given tokens of service accounts.
+    pub tokens: Option<TokenAttributes>,
 }
 
 impl Provider {
@@ -51,10 +54,36 @@ impl Provider {
     }
 
     /// What it is told, as JSON.
-    pub fn request(&self, repository: &str) -> String {
-        let request =
+    pub fn request(&self, repository: &str, token: Option<&AccountToken>) -> String {
+        let mut request =
             json!({ "kind": "CredentialProviderRequest", "apiVersion": self.api_version, "image": repository });
+        if let Some(token) = token {
+            request["serviceAccountToken"] = json!(&*token.token);
+            if !token.account.annotations.is_empty() {
+                request["serviceAccountAnnotations"] = json!(token.account.annotations);
+            }
+        }
         format!("{request}\n")
+    }
+
+    /// The answer, unless it is one that this program must not give: the token that it was given as a password, where that
+    /// would then be kept for other tokens.
+    ///
+    /// # Errors
+    /// In upstream's words.
+    pub fn accept(&self, answer: Answer, token: Option<&AccountToken>) -> Result<Answer, String> {
+        let per_token = self.tokens.as_ref().is_some_and(TokenAttributes::per_token);
+        let echoes = |token: &AccountToken| {
+            answer.credentials.iter().any(|(_, credential)| *credential.password == *token.token)
+        };
+        match token.filter(|token| !per_token && echoes(token)) {
+            None => Ok(answer),
+            Some(_) => {
+                Err("credential provider plugin returned the service account token as the password which is not \
+                            allowed when service account cache type is not set to 'Token'"
+                    .to_owned())
+            }
+        }
     }
 }
 
@@ -81,11 +110,7 @@ fn parse_provider(value: &Value) -> Result<Provider, String> {
     known_fields(value, &fields)?;
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let name = text("name");
-    if value.get("tokenAttributes").is_some_and(|attributes| !attributes.is_null()) {
-        return Err(format!(
-            "providers.tokenAttributes: Forbidden: provider {name:?} asks for service account tokens, which it cannot be given yet"
-        ));
-    }
+    let tokens = value.get("tokenAttributes").filter(|attributes| !attributes.is_null());
     let Some(cache) = value.get("defaultCacheDuration").and_then(Value::as_str) else {
         return Err("providers.defaultCacheDuration: Required value".to_owned());
     };
@@ -108,10 +133,11 @@ fn parse_provider(value: &Value) -> Result<Provider, String> {
         api_version: text("apiVersion"),
         args: texts(value, "args")?,
         env: variables.iter().map(variable).collect::<Option<_>>().ok_or("providers.env: a variable has no name")?,
+        tokens: tokens.map(TokenAttributes::parse).transpose()?,
     })
 }
 
-fn known_fields(value: &Value, known: &[&str]) -> Result<(), String> {
+pub(super) fn known_fields(value: &Value, known: &[&str]) -> Result<(), String> {
     let object = value.as_object().ok_or("it is not an object")?;
     match object.keys().find(|key| !known.contains(&key.as_str())) {
         Some(unknown) => Err(format!("strict decoding error: unknown field {unknown:?}")),
@@ -119,7 +145,7 @@ fn known_fields(value: &Value, known: &[&str]) -> Result<(), String> {
     }
 }
 
-fn texts(value: &Value, field: &str) -> Result<Vec<String>, String> {
+pub(super) fn texts(value: &Value, field: &str) -> Result<Vec<String>, String> {
     let list = match value.get(field) {
         None | Some(Value::Null) => return Ok(vec![]),
         Some(list) => list.as_array().ok_or_else(|| format!("providers.{field}: is not a list"))?,
@@ -128,11 +154,11 @@ fn texts(value: &Value, field: &str) -> Result<Vec<String>, String> {
     list.iter().map(text).collect::<Option<_>>().ok_or_else(|| format!("providers.{field}: holds what is no text"))
 }
 
-/// Checks all programs of a node.
+/// Checks all programs of a node; `tokens` is the gate `KubeletServiceAccountTokenForCredentialProviders`.
 ///
 /// # Errors
 /// Everything that is wrong, in upstream's words.
-pub fn validate(providers: &[Provider]) -> Result<(), String> {
+pub fn validate(providers: &[Provider], tokens: bool) -> Result<(), String> {
     let mut wrong: Vec<String> = vec![];
     if providers.is_empty() {
         wrong.push("providers: Required value: at least 1 item in plugins is required".to_owned());
@@ -166,6 +192,8 @@ pub fn validate(providers: &[Provider]) -> Result<(), String> {
         if provider.match_images.is_empty() {
             wrong.push("providers.matchImages: Required value: at least 1 item in matchImages is required".to_owned());
         }
+        let attributes = provider.tokens.iter();
+        wrong.extend(attributes.flat_map(|attributes| attributes.wrong(&provider.api_version, tokens)));
     }
     match wrong.len() {
         0 => Ok(()),
@@ -251,22 +279,25 @@ impl Answer {
 /// Answers that still count.
 #[derive(Clone, Debug, Default)]
 pub struct AnswerCache {
-    /// By program and what the answer is for; until when, in time since the agent's start.
-    answers: BTreeMap<(String, String), (Duration, Answer)>,
+    /// By program, the account that it was asked for, and what the answer is for; until when, in time since the agent's
+    /// start.
+    answers: BTreeMap<(String, String, String), (Duration, Answer)>,
 }
 
 impl AnswerCache {
     /// What a program answered before about this repository, or about more.
-    pub fn find(&self, provider: &Provider, repository: &str, now: Duration) -> Option<&Answer> {
+    /// `account` is the key of an account, empty without one.
+    pub fn find(&self, provider: &Provider, account: &str, repository: &str, now: Duration) -> Option<&Answer> {
         let keys = [KeyType::Image, KeyType::Registry, KeyType::Global];
         let found = keys.into_iter().filter_map(|key| {
-            self.answers.get(&(provider.name.clone(), key_of(key, repository))).filter(|(until, _)| now <= *until)
+            let key = (provider.name.clone(), account.to_owned(), key_of(key, repository));
+            self.answers.get(&key).filter(|(until, _)| now <= *until)
         });
         found.map(|(_, answer)| answer).next()
     }
 
     /// Keeps an answer for as long as it counts.
-    pub fn keep(&mut self, provider: &Provider, repository: &str, answer: &Answer, now: Duration) {
+    pub fn keep(&mut self, provider: &Provider, account: &str, repository: &str, answer: &Answer, now: Duration) {
         self.answers.retain(|_, (until, _)| now <= *until);
         let lasts = answer.cache.unwrap_or(provider.default_cache);
         if lasts.is_zero() {
@@ -276,7 +307,7 @@ impl AnswerCache {
             let first = self.answers.iter().min_by_key(|(_, (until, _))| *until).map(|(key, _)| key.clone());
             first.and_then(|key| self.answers.remove(&key));
         }
-        let key = (provider.name.clone(), key_of(answer.key, repository));
+        let key = (provider.name.clone(), account.to_owned(), key_of(answer.key, repository));
         self.answers.insert(key, (now.saturating_add(lasts), answer.clone()));
     }
 }

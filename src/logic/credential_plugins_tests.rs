@@ -1,6 +1,7 @@
 //! Configuration, questions and answers of programs that give credentials.
 
 use super::*;
+use crate::logic::credential_tokens::Account;
 
 const CONFIG: &str = "
 apiVersion: kubelet.config.k8s.io/v1
@@ -23,14 +24,14 @@ fn a_configuration_is_read_strictly() {
     let helper = helper();
     assert_eq!((helper.name.as_str(), helper.default_cache), ("helper", Duration::from_secs(12 * 3600)));
     assert_eq!(helper.env, [("A".to_owned(), "b".to_owned())]);
-    assert_eq!(validate(&[helper]), Ok(()));
+    assert_eq!(validate(&[helper], true), Ok(()));
     let cases = [
         ("kind: CredentialProviderConfig", "kind: Other", "wrong Kind"),
         ("kubelet.config.k8s.io/v1\n", "kubelet.config.k8s.io/v9\n", "registered for version"),
         ("  args:", "  arguments:", "unknown field \"arguments\""),
         ("  defaultCacheDuration: 12h\n", "", "defaultCacheDuration: Required value"),
         ("12h", "-12h", "must be greater than or equal to 0"),
-        ("  args: [get]", "  tokenAttributes: {}", "service account tokens"),
+        ("  args: [get]", "  tokenAttributes: {x: y}", "unknown field \"x\""),
     ];
     for (old, new, expected) in cases {
         let error = parse_config(&CONFIG.replace(old, new)).unwrap_err();
@@ -44,7 +45,7 @@ fn names_and_versions_are_checked() {
     let with = |change: fn(&mut Provider)| {
         let mut provider = helper();
         change(&mut provider);
-        validate(&[provider]).unwrap_err()
+        validate(&[provider], true).unwrap_err()
     };
     assert!(with(|one| one.name = "../x".into()).contains("cannot contain '/'"));
     assert!(with(|one| one.name = "a b".into()).contains("cannot contain spaces"));
@@ -52,8 +53,8 @@ fn names_and_versions_are_checked() {
     assert!(with(|one| one.name = String::new()).contains("name of a file"));
     assert!(with(|one| one.api_version = "v1".into()).contains("Unsupported value: \"v1\""));
     assert!(with(|one| one.match_images.clear()).contains("at least 1 item in matchImages"));
-    assert!(validate(&[helper(), helper()]).unwrap_err().contains("Duplicate value: \"helper\""));
-    assert!(validate(&[]).unwrap_err().contains("at least 1 item in plugins"));
+    assert!(validate(&[helper(), helper()], true).unwrap_err().contains("Duplicate value: \"helper\""));
+    assert!(validate(&[], true).unwrap_err().contains("at least 1 item in plugins"));
 }
 
 #[test]
@@ -68,7 +69,7 @@ fn a_program_is_asked_for_its_own_images() {
     ] {
         assert_eq!(helper.is_for(repository), expected, "{repository}");
     }
-    let request: Value = serde_json::from_str(&helper.request("a.reg.example/x")).unwrap();
+    let request: Value = serde_json::from_str(&helper.request("a.reg.example/x", None)).unwrap();
     assert_eq!(request["kind"], "CredentialProviderRequest");
     assert_eq!(request["apiVersion"], "credentialprovider.kubelet.k8s.io/v1");
     assert_eq!(request["image"], "a.reg.example/x");
@@ -97,16 +98,16 @@ fn answers_count_for_what_they_are_for_and_as_long_as_they_say() {
         assert_eq!(answer.of("a.reg.example/x").len(), 1);
         assert_eq!(answer.of("other.example/x").len(), 0, "whatever it is kept for");
         let mut cache = AnswerCache::default();
-        cache.keep(&helper, "a.reg.example/x", &answer, now);
+        cache.keep(&helper, "", "a.reg.example/x", &answer, now);
         let repositories = ["a.reg.example/x", "a.reg.example/y", "b.reg.example/x"];
-        let found = |at| repositories.map(|repository| cache.find(&helper, repository, at).is_some());
+        let found = |at| repositories.map(|repository| cache.find(&helper, "", repository, at).is_some());
         assert_eq!(found(later), expected, "{key}");
         assert_eq!(found(later + Duration::from_nanos(1)), [false; 3], "{key}");
     }
     let answer = parse_answer(&helper, &printed("Image", "0s")).unwrap();
     let mut cache = AnswerCache::default();
-    cache.keep(&helper, "a.reg.example/x", &answer, now);
-    assert!(cache.find(&helper, "a.reg.example/x", now).is_none(), "it said so");
+    cache.keep(&helper, "", "a.reg.example/x", &answer, now);
+    assert!(cache.find(&helper, "", "a.reg.example/x", now).is_none(), "it said so");
 }
 
 #[test]
@@ -126,4 +127,39 @@ fn what_is_no_answer_is_refused_and_not_repeated() {
     }
     let answer = parse_answer(&helper, good.as_bytes()).unwrap();
     assert!(!format!("{answer:?}").contains("hunter2"));
+}
+
+/// KEP-4412: the token goes with the question, and the answer counts for the account that it was given for.
+#[test]
+fn a_token_goes_with_the_question_and_stays_with_its_account() {
+    let attributes = "  tokenAttributes: {serviceAccountTokenAudience: reg, requireServiceAccount: true, cacheType: X}";
+    let helper = |cache: &str| {
+        let config = CONFIG.replace("  args: [get]", &attributes.replace('X', cache));
+        parse_config(&config).unwrap().remove(0)
+    };
+    let account = |name: &str| Account {
+        namespace: "ns".into(),
+        name: name.into(),
+        uid: "u".into(),
+        annotations: BTreeMap::from([("a".to_owned(), "b".to_owned())]),
+    };
+    let token = AccountToken { account: account("robot"), token: "hunter2".into() };
+    let wide = helper("ServiceAccount");
+    assert_eq!(validate(std::slice::from_ref(&wide), true), Ok(()));
+    assert!(validate(std::slice::from_ref(&wide), false).unwrap_err().contains("feature gate is disabled"));
+    let request: Value = serde_json::from_str(&wide.request("reg/x", Some(&token))).unwrap();
+    assert_eq!(request["serviceAccountToken"], "hunter2");
+    assert_eq!(request["serviceAccountAnnotations"], json!({ "a": "b" }));
+    let without: Value = serde_json::from_str(&wide.request("reg/x", None)).unwrap();
+    assert!(without.get("serviceAccountToken").is_none() && without.get("serviceAccountAnnotations").is_none());
+    // A program that gives the token back as a password: only where that counts for the token alone.
+    let answer = parse_answer(&wide, &printed("Image", "10s")).unwrap();
+    let error = wide.accept(answer.clone(), Some(&token)).unwrap_err();
+    assert!(error.contains("service account token as the password") && !error.contains("hunter2"), "{error}");
+    assert!(wide.accept(answer.clone(), None).is_ok() && helper("Token").accept(answer.clone(), Some(&token)).is_ok());
+    let mut cache = AnswerCache::default();
+    let key = |name: &str| account(name).cache_key(None);
+    cache.keep(&wide, &key("robot"), "reg/x", &answer, Duration::ZERO);
+    let found = |account: &str| cache.find(&wide, account, "reg/x", Duration::ZERO).is_some();
+    assert_eq!([found(&key("robot")), found(&key("other")), found("")], [true, false, false]);
 }

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Secret;
 use serde_json::Value;
 
 use super::go_text::json_string;
+use super::image_records::RecordedAccount;
 
 /// Of credentials of the default registry, as they are commonly written.
 const DEFAULT_REGISTRY: &str = "index.docker.io";
@@ -28,6 +29,8 @@ pub struct Credential {
     pub email: String,
     /// The Secret it is from; `None` for one that any pod of the node may use.
     pub source: Option<SecretSource>,
+    /// The service account that a program gave it for.
+    pub account: Option<RecordedAccount>,
 }
 
 /// A Secret of the API.
@@ -181,12 +184,12 @@ fn credential(entry: &Value) -> Option<Credential> {
     let auth = text("auth")?;
     if auth.is_empty() {
         let (username, password) = (text("username")?, text("password")?);
-        return Some(Credential { username, password, email: text("email")?, source: None });
+        return Some(Credential { username, password, email: text("email")?, ..Credential::default() });
     }
     let both = decode(&auth)?;
     let (username, password) = both.split_once(':')?;
     let (username, password) = (username.to_owned(), password.to_owned());
-    Some(Credential { username, password, email: text("email")?, source: None })
+    Some(Credential { username, password, email: text("email")?, ..Credential::default() })
 }
 
 /// Base64, padded or not, with line ends wherever.

@@ -128,6 +128,11 @@ pub struct RecordedAccess {
 }
 
 impl RecordedAccess {
+    /// What a pull with a credential that was given for this service account allows.
+    pub fn of_account(account: RecordedAccount) -> Self {
+        Self { kubernetes_service_accounts: vec![account], ..Self::default() }
+    }
+
     /// What a pull with this credential allows; without one, or with one of the node's, all pods.
     pub fn of(secret: Option<RecordedSecret>) -> Self {
         Self {
@@ -270,6 +275,16 @@ pub struct Evidence {
     pub intent: bool,
     /// The records could not be read: then nothing is taken for granted.
     pub unreadable: bool,
+    /// The pod's service account, where a record names such.
+    pub account: Option<RecordedAccount>,
+}
+
+impl Evidence {
+    /// Whether it matters as which service account the pod runs.
+    pub fn names_accounts(&self) -> bool {
+        let mapping = self.record.iter().flat_map(|record| record.credential_mapping.values());
+        mapping.into_iter().any(|access| !access.kubernetes_service_accounts.is_empty())
+    }
 }
 
 /// Whether a pod may use an image that is there.
@@ -297,6 +312,9 @@ pub fn access(policy: &VerificationPolicy, image: &str, evidence: &Evidence, sec
     if recorded.node_pods_accessible {
         return Access::Allowed;
     }
+    if evidence.account.as_ref().is_some_and(|account| recorded.kubernetes_service_accounts.contains(account)) {
+        return Access::Allowed;
+    }
     let has_room = recorded.kubernetes_secrets.len() < SECRETS_MAX;
     for secret in secrets {
         for known in &recorded.kubernetes_secrets {
@@ -311,6 +329,11 @@ pub fn access(policy: &VerificationPolicy, image: &str, evidence: &Evidence, sec
         }
     }
     Access::MustPull
+}
+
+/// Whether the policy asks for proof that a pod may use the image; without, it may by policy alone.
+pub fn needs_proof(policy: &VerificationPolicy, image: &str, evidence: &Evidence) -> bool {
+    policy.requires(image, evidence.record.is_some() || evidence.intent)
 }
 
 /// Records that may go: of images that are not there any more, if they were written before `began`.

@@ -116,6 +116,22 @@ fn a_pod_may_use_what_its_secret_or_anybody_pulled() {
     assert_eq!(access(&VerificationPolicy::Never, "a", &unreadable, &[]), Access::Allowed);
 }
 
+/// KEP-4412: whoever runs as the service account that an image was pulled for may use it.
+#[test]
+fn an_account_that_an_image_was_pulled_for_may_use_it() {
+    let account = |uid: &str| RecordedAccount { uid: uid.into(), namespace: "ns".into(), name: "robot".into() };
+    let pulled = record(&RecordedAccess::of_account(account("1")));
+    for (account, expected) in
+        [(Some(account("1")), Access::Allowed), (Some(account("2")), Access::MustPull), (None, Access::MustPull)]
+    {
+        let evidence = Evidence { record: Some(pulled.clone()), account, ..Evidence::default() };
+        assert!(evidence.names_accounts());
+        assert_eq!(access(&VerificationPolicy::NeverPreloaded, "reg.example/app:2", &evidence, &[]), expected);
+    }
+    let by_secret = record(&with_secrets(&[secret("a", "h1")]));
+    assert!(!Evidence { record: Some(by_secret), ..Evidence::default() }.names_accounts());
+}
+
 #[test]
 fn a_record_grows_until_anybody_may() {
     let first = record(&with_secrets(&[secret("b", "h1")]));

@@ -352,6 +352,18 @@ pub fn to_compress(base: &str, names: &[String]) -> Vec<String> {
     used
 }
 
+/// Rotated logs of `base`, compressed or not, oldest first: what a reader finds before the log itself.
+pub fn rotated_logs(base: &str, names: &[String]) -> Vec<String> {
+    let mut rotated = in_use(base, names);
+    rotated.retain(|name| stamp_of(base, name).is_some());
+    rotated
+}
+
+/// What a rotated log was called before it was compressed, if it is.
+pub fn uncompressed_name(name: &str) -> &str {
+    name.strip_suffix(COMPRESSED).unwrap_or(name)
+}
+
 /// What a rotated log is called once it is compressed, and while it is.
 pub fn compressed_names(name: &str) -> (String, String) {
     (format!("{name}{COMPRESSED}"), format!("{name}{TEMPORARY}"))

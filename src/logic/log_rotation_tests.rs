@@ -25,6 +25,7 @@ fn pod(running: &[&str]) -> RuntimePod {
         name: (*id).to_owned(),
         restart_count: 0,
         hash: String::new(),
+        stop_signal: None,
         state: ContainerState::Running,
         created_at: Default::default(),
         started_at: Default::default(),
@@ -36,6 +37,7 @@ fn pod(running: &[&str]) -> RuntimePod {
         image_ref: String::new(),
         log_path: format!("/logs/{id}/0.log"),
         user: None,
+        resources: None,
     };
     let mut pod = RuntimePod::empty("u".into(), FullName::new("p", "default"), Stamp(1));
     pod.containers = running.iter().map(container).collect();

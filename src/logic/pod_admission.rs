@@ -93,13 +93,24 @@ pub struct Surroundings<'a> {
     pub abilities: &'a NodeAbilities,
 }
 
+/// A pod that has to make room for a critical one (POD-32).
+#[derive(Clone, Debug)]
+pub struct Victim {
+    /// Whose.
+    pub uid: PodUid,
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// What there was too little of, the first of all if there was more.
+    pub resource: String,
+}
+
 /// What came of judging.
 #[derive(Clone, Debug, Default)]
 pub struct Judged {
     /// Pods that are refused for good.
     pub refused: Vec<Refused>,
-    /// Pods that have to make room for a critical one (POD-32).
-    pub victims: Vec<(PodUid, Arc<Pod>)>,
+    /// Pods that have to make room.
+    pub victims: Vec<Victim>,
 }
 
 /// Why a pod had to make room.
@@ -153,7 +164,7 @@ impl Admissions {
             let verdict = if is_over(pod) || pod.metadata.deletion_timestamp.is_some() {
                 Verdict::Admitted
             } else {
-                let chosen: Vec<&PodUid> = judged.victims.iter().map(|(uid, _)| uid).collect();
+                let chosen: Vec<&PodUid> = judged.victims.iter().map(|victim| &victim.uid).collect();
                 let (verdict, victims) = judge_among(pod, &here, &chosen, at);
                 judged.victims.extend(victims);
                 verdict
@@ -248,12 +259,7 @@ pub fn judge(pod: &Pod, node: Option<&Node>, abilities: &NodeAbilities) -> Verdi
 }
 
 /// Judges a pod among those that are here; gives those that have to go for it. `chosen` are to go already.
-fn judge_among(
-    pod: &Pod,
-    here: &[&Arc<Pod>],
-    chosen: &[&PodUid],
-    at: Surroundings<'_>,
-) -> (Verdict, Vec<(PodUid, Arc<Pod>)>) {
+fn judge_among(pod: &Pod, here: &[&Arc<Pod>], chosen: &[&PodUid], at: Surroundings<'_>) -> (Verdict, Vec<Victim>) {
     let Surroundings { node, abilities, .. } = at;
     let pod_level = abilities.pod_level;
     if let Some(verdict) = before_predicates(pod, abilities) {
@@ -292,8 +298,13 @@ fn judge_among(
     let pods: Vec<&Pod> = candidates.iter().map(|pod| &***pod).collect();
     match victims(pod, &pods, &missing, pod_level) {
         Ok(found) => {
-            let found = found.into_iter().map(|at| (uid_of(candidates[at]), Arc::clone(candidates[at]))).collect();
-            (not_yet("the pods to end that make room for it"), found)
+            let resource = missing.first().map(|missing| missing.name.clone()).unwrap_or_default();
+            let victim = |at: usize| Victim {
+                uid: uid_of(candidates[at]),
+                pod: Arc::clone(candidates[at]),
+                resource: resource.clone(),
+            };
+            (not_yet("the pods to end that make room for it"), found.into_iter().map(victim).collect())
         }
         Err(error) => {
             let message = "Unexpected error while attempting to recover from admission failure";
@@ -303,6 +314,27 @@ fn judge_among(
             )
         }
     }
+}
+
+/// What came of judging a pod that asks for other resources.
+#[derive(Debug, Default)]
+pub struct JudgedResize {
+    /// Why it cannot have them now: one word, and a sentence; `None` when it can.
+    pub refused: Option<(String, String)>,
+    /// Pods that have to go for it, where it is critical.
+    pub victims: Vec<Victim>,
+}
+
+/// Judges a pod that asks for other resources, among those `beside` it. It may wait, for whatever reason (POD-26).
+pub fn judge_resize(pod: &Pod, at: Surroundings<'_>) -> JudgedResize {
+    let here: Vec<&Arc<Pod>> = at.beside.iter().collect();
+    let (verdict, victims) = judge_among(pod, &here, &[], at);
+    let refused = match verdict {
+        Verdict::Admitted => None,
+        Verdict::NotYet { what, .. } => Some(("NotYet".to_owned(), format!("waits for {what}"))),
+        Verdict::Never { reason, message } => Some((reason, message)),
+    };
+    JudgedResize { refused, victims }
 }
 
 fn uid_of(pod: &Pod) -> PodUid {

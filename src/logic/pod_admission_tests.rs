@@ -192,7 +192,7 @@ fn others_go_for_a_critical_pod_and_it_waits_for_their_room() {
     assert!(admissions.take(&pods, at(&node, &[], &abilities)).refused.is_empty());
     pods.extend([of("vital", 2_000_000_000, "400m")]);
     let judged = admissions.take(&pods, at(&node, &[], &abilities));
-    let victims: Vec<&str> = judged.victims.iter().map(|(uid, _)| uid.as_str()).collect();
+    let victims: Vec<&str> = judged.victims.iter().map(|victim| victim.uid.as_str()).collect();
     assert_eq!((victims, judged.refused.len()), (vec!["small"], 0));
     admissions.preempt(&"small".into());
     assert_eq!(admissions.why_not(&"small".into()), Some((PREEMPTING, PREEMPTED)));

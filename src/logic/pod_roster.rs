@@ -151,6 +151,11 @@ impl PodRoster {
         heard.chain([&self.remembered]).find_map(|pods| pods.get(uid))
     }
 
+    /// The pod that a worker was told last; `None` without a worker, or of a pod that only the runtime knows.
+    pub fn told(&self, uid: &PodUid) -> Option<&Pod> {
+        self.workers.get(uid)?.told.as_deref()
+    }
+
     /// All desired pods.
     pub fn all_wanted(&self) -> impl Iterator<Item = (&PodUid, &Arc<Pod>)> {
         self.sources.values().flatten().flatten().chain(&self.remembered)

@@ -12,6 +12,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, Pod, Probe};
 
 use super::ids::ContainerId;
+use super::probe_memory::{RUN_AGE_MAX, Remembered};
 use super::restart_policy::is_sidecar;
 use super::time::Moment;
 pub use seen::{Seen, Target, TargetState};
@@ -20,9 +21,22 @@ pub use seen::{Seen, Target, TargetState};
 /// have started it: the runtime's clock and the agent's need not agree.
 pub const RESTART_MARGIN: Duration = Duration::from_secs(10);
 
+/// The longest that a probe whose command runs out of time again and again is put off, where its period is not longer.
+pub const TIMEOUT_WAIT_MAX: Duration = Duration::from_secs(60);
+
 /// What a probe is for.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::Display, strum::IntoStaticStr, serde::Serialize,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    strum::Display,
+    strum::IntoStaticStr,
+    serde::Serialize,
+    serde::Deserialize,
 )]
 pub enum ProbeKind {
     /// Whether the container has come up; until it has, no other probe runs.
@@ -104,6 +118,8 @@ pub enum ProbeOutcome {
     Success,
     /// It did not.
     Failure,
+    /// Its command did not end in time: a failure, and what it began may run on in the container.
+    TimedOut,
     /// The probe could not be tried; says nothing about the container.
     Errored,
 }
@@ -141,6 +157,12 @@ pub struct ProbeSchedule {
     ended: bool,
     /// A round was asked for while one was under way.
     triggered: bool,
+    /// What an earlier agent knew, until a container is met.
+    remembered: Option<Remembered>,
+    /// How often in a row the container's command ran out of time.
+    timeouts: u32,
+    /// No round before this uptime: commands that do not end are not to pile up (SEC-47).
+    put_off_until: Duration,
     /// Uptime that ticks are counted from.
     origin: Duration,
     /// Uptime of the next round.
@@ -173,9 +195,36 @@ impl ProbeSchedule {
             probing: false,
             ended: false,
             triggered: false,
+            remembered: None,
+            timeouts: 0,
+            put_off_until: Duration::ZERO,
             origin: first,
             next: first,
         }
+    }
+
+    /// The machine goes on where an earlier one of the same container was (PAIN-16).
+    pub fn resume(&mut self, remembered: Remembered) {
+        self.remembered = Some(remembered);
+    }
+
+    /// What is worth remembering, at `wall`; `None` before a container was met. `result` is what is told of it.
+    pub fn memory(&self, result: Option<bool>, wall: Moment) -> Option<Remembered> {
+        if self.container.is_none() {
+            return self.remembered.clone();
+        }
+        let enough =
+            if self.last == Some(true) { self.timing.success_threshold } else { self.timing.failure_threshold };
+        let container = self.container.clone()?;
+        Some(Remembered { container, result, last: self.last, run: self.run.min(enough), at: wall })
+    }
+
+    /// The wait before the next round where the container's command has run out of time more often in a row than a
+    /// failure takes: the period, doubled with each further time.
+    pub fn put_off(&self) -> Option<(u32, Duration)> {
+        let beyond = self.timeouts.checked_sub(self.timing.failure_threshold).filter(|beyond| *beyond > 0)?;
+        let wait = self.timing.period.saturating_mul(2_u32.saturating_pow(beyond));
+        Some((self.timeouts, wait.min(TIMEOUT_WAIT_MAX.max(self.timing.period))))
     }
 
     /// The uptime of the next round, which may have passed; `None` while one is under way, and after the end.
@@ -189,6 +238,9 @@ impl ProbeSchedule {
     pub fn notice(&mut self, seen: &Seen, now: Duration) {
         let Seen::Container(target) = seen else { return };
         let TargetState::Running { .. } = target.state else { return };
+        if self.container.as_ref() != Some(&target.id) {
+            (self.timeouts, self.put_off_until) = (0, Duration::ZERO);
+        }
         let hastens = match self.kind {
             ProbeKind::Startup => !target.started && (!self.ran || self.container.as_ref() != Some(&target.id)),
             ProbeKind::Readiness => target.started && !target.ready,
@@ -201,6 +253,9 @@ impl ProbeSchedule {
 
     /// Asks for a round now. Ticks are counted from here on.
     pub fn trigger(&mut self, now: Duration) {
+        if now < self.put_off_until {
+            return;
+        }
         if self.probing {
             self.triggered = true;
         } else {
@@ -218,7 +273,7 @@ impl ProbeSchedule {
             Seen::Nothing => Vec::new(),
             Seen::PodOver => self.end(Vec::new()),
             Seen::Container(target) => {
-                let actions = self.meet(target);
+                let actions = self.meet(target, wall);
                 self.look(target, wall, now, actions)
             }
         }
@@ -234,9 +289,14 @@ impl ProbeSchedule {
         }
         let result = match outcome {
             ProbeOutcome::Success => true,
-            ProbeOutcome::Failure => false,
+            ProbeOutcome::Failure | ProbeOutcome::TimedOut => false,
             ProbeOutcome::Errored => return Vec::new(),
         };
+        self.timeouts = if outcome == ProbeOutcome::TimedOut { self.timeouts.saturating_add(1) } else { 0 };
+        if let Some((_, wait)) = self.put_off() {
+            self.put_off_until = now.saturating_add(wait);
+            (self.origin, self.next) = (self.put_off_until, self.put_off_until);
+        }
         self.count(result)
     }
 
@@ -259,13 +319,18 @@ impl ProbeSchedule {
     }
 
     /// Begins with a new container's first value. The run of equal results goes on, as upstream's does.
-    fn meet(&mut self, target: &Target) -> Vec<ProbeAction> {
+    fn meet(&mut self, target: &Target, wall: Moment) -> Vec<ProbeAction> {
         if self.container.as_ref() == Some(&target.id) {
             return Vec::new();
         }
         let former = self.container.replace(target.id.clone());
         (self.on_hold, self.ran) = (false, false);
+        (self.timeouts, self.put_off_until) = (0, Duration::ZERO);
         let mut actions: Vec<ProbeAction> = former.map(ProbeAction::Forget).into_iter().collect();
+        if let Some(kept) = self.remembered.take().filter(|kept| kept.container == target.id) {
+            actions.extend(self.go_on(&kept, wall));
+            return actions;
+        }
         let initial = match target.state {
             // It ran before the agent did: what it was, it stays, until a probe says otherwise. A sidecar that had started
             // must be seen so, since others are started after it.
@@ -276,6 +341,18 @@ impl ProbeSchedule {
         };
         actions.extend(initial.map(|value| ProbeAction::Store(target.id.clone(), value)));
         actions
+    }
+
+    fn go_on(&mut self, kept: &Remembered, wall: Moment) -> Option<ProbeAction> {
+        if wall.since(kept.at) <= RUN_AGE_MAX {
+            (self.last, self.run) = (kept.last, kept.run);
+        }
+        self.on_hold = match self.kind {
+            ProbeKind::Startup => kept.result.is_some(),
+            ProbeKind::Liveness => kept.result == Some(false),
+            ProbeKind::Readiness => false,
+        };
+        kept.result.map(|result| ProbeAction::Store(kept.container.clone(), result))
     }
 
     fn look(

@@ -107,6 +107,12 @@ impl PullQueue {
         self.failures.insert(key.to_owned(), failure);
     }
 
+    /// Ends the back-off of `key`; the next failure begins with the first wait.
+    pub fn forgive(&mut self, key: &str) {
+        self.back_off.reset(key);
+        self.failures.remove(key);
+    }
+
     /// Forgets failures that are too old to matter.
     pub fn collect_garbage(&mut self, now: Moment) {
         self.back_off.collect_garbage(now);
@@ -172,5 +178,8 @@ mod tests {
         assert_eq!(why, Some(("ErrImagePull".to_owned(), "gone".to_owned())));
         assert_eq!(want(&mut queue, 3, "k", 11), Verdict::Queued);
         assert_eq!(want(&mut queue, 4, "other", 5), Verdict::Queued);
+        queue.failed(3, "k", ("ErrImagePull".to_owned(), "gone".to_owned()), Moment::EPOCH);
+        queue.forgive("k");
+        assert_eq!(want(&mut queue, 5, "k", 5), Verdict::Queued);
     }
 }

@@ -12,6 +12,7 @@ use super::quantity::{Quantity, QuantityError};
 
 mod container;
 mod conversions;
+mod memory_qos;
 mod oom_score;
 mod pod_cgroup;
 mod pod_sums;
@@ -24,6 +25,7 @@ pub use conversions::{
     CPU_PERIOD_DEFAULT_US, CPU_SHARES_MAX, CPU_SHARES_MIN, hugepage_limits, hugepage_unit_name, milli_cpu_to_quota,
     milli_cpu_to_shares, quota_to_milli_cpu, shares_to_milli_cpu, shares_to_weight, weight_to_shares,
 };
+pub use memory_qos::{MemoryQos, reserved_tier_settings};
 pub use oom_score::{AGENT_OOM_SCORE_ADJ, container_oom_score_adj, is_critical, is_node_critical};
 pub use pod_cgroup::{
     CgroupSettings, best_effort_tier_settings, burstable_tier_settings, kubepods_resources, pod_cgroup_settings,
@@ -71,7 +73,7 @@ impl CgroupVersion {
 }
 
 /// What the configuration and the host say about resources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ResourceOptions {
     /// `cpuCFSQuota`: whether CPU limits are enforced at all.
     pub cpu_cfs_quota: bool,
@@ -89,6 +91,8 @@ pub struct ResourceOptions {
     pub swap_controller: bool,
     /// The host's swap, in bytes, where pods may use it (`memorySwap.swapBehavior: LimitedSwap`, v2 only).
     pub limited_swap: Option<i64>,
+    /// Gate `MemoryQoS`, on a v2 host.
+    pub memory_qos: Option<MemoryQos>,
 }
 
 impl Default for ResourceOptions {
@@ -103,6 +107,7 @@ impl Default for ResourceOptions {
             cgroup_version: CgroupVersion::V2,
             swap_controller: false,
             limited_swap: None,
+            memory_qos: None,
         }
     }
 }

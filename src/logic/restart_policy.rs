@@ -11,9 +11,9 @@ pub const ON_FAILURE: &str = "OnFailure";
 /// `restartPolicy`: never start again.
 pub const NEVER: &str = "Never";
 /// The action of a rule: start the container again.
-const RESTART: &str = "Restart";
+pub(super) const RESTART: &str = "Restart";
 /// The action of a rule: have all containers of the pod start over.
-const RESTART_ALL: &str = "RestartAllContainers";
+pub(super) const RESTART_ALL: &str = "RestartAllContainers";
 
 /// An init container that is restarted for ever: a sidecar (KEP-753).
 pub fn is_sidecar(container: &Container) -> bool {

@@ -7,6 +7,20 @@ use super::time::Moment;
 /// A runtime that has not answered for longer cannot be used (upstream's runtime state threshold).
 pub const SILENCE_MAX: Duration = Duration::from_secs(30);
 
+/// A call to the runtime that is open for longer is named to whoever waits for it (PAIN-02).
+pub const CALL_HANGS_AFTER: Duration = Duration::from_secs(30);
+
+/// Whether a call of this name that is open for so long hangs. A pull takes its time and tells how far it is, a stop has
+/// the container's own, a command runs for as long as its probe or hook lets it, and events are waited for.
+pub fn hangs(method: &str, open: Duration, grace: Duration) -> bool {
+    let own = match method {
+        "PullImage" | "ExecSync" | "GetContainerEvents" => return false,
+        "StopContainer" | "StopPodSandbox" => grace,
+        _ => Duration::ZERO,
+    };
+    open > CALL_HANGS_AFTER.saturating_add(own)
+}
+
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq, Default, serde::Serialize)]
 pub struct RuntimeHealth {
@@ -71,6 +85,22 @@ mod tests {
 
     fn holds() -> Option<Condition> {
         Some((true, String::new(), String::new()))
+    }
+
+    /// PAIN-02.
+    #[test]
+    fn a_call_hangs_when_it_takes_longer_than_it_may() {
+        let (short, long) = (Duration::from_secs(30), Duration::from_secs(61));
+        for (method, open, expected) in [
+            ("StartContainer", short, false),
+            ("StartContainer", long, true),
+            ("StopContainer", long, true),
+            ("PullImage", long, false),
+            ("ExecSync", long, false),
+        ] {
+            assert_eq!(hangs(method, open, Duration::from_secs(30)), expected, "{method} {open:?}");
+        }
+        assert!(!hangs("StopContainer", long, Duration::from_secs(31)));
     }
 
     #[test]

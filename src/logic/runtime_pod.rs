@@ -58,6 +58,9 @@ pub struct RuntimeContainer {
     pub restart_count: u32,
     /// From the agent's annotation, lower hex; empty when it is missing (CRI-15).
     pub hash: String,
+    /// The signal that it is stopped with, by the API's name, where the runtime tells and the gate
+    /// `ContainerStopSignals` lets it (KEP-4960).
+    pub stop_signal: Option<String>,
     /// State.
     pub state: ContainerState,
     /// When it was made.
@@ -80,6 +83,19 @@ pub struct RuntimeContainer {
     pub log_path: String,
     /// UID, GID and further GIDs of its first process, where told.
     pub user: Option<(i64, i64, Vec<i64>)>,
+    /// What is in force of its resources, where told.
+    pub resources: Option<RuntimeResources>,
+}
+
+/// CPU and memory of a container as the runtime has them in force; what it does not limit, or tell, is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RuntimeResources {
+    /// CPU asked for, in thousandths, as its share says.
+    pub cpu_request: Option<i64>,
+    /// CPU at most, in thousandths.
+    pub cpu_limit: Option<i64>,
+    /// Memory at most, in bytes.
+    pub memory_limit: Option<i64>,
 }
 
 /// What the runtime holds of one pod UID.

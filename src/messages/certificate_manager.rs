@@ -16,6 +16,8 @@ pub enum CertificateManagerMsg {
     AddressesChanged(Vec<(String, String)>),
     /// From itself: the files of the serving certificate were read; whether they hold another one, which is shown now.
     FilesRead(Result<Result<bool, String>, Panicked>),
+    /// From itself: the authorities of users' certificates were read again; whether they changed.
+    AuthoritiesRead(Result<Result<bool, String>, Panicked>),
 }
 
 describe!(CertificateManagerMsg);

@@ -9,11 +9,13 @@ use super::describe;
 use crate::actors::desk::Panicked;
 use crate::cri::{CriResult, Image, PodSandboxConfig};
 use crate::logic::credential_plugins::Answer;
+use crate::logic::credential_tokens::KnownToken;
 use crate::logic::ids::{FullName, PodUid};
 use crate::logic::image_credentials::{Credential, Keyring};
 use crate::logic::image_policy::{ImageFailure, ImageInUse, PullPolicy};
-use crate::logic::image_records::Evidence;
+use crate::logic::image_records::{Evidence, RecordedAccount};
 use crate::logic::time::Moment;
+use crate::logic::volumes::token::TokenKey;
 
 /// A container's need of an image.
 #[derive(Clone, Debug)]
@@ -32,6 +34,22 @@ pub struct ImageRequest {
     pub sandbox_config: Arc<PodSandboxConfig>,
     /// Those of the pod's pull secrets that are for this image, to be tried in this order, before the node's.
     pub credentials: Vec<Credential>,
+    /// As whom the pod runs; empty for nobody.
+    pub service_account: String,
+}
+
+/// What credentials are looked for together: the repository, and the pod where a program is given a token of its own.
+pub type GatherKey = (String, Option<PodUid>);
+
+/// What a program said, or had said before.
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// The answer.
+    pub answer: Answer,
+    /// The service account that it is for, and what it is kept under.
+    pub account: Option<(RecordedAccount, String)>,
+    /// Whether it was asked for just now.
+    pub is_new: bool,
 }
 
 /// Credentials that are not the pod's own, for one repository.
@@ -39,8 +57,11 @@ pub struct ImageRequest {
 pub struct Gathered {
     /// Of the node's files.
     pub node: Keyring,
-    /// What programs answered, by their place in the configuration; or why there is no answer.
-    pub answers: Vec<(usize, Result<Answer, String>)>,
+    /// What programs answered, by their place in the configuration, or why there is no answer; `None` of one that is not
+    /// for this pod.
+    pub answers: Vec<(usize, Result<Option<Given>, String>)>,
+    /// Tokens that were used.
+    pub tokens: Vec<(TokenKey, KnownToken)>,
 }
 
 impl std::fmt::Debug for Gathered {
@@ -74,6 +95,8 @@ pub struct PullProgress {
 pub enum ImageManagerMsg {
     /// From a `PodWorker`'s operation: have this image; tells when it is there, or why not.
     Ensure(Arc<ImageRequest>, RpcReplyPort<Result<ImageInUse, ImageFailure>>),
+    /// From a `PodWorker`: someone on this machine ends the back-off of these images, as the pod writes them (PAIN-34).
+    Forgive(PodUid, Vec<String>),
     /// From itself: what an earlier agent was pulling when it ended has been recorded.
     Recovered(Result<(), Panicked>),
     /// From itself: a step of request `number` ended.
@@ -84,7 +107,7 @@ pub enum ImageManagerMsg {
         step: Result<ImageStep, Panicked>,
     },
     /// From itself: credentials for this repository were looked for.
-    Gathered(String, Result<Gathered, Panicked>),
+    Gathered(GatherKey, Result<Gathered, Panicked>),
     /// From itself: records were written or pruned.
     RecordsWritten(Result<(), Panicked>),
     /// From `ImageGc`: some images were removed; IDs and names of those that were left when the look began.
@@ -95,5 +118,6 @@ pub enum ImageManagerMsg {
 
 describe!(ImageManagerMsg, message => match message {
     ImageManagerMsg::Ensure(request, _) => Some(&request.uid),
+    ImageManagerMsg::Forgive(uid, _) => Some(uid),
     _ => None,
 });

@@ -2,6 +2,7 @@
 //!
 //! Orders are verbs, facts are past, questions carry a reply port last. Each message names its sender.
 
+pub mod allocation_manager;
 pub mod certificate_manager;
 pub mod container_gc;
 pub mod event_recorder;
@@ -22,6 +23,7 @@ pub mod resource_manager;
 pub mod root;
 pub mod runtime_monitor;
 pub mod server;
+pub mod stats_collector;
 pub mod status_manager;
 pub mod volume_manager;
 

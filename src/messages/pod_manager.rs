@@ -11,7 +11,9 @@ use super::pod_source::SourceKind;
 use super::runtime_monitor::RuntimeHealth;
 use crate::actors::desk::Panicked;
 use crate::logic::ids::{FullName, PodUid};
+use crate::logic::pod_census::PodCensus;
 use crate::logic::pod_lifecycle::Demand;
+use crate::logic::pod_resize::PodResources;
 use crate::logic::runtime_pod::RuntimePod;
 use crate::logic::time::Stamp;
 
@@ -51,6 +53,12 @@ pub enum PodManagerMsg {
         /// The containers that it is about, or why it cannot be met; `None` when there is no such pod.
         reply: RpcReplyPort<Option<Result<Vec<String>, String>>>,
     },
+    /// From `AllocationManager`: what pods were given by earlier runs of the agent, and by this one.
+    Allocated(Arc<BTreeMap<PodUid, PodResources>>),
+    /// From itself: what pods are given was kept on the disk; what that was, or why it could not be.
+    AllocationsKept(Result<Result<BTreeMap<PodUid, PodResources>, String>, Panicked>),
+    /// From itself: resizes that wait are to be looked at again.
+    ResizeRetryDue,
     /// From itself: a worker that failed may start again.
     RestartDue(PodUid),
     /// From itself: what workers' full mailboxes refused is to be told again.
@@ -59,6 +67,8 @@ pub enum PodManagerMsg {
     HousekeepingDue,
     /// From itself: leftovers of pods that nobody knows were looked for; how many went.
     LeftoversRemoved(Result<usize, Panicked>),
+    /// From the metrics: how many pods there are.
+    Count(RpcReplyPort<PodCensus>),
     /// From Root: someone who learns from the workers was started again.
     Repeat,
 }

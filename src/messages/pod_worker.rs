@@ -11,6 +11,7 @@ use super::runtime_monitor::RuntimeHealth;
 use crate::actors::desk::Panicked;
 use crate::logic::ids::ContainerId;
 use crate::logic::pod_lifecycle::{Demand, JobEnd};
+use crate::logic::pod_resize::{PendingResize, PodResources};
 use crate::logic::probe_schedule::ProbeKind;
 use crate::logic::runtime_pod::RuntimePod;
 
@@ -44,6 +45,10 @@ pub enum PodWorkerMsg {
         /// The containers that it is about, or why it cannot be met.
         reply: RpcReplyPort<Option<Result<Vec<String>, String>>>,
     },
+    /// From `PodManager`: whether the pod asks for other resources than it was given, and why it does not get them.
+    ResizeJudged(Option<PendingResize>),
+    /// From itself: what the runtime was told of the pod's resources before, or why that could not be read.
+    Recalled(Result<Result<PodResources, String>, Panicked>),
     /// From itself: an operation ended.
     JobEnded(Result<JobEnd, (crate::logic::pod_lifecycle::Job, Panicked)>),
     /// From itself: a back-off ran out, or a resync is due.

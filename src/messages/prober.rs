@@ -49,20 +49,66 @@ pub struct ProbeCounts {
     pub lengths: [u64; ROUND_BUCKETS.len() + 1],
     /// How long those took together.
     pub length: Duration,
+    /// Rounds whose probe could not be made.
+    pub errored: u64,
+    /// Of the failed rounds, those whose command did not end in time (SEC-47).
+    pub timed_out: u64,
+    /// How long all rounds took together, whatever came of them.
+    pub spent: Duration,
+}
+
+/// How a round ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// What came of it.
+    pub outcome: ProbeOutcome,
+    /// Whether it was a command that did not end in time.
+    pub timed_out: bool,
+}
+
+/// What one prober costs, for people (PAIN-29).
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProbeCost {
+    /// Whose, and which.
+    pub key: ProbeKey,
+    /// `exec`, `httpGet`, `tcpSocket` or `grpc`.
+    pub action: &'static str,
+    /// From one round to the next, as the pod asks for it.
+    pub period: Duration,
+    /// How rounds went.
+    pub counts: ProbeCounts,
+    /// The wait in force after a command that never ends in time.
+    pub put_off: Option<Duration>,
+    /// Whether its command waits for those of other containers.
+    pub waits_for_turn: bool,
 }
 
 impl ProbeCounts {
     /// None yet.
     pub fn of(full_name: FullName) -> Self {
         let lengths = [0; ROUND_BUCKETS.len() + 1];
-        Self { full_name, successful: 0, failed: 0, lengths, length: Duration::ZERO }
+        Self {
+            full_name,
+            successful: 0,
+            failed: 0,
+            lengths,
+            length: Duration::ZERO,
+            errored: 0,
+            timed_out: 0,
+            spent: Duration::ZERO,
+        }
     }
 
     /// One more round.
     pub fn note(&mut self, outcome: probe_schedule::ProbeOutcome, length: Duration) {
+        self.spent += length;
         match outcome {
-            probe_schedule::ProbeOutcome::Errored => {}
+            probe_schedule::ProbeOutcome::Errored => self.errored += 1,
             probe_schedule::ProbeOutcome::Failure => self.failed += 1,
+            probe_schedule::ProbeOutcome::TimedOut => {
+                self.failed += 1;
+                self.timed_out += 1;
+            }
             probe_schedule::ProbeOutcome::Success => {
                 self.successful += 1;
                 self.length += length;
@@ -98,13 +144,19 @@ pub enum ProberMsg {
     /// From itself: a round is due.
     RoundDue(ProbeKey),
     /// From itself: a probe ended.
-    Probed(ProbeKey, Result<ProbeOutcome, Panicked>),
+    Probed(ProbeKey, Result<Round, Panicked>),
+    /// From itself: what is remembered of probes was written, or not.
+    Saved(Result<Result<(), String>, Panicked>),
+    /// From itself: what is remembered of probes is to be written.
+    SaveDue,
     /// From the server: how rounds went, of each prober that there is.
     Counts(RpcReplyPort<Vec<(ProbeKey, ProbeCounts)>>),
+    /// From the server: what the probes of this pod cost.
+    Costs(PodUid, RpcReplyPort<Vec<ProbeCost>>),
 }
 
 describe!(ProberMsg, message => match message {
-    ProberMsg::PodChanged { uid, .. } | ProberMsg::PodGone(uid) => Some(uid),
-    ProberMsg::Known(_) | ProberMsg::Counts(_) => None,
+    ProberMsg::PodChanged { uid, .. } | ProberMsg::PodGone(uid) | ProberMsg::Costs(uid, _) => Some(uid),
+    ProberMsg::Known(_) | ProberMsg::Counts(_) | ProberMsg::Saved(_) | ProberMsg::SaveDue => None,
     ProberMsg::RoundDue(key) | ProberMsg::Probed(key, _) => Some(&key.uid),
 });

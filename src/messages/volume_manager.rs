@@ -1,6 +1,6 @@
 //! To `VolumeManager`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -46,6 +46,18 @@ pub struct TaskGain {
     pub warning: Option<String>,
 }
 
+/// How many volumes there are, by the names of their plugins.
+#[derive(Clone, Debug, Default)]
+pub struct VolumeCensus {
+    /// What pods want.
+    pub desired: BTreeMap<String, usize>,
+    /// What is there.
+    pub actual: BTreeMap<String, usize>,
+}
+
+/// A pod with the volumes that it has.
+pub type PodVolumes = (PodUid, Arc<Pod>, Arc<MountedVolumes>);
+
 /// How a task ended, with the secrets that it asked for on its way.
 pub type TaskOutcome = Result<(Result<TaskGain, TaskFailure>, NewSecrets), Panicked>;
 
@@ -62,6 +74,10 @@ pub enum VolumeManagerMsg {
     /// From a `PodWorker`'s operation, or housekeeping: the pod's containers are gone, its volumes go; tells when none is
     /// left, or why not.
     Release(PodUid, RpcReplyPort<Result<(), VolumeFailure>>),
+    /// From the metrics: how many volumes there are.
+    Count(RpcReplyPort<VolumeCensus>),
+    /// From `StatsCollector`'s operation: all pods with the volumes that they have.
+    All(RpcReplyPort<Vec<PodVolumes>>),
     /// From itself: a task ended.
     TaskEnded {
         /// Whose.

@@ -3,11 +3,14 @@
 //! They carry out and they report; they never decide. What they are told is computed in `logic`, what they meet comes
 //! back as data or as a typed error. Blocking ones are called through [`blocking`].
 
+pub mod access_review;
 pub mod beneath;
 pub mod blocking;
 pub mod certificates;
 pub mod cgroup;
 pub mod chance;
+pub mod checkpoint_archives;
+pub mod checkpoints;
 pub mod clock;
 pub mod container_logs;
 pub mod directories;
@@ -16,16 +19,23 @@ pub mod http_exchange;
 pub mod image_host;
 pub mod kube_api;
 pub mod lock_file;
+pub mod log_reader;
 pub mod manifests;
 pub mod mount_table;
 pub mod network_probe;
 pub mod node_facts;
+pub mod node_logs;
 pub mod objects;
+pub mod observer;
 pub mod offline_store;
 pub mod pod_files;
 pub mod pod_keys;
+pub mod probe_store;
 pub mod process;
+pub mod runtime_stream;
+pub mod statistics;
 pub mod systemd;
 pub mod tls;
+pub mod tls_server;
 pub mod volumes;
 pub mod whole_file;

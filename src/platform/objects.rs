@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use k8s_openapi::api::certificates::v1beta1::PodCertificateRequest;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Secret, ServiceAccount};
 use k8s_openapi::api::node::v1::RuntimeClass;
 
 pub use crate::logic::object_cache::ObjectError;
@@ -77,6 +77,11 @@ pub trait Objects: Send + Sync {
     /// A runtime class.
     async fn runtime_class(&self, name: &str) -> Result<Arc<RuntimeClass>, ObjectError> {
         Standalone::refuse("runtimeclass", name)
+    }
+    /// A service account, as it is now.
+    async fn service_account(&self, namespace: &str, name: &str) -> Result<Arc<ServiceAccount>, ObjectError> {
+        let _ = namespace;
+        Standalone::refuse("serviceaccount", name)
     }
     /// A new token, bound to the pod that the key names.
     async fn token(&self, key: &TokenKey) -> Result<Token, ObjectError>;

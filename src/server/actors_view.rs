@@ -148,6 +148,8 @@ fn is_up(to: &Directory, name: &str) -> Option<bool> {
         Child::ApiSource => to.api_source.is_up(),
         Child::MirrorManager => to.mirror_manager.is_up(),
         Child::OfflinePods => to.offline_pods.is_up(),
+        Child::AllocationManager => to.allocation_manager.is_up(),
+        Child::StatsCollector => to.stats_collector.is_up(),
         Child::Server => to.server.is_up(),
     })
 }

@@ -4,7 +4,12 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::future::ready;
 use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -14,6 +19,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::{AbortHandle, JoinSet};
 use tower::ServiceExt;
@@ -25,10 +31,14 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(200);
 /// Bytes of a request's head, and of the buffer in front of the socket.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
+/// From a request's head to its answer's head, where a command has to end first. Upstream waits for ever.
+const LONG_ANSWER: Duration = Duration::from_secs(4 * 3600);
+
 /// What one listener's clients may take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Open connections; when there is one more, the oldest gives way, so that idle ones cannot shut others out.
+    /// Open connections; when there is one more, the oldest whose user is not known gives way, so that idle ones cannot
+    /// shut others out.
     pub connections_max: usize,
     /// Wait for the next request's head, from its beginning or from the end of the answer before.
     pub idle: Duration,
@@ -43,19 +53,49 @@ impl Default for Limits {
     }
 }
 
-/// What accepting gives: a connection, or `None` for one that was turned away.
+/// Who is at the other end of a connection; part of every request.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Peer {
+    /// Its address, where it has one.
+    pub(super) address: Option<SocketAddr>,
+    /// The certificates it proved to have the key of, leaf first; not judged yet.
+    pub(super) certificates: Arc<[CertificateDer<'static>]>,
+}
+
+/// Whether the user of a connection is known to have rights here: such a connection is not closed to make room.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Standing(Arc<AtomicBool>);
+
+impl Standing {
+    /// The user has rights.
+    pub(super) fn trust(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is_trusted(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What is still to be done before a connection may speak, such as a handshake.
+pub(super) type Opening<S> = Pin<Box<dyn Future<Output = Option<(S, Peer)>> + Send>>;
+
+/// Where connections come from.
 pub(super) trait Accept: Sync {
-    /// The connection.
+    /// A connection.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
-    /// Waits for the next.
-    fn accept(&self) -> impl Future<Output = io::Result<Option<Self::Stream>>> + Send;
+
+    /// Waits for the next: `None` for one that was turned away, else what is still to be done before it may speak, which
+    /// holds up no other and may come to nothing.
+    fn accept(&self) -> impl Future<Output = io::Result<Option<Opening<Self::Stream>>>> + Send;
 }
 
 impl Accept for tokio::net::TcpListener {
     type Stream = tokio::net::TcpStream;
 
-    async fn accept(&self) -> io::Result<Option<Self::Stream>> {
-        self.accept().await.map(|(stream, _)| Some(stream))
+    async fn accept(&self) -> io::Result<Option<Opening<Self::Stream>>> {
+        let (stream, address) = self.accept().await?;
+        Ok(Some(Box::pin(ready(Some((stream, Peer { address: Some(address), ..Peer::default() }))))))
     }
 }
 
@@ -72,10 +112,10 @@ pub(super) async fn serve(listener: impl Accept, router: Router, limits: Limits)
                 }
             }
             accepted = listener.accept() => match accepted {
-                Ok(stream) => {
+                Ok(opening) => {
                     failures = 0;
-                    if let Some(stream) = stream {
-                        connections.take(stream, router.clone());
+                    if let Some(opening) = opening {
+                        connections.take(opening, router.clone());
                     }
                 }
                 Err(error) => {
@@ -92,34 +132,53 @@ pub(super) async fn serve(listener: impl Accept, router: Router, limits: Limits)
 
 struct Connections {
     tasks: JoinSet<()>,
-    order: VecDeque<AbortHandle>,
+    order: VecDeque<(AbortHandle, Standing)>,
     limits: Limits,
 }
 
 impl Connections {
-    fn take<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(&mut self, stream: S, router: Router) {
-        self.order.retain(|connection| !connection.is_finished());
-        if self.order.len() >= self.limits.connections_max
-            && let Some(oldest) = self.order.pop_front()
-        {
-            oldest.abort();
+    /// Takes a connection in, if there is room or room can be made: first by closing the oldest whose user is not known.
+    fn take<S>(&mut self, opening: Opening<S>, router: Router)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        self.order.retain(|(connection, _)| !connection.is_finished());
+        if self.order.len() >= self.limits.connections_max {
+            let Some(place) = self.order.iter().position(|(_, standing)| !standing.is_trusted()) else { return };
+            if let Some((oldest, _)) = self.order.remove(place) {
+                oldest.abort();
+            }
         }
-        let limits = self.limits;
+        let (limits, standing) = (self.limits, Standing::default());
+        let known = standing.clone();
         let connection = async move {
-            let service = service_fn(move |request| answer(request, router.clone(), limits.answer));
+            let Some((stream, peer)) = opening.await else { return };
+            let service = service_fn(move |mut request: Request<Incoming>| {
+                request.extensions_mut().insert(peer.clone());
+                request.extensions_mut().insert(standing.clone());
+                answer(request, router.clone(), limits.answer)
+            });
             let served = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(limits.idle)
                 .max_buf_size(HEAD_BYTES_MAX)
-                .serve_connection(TokioIo::new(stream), service);
+                .serve_connection(TokioIo::new(stream), service)
+                .with_upgrades();
             // How a client's connection ends is the client's business.
             let _ = served.await;
         };
-        self.order.push_back(self.tasks.spawn(connection));
+        self.order.push_back((self.tasks.spawn(connection), known));
     }
 }
 
+/// Whether the answer is the runtime's to give, however long a command or a checkpoint takes.
+fn takes_its_time(path: &str) -> bool {
+    let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
+    matches!(first, "run" | "exec" | "attach" | "portForward" | "checkpoint")
+}
+
 async fn answer(request: Request<Incoming>, router: Router, limit: Duration) -> Result<Response<Body>, Infallible> {
+    let limit = if takes_its_time(request.uri().path()) { LONG_ANSWER } else { limit };
     let mut response = match tokio::time::timeout(limit, router.oneshot(request)).await {
         Ok(Ok(response)) => response,
         Ok(Err(never)) => match never {},

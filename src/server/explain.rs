@@ -10,16 +10,20 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::actors_view::state_of;
 use super::pods::{ASK_LIMIT, REQUEST, views};
 use super::views::{
-    BackOffShown, ConditionShown, ContainerShown, EventShown, Explanation, OperationOpen, PodRow, WorkerShown,
+    BackOffShown, ConditionShown, ContainerShown, EventShown, Explanation, OperationOpen, PodRow, ProbeShown,
+    WorkerShown,
 };
 use crate::actors::address::AskError;
 use crate::actors::ledger::ActorView;
+use crate::actors::pleg::RELIST_ABOUT;
 use crate::actors::settings::Agent;
 use crate::logic::restart_policy::is_sidecar;
+use crate::logic::runtime_health::hangs;
 use crate::logic::time::Moment;
 use crate::messages::event_recorder::{CountedEvent, EventRecorderMsg};
 use crate::messages::image_manager::{ImageManagerMsg, PullProgress};
 use crate::messages::pod_source::SourceKind;
+use crate::messages::prober::{ProbeCost, ProberMsg};
 use crate::messages::runtime_monitor::RuntimeMonitorMsg;
 use crate::messages::status_manager::{PodView, RefusedManifest, StatusManagerMsg};
 
@@ -141,7 +145,9 @@ async fn explain_exactly(
             agent.directory.event_recorder.ask(REQUEST, ASK_LIMIT, |reply| EventRecorderMsg::OfPod(uid, reply));
         let events = events.await.map_err(|error| ("EventRecorder", error))?;
         let worker = workers.iter().find(|worker| is_worker_of(worker, namespace, name, view.uid.as_str()));
-        found.push(explanation(agent, view, worker, &events, &progress));
+        let mut explained = explanation(agent, view, worker, &events, &progress);
+        explained.probes = probes(agent, view).await;
+        found.push(explained);
     }
     if found.is_empty() {
         // A pod whose first look at the runtime is still to come has a worker, but no status yet.
@@ -153,14 +159,47 @@ async fn explain_exactly(
     let refused = refused.iter().map(refused_row).filter(|row| row.namespace == namespace && row.name == name);
     found.extend(refused.map(|pod| Explanation { why: pod.waiting.clone(), pod, ..Explanation::default() }));
     let health = agent.directory.runtime_monitor.ask(REQUEST, ASK_LIMIT, RuntimeMonitorMsg::Current).await;
-    let problems: Vec<String> = match health {
+    let mut problems: Vec<String> = match health {
         Ok(health) => health.runtime_problem.into_iter().chain(health.network_problem).collect(),
         Err(error) => vec![format!("the runtime's health is not known: RuntimeMonitor: {error}")],
     };
+    problems.extend(hung_relist(agent));
     for one in &mut found {
         one.node_problems.clone_from(&problems);
     }
     Ok(found)
+}
+
+/// What the pod's probes cost; nothing when nobody can say.
+async fn probes(agent: &Agent, view: &PodView) -> Vec<ProbeShown> {
+    let uid = view.uid.clone();
+    let asked = agent.directory.prober.ask(REQUEST, ASK_LIMIT, |reply| ProberMsg::Costs(uid, reply)).await;
+    asked.unwrap_or_default().into_iter().map(show_probe).collect()
+}
+
+fn show_probe(cost: ProbeCost) -> ProbeShown {
+    let counts = cost.counts;
+    ProbeShown {
+        container: cost.key.container,
+        probe: cost.key.kind.to_string(),
+        action: cost.action.to_owned(),
+        period_seconds: cost.period.as_secs_f64(),
+        rounds: counts.successful + counts.failed + counts.errored,
+        failed: counts.failed,
+        timed_out: counts.timed_out,
+        errored: counts.errored,
+        spent_seconds: counts.spent.as_secs_f64(),
+        put_off_seconds: cost.put_off.map(|wait| wait.as_secs_f64()),
+        waits_for_turn: cost.waits_for_turn,
+    }
+}
+
+/// The call to the runtime that holds up the look at all pods (PAIN-02).
+fn hung_relist(agent: &Agent) -> Option<String> {
+    let call = agent.directory.pleg.record().oldest_call(Some(RELIST_ABOUT))?;
+    let open = super::table::span(call.open.as_secs_f64());
+    hangs(call.method, call.open, Duration::ZERO)
+        .then(|| format!("the runtime has not answered {} about all pods for {open}", call.method))
 }
 
 fn is_worker_of(worker: &ActorView, namespace: &str, name: &str, uid: &str) -> bool {
@@ -213,7 +252,8 @@ fn explanation(
     let why = if healthy { Vec::new() } else { reasons(&pod, worker.as_ref(), &containers, &conditions, &events) };
     let message = status.message.clone().unwrap_or_default();
     let back_offs = back_offs(status, now);
-    Explanation { pod, message, healthy, why, conditions, containers, back_offs, worker, events, node_problems: vec![] }
+    let (probes, node_problems) = (vec![], vec![]);
+    Explanation { pod, message, healthy, why, conditions, containers, probes, back_offs, worker, events, node_problems }
 }
 
 /// The chain from what holds the pod up now to what was told about it before.
@@ -241,15 +281,24 @@ fn reasons(
 
 fn under_way(operation: &OperationOpen) -> String {
     let (name, about, open) = (&operation.name, &operation.about, super::table::span(operation.open_seconds));
-    format!("under way for {open}: {name} ({about})")
+    let call = match operation.call.as_str() {
+        "" => String::new(),
+        call => format!(", which waits for {call} of the runtime for {}", super::table::span(operation.call_seconds)),
+    };
+    format!("under way for {open}: {name} ({about}){call}")
 }
 
 fn show_worker(worker: &ActorView, uptime: Duration) -> WorkerShown {
     let open = |began: Duration| uptime.saturating_sub(began).as_secs_f64();
-    let operations = worker.operations.iter().map(|operation| OperationOpen {
-        name: operation.name.to_owned(),
-        about: operation.about.clone(),
-        open_seconds: open(operation.began),
+    let operations = worker.operations.iter().map(|operation| {
+        let call = operation.calls.oldest();
+        OperationOpen {
+            name: operation.name.to_owned(),
+            about: operation.about.clone(),
+            open_seconds: open(operation.began),
+            call: call.map_or_else(String::new, |call| call.method.to_owned()),
+            call_seconds: call.map_or(0.0, |call| call.open.as_secs_f64()),
+        }
     });
     WorkerShown {
         name: worker.name.to_string(),

@@ -122,7 +122,12 @@ fn the_chain_goes_from_now_to_before() {
     let view = view(crashing(), &["waits for a"]);
     let pod = row(&view, at(100));
     let told = containers(&view.pod, &view.status, at(100));
-    let operations = vec![OperationOpen { name: "stop container".into(), about: "a".into(), open_seconds: 2.5 }];
+    let operations = vec![OperationOpen {
+        name: "stop container".into(),
+        about: "a".into(),
+        open_seconds: 2.5,
+        ..OperationOpen::default()
+    }];
     let worker = WorkerShown { operations, ..WorkerShown::default() };
     let events = [EventShown {
         kind: "Warning".into(),
@@ -146,7 +151,12 @@ fn the_chain_goes_from_now_to_before() {
 
 #[test]
 fn work_under_way_is_told_where_nothing_else_is() {
-    let stop = OperationOpen { name: "stop pod".into(), about: "web_shop".into(), open_seconds: 6.0 };
+    let stop = OperationOpen {
+        name: "stop pod".into(),
+        about: "web_shop".into(),
+        open_seconds: 6.0,
+        ..OperationOpen::default()
+    };
     let quiet = with_work(row(&view(crashing(), &[]), at(100)), std::slice::from_ref(&stop));
     assert_eq!(quiet.waiting, ["under way for 6.00s: stop pod (web_shop)"]);
     let told = with_work(row(&view(crashing(), &["waits for a"]), at(100)), &[stop]);

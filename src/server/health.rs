@@ -11,6 +11,7 @@ use super::reply::{self, Reply};
 use crate::actors::ledger::lock;
 use crate::actors::root::STUCK_AFTER;
 use crate::actors::settings::Agent;
+use crate::platform::observer::Occurrence;
 use crate::telemetry::log_progress;
 
 /// The checks, in the order in which they are told.
@@ -51,7 +52,13 @@ pub(super) struct Health {
 
 impl Health {
     /// One check by its name.
-    fn check(&self, name: &str, agent: &Agent) -> Result<(), String> {
+    fn check(&self, name: &'static str, agent: &Agent) -> Result<(), String> {
+        let outcome = self.look(name, agent);
+        agent.happened(Occurrence::HealthChecked { name, healthy: outcome.is_ok() });
+        outcome
+    }
+
+    fn look(&self, name: &str, agent: &Agent) -> Result<(), String> {
         match name {
             "log" => self.check_log(agent),
             "syncloop" => self.check_sync_loop(agent),

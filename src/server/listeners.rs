@@ -10,9 +10,11 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 use super::connections::{self, Limits};
-use super::routes::{self, Shared};
+use super::routes::{self, Pages, Shared};
 use super::socket;
+use super::streams::Streams;
 use crate::actors::settings::{Agent, Listener};
+use crate::platform::log_reader::READERS_MAX;
 use crate::telemetry::Metrics;
 
 /// `healthzBindAddress`:`healthzPort`: `/healthz` and its checks, without authentication.
@@ -85,16 +87,23 @@ impl Listener for ReadOnlyListener {
 pub struct LocalSocket {
     path: PathBuf,
     metrics: Arc<Metrics>,
-    configz: Arc<str>,
+    pages: Arc<Pages>,
+    streams: Arc<Streams>,
 }
 
 impl LocalSocket {
     /// The socket's name below the agent's directory.
     pub const NAME: &'static str = "podwright.sock";
 
-    /// `configz` is the body of `/configz`: the effective configuration as JSON.
-    pub fn new(path: PathBuf, metrics: Arc<Metrics>, configz: Arc<str>) -> Self {
-        Self { path, metrics, configz }
+    /// With what is shown of the start.
+    pub fn new(path: PathBuf, metrics: Arc<Metrics>, pages: Arc<Pages>) -> Self {
+        Self { path, metrics, pages, streams: Arc::default() }
+    }
+
+    /// Counts its streams together with other listeners' ones.
+    #[must_use]
+    pub fn with_streams(self, streams: Arc<Streams>) -> Self {
+        Self { streams, ..self }
     }
 }
 
@@ -105,11 +114,14 @@ impl Listener for LocalSocket {
     }
 
     async fn serve(&self, agent: Arc<Agent>) -> String {
-        let shared = Shared { agent, metrics: Arc::clone(&self.metrics), configz: Arc::clone(&self.configz) };
+        let (metrics, pages, streams) = (Arc::clone(&self.metrics), Arc::clone(&self.pages), Arc::clone(&self.streams));
+        let shared = Shared { agent, metrics, pages, streams };
         let listener = match socket::PrivateListener::bind(&self.path).await {
             Ok(listener) => listener,
             Err(error) => return format!("cannot listen on {}: {error}", self.path.display()),
         };
-        connections::serve(listener, routes::local(shared), Limits::default()).await
+        // Logs that are followed stay open; as many as may be leave room for others.
+        let limits = Limits { connections_max: READERS_MAX + 64, ..Limits::default() };
+        connections::serve(listener, routes::local(shared), limits).await
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! * [`HealthzListener`]: `/healthz` on localhost, without authentication.
 //! * [`ReadOnlyListener`]: `/healthz`, `/pods`, `/metrics` on `readOnlyPort`, without authentication.
+//! * [`secure::SecureListener`]: everything, on 10250, with TLS, authentication and authorization.
 //! * [`LocalSocket`]: all of these, `/runningpods/`, `/configz`, `/debug/actors`, `/debug/actors/trace`,
-//!   `/explain/{namespace}/{pod}` and `/ps`, on a Unix socket for root alone. The command line reads it.
+//!   `/containerLogs/`, `/logs/`, `/explain/{namespace}/{pod}` and `/ps`, on a Unix socket for root alone. The command line reads it.
 //!
 //! All are bounded in connections, time and size, and end with the actor `Server` that started them.
 //!
@@ -12,35 +13,48 @@
 //! use std::sync::Arc;
 //!
 //! use podwright::actors::settings::Listener;
-//! use podwright::server::{HealthzListener, LocalSocket, ReadOnlyListener};
+//! use podwright::server::{HealthzListener, LocalSocket, Pages, ReadOnlyListener};
 //! use podwright::telemetry::Metrics;
 //!
-//! # fn wire(metrics: Arc<Metrics>, configz: Arc<str>) -> std::io::Result<Vec<Arc<dyn Listener>>> {
+//! # fn wire(metrics: Arc<Metrics>, pages: Arc<Pages>) -> std::io::Result<Vec<Arc<dyn Listener>>> {
 //! let socket = Path::new("/var/lib/kubelet").join(LocalSocket::NAME);
 //! let listeners: Vec<Arc<dyn Listener>> = vec![
 //!     Arc::new(HealthzListener::new(([127, 0, 0, 1], 10248).into())), // unless healthzPort is 0
 //!     Arc::new(ReadOnlyListener::bind(([0, 0, 0, 0], 10255).into(), Arc::clone(&metrics))?), // unless readOnlyPort is 0
-//!     Arc::new(LocalSocket::new(socket, metrics, configz)),
+//!     Arc::new(LocalSocket::new(socket, metrics, pages)),
 //! ];
 //! # Ok(listeners)
 //! # }
 //! ```
 
 mod actors_view;
+mod caller;
+mod checkpoint;
 mod connections;
+mod container_logs;
+mod debugging;
 mod demands;
 mod explain;
 mod health;
 mod listeners;
+mod node_logs;
 mod pods;
 mod reply;
 mod routes;
+mod run;
+mod scrape;
+pub mod secure;
 mod socket;
+mod stats;
+mod streams;
 pub mod table;
 mod trace_view;
 pub mod views;
+mod zpages;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
 pub use listeners::{HealthzListener, LocalSocket, ReadOnlyListener};
+pub use routes::Pages;
+pub use streams::Streams;

@@ -38,6 +38,11 @@ pub(super) async fn not_found() -> Reply {
     text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
+/// Nothing is here, below something that is.
+pub(super) async fn page_not_found() -> Reply {
+    text(StatusCode::NOT_FOUND, "404: Page Not Found")
+}
+
 /// Something is here, but only for `GET`.
 pub(super) async fn only_get() -> Reply {
     let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed");
@@ -49,6 +54,13 @@ pub(super) async fn only_get() -> Reply {
 pub(super) async fn only_post() -> Reply {
     let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed");
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+    response
+}
+
+/// Something is here, but only for `GET` and `POST`.
+pub(super) async fn only_get_and_post() -> Reply {
+    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed");
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, POST"));
     response
 }
 

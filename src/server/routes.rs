@@ -1,29 +1,47 @@
 //! Which paths each plain listener answers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::Router;
-use axum::body::Body;
 use axum::extract::{Path, RawQuery, Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{self, Next};
 use axum::routing::{MethodRouter, any, get, post};
+use axum::{Extension, Router};
 
+use super::caller::Caller;
 use super::health::Health;
 use super::reply::{self, Reply};
-use super::{actors_view, demands, explain, pods, trace_view};
+use super::streams::{self, Streams};
+use super::{
+    actors_view, checkpoint, container_logs, debugging, demands, explain, node_logs, pods, run, scrape, stats,
+    trace_view, zpages,
+};
 use crate::actors::settings::Agent;
 use crate::logic::pod_lifecycle::Demanded;
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, Port};
 
 /// What the local socket's answers come from.
 pub(super) struct Shared {
     pub(super) agent: Arc<Agent>,
     pub(super) metrics: Arc<Metrics>,
-    pub(super) configz: Arc<str>,
+    pub(super) pages: Arc<Pages>,
+    pub(super) streams: Arc<Streams>,
 }
 
-type Sources = Arc<Shared>;
+/// What was decided at the start, and is shown since.
+#[derive(Debug, Default)]
+pub struct Pages {
+    /// The body of `/configz`: the effective configuration as JSON.
+    pub configz: String,
+    /// The release whose behaviour this is, such as `v1.36.0`.
+    pub version: String,
+    /// Every flag with its value as text; secrets are not in it.
+    pub flags: BTreeMap<String, String>,
+}
+
+/// The state of all routes.
+pub(super) type Sources = Arc<Shared>;
 
 /// The health port: `/healthz` and its checks. Any method may ask, as upstream's mux has it.
 pub(super) fn healthz(agent: Arc<Agent>) -> Router {
@@ -33,10 +51,10 @@ pub(super) fn healthz(agent: Arc<Agent>) -> Router {
 /// The read-only port.
 pub(super) fn read_only(agent: Arc<Agent>, metrics: Arc<Metrics>) -> Router {
     let (http, clock) = (Arc::clone(metrics.http()), Arc::clone(agent.ledger.clock()));
-    let shared = Shared { agent: Arc::clone(&agent), metrics, configz: Arc::from("") };
+    let shared = Shared { agent: Arc::clone(&agent), metrics, pages: Arc::default(), streams: Arc::default() };
     let routes = health_routes(agent).merge(public_routes().with_state(Arc::new(shared))).fallback(reply::not_found);
     routes.layer(middleware::from_fn(move |request: Request, next: Next| {
-        let in_flight = http.begin(&clock, request.method().as_str(), request.uri().path());
+        let in_flight = http.begin(&clock, Port::ReadOnly, request.method().as_str(), request.uri().path());
         async move {
             let answer = next.run(request).await;
             drop(in_flight);
@@ -48,18 +66,38 @@ pub(super) fn read_only(agent: Arc<Agent>, metrics: Arc<Metrics>) -> Router {
 /// The local socket.
 pub(super) fn local(shared: Shared) -> Router {
     let health = health_routes(Arc::clone(&shared.agent));
-    let inside = Router::new()
-        .route("/configz", only_get(get(configz)))
-        .route("/runningpods", only_get(get(running_pods)))
-        .route("/runningpods/", only_get(get(running_pods)))
-        .route("/debug/actors", only_get(get(actors)))
-        .route("/debug/actors/trace", only_get(get(trace)))
+    let inside = inside_routes()
         .route("/explain/{namespace}/{pod}", only_get(get(explain_pod)))
         .route("/ps", only_get(get(ps)))
         // The only two that change something, for the same users as all else here.
         .route("/restart/{namespace}/{pod}", post(restart).fallback(reply::only_post))
         .route("/reset-back-off/{namespace}/{pod}", post(reset_back_off).fallback(reply::only_post));
-    health.merge(inside.merge(public_routes()).with_state(Arc::new(shared))).fallback(reply::not_found)
+    let inside = inside.merge(public_routes()).layer(Extension(Caller::local()));
+    health.merge(inside.with_state(Arc::new(shared))).fallback(reply::not_found)
+}
+
+/// The authenticated port; a guard stands before it.
+pub(super) fn secure(shared: Shared) -> Router {
+    let health = health_routes(Arc::clone(&shared.agent));
+    let inside = inside_routes().merge(public_routes());
+    health.merge(inside.with_state(Arc::new(shared))).fallback(reply::page_not_found)
+}
+
+/// What people and programs with rights may ask, over the network and on the node: never on a port without authentication.
+fn inside_routes() -> Router<Sources> {
+    Router::new()
+        .route("/configz", only_get(get(configz)))
+        .route("/runningpods", only_get(get(running_pods)))
+        .route("/runningpods/", only_get(get(running_pods)))
+        .route("/debug/actors", only_get(get(actors)))
+        .route("/debug/actors/trace", only_get(get(trace)))
+        .merge(debugging::routes())
+        .merge(zpages::routes())
+        .merge(container_logs::routes())
+        .merge(node_logs::routes())
+        .merge(streams::routes())
+        .merge(run::routes())
+        .merge(checkpoint::routes())
 }
 
 fn health_routes(agent: Arc<Agent>) -> Router {
@@ -87,10 +125,12 @@ fn public_routes() -> Router<Sources> {
         .route("/pods/", only_get(get(all_pods)))
         .route("/metrics", only_get(get(metrics)))
         .route("/metrics/probes", only_get(get(probe_metrics)))
+        .route("/metrics/slis", get(slis).delete(reset_slis).head(reply::only_get).fallback(reply::only_get))
+        .merge(stats::routes())
 }
 
 /// `GET` takes `HEAD` along; everything else is refused by name.
-fn only_get(route: MethodRouter<Sources>) -> MethodRouter<Sources> {
+pub(super) fn only_get(route: MethodRouter<Sources>) -> MethodRouter<Sources> {
     route.head(reply::only_get).fallback(reply::only_get)
 }
 
@@ -102,23 +142,25 @@ async fn running_pods(State(shared): State<Sources>) -> Reply {
     pods::running_pods(&shared.agent).await
 }
 
-async fn metrics(State(shared): State<Sources>) -> Reply {
-    metrics_text(shared.metrics.render(&shared.agent).await)
+async fn metrics(State(shared): State<Sources>, headers: HeaderMap) -> Reply {
+    scrape::answer(&headers, &shared.metrics.all(&shared.agent).await)
 }
 
-async fn probe_metrics(State(shared): State<Sources>) -> Reply {
-    metrics_text(shared.metrics.render_probes(&shared.agent).await)
+async fn probe_metrics(State(shared): State<Sources>, headers: HeaderMap) -> Reply {
+    scrape::answer(&headers, &shared.metrics.probes(&shared.agent).await)
 }
 
-fn metrics_text(text: String) -> Reply {
-    let mut answer = reply::with_type(StatusCode::OK, "", Body::from(text));
-    let content_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8; escaping=underscores");
-    answer.headers_mut().insert(header::CONTENT_TYPE, content_type);
-    answer
+async fn slis(State(shared): State<Sources>, headers: HeaderMap) -> Reply {
+    scrape::answer(&headers, &shared.metrics.slis())
+}
+
+async fn reset_slis(State(shared): State<Sources>) -> Reply {
+    shared.metrics.reset_slis();
+    reply::text(StatusCode::OK, "metrics reset\n")
 }
 
 async fn configz(State(shared): State<Sources>) -> Reply {
-    reply::json_body(StatusCode::OK, shared.configz.to_string())
+    reply::json_body(StatusCode::OK, shared.pages.configz.clone())
 }
 
 async fn actors(State(shared): State<Sources>, RawQuery(query): RawQuery) -> Reply {

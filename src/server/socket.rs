@@ -1,5 +1,6 @@
 //! A Unix socket for root alone: made with mode 0600, answers only root and the agent's own user.
 
+use std::future::ready;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -10,7 +11,7 @@ use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::net::{UnixListener, UnixStream};
 
-use super::connections::Accept;
+use super::connections::{Accept, Opening, Peer};
 
 /// Connections that wait for the agent.
 const BACKLOG: i32 = 16;
@@ -52,11 +53,11 @@ impl PrivateListener {
 impl Accept for PrivateListener {
     type Stream = UnixStream;
 
-    async fn accept(&self) -> io::Result<Option<UnixStream>> {
+    async fn accept(&self) -> io::Result<Option<Opening<UnixStream>>> {
         let (stream, _) = self.listener.accept().await?;
         let user = stream.peer_cred()?.uid();
         if may_ask(user, self.own_user) {
-            return Ok(Some(stream));
+            return Ok(Some(Box::pin(ready(Some((stream, Peer::default()))))));
         }
         tracing::warn!(user, "a user who is not root was turned away at the local socket");
         Ok(None)

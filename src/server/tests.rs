@@ -2,21 +2,25 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use axum::Router;
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Bytes;
-use hyper::{HeaderMap, Request, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper::{Request, StatusCode};
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tower::ServiceExt;
 
-use super::{HealthzListener, LocalSocket, ReadOnlyListener, routes};
+#[path = "client_tests.rs"]
+mod client;
+
+pub(crate) use client::WoundClock;
+pub(super) use client::{Answer, ask, ask_with};
+
+use super::{HealthzListener, LocalSocket, Pages, ReadOnlyListener, routes};
 use crate::actors::ledger::{Cause, Faults, Ledger};
 use crate::actors::root;
 use crate::actors::settings::{Adapters, Agent, Directory, EventSubject, Listener, ServiceManager, Settings};
@@ -28,39 +32,22 @@ use crate::logic::ids::{FullName, PodUid};
 use crate::logic::image_garbage::ImageGcPolicy;
 use crate::logic::image_records::VerificationPolicy;
 use crate::logic::resources::{CgroupSettings, CgroupVersion, NodeMemory, ResourceOptions};
-use crate::logic::time::{Moment, Stamp};
+use crate::logic::time::Moment;
 use crate::messages::pod_source::SourceKind;
 use crate::messages::status_manager::{PodView, RefusedManifest, StatusManagerMsg};
 use crate::platform::cgroup::{CgroupError, CgroupManager};
 use crate::platform::chance::SystemChance;
-use crate::platform::clock::Clock;
+use crate::platform::checkpoints::FileCheckpoints;
 use crate::platform::container_logs::LinuxContainerLogs;
 use crate::platform::image_host::LinuxImageHost;
+use crate::platform::log_reader::LinuxLogReader;
 use crate::platform::network_probe::HostProber;
+use crate::platform::node_logs::LinuxNodeLogs;
 use crate::platform::objects::Standalone;
 use crate::platform::pod_files::LinuxPodFiles;
 use crate::platform::tls::Offer;
 use crate::platform::volumes::LinuxVolumeHost;
 use crate::telemetry::Metrics;
-
-/// A clock that a test winds.
-#[derive(Default)]
-struct WoundClock {
-    seconds: AtomicU64,
-    stamps: AtomicU64,
-}
-
-impl Clock for WoundClock {
-    fn now(&self) -> Moment {
-        Moment::EPOCH.plus(self.uptime())
-    }
-    fn uptime(&self) -> Duration {
-        Duration::from_secs(self.seconds.load(Ordering::SeqCst))
-    }
-    fn stamp(&self) -> Stamp {
-        Stamp(self.stamps.fetch_add(1, Ordering::SeqCst) + 1)
-    }
-}
 
 /// Cgroups that are always as they should be.
 pub(crate) struct CalmCgroups;
@@ -141,6 +128,7 @@ pub(crate) fn settings(root_dir: &str) -> Settings {
         cgroup_tree: CgroupTree::new("/", true).expect("a root"),
         kubepods: Default::default(),
         resources: ResourceOptions::default(),
+        resize: Default::default(),
         node_memory: NodeMemory { capacity_bytes: 1 << 30 },
         seccomp_root: format!("{root_dir}/seccomp"),
         thermal_throttle_paths: vec![],
@@ -151,6 +139,7 @@ pub(crate) fn settings(root_dir: &str) -> Settings {
         env_files: true,
         hugepage_sizes: vec![],
         crash_loop: BackoffPolicy::crash_loop(Duration::from_secs(300)),
+        restart_gates: Default::default(),
         stop_signals: false,
         pulls_max: Some(1),
         pull_rate: None,
@@ -164,24 +153,36 @@ pub(crate) fn settings(root_dir: &str) -> Settings {
         dead_per_container: 1,
         dead_total: -1,
         dead_age_min: Duration::ZERO,
+        served_logs: Default::default(),
         log_rotation: None,
+        volume_stats_period: None,
         watchdog_period: None,
         node: Default::default(),
+        streams: Default::default(),
     }
 }
 
 /// A node without a runtime, whose files are in a folder of its own.
-struct Node {
-    folder: tempfile::TempDir,
+pub(crate) struct Node {
+    pub(super) folder: tempfile::TempDir,
     clock: Arc<WoundClock>,
-    agent: Arc<Agent>,
-    metrics: Arc<Metrics>,
+    pub(crate) agent: Arc<Agent>,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 impl Node {
     fn with(faults: Option<Arc<dyn Faults>>, listeners: impl FnOnce(&Node0) -> Vec<Arc<dyn Listener>>) -> Self {
+        Self::configured(faults, listeners, |_| ())
+    }
+
+    fn configured(
+        faults: Option<Arc<dyn Faults>>,
+        listeners: impl FnOnce(&Node0) -> Vec<Arc<dyn Listener>>,
+        configure: impl FnOnce(&mut Settings),
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let root_dir = folder.path().to_str().expect("text").to_owned();
+        let journal = client::played_journal(folder.path());
         let metrics = Arc::new(Metrics::default());
         let endpoint = format!("unix://{root_dir}/no-runtime.sock");
         let runtime = GrpcRuntime::connect(&endpoint, "", Duration::from_secs(1), metrics.runtime()).expect("a path");
@@ -193,42 +194,52 @@ impl Node {
             runtime: runtime.clone(),
             images: runtime,
             image_host: Arc::new(LinuxImageHost::new(folder.path(), folder.path())),
+            checkpoints: Arc::new(FileCheckpoints::new(folder.path())),
             cgroups: Arc::new(CalmCgroups),
             files: Arc::new(LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None)),
             logs: Arc::new(LinuxContainerLogs::new(folder.path().join("logs"))),
+            log_reader: Arc::new(LinuxLogReader::new(folder.path().join("logs"))),
+            statistics: Arc::new(crate::platform::statistics::FixedStatistics::new(clock.clone())),
+            node_logs: Arc::new(LinuxNodeLogs::new(folder.path().join("var-log"), journal)),
             volumes: Arc::new(LinuxVolumeHost::new(folder.path(), clock.clone())),
             objects: Arc::new(Standalone),
             offline: None,
             folder: None,
             url: None,
             prober: Arc::new(HostProber::new(Offer::from_environment())),
+            probe_store: Default::default(),
             chance: Arc::new(SystemChance::from_kernel()),
             service_manager: Arc::new(NoServiceManager),
             api: None,
             certificates: Default::default(),
             doubt_connections: Arc::new(|| {}),
             node_facts: Arc::new(crate::platform::node_facts::FixedNodeFacts::of_a_small_node()),
+            observer: metrics.clone(),
             listeners: listeners(&before),
         };
         let directory = Directory::new(&ledger);
-        let agent = Arc::new(Agent { settings: settings(&root_dir), adapters, directory, ledger });
+        let mut settings = settings(&root_dir);
+        configure(&mut settings);
+        let agent = Arc::new(Agent { settings, adapters, directory, ledger });
         Self { folder, clock, agent, metrics }
     }
 
-    fn plain() -> Self {
+    pub(crate) fn plain() -> Self {
         Self::with(None, |_| vec![])
     }
 
     /// With the local socket.
-    fn with_socket() -> Self {
-        Self::with(None, |node| {
-            let configz: Arc<str> = Arc::from(r#"{"kubeletconfig":{}}"#);
-            vec![Arc::new(LocalSocket::new(node.socket.clone(), Arc::clone(&node.metrics), configz))]
-        })
+    pub(super) fn with_socket() -> Self {
+        Self::with(None, Node0::with_socket)
+    }
+
+    /// With the local socket, and what of logs is answered.
+    pub(super) fn serving_logs(served: crate::actors::settings::ServedLogs) -> Self {
+        Self::configured(None, Node0::with_socket, |settings| settings.served_logs = served)
     }
 
     /// Starts the tree; all its actors may be told things then.
-    async fn start(&self) {
+    pub(crate) async fn start(&self) {
         root::start(Arc::clone(&self.agent));
         while !self.agent.directory.server.is_up() {
             tokio::task::yield_now().await;
@@ -236,7 +247,7 @@ impl Node {
     }
 
     /// Tells of a pod as its worker would.
-    async fn tell_pod(&self, name: &str, status: Value, waiting: &[&str]) {
+    pub(super) async fn tell_pod(&self, name: &str, status: Value, waiting: &[&str]) {
         let uid = PodUid::from(format!("uid-{name}"));
         let pod = json!({
             "metadata": {"name": name, "namespace": "shop", "uid": uid},
@@ -256,11 +267,16 @@ impl Node {
         to.event_recorder.tell(Cause::outside("test"), event).expect("room");
     }
 
-    async fn ask_socket(&self, path: &str) -> Answer {
+    pub(super) async fn ask_socket(&self, path: &str) -> Answer {
+        ask(self.connect().await, "GET", path).await
+    }
+
+    /// A connection to the local socket.
+    pub(super) async fn connect(&self) -> UnixStream {
         let path_of_socket = self.folder.path().join(LocalSocket::NAME);
         for _ in 0..500 {
             match UnixStream::connect(&path_of_socket).await {
-                Ok(stream) => return ask(stream, "GET", path).await,
+                Ok(stream) => return stream,
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             }
         }
@@ -274,38 +290,15 @@ struct Node0 {
     metrics: Arc<Metrics>,
 }
 
-/// What a client got.
-pub(super) struct Answer {
-    pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
-    pub(super) body: String,
-}
-
-impl Answer {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+impl Node0 {
+    fn with_socket(&self) -> Vec<Arc<dyn Listener>> {
+        let pages = Arc::new(Pages { configz: r#"{"kubeletconfig":{}}"#.into(), ..Pages::default() });
+        vec![Arc::new(LocalSocket::new(self.socket.clone(), Arc::clone(&self.metrics), pages))]
     }
 }
 
-/// One request on a connection of its own.
-pub(super) async fn ask<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    stream: S,
-    method: &str,
-    path: &str,
-) -> Answer {
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake::<_, Empty<Bytes>>(TokioIo::new(stream)).await.expect("HTTP");
-    let mut tasks = tokio::task::JoinSet::new();
-    tasks.spawn(connection);
-    let request = Request::builder().method(method).uri(path).header("host", "x").body(Empty::new()).expect("valid");
-    let response = sender.send_request(request).await.expect("an answer");
-    let (status, headers) = (response.status(), response.headers().clone());
-    let body = response.into_body().collect().await.expect("a whole body").to_bytes();
-    Answer { status, headers, body: String::from_utf8(body.to_vec()).expect("text") }
-}
-
 /// Asks routes without a socket.
-async fn ask_routes(router: &Router, method: &str, path: &str) -> (StatusCode, String) {
+pub(super) async fn ask_routes(router: &Router, method: &str, path: &str) -> (StatusCode, String) {
     let request = Request::builder().method(method).uri(path).body(Empty::<Bytes>::new()).expect("valid");
     let response = router.clone().oneshot(request).await.expect("infallible");
     let status = response.status();
@@ -384,8 +377,12 @@ async fn a_turn_that_does_not_end_is_no_health_and_is_named() {
         quiet = if busy() == ["StatusManager"] { quiet + 1 } else { 0 };
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let shared =
-        routes::Shared { agent: Arc::clone(&node.agent), metrics: Arc::clone(&node.metrics), configz: Arc::from("") };
+    let shared = routes::Shared {
+        agent: Arc::clone(&node.agent),
+        metrics: Arc::clone(&node.metrics),
+        pages: Arc::default(),
+        streams: Arc::default(),
+    };
     let router = routes::local(shared);
     assert_eq!(ask_routes(&router, "GET", "/healthz").await.0.as_u16(), 200, "it has only begun");
     node.clock.seconds.store(21, Ordering::SeqCst);

@@ -54,6 +54,8 @@ pub struct Explanation {
     pub conditions: Vec<ConditionShown>,
     /// Init containers first.
     pub containers: Vec<ContainerShown>,
+    /// What its probes cost; by container and kind.
+    pub probes: Vec<ProbeShown>,
     /// Restarts that wait for their back-off's end.
     pub back_offs: Vec<BackOffShown>,
     /// Its worker; `None` when it has none any more.
@@ -104,6 +106,34 @@ pub struct ContainerShown {
     pub last: String,
 }
 
+/// What a probe costs (PAIN-29).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProbeShown {
+    /// Of which container.
+    pub container: String,
+    /// `Startup`, `Readiness` or `Liveness`.
+    pub probe: String,
+    /// `exec`, `httpGet`, `tcpSocket` or `grpc`.
+    pub action: String,
+    /// From one round to the next.
+    pub period_seconds: f64,
+    /// Rounds, whatever came of them.
+    pub rounds: u64,
+    /// That found the container unwell.
+    pub failed: u64,
+    /// Of these, whose command did not end in time.
+    pub timed_out: u64,
+    /// That could not be made.
+    pub errored: u64,
+    /// All rounds together.
+    pub spent_seconds: f64,
+    /// The wait in force after a command that never ends in time; `None` for the period.
+    pub put_off_seconds: Option<f64>,
+    /// Whether its command waits for those of other containers.
+    pub waits_for_turn: bool,
+}
+
 /// A restart that waits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -144,6 +174,10 @@ pub struct OperationOpen {
     pub about: String,
     /// Since it began.
     pub open_seconds: f64,
+    /// Its call to the runtime that is open for the longest time, by CRI's name; empty without one.
+    pub call: String,
+    /// Since that was asked.
+    pub call_seconds: f64,
 }
 
 /// An event.

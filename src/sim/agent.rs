@@ -28,6 +28,7 @@ use crate::logic::time::Moment;
 use crate::messages::root::RootMsg;
 use crate::platform::node_facts::FixedNodeFacts;
 use crate::platform::objects::Standalone;
+use crate::platform::observer::Unobserved;
 
 /// The node's name.
 pub const NODE_NAME: &str = "node-1";
@@ -65,8 +66,10 @@ pub fn settings(started: Moment) -> Settings {
         cgroup_tree: cgroup_tree(),
         kubepods: ResourceList::new(),
         resources: ResourceOptions::default(),
+        resize: Default::default(),
         node_memory: NodeMemory { capacity_bytes: 8 << 30 },
         seccomp_root: "/var/lib/kubelet/seccomp".to_owned(),
+        streams: Default::default(),
         thermal_throttle_paths: vec![],
         seccomp_default: false,
         sysctls: SysctlAllowList::new("6.1.0", &[]).expect("no patterns, no bad ones"),
@@ -75,6 +78,7 @@ pub fn settings(started: Moment) -> Settings {
         env_files: true,
         hugepage_sizes: vec![],
         crash_loop: BackoffPolicy::crash_loop(Duration::from_secs(300)),
+        restart_gates: Default::default(),
         stop_signals: false,
         pulls_max: None,
         pull_rate: None,
@@ -88,12 +92,14 @@ pub fn settings(started: Moment) -> Settings {
         dead_per_container: 1,
         dead_total: -1,
         dead_age_min: Duration::ZERO,
+        served_logs: Default::default(),
         log_rotation: Some(RotationPolicy {
             bytes_max: 10 << 20,
             files_max: 5,
             workers: 1,
             interval: Duration::from_secs(10),
         }),
+        volume_stats_period: Some(Duration::from_secs(60)),
         watchdog_period: None,
         node: node_settings(address),
     }
@@ -143,9 +149,13 @@ impl Incarnation {
             runtime: outlet.clone(),
             images: outlet.clone(),
             image_host: outlet.clone(),
+            checkpoints: outlet.clone(),
             cgroups: outlet.clone(),
             files: outlet.clone(),
             logs: outlet.clone(),
+            log_reader: outlet.clone(),
+            statistics: outlet.clone(),
+            node_logs: outlet.clone(),
             volumes: outlet.clone(),
             offline: None,
             objects: match &api {
@@ -155,12 +165,14 @@ impl Incarnation {
             folder: Some(outlet.clone()),
             url: None,
             prober: outlet.clone(),
+            probe_store: Arc::new(outlet.probe_store()),
             chance: outlet.clone(),
             service_manager: outlet,
             api,
             certificates: Default::default(),
             doubt_connections: Arc::new(|| {}),
             node_facts: Arc::new(FixedNodeFacts::of_a_small_node()),
+            observer: Arc::new(Unobserved),
             listeners: vec![],
         };
         let agent = Arc::new(Agent { settings, adapters, directory, ledger });

@@ -33,6 +33,20 @@ impl Cgroups {
     }
 }
 
+/// What is absent stays as it is, and so does a limit of nothing.
+fn merge(known: &mut CgroupSettings, to: &CgroupSettings) {
+    known.cpu_shares = to.cpu_shares.or(known.cpu_shares);
+    known.cpu_quota = to.cpu_quota.filter(|quota| *quota != 0).or(known.cpu_quota);
+    known.cpu_period = to.cpu_period.or(known.cpu_period);
+    known.memory_limit = to.memory_limit.filter(|limit| *limit != 0).or(known.memory_limit);
+    known.pids_max = to.pids_max.or(known.pids_max);
+    if to.hugepages.is_some() {
+        known.hugepages.clone_from(&to.hugepages);
+        known.hugepages_otherwise = to.hugepages_otherwise;
+    }
+    known.unified.extend(to.unified.clone());
+}
+
 fn folder(name: &CgroupName) -> String {
     format!("/sys/fs/cgroup{name}")
 }
@@ -74,7 +88,7 @@ impl CgroupManager for Outlet {
 
     fn update(&self, name: &CgroupName, settings: &CgroupSettings) -> Result<(), CgroupError> {
         let found = self.cgroup(name, 0.05, |node| {
-            lock(&node.cgroups).all.get_mut(name).map(|known| known.clone_from(settings)).is_some()
+            lock(&node.cgroups).all.get_mut(name).map(|known| merge(known, settings)).is_some()
         })?;
         if found { Ok(()) } else { Err(Self::absent(name)) }
     }

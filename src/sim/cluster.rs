@@ -197,6 +197,17 @@ impl World {
         drop(self.api().admin("PATCH", &format!("{}/{name}", collection("pods")), patch));
     }
 
+    /// Somebody adds an ephemeral container to a pod, as `kubectl debug` does; `does` says what it does.
+    pub fn debug_pod(&self, name: &str, container: &str, does: &str) {
+        self.node().story.tell("user", format!("debugs the pod {name} with {container}"));
+        let one = json!({
+            "name": container, "image": "debugger", "args": [does], "imagePullPolicy": "IfNotPresent",
+            "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
+        });
+        let patch = json!({ "spec": { "ephemeralContainers": [one] } });
+        drop(self.api().admin("PATCH", &format!("{}/{name}", collection("pods")), patch));
+    }
+
     /// Somebody writes a ConfigMap or a Secret (its texts are not encoded: nobody looks).
     pub fn write_data(&self, plural: &'static str, name: &str, key: &str, value: &str) {
         let object = json!({ "metadata": { "name": name }, "data": { key: value } });

@@ -44,6 +44,7 @@ pub async fn problems(world: &World) -> Vec<Problem> {
             continue;
         };
         problems.extend(told(world, one, &object, says(&one.uid)));
+        problems.extend(super::resizes::problems(world, one, &object));
     }
     for one in &statics {
         let name = format!("{}-{NODE_NAME}", one.pod.name);

@@ -11,8 +11,8 @@ use super::behaviour::{Behaviour, Life};
 use crate::cri::pod_mapping::labels::POD_UID;
 use crate::cri::{
     Container, ContainerConfig, ContainerFilter, ContainerMetadata, ContainerState, ContainerStatus, CriError,
-    CriResult, Labels, Mount, NamespaceMode, PodSandbox, PodSandboxConfig, PodSandboxFilter, PodSandboxMetadata,
-    PodSandboxStatus, SandboxState,
+    CriResult, Labels, LinuxContainerResources, Mount, NamespaceMode, PodSandbox, PodSandboxConfig, PodSandboxFilter,
+    PodSandboxMetadata, PodSandboxStatus, SandboxState,
 };
 use crate::logic::ids::{ContainerId, PodUid, SandboxId};
 use crate::logic::time::Moment;
@@ -66,6 +66,10 @@ pub struct SimContainer {
     pub image: String,
     /// Its log; absolute.
     pub log_path: String,
+    /// What is in force of its resources.
+    pub resources: LinuxContainerResources,
+    /// Bytes of memory that it uses.
+    pub memory: u64,
     /// Wakes whoever waits for its end.
     pub ended: Arc<Notify>,
     created_at: Moment,
@@ -236,6 +240,8 @@ impl Containers {
             finished_at: Moment::EPOCH,
             image: config.image.image.clone(),
             log_path: format!("{}/{}", home.log_directory, config.log_path),
+            resources: config.resources.clone(),
+            memory: 1 << 20,
             ended: Arc::default(),
             created_at: now,
             reason: "",
@@ -266,6 +272,28 @@ impl Containers {
         }
         container.state = ContainerState::Running;
         container.started_at = now;
+        Ok(())
+    }
+
+    /// `UpdateContainerResources`: what is 0 stays. A limit of memory below its use is refused, as by a kernel.
+    pub fn update(&mut self, id: &ContainerId, to: &LinuxContainerResources) -> CriResult<()> {
+        let container = self.containers.get_mut(id).ok_or_else(|| absent("container", id.as_str()))?;
+        if container.state != ContainerState::Running {
+            return Err(other(format!("failed to update resources: container \"{id}\" is not running")));
+        }
+        let limit = u64::try_from(to.memory_limit_in_bytes).unwrap_or(0);
+        if limit > 0 && limit < container.memory {
+            return Err(other(format!("failed to write {limit} to memory.max: device or resource busy")));
+        }
+        let has = &mut container.resources;
+        for (has, to) in [
+            (&mut has.cpu_shares, to.cpu_shares),
+            (&mut has.cpu_quota, to.cpu_quota),
+            (&mut has.cpu_period, to.cpu_period),
+            (&mut has.memory_limit_in_bytes, to.memory_limit_in_bytes),
+        ] {
+            *has = if to == 0 { *has } else { to };
+        }
         Ok(())
     }
 
@@ -323,7 +351,7 @@ impl Containers {
             annotations: container.annotations.clone(),
             mounts: container.mounts.clone(),
             log_path: container.log_path.clone(),
-            resources: None,
+            resources: Some(container.resources.clone()),
             user: None,
             stop_signal: None,
         })

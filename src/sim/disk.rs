@@ -1,19 +1,22 @@
 //! Pods' files, in memory, with a disk that is full now and then.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
 use super::faults::Fault;
+use super::logs::Writing;
 use super::outlet::Outlet;
 use crate::actors::ledger::lock;
 use crate::logic::ids::{ContainerId, PodUid};
 use crate::logic::log_path::{pod_log_directory_name, pod_uid_of_log_directory};
-use crate::logic::log_rotation::LogLook;
-use crate::logic::time::Moment;
 use crate::logic::volumes::order::VolumePlace;
-use crate::platform::container_logs::ContainerLogs;
+use crate::platform::checkpoints::Checkpoints;
+use crate::platform::log_reader::{Admission, LogReadError, LogReader, LogWanted, OpenLog};
+use crate::platform::node_logs::{JournalOutput, NodeLog, NodeLogs};
 use crate::platform::pod_files::{FileError, PodFiles, PodPlace};
+use crate::platform::probe_store::{FILE_NAME, KeptBytes, ProbeStore};
 
 /// Where pods' logs are.
 pub const POD_LOGS: &str = "/var/log/pods";
@@ -31,6 +34,12 @@ pub struct Disk {
     pub volumes: BTreeSet<VolumePlace>,
     /// Links to logs.
     pub links: BTreeMap<String, String>,
+    /// What is remembered of probes.
+    pub probe_results: Vec<u8>,
+    /// Who writes to logs, and how much there is.
+    pub writing: Writing,
+    /// Checkpoints of the agent, by name.
+    pub checkpoints: BTreeMap<String, Vec<u8>>,
 }
 
 impl Disk {
@@ -49,7 +58,7 @@ impl Disk {
     }
 }
 
-fn log_place(path: &str) -> Option<(&str, &str)> {
+pub(super) fn log_place(path: &str) -> Option<(&str, &str)> {
     path.strip_prefix(POD_LOGS)?.strip_prefix('/')?.split_once('/')
 }
 
@@ -59,7 +68,7 @@ fn directory_name(pod: &PodPlace) -> String {
 
 impl Outlet {
     /// Does something with the disk, or fails as disks do.
-    async fn file<T>(
+    pub(super) async fn file<T>(
         &self,
         attempt: &'static str,
         path: &str,
@@ -76,6 +85,22 @@ impl Outlet {
             return std::future::pending().await;
         }
         Ok(done)
+    }
+}
+
+impl Outlet {
+    /// What is remembered of probes, as it is on the disk when the agent starts.
+    pub fn probe_store(&self) -> ProbeStore {
+        let bytes = lock(&self.node().disk).probe_results.clone();
+        ProbeStore::new(&bytes, Arc::new(self.clone()))
+    }
+}
+
+#[async_trait]
+impl KeptBytes for Outlet {
+    async fn keep(&self, bytes: Vec<u8>) -> Result<(), String> {
+        let kept = self.file("write file", FILE_NAME, |disk| disk.probe_results = bytes).await;
+        kept.map_err(|error| error.to_string())
     }
 }
 
@@ -202,37 +227,55 @@ impl PodFiles for Outlet {
     }
 }
 
-/// Nobody writes to a simulated log: each is found once, and rests.
 #[async_trait]
-impl ContainerLogs for Outlet {
-    async fn look(&self, paths: &[String]) -> Vec<LogLook> {
-        let there = |disk: &Disk, path: &String| {
-            log_place(path)
-                .is_some_and(|(directory, file)| disk.logs.get(directory).is_some_and(|log| log.contains(file)))
-        };
-        let look = |disk: &mut Disk| {
-            let found = paths.iter().map(|path| there(disk, path));
-            found.map(|found| if found { LogLook::There(0, true) } else { LogLook::Missing }).collect()
-        };
-        match self.file("look at log", &format!("{} logs", paths.len()), look).await {
-            Ok(looks) => looks,
-            Err(error) => vec![LogLook::Failed(error.to_string()); paths.len()],
-        }
+impl Checkpoints for Outlet {
+    async fn read(&self, name: &'static str) -> Result<Option<Vec<u8>>, String> {
+        let read = self.file("read", name, |disk| disk.checkpoints.get(name).cloned()).await;
+        read.map_err(|error| error.to_string())
     }
 
-    async fn written(&self) -> Vec<String> {
-        std::future::pending().await
+    async fn write(&self, name: &'static str, bytes: Vec<u8>) -> Result<(), String> {
+        let written = self.file("write", name, |disk| drop(disk.checkpoints.insert(name.to_owned(), bytes))).await;
+        written.map_err(|error| error.to_string())
     }
 
-    async fn begin_rotation(&self, path: &str, _: usize, _: Moment) -> Result<String, FileError> {
-        self.file("rotate log", path, |_| format!("{path}.20200101-000000")).await
+    async fn set_aside(&self, name: &'static str) -> Result<(), String> {
+        let renamed = self.file("rename", name, |disk| {
+            let bytes = disk.checkpoints.remove(name);
+            disk.checkpoints.extend(bytes.map(|bytes| (format!("{name}.corrupt"), bytes)));
+        });
+        renamed.await.map_err(|error| error.to_string())
+    }
+}
+
+/// Nobody reads a simulated log.
+#[async_trait]
+impl LogReader for Outlet {
+    fn admit(&self) -> Option<Admission> {
+        None
     }
 
-    async fn undo_rotation(&self, path: &str, _: &str) -> Result<(), FileError> {
-        self.file("undo rotation of log", path, |_| ()).await
+    async fn open(&self, wanted: LogWanted) -> Result<Box<dyn OpenLog>, LogReadError> {
+        Err(LogReadError::Open { path: wanted.path, problem: std::io::ErrorKind::NotFound.into() })
+    }
+}
+
+/// A simulated node keeps no logs of its own.
+#[async_trait]
+impl NodeLogs for Outlet {
+    fn admit(&self) -> Option<Admission> {
+        None
     }
 
-    async fn compress(&self, path: &str) -> Result<usize, FileError> {
-        self.file("compress log", path, |_| 0).await
+    async fn open(&self, _: &str) -> std::io::Result<NodeLog> {
+        Err(std::io::ErrorKind::NotFound.into())
+    }
+
+    async fn units(&self) -> std::io::Result<String> {
+        Ok(String::new())
+    }
+
+    fn journal(&self, _: &[String]) -> std::io::Result<JournalOutput> {
+        Err(std::io::ErrorKind::NotFound.into())
     }
 }

@@ -12,6 +12,7 @@ use crate::cri::{
     AuthConfig, CriError, CriResult, FilesystemUsage, Image, ImageFsInfo, ImageService, ImageSpec, PodSandboxConfig,
 };
 use crate::logic::credential_plugins::Provider;
+use crate::logic::credential_tokens::AccountToken;
 use crate::logic::image_credentials::Keyring;
 use crate::logic::image_garbage::DiskUse;
 use crate::logic::image_records::{Evidence, PullIntent, PulledRecord, RecordedAccess, merged, to_prune};
@@ -104,7 +105,7 @@ impl ImageHost for Outlet {
         Keyring::default()
     }
 
-    async fn ask_provider(&self, _: &Provider, _: &str) -> Result<Vec<u8>, String> {
+    async fn ask_provider(&self, _: &Provider, _: &str, _: Option<&AccountToken>) -> Result<Vec<u8>, String> {
         Err("there are no programs here".to_owned())
     }
 
@@ -118,7 +119,7 @@ impl ImageHost for Outlet {
         Evidence {
             record: images.pulled.get(image_ref).cloned(),
             intent: images.pulling.contains_key(image),
-            unreadable: false,
+            ..Evidence::default()
         }
     }
 

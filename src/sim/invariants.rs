@@ -46,6 +46,8 @@ pub const GONE_FIRST: &str = "gone-first";
 pub const WANTED_LIVES: &str = "wanted-lives";
 /// Once quiet: what the API tells of pods is what the runtime holds, and it has no pod that nobody wants.
 pub const API_TRUTH: &str = "api-truth";
+/// Once quiet: pods have the resources that they ask for, or say that they wait for them.
+pub const RESIZED: &str = "resized";
 /// Once quiet: each static pod has one mirror, of its own version.
 pub const MIRRORS: &str = "mirrors";
 /// Once quiet: the Node is there and ready, and its Lease is renewed.

@@ -52,6 +52,8 @@ pub struct Node {
     pub runtime_epoch: AtomicU64,
     /// What the runtime says of itself and of the network, by condition; absent ones are well.
     pub conditions: Mutex<BTreeMap<&'static str, String>>,
+    /// A method of the runtime that never answers, without any effect.
+    pub hung: Mutex<Option<&'static str>>,
     /// Calls to the outside so far, over all incarnations of the agent.
     pub calls: AtomicU64,
     /// The agent dies at this call: its number, and whether after its effect.
@@ -77,6 +79,7 @@ impl Node {
             late_call: AtomicBool::new(false),
             runtime_epoch: AtomicU64::new(0),
             conditions: Mutex::default(),
+            hung: Mutex::default(),
             calls: AtomicU64::new(0),
             kill_at: Mutex::default(),
             orphans: Mutex::default(),
@@ -168,17 +171,19 @@ impl Node {
     /// A container was started: its log is there, and its own end is set.
     pub fn container_began(&self, id: &ContainerId) {
         self.changed();
-        let (uid, label, log, end, cgroup) = {
+        let (uid, label, log, end, cgroup, writes) = {
             let containers = lock(&self.containers);
             let container = &containers.containers[id];
             let sandbox = containers.sandboxes.get(&container.sandbox);
             let end = container.behaviour.end(container.metadata.attempt);
             let cgroup = sandbox.map(|sandbox| sandbox.cgroup_parent.clone()).unwrap_or_default();
             self.invariants.container_started(&containers, container);
-            (container.uid.clone(), container.label(), container.log_path.clone(), end, cgroup)
+            let writes = container.behaviour.writes;
+            (container.uid.clone(), container.label(), container.log_path.clone(), end, cgroup, writes)
         };
         lock(&self.cgroups).ensure(&cgroup);
         lock(&self.disk).write_log(&log);
+        lock(&self.disk).writing.begin(&log, writes, self.time.now());
         self.story.tell("runtime", format!("{label} runs"));
         self.tell_event(id.as_str(), ContainerEventKind::Started, &uid);
         if let Some((after, code)) = end {
@@ -194,6 +199,8 @@ impl Node {
             return;
         }
         self.changed();
+        let log = lock(&self.containers).containers[id].log_path.clone();
+        lock(&self.disk).writing.end(&log, self.time.now());
         let (uid, label) = self.about(id);
         self.story.tell("runtime", format!("{label} {why}, exit code {code}"));
         self.tell_event(id.as_str(), ContainerEventKind::Stopped, &uid);

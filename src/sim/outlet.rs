@@ -13,6 +13,7 @@ use super::faults::{Fate, Fault};
 use super::node::Node;
 use super::random::Random;
 use crate::actors::ledger::lock;
+use crate::cri::open_calls::OpenCalls;
 use crate::cri::{CriError, CriResult};
 
 /// The deadline of most calls (CRI-02).
@@ -137,8 +138,15 @@ impl Outlet {
         effect: impl FnOnce(&Node) -> CriResult<T> + Send + 'static,
     ) -> CriResult<T> {
         let node = &self.node;
+        let _open = OpenCalls::enter(call.method);
         let number = node.calls.fetch_add(1, Ordering::Relaxed);
         self.step(number, false).await;
+        if *lock(&node.hung) == Some(call.method) {
+            let limit = call.limit.unwrap_or(LIMIT);
+            node.story.tell("fault", format!("{} hangs", call.method));
+            self.pass(limit).await;
+            return Err(CriError::Deadline { call: call.method, limit });
+        }
         let epoch = node.runtime_epoch.load(Ordering::Relaxed);
         let fate = node.faults.fate();
         // Drawn now, because calls that end together, as when the agent is killed, end in no order.

@@ -181,10 +181,10 @@ impl SimPod {
         self
     }
 
-    /// Whether a probe or hook of its own may have a container stopped.
+    /// Whether a probe, hook or resize of its own may have a container stopped.
     pub fn may_be_stopped(&self) -> bool {
         let fields = self.init.iter().chain(&self.containers).flat_map(|spec| &spec.fields);
-        fields.into_iter().any(|(field, _)| *field != "readinessProbe")
+        fields.into_iter().any(|(field, _)| !matches!(*field, "readinessProbe" | "resources"))
     }
 
     /// The manifest's text.

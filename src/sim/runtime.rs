@@ -13,7 +13,7 @@ use super::probes::{answer, slowness};
 use crate::actors::ledger::lock;
 use crate::cri::{
     CgroupDriver, Container, ContainerConfig, ContainerEventKind, ContainerEvents, ContainerFilter, ContainerState,
-    ContainerStats, ContainerStatus, CriError, CriResult, ExecOutcome, Labels, LinuxContainerResources,
+    ContainerStats, ContainerStatus, CriError, CriResult, ExecOutcome, Labels, LinuxContainerResources, MemoryUsage,
     MetricDescriptor, PodSandbox, PodSandboxConfig, PodSandboxFilter, PodSandboxMetrics, PodSandboxStats,
     PodSandboxStatus, RuntimeCondition, RuntimeService, RuntimeStatus, RuntimeVersion, SandboxState, StatsFilter,
     Streams,
@@ -110,6 +110,18 @@ fn start(node: &Node, id: &ContainerId) -> CriResult<()> {
         Err(ref error) => node.story.tell("runtime", format!("{id} does not start: {error}")),
     }
     started
+}
+
+fn update(node: &Node, id: &ContainerId, to: &LinuxContainerResources) -> CriResult<()> {
+    let updated = lock(&node.containers).update(id, to);
+    node.changed();
+    let label = lock(&node.containers).containers.get(id).map(super::containers::SimContainer::label);
+    let what = match &updated {
+        Ok(()) => format!("gets shares {}, quota {}, memory {}", to.cpu_shares, to.cpu_quota, to.memory_limit_in_bytes),
+        Err(error) => format!("is not updated: {error}"),
+    };
+    node.story.tell("runtime", format!("{} {what}", label.unwrap_or_else(|| id.to_string())));
+    updated
 }
 
 fn remove(node: &Node, id: &ContainerId) {
@@ -289,12 +301,12 @@ impl RuntimeService for Outlet {
     async fn update_container_resources(
         &self,
         id: &ContainerId,
-        _: &LinuxContainerResources,
+        resources: &LinuxContainerResources,
         _: &Labels,
     ) -> CriResult<()> {
-        let id = id.clone();
+        let (id, to) = (id.clone(), resources.clone());
         let call = Call::changing("UpdateContainerResources");
-        self.call(call, move |node| lock(&node.containers).status(&id).map(drop)).await
+        self.call(call, move |node| update(node, &id, &to)).await
     }
 
     async fn update_pod_sandbox_resources(
@@ -310,7 +322,12 @@ impl RuntimeService for Outlet {
 
     async fn reopen_container_log(&self, id: &ContainerId) -> CriResult<()> {
         let id = id.clone();
-        self.call(Call::changing("ReopenContainerLog"), move |node| lock(&node.containers).status(&id).map(drop)).await
+        let reopen = move |node: &Node| {
+            let path = lock(&node.containers).status(&id)?.log_path;
+            lock(&node.disk).reopen_log(&path, node.time.now());
+            Ok(())
+        };
+        self.call(Call::changing("ReopenContainerLog"), reopen).await
     }
 
     async fn checkpoint_container(&self, _: &ContainerId, _: &str, _: Duration) -> CriResult<()> {
@@ -344,8 +361,11 @@ impl RuntimeService for Outlet {
     async fn container_stats(&self, id: &ContainerId) -> CriResult<ContainerStats> {
         let id = id.clone();
         self.ask("ContainerStats", move |node| {
-            let status = lock(&node.containers).status(&id)?;
-            Ok(ContainerStats { id: id.to_string(), metadata: status.metadata, ..ContainerStats::default() })
+            let containers = lock(&node.containers);
+            let status = containers.status(&id)?;
+            let memory = MemoryUsage { usage_bytes: Some(containers.containers[&id].memory), ..MemoryUsage::default() };
+            let (id, metadata) = (id.to_string(), status.metadata);
+            Ok(ContainerStats { id, metadata, memory: Some(memory), ..ContainerStats::default() })
         })
         .await
     }

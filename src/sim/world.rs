@@ -265,10 +265,16 @@ impl World {
         }
     }
 
+    /// This method of the runtime never answers, from now on; `None` when all do.
+    pub fn hang(&self, method: Option<&'static str>) {
+        *lock(&self.node().hung) = method;
+    }
+
     /// Nothing goes wrong any more, from now on.
     pub fn stop_faults(&self) {
         self.node().story.tell("world", "nothing goes wrong any more");
         self.node().faults.set(BTreeSet::new());
+        self.hang(None);
         self.shared.link.iter().for_each(|link| link.recover());
     }
 

@@ -1,20 +1,9 @@
 //! `podwright_actor_*`: the ledger's figures, by kind of actor, so that their number does not grow with the pods.
 
-use std::collections::BTreeMap;
-
 use prometheus::proto::MetricFamily;
 
 use super::families::Family;
 use crate::actors::ledger::{BUCKET_BOUNDS_US, Ledger};
-
-/// What all actors of a kind show now.
-#[derive(Default)]
-struct Now {
-    actors: usize,
-    depth: usize,
-    operations: usize,
-    open_seconds: f64,
-}
 
 /// Reads the ledger.
 pub(super) fn families(ledger: &Ledger, families: &mut Vec<MetricFamily>) {
@@ -23,24 +12,16 @@ pub(super) fn families(ledger: &Ledger, families: &mut Vec<MetricFamily>) {
 }
 
 fn now(ledger: &Ledger, families: &mut Vec<MetricFamily>) {
-    let mut kinds: BTreeMap<&'static str, Now> = BTreeMap::new();
-    for actor in ledger.actors() {
-        let now = kinds.entry(actor.kind).or_default();
-        now.actors += 1;
-        now.depth += actor.depth;
-        now.operations += actor.operations.len();
-        now.open_seconds = now.open_seconds.max(actor.open_for.unwrap_or_default().as_secs_f64());
-    }
     let mut actors = Family::gauge("podwright_actors", "Actors.");
     let mut depth = Family::gauge("podwright_actor_mailbox_depth", "Messages that wait in mailboxes.");
     let mut operations = Family::gauge("podwright_actor_operations", "Operations that actors have under way.");
     let mut open = Family::gauge("podwright_actor_open_turn_seconds", "How long the longest open turn has been open.");
-    for (kind, now) in &kinds {
-        let labels = [("actor", *kind)];
-        actors.sample(&labels, now.actors as f64);
-        depth.sample(&labels, now.depth as f64);
-        operations.sample(&labels, now.operations as f64);
-        open.sample(&labels, now.open_seconds);
+    for (kind, load) in ledger.load() {
+        let labels = [("actor", kind)];
+        actors.sample(&labels, load.actors as f64);
+        depth.sample(&labels, load.depth as f64);
+        operations.sample(&labels, load.operations as f64);
+        open.sample(&labels, load.open_longest.as_secs_f64());
     }
     for family in [actors, depth, operations, open] {
         family.finish(families);

@@ -136,6 +136,7 @@ mod tests {
         }
     }
 
+    /// OBS-33.
     #[test]
     fn a_module_may_say_more_than_the_rest() {
         let filter = filter(0, &[("pod_*", 4), ("src/cri/*", 6)]);
@@ -161,6 +162,7 @@ mod tests {
         }
     }
 
+    /// OBS-33.
     #[test]
     fn the_verbosity_can_be_changed() {
         let filter = filter(0, &[]);

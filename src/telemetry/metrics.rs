@@ -2,20 +2,34 @@
 //!
 //! Made once by `main`. What is counted as it happens is kept here; everything else is read when someone scrapes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use prometheus::Registry;
 use prometheus::proto::MetricFamily;
-use prometheus::{Encoder, Registry, TextEncoder};
 
 use super::actor_metrics;
+use super::auth_metrics::AuthMetrics;
 use super::certificate_metrics;
+use super::client_metrics::ClientMetrics;
+use super::exposition::Exposition;
 use super::families::Family;
 use super::http_metrics::HttpMetrics;
+use super::image_metrics::ImageMetrics;
+use super::node_metrics::NodeMetrics;
+use super::pod_gauges;
+use super::pod_metrics::PodMetrics;
 use super::probe_metrics;
 use super::process;
 use super::relist_metrics::RelistMetrics;
+use super::resize_metrics;
 use super::runtime_metrics::RuntimeMetrics;
+use super::sli_metrics::SliMetrics;
 use super::startup_metrics;
+use super::statistics_metrics;
+use super::traces;
+use super::volume_metrics::VolumeMetrics;
 use crate::actors::ledger::Cause;
 use crate::actors::settings::Agent;
 use crate::config::FeatureGates;
@@ -23,16 +37,27 @@ use crate::config::version::KUBERNETES_VERSION;
 use crate::logic::resources::CgroupVersion;
 use crate::logic::runtime_pod::{ContainerState, RuntimePod, SandboxState};
 use crate::messages::pleg::PlegMsg;
+use crate::platform::observer::{Observer, Occurrence, Review};
 
-/// How long the runtime's pods may be waited for; a scrape without them is better than none.
-const ASK_LIMIT: std::time::Duration = std::time::Duration::from_secs(2);
+/// How long an actor may be waited for; a scrape without its figures is better than none.
+pub(super) const ASK_LIMIT: Duration = Duration::from_secs(2);
+/// Why a scrape asks actors.
+pub(super) const SCRAPE: Cause = Cause::outside("request");
 
 /// See the module.
 pub struct Metrics {
     registry: Registry,
     runtime: Arc<RuntimeMetrics>,
     http: Arc<HttpMetrics>,
+    slis: SliMetrics,
+    pods: PodMetrics,
     relists: RelistMetrics,
+    images: ImageMetrics,
+    volumes: VolumeMetrics,
+    node: NodeMetrics,
+    client: ClientMetrics,
+    authn: AuthMetrics,
+    authz: AuthMetrics,
     gates: FeatureGates,
 }
 
@@ -47,10 +72,21 @@ impl Metrics {
     /// All metrics at zero; `gates` are told as they are.
     pub fn new(gates: FeatureGates) -> Self {
         let registry = Registry::new();
-        let runtime = Arc::new(RuntimeMetrics::new(&registry));
-        let http = Arc::new(HttpMetrics::new(&registry));
-        let relists = RelistMetrics::new(&registry);
-        Self { registry, runtime, http, relists, gates }
+        Self {
+            runtime: Arc::new(RuntimeMetrics::new(&registry)),
+            http: Arc::new(HttpMetrics::new(&registry)),
+            slis: SliMetrics::new(),
+            pods: PodMetrics::new(&registry),
+            relists: RelistMetrics::new(&registry),
+            images: ImageMetrics::new(&registry),
+            volumes: VolumeMetrics::new(&registry),
+            node: NodeMetrics::new(&registry),
+            client: ClientMetrics::new(&registry),
+            authn: AuthMetrics::new(&registry, "authn"),
+            authz: AuthMetrics::new(&registry, "authz"),
+            registry,
+            gates,
+        }
     }
 
     /// What counts calls to the runtime.
@@ -58,34 +94,54 @@ impl Metrics {
         Arc::clone(&self.runtime)
     }
 
-    /// What counts requests to the kubelet's ports.
-    pub(crate) fn http(&self) -> &Arc<HttpMetrics> {
+    /// What counts requests to the kubelet's ports, and streams.
+    pub fn http(&self) -> &Arc<HttpMetrics> {
         &self.http
     }
 
-    /// All metrics in the text form 0.0.4, families in order of their names.
-    pub async fn render(&self, agent: &Agent) -> String {
-        let asked = agent.directory.pleg.ask(Cause::outside("request"), ASK_LIMIT, PlegMsg::Pods).await;
-        self.relists.catch_up(&agent.ledger);
+    /// Tells that the runtime lacks what it will need from this release on, such as `1.37.0`.
+    pub fn runtime_loses_support(&self, version: &str) {
+        self.node.loses_support(version);
+    }
+
+    /// What `/metrics` tells.
+    pub async fn all(&self, agent: &Agent) -> Exposition {
         let mut families = self.registry.gather();
-        if let Ok(pods) = asked {
+        if let Ok(pods) = agent.directory.pleg.ask(SCRAPE, ASK_LIMIT, PlegMsg::Pods).await {
             running(&pods, &mut families);
         }
+        pod_gauges::families(agent, &mut families).await;
         node(agent, &mut families);
         startup_metrics::families(agent, &mut families).await;
+        resize_metrics::families(agent, &mut families).await;
         certificate_metrics::families(agent, &mut families);
+        statistics_metrics::families(agent, &mut families).await;
         self.features(&mut families);
         build_info(&mut families);
         actor_metrics::families(&agent.ledger, &mut families);
         process::families(&mut families);
-        text_of(families)
+        registered(&mut families);
+        Exposition::new(families)
     }
 
-    /// What `/metrics/probes` shows, in the same form.
-    pub async fn render_probes(&self, agent: &Agent) -> String {
+    /// What `/metrics/probes` tells.
+    pub async fn probes(&self, agent: &Agent) -> Exposition {
         let mut families = vec![];
         probe_metrics::families(agent, &mut families).await;
-        text_of(families)
+        process::start_time(&mut families);
+        Exposition::new(families)
+    }
+
+    /// What `/metrics/slis` tells.
+    pub fn slis(&self) -> Exposition {
+        let mut families = self.slis.families();
+        process::start_time(&mut families);
+        Exposition::new(families)
+    }
+
+    /// Has `/metrics/slis` count anew.
+    pub fn reset_slis(&self) {
+        self.slis.reset();
     }
 
     fn features(&self, families: &mut Vec<MetricFamily>) {
@@ -99,17 +155,29 @@ impl Metrics {
     }
 }
 
-pub(super) fn text_of(mut families: Vec<MetricFamily>) -> String {
-    families.sort_by(|one, other| one.name().cmp(other.name()));
-    let mut text = String::new();
-    for family in &families {
-        // A family that has no text form, which none here is, costs only itself.
-        let mut one = Vec::new();
-        if TextEncoder::new().encode(std::slice::from_ref(family), &mut one).is_ok() {
-            text.push_str(&String::from_utf8_lossy(&one));
+impl Observer for Metrics {
+    fn happened(&self, what: Occurrence<'_>) {
+        match &what {
+            Occurrence::HealthChecked { name, healthy } => return self.slis.checked(name, *healthy),
+            Occurrence::CallerReviewed { kind: Review::Identity, code, took } => {
+                return self.authn.answered(*code, *took);
+            }
+            Occurrence::CallerReviewed { kind: Review::Right, code, took } => return self.authz.answered(*code, *took),
+            Occurrence::ImagePulled { uid, began, took, .. } => self.pods.pulled(uid, *began, *took),
+            _ => {}
         }
+        let counted = self.pods.happened(&what)
+            || self.relists.happened(&what)
+            || self.images.happened(&what)
+            || self.volumes.happened(&what)
+            || self.client.happened(&what)
+            || self.node.happened(&what);
+        debug_assert!(counted, "nobody counts {what:?}");
     }
-    text
+
+    fn context(&self) -> Vec<(&'static str, String)> {
+        traces::current_context()
+    }
 }
 
 /// Pods and containers in the runtime.
@@ -147,7 +215,7 @@ fn node(agent: &Agent, families: &mut Vec<MetricFamily>) {
 }
 
 fn build_info(families: &mut Vec<MetricFamily>) {
-    let help = "[ALPHA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree \
+    let help = "[BETA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree \
                 state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it \
                 is running.";
     let platform = match std::env::consts::ARCH {
@@ -172,3 +240,29 @@ fn build_info(families: &mut Vec<MetricFamily>) {
     family.sample(&labels, 1.0);
     family.finish(families);
 }
+
+/// How many families there are of each level. None is hidden or turned off: upstream's kubelet has no flags for that, and
+/// none of its metrics is deprecated.
+fn registered(families: &mut Vec<MetricFamily>) {
+    let mut levels: BTreeMap<&str, usize> = BTreeMap::new();
+    for family in families.iter() {
+        let level = family.help().strip_prefix('[').and_then(|rest| Some(rest.split_once(']')?.0));
+        *levels.entry(level.unwrap_or_default()).or_default() += 1;
+    }
+    let help = "[BETA] The count of registered metrics broken by stability level and deprecation version.";
+    let mut family = Family::counter("registered_metrics_total", help);
+    for (level, count) in levels {
+        family.sample(&[("deprecated_version", ""), ("stability_level", level)], count as f64);
+    }
+    let mut hidden = Family::counter("hidden_metrics_total", "[BETA] The count of hidden metrics.");
+    hidden.sample(&[], 0.0);
+    let mut disabled = Family::counter("disabled_metrics_total", "[BETA] The count of disabled metrics.");
+    disabled.sample(&[], 0.0);
+    for family in [family, hidden, disabled] {
+        family.finish(families);
+    }
+}
+
+#[cfg(test)]
+#[path = "catalogue_tests.rs"]
+mod tests;

@@ -1,7 +1,9 @@
 //! Telemetry: names and exports the log, the metrics and the spans. The only place that imports OpenTelemetry.
 //!
 //! * [`init`] sets up the log (klog's text, or JSON) and, where configured, the export of spans over OTLP.
-//! * [`Metrics`] is what `/metrics` says; [`Metrics::runtime`] counts calls to the runtime.
+//! * [`Metrics`] is what `/metrics` says; [`Metrics::runtime`] counts calls to the runtime, [`Metrics::http`] requests to
+//!   the agent's ports, and as an observer ([`crate::platform::observer`]) it counts all else that happens.
+//! * [`request_span`] is the span of a request to one of the ports.
 //!
 //! ```no_run
 //! use podwright::cri::grpc::GrpcRuntime;
@@ -17,22 +19,42 @@
 //! ```
 
 mod actor_metrics;
+mod attempt_metrics;
+mod auth_metrics;
 mod certificate_metrics;
+mod client_metrics;
+mod exposition;
 mod families;
 mod http_metrics;
+mod image_metrics;
 mod log_filter;
 mod log_layer;
 mod log_writer;
 mod metrics;
+mod node_metrics;
+mod observed_cgroups;
+mod pod_gauges;
+mod pod_metrics;
 mod probe_metrics;
 mod process;
+mod register;
 mod relist_metrics;
+mod request_spans;
+mod resize_metrics;
 mod runtime_metrics;
 mod setup;
+mod sli_metrics;
+mod start_metrics;
 mod startup_metrics;
+mod statistics_metrics;
 mod traces;
+mod volume_metrics;
 
+pub use exposition::Exposition;
+pub use http_metrics::{HttpMetrics, InFlight, Port};
 pub use log_writer::{LogProgress, log_progress};
 pub use metrics::Metrics;
+pub use observed_cgroups::ObservedCgroups;
+pub use request_spans::{TraceOrigin, request_answered, request_span};
 pub use runtime_metrics::RuntimeMetrics;
 pub use setup::{Guard, TelemetryError, init, set_verbosity};

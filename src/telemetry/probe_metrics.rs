@@ -73,7 +73,7 @@ mod tests {
         }
         let mut families = vec![];
         told(vec![(key, counts)], &mut families);
-        let text = super::super::metrics::text_of(families);
+        let text = super::super::exposition::Exposition::new(families).text();
         let all = "container=\"main\",namespace=\"ns\",pod=\"web\"";
         for line in [
             format!("prober_probe_total{{{all},pod_uid=\"u\",probe_type=\"Liveness\",result=\"failed\"}} 1"),

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use prometheus::core::Collector;
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+use prometheus::{HistogramVec, IntCounterVec, Registry};
 
+use super::register::Registrar;
 use super::traces;
 use crate::cri::instrumented::CallObserver;
 
@@ -16,13 +16,6 @@ fn buckets() -> Vec<f64> {
     (0..14).map(|step| 0.005 * 2.5f64.powi(step)).collect()
 }
 
-/// Puts a metric into the registry, where it stays.
-pub(super) fn register<C: Collector + Clone + 'static>(registry: &Registry, metric: prometheus::Result<C>) -> C {
-    let metric = metric.expect("invariant: names and labels are well-formed constants");
-    registry.register(Box::new(metric.clone())).expect("invariant: each name is registered once");
-    metric
-}
-
 /// See the module.
 pub struct RuntimeMetrics {
     total: IntCounterVec,
@@ -32,21 +25,24 @@ pub struct RuntimeMetrics {
 
 impl RuntimeMetrics {
     pub(super) fn new(registry: &Registry) -> Self {
-        let counter = |name: &str, help: &str| register(registry, IntCounterVec::new(Opts::new(name, help), &[LABEL]));
-        let duration = HistogramOpts::new(
-            "kubelet_runtime_operations_duration_seconds",
-            "[ALPHA] Duration in seconds of runtime operations. Broken down by operation type.",
-        );
+        let registrar = Registrar(registry);
         Self {
-            total: counter(
+            total: registrar.counters(
                 "kubelet_runtime_operations_total",
                 "[ALPHA] Cumulative number of runtime operations by operation type.",
+                &[LABEL],
             ),
-            errors: counter(
+            errors: registrar.counters(
                 "kubelet_runtime_operations_errors_total",
                 "[ALPHA] Cumulative number of runtime operation errors by operation type.",
+                &[LABEL],
             ),
-            duration: register(registry, HistogramVec::new(duration.buckets(buckets()), &[LABEL])),
+            duration: registrar.histograms(
+                "kubelet_runtime_operations_duration_seconds",
+                "[ALPHA] Duration in seconds of runtime operations. Broken down by operation type.",
+                &buckets(),
+                &[LABEL],
+            ),
         }
     }
 }

@@ -52,23 +52,23 @@ impl Drop for Guard {
 /// Sets up the log as `logging` says; with `tracing`, exports spans named after `node_name`. Lines are written as they
 /// come, each in one write, so `flushFrequency` and `infoBufferSize` have nothing to do.
 ///
-/// With `tracing`, call it inside the tokio runtime that will send the spans. Without it, or when its sampling rate is
-/// zero so that no trace could begin, spans are never made.
+/// With `tracing`, call it inside the tokio runtime that will send the spans. Without it spans are never made; with a
+/// sampling rate of zero, those of requests alone, for callers who sample.
 ///
 /// # Errors
 /// See [`TelemetryError`].
 pub fn init(logging: &Logging, tracing: Option<&Tracing>, node_name: &str) -> Result<Guard, TelemetryError> {
     let filter = FILTER.get_or_init(|| LogFilter::new(logging.verbosity, &logging.vmodule)).clone();
     let log = tracing_subscriber::registry().with(log_layer(logging).with_filter(filter));
-    let sampled = tracing.and_then(|config| Some((config, traces::sampler(config)?)));
-    let guard = match sampled {
+    let guard = match tracing {
         None => {
             tracing::subscriber::set_global_default(log).map_err(|_| TelemetryError::Twice)?;
             Guard::default()
         }
-        Some((config, sampler)) => {
-            let provider = traces::provider(config, sampler, node_name)?;
-            let spans = span_layer(&provider);
+        Some(config) => {
+            let provider = traces::provider(config, node_name)?;
+            let spans = span_layer(&provider, traces::begins_traces(config));
+            traces::export_calls(&provider);
             tracing::subscriber::set_global_default(log.with(spans)).map_err(|_| TelemetryError::Twice)?;
             Guard { provider: Some(provider) }
         }
@@ -92,8 +92,9 @@ fn log_layer(logging: &Logging) -> LogLayer {
     LogLayer::new(format, Box::new(move |line, is_error| write_line(line, split && !is_error)))
 }
 
-/// Hands the spans of turns and operations to the exporter, and nothing else.
-pub(super) fn span_layer<S>(provider: &SdkTracerProvider) -> impl tracing_subscriber::Layer<S> + use<S>
+/// Hands the spans of turns and operations to the exporter, and nothing else; those of requests alone unless traces
+/// begin here.
+pub(super) fn span_layer<S>(provider: &SdkTracerProvider, begins: bool) -> impl tracing_subscriber::Layer<S> + use<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
@@ -103,7 +104,9 @@ where
         .with_threads(false)
         .with_tracked_inactivity(false)
         .with_context_activation(false)
-        .with_filter(filter_fn(|metadata| metadata.is_span() && metadata.target() == TURN_TARGET))
+        .with_filter(filter_fn(move |metadata| {
+            metadata.is_span() && metadata.target() == TURN_TARGET && (begins || metadata.name() == traces::REQUEST)
+        }))
 }
 
 /// Panics go to the log as one line, whoever catches them.

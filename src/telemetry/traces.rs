@@ -1,7 +1,8 @@
 //! Spans over OTLP, as upstream's `tracing` section asks for them: turns, operations, and calls to the runtime.
 //!
 //! A turn is a trace's root, linked to the turn that sent its message: a chain of causes has no end, so it cannot be
-//! one trace. An operation is its turn's child, a call its operation's. Keeps the exporter, once one is set up.
+//! one trace. So is a pass of a pod's worker, by upstream's names, with all that the worker has under way for it. An
+//! operation is its turn's or its pass's child, a call its operation's. Keeps the exporter, once one is set up.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -25,8 +26,10 @@ use crate::config::Tracing;
 use crate::cri::instrumented::Call;
 use crate::platform::clock::{Clock, SystemClock};
 
-/// The target of the spans of turns and operations.
+/// The target of the spans that are exported.
 pub(super) const TURN_TARGET: &str = "podwright::turn";
+/// The name of the span of a request, which may have a parent elsewhere.
+pub(super) const REQUEST: &str = "request";
 /// Upstream's default collector.
 const ENDPOINT_DEFAULT: &str = "localhost:4317";
 /// How long a batch may take to send.
@@ -117,17 +120,25 @@ async fn connect(target: &Target) -> std::io::Result<UnixStream> {
     }
 }
 
-/// The sampler: this part of the traces that begin here, and whatever a caller sampled; `None` when that can be none.
-pub(super) fn sampler(config: &Tracing) -> Option<Sampler> {
-    let rate = config.sampling_rate_per_million.filter(|rate| *rate > 0)?;
-    Some(Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(f64::from(rate) / 1e6))))
+/// Whether traces may begin here. Where they may not, requests are still told whose caller had theirs sampled.
+pub(super) fn begins_traces(config: &Tracing) -> bool {
+    config.sampling_rate_per_million.is_some_and(|rate| rate > 0)
+}
+
+/// The sampler: whatever a caller sampled, and this part of the traces that begin here.
+pub(super) fn sampler(config: &Tracing) -> Sampler {
+    let own = match config.sampling_rate_per_million.filter(|rate| *rate > 0) {
+        Some(rate) => Sampler::TraceIdRatioBased(f64::from(rate) / 1e6),
+        None => Sampler::AlwaysOff,
+    };
+    Sampler::ParentBased(Box::new(own))
 }
 
 /// Makes the exporter of a configuration. Call it inside the tokio runtime.
 ///
 /// # Errors
 /// An endpoint that cannot be one. A collector that does not answer is no error: spans are dropped until it does.
-pub(super) fn provider(config: &Tracing, sampler: Sampler, node_name: &str) -> Result<SdkTracerProvider, TracingError> {
+pub(super) fn provider(config: &Tracing, node_name: &str) -> Result<SdkTracerProvider, TracingError> {
     let channel = channel(config.endpoint.as_deref().unwrap_or(ENDPOINT_DEFAULT))?;
     let exporter = SpanExporter::builder().with_tonic().with_channel(channel).build();
     let exporter = exporter.map_err(|error| TracingError::Exporter(error.to_string()))?;
@@ -137,18 +148,21 @@ pub(super) fn provider(config: &Tracing, sampler: Sampler, node_name: &str) -> R
         .build();
     Ok(SdkTracerProvider::builder()
         .with_span_processor(BatchSpanProcessor::builder(exporter).with_batch_config(batches).build())
-        .with_sampler(sampler)
+        .with_sampler(sampler(config))
         .with_span_limits(SpanLimits::default())
         .with_resource(resource)
         .build())
 }
 
-/// The tracer of turns and calls; from now on calls to the runtime are told too.
+/// The tracer of turns, passes and requests.
 pub(super) fn tracer(provider: &SdkTracerProvider) -> SdkTracer {
-    let tracer = provider.tracer("podwright");
-    // A second exporter in one process is for tests alone; calls go to the first.
-    let _ = EXPORT.set(Export { tracer: tracer.clone(), clock: SystemClock::start() });
-    tracer
+    provider.tracer("podwright")
+}
+
+/// From now on calls to the runtime are told, too, and sent with their context. A second exporter in one process is for
+/// tests alone; calls go to the first.
+pub(super) fn export_calls(provider: &SdkTracerProvider) {
+    let _ = EXPORT.set(Export { tracer: tracer(provider), clock: SystemClock::start() });
 }
 
 /// Tells a call to the runtime that just ended, as a child of the span it was made in.

@@ -9,6 +9,7 @@ use tokio_stream::wrappers::UnixListenerStream;
 use tracing::Instrument;
 use tracing_subscriber::prelude::*;
 
+use super::super::request_spans::{TraceOrigin, request_answered, request_span};
 use super::super::setup::span_layer;
 use super::*;
 
@@ -47,8 +48,12 @@ async fn two_turns(calls: &super::super::RuntimeMetrics) -> Vec<(&'static str, S
     context
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn turns_operations_and_calls_reach_a_collector_with_parents_and_links() {
+/// What a collector gets of what happens in `code`, with a sampling rate a million.
+async fn exported<T>(
+    rate: i32,
+    with_calls: bool,
+    code: impl AsyncFnOnce() -> T,
+) -> (Vec<Span>, Vec<ExportTraceServiceRequest>, T) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("otel.sock");
     let collector = Collector::default();
@@ -58,24 +63,33 @@ async fn turns_operations_and_calls_reach_a_collector_with_parents_and_links() {
     let server = tonic::transport::Server::builder().add_service(service);
     tasks.spawn(server.serve_with_incoming(UnixListenerStream::new(listener)));
     let endpoint = Some(format!("unix://{}", path.display()));
-    let config = Tracing { endpoint, sampling_rate_per_million: Some(1_000_000) };
-    let provider = provider(&config, sampler(&config).expect("sampled"), "n1").expect("an endpoint");
-    let subscriber = tracing_subscriber::registry().with(span_layer(&provider));
-    let context = {
+    let config = Tracing { endpoint, sampling_rate_per_million: Some(rate) };
+    let provider = provider(&config, "n1").expect("an endpoint");
+    let subscriber = tracing_subscriber::registry().with(span_layer(&provider, begins_traces(&config)));
+    if with_calls {
+        export_calls(&provider); // In one test of the process.
+    }
+    let outcome = {
         let _default = tracing::subscriber::set_default(subscriber);
-        let metrics = super::super::Metrics::default();
-        two_turns(&metrics.runtime()).await
+        code().await
     };
     crate::platform::blocking::run(move || provider.shutdown().expect("sent")).await;
     let requests = collector.0.lock().expect("whole").clone();
+    let spans = requests
+        .iter()
+        .flat_map(|request| &request.resource_spans)
+        .flat_map(|resource| &resource.scope_spans)
+        .flat_map(|scope| scope.spans.clone())
+        .collect();
+    (spans, requests, outcome)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn turns_operations_and_calls_reach_a_collector_with_parents_and_links() {
+    let metrics = super::super::Metrics::default();
+    let (spans, requests, context) = exported(1_000_000, true, async || two_turns(&metrics.runtime()).await).await;
     let resource = format!("{:?}", requests[0].resource_spans[0].resource);
     assert!(resource.contains("kubelet") && resource.contains("n1"), "{resource}");
-    let spans: Vec<Span> = requests
-        .into_iter()
-        .flat_map(|request| request.resource_spans)
-        .flat_map(|resource| resource.scope_spans)
-        .flat_map(|scope| scope.spans)
-        .collect();
     assert_eq!(spans.len(), 4, "{spans:?}");
     let of = |name: &str| spans.iter().filter(|span| span.name == name).collect::<Vec<_>>();
     let [operation] = of("operation")[..] else { panic!("one operation") };
@@ -113,12 +127,53 @@ fn endpoints_have_grpcs_forms() {
     }
 }
 
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+
+/// A request as the server has it run, by a caller whose trace is sampled.
+async fn one_request(origin: TraceOrigin) {
+    let mut headers = http::HeaderMap::new();
+    headers.insert("traceparent", format!("00-{TRACE}-b7ad6b7169203331-01").parse().expect("a value"));
+    let span = request_span("GET", "/pods", &headers, origin);
+    async { request_answered(&tracing::Span::current(), 200) }.instrument(span).await;
+    drop(tracing::info_span!(target: TURN_TARGET, parent: None, "turn"));
+}
+
+/// SRV-54, OBS-28, OBS-30: a caller's trace goes on here whatever the rate, but nobody unknown can have one sampled.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_requests_span_is_its_callers_child_where_callers_are_known() {
+    for (rate, origin, names) in [
+        (0, TraceOrigin::Caller, vec!["/pods"]),
+        (0, TraceOrigin::Anybody, vec![]),
+        (1_000_000, TraceOrigin::Caller, vec!["/pods", "turn"]),
+        (1_000_000, TraceOrigin::Anybody, vec!["/pods", "turn"]),
+    ] {
+        let (mut spans, _, ()) = exported(rate, false, async || one_request(origin).await).await;
+        spans.sort_by(|one, other| one.name.cmp(&other.name));
+        let told: Vec<&str> = spans.iter().map(|span| span.name.as_str()).collect();
+        assert_eq!(told, names, "{rate} {origin:?}");
+        let Some(request) = spans.first() else { continue };
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let parent = hex(&request.parent_span_id);
+        match origin {
+            TraceOrigin::Caller => {
+                assert_eq!((hex(&request.trace_id).as_str(), parent.as_str()), (TRACE, "b7ad6b7169203331"));
+            }
+            TraceOrigin::Anybody => {
+                assert!(parent.is_empty() && hex(&request.trace_id) != TRACE);
+                assert_eq!(hex(&request.links[0].trace_id), TRACE);
+            }
+        }
+        assert_eq!(request.kind, 2, "a server's");
+        let attributes = format!("{:?}", request.attributes);
+        assert!(attributes.contains("http.response.status_code") && attributes.contains("200"), "{attributes}");
+    }
+}
+
 #[test]
-fn nothing_is_sampled_unless_a_rate_says_so() {
+fn traces_begin_here_only_if_a_rate_says_so() {
     let config = |rate| Tracing { endpoint: None, sampling_rate_per_million: rate };
-    assert!(sampler(&config(None)).is_none());
-    assert!(sampler(&config(Some(0))).is_none());
-    assert!(sampler(&config(Some(1))).is_some());
+    let begins: Vec<bool> = [None, Some(0), Some(1)].map(|rate| begins_traces(&config(rate))).to_vec();
+    assert_eq!(begins, [false, false, true]);
 }
 
 #[test]

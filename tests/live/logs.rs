@@ -119,7 +119,7 @@ fn files_of(log: &Path) -> Vec<(String, u64)> {
     files
 }
 
-/// CRI-27, PAIN-24: a container that writes as fast as it can stays within its bound, by upstream's names, and every line
+/// CRI-27, SRV-38, PAIN-24: a container that writes as fast as it can stays within its bound, by upstream's names, and every line
 /// that is still there is whole.
 #[test]
 fn a_log_keeps_within_its_bound() {

@@ -89,3 +89,30 @@ fn probes_connect_and_ask_for_health() {
         node.running_now("deaf", "server").filter(|one| one.metadata.attempt > 0)
     });
 }
+
+/// PRB-10, PRB-14, PRB-15: a server that speaks gRPC is asked for its health, and what it says counts.
+#[test]
+fn a_grpc_server_is_asked_for_its_health() {
+    let Some(node) = Node::running() else { return };
+    let grpc = |more: serde_json::Value| with(json!({ "grpc": { "port": 5000 }, "periodSeconds": 1 }), more);
+    let server = with(
+        shell("server", "exec /bin/grpc-health 5000 /tmp/status"),
+        json!({
+            "startupProbe": grpc(json!({ "failureThreshold": 600 })),
+            "readinessProbe": grpc(json!({ "grpc": { "service": "readiness" }, "failureThreshold": 1 })),
+        }),
+    );
+    node.apply(&pod("health", &[server]));
+    let container = node.wait_running("health", "server");
+    node.wait_for_words(&["Startup probe failed: error: this server does not implement the grpc health protocol"]);
+    let mut shown = node.shown("health").expect("is there");
+    assert_eq!(container_status(&shown, "server")["started"], false);
+    for (status, ready) in [("1", "True"), ("2", "False"), ("1", "True")] {
+        node.run_in(&container, &format!("echo {status} >/tmp/status"));
+        shown = node.wait_shown("health", ready, |pod| condition(pod, "Ready") == ready);
+        assert_eq!(container_status(&shown, "server")["started"], true);
+    }
+    node.wait_for_words(&["Readiness probe failed: service unhealthy (responded with \\\"NOT_SERVING\\\")"]);
+    assert_eq!(container_status(&shown, "server")["restartCount"], 0);
+    assert_eq!(node.running_now("health", "server").map(|one| one.id), Some(container.id));
+}

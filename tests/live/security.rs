@@ -2,6 +2,7 @@
 //!
 //! CRI-09, CRI-10, CRI-13, POD-31, SEC-19, SEC-21, SEC-22, SEC-23, SEC-24, SEC-25.
 
+use podwright::cri::RuntimeService;
 use serde_json::{Value, json};
 
 use crate::harness::{Node, container_status};
@@ -276,4 +277,39 @@ fn what_does_not_fit_is_refused_and_ends_nobody() {
     node.apply(&pod("second", &[with(forever("main"), holds)]));
     let shown = node.wait_shown("second", "as rejected", |shown| shown["status"]["phase"] == "Failed");
     assert_eq!(shown["status"]["reason"], "NodePorts");
+}
+
+/// CRI-09, SEC-25: a pod that wants its own groups alone has them, where the runtime can do that; elsewhere it is refused,
+/// and runs with fewer restrictions nowhere. User 1500 is in the image's group 1501.
+#[test]
+fn groups_of_the_image_are_left_out_where_the_pod_says_so() {
+    let Some(node) = Node::running() else { return };
+    let able = node.cri(async |cri| cri.status().await).features.supplemental_groups_policy;
+    let who = |policy: &str| {
+        let context = json!({ "runAsUser": 1500, "supplementalGroups": [4000], "supplementalGroupsPolicy": policy });
+        with(pod(&policy.to_lowercase(), &[forever("main")]), json!({ "spec": { "securityContext": context } }))
+    };
+    node.apply(&who("Merge"));
+    node.apply(&who("Strict"));
+    let groups = |pod: &str| {
+        let main = node.wait_running(pod, "main");
+        let status = node.run_in(&main, "cat /proc/1/status");
+        field(&status, "Groups").split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let merged = groups("merge");
+    assert!(merged.contains(&"1501".to_owned()) && merged.contains(&"4000".to_owned()), "{merged:?}");
+    if able {
+        let strict = groups("strict");
+        assert!(strict.contains(&"4000".to_owned()) && !strict.contains(&"1501".to_owned()), "{strict:?}");
+        let shown = node.wait_shown("strict", "told of its user", |pod| {
+            !container_status(pod, "main")["user"]["linux"]["supplementalGroups"].is_null()
+        });
+        let told = &container_status(&shown, "main")["user"]["linux"];
+        assert_eq!((&told["uid"], &told["gid"]), (&json!(1500), &json!(1500)), "{told}");
+        assert!(told["supplementalGroups"].as_array().is_some_and(|all| !all.contains(&json!(1501))), "{told}");
+    } else {
+        let shown = node.wait_shown("strict", "refused", |pod| pod["status"]["phase"] == "Failed");
+        assert_eq!(shown["status"]["reason"], "SupplementalGroupsPolicyNotSupported");
+        assert_eq!(node.all_containers("strict").len(), 0);
+    }
 }

@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
+use podwright::actors::ledger::Cause;
+use podwright::logic::ids::FullName;
+use podwright::logic::pod_lifecycle::{Demand, Demanded};
+use podwright::messages::pod_manager::PodManagerMsg;
 use podwright::sim::faults::parse_list;
-use podwright::sim::{Options, SimPod, World, describe, run, simulate};
+use podwright::sim::{Options, SimPod, World, describe, run, simulate, simulate_with};
 
 use crate::common::{seeds, side_by_side};
 
@@ -108,4 +112,60 @@ fn pods_of_all_kinds_survive_faults() {
         });
         assert!(run.violations.is_empty(), "{}", describe(&run.violations, &run.story));
     });
+}
+
+/// PAIN-34: an image that can be had by now is pulled at once when somebody on the node ends the back-off of its pulls.
+#[test]
+fn a_pull_waits_no_longer_when_somebody_says_so() {
+    simulate(1, |world| async move {
+        let unknown = |there: bool| {
+            let mut images = world.node().images.lock().expect("no test panicked");
+            images.unknown = there.then(|| "app:late".to_owned()).into_iter().collect();
+        };
+        unknown(true);
+        world.put(&SimPod::of("web", "run").image("app:late"));
+        world.start_agent();
+        world.sleep(seconds(200)).await; // Waits of 10, 20, 40 and 80 s are over, that of 160 s has begun.
+        unknown(false);
+        world.sleep(seconds(20)).await;
+        assert!(world.running().is_empty(), "the wait goes on");
+        let demand = Demand { what: Demanded::ResetBackOff, container: None };
+        let agent = world.agent().expect("an agent");
+        let question = |reply| PodManagerMsg::Demanded { pod: FullName::new("web-node-1", "default"), demand, reply };
+        let asked = agent.agent.directory.pod_manager.ask(Cause::outside("test"), seconds(1), question);
+        assert_eq!(asked.await.expect("answered"), Some(Ok(vec!["main".to_owned()])));
+        world.sleep(seconds(10)).await;
+        assert_eq!(world.running().len(), 1, "{:?}", world.story());
+        world.finish().await;
+    });
+}
+
+/// POD-22: an ephemeral container is started once, is told of in its own place, and does not count for its pod; not after
+/// another agent took over, either.
+#[test]
+fn an_ephemeral_container_runs_once_beside_the_others() {
+    for does in ["exit 3 after 5s", "run"] {
+        let options = Options { cluster: true, ..Options::default() };
+        simulate_with(1, options, move |world| async move {
+            world.create(&SimPod::of("web", "run")).expect("made");
+            world.start_agent();
+            world.settle().await;
+            world.debug_pod("web", "debugger", does);
+            world.sleep(seconds(30)).await;
+            world.kill_agent();
+            world.sleep(seconds(60)).await;
+            assert_eq!(told(&world, "/debugger#0 runs").len(), 1, "{:?}", world.story());
+            assert!(told(&world, "/debugger#1 runs").is_empty() && told(&world, "web/main#1 runs").is_empty());
+            let pod = world.api_pod("web").expect("is there");
+            let status = &pod["status"]["ephemeralContainerStatuses"][0];
+            assert_eq!(status["name"], "debugger");
+            match does {
+                "run" => assert!(!status["state"]["running"].is_null(), "{status}"),
+                _ => assert_eq!(status["state"]["terminated"]["exitCode"], 3, "{status}"),
+            }
+            assert_eq!(pod["status"]["phase"], "Running");
+            world.finish_cluster().await;
+            assert!(world.running().is_empty());
+        });
+    }
 }

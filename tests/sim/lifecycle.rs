@@ -187,3 +187,41 @@ fn refused(world: &World) -> u64 {
     let actors = agent.agent.ledger.actors();
     actors.iter().filter(|actor| actor.kind == "PodWorker").map(|actor| actor.refused).sum()
 }
+
+/// PAIN-02: a call that hangs is named to the pod that waits for it, in its words and its condition, once and with its
+/// time; the pods beside it run, and it is named no more when it has answered.
+#[test]
+fn a_call_that_hangs_is_named_to_the_pod_that_waits() {
+    simulate(1, |world| async move {
+        world.put(&SimPod::of("well", "run"));
+        world.start_agent();
+        world.settle().await;
+        world.hang(Some("StartContainer"));
+        world.put(&SimPod::of("stuck", "run"));
+        world.sleep(Duration::from_secs(20)).await;
+        let words = async |world: &World, name: &str| {
+            let views = world.statuses().await.expect("the agent answers");
+            let view =
+                views.into_iter().find(|view| view.pod.metadata.name.as_deref() == Some(name)).expect("is there");
+            let condition =
+                view.status.conditions.iter().flatten().find(|one| one.type_ == "PodReadyToStartContainers");
+            let message = condition.and_then(|condition| condition.message.clone());
+            (view.waiting.first().cloned().unwrap_or_default(), message)
+        };
+        assert_eq!(words(&world, "stuck-node-1").await.1, None, "it may still answer");
+        let mut seen = vec![];
+        for _ in 0..60 {
+            world.sleep(Duration::from_secs(1)).await;
+            seen.push(words(&world, "stuck-node-1").await);
+        }
+        seen.dedup();
+        let (waits, told) = seen.last().cloned().expect("words");
+        assert!(waits.starts_with("waits for the runtime, which has not answered StartContainer since "), "{seen:?}");
+        assert_eq!((told.as_ref(), seen.len()), (Some(&waits), 2), "told once: {seen:?}");
+        assert_eq!(words(&world, "well-node-1").await, (String::new(), None));
+        world.hang(None);
+        world.settle().await;
+        assert_eq!(words(&world, "stuck-node-1").await, (String::new(), None));
+        world.finish().await;
+    });
+}

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use podwright::sim::{SimPod, World, simulate};
+use podwright::sim::{Options, SimPod, World, simulate, simulate_with};
+use serde_json::{Value, json};
 
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -114,4 +115,69 @@ fn after_a_reset_of_the_machine_all_runs_again_in_new_sandboxes() {
             world.finish().await;
         });
     }
+}
+
+/// The pod's condition Ready as the agent tells it; `None` while it tells nothing.
+async fn ready(world: &World) -> Option<bool> {
+    let view = world.statuses().await?.into_iter().next()?;
+    Some(view.status.conditions.iter().flatten().any(|one| one.type_ == "Ready" && one.status == "True"))
+}
+
+fn probe(word: &str, more: Value) -> Value {
+    let mut probe = json!({ "exec": { "command": [word] } });
+    for (field, value) in more.as_object().expect("an object") {
+        probe[field] = value.clone();
+    }
+    probe
+}
+
+/// PAIN-16, PRB-23: what was ready and started is so in every word of the next agent, with and without an API server.
+#[test]
+fn a_ready_pod_is_ready_in_every_word_of_the_next_agent() {
+    for (seed, cluster) in (0..6).flat_map(|seed| [(seed, false), (seed, true)]) {
+        simulate_with(seed, Options { cluster, ..Options::default() }, move |world| async move {
+            let slow = json!({ "periodSeconds": 30, "failureThreshold": 3 });
+            let pod = SimPod::of("web", "run")
+                .field("startupProbe", probe("/ok", json!({ "periodSeconds": 1 })))
+                .field("readinessProbe", probe("/ok", slow));
+            match cluster {
+                true => drop(world.create(&pod).expect("made")),
+                false => drop(world.put(&pod)),
+            }
+            world.start_agent();
+            world.settle().await;
+            // One that is younger than the agent, and one that is older by far.
+            for age in [0, 60] {
+                world.sleep(seconds(age)).await;
+                world.kill_agent();
+                let mut words = vec![];
+                for _ in 0..4000 {
+                    world.sleep(Duration::from_millis(10)).await;
+                    words.extend(ready(&world).await);
+                }
+                assert!(words.len() > 1000, "{} words", words.len());
+                assert!(words.iter().all(|ready| *ready), "it flickered after {age} s");
+            }
+            if cluster { world.finish_cluster().await } else { world.finish().await }
+        });
+    }
+}
+
+/// PAIN-16: an agent that is killed again and again counts failures on, and so sees what has failed.
+#[test]
+fn failures_are_counted_on_over_restarts() {
+    simulate(3, |world| async move {
+        let failing = json!({ "periodSeconds": 10, "failureThreshold": 5 });
+        world.put(&SimPod::of("web", "run").field("readinessProbe", probe("/ok-until/40", failing)));
+        world.start_agent();
+        world.sleep(seconds(30)).await;
+        assert_eq!(ready(&world).await, Some(true));
+        for _ in 0..9 {
+            world.sleep(seconds(16)).await;
+            world.kill_agent();
+        }
+        world.sleep(seconds(9)).await;
+        assert_eq!(ready(&world).await, Some(false), "no agent lived for five rounds");
+        world.finish().await;
+    });
 }

@@ -5,6 +5,7 @@
 
 mod progress;
 mod steps;
+mod tokens;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,14 +18,20 @@ use super::role::Role;
 use super::settings::{Agent, EventSubject};
 use crate::cri::{CriResult, Image, ImageSpec};
 use crate::logic::backoff::{Wait, go_duration};
-use crate::logic::credential_plugins::{Answer, AnswerCache};
+use crate::logic::credential_plugins::{AnswerCache, Provider};
+use crate::logic::credential_tokens::KnownToken;
+use crate::logic::ids::PodUid;
 use crate::logic::image_credentials::Credential;
 use crate::logic::image_name::{self, ImageName};
 use crate::logic::image_policy::{ImageDecision, ImageFailure, ImageInUse, PullPolicy, decide, pull_failure};
-use crate::logic::image_records::{Access, Evidence, RecordedAccess, access};
+use crate::logic::image_records::{Access, Evidence, RecordedAccess, access, needs_proof};
 use crate::logic::pull_queue::{PullLimits, PullQueue, Verdict};
+use crate::logic::time::Moment;
+use crate::logic::volumes::token::TokenKey;
 use crate::messages::image_gc::ImageGcMsg;
-use crate::messages::image_manager::{Gathered, ImageManagerMsg, ImageRequest, ImageStep};
+use crate::messages::image_manager::{GatherKey, Gathered, Given, ImageManagerMsg, ImageRequest, ImageStep};
+use crate::platform::observer::Occurrence;
+use tokens::Known;
 
 type Reply = RpcReplyPort<Result<ImageInUse, ImageFailure>>;
 
@@ -35,13 +42,17 @@ struct Pending {
     reply: Reply,
     asked: Duration,
     pull_began: Option<Duration>,
+    /// Whether the image was on the node, once that was looked for.
+    present: Option<bool>,
+    /// Whether it has to be pulled, once that is known.
+    pull_required: Option<bool>,
     /// The pod's, then the node's.
     credentials: Vec<Credential>,
 }
 
 impl Pending {
     fn key(&self) -> String {
-        format!("{}_{}", self.request.uid, self.image)
+        key(&self.request.uid, &self.image)
     }
 
     /// The image's full name without tag and digest.
@@ -67,6 +78,11 @@ impl Pending {
     }
 }
 
+/// What back-off is counted by: the pod, and the image with its default tag.
+fn key(uid: &PodUid, image: &str) -> String {
+    format!("{uid}_{image}")
+}
+
 /// See the module.
 pub struct ImageManager {
     agent: Arc<Agent>,
@@ -76,8 +92,10 @@ pub struct ImageManager {
     /// Requests that came before it was known what an earlier agent was pulling; `None` once it is.
     held: Option<Vec<(Arc<ImageRequest>, Reply)>>,
     answers: AnswerCache,
-    /// By repository, the requests that wait for its credentials: each program is asked once for all of them.
-    gathering: BTreeMap<String, Vec<u64>>,
+    /// The requests that wait for the same credentials: each program is asked once for all of them.
+    gathering: BTreeMap<GatherKey, Vec<u64>>,
+    /// Tokens that programs were given, while they are good.
+    tokens: BTreeMap<TokenKey, KnownToken>,
 }
 
 impl Role for ImageManager {
@@ -102,6 +120,7 @@ impl Role for ImageManager {
             held,
             answers: AnswerCache::default(),
             gathering: BTreeMap::new(),
+            tokens: BTreeMap::new(),
         }
     }
 
@@ -111,6 +130,11 @@ impl Role for ImageManager {
                 Some(held) => held.push((request, reply)),
                 None => self.ensure(request, reply, desk),
             },
+            ImageManagerMsg::Forgive(uid, images) => {
+                for image in images.iter().filter_map(|image| image_name::with_default_tag(image).ok()) {
+                    self.queue.forgive(&key(&uid, &image));
+                }
+            }
             ImageManagerMsg::Recovered(_) => {
                 for (request, reply) in self.held.take().unwrap_or_default() {
                     self.ensure(request, reply, desk);
@@ -121,7 +145,7 @@ impl Role for ImageManager {
                 Ok(ImageStep::Pulled(outcome)) => self.pulled(number, outcome, desk),
                 Err(panicked) => self.lose(number, &panicked, desk),
             },
-            ImageManagerMsg::Gathered(repository, outcome) => self.gathered(&repository, outcome, desk),
+            ImageManagerMsg::Gathered(key, outcome) => self.gathered(&key, outcome, desk),
             ImageManagerMsg::RecordsWritten(_) => {}
             ImageManagerMsg::ImagesLeft(images, began) => {
                 let agent = Arc::clone(&self.agent);
@@ -148,7 +172,16 @@ impl ImageManager {
         let image = named.clone().unwrap_or_default();
         let policy = request.policy;
         let asked = desk.clock().uptime();
-        let pending = Pending { request, image, reply, asked, pull_began: None, credentials: vec![] };
+        let pending = Pending {
+            request,
+            image,
+            reply,
+            asked,
+            pull_began: None,
+            present: None,
+            pull_required: None,
+            credentials: vec![],
+        };
         if let Err(error) = named {
             let message = format!("Failed to apply default image tag \"{}\": {error}", pending.request.image);
             desk.tell(
@@ -159,7 +192,7 @@ impl ImageManager {
             self.fail(number, "InvalidImageName", message, None, desk);
             return;
         }
-        let (spec, written) = (pending.spec(), pending.request.image.clone());
+        let (spec, asked_for) = (pending.spec(), Arc::clone(&pending.request));
         let about = pending.image.clone();
         self.pending.insert(number, pending);
         if policy == PullPolicy::Always {
@@ -167,7 +200,7 @@ impl ImageManager {
             return;
         }
         let agent = Arc::clone(&self.agent);
-        let work = async move { ImageStep::LookedUp(steps::look_up(&agent, &spec, &written).await) };
+        let work = async move { ImageStep::LookedUp(steps::look_up(&agent, &spec, &asked_for).await) };
         desk.start("image status", about, work, move |step| ImageManagerMsg::StepEnded { number, step });
     }
 
@@ -189,10 +222,16 @@ impl ImageManager {
                 return;
             }
         };
+        let is_present = found.is_some();
         let usable = found.and_then(|found| {
             let (found, evidence) = *found;
             self.allowed(number, found, &evidence, desk)
         });
+        if let Some(pending) = self.pending.get_mut(&number) {
+            pending.present = Some(is_present);
+            // An absent image that may not be pulled is neither.
+            pending.pull_required = is_present.then_some(usable.is_none());
+        }
         // An image that the pod may not use is as good as absent, and told of in the same words (SEC-44).
         let policy = self.pending[&number].request.policy;
         match decide(policy, Some(usable.is_some())) {
@@ -230,7 +269,13 @@ impl ImageManager {
             Some(_) => request.credentials.iter().filter_map(|one| steps::recorded(agent, one)).collect(),
             None => vec![],
         };
-        match access(policy, &request.image, evidence, &secrets) {
+        let access = access(policy, &request.image, evidence, &secrets);
+        if policy.records() {
+            self.agent.happened(Occurrence::ImageChecked {
+                result: checked(&access, needs_proof(policy, &request.image, evidence)),
+            });
+        }
+        match access {
             Access::Allowed => Some(found),
             Access::AllowedBy(secret) => {
                 let (agent, image, reference) = (Arc::clone(agent), request.image.clone(), found.id.clone());
@@ -249,58 +294,74 @@ impl ImageManager {
         }
     }
 
-    /// Finds credentials, unless the pull has to wait anyhow: no program is asked for a pull that is not tried.
+    /// Has the image pulled: finds credentials, unless the pull has to wait anyhow: no program is asked for a pull that is not tried.
     fn prepare_pull(&mut self, number: u64, desk: &mut Desk<ImageManagerMsg>) {
         let now = desk.now();
+        if let Some(pending) = self.pending.get_mut(&number) {
+            pending.pull_required = Some(true);
+        }
         let pending = &self.pending[&number];
         if let Some((wait, why)) = self.queue.back_off(&pending.key(), now) {
             self.back_off(number, &wait, why, desk);
             return;
         }
-        let repository = pending.repository();
-        if let Some(others) = self.gathering.get_mut(&repository) {
+        let (repository, request) = (pending.repository(), Arc::clone(&pending.request));
+        let uptime = desk.clock().uptime();
+        let providers = self.agent.settings.credential_providers.iter().enumerate();
+        let matching: Vec<_> = providers.filter(|(_, provider)| provider.is_for(&repository)).collect();
+        let has_tokens = |provider: &Provider| provider.tokens.is_some() && !request.service_account.is_empty();
+        let own = matching.iter().any(|(_, provider)| has_tokens(provider));
+        let key: GatherKey = (repository.clone(), own.then(|| request.uid.clone()));
+        if let Some(others) = self.gathering.get_mut(&key) {
             others.push(number);
             return;
         }
-        let uptime = desk.clock().uptime();
-        let providers = self.agent.settings.credential_providers.iter().enumerate();
-        let ask: Vec<usize> = providers
-            .filter(|(_, provider)| provider.is_for(&repository))
-            .filter(|(_, provider)| self.answers.find(provider, &repository, uptime).is_none())
-            .map(|(place, _)| place)
-            .collect();
-        self.gathering.insert(repository.clone(), vec![number]);
-        let work = steps::gather(Arc::clone(&self.agent), repository.clone(), ask);
-        let about = repository.clone();
-        desk.start("find credentials", about, work, move |found| ImageManagerMsg::Gathered(repository, found));
+        // Whether an answer of one that is given tokens is known depends on the token.
+        let asks = |provider: &Provider| {
+            has_tokens(provider) || self.answers.find(provider, "", &repository, uptime).is_none()
+        };
+        let ask: Vec<usize> = matching.iter().filter(|(_, provider)| asks(provider)).map(|(place, _)| *place).collect();
+        self.tokens.retain(|_, token| !token.life.is_due(now, 0.5));
+        let of_pod = self.tokens.iter().filter(|(key, _)| key.pod_uid == request.uid);
+        let tokens = of_pod.map(|(key, token)| (key.clone(), token.clone())).collect();
+        let answers = if own { self.answers.clone() } else { AnswerCache::default() };
+        self.gathering.insert(key.clone(), vec![number]);
+        let known = Known { request, answers, tokens, uptime };
+        let work = steps::gather(Arc::clone(&self.agent), repository.clone(), ask, known);
+        desk.start("find credentials", repository, work, move |found| ImageManagerMsg::Gathered(key, found));
     }
 
-    fn gathered(&mut self, repository: &str, outcome: Result<Gathered, Panicked>, desk: &mut Desk<ImageManagerMsg>) {
-        let Gathered { node, answers } = outcome.unwrap_or_default();
-        let uptime = desk.clock().uptime();
-        let mut fresh: BTreeMap<usize, Answer> = BTreeMap::new();
+    fn gathered(&mut self, key: &GatherKey, outcome: Result<Gathered, Panicked>, desk: &mut Desk<ImageManagerMsg>) {
+        let Gathered { node, answers, tokens } = outcome.unwrap_or_default();
+        self.tokens.extend(tokens);
+        let (uptime, repository) = (desk.clock().uptime(), key.0.as_str());
         let agent = Arc::clone(&self.agent);
         let providers = &agent.settings.credential_providers;
-        for (place, answer) in answers {
-            match answer {
-                Ok(answer) => {
-                    self.answers.keep(&providers[place], repository, &answer, uptime);
-                    fresh.insert(place, answer);
-                }
-                Err(error) => tracing::error!(
-                    provider = providers[place].name,
-                    image = repository,
-                    error,
-                    "Failed to provide credentials for image"
-                ),
+        let mut given: BTreeMap<usize, Option<Given>> = BTreeMap::new();
+        for (place, outcome) in answers {
+            let outcome = outcome.unwrap_or_else(|error| {
+                let provider = &providers[place].name;
+                tracing::error!(provider, image = repository, error, "Failed to provide credentials for image");
+                None
+            });
+            if let Some(Given { answer, account, is_new: true }) = &outcome {
+                let kept_under = account.as_ref().map_or("", |(_, kept_under)| kept_under);
+                self.answers.keep(&providers[place], kept_under, repository, answer, uptime);
             }
+            given.insert(place, outcome);
         }
         let mut found = node.of(repository);
         for (place, provider) in providers.iter().enumerate().filter(|(_, provider)| provider.is_for(repository)) {
-            let answer = fresh.get(&place).or_else(|| self.answers.find(provider, repository, uptime));
-            found.extend(answer.into_iter().flat_map(|answer| answer.of(repository)));
+            match given.get(&place) {
+                Some(given) => found.extend(given.iter().flat_map(|given| credentials(given, repository))),
+                // Not asked, because it has answered before.
+                None => {
+                    let known = self.answers.find(provider, "", repository, uptime);
+                    found.extend(known.into_iter().flat_map(|answer| answer.of(repository)));
+                }
+            }
         }
-        for number in self.gathering.remove(repository).unwrap_or_default() {
+        for number in self.gathering.remove(key).unwrap_or_default() {
             if let Some(pending) = self.pending.get_mut(&number) {
                 pending.credentials = pending.request.credentials.iter().chain(&found).cloned().collect();
                 self.want_pull(number, desk);
@@ -363,6 +424,8 @@ impl ImageManager {
                 let uptime = desk.clock().uptime();
                 let pull = uptime.saturating_sub(pending.pull_began.unwrap_or(uptime));
                 let whole = uptime.saturating_sub(pending.asked);
+                let bytes = image.as_ref().map_or(0, |image| image.size);
+                self.count_pull(&pending.request.uid, bytes, whole, desk);
                 let message = format!(
                     "Successfully pulled image \"{}\" in {} ({} including waiting). Image size: {} bytes.",
                     pending.request.image,
@@ -388,6 +451,22 @@ impl ImageManager {
         self.fail(number, reason, message, None, desk);
     }
 
+    fn count(&self, pending: &Pending) {
+        let policy = match pending.request.policy {
+            PullPolicy::Always => "always",
+            PullPolicy::Never => "never",
+            PullPolicy::IfNotPresent => "ifnotpresent",
+        };
+        let (present, pull_required) = (pending.present, pending.pull_required);
+        self.agent.happened(Occurrence::ImageEnsured { policy, present, pull_required });
+    }
+
+    /// Counts a pull with its wait for a turn, as upstream does.
+    fn count_pull(&self, uid: &PodUid, bytes: u64, took: Duration, desk: &Desk<ImageManagerMsg>) {
+        let began = Moment(desk.now().0.saturating_sub(i64::try_from(took.as_nanos()).unwrap_or(i64::MAX)));
+        self.agent.happened(Occurrence::ImagePulled { uid, bytes, began, took: whole_millis(took) });
+    }
+
     fn lose(&mut self, number: u64, panicked: &Panicked, desk: &Desk<ImageManagerMsg>) {
         if let Some(pending) = self.pending.get(&number) {
             self.queue.done(number, &pending.key());
@@ -397,6 +476,7 @@ impl ImageManager {
 
     fn succeed(&mut self, number: u64, reference: String, image: Option<Image>, desk: &Desk<ImageManagerMsg>) {
         let Some(pending) = self.pending.remove(&number) else { return };
+        self.count(&pending);
         let image = image.unwrap_or_default();
         if !self.agent.settings.image_gc.is_off() {
             let id = if image.id.is_empty() { reference.clone() } else { image.id };
@@ -417,12 +497,29 @@ impl ImageManager {
         desk: &Desk<ImageManagerMsg>,
     ) {
         let Some(pending) = self.pending.remove(&number) else { return };
+        self.count(&pending);
         // A volume's failure is told of with the container that mounts it, by who asked.
         if !pending.request.field_path.is_empty() {
             let event = pending.subject().warning("Failed", format!("Error: {reason}"));
             desk.tell(&self.agent.directory.event_recorder, event);
         }
         answer(pending, Err(ImageFailure { reason, message, retry_after }));
+    }
+}
+
+/// The credentials that a program gave, marked with whom they were given for.
+fn credentials(given: &Given, repository: &str) -> Vec<Credential> {
+    let account = given.account.as_ref().map(|(account, _)| account.clone());
+    let found = given.answer.of(repository).into_iter();
+    found.map(|credential| Credential { account: account.clone(), ..credential }).collect()
+}
+
+/// Upstream's word for what came of a check.
+fn checked(access: &Access, proof_needed: bool) -> &'static str {
+    match access {
+        Access::Allowed if !proof_needed => "credentialPolicyAllowed",
+        Access::Allowed | Access::AllowedBy(_) => "credentialRecordFound",
+        Access::MustPull => "mustAuthenticate",
     }
 }
 

@@ -2,36 +2,74 @@
 
 use std::sync::Arc;
 
+use super::tokens::{self, Known};
 use crate::actors::settings::Agent;
 use crate::cri::{AuthConfig, CriResult, Image, ImageService, ImageSpec, PodSandboxConfig};
-use crate::logic::credential_plugins::parse_answer;
+use crate::logic::credential_plugins::{Provider, parse_answer};
+use crate::logic::credential_tokens::AccountToken;
 use crate::logic::image_credentials::Credential;
 use crate::logic::image_records::{Evidence, RecordedAccess, RecordedSecret};
-use crate::messages::image_manager::Gathered;
+use crate::messages::image_manager::{Gathered, Given, ImageRequest};
+use crate::platform::observer::Occurrence;
 
 /// Asks the runtime for the image and, of one that is there, the records for who may use it.
-pub(super) async fn look_up(agent: &Agent, spec: &ImageSpec, image: &str) -> CriResult<Option<Box<(Image, Evidence)>>> {
+pub(super) async fn look_up(
+    agent: &Agent,
+    spec: &ImageSpec,
+    request: &ImageRequest,
+) -> CriResult<Option<Box<(Image, Evidence)>>> {
     let Some(found) = agent.adapters.images.image_status(spec).await? else { return Ok(None) };
-    let evidence = match agent.settings.image_verification.asks_records() {
-        true => agent.adapters.image_host.evidence(image, &found.id).await,
+    let mut evidence = match agent.settings.image_verification.asks_records() {
+        true => agent.adapters.image_host.evidence(&request.image, &found.id).await,
         false => Evidence::default(),
     };
+    if evidence.names_accounts() && !request.service_account.is_empty() {
+        evidence.account = tokens::account_of(agent, request).await.ok();
+    }
     Ok(Some(Box::new((found, evidence))))
 }
 
 /// Reads the node's own credentials, and asks the programs at these places of the configuration, all at once.
-pub(super) async fn gather(agent: Arc<Agent>, repository: String, ask: Vec<usize>) -> Gathered {
-    let host = &agent.adapters.image_host;
+pub(super) async fn gather(agent: Arc<Agent>, repository: String, ask: Vec<usize>, known: Known) -> Gathered {
     let ask_one = |place: usize| {
-        let (agent, repository) = (&agent, &repository);
+        let (agent, repository, known) = (&agent, &repository, &known);
         async move {
             let provider = &agent.settings.credential_providers[place];
-            let printed = host.ask_provider(provider, repository).await;
-            (place, printed.and_then(|printed| parse_answer(provider, &printed)))
+            let mut tokens = vec![];
+            let given = match (&provider.tokens, known.request.service_account.as_str()) {
+                (Some(attributes), "") if attributes.required == Some(true) => Ok(None),
+                (None, _) | (Some(_), "") => ask_program(agent, provider, repository, None).await.map(Some),
+                (Some(attributes), _) => {
+                    tokens::ask_with_token(agent, (provider, attributes), repository, known, &mut tokens).await
+                }
+            };
+            (place, given, tokens)
         }
     };
     let answers = futures_util::future::join_all(ask.into_iter().map(ask_one)).await;
-    Gathered { node: host.node_credentials().await, answers }
+    let mut gathered = Gathered { node: agent.adapters.image_host.node_credentials().await, ..Gathered::default() };
+    for (place, given, tokens) in answers {
+        gathered.answers.push((place, given));
+        gathered.tokens.extend(tokens);
+    }
+    gathered
+}
+
+/// Asks one program.
+pub(super) async fn ask_program(
+    agent: &Agent,
+    provider: &Provider,
+    repository: &str,
+    token: Option<&AccountToken>,
+) -> Result<Given, String> {
+    let clock = agent.ledger.clock();
+    let began = clock.uptime();
+    let printed = agent.adapters.image_host.ask_provider(provider, repository, token).await;
+    let answer =
+        printed.and_then(|printed| parse_answer(provider, &printed)).and_then(|answer| provider.accept(answer, token));
+    let took = clock.uptime().saturating_sub(began);
+    agent.happened(Occurrence::ProviderAsked { name: &provider.name, took, failed: answer.is_err() });
+    Ok(Given { answer: answer?, account: None, is_new: true })
 }
 
 /// One pull with its records: begun before, ended after it, and who may use the image.
@@ -53,9 +91,12 @@ pub(super) async fn pull_recorded(
     if records {
         let recorded = match &pulled {
             Ok((reference, used)) => {
-                let secret = used.and_then(|place| recorded(&agent, &credentials[place]));
-                let now = agent.ledger.clock().now();
-                host.record_pulled(&image, reference, Some(&RecordedAccess::of(secret)), now).await
+                let used = used.map(|place| &credentials[place]);
+                let access = match used.and_then(|used| used.account.clone()) {
+                    Some(account) => RecordedAccess::of_account(account),
+                    None => RecordedAccess::of(used.and_then(|used| recorded(&agent, used))),
+                };
+                host.record_pulled(&image, reference, Some(&access), agent.ledger.clock().now()).await
             }
             Err(_) => Ok(()),
         };

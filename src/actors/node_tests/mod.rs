@@ -28,13 +28,18 @@ use crate::logic::node_object::NodeIdentity;
 use crate::logic::node_status::{AddressSettings, CapacitySettings, StatusSettings};
 use crate::logic::time::{Moment, Stamp};
 use crate::messages::event_recorder::EventRecorderMsg;
+use crate::platform::checkpoints::FileCheckpoints;
 use crate::platform::clock::Clock;
 use crate::platform::container_logs::LinuxContainerLogs;
 use crate::platform::image_host::LinuxImageHost;
 use crate::platform::kube_api::ApiServer;
+use crate::platform::log_reader::LinuxLogReader;
 use crate::platform::network_probe::HostProber;
 use crate::platform::node_facts::FixedNodeFacts;
+use crate::platform::node_logs::LinuxNodeLogs;
+use crate::platform::observer::Unobserved;
 use crate::platform::pod_files::LinuxPodFiles;
+use crate::platform::statistics::FixedStatistics;
 use crate::platform::tls::Offer;
 use crate::platform::volumes::LinuxVolumeHost;
 use crate::server::tests::{CalmCgroups, NoServiceManager};
@@ -111,15 +116,20 @@ pub(super) fn played_agent_with(
         runtime: runtime.clone(),
         images: runtime.clone(),
         image_host: Arc::new(LinuxImageHost::new(folder.path(), folder.path())),
+        checkpoints: Arc::new(FileCheckpoints::new(folder.path())),
         cgroups: Arc::new(CalmCgroups),
         files: Arc::new(LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None)),
         logs: Arc::new(LinuxContainerLogs::new(folder.path().join("logs"))),
+        log_reader: Arc::new(LinuxLogReader::new(folder.path().join("logs"))),
+        statistics: Arc::new(FixedStatistics::new(Arc::clone(ledger.clock()))),
+        node_logs: Arc::new(LinuxNodeLogs::new("/nowhere".into(), "/bin/false".into())),
         volumes: Arc::new(LinuxVolumeHost::new(folder.path(), Arc::clone(ledger.clock()))),
         objects: Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone())),
         offline: None,
         folder: None,
         url: None,
         prober: Arc::new(HostProber::new(Offer::from_environment())),
+        probe_store: Default::default(),
         chance: Arc::new(NoChance),
         service_manager: Arc::new(NoServiceManager),
         api: Some(api),
@@ -128,6 +138,7 @@ pub(super) fn played_agent_with(
             doubted.fetch_add(1, Ordering::SeqCst);
         }),
         node_facts: Arc::new(FixedNodeFacts::of_a_small_node()),
+        observer: Arc::new(Unobserved),
         listeners: vec![],
     };
     adjust(&mut settings, &mut adapters);

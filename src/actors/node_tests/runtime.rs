@@ -176,9 +176,17 @@ impl RuntimeService for PlayedRuntime {
     async fn checkpoint_container(&self, _: &ContainerId, _: &str, _: Duration) -> CriResult<()> {
         not_played()
     }
-    /// `sleep SECONDS`, or any other word for one that fails.
-    async fn exec_sync(&self, id: &ContainerId, command: &[String], _: Duration) -> CriResult<ExecOutcome> {
+    /// `sleep SECONDS`, `hang`, `refuse` (no such container), or any other word for one that fails.
+    async fn exec_sync(&self, id: &ContainerId, command: &[String], timeout: Duration) -> CriResult<ExecOutcome> {
         self.note(format!("ExecSync {id} {}", command.join(" ")));
+        match command[0].as_str() {
+            "refuse" => return Err(CriError::NotFound { message: "no such container".to_owned() }),
+            "hang" => {
+                tokio::time::sleep(timeout).await;
+                return Err(CriError::Deadline { call: "ExecSync", limit: timeout });
+            }
+            _ => {}
+        }
         let seconds = command.get(1).and_then(|seconds| seconds.parse().ok());
         tokio::time::sleep(Duration::from_secs(seconds.unwrap_or(0))).await;
         Ok(ExecOutcome { stderr: b"no".to_vec(), exit_code: i32::from(seconds.is_none()), ..ExecOutcome::default() })

@@ -115,6 +115,10 @@ impl Objects for ApiObjects {
         }
     }
 
+    async fn service_account(&self, namespace: &str, name: &str) -> Result<Arc<ServiceAccount>, ObjectError> {
+        self.api.get(&Place::namespace(namespace), name).await.map(Arc::new).map_err(|error| failure(&error))
+    }
+
     async fn token(&self, key: &TokenKey) -> Result<Token, ObjectError> {
         let at = Place::namespace(&key.namespace);
         let asked = request(key);

@@ -25,6 +25,7 @@ use crate::messages::log_rotator::LogRotatorMsg;
 use crate::messages::pleg::{PlegMsg, Relist};
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::runtime_monitor::RuntimeMonitorMsg;
+use crate::platform::observer::Occurrence;
 
 /// From the end of one relist to the next, without an event stream (CRI-28).
 pub const RELIST_PERIOD: Duration = Duration::from_secs(1);
@@ -42,6 +43,9 @@ const STREAM_FAILURES_MAX: u32 = 5;
 const STREAM_RETRY_SLOW: Duration = Duration::from_secs(300);
 /// Wait before a pod that could not be inspected is looked at again.
 const INSPECT_RETRY: Duration = Duration::from_secs(1);
+
+/// What the relist is about, in the ledger.
+pub const RELIST_ABOUT: &str = "all pods";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stream {
@@ -69,6 +73,9 @@ pub struct Pleg {
     relist_after: Stamp,
     relist_timer: Option<OperationId>,
     last_good_relist: Option<Duration>,
+    /// When the relist under way began, and the one before it.
+    relist_began: Duration,
+    relist_before: Option<Duration>,
 }
 
 impl Role for Pleg {
@@ -92,6 +99,8 @@ impl Role for Pleg {
             relist_after: Stamp::default(),
             relist_timer: None,
             last_good_relist: None,
+            relist_began: Duration::ZERO,
+            relist_before: None,
         };
         if pleg.agent.settings.evented {
             pleg.open_stream(desk);
@@ -113,6 +122,7 @@ impl Role for Pleg {
             PlegMsg::StreamDue => self.open_stream(desk),
             PlegMsg::StreamOpened => {
                 self.stream = Stream::Open;
+                self.agent.happened(Occurrence::StreamOpened);
                 self.opened = desk.clock().uptime();
                 // What happened before the stream was open is found by one more relist.
                 self.relist(desk);
@@ -136,12 +146,14 @@ impl Pleg {
             self.relist_again = true;
             return;
         }
+        self.relist_began = desk.clock().uptime();
         let agent = Arc::clone(&self.agent);
-        desk.start("relist", "all pods", async move { look::relist(&agent).await }, PlegMsg::Relisted);
+        desk.start("relist", RELIST_ABOUT, async move { look::relist(&agent).await }, PlegMsg::Relisted);
     }
 
     fn take_relist(&mut self, outcome: Result<CriResult<Relist>, Panicked>, desk: &mut Desk<PlegMsg>) {
         self.relisting = false;
+        self.count_relist(desk);
         let period = if self.stream == Stream::Open { RELIST_PERIOD_EVENTED } else { RELIST_PERIOD };
         let delay = if std::mem::take(&mut self.relist_again) { Duration::ZERO } else { period };
         self.relist_timer = Some(desk.after(delay, PlegMsg::RelistDue));
@@ -165,6 +177,13 @@ impl Pleg {
                 }
             }
         }
+    }
+
+    fn count_relist(&mut self, desk: &Desk<PlegMsg>) {
+        let took = desk.clock().uptime().saturating_sub(self.relist_began);
+        let interval = self.relist_before.replace(self.relist_began);
+        let interval = interval.map(|before| self.relist_began.saturating_sub(before));
+        self.agent.happened(Occurrence::Relisted { ended: desk.now(), took, interval });
     }
 
     fn compare(&mut self, relist: Relist, desk: &mut Desk<PlegMsg>) {
@@ -191,7 +210,13 @@ impl Pleg {
         let (agent, about) = (Arc::clone(&self.agent), uid.clone());
         let known = self.pods.get(&uid).cloned();
         let asked = uid.clone();
-        let work = async move { look::inspect(&agent, &asked, known.as_deref()).await };
+        let work = async move {
+            let began = agent.ledger.clock().uptime();
+            let found = look::inspect(&agent, &asked, known.as_deref()).await;
+            let took = agent.ledger.clock().uptime().saturating_sub(began);
+            agent.happened(Occurrence::PodInspected { took });
+            found
+        };
         desk.start("inspect pod", about.as_str(), work, move |outcome| PlegMsg::Inspected(uid, outcome));
     }
 
@@ -215,6 +240,7 @@ impl Pleg {
                 let to = &self.agent.directory;
                 let logs = desk.offer(&to.log_rotator, LogRotatorMsg::Observed(Arc::clone(&pod)));
                 if !desk.offer(&to.pod_manager, PodManagerMsg::Observed(pod)) || !logs {
+                    self.agent.happened(Occurrence::NewsDropped);
                     self.retry(uid.clone(), desk); // There was no room: it is told with the next look.
                 }
             }
@@ -259,6 +285,7 @@ impl Pleg {
     }
 
     fn lose_stream(&mut self, why: Result<CriError, Panicked>, desk: &mut Desk<PlegMsg>) {
+        self.agent.happened(Occurrence::StreamFailed);
         let was_open = self.stream == Stream::Open;
         self.stream = Stream::Off;
         if was_open && desk.clock().uptime().saturating_sub(self.opened) > STREAM_PROVED {
@@ -282,6 +309,7 @@ impl Pleg {
     }
 
     fn take_event(&mut self, event: ContainerEvent, desk: &mut Desk<PlegMsg>) {
+        self.agent.happened(Occurrence::EventTaken { age: desk.now().since(event.created_at) });
         match event.pod_uid {
             Some(uid) if !uid.is_empty() => self.inspect(PodUid::from(uid), desk),
             // An event that does not say whose: some pod that holds the container, or else a relist finds it.

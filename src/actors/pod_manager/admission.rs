@@ -15,7 +15,7 @@ use crate::actors::settings::EventSubject;
 use crate::actors::volume_manager::node_facts;
 use crate::logic::ids::PodUid;
 use crate::logic::pod_admission::{
-    Judged, NodeAbilities, PREEMPTED, PREEMPTING, Surroundings, Verdict, event_reason, judge, preempted_status,
+    Judged, NodeAbilities, PREEMPTED, PREEMPTING, Surroundings, Verdict, Victim, event_reason, judge, preempted_status,
 };
 use crate::logic::pod_roster::full_name;
 use crate::logic::pod_status::{rejected_status, waiting_status};
@@ -24,9 +24,10 @@ use crate::messages::offline_pods::OfflinePodsMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::SourceKind;
 use crate::messages::status_manager::{PodView, StatusManagerMsg};
+use crate::platform::observer::Occurrence;
 
 impl PodManager {
-    fn abilities(&self) -> NodeAbilities {
+    pub(super) fn abilities(&self) -> NodeAbilities {
         let settings = &self.agent.settings;
         NodeAbilities {
             pod_level: settings.resources.pod_level_resources,
@@ -49,7 +50,7 @@ impl PodManager {
     /// wait, and nothing that the API server may want is ended.
     pub(super) fn admit(&mut self, desk: &mut Desk<PodManagerMsg>) {
         let Some(pods) = self.api_pods.clone() else { return };
-        let Some(node) = self.node.clone().filter(|_| self.relisted.is_some()) else { return };
+        let Some(node) = self.node.clone().filter(|_| self.can_judge()) else { return };
         let was_heard = self.roster.all_heard();
         let statics = self.admitted_statics(None);
         let (abilities, leaving) = (self.abilities(), self.leaving());
@@ -60,11 +61,12 @@ impl PodManager {
             node: &node,
             abilities: &abilities,
         };
-        let judged = self.admissions.take(&pods, surroundings);
+        let judged = self.admissions.take(&self.counted(&pods), surroundings);
         self.tell_judged(judged, desk);
         let admitted = self.admissions.admitted(&pods);
         desk.tell(&self.agent.directory.offline_pods, OfflinePodsMsg::Admitted(admitted.clone()));
-        self.roster.set(SourceKind::Api.as_str(), admitted);
+        self.give(&admitted, desk);
+        self.roster.set(SourceKind::Api.as_str(), self.in_force(&admitted));
         if !was_heard {
             self.tell_known(desk);
         }
@@ -78,22 +80,27 @@ impl PodManager {
         desk: &mut Desk<PodManagerMsg>,
     ) {
         let before = self.statics.insert(source, pods.clone()).unwrap_or_default();
+        let trigger = self.note_changes(&before, &pods, desk);
         for uid in before.keys().filter(|uid| !pods.contains_key(*uid) && !self.slots.contains_key(*uid)) {
             // It was refused: nobody else says that it is no more.
             desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::PodForgotten(uid.clone()));
         }
         self.admit_statics(source, &pods, desk);
+        if let Some(trigger) = trigger {
+            self.resize(trigger, desk);
+        }
     }
 
     /// Judges static pods that are new. They do not wait for the Node object. Until it is known what the runtime holds none
     /// starts anyway, and none is refused.
     fn admit_statics(&mut self, source: SourceKind, pods: &BTreeMap<PodUid, Arc<Pod>>, desk: &mut Desk<PodManagerMsg>) {
-        if self.relisted.is_none() {
+        if !self.can_judge() {
             return self.roster.set(source.as_str(), pods.clone());
         }
         let node = self.node.clone().unwrap_or_else(|| Arc::new(self.own_node()));
         let mut beside = self.admitted_statics(Some(source));
-        beside.extend(self.api_pods.iter().flat_map(|pods| self.admissions.admitted(pods).into_values()));
+        let of_api = self.api_pods.iter().flat_map(|pods| self.counted(&self.admissions.admitted(pods)));
+        beside.extend(of_api.map(|(_, pod)| pod));
         let (abilities, leaving) = (self.abilities(), self.leaving());
         let mut admissions = self.static_admissions.remove(&source).unwrap_or_default();
         let surroundings = Surroundings {
@@ -103,9 +110,11 @@ impl PodManager {
             node: &node,
             abilities: &abilities,
         };
-        let judged = admissions.take(pods, surroundings);
-        self.roster.set(source.as_str(), admissions.admitted(pods));
+        let judged = admissions.take(&self.counted(pods), surroundings);
+        let admitted = admissions.admitted(pods);
         self.static_admissions.insert(source, admissions);
+        self.give(&admitted, desk);
+        self.roster.set(source.as_str(), self.in_force(&admitted));
         self.tell_judged(judged, desk);
     }
 
@@ -117,7 +126,7 @@ impl PodManager {
     }
 
     /// Preempted pods that have not ended yet.
-    fn leaving(&self) -> Vec<Arc<Pod>> {
+    pub(super) fn leaving(&self) -> Vec<Arc<Pod>> {
         let pods = self.api_pods.iter().flatten().filter(|(uid, _)| self.slots.contains_key(*uid));
         pods.filter(|(uid, _)| self.is_preempted(uid)).map(|(_, pod)| Arc::clone(pod)).collect()
     }
@@ -135,7 +144,7 @@ impl PodManager {
     }
 
     /// What static pods are judged by where there is no Node object: the host itself.
-    fn own_node(&self) -> Node {
+    pub(super) fn own_node(&self) -> Node {
         let settings = &self.agent.settings;
         let identity = &settings.node.identity;
         let mut allocatable: BTreeMap<String, ApiQuantity> = node_facts(&self.agent)
@@ -163,21 +172,24 @@ impl PodManager {
         }
     }
 
-    fn tell_judged(&mut self, judged: Judged, desk: &mut Desk<PodManagerMsg>) {
+    pub(super) fn tell_judged(&mut self, judged: Judged, desk: &mut Desk<PodManagerMsg>) {
         for refused in judged.refused {
             let subject = EventSubject::pod(&refused.uid, &full_name(&refused.pod));
+            self.agent.happened(Occurrence::PodRefused { reason: &refused.reason });
             let event = subject.warning(event_reason(&refused.reason), refused.message);
             desk.tell(&self.agent.directory.event_recorder, event);
             self.tell_rejected(&refused.uid, &refused.pod, desk);
         }
-        for (uid, pod) in judged.victims {
+        for Victim { uid, pod, resource } in judged.victims {
+            self.agent.happened(Occurrence::PodPreempted { resource: &resource });
             let event = EventSubject::pod(&uid, &full_name(&pod)).warning(PREEMPTING, PREEMPTED);
             desk.tell(&self.agent.directory.event_recorder, event);
             tracing::warn!(%uid, pod = %full_name(&pod), "pod has to make room for a critical one");
             self.admissions.preempt(&uid);
             desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::Preempted(uid));
             if let Some(pods) = &self.api_pods {
-                self.roster.set(SourceKind::Api.as_str(), self.admissions.admitted(pods));
+                let admitted = self.in_force(&self.admissions.admitted(pods));
+                self.roster.set(SourceKind::Api.as_str(), admitted);
             }
         }
     }

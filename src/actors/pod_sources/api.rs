@@ -19,6 +19,7 @@ use crate::actors::role::Role;
 use crate::actors::settings::Agent;
 use crate::logic::ids::PodUid;
 use crate::logic::manifest::identity::CONFIG_SOURCE_ANNOTATION;
+use crate::logic::pod_resize::may_free;
 use crate::logic::pod_roster::differs;
 use crate::logic::status_sync::is_mirror;
 use crate::messages::mirror_manager::MirrorManagerMsg;
@@ -147,13 +148,16 @@ impl ApiSource {
         if is_mirror(&pod) { self.tell_mirrors(desk) } else { self.tell_changed(desk) }
     }
 
-    /// Tells `PodManager` when what a pod is to be has changed; a pod whose status alone changed costs nothing there.
+    /// Tells `PodManager` when what a pod is to be has changed, or when there may be room for a resize that waits; a pod
+    /// whose status changed otherwise costs nothing there.
     fn tell_changed(&mut self, desk: &mut Desk<ApiSourceMsg>) {
         let wanted = self.shown.iter().filter(|(_, pod)| !is_mirror(pod));
         let pods: BTreeMap<PodUid, Arc<Pod>> = wanted.map(|(uid, pod)| (uid.clone(), Arc::clone(pod))).collect();
         let is_news = self.told.as_ref().is_none_or(|told| {
             told.len() != pods.len()
-                || pods.iter().any(|(uid, pod)| told.get(uid).is_none_or(|before| differs(before, pod)))
+                || pods
+                    .iter()
+                    .any(|(uid, pod)| told.get(uid).is_none_or(|before| differs(before, pod) || may_free(before, pod)))
         });
         if is_news {
             self.told = Some(pods);

@@ -183,7 +183,8 @@ impl FileSource {
             other => other.and_then(|known| known.pod.ok()),
         };
         let (source, node) = (Source::File { path: path.to_string() }, &self.agent.settings.node_name);
-        let pod = match check_static(&content, &source, node) {
+        let gates = self.agent.settings.restart_gates;
+        let pod = match check_static(&content, &source, node).and_then(|checked| checked.within(gates)) {
             Ok(mut checked) => {
                 mark_seen(&mut checked.pod, before.as_ref().map(|(_, pod)| &**pod), now);
                 for warning in &checked.warnings {

@@ -13,7 +13,7 @@ use crate::actors::desk::Desk;
 use crate::actors::role::Role;
 use crate::actors::settings::{Agent, EventSubject};
 use crate::logic::ids::{FullName, PodUid};
-use crate::logic::manifest::{Source, check_static_list, claimed_name};
+use crate::logic::manifest::{Checked, Source, check_static_list, claimed_name};
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::{HttpSourceMsg, SourceKind};
 use crate::messages::status_manager::{RefusedManifest, StatusManagerMsg};
@@ -74,7 +74,10 @@ impl HttpSource {
             self.told = Some(BTreeMap::new());
         } else {
             let source = Source::Http { url: url.clone() };
-            match check_static_list(body, &source, &self.agent.settings.node_name) {
+            let gates = self.agent.settings.restart_gates;
+            let within =
+                |all: Vec<Checked>| all.into_iter().map(|checked| checked.within(gates)).collect::<Result<Vec<_>, _>>();
+            match check_static_list(body, &source, &self.agent.settings.node_name).and_then(within) {
                 Ok(checked) => {
                     for warning in checked.iter().flat_map(|checked| &checked.warnings) {
                         tracing::warn!(url, warning, "static pod");

@@ -19,3 +19,9 @@ fn mark_seen(pod: &mut Pod, before: Option<&Pod>, now: Moment) {
     let now = || jiff::Timestamp::from_nanosecond(i128::from(now.0)).unwrap_or_default().to_string();
     pod.metadata.annotations.get_or_insert_default().insert(SEEN.to_owned(), seen.unwrap_or_else(now));
 }
+
+/// When the agent first saw the pod, as it is noted on the pod.
+pub(super) fn first_seen(pod: &Pod) -> Option<Moment> {
+    let seen = pod.metadata.annotations.as_ref()?.get(SEEN)?;
+    Some(Moment::from_timestamp(seen.parse().ok()?))
+}

@@ -9,7 +9,7 @@ use crate::cri::pod_mapping::{
     ContainerFacts, DeviceFacts, ImageUser, MappingError, SandboxFacts, container_config, needs_hosts_file,
     sandbox_config,
 };
-use crate::cri::{ContainerConfig, PodSandboxConfig};
+use crate::cri::{ContainerConfig, LinuxContainerResources, PodSandboxConfig};
 use crate::logic::container_actions::StartContainer;
 use crate::logic::dns::DnsWarning;
 use crate::logic::field_path::Addresses;
@@ -121,7 +121,12 @@ impl JobSite {
         Ok(ContainerConfig { stop_signal: stop_signal(container, settings.stop_signals)?, ..config })
     }
 
-    fn resources(&self, pod: &Pod, container: &Container) -> LinuxResources {
+    /// What the pod's runtime takes for itself.
+    pub(super) fn overhead(&self, pod: &Pod) -> LinuxContainerResources {
+        overhead_resources(pod, &self.agent.settings.resources).into()
+    }
+
+    pub(super) fn resources(&self, pod: &Pod, container: &Container) -> LinuxResources {
         let settings = &self.agent.settings;
         let options = &settings.resources;
         LinuxResources {

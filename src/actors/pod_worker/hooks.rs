@@ -17,6 +17,7 @@ use crate::logic::ids::ContainerId;
 use crate::logic::pod_lifecycle::StartFailure;
 use crate::logic::runtime_pod::{ContainerState, RuntimePod, RuntimeSandbox};
 use crate::platform::network_probe::HookAnswer;
+use crate::platform::observer::Occurrence;
 
 /// How much of their grace periods containers have used up before they were asked to stop: a stop that is tried again
 /// runs no hook twice and gives no time twice. Lost with the worker; a hook is then run again, as Kubernetes promises.
@@ -105,6 +106,9 @@ impl JobSite {
             }
             Err(_) => {
                 let name = &container.name;
+                if handler.sleep.is_some() {
+                    self.agent.happened(Occurrence::SleepCutShort);
+                }
                 tracing::warn!(pod = %self.full_name, container = name, ?grace, "preStop hook not done within its grace period");
             }
         }
@@ -145,6 +149,7 @@ impl JobSite {
                         "request to HTTPS lifecycle hook {server} got HTTP response, retry with HTTP succeeded"
                     );
                     self.tell(cause, self.subject(String::new()).warning("LifecycleHTTPFallback", message));
+                    self.agent.happened(Occurrence::HookFellBack);
                 }
             }
         }

@@ -3,7 +3,7 @@
 //! A job reports; it decides nothing. Each can be cut off at any await and done again.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ use crate::logic::volume_states::MountedVolumes;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::image_manager::{ImageManagerMsg, ImageRequest};
 use crate::platform::blocking;
+use crate::platform::observer::Occurrence;
 use crate::platform::pod_files::PodPlace;
 
 /// Patience with `ImageManager`; a pull itself has no deadline, as upstream.
@@ -55,6 +56,11 @@ pub struct Given {
     pub runtime: Option<Arc<RuntimePod>>,
 }
 
+/// As whom the pod runs; empty for nobody.
+fn service_account(pod: &Pod) -> String {
+    pod.spec.as_ref().and_then(|spec| spec.service_account_name.clone()).unwrap_or_default()
+}
+
 impl JobSite {
     pub(super) fn place(&self) -> PodPlace {
         PodPlace { uid: self.uid.clone(), full_name: self.full_name.clone() }
@@ -70,12 +76,17 @@ impl JobSite {
     }
 
     /// Makes the pod's cgroup and directories; says whether the cgroup was missing.
-    pub(super) async fn prepare(self, pod: Arc<Pod>) -> JobEnd {
-        JobEnd::Prepared(self.try_prepare(pod).await)
+    pub(super) async fn prepare(self, pod: Arc<Pod>, cause: Cause) -> JobEnd {
+        JobEnd::Prepared(self.try_prepare(pod, &cause).await)
     }
 
-    async fn try_prepare(&self, pod: Arc<Pod>) -> Result<bool, String> {
+    async fn try_prepare(&self, pod: Arc<Pod>, cause: &Cause) -> Result<bool, String> {
+        let own = pod.spec.as_ref().and_then(|spec| spec.resources.clone());
         let made = self.make_cgroup(pod).await?;
+        if let Some(own) = own.filter(|_| made && self.agent.settings.resize.by_pod) {
+            let noted = super::resizing::note(&self.agent, &self.uid, BTreeMap::new(), Some(own), cause).await;
+            noted.map_err(|why| format!("failed to update the state of pod-level resources: {why}"))?;
+        }
         let files = &self.agent.adapters.files;
         files.make_pod_directories(&self.place()).await.map_err(|error| error.to_string())?;
         Ok(made)
@@ -100,7 +111,13 @@ impl JobSite {
 
     /// Runs a sandbox and reads its addresses.
     pub(super) async fn set_up_sandbox(self, pod: Arc<Pod>, attempt: u32, cause: Cause) -> JobEnd {
-        JobEnd::SandboxUp(self.try_sandbox(&pod, attempt, &cause).await)
+        let own_users = pod.spec.as_ref().is_some_and(|spec| spec.host_users == Some(false));
+        self.agent.happened(Occurrence::SandboxBegun { own_users });
+        let outcome = self.try_sandbox(&pod, attempt, &cause).await;
+        if outcome.is_err() {
+            self.agent.happened(Occurrence::SandboxFailed { own_users });
+        }
+        JobEnd::SandboxUp(outcome)
     }
 
     async fn try_sandbox(&self, pod: &Pod, attempt: u32, cause: &Cause) -> Result<RuntimeSandbox, String> {
@@ -110,7 +127,12 @@ impl JobSite {
         }
         let handler = self.runtime_handler(pod).await?;
         let runtime = &self.agent.adapters.runtime;
-        let id = runtime.run_pod_sandbox(&config, &handler).await.map_err(|error| error.to_string())?;
+        let clock = self.agent.ledger.clock();
+        let began = clock.uptime();
+        let run = runtime.run_pod_sandbox(&config, &handler).await;
+        let took = clock.uptime().saturating_sub(began);
+        self.agent.happened(Occurrence::SandboxRun { handler: &handler, took, failed: run.is_err() });
+        let id = run.map_err(|error| error.to_string())?;
         let status = runtime.pod_sandbox_status(&id).await.map_err(|error| error.to_string())?;
         Ok(runtime_sandbox(&status))
     }
@@ -149,6 +171,7 @@ impl JobSite {
             image,
             policy,
             sandbox_config: Arc::new(sandbox_config),
+            service_account: service_account(pod),
         };
         let question = |reply| ImageManagerMsg::Ensure(Arc::new(request), reply);
         let images = &self.agent.directory.image_manager;
@@ -195,6 +218,8 @@ impl JobSite {
             .container_config(pod, start, sandbox, given)
             .await
             .map_err(|message| StartFailure { reason: "CreateContainerConfigError", message })?;
+        let noted = self.note_container(pod, &start.name, cause).await;
+        noted.map_err(|message| StartFailure { reason: "CreateContainerConfigError", message })?;
         let runtime = &self.agent.adapters.runtime;
         let id = runtime
             .create_container(&sandbox.id, &config, &sandbox_config)
@@ -301,7 +326,7 @@ pub async fn remove_container(agent: &Agent, known: Option<&RuntimePod>, id: &Co
 /// Removes directories and cgroups of pods that are not `known`; says how many. What cannot be removed is logged and
 /// left for the next pass.
 pub async fn remove_leftovers(agent: &Arc<Agent>, known: &BTreeSet<PodUid>) -> usize {
-    let mut removed = 0;
+    let (mut removed, mut failed) = (0, 0);
     let files = &agent.adapters.files;
     for uid in files.known_pods().await.unwrap_or_default() {
         if !known.contains(&uid) {
@@ -314,10 +339,14 @@ pub async fn remove_leftovers(agent: &Arc<Agent>, known: &BTreeSet<PodUid>) -> u
             };
             match outcome {
                 Ok(()) => removed += 1,
-                Err(error) => tracing::warn!(pod = %uid, %error, "orphaned pod directory stays"),
+                Err(error) => {
+                    failed += 1;
+                    tracing::warn!(pod = %uid, %error, "orphaned pod directory stays");
+                }
             }
         }
     }
+    agent.happened(Occurrence::OrphansSwept { cleaned: removed, failed });
     for (name, uid) in files.known_log_directories().await.unwrap_or_default() {
         if !known.contains(&uid) && files.remove_log_directory(&name).await.is_ok() {
             removed += 1;

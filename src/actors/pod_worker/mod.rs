@@ -7,24 +7,31 @@
 mod configuration;
 mod environment;
 mod hooks;
+mod hung;
 pub mod jobs;
+mod passes;
 mod reset;
+mod resizing;
 mod stopping;
 mod volumes;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 
 use super::desk::{Desk, OperationId};
+use super::pod_sources::first_seen;
 use super::role::Role;
 use super::settings::{Agent, EventSubject};
-use crate::logic::container_actions::CRASH_LOOP_BACK_OFF;
+use crate::logic::container_actions::{CRASH_LOOP_BACK_OFF, ContainerKind};
 use crate::logic::ids::{FullName, PodUid};
 use crate::logic::object_references::{ObjectKey, object_references};
+use crate::logic::pod_containers::{all_containers, find_container};
 use crate::logic::pod_lifecycle::{Action, Demand, Demanded, Input, Job, JobEnd, Now, PodLifecycle, Stage};
+use crate::logic::pod_resize::ResizeConditions;
 use crate::logic::pod_roster::is_static;
 use crate::logic::pod_status::{self, DEADLINE_EXCEEDED, DEADLINE_MESSAGE, StatusInput, deadline};
 use crate::logic::probe_schedule::probes_of;
@@ -32,6 +39,7 @@ use crate::logic::resources::pod_qos;
 use crate::logic::runtime_pod::RuntimePod;
 use crate::logic::time::Stamp;
 use crate::logic::volumes::plan::{VolumePlan, volume_plans};
+use crate::messages::image_manager::ImageManagerMsg;
 use crate::messages::object_cache::ObjectCacheMsg;
 use crate::messages::pleg::PlegMsg;
 use crate::messages::pod_manager::PodManagerMsg;
@@ -39,7 +47,9 @@ use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::prober::ProberMsg;
 use crate::messages::status_manager::{PodView, StatusManagerMsg};
 use crate::messages::volume_manager::VolumeManagerMsg;
+use crate::platform::observer::Occurrence;
 use jobs::{Given, JobSite};
+use passes::Passes;
 use stopping::{Kill, Stop};
 
 /// Wait before a status is told again that there was no room for.
@@ -55,6 +65,27 @@ pub struct WorkerArgs {
     pub full_name: FullName,
     /// Observations from before do not count.
     pub born: Stamp,
+    /// Where it shows how far the pod is.
+    pub stage: Arc<ShownStage>,
+}
+
+/// How far a pod is, for whoever looks from outside its worker.
+#[derive(Debug, Default)]
+pub struct ShownStage(AtomicU8);
+
+impl ShownStage {
+    /// As it is now.
+    pub fn get(&self) -> Stage {
+        match self.0.load(Ordering::Relaxed) {
+            0 => Stage::Syncing,
+            1 => Stage::Terminating,
+            _ => Stage::Terminated,
+        }
+    }
+
+    fn set(&self, stage: Stage) {
+        self.0.store(stage as u8, Ordering::Relaxed);
+    }
 }
 
 /// See the module.
@@ -62,6 +93,8 @@ pub struct PodWorker {
     site: JobSite,
     lifecycle: PodLifecycle,
     jobs: Vec<(Job, OperationId)>,
+    passes: Passes,
+    shown: Arc<ShownStage>,
     wake: Option<OperationId>,
     status: Option<Arc<PodStatus>>,
     told_waiting: Vec<String>,
@@ -79,6 +112,12 @@ pub struct PodWorker {
     let_go: bool,
     /// The status is the last one.
     ended: bool,
+    /// A call to the runtime that hangs, by its number, and the sentence about it: the same for as long as it does.
+    hung: Option<(u64, String)>,
+    /// What is said of resizes.
+    resize: ResizeConditions,
+    /// When the change of resources that is under way began, by uptime.
+    resize_began: Option<Duration>,
 }
 
 impl Role for PodWorker {
@@ -86,13 +125,18 @@ impl Role for PodWorker {
     type Msg = PodWorkerMsg;
     type Args = WorkerArgs;
 
-    fn begin(args: WorkerArgs, _: &mut Desk<PodWorkerMsg>) -> Self {
-        let WorkerArgs { agent, uid, full_name, born } = args;
+    fn begin(args: WorkerArgs, desk: &mut Desk<PodWorkerMsg>) -> Self {
+        let WorkerArgs { agent, uid, full_name, born, stage } = args;
         let crash_loop = agent.settings.crash_loop;
+        let remembered = agent.adapters.probe_store.results(&uid);
+        resizing::recall(&agent, &uid, Duration::ZERO, desk);
+        let lifecycle = PodLifecycle::new(crash_loop, born).with_probes(remembered);
         Self {
-            lifecycle: PodLifecycle::new(crash_loop, born),
+            lifecycle: lifecycle.with_resizing(resizing::means(&agent)),
             site: JobSite { agent, uid, full_name, hooks: Arc::default() },
             jobs: vec![],
+            passes: Passes::default(),
+            shown: stage,
             wake: None,
             status: None,
             told_waiting: vec![],
@@ -104,13 +148,20 @@ impl Role for PodWorker {
             kept: BTreeSet::new(),
             let_go: false,
             ended: false,
+            hung: None,
+            resize: ResizeConditions::default(),
+            resize_began: None,
         }
     }
 
     fn receive(&mut self, message: PodWorkerMsg, desk: &mut Desk<PodWorkerMsg>) {
-        let may_refresh = matches!(message, PodWorkerMsg::RetryDue | PodWorkerMsg::SpecChanged(_));
+        let is_update = matches!(message, PodWorkerMsg::SpecChanged(_));
+        let may_refresh = is_update || matches!(message, PodWorkerMsg::RetryDue);
         let input = match message {
-            PodWorkerMsg::SpecChanged(pod) => Input::Spec(pod),
+            PodWorkerMsg::SpecChanged(pod) => {
+                self.note_spec(&pod, desk);
+                Input::Spec(pod)
+            }
             PodWorkerMsg::Terminate { grace } => Input::Removed { grace },
             PodWorkerMsg::Observed(pod) => Input::Observed(pod),
             PodWorkerMsg::HealthChanged(health) => Input::Health(health),
@@ -122,6 +173,14 @@ impl Role for PodWorker {
             PodWorkerMsg::Demanded { demand, reply } => {
                 let _ = reply.send(Some(self.take_demand(&demand, desk))); // the asker may have left
                 Input::Due
+            }
+            PodWorkerMsg::ResizeJudged(pending) => {
+                self.resize.pending = pending;
+                Input::Due
+            }
+            PodWorkerMsg::Recalled(read) => {
+                let read = read.unwrap_or_else(|panicked| Err(panicked.to_string()));
+                self.take_recalled(read, desk).map_or(Input::Due, Input::Actuated)
             }
             PodWorkerMsg::RetryDue => {
                 self.wake = None;
@@ -135,15 +194,18 @@ impl Role for PodWorker {
         let now = self.now(desk);
         let actions = self.lifecycle.step(input, now);
         self.tell_objects(desk); // Before the actions, which ask for them.
-        for action in actions {
-            self.perform(action, desk);
-        }
+        self.perform_all(actions, is_update, desk);
         if may_refresh {
             self.refresh_volumes(desk);
         }
         self.tell_back_offs(desk);
+        self.follow_resize(desk);
         self.publish(desk);
         self.end_if_over(now, desk);
+        self.shown.set(self.lifecycle.stage());
+        if self.jobs.is_empty() {
+            self.passes.end(&self.site, desk.clock().uptime());
+        }
         self.arm(desk);
     }
 }
@@ -160,15 +222,26 @@ impl PodWorker {
         if self.lifecycle.stage() != Stage::Syncing || !pod_status::is_terminal(phase) {
             return;
         }
-        for action in self.lifecycle.step(Input::Over, now) {
-            self.perform(action, desk);
-        }
+        let actions = self.lifecycle.step(Input::Over, now);
+        self.perform_all(actions, false, desk);
         self.publish(desk);
+    }
+
+    fn perform_all(&mut self, actions: Vec<Action>, is_update: bool, desk: &mut Desk<PodWorkerMsg>) {
+        let (uptime, stage) = (desk.clock().uptime(), self.lifecycle.stage());
+        // Before it knows the pod, and what is of it, a worker has nothing to be at.
+        let is_informed = self.lifecycle.pod().is_some() && self.lifecycle.observed().is_some();
+        let pass = match is_informed || stage != Stage::Syncing {
+            true => self.passes.enter(&self.site, stage, is_update, uptime),
+            false => tracing::Span::none(),
+        };
+        pass.in_scope(|| actions.into_iter().for_each(|action| self.perform(action, desk)));
     }
 
     fn take_end(&mut self, end: JobEnd, desk: &Desk<PodWorkerMsg>) -> Input {
         let job = end.job();
         self.jobs.retain(|(open, _)| *open != job);
+        self.count(&end);
         let subject = EventSubject::pod(&self.site.uid, &self.site.full_name);
         let event = match &end {
             JobEnd::Prepared(Err(why)) => Some(subject.warning("FailedCreatePodContainer", why.clone())),
@@ -177,6 +250,10 @@ impl PodWorker {
             }
             JobEnd::Reset(Err(why)) => Some(subject.warning("FailedSync", format!("error restarting pod: {why}"))),
             JobEnd::PodKilled(Err(why)) => Some(subject.warning("FailedKillPod", format!("error killing pod: {why}"))),
+            JobEnd::Resized(report) => {
+                self.take_resized(report, desk);
+                None
+            }
             JobEnd::CleanedUp(Err(why)) => {
                 tracing::warn!(pod = %self.site.full_name, why, "what is left of the pod cannot be removed yet");
                 None
@@ -189,6 +266,22 @@ impl PodWorker {
         Input::Ended(end)
     }
 
+    /// Counts tries to start containers, each from its image on.
+    fn count(&self, end: &JobEnd) {
+        let (container, error) = match end {
+            JobEnd::ImageEnsured(container, Err(failure)) => (container, Some(failure.reason)),
+            JobEnd::Started(container, outcome) => (container, outcome.as_ref().err().map(|failure| failure.reason)),
+            _ => return,
+        };
+        let found = self.lifecycle.pod().and_then(|pod| find_container(pod, container));
+        let container_type = match found.map(|(kind, _)| kind) {
+            Some(ContainerKind::Init) => "init_container",
+            Some(ContainerKind::Ephemeral) => "ephemeral_container",
+            Some(ContainerKind::Regular) | None => "container",
+        };
+        self.site.agent.happened(Occurrence::ContainerTried { container_type, error });
+    }
+
     /// Takes what someone on this machine asked for; that is an Event of each container, and in the log.
     fn take_demand(&mut self, demand: &Demand, desk: &Desk<PodWorkerMsg>) -> Result<Vec<String>, String> {
         let met = self.lifecycle.demand(demand);
@@ -196,6 +289,7 @@ impl PodWorker {
             Demanded::Restart => ("RestartRequested", "Restart"),
             Demanded::ResetBackOff => ("BackOffReset", "End of the back-off"),
         };
+        self.forgive_images(demand, met.as_deref().unwrap_or_default(), desk);
         tracing::info!(pod = %self.site.full_name, what, container = demand.container, ?met, "asked for at the local socket");
         for container in met.iter().flatten() {
             let path = self.site.path_of(self.lifecycle.pod().map(AsRef::as_ref), container);
@@ -203,6 +297,15 @@ impl PodWorker {
             desk.tell(&self.site.agent.directory.event_recorder, self.site.subject(path).normal(reason, message));
         }
         met
+    }
+
+    /// Pulls of these containers' images wait no longer. Told before the pulls are asked for.
+    fn forgive_images(&self, demand: &Demand, names: &[String], desk: &Desk<PodWorkerMsg>) {
+        let Some(pod) = self.lifecycle.pod().filter(|_| demand.what == Demanded::ResetBackOff) else { return };
+        let images = all_containers(pod).filter(|(_, container)| names.contains(&container.name));
+        let images = images.filter_map(|(_, container)| container.image.clone()).collect();
+        let message = ImageManagerMsg::Forgive(self.site.uid.clone(), images);
+        desk.tell(&self.site.agent.directory.image_manager, message);
     }
 
     fn perform(&mut self, action: Action, desk: &mut Desk<PodWorkerMsg>) {
@@ -214,7 +317,7 @@ impl PodWorker {
             Action::Inspect => desk.tell(&site.agent.directory.pleg, PlegMsg::Inspect(site.uid.clone())),
             Action::NetworkNotReady(problem) => self.tell_network(&problem, desk),
             Action::Finish => desk.tell(&site.agent.directory.pod_manager, PodManagerMsg::WorkerFinished(site.uid)),
-            Action::Prepare => self.begin(Job::Prepare, "prepare", site.prepare(wanted(pod)), desk),
+            Action::Prepare => self.begin(Job::Prepare, "prepare", site.prepare(wanted(pod), cause), desk),
             Action::MountVolumes => {
                 self.begin(Job::MountVolumes, "mount volumes", site.mount_volumes(wanted(pod), cause), desk);
             }
@@ -246,6 +349,10 @@ impl PodWorker {
             Action::ResetContainers(containers) => {
                 let work = site.reset_containers(containers, cause);
                 self.begin(Job::ResetContainers, "start over", work, desk);
+            }
+            Action::Resize(work) => {
+                self.resize_began = Some(desk.clock().uptime());
+                self.begin(Job::Resize, "resize", site.resize(wanted(pod), work, cause), desk);
             }
             Action::KillPod { containers, sandboxes, grace, replace } => {
                 let stops = containers.into_iter().map(|(id, name)| Stop::with_pod(id, name)).collect();
@@ -347,7 +454,8 @@ impl PodWorker {
     /// Tells the pod's status wherever it counts, when it changed.
     fn publish(&mut self, desk: &Desk<PodWorkerMsg>) {
         let Some(pod) = self.lifecycle.pod().cloned() else { return };
-        let waiting = self.waiting();
+        let hung = self.note_hung_call(desk);
+        let waiting: Vec<String> = hung.iter().cloned().chain(self.waiting()).collect();
         desk.address().record().set_note(waiting.first().cloned());
         let Some(seen) = self.lifecycle.observed().cloned() else { return };
         let mut status = match (&self.status, self.ended) {
@@ -355,9 +463,10 @@ impl PodWorker {
             (Some(status), true) => PodStatus::clone(status),
             _ => self.make_status(&pod, &self.as_shown(&pod, &seen), desk),
         };
-        pod_status::set_obstacle(&mut status, self.lifecycle.obstacle());
+        pod_status::set_obstacle(&mut status, hung.or_else(|| self.lifecycle.obstacle()));
         let status = Arc::new(status);
         self.tell_deadline(&pod, &status, desk);
+        self.count_start(&pod, &status, desk);
         self.ended = self.lifecycle.stage() == Stage::Terminated;
         let is_known = self.status.as_ref() == Some(&status) && self.told_waiting == waiting;
         let is_due = std::mem::take(&mut self.repeat) | std::mem::take(&mut self.refused);
@@ -406,6 +515,17 @@ impl PodWorker {
         }
     }
 
+    /// Counts how long the pod took to run, as seen from here (upstream counts a second time when it is first looked at).
+    fn count_start(&self, pod: &Pod, status: &PodStatus, desk: &Desk<PodWorkerMsg>) {
+        let was_pending = self.status.as_ref().is_some_and(|before| before.phase.as_deref() == Some("Pending"));
+        if was_pending
+            && status.phase.as_deref() == Some("Running")
+            && let Some(seen) = first_seen(pod)
+        {
+            self.site.agent.happened(Occurrence::PodRuns { after: desk.now().since(seen) });
+        }
+    }
+
     fn make_status(&self, pod: &Pod, seen: &RuntimePod, desk: &Desk<PodWorkerMsg>) -> PodStatus {
         let settings = &self.site.agent.settings;
         pod_status::generate(&StatusInput {
@@ -415,6 +535,11 @@ impl PodWorker {
             probes: self.lifecycle.probes(),
             start_errors: self.lifecycle.start_errors(),
             restarts: self.lifecycle.restarts(),
+            resize: &self.resize,
+            actuated: self.lifecycle.actuated(),
+            figures: self.lifecycle.pod_figures(),
+            options: &settings.resources,
+            gates: &settings.resize,
             host_ips: &settings.host_ips,
             runtime_name: &settings.runtime_name,
             recursive_read_only: self.lifecycle.health().recursive_read_only,
@@ -447,7 +572,8 @@ impl PodWorker {
         let deadline = deadline.filter(|_| self.lifecycle.stage() == Stage::Syncing);
         let due = self.lifecycle.wake_at().into_iter().chain(deadline).min();
         let due = due.map(|until| until.since(desk.now()) + Duration::from_millis(1));
-        self.wake = Some(desk.after(due.map_or(sync, |due| due.min(sync)), PodWorkerMsg::RetryDue));
+        let due = due.map_or(sync, |due| due.min(sync)).min(self.next_look_for_hung_calls());
+        self.wake = Some(desk.after(due, PodWorkerMsg::RetryDue));
     }
 }
 

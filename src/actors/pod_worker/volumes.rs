@@ -22,6 +22,7 @@ use crate::logic::volumes::container_mounts::{
 use crate::logic::volumes::order::SubPathOrder;
 use crate::logic::volumes::plan::{VolumeKind, VolumePlan, mounted_images, volume_plans};
 use crate::messages::volume_manager::VolumeManagerMsg;
+use crate::platform::observer::Occurrence;
 
 /// Patience with `VolumeManager`, which answers sooner about what hangs or fails.
 const PATIENCE: Duration = Duration::from_secs(150);
@@ -103,7 +104,9 @@ impl JobSite {
         cause: &Cause,
     ) -> Result<BTreeMap<String, String>, ImageFailure> {
         let (mut found, mut failed) = (BTreeMap::new(), None);
-        for (volume, source) in mounted_images(pod, container) {
+        let wanted = mounted_images(pod, container);
+        let asked = wanted.len();
+        for (volume, source) in wanted {
             let image = source.reference.clone().unwrap_or_default();
             let policy = PullPolicy::from_spec(source.pull_policy.as_deref());
             match self.have_image(pod, image, policy, String::new(), cause).await {
@@ -114,6 +117,10 @@ impl JobSite {
                     failed = Some(failure);
                 }
             }
+        }
+        if asked > 0 {
+            let failed = asked.saturating_sub(found.len());
+            self.agent.happened(Occurrence::ImageVolumes { asked, failed });
         }
         failed.map_or(Ok(found), Err)
     }

@@ -9,6 +9,7 @@ use crate::logic::backoff::go_duration;
 use crate::logic::go_text::quoted;
 use crate::logic::ids::ContainerId;
 use crate::logic::probe_target::ProbeTarget;
+use crate::messages::prober::Round;
 use crate::platform::network_probe::ProbeOutcome;
 
 /// Tries of one round, while the probe itself cannot be made (PRB-08).
@@ -17,36 +18,34 @@ const TRIES_MAX: u32 = 3;
 const OUTPUT_BYTES_MAX: usize = 10 * 1024;
 
 /// Tries up to three times, as long as the probe cannot be made.
-pub(super) async fn make(
-    agent: Arc<Agent>,
-    container: ContainerId,
-    target: Result<ProbeTarget, String>,
-) -> ProbeOutcome {
+pub(super) async fn make(agent: Arc<Agent>, container: ContainerId, target: Result<ProbeTarget, String>) -> Round {
     let target = match target {
         Ok(target) => target,
-        Err(problem) => return ProbeOutcome::Error(problem),
+        Err(problem) => return Round { outcome: ProbeOutcome::Error(problem), timed_out: false },
     };
-    let mut outcome = ProbeOutcome::Error(String::new());
-    for _ in 0..TRIES_MAX {
-        outcome = once(&agent, &container, &target).await;
-        if !matches!(outcome, ProbeOutcome::Error(_)) {
+    let mut round = once(&agent, &container, &target).await;
+    for _ in 1..TRIES_MAX {
+        if !matches!(round.outcome, ProbeOutcome::Error(_)) {
             break;
         }
+        round = once(&agent, &container, &target).await;
     }
-    outcome
+    round
 }
 
-async fn once(agent: &Agent, container: &ContainerId, target: &ProbeTarget) -> ProbeOutcome {
+async fn once(agent: &Agent, container: &ContainerId, target: &ProbeTarget) -> Round {
     let network = &agent.adapters.prober;
-    match target {
+    let outcome = match target {
         ProbeTarget::Exec { command, timeout } => {
             let ended = agent.adapters.runtime.exec_sync(container, command, *timeout).await;
-            outcome_of(ended, command, *timeout)
+            let timed_out = matches!(ended, Err(CriError::Deadline { .. }));
+            return Round { outcome: outcome_of(ended, command, *timeout), timed_out };
         }
         ProbeTarget::Http(probe) => network.http(probe.clone()).await,
         ProbeTarget::Tcp(probe) => network.tcp(probe.clone()).await,
         ProbeTarget::Grpc(probe) => network.grpc(probe.clone()).await,
-    }
+    };
+    Round { outcome, timed_out: false }
 }
 
 /// What a command's end says (PRB-11). One that ran out of time has failed; one that could not be run says nothing.

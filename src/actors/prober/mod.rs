@@ -2,9 +2,11 @@
 //!
 //! Parent: Root. Restarted: after a failure; workers tell it their pods again. One machine (`logic::probe_schedule`) for
 //! each container and kind of probe; a probe under way is an operation, so one that hangs holds up nobody. A machine has
-//! one probe under way at most, so that those of a container that hangs cannot pile up (SEC-47).
+//! one probe under way at most, so that those of a container that hangs cannot pile up, and commands of all containers
+//! pass one gate (SEC-47). What is known outlives the agent in `platform::probe_store` (PAIN-16).
 
 mod attempt;
+mod told;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,14 +19,21 @@ pub(super) use attempt::output;
 use super::address::Address;
 use super::desk::{Desk, OperationId, Panicked};
 use super::role::Role;
-use super::settings::{Agent, EventSubject};
+use super::settings::Agent;
+use crate::logic::exec_gate::ExecGate;
 use crate::logic::ids::{ContainerId, PodUid};
 use crate::logic::pod_roster::full_name;
 use crate::logic::probe_schedule::{self, ProbeAction, ProbeKind, ProbeSchedule, ProbeTiming, Seen, Target, probes_of};
-use crate::logic::probe_target;
+use crate::logic::probe_target::{self, ProbeTarget};
 use crate::messages::pod_worker::PodWorkerMsg;
-use crate::messages::prober::{ProbeCounts, ProbeKey, ProberMsg};
+use crate::messages::prober::{ProbeCounts, ProbeKey, ProberMsg, Round};
 use crate::platform::network_probe::ProbeOutcome;
+
+/// Commands of probes under way at once, on the whole node.
+const COMMANDS_MAX: usize = 32;
+/// From one writing of what is remembered to the next; after one that failed.
+const SAVE_PERIOD: Duration = Duration::from_secs(1);
+const SAVE_RETRY: Duration = Duration::from_secs(30);
 
 struct Watched {
     pod: Arc<Pod>,
@@ -46,6 +55,9 @@ struct Machine {
     probe: Option<(OperationId, Duration)>,
     result: Option<(ContainerId, bool)>,
     counts: ProbeCounts,
+    /// What its probe does: `exec`, ….
+    action: &'static str,
+    period: Duration,
 }
 
 impl Machine {
@@ -59,6 +71,9 @@ pub struct Prober {
     agent: Arc<Agent>,
     pods: BTreeMap<PodUid, Watched>,
     machines: BTreeMap<ProbeKey, Machine>,
+    gate: ExecGate<ProbeKey>,
+    /// What is remembered is being written, or will be soon.
+    saving: bool,
 }
 
 impl Role for Prober {
@@ -67,7 +82,8 @@ impl Role for Prober {
     type Args = Arc<Agent>;
 
     fn begin(agent: Arc<Agent>, _: &mut Desk<ProberMsg>) -> Self {
-        Self { agent, pods: BTreeMap::new(), machines: BTreeMap::new() }
+        let gate = ExecGate::new(COMMANDS_MAX);
+        Self { agent, pods: BTreeMap::new(), machines: BTreeMap::new(), gate, saving: false }
     }
 
     fn receive(&mut self, message: ProberMsg, desk: &mut Desk<ProberMsg>) {
@@ -79,6 +95,7 @@ impl Role for Prober {
             }
             ProberMsg::PodGone(uid) => self.forget(&uid, desk),
             ProberMsg::Known(known) => {
+                self.agent.adapters.probe_store.keep_only(&known);
                 let gone: Vec<PodUid> = self.pods.keys().filter(|uid| !known.contains(*uid)).cloned().collect();
                 for uid in gone {
                     self.forget(&uid, desk);
@@ -86,11 +103,17 @@ impl Role for Prober {
             }
             ProberMsg::RoundDue(key) => self.round(&key, desk),
             ProberMsg::Probed(key, outcome) => self.finish(&key, outcome, desk),
+            ProberMsg::Saved(outcome) => self.saved(outcome, desk),
+            ProberMsg::SaveDue => self.saving = false,
             ProberMsg::Counts(reply) => {
                 let counts = self.machines.iter().map(|(key, machine)| (key.clone(), machine.counts.clone()));
                 let _ = reply.send(counts.collect()); // The asker may have left.
             }
+            ProberMsg::Costs(uid, reply) => {
+                let _ = reply.send(self.costs(&uid)); // The asker may have left.
+            }
         }
+        self.save(desk);
     }
 }
 
@@ -111,9 +134,11 @@ impl Prober {
             let machine = self.machines.entry(key.clone()).or_insert_with(|| {
                 let age = desk.now().since(agent.settings.agent_started);
                 let timing = ProbeTiming::from(probe);
-                let schedule = ProbeSchedule::new(kind, timing, agent.settings.agent_started, age, jitter, uptime);
-                let counts = ProbeCounts::of(full_name(&pod));
-                Machine { schedule, timer: None, probe: None, result: None, counts }
+                let mut schedule = ProbeSchedule::new(kind, timing, agent.settings.agent_started, age, jitter, uptime);
+                let kept = agent.adapters.probe_store.of(uid).remove(&(key.container.clone(), kind));
+                kept.into_iter().for_each(|kept| schedule.resume(kept));
+                let (counts, action) = (ProbeCounts::of(full_name(&pod)), told::action_of(probe));
+                Machine { schedule, timer: None, probe: None, result: None, counts, action, period: timing.period }
             });
             machine.schedule.notice(&seen, uptime);
             self.arm(&key, desk);
@@ -131,6 +156,7 @@ impl Prober {
     }
 
     fn forget(&mut self, uid: &PodUid, desk: &mut Desk<ProberMsg>) {
+        self.agent.adapters.probe_store.forget(uid);
         self.pods.remove(uid);
         let of_pod = self.machines.range(ProbeKey::first_of(uid)..).map(|(key, _)| key);
         let gone: Vec<ProbeKey> = of_pod.take_while(|key| key.uid == *uid).cloned().collect();
@@ -143,6 +169,19 @@ impl Prober {
         let machine = self.machines.remove(key);
         for operation in machine.iter().flat_map(Machine::operations) {
             desk.cancel(operation);
+        }
+        self.leave_gate(key, desk);
+    }
+
+    /// The probe's command is over, if it was one: whoever waited for that is next.
+    fn leave_gate(&mut self, key: &ProbeKey, desk: &mut Desk<ProberMsg>) {
+        let mut left = Some(key.clone());
+        while let Some(next) = left.take().and_then(|left| self.gate.leave(&left)) {
+            let container = self.machines.get(&next).and_then(|machine| machine.schedule.probing()).cloned();
+            match container {
+                Some(container) => self.probe(&next, container, desk),
+                None => left = Some(next),
+            }
         }
     }
 
@@ -165,13 +204,18 @@ impl Prober {
         let seen = find(&watched.pod, &key.container).map_or(Seen::Nothing, |container| watched.look(container));
         let actions = machine.schedule.round(&seen, wall, uptime);
         self.perform(key, actions, desk);
+        self.remember(key, desk);
         self.arm(key, desk);
     }
 
-    fn finish(&mut self, key: &ProbeKey, outcome: Result<ProbeOutcome, Panicked>, desk: &mut Desk<ProberMsg>) {
-        let outcome = outcome.unwrap_or_else(|panicked| ProbeOutcome::Error(panicked.to_string()));
+    fn finish(&mut self, key: &ProbeKey, round: Result<Round, Panicked>, desk: &mut Desk<ProberMsg>) {
+        let panicked =
+            |panicked: Panicked| Round { outcome: ProbeOutcome::Error(panicked.to_string()), timed_out: false };
+        let Round { outcome, timed_out } = round.unwrap_or_else(panicked);
         self.tell_event(key, &outcome, desk);
+        self.leave_gate(key, desk);
         let verdict = match outcome {
+            ProbeOutcome::Failure(_) if timed_out => probe_schedule::ProbeOutcome::TimedOut,
             ProbeOutcome::Success | ProbeOutcome::Warning(_) => probe_schedule::ProbeOutcome::Success,
             ProbeOutcome::Failure(_) => probe_schedule::ProbeOutcome::Failure,
             ProbeOutcome::Error(_) => probe_schedule::ProbeOutcome::Errored,
@@ -180,8 +224,12 @@ impl Prober {
         let Some(machine) = self.machines.get_mut(key) else { return };
         let began = machine.probe.take().map_or(uptime, |(_, began)| began);
         machine.counts.note(verdict, uptime.saturating_sub(began));
+        let before = machine.schedule.put_off();
         let actions = machine.schedule.finish(verdict, uptime);
+        let put_off = machine.schedule.put_off().filter(|(_, wait)| before.is_none_or(|(_, before)| before != *wait));
         self.perform(key, actions, desk);
+        self.remember(key, desk);
+        self.tell_put_off(key, put_off, desk);
         self.arm(key, desk);
     }
 
@@ -212,6 +260,10 @@ impl Prober {
             .and_then(|container| Some((container, key.kind.of(container)?)))
             .ok_or_else(|| "missing probe handler".to_owned())
             .and_then(|(container, probe)| probe_target::target(container, probe, &watched.status));
+        let is_command = matches!(target, Ok(ProbeTarget::Exec { .. }));
+        if is_command && !self.gate.ask(key.clone()) {
+            return; // Its turn comes.
+        }
         let work = attempt::make(Arc::clone(&self.agent), container, target);
         let ended = key.clone();
         let about = format!("{} of {}", key.kind, key.container);
@@ -220,26 +272,6 @@ impl Prober {
         if let Some(machine) = self.machines.get_mut(key) {
             machine.probe = Some((operation, began));
         }
-    }
-
-    fn tell_event(&self, key: &ProbeKey, outcome: &ProbeOutcome, desk: &Desk<ProberMsg>) {
-        let Some(watched) = self.pods.get(&key.uid) else { return };
-        let is_regular = containers(&watched.pod, false).any(|container| container.name == key.container);
-        let list = if is_regular { "containers" } else { "initContainers" };
-        let field_path = format!("spec.{list}{{{}}}", key.container);
-        let subject = EventSubject { uid: key.uid.clone(), full_name: full_name(&watched.pod), field_path };
-        let event = match outcome {
-            ProbeOutcome::Success => return,
-            ProbeOutcome::Warning(text) => {
-                subject.warning("ProbeWarning", format!("{} probe warning: {text}", key.kind))
-            }
-            ProbeOutcome::Failure(text) => subject.warning("Unhealthy", format!("{} probe failed: {text}", key.kind)),
-            ProbeOutcome::Error(text) => {
-                let message = format!("{} probe errored and resulted in unknown state: {text}", key.kind);
-                subject.warning("Unhealthy", message)
-            }
-        };
-        desk.tell(&self.agent.directory.event_recorder, event);
     }
 }
 
@@ -264,3 +296,5 @@ fn find<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
 
 #[cfg(test)]
 mod load_tests;
+#[cfg(test)]
+mod tests;

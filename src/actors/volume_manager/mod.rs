@@ -5,8 +5,9 @@
 //! nobody else. Keeps which volumes wanted pods have, and their tokens; a pod's end is read from the disk.
 
 mod tasks;
+mod timing;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,9 +28,11 @@ use crate::logic::volumes::certificate::{CertificateKey, CertificateState};
 use crate::logic::volumes::plan::{NodeFacts, VolumeKind, VolumePlan, volume_plans};
 use crate::logic::volumes::token::TokenKey;
 use crate::messages::node_status::{NodeNews, NodeStatusMsg};
-use crate::messages::volume_manager::{NewSecrets, TaskGain, VolumeManagerMsg};
+use crate::messages::volume_manager::{NewSecrets, TaskGain, VolumeCensus, VolumeManagerMsg};
 use crate::platform::objects::Token;
+use crate::platform::observer::Occurrence;
 use tasks::MountTask;
+use timing::{Timing, planned_plugin, unmounting};
 
 /// The soonest that a pod is told to ask again.
 const RETRY_MIN: Duration = Duration::from_millis(100);
@@ -56,6 +59,8 @@ pub struct VolumeManager {
     node: Arc<NodeFacts>,
     states: VolumeStates,
     pods: BTreeMap<PodUid, WantedPod>,
+    /// Pods to be released that were never wanted here; until the disk was read.
+    strangers: BTreeSet<PodUid>,
     tokens: BTreeMap<TokenKey, Token>,
     certificates: BTreeMap<CertificateKey, CertificateState>,
     questions: Vec<Question>,
@@ -76,6 +81,7 @@ impl Role for VolumeManager {
             node,
             states: VolumeStates::default(),
             pods: BTreeMap::new(),
+            strangers: BTreeSet::new(),
             tokens: BTreeMap::new(),
             certificates: BTreeMap::new(),
             questions: vec![],
@@ -98,15 +104,27 @@ impl Role for VolumeManager {
             }
             VolumeManagerMsg::Release(uid, reply) => {
                 self.questions.push(Question::Released(uid.clone(), reply));
-                self.pods.remove(&uid);
+                if self.pods.remove(&uid).is_none() {
+                    self.strangers.insert(uid.clone());
+                }
                 self.tokens.retain(|key, _| key.pod_uid != uid);
                 self.certificates.retain(|key, _| key.pod_uid != uid);
                 vec![Input::Release { uid }]
+            }
+            VolumeManagerMsg::All(reply) => {
+                let all =
+                    self.pods.iter().map(|(uid, wanted)| (uid.clone(), Arc::clone(&wanted.pod), self.mounted(uid)));
+                let _ = reply.send(all.collect()); // The asker may have left.
+                return;
             }
             VolumeManagerMsg::TaskEnded { uid, task, outcome } => {
                 let (outcome, secrets) =
                     (*outcome).unwrap_or_else(|panicked| (Err(lost(&task, &panicked)), NewSecrets::default()));
                 vec![self.end(uid, task, outcome, secrets, desk)]
+            }
+            VolumeManagerMsg::Count(reply) => {
+                let _ = reply.send(self.census()); // The asker may have left.
+                return;
             }
             VolumeManagerMsg::RetryDue { at } => {
                 self.wake.take_if(|(armed, _)| *armed == at);
@@ -164,10 +182,19 @@ impl VolumeManager {
                 }
             }
         }
+        self.count_found(&uid, &task, &outcome);
         if let Err(failure) = &outcome {
             self.tell_failure(&uid, &task, failure, desk);
         }
         Input::Ended { uid, task, outcome: outcome.map(|gain| gain.found) }
+    }
+
+    /// Volumes of a pod that this agent never gave any are of the time before it.
+    fn count_found(&mut self, uid: &PodUid, task: &Task, outcome: &Result<TaskGain, TaskFailure>) {
+        if *task == Task::List && self.strangers.remove(uid) {
+            let count = outcome.as_ref().map_or(1, |gain| gain.found.len());
+            self.agent.happened(Occurrence::VolumesFound { count, failed: outcome.is_err() });
+        }
     }
 
     /// As upstream, there is an Event for each failed mount and none for a failed unmount (VOL-13).
@@ -192,6 +219,7 @@ impl VolumeManager {
         let (of, done) = (uid.clone(), task.clone());
         let ended = move |outcome| VolumeManagerMsg::TaskEnded { uid: of, task: done, outcome: Box::new(outcome) };
         let host = Arc::clone(&self.agent.adapters.volumes);
+        let timing = Timing { observer: Arc::clone(&self.agent.adapters.observer), clock: Arc::clone(desk.clock()) };
         match task {
             Task::Mount(name) => {
                 let wanted = &self.pods[&uid];
@@ -199,6 +227,7 @@ impl VolumeManager {
                 let plan = &wanted.plans[&name];
                 let needs_node = matches!(plan.kind, VolumeKind::Claim { .. }) || !plan.certificates().is_empty();
                 let mut work = MountTask {
+                    timing,
                     objects: Arc::clone(&self.agent.adapters.objects),
                     host,
                     node: Arc::clone(&self.node),
@@ -232,7 +261,7 @@ impl VolumeManager {
             }
             Task::Unmount(place) => {
                 let work = async move {
-                    let gone = host.tear_down(&place).await;
+                    let gone = timing.of(&place.plugin, unmounting(place.is_device), host.tear_down(&place)).await;
                     (gone.map(|()| TaskGain::default()).map_err(tasks::failed), NewSecrets::default())
                 };
                 desk.start("unmount volume", about, work, ended);
@@ -245,6 +274,20 @@ impl VolumeManager {
                 desk.start("release volumes", about, work, ended);
             }
         }
+    }
+
+    fn census(&self) -> VolumeCensus {
+        let mut census = VolumeCensus::default();
+        for wanted in self.pods.values() {
+            for (name, plan) in &wanted.plans {
+                let mounted = wanted.mounted.get(name);
+                let plugin = planned_plugin(plan, mounted).replace('~', "/");
+                *census.desired.entry(plugin.clone()).or_default() += 1;
+                *census.actual.entry(plugin).or_default() += usize::from(mounted.is_some());
+            }
+        }
+        census.actual.retain(|_, count| *count > 0);
+        census
     }
 
     fn certificates_of(&self, uid: &PodUid) -> Vec<(CertificateKey, CertificateState)> {

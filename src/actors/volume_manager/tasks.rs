@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 
+use super::timing::{Timing, mounting, plugin_of};
 use crate::logic::ids::PodUid;
 use crate::logic::time::Moment;
 use crate::logic::volume_states::{MountedVolume, TaskFailure};
@@ -25,6 +26,7 @@ use crate::platform::volumes::{VolumeError, VolumeHost};
 
 /// A volume to be mounted.
 pub(super) struct MountTask {
+    pub(super) timing: Timing,
     pub(super) objects: Arc<dyn Objects>,
     pub(super) host: Arc<dyn VolumeHost>,
     pub(super) node: Arc<NodeFacts>,
@@ -67,7 +69,12 @@ impl MountTask {
         let mut tokens = NewSecrets::default();
         let mounted = match &self.plan.kind {
             VolumeKind::Claim { claim, read_only, owned } => self.mount_claim(claim, *read_only, *owned).await,
-            _ => self.mount_own(&mut tokens).await,
+            VolumeKind::Image(_) => self.mount_own(&mut tokens).await,
+            _ => {
+                let place = self.plan.place(&self.uid);
+                let work = self.mount_own(&mut tokens);
+                self.timing.of(plugin_of(place.as_ref()), mounting(false), work).await
+            }
         };
         (mounted, tokens)
     }
@@ -244,7 +251,8 @@ impl MountTask {
         let resolved = resolve(&volume, &self.pod, &self.uid, read_only, self.own_node.as_deref())
             .map_err(|error| step_failed(error.step, &name, error.problem))?;
         let (host, is_device) = (&self.host, is_block(&volume));
-        let set_up = host.set_up(&self.uid, resolved.place.as_ref(), resolved.set_up).await;
+        let set_up = host.set_up(&self.uid, resolved.place.as_ref(), resolved.set_up);
+        let set_up = self.timing.of(plugin_of(resolved.place.as_ref()), mounting(is_device), set_up).await;
         let warning = set_up.map_err(|error| match error {
             error @ VolumeError::Device(_) => step_failed("MountVolume.MountDevice failed", &name, error),
             error if is_device => step_failed("MapVolume.MapBlockVolume failed", &name, error),

@@ -186,6 +186,7 @@ fn mount_pod(
 ) -> Outcome {
     let host = Arc::new(Host::default());
     let task = MountTask {
+        timing: timing(),
         objects: Arc::new(api),
         host: host.clone(),
         own_node: None,
@@ -417,6 +418,7 @@ fn without_an_api_server_only_what_needs_none_is_projected() {
         }))
         .expect("a pod");
         let task = MountTask {
+            timing: timing(),
             objects: Arc::new(crate::platform::objects::Standalone),
             host: Arc::new(Host::default()),
             own_node: None,
@@ -437,4 +439,9 @@ fn without_an_api_server_only_what_needs_none_is_projected() {
     assert_eq!(standalone(downward), Ok(()));
     let refused = standalone(json!([{ "secret": { "name": "s" } }])).expect_err("nobody to ask");
     assert!(refused.ends_with("cannot setup projected volume v because kube client is not configured"), "{refused}");
+}
+
+fn timing() -> Timing {
+    use crate::platform::{clock::SystemClock, observer::Unobserved};
+    Timing { observer: Arc::new(Unobserved), clock: Arc::new(SystemClock::start()) }
 }

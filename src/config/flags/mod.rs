@@ -1,10 +1,13 @@
 //! The command line: which flags there are, what they mean, and how they override the configuration.
 //!
 //! Pure. pflag's habits matter to every unit file and installer out there, so the parser is our own and works on a
-//! table; see `table` (the flags), `values` (their syntax), `parse` (the command line), `help` (the usage text).
+//! table; see `table` (the flags), `values` (their syntax), `parse` (the command line), `help` (the usage text),
+//! `shown` (what `/flagz` tells), `dump` (the log at the start).
 
+pub mod dump;
 pub mod help;
 pub mod parse;
+pub mod shown;
 pub mod table;
 pub mod values;
 
@@ -67,6 +70,12 @@ pub struct Flags {
     pub refuse_insecure_defaults: bool,
     /// `offline-store`: what pods of the API server need is kept on the disk, for a boot without it. Not in upstream.
     pub offline_store: bool,
+    /// `--stream-origins`, ours: the only `Origin`s that may open streams; empty for any.
+    pub stream_origins: Vec<String>,
+    /// `--stream-get-needs-create`, ours: a stream by `GET` needs the right to create, too.
+    pub stream_get_needs_create: bool,
+    /// `--checkpoints-max`, ours: the most archives of checkpoints; 0 for no limit.
+    pub checkpoints_max: i32,
     /// `--version`: `true`, `raw`, or the version to report; empty: not asked.
     pub version: String,
     /// `--help`
@@ -107,6 +116,9 @@ impl Flags {
             allocatable_ignores_eviction: flag("experimental-allocatable-ignore-eviction"),
             refuse_insecure_defaults: flag("refuse-insecure-defaults"),
             offline_store: flag("offline-store"),
+            stream_origins: serde_json::from_value(value("stream-origins")).unwrap_or_default(),
+            stream_get_needs_create: flag("stream-get-needs-create"),
+            checkpoints_max: number("checkpoints-max"),
             version: text("version"),
             help: flag("help"),
         }

@@ -1,6 +1,6 @@
 //! Every flag: name, syntax, where its value goes. Data alone; `parse` and `help` work on it.
 //!
-//! Names, defaults and deprecation texts as of Kubernetes 1.36 (`cmd/kubelet/app/options`); the two flags of our own say so.
+//! Names, defaults and deprecation texts as of Kubernetes 1.36 (`cmd/kubelet/app/options`); flags of our own say so.
 
 use super::values::Syntax;
 
@@ -83,6 +83,9 @@ pub const FLAGS: &[Flag] = &[
     own("max-housekeeping-interval", Syntax::Duration, "15s", "The longest time between refreshes."),
     own("refuse-insecure-defaults", Syntax::Bool, "", "Do not start on the insecure defaults that hold without --config. (Not in upstream.)"),
     own("offline-store", Syntax::Bool, "", "Keep on the disk what pods of the API server need, and start them after a boot without it. (Not in upstream.)"),
+    own("stream-origins", Syntax::TextList, "", "The only Origins of web pages that may open exec, attach and port-forward streams; repeat or list. Empty: any. (Not in upstream.)"),
+    own("stream-get-needs-create", Syntax::Bool, "", "Exec, attach and port-forward by GET, as WebSocket begins, need the right to create nodes/proxy, too. (Not in upstream.)"),
+    own("checkpoints-max", Syntax::Integer(32), "0", "The most checkpoint archives that may lie on the node; 0: no limit. (Not in upstream.)"),
     own("version", Syntax::Version, "", "Print the version and exit; raw for all of it."),
     own("help", Syntax::Bool, "", "Print this and exit."),
     configured("enable-server", Syntax::Bool, "/enableServer", "Serve the HTTPS API."),

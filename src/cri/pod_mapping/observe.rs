@@ -3,9 +3,10 @@
 
 use super::container::clean_absolute;
 use super::labels;
-use crate::cri::types::{ContainerStatus, Labels, NamespaceMode, PodSandboxStatus};
+use crate::cri::types::{ContainerStatus, Labels, LinuxContainerResources, NamespaceMode, PodSandboxStatus};
 use crate::logic::ids::{FullName, PodUid, SandboxId};
-use crate::logic::runtime_pod::{RuntimeContainer, RuntimePod, RuntimeSandbox};
+use crate::logic::resources::{quota_to_milli_cpu, shares_to_milli_cpu};
+use crate::logic::runtime_pod::{RuntimeContainer, RuntimePod, RuntimeResources, RuntimeSandbox};
 use crate::logic::time::Stamp;
 
 /// Whose sandbox or container it is, as its labels tell; `None` when it is none of a pod's.
@@ -25,6 +26,7 @@ pub fn runtime_container(status: &ContainerStatus, sandbox_id: &SandboxId) -> Ru
         name: status.metadata.name.clone(),
         restart_count: restart_count(&status.annotations),
         hash: hash(&status.annotations),
+        stop_signal: status.stop_signal.clone(),
         state: status.state,
         created_at: status.created_at,
         started_at: status.started_at,
@@ -36,7 +38,19 @@ pub fn runtime_container(status: &ContainerStatus, sandbox_id: &SandboxId) -> Ru
         image_ref: status.image_ref.clone(),
         log_path: status.log_path.clone(),
         user,
+        resources: status.resources.as_ref().and_then(runtime_resources),
     }
+}
+
+/// What the runtime says of CPU and memory; nothing where it says neither (upstream's `toKubeContainerResources`).
+fn runtime_resources(told: &LinuxContainerResources) -> Option<RuntimeResources> {
+    let positive = |value: i64| (value > 0).then_some(value);
+    let resources = RuntimeResources {
+        cpu_request: positive(shares_to_milli_cpu(told.cpu_shares)),
+        cpu_limit: positive(quota_to_milli_cpu(told.cpu_quota, told.cpu_period)),
+        memory_limit: positive(told.memory_limit_in_bytes),
+    };
+    (resources != RuntimeResources::default()).then_some(resources)
 }
 
 /// Where on the host the container's termination message is: behind the mount at the path of its annotation, which the

@@ -21,6 +21,7 @@ fn instance(restart_count: u32, created: u64) -> RuntimeContainer {
         name: "app".to_owned(),
         restart_count,
         hash: String::new(),
+        stop_signal: None,
         state: ContainerState::Exited,
         created_at: at(created),
         started_at: at(created),
@@ -32,6 +33,7 @@ fn instance(restart_count: u32, created: u64) -> RuntimeContainer {
         image_ref: String::new(),
         log_path: String::new(),
         user: None,
+        resources: None,
     }
 }
 

@@ -3,6 +3,7 @@
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
+use super::resize::{self, Resize};
 use super::{ContainerKind, KillContainer, KillReason, PlanInput, PodPlan, init_containers, kill_unknown, regular};
 use crate::logic::ids::ContainerId;
 use crate::logic::restart_policy::{is_sidecar, restarts_after_kill, wants_start};
@@ -45,7 +46,7 @@ pub(super) fn plan(input: &PlanInput<'_>, spec: &PodSpec, plan: &mut PodPlan) ->
     let mut done = containers.is_empty() || regular::any_active(spec, input.runtime);
     // Whether all that is still to be looked at has passed before.
     let mut has_passed = done;
-    let (mut starts, mut kills) = (Vec::new(), Vec::new());
+    let (mut starts, mut kills, mut updates) = (Vec::new(), Vec::new(), Vec::new());
     for (index, container) in containers.iter().enumerate().rev() {
         if has_passed && !is_sidecar(container) {
             continue;
@@ -65,7 +66,11 @@ pub(super) fn plan(input: &PlanInput<'_>, spec: &PodSpec, plan: &mut PodPlan) ->
             }
         }
         match step {
-            Step::Passed | Step::Wait => {}
+            Step::Passed | Step::Wait => {
+                // A sidecar is resized once it has started.
+                let is_due = newest.state == ContainerState::Running && (passes || !is_sidecar(container));
+                updates.extend(is_due.then(|| resize::update_of_init(input, container, newest)).flatten());
+            }
             Step::Start => starts.push((container, None)),
             Step::Replace { kill, .. } => {
                 kills.push(kill);
@@ -79,6 +84,7 @@ pub(super) fn plan(input: &PlanInput<'_>, spec: &PodSpec, plan: &mut PodPlan) ->
         starts.extend(containers.first().map(|first| (first, None)));
     }
     plan.kill.extend(kills.into_iter().rev());
+    plan.update.extend(updates.into_iter().rev());
     for (container, replaces) in starts.into_iter().rev() {
         plan.start_or_wait(input, container, ContainerKind::Init, replaces);
     }
@@ -127,6 +133,8 @@ fn running_sidecar(input: &PlanInput<'_>, container: &Container, running: &Runti
         replace("failed liveness probe", KillReason::LivenessProbe, true)
     } else if input.restarts.contains(&running.id) {
         replace("was asked to restart", KillReason::OnDemand, true)
+    } else if matches!(resize::of(input, container, running), Resize::Restart) {
+        Step::Replace { kill: resize::kill(container, running, ContainerKind::Init), passed: true }
     } else {
         Step::Passed
     }

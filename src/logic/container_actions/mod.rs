@@ -5,6 +5,7 @@
 
 mod init;
 mod regular;
+pub mod resize;
 pub mod restart_all;
 mod sandbox;
 
@@ -15,9 +16,11 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use super::backoff::{CrashLoops, Wait, crash_loop_message};
 use super::ids::{ContainerId, SandboxId};
 use super::pod_containers::ephemeral_containers;
+use super::pod_resize::ContainerUpdate;
 use super::runtime_pod::{ContainerState, ProbeResults, RuntimeContainer, RuntimePod};
 use super::time::Moment;
 use init::Initialisation;
+use resize::ResizeInput;
 pub use restart_all::ResetContainer;
 pub use sandbox::{SandboxDecision, sandbox_decision};
 
@@ -39,6 +42,8 @@ pub struct PlanInput<'a> {
     pub crash_loops: &'a CrashLoops,
     /// Instances that are to be, or were, stopped to be started again, whatever exit code and restart policy say.
     pub restarts: &'a BTreeSet<ContainerId>,
+    /// What is in force of resources; `None` while that is not known: then none are changed.
+    pub resize: Option<ResizeInput<'a>>,
     /// Now.
     pub now: Moment,
 }
@@ -78,6 +83,8 @@ pub enum KillReason {
     Unknown,
     /// Someone on the node asked for its restart (PAIN-36).
     OnDemand,
+    /// It is to have other resources, and its `resizePolicy` asks for a restart.
+    Resize,
 }
 
 /// A container to stop.
@@ -140,6 +147,8 @@ pub struct PodPlan {
     pub remove: Vec<ContainerId>,
     /// Containers to stop, in the spec's order.
     pub kill: Vec<KillContainer>,
+    /// Containers that run, and are to have other resources, in the spec's order.
+    pub update: Vec<ContainerUpdate>,
     /// Containers to start, in the spec's order.
     pub start: Vec<StartContainer>,
     /// Containers that would be started were it not too early.
@@ -154,6 +163,7 @@ impl PodPlan {
             && self.create_sandbox.is_none()
             && self.remove.is_empty()
             && self.kill.is_empty()
+            && self.update.is_empty()
             && self.start.is_empty()
     }
 

@@ -2,7 +2,9 @@
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
+use super::resize::{self, Resize};
 use super::{ContainerKind, KillContainer, KillReason, PlanInput, PodKill, PodPlan, kill_unknown};
+use crate::logic::pod_resize::ContainerUpdate;
 use crate::logic::restart_policy::{restarts_after_kill, runs_to_success, wants_start};
 use crate::logic::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod};
 
@@ -10,6 +12,8 @@ use crate::logic::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod};
 enum Step {
     /// It runs as it should.
     Keep,
+    /// It runs, and is to have other resources.
+    Update(ContainerUpdate),
     /// It is over.
     Leave,
     /// Start it.
@@ -25,6 +29,10 @@ pub(super) fn plan(input: &PlanInput<'_>, spec: &PodSpec, plan: &mut PodPlan) {
         let newest = input.runtime.container(&container.name);
         match step(input, container, newest) {
             Step::Keep => is_needed = true,
+            Step::Update(update) => {
+                is_needed = true;
+                plan.update.push(update);
+            }
             Step::Leave => {}
             Step::Start => {
                 is_needed = true;
@@ -102,7 +110,13 @@ fn step_running(input: &PlanInput<'_>, container: &Container, running: &RuntimeC
     } else if input.restarts.contains(&running.id) {
         (format!("Container {name} was asked to restart"), KillReason::OnDemand)
     } else {
-        return Step::Keep;
+        return match resize::of(input, container, running) {
+            Resize::None => Step::Keep,
+            Resize::Update(update) => Step::Update(update),
+            Resize::Restart => {
+                Step::Kill { kill: resize::kill(container, running, ContainerKind::Regular), restart: true }
+            }
+        };
     };
     // A changed spec asks for a restart whatever the policy says, and so do people.
     let is_asked = matches!(reason, KillReason::DefinitionChanged | KillReason::OnDemand);

@@ -60,6 +60,7 @@ fn instance(name: &str, restart_count: u32, state: ContainerState, exit_code: i3
         name: name.to_owned(),
         restart_count,
         hash: "h".to_owned(),
+        stop_signal: None,
         state,
         created_at: created,
         started_at: created,
@@ -71,6 +72,7 @@ fn instance(name: &str, restart_count: u32, state: ContainerState, exit_code: i3
         image_ref: String::new(),
         log_path: String::new(),
         user: None,
+        resources: None,
     }
 }
 
@@ -106,7 +108,7 @@ impl Case {
         let hashes = all.map(|container| (container.name.clone(), "h".to_owned())).collect();
         let (probes, crash_loops) = (&self.probes, &self.loops);
         let restarts = &self.restarts;
-        plan(&PlanInput { pod, runtime, hashes: &hashes, probes, crash_loops, restarts, now: at(NOW) })
+        plan(&PlanInput { pod, runtime, hashes: &hashes, probes, crash_loops, restarts, resize: None, now: at(NOW) })
     }
 }
 

@@ -10,6 +10,8 @@ use std::fmt;
 
 use k8s_openapi::api::core::v1::Pod;
 
+use super::restart_gates::RestartGates;
+
 pub mod decode;
 pub mod defaults;
 pub mod identity;
@@ -33,6 +35,17 @@ pub struct Checked {
     pub pod: Pod,
     /// What was ignored in the manifest, each a sentence for the log.
     pub warnings: Vec<String>,
+}
+
+impl Checked {
+    /// The same, if it uses nothing that these gates have off.
+    ///
+    /// # Errors
+    /// What the API server would say to it.
+    pub fn within(self, gates: RestartGates) -> Result<Self, ManifestError> {
+        let refused = gates.refusals(&self.pod);
+        if refused.is_empty() { Ok(self) } else { Err(ManifestError::Invalid(refused)) }
+    }
 }
 
 /// Why a manifest gives no pod. Texts equal upstream's where upstream has one.

@@ -207,7 +207,6 @@ const CONTAINER_RULES: &[(&str, Rule)] = &[
     (".name", Accept),
     (".ports", Accept),
     (".readinessProbe", Accept),
-    // It says what a resize would do, and none is done by this version.
     (".resizePolicy", Accept),
     (".resources", Open),
     (".resources.claims", Refuse(NO_CLAIMS)),

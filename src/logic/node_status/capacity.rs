@@ -54,8 +54,8 @@ impl Threshold {
         }
     }
 
-    /// Upstream reckons with a share of single precision; so must whoever wants the same bytes.
-    fn of(self, capacity: Quantity) -> Quantity {
+    /// How much that is of the capacity. Upstream reckons with a share of single precision; so must whoever wants the same bytes.
+    pub fn of(self, capacity: Quantity) -> Quantity {
         match self {
             Self::Bytes(bytes) => bytes,
             Self::Share(share) => {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::logic::ids::ContainerId;
 use crate::logic::image_policy::{ImageFailure, ImageInUse};
+use crate::logic::pod_resize::ResizeReport;
 use crate::logic::runtime_pod::RuntimeSandbox;
 use crate::logic::volume_states::{MountedVolumes, VolumeFailure};
 
@@ -26,6 +27,8 @@ pub enum Job {
     RemoveContainers,
     /// Stopping and removing all containers, to start over.
     ResetContainers,
+    /// Giving running containers, and the pod's cgroup, other resources.
+    Resize,
     /// Stopping all containers, then the sandboxes.
     KillPod,
     /// Removing what is left of the pod on the node.
@@ -51,6 +54,8 @@ pub enum JobEnd {
     Removed(Result<(), String>),
     /// All containers were stopped and removed.
     Reset(Result<(), String>),
+    /// What came of changing resources.
+    Resized(ResizeReport),
     /// All containers were stopped, then all sandboxes.
     PodKilled(Result<(), String>),
     /// What was left is removed.
@@ -78,6 +83,7 @@ impl JobEnd {
             Self::Killed(id, _) => Job::KillContainer(id.clone()),
             Self::Removed(_) => Job::RemoveContainers,
             Self::Reset(_) => Job::ResetContainers,
+            Self::Resized(_) => Job::Resize,
             Self::PodKilled(_) => Job::KillPod,
             Self::CleanedUp(_) => Job::CleanUp,
         }
@@ -96,6 +102,7 @@ impl JobEnd {
             Job::KillContainer(id) => Self::Killed(id, Err(why)),
             Job::RemoveContainers => Self::Removed(Err(why)),
             Job::ResetContainers => Self::Reset(Err(why)),
+            Job::Resize => Self::Resized(ResizeReport { changed: true, problem: Some(why), ..ResizeReport::default() }),
             Job::KillPod => Self::PodKilled(Err(why)),
             Job::CleanUp => Self::CleanedUp(Err(why)),
         }

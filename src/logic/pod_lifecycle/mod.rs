@@ -9,6 +9,7 @@
 mod demands;
 mod job;
 mod obstacles;
+mod resizing;
 mod syncing;
 mod terminating;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use super::backoff::{BackoffPolicy, CrashLoops};
 use super::container_actions::{ContainerKind, ResetContainer, StartContainer};
 use super::ids::{ContainerId, SandboxId};
 use super::image_policy::ImageInUse;
+use super::pod_resize::{PodResources, ResizeWork};
 use super::pod_status::StartError;
 use super::probe_schedule::ProbeKind;
 use super::runtime_health::RuntimeHealth;
@@ -33,6 +35,7 @@ use super::time::{Moment, Stamp};
 use super::volume_states::MountedVolumes;
 pub use demands::{Demand, Demanded};
 pub use job::{Job, JobEnd, StartFailure};
+pub use resizing::ResizeMeans;
 
 /// Wait after an error, before jitter (upstream's back-off period of a pod worker).
 pub const ERROR_RETRY: Duration = Duration::from_secs(10);
@@ -79,6 +82,8 @@ pub enum Input {
         /// What it found.
         healthy: bool,
     },
+    /// What the runtime was told of the pod's resources before this worker was.
+    Actuated(PodResources),
     /// A job ended.
     Ended(JobEnd),
     /// The pod's phase is final: what its containers, or its deadline, made of it (POD-15, POD-25).
@@ -128,6 +133,8 @@ pub enum Action {
     RemoveContainers(Vec<ContainerId>),
     /// Begin [`Job::ResetContainers`].
     ResetContainers(Vec<ResetContainer>),
+    /// Begin [`Job::Resize`].
+    Resize(ResizeWork),
     /// Begin [`Job::KillPod`].
     KillPod {
         /// Containers that run, by ID and name.
@@ -173,6 +180,7 @@ impl Action {
             Self::KillPod { grace, .. } => Some(format!("its containers to stop, within {}s", grace.as_secs())),
             Self::CleanUp { .. } => Some("what is left of it to be removed".to_owned()),
             Self::ResetContainers(_) => Some("its containers to be removed, to start over".to_owned()),
+            Self::Resize(_) => Some("its resources to be changed".to_owned()),
             Self::RemoveContainers(_) => Some("dead containers to be removed".to_owned()),
             Self::Cancel(_) | Self::Inspect | Self::NetworkNotReady(_) | Self::Finish => None,
         }
@@ -207,6 +215,7 @@ pub struct PodLifecycle {
     health: RuntimeHealth,
     prepared: bool,
     volumes: volumes::PodVolumes,
+    resizing: resizing::Resizing,
     /// By job, how its last try failed.
     problems: BTreeMap<Job, String>,
     cleared_for: Option<u32>,
@@ -253,6 +262,7 @@ impl PodLifecycle {
             health: RuntimeHealth::default(),
             prepared: false,
             volumes: volumes::PodVolumes::default(),
+            resizing: resizing::Resizing::default(),
             cleared_for: None,
             jobs: BTreeSet::new(),
             kill_until: None,
@@ -273,6 +283,16 @@ impl PodLifecycle {
             removing_everything: false,
             finished: false,
         }
+    }
+
+    /// Whether it has asked for a look at the runtime that has not come yet.
+    pub fn awaits_a_look(&self) -> bool {
+        self.asked
+    }
+
+    /// With what probes said before this machine was made (PAIN-16); of containers that are no more it is dropped.
+    pub fn with_probes(self, probes: ProbeResults) -> Self {
+        Self { probes, ..self }
     }
 
     /// How far the pod has come.
@@ -380,6 +400,10 @@ impl PodLifecycle {
                 results.insert(container, healthy);
                 vec![]
             }
+            Input::Actuated(read) => {
+                self.take_actuated(read);
+                vec![]
+            }
             Input::Ended(end) => {
                 self.jobs.remove(&end.job());
                 self.note_problems(&end);
@@ -401,6 +425,7 @@ impl PodLifecycle {
         let failed = match end {
             JobEnd::Prepared(Ok(cgroup_made)) => {
                 self.prepared = true;
+                self.note_prepared(cgroup_made);
                 // Containers that run outside the pod's cgroup are started again inside it (POD-10).
                 if cgroup_made && self.observed.as_ref().is_some_and(|seen| seen.running().next().is_some()) {
                     self.begin_replacement();
@@ -419,6 +444,7 @@ impl PodLifecycle {
             }
             JobEnd::Started(container, Ok(id)) => {
                 self.inject_container(&container, id, now);
+                self.note_started(&container);
                 None
             }
             JobEnd::Removed(Ok(())) | JobEnd::Reset(Ok(())) => {
@@ -455,6 +481,7 @@ impl PodLifecycle {
                 self.start_errors.insert(container, error);
                 Some(None)
             }
+            JobEnd::Resized(report) => self.note_resized(report, now).then_some(None),
             JobEnd::PodKilled(Err(_)) => {
                 self.outdate(now);
                 self.kill_until = None;
@@ -466,6 +493,11 @@ impl PodLifecycle {
             }
             JobEnd::Prepared(Err(_)) | JobEnd::Removed(Err(_)) | JobEnd::CleanedUp(Err(_)) => Some(None),
         };
+        self.note_retry(job, failed, now);
+    }
+
+    /// When the job may be tried again; a failure that names no wait has the usual one.
+    fn note_retry(&mut self, job: Job, failed: Option<Option<Duration>>, now: Now) {
         match failed {
             Some(wait) => {
                 let wait = wait.unwrap_or_else(|| ERROR_RETRY.mul_f64(1.0 + now.jitter / 2.0));
@@ -515,18 +547,23 @@ impl PodLifecycle {
                 self.waits.push((sentence, None));
             }
             let job = match action {
-                Action::Prepare => Job::Prepare,
+                Action::Prepare => {
+                    self.note_preparing();
+                    Job::Prepare
+                }
                 Action::MountVolumes => Job::MountVolumes,
                 Action::SetUpSandbox { .. } => Job::SetUpSandbox,
                 Action::EnsureImage { container } => Job::EnsureImage(container.clone()),
                 Action::StartContainer { start, .. } => {
                     let hash = self.hashes.get(&start.name).cloned().unwrap_or_default();
                     self.starting.insert(start.name.clone(), hash);
+                    self.note_starting(&start.name);
                     Job::StartContainer(start.name.clone())
                 }
                 Action::KillContainer { id, .. } => Job::KillContainer(id.clone()),
                 Action::RemoveContainers(_) => Job::RemoveContainers,
                 Action::ResetContainers(_) => Job::ResetContainers,
+                Action::Resize(_) => Job::Resize,
                 Action::KillPod { grace, .. } => {
                     self.kill_until = Some(now.moment.plus(*grace));
                     Job::KillPod

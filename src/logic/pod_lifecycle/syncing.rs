@@ -45,6 +45,7 @@ impl PodLifecycle {
         let is_over = matches!(phase, Some("Failed" | "Succeeded")) || pod.metadata.deletion_timestamp.is_some();
         let seconds = pod.metadata.deletion_grace_period_seconds.and_then(|seconds| u64::try_from(seconds).ok());
         self.note_used_volumes(&pod);
+        self.retries.remove(&Job::Resize); // What could not be done may be another thing now.
         self.pod = Some(pod);
         let mut actions = vec![];
         for (name, _) in before.into_iter().filter(|(name, hash)| self.hashes.get(name) != Some(hash)) {
@@ -88,6 +89,7 @@ impl PodLifecycle {
             probes: &self.probes,
             crash_loops: &self.crash_loops,
             restarts: &self.restarts,
+            resize: self.resize_input(),
             now: now.moment,
         });
         if plan.kill_pod.is_some() && plan.create_sandbox.is_none() {
@@ -141,7 +143,11 @@ impl PodLifecycle {
             return self.ask();
         }
         plan.start.retain(|start| !half_made.names.contains(&start.name));
-        let mut actions = vec![];
+        let mut actions = self.resize(seen, &plan, now);
+        if !actions.is_empty() || self.jobs.contains(&Job::Resize) {
+            // The pod has its room before a container that needs more of it.
+            plan.start.clear();
+        }
         let dead: Vec<ContainerId> = plan.remove.iter().cloned().chain(half_made.remove).collect();
         if !dead.is_empty() && self.may_begin(&Job::RemoveContainers, now, "dead containers to be removed") {
             actions.push(Action::RemoveContainers(dead));
@@ -298,6 +304,7 @@ impl PodLifecycle {
             name: name.to_owned(),
             restart_count,
             hash,
+            stop_signal: None,
             state: ContainerState::Running,
             created_at: now.moment,
             started_at: now.moment,
@@ -309,6 +316,7 @@ impl PodLifecycle {
             image_ref,
             log_path: String::new(),
             user: None,
+            resources: None,
         };
         self.amend(now, |seen| {
             seen.containers.retain(|other| other.id != container.id);

@@ -5,6 +5,7 @@ mod deletion;
 mod demands;
 mod model;
 mod properties;
+mod resizing;
 mod volumes;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
@@ -149,6 +150,10 @@ fn words(action: &Action) -> String {
             let ids: Vec<&str> = all.iter().map(|reset| reset.id.as_str()).collect();
             format!("reset {}", ids.join(" "))
         }
+        Action::Resize(work) => {
+            let names: Vec<&str> = work.updates.iter().map(|update| update.name.as_str()).collect();
+            format!("resize [{}]", names.join(" "))
+        }
         Action::KillPod { containers, sandboxes, grace, replace } => {
             let ids = containers.iter().map(|(id, _)| id.as_str()).chain(sandboxes.iter().map(SandboxId::as_str));
             let what: Vec<&str> = ids.collect();
@@ -190,6 +195,7 @@ fn running(pod: &Pod, name: &str, restart_count: u32) -> RuntimeContainer {
         name: name.to_owned(),
         restart_count,
         hash: syncing::expected_hashes(pod).remove(name).expect("a container of the pod"),
+        stop_signal: None,
         state: ContainerState::Running,
         created_at: BEGINNING,
         started_at: BEGINNING,
@@ -201,6 +207,7 @@ fn running(pod: &Pod, name: &str, restart_count: u32) -> RuntimeContainer {
         image_ref: "app:1".to_owned(),
         log_path: String::new(),
         user: None,
+        resources: None,
     }
 }
 

@@ -8,6 +8,7 @@ mod conditions;
 mod container_statuses;
 mod phase;
 mod readiness;
+mod resources;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -18,6 +19,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::container_actions::restart_all;
 use super::ids::ContainerId;
+use super::pod_resize::{PodFigures, PodResources, ResizeConditions, ResizeGates};
+use super::resources::ResourceOptions;
 use super::restart_policy::{could_restart_all, restarts_all, should_restart, wants_start};
 use super::runtime_pod::{ProbeResults, RuntimeContainer, RuntimePod, SandboxState};
 use super::time::Moment;
@@ -66,6 +69,16 @@ pub struct StatusInput<'a> {
     pub start_errors: &'a BTreeMap<String, StartError>,
     /// Instances that were stopped to be started again.
     pub restarts: &'a BTreeSet<ContainerId>,
+    /// What is said of resizes.
+    pub resize: &'a ResizeConditions,
+    /// What the runtime was told of resources; `None` until that is known.
+    pub actuated: Option<&'a PodResources>,
+    /// What the pod's cgroup is set to; `None` until that is known.
+    pub figures: Option<&'a PodFigures>,
+    /// How resources become figures.
+    pub options: &'a ResourceOptions,
+    /// Which resizes are made.
+    pub gates: &'a ResizeGates,
     /// The node's addresses, the primary one first, at most two; none without an API server.
     pub host_ips: &'a [IpAddr],
     /// The runtime's name, which precedes container IDs: `containerd`.
@@ -154,6 +167,8 @@ pub fn generate(input: &StatusInput<'_>) -> PodStatus {
         qos_class: Some(input.qos_class.to_owned()),
         start_time: Some(start_time(input)),
         observed_generation: observed_generation(input.pod, input.before()),
+        resources: resources::of_pod(input),
+        allocated_resources: resources::allocated_to_pod(input),
         ..PodStatus::default()
     }
 }

@@ -88,6 +88,7 @@ mod tests {
 
     use super::*;
     use crate::logic::ids::{FullName, PodUid};
+    use crate::logic::pod_resize::ResizeGates;
     use crate::logic::runtime_pod::{ProbeResults, RuntimePod};
     use crate::logic::time::{Moment, Stamp};
 
@@ -123,6 +124,11 @@ mod tests {
                 probes: &probes,
                 start_errors: &Default::default(),
                 restarts: &Default::default(),
+                resize: &Default::default(),
+                actuated: None,
+                figures: None,
+                options: &Default::default(),
+                gates: &ResizeGates { by_pod: false, ..ResizeGates::default() },
                 host_ips: &[],
                 runtime_name: "containerd",
                 recursive_read_only: false,

@@ -81,6 +81,11 @@ impl Scene {
             probes: &self.probes,
             start_errors: &self.errors,
             restarts: &self.restarts,
+            resize: &Default::default(),
+            actuated: None,
+            figures: None,
+            options: &Default::default(),
+            gates: &ResizeGates { by_pod: false, ..ResizeGates::default() },
             host_ips: &self.host_ips,
             runtime_name: "containerd",
             recursive_read_only: false,
@@ -126,6 +131,7 @@ fn instance(name: &str, restart_count: u32, state: ContainerState, exit_code: i3
         name: name.to_owned(),
         restart_count,
         hash: String::new(),
+        stop_signal: None,
         state,
         created_at: started,
         started_at: started,
@@ -137,6 +143,7 @@ fn instance(name: &str, restart_count: u32, state: ContainerState, exit_code: i3
         image_ref: "sha256:abc".to_owned(),
         log_path: String::new(),
         user: Some((1000, 1000, vec![2000])),
+        resources: None,
     }
 }
 

@@ -308,6 +308,76 @@ fn an_outcome_that_comes_too_late_is_dropped() {
     assert_eq!(machine.finish(ProbeOutcome::Success, secs(1)), []);
 }
 
+/// PAIN-16: the agent that comes back goes on with the result and the run.
+#[test]
+fn a_machine_goes_on_where_an_earlier_one_was() {
+    let target = running("c", ProbeKind::Readiness);
+    let mut first = schedule(ProbeKind::Readiness, timing());
+    outcomes(&mut first, &target, &[ProbeOutcome::Success, ProbeOutcome::Failure, ProbeOutcome::Failure]);
+    let kept = first.memory(Some(true), wall(STARTED + 1000)).expect("met a container");
+    assert_eq!((kept.result, kept.last, kept.run), (Some(true), Some(false), 2));
+    let mut next = schedule(ProbeKind::Readiness, timing());
+    next.resume(kept.clone());
+    assert_eq!(next.memory(None, wall(0)), Some(kept.clone()), "nothing is lost before the container is met");
+    let due = next.due().expect("no round is under way");
+    let seen = Seen::Container(target.clone());
+    assert_eq!(next.round(&seen, wall(STARTED + 1010), due), [store("c", true), probe("c")]);
+    assert_eq!(next.finish(ProbeOutcome::Failure, due), [store("c", false)], "the third in a row");
+    // Of an agent that was away for long the result counts, the run does not.
+    let mut late = schedule(ProbeKind::Readiness, timing());
+    late.resume(kept.clone());
+    assert_eq!(late.round(&seen, wall(STARTED + 1301), secs(0)), [store("c", true), probe("c")]);
+    assert_eq!(late.finish(ProbeOutcome::Failure, secs(0)), []);
+    // Another instance begins anew.
+    let mut other = schedule(ProbeKind::Readiness, timing());
+    other.resume(kept);
+    assert_eq!(round(&mut other, &running("d", ProbeKind::Readiness)), [store("d", false), probe("d")]);
+}
+
+/// PAIN-16, PRB-09: what had settled before the restart is not asked again.
+#[test]
+fn what_had_settled_stays_settled_over_a_restart() {
+    for (kind, result) in [(ProbeKind::Startup, true), (ProbeKind::Startup, false), (ProbeKind::Liveness, false)] {
+        let container = ContainerId::from("c");
+        let at = wall(STARTED + 999);
+        let mut machine = schedule(kind, timing());
+        machine.resume(Remembered { container, result: Some(result), last: Some(result), run: 0, at });
+        assert_eq!(round(&mut machine, &running("c", kind)), [store("c", result)], "{kind}");
+        assert_eq!(round(&mut machine, &running("c", kind)), [], "{kind}");
+    }
+}
+
+/// SEC-47: a failure comes as soon as ever; beyond it a command that never ends is run less and less often.
+#[test]
+fn a_command_that_never_ends_is_put_off_longer_each_time() {
+    let mut machine = schedule(ProbeKind::Readiness, timing());
+    let target = running("c", ProbeKind::Readiness);
+    let mut waits = vec![];
+    for number in 1..=7 {
+        let due = machine.due().expect("no round is under way");
+        round(&mut machine, &target);
+        let now = due + secs(1);
+        let actions = machine.finish(ProbeOutcome::TimedOut, now);
+        assert_eq!(actions.contains(&store("c", false)), number >= 3, "{number}");
+        machine.notice(&Seen::Container(target.clone()), now); // Whatever the status does.
+        waits.push(machine.due().expect("no round is under way").saturating_sub(now).as_secs());
+    }
+    // Until the failure, the readiness that is missing hastens the next round; from then on the wait counts.
+    assert_eq!(waits, [0, 0, 0, 20, 40, 60, 60]);
+    assert_eq!(machine.put_off(), Some((7, secs(60))));
+    round(&mut machine, &target);
+    machine.finish(ProbeOutcome::Success, secs(400));
+    assert_eq!(machine.put_off(), None);
+    // Another container is not to blame.
+    for _ in 0..4 {
+        round(&mut machine, &target);
+        machine.finish(ProbeOutcome::TimedOut, secs(500));
+    }
+    assert!(machine.due() > Some(secs(500)));
+    machine.notice(&Seen::Container(running("d", ProbeKind::Readiness)), secs(501));
+    assert_eq!((machine.due(), machine.put_off()), (Some(secs(501)), None));
+}
+
 /// PRB-02.
 #[test]
 fn timing_has_the_apis_defaults() {
@@ -421,7 +491,7 @@ proptest! {
             prop_assert!(machine.due().is_some_and(|next| next > due), "rounds come one after another");
             match outcome {
                 ProbeOutcome::Success => results.push(true),
-                ProbeOutcome::Failure => results.push(false),
+                ProbeOutcome::Failure | ProbeOutcome::TimedOut => results.push(false),
                 ProbeOutcome::Errored => {}
             }
             let in_a_row = |value: bool| results.iter().rev().take_while(|result| **result == value).count();

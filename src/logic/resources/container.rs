@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
+use super::memory_qos::container_unified;
 use super::{
     CPU, CgroupVersion, MEMORY, NodeMemory, QosClass, Quantity, ResourceList, ResourceOptions, amount,
     container_limits, container_oom_score_adj, container_requests, has_pod_level_resources, hugepage_limits,
@@ -50,6 +51,7 @@ pub fn container_resources(
     let mut resources = basic(request, amount(&limits, CPU), amount(&limits, MEMORY), exclusive_cpus, options);
     resources.oom_score_adj = container_oom_score_adj(pod, container, node, options);
     limit_swap(&mut resources, pod, container, node, options);
+    resources.unified.extend(container_unified(pod, container, options));
     resources
 }
 

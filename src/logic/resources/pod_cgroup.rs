@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
 
+use super::memory_qos::pod_unified;
 use super::pod_sums::limits_by_moment;
 use super::{
     CPU, CPU_SHARES_MIN, HUGEPAGES_PREFIX, MEMORY, PIDS, QosClass, Quantity, ResourceList, ResourceOptions, amount,
@@ -48,6 +49,7 @@ pub fn pod_cgroup_settings(pod: &Pod, exclusive_cpus: bool, options: &ResourceOp
     let mut settings = CgroupSettings {
         pids_max: (options.pod_pids_limit > 0).then_some(options.pod_pids_limit),
         hugepages: Some(hugepage_limits(&requests)),
+        unified: pod_unified(pod, options),
         ..CgroupSettings::default()
     };
     let period = options.cpu_cfs_quota_period_us;

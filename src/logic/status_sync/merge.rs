@@ -57,6 +57,8 @@ pub fn merged(api: &PodStatus, own: &PodStatus, may_run: bool) -> PodStatus {
         qos_class: own.qos_class.clone().or_else(|| api.qos_class.clone()),
         start_time: api.start_time.clone().or_else(|| own.start_time.clone()),
         observed_generation: own.observed_generation.max(api.observed_generation),
+        resources: own.resources.clone().or_else(|| api.resources.clone()),
+        allocated_resources: own.allocated_resources.clone().or_else(|| api.allocated_resources.clone()),
         ..api.clone()
     }
 }

@@ -263,6 +263,11 @@ impl StatusSync {
         (orders, wake)
     }
 
+    /// Whether something of the pod is on its way to the API server, or will have to be.
+    pub fn is_waiting(&self, uid: &PodUid) -> bool {
+        self.dirty.contains(uid) || self.pods.get(uid).is_some_and(|entry| entry.calling.is_some())
+    }
+
     /// The UID of the pod's object in the API, as it was shown last.
     fn shown_uid(&self, uid: &PodUid) -> Option<PodUid> {
         let entry = self.pods.get(uid)?;

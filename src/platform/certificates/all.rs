@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use super::{KeptCertificate, LiveCertificate, Pair};
+use super::{ClientAuthorities, KeptCertificate, LiveCertificate, Pair};
 use crate::platform::kube_api::kubeconfig::{read, words};
 
 /// The serving certificate in files.
@@ -37,6 +37,8 @@ pub struct Certificates {
     pub serving: Option<Arc<KeptCertificate>>,
     /// The serving certificate's files, where it has some.
     pub files: Option<ServingFiles>,
+    /// Who signs the certificates of those who ask the agent; `None` where none are accepted.
+    pub authorities: Option<Arc<ClientAuthorities>>,
     /// What the agent's server shows, wherever it is from.
     pub shown: Arc<LiveCertificate>,
     /// Set once the agent cannot go on; says why.

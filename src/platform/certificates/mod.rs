@@ -3,6 +3,7 @@
 //! Adapters for whoever rotates them; when that is due is decided in `logic::certificate_plan`.
 
 mod all;
+mod authorities;
 mod kept;
 mod key;
 mod live;
@@ -14,6 +15,7 @@ mod store;
 pub(crate) mod tests;
 
 pub use all::{Certificates, ServingFiles};
+pub use authorities::ClientAuthorities;
 pub use kept::{KeptCertificate, ObtainError, Once};
 pub use key::PrivateKey;
 pub use live::LiveCertificate;

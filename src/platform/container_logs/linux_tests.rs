@@ -66,6 +66,7 @@ async fn the_first_write_after_a_look_is_told() {
     assert_eq!(logs.written().await, Some(vec![path]), "that it is gone is told as well");
 }
 
+/// SRV-38: the names, the number of files, and which of them are compressed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_is_renamed_and_what_was_before_is_compressed() {
     let logs = Logs::new();

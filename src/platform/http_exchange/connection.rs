@@ -300,3 +300,23 @@ impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Beside 
         let _ = self.start.send(Box::pin(task));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    /// PRB-26: a connection never holds up whoever closes it, and is closed all the same.
+    #[tokio::test]
+    async fn a_connection_is_closed_without_lingering() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+        let address = listener.local_addr().expect("bound");
+        let (stream, _) = connect(&address.ip().to_string(), address.port()).await.expect("connected");
+        assert_eq!(rustix::net::sockopt::socket_linger(&stream).expect("told"), None);
+        let (mut other_side, _) = listener.accept().expect("accepted");
+        drop(stream); // The other side has acknowledged nothing of an end, and never reads.
+        let mut bytes = vec![];
+        assert_eq!(other_side.read_to_end(&mut bytes).expect("an orderly end"), 0);
+    }
+}

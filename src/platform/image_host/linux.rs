@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use super::records::Records;
 use super::{ImageHost, plugins};
 use crate::logic::credential_plugins::Provider;
+use crate::logic::credential_tokens::AccountToken;
 use crate::logic::image_credentials::{ConfigForm, Keyring};
 use crate::logic::image_garbage::DiskUse;
 use crate::logic::image_records::{Evidence, PullIntent, RecordedAccess};
@@ -61,8 +62,13 @@ impl ImageHost for LinuxImageHost {
         blocking::run(move || node_credentials(&root_dir, &home())).await
     }
 
-    async fn ask_provider(&self, provider: &Provider, repository: &str) -> Result<Vec<u8>, String> {
-        plugins::run(&self.plugin_dir, provider, repository).await
+    async fn ask_provider(
+        &self,
+        provider: &Provider,
+        repository: &str,
+        token: Option<&AccountToken>,
+    ) -> Result<Vec<u8>, String> {
+        plugins::run(&self.plugin_dir, provider, repository, provider.request(repository, token)).await
     }
 
     fn hash(&self, text: &str) -> String {
@@ -102,6 +108,10 @@ impl ImageHost for LinuxImageHost {
     async fn prune_records(&self, images: &BTreeSet<String>, began: Moment) -> usize {
         let images = images.clone();
         self.with_records(move |records| records.prune(&images, began)).await
+    }
+
+    async fn count_records(&self) -> (usize, usize) {
+        self.with_records(|records| records.count()).await
     }
 }
 

@@ -104,6 +104,7 @@ fn provider(folder: &Path, script: &str) -> Provider {
         api_version: "credentialprovider.kubelet.k8s.io/v1".into(),
         args: vec!["one".into(), "two words".into()],
         env: vec![("TOLD".into(), "x".into())],
+        tokens: None,
     }
 }
 
@@ -113,7 +114,7 @@ async fn a_program_is_run_within_bounds() {
     let (folder, host) = host();
     let run = async |script: &str| {
         let provider = provider(folder.path(), script);
-        let answer = host.ask_provider(&provider, "reg.example/app").await;
+        let answer = host.ask_provider(&provider, "reg.example/app", None).await;
         answer.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     };
     let told = run("cat; echo \"$# $2 $TOLD $PATH\" | cut -d/ -f1").await.unwrap();
@@ -127,7 +128,7 @@ async fn a_program_is_run_within_bounds() {
     assert!(run("yes no | head -c 1000000 >&2; exit 1").await.unwrap_err().len() < 5000, "it is told in part");
     fs::remove_file(folder.path().join("bin/helper")).unwrap();
     let absent = Provider { name: "absent".into(), ..provider(folder.path(), "") };
-    assert!(host.ask_provider(&absent, "a").await.unwrap_err().contains("No such file"));
+    assert!(host.ask_provider(&absent, "a", None).await.unwrap_err().contains("No such file"));
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use async_trait::async_trait;
 pub use linux::LinuxImageHost;
 
 use crate::logic::credential_plugins::Provider;
+use crate::logic::credential_tokens::AccountToken;
 use crate::logic::image_credentials::Keyring;
 use crate::logic::image_garbage::DiskUse;
 use crate::logic::image_records::{Evidence, PullIntent, RecordedAccess};
@@ -24,8 +25,13 @@ pub trait ImageHost: Send + Sync {
     async fn disk_use(&self, path: &str) -> Result<DiskUse, String>;
     /// The node's own credentials, read from files where upstream looks for them; none where there are none.
     async fn node_credentials(&self) -> Keyring;
-    /// Runs a program that gives credentials, and gives what it printed.
-    async fn ask_provider(&self, provider: &Provider, repository: &str) -> Result<Vec<u8>, String>;
+    /// Runs a program that gives credentials, with a token where it is to have one, and gives what it printed.
+    async fn ask_provider(
+        &self,
+        provider: &Provider,
+        repository: &str,
+        token: Option<&AccountToken>,
+    ) -> Result<Vec<u8>, String>;
     /// SHA-256 of a text, lower hex.
     fn hash(&self, text: &str) -> String;
 
@@ -45,6 +51,10 @@ pub trait ImageHost: Send + Sync {
     ) -> Result<(), String>;
     /// Begins anew: no pull is under way. Gives the pulls that were when the agent ended.
     async fn interrupted_pulls(&self) -> Vec<PullIntent>;
+    /// How many pulls under way, and how many images, are recorded.
+    async fn count_records(&self) -> (usize, usize) {
+        (0, 0)
+    }
     /// Removes what was recorded before `began` of images other than these; how many records.
     async fn prune_records(&self, images: &BTreeSet<String>, began: Moment) -> usize;
 }

@@ -18,10 +18,15 @@ const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 /// The most bytes of its complaints that are told.
 const COMPLAINT_BYTES_MAX: u64 = 4096;
 
-/// Runs the program; gives what it printed.
-pub(super) async fn run(folder: &Path, provider: &Provider, repository: &str) -> Result<Vec<u8>, String> {
+/// Runs the program and tells it `request`; gives what it printed.
+pub(super) async fn run(
+    folder: &Path,
+    provider: &Provider,
+    repository: &str,
+    request: String,
+) -> Result<Vec<u8>, String> {
     let what = format!("error execing credential provider plugin {} for image {repository}", provider.name);
-    let ran = tokio::time::timeout(TIME_MAX, exchange(folder, provider, repository)).await;
+    let ran = tokio::time::timeout(TIME_MAX, exchange(folder, provider, request)).await;
     match ran {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(problem)) => Err(format!("{what}: {problem}")),
@@ -29,7 +34,7 @@ pub(super) async fn run(folder: &Path, provider: &Provider, repository: &str) ->
     }
 }
 
-async fn exchange(folder: &Path, provider: &Provider, repository: &str) -> Result<Vec<u8>, String> {
+async fn exchange(folder: &Path, provider: &Provider, request: String) -> Result<Vec<u8>, String> {
     let mut command = Command::new(folder.join(&provider.name));
     // Its own variables come after the agent's, and count over them.
     command.args(&provider.args).envs(provider.env.iter().map(|(name, value)| (name, value)));
@@ -40,7 +45,6 @@ async fn exchange(folder: &Path, provider: &Provider, repository: &str) -> Resul
         child.stdout.take().expect("invariant: it is piped"),
         child.stderr.take().expect("invariant: it is piped"),
     );
-    let request = provider.request(repository);
     let tell = async move {
         // A program need not read what it is asked.
         let _ = stdin.write_all(request.as_bytes()).await;

@@ -44,7 +44,7 @@ impl Records {
                 Some(record) => Evidence {
                     record: Some(record).filter(|one| one.image_ref == image_ref),
                     intent,
-                    unreadable: false,
+                    ..Evidence::default()
                 },
                 None => Evidence { unreadable: true, ..Evidence::default() },
             },
@@ -106,6 +106,11 @@ impl Records {
         let known: Vec<PulledRecord> = records(&self.pulled).filter_map(|bytes| PulledRecord::parse(&bytes)).collect();
         let gone = to_prune(&known, images, began).into_iter();
         gone.filter(|image_ref| remove(&path_of(&self.pulled, image_ref)).is_ok()).count()
+    }
+
+    pub(super) fn count(&self) -> (usize, usize) {
+        let of = |folder: &Path| files(folder).filter(|path| !path.to_string_lossy().ends_with(TEMPORARY)).count();
+        (of(&self.pulling), of(&self.pulled))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {

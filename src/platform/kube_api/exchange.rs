@@ -11,7 +11,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use kube::client::Body;
 use serde::Deserialize;
 
-use super::ApiError;
+use tracing::Instrument;
+
+use super::{ApiError, Observed};
 
 /// The most bytes of an answer: a list of every pod, config map and secret of a node fits many times over.
 pub(super) const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -76,31 +78,57 @@ impl Call {
     }
 }
 
+/// The way that a call goes.
+pub(super) struct Line<'a> {
+    pub client: &'a kube::Client,
+    /// The server's address, for texts.
+    pub server: &'a str,
+    /// Who is told.
+    pub observed: Option<&'a Observed>,
+}
+
+impl Line<'_> {
+    /// Sends a request once; tells how that went.
+    async fn exchange(&self, call: &Call) -> Result<Response<Body>, ApiError> {
+        let mut request = call.request()?;
+        let Some(observed) = self.observed else { return self.deliver(call, request).await };
+        for (name, value) in observed.context() {
+            if let Ok(value) = value.parse() {
+                request.headers_mut().insert(name, value);
+            }
+        }
+        let began = observed.uptime();
+        let response = self.deliver(call, request).await;
+        let code = response.as_ref().ok().map(|response| response.status().as_u16());
+        observed.answered(&call.method, code, began, call.body.len());
+        response
+    }
+
+    async fn deliver(&self, call: &Call, request: Request<Body>) -> Result<Response<Body>, ApiError> {
+        self.client.send(request).await.map_err(|error| transport(&call.title(self.server), &error))
+    }
+}
+
 /// Sends the call and waits for the head of its answer, which is a success; within `deadline`.
-pub(super) async fn open(
-    client: &kube::Client,
-    server: &str,
-    call: &Call,
-    deadline: Duration,
-) -> Result<Response<Body>, ApiError> {
-    let late = || ApiError::Deadline { request: call.title(server) };
-    tokio::time::timeout(deadline, send(client, server, call)).await.unwrap_or_else(|_| Err(late()))
+pub(super) async fn open(line: &Line<'_>, call: &Call, deadline: Duration) -> Result<Response<Body>, ApiError> {
+    let late = || ApiError::Deadline { request: call.title(line.server) };
+    let sent = send(line, call).instrument(span(call));
+    tokio::time::timeout(deadline, sent).await.unwrap_or_else(|_| Err(late()))
 }
 
 /// Sends the call and reads its answer, which is a success; within `deadline`.
-pub(super) async fn ask(
-    client: &kube::Client,
-    server: &str,
-    call: &Call,
-    deadline: Duration,
-) -> Result<Bytes, ApiError> {
+pub(super) async fn ask(line: &Line<'_>, call: &Call, deadline: Duration) -> Result<Bytes, ApiError> {
     let exchange = async {
-        let response = send(client, server, call).await?;
-        let too_large = || ApiError::Answer(format!("{}: answer larger than 64 MiB", call.title(server)));
-        read(response.into_body(), ANSWER_BYTES_MAX).await?.whole.ok_or_else(too_large)
+        let response = send(line, call).await?;
+        let too_large = || ApiError::Answer(format!("{}: answer larger than 64 MiB", call.title(line.server)));
+        let whole = read(response.into_body(), ANSWER_BYTES_MAX).await?.whole.ok_or_else(too_large)?;
+        if let Some(observed) = line.observed {
+            observed.read(&call.method, whole.len());
+        }
+        Ok(whole)
     };
-    let late = || ApiError::Deadline { request: call.title(server) };
-    tokio::time::timeout(deadline, exchange).await.unwrap_or_else(|_| Err(late()))
+    let late = || ApiError::Deadline { request: call.title(line.server) };
+    tokio::time::timeout(deadline, exchange.instrument(span(call))).await.unwrap_or_else(|_| Err(late()))
 }
 
 /// Takes an answer apart. The text of the error names place and kind of the fault, not what stands there.
@@ -116,9 +144,18 @@ pub(super) fn decode<'a, T: Deserialize<'a>>(what: &str, json: &'a [u8]) -> Resu
     })
 }
 
-async fn send(client: &kube::Client, server: &str, call: &Call) -> Result<Response<Body>, ApiError> {
+/// The span of a call with all its tries.
+fn span(call: &Call) -> tracing::Span {
+    tracing::info_span!(
+        target: "podwright::turn", "api call",
+        otel.name = %format_args!("HTTP {}", call.method), otel.kind = "client",
+        http.request.method = call.method.as_str(), about = call.about.as_str(),
+    )
+}
+
+async fn send(line: &Line<'_>, call: &Call) -> Result<Response<Body>, ApiError> {
     for tried in 0.. {
-        let response = client.send(call.request()?).await.map_err(|error| transport(&call.title(server), &error))?;
+        let response = line.exchange(call).await?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -128,7 +165,12 @@ async fn send(client: &kube::Client, server: &str, call: &Call) -> Result<Respon
         let wait = retry_after(&head.headers).filter(|_| code == 429 || code >= 500);
         let read = read(body, REFUSAL_BYTES_MAX).await;
         match wait {
-            Some(wait) if tried < RETRIES_MAX => tokio::time::sleep(wait).await,
+            Some(wait) if tried < RETRIES_MAX => {
+                if let Some(observed) = line.observed {
+                    observed.retried(&call.method, code);
+                }
+                tokio::time::sleep(wait).await;
+            }
             _ => {
                 let body = read.map(|read| read.beginning).unwrap_or_default();
                 return Err(call.refused(code, &head.headers, &body));

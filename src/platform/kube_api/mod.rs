@@ -11,6 +11,7 @@ mod error;
 mod exchange;
 mod exec_plugin;
 pub mod kubeconfig;
+mod observed;
 mod place;
 pub mod reflector;
 #[cfg(test)]
@@ -33,7 +34,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 pub use error::{ApiError, Refusal};
-use exchange::{Call, ask, decode, open};
+use exchange::{Call, Line, ask, decode, open};
+pub use observed::Observed;
 pub use place::{Place, Selector};
 use place::{segment, with_query};
 pub use watch::{WatchEvent, WatchFrom};
@@ -70,6 +72,20 @@ struct Lanes {
     events: kube::Client,
     /// The server's address, for texts.
     server: String,
+    /// Who is told of calls.
+    observed: Option<Observed>,
+}
+
+impl Lanes {
+    fn again(&self) -> Self {
+        Self {
+            general: self.general.clone(),
+            heartbeat: self.heartbeat.clone(),
+            events: self.events.clone(),
+            server: self.server.clone(),
+            observed: self.observed.clone(),
+        }
+    }
 }
 
 /// The answer to a list.
@@ -120,21 +136,26 @@ struct ListBodyMeta {
 impl ApiServer {
     /// A server behind three services, one for each lane. Needs a runtime: each client starts a task of its own.
     pub fn new(general: kube::Client, heartbeat: kube::Client, events: kube::Client) -> Self {
-        let lanes = Lanes { general, heartbeat, events, server: String::new() };
+        let lanes = Lanes { general, heartbeat, events, server: String::new(), observed: None };
         Self { lanes: Arc::new(lanes), lane: Lane::General, deadline: DEADLINE }
     }
 
     /// The same, with the server's address as texts name it: `https://10.0.0.1:6443`.
     #[must_use]
     pub fn named(self, server: &str) -> Self {
-        let Lanes { general, heartbeat, events, .. } = &*self.lanes;
-        let lanes = Lanes {
-            general: general.clone(),
-            heartbeat: heartbeat.clone(),
-            events: events.clone(),
-            server: server.trim_end_matches('/').to_owned(),
-        };
+        let lanes = Lanes { server: server.trim_end_matches('/').to_owned(), ..self.lanes.again() };
         Self { lanes: Arc::new(lanes), ..self }
+    }
+
+    /// The same, and somebody is told of each call.
+    #[must_use]
+    pub fn observed(self, observed: Option<Observed>) -> Self {
+        Self { lanes: Arc::new(Lanes { observed, ..self.lanes.again() }), ..self }
+    }
+
+    /// Who is told of calls.
+    pub fn observer(&self) -> Option<&Observed> {
+        self.lanes.observed.as_ref()
     }
 
     /// The same, over another lane.
@@ -223,7 +244,7 @@ impl ApiServer {
             ],
         );
         let call = Call::get(path, about::<K>(""));
-        let response = open(self.client(), &self.lanes.server, &call, self.deadline).await?;
+        let response = open(&self.line(), &call, self.deadline).await?;
         Ok(watch::events(response.into_body(), timeout))
     }
 
@@ -321,15 +342,16 @@ impl ApiServer {
     }
 
     async fn ask(&self, call: &Call) -> Result<Bytes, ApiError> {
-        ask(self.client(), &self.lanes.server, call, self.deadline).await
+        ask(&self.line(), call, self.deadline).await
     }
 
-    fn client(&self) -> &kube::Client {
-        match self.lane {
+    fn line(&self) -> Line<'_> {
+        let client = match self.lane {
             Lane::General => &self.lanes.general,
             Lane::Heartbeat => &self.lanes.heartbeat,
             Lane::Events => &self.lanes.events,
-        }
+        };
+        Line { client, server: &self.lanes.server, observed: self.lanes.observed.as_ref() }
     }
 }
 

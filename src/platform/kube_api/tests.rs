@@ -14,7 +14,8 @@ use k8s_openapi::api::core::v1::{Node, Pod, Secret, ServiceAccount};
 use kube::client::Body;
 use serde_json::json;
 
-use super::{ApiError, ApiServer, Lane, PatchKind, Place, Selector, WatchEvent, WatchFrom};
+use super::{ApiError, ApiServer, Lane, Observed, PatchKind, Place, Selector, WatchEvent, WatchFrom};
+use crate::platform::observer::{Observer, Occurrence};
 
 /// What was asked: verb, path with query, content type and body.
 type Asked = Arc<Mutex<Vec<(String, String, String, String)>>>;
@@ -67,6 +68,50 @@ async fn an_object_comes_without_its_managed_fields() {
     let _: Node = api.on(Lane::Heartbeat).get_cached(&Place::Cluster, "n").await.expect("read");
     let paths: Vec<_> = asked.lock().expect("log").iter().map(|(verb, path, ..)| format!("{verb} {path}")).collect();
     assert_eq!(paths, ["GET /api/v1/nodes/n", "GET /api/v1/nodes/n?resourceVersion=0"]);
+}
+
+/// What was told, in one line each.
+#[derive(Default)]
+struct Told(Mutex<Vec<String>>);
+
+impl Observer for Told {
+    fn happened(&self, what: Occurrence<'_>) {
+        let line = match what {
+            Occurrence::ApiAnswered { method, host, code, request_bytes, .. } => {
+                format!("{method} {host} {code:?} {request_bytes}")
+            }
+            Occurrence::ApiRead { method, bytes, .. } => format!("{method} read {bytes}"),
+            Occurrence::ApiRetried { method, code, .. } => format!("{method} again after {code}"),
+            other => format!("{other:?}"),
+        };
+        self.0.lock().expect("whole").push(line);
+    }
+
+    fn context(&self) -> Vec<(&'static str, String)> {
+        vec![("traceparent", "00-aa-bb-01".to_owned())]
+    }
+}
+
+/// OBS-13.
+#[tokio::test(start_paused = true)]
+async fn each_try_of_a_call_is_told_with_its_status_and_sizes() {
+    let (api, _) = server(|before| match before {
+        0 => Response::builder().status(429).header("retry-after", "1").body(Full::default()).expect("an answer"),
+        _ => answer(200, &node("n")),
+    });
+    let told = Arc::new(Told::default());
+    let clock = Arc::new(crate::platform::clock::SystemClock::start());
+    let api = api.observed(Some(Observed::new(told.clone(), clock, "10.0.0.1:6443")));
+    let body = json!({"status": {}});
+    api.patch::<Node>(&Place::Cluster, "n", None, PatchKind::Merge, &body).await.expect("patched");
+    let size = body.to_string().len();
+    let expected = [
+        format!("PATCH 10.0.0.1:6443 Some(429) {size}"),
+        "PATCH again after 429".to_owned(),
+        format!("PATCH 10.0.0.1:6443 Some(200) {size}"),
+        format!("PATCH read {}", node("n").to_string().len()),
+    ];
+    assert_eq!(*told.0.lock().expect("whole"), expected);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use k8s_openapi::api::certificates::v1beta1::PodCertificateRequest;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Secret, ServiceAccount};
+use k8s_openapi::api::node::v1::RuntimeClass;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -127,6 +128,16 @@ impl Objects for RememberedObjects {
         self.remember(format!("persistentvolume/{name}"), answer).await
     }
 
+    async fn runtime_class(&self, name: &str) -> Result<Arc<RuntimeClass>, ObjectError> {
+        let answer = self.inner.runtime_class(name).await;
+        self.remember(format!("runtimeclass/{name}"), answer).await
+    }
+
+    /// Only asked for to pull images, which needs more than what is remembered.
+    async fn service_account(&self, namespace: &str, name: &str) -> Result<Arc<ServiceAccount>, ObjectError> {
+        self.inner.service_account(namespace, name).await
+    }
+
     /// A token that is remembered may have expired: it is better than none, and is asked for anew soon.
     async fn token(&self, key: &TokenKey) -> Result<Token, ObjectError> {
         let TokenKey { namespace, service_account, audience, expiration_seconds, pod_name: _, pod_uid } = key;
@@ -224,6 +235,12 @@ mod tests {
         async fn volume(&self, _: &str) -> Result<Arc<PersistentVolume>, ObjectError> {
             self.answer(Arc::default())
         }
+        async fn runtime_class(&self, _: &str) -> Result<Arc<RuntimeClass>, ObjectError> {
+            self.answer(Arc::new(RuntimeClass { handler: "other".to_owned(), ..RuntimeClass::default() }))
+        }
+        async fn service_account(&self, _: &str, _: &str) -> Result<Arc<ServiceAccount>, ObjectError> {
+            self.answer(Arc::default())
+        }
         async fn token(&self, _: &TokenKey) -> Result<Token, ObjectError> {
             let life = TokenLife { expires: Moment(9), lifetime: Duration::from_secs(3600) };
             self.answer(Token { text: "signed".into(), life })
@@ -258,6 +275,8 @@ mod tests {
         block_on(async {
             before.secret("ns", "db").await.expect("there");
             before.token(&key()).await.expect("there");
+            before.runtime_class("second").await.expect("there");
+            before.service_account("ns", "robot").await.expect("there");
             before.service_variables("ns", true, true).await.expect("there");
         });
         played.0.store(AWAY, Ordering::Relaxed);
@@ -268,6 +287,7 @@ mod tests {
             assert_eq!(secret.data.as_ref().expect("data")["password"].0, b"hunter2");
             let token = after.token(&key()).await.expect("remembered");
             assert_eq!((&*token.text, token.life.expires), ("signed", Moment(9)));
+            assert_eq!(after.runtime_class("second").await.expect("remembered").handler, "other");
             let variables = after.service_variables("ns", true, true).await.expect("remembered");
             assert_eq!(variables["DB_HOST"], "10.0.0.1");
             assert_eq!(after.service_variables("ns", true, false).await, None, "nobody waits");

@@ -26,6 +26,7 @@ mod testing;
 use async_trait::async_trait;
 
 pub use linux::LinuxVolumeHost;
+pub(in crate::platform) use patient::Patient;
 
 use crate::logic::ids::PodUid;
 use crate::logic::volumes::order::{SetUp, SubPathOrder, VolumePlace};

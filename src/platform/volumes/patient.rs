@@ -24,7 +24,7 @@ const THREAD_NAME_MAX: usize = 15;
 
 /// See the module. Clones share the calls.
 #[derive(Clone)]
-pub(super) struct Patient {
+pub(in crate::platform) struct Patient {
     clock: Arc<dyn Clock>,
     deadline: Duration,
     places: Arc<Semaphore>,
@@ -50,7 +50,7 @@ impl Drop for Entry {
 }
 
 impl Patient {
-    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+    pub(in crate::platform) fn new(clock: Arc<dyn Clock>) -> Self {
         Self::with_deadline(clock, DEADLINE)
     }
 
@@ -60,7 +60,7 @@ impl Patient {
 
     /// Runs `call`, which does `doing` to `key`, to its end. Dropping the future leaves the call to itself: until it ends,
     /// another one for the same key is refused.
-    pub(super) async fn run<T: Send + 'static>(
+    pub(in crate::platform) async fn run<T: Send + 'static>(
         &self,
         key: String,
         doing: &'static str,

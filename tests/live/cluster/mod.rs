@@ -6,9 +6,12 @@
 mod absence;
 mod certificates;
 mod joining;
+mod kubectl;
 mod objects;
 mod offline;
 mod pods;
+mod resize;
+mod server;
 mod volumes;
 
 use std::fs;
@@ -56,6 +59,20 @@ impl Cluster {
         let mut cluster_flags =
             ["--kubeconfig", node.dir.join("cluster/pki/kubelet.conf").to_str().unwrap()].map(str::to_owned).to_vec();
         node.flags.append(&mut cluster_flags);
+        node.flags.extend(["--node-ip".to_owned(), node.env["NODE_IP"].clone()]);
+        let pki = |name: &str| node.dir.join("cluster/pki").join(name).to_str().unwrap().to_owned();
+        // As kubeadm sets a node up: the API server knows whom it asks, and the node who asks it.
+        node.configure(serde_json::json!({
+            "address": "0.0.0.0",
+            "authentication": {
+                "x509": { "clientCAFile": pki("ca.crt") },
+                "webhook": { "enabled": true },
+                "anonymous": { "enabled": false },
+            },
+            "authorization": { "mode": "Webhook" },
+            "tlsCertFile": pki("kubelet-serving.crt"),
+            "tlsPrivateKeyFile": pki("kubelet-serving.key"),
+        }));
         let cluster = Self { node, kubectl: assets.join("kubectl") };
         cluster.script(&["start"], &[NODE_NAME]);
         Some(cluster)

@@ -1,5 +1,6 @@
 //! ConfigMaps, Secrets, tokens and services in containers.
 
+use podwright::cri::{PodSandboxFilter, RuntimeService};
 use serde_json::{Value, json};
 
 use super::Cluster;
@@ -106,4 +107,36 @@ fn a_pod_waits_for_its_objects_and_says_so() {
     assert!(!says(&ready, "waits for"), "{ready:#}");
     let main = cluster.wait_container("variable", "main");
     assert_eq!(cluster.run_in(&main, "echo $KEY"), "here\n");
+}
+
+/// CRI-37: a runtime class picks the handler that makes the pod's sandbox; a class that is not there keeps the pod waiting.
+#[test]
+fn a_runtime_class_picks_the_handler() {
+    let Some(cluster) = Cluster::joined() else { return };
+    let class = |name: &str, handler: &str| json!({ "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": { "name": name }, "handler": handler });
+    let of_class =
+        |name: &str, class: &str| with(pod(name, &[forever("main")]), json!({ "spec": { "runtimeClassName": class } }));
+    cluster.apply_object(&class("second", "other"));
+    cluster.apply_object(&class("broken", "nobody-knows-it"));
+    cluster.create_pod(of_class("special", "second"));
+    cluster.create_pod(of_class("lost", "broken"));
+    cluster.create_pod(pod("plain", &[forever("main")]));
+    for (name, handler) in [("special", "other"), ("plain", "")] {
+        cluster.wait_pod_ready(name);
+        let main = cluster.wait_container(name, "main");
+        assert_eq!(cluster.run_in(&main, "echo here"), "here\n");
+        let uid = main.labels["io.kubernetes.pod.uid"].clone();
+        let sandboxes = cluster.cri(async |cri| cri.list_pod_sandboxes(&PodSandboxFilter::default()).await);
+        let own = sandboxes.iter().find(|one| one.metadata.uid == uid).expect("its sandbox is there");
+        assert_eq!(own.runtime_handler, handler, "{name}");
+        // The handlers differ in where their runtime keeps its containers.
+        let kept = cluster.dir.join(if handler.is_empty() { "state/runc" } else { "state/runc-other" });
+        assert!(kept.join("k8s.io").join(main.id.as_str()).exists(), "{name} is not in {}", kept.display());
+    }
+    let said = cluster.wait_event("lost", "FailedCreatePodSandBox");
+    assert!(said.contains("nobody-knows-it"), "{said}");
+    cluster.kubectl(&["delete", "runtimeclass", "broken"]);
+    cluster.apply_object(&class("broken", "other"));
+    cluster.wait_pod_ready("lost");
+    cluster.assert_nothing_was_forbidden();
 }

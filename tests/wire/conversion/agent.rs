@@ -23,11 +23,14 @@ use podwright::messages::pod_manager::PodManagerMsg;
 use podwright::messages::pod_source::SourceKind;
 use podwright::platform::cgroup::{CgroupError, CgroupManager};
 use podwright::platform::chance::SystemChance;
+use podwright::platform::checkpoints::FileCheckpoints;
 use podwright::platform::clock::SystemClock;
 use podwright::platform::container_logs::LinuxContainerLogs;
 use podwright::platform::image_host::LinuxImageHost;
+use podwright::platform::log_reader::LinuxLogReader;
 use podwright::platform::network_probe::HostProber;
 use podwright::platform::node_facts::FixedNodeFacts;
+use podwright::platform::node_logs::LinuxNodeLogs;
 use podwright::platform::objects::{ObjectError, Objects, Token};
 use podwright::platform::pod_files::LinuxPodFiles;
 use podwright::platform::tls::Offer;
@@ -188,21 +191,27 @@ pub fn agent(root_dir: &Path, runtime: GrpcRuntime, patch: &Value) -> Arc<Agent>
         runtime: runtime.clone(),
         images: runtime,
         image_host: Arc::new(LinuxImageHost::new(root_dir, root_dir)),
+        checkpoints: Arc::new(FileCheckpoints::new(root_dir)),
         cgroups: Arc::new(CalmCgroups),
         files: Arc::new(files),
         logs: Arc::new(LinuxContainerLogs::new(root_dir.join("logs"))),
+        log_reader: Arc::new(LinuxLogReader::new(root_dir.join("logs"))),
+        statistics: Arc::new(podwright::platform::statistics::FixedStatistics::new(Arc::clone(ledger.clock()))),
+        node_logs: Arc::new(LinuxNodeLogs::new("/nowhere".into(), "/bin/false".into())),
         volumes: Arc::new(CalmVolumes),
         objects: Arc::new(FixedObjects),
         offline: None,
         folder: None,
         url: None,
         prober: Arc::new(HostProber::new(Offer::from_environment())),
+        probe_store: Default::default(),
         chance: Arc::new(SystemChance::from_kernel()),
         service_manager: Arc::new(NoServiceManager),
         api: None,
         certificates: Default::default(),
         doubt_connections: Arc::new(|| {}),
         node_facts: Arc::new(FixedNodeFacts::of_a_small_node()),
+        observer: Arc::new(podwright::platform::observer::Unobserved),
         listeners: vec![],
     };
     let directory = Directory::new(&ledger);

@@ -6,7 +6,7 @@ use crate::cri::pod_mapping::{
 };
 use crate::cri::types::*;
 use crate::logic::ids::{FullName, PodUid};
-use crate::logic::runtime_pod::{RuntimeContainer, RuntimeSandbox};
+use crate::logic::runtime_pod::{RuntimeContainer, RuntimeResources, RuntimeSandbox};
 use crate::logic::time::{Moment, Stamp};
 
 fn container_status(id: &str, created_at: i64, annotations: Labels) -> ContainerStatus {
@@ -27,9 +27,15 @@ fn container_status(id: &str, created_at: i64, annotations: Labels) -> Container
         annotations,
         mounts: vec![],
         log_path: "/var/log/pods/x/app/0.log".into(),
-        resources: None,
+        resources: Some(LinuxContainerResources {
+            cpu_shares: 102,
+            cpu_quota: 25_000,
+            cpu_period: 100_000,
+            memory_limit_in_bytes: 64 << 20,
+            ..LinuxContainerResources::default()
+        }),
         user: Some(LinuxContainerUser { uid: 1, gid: 2, supplemental_groups: vec![3] }),
-        stop_signal: None,
+        stop_signal: Some("SIGUSR1".into()),
     }
 }
 
@@ -63,6 +69,7 @@ fn a_container_is_known_by_its_annotations() {
         name: "app".into(),
         restart_count: 5,
         hash: "8e45cbd0".into(),
+        stop_signal: Some("SIGUSR1".into()),
         state: ContainerState::Exited,
         created_at: Moment(1),
         started_at: Moment(2),
@@ -74,6 +81,11 @@ fn a_container_is_known_by_its_annotations() {
         image_ref: "sha256:1".into(),
         log_path: "/var/log/pods/x/app/0.log".into(),
         user: Some((1, 2, vec![3])),
+        resources: Some(RuntimeResources {
+            cpu_request: Some(100),
+            cpu_limit: Some(250),
+            memory_limit: Some(64 << 20),
+        }),
     };
     assert_eq!(runtime_container(&container_status("c", 1, annotations), &"s".into()), expected);
 }

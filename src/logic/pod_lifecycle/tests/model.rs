@@ -263,6 +263,7 @@ impl Node {
             Action::KillContainer { id, .. } => Job::KillContainer(id.clone()),
             Action::RemoveContainers(_) => Job::RemoveContainers,
             Action::ResetContainers(_) => Job::ResetContainers,
+            Action::Resize(_) => Job::Resize,
             Action::KillPod { grace, .. } => {
                 assert!(self.stage == Stage::Syncing || Some(*grace) == self.grace, "not the grace period in force");
                 Job::KillPod
@@ -382,6 +383,7 @@ impl Node {
                 self.containers.retain(|one| all.iter().all(|reset| reset.id != one.id));
                 JobEnd::Reset(Ok(()))
             }
+            Action::Resize(_) => JobEnd::Resized(crate::logic::pod_resize::ResizeReport::default()),
             Action::KillPod { containers, sandboxes, .. } => {
                 let ids: Vec<ContainerId> = containers.into_iter().map(|(id, _)| id).collect();
                 self.stop(&ids);

@@ -155,3 +155,14 @@ fn volume_mounts_are_told_once_and_for_all() {
     scene.runtime.containers = vec![instance("a", 0, ContainerState::Running, 0)];
     assert_eq!(of(&scene.step(), "a").volume_mounts, Some(mounts));
 }
+
+/// KEP-4960.
+#[test]
+fn the_signal_that_stops_a_container_is_told_where_the_runtime_tells_it() {
+    for signal in [None, Some("SIGUSR1".to_owned())] {
+        let mut running = instance("a", 0, ContainerState::Running, 0);
+        running.stop_signal.clone_from(&signal);
+        let status = Scene::new("Always", &[], &["a"]).holding(vec![running]).status();
+        assert_eq!(of(&status, "a").stop_signal, signal);
+    }
+}

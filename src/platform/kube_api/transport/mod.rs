@@ -26,7 +26,9 @@ use http_body_util::Full;
 use kube::client::Body;
 use rustls::ClientConfig;
 
-use super::{ApiServer, Lane};
+use super::{ApiServer, Lane, Observed};
+use crate::platform::clock::Clock;
+use crate::platform::observer::Observer;
 use crate::platform::tls::Offer;
 pub use endpoint::Endpoint;
 use pool::{Answer, Group};
@@ -108,6 +110,7 @@ pub fn user_agent(version: &str) -> String {
 #[derive(Clone)]
 pub struct Transport {
     shared: Arc<Shared>,
+    observed: Option<Observed>,
 }
 
 struct Shared {
@@ -132,17 +135,27 @@ impl Transport {
                 generation: AtomicU64::new(identity.generation()),
                 identity,
             }),
+            observed: None,
         }
+    }
+
+    /// The same connections; somebody is told of each call that servers made from now on make over them.
+    #[must_use]
+    pub fn observed(self, observer: Arc<dyn Observer>, clock: Arc<dyn Clock>) -> Self {
+        let observed = Observed::new(observer, clock, &self.shared.settings.server.authority());
+        Self { observed: Some(observed), ..self }
     }
 
     /// The server over these connections, with the limits of its lanes; `None` is no limit. Needs a runtime.
     pub fn server(&self, general: Option<Rate>, events: Option<Rate>) -> ApiServer {
         let client = |lane, rate: Option<Rate>| {
             let limit = rate.map(|rate| Arc::new(RateLimit::new(rate)));
-            kube::Client::new(Way { shared: Arc::clone(&self.shared), lane, limit }, "default")
+            let way = Way { shared: Arc::clone(&self.shared), lane, limit, observed: self.observed.clone() };
+            kube::Client::new(way, "default")
         };
         ApiServer::new(client(Lane::General, general), client(Lane::Heartbeat, None), client(Lane::Events, events))
             .named(&self.shared.settings.server.to_string())
+            .observed(self.observed.clone())
     }
 
     /// Closes every connection, with the calls on it: who we are has changed.
@@ -186,6 +199,7 @@ struct Way {
     shared: Arc<Shared>,
     lane: Lane,
     limit: Option<Arc<RateLimit>>,
+    observed: Option<Observed>,
 }
 
 impl tower::Service<Request<Body>> for Way {
@@ -202,7 +216,11 @@ impl tower::Service<Request<Body>> for Way {
         let way = self.clone();
         Box::pin(async move {
             if let Some(limit) = &way.limit {
+                let began = way.observed.as_ref().map(Observed::uptime);
                 limit.wait().await;
+                if let Some((observed, began)) = way.observed.as_ref().zip(began) {
+                    observed.held_back(request.method(), began);
+                }
             }
             way.send(request).await
         })

@@ -1,0 +1,208 @@
+//! `AllocationManager`: keeps on the disk what pods were given, and what the runtime was told of it; counts resizes.
+//!
+//! Parent: Root. Restarted: after a failure; the two files have all that was answered for, and who was not answered asks
+//! again. It decides nothing: `PodManager` gives, pods' workers tell the runtime. While a file is being written further
+//! changes gather and are written together. What could not be written is as if it had not been asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::RpcReplyPort;
+
+use super::desk::Desk;
+use super::role::Role;
+use super::settings::Agent;
+use crate::logic::ids::PodUid;
+use crate::logic::pod_resize::{PodResources, parse_checkpoint, print_checkpoint};
+use crate::messages::allocation_manager::{Actuated, AllocationManagerMsg, Book, Kept, ResizeCounts};
+use crate::messages::pod_manager::PodManagerMsg;
+use crate::platform::checkpoints::Checkpoints;
+
+/// Wait before what `PodManager` had no room for is told again.
+const RETELL: Duration = Duration::from_secs(1);
+
+type Reply = RpcReplyPort<Result<(), String>>;
+
+/// One file: what it says, and what it is to say.
+#[derive(Default)]
+struct Pages {
+    kept: BTreeMap<PodUid, PodResources>,
+    entries: BTreeMap<PodUid, PodResources>,
+    /// Who is answered when the write that is under way has ended.
+    writing: Option<(BTreeMap<PodUid, PodResources>, Vec<Reply>)>,
+    /// Who is answered by the next one.
+    waiting: Vec<Reply>,
+    /// Entries have gone since the last write, and nobody waits for that.
+    swept: bool,
+}
+
+impl Pages {
+    fn of(kept: BTreeMap<PodUid, PodResources>) -> Self {
+        Self { entries: kept.clone(), kept, ..Self::default() }
+    }
+
+    fn sweep(&mut self, known: &BTreeSet<PodUid>) {
+        let before = self.entries.len();
+        self.entries.retain(|uid, _| known.contains(uid));
+        self.swept |= self.entries.len() < before;
+    }
+}
+
+/// See the module.
+pub struct AllocationManager {
+    agent: Arc<Agent>,
+    /// `None` until the files were read; what came before that is held.
+    books: Option<BTreeMap<Book, Pages>>,
+    held: Vec<AllocationManagerMsg>,
+    counts: ResizeCounts,
+}
+
+impl Role for AllocationManager {
+    const KIND: &'static str = "AllocationManager";
+    type Msg = AllocationManagerMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, desk: &mut Desk<AllocationManagerMsg>) -> Self {
+        let files = Arc::clone(&agent.adapters.checkpoints);
+        desk.start(
+            "read allocations",
+            "checkpoints",
+            async move { read_both(&*files).await },
+            AllocationManagerMsg::Read,
+        );
+        Self { agent, books: None, held: vec![], counts: ResizeCounts::default() }
+    }
+
+    fn receive(&mut self, message: AllocationManagerMsg, desk: &mut Desk<AllocationManagerMsg>) {
+        match message {
+            AllocationManagerMsg::Read(read) => self.take_read(read.unwrap_or_default(), desk),
+            AllocationManagerMsg::Counted(counts) => counts.into_iter().for_each(|count| self.counts.add(count)),
+            AllocationManagerMsg::Counts(reply) => drop(reply.send(self.counts.clone())), // The asker may have left.
+            early if self.books.is_none() => self.held.push(early),
+            AllocationManagerMsg::Allocate(given, reply) => {
+                self.change(Book::Allocated, reply, |entries| entries.extend(given), desk);
+            }
+            AllocationManagerMsg::Actuate(Actuated { uid, containers, pod }, reply) => {
+                let note = |entries: &mut BTreeMap<PodUid, PodResources>| {
+                    let entry = entries.entry(uid).or_default();
+                    entry.containers.extend(containers);
+                    entry.pod = pod.or(entry.pod.take());
+                };
+                self.change(Book::Actuated, reply, note, desk);
+            }
+            AllocationManagerMsg::Recall(uid, reply) => {
+                let told = self.book(Book::Actuated).entries.get(&uid).cloned();
+                let _ = reply.send(told.unwrap_or_default()); // The asker may have left.
+            }
+            AllocationManagerMsg::Known(known) => {
+                for book in [Book::Allocated, Book::Actuated] {
+                    self.book(book).sweep(&known);
+                    self.write(book, desk);
+                }
+            }
+            AllocationManagerMsg::Written(book, outcome) => {
+                let outcome = outcome.unwrap_or_else(|panicked| Err(panicked.to_string()));
+                self.take_written(book, &outcome, desk);
+            }
+            AllocationManagerMsg::Repeat => self.tell(desk),
+        }
+    }
+}
+
+impl AllocationManager {
+    fn book(&mut self, book: Book) -> &mut Pages {
+        let books = self.books.as_mut().expect("invariant: what needs the books is held until they were read");
+        books.get_mut(&book).expect("invariant: there are both")
+    }
+
+    fn take_read(&mut self, kept: Kept, desk: &mut Desk<AllocationManagerMsg>) {
+        let books = [(Book::Allocated, Pages::of(kept.allocated)), (Book::Actuated, Pages::of(kept.actuated))];
+        self.books = Some(books.into());
+        self.tell(desk);
+        for message in std::mem::take(&mut self.held) {
+            self.receive(message, desk);
+        }
+    }
+
+    /// What is being written is not told: should it fail, nobody must count on it.
+    fn tell(&mut self, desk: &mut Desk<AllocationManagerMsg>) {
+        let given = Arc::new(self.book(Book::Allocated).kept.clone());
+        // Nothing is judged before this is heard, so it is told until there is room for it.
+        if !desk.offer(&self.agent.directory.pod_manager, PodManagerMsg::Allocated(given)) {
+            desk.after(RETELL, AllocationManagerMsg::Repeat);
+        }
+    }
+
+    fn change(
+        &mut self,
+        book: Book,
+        reply: Reply,
+        change: impl FnOnce(&mut BTreeMap<PodUid, PodResources>),
+        desk: &mut Desk<AllocationManagerMsg>,
+    ) {
+        let pages = self.book(book);
+        change(&mut pages.entries);
+        pages.waiting.push(reply);
+        self.write(book, desk);
+    }
+
+    fn write(&mut self, book: Book, desk: &mut Desk<AllocationManagerMsg>) {
+        let files = Arc::clone(&self.agent.adapters.checkpoints);
+        let pages = self.book(book);
+        if pages.writing.is_some() || (pages.waiting.is_empty() && !pages.swept) {
+            return;
+        }
+        pages.swept = false;
+        let waiting = std::mem::take(&mut pages.waiting);
+        if pages.entries == pages.kept {
+            return waiting.into_iter().for_each(|reply| drop(reply.send(Ok(()))));
+        }
+        pages.writing = Some((pages.entries.clone(), waiting));
+        let bytes = print_checkpoint(&pages.entries);
+        let work = async move { files.write(book.file(), bytes).await };
+        desk.start("keep allocations", book.file(), work, move |outcome| AllocationManagerMsg::Written(book, outcome));
+    }
+
+    fn take_written(&mut self, book: Book, outcome: &Result<(), String>, desk: &mut Desk<AllocationManagerMsg>) {
+        let pages = self.book(book);
+        let Some((written, mut waiting)) = pages.writing.take() else { return };
+        match outcome {
+            Ok(()) => pages.kept = written,
+            Err(why) => {
+                tracing::error!(why, file = book.file(), "resources of pods are not kept");
+                // Whoever asked is told so, and asks again.
+                pages.entries.clone_from(&pages.kept);
+                waiting.append(&mut pages.waiting);
+            }
+        }
+        waiting.into_iter().for_each(|reply| drop(reply.send(outcome.clone())));
+        self.write(book, desk);
+    }
+}
+
+async fn read_both(files: &dyn Checkpoints) -> Kept {
+    Kept { allocated: read(files, Book::Allocated).await, actuated: read(files, Book::Actuated).await }
+}
+
+/// A file that cannot be believed is set aside and not obeyed (SEC-58); upstream does not start with one.
+async fn read(files: &dyn Checkpoints, book: Book) -> BTreeMap<PodUid, PodResources> {
+    let bytes = match files.read(book.file()).await {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return BTreeMap::new(),
+        Err(why) => {
+            tracing::error!(why, file = book.file(), "what pods were given cannot be read");
+            return BTreeMap::new();
+        }
+    };
+    match parse_checkpoint(&bytes) {
+        Ok(entries) => entries,
+        Err(corrupt) => {
+            tracing::error!(error = %corrupt, file = book.file(), "checkpoint is set aside, it cannot be believed");
+            if let Err(why) = files.set_aside(book.file()).await {
+                tracing::warn!(why, file = book.file(), "checkpoint cannot be set aside");
+            }
+            BTreeMap::new()
+        }
+    }
+}

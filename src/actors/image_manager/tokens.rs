@@ -1,0 +1,213 @@
+//! Asks programs for credentials with a token of the pod's service account (KEP-4412). Decides nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::steps::ask_program;
+use crate::actors::settings::Agent;
+use crate::logic::credential_plugins::{AnswerCache, Provider};
+use crate::logic::credential_tokens::{Account, AccountToken, KnownToken, TokenAttributes};
+use crate::logic::image_records::RecordedAccount;
+use crate::logic::volumes::token::{EXPIRATION_SECONDS, TokenKey};
+use crate::messages::image_manager::{Given, ImageRequest};
+use crate::platform::objects::{ObjectError, patiently};
+
+/// What is known when credentials are looked for.
+pub(super) struct Known {
+    /// For whom.
+    pub request: Arc<ImageRequest>,
+    /// What programs answered before; only where one is given tokens.
+    pub answers: AnswerCache,
+    /// Tokens of the pod that are still good.
+    pub tokens: Vec<(TokenKey, KnownToken)>,
+    /// Since the agent's start.
+    pub uptime: Duration,
+}
+
+/// The pod's service account, as records name it.
+pub(super) async fn account_of(agent: &Agent, request: &ImageRequest) -> Result<RecordedAccount, ObjectError> {
+    let (namespace, name) = (&request.full_name.namespace, &request.service_account);
+    let objects = &agent.adapters.objects;
+    let account = patiently("serviceaccount", name, objects.service_account(namespace, name)).await?;
+    let uid = account.metadata.uid.clone().unwrap_or_default();
+    Ok(RecordedAccount { uid, namespace: namespace.to_string(), name: name.clone() })
+}
+
+/// Asks the program with a token, unless it has answered about the account before; `None` where it is not for this pod.
+/// The token goes to `used`, so that it is not asked for again while it is good.
+pub(super) async fn ask_with_token(
+    agent: &Agent,
+    (provider, attributes): (&Provider, &TokenAttributes),
+    repository: &str,
+    known: &Known,
+    used: &mut Vec<(TokenKey, KnownToken)>,
+) -> Result<Option<Given>, String> {
+    let (objects, request) = (&agent.adapters.objects, &known.request);
+    let (namespace, name) = (&*request.full_name.namespace, &request.service_account);
+    let found = patiently("serviceaccount", name, objects.service_account(namespace, name)).await;
+    let found = found.map_err(|error| format!("failed to get service account: {error}"))?;
+    let Some(account) = attributes.account(&found) else { return Ok(None) };
+    let key = TokenKey {
+        namespace: namespace.to_owned(),
+        service_account: name.clone(),
+        audience: attributes.audience.clone(),
+        expiration_seconds: EXPIRATION_SECONDS,
+        pod_name: request.full_name.name.to_string(),
+        pod_uid: request.uid.clone(),
+    };
+    let token = match known.tokens.iter().find(|(one, _)| *one == key) {
+        Some((_, token)) => token.clone(),
+        None => {
+            let asked = patiently("token of serviceaccount", name, objects.token(&key)).await;
+            let token = asked.map_err(|error| format!("failed to get service account token: {error}"))?;
+            KnownToken { text: token.text, life: token.life }
+        }
+    };
+    used.push((key, token.clone()));
+    let token = AccountToken { account, token: token.text };
+    let hash = attributes.per_token().then(|| agent.adapters.image_host.hash(&token.token));
+    let kept_under = token.account.cache_key(hash.as_deref());
+    let Account { namespace, name, uid, .. } = token.account.clone();
+    let account = Some((RecordedAccount { uid, namespace, name }, kept_under.clone()));
+    if let Some(answer) = known.answers.find(provider, &kept_under, repository, known.uptime) {
+        return Ok(Some(Given { answer: answer.clone(), account, is_new: false }));
+    }
+    let given = ask_program(agent, provider, repository, Some(&token)).await?;
+    Ok(Some(Given { account, ..given }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
+    use serde_json::{Value, json};
+
+    use super::super::steps::gather;
+    use super::*;
+    use crate::actors::node_tests::{PlayedAgent, played_agent};
+    use crate::actors::played_api::ObjectServer;
+    use crate::cri::PodSandboxConfig;
+    use crate::logic::credential_plugins::{parse_config, validate};
+    use crate::logic::ids::{FullName, PodUid};
+    use crate::logic::image_policy::PullPolicy;
+    use crate::messages::image_manager::Gathered;
+    use crate::platform::image_host::LinuxImageHost;
+
+    const CONFIG: &str = "
+apiVersion: kubelet.config.k8s.io/v1
+kind: CredentialProviderConfig
+providers:
+- name: helper
+  apiVersion: credentialprovider.kubelet.k8s.io/v1
+  matchImages: [reg.example]
+  defaultCacheDuration: 1h
+  tokenAttributes:
+    serviceAccountTokenAudience: reg.example
+    requireServiceAccount: REQUIRED
+    cacheType: ServiceAccount
+    requiredServiceAccountAnnotationKeys: [KEYS]
+";
+
+    /// A program that notes what it is asked, and answers.
+    fn write_program(folder: &Path) {
+        let answer = json!({
+            "kind": "CredentialProviderResponse",
+            "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
+            "cacheKeyType": "Image",
+            "auth": { "reg.example": { "username": "u", "password": "p" } },
+        });
+        let path = folder.join("helper");
+        std::fs::write(&path, format!("#!/bin/sh\ncat >>\"$0.asked\"\necho '{answer}'\n")).expect("written");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("set");
+    }
+
+    struct Scene {
+        played: PlayedAgent,
+        server: ObjectServer,
+        folder: tempfile::TempDir,
+    }
+
+    fn scene(required: &str, keys: &str) -> Scene {
+        let folder = tempfile::tempdir().expect("a folder");
+        write_program(folder.path());
+        let providers = parse_config(&CONFIG.replace("REQUIRED", required).replace("KEYS", keys)).expect("of its form");
+        assert_eq!(validate(&providers, true), Ok(()));
+        let server = ObjectServer::default();
+        let account =
+            json!({ "metadata": { "name": "robot", "namespace": "ns", "uid": "su", "annotations": { "a": "b" } } });
+        server.put("/api/v1/namespaces/ns/serviceaccounts/robot", account);
+        let played = played_agent(server.api(), |settings, adapters| {
+            settings.credential_providers = providers.into();
+            adapters.image_host = Arc::new(LinuxImageHost::new(folder.path(), folder.path()));
+        });
+        Scene { played, server, folder }
+    }
+
+    impl Scene {
+        async fn gather(&self, account: &str, answers: AnswerCache, tokens: Vec<(TokenKey, KnownToken)>) -> Gathered {
+            let request = ImageRequest {
+                uid: PodUid::from("pu"),
+                full_name: FullName::new("web", "ns"),
+                field_path: String::new(),
+                image: "reg.example/app".to_owned(),
+                policy: PullPolicy::Always,
+                sandbox_config: Arc::new(PodSandboxConfig::default()),
+                credentials: vec![],
+                service_account: account.to_owned(),
+            };
+            let known = Known { request: Arc::new(request), answers, tokens, uptime: Duration::ZERO };
+            gather(Arc::clone(&self.played.agent), "reg.example/app".to_owned(), vec![0], known).await
+        }
+
+        /// What the program was asked.
+        fn asked(&self) -> Vec<Value> {
+            let text = std::fs::read_to_string(self.folder.path().join("helper.asked")).unwrap_or_default();
+            text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+        }
+    }
+
+    /// KEP-4412: token, annotations, and what is remembered of both.
+    #[tokio::test]
+    async fn a_program_is_asked_with_a_token_of_the_pods_account() {
+        let scene = scene("true", "a");
+        let mut first = scene.gather("robot", AnswerCache::default(), vec![]).await;
+        let given = first.answers.remove(0).1.expect("an answer").expect("for this pod");
+        let (account, kept_under) = given.account.clone().expect("an account");
+        assert_eq!((account.uid.as_str(), given.is_new), ("su", true));
+        let asked = scene.asked();
+        assert_eq!(
+            (&asked[0]["serviceAccountToken"], &asked[0]["image"]),
+            (&json!("a-token"), &json!("reg.example/app"))
+        );
+        assert_eq!(asked[0]["serviceAccountAnnotations"], json!({ "a": "b" }));
+        let spec = scene.server.sent("/token")["spec"].clone();
+        assert_eq!(spec["audiences"], json!(["reg.example"]));
+        assert_eq!(spec["boundObjectRef"]["uid"], "pu");
+        // The token is used again, and so is the answer, for this account alone.
+        let mut answers = AnswerCache::default();
+        let provider = &scene.played.agent.settings.credential_providers[0];
+        answers.keep(provider, &kept_under, "reg.example/app", &given.answer, Duration::ZERO);
+        let second = scene.gather("robot", answers, first.tokens).await;
+        let given = second.answers[0].1.as_ref().expect("an answer").as_ref().expect("for this pod");
+        assert!(!given.is_new);
+        assert_eq!((scene.asked().len(), scene.server.calls("/token").len()), (1, 1));
+    }
+
+    #[tokio::test]
+    async fn who_has_no_account_or_not_the_annotations_is_not_asked_for() {
+        let nothing = |gathered: &Gathered| matches!(gathered.answers[..], [(0, Ok(None))]);
+        let strict = scene("true", "a, missing");
+        assert!(nothing(&strict.gather("", AnswerCache::default(), vec![]).await));
+        assert!(nothing(&strict.gather("robot", AnswerCache::default(), vec![]).await));
+        assert_eq!((strict.asked().len(), strict.server.calls("/token").len()), (0, 0));
+        let gathered = strict.gather("nobody", AnswerCache::default(), vec![]).await;
+        let error = gathered.answers[0].1.as_ref().expect_err("no such account");
+        assert!(error.starts_with("failed to get service account: "), "{error}");
+        // One that does without: no token goes to it.
+        let lenient = scene("false", "");
+        let gathered = lenient.gather("", AnswerCache::default(), vec![]).await;
+        assert!(matches!(gathered.answers[..], [(0, Ok(Some(_)))]));
+        assert!(lenient.asked()[0].get("serviceAccountToken").is_none());
+    }
+}

@@ -1,0 +1,336 @@
+//! `PodManager`'s part of in-place resize: what pods are given, and which resizes wait.
+//!
+//! The decisions are those of `logic::pod_resize` and `logic::pod_admission`. What is given is kept on the disk before
+//! anyone acts on it; pods are handed on with what they were given in the place of what they ask for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::PodManager;
+use crate::actors::desk::{Desk, Panicked};
+use crate::actors::settings::EventSubject;
+use crate::logic::ids::PodUid;
+use crate::logic::pod_admission::{Judged, Surroundings, judge_resize};
+use crate::logic::pod_resize::{
+    self, Candidate, DEFERRED, INFEASIBLE, PENDING, PendingResize, PodResources, ResizeConditions, Trigger,
+    counted_with_actual, in_order, infeasible, is_increase, operations,
+};
+use crate::logic::pod_roster::{full_name, is_over, is_static};
+use crate::logic::pod_status::is_terminal;
+use crate::logic::resources::{QosClass, pod_qos};
+use crate::messages::allocation_manager::{AllocationManagerMsg, ResizeCount};
+use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::pod_source::SourceKind;
+use crate::messages::pod_worker::PodWorkerMsg;
+
+/// Wait before resizes that found no room are looked at again although nothing happened (upstream's).
+const RETRY: Duration = Duration::from_secs(180);
+/// The same while it is not known yet which pods there are.
+const RETRY_EARLY: Duration = Duration::from_secs(30);
+/// Wait before what could not be kept on the disk is tried again.
+const RETRY_KEEPING: Duration = Duration::from_secs(5);
+/// Patience with `AllocationManager`, which waits for the disk.
+const KEEP_PATIENCE: Duration = Duration::from_secs(60);
+
+impl PodManager {
+    /// Whether pods can be judged: it is known what runs here, and what earlier runs of the agent gave.
+    pub(super) fn can_judge(&self) -> bool {
+        self.relisted.is_some() && self.allocations.is_recalled()
+    }
+
+    /// Pods with what they were given.
+    pub(super) fn in_force(&self, pods: &BTreeMap<PodUid, Arc<Pod>>) -> BTreeMap<PodUid, Arc<Pod>> {
+        let gates = &self.agent.settings.resize;
+        pods.iter().map(|(uid, pod)| (uid.clone(), self.allocations.in_force(uid, pod, gates))).collect()
+    }
+
+    /// Pods with what they take of the node.
+    pub(super) fn counted(&self, pods: &BTreeMap<PodUid, Arc<Pod>>) -> BTreeMap<PodUid, Arc<Pod>> {
+        let gates = &self.agent.settings.resize;
+        let counted =
+            |(uid, pod)| (PodUid::clone(uid), counted_with_actual(&self.allocations.counted(uid, pod, gates)));
+        pods.iter().map(counted).collect()
+    }
+
+    /// Those are admitted: they have what they asked for, unless they had something before.
+    pub(super) fn give(&mut self, admitted: &BTreeMap<PodUid, Arc<Pod>>, desk: &mut Desk<PodManagerMsg>) {
+        for (uid, pod) in admitted.iter().filter(|(_, pod)| !is_over(pod)) {
+            self.allocations.admit(uid, pod, &self.agent.settings.resize);
+        }
+        self.keep_allocations(desk);
+    }
+
+    /// What was given before is known now: pods may be judged.
+    pub(super) fn take_allocated(&mut self, given: &BTreeMap<PodUid, PodResources>, desk: &mut Desk<PodManagerMsg>) {
+        if self.allocations.recall(given) {
+            self.judge_again(desk);
+            self.tell_known(desk);
+            if self.can_judge() {
+                self.clean_leftovers(desk);
+                self.see_resizes(desk);
+            }
+        }
+    }
+
+    /// A source told what it wants, and this was wanted before: counts what is asked for; says why resizes are to be
+    /// looked at.
+    pub(super) fn note_changes(
+        &self,
+        before: &BTreeMap<PodUid, Arc<Pod>>,
+        after: &BTreeMap<PodUid, Arc<Pod>>,
+        desk: &Desk<PodManagerMsg>,
+    ) -> Option<Trigger> {
+        let changed = after.iter().filter_map(|(uid, new)| Some((before.get(uid)?, new)));
+        let changed = changed.filter(|(old, new)| !Arc::ptr_eq(old, new) && old.spec != new.spec);
+        let counts: Vec<ResizeCount> = changed
+            .flat_map(|(old, new)| operations(old, new, &self.agent.settings.resize))
+            .map(ResizeCount::Requested)
+            .collect();
+        self.count(counts, desk);
+        Trigger::between(before, after)
+    }
+
+    fn count(&self, counts: Vec<ResizeCount>, desk: &Desk<PodManagerMsg>) {
+        if !counts.is_empty() {
+            desk.tell(&self.agent.directory.allocation_manager, AllocationManagerMsg::Counted(counts));
+        }
+    }
+
+    /// All admitted pods as their sources want them.
+    fn all_admitted(&self) -> BTreeMap<PodUid, Arc<Pod>> {
+        let mut all: BTreeMap<PodUid, Arc<Pod>> =
+            self.api_pods.iter().flat_map(|pods| self.admissions.admitted(pods)).collect();
+        let statics = self.statics.iter().filter_map(|(source, pods)| {
+            let admissions = self.static_admissions.get(source)?;
+            Some(admissions.admitted(pods))
+        });
+        all.extend(statics.flatten());
+        all
+    }
+
+    /// Looks at all resizes that are asked for and not taken on, in order.
+    pub(super) fn resize(&mut self, trigger: Trigger, desk: &mut Desk<PodManagerMsg>) {
+        if !self.can_judge() || !self.roster.all_heard() {
+            if !self.allocations.all_waiting().is_empty() {
+                self.arm_resize_retry(RETRY_EARLY, desk);
+            }
+            return;
+        }
+        self.resizes_seen = true;
+        let all = self.all_admitted();
+        let candidates = all.iter().filter(|(uid, pod)| self.has_room_to_change(uid, pod));
+        let mut asked = Vec::new();
+        let gates = self.agent.settings.resize;
+        let mut settled = Vec::new();
+        for (uid, pod) in candidates {
+            if !self.allocations.is_asked(uid, pod, &gates) {
+                settled.push(uid.clone());
+                continue;
+            }
+            let is_known =
+                |waiting: &PendingResize| waiting.reason == INFEASIBLE && waiting.generation == pod.metadata.generation;
+            if !self.allocations.waiting(uid).is_some_and(is_known) {
+                asked.push(self.candidate(uid, pod));
+            }
+        }
+        settled.iter().for_each(|uid| self.allocations.settle(uid));
+        for uid in in_order(asked) {
+            self.judge_one(&uid, &all, trigger, desk);
+        }
+        self.keep_allocations(desk);
+        self.tell_resizes(desk);
+        if self.allocations.all_waiting().values().any(|waiting| waiting.reason == DEFERRED) {
+            self.arm_resize_retry(RETRY, desk);
+        }
+    }
+
+    /// Looks at resizes for the first time once everything is known that they are judged by: what was asked for while no
+    /// agent ran is nobody's news.
+    pub(super) fn see_resizes(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        if !self.resizes_seen && self.can_judge() && self.roster.all_heard() {
+            self.resize(Trigger::PodsAdded, desk);
+        }
+    }
+
+    /// What ends, or has ended, gets nothing more.
+    fn has_room_to_change(&self, uid: &PodUid, pod: &Pod) -> bool {
+        !is_over(pod) && !self.roster.ended().contains(uid)
+    }
+
+    fn candidate(&self, uid: &PodUid, pod: &Arc<Pod>) -> Candidate {
+        let (options, gates) = (&self.agent.settings.resources, &self.agent.settings.resize);
+        let shown = shown(pod).map(|shown| shown.since);
+        Candidate {
+            uid: uid.clone(),
+            increase: is_increase(pod, &self.allocations.in_force(uid, pod, gates), options),
+            priority: pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or_default(),
+            guaranteed: pod_qos(pod, options.pod_level_resources) == QosClass::Guaranteed,
+            since: self.allocations.waiting(uid).map(|waiting| waiting.since).or(shown),
+        }
+    }
+
+    fn judge_one(
+        &mut self,
+        uid: &PodUid,
+        all: &BTreeMap<PodUid, Arc<Pod>>,
+        trigger: Trigger,
+        desk: &mut Desk<PodManagerMsg>,
+    ) {
+        let pod = &all[uid];
+        let (options, gates) = (self.agent.settings.resources, self.agent.settings.resize);
+        let allocated = self.allocations.in_force(uid, pod, &gates);
+        if let Some(never) = infeasible(pod, &allocated, &gates, &options) {
+            self.count(vec![ResizeCount::Infeasible(never.detail)], desk);
+            return self.let_wait(uid, pod, INFEASIBLE, INFEASIBLE, never.message, desk);
+        }
+        let others = all.iter().filter(|(other, pod)| *other != uid && self.takes_room(other, pod));
+        let others = self.counted(&others.map(|(uid, pod)| (uid.clone(), Arc::clone(pod))).collect());
+        let others: Vec<Arc<Pod>> = others.into_values().collect();
+        let node = self.node.clone().unwrap_or_else(|| Arc::new(self.own_node()));
+        let (abilities, leaving) = (self.abilities(), self.leaving());
+        let surroundings =
+            Surroundings { runs: &|_| true, beside: &others, leaving: &leaving, node: &node, abilities: &abilities };
+        let judged = judge_resize(pod, surroundings);
+        self.tell_judged(Judged { refused: vec![], victims: judged.victims }, desk);
+        match judged.refused {
+            None => self.allocations.accept(uid, pod, &gates, trigger),
+            Some((reason, message)) => self.let_wait(uid, pod, DEFERRED, &reason, message, desk),
+        }
+    }
+
+    fn takes_room(&self, uid: &PodUid, pod: &Pod) -> bool {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
+        let has_ended = !is_static(pod) && is_terminal(phase);
+        !has_ended && !self.roster.ended().contains(uid)
+    }
+
+    /// The resize waits: the pod's status says so, and an Event when that is news.
+    fn let_wait(
+        &mut self,
+        uid: &PodUid,
+        pod: &Arc<Pod>,
+        reason: &'static str,
+        detail: &str,
+        message: String,
+        desk: &Desk<PodManagerMsg>,
+    ) {
+        let generation = pod.metadata.generation;
+        let text = pod_resize::pending(pod, generation.unwrap_or_default(), detail, &message);
+        let pending = PendingResize { reason, message, generation, since: desk.now() };
+        if self.allocations.wait(uid, pending, shown(pod)) {
+            let event = if reason == INFEASIBLE { "ResizeInfeasible" } else { "ResizeDeferred" };
+            let subject = EventSubject::pod(uid, &full_name(pod));
+            desk.tell(&self.agent.directory.event_recorder, subject.warning(event, text));
+        }
+    }
+
+    /// Has what was given kept on the disk; one write at a time.
+    pub(super) fn keep_allocations(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        let changes = self.allocations.to_keep();
+        if self.keeping || changes.is_empty() {
+            return;
+        }
+        self.keeping = true;
+        let (agent, cause) = (Arc::clone(&self.agent), desk.cause());
+        let work = async move {
+            let ask = |reply| AllocationManagerMsg::Allocate(changes.clone(), reply);
+            let asked = agent.directory.allocation_manager.ask(cause, KEEP_PATIENCE, ask).await;
+            asked.map_err(|error| error.to_string()).and_then(|kept| kept).map(|()| changes)
+        };
+        desk.start("keep allocations", "pods", work, PodManagerMsg::AllocationsKept);
+    }
+
+    /// What was kept is in force: whoever works on these pods hears of it.
+    pub(super) fn take_kept(
+        &mut self,
+        outcome: Result<Result<BTreeMap<PodUid, PodResources>, String>, Panicked>,
+        desk: &mut Desk<PodManagerMsg>,
+    ) {
+        self.keeping = false;
+        let kept = match outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
+            Ok(kept) => kept,
+            Err(why) => {
+                tracing::warn!(why, "what pods are given could not be kept, resizes wait for that");
+                self.allocations.not_kept();
+                return self.arm_resize_retry(RETRY_KEEPING, desk);
+            }
+        };
+        let resized = self.allocations.kept(&kept);
+        let all = self.all_admitted();
+        for (uid, trigger) in &resized {
+            let Some(pod) = all.get(uid) else { continue };
+            let message = pod_resize::started(pod, pod.metadata.generation.unwrap_or_default());
+            let event = EventSubject::pod(uid, &full_name(pod)).normal("ResizeStarted", message);
+            desk.tell(&self.agent.directory.event_recorder, event);
+            self.count(trigger.iter().map(|trigger| ResizeCount::DeferredAccepted(*trigger)).collect(), desk);
+        }
+        if !resized.is_empty() {
+            self.set_rosters();
+            self.carry_out(desk);
+            self.tell_resizes(desk);
+            self.tell_known(desk);
+        }
+        self.keep_allocations(desk);
+    }
+
+    /// What is wanted, with what was given since it was told.
+    fn set_rosters(&mut self) {
+        if let Some(pods) = &self.api_pods {
+            let admitted = self.in_force(&self.admissions.admitted(pods));
+            self.roster.set(SourceKind::Api.as_str(), admitted);
+        }
+        let statics: Vec<_> = self.statics.iter().map(|(source, pods)| (*source, pods.clone())).collect();
+        for (source, pods) in statics {
+            if let Some(admissions) = self.static_admissions.get(&source) {
+                let admitted = self.in_force(&admissions.admitted(&pods));
+                self.roster.set(source.as_str(), admitted);
+            }
+        }
+    }
+
+    /// Tells workers why their pods' resizes wait, and that they do no more. What a worker has no room for, or what it
+    /// can make nothing of before it has its pod, is told later.
+    pub(super) fn tell_resizes(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        let mut due = Vec::new();
+        for (uid, slot) in &self.slots {
+            let waiting = self.allocations.waiting(uid);
+            if slot.resize_told.as_ref().is_some_and(|told| told.as_ref() == waiting) || self.roster.owes_spec(uid) {
+                continue;
+            }
+            let says_so = || self.roster.wanted(uid).is_some_and(|pod| shown(pod).is_some());
+            if waiting.is_some() || slot.resize_told.is_some() || says_so() {
+                due.push((uid.clone(), waiting.cloned()));
+            }
+        }
+        for (uid, waiting) in due {
+            let has_room = self.tell_worker(&uid, PodWorkerMsg::ResizeJudged(waiting.clone()), desk);
+            if let Some(slot) = self.slots.get_mut(&uid).filter(|_| has_room) {
+                slot.resize_told = Some(waiting);
+            }
+        }
+    }
+
+    /// What pods were given that are no more is forgotten, here and on the disk.
+    pub(super) fn forget_allocations(&mut self, known: &BTreeSet<PodUid>, desk: &Desk<PodManagerMsg>) {
+        let statics = self.statics.values().flat_map(BTreeMap::keys);
+        let all = known.iter().chain(self.api_pods.iter().flat_map(BTreeMap::keys)).chain(statics).cloned().collect();
+        self.allocations.retain(&all);
+        desk.tell(&self.agent.directory.allocation_manager, AllocationManagerMsg::Known(Arc::new(all)));
+    }
+
+    fn arm_resize_retry(&mut self, delay: Duration, desk: &mut Desk<PodManagerMsg>) {
+        if let Some(timer) = self.resize_timer.replace(desk.after(delay, PodManagerMsg::ResizeRetryDue)) {
+            desk.cancel(timer);
+        }
+    }
+}
+
+/// What the API server shows of a resize that waits.
+fn shown(pod: &Pod) -> Option<PendingResize> {
+    let status = pod.status.as_ref()?;
+    status.conditions.iter().flatten().find(|condition| condition.type_ == PENDING)?;
+    ResizeConditions::of_status(status).pending
+}

@@ -1,0 +1,93 @@
+//! How many pods there are, of which kinds, as the metrics count them (POD-39).
+
+use std::collections::BTreeMap;
+
+use super::pod_lifecycle::Stage;
+
+/// Pods by where they come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ByOrigin {
+    /// From the API server.
+    pub others: usize,
+    /// From a file or a URL.
+    pub statics: usize,
+}
+
+impl ByOrigin {
+    /// One more.
+    pub fn add(&mut self, is_static: bool) {
+        *(if is_static { &mut self.statics } else { &mut self.others }) += 1;
+    }
+}
+
+/// Why a worker has its pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Claim {
+    /// A source wants it.
+    Desired,
+    /// A source wanted it.
+    Orphan,
+    /// Only the runtime knows it.
+    RuntimeOnly,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct PodCensus {
+    /// What sources want, what was refused included.
+    pub desired: ByOrigin,
+    /// What runs or is to, and takes room.
+    pub active: ByOrigin,
+    /// Ephemeral containers of desired pods.
+    pub ephemeral_containers: usize,
+    workers: BTreeMap<(Claim, Stage, bool), usize>,
+}
+
+impl PodCensus {
+    /// One more worker.
+    pub fn add_worker(&mut self, claim: Claim, stage: Stage, is_static: bool) {
+        // Of a pod that only the runtime knows, its origin is unknown.
+        let is_static = is_static && claim != Claim::RuntimeOnly;
+        *self.workers.entry((claim, stage, is_static)).or_default() += 1;
+    }
+
+    /// Workers by upstream's labels `config`, `lifecycle` and `static`: every combination that can be, also with none.
+    pub fn working(&self) -> impl Iterator<Item = ([&'static str; 3], usize)> + '_ {
+        let claims = [
+            (Claim::Desired, "desired", false, ""),
+            (Claim::Desired, "desired", true, "true"),
+            (Claim::Orphan, "orphan", false, ""),
+            (Claim::Orphan, "orphan", true, "true"),
+            (Claim::RuntimeOnly, "runtime_only", false, "unknown"),
+        ];
+        let stages = [(Stage::Syncing, "sync"), (Stage::Terminated, "terminated"), (Stage::Terminating, "terminating")];
+        claims.into_iter().flat_map(move |(claim, config, is_static, origin)| {
+            stages.into_iter().map(move |(stage, lifecycle)| {
+                let count = self.workers.get(&(claim, stage, is_static)).copied().unwrap_or_default();
+                ([config, lifecycle, origin], count)
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_combinations_are_told_and_no_worker_is_lost() {
+        let mut census = PodCensus::default();
+        assert_eq!((census.working().count(), census.working().map(|(_, count)| count).sum::<usize>()), (15, 0));
+        census.add_worker(Claim::Desired, Stage::Syncing, true);
+        census.add_worker(Claim::Desired, Stage::Syncing, true);
+        census.add_worker(Claim::Orphan, Stage::Terminating, false);
+        census.add_worker(Claim::RuntimeOnly, Stage::Terminating, true);
+        let told: Vec<_> = census.working().filter(|(_, count)| *count > 0).collect();
+        let expected = [
+            (["desired", "sync", "true"], 2),
+            (["orphan", "terminating", ""], 1),
+            (["runtime_only", "terminating", "unknown"], 1),
+        ];
+        assert_eq!(told, expected);
+    }
+}

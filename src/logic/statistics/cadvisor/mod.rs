@@ -1,0 +1,247 @@
+//! `/metrics/cadvisor`: upstream's set, its labels and its classes of series (OBS-20, OBS-21, OBS-22, OBS-23).
+//!
+//! A page is written family by family, so that nobody has to hold it whole. Left out are the load averages and task
+//! states, which upstream shows as zeros. Times of disks are seconds, where upstream divides milliseconds by a thousand
+//! million.
+
+mod families;
+mod machine;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use self::families::{FAMILIES, Family, Source};
+use super::exposition::{Exposition, Value, labels};
+use super::figures::{DiskFigures, Interface, MountedDevice};
+use super::sample::{Group, Snapshot};
+use crate::logic::time::Moment;
+
+/// What one line's group is.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Node,
+    System(usize),
+    Pod(usize),
+    Sandbox(usize),
+    Container(usize, usize),
+}
+
+/// The page of one snapshot.
+pub struct Page {
+    snapshot: Arc<Snapshot>,
+    /// Each group with its base labels.
+    series: Vec<(Place, String)>,
+    next: usize,
+}
+
+impl Page {
+    /// The page of a snapshot that has everything.
+    pub fn new(snapshot: Arc<Snapshot>) -> Self {
+        let series = series(&snapshot);
+        Self { snapshot, series, next: 0 }
+    }
+
+    fn one(&self, place: Place) -> Option<One<'_>> {
+        let sample = &self.snapshot.sample;
+        let disks = &sample.node.disks[..];
+        let of = |group, interfaces, devices| Some(One { group, interfaces, devices, disks });
+        match place {
+            Place::Node => of(&sample.node.group, &sample.node.interfaces, &sample.node.devices),
+            Place::System(index) => of(&sample.systems[index].1, &[], &[]),
+            Place::Pod(index) => of(sample.pods[index].group.as_ref()?, &[], &[]),
+            Place::Sandbox(index) => {
+                let sandbox = &sample.pods[index].sandbox;
+                of(sandbox.group.as_ref()?, sandbox.interfaces.as_deref().unwrap_or_default(), &[])
+            }
+            Place::Container(pod, index) => of(sample.pods[pod].containers[index].group.as_ref()?, &[], &[]),
+        }
+    }
+
+    fn write(&self, family: &Family) -> String {
+        let mut out = Exposition::default();
+        out.family(family.name, family.help, family.kind);
+        for (place, labels) in &self.series {
+            if let Some(one) = self.one(*place) {
+                let mut lines = Lines { out: &mut out, labels, at: Some(one.group.figures.at) };
+                write(&family.source, &one, &mut lines);
+            }
+        }
+        out.into_text()
+    }
+}
+
+/// The families of the page, in the order of their names, then those of the machine. Empty ones are left out.
+impl Iterator for Page {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        loop {
+            let index = self.next;
+            self.next += 1;
+            let text = match FAMILIES.get(index) {
+                Some(family) => self.write(family),
+                None if index == FAMILIES.len() => return Some(machine::text(&self.snapshot)),
+                None => return None,
+            };
+            if !text.is_empty() {
+                return Some(text);
+            }
+        }
+    }
+}
+
+/// One group, with what hangs on it.
+struct One<'a> {
+    group: &'a Group,
+    interfaces: &'a [Interface],
+    /// Of the node alone.
+    devices: &'a [MountedDevice],
+    /// For the names of devices.
+    disks: &'a [DiskFigures],
+}
+
+impl One<'_> {
+    fn device_name(&self, major: u32, minor: u32) -> Option<String> {
+        let disk = self.disks.iter().find(|disk| (disk.major, disk.minor) == (major, minor))?;
+        Some(format!("/dev/{}", disk.name))
+    }
+}
+
+/// Where the samples of one group in one family go.
+struct Lines<'a> {
+    out: &'a mut Exposition,
+    labels: &'a str,
+    at: Option<Moment>,
+}
+
+impl Lines<'_> {
+    fn add(&mut self, value: impl Into<Value>) {
+        self.out.sample(self.labels, &[], value, self.at);
+    }
+
+    fn add_with(&mut self, more: &[(&str, &str)], value: impl Into<Value>) {
+        self.out.sample(self.labels, more, value, self.at);
+    }
+}
+
+fn write(source: &Source, one: &One<'_>, lines: &mut Lines<'_>) {
+    let figures = &one.group.figures;
+    match source {
+        Source::Cpu(value) => {
+            if let Some(cpu) = &figures.cpu {
+                lines.add(value(cpu));
+            }
+        }
+        Source::Quota(value) => {
+            let limited = figures.cpu_limits.is_some_and(|limits| limits.quota_us != 0);
+            if let Some(cpu) = figures.cpu.as_ref().filter(|_| limited) {
+                lines.add(value(cpu));
+            }
+        }
+        Source::Memory(value) => {
+            if let Some(memory) = &figures.memory {
+                lines.add(value(memory));
+            }
+        }
+        Source::Processes(value) => {
+            if let Some(value) = figures.processes.as_ref().and_then(value) {
+                lines.add(value);
+            }
+        }
+        Source::Pressure(total_us) => {
+            if let Some(total_us) = total_us(figures) {
+                lines.add(total_us as f64 / 1e6);
+            }
+        }
+        Source::Network(value) => {
+            for interface in one.interfaces {
+                lines.add_with(&[("interface", &interface.name)], value(interface));
+            }
+        }
+        Source::Device(of_group, of_disk) => write_devices(one, lines, *of_group, *of_disk),
+        Source::FileSystem(value) => {
+            for device in one.devices {
+                lines.add_with(&[("device", &device.device)], value(&device.file_system));
+            }
+        }
+        Source::Settings(value) => {
+            // What is set, as opposed to what was measured, has no time.
+            lines.at = None;
+            if let Some(value) = value(figures) {
+                lines.add(value);
+            }
+        }
+        Source::Own(write) => write(one, lines),
+    }
+}
+
+/// Of a device that the node has mounted the disk is told; of others what the group did.
+fn write_devices(
+    one: &One<'_>,
+    lines: &mut Lines<'_>,
+    of_group: Option<families::OfGroup>,
+    of_disk: Option<families::OfDisk>,
+) {
+    let mut told = BTreeSet::new();
+    if let Some(value) = of_disk {
+        for device in one.devices {
+            if let Some(disk) = device.disk.as_ref().filter(|_| told.insert(device.device.clone())) {
+                lines.add_with(&[("device", &device.device)], value(disk));
+            }
+        }
+    }
+    let Some(value) = of_group else { return };
+    for device in one.group.figures.io.iter().flat_map(|io| &io.devices) {
+        let name = one.device_name(device.major, device.minor);
+        if let Some(name) = name.filter(|name| told.insert(name.clone())) {
+            lines.add_with(&[("device", &name)], value(device));
+        }
+    }
+}
+
+/// All groups, with the labels that dashboards tell their classes by.
+fn series(snapshot: &Snapshot) -> Vec<(Place, String)> {
+    let sample = &snapshot.sample;
+    let base = |id: &str, name: &str, image: &str, container: &str, pod: (&str, &str)| {
+        let (namespace, pod) = pod;
+        labels(&[
+            ("container", container),
+            ("id", id),
+            ("image", image),
+            ("name", name),
+            ("namespace", namespace),
+            ("pod", pod),
+        ])
+    };
+    let mut series = vec![(Place::Node, base("/", "", "", "", ("", "")))];
+    // A daemon may live in a group that is shown already.
+    let mut paths = BTreeSet::from(["/"]);
+    for (index, (_, group)) in sample.systems.iter().enumerate() {
+        if paths.insert(&group.path) {
+            series.push((Place::System(index), base(&group.path, "", "", "", ("", ""))));
+        }
+    }
+    for (index, pod) in sample.pods.iter().enumerate() {
+        let whose = (pod.namespace.as_str(), pod.name.as_str());
+        if let Some(group) = &pod.group {
+            series.push((Place::Pod(index), base(&group.path, "", "", "", whose)));
+        }
+        if let Some(group) = &pod.sandbox.group {
+            // Rules choose by an image that is not empty.
+            let image = Some(snapshot.sandbox_image.as_str()).filter(|image| !image.is_empty()).unwrap_or("pause");
+            series.push((Place::Sandbox(index), base(&group.path, pod.sandbox.id.as_str(), image, "", whose)));
+        }
+        for (number, container) in pod.containers.iter().enumerate() {
+            if let Some(group) = &container.group {
+                let (id, image) = (container.id.as_str(), container.image.as_str());
+                let labels = base(&group.path, id, image, &container.name, whose);
+                series.push((Place::Container(index, number), labels));
+            }
+        }
+    }
+    series
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

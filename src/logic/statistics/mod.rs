@@ -1,0 +1,19 @@
+//! Statistics of the node, its pods, their containers and volumes: what files of the kernel say, and what is made of it.
+//!
+//! Pure. `figures` is what was read, `parse` how the kernel writes it, `sample` one look at everything; `rates` needs two
+//! looks. Of a sample come `/stats/summary` (`summary`, `build`), `/metrics/resource` (`resource_metrics`),
+//! `/metrics/cadvisor` (`cadvisor`), and what an eviction manager decides by (`signals`).
+
+pub mod build;
+pub mod cadvisor;
+pub mod chosen;
+pub mod exposition;
+pub mod figures;
+pub mod parse;
+pub mod rates;
+pub mod resource_metrics;
+pub mod sample;
+pub mod signals;
+pub mod summary;
+pub mod volumes;
+pub mod walks;

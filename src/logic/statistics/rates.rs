@@ -1,0 +1,94 @@
+//! Processor time used a second: what two looks at the same group tell.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::sample::RawSample;
+use crate::logic::time::Moment;
+
+/// Looks nearer to each other tell no rate: the later one leaves what the earlier ones told.
+const SPAN_MIN: Duration = Duration::from_millis(500);
+/// What was seen longer ago is forgotten (upstream's period).
+const KEPT: Duration = Duration::from_secs(600);
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    at: Moment,
+    total_ns: u64,
+    nano_cores: Option<u64>,
+}
+
+/// What was seen of each group last.
+#[derive(Clone, Debug, Default)]
+pub struct Rates {
+    seen: BTreeMap<String, Seen>,
+}
+
+impl Rates {
+    /// Takes a look in; gives the rates known now, by the group's path, in ns of processor time a second.
+    pub fn take(&mut self, sample: &RawSample) -> BTreeMap<String, u64> {
+        let mut rates = BTreeMap::new();
+        for group in sample.groups() {
+            let Some(cpu) = &group.figures.cpu else { continue };
+            let (at, total_ns) = (group.figures.at, cpu.total_ns);
+            let next = match self.seen.get(&group.path) {
+                // A group of the same name that was made anew; or a clock that was set back.
+                Some(before) if total_ns < before.total_ns || at < before.at => Seen { at, total_ns, nano_cores: None },
+                Some(before) if at.since(before.at) < SPAN_MIN => *before,
+                Some(before) => {
+                    let span = at.since(before.at).as_nanos();
+                    let used = u128::from(total_ns - before.total_ns) * 1_000_000_000;
+                    Seen { at, total_ns, nano_cores: u64::try_from(used / span).ok() }
+                }
+                None => Seen { at, total_ns, nano_cores: None },
+            };
+            if let Some(rate) = next.nano_cores {
+                rates.insert(group.path.clone(), rate);
+            }
+            self.seen.insert(group.path.clone(), next);
+        }
+        self.seen.retain(|_, seen| sample.at.since(seen.at) < KEPT);
+        rates
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logic::statistics::figures::{CpuFigures, GroupFigures};
+    use crate::logic::statistics::sample::{Group, NodeSample};
+
+    fn look(seconds: f64, total_ns: u64) -> RawSample {
+        let at = Moment::EPOCH.plus(Duration::from_secs(1000)).plus(Duration::from_secs_f64(seconds));
+        let cpu = Some(CpuFigures { total_ns, ..CpuFigures::default() });
+        let group = Group { path: "/".to_owned(), figures: GroupFigures { at, cpu, ..GroupFigures::default() } };
+        RawSample { at, node: NodeSample { group, ..NodeSample::default() }, ..RawSample::default() }
+    }
+
+    #[test]
+    fn a_rate_needs_two_looks_and_outlives_one_that_comes_too_soon() {
+        let mut rates = Rates::default();
+        assert_eq!(rates.take(&look(0.0, 1_000)).get("/"), None, "one look tells no rate");
+        assert_eq!(rates.take(&look(10.0, 5_000_001_000)).get("/"), Some(&500_000_000), "half a processor");
+        assert_eq!(rates.take(&look(10.1, 5_100_001_000)).get("/"), Some(&500_000_000), "too soon to tell anew");
+        assert_eq!(rates.take(&look(11.0, 5_000_001_000 + 250_000_000)).get("/"), Some(&250_000_000));
+    }
+
+    #[test]
+    fn a_group_that_was_made_anew_begins_anew() {
+        let mut rates = Rates::default();
+        rates.take(&look(0.0, 9_000_000_000));
+        assert_eq!(rates.take(&look(10.0, 1_000)).get("/"), None);
+        assert_eq!(rates.take(&look(20.0, 10_000_001_000)).get("/"), Some(&1_000_000_000));
+    }
+
+    #[test]
+    fn what_is_old_is_forgotten() {
+        let mut rates = Rates::default();
+        rates.take(&look(0.0, 1_000));
+        let mut other = look(700.0, 1_000);
+        other.node.group.path = "/other".to_owned();
+        rates.take(&other);
+        assert_eq!(rates.take(&look(701.0, 2_000)).get("/"), None);
+    }
+}

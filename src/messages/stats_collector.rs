@@ -1,0 +1,96 @@
+//! To `StatsCollector`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::RpcReplyPort;
+
+use super::describe;
+use crate::actors::desk::Panicked;
+use crate::cri::ImageFsInfo;
+use crate::logic::statistics::sample::{RawSample, Snapshot, Wanted};
+use crate::logic::statistics::summary::{ClaimReference, FsStats};
+use crate::logic::statistics::volumes::VolumeFigures;
+use crate::logic::statistics::walks::WalkKey;
+use crate::platform::statistics::{WalkPlace, Walked};
+
+/// A volume that is there, as far as its statistics go.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VolumeThere {
+    /// Which.
+    pub key: WalkKey,
+    /// Where, and how it is measured.
+    pub place: WalkPlace,
+    /// What it is, with figures that are still to be measured.
+    pub volume: VolumeFigures,
+}
+
+/// What a look gave.
+#[derive(Debug)]
+pub struct Looked {
+    /// What was seen.
+    pub sample: RawSample,
+    /// What the runtime said of its disks, if it was asked and answered.
+    pub disks: Option<ImageFsInfo>,
+    /// What sandboxes are made of, if that was asked.
+    pub sandbox_image: Option<String>,
+    /// The volumes that are there, if that was asked and somebody answered.
+    pub volumes: Option<Vec<VolumeThere>>,
+}
+
+/// What statistics cost so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// How often.
+    pub count: u64,
+    /// How long it took.
+    pub took: Duration,
+    /// Processor time of the thread that read.
+    pub cpu: Duration,
+}
+
+/// What `/metrics` shows of statistics.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StatsReport {
+    /// Volumes that come from claims.
+    pub claims: Vec<(ClaimReference, FsStats)>,
+    /// Looks, by how much was wanted.
+    pub looks: BTreeMap<&'static str, Cost>,
+    /// Walks through directories.
+    pub walks: Cost,
+}
+
+/// Walks that were made, and those that there was no time for.
+pub type WalksEnded = Result<(Vec<Walked>, Vec<(WalkKey, WalkPlace)>), Panicked>;
+
+/// Somebody waits for a snapshot.
+pub type SnapshotReply = RpcReplyPort<Result<Arc<Snapshot>, String>>;
+
+/// See the module.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum StatsCollectorMsg {
+    /// From the server, and from whoever decides by statistics: a snapshot that shows this much and is no older.
+    Get {
+        /// How much.
+        wanted: Wanted,
+        /// How old it may be; zero for one that was begun after this was asked.
+        age_max: Duration,
+        /// Who waits.
+        reply: SnapshotReply,
+    },
+    /// From the server: what `/metrics` shows. Claims' volumes are measured, if it is time, for the next one who asks.
+    Report(RpcReplyPort<StatsReport>),
+    /// From itself: the newest snapshot may be too old by now to serve anybody.
+    ForgetDue,
+    /// From itself: a look ended.
+    Looked(Result<Result<Box<Looked>, String>, Panicked>),
+    /// From itself: the volumes that are there.
+    VolumesListed(Result<Option<Vec<VolumeThere>>, Panicked>),
+    /// From itself: walks ended; with those that there was no time for.
+    Walked(WalksEnded),
+    /// From itself: a part of the walks that nobody waits for ended.
+    WalkedBeside(WalksEnded),
+}
+
+describe!(StatsCollectorMsg);

@@ -1,0 +1,292 @@
+//! Logs in a real directory, rotated and compressed as the rotator does it.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::sync::Arc;
+
+use super::*;
+use crate::logic::container_log::printer::PrintOptions;
+use crate::logic::time::Moment;
+use crate::platform::container_logs::{ContainerLogs, LinuxContainerLogs};
+
+const NOON: Moment = Moment(1_800_000_000_000_000_000);
+/// More than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Logs {
+    folder: tempfile::TempDir,
+    reader: LinuxLogReader,
+    rotator: LinuxContainerLogs,
+}
+
+impl Logs {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("pod/web")).unwrap();
+        let reader = LinuxLogReader::new(folder.path().to_owned());
+        let rotator = LinuxContainerLogs::new(folder.path().to_owned());
+        Self { folder, reader, rotator }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join("pod/web").join(name).to_string_lossy().into_owned()
+    }
+
+    fn file(&self, name: &str) -> fs::File {
+        fs::OpenOptions::new().create(true).append(true).open(self.path(name)).unwrap()
+    }
+
+    /// Writes lines, one a second, each with its second as its words.
+    fn write(&self, seconds: std::ops::Range<u32>) {
+        let mut file = self.file("0.log");
+        for second in seconds {
+            file.write_all(line(second).as_bytes()).unwrap();
+        }
+    }
+
+    async fn rotate(&self) {
+        self.rotator.begin_rotation(&self.path("0.log"), 100, NOON).await.unwrap();
+    }
+
+    async fn compress(&self) {
+        self.rotator.compress(&self.path("0.log")).await.unwrap();
+    }
+
+    fn wanted(&self) -> LogWanted {
+        let (path, container) = (self.path("0.log"), "id".to_owned());
+        LogWanted { path, container, print: PrintOptions::default(), tail_lines: None, follow: false }
+    }
+
+    fn tail(&self, lines: u64) -> LogWanted {
+        let print = PrintOptions { lines_max: Some(lines), ..PrintOptions::default() };
+        LogWanted { tail_lines: Some(lines), print, ..self.wanted() }
+    }
+
+    async fn read(&self, wanted: LogWanted) -> Result<String, LogReadError> {
+        let mut log = self.reader.open(wanted).await?;
+        rest(&mut *log).await
+    }
+}
+
+fn line(second: u32) -> String {
+    format!("2026-01-02T03:{:02}:{:02}Z stdout F {second}\n", second / 60, second % 60)
+}
+
+fn words(seconds: std::ops::Range<u32>) -> String {
+    seconds.map(|second| format!("{second}\n")).collect()
+}
+
+/// What is there up to the end.
+async fn rest(log: &mut dyn OpenLog) -> Result<String, LogReadError> {
+    let mut text = vec![];
+    while let Part::Shown(bytes) = log.read().await? {
+        assert!(!bytes.is_empty());
+        text.extend_from_slice(&bytes);
+    }
+    Ok(String::from_utf8(text).unwrap())
+}
+
+/// Reads a log that is followed until it has shown so much.
+async fn until(log: &mut dyn OpenLog, expected: &str) {
+    let mut text = String::new();
+    let follow = async {
+        log.listen();
+        while text.len() < expected.len() {
+            text += &rest(log).await.unwrap();
+            if text.len() < expected.len() {
+                log.changed().await;
+            }
+        }
+    };
+    let done = tokio::time::timeout(PATIENCE, follow).await;
+    assert!(done.is_ok() && text == expected, "{text:?} is not {expected:?}");
+}
+
+/// PAIN-25: three files, the oldest compressed.
+async fn rotated_twice() -> Logs {
+    let logs = Logs::new();
+    logs.write(0..10);
+    logs.rotate().await;
+    logs.write(10..20);
+    logs.rotate().await;
+    logs.write(20..30);
+    logs.compress().await;
+    let names: Vec<_> = fs::read_dir(logs.folder.path().join("pod/web")).unwrap().flatten().collect();
+    assert_eq!(names.iter().filter(|name| name.file_name().to_string_lossy().ends_with(".gz")).count(), 1);
+    logs
+}
+
+/// PAIN-25, SRV-36: all of a log is all of its files, and the last lines are the last of all.
+#[tokio::test(flavor = "multi_thread")]
+async fn rotated_files_are_read_in_order() {
+    let logs = rotated_twice().await;
+    assert_eq!(logs.read(logs.wanted()).await.unwrap(), words(0..30));
+    for lines in [0, 1, 9, 10, 11, 19, 20, 21, 25, 30, 31, 1000] {
+        assert_eq!(logs.read(logs.tail(lines)).await.unwrap(), words(30 - (lines as u32).min(30)..30), "{lines} lines");
+    }
+}
+
+/// PAIN-25, SRV-36: no more files are read than a time reaches back to.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_time_reaches_back_over_rotated_files() {
+    let logs = rotated_twice().await;
+    for second in [0, 5, 10, 11, 20, 25] {
+        let since = crate::logic::container_log::entry::WrittenTime::parse(&line(second).as_bytes()[..20]).unwrap();
+        let print = PrintOptions { since: Some(since.time()), ..PrintOptions::default() };
+        let wanted = LogWanted { print, ..logs.wanted() };
+        assert_eq!(logs.read(wanted).await.unwrap(), words(second..30), "since {second}");
+    }
+}
+
+/// SRV-36: a last line without an end is shown, but is none of the last lines; with follow it is waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unfinished_line_is_shown_last() {
+    let logs = Logs::new();
+    logs.write(0..3);
+    logs.file("0.log").write_all(line(3).trim_end().as_bytes()).unwrap();
+    assert_eq!(logs.read(logs.wanted()).await.unwrap(), "0\n1\n2\n3");
+    assert_eq!(logs.read(logs.tail(2)).await.unwrap(), "1\n2\n");
+    let mut log = logs.reader.open(LogWanted { follow: true, ..logs.wanted() }).await.unwrap();
+    assert_eq!(rest(&mut *log).await.unwrap(), "0\n1\n2\n");
+    logs.file("0.log").write_all(b"\n").unwrap();
+    until(&mut *log, "3\n").await;
+}
+
+/// SRV-37, PAIN-26: what is written is shown, over rotations, in order, none of it lost or twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_is_followed_over_rotations() {
+    let logs = Logs::new();
+    logs.write(0..5);
+    let mut log = logs.reader.open(LogWanted { follow: true, tail_lines: Some(2), ..logs.wanted() }).await.unwrap();
+    until(&mut *log, &words(3..5)).await;
+    logs.write(5..7);
+    until(&mut *log, &words(5..7)).await;
+    // A file that is renamed is still written to, until the next one is there, and a little longer.
+    let mut old = logs.file("0.log");
+    logs.rotate().await;
+    old.write_all(line(7).as_bytes()).unwrap();
+    until(&mut *log, &words(7..8)).await;
+    logs.write(9..10);
+    old.write_all(line(8).as_bytes()).unwrap();
+    until(&mut *log, &words(8..10)).await;
+    // Several rotations between two looks, and what was being read is compressed meanwhile.
+    for begin in [10, 20, 30] {
+        logs.write(begin..begin + 10);
+        logs.rotate().await;
+    }
+    logs.compress().await;
+    logs.write(40..45);
+    until(&mut *log, &words(10..45)).await;
+}
+
+/// SRV-37: a log that is cut short by whoever rotates by copying goes on from its beginning.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_is_cut_short_goes_on() {
+    let logs = Logs::new();
+    logs.write(0..5);
+    let mut log = logs.reader.open(LogWanted { follow: true, ..logs.wanted() }).await.unwrap();
+    until(&mut *log, &words(0..5)).await;
+    fs::File::create(logs.path("0.log")).unwrap();
+    logs.write(5..6);
+    until(&mut *log, &words(5..6)).await;
+}
+
+/// SRV-37: many wait for one directory; each is told, also when the one that reads for all has left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_followers_are_all_told() {
+    let logs = Arc::new(Logs::new());
+    logs.write(0..1);
+    let mut followers = tokio::task::JoinSet::new();
+    let threads_before = threads();
+    for number in 0..100 {
+        let logs = Arc::clone(&logs);
+        followers.spawn(async move {
+            let mut log = logs.reader.open(LogWanted { follow: true, ..logs.wanted() }).await.unwrap();
+            let last = if number % 2 == 0 { 2 } else { 4 };
+            until(&mut *log, &words(0..last)).await;
+        });
+    }
+    for second in 1..4 {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        logs.write(second..second + 1);
+    }
+    // Other tests have threads, too; a hundred more there would be one for each.
+    assert!(threads() < threads_before + 50, "{threads_before} threads, then {}", threads());
+    while let Some(ended) = followers.join_next().await {
+        ended.unwrap();
+    }
+    assert!(logs.reader.shared.watch.is_idle(), "nothing is watched for nobody");
+}
+
+fn threads() -> usize {
+    fs::read_dir("/proc/self/task").unwrap().count()
+}
+
+/// SEC-14: as many readers as there is room for.
+#[tokio::test]
+async fn readers_are_counted() {
+    let reader = LinuxLogReader::with_room("/nowhere".into(), 2);
+    let (one, two) = (reader.admit(), reader.admit());
+    assert!(one.is_some() && two.is_some() && reader.admit().is_none());
+    drop(one);
+    assert!(reader.admit().is_some());
+}
+
+/// SEC-13: whatever a pod plants among the logs, nothing outside of them is read.
+#[tokio::test(flavor = "multi_thread")]
+async fn links_and_other_places_are_refused() {
+    let logs = Logs::new();
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("0.log"), line(1)).unwrap();
+    symlink(outside.path().join("0.log"), logs.path("0.log")).unwrap();
+    symlink(outside.path(), logs.path("link")).unwrap();
+    symlink("/var/lib/docker/containers/other/other-json.log", logs.path("2.log")).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, logs.path("3.log"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
+        .unwrap();
+    let below = |name: &str| logs.path(name);
+    let climbing = logs.folder.path().join("pod/../../0.log").to_string_lossy().into_owned();
+    for path in [below("0.log"), below("link/0.log"), below("2.log"), below("3.log"), climbing, "/etc/passwd".into()] {
+        let error = logs.read(LogWanted { path: path.clone(), ..logs.wanted() }).await.expect_err(&path);
+        assert!(error.to_string().starts_with(&format!("failed to open log file {path:?}: ")), "{error}");
+    }
+    // Nor as a rotated one.
+    fs::remove_file(logs.path("0.log")).unwrap();
+    logs.write(0..1);
+    symlink(outside.path().join("0.log"), logs.path("0.log.20260101-000000")).unwrap();
+    symlink(outside.path().join("0.log"), logs.path("0.log.20260101-000001.gz")).unwrap();
+    assert_eq!(logs.read(logs.wanted()).await.unwrap(), "0\n");
+}
+
+/// SEC-14: a line of hundreds of blocks goes through in parts that fit one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_very_long_line_is_read_in_parts() {
+    let logs = Logs::new();
+    let mut file = logs.file("0.log");
+    file.write_all(b"2026-01-02T03:04:05Z stdout F ").unwrap();
+    let block = vec![b'x'; 1 << 20];
+    for _ in 0..64 {
+        file.write_all(&block).unwrap();
+    }
+    file.write_all(b"\n").unwrap();
+    logs.write(7..8);
+    let mut log = logs.reader.open(logs.wanted()).await.unwrap();
+    let (mut total, mut largest, mut last) = (0, 0, vec![]);
+    while let Part::Shown(bytes) = log.read().await.unwrap() {
+        (total, largest) = (total + bytes.len(), largest.max(bytes.len()));
+        last = bytes.to_vec();
+    }
+    assert_eq!(total, (64 << 20) + 1 + "7\n".len());
+    assert!(largest <= 512 << 10, "{largest} bytes at once");
+    assert!(last.ends_with(b"x\n7\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_log_is_said_so() {
+    let logs = Logs::new();
+    fs::write(logs.path("0.log"), "root:x:0:0\n").unwrap();
+    let error = logs.read(logs.wanted()).await.expect_err("no log");
+    assert_eq!(error.to_string(), "failed to get parse function: unsupported log format: \"root:x:0:0\\n\"");
+    fs::write(logs.path("0.log"), "").unwrap();
+    assert_eq!(logs.read(logs.wanted()).await.unwrap(), "");
+}

@@ -1,0 +1,54 @@
+//! Reads small files of the kernel into one buffer that is used again and again.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
+
+/// The most that is read of a file.
+const BYTES_MAX: usize = 4 << 20;
+/// What the buffer has at first: most files fit.
+const BYTES_FIRST: usize = 16 << 10;
+
+/// See the module.
+pub(super) struct Reader {
+    buffer: Vec<u8>,
+}
+
+impl Reader {
+    pub(super) fn new() -> Self {
+        Self { buffer: vec![0; BYTES_FIRST] }
+    }
+
+    /// A file's bytes; `None` when it cannot be read, or is larger than what is ever read.
+    pub(super) fn read(&mut self, folder: impl AsFd, name: &str) -> Option<&[u8]> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(folder, name, flags, Mode::empty()).ok()?;
+        let mut length = 0;
+        loop {
+            if length == self.buffer.len() {
+                if length >= BYTES_MAX {
+                    return None;
+                }
+                self.buffer.resize(length * 2, 0);
+            }
+            match rustix::io::read(&file, &mut self.buffer[length..]) {
+                Ok(0) => return Some(&self.buffer[..length]),
+                Ok(count) => length += count,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// A file of one number, or of `max`.
+    pub(super) fn number(&mut self, folder: impl AsFd, name: &str) -> Option<u64> {
+        crate::logic::statistics::parse::number(self.read(folder, name)?)
+    }
+}
+
+/// A directory below another one, to be read in; `None` when it is not there. Links are refused.
+pub(super) fn folder(at: impl AsFd, path: &str) -> Option<OwnedFd> {
+    let relative = path.trim_matches('/');
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(at, if relative.is_empty() { "." } else { relative }, flags, Mode::empty()).ok()
+}

@@ -1,0 +1,158 @@
+//! Control groups of either generation: where they are, and which of them are pods' and containers'.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{FileType, Mode, OFlags};
+
+use super::files::{Reader, folder};
+use super::processes::Processes;
+use super::{v1, v2};
+use crate::logic::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
+use crate::logic::ids::PodUid;
+use crate::logic::resources::{CgroupVersion, QosClass};
+use crate::logic::statistics::figures::GroupFigures;
+use crate::logic::statistics::sample::{Depth, Group};
+use crate::logic::time::Moment;
+use crate::platform::clock::Clock;
+
+const CLASSES: [QosClass; 3] = [QosClass::Guaranteed, QosClass::Burstable, QosClass::BestEffort];
+
+/// The roots of the hierarchies, open.
+pub(super) enum Hierarchies {
+    V1(v1::Roots),
+    V2(OwnedFd),
+}
+
+/// What reading a group takes.
+pub(super) struct Tools<'a> {
+    pub(super) reader: Reader,
+    pub(super) processes: Processes<'a>,
+    pub(super) clock: &'a dyn Clock,
+    pub(super) depth: Depth,
+}
+
+impl Hierarchies {
+    pub(super) fn open(mount: &Path, version: CgroupVersion) -> Self {
+        match version {
+            CgroupVersion::V1 => Self::V1(v1::Roots::open(mount)),
+            CgroupVersion::V2 => match open_root(mount) {
+                Some(root) => Self::V2(root),
+                // Nothing is there to be read; each look says so.
+                None => Self::V1(v1::Roots::default()),
+            },
+        }
+    }
+
+    /// Reads a group; `None` when it is not there.
+    pub(super) fn read(&self, path: &str, tools: &mut Tools<'_>) -> Option<Group> {
+        let figures: GroupFigures = match self {
+            Self::V1(roots) => v1::read(roots, path, tools)?,
+            Self::V2(root) => v2::read(root, path, tools)?,
+        };
+        Some(Group { path: path.to_owned(), figures })
+    }
+
+    /// The processes of a group, one a line; `None` when it is not there.
+    pub(super) fn pids<'r>(&self, path: &str, reader: &'r mut Reader) -> Option<&'r [u8]> {
+        reader.read(folder(self.listed()?, path)?, "cgroup.procs")
+    }
+
+    /// The hierarchy in which groups are looked for.
+    fn listed(&self) -> Option<&OwnedFd> {
+        match self {
+            Self::V1(roots) => roots.listed(),
+            Self::V2(root) => Some(root),
+        }
+    }
+
+    /// The groups right below one, by name; none when it is not there.
+    fn children(&self, path: &str) -> Vec<String> {
+        let Some(here) = self.listed().and_then(|root| folder(root, path)) else { return vec![] };
+        let Ok(entries) = rustix::fs::Dir::new(here) else { return vec![] };
+        let names = entries.filter_map(|entry| {
+            let entry = entry.ok().filter(|entry| entry.file_type() == FileType::Directory)?;
+            entry.file_name().to_str().ok().filter(|name| !matches!(*name, "." | "..")).map(str::to_owned)
+        });
+        names.collect()
+    }
+
+    /// The tiers that are apart from the group of all pods.
+    pub(super) fn tiers(tree: &CgroupTree, driver: CgroupDriver) -> Vec<String> {
+        let tiers = CLASSES.iter().map(|class| tree.tier(*class)).filter(|tier| tier != tree.pods());
+        tiers.map(|tier| tier.path(driver)).collect()
+    }
+
+    /// Every pod's group, by UID.
+    pub(super) fn pods(&self, tree: &CgroupTree, driver: CgroupDriver) -> BTreeMap<PodUid, String> {
+        let mut found = BTreeMap::new();
+        if !tree.per_qos() {
+            return found;
+        }
+        for class in CLASSES {
+            let tier = tree.tier(class).path(driver);
+            for name in self.children(&tier) {
+                let path = format!("{}/{name}", tier.trim_end_matches('/'));
+                let uid = CgroupName::from_path(&path, driver).ok().and_then(|name| tree.pod_uid(&name));
+                if let Some(uid) = uid {
+                    found.insert(uid, path);
+                }
+            }
+        }
+        found
+    }
+
+    /// The groups of containers and of the sandbox in a pod's group, by the ID that their names end with.
+    pub(super) fn containers(&self, pod: &str) -> BTreeMap<String, String> {
+        let names = self.children(pod).into_iter();
+        names.filter_map(|name| Some((container_id(&name)?.to_owned(), format!("{pod}/{name}")))).collect()
+    }
+}
+
+/// The ID in the name of a container's group: the whole name, or what a systemd scope has after its last dash. What
+/// watches a container is none.
+fn container_id(name: &str) -> Option<&str> {
+    if name.contains("conmon") || name.ends_with(".mount") {
+        return None;
+    }
+    match name.strip_suffix(".scope") {
+        Some(scope) => scope.rsplit('-').next(),
+        None => Some(name),
+    }
+}
+
+/// Opens a hierarchy's root, which may be a link.
+pub(super) fn open_root(path: &Path) -> Option<OwnedFd> {
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()
+}
+
+/// When a group was made: the older of its folder and of a file in it that is hardly ever written.
+pub(super) fn created(here: &OwnedFd, file: &str) -> Option<Moment> {
+    let of = |stat: rustix::fs::Stat| {
+        let (seconds, rest) = (stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or(0));
+        Moment(seconds.saturating_mul(1_000_000_000).saturating_add(rest))
+    };
+    let folder = rustix::fs::fstat(here).ok().map(of);
+    let file = rustix::fs::statat(here, file, rustix::fs::AtFlags::SYMLINK_NOFOLLOW).ok().map(of);
+    folder.into_iter().chain(file).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::container_id;
+
+    #[test]
+    fn ids_are_found_in_names_of_every_runtime() {
+        let cases = [
+            ("4f0a", Some("4f0a")),
+            ("cri-containerd-4f0a.scope", Some("4f0a")),
+            ("crio-4f0a.scope", Some("4f0a")),
+            ("crio-conmon-4f0a.scope", None),
+            ("run-x.mount", None),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(container_id(name), expected, "{name}");
+        }
+    }
+}

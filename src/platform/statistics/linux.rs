@@ -1,0 +1,286 @@
+//! [`Statistics`] on Linux. Keeps open the roots of the hierarchies and `/proc`.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::files::Reader;
+use super::groups::{Hierarchies, Tools, open_root};
+use super::processes::Processes;
+use super::walk::{Stopped, walk};
+use super::{LookOrder, RuntimeDiskAt, Statistics, WalkOutcome, WalkPlace, Walked, disks, host, layers};
+use crate::logic::cgroup_name::{CgroupDriver, CgroupTree};
+use crate::logic::log_path::pod_log_directory_name;
+use crate::logic::resources::CgroupVersion;
+use crate::logic::statistics::figures::Usage;
+use crate::logic::statistics::sample::{
+    Depth, DiskSample, Group, Machine, PodSample, RawSample, RuntimeDisk, System, Wanted,
+};
+use crate::logic::statistics::volumes::{Measure, Space};
+use crate::logic::statistics::walks::WalkKey;
+use crate::platform::blocking;
+use crate::platform::clock::Clock;
+use crate::platform::host::Host;
+use crate::platform::volumes::Patient;
+
+/// How long a file system of its own, which may be at the other end of a network, is waited for.
+const FILE_SYSTEM_MAX: Duration = Duration::from_secs(2);
+
+/// Where everything is.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// The root of the file system; another one in tests.
+    pub root: PathBuf,
+    /// The generation of control groups.
+    pub version: CgroupVersion,
+    /// Who makes them.
+    pub driver: CgroupDriver,
+    /// Where pods' are.
+    pub tree: CgroupTree,
+    /// Groups of daemons, by path; empty ones are not known. This agent's is looked up if it is empty.
+    pub daemons: Vec<(System, String)>,
+    /// The agent's directory.
+    pub root_dir: PathBuf,
+    /// `podLogsDir`.
+    pub pod_logs: PathBuf,
+}
+
+/// See the module. Clones share what is open.
+#[derive(Clone)]
+pub struct LinuxStatistics {
+    inner: Arc<Inner>,
+    patient: Patient,
+}
+
+struct Inner {
+    places: Places,
+    hierarchies: Hierarchies,
+    proc: Option<OwnedFd>,
+    clock: Arc<dyn Clock>,
+    machine: Machine,
+}
+
+impl LinuxStatistics {
+    /// Opens what it reads from.
+    pub fn new(mut places: Places, clock: Arc<dyn Clock>) -> Self {
+        let hierarchies = Hierarchies::open(&places.root.join("sys/fs/cgroup"), places.version);
+        let proc = open_root(&places.root.join("proc"));
+        let own = proc.as_ref().and_then(|proc| own_group(proc, places.version));
+        for (kind, path) in &mut places.daemons {
+            if let (System::Kubelet, true, Some(own)) = (*kind, path.is_empty(), &own) {
+                path.clone_from(own);
+            }
+        }
+        places.daemons.retain(|(_, path)| !path.is_empty());
+        let machine = host::machine(&Host::at(places.root.clone()), &places.root.join("sys"));
+        let patient = Patient::new(Arc::clone(&clock));
+        Self { inner: Arc::new(Inner { places, hierarchies, proc, clock, machine }), patient }
+    }
+}
+
+#[async_trait]
+impl Statistics for LinuxStatistics {
+    async fn look(&self, order: LookOrder) -> Result<RawSample, String> {
+        let inner = Arc::clone(&self.inner);
+        blocking::run(move || inner.look(order)).await
+    }
+
+    async fn walk(&self, places: Vec<(WalkKey, WalkPlace)>, limit: Duration) -> Vec<Walked> {
+        let clock = &self.inner.clock;
+        let until = clock.uptime().saturating_add(limit);
+        let mut walked = vec![];
+        let is_layer = |place: &WalkPlace| matches!(place, WalkPlace::Layer(_));
+        let uppers = if places.iter().any(|(_, place)| is_layer(place)) {
+            let inner = Arc::clone(&self.inner);
+            Arc::new(blocking::run(move || inner.upper_directories()).await)
+        } else {
+            Arc::default()
+        };
+        for (key, place) in places {
+            let began = clock.uptime();
+            if began >= until {
+                break;
+            }
+            let outcome = match place {
+                WalkPlace::Layer(id) => {
+                    let (inner, uppers) = (Arc::clone(&self.inner), Arc::clone(&uppers));
+                    blocking::run(move || inner.layer(uppers.get(id.as_str()), until)).await
+                }
+                WalkPlace::Volume(path, Measure::Walk) => {
+                    let inner = Arc::clone(&self.inner);
+                    blocking::run(move || inner.volume(Path::new(&path), until)).await
+                }
+                WalkPlace::Volume(path, Measure::FileSystem) => self.file_system(path).await,
+            };
+            walked.push(Walked { key, took: clock.uptime().saturating_sub(began), outcome });
+        }
+        walked
+    }
+}
+
+/// Processor time of this thread, in ns.
+fn thread_cpu_ns() -> u64 {
+    let told = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let nanoseconds = told.tv_sec.saturating_mul(1_000_000_000).saturating_add(told.tv_nsec);
+    u64::try_from(nanoseconds).unwrap_or(0)
+}
+
+impl LinuxStatistics {
+    /// Asked on a thread of its own: it may not answer.
+    async fn file_system(&self, path: String) -> WalkOutcome {
+        let (inner, key) = (Arc::clone(&self.inner), format!("statistics of {path}"));
+        let call = self
+            .patient
+            .run(key, "look at the file system of", move || Ok(disks::file_system(Path::new(&path), &*inner.clock)));
+        match tokio::time::timeout(FILE_SYSTEM_MAX, call).await {
+            Ok(Ok(Some(file_system))) => WalkOutcome::Volume(Space { file_system, usage: None }),
+            Ok(Ok(None)) => WalkOutcome::NotHere,
+            Ok(Err(error)) => WalkOutcome::Failed(error.to_string()),
+            Err(_) => WalkOutcome::Failed("its file system does not answer".to_owned()),
+        }
+    }
+}
+
+impl Inner {
+    fn look(&self, order: LookOrder) -> Result<RawSample, String> {
+        let proc = self.proc.as_ref().ok_or("/proc is not there")?;
+        let LookOrder { wanted, pods, images, containers } = order;
+        let mut tools =
+            Tools { reader: Reader::new(), processes: Processes::new(proc), clock: &*self.clock, depth: wanted.depth };
+        let (at, began_ns) = (self.clock.now(), thread_cpu_ns());
+        let node = host::node(&self.hierarchies, proc, &self.machine, &mut tools)?;
+        let systems = self.systems(wanted, &mut tools);
+        let groups = self.hierarchies.pods(&self.places.tree, self.places.driver);
+        let mut sample = RawSample { at, node, systems, ..RawSample::default() };
+        for mut pod in pods {
+            let path = groups.get(&pod.uid);
+            self.pod(&mut pod, path, &mut tools);
+            if wanted.disks {
+                self.files(&mut pod);
+            }
+            sample.pods.push(pod);
+        }
+        if wanted.disks {
+            sample.disks = Some(self.disks(images, containers));
+        }
+        sample.cpu_ns = thread_cpu_ns().saturating_sub(began_ns);
+        Ok(sample)
+    }
+
+    fn systems(&self, wanted: Wanted, tools: &mut Tools<'_>) -> Vec<(System, Group)> {
+        let (tree, driver) = (&self.places.tree, self.places.driver);
+        let mut paths = self.places.daemons.clone();
+        paths.push((System::Pods, tree.pods().path(driver)));
+        if wanted.depth == Depth::Everything {
+            paths.extend(Hierarchies::tiers(tree, driver).into_iter().map(|path| (System::Tier, path)));
+        }
+        paths.into_iter().filter_map(|(kind, path)| Some((kind, self.hierarchies.read(&path, tools)?))).collect()
+    }
+
+    fn pod(&self, pod: &mut PodSample, path: Option<&String>, tools: &mut Tools<'_>) {
+        let Some(path) = path else { return };
+        pod.group = self.hierarchies.read(path, tools);
+        let groups = self.hierarchies.containers(path);
+        if tools.depth > Depth::Resources
+            && let Some(path) = groups.get(pod.sandbox.id.as_str())
+        {
+            pod.sandbox.group = self.hierarchies.read(path, tools);
+            if let Some(group) = &mut pod.sandbox.group {
+                group.figures.created = Some(pod.created);
+            }
+            if !pod.sandbox.host_network {
+                let pids = self.hierarchies.pids(path, &mut tools.reader);
+                pod.sandbox.interfaces = pids.and_then(|pids| tools.processes.interfaces(pids));
+            }
+        }
+        for container in &mut pod.containers {
+            let path = groups.get(container.id.as_str());
+            container.group = path.and_then(|path| self.hierarchies.read(path, tools));
+            if let Some(group) = &mut container.group {
+                group.figures.created = Some(container.created);
+            }
+        }
+        // A container without a group has ended since the runtime was asked.
+        if pod.group.is_some() {
+            pod.containers.retain(|container| container.group.is_some());
+        }
+    }
+
+    /// The pod's log files, and its hosts file.
+    fn files(&self, pod: &mut PodSample) {
+        let clock = &*self.clock;
+        let name = pod_log_directory_name(&pod.namespace, &pod.name, pod.uid.as_str());
+        if let Some(logs) = disks::open(&self.places.pod_logs).and_then(|logs| disks::below(logs, &name)) {
+            pod.logs = disks::files_in(&logs, clock);
+            for container in &mut pod.containers {
+                let folder = disks::below(&logs, &container.name);
+                container.logs = folder.and_then(|folder| disks::files_in(&folder, clock));
+            }
+        }
+        let folder = disks::open(&self.places.root_dir.join("pods"));
+        let folder = folder.and_then(|pods| disks::below(pods, pod.uid.as_str()));
+        pod.hosts_file = folder.and_then(|folder| disks::file_in(&folder, "etc-hosts", clock));
+    }
+
+    fn disks(&self, images: Option<RuntimeDiskAt>, containers: Option<RuntimeDiskAt>) -> DiskSample {
+        let clock = &*self.clock;
+        let of_runtime = |disk: RuntimeDiskAt| RuntimeDisk {
+            file_system: disks::file_system(&self.places.root.join(disk.path.trim_start_matches('/')), clock),
+            ..disk.told
+        };
+        DiskSample {
+            node: disks::file_system(&self.places.root_dir, clock).unwrap_or_default(),
+            logs: disks::file_system(&self.places.pod_logs, clock),
+            images: images.map(of_runtime),
+            containers: containers.map(of_runtime),
+        }
+    }
+
+    fn upper_directories(&self) -> std::collections::BTreeMap<String, String> {
+        let mut reader = Reader::new();
+        let table = self.proc.as_ref().and_then(|proc| reader.read(proc, "self/mountinfo"));
+        table.map(layers::upper_directories).unwrap_or_default()
+    }
+
+    fn layer(&self, upper: Option<&String>, until: Duration) -> WalkOutcome {
+        let Some(upper) = upper.and_then(|upper| disks::open(Path::new(upper))) else { return WalkOutcome::NotHere };
+        outcome(walk(upper, &*self.clock, until), WalkOutcome::Layer)
+    }
+
+    fn volume(&self, path: &Path, until: Duration) -> WalkOutcome {
+        let Some(here) = disks::open(path) else { return WalkOutcome::NotHere };
+        let Some(file_system) = disks::file_system(path, &*self.clock) else { return WalkOutcome::NotHere };
+        outcome(walk(here, &*self.clock, until), |usage| WalkOutcome::Volume(Space { file_system, usage: Some(usage) }))
+    }
+}
+
+fn outcome(walked: Result<Usage, Stopped>, done: impl FnOnce(Usage) -> WalkOutcome) -> WalkOutcome {
+    match walked {
+        Ok(usage) => done(usage),
+        Err(Stopped::Unfinished) => WalkOutcome::Unfinished,
+        Err(Stopped::Failed(problem)) => WalkOutcome::Failed(problem),
+    }
+}
+
+/// The group that this process is in; of several hierarchies the one for memory counts.
+fn own_group(proc: &OwnedFd, version: CgroupVersion) -> Option<String> {
+    let mut reader = Reader::new();
+    let text = String::from_utf8_lossy(reader.read(proc, "self/cgroup")?).into_owned();
+    let path = text.lines().find_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
+        let is_it = match version {
+            CgroupVersion::V1 => controllers.split(',').any(|controller| controller == "memory"),
+            CgroupVersion::V2 => controllers.is_empty(),
+        };
+        is_it.then(|| path.to_owned())
+    });
+    path.filter(|path| path != "/")
+}
+
+#[cfg(test)]
+#[path = "linux_tests.rs"]
+mod tests;

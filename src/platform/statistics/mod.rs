@@ -1,0 +1,99 @@
+//! Reads the figures of the node: control groups of either generation, `/proc`, file systems, directories.
+//!
+//! The trait and its Linux form. It keeps open the roots of the hierarchies and nothing of what it read; each look reads
+//! anew, and only what is wanted. What cannot be read is absent from the answer.
+
+mod disks;
+mod files;
+mod fixed;
+mod groups;
+mod host;
+mod layers;
+mod linux;
+mod processes;
+mod v1;
+mod v2;
+mod walk;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+pub use fixed::FixedStatistics;
+pub use linux::{LinuxStatistics, Places};
+
+use crate::logic::ids::ContainerId;
+use crate::logic::statistics::figures::Usage;
+use crate::logic::statistics::sample::{PodSample, RawSample, RuntimeDisk, Wanted};
+use crate::logic::statistics::volumes::{Measure, Space};
+use crate::logic::statistics::walks::WalkKey;
+
+/// A file system that the runtime told of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuntimeDiskAt {
+    /// A path on it.
+    pub path: String,
+    /// What the runtime says of it.
+    pub told: RuntimeDisk,
+}
+
+/// What to look at.
+#[derive(Clone, Debug)]
+pub struct LookOrder {
+    /// How much.
+    pub wanted: Wanted,
+    /// The pods, with nothing read of them yet.
+    pub pods: Vec<PodSample>,
+    /// Where images are.
+    pub images: Option<RuntimeDiskAt>,
+    /// Where writable layers are, if that is elsewhere.
+    pub containers: Option<RuntimeDiskAt>,
+}
+
+/// What to walk through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WalkPlace {
+    /// The writable layer of a container.
+    Layer(ContainerId),
+    /// A volume at this path.
+    Volume(String, Measure),
+}
+
+/// What came of a walk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WalkOutcome {
+    /// A writable layer.
+    Layer(Usage),
+    /// A volume.
+    Volume(Space),
+    /// There is nothing that could be walked through: the runtime keeps the layer in a way of its own.
+    NotHere,
+    /// It took longer than the time that was given.
+    Unfinished,
+    /// Something could not be read.
+    Failed(String),
+}
+
+/// A walk that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Walked {
+    /// Which.
+    pub key: WalkKey,
+    /// How long it took.
+    pub took: Duration,
+    /// What came of it.
+    pub outcome: WalkOutcome,
+}
+
+/// See the module.
+#[async_trait]
+pub trait Statistics: Send + Sync {
+    /// Looks once at everything that is wanted.
+    ///
+    /// # Errors
+    /// When not even the node's own group can be read.
+    async fn look(&self, order: LookOrder) -> Result<RawSample, String>;
+
+    /// Walks through these one after the other, until `limit` is over; those that were not begun are not in the answer.
+    async fn walk(&self, places: Vec<(WalkKey, WalkPlace)>, limit: Duration) -> Vec<Walked>;
+}

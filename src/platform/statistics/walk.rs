@@ -1,0 +1,149 @@
+//! Walks through a directory and counts what it uses, as `du -x` does.
+//!
+//! What is below may be a container's work, and may change while it is walked: links are not followed, other file systems
+//! are not entered, one directory is open at a time however deep they nest, and the way up is taken only to the directory
+//! that the way down was taken from. Bounded by time and by entries.
+
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::disks::blocks;
+use crate::logic::statistics::figures::Usage;
+use crate::platform::clock::Clock;
+
+/// What the kernel counts a file's blocks in, whatever the file system.
+pub(super) const BLOCK_BYTES: u64 = 512;
+/// The most entries of one walk.
+const ENTRIES_MAX: u64 = 5_000_000;
+/// How often the time is looked at, in entries.
+const ENTRIES_PER_LOOK: u64 = 256;
+
+/// Why a walk gave nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Stopped {
+    /// It took too long, or met too much.
+    Unfinished,
+    /// Something could not be read, or was moved away under the walk.
+    Failed(String),
+}
+
+/// A directory on the way down: which it is, and which of those in it are still to be walked.
+struct Level {
+    inode: u64,
+    left: Vec<CString>,
+}
+
+struct Walk<'a> {
+    clock: &'a dyn Clock,
+    until: Duration,
+    device: u64,
+    usage: Usage,
+    entries: u64,
+    /// Files with several names that were counted.
+    seen: BTreeSet<u64>,
+}
+
+/// Walks until the agent's uptime is `until`.
+pub(super) fn walk(root: OwnedFd, clock: &dyn Clock, until: Duration) -> Result<Usage, Stopped> {
+    let stat = rustix::fs::fstat(&root).map_err(failed)?;
+    let mut walk =
+        Walk { clock, until, device: stat.st_dev, usage: Usage::default(), entries: 0, seen: BTreeSet::new() };
+    walk.count(&stat)?;
+    let mut here = root;
+    let mut way = vec![Level { inode: stat.st_ino, left: walk.read(&here)? }];
+    while let Some(level) = way.last_mut() {
+        if let Some(name) = level.left.pop() {
+            let Some((below, inode)) = walk.enter(&here, &name)? else { continue };
+            let left = walk.read(&below)?;
+            // Most directories have none below them: those cost no way up.
+            if !left.is_empty() {
+                way.push(Level { inode, left });
+                here = below;
+            }
+            continue;
+        }
+        way.pop();
+        if let Some(above) = way.last() {
+            here = walk.leave(&here, above.inode)?;
+        }
+    }
+    walk.usage.at = clock.now();
+    Ok(walk.usage)
+}
+
+impl Walk<'_> {
+    /// Counts what is in a directory; gives the directories among it.
+    fn read(&mut self, here: &OwnedFd) -> Result<Vec<CString>, Stopped> {
+        let mut directories = vec![];
+        for entry in rustix::fs::Dir::read_from(here).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            if matches!(entry.file_name().to_bytes(), b"." | b"..") {
+                continue;
+            }
+            let stat = match rustix::fs::statat(here, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => stat,
+                Err(Errno::NOENT) => continue,
+                Err(error) => return Err(failed(error)),
+            };
+            if stat.st_dev != self.device {
+                continue;
+            }
+            self.count(&stat)?;
+            if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+                directories.push(entry.file_name().to_owned());
+            }
+        }
+        Ok(directories)
+    }
+
+    fn count(&mut self, stat: &rustix::fs::Stat) -> Result<(), Stopped> {
+        self.entries += 1;
+        let is_late = self.entries.is_multiple_of(ENTRIES_PER_LOOK) && self.clock.uptime() >= self.until;
+        if is_late || self.entries > ENTRIES_MAX {
+            return Err(Stopped::Unfinished);
+        }
+        let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+        if !is_directory && stat.st_nlink > 1 && !self.seen.insert(stat.st_ino) {
+            return Ok(());
+        }
+        self.usage.bytes = self.usage.bytes.saturating_add(blocks(stat.st_blocks));
+        self.usage.inodes += 1;
+        Ok(())
+    }
+
+    /// Opens a directory below; `None` when it has gone, or is something else by now.
+    fn enter(&self, here: &OwnedFd, name: &CString) -> Result<Option<(OwnedFd, u64)>, Stopped> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let below = match rustix::fs::openat(here, name, flags, Mode::empty()) {
+            Ok(below) => below,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        let stat = rustix::fs::fstat(&below).map_err(failed)?;
+        Ok((stat.st_dev == self.device).then_some((below, stat.st_ino)))
+    }
+
+    /// Opens the directory above, which has to be the one that the way came from.
+    fn leave(&self, here: &OwnedFd, inode: u64) -> Result<OwnedFd, Stopped> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let above = rustix::fs::openat(here, "..", flags, Mode::empty()).map_err(failed)?;
+        let stat = rustix::fs::fstat(&above).map_err(failed)?;
+        if (stat.st_dev, stat.st_ino) != (self.device, inode) {
+            return Err(Stopped::Failed("a directory was moved while it was walked through".to_owned()));
+        }
+        Ok(above)
+    }
+}
+
+fn failed(error: Errno) -> Stopped {
+    Stopped::Failed(std::io::Error::from(error).to_string())
+}
+
+#[cfg(test)]
+#[path = "walk_tests.rs"]
+mod tests;

@@ -1,0 +1,17 @@
+//! Who asks. Each listener with rights puts it into the request, for whatever writes down what was done by whom.
+
+use std::sync::Arc;
+
+/// An authenticated user, or whoever may use the local socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Caller {
+    /// The user's name, as the cluster knows it.
+    pub(super) name: Arc<str>,
+}
+
+impl Caller {
+    /// Root, or the agent's own user, on the node itself.
+    pub(super) fn local() -> Self {
+        Self { name: Arc::from("local socket") }
+    }
+}

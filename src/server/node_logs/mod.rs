@@ -1,0 +1,80 @@
+//! `/logs/`: the node's own log files, as a file server and by query (SRV-31, SRV-32).
+//!
+//! Off with `enableSystemLogHandler`; the query form is on with `enableSystemLogQuery`, else its parameters mean nothing.
+
+mod files;
+mod query;
+
+use std::io;
+
+use axum::Router;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::routing::get;
+
+use super::reply::{self, Reply};
+use super::routes::{Sources, only_get};
+use crate::logic::node_log_query::{NodeLogQuery, Refused, joined};
+use crate::logic::url_query;
+
+/// The routes of the node's logs.
+pub(super) fn routes() -> Router<Sources> {
+    Router::new().route("/logs/", only_get(get(top))).route("/logs/{*path}", only_get(get(below)))
+}
+
+async fn top(shared: State<Sources>, query: RawQuery, headers: HeaderMap) -> Reply {
+    answer(shared, String::new(), query, headers).await
+}
+
+async fn below(shared: State<Sources>, Path(path): Path<String>, query: RawQuery, headers: HeaderMap) -> Reply {
+    answer(shared, path, query, headers).await
+}
+
+async fn answer(State(shared): State<Sources>, path: String, RawQuery(query): RawQuery, headers: HeaderMap) -> Reply {
+    let settings = shared.agent.settings.served_logs;
+    if !settings.system {
+        return reply::text(StatusCode::METHOD_NOT_ALLOWED, "logs endpoint is disabled.\n");
+    }
+    let logs = &shared.agent.adapters.node_logs;
+    let Some(admission) = logs.admit() else {
+        let mut answer = reply::text(StatusCode::TOO_MANY_REQUESTS, "too many logs of the node are being read\n");
+        answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+        return answer;
+    };
+    let asked = match settings.system_query {
+        true => NodeLogQuery::parse(&url_query::pairs(query.as_deref().unwrap_or_default())),
+        false => Ok(None),
+    };
+    match asked {
+        Ok(None) => files::answer(logs.as_ref(), &path, &headers, admission).await,
+        Ok(Some(query)) => match query.file.clone() {
+            Some(file) => {
+                let file = file.replace('\\', "/");
+                match logs.open(&file).await {
+                    Ok(_) => files::answer(logs.as_ref(), &file, &headers, admission).await,
+                    Err(error) => not_acceptable(&[missing(&file, &error)]),
+                }
+            }
+            None => query::answer(logs, query, &headers, admission),
+        },
+        Err(Refused::Undecodable(problems)) => reply::text(StatusCode::BAD_REQUEST, joined(&problems) + "\n"),
+        Err(Refused::Invalid(problems)) => not_acceptable(&problems),
+    }
+}
+
+fn missing(file: &str, error: &io::Error) -> String {
+    let shown = serde_json::to_string(&[file]).unwrap_or_default();
+    let why = match error.kind() {
+        io::ErrorKind::NotFound => "no such file or directory".to_owned(),
+        _ => error.to_string(),
+    };
+    format!("query: Invalid value: {shown}: statat {file}: {why}")
+}
+
+fn not_acceptable(problems: &[String]) -> Reply {
+    reply::text(StatusCode::NOT_ACCEPTABLE, joined(problems) + "\n")
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,217 @@
+//! Who asks: by client certificate, by bearer token, or nobody (SRV-16 to SRV-18). The first that says who it is counts.
+//!
+//! As upstream's union of authenticators: a bad certificate beside a good token is no harm, and neither a bad certificate
+//! nor a bad token ever becomes anonymous.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderValue, header};
+
+use crate::actors::ledger::lock;
+use crate::logic::server_access::User;
+use crate::logic::timed_cache::TimedCache;
+use crate::platform::access_review::{AccessReviews, TokenNames};
+use crate::platform::certificates::ClientAuthorities;
+use crate::platform::clock::Clock;
+use crate::server::connections::Peer;
+
+/// Tokens whose answers are kept.
+const TOKENS_MAX: usize = 4096;
+/// Bytes of a token; longer ones are nobody's.
+const TOKEN_BYTES_MAX: usize = 32 * 1024;
+/// The sub-protocol of WebSockets that carries a token, for clients that cannot set headers.
+const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
+
+/// See the module.
+pub struct Authentication {
+    authorities: Option<Arc<ClientAuthorities>>,
+    tokens: Option<Tokens>,
+    anonymous: bool,
+    clock: Arc<dyn Clock>,
+}
+
+/// What the API server says about tokens, kept for a while.
+pub struct Tokens {
+    reviews: Arc<dyn AccessReviews>,
+    names: TokenNames,
+    keep: Duration,
+    known: Mutex<TimedCache<String, Option<User>>>,
+    /// Tokens that are being asked about: the second who asks waits for the first one's answer.
+    asked: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+/// What was found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// The user.
+    User(User),
+    /// Nothing that could be judged was shown.
+    Nothing,
+}
+
+impl Authentication {
+    /// By these means; those that are `None` are not judged.
+    pub fn new(
+        authorities: Option<Arc<ClientAuthorities>>,
+        tokens: Option<Tokens>,
+        anonymous: bool,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { authorities, tokens, anonymous, clock }
+    }
+
+    /// Finds the user, and takes what proved it out of the headers: nothing behind this has a use for it.
+    ///
+    /// # Errors
+    /// What was shown is no good; why, for the log alone.
+    pub(super) async fn user(&self, peer: &Peer, headers: &mut HeaderMap) -> Result<User, String> {
+        let mut problems = vec![];
+        for found in [self.by_certificate(peer), self.by_token(headers).await] {
+            match found {
+                Ok(Found::User(user)) => {
+                    forget(headers);
+                    return Ok(user.authenticated());
+                }
+                Ok(Found::Nothing) => {}
+                Err(problem) => problems.push(problem),
+            }
+        }
+        forget(headers);
+        match (problems.is_empty(), self.anonymous) {
+            (true, true) => Ok(User::anonymous()),
+            (true, false) => Err("no credentials".to_owned()),
+            (false, _) => Err(problems.join(", ")),
+        }
+    }
+
+    fn by_certificate(&self, peer: &Peer) -> Result<Found, String> {
+        let Some(authorities) = self.authorities.as_ref().filter(|_| !peer.certificates.is_empty()) else {
+            return Ok(Found::Nothing);
+        };
+        let user = authorities.identify(&peer.certificates, self.clock.now())?;
+        Ok(user.map_or(Found::Nothing, Found::User))
+    }
+
+    async fn by_token(&self, headers: &HeaderMap) -> Result<Found, String> {
+        let Some(tokens) = &self.tokens else { return Ok(Found::Nothing) };
+        let Some(token) = bearer(headers).map(Ok).or_else(|| from_protocols(headers)).transpose()? else {
+            return Ok(Found::Nothing);
+        };
+        if token.len() > TOKEN_BYTES_MAX {
+            return Err("invalid bearer token".to_owned());
+        }
+        let user = tokens.user_of(&token, &*self.clock).await?;
+        user.map(Found::User).ok_or_else(|| "invalid bearer token".to_owned())
+    }
+}
+
+impl Tokens {
+    /// Asks `reviews`, and keeps each answer, good or bad, for `keep` (`authentication.webhook.cacheTTL`).
+    ///
+    /// # Errors
+    /// When there is no randomness to name tokens with.
+    pub fn new(reviews: Arc<dyn AccessReviews>, keep: Duration) -> Result<Self, String> {
+        Ok(Self {
+            reviews,
+            names: TokenNames::new()?,
+            keep,
+            known: Mutex::new(TimedCache::new(TOKENS_MAX)),
+            asked: Mutex::new(BTreeMap::new()),
+        })
+    }
+
+    async fn user_of(&self, token: &str, clock: &dyn Clock) -> Result<Option<User>, String> {
+        let name = self.names.of(token);
+        if let Some(known) = lock(&self.known).get(&name, clock.uptime()) {
+            return Ok(known);
+        }
+        let turn = Arc::clone(lock(&self.asked).entry(name.clone()).or_default());
+        let held = turn.lock().await;
+        let known = lock(&self.known).get(&name, clock.uptime());
+        let answer = match known {
+            Some(known) => Ok(known),
+            None => self.reviews.user_of(token).await,
+        };
+        // What nobody could say is asked again by the next.
+        if let Ok(user) = &answer {
+            lock(&self.known).insert(name.clone(), user.clone(), clock.uptime() + self.keep);
+        }
+        drop(held);
+        let mut asked = lock(&self.asked);
+        if asked.get(&name).is_some_and(|turn| Arc::strong_count(turn) <= 2) {
+            asked.remove(&name);
+        }
+        answer
+    }
+}
+
+/// The token of `Authorization: Bearer`.
+fn bearer(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.trim().split_once(' ')?;
+    let token = token.trim_start().split(' ').next().unwrap_or_default();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then(|| token.to_owned())
+}
+
+fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(str::trim)
+}
+
+/// The token among the sub-protocols of a WebSocket.
+fn from_protocols(headers: &HeaderMap) -> Option<Result<String, String>> {
+    let is_websocket =
+        headers.get(header::UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"));
+    let mut tokens = protocols(headers).filter_map(|protocol| protocol.strip_prefix(TOKEN_PROTOCOL));
+    let encoded = tokens.next().filter(|_| is_websocket)?;
+    if tokens.next().is_some() {
+        return Some(Err("multiple base64.bearer.authorization tokens specified".to_owned()));
+    }
+    if protocols(headers).all(|protocol| protocol.is_empty() || protocol.starts_with(TOKEN_PROTOCOL)) {
+        return Some(Err("missing additional subprotocol".to_owned()));
+    }
+    let token = base64_url(encoded).and_then(|bytes| String::from_utf8(bytes).ok());
+    Some(token.ok_or_else(|| "invalid base64.bearer.authorization token encoding".to_owned()))
+}
+
+/// Base64 in the alphabet of URLs, without padding.
+fn base64_url(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
+    let (mut held, mut bits) = (0_u32, 0);
+    for letter in text.bytes() {
+        let value = match letter {
+            b'A'..=b'Z' => letter - b'A',
+            b'a'..=b'z' => letter - b'a' + 26,
+            b'0'..=b'9' => letter - b'0' + 52,
+            b'-' => 62,
+            b'_' => 63,
+            _ => return None,
+        };
+        held = (held << 6) | u32::from(value);
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            bytes.push((held >> bits) as u8);
+            held &= (1 << bits) - 1;
+        }
+    }
+    (bits < 6).then_some(bytes)
+}
+
+/// Takes what may prove who somebody is out of a request.
+fn forget(headers: &mut HeaderMap) {
+    headers.remove(header::AUTHORIZATION);
+    headers.remove(header::COOKIE);
+    if protocols(headers).any(|protocol| protocol.starts_with(TOKEN_PROTOCOL)) {
+        let kept: Vec<&str> = protocols(headers).filter(|protocol| !protocol.starts_with(TOKEN_PROTOCOL)).collect();
+        let kept = HeaderValue::from_str(&kept.join(", "));
+        headers.remove(header::SEC_WEBSOCKET_PROTOCOL);
+        if let Ok(kept) = kept
+            && !kept.is_empty()
+        {
+            headers.insert(header::SEC_WEBSOCKET_PROTOCOL, kept);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! TCP connections that begin with a TLS handshake. Owned by the listener; keeps nothing of a connection.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::server::TlsStream;
+
+use crate::server::connections::{Accept, Opening, Peer};
+
+/// The longest that a handshake may take.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+
+/// See the module.
+pub(super) struct TlsListener {
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+}
+
+impl TlsListener {
+    pub(super) fn new(listener: TcpListener, config: Arc<ServerConfig>) -> Self {
+        Self { listener, acceptor: TlsAcceptor::from(config) }
+    }
+}
+
+impl Accept for TlsListener {
+    type Stream = TlsStream<TcpStream>;
+
+    async fn accept(&self) -> io::Result<Option<Opening<Self::Stream>>> {
+        let (stream, address) = self.listener.accept().await?;
+        let acceptor = self.acceptor.clone();
+        Ok(Some(Box::pin(async move {
+            // Small answers and keystrokes are not to wait for one another.
+            let _ = stream.set_nodelay(true);
+            let stream = tokio::time::timeout(HANDSHAKE_MAX, acceptor.accept(stream)).await.ok()?.ok()?;
+            let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
+            let certificates = certificates.iter().map(|one| one.clone().into_owned()).collect();
+            Some((stream, Peer { address: Some(address), certificates }))
+        })))
+    }
+}

@@ -1,0 +1,110 @@
+//! The authenticated port (10250): TLS, who asks, whether they may, and only then what they ask for.
+//!
+//! Started, and started again, by the actor `Server`. Keeps what the API server said about tokens and rights, for as long
+//! as the configuration says.
+
+mod authentication;
+mod authorization;
+mod door;
+mod guard;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener as StdTcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio_rustls::rustls::ServerConfig;
+
+pub use authentication::{Authentication, Tokens};
+pub use authorization::Authorization;
+
+use super::connections::{self, Limits};
+use super::routes::{self, Pages, Shared};
+use super::streams::Streams;
+use crate::actors::settings::{Agent, Listener};
+use crate::logic::server_access::Switches;
+use crate::telemetry::Metrics;
+
+/// Open connections; those whose users are known are not turned away for others.
+const CONNECTIONS_MAX: usize = 1024;
+/// Upstream's limit of a request and its answer (SRV-03).
+const ANSWER_MAX: Duration = Duration::from_secs(4 * 60 * 60);
+
+/// See the module.
+pub struct SecureListener {
+    address: SocketAddr,
+    listener: StdTcpListener,
+    parts: Parts,
+}
+
+/// What the port is made of.
+pub struct Parts {
+    /// TLS.
+    pub tls: Arc<ServerConfig>,
+    /// Who asks.
+    pub authentication: Arc<Authentication>,
+    /// Whether they may.
+    pub authorization: Arc<Authorization>,
+    /// What is served at all.
+    pub switches: Switches,
+    /// Metrics.
+    pub metrics: Arc<Metrics>,
+    /// What is shown of the start.
+    pub pages: Arc<Pages>,
+    /// The streams that are open, together with the local socket's.
+    pub streams: Arc<Streams>,
+}
+
+impl SecureListener {
+    /// Takes the port at once, because upstream's kubelet does not run without it (SRV-02).
+    ///
+    /// # Errors
+    /// The port cannot be had.
+    pub fn bind(address: SocketAddr, parts: Parts) -> io::Result<Self> {
+        let listener = StdTcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        Ok(Self { address, listener, parts })
+    }
+
+    /// The address, with its port where the system chose one.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+#[async_trait::async_trait]
+impl Listener for SecureListener {
+    fn name(&self) -> String {
+        format!("server {}", self.address)
+    }
+
+    async fn serve(&self, agent: Arc<Agent>) -> String {
+        let Parts { tls, authentication, authorization, switches, metrics, pages, streams } = &self.parts;
+        let shared = Shared {
+            agent: Arc::clone(&agent),
+            metrics: Arc::clone(metrics),
+            pages: Arc::clone(pages),
+            streams: Arc::clone(streams),
+        };
+        let guard = guard::Guard {
+            clock: Arc::clone(agent.ledger.clock()),
+            authentication: Arc::clone(authentication),
+            authorization: Arc::clone(authorization),
+            switches: *switches,
+            streams_need_create: shared.agent.settings.streams.get_needs_create,
+            metrics: Arc::clone(metrics),
+        };
+        let router = guard.before(routes::secure(shared));
+        match self.listener.try_clone().and_then(TcpListener::from_std) {
+            Ok(listener) => {
+                let limits = Limits { connections_max: CONNECTIONS_MAX, answer: ANSWER_MAX, ..Limits::default() };
+                connections::serve(door::TlsListener::new(listener, Arc::clone(tls)), router, limits).await
+            }
+            Err(error) => format!("cannot listen on {}: {error}", self.address),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Which pod, container and sandbox a request means. The runtime is asked for what runs now, as upstream does: what the
+//! agent saw last may have been replaced since.
+
+use super::problem::Problem;
+use crate::actors::settings::Agent;
+use crate::cri::pod_mapping::labels::{CONTAINER_NAME, POD_UID};
+use crate::cri::{ContainerFilter, ContainerState, CriResult, Labels, PodSandboxFilter, SandboxState};
+use crate::logic::ids::{ContainerId, PodUid, SandboxId};
+use crate::messages::status_manager::PodView;
+use crate::server::pods::views;
+
+/// The pod of this name.
+pub(in crate::server) async fn pod(agent: &Agent, namespace: &str, name: &str) -> Result<PodView, Problem> {
+    let is_it = |view: &PodView| {
+        let metadata = &view.pod.metadata;
+        metadata.name.as_deref() == Some(name) && metadata.namespace.as_deref().unwrap_or("default") == namespace
+    };
+    views(agent).await?.into_iter().find(is_it).ok_or_else(|| Problem::not_found("pod does not exist"))
+}
+
+/// The container of this name that runs, the newest where there are more.
+pub(in crate::server) async fn running_container(
+    agent: &Agent,
+    uid: &PodUid,
+    name: &str,
+) -> CriResult<Option<ContainerId>> {
+    let label_selector = of_pod(uid);
+    let filter = ContainerFilter { state: Some(ContainerState::Running), label_selector, ..ContainerFilter::default() };
+    let mut found = agent.adapters.runtime.list_containers(&filter).await?;
+    found.retain(|container| container.labels.get(CONTAINER_NAME).is_some_and(|label| label == name));
+    Ok(found.into_iter().max_by_key(|container| container.created_at).map(|container| container.id))
+}
+
+/// Nothing of this name runs in the pod, in the words of exec and run.
+pub(in crate::server) fn no_container(name: &str) -> Problem {
+    Problem::internal(format!("container not found ({name:?})"))
+}
+
+/// The pod's sandbox, if it is ready.
+pub(super) async fn ready_sandbox(agent: &Agent, uid: &PodUid) -> CriResult<Option<SandboxId>> {
+    let label_selector = of_pod(uid);
+    let filter = PodSandboxFilter { state: Some(SandboxState::Ready), label_selector, ..PodSandboxFilter::default() };
+    let found = agent.adapters.runtime.list_pod_sandboxes(&filter).await?;
+    Ok(found.into_iter().max_by_key(|sandbox| sandbox.created_at).map(|sandbox| sandbox.id))
+}
+
+fn of_pod(uid: &PodUid) -> Labels {
+    [(POD_UID.to_owned(), uid.to_string())].into()
+}

@@ -1,0 +1,202 @@
+//! `/exec`, `/attach`, `/portForward`: a user's streams into a container or pod.
+//!
+//! The runtime is asked where it serves them, and the client's connection is joined to that place: byte by byte
+//! (`relay`), or, for two WebSocket protocols that no runtime knows, as SPDY (`translate`, `tunnel`). All of it is
+//! bounded in number and written down. [`Streams`] holds what is open; it ends with the agent, not with a listener, so
+//! that a listener that is started anew cuts off nobody.
+
+mod audit;
+pub(super) mod find;
+mod pass;
+mod problem;
+mod relay;
+mod translate;
+mod tunnel;
+mod websocket;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::extract::{Path, Request, State};
+use axum::handler::Handler;
+use axum::routing::{MethodRouter, get};
+use serde::Deserialize;
+use tokio::task::JoinSet;
+
+pub(super) use self::audit::{Audit, Kind};
+pub(super) use self::problem::Problem;
+use super::reply::{self, Reply};
+use super::routes::Sources;
+use crate::actors::ledger::lock;
+use crate::actors::settings::Agent;
+use crate::logic::ids::FullName;
+use crate::logic::pod_containers::find_container;
+use crate::logic::streams::limits::{OpenStreams, TooMany};
+use crate::logic::streams::options::{self, StreamOptions};
+use crate::logic::streams::query;
+
+/// The streams that are open, of all listeners that share it.
+#[derive(Default)]
+pub struct Streams {
+    open: Arc<Mutex<OpenStreams>>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+/// One open stream; counted until it is dropped.
+pub(super) struct Permit {
+    open: Arc<Mutex<OpenStreams>>,
+    target: String,
+}
+
+impl Streams {
+    pub(super) fn admit(&self, agent: &Agent, target: String, kind: Kind) -> Result<Permit, TooMany> {
+        let now = agent.ledger.clock().uptime();
+        lock(&self.open).admit(&agent.settings.streams.limits, &target, kind == Kind::Attach, now)?;
+        Ok(Permit { open: Arc::clone(&self.open), target })
+    }
+
+    /// Carries a stream on, beside the connection that it began with.
+    fn carry(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = lock(&self.tasks);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task);
+    }
+
+    /// How many are open.
+    pub fn count(&self) -> usize {
+        lock(&self.open).total()
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        lock(&self.open).release(&self.target);
+    }
+}
+
+/// Where a request leads.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Place {
+    pub(super) namespace: String,
+    pub(super) pod: String,
+    #[serde(default)]
+    pub(super) uid: String,
+    #[serde(default)]
+    pub(super) container: String,
+}
+
+/// The routes of this module.
+pub(super) fn routes() -> Router<Sources> {
+    Router::new()
+        .route("/exec/{namespace}/{pod}/{container}", streamed(exec))
+        .route("/exec/{namespace}/{pod}/{uid}/{container}", streamed(exec))
+        .route("/attach/{namespace}/{pod}/{container}", streamed(attach))
+        .route("/attach/{namespace}/{pod}/{uid}/{container}", streamed(attach))
+        .route("/portForward/{namespace}/{pod}", streamed(port_forward))
+        .route("/portForward/{namespace}/{pod}/{uid}", streamed(port_forward))
+}
+
+fn streamed<H: Handler<T, Sources>, T: 'static>(handler: H) -> MethodRouter<Sources> {
+    get(handler.clone()).post(handler).head(reply::only_get_and_post).fallback(reply::only_get_and_post)
+}
+
+async fn exec(State(shared): State<Sources>, Path(place): Path<Place>, request: Request) -> Reply {
+    let mut audit = Audit::begin(Kind::Exec, &shared.agent, &place, &request);
+    let answer = begin_exec(&shared, &place, request, &mut audit).await.unwrap_or_else(Problem::reply);
+    audit.answered(answer.status());
+    answer
+}
+
+async fn begin_exec(shared: &Sources, place: &Place, request: Request, audit: &mut Audit) -> Result<Reply, Problem> {
+    let agent = &shared.agent;
+    pass::check_origin(agent, &request)?;
+    let asked = request.uri().query().unwrap_or_default().to_owned();
+    let options = StreamOptions::parse(&asked).map_err(Problem::bad_request)?;
+    let command = text_values(&asked, "command")?;
+    audit.command(&command);
+    let view = find::pod(agent, &place.namespace, &place.pod).await?;
+    let container = find::running_container(agent, &view.uid, &place.container).await?;
+    let container = container.ok_or_else(|| find::no_container(&place.container))?;
+    let upgrade = pass::Upgrade::of(shared, request)?;
+    let permit = shared.streams.admit(agent, container.to_string(), Kind::Exec)?;
+    let streams = cri_streams(options);
+    let url = agent.adapters.runtime.exec(&container, &command, streams).await?;
+    Ok(upgrade.command(url, options, permit, audit).await)
+}
+
+async fn attach(State(shared): State<Sources>, Path(place): Path<Place>, request: Request) -> Reply {
+    let mut audit = Audit::begin(Kind::Attach, &shared.agent, &place, &request);
+    let answer = begin_attach(&shared, &place, request, &mut audit).await.unwrap_or_else(Problem::reply);
+    audit.answered(answer.status());
+    answer
+}
+
+async fn begin_attach(shared: &Sources, place: &Place, request: Request, audit: &mut Audit) -> Result<Reply, Problem> {
+    let agent = &shared.agent;
+    pass::check_origin(agent, &request)?;
+    let options = StreamOptions::parse(request.uri().query().unwrap_or_default()).map_err(Problem::bad_request)?;
+    let view = find::pod(agent, &place.namespace, &place.pod).await?;
+    let full_name = FullName::new(&place.pod, &place.namespace);
+    let nowhere = || Problem::internal(format!("container {} not found in pod {full_name}", place.container));
+    let container = find::running_container(agent, &view.uid, &place.container).await?.ok_or_else(nowhere)?;
+    if !place.uid.is_empty() && place.uid != view.uid.as_str() {
+        return Err(Problem::internal(format!("pod {full_name} not found")));
+    }
+    let (_, specified) = find_container(&view.pod, &place.container).ok_or_else(nowhere)?;
+    // What runs already has a terminal or not, whatever is asked for.
+    let options = StreamOptions { tty: specified.tty.unwrap_or_default(), ..options };
+    let upgrade = pass::Upgrade::of(shared, request)?;
+    let permit = shared.streams.admit(agent, container.to_string(), Kind::Attach)?;
+    let url = agent.adapters.runtime.attach(&container, cri_streams(options)).await?;
+    Ok(upgrade.command(url, options, permit, audit).await)
+}
+
+async fn port_forward(State(shared): State<Sources>, Path(place): Path<Place>, request: Request) -> Reply {
+    let mut audit = Audit::begin(Kind::PortForward, &shared.agent, &place, &request);
+    let answer = begin_port_forward(&shared, &place, request, &mut audit).await.unwrap_or_else(Problem::reply);
+    audit.answered(answer.status());
+    answer
+}
+
+async fn begin_port_forward(
+    shared: &Sources,
+    place: &Place,
+    request: Request,
+    audit: &mut Audit,
+) -> Result<Reply, Problem> {
+    let agent = &shared.agent;
+    pass::check_origin(agent, &request)?;
+    let tunnels = agent.settings.streams.websockets_end_here && websocket::offers_tunnel(request.headers());
+    // SPDY names its ports as it goes, also in a tunnel.
+    let ports = match websocket::is_websocket(request.headers()) && !tunnels {
+        true => options::ports(request.uri().query().unwrap_or_default()).map_err(Problem::bad_request)?,
+        false => vec![],
+    };
+    let view = find::pod(agent, &place.namespace, &place.pod).await?;
+    if !place.uid.is_empty() && place.uid != view.uid.as_str() {
+        return Err(Problem::not_found("pod not found"));
+    }
+    let full_name = FullName::new(&place.pod, &place.namespace);
+    let sandbox = find::ready_sandbox(agent, &view.uid).await?;
+    let sandbox = sandbox.ok_or_else(|| Problem::internal(format!("pod not found (\"{full_name}\")")))?;
+    let upgrade = pass::Upgrade::of(shared, request)?;
+    let permit = shared.streams.admit(agent, sandbox.to_string(), Kind::PortForward)?;
+    let url = agent.adapters.runtime.port_forward(&sandbox, &ports).await?;
+    if tunnels { upgrade.tunnel(url, permit, audit).await } else { Ok(upgrade.pass(url, permit, audit).await) }
+}
+
+fn cri_streams(options: StreamOptions) -> crate::cri::Streams {
+    let StreamOptions { stdin, stdout, stderr, tty } = options;
+    crate::cri::Streams { stdin, stdout, stderr, tty }
+}
+
+/// All values of one name, as the runtime can be told them.
+fn text_values(asked: &str, name: &str) -> Result<Vec<String>, Problem> {
+    let values = query::values(asked, name).into_iter().map(String::from_utf8);
+    let not_text =
+        "rpc error: code = Internal desc = grpc: error while marshaling: string field contains invalid UTF-8";
+    values.collect::<Result<_, _>>().map_err(|_| Problem::internal(not_text))
+}

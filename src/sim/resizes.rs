@@ -1,0 +1,122 @@
+//! In-place resizes of simulated pods: somebody asks for them by way of the API server, and what must come of them.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Container, Pod};
+use serde_json::{Value, json};
+
+use super::agent::cgroup_tree;
+use super::cluster::NAMESPACE;
+use super::invariants::RESIZED;
+use super::truth::Problem;
+use super::world::{Wanted, World};
+use crate::actors::ledger::lock;
+use crate::cri::ContainerState;
+use crate::logic::pod_resize::{PENDING, PROGRESS, PodFigures};
+use crate::logic::resources::{
+    CgroupVersion, NodeMemory, ResourceOptions, container_resources, pod_cgroup_settings, pod_qos,
+};
+
+impl World {
+    /// Somebody gives a container of a pod other resources, if it is there (`kubectl patch --subresource resize`).
+    pub fn resize_pod(&self, name: &str, container: &str, resources: &Value) {
+        let Some(pod) = self.api_pod(name) else { return };
+        self.node().story.tell("user", format!("resizes {container} of {name} to {resources}"));
+        let changed = |list: &Value| -> Vec<Value> {
+            let mut all = list.as_array().cloned().unwrap_or_default();
+            all.iter_mut().filter(|one| one["name"] == container).for_each(|one| one["resources"] = resources.clone());
+            all
+        };
+        let spec = &pod["spec"];
+        let patch = json!({ "spec": {
+            "containers": changed(&spec["containers"]), "initContainers": changed(&spec["initContainers"]),
+        } });
+        drop(self.api().admin("PATCH", &format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}"), patch));
+    }
+
+    /// A condition of a pod as the API server has it.
+    pub fn condition(&self, name: &str, kind: &str) -> Option<Value> {
+        let pod = self.api_pod(name)?;
+        let mut all = pod["status"]["conditions"].as_array().into_iter().flatten();
+        all.find(|condition| condition["type"] == kind).cloned()
+    }
+
+    /// What a running container has: CPU shares, quota in µs, and bytes of memory.
+    pub fn in_force(&self, pod: &str, container: &str) -> Option<(i64, i64, i64)> {
+        let containers = lock(&self.node().containers);
+        let mut all = containers.containers.values().filter(|one| one.state == ContainerState::Running);
+        let found = all.find(|one| one.pod == pod && one.metadata.name == container)?;
+        let has = &found.resources;
+        Some((has.cpu_shares, has.cpu_quota, has.memory_limit_in_bytes))
+    }
+
+    /// The container uses so many bytes of memory from now on.
+    pub fn use_memory(&self, pod: &str, bytes: u64) {
+        for container in lock(&self.node().containers).containers.values_mut().filter(|one| one.pod == pod) {
+            container.memory = bytes;
+        }
+    }
+
+    /// Reasons of the Events about a pod, as the API server has them, the oldest first.
+    pub fn event_reasons(&self, pod: &str) -> Vec<String> {
+        let of_pod = |event: &Arc<Value>| event["involvedObject"]["name"] == pod;
+        let all = self.api().all("events").into_iter().filter(of_pod);
+        all.map(|event| event["reason"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+}
+
+/// Once quiet: a pod has what it asks for, or says that it waits for it. As it says itself, so it is in the runtime.
+pub(super) fn problems(world: &World, wanted: &Wanted, object: &Value) -> Vec<Problem> {
+    let Ok(mut pod) = serde_json::from_value::<Pod>(object.clone()) else { return vec![] };
+    let name = &wanted.pod.name;
+    let has = |kind: &str| {
+        object["status"]["conditions"].as_array().into_iter().flatten().find(|condition| condition["type"] == kind)
+    };
+    if object["status"]["phase"] != "Running" || !object["metadata"]["deletionTimestamp"].is_null() {
+        return vec![];
+    }
+    if let Some(progress) = has(PROGRESS) {
+        return match progress["message"].as_str().unwrap_or_default() {
+            // Somebody uses more than it is to have: that is not the agent's to change.
+            why if why.starts_with("cannot decrease memory limits") => vec![],
+            why => vec![(RESIZED, format!("{name} is still being resized: {why:?}"))],
+        };
+    }
+    if has(PENDING).is_some() {
+        as_allocated(&mut pod);
+    }
+    let mut problems = vec![];
+    let options = ResourceOptions { cgroup_version: CgroupVersion::V2, ..ResourceOptions::default() };
+    let spec = pod.spec.clone().unwrap_or_default();
+    for container in spec.containers {
+        let computed = container_resources(&pod, &container, &NodeMemory { capacity_bytes: 8 << 30 }, false, &options);
+        let wanted = (computed.cpu_shares, computed.cpu_quota, computed.memory_limit_in_bytes);
+        let found = world.in_force(name, &container.name);
+        // What has no limit of its own keeps the one that it had: none can be taken away.
+        let meets = |(shares, quota, memory): (i64, i64, i64)| {
+            shares == wanted.0 && (wanted.1 == 0 || quota == wanted.1) && (wanted.2 == 0 || memory == wanted.2)
+        };
+        if found.is_some_and(|found| !meets(found)) {
+            problems.push((RESIZED, format!("{} of {name} has {found:?} and was given {wanted:?}", container.name)));
+        }
+    }
+    let qos = pod_qos(&pod, true);
+    let is = cgroup_tree().pod(&wanted.uid, qos).ok().and_then(|of| lock(&world.node().cgroups).all.get(&of).cloned());
+    let figures = PodFigures::of(&pod_cgroup_settings(&pod, false, &options));
+    if let Some(is) = is.filter(|is| !PodFigures::of(is).suits(&figures, CgroupVersion::V2)) {
+        problems.push((RESIZED, format!("the cgroup of {name} has {:?}, to be {figures:?}", PodFigures::of(&is))));
+    }
+    problems
+}
+
+/// Puts what the status says in the place of what is asked for.
+fn as_allocated(pod: &mut Pod) {
+    let told = pod.status.clone().and_then(|status| status.container_statuses).unwrap_or_default();
+    let spec = pod.spec.get_or_insert_default();
+    let set = |container: &mut Container| {
+        if let Some(told) = told.iter().find(|told| told.name == container.name) {
+            container.resources.clone_from(&told.resources);
+        }
+    };
+    spec.containers.iter_mut().for_each(set);
+}

@@ -1,0 +1,409 @@
+//! Tests of what `/metrics` says as a whole: names, types, labels and levels against upstream's list, what is there
+//! before anything happened, and what dashboards ask for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::cri::instrumented::CallObserver;
+use crate::logic::ids::PodUid;
+use crate::logic::time::Moment;
+use crate::platform::observer::{Observer, Occurrence, Review};
+use crate::server::tests::Node;
+use crate::telemetry::{Metrics, Port};
+
+/// Upstream's names: type, name, labels beside `le`. `always` ones are there before anything happened.
+const CATALOGUE: &str = "
+always gauge     kubelet_active_pods static
+always gauge     kubelet_desired_pods static
+always gauge     kubelet_working_pods config,lifecycle,static
+       counter   kubelet_restarted_pods_total static
+always gauge     kubelet_mirror_pods
+always counter   kubelet_orphaned_runtime_pods_total
+always gauge     kubelet_managed_ephemeral_containers
+always gauge     kubelet_running_pods
+always gauge     kubelet_pod_in_progress_resizes
+always gauge     kubelet_running_containers container_state
+always histogram kubelet_containers_per_pod_count
+always histogram kubelet_pod_start_duration_seconds
+       histogram kubelet_pod_start_sli_duration_seconds
+       histogram kubelet_pod_start_total_duration_seconds
+       histogram kubelet_pod_worker_duration_seconds operation_type
+always histogram kubelet_pod_worker_start_duration_seconds
+always histogram kubelet_pod_status_sync_duration_seconds
+       counter   kubelet_admission_rejections_total reason
+always counter   kubelet_started_pods_total
+always counter   kubelet_started_pods_errors_total
+always counter   kubelet_started_user_namespaced_pods_total
+always counter   kubelet_started_user_namespaced_pods_errors_total
+       counter   kubelet_started_containers_total container_type
+       counter   kubelet_started_containers_errors_total code,container_type
+always counter   kubelet_sleep_action_terminated_early_total
+always counter   kubelet_lifecycle_handler_http_fallbacks_total
+       counter   kubelet_preemptions preemption_signal
+always histogram kubelet_pleg_relist_duration_seconds
+always histogram kubelet_pleg_relist_interval_seconds
+always histogram kubelet_pleg_pod_relist_duration_seconds
+always gauge     kubelet_pleg_last_seen_seconds
+always counter   kubelet_pleg_discard_events
+always counter   kubelet_evented_pleg_connection_error_count
+always counter   kubelet_evented_pleg_connection_success_count
+always histogram kubelet_evented_pleg_connection_latency_seconds
+       counter   kubelet_runtime_operations_total operation_type
+       counter   kubelet_runtime_operations_errors_total operation_type
+       histogram kubelet_runtime_operations_duration_seconds operation_type
+       histogram kubelet_run_podsandbox_duration_seconds runtime_handler
+       counter   kubelet_run_podsandbox_errors_total runtime_handler
+       histogram kubelet_image_pull_duration_seconds image_size_in_bytes
+       counter   kubelet_image_garbage_collected_total reason
+       counter   kubelet_image_manager_ensure_image_requests_total present_locally,pull_policy,pull_required
+       counter   kubelet_imagemanager_image_mustpull_checks_total result
+always counter   kubelet_image_volume_requested_total
+always counter   kubelet_image_volume_mounted_succeed_total
+always counter   kubelet_image_volume_mounted_errors_total
+       histogram kubelet_credential_provider_plugin_duration plugin_name
+       counter   kubelet_credential_provider_plugin_errors_total plugin_name
+       histogram kubelet_cgroup_manager_duration_seconds operation_type
+always gauge     kubelet_cgroup_version
+       gauge     kubelet_cri_losing_support version
+always gauge     kubelet_node_name node
+always gauge     kubelet_node_startup_duration_seconds
+always gauge     kubelet_node_startup_pre_kubelet_duration_seconds
+always gauge     kubelet_node_startup_pre_registration_duration_seconds
+always gauge     kubelet_node_startup_registration_duration_seconds
+always gauge     kubelet_node_startup_post_registration_duration_seconds
+always gauge     kubelet_first_network_pod_start_sli_duration_seconds
+       counter   kubelet_http_requests_total long_running,method,path,server_type
+       gauge     kubelet_http_inflight_requests long_running,method,path,server_type
+       histogram kubelet_http_requests_duration_seconds long_running,method,path,server_type
+       counter   kubelet_websocket_streaming_requests_total subresource
+       histogram storage_operation_duration_seconds migrated,operation_name,status,volume_plugin
+       histogram volume_operation_total_seconds operation_name,plugin_name
+always counter   reconstruct_volume_operations_total
+always counter   reconstruct_volume_operations_errors_total
+always counter   force_cleaned_failed_volume_operations_total
+always counter   force_cleaned_failed_volume_operation_errors_total
+always gauge     kubelet_orphan_pod_cleaned_volumes
+always gauge     kubelet_orphan_pod_cleaned_volumes_errors
+       counter   rest_client_requests_total code,host,method
+       counter   rest_client_request_retries_total code,host,verb
+       histogram rest_client_request_duration_seconds host,verb
+       histogram rest_client_rate_limiter_duration_seconds host,verb
+       histogram rest_client_request_size_bytes host,verb
+       histogram rest_client_response_size_bytes host,verb
+       counter   apiserver_delegated_authn_request_total code
+       histogram apiserver_delegated_authn_request_duration_seconds code
+       counter   apiserver_delegated_authz_request_total code
+       histogram apiserver_delegated_authz_request_duration_seconds code
+always gauge     kubernetes_build_info build_date,compiler,git_commit,git_tree_state,git_version,go_version,major,minor,platform
+always gauge     kubernetes_feature_enabled name,stage
+always counter   registered_metrics_total deprecated_version,stability_level
+always counter   hidden_metrics_total
+always counter   disabled_metrics_total
+always gauge     go_goroutines
+always counter   process_cpu_seconds_total
+always gauge     process_max_fds
+always gauge     process_open_fds
+always gauge     process_resident_memory_bytes
+always gauge     process_start_time_seconds
+always gauge     process_virtual_memory_bytes
+always gauge     process_virtual_memory_max_bytes
+always counter   process_network_receive_bytes_total
+always counter   process_network_transmit_bytes_total
+";
+
+/// What the public kubelet dashboard, its alerts and its rules ask `/metrics` for, as far as it exists upstream.
+const MIXIN: [&str; 23] = [
+    "kubelet_node_name",
+    "kubelet_running_pods",
+    "kubelet_running_containers",
+    "kubelet_runtime_operations_total",
+    "kubelet_runtime_operations_errors_total",
+    "kubelet_runtime_operations_duration_seconds_bucket",
+    "kubelet_pod_start_duration_seconds_count",
+    "kubelet_pod_start_duration_seconds_bucket",
+    "kubelet_pod_worker_duration_seconds_count",
+    "kubelet_pod_worker_duration_seconds_bucket",
+    "storage_operation_duration_seconds_count",
+    "storage_operation_duration_seconds_bucket",
+    "kubelet_cgroup_manager_duration_seconds_count",
+    "kubelet_cgroup_manager_duration_seconds_bucket",
+    "kubelet_pleg_relist_duration_seconds_count",
+    "kubelet_pleg_relist_duration_seconds_bucket",
+    "kubelet_pleg_relist_interval_seconds_bucket",
+    "rest_client_requests_total",
+    "rest_client_request_duration_seconds_bucket",
+    "process_resident_memory_bytes",
+    "process_cpu_seconds_total",
+    "go_goroutines",
+    "process_start_time_seconds",
+];
+
+/// A family as the text tells it.
+#[derive(Default)]
+struct Told {
+    kind: String,
+    help: String,
+    labels: BTreeSet<String>,
+    series: BTreeSet<String>,
+}
+
+/// Takes the text form apart; fails where it is not well-formed.
+fn families(text: &str) -> BTreeMap<String, Told> {
+    let mut found: BTreeMap<String, Told> = BTreeMap::new();
+    let mut current = String::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').expect("a help");
+            current = name.to_owned();
+            let is_new = found.insert(current.clone(), Told { help: help.to_owned(), ..Told::default() }).is_none();
+            assert!(is_new, "{name} is told twice");
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').expect("a type");
+            assert_eq!(name, current);
+            found.get_mut(name).expect("its help came first").kind = kind.to_owned();
+        } else {
+            let family = found.get_mut(&current).expect("its head came first");
+            let (series, value) = line.rsplit_once(' ').expect("a value");
+            assert!(value.parse::<f64>().is_ok(), "{line}");
+            assert!(series.starts_with(&current), "{line} in {current}");
+            let (name, labels) = series.split_once('{').map_or((series, ""), |(name, rest)| (name, rest));
+            family.series.insert(name.to_owned());
+            let names = labels.trim_end_matches('}').split("\",").filter_map(|pair| pair.split_once("=\""));
+            family.labels.extend(names.map(|(name, _)| name.to_owned()).filter(|name| name != "le"));
+        }
+    }
+    found
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// One of everything.
+fn everything() -> Vec<Occurrence<'static>> {
+    let (method, host) = ("GET", "10.0.0.1:6443");
+    vec![
+        Occurrence::PassEnded { operation: "create", took: SECOND },
+        Occurrence::PodTaken { containers: 2, waited: Some(SECOND) },
+        Occurrence::PodRuns { after: SECOND },
+        Occurrence::PodRefused { reason: "OutOfcpu" },
+        Occurrence::PodPreempted { resource: "cpu" },
+        Occurrence::OrphanFound,
+        Occurrence::PodCameBack { is_static: true },
+        Occurrence::StatusSent { took: SECOND },
+        Occurrence::SandboxBegun { own_users: true },
+        Occurrence::SandboxFailed { own_users: false },
+        Occurrence::SandboxRun { handler: "", took: SECOND, failed: true },
+        Occurrence::ContainerTried { container_type: "container", error: Some("ErrImagePull") },
+        Occurrence::SleepCutShort,
+        Occurrence::HookFellBack,
+        Occurrence::Relisted { ended: Moment(0).plus(3 * SECOND), took: SECOND, interval: Some(SECOND) },
+        Occurrence::PodInspected { took: SECOND },
+        Occurrence::NewsDropped,
+        Occurrence::StreamOpened,
+        Occurrence::StreamFailed,
+        Occurrence::EventTaken { age: SECOND },
+        Occurrence::ImageEnsured { policy: "never", present: None, pull_required: Some(true) },
+        Occurrence::ImageChecked { result: "mustAuthenticate" },
+        Occurrence::ImageRemoved { reason: "age" },
+        Occurrence::ImageVolumes { asked: 3, failed: 1 },
+        Occurrence::ProviderAsked { name: "ecr", took: SECOND, failed: true },
+        Occurrence::CgroupDone { operation: "create", took: SECOND },
+        Occurrence::VolumeDone { plugin: "kubernetes.io/nfs", operation: "volume_mount", took: SECOND, failed: false },
+        Occurrence::VolumesFound { count: 2, failed: false },
+        Occurrence::OrphansSwept { cleaned: 2, failed: 1 },
+        Occurrence::ApiAnswered { method, host, code: None, took: SECOND, request_bytes: 10 },
+        Occurrence::ApiRead { method, host, bytes: 10 },
+        Occurrence::ApiRetried { method, host, code: 429 },
+        Occurrence::ApiHeldBack { method, host, took: SECOND },
+        Occurrence::HealthChecked { name: "ping", healthy: true },
+    ]
+}
+
+fn live_through(node: &Node) {
+    let metrics = &node.metrics;
+    everything().into_iter().for_each(|what| metrics.happened(what));
+    let uid = PodUid::from("u");
+    metrics.happened(Occurrence::ImagePulled { uid: &uid, bytes: 1 << 20, began: Moment(0), took: SECOND });
+    let shown = |status: Value| {
+        let pod = serde_json::json!({"metadata": {"uid": "u", "name": "web", "namespace": "shop",
+            "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"containers": [{"name": "c"}]}, "status": status});
+        let pod = serde_json::from_value(pod).expect("a pod");
+        metrics.happened(Occurrence::PodShown { pod: &pod, at: Moment(0) });
+    };
+    shown(serde_json::json!({}));
+    shown(serde_json::json!({"startTime": "2026-01-01T00:00:01Z", "containerStatuses": [{"name": "c", "image": "",
+        "imageID": "", "ready": true, "restartCount": 0, "state": {"running": {"startedAt": "2026-01-01T00:00:02Z"}}}]}));
+    metrics.happened(Occurrence::PodGone(&uid));
+    metrics.runtime().called("version", SECOND, true);
+    for kind in [Review::Identity, Review::Right] {
+        metrics.happened(Occurrence::CallerReviewed { kind, code: None, took: SECOND });
+    }
+    metrics.http().stream_opened("exec");
+    metrics.runtime_loses_support("1.37.0");
+    drop(metrics.http().begin(node.agent.ledger.clock(), Port::ReadWrite, "POST", "/exec/ns/pod/c"));
+}
+
+fn catalogue() -> impl Iterator<Item = (bool, &'static str, &'static str, BTreeSet<String>)> {
+    CATALOGUE.lines().filter(|line| !line.trim().is_empty()).map(|line| {
+        let (always, rest) = line.strip_prefix("always").map_or((false, line), |rest| (true, rest));
+        let mut words = rest.split_whitespace();
+        let (kind, name) = (words.next().expect("a type"), words.next().expect("a name"));
+        (always, kind, name, words.next().into_iter().flat_map(|names| names.split(',')).map(str::to_owned).collect())
+    })
+}
+
+async fn node() -> Node {
+    let node = Node::plain();
+    node.start().await;
+    node
+}
+
+/// OBS-01, OBS-03, OBS-04, OBS-05, OBS-06, OBS-12, OBS-13, OBS-14, OBS-15, POD-39: what there is to tell has upstream's
+/// name, type, labels and level.
+#[tokio::test]
+async fn metrics_have_upstreams_names_types_labels_and_levels() {
+    let node = node().await;
+    live_through(&node);
+    let told = families(&node.metrics.all(&node.agent).await.text());
+    for (_, kind, name, labels) in catalogue() {
+        let family = told.get(name).unwrap_or_else(|| panic!("{name} is not told"));
+        assert_eq!((family.kind.as_str(), &family.labels), (kind, &labels), "{name}");
+        let levels = ["[ALPHA] ", "[BETA] ", "[STABLE] ", "[INTERNAL] "];
+        let is_upstreams_own = !name.starts_with("go_") && !name.starts_with("process_");
+        assert!(
+            !is_upstreams_own || levels.iter().any(|level| family.help.starts_with(level)),
+            "{name}: {}",
+            family.help
+        );
+    }
+    let known: BTreeSet<&str> = catalogue().map(|(_, _, name, _)| name).collect();
+    let unknown: Vec<&String> = told.keys().filter(|name| !known.contains(name.as_str())).collect();
+    assert!(unknown.iter().all(|name| name.starts_with("podwright_")), "not upstream's: {unknown:?}");
+}
+
+/// OBS-02, POD-39: a vector without observations has neither series nor head, plain counters begin at zero.
+#[tokio::test]
+async fn before_anything_happened_only_plain_metrics_are_there() {
+    let node = node().await;
+    let told = families(&node.metrics.all(&node.agent).await.text());
+    let expected: BTreeSet<&str> = catalogue().filter(|(always, ..)| *always).map(|(_, _, name, _)| name).collect();
+    let ours = |name: &&str| !name.starts_with("podwright_");
+    let first_look = [
+        "kubelet_runtime_operations_total",
+        "kubelet_runtime_operations_errors_total",
+        "kubelet_runtime_operations_duration_seconds",
+        "kubelet_cgroup_manager_duration_seconds",
+    ];
+    let told: BTreeSet<&str> =
+        told.keys().map(String::as_str).filter(ours).filter(|name| !first_look.contains(name)).collect();
+    assert_eq!(told, expected);
+}
+
+/// OBS-24: everything that dashboards, alerts and rules ask for can be had.
+#[tokio::test]
+async fn what_dashboards_ask_for_is_there() {
+    let node = node().await;
+    live_through(&node);
+    let metrics: &Metrics = &node.metrics;
+    let texts = [metrics.all(&node.agent).await.text(), metrics.slis().text()];
+    let series: BTreeSet<String> =
+        texts.iter().flat_map(|text| families(text).into_values().flat_map(|told| told.series)).collect();
+    for name in MIXIN {
+        assert!(series.contains(name), "the public dashboard asks for {name}");
+    }
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/grafana");
+    let mut dashboards = 0;
+    for file in std::fs::read_dir(folder).expect("the dashboards").map(|file| file.expect("a file").path()) {
+        let text = std::fs::read_to_string(&file).expect("a dashboard");
+        let file = file.display().to_string();
+        let dashboard: Value = serde_json::from_str(&text).expect("JSON");
+        let mut names = BTreeSet::new();
+        asked(&dashboard, &mut names);
+        assert!(!names.is_empty(), "{file} asks for nothing");
+        for name in names {
+            assert!(series.contains(&name), "{file} asks for {name}, which is not told");
+        }
+        dashboards += 1;
+    }
+    assert!(dashboards >= 3);
+}
+
+/// Names of metrics in the expressions of a dashboard: words that stand before a selector, a range or a bracket.
+fn asked(value: &Value, names: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(object) => {
+            if let Some(Value::String(expression)) = object.get("expr") {
+                let words =
+                    expression.split(|character: char| !(character.is_ascii_alphanumeric() || character == '_'));
+                let is_metric = |word: &&str| {
+                    [
+                        "kubelet_",
+                        "podwright_",
+                        "process_",
+                        "go_",
+                        "rest_",
+                        "storage_",
+                        "volume_",
+                        "kubernetes_",
+                        "prober_",
+                    ]
+                    .iter()
+                    .any(|prefix| word.starts_with(prefix))
+                };
+                let labels = ["volume_plugin"];
+                names.extend(words.filter(is_metric).filter(|word| !labels.contains(word)).map(str::to_owned));
+            }
+            object.values().for_each(|inner| asked(inner, names));
+        }
+        Value::Array(items) => items.iter().for_each(|inner| asked(inner, names)),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn bounds_are_upstreams() {
+    let node = node().await;
+    live_through(&node);
+    let text = node.metrics.all(&node.agent).await.text();
+    for (name, bounds) in [
+        (
+            "kubelet_pod_start_duration_seconds",
+            "0.5 1 2 3 4 5 6 8 10 20 30 45 60 120 180 240 300 360 480 600 900 1200 1800 2700 3600",
+        ),
+        ("kubelet_pod_worker_duration_seconds", "0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10"),
+        ("kubelet_image_pull_duration_seconds", "1 5 10 20 30 60 120 180 240 300 360 480 600 900 1200 1800 2700 3600"),
+        ("kubelet_pod_status_sync_duration_seconds", "0.01 0.05 0.1 0.5 1 5 10 20 30 45 60"),
+        ("storage_operation_duration_seconds", "0.1 0.25 0.5 1 2.5 5 10 15 25 50 120 300 600"),
+        ("rest_client_request_duration_seconds", "0.005 0.025 0.1 0.25 0.5 1 2 4 8 15 30 60"),
+        ("rest_client_request_size_bytes", "64 256 512 1024 4096 16384 65536 262144 1048576 4194304 16777216"),
+        ("kubelet_containers_per_pod_count", "1 2 4 8 16"),
+    ] {
+        let head = format!("{name}_bucket{{");
+        let lines = text.lines().filter(|line| line.starts_with(&head));
+        let told: Vec<&str> =
+            lines.filter_map(|line| line.split_once("le=\"")?.1.split('"').next()).filter(|le| *le != "+Inf").collect();
+        assert_eq!(told.join(" "), bounds, "{name}");
+    }
+}
+
+/// OBS-19.
+#[tokio::test]
+async fn health_checks_are_counted_until_someone_begins_anew() {
+    let metrics = Metrics::default();
+    let names = |metrics: &Metrics| families(&metrics.slis().text()).into_keys().collect::<Vec<_>>();
+    assert_eq!(names(&metrics), ["process_start_time_seconds"]);
+    for healthy in [true, true, false] {
+        metrics.happened(Occurrence::HealthChecked { name: "syncloop", healthy });
+    }
+    let text = metrics.slis().text();
+    for line in [
+        r#"kubernetes_healthcheck{name="syncloop",type="healthz"} 0"#,
+        r#"kubernetes_healthchecks_total{name="syncloop",status="success",type="healthz"} 2"#,
+        r#"kubernetes_healthchecks_total{name="syncloop",status="error",type="healthz"} 1"#,
+    ] {
+        assert!(text.lines().any(|told| told == line), "{line} in\n{text}");
+    }
+    metrics.reset_slis();
+    assert_eq!(names(&metrics), ["process_start_time_seconds"]);
+}

@@ -1,0 +1,95 @@
+//! Metrics of volumes: what was done for them and how long it took, what a start found, what sweeps left.
+
+use prometheus::{HistogramVec, IntCounter, IntGauge, Registry};
+
+use super::register::Registrar;
+use crate::platform::observer::Occurrence;
+
+/// Upper bounds of how long something takes for a volume, in seconds.
+const BOUNDS: [f64; 13] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0];
+
+/// See the module.
+pub(super) struct VolumeMetrics {
+    operations: HistogramVec,
+    whole: HistogramVec,
+    found: IntCounter,
+    found_errors: IntCounter,
+    /// Always zero: what cannot be read is never removed by force.
+    _forced: [IntCounter; 2],
+    swept: IntGauge,
+    swept_errors: IntGauge,
+}
+
+impl VolumeMetrics {
+    pub(super) fn new(registry: &Registry) -> Self {
+        let registrar = Registrar(registry);
+        Self {
+            operations: registrar.histograms(
+                "storage_operation_duration_seconds",
+                "[ALPHA] Storage operation duration",
+                &BOUNDS,
+                &["volume_plugin", "operation_name", "status", "migrated"],
+            ),
+            whole: registrar.histograms(
+                "volume_operation_total_seconds",
+                "[ALPHA] Storage operation end to end duration in seconds",
+                &BOUNDS,
+                &["plugin_name", "operation_name"],
+            ),
+            found: registrar.counter(
+                "reconstruct_volume_operations_total",
+                "[ALPHA] The number of volumes that were attempted to be reconstructed from the operating system during \
+                 kubelet startup. This includes both successful and failed reconstruction.",
+            ),
+            found_errors: registrar.counter(
+                "reconstruct_volume_operations_errors_total",
+                "[ALPHA] The number of volumes that failed reconstruction from the operating system during kubelet \
+                 startup.",
+            ),
+            _forced: [
+                registrar.counter(
+                    "force_cleaned_failed_volume_operations_total",
+                    "[ALPHA] The number of volumes that were force cleaned after their reconstruction failed during kubelet \
+                     startup. This includes both successful and failed cleanups.",
+                ),
+                registrar.counter(
+                    "force_cleaned_failed_volume_operation_errors_total",
+                    "[ALPHA] The number of volumes that failed force cleanup after their reconstruction failed during \
+                     kubelet startup.",
+                ),
+            ],
+            swept: registrar.whole_gauge(
+                "kubelet_orphan_pod_cleaned_volumes",
+                "[ALPHA] The total number of orphaned Pods whose volumes were cleaned in the last periodic sweep.",
+            ),
+            swept_errors: registrar.whole_gauge(
+                "kubelet_orphan_pod_cleaned_volumes_errors",
+                "[ALPHA] The number of orphaned Pods whose volumes failed to be cleaned in the last periodic sweep.",
+            ),
+        }
+    }
+
+    /// Counts what is about volumes; whether it was.
+    pub(super) fn happened(&self, what: &Occurrence<'_>) -> bool {
+        match what {
+            Occurrence::VolumeDone { plugin, operation, took, failed } => {
+                let status = if *failed { "fail-unknown" } else { "success" };
+                let seconds = took.as_secs_f64();
+                self.operations.with_label_values(&[plugin, operation, status, "false"]).observe(seconds);
+                if !failed {
+                    self.whole.with_label_values(&[plugin, operation]).observe(seconds);
+                }
+            }
+            Occurrence::VolumesFound { count, failed } => {
+                self.found.inc_by(*count as u64);
+                self.found_errors.inc_by((*failed).into());
+            }
+            Occurrence::OrphansSwept { cleaned, failed } => {
+                self.swept.set(i64::try_from(*cleaned).unwrap_or(i64::MAX));
+                self.swept_errors.set(i64::try_from(*failed).unwrap_or(i64::MAX));
+            }
+            _ => return false,
+        }
+        true
+    }
+}

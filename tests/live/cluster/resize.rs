@@ -1,0 +1,196 @@
+//! In-place resize of pods, as `kubectl patch --subresource resize` asks for it and as the kernel then has it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::Cluster;
+use crate::harness::{condition, container_status};
+use crate::pods::{forever, pod, shell, then_forever, with};
+
+fn sized(cpu: &str, memory: &str) -> Value {
+    json!({ "requests": { "cpu": cpu, "memory": memory }, "limits": { "cpu": cpu, "memory": memory } })
+}
+
+fn resize(cluster: &Cluster, name: &str, resources: &Value) {
+    let patch = json!({ "spec": { "containers": [{ "name": "main", "resources": resources }] } }).to_string();
+    cluster.kubectl(&["patch", "pod", name, "--subresource", "resize", "-p", &patch]);
+}
+
+/// The folder of a cgroup in the hierarchy of a controller, whichever generation the host has.
+fn folder(cluster: &Cluster, controller: &str, path: &str) -> PathBuf {
+    let root = cluster.named("CGROUP_ROOT");
+    match cluster.named("CGROUP_VERSION") {
+        "1" => PathBuf::from(format!("/sys/fs/cgroup/{controller}{root}{path}")),
+        _ => PathBuf::from(format!("/sys/fs/cgroup{root}{path}")),
+    }
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).trim().to_owned()
+}
+
+/// Quota in µs and memory limit in bytes, as the kernel has them.
+fn limits(cluster: &Cluster, path: &str) -> (String, String) {
+    let v1 = cluster.named("CGROUP_VERSION") == "1";
+    let (cpu, memory) = if v1 { ("cpu.cfs_quota_us", "memory.limit_in_bytes") } else { ("cpu.max", "memory.max") };
+    let quota = read(&folder(cluster, "cpu", path).join(cpu));
+    let quota = quota.split(' ').next().unwrap_or_default().to_owned();
+    (quota, read(&folder(cluster, "memory", path).join(memory)))
+}
+
+fn shares(cluster: &Cluster, path: &str) -> Option<String> {
+    // The weights of version 2 are the runtime's own choice.
+    (cluster.named("CGROUP_VERSION") == "1").then(|| read(&folder(cluster, "cpu", path).join("cpu.shares")))
+}
+
+fn events(cluster: &Cluster, name: &str, reason: &str) -> usize {
+    let of = format!("involvedObject.name={name},reason={reason}");
+    let list: Value =
+        serde_json::from_str(&cluster.kubectl(&["get", "events", "--field-selector", &of, "-o", "json"])).unwrap();
+    list["items"].as_array().map_or(0, Vec::len)
+}
+
+/// POD-26, CRI-35, RES-55, RES-57.
+#[test]
+fn a_running_container_is_resized_in_place() {
+    let Some(mut cluster) = Cluster::joined() else { return };
+    let main = with(forever("main"), json!({ "resources": sized("100m", "64Mi") }));
+    cluster.create_pod(pod("web", &[main]));
+    cluster.wait_pod_ready("web");
+    let before = cluster.wait_container("web", "main");
+    let of_pod = format!("/kubepods/pod{}", before.labels["io.kubernetes.pod.uid"]);
+    let of_main = format!("{of_pod}/{}", before.id);
+    assert_eq!(limits(&cluster, &of_main), ("10000".to_owned(), (64 << 20).to_string()));
+
+    resize(&cluster, "web", &sized("200m", "128Mi"));
+    let shown = cluster.wait("pod", "web", "resized", |pod| {
+        container_status(pod, "main")["resources"] == sized("200m", "128Mi")
+            && condition(pod, "PodResizeInProgress") == "absent"
+            && condition(pod, "PodResizePending") == "absent"
+    });
+    assert_eq!(container_status(&shown, "main")["allocatedResources"], sized("200m", "128Mi")["requests"]);
+    assert_eq!(container_status(&shown, "main")["restartCount"], 0);
+    for path in [&of_main, &of_pod] {
+        assert_eq!(limits(&cluster, path), ("20000".to_owned(), (128 << 20).to_string()), "{path}");
+        assert!(shares(&cluster, path).is_none_or(|shares| shares == "204"), "{path}");
+    }
+    assert_eq!(cluster.wait_container("web", "main").id, before.id, "the very same container");
+    let started = cluster.wait_event("web", "ResizeStarted");
+    assert!(started.starts_with("Pod resize started: {\"containers\":[{\"name\":\"main\""), "{started}");
+    cluster.wait_event("web", "ResizeCompleted");
+
+    // And back, which the kernel allows only because so little is used.
+    resize(&cluster, "web", &sized("100m", "32Mi"));
+    cluster.wait("pod", "web", "made smaller", |pod| {
+        container_status(pod, "main")["resources"] == sized("100m", "32Mi")
+            && condition(pod, "PodResizeInProgress") == "absent"
+    });
+    for path in [&of_main, &of_pod] {
+        assert_eq!(limits(&cluster, path), ("10000".to_owned(), (32 << 20).to_string()), "{path}");
+    }
+    // A restart of the agent changes nothing of it.
+    cluster.kill_agent();
+    cluster.start_agent();
+    cluster.create_pod(pod("later", &[forever("main")]));
+    cluster.wait_pod_ready("later");
+    assert_eq!(cluster.wait_container("web", "main").id, before.id);
+    assert_eq!(limits(&cluster, &of_main), ("10000".to_owned(), (32 << 20).to_string()));
+    cluster.assert_nothing_was_forbidden();
+}
+
+/// POD-26: a policy that asks for it has the container restarted, once.
+#[test]
+fn a_resize_policy_restarts_its_container() {
+    let Some(cluster) = Cluster::joined() else { return };
+    let policy = json!([{ "resourceName": "memory", "restartPolicy": "RestartContainer" }]);
+    let main = with(forever("main"), json!({ "resources": sized("100m", "64Mi"), "resizePolicy": policy }));
+    cluster.create_pod(pod("web", &[main]));
+    cluster.wait_pod_ready("web");
+    let before = cluster.wait_container("web", "main");
+    resize(&cluster, "web", &sized("100m", "96Mi"));
+    let shown = cluster.wait("pod", "web", "restarted", |pod| {
+        let status = container_status(pod, "main");
+        status["restartCount"] == 1 && status["resources"] == sized("100m", "96Mi") && status["ready"] == true
+    });
+    assert_eq!(condition(&shown, "PodResizePending"), "absent");
+    let after = cluster.wait_container("web", "main");
+    assert_ne!(after.id, before.id);
+    let of_pod = format!("/kubepods/pod{}", before.labels["io.kubernetes.pod.uid"]);
+    assert_eq!(limits(&cluster, &format!("{of_pod}/{}", after.id)).1, (96 << 20).to_string());
+    assert_eq!(limits(&cluster, &of_pod).1, (96 << 20).to_string());
+    let said = cluster.wait_event("web", "Killing");
+    assert_eq!(said, "Container main resize requires restart");
+}
+
+/// RES-56: what finds no room waits and says so; as soon as another pod is gone, it is made.
+#[test]
+fn a_resize_without_room_waits_for_another_pods_end() {
+    let Some(cluster) = Cluster::joined() else { return };
+    let node = cluster.find("node", crate::harness::NODE_NAME).expect("it is there");
+    let cpus = node["status"]["allocatable"]["cpu"].as_str().expect("a quantity").to_owned();
+    let milli = cpus
+        .strip_suffix('m')
+        .map_or_else(|| cpus.parse::<u64>().expect("a number") * 1000, |milli| milli.parse().expect("a number"));
+    let asks = |milli: u64| json!({ "requests": { "cpu": format!("{milli}m") } });
+    cluster.create_pod(pod("large", &[with(forever("main"), json!({ "resources": asks(milli - 500) }))]));
+    cluster.create_pod(pod("web", &[with(forever("main"), json!({ "resources": asks(100) }))]));
+    for name in ["large", "web"] {
+        cluster.wait_pod_ready(name);
+    }
+    let before = cluster.wait_container("web", "main");
+    resize(&cluster, "web", &asks(1000));
+    let shown = cluster.wait("pod", "web", "waiting", |pod| condition(pod, "PodResizePending") == "True");
+    let told = shown["status"]["conditions"]
+        .as_array()
+        .expect("conditions")
+        .iter()
+        .find(|one| one["type"] == "PodResizePending");
+    let told = told.expect("it is there");
+    assert_eq!(told["reason"], "Deferred");
+    assert_eq!(told["observedGeneration"], shown["metadata"]["generation"]);
+    assert!(told["message"].as_str().is_some_and(|text| text.starts_with("Node didn't have enough resource: cpu")));
+    assert_eq!(container_status(&shown, "main")["allocatedResources"]["cpu"], "100m");
+    cluster.wait_event("web", "ResizeDeferred");
+    cluster.kubectl(&["delete", "pod", "large", "--timeout=60s"]);
+    cluster.wait("pod", "web", "resized", |pod| {
+        container_status(pod, "main")["resources"]["requests"]["cpu"] == "1"
+            && condition(pod, "PodResizePending") == "absent"
+    });
+    assert_eq!(cluster.wait_container("web", "main").id, before.id);
+    assert_eq!(events(&cluster, "web", "ResizeDeferred"), 1);
+}
+
+/// RES-58: memory that is used is not taken away; the pod says so, and what is asked comes about once it is free.
+#[test]
+fn memory_in_use_is_not_taken_away() {
+    let Some(cluster) = Cluster::joined() else { return };
+    // The shell keeps what it has read until the file is gone.
+    let greedy = then_forever("x=$(head -c 50000000 /dev/zero | tr '\\0' 'a')");
+    let main = with(shell("main", &greedy), json!({ "resources": sized("500m", "256Mi") }));
+    cluster.create_pod(pod("greedy", &[main]));
+    cluster.wait_pod_ready("greedy");
+    let running = cluster.wait_container("greedy", "main");
+    let path = format!("/kubepods/pod{}/{}", running.labels["io.kubernetes.pod.uid"], running.id);
+    let file = if cluster.named("CGROUP_VERSION") == "1" { "memory.usage_in_bytes" } else { "memory.current" };
+    cluster.eventually("it uses its memory", || {
+        let used: u64 = read(&folder(&cluster, "memory", &path).join(file)).parse().unwrap();
+        (used > 45_000_000).then_some(())
+    });
+    resize(&cluster, "greedy", &sized("500m", "16Mi"));
+    let shown = cluster.wait("pod", "greedy", "told why", |pod| {
+        let all = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        all.iter().any(|one| one["type"] == "PodResizeInProgress" && one["reason"] == "Error")
+    });
+    assert_eq!(container_status(&shown, "main")["restartCount"], 0);
+    let why = cluster.wait_event("greedy", "ResizeError");
+    assert!(why.contains("cannot decrease memory limits"), "{why}");
+    assert_eq!(limits(&cluster, &path).1, (256 << 20).to_string());
+    resize(&cluster, "greedy", &sized("500m", "192Mi"));
+    cluster.wait("pod", "greedy", "resized", |pod| {
+        container_status(pod, "main")["resources"]["limits"]["memory"] == "192Mi"
+            && condition(pod, "PodResizeInProgress") == "absent"
+    });
+    assert_eq!(limits(&cluster, &path).1, (192 << 20).to_string());
+}

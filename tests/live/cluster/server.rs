@@ -1,0 +1,89 @@
+//! What kubectl asks of the node through the API server: who may, and what comes back.
+
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::Cluster;
+use crate::harness::NODE_NAME;
+use crate::pods::{forever, pod};
+
+impl Cluster {
+    /// A path of the node's server, asked for through the API server.
+    fn proxied(&self, path: &str) -> Result<String, String> {
+        self.try_kubectl(&["get", "--raw", &format!("/api/v1/nodes/{NODE_NAME}/proxy{path}")])
+    }
+
+    /// Asks the node's port itself, with curl's arguments; the status and the body.
+    fn curl(&self, arguments: &[&str], path: &str) -> (u16, String) {
+        let url = format!("https://{}:{}{path}", self.env["NODE_IP"], self.env["PORT"]);
+        let ca = self.pki("ca.crt");
+        let output = Command::new("curl")
+            .args(["-sS", "-m", "30", "--cacert", &ca, "-w", "\n%{http_code}"])
+            .args(arguments)
+            .arg(url)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let (body, status) = text.rsplit_once('\n').unwrap_or_else(|| panic!("curl said {output:?}"));
+        (status.parse().unwrap(), body.to_owned())
+    }
+
+    fn pki(&self, name: &str) -> String {
+        self.dir.join("cluster/pki").join(name).to_str().unwrap().to_owned()
+    }
+}
+
+/// SRV-16 to SRV-20: the API server's own client may do everything; a service account what it is given and no more; who
+/// proves nothing, nothing.
+#[test]
+fn the_port_knows_its_callers() {
+    let Some(cluster) = Cluster::joined() else { return };
+    let listed: Value = serde_json::from_str(&cluster.proxied("/pods").expect("the API server may")).expect("JSON");
+    assert_eq!(listed["kind"], "PodList");
+    assert!(cluster.proxied("/healthz").expect("the API server may").starts_with("ok"));
+
+    assert_eq!(cluster.curl(&[], "/pods"), (401, "Unauthorized".to_owned()));
+    assert_eq!(cluster.curl(&["-H", "Authorization: Bearer nonsense"], "/metrics"), (401, "Unauthorized".to_owned()));
+    assert_eq!(cluster.curl(&[], "/nope").0, 404);
+
+    cluster.kubectl(&["create", "serviceaccount", "prometheus"]);
+    cluster.kubectl(&["create", "clusterrole", "scraper", "--verb=get", "--resource=nodes/metrics"]);
+    cluster.kubectl(&[
+        "create",
+        "clusterrolebinding",
+        "scraper",
+        "--clusterrole=scraper",
+        "--serviceaccount=default:prometheus",
+    ]);
+    let token = format!("Authorization: Bearer {}", cluster.kubectl(&["create", "token", "prometheus"]).trim());
+    cluster.eventually("the account may read metrics", || {
+        (cluster.curl(&["-H", &token], "/metrics").0 == 200).then_some(())
+    });
+    let (status, body) = cluster.curl(&["-H", &token], "/pods");
+    let user = "system:serviceaccount:default:prometheus";
+    let told = format!("Forbidden (user={user}, verb=get, resource=nodes, subresource(s)=[pods proxy])\n");
+    assert_eq!((status, body), (403, told));
+
+    // The administrator's certificate, shown to the node itself.
+    let (certificate, key) = (cluster.pki("admin.crt"), cluster.pki("admin.key"));
+    let (status, body) = cluster.curl(&["--cert", &certificate, "--key", &key], "/configz");
+    assert_eq!(status, 200, "{body}");
+    let shown: Value = serde_json::from_str(&body).expect("JSON");
+    assert_eq!(shown["kubeletconfig"]["kind"], "KubeletConfiguration");
+}
+
+/// SRV-55: the port that the Node announces is the one that answers.
+#[test]
+fn the_node_announces_its_port() {
+    let Some(cluster) = Cluster::joined() else { return };
+    let node = cluster.find("node", NODE_NAME).expect("registered");
+    let port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"].as_u64().expect("announced");
+    assert_eq!(port.to_string(), cluster.env["PORT"]);
+    cluster.create_pod(pod("web", &[forever("main")]));
+    cluster.wait_pod_ready("web");
+    let running: Value = serde_json::from_str(&cluster.proxied("/runningpods/").expect("allowed")).expect("JSON");
+    assert!(running["items"].as_array().is_some_and(|pods| pods.iter().any(|pod| pod["metadata"]["name"] == "web")));
+    assert_eq!(json!("v1"), running["apiVersion"]);
+}
