@@ -16,6 +16,7 @@ use super::settings::Agent;
 use crate::logic::ids::PodUid;
 use crate::logic::pod_admission::preempted_status;
 use crate::logic::pod_roster::{full_name, is_static};
+use crate::logic::pod_status::never_back;
 use crate::logic::status_sync::{Answer, Call, Order, Own, StatusSync};
 use crate::logic::time::Moment;
 use crate::messages::pod_source::SourceKind;
@@ -115,6 +116,9 @@ impl Role for StatusManager {
 
 impl StatusManager {
     fn take(&mut self, mut view: PodView) {
+        if let Some(shown) = self.pods.get(&view.uid) {
+            never_back(&mut view.status, &shown.status);
+        }
         if let Some(since) = self.preempted.get(&view.uid) {
             view.status = Arc::new(preempted_status(PodStatus::clone(&view.status), *since));
         }

@@ -73,7 +73,9 @@ pub struct Violation {
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, seed, at, how, command } = self;
-        write!(f, "{name} broken at {:.3}s, seed {seed}: {how}\n    again: {command}", at.as_secs_f64())
+        write!(f, "{name} broken at {:.3}s, seed {seed}: {how}\n    again: ", at.as_secs_f64())?;
+        // A test's own scenario is no command; the test takes the seed.
+        if command.is_empty() { write!(f, "the same test with PODWRIGHT_SEED={seed}") } else { f.write_str(command) }
     }
 }
 

@@ -11,8 +11,12 @@ use podwright::sim::{Options, describe, run, scenario};
 const TREE_DEFAULT: &str = "no tree";
 
 /// `fixed` seeds from 0 on, and `derived` ones that follow from the source tree (`PODWRIGHT_TREE_HASH`): the same commit
-/// gives the same result, the next one looks elsewhere. `PODWRIGHT_SOAK=N` adds N that nobody has seen.
+/// gives the same result, the next one looks elsewhere. `PODWRIGHT_SOAK=N` adds N that nobody has seen;
+/// `PODWRIGHT_SEED=S` leaves S alone, to see again what failed.
 pub fn seeds(fixed: u64, derived: usize) -> Vec<u64> {
+    if let Some(seed) = std::env::var("PODWRIGHT_SEED").ok().and_then(|seed| seed.parse().ok()) {
+        return vec![seed];
+    }
     let tree = std::env::var("PODWRIGHT_TREE_HASH").unwrap_or_else(|_| TREE_DEFAULT.to_owned());
     let random = Random::named(0, &tree);
     let mut seeds: Vec<u64> = (0..fixed).collect();

@@ -18,7 +18,7 @@ use crate::logic::ids::{ContainerId, FullName, PodUid, SandboxId};
 use crate::logic::image_policy::{ImageFailure, ImageInUse, PullPolicy};
 use crate::logic::log_path::log_link_name;
 use crate::logic::pod_containers::{find_container, target_name};
-use crate::logic::pod_lifecycle::{JobEnd, StartFailure};
+use crate::logic::pod_lifecycle::{JobEnd, StartFailure, Started};
 use crate::logic::resources::{pod_cgroup_settings, pod_qos};
 use crate::logic::runtime_pod::{RuntimePod, RuntimeSandbox};
 use crate::logic::volume_states::MountedVolumes;
@@ -192,7 +192,7 @@ impl JobSite {
     ) -> JobEnd {
         let subject = self.subject(field_path(start.kind, &start.name));
         let mut outcome = self.try_start(&pod, &start, &sandbox, &given, &subject, &cause).await;
-        if let Ok(id) = &outcome
+        if let Ok(Started { id, .. }) = &outcome
             && let Err(failure) = self.post_start(&pod, &start.name, id, &sandbox, &subject, &cause).await
         {
             outcome = Err(failure); // Told by an Event of its own.
@@ -210,7 +210,7 @@ impl JobSite {
         given: &Given,
         subject: &EventSubject,
         cause: &Cause,
-    ) -> Result<ContainerId, StartFailure> {
+    ) -> Result<Started, StartFailure> {
         let (sandbox_config, _) = self
             .sandbox_config(pod, sandbox.attempt)
             .map_err(|error| StartFailure { reason: "CreateContainerConfigError", message: error.to_string() })?;
@@ -236,7 +236,7 @@ impl JobSite {
         if let Err(error) = self.agent.adapters.files.link_log(&link, &log).await {
             tracing::warn!(pod = %self.full_name, container = start.name, %error, "log link not made");
         }
-        Ok(id)
+        Ok(Started { id, restart_count: config.metadata.attempt })
     }
 
     /// Removes dead containers with their logs.

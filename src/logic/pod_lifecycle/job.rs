@@ -47,7 +47,7 @@ pub enum JobEnd {
     /// The image that the container is to use.
     ImageEnsured(String, Result<ImageInUse, ImageFailure>),
     /// The container that was started.
-    Started(String, Result<ContainerId, StartFailure>),
+    Started(String, Result<Started, StartFailure>),
     /// One container was stopped.
     Killed(ContainerId, Result<(), String>),
     /// Dead init containers were removed.
@@ -60,6 +60,15 @@ pub enum JobEnd {
     PodKilled(Result<(), String>),
     /// What was left is removed.
     CleanedUp(Result<(), String>),
+}
+
+/// A container that was started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Started {
+    /// What the runtime calls it.
+    pub id: ContainerId,
+    /// With which count it was made: the log directory may know of more instances than the pod's worker (CRI-16).
+    pub restart_count: u32,
 }
 
 /// Why a container did not start.

@@ -34,7 +34,7 @@ use super::runtime_pod::{ContainerState, ProbeResults, RuntimePod, RuntimeSandbo
 use super::time::{Moment, Stamp};
 use super::volume_states::MountedVolumes;
 pub use demands::{Demand, Demanded};
-pub use job::{Job, JobEnd, StartFailure};
+pub use job::{Job, JobEnd, StartFailure, Started};
 pub use resizing::ResizeMeans;
 
 /// Wait after an error, before jitter (upstream's back-off period of a pod worker).
@@ -442,8 +442,8 @@ impl PodLifecycle {
                 self.images.insert(container, image);
                 None
             }
-            JobEnd::Started(container, Ok(id)) => {
-                self.inject_container(&container, id, now);
+            JobEnd::Started(container, Ok(started)) => {
+                self.inject_container(&container, started, now);
                 self.note_started(&container);
                 None
             }

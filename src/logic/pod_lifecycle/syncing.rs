@@ -284,15 +284,14 @@ impl PodLifecycle {
     }
 
     /// Takes a started container for running until the runtime tells more.
-    pub(super) fn inject_container(&mut self, name: &str, id: ContainerId, now: Now) {
+    pub(super) fn inject_container(&mut self, name: &str, started: Started, now: Now) {
+        let Started { id, restart_count } = started;
         self.unconfirmed = true;
         self.start_errors.remove(name);
         let image = self.images.remove(name);
         let hash = self.starting.remove(name).unwrap_or_default();
         let Some(seen) = &self.observed else { return };
         let known = seen.containers.iter().find(|container| container.id == id);
-        // Seen while it was only made, it is no instance before itself.
-        let restart_count = known.map_or_else(|| self.restart_count(name), |known| known.restart_count);
         if known.is_some_and(|known| known.state != ContainerState::Created) {
             return; // A look from before the job's end knows more than that it was started.
         }

@@ -221,7 +221,8 @@ fn image_there(container: &str) -> JobEnd {
 }
 
 fn started(container: &str, id: &str) -> JobEnd {
-    JobEnd::Started(container.to_owned(), Ok(id.into()))
+    let restart_count = id.trim_start_matches(container).parse().expect("a name that ends with the count");
+    JobEnd::Started(container.to_owned(), Ok(Started { id: id.into(), restart_count }))
 }
 
 fn start_failed(container: &str) -> JobEnd {

@@ -6,9 +6,12 @@
 
 mod conditions;
 mod container_statuses;
+mod forward;
 mod phase;
 mod readiness;
 mod resources;
+
+pub use forward::never_back;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

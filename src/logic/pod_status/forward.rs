@@ -1,0 +1,68 @@
+//! What a pod's status never takes back.
+//!
+//! A `PodWorker` that was started again knows of the pod's past only what the runtime still holds. Instances that were
+//! removed meanwhile were told of before: their number, and how the last one ended, stay told.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, PodStatus};
+
+/// Keeps in `status` what the one that was `shown` before says of instances that are gone.
+pub fn never_back(status: &mut Arc<PodStatus>, shown: &PodStatus) {
+    if lists(status).any(|now| lists(shown).any(|before| is_less(now, before))) {
+        keep(Arc::make_mut(status), shown);
+    }
+}
+
+/// Whether `now` tells of fewer instances of the same container.
+fn is_less(now: &ContainerStatus, before: &ContainerStatus) -> bool {
+    now.name == before.name && now.restart_count < before.restart_count
+}
+
+fn lists(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
+    [&status.init_container_statuses, &status.container_statuses].into_iter().flatten().flatten()
+}
+
+fn keep(status: &mut PodStatus, shown: &PodStatus) {
+    let all = [&mut status.init_container_statuses, &mut status.container_statuses];
+    for now in all.into_iter().flatten().flatten() {
+        let Some(before) = lists(shown).find(|before| is_less(now, before)) else { continue };
+        now.restart_count = before.restart_count;
+        if !has_ended(now.last_state.as_ref()) && has_ended(before.last_state.as_ref()) {
+            now.last_state.clone_from(&before.last_state);
+        }
+    }
+}
+
+fn has_ended(state: Option<&ContainerState>) -> bool {
+    state.is_some_and(|state| state.terminated.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(count: i32, ended: bool) -> PodStatus {
+        let terminated = ended.then(Default::default);
+        let last_state = Some(ContainerState { terminated, ..ContainerState::default() });
+        let container =
+            ContainerStatus { name: "a".to_owned(), restart_count: count, last_state, ..ContainerStatus::default() };
+        PodStatus { container_statuses: Some(vec![container]), ..PodStatus::default() }
+    }
+
+    /// POD-12: a worker that knows less than was told takes nothing back.
+    #[test]
+    fn counts_and_ends_stay_told() {
+        let mut less = Arc::new(status(0, false));
+        never_back(&mut less, &status(2, true));
+        assert_eq!(*less, status(2, true));
+    }
+
+    #[test]
+    fn what_is_newer_is_told_as_it_is() {
+        let more = Arc::new(status(3, false));
+        let mut told = Arc::clone(&more);
+        never_back(&mut told, &status(2, true));
+        assert!(Arc::ptr_eq(&more, &told));
+    }
+}
