@@ -10,7 +10,7 @@
 # Certificates, keys and kubeconfigs are in DIR/cluster/pki: admin.conf for people, kubelet.conf for the node,
 # bootstrap.conf for a node that has no certificate yet. The API server checks requests as a cluster's does: Node and RBAC
 # authorizers, NodeRestriction; DIR/cluster/audit.log has a line for each request of the node, and for each pod that people
-# make or delete.
+# make or delete. API_FLAGS holds further flags of the API server, for what it has only when it is asked.
 set -euo pipefail
 here=$PWD
 cd "$(dirname "$0")/.."
@@ -18,6 +18,7 @@ cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
 READY_SECONDS=${READY_SECONDS:-120}
+API_FLAGS=${API_FLAGS:-}
 ISSUER=https://kubernetes.default.svc.cluster.local
 BOOTSTRAP_TOKEN=abcdef.0123456789abcdef
 
@@ -113,6 +114,7 @@ etcd_answers() { { exec 8<>"/dev/tcp/127.0.0.1/$ETCD_PORT"; } 2>/dev/null && exe
 api_is_ready() { [ "$(kubectl_ get --raw /readyz --request-timeout=5s)" = ok ]; }
 
 start_api() {
+    # shellcheck disable=SC2086
     run kube-apiserver "--etcd-servers=http://127.0.0.1:$ETCD_PORT" --bind-address=127.0.0.1 "--secure-port=$API_PORT" \
         --advertise-address=192.0.2.1 --endpoint-reconciler-type=none "--cert-dir=$cluster/apiserver" \
         "--tls-cert-file=$pki/apiserver.crt" "--tls-private-key-file=$pki/apiserver.key" "--client-ca-file=$pki/ca.crt" \
@@ -122,7 +124,8 @@ start_api() {
         --service-cluster-ip-range=10.96.0.0/16 "--kubelet-certificate-authority=$pki/ca.crt" \
         "--kubelet-client-certificate=$pki/apiserver-kubelet-client.crt" \
         "--kubelet-client-key=$pki/apiserver-kubelet-client.key" --kubelet-preferred-address-types=InternalIP \
-        "--audit-policy-file=$pki/audit.yaml" "--audit-log-path=$cluster/audit.log"
+        "--audit-policy-file=$pki/audit.yaml" "--audit-log-path=$cluster/audit.log" \
+        $API_FLAGS # Words, on purpose.
     until_it_holds kube-apiserver api_is_ready
 }
 

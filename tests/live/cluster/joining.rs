@@ -1,9 +1,10 @@
 //! A node joins, tells what it is, and stays.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Cluster;
 use crate::harness::{NODE_NAME, condition};
+use crate::pods::{forever, pod, with};
 
 /// NODE-01, NODE-02, NODE-20, NODE-49.
 #[test]
@@ -62,5 +63,58 @@ fn a_node_that_starts_again_keeps_what_others_wrote() {
     assert_eq!(node["metadata"]["labels"]["team"], "blue");
     assert_eq!(node["spec"]["unschedulable"], true);
     assert!(node["spec"]["taints"].as_array().unwrap().iter().any(|taint| taint["key"] == "mine"));
+    cluster.assert_nothing_was_forbidden();
+}
+
+/// NODE-40: with an external cloud provider the node waits for that: its taint says so, and which address it was given.
+#[test]
+fn a_node_of_a_cloud_waits_for_its_provider() {
+    let Some(mut cluster) = Cluster::new() else { return };
+    cluster.flags.extend(["--cloud-provider", "external"].map(str::to_owned));
+    cluster.start_agent();
+    let node = cluster.wait("node", NODE_NAME, "Ready", |node| condition(node, "Ready") == "True");
+    let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+    let waits =
+        json!({ "key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule" });
+    assert!(taints.contains(&waits), "{taints:?}");
+    assert_eq!(node["metadata"]["annotations"]["alpha.kubernetes.io/provided-node-ip"], cluster.named("NODE_IP"));
+    cluster.assert_nothing_was_forbidden();
+}
+
+/// A node is emptied and taken out by hand as runbooks say, and comes back with its agent, not before.
+#[test]
+fn a_node_is_drained_deleted_and_joins_again() {
+    let Some(mut cluster) = Cluster::joined() else { return };
+    let mount = with(forever("main"), json!({ "volumeMounts": [{ "name": "scratch", "mountPath": "/scratch" }] }));
+    let volumes = json!({ "spec": { "volumes": [{ "name": "scratch", "emptyDir": {} }] } });
+    cluster.create_pod(with(pod("with-files", &[mount]), volumes));
+    cluster.create_pod(pod("plain", &[forever("main")]));
+    cluster.apply(&pod("static", &[forever("main")]));
+    let mirror = format!("static-{NODE_NAME}");
+    for name in ["with-files", "plain", &mirror] {
+        cluster.wait_pod_ready(name);
+    }
+    let drain = ["drain", NODE_NAME, "--force", "--delete-emptydir-data", "--grace-period=2", "--timeout=90s"];
+    cluster.kubectl(&drain);
+    assert_eq!(cluster.find("node", NODE_NAME).expect("it is there")["spec"]["unschedulable"], true);
+    let left: Vec<_> = cluster.list("pods").iter().map(|pod| pod["metadata"]["name"].clone()).collect();
+    assert_eq!(left, [json!(mirror)], "a static pod stays");
+    cluster.kubectl(&["delete", "node", NODE_NAME]);
+    // Its Lease goes with it and is made anew; the node is not, by then.
+    let renewals = cluster.count("update", "leases") + cluster.count("create", "leases");
+    cluster.eventually("the Lease is kept", || {
+        (cluster.count("update", "leases") + cluster.count("create", "leases") > renewals).then_some(())
+    });
+    assert_eq!(cluster.find("node", NODE_NAME), None, "a node that was taken out stays out");
+    let before = cluster.wait_running("static", "main");
+    cluster.stop_agent();
+    cluster.start_agent();
+    cluster.wait_ready();
+    let node = cluster.find("node", NODE_NAME).expect("it joined again");
+    assert_eq!(node["spec"]["unschedulable"], Value::Null);
+    assert_eq!(cluster.wait_running("static", "main").id, before.id);
+    cluster.wait_pod_ready(&mirror);
+    cluster.create_pod(pod("new", &[forever("main")]));
+    cluster.wait_pod_ready("new");
     cluster.assert_nothing_was_forbidden();
 }

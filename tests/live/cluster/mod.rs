@@ -5,6 +5,7 @@
 
 mod absence;
 mod certificates;
+mod identity;
 mod joining;
 mod kubectl;
 mod objects;
@@ -32,6 +33,8 @@ use crate::pods::with;
 pub struct Cluster {
     node: Node,
     kubectl: PathBuf,
+    /// Further flags of the API server.
+    api_flags: String,
 }
 
 impl Deref for Cluster {
@@ -51,6 +54,11 @@ impl Cluster {
     /// A control plane, and a runtime with no agent yet. `None`, after one line on standard error, where this machine
     /// cannot have one.
     pub fn new() -> Option<Self> {
+        Self::with_api_flags("")
+    }
+
+    /// The same with further flags of the API server, parted by spaces.
+    pub fn with_api_flags(flags: &str) -> Option<Self> {
         let Some(assets) = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from) else {
             skip("of a cluster", "KUBEBUILDER_ASSETS names no folder with etcd, kube-apiserver and kubectl");
             return None;
@@ -73,7 +81,7 @@ impl Cluster {
             "tlsCertFile": pki("kubelet-serving.crt"),
             "tlsPrivateKeyFile": pki("kubelet-serving.key"),
         }));
-        let cluster = Self { node, kubectl: assets.join("kubectl") };
+        let cluster = Self { node, kubectl: assets.join("kubectl"), api_flags: flags.to_owned() };
         cluster.script(&["start"], &[NODE_NAME]);
         Some(cluster)
     }
@@ -101,6 +109,7 @@ impl Cluster {
             .args(command)
             .arg(&self.dir)
             .args(arguments)
+            .env("API_FLAGS", &self.api_flags)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .stdin(Stdio::null())
             .stdout(file.try_clone().unwrap())
