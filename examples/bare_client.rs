@@ -19,13 +19,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::StreamExt;
 use futures_util::future::try_join_all;
+use k8s_openapi::api::core::v1::Pod;
 use podwright::cri::grpc::GrpcRuntime;
 use podwright::cri::instrumented::Unobserved;
+use podwright::cri::pod_mapping::{ContainerFacts, SandboxFacts, container_config, sandbox_config};
 use podwright::cri::{
-    Container, ContainerConfig, ContainerEventKind, ContainerFilter, ContainerMetadata, ContainerState, CriResult,
-    ImageService, ImageSpec, LinuxPodSandboxConfig, PodSandboxConfig, PodSandboxMetadata, RuntimeService,
+    Container, ContainerConfig, ContainerEventKind, ContainerFilter, ContainerState, CriResult, ImageService,
+    ImageSpec, PodSandboxConfig, RuntimeService,
 };
+use podwright::logic::environment::EnvironmentSources;
+use podwright::logic::field_path::Addresses;
 use podwright::logic::ids::{ContainerId, SandboxId};
+use podwright::logic::resources::{CgroupVersion, NodeMemory, ResourceOptions, container_resources, sandbox_resources};
 
 /// Pods that are started one after the other, and containers that are killed; the median counts.
 const SINGLE: usize = 5;
@@ -35,6 +40,10 @@ const REST: Duration = Duration::from_secs(6);
 const REST_BEFORE_KILL: Duration = Duration::from_secs(1);
 /// Rest before all pods are deleted: the agent's restart is watched for so long.
 const REST_BEFORE_DELETE: Duration = Duration::from_secs(20);
+/// The name of each pod's only container.
+const CONTAINER: &str = "c";
+/// Decides about nothing in pods that request nothing.
+const MEMORY: NodeMemory = NodeMemory { capacity_bytes: 1 << 34 };
 /// How often is looked whether something runs.
 const LOOK: Duration = Duration::from_millis(20);
 /// After this long there is nothing to wait for.
@@ -50,48 +59,86 @@ struct Client {
 }
 
 impl Client {
-    fn sandbox(&self, name: &str) -> PodSandboxConfig {
-        PodSandboxConfig {
-            metadata: PodSandboxMetadata {
-                name: name.to_owned(),
-                uid: format!("uid-{name}"),
-                namespace: "bare".to_owned(),
-                attempt: 0,
+    /// A pod as the benchmarks write it: what the runtime is asked follows from it as it does in the agent. A request of
+    /// less than that, with the processes of the pod in one namespace, say, takes the runtime less time.
+    fn pod(&self, name: &str) -> Pod {
+        let pod = serde_json::json!({
+            "metadata": { "name": name, "namespace": "bare", "uid": format!("uid-{name}") },
+            "spec": {
+                "restartPolicy": "Always", "dnsPolicy": "ClusterFirst", "enableServiceLinks": true,
+                "terminationGracePeriodSeconds": 1,
+                "containers": [{
+                    "name": CONTAINER, "image": self.image, "command": ["sleep", "100000"], "imagePullPolicy": "IfNotPresent",
+                    "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
+                }],
             },
-            hostname: name.to_owned(),
-            log_directory: format!("{}/{name}", self.log_dir),
-            linux: LinuxPodSandboxConfig { cgroup_parent: self.cgroup_parent.clone(), ..Default::default() },
-            ..PodSandboxConfig::default()
-        }
+        });
+        serde_json::from_value(pod).expect("it is a pod")
+    }
+
+    fn sandbox(&self, pod: &Pod) -> Outcome<PodSandboxConfig> {
+        let facts = SandboxFacts {
+            pod_logs: self.log_dir.clone(),
+            cgroup_parent: self.cgroup_parent.clone(),
+            resources: sandbox_resources(pod, false, &options()).into(),
+            ..SandboxFacts::default()
+        };
+        Ok(sandbox_config(pod, &facts)?.0)
+    }
+
+    /// The container's configuration, with what the runtime mounts for it in place.
+    fn container(
+        &self,
+        pod: &Pod,
+        logs: &str,
+        image_ref: String,
+        pod_ips: Vec<String>,
+        attempt: u32,
+    ) -> Outcome<ContainerConfig> {
+        let container = &pod.spec.as_ref().ok_or("a pod has a spec")?.containers[0];
+        fs::create_dir_all(format!("{logs}/{CONTAINER}"))?;
+        let (hosts, last_words) = (format!("{logs}/etc-hosts"), format!("{logs}/termination-log-{attempt}"));
+        fs::write(&hosts, "127.0.0.1\tlocalhost\n")?;
+        fs::write(&last_words, "")?;
+        let facts = ContainerFacts {
+            restart_count: attempt,
+            image_ref,
+            environment: EnvironmentSources {
+                services: Some(Arc::default()),
+                addresses: Addresses { pod_ips, ..Addresses::default() },
+                ..EnvironmentSources::default()
+            },
+            resources: container_resources(pod, container, &MEMORY, false, &options()).into(),
+            etc_hosts_path: Some(hosts),
+            termination_log_path: Some(last_words),
+            ..ContainerFacts::default()
+        };
+        Ok(container_config(pod, container, &facts)?)
     }
 
     /// The calls of one pod's start, in the agent's order, as much side by side as they can be.
-    async fn start(&self, name: String) -> CriResult<(SandboxId, ContainerId)> {
-        let config = self.sandbox(&name);
+    async fn start(&self, name: String) -> Outcome<(SandboxId, ContainerId)> {
+        let pod = self.pod(&name);
+        let config = self.sandbox(&pod)?;
         let spec = ImageSpec { image: self.image.clone(), ..ImageSpec::default() };
         let (sandbox, image) =
             futures_util::try_join!(self.runtime.run_pod_sandbox(&config, ""), self.runtime.image_status(&spec))?;
-        self.runtime.pod_sandbox_status(&sandbox).await?;
         let image = image.map(|image| image.id).unwrap_or_default();
-        let id = self.start_container(&sandbox, &config, image, 0).await?;
+        let id = self.start_container(&pod, &sandbox, image, 0).await?;
         Ok((sandbox, id))
     }
 
     async fn start_container(
         &self,
+        pod: &Pod,
         sandbox: &SandboxId,
-        config: &PodSandboxConfig,
         image: String,
         attempt: u32,
-    ) -> CriResult<ContainerId> {
-        let container = ContainerConfig {
-            metadata: ContainerMetadata { name: "c".to_owned(), attempt },
-            image: ImageSpec { image, ..ImageSpec::default() },
-            command: vec!["sleep".to_owned(), "100000".to_owned()],
-            log_path: format!("c-{attempt}.log"),
-            ..ContainerConfig::default()
-        };
-        let id = self.runtime.create_container(sandbox, &container, config).await?;
+    ) -> Outcome<ContainerId> {
+        let config = self.sandbox(pod)?;
+        let ips = self.runtime.pod_sandbox_status(sandbox).await?.ips;
+        let container = self.container(pod, &config.log_directory, image, ips, attempt)?;
+        let id = self.runtime.create_container(sandbox, &container, &config).await?;
         self.runtime.start_container(&id).await?;
         Ok(id)
     }
@@ -99,7 +146,7 @@ impl Client {
     /// Kills the pod's container and starts another one as soon as the runtime tells of its end; how long that took. The
     /// agent learns of it in the same way. `None` for a runtime that tells nothing.
     async fn replace(&self, name: &str, sandbox: &SandboxId, container: &ContainerId) -> Outcome<Option<u64>> {
-        let config = self.sandbox(name);
+        let pod = self.pod(name);
         let Ok(mut events) = self.runtime.container_events().await else { return Ok(None) };
         let since = kill(container)?;
         while let Some(event) = events.next().await {
@@ -111,7 +158,7 @@ impl Client {
             let image =
                 self.runtime.image_status(&ImageSpec { image: self.image.clone(), ..ImageSpec::default() }).await?;
             let image = image.map(|image| image.id).unwrap_or_default();
-            let id = self.start_container(sandbox, &config, image, 1).await?;
+            let id = self.start_container(&pod, sandbox, image, 1).await?;
             return Ok(Some(self.started(&id).await?.saturating_sub(since)));
         }
         Ok(None)
@@ -127,6 +174,13 @@ impl Client {
         self.runtime.stop_pod_sandbox(sandbox).await?;
         self.runtime.remove_pod_sandbox(sandbox).await
     }
+}
+
+/// As the agent has them by default on this machine.
+fn options() -> ResourceOptions {
+    let unified = fs::exists("/sys/fs/cgroup/cgroup.controllers").unwrap_or(false);
+    let cgroup_version = if unified { CgroupVersion::V2 } else { CgroupVersion::V1 };
+    ResourceOptions { cgroup_version, ..ResourceOptions::default() }
 }
 
 async fn started(runtime: &GrpcRuntime, id: &ContainerId) -> Outcome<u64> {
@@ -225,10 +279,6 @@ async fn idle(seconds: u64) -> Outcome<()> {
 }
 
 async fn floor(client: &Client, pods: usize) -> Outcome<()> {
-    for number in 0..pods.max(SINGLE) {
-        fs::create_dir_all(format!("{}/burst-{number}", client.log_dir))?;
-        fs::create_dir_all(format!("{}/single-{number}", client.log_dir))?;
-    }
     let (mut singles, mut figures) = (vec![], vec![]);
     for number in 0..SINGLE {
         pause(REST).await;

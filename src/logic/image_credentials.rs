@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::ByteString;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::{Engine, alphabet};
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::Value;
 
@@ -194,12 +195,12 @@ fn credential(entry: &Value) -> Option<Credential> {
 
 /// Base64, padded or not, with line ends wherever.
 fn decode(text: &str) -> Option<String> {
-    let mut letters: String = text.chars().filter(|letter| !matches!(letter, '\r' | '\n')).collect();
-    if !letters.ends_with('=') {
-        letters.push_str(&"=".repeat((4 - letters.len() % 4) % 4));
-    }
-    let ByteString(bytes) = serde_json::from_value(Value::String(letters)).ok()?;
-    String::from_utf8(bytes).ok()
+    const ENGINE: GeneralPurpose = GeneralPurpose::new(
+        &alphabet::STANDARD,
+        GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+    );
+    let letters: String = text.chars().filter(|letter| !matches!(letter, '\r' | '\n')).collect();
+    String::from_utf8(ENGINE.decode(letters).ok()?).ok()
 }
 
 /// What credentials of this place are for: without scheme, without the registry protocol's version, host and path alone.
@@ -268,6 +269,8 @@ fn is_of_default_registry(repository: &str) -> bool {
 mod tests {
     use proptest::prelude::*;
     use serde_json::json;
+
+    use k8s_openapi::ByteString;
 
     use super::*;
 

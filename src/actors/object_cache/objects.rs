@@ -23,12 +23,16 @@ use crate::logic::time::Moment;
 use crate::logic::volumes::certificate::Wanted;
 use crate::logic::volumes::token::{TokenKey, TokenLife};
 use crate::messages::object_cache::{ObjectCacheMsg, ServiceVariables};
-use crate::platform::kube_api::{ApiError, ApiServer, Place, Selector};
+use crate::platform::kube_api::{ApiError, ApiObject, ApiServer, Place, Selector};
 use crate::platform::objects::{Objects, Token};
 use crate::platform::{blocking, pod_keys};
 
 /// Patience with `ObjectCache`, which answers sooner where it watches and reads with the API server's own time limit.
 const PATIENCE: Duration = Duration::from_secs(35);
+
+/// Waits between tries for what the node is to be granted in a moment.
+const GRANT_WAITS: [Duration; 4] =
+    [Duration::from_millis(50), Duration::from_millis(100), Duration::from_millis(200), Duration::from_millis(400)];
 
 /// Runtime classes that are remembered.
 const CLASSES_MAX: usize = 256;
@@ -47,12 +51,30 @@ impl ApiObjects {
         Self { api, cache, classes: Mutex::default() }
     }
 
+    /// What one of the node's pods names, as it is now.
+    async fn granted<K: ApiObject>(&self, at: &Place, name: &str) -> Result<Arc<K>, ObjectError> {
+        let mut waits = GRANT_WAITS.iter();
+        loop {
+            let answer = self.api.get::<K>(at, name).await;
+            match grant_wait(&answer, &mut waits) {
+                Some(wait) => tokio::time::sleep(wait).await,
+                None => return answer.map(Arc::new).map_err(|error| failure(&error)),
+            }
+        }
+    }
+
     async fn get(&self, kind: ObjectKind, namespace: &str, name: &str) -> Result<Object, ObjectError> {
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
         let question = |reply| ObjectCacheMsg::Get { kind, namespace, name, reply };
         let answer = self.cache.ask(Cause::outside("read object"), PATIENCE, question).await;
         answer.unwrap_or_else(|error| Err(ObjectError::Unavailable(format!("object cache: {error}"))))
     }
+}
+
+/// How long to wait before what is forbidden is asked for again, for a moment: the Node authorizer grants what the node's
+/// pods name, and may hear of a pod a little later than the node does.
+fn grant_wait<T>(answer: &Result<T, ApiError>, waits: &mut std::slice::Iter<'_, Duration>) -> Option<Duration> {
+    waits.next().copied().filter(|_| answer.as_ref().is_err_and(ApiError::is_forbidden))
 }
 
 /// What became of a call, in the words of who wants the object.
@@ -86,12 +108,11 @@ impl Objects for ApiObjects {
     }
 
     async fn claim(&self, namespace: &str, name: &str) -> Result<Arc<PersistentVolumeClaim>, ObjectError> {
-        let found = self.api.get(&Place::namespace(namespace), name).await;
-        found.map(Arc::new).map_err(|error| failure(&error))
+        self.granted(&Place::namespace(namespace), name).await
     }
 
     async fn volume(&self, name: &str) -> Result<Arc<PersistentVolume>, ObjectError> {
-        self.api.get(&Place::Cluster, name).await.map(Arc::new).map_err(|error| failure(&error))
+        self.granted(&Place::Cluster, name).await
     }
 
     /// As it is now; what was read last where the API server does not answer, for a class keeps its handler.
@@ -116,15 +137,22 @@ impl Objects for ApiObjects {
     }
 
     async fn service_account(&self, namespace: &str, name: &str) -> Result<Arc<ServiceAccount>, ObjectError> {
-        self.api.get(&Place::namespace(namespace), name).await.map(Arc::new).map_err(|error| failure(&error))
+        self.granted(&Place::namespace(namespace), name).await
     }
 
     async fn token(&self, key: &TokenKey) -> Result<Token, ObjectError> {
         let at = Place::namespace(&key.namespace);
         let asked = request(key);
-        let answer =
-            self.api.post_subresource::<ServiceAccount, _, TokenRequest>(&at, &key.service_account, "token", &asked);
-        token(answer.await.map_err(|error| failure(&error))?)
+        let mut waits = GRANT_WAITS.iter();
+        loop {
+            let account = &key.service_account;
+            let answer =
+                self.api.post_subresource::<ServiceAccount, _, TokenRequest>(&at, account, "token", &asked).await;
+            match grant_wait(&answer, &mut waits) {
+                Some(wait) => tokio::time::sleep(wait).await,
+                None => return token(answer.map_err(|error| failure(&error))?),
+            }
+        }
     }
 
     async fn trust_bundle(&self, name: &str) -> Result<String, ObjectError> {

@@ -314,3 +314,20 @@ async fn claims_and_volumes_are_read_as_they_are_now() {
     assert!(scene.objects().volume("pv-2").await.is_ok());
     assert!(matches!(scene.objects().volume("pv-1").await, Err(ObjectError::NotFound(_))));
 }
+
+/// SEC-01: the Node authorizer may hear of a pod later than the node does; what it never grants stays forbidden.
+#[tokio::test(start_paused = true)]
+async fn what_is_granted_a_moment_later_is_waited_for() {
+    let scene = Scene::new(ChangeDetection::Watch);
+    scene.server.put("/api/v1/namespaces/ns/persistentvolumeclaims/data", json!({}));
+    let (objects, kind) = (scene.objects(), "persistentvolumeclaims");
+    scene.server.refuse(kind, Some((403, "Forbidden")));
+    let grant = async {
+        tokio::time::sleep(Duration::from_millis(120)).await;
+        scene.server.refuse(kind, None);
+    };
+    let (found, ()) = tokio::join!(objects.claim("ns", "data"), grant);
+    assert!(found.is_ok(), "{found:?}");
+    scene.server.refuse(kind, Some((403, "Forbidden")));
+    assert!(matches!(objects.claim("ns", "data").await, Err(ObjectError::Forbidden(_))));
+}

@@ -119,16 +119,26 @@ impl LogFolder {
         Ok(None)
     }
 
-    /// What was rotated before `live` was begun, newest first; each is opened when it is asked for. Files that vanish
-    /// meanwhile are left out; `live` itself, if it was rotated since it was opened, is no other file than it is.
-    pub(super) fn before<'a>(&'a self, live: &'a File) -> io::Result<impl Iterator<Item = io::Result<LogFile>> + 'a> {
-        let names = self.rotated_names()?;
+    /// What was rotated before `live` was begun, newest first; each is opened when it is asked for, and left out when it
+    /// has vanished by then. `known` is the newest rotated file from before `live` was opened: among those after it
+    /// `live` itself is looked for, which, with what came after it, is not before it.
+    pub(super) fn before(
+        &self,
+        live: &File,
+        known: Option<&str>,
+    ) -> io::Result<impl Iterator<Item = io::Result<LogFile>> + use<'_>> {
+        let mut names = self.rotated_names()?;
+        let known = names.iter().position(|name| Some(log_rotation::uncompressed_name(name)) == known);
+        for number in known.map_or(0, |known| known + 1)..names.len() {
+            if let Some(file) = self.rotated(&names[number])?
+                && file.is(live)?
+            {
+                names.truncate(number);
+                break;
+            }
+        }
         let newest = names.into_iter().rev().take(ROTATED_MAX);
-        let opened = newest.filter_map(|name| self.rotated(&name).transpose());
-        Ok(opened.filter(|opened| match opened {
-            Ok(file) => !file.is(live).unwrap_or(false),
-            Err(_) => true,
-        }))
+        Ok(newest.filter_map(|name| self.rotated(&name).transpose()))
     }
 
     /// What follows `current`, oldest first, now that there is another log: rotated files and the log itself.

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
 
+use super::super::files::LogFolder;
 use super::*;
 use crate::logic::container_log::printer::PrintOptions;
 use crate::logic::time::Moment;
@@ -289,4 +290,20 @@ async fn what_is_no_log_is_said_so() {
     assert_eq!(error.to_string(), "failed to get parse function: unsupported log format: \"root:x:0:0\\n\"");
     fs::write(logs.path("0.log"), "").unwrap();
     assert_eq!(logs.read(logs.wanted()).await.unwrap(), "");
+}
+
+/// PAIN-25: a log that is rotated while it is opened, and once more, keeps its place in the order.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_came_after_the_open_log_is_not_before_it() {
+    let logs = rotated_twice().await;
+    let folder = LogFolder::open(logs.folder.path(), &logs.path("0.log"), "id").unwrap();
+    let (known, live) = (folder.newest_rotated().unwrap(), folder.live().unwrap());
+    for number in 3..5 {
+        logs.rotate().await;
+        logs.write(number * 10..number * 10 + 10);
+    }
+    logs.compress().await;
+    let live_is_rotated = folder.is_replaced(&live).unwrap();
+    let of = |known: Option<&str>| folder.before(&live, known).unwrap().map(Result::unwrap).count();
+    assert_eq!((live_is_rotated, of(known.as_deref()), of(None)), (true, 2, 2));
 }

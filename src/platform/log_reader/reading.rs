@@ -64,7 +64,7 @@ impl Reading {
         // In this order: what is rotated in between is then the very file that was opened.
         let known = folder.newest_rotated().map_err(failed)?;
         let live = folder.live().map_err(failed)?;
-        let sources = sources(&folder, live, &wanted, &ended).map_err(failed)?;
+        let sources = sources(&folder, live, known.as_deref(), &wanted, &ended).map_err(failed)?;
         let printer = Printer::new(wanted.print);
         Ok(Self { folder, wanted, printer, sources, known, block: vec![], filled: 0, settled: false, ended })
     }
@@ -234,13 +234,19 @@ fn source(file: LogFile, lines_to_skip: u64) -> io::Result<Source> {
 ///
 /// Lines are counted back from the end, a time is looked for in the first line of each file, and all of the log is all
 /// files of it. Upstream reads `live` alone, so that what is shown depends on when the log was rotated last.
-fn sources(folder: &LogFolder, mut live: File, wanted: &LogWanted, ended: &AtomicBool) -> io::Result<VecDeque<Source>> {
+fn sources(
+    folder: &LogFolder,
+    mut live: File,
+    known: Option<&str>,
+    wanted: &LogWanted,
+    ended: &AtomicBool,
+) -> io::Result<VecDeque<Source>> {
     let mut sources = VecDeque::new();
     let Some(lines) = wanted.tail_lines else {
         let since = wanted.print.since;
         let newest = LogFile::Plain(live.try_clone()?);
         let mut reaches = !is_older(&newest, since);
-        for file in folder.before(&live)? {
+        for file in folder.before(&live, known)? {
             if !reaches {
                 break;
             }
@@ -253,7 +259,7 @@ fn sources(folder: &LogFolder, mut live: File, wanted: &LogWanted, ended: &Atomi
     };
     let (start, found) = tail_of(&live, lines, ended)?;
     let mut missing = lines - found;
-    for file in folder.before(&live)? {
+    for file in folder.before(&live, known)? {
         if missing == 0 {
             break;
         }

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue, header};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::actors::ledger::lock;
 use crate::logic::server_access::User;
@@ -172,32 +174,8 @@ fn from_protocols(headers: &HeaderMap) -> Option<Result<String, String>> {
     if protocols(headers).all(|protocol| protocol.is_empty() || protocol.starts_with(TOKEN_PROTOCOL)) {
         return Some(Err("missing additional subprotocol".to_owned()));
     }
-    let token = base64_url(encoded).and_then(|bytes| String::from_utf8(bytes).ok());
+    let token = URL_SAFE_NO_PAD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     Some(token.ok_or_else(|| "invalid base64.bearer.authorization token encoding".to_owned()))
-}
-
-/// Base64 in the alphabet of URLs, without padding.
-fn base64_url(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
-    let (mut held, mut bits) = (0_u32, 0);
-    for letter in text.bytes() {
-        let value = match letter {
-            b'A'..=b'Z' => letter - b'A',
-            b'a'..=b'z' => letter - b'a' + 26,
-            b'0'..=b'9' => letter - b'0' + 52,
-            b'-' => 62,
-            b'_' => 63,
-            _ => return None,
-        };
-        held = (held << 6) | u32::from(value);
-        bits += 6;
-        if bits >= 8 {
-            bits -= 8;
-            bytes.push((held >> bits) as u8);
-            held &= (1 << bits) - 1;
-        }
-    }
-    (bits < 6).then_some(bytes)
 }
 
 /// Takes what may prove who somebody is out of a request.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Cluster;
 use crate::harness::{NODE_NAME, condition};
 use crate::machine::skip;
-use crate::pods::{forever, pod};
+use crate::pods::{forever, pod, with};
 
 /// A control plane that signs, and a node that knows nothing but a token.
 fn with_a_token() -> Option<Cluster> {
@@ -41,7 +41,9 @@ const SERVING: &str = "kubernetes.io/kubelet-serving";
 #[test]
 fn a_node_with_a_token_gets_certificates_of_its_own() {
     let Some(mut cluster) = with_a_token() else { return };
-    cluster.configure(json!({ "rotateCertificates": true, "serverTLSBootstrap": true }));
+    // A certificate that is given as files is not asked for.
+    let files = json!({ "tlsCertFile": "", "tlsPrivateKeyFile": "" });
+    cluster.configure(with(files, json!({ "rotateCertificates": true, "serverTLSBootstrap": true })));
     cluster.start_agent();
     cluster.wait_ready();
     let asked = requests(&cluster, CLIENT);

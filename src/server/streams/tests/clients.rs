@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
 use futures_util::{SinkExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -273,7 +275,7 @@ impl<W: Wire> Socket<W> {
     /// Sends on a channel.
     pub async fn send(&mut self, channel: u8, bytes: &[u8]) {
         let message = if self.is_base64 {
-            Message::text(format!("{channel}{}", base64(bytes)))
+            Message::text(format!("{channel}{}", STANDARD.encode(bytes)))
         } else {
             Message::binary([&[channel], bytes].concat())
         };
@@ -291,7 +293,11 @@ impl<W: Wire> Socket<W> {
                 Some(Ok(_)) => continue,
             };
             let (channel, rest) = bytes.split_first().expect("a channel");
-            return Some(if self.is_base64 { (channel - b'0', unbase64(rest)) } else { (*channel, rest.to_vec()) });
+            return Some(if self.is_base64 {
+                (channel - b'0', STANDARD.decode(rest).expect("base64"))
+            } else {
+                (*channel, rest.to_vec())
+            });
         }
     }
 
@@ -315,30 +321,4 @@ impl<W: Wire> Socket<W> {
         }
         said
     }
-}
-
-const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/// Standard base64.
-pub fn base64(bytes: &[u8]) -> String {
-    let mut out = String::new();
-    for chunk in bytes.chunks(3) {
-        let number = (0..3).fold(0_u32, |number, at| number << 8 | u32::from(chunk.get(at).copied().unwrap_or(0)));
-        for at in 0..4 {
-            let digit = DIGITS[(number >> (18 - 6 * at) & 63) as usize];
-            out.push(if at <= chunk.len() { char::from(digit) } else { '=' });
-        }
-    }
-    out
-}
-
-fn unbase64(text: &[u8]) -> Vec<u8> {
-    let mut out = vec![];
-    for chunk in text.chunks(4) {
-        let digits: Vec<u32> =
-            chunk.iter().filter_map(|byte| DIGITS.iter().position(|digit| digit == byte)).map(|at| at as u32).collect();
-        let number = (0..4).fold(0, |number, at| number << 6 | digits.get(at).copied().unwrap_or(0));
-        out.extend_from_slice(&number.to_be_bytes()[1..digits.len().max(1)]);
-    }
-    out
 }
