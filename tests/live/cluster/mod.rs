@@ -5,6 +5,7 @@
 
 mod absence;
 mod certificates;
+mod credentials;
 mod joining;
 mod kubectl;
 mod objects;
