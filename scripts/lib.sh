@@ -94,6 +94,27 @@ missing_packages() {
 # The same in one line; nothing if nothing is missing.
 missing_list() { missing_packages | sort -u | paste -sd ' '; }
 
+# What some tests need beside that: they are skipped where it cannot be had.
+missing_test_packages() {
+    command -v docker-registry >/dev/null || echo docker-registry
+    command -v skopeo >/dev/null || echo skopeo
+}
+
+# Installs what is missing for some tests; it is no matter where that cannot be done.
+install_test_packages() {
+    local missing
+    missing=$(missing_test_packages | paste -sd ' ')
+    [ -n "$missing" ] || return 0
+    say "installing with apt-get, for some tests: $missing"
+    # shellcheck disable=SC2086  # a list of words
+    DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Dpkg::Use-Pty=0 install --no-install-recommends $missing >&2 ||
+        say "apt-get could not install: $missing"
+    # Tests start a registry of their own; the package's service would offer one to the network.
+    if [[ " $missing " == *" docker-registry "* ]] && [ -d /run/systemd/system ]; then
+        systemctl disable --now docker-registry >/dev/null 2>&1 || true
+    fi
+}
+
 # Installs what is missing; says what before it does.
 install_packages() {
     local missing

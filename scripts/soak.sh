@@ -3,12 +3,19 @@
 # named, and `make simulate SEED=<it>` tells its story again.
 #
 #   scripts/soak.sh HOURS [FIRST_SEED]
+#   scripts/soak.sh --churn [PODS]      20,000 pods, or so many, a hundred at a time: fails when memory grows
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
 . scripts/lib.sh
 
-hours=${1:?usage: scripts/soak.sh HOURS [FIRST_SEED]}
+hours=${1:?usage: scripts/soak.sh HOURS [FIRST_SEED] | --churn [PODS]}
+if [ "$hours" = --churn ]; then
+    check_rust
+    check_compiler
+    cargo build --profile quick --locked --features sim --bin simulate
+    exec "${CARGO_TARGET_DIR:-target}/quick/simulate" --churn "${2:-20000}"
+fi
 seed=${2:-1}
 [[ $hours =~ ^[0-9]*\.?[0-9]+$ ]] || die "$hours is no number of hours, such as 8 or 0.5"
 check_rust

@@ -125,6 +125,7 @@ main() {
     check_rust
     if is_root && has_apt; then
         CONTAINERD="" install_packages
+        if wanted live; then install_test_packages; fi
     fi
     check_compiler
     for name in fmt clippy deny test live run; do

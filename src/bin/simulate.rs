@@ -8,6 +8,9 @@ use clap::Parser;
 use podwright::sim::faults::{parse_list, write_list};
 use podwright::sim::{Crash, Options, Run, cluster_scenario, describe, run, scenario};
 
+/// What memory may grow by while pods come and go, in percent.
+const GROWTH_MAX: f64 = 10.0;
+
 /// Runs the whole agent on a simulated node: same seed, same story.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "simulate")]
@@ -42,6 +45,10 @@ struct Arguments {
     /// All pods at once instead of the standard scenario: started, deleted, nothing left
     #[arg(long, conflicts_with = "short")]
     crowd: bool,
+    /// So many pods instead of a scenario, a hundred at a time, each another one: says what memory they leave behind, and
+    /// fails when it grows
+    #[arg(long, conflicts_with_all = ["short", "crowd", "cluster", "seeds"])]
+    churn: Option<usize>,
     /// The node is part of a cluster: an API server, pods that it wants, and what goes wrong with it
     #[arg(long, conflicts_with = "crowd")]
     cluster: bool,
@@ -157,11 +164,62 @@ fn many(arguments: &Arguments, seeds: Range<u64>) -> Result<bool, String> {
     Ok(true)
 }
 
+/// Resident memory of this process, in KiB.
+fn resident() -> Result<u64, String> {
+    let status = std::fs::read_to_string("/proc/self/status").map_err(|error| format!("/proc/self/status: {error}"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let number = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    number.ok_or_else(|| "/proc/self/status does not tell of VmRSS".to_owned())
+}
+
+/// What comes on top of `from`, in percent of it.
+fn growth(from: u64, to: u64) -> f64 {
+    (to as f64 / from.max(1) as f64 - 1.0) * 100.0
+}
+
+/// Many pods, one after another. What a full node costs, and what is remembered of the last pods, is known after a fifth of
+/// them; what comes on top of that by the end is lost.
+fn churn(arguments: &Arguments, pods: usize) -> Result<bool, String> {
+    let (hundred, seed) = (scenario::CHURN_AT_A_TIME, arguments.seed);
+    let (begin, every) = ((pods / 5).next_multiple_of(hundred), (pods / 20).next_multiple_of(hundred));
+    let command = format!("simulate --seed {seed} --churn {pods} --faults none");
+    let options = Options { command, ..Options::default() };
+    let told = run(seed, options, move |world| async move {
+        let seen = std::sync::Mutex::new(Vec::new());
+        let look = |count: usize| {
+            if !count.is_multiple_of(every) && count < pods {
+                return;
+            }
+            let memory = resident();
+            if let Ok(memory) = &memory {
+                println!("{count:>6} pods: {memory} KiB resident");
+            }
+            seen.lock().expect("nobody panics with it").push((count, memory));
+        };
+        scenario::churn(world, pods, look).await;
+        seen.into_inner().expect("nobody panics with it")
+    });
+    for violation in &told.violations {
+        println!("{violation}");
+    }
+    let measured = told.value.into_iter().map(|(count, memory)| memory.map(|memory| (count, memory)));
+    let measured: Vec<(usize, u64)> = measured.collect::<Result<_, String>>()?;
+    let first = measured.iter().find(|(count, _)| *count >= begin).copied().ok_or("there is nothing to compare")?;
+    let last = measured.last().copied().unwrap_or(first);
+    let grown = growth(first.1, last.1);
+    println!("from {} pods to {}: {grown:+.1} % of memory", first.0, last.0);
+    if grown > GROWTH_MAX {
+        println!("that is more than {GROWTH_MAX} %");
+    }
+    Ok(told.violations.is_empty() && grown <= GROWTH_MAX)
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let outcome = match arguments.seeds.clone() {
-        Some(seeds) => many(&arguments, seeds),
-        None => one(&arguments),
+    let outcome = match (arguments.seeds.clone(), arguments.churn) {
+        (Some(seeds), _) => many(&arguments, seeds),
+        (None, Some(pods)) => churn(&arguments, pods),
+        (None, None) => one(&arguments),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

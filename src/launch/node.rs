@@ -7,13 +7,16 @@ use crate::actors::settings::NodeSettings;
 use crate::config::version::KUBERNETES_VERSION;
 use crate::config::{Config, GoDuration, Invocation};
 use crate::logic::node_object::{NodeIdentity, go_architecture};
-use crate::logic::node_status::{AddressSettings, CapacitySettings, DECLARED_FEATURES, StatusSettings, Threshold};
+use crate::logic::node_status::{
+    AddressSettings, CapacitySettings, DECLARED_FEATURES, StatusSettings, Threshold, USER_NAMESPACES_HOST_NETWORK,
+};
 use crate::logic::quantity::Quantity;
 use crate::logic::resources::ResourceList;
 use crate::logic::time::Moment;
 
-/// Declared features that the agent does not have yet: to declare one would have the cluster rely on it.
-const NOT_YET_DECLARED: &[&str] = DECLARED_FEATURES;
+/// Declared features that the agent does not have yet, or that no cluster has used with it: to declare one has the cluster
+/// rely on it.
+const NOT_YET_DECLARED: &[&str] = &["ExtendWebSocketsToKubelet", USER_NAMESPACES_HOST_NETWORK];
 
 /// What the Node object shows, as far as the configuration says so.
 ///
@@ -131,7 +134,9 @@ mod tests {
         assert_eq!((status.port, status.images_max, status.capacity.max_pods), (10250, 50, 110));
         assert_eq!(status.kubelet_version, KUBERNETES_VERSION);
         assert_eq!(status.capacity.eviction_memory, None, "thresholds have defaults in a configuration file alone");
-        assert_eq!(status.declared_features, Some(vec![]));
+        let resizes = ["InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers"];
+        let declared = resizes.into_iter().chain(["RestartAllContainersOnContainerExits"]).map(str::to_owned);
+        assert_eq!(status.declared_features, Some(declared.collect()));
     }
 
     #[test]

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
+use super::agent::cgroup_tree;
 use super::faults::Fault;
 use super::node::Node;
 use super::outlet::Outlet;
 use crate::actors::ledger::lock;
+use crate::cri::ContainerState;
 use crate::logic::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
 use crate::logic::ids::PodUid;
 use crate::logic::resources::{CgroupSettings, CgroupVersion};
@@ -115,7 +117,14 @@ impl CgroupManager for Outlet {
         found.ok_or_else(|| Self::absent(name))
     }
 
+    /// What the running containers of the cgroup's pod use together; nothing of any other cgroup.
     fn memory_usage(&self, name: &CgroupName) -> Result<u64, CgroupError> {
-        self.read(name).map(|_| 0)
+        self.read(name)?;
+        let Some(uid) = cgroup_tree().pod_uid(name) else { return Ok(0) };
+        self.cgroup(name, 0.0, |node| {
+            let containers = lock(&node.containers);
+            let of_pod = containers.containers.values().filter(|one| one.uid == uid);
+            of_pod.filter(|one| one.state == ContainerState::Running).map(|one| one.memory).sum()
+        })
     }
 }

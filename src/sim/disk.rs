@@ -50,6 +50,12 @@ impl Disk {
         }
     }
 
+    /// Forgets what was in logs of pods that are gone.
+    pub(super) fn forget_logs(&mut self) {
+        let Self { logs, writing, .. } = self;
+        writing.keep_only(|file| log_place(file).is_some_and(|(directory, _)| logs.contains_key(directory)));
+    }
+
     /// UIDs of which anything is left, with what it is.
     pub fn remains(&self) -> Vec<(PodUid, &'static str)> {
         let logs = self.logs.keys().map(|name| (pod_uid_of_log_directory(name), "log directory"));

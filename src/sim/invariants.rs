@@ -128,6 +128,16 @@ impl Invariants {
         state.violations.push(Violation { name, seed: self.seed, at: self.time.elapsed(), how, command });
     }
 
+    /// Forgets what is known of pods that nobody wants.
+    pub fn forget_unwanted(&self) {
+        let mut state = lock(&self.state);
+        let State { wanted, never, starts, graces, retired, .. } = &mut *state;
+        never.retain(|uid| wanted.contains(uid));
+        starts.retain(|(uid, _), _| wanted.contains(uid));
+        graces.retain(|_, (uid, _)| wanted.contains(uid));
+        retired.clear();
+    }
+
     /// A pod is wanted from now on.
     pub fn pod_wanted(&self, uid: &PodUid, pod: &SimPod) {
         let mut state = lock(&self.state);

@@ -72,6 +72,12 @@ impl Writing {
         }
     }
 
+    /// Forgets files that are not there any more.
+    pub(super) fn keep_only(&mut self, is_there: impl Fn(&str) -> bool) {
+        self.sizes.retain(|file, _| is_there(file));
+        self.watched.retain(|file| is_there(file));
+    }
+
     /// The runtime opens its log anew.
     fn reopen(&mut self, path: &str, now: Moment) {
         let Some(writer) = self.writers.remove(path).filter(|writer| writer.file != path) else { return };

@@ -54,6 +54,8 @@ pub struct Node {
     pub conditions: Mutex<BTreeMap<&'static str, String>>,
     /// A method of the runtime that never answers, without any effect.
     pub hung: Mutex<Option<&'static str>>,
+    /// A pod, by name, about whose containers the runtime never answers, as with a shim that does not.
+    pub stuck: Mutex<Option<String>>,
     /// Calls to the outside so far, over all incarnations of the agent.
     pub calls: AtomicU64,
     /// The agent dies at this call: its number, and whether after its effect.
@@ -80,6 +82,7 @@ impl Node {
             runtime_epoch: AtomicU64::new(0),
             conditions: Mutex::default(),
             hung: Mutex::default(),
+            stuck: Mutex::default(),
             calls: AtomicU64::new(0),
             kill_at: Mutex::default(),
             orphans: Mutex::default(),

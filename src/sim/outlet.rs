@@ -122,6 +122,18 @@ impl Outlet {
         self.stand_still_if_dead().await;
     }
 
+    /// A call about a container of this pod: one that is stuck has it never answered.
+    pub(super) async fn wait_if_stuck(&self, method: &'static str, pod: Option<String>) -> CriResult<()> {
+        let is_stuck = pod.is_some() && *lock(&self.node.stuck) == pod;
+        if is_stuck {
+            let _open = OpenCalls::enter(method);
+            self.node.story.tell("fault", format!("{method} hangs"));
+            self.pass(LIMIT).await;
+            return Err(CriError::Deadline { call: method, limit: LIMIT });
+        }
+        Ok(())
+    }
+
     /// A call that only asks.
     pub async fn ask<T>(
         &self,

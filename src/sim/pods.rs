@@ -70,6 +70,8 @@ pub struct SimPod {
     pub deadline: Option<u32>,
     /// Volumes, by name, that the last container mounts: the manifest's text of each source.
     pub volumes: Vec<(String, Value)>,
+    /// Fields of the pod's own, such as `resources`.
+    pub fields: Vec<(&'static str, Value)>,
 }
 
 impl SimPod {
@@ -83,6 +85,7 @@ impl SimPod {
             containers: vec![],
             deadline: None,
             volumes: vec![],
+            fields: vec![],
         }
     }
 
@@ -166,6 +169,24 @@ impl SimPod {
         self
     }
 
+    /// A field of the container or init container of this name.
+    ///
+    /// # Panics
+    /// When there is none: a mistake of the test.
+    #[must_use]
+    pub fn field_of(mut self, container: &str, field: &'static str, value: Value) -> Self {
+        let found = self.init.iter_mut().chain(&mut self.containers).find(|spec| spec.name == container);
+        found.expect("a field needs its container").fields.push((field, value));
+        self
+    }
+
+    /// A field of the pod's own, such as `resources`.
+    #[must_use]
+    pub fn own_field(mut self, field: &'static str, value: Value) -> Self {
+        self.fields.push((field, value));
+        self
+    }
+
     /// Hooks of the last container's by commands of [`super::probes`]: `postStart`, `preStop`.
     #[must_use]
     pub fn hooks(self, hooks: &[(&str, &str)]) -> Self {
@@ -181,10 +202,11 @@ impl SimPod {
         self
     }
 
-    /// Whether a probe, hook or resize of its own may have a container stopped.
+    /// Whether a probe, hook, resize or deadline of its own may have a container stopped.
     pub fn may_be_stopped(&self) -> bool {
         let fields = self.init.iter().chain(&self.containers).flat_map(|spec| &spec.fields);
-        fields.into_iter().any(|(field, _)| !matches!(*field, "readinessProbe" | "resources"))
+        self.deadline.is_some()
+            || fields.into_iter().any(|(field, _)| !matches!(*field, "readinessProbe" | "resources"))
     }
 
     /// The manifest's text.
@@ -200,7 +222,7 @@ impl SimPod {
             volume["name"] = json!(name);
             volume
         };
-        let manifest = json!({
+        let mut manifest = json!({
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": { "name": self.name },
@@ -213,6 +235,9 @@ impl SimPod {
                 "volumes": self.volumes.iter().map(volume).collect::<Vec<_>>(),
             },
         });
+        for (field, value) in &self.fields {
+            manifest["spec"][*field] = value.clone();
+        }
         manifest.to_string().into_bytes()
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use serde_json::{Value, json};
 
 use super::agent::cgroup_tree;
@@ -12,10 +12,12 @@ use super::truth::Problem;
 use super::world::{Wanted, World};
 use crate::actors::ledger::lock;
 use crate::cri::ContainerState;
+use crate::logic::ids::PodUid;
 use crate::logic::pod_resize::{PENDING, PROGRESS, PodFigures};
 use crate::logic::resources::{
     CgroupVersion, NodeMemory, ResourceOptions, container_resources, pod_cgroup_settings, pod_qos,
 };
+use crate::logic::restart_policy::is_sidecar;
 
 impl World {
     /// Somebody gives a container of a pod other resources, if it is there (`kubectl patch --subresource resize`).
@@ -32,6 +34,24 @@ impl World {
             "containers": changed(&spec["containers"]), "initContainers": changed(&spec["initContainers"]),
         } });
         drop(self.api().admin("PATCH", &format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}"), patch));
+    }
+
+    /// Somebody gives a pod as a whole other resources, if it is there.
+    pub fn resize_whole_pod(&self, name: &str, resources: &Value) {
+        if self.api_pod(name).is_none() {
+            return;
+        }
+        self.node().story.tell("user", format!("resizes {name} to {resources}"));
+        let patch = json!({ "spec": { "resources": resources } });
+        drop(self.api().admin("PATCH", &format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}"), patch));
+    }
+
+    /// What the cgroup of a pod of the API is set to.
+    pub fn pod_figures(&self, name: &str) -> Option<PodFigures> {
+        let pod: Pod = serde_json::from_value((*self.api_pod(name)?).clone()).ok()?;
+        let uid = PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default());
+        let cgroup = cgroup_tree().pod(&uid, pod_qos(&pod, true)).ok()?;
+        lock(&self.node().cgroups).all.get(&cgroup).map(PodFigures::of)
     }
 
     /// A condition of a pod as the API server has it.
@@ -88,7 +108,8 @@ pub(super) fn problems(world: &World, wanted: &Wanted, object: &Value) -> Vec<Pr
     let mut problems = vec![];
     let options = ResourceOptions { cgroup_version: CgroupVersion::V2, ..ResourceOptions::default() };
     let spec = pod.spec.clone().unwrap_or_default();
-    for container in spec.containers {
+    let sidecars = spec.init_containers.into_iter().flatten().filter(is_sidecar);
+    for container in sidecars.chain(spec.containers) {
         let computed = container_resources(&pod, &container, &NodeMemory { capacity_bytes: 8 << 30 }, false, &options);
         let wanted = (computed.cpu_shares, computed.cpu_quota, computed.memory_limit_in_bytes);
         let found = world.in_force(name, &container.name);
@@ -100,23 +121,26 @@ pub(super) fn problems(world: &World, wanted: &Wanted, object: &Value) -> Vec<Pr
             problems.push((RESIZED, format!("{} of {name} has {found:?} and was given {wanted:?}", container.name)));
         }
     }
-    let qos = pod_qos(&pod, true);
-    let is = cgroup_tree().pod(&wanted.uid, qos).ok().and_then(|of| lock(&world.node().cgroups).all.get(&of).cloned());
+    let is = world.pod_figures(name);
     let figures = PodFigures::of(&pod_cgroup_settings(&pod, false, &options));
-    if let Some(is) = is.filter(|is| !PodFigures::of(is).suits(&figures, CgroupVersion::V2)) {
-        problems.push((RESIZED, format!("the cgroup of {name} has {:?}, to be {figures:?}", PodFigures::of(&is))));
+    if let Some(is) = is.filter(|is| !is.suits(&figures, CgroupVersion::V2)) {
+        problems.push((RESIZED, format!("the cgroup of {name} has {is:?}, to be {figures:?}")));
     }
     problems
 }
 
 /// Puts what the status says in the place of what is asked for.
 fn as_allocated(pod: &mut Pod) {
-    let told = pod.status.clone().and_then(|status| status.container_statuses).unwrap_or_default();
+    let status = pod.status.clone().unwrap_or_default();
+    let told = [status.container_statuses, status.init_container_statuses].into_iter().flatten().flatten();
+    let told: Vec<ContainerStatus> = told.collect();
     let spec = pod.spec.get_or_insert_default();
-    let set = |container: &mut Container| {
+    if spec.resources.is_some() {
+        spec.resources = status.resources;
+    }
+    for container in spec.init_containers.iter_mut().flatten().chain(&mut spec.containers) {
         if let Some(told) = told.iter().find(|told| told.name == container.name) {
             container.resources.clone_from(&told.resources);
         }
-    };
-    spec.containers.iter_mut().for_each(set);
+    }
 }

@@ -295,6 +295,8 @@ impl RuntimeService for Outlet {
 
     async fn container_status(&self, id: &ContainerId) -> CriResult<ContainerStatus> {
         let id = id.clone();
+        let pod = lock(&self.node().containers).containers.get(&id).map(|one| one.pod.clone());
+        self.wait_if_stuck("ContainerStatus", pod).await?;
         self.ask("ContainerStatus", move |node| lock(&node.containers).status(&id)).await
     }
 

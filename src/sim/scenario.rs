@@ -84,6 +84,39 @@ pub async fn crowd(world: World, pods: usize) -> Crowd {
     Crowd { started, gone }
 }
 
+/// Pods of a churn that are there at a time.
+pub const CHURN_AT_A_TIME: usize = 100;
+
+/// So many pods, each another one, a hundred at a time: started, all running, deleted, nothing left. `look` hears after
+/// each hundred how many have been, when none is there.
+///
+/// # Panics
+/// When not all of a hundred run: a mistake of the agent's that no invariant names.
+pub async fn churn(world: World, pods: usize, look: impl Fn(usize)) {
+    world.start_agent();
+    let mut count = 0;
+    while count < pods {
+        let next = pods.min(count + CHURN_AT_A_TIME);
+        for number in count..next {
+            world.put(&of_churn(number));
+        }
+        world.settle().await;
+        assert_eq!(world.running().len(), next - count, "not all run");
+        world.delete_all();
+        world.settle().await;
+        assert_eq!(world.running().len(), 0, "some still run");
+        count = next;
+        world.forget();
+        look(count);
+    }
+}
+
+/// A pod that uses what each pod costs something for: an init container, a probe, a volume.
+fn of_churn(number: usize) -> SimPod {
+    let pod = SimPod::new(&format!("churn-{number}")).init("setup", "exit 0 after 100ms").container("main", "run");
+    pod.probe("readinessProbe", "/ok").volume("cache", serde_json::json!({ "emptyDir": {} })).grace(2)
+}
+
 /// A short fixed story for crashes at each message: start, restart after an exit, edit, delete.
 pub async fn short(world: World) {
     world.put(&SimPod::new("web").init("setup", "exit 0 after 1s").container("main", "run"));

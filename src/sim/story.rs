@@ -42,7 +42,12 @@ impl Story {
         lock(&self.lines).push(Line { at: self.time.elapsed(), who, what: what.into() });
     }
 
-    /// All so far.
+    /// Forgets all so far.
+    pub fn forget(&self) {
+        *lock(&self.lines) = Vec::new();
+    }
+
+    /// All so far, since it was forgotten.
     pub fn lines(&self) -> Vec<Line> {
         lock(&self.lines).clone()
     }

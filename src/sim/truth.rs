@@ -39,6 +39,11 @@ impl Told {
             self.again.insert(uid.clone());
         }
     }
+
+    /// Forgets all that was told.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
 }
 
 /// What is not as it should be.
@@ -180,6 +185,13 @@ fn expected(node: &Node, pod: &SimPod, spec: &SimSpec, newest: Option<&SimContai
             is_up.then_some(()).ok_or_else(|| format!("has not come to attempt {below}"))
         }
         (_, "Never") => Err("has not ended yet".to_owned()),
+        // Beside one that goes on it stays as it ended.
+        (Life::Exit { code: 0, .. }, "OnFailure")
+            if pod.containers.iter().any(|one| one.behaviour().life == Life::Run) =>
+        {
+            let has_ended = newest.state == ContainerState::Exited && newest.exit_code == 0;
+            has_ended.then_some(()).ok_or_else(|| "has not ended well".to_owned())
+        }
         (Life::Exit { code: 0, .. }, "OnFailure") => Err("has not ended yet".to_owned()),
         _ => loops(node, Some(newest)),
     }

@@ -256,6 +256,16 @@ impl World {
         lock(&self.node().cgroups).all.clear();
     }
 
+    /// The sandboxes of a pod, by its name in the API, die, and all in them.
+    pub fn kill_sandboxes(&self, pod: &str) {
+        let all: Vec<_> = {
+            let containers = lock(&self.node().containers);
+            let of_pod = containers.sandboxes.values().filter(|one| one.metadata.name == pod);
+            of_pod.map(|one| one.id.clone()).collect()
+        };
+        all.iter().for_each(|id| self.node().stop_sandbox(id, "dies by itself"));
+    }
+
     /// A condition of the runtime, such as `NetworkReady`; `None` when it holds.
     pub fn set_condition(&self, kind: &'static str, problem: Option<&str>) {
         let mut conditions = lock(&self.node().conditions);
@@ -270,11 +280,26 @@ impl World {
         *lock(&self.node().hung) = method;
     }
 
+    /// The runtime never answers about the containers of this pod, by its name in the API, from now on; `None`: of none.
+    pub fn stick(&self, pod: Option<&str>) {
+        *lock(&self.node().stuck) = pod.map(str::to_owned);
+    }
+
+    /// Forgets what happened, and all that is only of use to find what goes wrong with pods that are gone by now: for runs
+    /// with more pods than a story could tell of.
+    pub fn forget(&self) {
+        self.node().story.forget();
+        self.node().invariants.forget_unwanted();
+        lock(&self.shared.told).forget();
+        lock(&self.node().disk).forget_logs();
+    }
+
     /// Nothing goes wrong any more, from now on.
     pub fn stop_faults(&self) {
         self.node().story.tell("world", "nothing goes wrong any more");
         self.node().faults.set(BTreeSet::new());
         self.hang(None);
+        self.stick(None);
         self.shared.link.iter().for_each(|link| link.recover());
     }
 

@@ -42,6 +42,8 @@ pub struct Node {
     pub configuration: Value,
     /// Flags beside `--config`.
     pub flags: Vec<String>,
+    /// Variables of the agent's environment beside those of the test's own.
+    pub variables: Vec<(&'static str, String)>,
     agent: Option<Child>,
     tokio: tokio::runtime::Runtime,
     cri: GrpcRuntime,
@@ -74,7 +76,7 @@ impl Node {
             .map(str::to_owned)
             .collect();
         let configuration = configuration(&dir, &env);
-        Some(Self { env, dir, configuration, flags, agent: None, tokio, cri, _slot: slot })
+        Some(Self { env, dir, configuration, flags, variables: vec![], agent: None, tokio, cri, _slot: slot })
     }
 
     /// A runtime with a running agent.
@@ -102,6 +104,7 @@ impl Node {
             .arg(&configuration)
             .args(&self.flags)
             .env("RUST_LOG", "info")
+            .envs(self.variables.iter().cloned())
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)

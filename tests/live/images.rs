@@ -13,21 +13,21 @@ use crate::pods::{CLIENT, WEB, forever, pod, shell, then_forever, with};
 use crate::registry::Registry;
 
 /// `user:secret`, in base64.
-const BASIC: &str = "dXNlcjpzZWNyZXQ=";
+pub const BASIC: &str = "dXNlcjpzZWNyZXQ=";
 
 /// A container of this image that runs until it is asked to end.
-fn of_image(image: &str, policy: &str) -> Value {
+pub fn of_image(image: &str, policy: &str) -> Value {
     with(shell("main", &then_forever("")), json!({ "image": image, "imagePullPolicy": policy }))
 }
 
 /// Reason and message of what a container waits for.
-fn waiting(pod: &Value) -> (String, String) {
+pub fn waiting(pod: &Value) -> (String, String) {
     let waiting = &container_status(pod, "main")["state"]["waiting"];
     let text = |field: &str| waiting[field].as_str().unwrap_or_default().to_owned();
     (text("reason"), text("message"))
 }
 
-fn wait_reason(node: &Node, pod: &str, reason: &str) -> String {
+pub fn wait_reason(node: &Node, pod: &str, reason: &str) -> String {
     let shown = node.wait_shown(pod, &format!("waiting with {reason}"), |shown| waiting(shown).0 == reason);
     waiting(&shown).1
 }

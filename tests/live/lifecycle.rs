@@ -82,7 +82,7 @@ fn a_pod_from_a_manifest_runs_as_the_manifest_says() {
     assert_eq!(said, "hello web-node1 node1 hello\n/tmp\nfirst hello $(GREETING)\n");
 }
 
-/// POD-01, POD-09: an edit makes a new pod, which starts when the old one is gone.
+/// POD-01, POD-09, PAIN-07: an edit makes a new pod, which starts when the old one is gone.
 #[test]
 fn an_edited_manifest_replaces_the_pod_after_the_old_one_is_gone() {
     let Some(node) = Node::running() else { return };

@@ -14,6 +14,7 @@ mod bad_input;
 mod cgroups;
 mod cluster;
 mod containers;
+mod debian_registry;
 mod events;
 mod harness;
 mod hooks;

@@ -116,3 +116,17 @@ fn a_grpc_server_is_asked_for_its_health() {
     assert_eq!(container_status(&shown, "server")["restartCount"], 0);
     assert_eq!(node.running_now("health", "server").map(|one| one.id), Some(container.id));
 }
+
+/// SEC-45: whom the agent's environment names as a proxy is asked by no probe: here there is none, and the probe succeeds.
+#[test]
+fn a_proxy_of_the_environment_is_not_for_probes() {
+    let Some(mut node) = Node::new() else { return };
+    // Nobody listens there.
+    let nobody = "http://127.0.0.1:9".to_owned();
+    let names = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+    node.variables.extend(names.map(|name| (name, nobody.clone())));
+    node.start_agent();
+    let probe = json!({ "httpGet": { "path": "/healthz", "port": 80 }, "periodSeconds": 1 });
+    node.apply(&pod("web", &[with(web("server"), json!({ "readinessProbe": probe }))]));
+    node.wait_shown("web", "ready", |pod| condition(pod, "Ready") == "True");
+}

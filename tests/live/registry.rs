@@ -42,11 +42,7 @@ impl Registry {
         let blobs = Arc::new(image(folder));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        // containerd 2 asks for encryption even on this machine, unless it is told that there is none.
-        let (place, server) = (folder.join("registries").join(address.to_string()), format!("http://{address}"));
-        fs::create_dir_all(&place).unwrap();
-        let hosts = format!("server = \"{server}\"\n\n[host.\"{server}\"]\n  capabilities = [\"pull\", \"resolve\"]\n");
-        fs::write(place.join("hosts.toml"), hosts).unwrap();
+        without_encryption(folder, address);
         let manner: Arc<Mutex<Manner>> = Arc::default();
         let shared = Arc::clone(&manner);
         std::thread::spawn(move || {
@@ -86,8 +82,16 @@ impl Registry {
     }
 }
 
-/// The image's parts by digest; the manifest also as `manifest`.
-fn image(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+/// containerd 2 asks for encryption even on this machine, unless it is told that a registry has none. `folder` is the node's.
+pub fn without_encryption(folder: &Path, address: SocketAddr) {
+    let (place, server) = (folder.join("registries").join(address.to_string()), format!("http://{address}"));
+    fs::create_dir_all(&place).unwrap();
+    let hosts = format!("server = \"{server}\"\n\n[host.\"{server}\"]\n  capabilities = [\"pull\", \"resolve\"]\n");
+    fs::write(place.join("hosts.toml"), hosts).unwrap();
+}
+
+/// The parts of an image with a shell by digest, made in `folder`; the manifest also as `manifest`.
+pub fn image(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let root = folder.join("image");
     fs::create_dir_all(root.join("bin")).unwrap();
     fs::copy("/bin/busybox", root.join("bin/busybox")).unwrap();

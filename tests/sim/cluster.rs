@@ -258,3 +258,26 @@ fn a_critical_pod_takes_the_room_of_another() {
     let stopped: Vec<&str> = run.violations.iter().map(|one| one.name).collect();
     assert_eq!(stopped, ["wanted-lives"], "{}", describe(&run.violations, &run.story));
 }
+
+/// POD-35: a pod that is over its time is told as failed once its containers have ended, and not while they still take theirs.
+#[test]
+fn a_pod_has_not_failed_while_its_containers_run() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        world.create(&SimPod::of("late", "run stops in 20s").deadline(5).grace(60)).expect("made");
+        world.start_agent();
+        let mut seen = vec![];
+        for _ in 0..120 {
+            world.sleep(Duration::from_millis(500)).await;
+            let status = world.api_pod("late").expect("it is there")["status"].clone();
+            let phase = status["phase"].as_str().unwrap_or_default().to_owned();
+            let running = world.running().contains("late/main#0");
+            assert!(phase != "Failed" || !running, "{status}");
+            seen.push((phase, running));
+        }
+        let ran = seen.iter().filter(|(phase, running)| phase == "Running" && *running).count();
+        assert!(ran > 40, "it took its time after five seconds: {ran}");
+        let status = world.api_pod("late").expect("it is there")["status"].clone();
+        assert_eq!((&status["phase"], &status["reason"]), (&json!("Failed"), &json!("DeadlineExceeded")));
+        world.finish_cluster().await;
+    });
+}

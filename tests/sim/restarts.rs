@@ -181,3 +181,41 @@ fn failures_are_counted_on_over_restarts() {
         world.finish().await;
     });
 }
+
+/// POD-20, POD-34: a pod that is restarted on failure loses its sandbox, so that its init container runs again: the API
+/// server lets nobody tell that, hears of all else at once, and refuses next to nothing. What had ended well stays so.
+#[test]
+fn an_init_container_that_runs_again_holds_up_no_status() {
+    for seed in 0..4 {
+        simulate_with(seed, Options { cluster: true, ..Options::default() }, |world| async move {
+            let pod = SimPod::new("mixed").init("setup", "exit 0 after 20s").container("job", "exit 0 after 2s");
+            world.create(&pod.container("main", "run").restarts("OnFailure")).expect("made");
+            world.start_agent();
+            world.settle().await;
+            for reset in [false, true] {
+                if reset {
+                    world.reset_machine();
+                } else {
+                    world.kill_sandboxes("mixed");
+                }
+                world.sleep(seconds(15)).await;
+                let object = world.api_pod("mixed").expect("it is there");
+                // The pod itself is never ready: its job has ended.
+                let ready = |object: &Value| {
+                    let all = object["status"]["containerStatuses"].as_array().cloned().unwrap_or_default();
+                    all.iter().any(|one| one["name"] == "main" && one["ready"] == true)
+                };
+                assert!(!ready(&object), "while it is set up anew: {:#}", object["status"]);
+                assert_eq!(world.running().into_iter().filter(|one| one.contains("/setup#")).count(), 1);
+                world.settle().await;
+                let object = world.api_pod("mixed").expect("it is there");
+                assert!(ready(&object), "{:#}", object["status"]);
+                let job = &object["status"]["containerStatuses"][0];
+                assert_eq!((&job["name"], &job["state"]["terminated"]["exitCode"]), (&json!("job"), &json!(0)));
+            }
+            let refused = world.story().iter().filter(|line| line.who == "api" && line.what.ends_with(": 422")).count();
+            assert_eq!(refused, 0);
+            world.finish_cluster().await;
+        });
+    }
+}

@@ -50,6 +50,7 @@ pub(super) async fn ask_with_token(
     let key = TokenKey {
         namespace: namespace.to_owned(),
         service_account: name.clone(),
+        service_account_uid: account.uid.clone(),
         audience: attributes.audience.clone(),
         expiration_seconds: EXPIRATION_SECONDS,
         pod_name: request.full_name.name.to_string(),
@@ -184,6 +185,7 @@ providers:
         let spec = scene.server.sent("/token")["spec"].clone();
         assert_eq!(spec["audiences"], json!(["reg.example"]));
         assert_eq!(spec["boundObjectRef"]["uid"], "pu");
+        assert_eq!(scene.server.sent("/token")["metadata"]["uid"], "su", "not for another account of this name");
         // The token is used again, and so is the answer, for this account alone.
         let mut answers = AnswerCache::default();
         let provider = &scene.played.agent.settings.credential_providers[0];

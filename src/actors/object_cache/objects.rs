@@ -246,7 +246,10 @@ fn request(key: &TokenKey) -> TokenRequest {
     };
     let expiration_seconds = Some(key.expiration_seconds);
     let spec = TokenRequestSpec { audiences, bound_object_ref: Some(bound), expiration_seconds };
-    TokenRequest { spec: Some(spec), ..TokenRequest::default() }
+    // The server refuses the request where the account has another one.
+    let uid = Some(key.service_account_uid.clone()).filter(|uid| !uid.is_empty());
+    let metadata = ObjectMeta { uid, ..ObjectMeta::default() };
+    TokenRequest { metadata, spec: Some(spec), ..TokenRequest::default() }
 }
 
 /// The token of an answer. How long it was made for is the answer's own word: the server may have changed it.

@@ -283,6 +283,7 @@ async fn a_token_is_asked_for_as_the_pod_needs_it() {
     let key = TokenKey {
         namespace: "ns".into(),
         service_account: "robot".into(),
+        service_account_uid: String::new(),
         audience: "vault".into(),
         expiration_seconds: 3600,
         pod_name: "web".into(),
@@ -297,6 +298,7 @@ async fn a_token_is_asked_for_as_the_pod_needs_it() {
     let spec = scene.server.sent("/token")["spec"].clone();
     let bound = json!({ "apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "uid-1" });
     assert_eq!(spec, json!({ "audiences": ["vault"], "expirationSeconds": 3600, "boundObjectRef": bound }));
+    assert_eq!(scene.server.sent("/token")["metadata"].get("uid"), None);
     scene.objects().token(&TokenKey { audience: String::new(), ..key }).await.expect("a token");
     assert!(scene.server.sent("/token")["spec"].get("audiences").is_none_or(|list| list == &json!([])));
 }

@@ -4,10 +4,13 @@
 //! A status is one object with two kinds of writers: the node agent has its own fields and conditions, all others are
 //! kept as the API server has them.
 
-use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, PodCondition, PodStatus};
+use k8s_openapi::api::core::v1::{
+    Container, ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus,
+};
 use serde_json::{Map, Value, json};
 
 use crate::logic::pod_status::{FAILED, is_terminal};
+use crate::logic::restart_policy::{could_restart_all, should_restart};
 
 /// The condition types that the node agent alone writes.
 const OWNED: [&str; 8] = [
@@ -78,6 +81,34 @@ fn conditions(api: &PodStatus, own: &PodStatus, ends: bool) -> Vec<PodCondition>
     let known = |one: &&&PodCondition| api.conditions.iter().flatten().all(|known| known.type_ != one.type_);
     merged.extend(owns.iter().filter(known).map(|one| (*one).clone()));
     merged
+}
+
+/// The status with containers as the API server shows them where it lets them be shown in no other way: one that has ended
+/// for good by its policy, and runs again because its pod has another sandbox, as init containers do. The whole status would
+/// be refused for it, and nobody would hear of the rest until it has ended once more.
+pub fn as_allowed(pod: &Pod, shown: &PodStatus, mut status: PodStatus) -> PodStatus {
+    let Some(spec) = pod.spec.as_ref().filter(|spec| !could_restart_all(spec)) else { return status };
+    let inits = spec.init_containers.as_deref().unwrap_or_default();
+    keep_ended(pod, inits, &shown.init_container_statuses, &mut status.init_container_statuses);
+    keep_ended(pod, &spec.containers, &shown.container_statuses, &mut status.container_statuses);
+    status
+}
+
+fn keep_ended(
+    pod: &Pod,
+    containers: &[Container],
+    shown: &Option<Vec<ContainerStatus>>,
+    status: &mut Option<Vec<ContainerStatus>>,
+) {
+    let end = |status: &ContainerStatus| status.state.as_ref().and_then(|state| state.terminated.clone());
+    for now in status.iter_mut().flatten().filter(|now| end(now).is_none()) {
+        let before = shown.iter().flatten().find(|before| before.name == now.name);
+        let Some((before, end)) = before.and_then(|before| Some((before, end(before)?))) else { continue };
+        let container = containers.iter().find(|container| container.name == now.name);
+        if container.is_some_and(|container| !should_restart(pod, container, end.exit_code)) {
+            now.clone_from(before);
+        }
+    }
 }
 
 /// The last status of a pod that is gone from the node, whose containers nobody can look at any more (upstream's

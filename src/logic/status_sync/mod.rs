@@ -283,7 +283,7 @@ impl StatusSync {
         let api = if is_static { self.mirrors.get(&entry.own.as_ref()?.full_name)? } else { entry.api.as_ref()? };
         let shown = api.status.clone().unwrap_or_default();
         let api_uid = uid_of(api);
-        let desired = self.desired(entry, &shown, is_static);
+        let desired = merge::as_allowed(api, &shown, self.desired(entry, &shown, is_static));
         let call = match merge::patch(&shown, &desired, api_uid.as_str()) {
             Some(mut body) => {
                 if entry.own.is_none() {

@@ -83,6 +83,41 @@ fn apply(before: &PodStatus, body: &Value) -> PodStatus {
     serde_json::from_value(tree).expect("a status")
 }
 
+/// POD-34: an init container that runs again in another sandbox stays shown as it ended; the rest of the status goes.
+#[test]
+fn what_the_api_server_would_refuse_is_not_sent() {
+    let ended =
+        json!({"name": "setup", "restartCount": 0, "state": {"terminated": {"exitCode": 0, "containerID": "c://1"}}});
+    let runs = json!({"name": "setup", "restartCount": 1, "state": {"running": {}}});
+    let again =
+        json!({"name": "setup", "restartCount": 1, "state": {"terminated": {"exitCode": 0, "containerID": "c://2"}}});
+    let of = |init: &Value, phase: &str| json!({"phase": phase, "initContainerStatuses": [init]});
+    for (policy, own_policy, expected) in [
+        ("OnFailure", None, &ended),
+        ("Never", None, &ended),
+        ("Always", None, &runs),
+        ("OnFailure", Some("Always"), &runs),
+    ] {
+        let mut api = Pod::clone(&shown(1, false, &of(&ended, "Pending")));
+        let container = json!({"name": "setup", "restartPolicy": own_policy});
+        let spec = json!({"restartPolicy": policy, "initContainers": [container], "containers": []});
+        api.spec = Some(serde_json::from_value(spec).expect("a spec"));
+        let mut sync = StatusSync::default();
+        sync.seen(Arc::new(api.clone()));
+        sync.own(&uid(), own(of(&runs, "Running"), true));
+        let [Call::Patch { body }] = &calls(&mut sync, at(0))[..] else { panic!("one patch") };
+        let told = apply(&api.status.clone().expect("a status"), body);
+        let expected = status(of(expected, "Running"));
+        assert_eq!((told.phase, told.init_container_statuses), (expected.phase, expected.init_container_statuses));
+        // Once it has ended again, that is told.
+        sync.own(&uid(), own(of(&again, "Running"), true));
+        sync.answered(&uid(), Answer::Failed(None), at(1), 0.0);
+        let [Call::Patch { body }] = &calls(&mut sync, at(60))[..] else { panic!("one patch") };
+        let told = apply(&api.status.expect("a status"), body);
+        assert_eq!(told.init_container_statuses, status(of(&again, "Running")).init_container_statuses, "{policy}");
+    }
+}
+
 #[test]
 fn a_status_is_sent_once_and_one_that_is_there_already_never() {
     let mut sync = StatusSync::default();

@@ -47,6 +47,7 @@ pub fn token_key(pod: &Pod, source: &ServiceAccountTokenProjection) -> TokenKey 
     TokenKey {
         namespace: text(pod.metadata.namespace.as_ref()),
         service_account: text(pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_ref())),
+        service_account_uid: String::new(),
         audience: text(source.audience.as_ref()),
         expiration_seconds: source.expiration_seconds.unwrap_or(EXPIRATION_SECONDS),
         pod_name: text(pod.metadata.name.as_ref()),

@@ -20,6 +20,8 @@ pub struct TokenKey {
     pub namespace: String,
     /// The service account's name.
     pub service_account: String,
+    /// The UID that it must have, so that an account which was made anew under the name gets nothing; empty where any may.
+    pub service_account_uid: String,
     /// Who is to accept it; empty for the API server's default.
     pub audience: String,
     /// How long it is to live, in seconds.

@@ -140,8 +140,9 @@ impl Objects for RememberedObjects {
 
     /// A token that is remembered may have expired: it is better than none, and is asked for anew soon.
     async fn token(&self, key: &TokenKey) -> Result<Token, ObjectError> {
-        let TokenKey { namespace, service_account, audience, expiration_seconds, pod_name: _, pod_uid } = key;
-        let name = format!("token/{namespace}/{service_account}/{pod_uid}/{expiration_seconds}/{audience}");
+        let TokenKey { namespace, service_account, audience, expiration_seconds, pod_uid, .. } = key;
+        let account = [service_account.as_str(), &key.service_account_uid].join(" ");
+        let name = format!("token/{namespace}/{}/{pod_uid}/{expiration_seconds}/{audience}", account.trim_end());
         let answer = self.inner.token(key).await.map(|token| KeptToken {
             text: token.text,
             expires: token.life.expires.0,
@@ -258,6 +259,7 @@ mod tests {
         TokenKey {
             namespace: "ns".to_owned(),
             service_account: "default".to_owned(),
+            service_account_uid: String::new(),
             audience: String::new(),
             expiration_seconds: 3600,
             pod_name: "web".to_owned(),

@@ -58,20 +58,46 @@ pub fn check(before: &Value, after: &Value) -> Result<(), Refused> {
         return invalid("spec.nodeName: Forbidden: pod updates may not change the node");
     }
     // A container that ended for good does not run again.
-    let policy = before["spec"]["restartPolicy"].as_str().unwrap_or("Always");
-    let empty = vec![];
-    let statuses = |pod: &Value| pod["status"]["containerStatuses"].as_array().unwrap_or(&empty).clone();
-    for old in statuses(before) {
-        let Some(code) = old["state"]["terminated"]["exitCode"].as_i64() else { continue };
-        let is_final = policy == "Never" || (policy == "OnFailure" && code == 0);
-        let new = statuses(after).into_iter().find(|new| new["name"] == old["name"]);
-        if is_final && new.is_some_and(|new| new["state"]["terminated"].is_null()) {
-            return invalid(
-                "status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state",
-            );
+    for (specs, statuses) in [("initContainers", "initContainerStatuses"), ("containers", "containerStatuses")] {
+        for (index, old) in list(&before["status"][statuses]).iter().enumerate() {
+            let Some(code) = old["state"]["terminated"]["exitCode"].as_i64() else { continue };
+            let new = list(&after["status"][statuses]).iter().find(|new| new["name"] == old["name"]);
+            let container = list(&before["spec"][specs]).iter().find(|container| container["name"] == old["name"]);
+            let may = container.is_some_and(|container| may_restart(&before["spec"], container, code));
+            if new.is_some_and(|new| new["state"]["terminated"].is_null()) && !may {
+                let why = "Forbidden: may not be transitioned to non-terminated state";
+                return invalid(&format!("status.{statuses}[{index}].state: {why}"));
+            }
         }
     }
     Ok(())
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Whether a container that ended so may be told as running once more: where any container may have all start over; by its
+/// own rules and policy, where it has a policy; by the pod's.
+fn may_restart(spec: &Value, container: &Value, code: i64) -> bool {
+    let all = list(&spec["initContainers"]).iter().chain(list(&spec["containers"]));
+    let rules = |container: &Value| list(&container["restartPolicyRules"]).to_vec();
+    if all.flat_map(rules).any(|rule| rule["action"] == "RestartAllContainers") {
+        return true;
+    }
+    let of = |policy: &str| match policy {
+        "Never" => false,
+        "OnFailure" => code != 0,
+        _ => true,
+    };
+    let Some(policy) = container["restartPolicy"].as_str() else {
+        return of(spec["restartPolicy"].as_str().unwrap_or("Always"));
+    };
+    let meets = |rule: &Value| {
+        let listed = list(&rule["exitCodes"]["values"]).iter().any(|value| value.as_i64() == Some(code));
+        listed == (rule["exitCodes"]["operator"] == "In")
+    };
+    rules(container).iter().any(|rule| meets(rule) && rule["action"] == "Restart") || of(policy)
 }
 
 #[cfg(test)]
@@ -93,11 +119,18 @@ mod tests {
     #[test]
     fn what_ended_for_good_stays_ended() {
         let pod = |state: Value| {
-            json!({ "spec": { "restartPolicy": "Never" },
+            json!({ "spec": { "restartPolicy": "Never", "containers": [{ "name": "a" }] },
                     "status": { "containerStatuses": [{ "name": "a", "state": state }] } })
         };
         let (ended, running) = (pod(json!({ "terminated": { "exitCode": 0 } })), pod(json!({ "running": {} })));
         assert!(check(&ended, &running).is_err());
         assert!(check(&running, &ended).is_ok());
+        let init = |state: Value| {
+            json!({ "spec": { "restartPolicy": "OnFailure", "initContainers": [{ "name": "a" }] },
+                    "status": { "initContainerStatuses": [{ "name": "a", "state": state }] } })
+        };
+        let state = |code: i64| init(json!({ "terminated": { "exitCode": code } }));
+        assert!(check(&state(0), &init(json!({ "running": {} }))).is_err());
+        assert!(check(&state(1), &init(json!({ "running": {} }))).is_ok());
     }
 }

@@ -45,7 +45,7 @@ fn pods_go_on_while_the_api_server_is_away() {
     assert_eq!(cluster.wait_container("steady", "main").id, steady);
 }
 
-/// POD-34: an agent that starts again finds that everything was said.
+/// POD-34, PAIN-16: an agent that starts again finds that everything was said.
 #[test]
 fn an_agent_that_starts_again_tells_nothing_twice() {
     let Some(mut cluster) = Cluster::joined() else { return };

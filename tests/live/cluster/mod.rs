@@ -5,6 +5,7 @@
 
 mod absence;
 mod certificates;
+mod credentials;
 mod identity;
 mod joining;
 mod kubectl;

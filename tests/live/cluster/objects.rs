@@ -75,7 +75,7 @@ fn containers_see_objects_and_what_becomes_of_them() {
     cluster.assert_nothing_was_forbidden();
 }
 
-/// VOL-13: a pod whose objects are missing waits, says for what, and runs once they come.
+/// VOL-13, PAIN-20: a pod whose objects are missing waits, says for what, and runs once they come.
 #[test]
 fn a_pod_waits_for_its_objects_and_says_so() {
     let Some(cluster) = Cluster::joined() else { return };

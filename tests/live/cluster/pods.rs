@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use podwright::cri::{PodSandboxFilter, RuntimeService};
 use serde_json::{Value, json};
 
 use super::Cluster;
-use crate::harness::{NODE_NAME, condition, container_status};
+use crate::harness::{NODE_NAME, condition, container_status, send_signal};
 use crate::pods::{CLIENT, forever, pod, shell, then_forever, web, with};
 
 /// POD-34, POD-36, POD-37, POD-03.
@@ -194,4 +195,29 @@ fn twenty_pods_are_replaced_one_after_the_other() {
     assert_eq!(cluster.count("patch", "pods/status"), patches);
     cluster.kubectl(&["delete", "pod", "--all", "--timeout=120s"]);
     cluster.assert_nothing_was_forbidden();
+}
+
+/// POD-20, POD-34: a pod that is restarted on failure loses its sandbox, and its init container, which had ended well, runs
+/// again. The API server lets nobody tell that of it: it hears of all else, and has nothing to refuse.
+#[test]
+fn an_init_container_that_runs_again_holds_up_no_status() {
+    let Some(cluster) = Cluster::joined() else { return };
+    let init = shell("setup", "sleep 8");
+    let spec = json!({ "spec": { "restartPolicy": "OnFailure", "initContainers": [init] } });
+    // It fails when it is stopped: one that ends well is not started again, and its pod is over.
+    let main = shell("main", "trap 'exit 3' TERM; while :; do sleep 1000 & wait $!; done");
+    cluster.create_pod(with(pod("web", &[main]), spec));
+    cluster.wait_pod_ready("web");
+    let before = cluster.wait_container("web", "main");
+    let uid = &before.labels["io.kubernetes.pod.uid"];
+    let sandboxes = cluster.cri(async |cri| cri.list_pod_sandboxes(&PodSandboxFilter::default()).await);
+    let sandbox = sandboxes.iter().find(|one| one.metadata.uid == *uid).expect("its sandbox is there");
+    send_signal(cluster.pid_of(sandbox.id.as_str()), "KILL");
+    cluster.wait("pod", "web", "not ready any more", |pod| condition(pod, "Ready") == "False");
+    let shown = cluster.wait_pod_ready("web");
+    assert_ne!(cluster.wait_container("web", "main").id, before.id);
+    let setup = container_status(&shown, "setup");
+    assert_eq!((&setup["state"]["terminated"]["exitCode"], &setup["restartCount"]), (&json!(0), &json!(1)));
+    let refused: Vec<_> = cluster.requests().into_iter().filter(|(_, _, code)| *code == 422).collect();
+    assert!(refused.is_empty(), "{refused:?}");
 }

@@ -194,3 +194,76 @@ fn memory_in_use_is_not_taken_away() {
     });
     assert_eq!(limits(&cluster, &path).1, (192 << 20).to_string());
 }
+
+fn resize_part(cluster: &Cluster, name: &str, part: Value) {
+    let patch = json!({ "spec": part }).to_string();
+    cluster.kubectl(&["patch", "pod", name, "--subresource", "resize", "-p", &patch]);
+}
+
+fn is_settled(pod: &Value) -> bool {
+    condition(pod, "PodResizeInProgress") == "absent" && condition(pod, "PodResizePending") == "absent"
+}
+
+/// POD-21, POD-26, CRI-35: a sidecar is resized while it runs; one whose policy asks for it is made anew, alone.
+#[test]
+fn a_sidecar_is_resized_in_place() {
+    let Some(cluster) = Cluster::joined() else { return };
+    let policy = json!([{ "resourceName": "memory", "restartPolicy": "RestartContainer" }]);
+    let side = |name: &str, more: Value| {
+        with(with(forever(name), json!({ "restartPolicy": "Always", "resources": sized("100m", "32Mi") })), more)
+    };
+    let sidecars = [side("side", json!({})), side("anew", json!({ "resizePolicy": policy }))];
+    let main = with(forever("main"), json!({ "resources": sized("100m", "32Mi") }));
+    cluster.create_pod(with(pod("web", &[main]), json!({ "spec": { "initContainers": sidecars } })));
+    cluster.wait_pod_ready("web");
+    let before = ["side", "anew", "main"].map(|name| cluster.wait_container("web", name));
+    let of_pod = format!("/kubepods/pod{}", before[0].labels["io.kubernetes.pod.uid"]);
+    assert_eq!(limits(&cluster, &of_pod), ("30000".to_owned(), (96 << 20).to_string()));
+    let new = |name: &str| json!({ "name": name, "resources": sized("200m", "64Mi") });
+    resize_part(&cluster, "web", json!({ "initContainers": [new("side"), new("anew")] }));
+    let shown = cluster.wait("pod", "web", "resized", |pod| {
+        ["side", "anew"].iter().all(|name| container_status(pod, name)["resources"] == sized("200m", "64Mi"))
+            && container_status(pod, "anew")["restartCount"] == 1
+            && is_settled(pod)
+    });
+    assert_eq!(container_status(&shown, "side")["allocatedResources"], sized("200m", "64Mi")["requests"]);
+    for (name, expected) in [("side", 0), ("main", 0), ("anew", 1)] {
+        assert_eq!(container_status(&shown, name)["restartCount"], expected, "{name}");
+    }
+    let after = ["side", "anew", "main"].map(|name| cluster.wait_container("web", name));
+    assert_eq!((&after[0].id, &after[2].id), (&before[0].id, &before[2].id), "the very same containers");
+    assert_ne!(after[1].id, before[1].id);
+    for one in &after[..2] {
+        let expected = ("20000".to_owned(), (64 << 20).to_string());
+        assert_eq!(limits(&cluster, &format!("{of_pod}/{}", one.id)), expected, "{}", one.metadata.name);
+    }
+    assert_eq!(limits(&cluster, &of_pod), ("50000".to_owned(), (160 << 20).to_string()));
+    cluster.assert_nothing_was_forbidden();
+}
+
+/// POD-26, RES-57: a pod that has resources as a whole gets others, and its containers without limits of their own with it.
+#[test]
+fn a_whole_pod_is_resized_in_place() {
+    let Some(cluster) = Cluster::joined() else { return };
+    let own = with(forever("own"), json!({ "resources": sized("50m", "16Mi") }));
+    let whole = json!({ "spec": { "resources": sized("200m", "64Mi") } });
+    cluster.create_pod(with(pod("web", &[forever("main"), own]), whole));
+    cluster.wait_pod_ready("web");
+    let before = ["main", "own"].map(|name| cluster.wait_container("web", name));
+    let of_pod = format!("/kubepods/pod{}", before[0].labels["io.kubernetes.pod.uid"]);
+    for (cpu, memory, quota, bytes) in [("400m", "128Mi", "40000", 128 << 20), ("100m", "48Mi", "10000", 48 << 20)] {
+        resize_part(&cluster, "web", json!({ "resources": sized(cpu, memory) }));
+        let shown = cluster
+            .wait("pod", "web", "resized", |pod| pod["status"]["resources"] == sized(cpu, memory) && is_settled(pod));
+        assert_eq!(shown["status"]["allocatedResources"], sized(cpu, memory)["requests"]);
+        let expected = (quota.to_owned(), i64::to_string(&bytes));
+        assert_eq!(limits(&cluster, &of_pod), expected);
+        assert_eq!(limits(&cluster, &format!("{of_pod}/{}", before[0].id)), expected, "it has the pod's");
+        let own = limits(&cluster, &format!("{of_pod}/{}", before[1].id));
+        assert_eq!(own, ("5000".to_owned(), (16 << 20).to_string()), "it has its own");
+    }
+    let after = ["main", "own"].map(|name| cluster.wait_container("web", name).id);
+    assert_eq!(after, before.map(|one| one.id));
+    cluster.wait_event("web", "ResizeCompleted");
+    cluster.assert_nothing_was_forbidden();
+}
