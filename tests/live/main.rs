@@ -15,6 +15,7 @@ mod cgroups;
 mod cluster;
 mod containers;
 mod events;
+mod footprint;
 mod harness;
 mod hooks;
 mod images;
