@@ -1,12 +1,20 @@
-//! Any text as a query: of a container's log, and of the node's (SEC-59, SEC-16).
+//! Any text as a query or a path: of a container's log, of the node's, of streams; and any path of the port (SEC-59,
+//! SEC-16).
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use podwright::logic::container_log::query::LogQuery;
-use podwright::logic::node_log_query::NodeLogQuery;
-use podwright::logic::time::Moment;
-use podwright::logic::url_query::pairs;
+use podwright_fuzz::logic::byte_ranges::{Asked, parse};
+use podwright_fuzz::logic::container_log::query::LogQuery;
+use podwright_fuzz::logic::go_pattern::check;
+use podwright_fuzz::logic::node_log_query::NodeLogQuery;
+use podwright_fuzz::logic::server_access::{Switches, Way, way};
+use podwright_fuzz::logic::streams::options::{StreamOptions, ports};
+use podwright_fuzz::logic::time::Moment;
+use podwright_fuzz::logic::url_query::pairs;
+
+/// `--utc`, `--no-pager` and `--output`, which are always there.
+const ALWAYS: usize = 3;
 
 fuzz_target!(|text: &str| {
     let pairs = pairs(text);
@@ -15,8 +23,23 @@ fuzz_target!(|text: &str| {
         let _ = query.check_gate(false);
     }
     if let Ok(Some(query)) = NodeLogQuery::parse(&pairs) {
-        for word in query.journal_arguments(&query.services) {
-            assert!(word.starts_with("--") && !word.contains('\0'), "{word}");
+        let options = ["--since=", "--until=", "--pager-end", "--lines=", "--unit=", "--grep=", "--boot="];
+        for word in &query.journal_arguments(&query.services)[ALWAYS..] {
+            assert!(options.iter().any(|option| word.starts_with(option)) && !word.contains('\0'), "{word}");
         }
+    }
+    let _ = check(text);
+    if let Asked::Parts(parts) = parse(text, 1000) {
+        assert!(parts.iter().all(|part| part.from < part.to && part.to <= 1000));
+    }
+    if let Ok(options) = StreamOptions::parse(text) {
+        assert!(options.stdin || options.stdout || options.stderr);
+    }
+    if let Ok(ports) = ports(text) {
+        assert!(!ports.is_empty() && !ports.contains(&0));
+    }
+    if let Way::Elsewhere(to) = way(text, Switches::default()) {
+        assert!(to.starts_with('/') && !to.starts_with("//") && !to.contains('\\'), "a redirect to another host: {to}");
+        assert!(!matches!(way(&to, Switches::default()), Way::Elsewhere(_)), "a redirect to a redirect: {to}");
     }
 });

@@ -4,6 +4,7 @@
 
 pub mod admission_reason;
 pub mod backoff;
+pub mod byte_ranges;
 pub mod certificate_plan;
 pub mod certificate_rotation;
 pub mod cgroup_name;
@@ -21,6 +22,7 @@ pub mod event_correlator;
 pub mod exec_gate;
 pub mod expansion;
 pub mod field_path;
+pub mod go_pattern;
 pub mod go_text;
 pub mod hooks;
 pub mod hostname;

@@ -2,6 +2,7 @@
 //! (SRV-32, SEC-16).
 
 use super::container_log::entry::{LogTime, WrittenTime};
+use super::go_pattern;
 use super::go_text::quoted;
 use super::url_query::first;
 
@@ -152,7 +153,9 @@ impl Options {
             let range = format!("must be between 0 and {TAIL_LINES_MAX}, inclusive");
             problems.push(format!("tailLines: Invalid value: {lines}: {range}"));
         }
-        if self.pattern.len() > PATTERN_LENGTH_MAX || self.pattern.contains('\0') {
+        if let Err(why) = go_pattern::check(&self.pattern) {
+            problems.push(format!("pattern: Invalid value: {}: {why}", quoted(&self.pattern)));
+        } else if self.pattern.len() > PATTERN_LENGTH_MAX || self.pattern.contains('\0') {
             let shown: String = self.pattern.chars().take(64).collect();
             problems.push(format!("pattern: Invalid value: {}: too long, or not text", quoted(&shown)));
         }
@@ -242,6 +245,8 @@ mod tests {
             ),
             ("query=a&boot=1", "boot: Invalid value: 1: must be less than 1"),
             ("query=a&tailLines=100001", "tailLines: Invalid value: 100001: must be between 0 and 100000, inclusive"),
+            ("query=a&pattern=(x", "pattern: Invalid value: \"(x\": error parsing regexp: missing closing ): `(x`"),
+            ("query=a&pattern=a%00b", "pattern: Invalid value: \"a\\x00b\": too long, or not text"),
             ("query=a&tailLines=-1", "tailLines: Invalid value: -1: must be between 0 and 100000, inclusive"),
         ] {
             assert_eq!(parse(query), Err(Refused::Invalid(vec![text.to_owned()])), "{query}");

@@ -198,7 +198,11 @@ pub fn place(path: &str) -> Option<(&'static str, Group)> {
 /// Finds a path's way.
 pub fn way(path: &str, switches: Switches) -> Way {
     if let Some(clean) = cleaned(path) {
-        return Way::Elsewhere(clean);
+        // One step, where the clean path belongs elsewhere itself.
+        return match way(&clean, switches) {
+            Way::Elsewhere(further) => Way::Elsewhere(further),
+            _ => Way::Elsewhere(clean),
+        };
     }
     match place(path) {
         Some((_, group)) => open(group, switches),
@@ -237,7 +241,8 @@ fn open(group: Group, switches: Switches) -> Way {
     }
 }
 
-/// A path without empty, `.` and `..` segments, where it has any; a slash at the end stays.
+/// A path without empty, `.` and `..` segments, where it has any; a slash at the end stays. A backslash, which browsers
+/// take for a slash, is escaped, so that `/\host` is not taken for a host.
 fn cleaned(path: &str) -> Option<String> {
     let dirty = |segment: &str| matches!(segment, "." | "..");
     if !path.contains("//") && !path.split('/').any(dirty) {
@@ -255,7 +260,7 @@ fn cleaned(path: &str) -> Option<String> {
     if path.ends_with('/') && !clean.ends_with('/') {
         clean.push('/');
     }
-    Some(clean)
+    Some(clean.replace('\\', "%5C"))
 }
 
 #[cfg(test)]

@@ -74,6 +74,8 @@ fn paths_are_put_right_before_anything_else() {
         ("/exec/../pods", "/pods"),
         ("/logs//a/", "/logs/a/"),
         ("/..", "/"),
+        ("///stats", "/stats/"),
+        (r"//\node.example/", "/%5Cnode.example/"),
         ("/runningpods", "/runningpods/"),
         ("/stats", "/stats/"),
         ("/logs", "/logs/"),

@@ -88,7 +88,7 @@ fn joined(events: Vec<Event>) -> Vec<Event> {
 }
 
 proptest! {
-    /// Nothing that arrives makes the reader panic, hold bytes back, or give more than arrived.
+    /// SEC-59: nothing that arrives makes the reader panic, hold bytes back, or give more than arrived.
     #[test]
     fn no_bytes_are_too_odd(bytes: Vec<u8>) {
         let (mut reader, mut buffer, mut data) = (Reader::default(), BytesMut::from(&bytes[..]), 0);

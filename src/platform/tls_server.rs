@@ -165,6 +165,31 @@ mod tests {
         server_config(&settings, Arc::new(LiveCertificate::default()))
     }
 
+    /// SEC-38: whatever the configuration says, nothing is older than TLS 1.2, and no suite without forward secrecy and
+    /// AEAD.
+    #[test]
+    fn nothing_weak_is_served() {
+        let weak =
+            ["TLS_RSA_WITH_RC4_128_SHA", "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA", "TLS_RSA_WITH_AES_256_GCM_SHA384"];
+        for min_version in ["", "VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"] {
+            let settings = ServerTls {
+                min_version: min_version.to_owned(),
+                cipher_suites: weak.map(str::to_owned).to_vec(),
+                ..ServerTls::default()
+            };
+            let (config, notes) = made(settings).expect("TLS 1.3 is left");
+            assert!(weak.iter().all(|suite| notes.iter().any(|note| note.contains(suite))), "{notes:?}");
+            assert!(config.crypto_provider().cipher_suites.iter().all(|suite| suite.tls13().is_some()));
+            let (config, _) =
+                made(ServerTls { min_version: min_version.to_owned(), ..ServerTls::default() }).expect("valid");
+            let names: Vec<_> =
+                config.crypto_provider().cipher_suites.iter().map(|suite| format!("{:?}", suite.suite())).collect();
+            let sound = |name: &String| name.starts_with("TLS13_") || name.starts_with("TLS_ECDHE_");
+            assert!(names.iter().all(sound), "{names:?}");
+            assert!(names.iter().all(|name| name.contains("GCM") || name.contains("CHACHA20_POLY1305")), "{names:?}");
+        }
+    }
+
     #[test]
     fn suites_and_groups_that_are_not_served_are_named_and_the_others_count() {
         let cipher_suites =

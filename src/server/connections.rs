@@ -10,12 +10,13 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Request, Response, StatusCode, header};
-use hyper::body::Incoming;
+use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -44,12 +45,17 @@ pub(super) struct Limits {
     pub idle: Duration,
     /// From a request's head to its answer's head.
     pub answer: Duration,
+    /// For all of a request's body, from when somebody begins to read it. What nobody reads is not waited for: such a
+    /// connection ends with its answer.
+    pub body: Duration,
 }
 
 impl Default for Limits {
-    /// As upstream: a connection may idle for 90 s. The answer's limit is ours: every answer is made from memory.
+    /// As upstream: a connection may idle for 90 s. The other limits are ours: every answer is made from memory, and what
+    /// is sent here is a few bytes.
     fn default() -> Self {
-        Self { connections_max: 64, idle: Duration::from_secs(90), answer: Duration::from_secs(30) }
+        let (idle, answer, body) = (Duration::from_secs(90), Duration::from_secs(30), Duration::from_secs(30));
+        Self { connections_max: 64, idle, answer, body }
     }
 }
 
@@ -156,7 +162,7 @@ impl Connections {
             let service = service_fn(move |mut request: Request<Incoming>| {
                 request.extensions_mut().insert(peer.clone());
                 request.extensions_mut().insert(standing.clone());
-                answer(request, router.clone(), limits.answer)
+                answer(request, router.clone(), limits)
             });
             let served = http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -177,8 +183,9 @@ fn takes_its_time(path: &str) -> bool {
     matches!(first, "run" | "exec" | "attach" | "portForward" | "checkpoint")
 }
 
-async fn answer(request: Request<Incoming>, router: Router, limit: Duration) -> Result<Response<Body>, Infallible> {
-    let limit = if takes_its_time(request.uri().path()) { LONG_ANSWER } else { limit };
+async fn answer(request: Request<Incoming>, router: Router, limits: Limits) -> Result<Response<Body>, Infallible> {
+    let limit = if takes_its_time(request.uri().path()) { LONG_ANSWER } else { limits.answer };
+    let request = request.map(|body| TimedBody { body, limit: limits.body, ends: None });
     let mut response = match tokio::time::timeout(limit, router.oneshot(request)).await {
         Ok(Ok(response)) => response,
         Ok(Err(never)) => match never {},
@@ -187,6 +194,45 @@ async fn answer(request: Request<Incoming>, router: Router, limit: Duration) -> 
     // What pods wrote may be in any answer; no browser is to take it for a page.
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     Ok(response)
+}
+
+/// A request's body that has to come within a time.
+struct TimedBody {
+    body: Incoming,
+    limit: Duration,
+    /// Set when reading begins.
+    ends: Option<Pin<Box<tokio::time::Sleep>>>,
+}
+
+impl HttpBody for TimedBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
+            return Poll::Ready(frame.map(|frame| frame.map_err(BodyError::Broken)));
+        }
+        let limit = self.limit;
+        let ends = self.ends.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
+        ends.as_mut().poll(cx).map(|()| Some(Err(BodyError::TooSlow)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Why a request's body cannot be read to its end.
+#[derive(Debug, thiserror::Error)]
+enum BodyError {
+    #[error(transparent)]
+    Broken(hyper::Error),
+    #[error("the request's body did not come in time")]
+    TooSlow,
 }
 
 #[cfg(test)]

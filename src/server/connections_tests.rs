@@ -1,6 +1,7 @@
 //! Tests of connections: what one client does costs that client only.
 
-use axum::routing::get;
+use axum::Extension;
+use axum::routing::{get, post};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -12,6 +13,9 @@ async fn listening(limits: Limits) -> (std::net::SocketAddr, JoinSet<String>) {
     let router = Router::new()
         .route("/well", get(async || "ok"))
         .route("/never", get(std::future::pending::<()>))
+        .route("/trusted", get(async |Extension(standing): Extension<Standing>| standing.trust()))
+        .route("/reads", post(async |body: Bytes| format!("{} bytes", body.len())))
+        .route("/ignores", post(async || "heard"))
         .route("/panic", get(async || -> &'static str { panic!("made to") }));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
@@ -82,5 +86,77 @@ async fn a_panic_costs_its_own_connection_only() {
     let mut stream = connect(address).await;
     stream.write_all(b"GET /panic HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("open");
     assert_eq!(rest_of(stream).await, "");
+    assert!(is_well(address).await);
+}
+
+/// More than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Writes a byte now and then until the other side has closed.
+async fn drip(stream: &mut TcpStream, byte: &[u8]) {
+    let dripping = async {
+        while stream.write_all(byte).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, dripping).await.expect("it is ended");
+}
+
+#[tokio::test]
+async fn a_head_that_comes_byte_by_byte_has_an_end() {
+    let (address, _tasks) = listening(Limits { idle: Duration::from_millis(300), ..Limits::default() }).await;
+    for beginning in ["", "GET /well HTTP/1.1\r\nhost: x\r\nx: "] {
+        let mut slow = connect(address).await;
+        slow.write_all(beginning.as_bytes()).await.expect("open");
+        let (well, ()) = tokio::join!(is_well(address), drip(&mut slow, b"a"));
+        assert!(well, "others are served meanwhile");
+    }
+    // One line after the other: the limit is for the head, not for its lines.
+    let mut slow = connect(address).await;
+    slow.write_all(b"GET /well HTTP/1.1\r\n").await.expect("open");
+    drip(&mut slow, b"a: b\r\n").await;
+}
+
+#[tokio::test]
+async fn a_body_that_never_comes_is_waited_for_a_while_if_at_all() {
+    let (address, _tasks) = listening(Limits { body: Duration::from_millis(300), ..Limits::default() }).await;
+    let ask = async |head: &str, body: &[u8]| {
+        let mut stream = connect(address).await;
+        stream.write_all(format!("POST {head}\r\n\r\n").as_bytes()).await.expect("open");
+        stream.write_all(body).await.expect("open");
+        tokio::time::timeout(PATIENCE, rest_of(stream)).await.expect("it is ended")
+    };
+    let whole = ask("/reads HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 3", b"abc").await;
+    assert!(whole.ends_with("3 bytes"), "{whole}");
+    for how in ["content-length: 10", "transfer-encoding: chunked"] {
+        let head = format!("/reads HTTP/1.1\r\nhost: x\r\n{how}");
+        let (said, well) = tokio::join!(ask(&head, b"1\r\na"), is_well(address));
+        assert!(well && said.starts_with("HTTP/1.1 400 "), "{how}: {said}");
+        // What nobody reads is not waited for.
+        let said = ask(&format!("/ignores HTTP/1.1\r\nhost: x\r\n{how}"), b"1\r\na").await;
+        assert!(said.starts_with("HTTP/1.1 200 ") && said.ends_with("heard"), "{how}: {said}");
+    }
+    let mut slow = connect(address).await;
+    slow.write_all(b"POST /reads HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n").await.expect("open");
+    drip(&mut slow, b"a").await;
+}
+
+#[tokio::test]
+async fn where_all_users_are_known_one_more_is_refused() {
+    let (address, _tasks) = listening(Limits { connections_max: 2, ..Limits::default() }).await;
+    let mut known = vec![];
+    for _ in 0..2 {
+        let mut stream = connect(address).await;
+        stream.write_all(b"GET /trusted HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("open");
+        let mut said = [0; 15];
+        stream.read_exact(&mut said).await.expect("answered");
+        assert_eq!(&said, b"HTTP/1.1 200 OK");
+        known.push(stream);
+    }
+    assert_eq!(rest_of(connect(address).await).await, "");
+    // Both of them are still served, and when one leaves there is room again.
+    let mut last = known.pop().expect("two");
+    last.write_all(b"GET /well HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.expect("open");
+    assert!(rest_of(last).await.ends_with("\r\n\r\nok"));
     assert!(is_well(address).await);
 }

@@ -53,6 +53,8 @@ pub mod views;
 mod zpages;
 
 #[cfg(test)]
+mod cve_tests;
+#[cfg(test)]
 pub(crate) mod tests;
 
 pub use listeners::{HealthzListener, LocalSocket, ReadOnlyListener};

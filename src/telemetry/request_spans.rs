@@ -1,18 +1,20 @@
 //! Spans of requests to the agent's own ports (SRV-54, OBS-30): children of the caller's, where the caller is known.
 
 use http::HeaderMap;
+use opentelemetry::Context;
+use opentelemetry::baggage::BaggageExt;
 use opentelemetry::propagation::{Extractor, TextMapPropagator};
 use opentelemetry::trace::TraceContextExt;
-use opentelemetry_sdk::propagation::TraceContextPropagator;
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-use super::traces::TURN_TARGET;
+use super::traces::{TURN_TARGET, propagator};
 
 /// What a request's own word about its trace is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceOrigin {
-    /// The request's span is a child of what its `traceparent` names: the port knows its callers.
+    /// The request's span is a child of what its `traceparent` names, and its `baggage` goes on to the runtime: the port
+    /// knows its callers.
     Caller,
     /// The request begins a trace of its own, linked to what its `traceparent` names: anybody may say anything.
     Anybody,
@@ -34,14 +36,13 @@ pub fn request_span(method: &str, route: &str, headers: &HeaderMap, origin: Trac
     if span.is_disabled() {
         return span;
     }
-    let remote = TraceContextPropagator::new().extract(&Headers(headers));
+    let remote = propagator().extract_with_context(&Context::new(), &Headers(headers));
     let context = remote.span().span_context().clone();
-    if context.is_valid() {
-        match origin {
-            // Fails only where the span has begun already; it has not.
-            TraceOrigin::Caller => drop(span.set_parent(remote)),
-            TraceOrigin::Anybody => span.add_link(context),
-        }
+    match origin {
+        // Fails only where the span has begun already; it has not.
+        TraceOrigin::Caller if context.is_valid() || !remote.baggage().is_empty() => drop(span.set_parent(remote)),
+        TraceOrigin::Anybody if context.is_valid() => span.add_link(context),
+        _ => {}
     }
     span
 }

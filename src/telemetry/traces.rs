@@ -8,12 +8,12 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
-use opentelemetry::propagation::{Injector, TextMapPropagator};
+use opentelemetry::propagation::{Injector, TextMapCompositePropagator, TextMapPropagator};
 use opentelemetry::trace::{Span, SpanKind, Status, TraceContextExt, Tracer, TracerProvider};
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_otlp::{SpanExporter, WithTonicConfig};
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::propagation::{BaggagePropagator, TraceContextPropagator};
 use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider, SpanLimits,
 };
@@ -206,15 +206,20 @@ fn injected(context: &Context) -> Vec<(&'static str, String)> {
     struct Pairs(Vec<(&'static str, String)>);
     impl Injector for Pairs {
         fn set(&mut self, key: &str, value: String) {
-            let known = ["traceparent", "tracestate"].into_iter().find(|name| *name == key);
+            let known = ["traceparent", "tracestate", "baggage"].into_iter().find(|name| *name == key);
             if let Some(name) = known.filter(|_| !value.is_empty()) {
                 self.0.push((name, value));
             }
         }
     }
     let mut pairs = Pairs(Vec::new());
-    TraceContextPropagator::new().inject_context(context, &mut pairs);
+    propagator().inject_context(context, &mut pairs);
     pairs.0
+}
+
+/// What goes from call to call, as upstream has it: W3C's trace context and baggage.
+pub(super) fn propagator() -> TextMapCompositePropagator {
+    TextMapCompositePropagator::new(vec![Box::new(TraceContextPropagator::new()), Box::new(BaggagePropagator::new())])
 }
 
 #[cfg(test)]

@@ -169,6 +169,32 @@ async fn a_requests_span_is_its_callers_child_where_callers_are_known() {
     }
 }
 
+/// OBS-30: what a known caller's request carries goes on with the calls that are made for it; nobody else's does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn baggage_goes_on_where_callers_are_known() {
+    let carried = async |origin, trace: bool| {
+        let mut headers = http::HeaderMap::new();
+        headers.insert("baggage", "tenant=blue,path=a%20b".parse().expect("a value"));
+        if trace {
+            headers.insert("traceparent", format!("00-{TRACE}-b7ad6b7169203331-01").parse().expect("a value"));
+        }
+        let span = request_span("GET", "/pods", &headers, origin);
+        let pairs = async { injected(&tracing::Span::current().context()) }.instrument(span).await;
+        pairs.into_iter().find(|(name, _)| *name == "baggage").map(|(_, value)| value)
+    };
+    for trace in [true, false] {
+        let (_, _, (known, unknown)) = exported(1_000_000, false, async || {
+            (carried(TraceOrigin::Caller, trace).await, carried(TraceOrigin::Anybody, trace).await)
+        })
+        .await;
+        let known = known.expect("carried on");
+        let mut parts: Vec<&str> = known.split(',').collect();
+        parts.sort_unstable();
+        assert_eq!(parts, ["path=a%20b", "tenant=blue"]);
+        assert_eq!(unknown, None);
+    }
+}
+
 #[test]
 fn traces_begin_here_only_if_a_rate_says_so() {
     let config = |rate| Tracing { endpoint: None, sampling_rate_per_million: rate };

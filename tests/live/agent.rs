@@ -191,7 +191,7 @@ fn healthy_words(node: &Node) -> bool {
     log.contains("c.sock") || log.contains("runtime")
 }
 
-/// OBS, POD-28: what `podwright ps` and `explain` say is what is.
+/// OBS, POD-28, PAIN-37: what `podwright ps` and `explain` say is what is, on a node that no API server knows.
 #[test]
 fn the_command_line_tells_what_is() {
     let Some(node) = Node::running() else { return };

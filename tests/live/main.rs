@@ -16,6 +16,7 @@ mod cluster;
 mod containers;
 mod debian_registry;
 mod events;
+mod footprint;
 mod harness;
 mod hooks;
 mod images;

@@ -168,6 +168,33 @@ fn nesting_without_end_is_refused() {
     }
 }
 
+/// CVE-2019-11253, CVE-2019-11254, SEC-18: a small text that means a large object is refused before there is one, as
+/// YAML and as JSON, from a file and from a URL.
+#[test]
+fn cve_2019_11253_cve_2019_11254_a_small_manifest_cannot_mean_a_large_object() {
+    let mut aliases = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
+    for level in 1..9 {
+        aliases.push_str(&format!("a{level}: &a{level} [{}]\n", vec![format!("*a{}", level - 1); 9].join(", ")));
+    }
+    let merges = format!("x: &x {{a: 1}}\ny: {{<<: [{}]}}\n", "*x, ".repeat(200_000));
+    let keys = format!("? {}\n", "[".repeat(50_000));
+    let http = Source::Http { url: "http://host/".to_owned() };
+    for text in [aliases, merges, keys, "{\"a\":".repeat(200_000), format!("[{}", "[],".repeat(300_000))] {
+        let (file, url) = (check(&text), check_static_list(text.as_bytes(), &http, "node1"));
+        assert!(file.is_err() && url.is_err(), "{}", &text[..60]);
+    }
+}
+
+/// CVE-2024-10220, CVE-2025-1767, SEC-08: a repository is never fetched for a pod.
+#[test]
+fn cve_2024_10220_cve_2025_1767_a_volume_of_a_repository_is_refused() {
+    for repository in ["https://git.example/r.git", "/var/lib/kubelet/pods/other/volumes/r"] {
+        let volume = format!("{{name: v, gitRepo: {{repository: {repository}, directory: g/.git}}}}");
+        let told = refusal(&format!("{WEB}  volumes: [{volume}]\n"));
+        assert!(told.contains("spec.volumes[0].gitRepo: "), "{told}");
+    }
+}
+
 #[test]
 fn a_uid_that_climbs_out_of_its_directory_is_refused() {
     let text = WEB.replace("  name: web\nspec", "  name: web\n  uid: ../../x\nspec");
@@ -223,6 +250,7 @@ fn a_pod() -> impl Strategy<Value = Pod> {
 }
 
 proptest! {
+    /// SEC-59.
     #[test]
     fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = check_static(&bytes, &source(), "node-1");

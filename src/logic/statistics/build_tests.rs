@@ -262,3 +262,17 @@ fn times_are_told_to_the_second() {
     let told = serde_json::to_value(Time(AT.plus(Duration::from_millis(300)))).expect("it has a JSON form");
     assert_eq!(told, "2026-01-02T03:04:05Z");
 }
+
+/// CVE-2020-8557, SEC-10: what a container adds to its hosts file counts as what its pod has on the node's disk.
+#[test]
+fn cve_2020_8557_a_hosts_file_that_grows_is_counted() {
+    let used = |hosts_bytes| {
+        let mut snapshot = snapshot();
+        for pod in &mut snapshot.sample.pods {
+            pod.hosts_file = Some(Usage { at: AT, bytes: hosts_bytes, inodes: 1 });
+        }
+        let told = shown(&summary(&snapshot, &facts()));
+        told["pods"][0]["ephemeral-storage"]["usedBytes"].as_u64().expect("a number")
+    };
+    assert_eq!(used(5 << 30) - used(512), (5 << 30) - 512);
+}

@@ -99,6 +99,7 @@ mod tests {
     }
 
     proptest::proptest! {
+        /// SEC-59.
         #[test]
         fn no_message_is_too_odd(message: Vec<u8>) {
             let read = from_client(&message);

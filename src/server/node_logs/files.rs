@@ -1,13 +1,15 @@
 //! Files of the node's log directory: listings, whole files, parts of them, and "not modified".
 
+use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, SystemTime};
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use futures_util::stream;
 
 use super::super::reply::{self, Reply};
+use crate::logic::byte_ranges::{self, Asked, Multipart, Part};
 use crate::platform::log_reader::Admission;
 use crate::platform::node_logs::{NodeLog, NodeLogFile, NodeLogs};
 
@@ -16,8 +18,14 @@ const SNIFFED_BYTES: u64 = 512;
 /// How times are written in headers.
 const HTTP_DATE: &str = "%a, %d %b %Y %H:%M:%S GMT";
 
-/// Answers with what a path names; the room is given back with the body.
-pub(super) async fn answer(logs: &dyn NodeLogs, path: &str, headers: &HeaderMap, room: Admission) -> Reply {
+/// Answers with what a path names; the room is given back with the body. `boundary` is nobody's guess.
+pub(super) async fn answer(
+    logs: &dyn NodeLogs,
+    path: &str,
+    headers: &HeaderMap,
+    boundary: &str,
+    room: Admission,
+) -> Reply {
     let as_folder = path.is_empty() || path.ends_with('/');
     match logs.open(path.trim_end_matches('/')).await {
         Ok(NodeLog::Folder(_, _)) if !as_folder => moved(&format!("{}/", last(path))),
@@ -25,7 +33,7 @@ pub(super) async fn answer(logs: &dyn NodeLogs, path: &str, headers: &HeaderMap,
         Ok(NodeLog::File(..)) if as_folder => moved(&format!("../{}", last(path))),
         Ok(NodeLog::File(opened, length, changed)) => {
             let log = Log { opened, length, changed, packed: path.ends_with(".gz") };
-            file(log, headers, room).await
+            file(log, headers, boundary, room).await
         }
         Err(error) => match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => reply::not_found().await,
@@ -88,7 +96,8 @@ struct Log {
     packed: bool,
 }
 
-async fn file(log: Log, headers: &HeaderMap, room: Admission) -> Reply {
+/// Answers with a file, or parts of it; `boundary` stands between several.
+async fn file(log: Log, headers: &HeaderMap, boundary: &str, room: Admission) -> Reply {
     if is_unchanged(headers, log.changed) {
         return unchanged(log.changed);
     }
@@ -103,76 +112,99 @@ async fn file(log: Log, headers: &HeaderMap, room: Admission) -> Reply {
         // Never a page: a container may have written it.
         (false, false) => "text/plain; charset=utf-8",
     };
-    let (status, from, to) = match range(headers, &log) {
-        Range::Whole => (StatusCode::OK, 0, log.length),
-        Range::Part(from, to) => (StatusCode::PARTIAL_CONTENT, from, to),
-        Range::Nowhere => {
-            let text = "invalid range: failed to overlap\n";
-            let mut answer = reply::text(StatusCode::RANGE_NOT_SATISFIABLE, text);
-            put(&mut answer, header::CONTENT_RANGE, &format!("bytes */{}", log.length));
-            return answer;
+    let (length, changed) = (log.length, http_date(log.changed));
+    let parts = match asked(headers, &log) {
+        Asked::Whole => vec![],
+        Asked::Parts(parts) => parts,
+        Asked::Invalid => return out_of_range("invalid range\n", None),
+        Asked::Nowhere => {
+            return out_of_range("invalid range: failed to overlap\n", Some(&format!("bytes */{length}")));
         }
     };
-    let (length, changed) = (log.length, log.changed);
-    let parts = stream::unfold((log.opened, from, room), move |(opened, at, room)| async move {
-        if at >= to {
-            return None;
+    let whole = [Part { from: 0, to: length }];
+    let (status, content_range, multipart) = match parts.as_slice() {
+        [] => (StatusCode::OK, None, None),
+        [one] => (StatusCode::PARTIAL_CONTENT, Some(one.content_range(length)), None),
+        many => (StatusCode::PARTIAL_CONTENT, None, Some(Multipart::new(many, boundary, content_type, length))),
+    };
+    let (pieces, body_length): (VecDeque<Piece>, u64) = match &multipart {
+        Some(multipart) => {
+            let parts = multipart.parts.iter().flat_map(|(head, part)| [Piece::text(head), Piece::Part(*part)]);
+            (parts.chain([Piece::text(&multipart.end)]).collect(), multipart.length())
         }
-        match opened.read_at(at, to - at).await {
-            // Cut short since: the client sees that bytes are missing.
-            Ok(part) if part.is_empty() => {
-                Some((Err(io::Error::from(io::ErrorKind::UnexpectedEof)), (opened, to, room)))
-            }
-            Ok(part) => {
-                let next = at + part.len() as u64;
-                Some((Ok(part), (opened, next, room)))
-            }
-            Err(error) => Some((Err(error), (opened, to, room))),
+        None => {
+            let part = parts.first().unwrap_or(&whole[0]);
+            ([Piece::Part(*part)].into(), part.to - part.from)
         }
-    });
-    let mut answer = reply::with_type(status, content_type, Body::from_stream(parts));
+    };
+    let body = Body::from_stream(stream::unfold((log.opened, pieces, room), |(opened, mut pieces, room)| async move {
+        let piece = next(&opened, &mut pieces).await?;
+        Some((piece, (opened, pieces, room)))
+    }));
+    let mut answer = reply::with_type(status, content_type, body);
+    if multipart.is_some() {
+        put(&mut answer, header::CONTENT_TYPE, &format!("multipart/byteranges; boundary={boundary}"));
+    }
     put(&mut answer, header::ACCEPT_RANGES, "bytes");
-    put(&mut answer, header::LAST_MODIFIED, &http_date(changed));
-    put(&mut answer, header::CONTENT_LENGTH, &(to - from).to_string());
-    if status == StatusCode::PARTIAL_CONTENT {
-        put(&mut answer, header::CONTENT_RANGE, &format!("bytes {from}-{}/{length}", to - 1));
+    put(&mut answer, header::LAST_MODIFIED, &changed);
+    put(&mut answer, header::CONTENT_LENGTH, &body_length.to_string());
+    if let Some(range) = content_range {
+        put(&mut answer, header::CONTENT_RANGE, &range);
     }
     answer
 }
 
-enum Range {
-    Whole,
-    /// From, up to, the second excluded.
-    Part(u64, u64),
-    Nowhere,
+/// A piece of an answer.
+enum Piece {
+    Text(Bytes),
+    Part(Part),
 }
 
-/// The one range that is asked for. Several, and what is none, are answered with the whole, as they may be.
-fn range(headers: &HeaderMap, log: &Log) -> Range {
+impl Piece {
+    fn text(text: &str) -> Self {
+        Self::Text(Bytes::copy_from_slice(text.as_bytes()))
+    }
+}
+
+/// The next bytes of what is still to be answered.
+async fn next(opened: &NodeLogFile, pieces: &mut VecDeque<Piece>) -> Option<io::Result<Bytes>> {
+    loop {
+        match pieces.pop_front()? {
+            Piece::Text(text) => return Some(Ok(text)),
+            Piece::Part(Part { from, to }) if from >= to => {}
+            Piece::Part(Part { from, to }) => {
+                let read = match opened.read_at(from, to - from).await {
+                    // Cut short since: the client sees that bytes are missing.
+                    Ok(read) if read.is_empty() => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+                    read => read,
+                };
+                match &read {
+                    Ok(read) => pieces.push_front(Piece::Part(Part { from: from + read.len() as u64, to })),
+                    Err(_) => pieces.clear(),
+                }
+                return Some(read);
+            }
+        }
+    }
+}
+
+fn out_of_range(text: &str, content_range: Option<&str>) -> Reply {
+    let mut answer = reply::text(StatusCode::RANGE_NOT_SATISFIABLE, text);
+    if let Some(range) = content_range {
+        put(&mut answer, header::CONTENT_RANGE, range);
+    }
+    answer
+}
+
+/// The parts that are asked for, unless the file is another than the client knows.
+fn asked(headers: &HeaderMap, log: &Log) -> Asked {
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     if text(header::IF_RANGE).is_some_and(|since| since != http_date(log.changed)) {
-        return Range::Whole;
+        return Asked::Whole;
     }
-    let Some((first, last)) = text(header::RANGE).and_then(|text| text.strip_prefix("bytes=")?.split_once('-')) else {
-        return Range::Whole;
-    };
-    let (first, last) = (first.trim(), last.trim());
-    if first.is_empty() {
-        return match last.parse::<u64>() {
-            Ok(0) => Range::Nowhere,
-            Ok(count) => Range::Part(log.length.saturating_sub(count), log.length),
-            Err(_) => Range::Whole,
-        };
-    }
-    let Ok(from) = first.parse::<u64>() else { return Range::Whole };
-    let to = match last {
-        "" => log.length,
-        last => match last.parse::<u64>() {
-            Ok(last) if last >= from => last.saturating_add(1).min(log.length),
-            _ => return Range::Whole,
-        },
-    };
-    if from >= log.length { Range::Nowhere } else { Range::Part(from, to) }
+    text(header::RANGE)
+        .filter(|range| !range.is_empty())
+        .map_or(Asked::Whole, |range| byte_ranges::parse(range, log.length))
 }
 
 fn is_unchanged(headers: &HeaderMap, changed: SystemTime) -> bool {

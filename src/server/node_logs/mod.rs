@@ -46,12 +46,12 @@ async fn answer(State(shared): State<Sources>, path: String, RawQuery(query): Ra
         false => Ok(None),
     };
     match asked {
-        Ok(None) => files::answer(logs.as_ref(), &path, &headers, admission).await,
+        Ok(None) => files::answer(logs.as_ref(), &path, &headers, &boundary(&shared), admission).await,
         Ok(Some(query)) => match query.file.clone() {
             Some(file) => {
                 let file = file.replace('\\', "/");
                 match logs.open(&file).await {
-                    Ok(_) => files::answer(logs.as_ref(), &file, &headers, admission).await,
+                    Ok(_) => files::answer(logs.as_ref(), &file, &headers, &boundary(&shared), admission).await,
                     Err(error) => not_acceptable(&[missing(&file, &error)]),
                 }
             }
@@ -60,6 +60,13 @@ async fn answer(State(shared): State<Sources>, path: String, RawQuery(query): Ra
         Err(Refused::Undecodable(problems)) => reply::text(StatusCode::BAD_REQUEST, joined(&problems) + "\n"),
         Err(Refused::Invalid(problems)) => not_acceptable(&problems),
     }
+}
+
+/// What stands between parts of a file: nothing that is in one.
+fn boundary(shared: &Sources) -> String {
+    // The bits that such a number has.
+    let part = || (shared.agent.adapters.chance.next() * (1_u64 << 52) as f64) as u64;
+    format!("{:013x}{:013x}{:013x}", part(), part(), part())
 }
 
 fn missing(file: &str, error: &io::Error) -> String {

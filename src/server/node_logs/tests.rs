@@ -40,8 +40,9 @@ async fn files_are_served() {
         ("range", "bytes=-3", StatusCode::PARTIAL_CONTENT, "789"),
         ("range", "bytes=5-99", StatusCode::PARTIAL_CONTENT, "56789"),
         ("range", "bytes=10-", StatusCode::RANGE_NOT_SATISFIABLE, "invalid range: failed to overlap\n"),
-        ("range", "lines=1-2", StatusCode::OK, "0123456789"),
-        ("range", "bytes=4-2", StatusCode::OK, "0123456789"),
+        ("range", "lines=1-2", StatusCode::RANGE_NOT_SATISFIABLE, "invalid range\n"),
+        ("range", "bytes=4-2", StatusCode::RANGE_NOT_SATISFIABLE, "invalid range\n"),
+        ("range", "bytes=0-9,0-9", StatusCode::OK, "0123456789"),
         ("if-modified-since", changed.as_str(), StatusCode::NOT_MODIFIED, ""),
         ("if-modified-since", "Sat, 01 Jan 2000 00:00:00 GMT", StatusCode::OK, "0123456789"),
     ] {
@@ -57,6 +58,31 @@ async fn files_are_served() {
         );
     }
     assert_eq!(node.ask_socket("/logs/none").await.status, StatusCode::NOT_FOUND);
+}
+
+/// SRV-31: several parts, in the order they were asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn several_parts_of_a_file_are_served() {
+    let node = node(ALL).await;
+    let ask = async |header: &str| ask_with(node.connect().await, "/logs/words.log", &[("range", header)]).await;
+    let answer = ask("bytes=7-8, 0-1,-1").await;
+    assert_eq!(answer.status, StatusCode::PARTIAL_CONTENT);
+    let content_type = answer.headers["content-type"].to_str().expect("text");
+    let boundary = content_type.strip_prefix("multipart/byteranges; boundary=").expect("several parts").to_owned();
+    let part = |range: &str, text: &str| {
+        format!(
+            "--{boundary}\r\nContent-Range: bytes {range}/10\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n{text}\r\n"
+        )
+    };
+    let expected = [part("7-8", "78"), part("0-1", "01"), part("9-9", "9"), format!("--{boundary}--\r\n")].concat();
+    assert_eq!(answer.body, expected);
+    assert_eq!(answer.headers["content-length"], expected.len().to_string().as_str());
+    assert!(!answer.headers.contains_key("content-range"));
+    let other = ask("bytes=0-0,2-2").await;
+    assert!(boundary.len() >= 32 && !other.body.contains(&boundary), "nobody can know it");
+    let one = ask("bytes=7-8,20-").await;
+    assert_eq!((one.status, one.body.as_str()), (StatusCode::PARTIAL_CONTENT, "78"), "what is beyond is left out");
+    assert_eq!(one.headers["content-range"], "bytes 7-8/10");
 }
 
 /// SEC-15: neither links nor dots lead out.
@@ -126,4 +152,35 @@ async fn each_form_has_its_switch() {
     let files = node(ServedLogs { system_query: false, ..ALL }).await;
     let answer = files.ask_socket("/logs/words.log?query=known").await;
     assert_eq!((answer.status, answer.body.as_str()), (StatusCode::OK, "0123456789"));
+}
+
+/// CVE-2024-9042, SEC-16: nothing that is asked for becomes a command, an option or a second word.
+#[tokio::test(flavor = "multi_thread")]
+async fn cve_2024_9042_no_value_of_a_query_is_run() {
+    let node = node(ALL).await;
+    let made = node.folder.path().join("made");
+    let touch = format!("touch {}", made.display());
+    for pattern in [
+        format!("$({touch})"),
+        format!("`{touch}`"),
+        format!("'; {touch}; '"),
+        format!("\"; {touch}; \""),
+        format!("x\n{touch}\n"),
+        format!("x | {touch} & {touch} && {touch}"),
+        "--output=export --file=/etc/passwd".to_owned(),
+        "-D/etc".to_owned(),
+    ] {
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        let query = query.append_pair("query", "known").append_pair("pattern", &pattern).finish();
+        let answer = node.ask_socket(&format!("/logs/?{query}")).await;
+        let words = "--utc --no-pager --output=short-precise --unit=known";
+        let expected = format!("asked: {words} --grep={pattern}\n");
+        assert_eq!((answer.status, answer.body), (StatusCode::OK, expected), "{pattern}");
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        let query = query.append_pair("query", &format!("known{}", pattern.replace('/', "_"))).finish();
+        let answer = node.ask_socket(&format!("/logs/?{query}")).await;
+        let is_refused = answer.body.contains("input contains unsupported characters");
+        assert!(is_refused || answer.body.contains("log not found for known-D_etc"), "{pattern}: {}", answer.body);
+    }
+    assert!(!made.exists());
 }

@@ -11,18 +11,17 @@ use tokio_rustls::server::TlsStream;
 
 use crate::server::connections::{Accept, Opening, Peer};
 
-/// The longest that a handshake may take.
-const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
-
 /// See the module.
 pub(super) struct TlsListener {
     listener: TcpListener,
     acceptor: TlsAcceptor,
+    handshake_max: Duration,
 }
 
 impl TlsListener {
-    pub(super) fn new(listener: TcpListener, config: Arc<ServerConfig>) -> Self {
-        Self { listener, acceptor: TlsAcceptor::from(config) }
+    /// A handshake may take `handshake_max`, from the connection's beginning.
+    pub(super) fn new(listener: TcpListener, config: Arc<ServerConfig>, handshake_max: Duration) -> Self {
+        Self { listener, acceptor: TlsAcceptor::from(config), handshake_max }
     }
 }
 
@@ -31,11 +30,11 @@ impl Accept for TlsListener {
 
     async fn accept(&self) -> io::Result<Option<Opening<Self::Stream>>> {
         let (stream, address) = self.listener.accept().await?;
-        let acceptor = self.acceptor.clone();
+        let (acceptor, limit) = (self.acceptor.clone(), self.handshake_max);
         Ok(Some(Box::pin(async move {
             // Small answers and keystrokes are not to wait for one another.
             let _ = stream.set_nodelay(true);
-            let stream = tokio::time::timeout(HANDSHAKE_MAX, acceptor.accept(stream)).await.ok()?.ok()?;
+            let stream = tokio::time::timeout(limit, acceptor.accept(stream)).await.ok()?.ok()?;
             let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
             let certificates = certificates.iter().map(|one| one.clone().into_owned()).collect();
             Some((stream, Peer { address: Some(address), certificates }))

@@ -33,11 +33,16 @@ const CONNECTIONS_MAX: usize = 1024;
 /// Upstream's limit of a request and its answer (SRV-03).
 const ANSWER_MAX: Duration = Duration::from_secs(4 * 60 * 60);
 
+/// The longest that a TLS handshake may take.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+
 /// See the module.
 pub struct SecureListener {
     address: SocketAddr,
     listener: StdTcpListener,
     parts: Parts,
+    limits: Limits,
+    handshake_max: Duration,
 }
 
 /// What the port is made of.
@@ -67,7 +72,8 @@ impl SecureListener {
         let listener = StdTcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        Ok(Self { address, listener, parts })
+        let limits = Limits { connections_max: CONNECTIONS_MAX, answer: ANSWER_MAX, ..Limits::default() };
+        Ok(Self { address, listener, parts, limits, handshake_max: HANDSHAKE_MAX })
     }
 
     /// The address, with its port where the system chose one.
@@ -101,8 +107,8 @@ impl Listener for SecureListener {
         let router = guard.before(routes::secure(shared));
         match self.listener.try_clone().and_then(TcpListener::from_std) {
             Ok(listener) => {
-                let limits = Limits { connections_max: CONNECTIONS_MAX, answer: ANSWER_MAX, ..Limits::default() };
-                connections::serve(door::TlsListener::new(listener, Arc::clone(tls)), router, limits).await
+                let door = door::TlsListener::new(listener, Arc::clone(tls), self.handshake_max);
+                connections::serve(door, router, self.limits).await
             }
             Err(error) => format!("cannot listen on {}: {error}", self.address),
         }

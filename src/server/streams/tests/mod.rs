@@ -2,6 +2,7 @@
 
 #[expect(dead_code, reason = "the tests on a real runtime use more of it")]
 mod clients;
+mod cves;
 mod played;
 
 use std::time::Duration;

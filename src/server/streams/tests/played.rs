@@ -162,6 +162,9 @@ impl RuntimeService for Cri {
         let ExecSyncRequest { cmd, timeout, .. } = request.into_inner();
         self.url(format!("execsync {cmd:?} {timeout}"), "")?;
         let exit_code = i32::from(cmd[0] == "false");
+        if cmd[0] == "flood" {
+            return Ok(Response::new(ExecSyncResponse { stdout: vec![b'x'; 17 << 20], stderr: vec![], exit_code }));
+        }
         let stdout = if cmd[0] == "true" { vec![] } else { b"out;".to_vec() };
         let stderr = if cmd[0] == "true" { vec![] } else { b"err".to_vec() };
         Ok(Response::new(ExecSyncResponse { stdout, stderr, exit_code }))
