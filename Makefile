@@ -46,10 +46,10 @@ fmt: ## formats the sources
 
 lint: ## formatting and lints, as `make test` asks for them
 	cargo fmt --check
-	cargo clippy --all-targets --features sim -- -D warnings
+	cargo clippy --all-targets --features sim,profiling -- -D warnings
 
 unit: ## the tests that need neither root nor a runtime
-	cargo test --features sim --lib
+	cargo test --features sim,profiling --lib
 
 live: ## the tests on a real containerd alone (root, Debian)
 	@exec scripts/test.sh live

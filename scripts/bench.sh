@@ -103,29 +103,19 @@ probed() {
     until_ms "$(now_ms)" runs_exactly 0 >/dev/null
 }
 
-# Scrapes, each on its own: what one costs, and how long it takes.
-fetch() { # PATH
-    exec 8<>"/dev/tcp/127.0.0.1/$READ_ONLY_PORT"
-    printf 'GET %s HTTP/1.0\r\nHost: bench\r\n\r\n' "$1" >&8
-    cat <&8 >/dev/null
-    exec 8>&-
-}
-
-scrapes() { # WHAT
-    local path before since took times=20
-    for path in /stats/summary '/stats/summary?only_cpu_and_memory=true' /metrics/resource /metrics/cadvisor /metrics; do
-        fetch "$path" # What is only done once.
-        sleep 3
-        before=$(cpu_ticks "$agent") took=0
-        for _ in $(seq "$times"); do
-            since=$(now_ms)
-            fetch "$path"
-            took=$((took + $(now_ms) - since))
-            sleep 2.1 # Later than a look is shared.
-        done
-        figure "$path, $1: processor time" "$(cpu_of $(($(cpu_ticks "$agent") - before)) "$times")" ms
-        figure "$path, $1: answered after" "$((took / times))" ms
-    done
+# What the authenticated port costs: scrapes, each on its own and all within 15 s, and what a command writes.
+served() { # WHAT
+    local address=127.0.0.1:$PORT name value
+    while read -r name value _; do
+        figure "$name, $1: processor time an answer" "${value#ms=}" ms
+    done < <("$server_cost" scrapes "$agent" "$address" 20)
+    while read -r name value _; do
+        figure "all of these every 15 s, $1: processor time" "${value#ms=}" ms
+    done < <("$server_cost" round "$agent" "$address" 4)
+    while read -r name value ratio; do
+        figure "1 GiB through exec, $name: processor time" "${value#seconds=}" s
+        [ "$name" = proxy ] || figure "1 GiB through exec, $name beside a bare proxy" "${ratio#ratio=}" ""
+    done < <("$server_cost" exec "$agent" "$address" "$RUNTIME_ENDPOINT" default "bench-1-bench" c 1024)
 }
 
 # An agent that starts again, and what that costs and touches.
@@ -171,22 +161,24 @@ steady() { # WHAT
 }
 
 main() {
-    local since before number client
+    local since before number client server_cost
     is_root || die "only root can start containers"
     check_rust
     install_packages
     if [ -z "${PODWRIGHT:-}" ]; then
-        cargo build --release --locked --bin podwright --example bare_client
+        cargo build --release --locked --bin podwright --example bare_client --example server_cost
         PODWRIGHT=$PWD/target/release/podwright
     fi
-    client=${PODWRIGHT%/*}/examples/bare_client
-    [ -x "$client" ] || die "no $client, which measures: cargo build --release --example bare_client"
+    client=${PODWRIGHT%/*}/examples/bare_client server_cost=${PODWRIGHT%/*}/examples/server_cost
+    [ -x "$client" ] && [ -x "$server_cost" ] ||
+        die "no $client or $server_cost, which measure: cargo build --release --example bare_client --example server_cost"
     trap clean_up EXIT
     trap 'exit 130' INT TERM
     mkdir -p "$dir/manifests"
     OWNER=$$ setsid -w scripts/testenv.sh start "$dir"
     load_env "$dir"
-    write_agent_config "$dir" >"$dir/kubelet.yaml"
+    # Whoever asks is let in: there is nobody here who could say who may.
+    write_agent_config "$dir" | sed '/anonymous:/{n;s/false/true/}' >"$dir/kubelet.yaml"
     figure "executable" "$(($(stat -c %s "$PODWRIGHT") / 1024))" KiB
 
     floor
@@ -210,7 +202,7 @@ main() {
     figure "$PODS pods at once: all running" "$(started_ms "$PODS" "$since")" ms
     figure "$PODS pods at once: agent's processor time a pod" "$(cpu_of $(($(cpu_ticks "$agent") - before)) "$PODS")" ms
     steady "$PODS pods"
-    scrapes "$PODS pods"
+    served "$PODS pods"
     figure "killed container: its next instance runs" \
         "$("$client" kill "$RUNTIME_ENDPOINT" 5 | sed -n 's/^reaction_ms=//p')" ms
 

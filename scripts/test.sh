@@ -12,6 +12,8 @@ cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
 . scripts/lib.sh
 
+# All that can be switched on beside the defaults is tested.
+FEATURES=sim,profiling
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
 summary=()
 failed=0 passed=0 skipped=0
@@ -49,8 +51,8 @@ cargo_tests() {
     # The simulator's seeds follow from the source tree: the same commit, the same runs.
     PODWRIGHT_TREE_HASH=$(git rev-parse 'HEAD^{tree}' 2>/dev/null || echo none)
     export PODWRIGHT_TREE_HASH
-    cargo test --locked --features sim --no-fail-fast --lib --bins "${targets[@]}" || status=1
-    cargo test --locked --features sim --doc || status=1
+    cargo test --locked --features "$FEATURES" --no-fail-fast --lib --bins "${targets[@]}" || status=1
+    cargo test --locked --features "$FEATURES" --doc || status=1
     return "$status"
 }
 
@@ -66,19 +68,19 @@ no_containers() {
 }
 
 live_tests() {
-    PODWRIGHT_LIVE=1 cargo test --locked --features sim --test live -- --test-threads=2
+    PODWRIGHT_LIVE=1 cargo test --locked --features "$FEATURES" --test live -- --test-threads=2
 }
 
 # What `make run` shows: both pods Ready, three views of them, and nothing left.
 whole_run() {
-    cargo build --locked --features sim --bin podwright || return
+    cargo build --locked --features "$FEATURES" --bin podwright || return
     RUN_FOR=3 PODWRIGHT=$PWD/${CARGO_TARGET_DIR:-target}/debug/podwright scripts/run.sh
 }
 
 wanted() { [ ${#PARTS[@]} = 0 ] || [[ " ${PARTS[*]} " == *" $1 "* ]]; }
 
 fmt_part() { part fmt cargo fmt --check; }
-clippy_part() { part clippy cargo clippy --locked --all-targets --features sim -- -D warnings; }
+clippy_part() { part clippy cargo clippy --locked --all-targets --features "$FEATURES" -- -D warnings; }
 test_part() { part test cargo_tests; }
 
 live_part() {

@@ -24,6 +24,10 @@ pub const RESTART_MARGIN: Duration = Duration::from_secs(10);
 /// The longest that a probe whose command runs out of time again and again is put off, where its period is not longer.
 pub const TIMEOUT_WAIT_MAX: Duration = Duration::from_secs(60);
 
+/// Rounds after the first begin together with those of other probes, at multiples of this: waking costs a processor more
+/// than probing does. No period is a fraction of a second, so none drifts.
+pub const SLOT: Duration = Duration::from_millis(100);
+
 /// What a probe is for.
 #[derive(
     Clone,
@@ -230,6 +234,17 @@ impl ProbeSchedule {
     /// The uptime of the next round, which may have passed; `None` while one is under way, and after the end.
     pub fn due(&self) -> Option<Duration> {
         (!self.probing && !self.ended).then_some(self.next)
+    }
+
+    /// The uptime at which the timer is to be set, at the uptime `now`: the round's own, or, for one that is not the first and
+    /// is not to begin at once, the next [`SLOT`]'s.
+    pub fn wake(&self, now: Duration) -> Option<Duration> {
+        let due = self.due()?;
+        if self.last.is_none() || due <= now {
+            return Some(due);
+        }
+        let slots = due.as_nanos().div_ceil(SLOT.as_nanos());
+        Some(SLOT.saturating_mul(u32::try_from(slots).unwrap_or(u32::MAX)).max(due))
     }
 
     /// Takes note of a new status. A container that runs and has started, and is only held back by its readiness, is

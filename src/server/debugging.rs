@@ -14,7 +14,12 @@ use crate::telemetry;
 const VERBOSITY_BYTES_MAX: usize = 32;
 
 pub(super) fn routes() -> Router<Sources> {
-    Router::new().route("/debug/flags/v", any(set_verbosity)).route("/debug/pprof/cmdline", only_get(get(command_line)))
+    let routes = Router::new()
+        .route("/debug/flags/v", any(set_verbosity))
+        .route("/debug/pprof/cmdline", only_get(get(command_line)));
+    #[cfg(feature = "profiling")]
+    let routes = routes.merge(super::profile::routes());
+    routes
 }
 
 async fn set_verbosity(method: Method, body: Body) -> Reply {

@@ -39,6 +39,8 @@ mod health;
 mod listeners;
 mod node_logs;
 mod pods;
+#[cfg(feature = "profiling")]
+mod profile;
 mod reply;
 mod routes;
 mod run;

@@ -23,6 +23,8 @@ mod attempt_metrics;
 mod auth_metrics;
 mod certificate_metrics;
 mod client_metrics;
+#[cfg(any(test, feature = "profiling"))]
+mod cpu_profile;
 mod exposition;
 mod families;
 mod http_metrics;
@@ -50,6 +52,8 @@ mod statistics_metrics;
 mod traces;
 mod volume_metrics;
 
+#[cfg(feature = "profiling")]
+pub use cpu_profile::Sampler;
 pub use exposition::Exposition;
 pub use http_metrics::{HttpMetrics, InFlight, Port};
 pub use log_writer::{LogProgress, log_progress};

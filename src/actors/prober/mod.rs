@@ -191,7 +191,7 @@ impl Prober {
         if let Some(timer) = machine.timer.take() {
             desk.cancel(timer);
         }
-        if let Some(due) = machine.schedule.due() {
+        if let Some(due) = machine.schedule.wake(uptime) {
             machine.timer = Some(desk.after(due.saturating_sub(uptime), ProberMsg::RoundDue(key.clone())));
         }
     }

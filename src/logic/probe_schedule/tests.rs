@@ -73,6 +73,26 @@ fn outcomes(schedule: &mut ProbeSchedule, target: &Target, outcomes: &[ProbeOutc
     outcomes.iter().map(run).collect()
 }
 
+#[test]
+fn rounds_after_the_first_share_wakes_and_none_drifts() {
+    let millis = Duration::from_millis;
+    let (kind, began) = (ProbeKind::Readiness, millis(4_321));
+    let mut schedule = ProbeSchedule::new(kind, timing(), wall(STARTED), secs(3600), 0.5, began);
+    let target = running("a", kind);
+    assert_eq!(schedule.wake(millis(4_000)), Some(began), "the first round is held when it is due");
+    outcomes(&mut schedule, &target, &[ProbeOutcome::Success]);
+    for round in 1..50 {
+        let expected = millis(4_400 + round * 10_000);
+        let woken = schedule.wake(expected - secs(5)).expect("no round is under way");
+        assert_eq!((woken, schedule.wake(woken)), (expected, schedule.due()), "what is due is not put off");
+        schedule.round(&Seen::Container(target.clone()), wall(STARTED + 1000), woken);
+        assert_eq!(schedule.wake(woken), None, "a round is under way");
+        schedule.finish(ProbeOutcome::Success, woken + millis(3));
+    }
+    schedule.trigger(millis(600_123));
+    assert_eq!(schedule.wake(millis(600_123)), Some(millis(600_123)), "what is asked for now begins now");
+}
+
 /// PRB-05.
 #[test]
 fn a_new_container_begins_with_its_kinds_first_value() {

@@ -58,6 +58,11 @@ impl Exposition {
     /// One more sample of the family: its labels as [`labels`] made them, labels of its own, its value, and when it was
     /// measured, if that is told.
     pub fn sample(&mut self, labels: &str, more: &[(&str, &str)], value: impl Into<Value>, at: Option<Moment>) {
+        self.stamped(labels, more, value.into(), &at.map(stamp).unwrap_or_default());
+    }
+
+    /// [`Self::sample`] with the time as [`stamp`] wrote it.
+    pub fn stamped(&mut self, labels: &str, more: &[(&str, &str)], value: Value, stamp: &str) {
         if let Some(kind) = self.kind.take() {
             let kind: &'static str = kind.into();
             let (name, help) = (self.name, self.help);
@@ -76,13 +81,11 @@ impl Exposition {
             }
             self.text.push('}');
         }
-        let _ = match value.into() {
+        let _ = match value {
             Value::Whole(value) => write!(self.text, " {value}"),
             Value::Real(value) => write!(self.text, " {value}"),
         };
-        if let Some(at) = at {
-            let _ = write!(self.text, " {}", at.0.div_euclid(1_000_000));
-        }
+        self.text.push_str(stamp);
         self.text.push('\n');
     }
 
@@ -90,6 +93,11 @@ impl Exposition {
     pub fn into_text(self) -> String {
         self.text
     }
+}
+
+/// When something was measured, in the form that [`Exposition::stamped`] takes: milliseconds behind a blank.
+pub fn stamp(at: Moment) -> String {
+    format!(" {}", at.0.div_euclid(1_000_000))
 }
 
 /// Labels in the form that [`Exposition::sample`] takes.

@@ -75,7 +75,7 @@ struct Ends {
 impl Connection {
     /// Connects. `tls` is there if the target wants TLS. The error is a text in upstream's words.
     pub async fn open(target: &Target, tls: Option<Arc<ClientConfig>>) -> Result<Self, String> {
-        let (stream, mut ends) = dial(&target.host, target.port).await?;
+        let (stream, mut ends) = dial(&target.host, target.port, tls.is_some()).await?;
         let Some(config) = tls else { return Self::http1(stream, ends).await };
         let name = ServerName::try_from(target.host.clone()).map_err(|error| format!("tls: {error}"))?;
         let stream = match TlsConnector::from(config).connect(name, stream).await {
@@ -93,7 +93,7 @@ impl Connection {
 
     /// Connects, and speaks HTTP/2 from the first byte on, without TLS.
     pub async fn open_http2(host: &str, port: u16) -> Result<Self, String> {
-        let (stream, mut ends) = dial(host, port).await?;
+        let (stream, mut ends) = dial(host, port, true).await?;
         ends.http2 = true;
         Self::http2(stream, ends).await
     }
@@ -151,10 +151,12 @@ impl Connection {
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
-async fn dial(host: &str, port: u16) -> Result<(Peeked<TcpStream>, Ends), String> {
+/// `talks`: more than once is sent, and nothing is gained by waiting for more to send.
+async fn dial(host: &str, port: u16, talks: bool) -> Result<(Peeked<TcpStream>, Ends), String> {
     let (stream, remote) = connect(host, port).await?;
-    // Probes are small: nothing is gained by waiting for more to send.
-    let _ = stream.set_nodelay(true);
+    if talks {
+        let _ = stream.set_nodelay(true);
+    }
     let local = stream.local_addr().ok();
     let (stream, beginning) = Peeked::new(stream);
     Ok((stream, Ends { local, remote, beginning, http2: false }))

@@ -21,6 +21,16 @@ impl Reader {
 
     /// A file's bytes; `None` when it cannot be read, or is larger than what is ever read.
     pub(super) fn read(&mut self, folder: impl AsFd, name: &str) -> Option<&[u8]> {
+        self.fill(folder, name, false)
+    }
+
+    /// The bytes of a file that the kernel writes in one go, as it does all of control groups but lists of processes: such a
+    /// file has ended where less came than there was room for, and is not asked again.
+    pub(super) fn record(&mut self, folder: impl AsFd, name: &str) -> Option<&[u8]> {
+        self.fill(folder, name, true)
+    }
+
+    fn fill(&mut self, folder: impl AsFd, name: &str, is_record: bool) -> Option<&[u8]> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(folder, name, flags, Mode::empty()).ok()?;
         let mut length = 0;
@@ -34,15 +44,18 @@ impl Reader {
             match rustix::io::read(&file, &mut self.buffer[length..]) {
                 Ok(0) => return Some(&self.buffer[..length]),
                 Ok(count) => length += count,
-                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::INTR) => continue,
                 Err(_) => return None,
+            }
+            if is_record && length < self.buffer.len() {
+                return Some(&self.buffer[..length]);
             }
         }
     }
 
     /// A file of one number, or of `max`.
     pub(super) fn number(&mut self, folder: impl AsFd, name: &str) -> Option<u64> {
-        crate::logic::statistics::parse::number(self.read(folder, name)?)
+        crate::logic::statistics::parse::number(self.record(folder, name)?)
     }
 }
 

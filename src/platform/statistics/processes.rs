@@ -41,7 +41,7 @@ impl<'a> Processes<'a> {
         (figures.descriptors, figures.sockets) = (open.map(|(all, _)| all), open.map(|(_, sockets)| sockets));
         let first = lines().next().and_then(|pid| std::str::from_utf8(pid).ok());
         figures.open_files_max = first.and_then(|pid| {
-            let text = self.reader.read(self.proc, &format!("{pid}/limits"))?;
+            let text = self.reader.record(self.proc, &format!("{pid}/limits"))?;
             parse::open_files_max(text)
         });
         figures

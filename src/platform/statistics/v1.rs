@@ -81,7 +81,7 @@ fn cpu(here: &OwnedFd, tools: &mut Tools<'_>) -> Option<CpuFigures> {
     let total_ns = tools.reader.number(here, "cpuacct.usage")?;
     let mut cpu = CpuFigures { total_ns, ..CpuFigures::default() };
     if tools.depth == Depth::Everything
-        && let Some(text) = tools.reader.read(here, "cpuacct.stat")
+        && let Some(text) = tools.reader.record(here, "cpuacct.stat")
     {
         parse::cpuacct_stat(text, &mut cpu);
     }
@@ -90,7 +90,7 @@ fn cpu(here: &OwnedFd, tools: &mut Tools<'_>) -> Option<CpuFigures> {
 
 fn memory_of(here: &OwnedFd, tools: &mut Tools<'_>) -> Option<(MemoryFigures, MemoryLimits)> {
     let reader = &mut tools.reader;
-    let mut memory = parse::memory_stat_v1(reader.read(here, "memory.stat")?);
+    let mut memory = parse::memory_stat_v1(reader.record(here, "memory.stat")?);
     memory.usage = reader.number(here, "memory.usage_in_bytes")?;
     let limits = MemoryLimits {
         limit: reader.number(here, "memory.limit_in_bytes").unwrap_or(0),
@@ -104,7 +104,7 @@ fn everything(roots: &Roots, path: &str, memory: Option<&OwnedFd>, figures: &mut
     let find = |root: &Option<OwnedFd>| root.as_ref().and_then(|root| folder(root, path));
     let reader = &mut tools.reader;
     if let Some(here) = find(&roots.cpu) {
-        if let (Some(text), Some(cpu)) = (reader.read(&here, "cpu.stat"), &mut figures.cpu) {
+        if let (Some(text), Some(cpu)) = (reader.record(&here, "cpu.stat"), &mut figures.cpu) {
             parse::cpu_stat_v1(text, cpu);
         }
         figures.cpu_limits = Some(CpuLimits {
@@ -119,7 +119,7 @@ fn everything(roots: &Roots, path: &str, memory: Option<&OwnedFd>, figures: &mut
         memory.limit_hits = reader.number(here, "memory.failcnt").unwrap_or(0);
         memory.kernel = reader.number(here, "memory.kmem.usage_in_bytes").unwrap_or(0);
         figures.memory_limits.reservation = reader.number(here, "memory.soft_limit_in_bytes").unwrap_or(0);
-        let kills = reader.read(here, "memory.oom_control").and_then(|text| parse::value_of(text, "oom_kill"));
+        let kills = reader.record(here, "memory.oom_control").and_then(|text| parse::value_of(text, "oom_kill"));
         figures.oom_kills = kills.unwrap_or(0);
     }
     if let Some(here) = find(&roots.pids) {
@@ -139,12 +139,12 @@ pub(super) fn threads(here: impl AsFd + Copy, reader: &mut Reader, processes: &m
 fn io(here: OwnedFd, reader: &mut Reader) -> Option<IoFigures> {
     for (bytes, requests) in IO_FILES {
         let mut devices = vec![];
-        let Some(text) = reader.read(&here, bytes) else { continue };
+        let Some(text) = reader.record(&here, bytes) else { continue };
         parse::blkio(text, &mut devices, |device| &mut device.bytes);
         if devices.is_empty() {
             continue;
         }
-        if let Some(text) = reader.read(&here, requests) {
+        if let Some(text) = reader.record(&here, requests) {
             parse::blkio(text, &mut devices, |device| &mut device.requests);
         }
         return Some(IoFigures { devices, pressure: None });

@@ -19,7 +19,7 @@ const OLD_FILE: &str = "cgroup.events";
 pub(super) fn read(root: &OwnedFd, path: &str, tools: &mut Tools<'_>) -> Option<GroupFigures> {
     let here = folder(root, path)?;
     let mut figures = GroupFigures { at: tools.clock.now(), ..GroupFigures::default() };
-    figures.cpu = tools.reader.read(&here, "cpu.stat").map(parse::cpu_stat);
+    figures.cpu = tools.reader.record(&here, "cpu.stat").map(parse::cpu_stat);
     if let Some((memory, limits)) = memory(&here, tools) {
         (figures.memory, figures.memory_limits) = (Some(memory), limits);
     }
@@ -42,7 +42,7 @@ pub(super) fn read(root: &OwnedFd, path: &str, tools: &mut Tools<'_>) -> Option<
 
 fn memory(here: &OwnedFd, tools: &mut Tools<'_>) -> Option<(MemoryFigures, MemoryLimits)> {
     let reader = &mut tools.reader;
-    let mut memory: MemoryFigures = parse::memory_stat(reader.read(here, "memory.stat")?);
+    let mut memory: MemoryFigures = parse::memory_stat(reader.record(here, "memory.stat")?);
     // The root has no such file; what upstream puts in its place.
     memory.usage = reader.number(here, "memory.current").unwrap_or(memory.rss.saturating_add(memory.cache));
     memory.swap = reader.number(here, "memory.swap.current").unwrap_or(0);
@@ -55,7 +55,7 @@ fn memory(here: &OwnedFd, tools: &mut Tools<'_>) -> Option<(MemoryFigures, Memor
 }
 
 fn pressure(here: &OwnedFd, figures: &mut GroupFigures, tools: &mut Tools<'_>) {
-    let mut read = |name| tools.reader.read(here, name).and_then(parse::pressure);
+    let mut read = |name| tools.reader.record(here, name).and_then(parse::pressure);
     if let Some(cpu) = &mut figures.cpu {
         cpu.pressure = read("cpu.pressure");
     }
@@ -69,19 +69,19 @@ fn pressure(here: &OwnedFd, figures: &mut GroupFigures, tools: &mut Tools<'_>) {
 
 fn everything(here: &OwnedFd, figures: &mut GroupFigures, tools: &mut Tools<'_>) {
     let reader = &mut tools.reader;
-    let (quota_us, period_us) = reader.read(here, "cpu.max").and_then(parse::cpu_max).unwrap_or((0, 0));
+    let (quota_us, period_us) = reader.record(here, "cpu.max").and_then(parse::cpu_max).unwrap_or((0, 0));
     let shares = reader.number(here, "cpu.weight").map_or(0, weight_to_shares);
     figures.cpu_limits = figures.cpu.map(|_: CpuFigures| CpuLimits { shares, period_us, quota_us });
     if let Some(memory) = &mut figures.memory {
         memory.usage_max = reader.number(here, "memory.peak").unwrap_or(0);
         figures.memory_limits.reservation = reader.number(here, "memory.min").unwrap_or(0);
-        if let Some(events) = reader.read(here, "memory.events") {
+        if let Some(events) = reader.record(here, "memory.events") {
             memory.limit_hits = parse::value_of(events, "max").unwrap_or(0);
             figures.oom_kills = parse::value_of(events, "oom_kill").unwrap_or(0);
         }
     }
     threads(here, reader, figures.processes.get_or_insert_default());
-    if let Some(devices) = reader.read(here, "io.stat").map(parse::io_stat) {
+    if let Some(devices) = reader.record(here, "io.stat").map(parse::io_stat) {
         figures.io.get_or_insert_default().devices = devices;
     }
 }

@@ -11,10 +11,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use self::families::{FAMILIES, Family, Source};
-use super::exposition::{Exposition, Value, labels};
+use super::exposition::{Exposition, Value, labels, stamp};
 use super::figures::{DiskFigures, Interface, MountedDevice};
 use super::sample::{Group, Snapshot};
-use crate::logic::time::Moment;
 
 /// What one line's group is.
 #[derive(Clone, Copy, Debug)]
@@ -26,11 +25,17 @@ enum Place {
     Container(usize, usize),
 }
 
+/// A group with what all its lines have: labels, and the time at which it was read. Made once for all families.
+struct Series {
+    place: Place,
+    labels: String,
+    stamp: String,
+}
+
 /// The page of one snapshot.
 pub struct Page {
     snapshot: Arc<Snapshot>,
-    /// Each group with its base labels.
-    series: Vec<(Place, String)>,
+    series: Vec<Series>,
     next: usize,
 }
 
@@ -60,9 +65,9 @@ impl Page {
     fn write(&self, family: &Family) -> String {
         let mut out = Exposition::default();
         out.family(family.name, family.help, family.kind);
-        for (place, labels) in &self.series {
+        for Series { place, labels, stamp } in &self.series {
             if let Some(one) = self.one(*place) {
-                let mut lines = Lines { out: &mut out, labels, at: Some(one.group.figures.at) };
+                let mut lines = Lines { out: &mut out, labels, stamp };
                 write(&family.source, &one, &mut lines);
             }
         }
@@ -111,16 +116,16 @@ impl One<'_> {
 struct Lines<'a> {
     out: &'a mut Exposition,
     labels: &'a str,
-    at: Option<Moment>,
+    stamp: &'a str,
 }
 
 impl Lines<'_> {
     fn add(&mut self, value: impl Into<Value>) {
-        self.out.sample(self.labels, &[], value, self.at);
+        self.out.stamped(self.labels, &[], value.into(), self.stamp);
     }
 
     fn add_with(&mut self, more: &[(&str, &str)], value: impl Into<Value>) {
-        self.out.sample(self.labels, more, value, self.at);
+        self.out.stamped(self.labels, more, value.into(), self.stamp);
     }
 }
 
@@ -166,7 +171,7 @@ fn write(source: &Source, one: &One<'_>, lines: &mut Lines<'_>) {
         }
         Source::Settings(value) => {
             // What is set, as opposed to what was measured, has no time.
-            lines.at = None;
+            lines.stamp = "";
             if let Some(value) = value(figures) {
                 lines.add(value);
             }
@@ -200,42 +205,43 @@ fn write_devices(
 }
 
 /// All groups, with the labels that dashboards tell their classes by.
-fn series(snapshot: &Snapshot) -> Vec<(Place, String)> {
+fn series(snapshot: &Snapshot) -> Vec<Series> {
     let sample = &snapshot.sample;
-    let base = |id: &str, name: &str, image: &str, container: &str, pod: (&str, &str)| {
+    let base = |place, group: &Group, (name, image): (&str, &str), container: &str, pod: (&str, &str)| {
         let (namespace, pod) = pod;
-        labels(&[
+        let labels = labels(&[
             ("container", container),
-            ("id", id),
+            ("id", &group.path),
             ("image", image),
             ("name", name),
             ("namespace", namespace),
             ("pod", pod),
-        ])
+        ]);
+        Series { place, labels, stamp: stamp(group.figures.at) }
     };
-    let mut series = vec![(Place::Node, base("/", "", "", "", ("", "")))];
+    let (none, nobody) = (("", ""), ("", ""));
+    let mut series = vec![base(Place::Node, &sample.node.group, none, "", nobody)];
     // A daemon may live in a group that is shown already.
     let mut paths = BTreeSet::from(["/"]);
     for (index, (_, group)) in sample.systems.iter().enumerate() {
         if paths.insert(&group.path) {
-            series.push((Place::System(index), base(&group.path, "", "", "", ("", ""))));
+            series.push(base(Place::System(index), group, none, "", nobody));
         }
     }
     for (index, pod) in sample.pods.iter().enumerate() {
         let whose = (pod.namespace.as_str(), pod.name.as_str());
         if let Some(group) = &pod.group {
-            series.push((Place::Pod(index), base(&group.path, "", "", "", whose)));
+            series.push(base(Place::Pod(index), group, none, "", whose));
         }
         if let Some(group) = &pod.sandbox.group {
             // Rules choose by an image that is not empty.
             let image = Some(snapshot.sandbox_image.as_str()).filter(|image| !image.is_empty()).unwrap_or("pause");
-            series.push((Place::Sandbox(index), base(&group.path, pod.sandbox.id.as_str(), image, "", whose)));
+            series.push(base(Place::Sandbox(index), group, (pod.sandbox.id.as_str(), image), "", whose));
         }
         for (number, container) in pod.containers.iter().enumerate() {
             if let Some(group) = &container.group {
-                let (id, image) = (container.id.as_str(), container.image.as_str());
-                let labels = base(&group.path, id, image, &container.name, whose);
-                series.push((Place::Container(index, number), labels));
+                let named = (container.id.as_str(), container.image.as_str());
+                series.push(base(Place::Container(index, number), group, named, &container.name, whose));
             }
         }
     }
