@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use flate2::read::MultiGzDecoder;
 use rustix::fs::FileType;
 
-use crate::logic::container_log::entry::{LogFormat, LogTime};
+use crate::logic::container_log::entry::{LogFormat, LogTime, parse_cri};
 use crate::logic::log_rotation;
 use crate::platform::beneath::{Directory, Mounts};
 
@@ -25,6 +25,8 @@ const ROTATED_MAX: usize = 64;
 const COUNT_BLOCK: usize = 128 * 1024;
 /// What is looked at of a file to know its first time, and whether two files are one.
 const BEGINNING_BYTES: usize = 4096;
+/// What is looked at of a line to know whether it is a piece: more than the runtime writes before its content.
+const LINE_BEGINNING_BYTES: usize = 128;
 /// A compressed file that holds more than this is not taken for one of a log.
 const UNPACKED_BYTES_MAX: u64 = 64 << 30;
 
@@ -235,30 +237,67 @@ pub(super) fn tail_of(file: &File, lines: u64, ended: &AtomicBool) -> io::Result
     Ok((0, found))
 }
 
-/// Whether the last line of a file has no end.
-pub(super) fn is_unfinished(file: &File) -> io::Result<bool> {
-    let length = file.metadata()?.len();
-    let mut last = [b'\n'];
-    if length > 0 {
-        file.read_exact_at(&mut last, length - 1)?;
-    }
-    Ok(last != [b'\n'])
+/// How a file ends that nothing is added to any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(super) struct Ending {
+    /// The last line has no end: the runtime was ended while it wrote.
+    pub(super) unfinished: bool,
+    /// The last entry is a piece of a line that goes on in the next file: a runtime that is told to open another file
+    /// takes what it has read of a line to be all there is.
+    pub(super) goes_on: bool,
 }
 
-/// How many lines a compressed file holds, one without an end included.
-pub(super) fn lines_in(file: &File, ended: &AtomicBool) -> io::Result<u64> {
+/// How an uncompressed file ends. Reads its last line's beginning.
+pub(super) fn ending_of(file: &File, ended: &AtomicBool) -> io::Result<Ending> {
+    let length = file.metadata()?.len();
+    if length == 0 {
+        return Ok(Ending::default());
+    }
+    let mut last = [0];
+    file.read_exact_at(&mut last, length - 1)?;
+    let unfinished = last != [b'\n'];
+    let (start, _) = tail_of(file, u64::from(!unfinished), ended)?;
+    let mut beginning = [0; LINE_BEGINNING_BYTES];
+    let read = file.read_at(&mut beginning, start)?;
+    Ok(Ending { unfinished, goes_on: is_piece(&beginning[..read]) })
+}
+
+/// How many lines a compressed file holds, one without an end included, and how it ends.
+pub(super) fn lines_in(file: &File, ended: &AtomicBool) -> io::Result<(u64, Ending)> {
     let mut unpacked = unpacked(file)?;
-    let (mut lines, mut block, mut last) = (0_u64, vec![0; COUNT_BLOCK], b'\n');
+    let (mut lines, mut block) = (0_u64, vec![0; COUNT_BLOCK]);
+    // Of the last line; empty after the end of one until there is more.
+    let (mut beginning, mut at_end) = (Vec::with_capacity(LINE_BEGINNING_BYTES), true);
     loop {
         stop_if(ended)?;
-        match unpacked.read(&mut block)? {
-            0 => return Ok(lines + u64::from(last != b'\n')),
-            length => {
-                lines += memchr::memchr_iter(b'\n', &block[..length]).count() as u64;
-                last = block[length - 1];
-            }
+        let length = unpacked.read(&mut block)?;
+        if length == 0 {
+            let ending = Ending { unfinished: !at_end, goes_on: is_piece(&beginning) };
+            return Ok((lines + u64::from(!at_end), ending));
         }
+        let read = &block[..length];
+        lines += memchr::memchr_iter(b'\n', read).count() as u64;
+        // The last line that has a beginning here, or what more there is of the one before.
+        let (body, ends) = read.strip_suffix(b"\n").map_or((read, false), |body| (body, true));
+        match memchr::memrchr(b'\n', body) {
+            Some(before) => keep_beginning(&mut beginning, true, &body[before + 1..]),
+            None => keep_beginning(&mut beginning, at_end, body),
+        }
+        at_end = ends;
     }
+}
+
+fn keep_beginning(beginning: &mut Vec<u8>, anew: bool, more: &[u8]) {
+    if anew {
+        beginning.clear();
+    }
+    let room = LINE_BEGINNING_BYTES - beginning.len();
+    beginning.extend_from_slice(&more[..more.len().min(room)]);
+}
+
+/// Whether a line that begins so is a piece of one.
+fn is_piece(beginning: &[u8]) -> bool {
+    parse_cri(beginning).is_some_and(|entry| entry.partial)
 }
 
 fn stop_if(ended: &AtomicBool) -> io::Result<()> {

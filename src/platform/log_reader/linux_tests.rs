@@ -134,6 +134,46 @@ async fn rotated_files_are_read_in_order() {
     }
 }
 
+/// PAIN-25, SRV-36: a line that was being written when its log was rotated is one line, in whichever files its pieces are;
+/// a line that the runtime cut for its length is as many as upstream counts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_that_was_rotated_within_is_one() {
+    let logs = Logs::new();
+    let piece = |second: u32, tag: &str, text: &str| {
+        let line = line(second).replace(&format!("F {second}\n"), &format!("{tag} {text}\n"));
+        logs.file("0.log").write_all(line.as_bytes()).unwrap();
+    };
+    logs.write(0..9);
+    piece(9, "P", "9 be");
+    logs.rotate().await;
+    piece(9, "F", "gins");
+    logs.write(10..14);
+    piece(14, "P:x", "14");
+    logs.rotate().await;
+    logs.compress().await;
+    piece(14, "F", " as well");
+    logs.write(15..17);
+    piece(17, "P", "long ");
+    piece(17, "F", "line");
+    let numbers = |from: u32, to: u32| (from..to).map(|number| format!("{number}\n")).collect::<String>();
+    let (first, second, third) =
+        (numbers(0, 9), "9 begins\n".to_owned() + &numbers(10, 14), "14 as well\n15\n16\nlong line\n");
+    for (lines, expected) in [
+        (1, "line\n".to_owned()),
+        (2, "long line\n".to_owned()),
+        (4, "15\n16\nlong line\n".to_owned()),
+        (5, third.to_owned()),
+        (6, format!("13\n{third}")),
+        (9, numbers(10, 14) + third),
+        (10, format!("{second}{third}")),
+        (11, format!("8\n{second}{third}")),
+        (19, format!("{first}{second}{third}")),
+        (500, format!("{first}{second}{third}")),
+    ] {
+        assert_eq!(logs.read(logs.tail(lines)).await.unwrap(), expected, "{lines} lines");
+    }
+}
+
 /// PAIN-25, SRV-36: no more files are read than a time reaches back to.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_time_reaches_back_over_rotated_files() {

@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 
-use super::files::{LogFile, LogFolder, is_unfinished, lines_in, same, tail_of, unpacked};
+use super::files::{LogFile, LogFolder, ending_of, lines_in, same, tail_of, unpacked};
 use super::{LogReadError, LogWanted};
-use crate::logic::container_log::printer::{Printer, Rest};
+use crate::logic::container_log::printer::{PrintOptions, Printer, Rest};
 
 /// Read at once, and the longest line that is kept whole: runtimes cut them at 16 KiB.
 const BLOCK: usize = 256 * 1024;
@@ -64,8 +64,9 @@ impl Reading {
         // In this order: what is rotated in between is then the very file that was opened.
         let known = folder.newest_rotated().map_err(failed)?;
         let live = folder.live().map_err(failed)?;
-        let sources = sources(&folder, live, known.as_deref(), &wanted, &ended).map_err(failed)?;
-        let printer = Printer::new(wanted.print);
+        let (sources, pieces) = sources(&folder, live, known.as_deref(), &wanted, &ended).map_err(failed)?;
+        let lines_max = wanted.print.lines_max.map(|lines| lines.saturating_add(pieces));
+        let printer = Printer::new(PrintOptions { lines_max, ..wanted.print });
         Ok(Self { folder, wanted, printer, sources, known, block: vec![], filled: 0, settled: false, ended })
     }
 
@@ -230,17 +231,19 @@ fn source(file: LogFile, lines_to_skip: u64) -> io::Result<Source> {
     })
 }
 
-/// The files that what is wanted reaches back to, oldest first, each at the place where reading begins (PAIN-25).
+/// The files that what is wanted reaches back to, oldest first, each at the place where reading begins (PAIN-25), and how
+/// many pieces of lines are among the lines to be read that do not count as lines.
 ///
 /// Lines are counted back from the end, a time is looked for in the first line of each file, and all of the log is all
-/// files of it. Upstream reads `live` alone, so that what is shown depends on when the log was rotated last.
+/// files of it. Upstream reads `live` alone, so that what is shown depends on when the log was rotated last. As upstream,
+/// each piece of a line counts; but not the piece that is one only because the log was rotated within the line.
 fn sources(
     folder: &LogFolder,
     mut live: File,
     known: Option<&str>,
     wanted: &LogWanted,
     ended: &AtomicBool,
-) -> io::Result<VecDeque<Source>> {
+) -> io::Result<(VecDeque<Source>, u64)> {
     let mut sources = VecDeque::new();
     let Some(lines) = wanted.tail_lines else {
         let since = wanted.print.since;
@@ -255,34 +258,45 @@ fn sources(
             sources.push_front(source(file, 0)?);
         }
         sources.push_back(Source::Plain(live));
-        return Ok(sources);
+        return Ok((sources, 0));
     };
     let (start, found) = tail_of(&live, lines, ended)?;
-    let mut missing = lines - found;
+    let (mut missing, mut pieces) = (lines - found, 0);
+    // Also where no line is missing: the first one may have begun in the file before.
+    let mut reaches = lines > 0 && start == 0;
     for file in folder.before(&live, known)? {
-        if missing == 0 {
+        if !reaches {
             break;
         }
-        let (opened, found) = match file? {
+        let (opened, found, piece);
+        match file? {
             LogFile::Plain(mut file) => {
+                let ending = ending_of(&file, ended)?;
+                piece = u64::from(ending.goes_on);
                 // Nothing will be added to it: there, a line without an end is a line.
-                let unfinished = u64::from(is_unfinished(&file)?);
-                let (start, found) = tail_of(&file, missing - unfinished, ended)?;
+                let unfinished = u64::from(ending.unfinished).min(missing + piece);
+                let (start, ends) = tail_of(&file, missing + piece - unfinished, ended)?;
                 file.seek(SeekFrom::Start(start))?;
-                (Source::Plain(file), found + unfinished)
+                (opened, found) = (Source::Plain(file), ends + unfinished);
+                reaches = start == 0;
             }
             LogFile::Packed(file) => {
-                let all = lines_in(&file, ended)?;
-                let to_skip = all.saturating_sub(missing);
-                (source(LogFile::Packed(file), to_skip)?, all - to_skip)
+                let (all, ending) = lines_in(&file, ended)?;
+                piece = u64::from(ending.goes_on);
+                let to_skip = all.saturating_sub(missing + piece);
+                (opened, found) = (source(LogFile::Packed(file), to_skip)?, all - to_skip);
+                reaches = to_skip == 0;
             }
-        };
-        missing -= found;
-        sources.push_front(opened);
+        }
+        missing -= found - piece;
+        pieces += piece;
+        if found > 0 {
+            sources.push_front(opened);
+        }
     }
     live.seek(SeekFrom::Start(start))?;
     sources.push_back(Source::Plain(live));
-    Ok(sources)
+    Ok((sources, pieces))
 }
 
 /// Whether all that is older than the file is older than what is wanted. A file that cannot be read now is met again
