@@ -118,10 +118,19 @@ pub fn memory_stat(text: &[u8]) -> MemoryFigures {
     memory
 }
 
+/// The nearest limits that hold for a group, its own or of a group above, in bytes; `None` where it is not told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NearestLimits {
+    /// Of memory.
+    pub memory: Option<u64>,
+    /// Of memory and swap together.
+    pub with_swap: Option<u64>,
+}
+
 /// v1's `memory.stat`; sums with the groups below where the kernel has them. Page faults are the group's own, as
 /// upstream takes them.
-pub fn memory_stat_v1(text: &[u8]) -> MemoryFigures {
-    let mut memory = MemoryFigures::default();
+pub fn memory_stat_v1(text: &[u8]) -> (MemoryFigures, NearestLimits) {
+    let (mut memory, mut nearest) = (MemoryFigures::default(), NearestLimits::default());
     for (key, value) in pairs(text) {
         match key {
             b"total_cache" => memory.cache = value,
@@ -132,10 +141,12 @@ pub fn memory_stat_v1(text: &[u8]) -> MemoryFigures {
             b"total_inactive_file" => memory.inactive_file = value,
             b"pgfault" => memory.page_faults = value,
             b"pgmajfault" => memory.major_page_faults = value,
+            b"hierarchical_memory_limit" => nearest.memory = Some(value),
+            b"hierarchical_memsw_limit" => nearest.with_swap = Some(value),
             _ => {}
         }
     }
-    memory
+    (memory, nearest)
 }
 
 /// The value of one key in a file of keys and numbers.

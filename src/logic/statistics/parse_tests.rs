@@ -39,12 +39,13 @@ fn memory_of_both_generations() {
     );
     assert_eq!((v2.rss, v2.cache, v2.kernel, v2.mapped_file), (100, 70, 9, 8));
     assert_eq!((v2.active_file, v2.inactive_file, v2.page_faults, v2.major_page_faults), (30, 40, 5, 1));
-    let v1 = memory_stat_v1(
-        b"cache 1\nrss 1\npgfault 5\npgmajfault 1\ntotal_cache 70\ntotal_rss 100\ntotal_swap 3\ntotal_mapped_file 8\n\
+    let (v1, nearest) = memory_stat_v1(
+        b"hierarchical_memory_limit 4096\ncache 1\nrss 1\npgfault 5\npgmajfault 1\ntotal_cache 70\ntotal_rss 100\ntotal_swap 3\ntotal_mapped_file 8\n\
           total_pgfault 900\ntotal_inactive_file 40\ntotal_active_file 30\n",
     );
     assert_eq!((v1.rss, v1.cache, v1.swap, v1.mapped_file, v1.inactive_file), (100, 70, 3, 8, 40));
     assert_eq!(v1.page_faults, 5, "the group's own, as upstream takes them");
+    assert_eq!(nearest, NearestLimits { memory: Some(4096), with_swap: None });
 }
 
 #[test]

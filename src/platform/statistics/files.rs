@@ -1,6 +1,6 @@
 //! Reads small files of the kernel into one buffer that is used again and again.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 
@@ -61,7 +61,38 @@ impl Reader {
 
 /// A directory below another one, to be read in; `None` when it is not there. Links are refused.
 pub(super) fn folder(at: impl AsFd, path: &str) -> Option<OwnedFd> {
-    let relative = path.trim_matches('/');
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(at, if relative.is_empty() { "." } else { relative }, flags, Mode::empty()).ok()
+    rustix::fs::openat(at, path, flags, Mode::empty()).ok()
+}
+
+/// Directories below a root, of which those that lead to the last one stay open: groups are visited pod by pod, so that
+/// most of them are one name away from what is open.
+pub(super) struct Trail<'a> {
+    root: BorrowedFd<'a>,
+    open: Vec<(String, OwnedFd)>,
+}
+
+impl<'a> Trail<'a> {
+    pub(super) fn new(root: &'a OwnedFd) -> Self {
+        Self { root: root.as_fd(), open: vec![] }
+    }
+
+    /// The directory of this path below the root; `None` when it is not there. Links are refused.
+    pub(super) fn folder(&mut self, path: &str) -> Option<BorrowedFd<'_>> {
+        let mut depth = 0;
+        for name in path.split('/').filter(|name| !name.is_empty()) {
+            if self.open.get(depth).is_none_or(|(open, _)| open != name) {
+                self.open.truncate(depth);
+                let here = folder(self.here(), name)?;
+                self.open.push((name.to_owned(), here));
+            }
+            depth += 1;
+        }
+        self.open.truncate(depth);
+        Some(self.here())
+    }
+
+    fn here(&self) -> BorrowedFd<'_> {
+        self.open.last().map_or(self.root, |(_, here)| here.as_fd())
+    }
 }

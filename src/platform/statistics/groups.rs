@@ -1,12 +1,12 @@
 //! Control groups of either generation: where they are, and which of them are pods' and containers'.
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags};
 
-use super::files::{Reader, folder};
+use super::files::{Reader, Trail};
 use super::processes::Processes;
 use super::{v1, v2};
 use crate::logic::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
@@ -45,37 +45,12 @@ impl Hierarchies {
         }
     }
 
-    /// Reads a group; `None` when it is not there.
-    pub(super) fn read(&self, path: &str, tools: &mut Tools<'_>) -> Option<Group> {
-        let figures: GroupFigures = match self {
-            Self::V1(roots) => v1::read(roots, path, tools)?,
-            Self::V2(root) => v2::read(root, path, tools)?,
-        };
-        Some(Group { path: path.to_owned(), figures })
-    }
-
-    /// The processes of a group, one a line; `None` when it is not there.
-    pub(super) fn pids<'r>(&self, path: &str, reader: &'r mut Reader) -> Option<&'r [u8]> {
-        reader.read(folder(self.listed()?, path)?, "cgroup.procs")
-    }
-
-    /// The hierarchy in which groups are looked for.
-    fn listed(&self) -> Option<&OwnedFd> {
+    /// For one look, in which groups that are near each other are best read one after another.
+    pub(super) fn groups(&self) -> Groups<'_> {
         match self {
-            Self::V1(roots) => roots.listed(),
-            Self::V2(root) => Some(root),
+            Self::V1(roots) => Groups::V1(v1::Trails::new(roots)),
+            Self::V2(root) => Groups::V2(Trail::new(root)),
         }
-    }
-
-    /// The groups right below one, by name; none when it is not there.
-    fn children(&self, path: &str) -> Vec<String> {
-        let Some(here) = self.listed().and_then(|root| folder(root, path)) else { return vec![] };
-        let Ok(entries) = rustix::fs::Dir::new(here) else { return vec![] };
-        let names = entries.filter_map(|entry| {
-            let entry = entry.ok().filter(|entry| entry.file_type() == FileType::Directory)?;
-            entry.file_name().to_str().ok().filter(|name| !matches!(*name, "." | "..")).map(str::to_owned)
-        });
-        names.collect()
     }
 
     /// The tiers that are apart from the group of all pods.
@@ -83,9 +58,50 @@ impl Hierarchies {
         let tiers = CLASSES.iter().map(|class| tree.tier(*class)).filter(|tier| tier != tree.pods());
         tiers.map(|tier| tier.path(driver)).collect()
     }
+}
+
+/// Groups, as one look goes through them.
+pub(super) enum Groups<'a> {
+    V1(v1::Trails<'a>),
+    V2(Trail<'a>),
+}
+
+impl Groups<'_> {
+    /// Reads a group; `None` when it is not there.
+    pub(super) fn read(&mut self, path: &str, tools: &mut Tools<'_>) -> Option<Group> {
+        let figures: GroupFigures = match self {
+            Self::V1(trails) => v1::read(trails, path, tools)?,
+            Self::V2(trail) => v2::read(trail.folder(path)?, tools)?,
+        };
+        Some(Group { path: path.to_owned(), figures })
+    }
+
+    /// The processes of a group, one a line; `None` when it is not there.
+    pub(super) fn pids<'r>(&mut self, path: &str, reader: &'r mut Reader) -> Option<&'r [u8]> {
+        reader.read(self.listed(path)?, "cgroup.procs")
+    }
+
+    /// A group in the hierarchy in which groups are looked for.
+    fn listed(&mut self, path: &str) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::V1(trails) => trails.listed()?.folder(path),
+            Self::V2(trail) => trail.folder(path),
+        }
+    }
+
+    /// The groups right below one, by name; none when it is not there.
+    fn children(&mut self, path: &str) -> Vec<String> {
+        let Some(here) = self.listed(path) else { return vec![] };
+        let Ok(entries) = rustix::fs::Dir::read_from(here) else { return vec![] };
+        let names = entries.filter_map(|entry| {
+            let entry = entry.ok().filter(|entry| entry.file_type() == FileType::Directory)?;
+            entry.file_name().to_str().ok().filter(|name| !matches!(*name, "." | "..")).map(str::to_owned)
+        });
+        names.collect()
+    }
 
     /// Every pod's group, by UID.
-    pub(super) fn pods(&self, tree: &CgroupTree, driver: CgroupDriver) -> BTreeMap<PodUid, String> {
+    pub(super) fn pods(&mut self, tree: &CgroupTree, driver: CgroupDriver) -> BTreeMap<PodUid, String> {
         let mut found = BTreeMap::new();
         if !tree.per_qos() {
             return found;
@@ -104,7 +120,7 @@ impl Hierarchies {
     }
 
     /// The groups of containers and of the sandbox in a pod's group, by the ID that their names end with.
-    pub(super) fn containers(&self, pod: &str) -> BTreeMap<String, String> {
+    pub(super) fn containers(&mut self, pod: &str) -> BTreeMap<String, String> {
         let names = self.children(pod).into_iter();
         names.filter_map(|name| Some((container_id(&name)?.to_owned(), format!("{pod}/{name}")))).collect()
     }
@@ -128,7 +144,7 @@ pub(super) fn open_root(path: &Path) -> Option<OwnedFd> {
 }
 
 /// When a group was made: the older of its folder and of a file in it that is hardly ever written.
-pub(super) fn created(here: &OwnedFd, file: &str) -> Option<Moment> {
+pub(super) fn created(here: BorrowedFd<'_>, file: &str) -> Option<Moment> {
     let of = |stat: rustix::fs::Stat| {
         let (seconds, rest) = (stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or(0));
         Moment(seconds.saturating_mul(1_000_000_000).saturating_add(rest))

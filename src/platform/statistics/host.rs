@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::disks;
 use super::files::Reader;
-use super::groups::{Hierarchies, Tools};
+use super::groups::{Groups, Tools};
 use crate::logic::statistics::figures::{IoFigures, MountedDevice};
 use crate::logic::statistics::parse;
 use crate::logic::statistics::sample::{Depth, Machine, NodeSample};
@@ -19,12 +19,12 @@ const DEVICES_MAX: usize = 64;
 
 /// The node; an error when its root group cannot be read.
 pub(super) fn node(
-    hierarchies: &Hierarchies,
+    groups: &mut Groups<'_>,
     proc: &OwnedFd,
     machine: &Machine,
     tools: &mut Tools<'_>,
 ) -> Result<NodeSample, String> {
-    let mut group = hierarchies.read("/", tools).ok_or("read the node's control group: it is not there")?;
+    let mut group = groups.read("/", tools).ok_or("read the node's control group: it is not there")?;
     let reader = &mut tools.reader;
     let figures = &mut group.figures;
     figures.memory_limits.limit = machine.memory;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::files::Reader;
-use super::groups::{Hierarchies, Tools, open_root};
+use super::groups::{Groups, Hierarchies, Tools, open_root};
 use super::processes::Processes;
 use super::walk::{Stopped, walk};
 use super::{LookOrder, RuntimeDiskAt, Statistics, WalkOutcome, WalkPlace, Walked, disks, host, layers};
@@ -151,13 +151,14 @@ impl Inner {
         let mut tools =
             Tools { reader: Reader::new(), processes: Processes::new(proc), clock: &*self.clock, depth: wanted.depth };
         let (at, began_ns) = (self.clock.now(), thread_cpu_ns());
-        let node = host::node(&self.hierarchies, proc, &self.machine, &mut tools)?;
-        let systems = self.systems(wanted, &mut tools);
-        let groups = self.hierarchies.pods(&self.places.tree, self.places.driver);
+        let mut groups = self.hierarchies.groups();
+        let node = host::node(&mut groups, proc, &self.machine, &mut tools)?;
+        let systems = self.systems(wanted, &mut groups, &mut tools);
+        let of_pods = groups.pods(&self.places.tree, self.places.driver);
         let mut sample = RawSample { at, node, systems, ..RawSample::default() };
         for mut pod in pods {
-            let path = groups.get(&pod.uid);
-            self.pod(&mut pod, path, &mut tools);
+            let path = of_pods.get(&pod.uid);
+            self.pod(&mut pod, path, &mut groups, &mut tools);
             if wanted.disks {
                 self.files(&mut pod);
             }
@@ -170,35 +171,35 @@ impl Inner {
         Ok(sample)
     }
 
-    fn systems(&self, wanted: Wanted, tools: &mut Tools<'_>) -> Vec<(System, Group)> {
+    fn systems(&self, wanted: Wanted, groups: &mut Groups<'_>, tools: &mut Tools<'_>) -> Vec<(System, Group)> {
         let (tree, driver) = (&self.places.tree, self.places.driver);
         let mut paths = self.places.daemons.clone();
         paths.push((System::Pods, tree.pods().path(driver)));
         if wanted.depth == Depth::Everything {
             paths.extend(Hierarchies::tiers(tree, driver).into_iter().map(|path| (System::Tier, path)));
         }
-        paths.into_iter().filter_map(|(kind, path)| Some((kind, self.hierarchies.read(&path, tools)?))).collect()
+        paths.into_iter().filter_map(|(kind, path)| Some((kind, groups.read(&path, tools)?))).collect()
     }
 
-    fn pod(&self, pod: &mut PodSample, path: Option<&String>, tools: &mut Tools<'_>) {
+    fn pod(&self, pod: &mut PodSample, path: Option<&String>, groups: &mut Groups<'_>, tools: &mut Tools<'_>) {
         let Some(path) = path else { return };
-        pod.group = self.hierarchies.read(path, tools);
-        let groups = self.hierarchies.containers(path);
+        pod.group = groups.read(path, tools);
+        let of_containers = groups.containers(path);
         if tools.depth > Depth::Resources
-            && let Some(path) = groups.get(pod.sandbox.id.as_str())
+            && let Some(path) = of_containers.get(pod.sandbox.id.as_str())
         {
-            pod.sandbox.group = self.hierarchies.read(path, tools);
+            pod.sandbox.group = groups.read(path, tools);
             if let Some(group) = &mut pod.sandbox.group {
                 group.figures.created = Some(pod.created);
             }
             if !pod.sandbox.host_network {
-                let pids = self.hierarchies.pids(path, &mut tools.reader);
+                let pids = groups.pids(path, &mut tools.reader);
                 pod.sandbox.interfaces = pids.and_then(|pids| tools.processes.interfaces(pids));
             }
         }
         for container in &mut pod.containers {
-            let path = groups.get(container.id.as_str());
-            container.group = path.and_then(|path| self.hierarchies.read(path, tools));
+            let path = of_containers.get(container.id.as_str());
+            container.group = path.and_then(|path| groups.read(path, tools));
             if let Some(group) = &mut container.group {
                 group.figures.created = Some(container.created);
             }

@@ -90,11 +90,13 @@ fn first(node: &Node, group: &str, pids: &str) {
     file("cpu", "cpu.shares", "512\n");
     file("cpu", "cpu.cfs_period_us", "100000\n");
     file("cpu", "cpu.cfs_quota_us", "-1\n");
-    let stat = "total_cache 40\ntotal_rss 60\ntotal_swap 2\ntotal_inactive_file 10\npgfault 3\n";
+    let stat = "total_cache 40\ntotal_rss 60\ntotal_swap 2\ntotal_inactive_file 10\npgfault 3\n\
+                hierarchical_memory_limit 9223372036854771712\nhierarchical_memsw_limit 4096\n";
     file("memory", "memory.stat", stat);
     file("memory", "memory.usage_in_bytes", "100\n");
     file("memory", "memory.max_usage_in_bytes", "150\n");
-    file("memory", "memory.limit_in_bytes", "9223372036854771712\n");
+    // Not asked, since nothing has a limit.
+    file("memory", "memory.limit_in_bytes", "1\n");
     file("memory", "memory.memsw.limit_in_bytes", "4096\n");
     file("memory", "memory.soft_limit_in_bytes", "9223372036854771712\n");
     file("memory", "memory.failcnt", "6\n");

@@ -52,13 +52,15 @@ impl<'a> Processes<'a> {
         let Some(entries) = folder(self.proc, &format!("{pid}/fd")) else { return Some((0, 0)) };
         let (mut all, mut sockets) = (0, 0);
         let mut target = Vec::new();
-        for entry in rustix::fs::Dir::read_from(&entries).ok()?.flatten() {
+        let mut listed = rustix::fs::Dir::new(entries).ok()?;
+        while let Some(entry) = listed.next() {
+            let Ok(entry) = entry else { continue };
             if entry.file_name().to_bytes().first() == Some(&b'.') {
                 continue;
             }
             self.descriptors_left = self.descriptors_left.checked_sub(1)?;
             all += 1;
-            if let Ok(link) = rustix::fs::readlinkat(&entries, entry.file_name(), target) {
+            if let Ok(link) = rustix::fs::readlinkat(listed.fd().ok()?, entry.file_name(), target) {
                 sockets += u64::from(link.as_bytes().starts_with(b"socket:"));
                 target = link.into_bytes();
             } else {

@@ -1,8 +1,7 @@
 //! Groups of the second generation: one hierarchy. Its root lacks some files, which `/proc` stands in for.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::BorrowedFd;
 
-use super::files::folder;
 use super::groups::{Tools, created};
 use super::v1::threads;
 use crate::logic::resources::weight_to_shares;
@@ -16,11 +15,10 @@ use crate::logic::statistics::sample::Depth;
 const OLD_FILE: &str = "cgroup.events";
 
 /// A group; `None` when neither its processor time nor its memory can be read.
-pub(super) fn read(root: &OwnedFd, path: &str, tools: &mut Tools<'_>) -> Option<GroupFigures> {
-    let here = folder(root, path)?;
+pub(super) fn read(here: BorrowedFd<'_>, tools: &mut Tools<'_>) -> Option<GroupFigures> {
     let mut figures = GroupFigures { at: tools.clock.now(), ..GroupFigures::default() };
-    figures.cpu = tools.reader.record(&here, "cpu.stat").map(parse::cpu_stat);
-    if let Some((memory, limits)) = memory(&here, tools) {
+    figures.cpu = tools.reader.record(here, "cpu.stat").map(parse::cpu_stat);
+    if let Some((memory, limits)) = memory(here, tools) {
         (figures.memory, figures.memory_limits) = (Some(memory), limits);
     }
     if figures.cpu.is_none() && figures.memory.is_none() {
@@ -29,18 +27,18 @@ pub(super) fn read(root: &OwnedFd, path: &str, tools: &mut Tools<'_>) -> Option<
     if tools.depth == Depth::Resources {
         return Some(figures);
     }
-    figures.created = created(&here, OLD_FILE);
-    pressure(&here, &mut figures, tools);
-    if let Some(pids) = tools.reader.read(&here, "cgroup.procs") {
+    figures.created = created(here, OLD_FILE);
+    pressure(here, &mut figures, tools);
+    if let Some(pids) = tools.reader.read(here, "cgroup.procs") {
         figures.processes = Some(tools.processes.count(pids, tools.depth));
     }
     if tools.depth == Depth::Everything {
-        everything(&here, &mut figures, tools);
+        everything(here, &mut figures, tools);
     }
     Some(figures)
 }
 
-fn memory(here: &OwnedFd, tools: &mut Tools<'_>) -> Option<(MemoryFigures, MemoryLimits)> {
+fn memory(here: BorrowedFd<'_>, tools: &mut Tools<'_>) -> Option<(MemoryFigures, MemoryLimits)> {
     let reader = &mut tools.reader;
     let mut memory: MemoryFigures = parse::memory_stat(reader.record(here, "memory.stat")?);
     // The root has no such file; what upstream puts in its place.
@@ -54,7 +52,7 @@ fn memory(here: &OwnedFd, tools: &mut Tools<'_>) -> Option<(MemoryFigures, Memor
     Some((memory, limits))
 }
 
-fn pressure(here: &OwnedFd, figures: &mut GroupFigures, tools: &mut Tools<'_>) {
+fn pressure(here: BorrowedFd<'_>, figures: &mut GroupFigures, tools: &mut Tools<'_>) {
     let mut read = |name| tools.reader.record(here, name).and_then(parse::pressure);
     if let Some(cpu) = &mut figures.cpu {
         cpu.pressure = read("cpu.pressure");
@@ -67,7 +65,7 @@ fn pressure(here: &OwnedFd, figures: &mut GroupFigures, tools: &mut Tools<'_>) {
     }
 }
 
-fn everything(here: &OwnedFd, figures: &mut GroupFigures, tools: &mut Tools<'_>) {
+fn everything(here: BorrowedFd<'_>, figures: &mut GroupFigures, tools: &mut Tools<'_>) {
     let reader = &mut tools.reader;
     let (quota_us, period_us) = reader.record(here, "cpu.max").and_then(parse::cpu_max).unwrap_or((0, 0));
     let shares = reader.number(here, "cpu.weight").map_or(0, weight_to_shares);
