@@ -8,7 +8,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
@@ -20,6 +20,7 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep};
 use tokio_rustls::TlsConnector;
 use url::Url;
 
@@ -35,6 +36,14 @@ const REFUSAL_LIMIT: Duration = Duration::from_secs(10);
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of the answer's head.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// A read of so many bytes is worth what it costs: they fill a record of TLS.
+const FULL_BYTES: usize = 16 * 1024;
+/// Smaller reads that make a flow, when they come within this time and nothing was sent in between.
+const FLOW_READS: u32 = 4;
+const FLOW_WINDOW: Duration = Duration::from_millis(3);
+/// For how long a flow is left to gather.
+const GATHER: Duration = Duration::from_millis(1);
 
 /// An upgrade request.
 pub struct Ask {
@@ -76,9 +85,63 @@ pub enum StreamError {
 }
 
 /// A connection that was upgraded: first what came with the answer, then what comes.
+///
+/// Runtimes write a command's output in small pieces. Taken one by one, each costs a wake, a read, and a record and a
+/// write of its own towards the client, half as much again as all else; a flow of them is therefore left to gather for a
+/// moment. Who waits for an answer to what was sent does not wait for that.
 pub struct RuntimeStream {
     early: Bytes,
     inner: Box<dyn Duplex>,
+    flow: Flow,
+}
+
+/// Tells a flow of small pieces from an exchange of them.
+struct Flow {
+    /// Small reads since `began`.
+    reads: u32,
+    began: Instant,
+    /// Nothing is read until then.
+    gathers: Option<Pin<Box<Sleep>>>,
+}
+
+/// The clock that the pause is measured by.
+#[expect(clippy::disallowed_methods, reason = "a connection's pace, which no actor decides by")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+impl Flow {
+    fn new() -> Self {
+        Self { reads: 0, began: now(), gathers: None }
+    }
+
+    fn has_read(&mut self, bytes: usize) {
+        if bytes == 0 || bytes >= FULL_BYTES {
+            return;
+        }
+        let now = now();
+        if now.duration_since(self.began) > FLOW_WINDOW {
+            (self.began, self.reads) = (now, 0);
+        }
+        self.reads += 1;
+        if self.reads >= FLOW_READS {
+            // It goes on as a flow if more comes soon after.
+            (self.began, self.reads) = (now + GATHER, FLOW_READS - 1);
+            self.gathers = Some(Box::pin(tokio::time::sleep(GATHER)));
+        }
+    }
+
+    fn has_written(&mut self) {
+        self.reads = 0;
+    }
+
+    fn poll_gathered(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(gathers) = &mut self.gathers {
+            ready!(gathers.as_mut().poll(cx));
+            self.gathers = None;
+        }
+        Poll::Ready(())
+    }
 }
 
 trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -204,7 +267,10 @@ async fn exchange(stream: Box<dyn Duplex>, url: &Url, ask: Ask) -> Result<Answer
     let parts =
         upgraded.downcast::<TokioIo<Box<dyn Duplex>>>().map_err(|_| "upgrade: a foreign connection".to_owned())?;
     let headers = std::mem::take(response.headers_mut());
-    Ok(Answer::Upgraded(headers, RuntimeStream { early: parts.read_buf, inner: parts.io.into_inner() }))
+    Ok(Answer::Upgraded(
+        headers,
+        RuntimeStream { early: parts.read_buf, inner: parts.io.into_inner(), flow: Flow::new() },
+    ))
 }
 
 async fn refusal(response: Response<Incoming>) -> Refusal {
@@ -230,12 +296,19 @@ impl AsyncRead for RuntimeStream {
             self.early.advance(length);
             return Poll::Ready(Ok(()));
         }
-        Pin::new(&mut self.inner).poll_read(cx, buffer)
+        ready!(self.flow.poll_gathered(cx));
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.inner).poll_read(cx, buffer);
+        if matches!(read, Poll::Ready(Ok(()))) {
+            self.flow.has_read(buffer.filled().len() - before);
+        }
+        read
     }
 }
 
 impl AsyncWrite for RuntimeStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.flow.has_written();
         Pin::new(&mut self.inner).poll_write(cx, bytes)
     }
 
@@ -244,6 +317,7 @@ impl AsyncWrite for RuntimeStream {
         cx: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.flow.has_written();
         Pin::new(&mut self.inner).poll_write_vectored(cx, parts)
     }
 
@@ -262,7 +336,59 @@ impl AsyncWrite for RuntimeStream {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
     use super::*;
+
+    fn joined() -> (RuntimeStream, DuplexStream) {
+        let (inner, runtime) = duplex(256 * 1024);
+        (RuntimeStream { early: Bytes::new(), inner: Box::new(inner), flow: Flow::new() }, runtime)
+    }
+
+    /// Reads what there is, and says how many bytes at what time.
+    async fn take(stream: &mut RuntimeStream, began: Instant) -> (usize, Duration) {
+        let mut buffer = vec![0; 64 * 1024];
+        let bytes = stream.read(&mut buffer).await.expect("open");
+        (bytes, began.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flow_of_small_pieces_gathers() {
+        let ((mut stream, mut runtime), began) = (joined(), now());
+        for _ in 0..FLOW_READS {
+            runtime.write_all(&[0; 100]).await.expect("open");
+            assert_eq!(take(&mut stream, began).await, (100, Duration::ZERO));
+        }
+        for number in 1..=3 {
+            for _ in 0..10 {
+                runtime.write_all(&[0; 100]).await.expect("open");
+            }
+            assert_eq!(take(&mut stream, began).await, (1000, GATHER * number));
+        }
+        // What fills a record is read as it comes.
+        runtime.write_all(&[0; 200 * 1024]).await.expect("open");
+        let first = take(&mut stream, began).await;
+        assert_eq!(first, (64 * 1024, GATHER * 4));
+        assert_eq!(take(&mut stream, began).await, first);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn neither_an_exchange_nor_a_trickle_gathers() {
+        let ((mut stream, mut runtime), began) = (joined(), now());
+        for _ in 0..20 {
+            stream.write_all(b"question").await.expect("open");
+            runtime.write_all(b"answer").await.expect("open");
+            assert_eq!(take(&mut stream, began).await, (6, Duration::ZERO));
+        }
+        let ((mut stream, mut runtime), mut spent) = (joined(), Duration::ZERO);
+        let began = now();
+        for _ in 0..20 {
+            runtime.write_all(b"line").await.expect("open");
+            assert_eq!(take(&mut stream, began).await, (4, spent));
+            tokio::time::sleep(FLOW_WINDOW).await;
+            spent += FLOW_WINDOW;
+        }
+    }
 
     /// SEC-33: only the machine itself.
     #[test]
