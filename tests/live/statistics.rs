@@ -191,3 +191,32 @@ fn lint(name: &str, page: &str) {
     let news: Vec<&str> = said.lines().filter(|line| !LINT.iter().any(|known| line.starts_with(known))).collect();
     assert!(news.is_empty(), "{name}: {news:#?}");
 }
+
+/// SRV-30: a profile names what took the time.
+#[cfg(feature = "profiling")]
+#[test]
+fn a_profile_names_what_took_the_time() {
+    use std::io::Read;
+
+    let Some(node) = Node::running() else { return };
+    let path = node.dir.join("kubelet/podwright.sock");
+    let mut socket = node.eventually("the local socket", || std::os::unix::net::UnixStream::connect(&path).ok());
+    write!(socket, "GET /debug/pprof/profile?seconds=5 HTTP/1.0\r\nHost: node\r\n\r\n").unwrap();
+    let profiled = std::thread::spawn(move || {
+        let mut answer = vec![];
+        socket.read_to_end(&mut answer).map(|_| answer)
+    });
+    while !profiled.is_finished() {
+        fetch(&node, "/metrics");
+    }
+    let answer = profiled.join().expect("no panic").expect("a whole answer");
+    let end = answer.windows(4).position(|part| part == b"\r\n\r\n").expect("a head") + 4;
+    let head = String::from_utf8_lossy(&answer[..end]);
+    assert!(head.contains(" 200 "), "{head}");
+    let mut profile = vec![];
+    flate2::read::GzDecoder::new(&answer[end..]).read_to_end(&mut profile).expect("gzip");
+    let words = String::from_utf8_lossy(&profile);
+    for word in ["nanoseconds", "podwright::server::", "podwright::telemetry::"] {
+        assert!(words.contains(word), "{word} is not in a profile of {} bytes", profile.len());
+    }
+}

@@ -261,8 +261,7 @@ impl<W: Wire> Socket<W> {
             Ok((inner, answer)) => {
                 let protocol =
                     answer.headers().get("sec-websocket-protocol").map(|name| name.to_str().expect("text").to_owned());
-                let is_base64 = protocol.as_deref().is_some_and(|name| name.contains("base64"));
-                Ok(Self { inner, protocol, is_base64 })
+                Ok(Self::inside(inner, protocol))
             }
             Err(Error::Http(answer)) => {
                 let body = answer.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
@@ -270,6 +269,12 @@ impl<W: Wire> Socket<W> {
             }
             Err(other) => panic!("no answer: {other}"),
         }
+    }
+
+    /// On a connection that was upgraded already.
+    pub fn inside(inner: WebSocketStream<W>, protocol: Option<String>) -> Self {
+        let is_base64 = protocol.as_deref().is_some_and(|name| name.contains("base64"));
+        Self { inner, protocol, is_base64 }
     }
 
     /// Sends on a channel.
