@@ -1,14 +1,15 @@
-//! [`Statistics`] on Linux. Keeps open the roots of the hierarchies and `/proc`.
+//! [`Statistics`] on Linux. Keeps open the roots of the hierarchies and `/proc`, and the counts of open files.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use super::files::Reader;
 use super::groups::{Groups, Hierarchies, Tools, open_root};
+use super::open_files::{Counts, OpenFiles};
 use super::processes::Processes;
 use super::walk::{Stopped, walk};
 use super::{LookOrder, RuntimeDiskAt, Statistics, WalkOutcome, WalkPlace, Walked, disks, host, layers};
@@ -61,6 +62,8 @@ struct Inner {
     proc: Option<OwnedFd>,
     clock: Arc<dyn Clock>,
     machine: Machine,
+    /// Of the last look that counted them; nothing while one does.
+    open_files: Mutex<Counts>,
 }
 
 impl LinuxStatistics {
@@ -77,7 +80,10 @@ impl LinuxStatistics {
         places.daemons.retain(|(_, path)| !path.is_empty());
         let machine = host::machine(&Host::at(places.root.clone()), &places.root.join("sys"));
         let patient = Patient::new(Arc::clone(&clock));
-        Self { inner: Arc::new(Inner { places, hierarchies, proc, clock, machine }), patient }
+        Self {
+            inner: Arc::new(Inner { places, hierarchies, proc, clock, machine, open_files: Mutex::default() }),
+            patient,
+        }
     }
 }
 
@@ -148,8 +154,12 @@ impl Inner {
     fn look(&self, order: LookOrder) -> Result<RawSample, String> {
         let proc = self.proc.as_ref().ok_or("/proc is not there")?;
         let LookOrder { wanted, pods, images, containers } = order;
-        let mut tools =
-            Tools { reader: Reader::new(), processes: Processes::new(proc), clock: &*self.clock, depth: wanted.depth };
+        let mut counts = Counts::default();
+        if wanted.depth == Depth::Everything {
+            std::mem::swap(&mut counts, &mut self.open_files.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        let processes = Processes::new(proc, OpenFiles::new(proc, counts, self.clock.uptime()));
+        let mut tools = Tools { reader: Reader::new(), processes, clock: &*self.clock, depth: wanted.depth };
         let (at, began_ns) = (self.clock.now(), thread_cpu_ns());
         let mut groups = self.hierarchies.groups();
         let node = host::node(&mut groups, proc, &self.machine, &mut tools)?;
@@ -166,6 +176,9 @@ impl Inner {
         }
         if wanted.disks {
             sample.disks = Some(self.disks(images, containers));
+        }
+        if wanted.depth == Depth::Everything {
+            *self.open_files.lock().unwrap_or_else(PoisonError::into_inner) = tools.processes.into_counts();
         }
         sample.cpu_ns = thread_cpu_ns().saturating_sub(began_ns);
         Ok(sample)

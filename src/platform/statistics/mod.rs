@@ -1,7 +1,7 @@
 //! Reads the figures of the node: control groups of either generation, `/proc`, file systems, directories.
 //!
-//! The trait and its Linux form. It keeps open the roots of the hierarchies and nothing of what it read; each look reads
-//! anew, and only what is wanted. What cannot be read is absent from the answer.
+//! The trait and its Linux form. It keeps open the roots of the hierarchies and nothing of what it read but how many files
+//! processes had open; each look reads anew, and only what is wanted. What cannot be read is absent from the answer.
 
 mod disks;
 mod files;
@@ -10,6 +10,7 @@ mod groups;
 mod host;
 mod layers;
 mod linux;
+mod open_files;
 mod processes;
 mod v1;
 mod v2;

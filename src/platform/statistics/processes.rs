@@ -2,24 +2,27 @@
 
 use std::os::fd::OwnedFd;
 
-use super::files::{Reader, folder};
+use super::files::Reader;
+use super::open_files::{Counts, OpenFiles};
 use crate::logic::statistics::figures::{Interface, ProcessFigures};
 use crate::logic::statistics::parse;
 use crate::logic::statistics::sample::Depth;
 
-/// The most open files that one look counts, of all groups together; beyond it their numbers are not told.
-const DESCRIPTORS_MAX: u64 = 20_000;
-
-/// `/proc`, and how much of a look's bound is left.
+/// What `/proc` says of processes, for one look.
 pub(super) struct Processes<'a> {
     proc: &'a OwnedFd,
     reader: Reader,
-    descriptors_left: u64,
+    open_files: OpenFiles<'a>,
 }
 
 impl<'a> Processes<'a> {
-    pub(super) fn new(proc: &'a OwnedFd) -> Self {
-        Self { proc, reader: Reader::new(), descriptors_left: DESCRIPTORS_MAX }
+    pub(super) fn new(proc: &'a OwnedFd, open_files: OpenFiles<'a>) -> Self {
+        Self { proc, reader: Reader::new(), open_files }
+    }
+
+    /// The counts of open files that the next look may go on from.
+    pub(super) fn into_counts(self) -> Counts {
+        self.open_files.into_counts()
     }
 
     /// What is told of the processes that are listed one a line.
@@ -32,9 +35,9 @@ impl<'a> Processes<'a> {
         }
         let mut open = Some((0, 0));
         for pid in lines() {
-            let Ok(pid) = std::str::from_utf8(pid) else { continue };
+            let Some(pid) = std::str::from_utf8(pid).ok().and_then(|pid| pid.parse().ok()) else { continue };
             open = open.and_then(|(all, sockets)| {
-                let (more, more_sockets) = self.descriptors(pid)?;
+                let (more, more_sockets) = self.open_files.of(pid)?;
                 Some((all + more, sockets + more_sockets))
             });
         }
@@ -45,29 +48,6 @@ impl<'a> Processes<'a> {
             parse::open_files_max(text)
         });
         figures
-    }
-
-    /// Open files and sockets of a process, none of one that has gone; `None` once too many were counted.
-    fn descriptors(&mut self, pid: &str) -> Option<(u64, u64)> {
-        let Some(entries) = folder(self.proc, &format!("{pid}/fd")) else { return Some((0, 0)) };
-        let (mut all, mut sockets) = (0, 0);
-        let mut target = Vec::new();
-        let mut listed = rustix::fs::Dir::new(entries).ok()?;
-        while let Some(entry) = listed.next() {
-            let Ok(entry) = entry else { continue };
-            if entry.file_name().to_bytes().first() == Some(&b'.') {
-                continue;
-            }
-            self.descriptors_left = self.descriptors_left.checked_sub(1)?;
-            all += 1;
-            if let Ok(link) = rustix::fs::readlinkat(listed.fd().ok()?, entry.file_name(), target) {
-                sockets += u64::from(link.as_bytes().starts_with(b"socket:"));
-                target = link.into_bytes();
-            } else {
-                target = Vec::new();
-            }
-        }
-        Some((all, sockets))
     }
 
     /// The interfaces that the first of these processes sees.
