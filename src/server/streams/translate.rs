@@ -5,6 +5,7 @@
 //! and `Down` reads the runtime and writes to the client. What `Down` wants said to the runtime it leaves to `Up`. Nothing
 //! is read that cannot be passed on yet, so each side is slowed down by the other.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue, Method, header};
@@ -109,10 +110,15 @@ struct Frames {
 }
 
 impl Frames {
+    /// The next of those that are here already.
+    fn here(&mut self) -> Result<Option<Event>, String> {
+        self.reader.next(&mut self.buffer).map_err(|error| error.to_string())
+    }
+
     /// The next; `None` at the end of the connection.
     async fn next(&mut self) -> Result<Option<Event>, String> {
         loop {
-            if let Some(event) = self.reader.next(&mut self.buffer).map_err(|error| error.to_string())? {
+            if let Some(event) = self.here()? {
                 return Ok(Some(event));
             }
             self.buffer.reserve(PIECE_BYTES);
@@ -210,8 +216,9 @@ async fn joined(
     let (orders, ordered) = mpsc::channel(ORDERS_MAX);
     let traffic = &*carried.traffic;
     let mut up = Up { from_client, writer, streams, ordered, traffic, input_ended: false, ping: 1 };
-    let mut down = Down { frames, client, streams, orders, traffic, status: vec![], left: false };
-    let mut down = std::pin::pin!(down.run(early));
+    let waiting = early.into();
+    let mut down = Down { frames, waiting, client, streams, orders, traffic, status: vec![], left: false };
+    let mut down = std::pin::pin!(down.run());
     tokio::select! {
         biased;
         ended = &mut down => Some(match ended {
@@ -336,6 +343,8 @@ impl Up<'_> {
 /// From the runtime to the client.
 struct Down<'a> {
     frames: Frames,
+    /// What comes before anything else from the runtime.
+    waiting: VecDeque<Event>,
     client: &'a mut SplitSink<Connection, Message>,
     streams: Streams,
     orders: mpsc::Sender<Order>,
@@ -346,12 +355,11 @@ struct Down<'a> {
 
 impl Down<'_> {
     /// Until output and status are over; what was written as the status.
-    async fn run(&mut self, early: Vec<Event>) -> Result<Vec<u8>, String> {
+    async fn run(&mut self) -> Result<Vec<u8>, String> {
         let mut open: Vec<u32> =
             [Some(self.streams.error), self.streams.stdout, self.streams.stderr].into_iter().flatten().collect();
-        let mut early = early.into_iter();
         while !open.is_empty() {
-            let event = match early.next() {
+            let event = match self.waiting.pop_front() {
                 Some(event) => event,
                 None => match self.frames.next().await? {
                     Some(event) => event,
@@ -359,7 +367,7 @@ impl Down<'_> {
                     None => return Err("the connection to the runtime was lost".to_owned()),
                 },
             };
-            if let Some(over) = self.take(event).await {
+            if let Some(over) = self.take(event).await? {
                 open.retain(|stream| *stream != over);
                 if Some(over) == self.streams.stdin {
                     let _ = self.orders.try_send(Order::InputEnded);
@@ -370,16 +378,16 @@ impl Down<'_> {
     }
 
     /// Passes an event on; the stream that is over with it.
-    async fn take(&mut self, event: Event) -> Option<u32> {
-        match event {
+    async fn take(&mut self, event: Event) -> Result<Option<u32>, String> {
+        Ok(match event {
             Event::Data { stream, bytes, ends } => {
                 if stream == self.streams.error {
                     let room = STATUS_BYTES_MAX - self.status.len();
                     self.status.extend_from_slice(&bytes[..bytes.len().min(room)]);
                 } else if Some(stream) == self.streams.stdout {
-                    self.tell(channels::STDOUT, bytes).await;
+                    return self.tell(channels::STDOUT, stream, bytes, ends).await;
                 } else if Some(stream) == self.streams.stderr {
-                    self.tell(channels::STDERR, bytes).await;
+                    return self.tell(channels::STDERR, stream, bytes, ends).await;
                 }
                 ends.then_some(stream)
             }
@@ -389,18 +397,36 @@ impl Down<'_> {
                 None
             }
             Event::Ping(_) | Event::GoAway | Event::Replied { .. } | Event::Opened { .. } | Event::Other => None,
-        }
+        })
     }
 
-    /// Output for the client; one that has left is still not allowed to hold up the command.
-    async fn tell(&mut self, channel: u8, bytes: Bytes) {
-        if bytes.is_empty() || self.left {
-            return;
-        }
-        let mut message = Vec::with_capacity(1 + bytes.len());
+    /// Output for the client, in one message with what else of it is here already; one that has left is still not allowed to
+    /// hold up the command. The stream, if it is over.
+    async fn tell(&mut self, channel: u8, stream: u32, first: Bytes, mut is_over: bool) -> Result<Option<u32>, String> {
+        let mut message = Vec::with_capacity(PIECE_BYTES.max(1 + first.len()));
         message.push(channel);
-        message.extend_from_slice(&bytes);
-        self.left = self.client.send(Message::binary(message)).await.is_err();
-        self.traffic.add_to_client(bytes.len());
+        message.extend_from_slice(&first);
+        while !is_over && message.len() < PIECE_BYTES {
+            let next = match self.waiting.pop_front() {
+                None => self.frames.here()?,
+                waiting => waiting,
+            };
+            match next {
+                Some(Event::Data { stream: of, bytes, ends }) if of == stream => {
+                    message.extend_from_slice(&bytes);
+                    is_over = ends;
+                }
+                Some(other) => {
+                    self.waiting.push_front(other);
+                    break;
+                }
+                None => break,
+            }
+        }
+        if message.len() > 1 && !self.left {
+            self.traffic.add_to_client(message.len() - 1);
+            self.left = self.client.send(Message::binary(message)).await.is_err();
+        }
+        Ok(is_over.then_some(stream))
     }
 }
