@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::describe;
 use crate::actors::desk::Panicked;
-use crate::platform::manifests::{FetchError, Fetched, Folder, ScanError};
+use crate::platform::manifests::{FetchError, Fetched, Folder, FolderChange, ScanError};
 
 /// Where a pod is wanted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -35,7 +35,7 @@ pub enum FileSourceMsg {
     /// From itself: time to read the folder.
     ScanDue,
     /// From its own watch: the kernel saw a change in the folder.
-    Changed,
+    Changed(FolderChange),
     /// From its own watch: it ended, and why.
     WatchEnded(Result<String, Panicked>),
     /// From itself: time to watch again.

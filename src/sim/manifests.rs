@@ -11,7 +11,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use super::faults::{Fault, Faults};
 use super::outlet::Outlet;
 use crate::actors::ledger::lock;
-use crate::platform::manifests::{Changes, Folder, ManifestFile, ManifestFolder, ScanError};
+use crate::platform::manifests::{Changes, Folder, FolderChange, ManifestFile, ManifestFolder, ScanError};
 
 /// The static pod path.
 pub const FOLDER: &str = "/etc/kubernetes/manifests";
@@ -20,7 +20,7 @@ pub const FOLDER: &str = "/etc/kubernetes/manifests";
 #[derive(Debug, Default)]
 pub struct Manifests {
     files: Mutex<BTreeMap<PathBuf, Arc<[u8]>>>,
-    watchers: Mutex<Vec<mpsc::UnboundedSender<()>>>,
+    watchers: Mutex<Vec<mpsc::UnboundedSender<FolderChange>>>,
 }
 
 impl Manifests {
@@ -32,23 +32,23 @@ impl Manifests {
     /// Writes a manifest.
     pub fn write(&self, name: &str, content: &[u8], faults: &Faults) {
         lock(&self.files).insert(Self::path(name).into(), content.into());
-        self.hint(faults);
+        self.hint(FolderChange::Growing, faults);
     }
 
     /// Removes a manifest.
     pub fn remove(&self, name: &str, faults: &Faults) {
         lock(&self.files).remove(&PathBuf::from(Self::path(name)));
-        self.hint(faults);
+        self.hint(FolderChange::Whole, faults);
     }
 
-    fn hint(&self, faults: &Faults) {
+    fn hint(&self, change: FolderChange, faults: &Faults) {
         if faults.strikes(Fault::Watches, 0.3) {
             return;
         }
         if faults.strikes(Fault::Watches, 0.1) {
             lock(&self.watchers).clear();
         }
-        lock(&self.watchers).retain(|watcher| watcher.send(()).is_ok());
+        lock(&self.watchers).retain(|watcher| watcher.send(change).is_ok());
     }
 }
 

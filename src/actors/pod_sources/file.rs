@@ -22,10 +22,14 @@ use crate::logic::time::Moment;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::{FileSourceMsg, SourceKind};
 use crate::messages::status_manager::{RefusedManifest, StatusManagerMsg};
-use crate::platform::manifests::{Folder, ManifestFile, ManifestFolder, ScanError};
+use crate::platform::manifests::{Folder, FolderChange, ManifestFile, ManifestFolder, ScanError};
 
-/// Quiet time after a change before the folder is read, so that a file that is being written is read once, whole.
+/// Quiet time after a change before the folder is read, so that a file that is being written is read once, whole, and
+/// many changes are read together.
 const SETTLE: Duration = Duration::from_millis(10);
+/// The longest time that changes which do not end are waited out. A file that was moved here after so long a rest is read
+/// at once: it is whole, and most likely the only one.
+const SETTLE_MAX: Duration = Duration::from_millis(100);
 /// Wait before a broken watch is set up again (POD-01).
 const WATCH_RETRY: Duration = Duration::from_secs(1);
 
@@ -44,6 +48,10 @@ pub struct FileSource {
     scanning: bool,
     scan_again: bool,
     timer: Option<OperationId>,
+    /// When the changes began that are being waited out.
+    settling: Option<Duration>,
+    /// When the folder was last begun to be read.
+    read: Duration,
 }
 
 impl Role for FileSource {
@@ -60,6 +68,8 @@ impl Role for FileSource {
             scanning: false,
             scan_again: false,
             timer: None,
+            settling: None,
+            read: Duration::ZERO,
         };
         if source.agent.adapters.folder.is_some() {
             source.watch(desk);
@@ -71,7 +81,7 @@ impl Role for FileSource {
     fn receive(&mut self, message: FileSourceMsg, desk: &mut Desk<FileSourceMsg>) {
         match message {
             FileSourceMsg::ScanDue => self.scan(desk),
-            FileSourceMsg::Changed => self.scan_in(SETTLE, desk),
+            FileSourceMsg::Changed(change) => self.changed(change, desk),
             FileSourceMsg::WatchDue => self.watch(desk),
             FileSourceMsg::WatchEnded(why) => {
                 let why = why.unwrap_or_else(|panicked| panicked.to_string());
@@ -85,8 +95,8 @@ impl Role for FileSource {
                     Ok(Err(error)) => tracing::error!(%error, "static pods cannot be read"),
                     Err(error) => tracing::error!(error, "static pods cannot be read"),
                 }
-                let period = if self.scan_again { SETTLE } else { self.agent.settings.file_check_period };
-                self.scan_in(period, desk);
+                let settles = self.scan_again || self.settling.is_some();
+                self.scan_in(if settles { SETTLE } else { self.agent.settings.file_check_period }, desk);
             }
             FileSourceMsg::Repeat => {
                 if let Some(pods) = self.told.take() {
@@ -110,15 +120,26 @@ impl FileSource {
                 Err(error) => error.problem,
                 Ok(mut changes) => {
                     // What changed before the watch began is found by reading once more.
-                    let _ = me.tell(Cause::outside("inotify"), FileSourceMsg::Changed);
-                    while changes.next().await.is_some() {
-                        let _ = me.tell(Cause::outside("inotify"), FileSourceMsg::Changed);
+                    let _ = me.tell(Cause::outside("inotify"), FileSourceMsg::Changed(FolderChange::Growing));
+                    while let Some(change) = changes.next().await {
+                        let _ = me.tell(Cause::outside("inotify"), FileSourceMsg::Changed(change));
                     }
                     "the kernel ended it".to_owned()
                 }
             }
         };
         desk.start("watch folder", "static pod path", work, FileSourceMsg::WatchEnded);
+    }
+
+    fn changed(&mut self, change: FolderChange, desk: &mut Desk<FileSourceMsg>) {
+        let now = desk.clock().uptime();
+        let is_alone = self.settling.is_none() && now.saturating_sub(self.read) >= SETTLE_MAX;
+        let waited = now.saturating_sub(*self.settling.get_or_insert(now));
+        if waited >= SETTLE_MAX || (is_alone && change == FolderChange::Whole) {
+            self.scan(desk);
+        } else {
+            self.scan_in(SETTLE, desk);
+        }
     }
 
     fn scan_in(&mut self, delay: Duration, desk: &mut Desk<FileSourceMsg>) {
@@ -129,12 +150,15 @@ impl FileSource {
     }
 
     fn scan(&mut self, desk: &mut Desk<FileSourceMsg>) {
-        self.timer = None;
+        if let Some(timer) = self.timer.take() {
+            desk.cancel(timer);
+        }
+        self.settling = None;
         if std::mem::replace(&mut self.scanning, true) {
             self.scan_again = true;
             return;
         }
-        self.scan_again = false;
+        (self.scan_again, self.read) = (false, desk.clock().uptime());
         let folder = self.folder();
         desk.start("read folder", "static pod path", async move { folder.scan().await }, scanned);
     }

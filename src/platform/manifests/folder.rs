@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use futures_util::{FutureExt, StreamExt, stream};
 use inotify::{Event, EventMask, EventStream, Inotify, WatchDescriptor, WatchMask};
 
-use super::{Changes, Folder, MANIFEST_BYTES_MAX, ManifestFile, ManifestFolder, ScanError};
+use super::{Changes, Folder, FolderChange, MANIFEST_BYTES_MAX, ManifestFile, ManifestFolder, ScanError};
 use crate::platform::blocking;
 
 /// Room for the events of one read: upstream's queue holds ten; a name takes up to 255 bytes.
@@ -113,7 +113,8 @@ struct Watch {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Meaning {
     Nothing,
-    Change,
+    Moved,
+    Written,
     /// The watch no longer shows the path: it must be set up again.
     End,
 }
@@ -145,31 +146,35 @@ impl Watch {
     }
 
     /// Waits for a change. Events that are there already are taken together: one hint for all of them.
-    async fn next(mut self) -> Option<((), Option<Self>)> {
+    async fn next(mut self) -> Option<(FolderChange, Option<Self>)> {
         let mut meaning = Meaning::Nothing;
         while meaning == Meaning::Nothing {
             let event = self.events.next().await;
             meaning = self.meaning_of(event);
         }
-        while meaning == Meaning::Change {
+        while meaning < Meaning::End {
             match self.events.next().now_or_never() {
                 Some(event) => meaning = meaning.max(self.meaning_of(event)),
                 None => break,
             }
         }
-        Some(((), (meaning == Meaning::Change).then_some(self)))
+        let change = if meaning == Meaning::Moved { FolderChange::Whole } else { FolderChange::Growing };
+        Some((change, (meaning < Meaning::End).then_some(self)))
     }
 
     fn meaning_of(&self, event: Option<io::Result<Event<OsString>>>) -> Meaning {
         let Some(Ok(event)) = event else { return Meaning::End };
         let ends = EventMask::DELETE_SELF | EventMask::MOVE_SELF | EventMask::IGNORED | EventMask::UNMOUNT;
         if event.mask.contains(EventMask::Q_OVERFLOW) {
-            Meaning::Change
+            Meaning::Written
         } else if Some(&event.wd) == self.path.as_ref() {
             match &event.name {
                 _ if event.mask.intersects(ends) => Meaning::End,
                 Some(name) if hidden(name) => Meaning::Nothing,
-                _ => Meaning::Change,
+                _ if event.mask.intersects(EventMask::MOVED_TO | EventMask::MOVED_FROM | EventMask::DELETE) => {
+                    Meaning::Moved
+                }
+                _ => Meaning::Written,
             }
         } else if Some(&event.wd) == self.parent.as_ref() {
             let ours = event.name.as_ref() == Some(&self.name);

@@ -44,8 +44,17 @@ pub struct ScanError {
     pub problem: String,
 }
 
-/// Hints that something in the folder changed; ends when the watch breaks.
-pub type Changes = Pin<Box<dyn Stream<Item = ()> + Send>>;
+/// A hint that something in the folder changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FolderChange {
+    /// Files were moved or removed: what is there is whole.
+    Whole,
+    /// Files are being made or written: there may be more to come.
+    Growing,
+}
+
+/// Hints about the folder; ends when the watch breaks.
+pub type Changes = Pin<Box<dyn Stream<Item = FolderChange> + Send>>;
 
 /// A static pod path.
 #[async_trait]
