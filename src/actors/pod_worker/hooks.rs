@@ -163,18 +163,23 @@ pub(super) fn named<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
     spec.containers.iter().chain(spec.init_containers.iter().flatten()).find(|container| container.name == name)
 }
 
-/// What the runtime holds, as it is shown while these containers are being started: one whose postStart hook runs is only
-/// made.
+/// What the runtime holds, as it is shown while these containers are being started: one that is only made is nothing yet,
+/// which spares the API server a status between those that say something; one whose postStart hook runs is only made.
 pub(super) fn without_started<'a>(
     pod: &Pod,
     seen: &Arc<RuntimePod>,
     starting: impl Iterator<Item = &'a str>,
 ) -> Arc<RuntimePod> {
     let mut shown = Arc::clone(seen);
-    for name in starting.filter(|name| named(pod, name).is_some_and(|one| hooks::post_start(one).is_some())) {
-        let newest = seen.containers.iter().position(|container| container.name == name);
-        if let Some(newest) = newest.filter(|newest| seen.containers[*newest].state == ContainerState::Running) {
-            Arc::make_mut(&mut shown).containers[newest].state = ContainerState::Created;
+    for name in starting {
+        let Some(newest) = shown.containers.iter().position(|container| container.name == name) else { continue };
+        let hook = || named(pod, name).is_some_and(|one| hooks::post_start(one).is_some());
+        match shown.containers[newest].state {
+            ContainerState::Created => drop(Arc::make_mut(&mut shown).containers.remove(newest)),
+            ContainerState::Running if hook() => {
+                Arc::make_mut(&mut shown).containers[newest].state = ContainerState::Created;
+            }
+            _ => {}
         }
     }
     shown
