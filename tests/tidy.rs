@@ -8,7 +8,7 @@ mod checklist;
 #[path = "tidy/source.rs"]
 mod source;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use podwright::actors::{Child, root};
@@ -297,6 +297,36 @@ fn every_dependency_is_from_the_public_registry() {
         "dependencies are public",
         foreign.map(|(index, line)| format!("Cargo.lock:{}: {line}", index + 1)).collect(),
     );
+}
+
+/// The crates that a package depends on, as code names them.
+fn dependencies(manifest: &str) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(source::top().join(manifest)).expect("a manifest");
+    let mut inside = false;
+    let names = text.lines().filter_map(|line| {
+        if line.starts_with('[') {
+            inside = line == "[dependencies]";
+        }
+        let (name, _) = line.split_once('=').filter(|_| inside)?;
+        Some(name.trim().replace('-', "_"))
+    });
+    names.collect()
+}
+
+/// `make fuzz` builds the decisions by themselves, which no other part of the tests does.
+#[test]
+fn the_fuzz_targets_have_every_crate_that_decisions_name() {
+    let (ours, theirs) = (dependencies("Cargo.toml"), dependencies("fuzz/Cargo.toml"));
+    assert!(ours.len() > theirs.len() && theirs.contains("serde_json"), "the manifests are read");
+    let missing: Vec<&String> = ours.difference(&theirs).collect();
+    let mut complaints = vec![];
+    for source in sources("src/logic") {
+        for (number, line) in source.product_lines() {
+            let named = missing.iter().filter(|name| source::names(line, name));
+            complaints.extend(named.map(|name| format!("{}:{number}: {name}", source.path)));
+        }
+    }
+    settle("what src/logic names is in fuzz/Cargo.toml", complaints);
 }
 
 #[test]
