@@ -29,7 +29,7 @@ type Reply = RpcReplyPort<Result<(), String>>;
 struct Pages {
     kept: BTreeMap<PodUid, PodResources>,
     entries: BTreeMap<PodUid, PodResources>,
-    /// Who is answered when the write that is under way has ended.
+    /// What is being written, and who is answered when that has ended.
     writing: Option<(BTreeMap<PodUid, PodResources>, Vec<Reply>)>,
     /// Who is answered by the next one.
     waiting: Vec<Reply>,
@@ -40,6 +40,13 @@ struct Pages {
 impl Pages {
     fn of(kept: BTreeMap<PodUid, PodResources>) -> Self {
         Self { entries: kept.clone(), kept, ..Self::default() }
+    }
+
+    /// Whether the disk has what the entry says, and will have it after the write that is under way.
+    fn has(&self, uid: &PodUid) -> bool {
+        let entry = self.entries.get(uid);
+        let written = self.writing.as_ref().map_or(entry, |(written, _)| written.get(uid));
+        self.kept.get(uid) == entry && written == entry
     }
 
     fn sweep(&mut self, known: &BTreeSet<PodUid>) {
@@ -81,16 +88,12 @@ impl Role for AllocationManager {
             AllocationManagerMsg::Counts(reply) => drop(reply.send(self.counts.clone())), // The asker may have left.
             early if self.books.is_none() => self.held.push(early),
             AllocationManagerMsg::Allocate(given, reply) => {
-                self.change(Book::Allocated, reply, |entries| entries.extend(given), desk);
+                let pages = self.book(Book::Allocated);
+                pages.entries.extend(given);
+                pages.waiting.push(reply);
+                self.write(Book::Allocated, desk);
             }
-            AllocationManagerMsg::Actuate(Actuated { uid, containers, pod }, reply) => {
-                let note = |entries: &mut BTreeMap<PodUid, PodResources>| {
-                    let entry = entries.entry(uid).or_default();
-                    entry.containers.extend(containers);
-                    entry.pod = pod.or(entry.pod.take());
-                };
-                self.change(Book::Actuated, reply, note, desk);
-            }
+            AllocationManagerMsg::Actuate(actuated, reply) => self.actuate(actuated, reply, desk),
             AllocationManagerMsg::Recall(uid, reply) => {
                 let told = self.book(Book::Actuated).entries.get(&uid).cloned();
                 let _ = reply.send(told.unwrap_or_default()); // The asker may have left.
@@ -134,17 +137,18 @@ impl AllocationManager {
         }
     }
 
-    fn change(
-        &mut self,
-        book: Book,
-        reply: Reply,
-        change: impl FnOnce(&mut BTreeMap<PodUid, PodResources>),
-        desk: &mut Desk<AllocationManagerMsg>,
-    ) {
-        let pages = self.book(book);
-        change(&mut pages.entries);
+    fn actuate(&mut self, actuated: Actuated, reply: Reply, desk: &mut Desk<AllocationManagerMsg>) {
+        let Actuated { uid, containers, pod } = actuated;
+        let pages = self.book(Book::Actuated);
+        let entry = pages.entries.entry(uid.clone()).or_default();
+        entry.containers.extend(containers);
+        entry.pod = pod.or(entry.pod.take());
+        if pages.has(&uid) {
+            // Said before: whoever repeats it waits for nobody's write.
+            return drop(reply.send(Ok(()))); // The asker may have left.
+        }
         pages.waiting.push(reply);
-        self.write(book, desk);
+        self.write(Book::Actuated, desk);
     }
 
     fn write(&mut self, book: Book, desk: &mut Desk<AllocationManagerMsg>) {
@@ -204,5 +208,34 @@ async fn read(files: &dyn Checkpoints, book: Book) -> BTreeMap<PodUid, PodResour
             }
             BTreeMap::new()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ResourceRequirements;
+
+    use super::*;
+
+    fn of(container: &str) -> PodResources {
+        let containers = [(container.to_owned(), ResourceRequirements::default())].into();
+        PodResources { containers, pod: None }
+    }
+
+    /// Only what the disk has, and will have, needs no write.
+    #[test]
+    fn an_entry_is_there_when_no_write_can_change_it() {
+        let (mine, other) = (PodUid::from("mine"), PodUid::from("other"));
+        let mut pages = Pages::of([(mine.clone(), of("a"))].into());
+        assert!(pages.has(&mine));
+        pages.entries.insert(other.clone(), of("b"));
+        assert!(pages.has(&mine) && !pages.has(&other));
+        pages.writing = Some((pages.entries.clone(), vec![]));
+        assert!(pages.has(&mine) && !pages.has(&other), "a write that is under way may fail");
+        pages.entries.insert(mine.clone(), of("c"));
+        assert!(!pages.has(&mine));
+        pages.writing = Some((pages.entries.clone(), vec![]));
+        pages.entries.insert(mine.clone(), of("a"));
+        assert!(!pages.has(&mine), "what is being written is not that");
     }
 }

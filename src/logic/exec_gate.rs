@@ -37,6 +37,9 @@ impl<K: Ord + Clone> ExecGate<K> {
 
     /// The command has ended, or is not wanted any more; gives whose turn it is, which counts as under way.
     pub fn leave(&mut self, key: &K) -> Option<K> {
+        if self.under_way.is_empty() {
+            return None; // And nobody waits.
+        }
         self.waiting.retain(|waiting| waiting != key);
         self.under_way.remove(key);
         if self.under_way.len() >= self.at_once_max {

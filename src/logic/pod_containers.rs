@@ -80,6 +80,13 @@ pub fn all_containers(pod: &Pod) -> impl Iterator<Item = (ContainerKind, Cow<'_,
     })
 }
 
+/// The containers that are started as soon as there is a sandbox: the first init container, or all regular ones.
+pub fn first_containers(pod: &Pod) -> &[Container] {
+    let Some(spec) = &pod.spec else { return &[] };
+    let init = spec.init_containers.as_deref().unwrap_or_default();
+    if init.is_empty() { &spec.containers } else { &init[..1] }
+}
+
 /// The container of this name; they are unique over all lists.
 pub fn find_container<'a>(pod: &'a Pod, name: &str) -> Option<(ContainerKind, Cow<'a, Container>)> {
     all_containers(pod).find(|(_, container)| container.name == name)
@@ -97,6 +104,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn those_that_come_first_wait_for_nobody() {
+        let names = |spec: serde_json::Value| -> Vec<String> {
+            let pod: Pod = serde_json::from_value(json!({ "spec": spec })).expect("a pod");
+            first_containers(&pod).iter().map(|one| one.name.clone()).collect()
+        };
+        let of = |names: &[&str]| names.iter().map(|name| json!({ "name": name })).collect::<Vec<_>>();
+        assert_eq!(names(json!({ "containers": of(&["a", "b"]) })), ["a", "b"]);
+        assert_eq!(names(json!({ "initContainers": of(&["i", "j"]), "containers": of(&["a"]) })), ["i"]);
+        assert_eq!(names(json!({ "initContainers": [], "containers": of(&["a"]) })), ["a"]);
+    }
 
     /// Every field of the type, so that none is lost on the way.
     #[test]

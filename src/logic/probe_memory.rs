@@ -34,8 +34,9 @@ pub struct Remembered {
 
 impl Remembered {
     /// Whether it says the same, whenever it was said.
-    fn says_as(&self, other: &Self) -> bool {
-        Self { at: other.at, ..self.clone() } == *other
+    pub fn says_as(&self, other: &Self) -> bool {
+        let told = |one: &Self| (one.result, one.last, one.run);
+        told(self) == told(other) && self.container == other.container
     }
 }
 

@@ -21,7 +21,7 @@ pub struct ProbeKey {
     /// Whose.
     pub uid: PodUid,
     /// The container's name.
-    pub container: String,
+    pub container: Arc<str>,
     /// Which probe.
     pub kind: ProbeKind,
 }
@@ -29,7 +29,7 @@ pub struct ProbeKey {
 impl ProbeKey {
     /// Comes before all keys of the pod.
     pub fn first_of(uid: &PodUid) -> Self {
-        Self { uid: uid.clone(), container: String::new(), kind: ProbeKind::Startup }
+        Self { uid: uid.clone(), container: Arc::default(), kind: ProbeKind::Startup }
     }
 }
 

@@ -180,7 +180,7 @@ async fn probes(agent: &Agent, view: &PodView) -> Vec<ProbeShown> {
 fn show_probe(cost: ProbeCost) -> ProbeShown {
     let counts = cost.counts;
     ProbeShown {
-        container: cost.key.container,
+        container: cost.key.container.to_string(),
         probe: cost.key.kind.to_string(),
         action: cost.action.to_owned(),
         period_seconds: cost.period.as_secs_f64(),

@@ -28,7 +28,7 @@ fn told(all: Vec<(ProbeKey, ProbeCounts)>, families: &mut Vec<MetricFamily>) {
         let (name, namespace) = (&counts.full_name.name, &counts.full_name.namespace);
         let labels = |result: &'static str| {
             [
-                ("container", key.container.as_str()),
+                ("container", &*key.container),
                 ("namespace", &**namespace),
                 ("pod", &**name),
                 ("pod_uid", key.uid.as_str()),
@@ -61,7 +61,7 @@ mod tests {
     /// PRB-25: a round that could not be made is none, and only those that went well have a length.
     #[test]
     fn rounds_are_counted_by_result() {
-        let key = ProbeKey { uid: PodUid::from("u"), container: "main".to_owned(), kind: ProbeKind::Liveness };
+        let key = ProbeKey { uid: PodUid::from("u"), container: "main".into(), kind: ProbeKind::Liveness };
         let mut counts = ProbeCounts::of(FullName::new("web", "ns"));
         for (outcome, milliseconds) in [
             (ProbeOutcome::Success, 5),

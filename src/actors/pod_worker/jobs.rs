@@ -129,8 +129,11 @@ impl JobSite {
         let runtime = &self.agent.adapters.runtime;
         let clock = self.agent.ledger.clock();
         let began = clock.uptime();
-        let run = runtime.run_pod_sandbox(&config, &handler).await;
-        let took = clock.uptime().saturating_sub(began);
+        let running = async {
+            let run = runtime.run_pod_sandbox(&config, &handler).await;
+            (run, clock.uptime().saturating_sub(began))
+        };
+        let ((run, took), ()) = futures_util::join!(running, self.note_first_containers(pod, cause));
         self.agent.happened(Occurrence::SandboxRun { handler: &handler, took, failed: run.is_err() });
         let id = run.map_err(|error| error.to_string())?;
         let status = runtime.pod_sandbox_status(&id).await.map_err(|error| error.to_string())?;

@@ -17,7 +17,7 @@ use crate::actors::settings::{Agent, EventSubject};
 use crate::cri::{CriError, Labels, LinuxContainerResources};
 use crate::logic::cgroup_name::CgroupName;
 use crate::logic::ids::{PodUid, SandboxId};
-use crate::logic::pod_containers::find_container;
+use crate::logic::pod_containers::{find_container, first_containers};
 use crate::logic::pod_lifecycle::{JobEnd, ResizeMeans, Stage};
 use crate::logic::pod_resize::{
     self, Amounts, ContainerUpdate, PodFigures, PodResources, ResizeConditions, ResizeReport, ResizeWork, Step,
@@ -157,6 +157,17 @@ impl JobSite {
         };
         let outcome = resizing.carry_out().await;
         JobEnd::Resized(ResizeReport { problem: outcome.err(), ..resizing.report })
+    }
+
+    /// Notes meanwhile what the containers that come first are made with, so that [`Self::note_container`] has nothing left
+    /// to wait for. Whether that succeeded is asked there.
+    pub(super) async fn note_first_containers(&self, pod: &Pod, cause: &Cause) {
+        let by_pod = self.agent.settings.resize.by_pod;
+        let made_with = |one: &Container| (one.name.clone(), pod_resize::effective_requirements(pod, one, by_pod));
+        let noted = first_containers(pod).iter().map(made_with).collect();
+        if let Err(why) = note(&self.agent, &self.uid, noted, None, cause).await {
+            tracing::debug!(pod = %self.full_name, why, "resources are not noted ahead");
+        }
     }
 
     /// What the container is made with, or is to have: noted before it is made, as upstream.

@@ -23,6 +23,7 @@ use super::settings::Agent;
 use crate::logic::exec_gate::ExecGate;
 use crate::logic::ids::{ContainerId, PodUid};
 use crate::logic::pod_roster::full_name;
+use crate::logic::probe_memory::Remembered;
 use crate::logic::probe_schedule::{self, ProbeAction, ProbeKind, ProbeSchedule, ProbeTiming, Seen, Target, probes_of};
 use crate::logic::probe_target::{self, ProbeTarget};
 use crate::messages::pod_worker::PodWorkerMsg;
@@ -54,6 +55,8 @@ struct Machine {
     /// The probe under way, and the uptime of its beginning.
     probe: Option<(OperationId, Duration)>,
     result: Option<(ContainerId, bool)>,
+    /// What the store was told last.
+    remembered: Option<Remembered>,
     counts: ProbeCounts,
     /// What its probe does: `exec`, ….
     action: &'static str,
@@ -123,7 +126,7 @@ impl Prober {
         let pod = Arc::clone(&watched.pod);
         let uptime = desk.clock().uptime();
         for (container, kind) in probes_of(&pod) {
-            let key = ProbeKey { uid: uid.clone(), container: container.name.clone(), kind };
+            let key = ProbeKey { uid: uid.clone(), container: container.name.as_str().into(), kind };
             let Some(probe) = kind.of(container) else { continue };
             let seen = self.pods[uid].look(container);
             if is_over(&seen, kind) {
@@ -135,10 +138,11 @@ impl Prober {
                 let age = desk.now().since(agent.settings.agent_started);
                 let timing = ProbeTiming::from(probe);
                 let mut schedule = ProbeSchedule::new(kind, timing, agent.settings.agent_started, age, jitter, uptime);
-                let kept = agent.adapters.probe_store.of(uid).remove(&(key.container.clone(), kind));
+                let kept = agent.adapters.probe_store.of(uid).remove(&(container.name.clone(), kind));
                 kept.into_iter().for_each(|kept| schedule.resume(kept));
                 let (counts, action) = (ProbeCounts::of(full_name(&pod)), told::action_of(probe));
-                Machine { schedule, timer: None, probe: None, result: None, counts, action, period: timing.period }
+                let period = timing.period;
+                Machine { schedule, timer: None, probe: None, result: None, remembered: None, counts, action, period }
             });
             machine.schedule.notice(&seen, uptime);
             self.arm(&key, desk);
@@ -175,12 +179,12 @@ impl Prober {
 
     /// The probe's command is over, if it was one: whoever waited for that is next.
     fn leave_gate(&mut self, key: &ProbeKey, desk: &mut Desk<ProberMsg>) {
-        let mut left = Some(key.clone());
-        while let Some(next) = left.take().and_then(|left| self.gate.leave(&left)) {
-            let container = self.machines.get(&next).and_then(|machine| machine.schedule.probing()).cloned();
+        let mut next = self.gate.leave(key);
+        while let Some(key) = next.take() {
+            let container = self.machines.get(&key).and_then(|machine| machine.schedule.probing()).cloned();
             match container {
-                Some(container) => self.probe(&next, container, desk),
-                None => left = Some(next),
+                Some(container) => self.probe(&key, container, desk),
+                None => next = self.gate.leave(&key),
             }
         }
     }

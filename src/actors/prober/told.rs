@@ -26,10 +26,12 @@ pub(super) fn action_of(probe: &Probe) -> &'static str {
 
 impl Prober {
     /// Has what the machine knows outlive this agent.
-    pub(super) fn remember(&self, key: &ProbeKey, desk: &Desk<ProberMsg>) {
-        let Some(machine) = self.machines.get(key) else { return };
+    pub(super) fn remember(&mut self, key: &ProbeKey, desk: &Desk<ProberMsg>) {
+        let Some(machine) = self.machines.get_mut(key) else { return };
         let result = machine.result.as_ref().map(|(_, healthy)| *healthy);
-        if let Some(now) = machine.schedule.memory(result, desk.now()) {
+        let Some(now) = machine.schedule.memory(result, desk.now()) else { return };
+        if machine.remembered.as_ref().is_none_or(|before| !before.says_as(&now)) {
+            machine.remembered = Some(now.clone());
             self.agent.adapters.probe_store.note(&key.uid, &key.container, key.kind, now);
         }
     }
@@ -83,24 +85,21 @@ impl Prober {
     }
 
     pub(super) fn tell_event(&self, key: &ProbeKey, outcome: &ProbeOutcome, desk: &Desk<ProberMsg>) {
-        let Some(subject) = self.subject(key) else { return };
-        let event = match outcome {
+        let (reason, text) = match outcome {
             ProbeOutcome::Success => return,
-            ProbeOutcome::Warning(text) => {
-                subject.warning("ProbeWarning", format!("{} probe warning: {text}", key.kind))
-            }
-            ProbeOutcome::Failure(text) => subject.warning("Unhealthy", format!("{} probe failed: {text}", key.kind)),
+            ProbeOutcome::Warning(text) => ("ProbeWarning", format!("{} probe warning: {text}", key.kind)),
+            ProbeOutcome::Failure(text) => ("Unhealthy", format!("{} probe failed: {text}", key.kind)),
             ProbeOutcome::Error(text) => {
-                let message = format!("{} probe errored and resulted in unknown state: {text}", key.kind);
-                subject.warning("Unhealthy", message)
+                ("Unhealthy", format!("{} probe errored and resulted in unknown state: {text}", key.kind))
             }
         };
-        desk.tell(&self.agent.directory.event_recorder, event);
+        let Some(subject) = self.subject(key) else { return };
+        desk.tell(&self.agent.directory.event_recorder, subject.warning(reason, text));
     }
 
     fn subject(&self, key: &ProbeKey) -> Option<EventSubject> {
         let watched = self.pods.get(&key.uid)?;
-        let is_regular = containers(&watched.pod, false).any(|container| container.name == key.container);
+        let is_regular = containers(&watched.pod, false).any(|container| *container.name == *key.container);
         let list = if is_regular { "containers" } else { "initContainers" };
         let field_path = format!("spec.{list}{{{}}}", key.container);
         Some(EventSubject { uid: key.uid.clone(), full_name: full_name(&watched.pod), field_path })

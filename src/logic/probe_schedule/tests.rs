@@ -82,7 +82,7 @@ fn rounds_after_the_first_share_wakes_and_none_drifts() {
     assert_eq!(schedule.wake(millis(4_000)), Some(began), "the first round is held when it is due");
     outcomes(&mut schedule, &target, &[ProbeOutcome::Success]);
     for round in 1..50 {
-        let expected = millis(4_400 + round * 10_000);
+        let expected = millis(4_500 + round * 10_000);
         let woken = schedule.wake(expected - secs(5)).expect("no round is under way");
         assert_eq!((woken, schedule.wake(woken)), (expected, schedule.due()), "what is due is not put off");
         schedule.round(&Seen::Container(target.clone()), wall(STARTED + 1000), woken);

@@ -24,7 +24,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio_rustls::TlsConnector;
 
@@ -106,7 +106,7 @@ impl Connection {
     async fn http1(stream: impl Stream, ends: Ends) -> Result<Self, String> {
         let handshake = http1::Builder::new().max_buf_size(HEADER_BYTES_MAX).handshake(TokioIo::new(stream)).await;
         let (sender, connection) = handshake.map_err(|error| ends.problem(&error))?;
-        let driver = Driver::new(async { drop(connection.await) }, mpsc::unbounded_channel().1);
+        let driver = Driver::new(async { drop(connection.await) }, None);
         Ok(Self { sender: Sender::Http1(sender), driver, ends })
     }
 
@@ -116,7 +116,7 @@ impl Connection {
         builder.timer(TokioTimer::new()).max_header_list_size(HEADER_BYTES_MAX as u32);
         let (sender, connection) =
             builder.handshake(TokioIo::new(stream)).await.map_err(|error| ends.problem(&error))?;
-        let driver = Driver::new(async { drop(connection.await) }, started);
+        let driver = Driver::new(async { drop(connection.await) }, Some(started));
         Ok(Self { sender: Sender::Http2(sender), driver, ends })
     }
 
@@ -153,7 +153,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
 /// `talks`: more than once is sent, and nothing is gained by waiting for more to send.
 async fn dial(host: &str, port: u16, talks: bool) -> Result<(Peeked<TcpStream>, Ends), String> {
-    let (stream, remote) = connect(host, port).await?;
+    let (stream, remote) = reach(host, port, First::Speaks).await?;
     if talks {
         let _ = stream.set_nodelay(true);
     }
@@ -167,18 +167,40 @@ async fn dial(host: &str, port: u16, talks: bool) -> Result<(Peeked<TcpStream>, 
 /// # Errors
 /// What went wrong with the last one, in upstream's words.
 pub(in crate::platform) async fn connect(host: &str, port: u16) -> Result<(TcpStream, SocketAddr), String> {
+    reach(host, port, First::Listens).await
+}
+
+/// What is done on a connection once it is there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum First {
+    /// Something is sent at once.
+    Speaks,
+    /// Something is waited for, or nothing is done.
+    Listens,
+}
+
+async fn reach(host: &str, port: u16, first: First) -> Result<(TcpStream, SocketAddr), String> {
     let addresses = match tokio::net::lookup_host((host, port)).await {
         Ok(addresses) => addresses.collect::<Vec<_>>(),
         Err(_) => return Err(format!("dial tcp: lookup {host}: no such host")),
     };
     let mut problem = format!("dial tcp: lookup {host}: no such host");
     for address in addresses {
-        match TcpStream::connect(address).await {
+        match reach_address(address, first).await {
             Ok(stream) => return Ok((stream, address)),
             Err(error) => problem = format!("dial tcp {address}: connect: {}", kernel_text(&error)),
         }
     }
     Err(problem)
+}
+
+/// What is sent first acknowledges the handshake, too: one packet less, and the other side wakes once.
+async fn reach_address(address: SocketAddr, first: First) -> io::Result<TcpStream> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    if first == First::Speaks {
+        let _ = rustix::net::sockopt::set_tcp_quickack(&socket, false); // It only saves work.
+    }
+    socket.connect(address).await
 }
 
 /// The kernel's words for an error, as upstream's client writes them: lower case, without the number.
@@ -250,13 +272,22 @@ impl Ends {
 /// Runs what a connection needs beside the request, in the place of the one who waits.
 struct Driver {
     connection: Option<Task>,
-    started: mpsc::UnboundedReceiver<Task>,
+    started: Option<Started>,
+}
+
+/// The tasks of an HTTP/2 connection: those it has just started, and those under way.
+struct Started {
+    fresh: mpsc::UnboundedReceiver<Task>,
     tasks: FuturesUnordered<Task>,
 }
 
 impl Driver {
-    fn new(connection: impl Future<Output = ()> + Send + 'static, started: mpsc::UnboundedReceiver<Task>) -> Self {
-        Self { connection: Some(Box::pin(connection)), started, tasks: FuturesUnordered::new() }
+    fn new(
+        connection: impl Future<Output = ()> + Send + 'static,
+        started: Option<mpsc::UnboundedReceiver<Task>>,
+    ) -> Self {
+        let started = started.map(|fresh| Started { fresh, tasks: FuturesUnordered::new() });
+        Self { connection: Some(Box::pin(connection)), started }
     }
 
     async fn beside<F: Future>(&mut self, future: F) -> F::Output {
@@ -277,10 +308,11 @@ impl Driver {
         {
             self.connection = None;
         }
-        while let Poll::Ready(Some(task)) = self.started.poll_recv(cx) {
-            self.tasks.push(task);
+        let Some(Started { fresh, tasks }) = &mut self.started else { return };
+        while let Poll::Ready(Some(task)) = fresh.poll_recv(cx) {
+            tasks.push(task);
         }
-        while let Poll::Ready(Some(())) = self.tasks.poll_next_unpin(cx) {}
+        while let Poll::Ready(Some(())) = tasks.poll_next_unpin(cx) {}
     }
 }
 
