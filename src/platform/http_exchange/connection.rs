@@ -75,8 +75,20 @@ struct Ends {
 impl Connection {
     /// Connects. `tls` is there if the target wants TLS. The error is a text in upstream's words.
     pub async fn open(target: &Target, tls: Option<Arc<ClientConfig>>) -> Result<Self, String> {
-        let (stream, mut ends) = dial(&target.host, target.port, tls.is_some()).await?;
-        let Some(config) = tls else { return Self::http1(stream, ends).await };
+        let (stream, ends) = dial(&target.host, target.port, tls.is_some()).await?;
+        match tls {
+            None => Self::http1(stream, ends).await,
+            // In a box: its state is of kilobytes, which those who speak plainly need not carry.
+            Some(config) => Box::pin(Self::secured(target, config, stream, ends)).await,
+        }
+    }
+
+    async fn secured(
+        target: &Target,
+        config: Arc<ClientConfig>,
+        stream: Peeked<TcpStream>,
+        mut ends: Ends,
+    ) -> Result<Self, String> {
         let name = ServerName::try_from(target.host.clone()).map_err(|error| format!("tls: {error}"))?;
         let stream = match TlsConnector::from(config).connect(name, stream).await {
             Ok(stream) => stream,
