@@ -117,9 +117,18 @@ impl<M: Describe + Send + 'static> Desk<M> {
 
     /// Tells the actor itself `message` after `delay`.
     pub fn after(&mut self, delay: Duration, message: M) -> OperationId {
+        self.timer(delay, message, self.turn)
+    }
+
+    /// The same, for a timer that serves many: whose turn happened to set it is no cause of what it leads to.
+    pub fn alarm(&mut self, delay: Duration, message: M) -> OperationId {
+        self.timer(delay, message, None)
+    }
+
+    fn timer(&mut self, delay: Duration, message: M, turn: Option<Stamp>) -> OperationId {
         let id = OperationId(self.take_id());
         let (address, me) = (self.address.clone(), self.own_ref());
-        let cause = Cause { turn: self.turn, origin: "timer" };
+        let cause = Cause { turn, origin: "timer" };
         self.spawn(id, async move {
             tokio::time::sleep(delay).await;
             address.tell_self(&me, cause, id.0, message);

@@ -141,8 +141,8 @@ pub enum ProberMsg {
     /// From `PodManager`: these are all pods there are; told now and then, because a pod may have gone while `PodManager`
     /// itself was restarted.
     Known(Arc<BTreeSet<PodUid>>),
-    /// From itself: a round is due.
-    RoundDue(ProbeKey),
+    /// From itself: rounds are due.
+    RoundsDue,
     /// From itself: a probe ended.
     Probed(ProbeKey, Result<Round, Panicked>),
     /// From itself: what is remembered of probes was written, or not.
@@ -157,6 +157,6 @@ pub enum ProberMsg {
 
 describe!(ProberMsg, message => match message {
     ProberMsg::PodChanged { uid, .. } | ProberMsg::PodGone(uid) | ProberMsg::Costs(uid, _) => Some(uid),
-    ProberMsg::Known(_) | ProberMsg::Counts(_) | ProberMsg::Saved(_) | ProberMsg::SaveDue => None,
-    ProberMsg::RoundDue(key) | ProberMsg::Probed(key, _) => Some(&key.uid),
+    ProberMsg::Known(_) | ProberMsg::RoundsDue | ProberMsg::Counts(_) | ProberMsg::Saved(_) | ProberMsg::SaveDue => None,
+    ProberMsg::Probed(key, _) => Some(&key.uid),
 });

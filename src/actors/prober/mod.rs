@@ -8,7 +8,7 @@
 mod attempt;
 mod told;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +32,8 @@ use crate::platform::network_probe::ProbeOutcome;
 
 /// Commands of probes under way at once, on the whole node.
 const COMMANDS_MAX: usize = 32;
+/// Rounds that begin in one turn; more that are due at once begin in the next.
+const ROUNDS_MAX: usize = 128;
 /// From one writing of what is remembered to the next; after one that failed.
 const SAVE_PERIOD: Duration = Duration::from_secs(1);
 const SAVE_RETRY: Duration = Duration::from_secs(30);
@@ -51,7 +53,8 @@ impl Watched {
 
 struct Machine {
     schedule: ProbeSchedule,
-    timer: Option<OperationId>,
+    /// Its place in the agenda: the uptime of its next round.
+    due: Option<Duration>,
     /// The probe under way, and the uptime of its beginning.
     probe: Option<(OperationId, Duration)>,
     result: Option<(ContainerId, bool)>,
@@ -63,17 +66,15 @@ struct Machine {
     period: Duration,
 }
 
-impl Machine {
-    fn operations(&self) -> impl Iterator<Item = OperationId> {
-        self.timer.into_iter().chain(self.probe.map(|(probe, _)| probe))
-    }
-}
-
 /// See the module.
 pub struct Prober {
     agent: Arc<Agent>,
     pods: BTreeMap<PodUid, Watched>,
     machines: BTreeMap<ProbeKey, Machine>,
+    /// The rounds to come, by uptime: one timer serves all that are due together.
+    agenda: BTreeSet<(Duration, ProbeKey)>,
+    /// That timer, set to the first of them.
+    alarm: Option<(Duration, OperationId)>,
     gate: ExecGate<ProbeKey>,
     /// What is remembered is being written, or will be soon.
     saving: bool,
@@ -85,8 +86,15 @@ impl Role for Prober {
     type Args = Arc<Agent>;
 
     fn begin(agent: Arc<Agent>, _: &mut Desk<ProberMsg>) -> Self {
-        let gate = ExecGate::new(COMMANDS_MAX);
-        Self { agent, pods: BTreeMap::new(), machines: BTreeMap::new(), gate, saving: false }
+        Self {
+            agent,
+            pods: BTreeMap::new(),
+            machines: BTreeMap::new(),
+            agenda: BTreeSet::new(),
+            alarm: None,
+            gate: ExecGate::new(COMMANDS_MAX),
+            saving: false,
+        }
     }
 
     fn receive(&mut self, message: ProberMsg, desk: &mut Desk<ProberMsg>) {
@@ -104,7 +112,7 @@ impl Role for Prober {
                     self.forget(&uid, desk);
                 }
             }
-            ProberMsg::RoundDue(key) => self.round(&key, desk),
+            ProberMsg::RoundsDue => self.rounds(desk),
             ProberMsg::Probed(key, outcome) => self.finish(&key, outcome, desk),
             ProberMsg::Saved(outcome) => self.saved(outcome, desk),
             ProberMsg::SaveDue => self.saving = false,
@@ -117,6 +125,7 @@ impl Role for Prober {
             }
         }
         self.save(desk);
+        self.set_alarm(desk);
     }
 }
 
@@ -142,10 +151,15 @@ impl Prober {
                 kept.into_iter().for_each(|kept| schedule.resume(kept));
                 let (counts, action) = (ProbeCounts::of(full_name(&pod)), told::action_of(probe));
                 let period = timing.period;
-                Machine { schedule, timer: None, probe: None, result: None, remembered: None, counts, action, period }
+                Machine { schedule, due: None, probe: None, result: None, remembered: None, counts, action, period }
             });
             machine.schedule.notice(&seen, uptime);
-            self.arm(&key, desk);
+            // What is due now begins in this turn, which is its cause.
+            if machine.schedule.due().is_some_and(|due| due <= uptime) {
+                self.round(&key, desk);
+            } else {
+                self.arm(&key, desk);
+            }
         }
     }
 
@@ -170,9 +184,9 @@ impl Prober {
     }
 
     fn drop_machine(&mut self, key: &ProbeKey, desk: &mut Desk<ProberMsg>) {
-        let machine = self.machines.remove(key);
-        for operation in machine.iter().flat_map(Machine::operations) {
-            desk.cancel(operation);
+        if let Some(machine) = self.machines.remove(key) {
+            machine.due.map(|due| self.agenda.remove(&(due, key.clone())));
+            machine.probe.into_iter().for_each(|(probe, _)| desk.cancel(probe));
         }
         self.leave_gate(key, desk);
     }
@@ -189,22 +203,51 @@ impl Prober {
         }
     }
 
-    fn arm(&mut self, key: &ProbeKey, desk: &mut Desk<ProberMsg>) {
-        let uptime = desk.clock().uptime();
+    /// Puts the machine's next round into the agenda, in the place of the one that was there.
+    fn arm(&mut self, key: &ProbeKey, desk: &Desk<ProberMsg>) {
         let Some(machine) = self.machines.get_mut(key) else { return };
-        if let Some(timer) = machine.timer.take() {
+        let due = machine.schedule.wake(desk.clock().uptime());
+        if machine.due == due {
+            return;
+        }
+        let before = std::mem::replace(&mut machine.due, due);
+        before.map(|before| self.agenda.remove(&(before, key.clone())));
+        self.agenda.extend(due.map(|due| (due, key.clone())));
+    }
+
+    fn set_alarm(&mut self, desk: &mut Desk<ProberMsg>) {
+        let first = self.agenda.first().map(|(due, _)| *due);
+        if self.alarm.map(|(set_to, _)| set_to) == first {
+            return;
+        }
+        if let Some((_, timer)) = self.alarm.take() {
             desk.cancel(timer);
         }
-        if let Some(due) = machine.schedule.wake(uptime) {
-            machine.timer = Some(desk.after(due.saturating_sub(uptime), ProberMsg::RoundDue(key.clone())));
+        self.alarm = first.map(|due| {
+            let delay = due.saturating_sub(desk.clock().uptime());
+            (due, desk.alarm(delay, ProberMsg::RoundsDue))
+        });
+    }
+
+    /// Begins the rounds that are due.
+    fn rounds(&mut self, desk: &mut Desk<ProberMsg>) {
+        self.alarm = None;
+        let uptime = desk.clock().uptime();
+        for _ in 0..ROUNDS_MAX {
+            if self.agenda.first().is_none_or(|(due, _)| *due > uptime) {
+                return;
+            }
+            if let Some((_, key)) = self.agenda.pop_first() {
+                self.round(&key, desk);
+            }
         }
     }
 
     fn round(&mut self, key: &ProbeKey, desk: &mut Desk<ProberMsg>) {
         let (wall, uptime) = (desk.now(), desk.clock().uptime());
-        let Some(watched) = self.pods.get(&key.uid) else { return };
         let Some(machine) = self.machines.get_mut(key) else { return };
-        machine.timer = None;
+        machine.due.take().map(|due| self.agenda.remove(&(due, key.clone())));
+        let Some(watched) = self.pods.get(&key.uid) else { return };
         let seen = find(&watched.pod, &key.container).map_or(Seen::Nothing, |container| watched.look(container));
         let actions = machine.schedule.round(&seen, wall, uptime);
         self.perform(key, actions, desk);
