@@ -60,11 +60,17 @@ impl Role for EventRecorder {
 
 impl EventRecorder {
     fn record(&mut self, event: PodEvent, desk: &mut Desk<EventRecorderMsg>) {
-        tracing::info!(
-            target: "podwright::event",
-            pod = %event.full_name, uid = %event.uid, object = event.field_path,
-            kind = if event.warning { "Warning" } else { "Normal" }, reason = event.reason, "{}", event.message
-        );
+        let kind = if event.warning { "Warning" } else { "Normal" };
+        if event.is_about_node() {
+            let node = &event.full_name.name;
+            tracing::info!(target: "podwright::event", node = %node, kind, reason = event.reason, "{}", event.message);
+        } else {
+            tracing::info!(
+                target: "podwright::event",
+                pod = %event.full_name, uid = %event.uid, object = event.field_path,
+                kind, reason = event.reason, "{}", event.message
+            );
+        }
         if let Some(outlet) = &mut self.outlet {
             outlet.take(event.clone(), desk);
         }

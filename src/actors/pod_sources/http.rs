@@ -18,12 +18,38 @@ use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::{HttpSourceMsg, SourceKind};
 use crate::messages::status_manager::{RefusedManifest, StatusManagerMsg};
 
+/// Failures in a row that are told of at the log's first level.
+const FAILURES_TOLD: u32 = 4;
+
+/// How loud one failure of many in a row is; upstream's rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loudness {
+    /// As any.
+    Told,
+    /// So, and for the last time until something was read.
+    ToldLast,
+    /// Only where much is logged.
+    Debug,
+}
+
+impl Loudness {
+    fn after(failures: u32) -> Self {
+        match failures.saturating_add(1) {
+            FAILURES_TOLD => Self::ToldLast,
+            number if number < FAILURES_TOLD => Self::Told,
+            _ => Self::Debug,
+        }
+    }
+}
+
 /// See the module.
 pub struct HttpSource {
     agent: Arc<Agent>,
     body: Option<Arc<[u8]>>,
     told: Option<BTreeMap<PodUid, Arc<Pod>>>,
     refused: Option<RefusedManifest>,
+    /// In a row.
+    failures: u32,
 }
 
 impl Role for HttpSource {
@@ -32,7 +58,7 @@ impl Role for HttpSource {
     type Args = Arc<Agent>;
 
     fn begin(agent: Arc<Agent>, desk: &mut Desk<HttpSourceMsg>) -> Self {
-        let source = Self { agent, body: None, told: None, refused: None };
+        let source = Self { agent, body: None, told: None, refused: None, failures: 0 };
         source.fetch(desk);
         source
     }
@@ -41,11 +67,12 @@ impl Role for HttpSource {
         match message {
             HttpSourceMsg::FetchDue => self.fetch(desk),
             HttpSourceMsg::FetchEnded(outcome) => {
-                match outcome {
+                let taken = match outcome {
                     Ok(Ok(fetched)) => self.take(&fetched.body, desk),
-                    Ok(Err(error)) => tracing::error!(%error, "static pods cannot be fetched, they stay as they are"),
-                    Err(panicked) => tracing::error!(error = %panicked, "static pods cannot be fetched"),
-                }
+                    Ok(Err(error)) => Err(error.to_string()),
+                    Err(panicked) => Err(panicked.to_string()),
+                };
+                self.log(taken);
                 desk.after(self.agent.settings.http_check_period, HttpSourceMsg::FetchDue);
             }
             HttpSourceMsg::Repeat => {
@@ -64,9 +91,32 @@ impl HttpSource {
         desk.start("fetch manifests", "static pod URL", async move { url.fetch().await }, HttpSourceMsg::FetchEnded);
     }
 
-    fn take(&mut self, body: &Arc<[u8]>, desk: &Desk<HttpSourceMsg>) {
-        if self.body.as_ref() == Some(body) {
+    /// A URL that fails is asked every few seconds: the first failures say all that there is to say.
+    fn log(&mut self, taken: Result<(), String>) {
+        let url = &self.agent.settings.static_pod_url;
+        let Err(error) = taken else {
+            if std::mem::take(&mut self.failures) > 0 {
+                tracing::info!(url, "static pods are read again");
+            }
             return;
+        };
+        match Loudness::after(self.failures) {
+            Loudness::Told => tracing::error!(url, error, "static pods cannot be read, they stay as they are"),
+            Loudness::ToldLast => {
+                tracing::error!(
+                    url,
+                    error,
+                    "static pods cannot be read, they stay as they are; logged no more at this level"
+                );
+            }
+            Loudness::Debug => tracing::debug!(url, error, "static pods cannot be read"),
+        }
+        self.failures = self.failures.saturating_add(1);
+    }
+
+    fn take(&mut self, body: &Arc<[u8]>, desk: &Desk<HttpSourceMsg>) -> Result<(), String> {
+        if self.body.as_ref() == Some(body) {
+            return Ok(());
         }
         let url = self.agent.settings.static_pod_url.clone();
         if body.is_empty() {
@@ -85,16 +135,17 @@ impl HttpSource {
                     self.told = Some(self.unique(checked.into_iter().map(|checked| checked.pod), desk));
                 }
                 Err(error) => {
-                    tracing::error!(url, %error, "static pods are refused, they stay as they are");
+                    let why = error.to_string();
                     let pod = claimed_name(body, &source, &self.agent.settings.node_name);
-                    self.refuse(Some(RefusedManifest { pod, place: url, why: error.to_string() }), desk);
-                    return;
+                    self.refuse(Some(RefusedManifest { pod, place: url, why: why.clone() }), desk);
+                    return Err(why);
                 }
             }
         }
         self.body = Some(Arc::clone(body));
         self.refuse(None, desk);
         self.tell(desk);
+        Ok(())
     }
 
     /// Of two pods of one name in one answer the second is dropped (POD-04).
@@ -139,5 +190,17 @@ impl HttpSource {
         if !desk.offer(&self.agent.directory.pod_manager, set) {
             self.body = None;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_failures_are_told() {
+        use Loudness::{Debug, Told, ToldLast};
+        let loudness: Vec<Loudness> = [0, 1, 2, 3, 4, 1000, u32::MAX - 1].into_iter().map(Loudness::after).collect();
+        assert_eq!(loudness, [Told, Told, Told, ToldLast, Debug, Debug, Debug]);
     }
 }

@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
 use crate::logic::credential_plugins::Provider;
+use crate::platform::program::Program;
 
 /// How long a program may take: upstream's limit.
 const TIME_MAX: Duration = Duration::from_secs(60);
@@ -38,8 +39,8 @@ async fn exchange(folder: &Path, provider: &Provider, request: String) -> Result
     let mut command = Command::new(folder.join(&provider.name));
     // Its own variables come after the agent's, and count over them.
     command.args(&provider.args).envs(provider.env.iter().map(|(name, value)| (name, value)));
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    let mut child = command.spawn().map_err(|error| error.to_string())?;
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = Program::start(&mut command).map_err(|error| error.to_string())?;
     let (mut stdin, stdout, stderr) = (
         child.stdin.take().expect("invariant: it is piped"),
         child.stdout.take().expect("invariant: it is piped"),

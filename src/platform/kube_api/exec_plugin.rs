@@ -13,6 +13,7 @@ use tokio::process::Command;
 use super::kubeconfig::{Cluster, Exec, read};
 use crate::logic::time::Moment;
 use crate::platform::certificates::Pair;
+use crate::platform::program::Program;
 
 /// Versions of the protocol that are spoken.
 const VERSIONS: [&str; 2] = ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
@@ -92,8 +93,8 @@ impl ExecPlugin {
         command.envs(self.exec.env.iter().flatten().map(|variable| (&variable.name, &variable.value)));
         command.env("KUBERNETES_EXEC_INFO", self.info.to_string());
         // What it complains of goes where the agent's own log goes.
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).kill_on_drop(true);
-        let mut child = command.spawn().map_err(|error| match error.kind() {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = Program::start(&mut command).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => format!("exec: executable {name} not found{}", self.hint()),
             _ => format!("exec: {error}"),
         })?;
