@@ -1,8 +1,8 @@
 //! `LogRotator`: keeps the logs of running containers within their bound.
 //!
-//! Parent: Root. Restarted: after a failure; `Pleg` tells it all pods again. Hears of a log's first write after a look,
-//! and looks again before the log can have grown too large; nothing is done for logs that nobody writes to, and the
-//! runtime is asked for nothing but to open a log anew.
+//! Parent: Root. Restarted: after a failure; `Pleg` tells it again of all pods, as they were last seen. Hears of a log's
+//! first write after a look, and looks again before the log can have grown too large; nothing is done for logs that
+//! nobody writes to, and the runtime is asked for nothing but to open a log anew.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

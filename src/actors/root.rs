@@ -197,6 +197,7 @@ impl Root {
             match teacher {
                 Child::NodeStatus => desk.tell(&to.node_status, NodeStatusMsg::Repeat),
                 Child::RuntimeMonitor => desk.tell(&to.runtime_monitor, RuntimeMonitorMsg::Repeat),
+                Child::Pleg if child == Child::LogRotator => desk.tell(&to.pleg, PlegMsg::RepeatSeen),
                 Child::Pleg => desk.tell(&to.pleg, PlegMsg::Repeat),
                 Child::FileSource => desk.tell(&to.file_source, FileSourceMsg::Repeat),
                 Child::HttpSource => desk.tell(&to.http_source, HttpSourceMsg::Repeat),

@@ -23,6 +23,9 @@ use crate::logic::ids::{ContainerId, SandboxId};
 pub use stats::*;
 pub use types::*;
 
+/// What the runtime is given at most to open a log anew: until it has, the log grows beyond its bound.
+pub const REOPEN_LIMIT: Duration = Duration::from_secs(10);
+
 /// Why a call to the runtime failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CriError {
@@ -144,7 +147,7 @@ pub trait RuntimeService: Send + Sync {
         overhead: &LinuxContainerResources,
         resources: &LinuxContainerResources,
     ) -> CriResult<()>;
-    /// `ReopenContainerLog`: the runtime opens the log path anew, after a rotation.
+    /// `ReopenContainerLog`: the runtime opens the log path anew, after a rotation. Given [`REOPEN_LIMIT`] at most.
     async fn reopen_container_log(&self, id: &ContainerId) -> CriResult<()>;
     /// `CheckpointContainer` into the archive `location`, given `limit` at least the runtime request timeout.
     async fn checkpoint_container(&self, id: &ContainerId, location: &str, limit: Duration) -> CriResult<()>;

@@ -20,8 +20,6 @@ const RATE_EXPECTED: u64 = 12 * 1024 * 1024;
 const LOOK_AGAIN_MIN: Duration = Duration::from_millis(100);
 /// Looks that are due this soon are made together.
 const TOGETHER: Duration = Duration::from_millis(50);
-/// How often in a row a log may be missing before its container is taken to have ended.
-const LOST_MAX: u32 = 3;
 /// How a rotated log's name ends: local time, upstream's form.
 const STAMP_FORM: &str = "%Y%m%d-%H%M%S";
 const COMPRESSED: &str = ".gz";
@@ -214,13 +212,8 @@ impl LogRotation {
                 };
                 vec![]
             }
-            LogLook::Missing if log.lost >= LOST_MAX => {
-                // The container has most likely ended; if it has not, the next look at its pod brings it back.
-                self.forget(id);
-                vec![]
-            }
             LogLook::Missing => {
-                log.lost += 1;
+                log.lost = log.lost.saturating_add(1);
                 vec![LogOrder::Reopen(id.clone())]
             }
             LogLook::Failed(_) => {

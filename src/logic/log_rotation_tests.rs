@@ -127,19 +127,21 @@ fn what_fails_is_tried_again_after_the_interval() {
 }
 
 #[test]
-fn a_missing_log_is_opened_anew_a_few_times() {
+fn a_missing_log_is_opened_anew_until_it_is_there() {
     let (mut rotation, id) = resting();
     let mut now = seconds(1);
-    for round in 0..LOST_MAX {
+    for round in 0..20 {
         assert_eq!(rotation.looked(&id, &LogLook::Missing, now), [LogOrder::Reopen(id.clone())], "{round}");
         let looks = rotation.reopened(&id, round == 0, now);
         assert_eq!(looks.len(), usize::from(round == 0), "looked at once it was opened");
-        now = rotation.next_due().unwrap_or(now);
-        rotation.due(now);
+        if round > 0 {
+            assert_eq!(rotation.next_due(), Some(now + seconds(10)), "{round}");
+            now += seconds(10);
+            assert_eq!(rotation.due(now).len(), 1, "{round}");
+        }
     }
-    assert_eq!(rotation.looked(&id, &LogLook::Missing, now), []);
-    assert!(rotation.is_empty(), "its container has ended");
-    assert_eq!(rotation.observed(&pod(&["c"]), BEGAN).len(), 2, "or it has not");
+    assert_eq!(rotation.looked(&id, &LogLook::There(7, true), now), []);
+    assert_eq!(rotation.next_due(), None, "and then all is well");
 }
 
 #[test]

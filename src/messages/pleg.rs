@@ -47,6 +47,8 @@ pub enum PlegMsg {
     StreamEnded(Result<CriError, Panicked>),
     /// From Root: someone who learns from here was started again; tell everything once more.
     Repeat,
+    /// From Root: `LogRotator` was started again; tell it of the pods as they were last seen, without asking the runtime.
+    RepeatSeen,
     /// From the server: the pods that the runtime holds.
     Pods(RpcReplyPort<Vec<Arc<RuntimePod>>>),
 }

@@ -80,7 +80,10 @@ impl Writing {
 
     /// The runtime opens its log anew.
     fn reopen(&mut self, path: &str, now: Moment) {
-        let Some(writer) = self.writers.remove(path).filter(|writer| writer.file != path) else { return };
+        if self.writers.get(path).is_none_or(|writer| writer.file == path) {
+            return;
+        }
+        let Some(writer) = self.writers.remove(path) else { return };
         self.seal(&writer, now);
         let rate = writer.rate;
         self.begin(path, rate, now);

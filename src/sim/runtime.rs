@@ -15,8 +15,8 @@ use crate::cri::{
     CgroupDriver, Container, ContainerConfig, ContainerEventKind, ContainerEvents, ContainerFilter, ContainerState,
     ContainerStats, ContainerStatus, CriError, CriResult, ExecOutcome, Labels, LinuxContainerResources, MemoryUsage,
     MetricDescriptor, PodSandbox, PodSandboxConfig, PodSandboxFilter, PodSandboxMetrics, PodSandboxStats,
-    PodSandboxStatus, RuntimeCondition, RuntimeService, RuntimeStatus, RuntimeVersion, SandboxState, StatsFilter,
-    Streams,
+    PodSandboxStatus, REOPEN_LIMIT, RuntimeCondition, RuntimeService, RuntimeStatus, RuntimeVersion, SandboxState,
+    StatsFilter, Streams,
 };
 use crate::logic::ids::{ContainerId, PodUid, SandboxId};
 
@@ -329,7 +329,7 @@ impl RuntimeService for Outlet {
             lock(&node.disk).reopen_log(&path, node.time.now());
             Ok(())
         };
-        self.call(Call::changing("ReopenContainerLog"), reopen).await
+        self.call(Call { limit: Some(REOPEN_LIMIT), ..Call::changing("ReopenContainerLog") }, reopen).await
     }
 
     async fn checkpoint_container(&self, _: &ContainerId, _: &str, _: Duration) -> CriResult<()> {

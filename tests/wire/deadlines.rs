@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use podwright::cri::wire::*;
 use podwright::cri::{
     ContainerConfig, ContainerFilter, CriError, ImageService, ImageSpec, Labels, LinuxContainerResources,
-    PodSandboxConfig, PodSandboxFilter, RuntimeService, StatsFilter, Streams,
+    PodSandboxConfig, PodSandboxFilter, REOPEN_LIMIT, RuntimeService, StatsFilter, Streams,
 };
 use podwright::logic::ids::{ContainerId, SandboxId};
 use tonic::Status;
@@ -53,7 +53,7 @@ async fn the_runtime_is_told_each_calls_deadline() {
     told!(fake, RemoveContainerRequest, runtime.remove_container(&id), Some(T));
     told!(fake, ListContainersRequest, runtime.list_containers(&ContainerFilter::default()), Some(T));
     told!(fake, ContainerStatusRequest, runtime.container_status(&id), Some(T));
-    told!(fake, ReopenContainerLogRequest, runtime.reopen_container_log(&id), Some(T));
+    told!(fake, ReopenContainerLogRequest, runtime.reopen_container_log(&id), Some(REOPEN_LIMIT));
     told!(fake, ExecRequest, runtime.exec(&id, &[], Streams::default()), Some(T));
     told!(fake, AttachRequest, runtime.attach(&id, Streams::default()), Some(T));
     told!(fake, PortForwardRequest, runtime.port_forward(&sandbox, &[]), Some(T));

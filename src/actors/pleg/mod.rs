@@ -130,6 +130,7 @@ impl Role for Pleg {
             PlegMsg::EventArrived(event) => self.take_event(event, desk),
             PlegMsg::StreamEnded(why) => self.lose_stream(why, desk),
             PlegMsg::Repeat => self.repeat(desk),
+            PlegMsg::RepeatSeen => self.repeat_seen(desk),
             PlegMsg::Pods(reply) => {
                 let _ = reply.send(self.pods.values().cloned().collect()); // The asker may have left.
             }
@@ -333,6 +334,18 @@ impl Pleg {
         self.last.clear();
         self.relist_after = desk.clock().stamp();
         self.relist(desk);
+    }
+
+    /// For logs an old account will do: a container that ended since is told of with the next. A runtime that hangs must
+    /// not keep logs from being rotated.
+    fn repeat_seen(&mut self, desk: &mut Desk<PlegMsg>) {
+        let pods: Vec<Arc<RuntimePod>> = self.pods.values().cloned().collect();
+        for pod in pods {
+            let uid = pod.uid.clone();
+            if !desk.offer(&self.agent.directory.log_rotator, LogRotatorMsg::Observed(pod)) {
+                self.retry(uid, desk);
+            }
+        }
     }
 
     fn tell_problem(&self, problem: Option<String>, desk: &Desk<PlegMsg>) {

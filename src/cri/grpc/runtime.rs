@@ -9,8 +9,8 @@ use crate::cri::instrumented::Call;
 use crate::cri::{
     CgroupDriver, Container, ContainerConfig, ContainerEvents, ContainerFilter, ContainerStats, ContainerStatus,
     CriError, CriResult, ExecOutcome, Labels, LinuxContainerResources, MetricDescriptor, PodSandbox, PodSandboxConfig,
-    PodSandboxFilter, PodSandboxMetrics, PodSandboxStats, PodSandboxStatus, RuntimeService, RuntimeStatus,
-    RuntimeVersion, StatsFilter, Streams, convert, wire,
+    PodSandboxFilter, PodSandboxMetrics, PodSandboxStats, PodSandboxStatus, REOPEN_LIMIT, RuntimeService,
+    RuntimeStatus, RuntimeVersion, StatsFilter, Streams, convert, wire,
 };
 use crate::logic::ids::{ContainerId, SandboxId};
 
@@ -146,7 +146,8 @@ impl RuntimeService for GrpcRuntime {
 
     async fn reopen_container_log(&self, id: &ContainerId) -> CriResult<()> {
         let request = wire::ReopenContainerLogRequest { container_id: id.to_string() };
-        ask!(self.runtime, reopen_container_log, Call::REOPEN_CONTAINER_LOG, self.usual(), request, done)
+        let limit = self.usual().map(|usual| usual.min(REOPEN_LIMIT));
+        ask!(self.runtime, reopen_container_log, Call::REOPEN_CONTAINER_LOG, limit, request, done)
     }
 
     async fn checkpoint_container(&self, id: &ContainerId, location: &str, limit: Duration) -> CriResult<()> {
