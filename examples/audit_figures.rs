@@ -1,7 +1,7 @@
 //! How soon the API server saw what a node did, from the audit log of `scripts/cluster.sh`. `make bench-cluster` uses it.
 //!
 //! ```text
-//! audit_figures FILE ready        milliseconds from a pod's creation to the status that says it is Ready; median, worst
+//! audit_figures FILE ready        milliseconds from a pod's creation to the status that says it is Ready; median, mean, worst
 //! audit_figures FILE gone TIME    milliseconds from the first deletion that people asked for after TIME (RFC 3339) to the
 //!                                 node's last one
 //! audit_figures FILE since TIME   the node's requests from TIME on: how many of each kind
@@ -69,7 +69,8 @@ fn ready(requests: &[Request]) -> Outcome<()> {
     }
     figures.sort_unstable();
     let last = figures.last().ok_or("no pod became ready")?;
-    println!("median_ms={} worst_ms={last} pods={}", figures[figures.len() / 2], figures.len());
+    let mean = figures.iter().sum::<i64>() / i64::try_from(figures.len())?;
+    println!("median_ms={} mean_ms={mean} worst_ms={last} pods={}", figures[figures.len() / 2], figures.len());
     Ok(())
 }
 

@@ -11,8 +11,8 @@ use super::behaviour::{Behaviour, Life};
 use crate::cri::pod_mapping::labels::POD_UID;
 use crate::cri::{
     Container, ContainerConfig, ContainerFilter, ContainerMetadata, ContainerState, ContainerStatus, CriError,
-    CriResult, Labels, LinuxContainerResources, Mount, NamespaceMode, PodSandbox, PodSandboxConfig, PodSandboxFilter,
-    PodSandboxMetadata, PodSandboxStatus, SandboxState,
+    CriResult, Labels, LinuxContainerResources, LinuxContainerUser, Mount, NamespaceMode, PodSandbox, PodSandboxConfig,
+    PodSandboxFilter, PodSandboxMetadata, PodSandboxStatus, SandboxState,
 };
 use crate::logic::ids::{ContainerId, PodUid, SandboxId};
 use crate::logic::time::Moment;
@@ -72,6 +72,8 @@ pub struct SimContainer {
     pub memory: u64,
     /// Wakes whoever waits for its end.
     pub ended: Arc<Notify>,
+    /// The image's name in the pod, by which it is shown.
+    image_name: String,
     created_at: Moment,
     reason: &'static str,
     message: String,
@@ -239,6 +241,7 @@ impl Containers {
             started_at: Moment::EPOCH,
             finished_at: Moment::EPOCH,
             image: config.image.image.clone(),
+            image_name: config.image.user_specified_image.clone(),
             log_path: format!("{}/{}", home.log_directory, config.log_path),
             resources: config.resources.clone(),
             memory: 1 << 20,
@@ -342,7 +345,7 @@ impl Containers {
             started_at: container.started_at,
             finished_at: container.finished_at,
             exit_code: container.exit_code,
-            image: container.image.clone(),
+            image: container.image_name.clone(),
             image_ref: container.image.clone(),
             image_id: container.image.clone(),
             reason: container.reason.to_owned(),
@@ -352,7 +355,7 @@ impl Containers {
             mounts: container.mounts.clone(),
             log_path: container.log_path.clone(),
             resources: Some(container.resources.clone()),
-            user: None,
+            user: Some(LinuxContainerUser { supplemental_groups: vec![0], ..LinuxContainerUser::default() }),
             stop_signal: None,
         })
     }

@@ -187,6 +187,25 @@ fn pods_run_on_while_the_api_server_is_away() {
     });
 }
 
+/// What is told of a pod that starts: that it is being made, its address, that it runs. What the runtime alone knows of
+/// a container, such as its user, is told with the last and not after it.
+#[test]
+fn a_pod_that_starts_costs_three_patches() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        world.start_agent();
+        world.settle().await;
+        let patches = || world.api().asked().get("patch pods").copied().unwrap_or_default();
+        let before = patches();
+        world.create(&SimPod::of("web", "run")).expect("made");
+        world.settle().await;
+        world.sleep(seconds(60)).await;
+        let status = &world.api_pod("web").expect("it is there")["status"]["containerStatuses"][0];
+        assert_eq!((&status["user"]["linux"]["uid"], &status["image"]), (&json!(0), &json!("app:1")));
+        assert_eq!(patches() - before, 3);
+        world.finish_cluster().await;
+    });
+}
+
 #[test]
 fn a_pod_waits_for_its_config_map_and_hears_of_its_changes() {
     simulate_with(1, in_a_cluster(), |world| async move {

@@ -12,7 +12,8 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use super::hooks::HookMemory;
 use crate::actors::ledger::Cause;
 use crate::actors::settings::{Agent, EventSubject};
-use crate::cri::pod_mapping::runtime_sandbox;
+use crate::cri::ContainerState;
+use crate::cri::pod_mapping::{runtime_container, runtime_sandbox};
 use crate::logic::container_actions::{ContainerKind, StartContainer};
 use crate::logic::ids::{ContainerId, FullName, PodUid, SandboxId};
 use crate::logic::image_policy::{ImageFailure, ImageInUse, PullPolicy};
@@ -20,7 +21,7 @@ use crate::logic::log_path::log_link_name;
 use crate::logic::pod_containers::{find_container, target_name};
 use crate::logic::pod_lifecycle::{JobEnd, StartFailure, Started};
 use crate::logic::resources::{pod_cgroup_settings, pod_qos};
-use crate::logic::runtime_pod::{RuntimePod, RuntimeSandbox};
+use crate::logic::runtime_pod::{RuntimeContainer, RuntimePod, RuntimeSandbox};
 use crate::logic::volume_states::MountedVolumes;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::image_manager::{ImageManagerMsg, ImageRequest};
@@ -30,6 +31,9 @@ use crate::platform::pod_files::PodPlace;
 
 /// Patience with `ImageManager`; a pull itself has no deadline, as upstream.
 const IMAGE_PATIENCE: Duration = Duration::from_secs(24 * 3600);
+
+/// For the first sight of a container that was started: it is worth less than the pod's next step.
+const SIGHT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where jobs work: whose pod, with which adapters.
 #[derive(Clone)]
@@ -82,13 +86,15 @@ impl JobSite {
 
     async fn try_prepare(&self, pod: Arc<Pod>, cause: &Cause) -> Result<bool, String> {
         let own = pod.spec.as_ref().and_then(|spec| spec.resources.clone());
-        let made = self.make_cgroup(pod).await?;
+        let files = &self.agent.adapters.files;
+        let place = self.place();
+        let (made, directories) = futures_util::join!(self.make_cgroup(pod), files.make_pod_directories(&place));
+        let made = made?;
         if let Some(own) = own.filter(|_| made && self.agent.settings.resize.by_pod) {
             let noted = super::resizing::note(&self.agent, &self.uid, BTreeMap::new(), Some(own), cause).await;
             noted.map_err(|why| format!("failed to update the state of pod-level resources: {why}"))?;
         }
-        let files = &self.agent.adapters.files;
-        files.make_pod_directories(&self.place()).await.map_err(|error| error.to_string())?;
+        directories.map_err(|error| error.to_string())?;
         Ok(made)
     }
 
@@ -236,10 +242,22 @@ impl JobSite {
         self.tell(cause, subject.normal("Started", "Container started"));
         let log = format!("{}/{}", sandbox_config.log_directory, config.log_path);
         let link = log_link_name(&self.full_name.name, &self.full_name.namespace, &start.name, id.as_str());
-        if let Err(error) = self.agent.adapters.files.link_log(&link, &log).await {
+        let (linked, seen) =
+            futures_util::join!(self.agent.adapters.files.link_log(&link, &log), self.see_running(&id, &sandbox.id));
+        if let Err(error) = linked {
             tracing::warn!(pod = %self.full_name, container = start.name, %error, "log link not made");
         }
-        Ok(Started { id, restart_count: config.metadata.attempt })
+        Ok(Started { id, restart_count: config.metadata.attempt, seen })
+    }
+
+    /// How the runtime shows a container that was just started; nothing when it does not say so soon, or when the
+    /// container has ended already: an end has more to tell, which a look at the pod collects.
+    async fn see_running(&self, id: &ContainerId, sandbox: &SandboxId) -> Option<RuntimeContainer> {
+        let status = tokio::time::timeout(SIGHT_PATIENCE, self.agent.adapters.runtime.container_status(id)).await;
+        let status = status.ok()?.ok().filter(|status| status.state == ContainerState::Running)?;
+        let mut container = runtime_container(&status, sandbox);
+        container.stop_signal = container.stop_signal.filter(|_| self.agent.settings.stop_signals);
+        Some(container)
     }
 
     /// Removes dead containers with their logs.

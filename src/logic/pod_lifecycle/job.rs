@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::logic::ids::ContainerId;
 use crate::logic::image_policy::{ImageFailure, ImageInUse};
 use crate::logic::pod_resize::ResizeReport;
-use crate::logic::runtime_pod::RuntimeSandbox;
+use crate::logic::runtime_pod::{RuntimeContainer, RuntimeSandbox};
 use crate::logic::volume_states::{MountedVolumes, VolumeFailure};
 
 /// Work on a pod that takes time. At most one of each is under way.
@@ -69,6 +69,9 @@ pub struct Started {
     pub id: ContainerId,
     /// With which count it was made: the log directory may know of more instances than the pod's worker (CRI-16).
     pub restart_count: u32,
+    /// How the runtime showed it right after, running. Without it the status would be told twice: first what is known of
+    /// a container that was started, then what only the runtime knows.
+    pub seen: Option<RuntimeContainer>,
 }
 
 /// Why a container did not start.

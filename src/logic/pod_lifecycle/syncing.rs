@@ -285,7 +285,7 @@ impl PodLifecycle {
 
     /// Takes a started container for running until the runtime tells more.
     pub(super) fn inject_container(&mut self, name: &str, started: Started, now: Now) {
-        let Started { id, restart_count } = started;
+        let Started { id, restart_count, seen: shown } = started;
         self.unconfirmed = true;
         self.start_errors.remove(name);
         let image = self.images.remove(name);
@@ -297,7 +297,7 @@ impl PodLifecycle {
         }
         let sandbox_id = seen.sandbox().map_or_else(|| SandboxId::from(""), |sandbox| sandbox.id.clone());
         let image_ref = image.map(|image| image.reference).unwrap_or_default();
-        let container = RuntimeContainer {
+        let container = shown.unwrap_or_else(|| RuntimeContainer {
             id,
             sandbox_id,
             name: name.to_owned(),
@@ -316,7 +316,7 @@ impl PodLifecycle {
             log_path: String::new(),
             user: None,
             resources: None,
-        };
+        });
         self.amend(now, |seen| {
             seen.containers.retain(|other| other.id != container.id);
             seen.containers.insert(0, container);

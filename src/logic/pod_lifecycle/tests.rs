@@ -222,7 +222,7 @@ fn image_there(container: &str) -> JobEnd {
 
 fn started(container: &str, id: &str) -> JobEnd {
     let restart_count = id.trim_start_matches(container).parse().expect("a name that ends with the count");
-    JobEnd::Started(container.to_owned(), Ok(Started { id: id.into(), restart_count }))
+    JobEnd::Started(container.to_owned(), Ok(Started { id: id.into(), restart_count, seen: None }))
 }
 
 fn start_failed(container: &str) -> JobEnd {

@@ -413,7 +413,7 @@ impl Node {
         let (created_at, started_at) = (self.moment, self.moment);
         let container = RuntimeContainer { id: id.clone(), sandbox_id, hash, created_at, started_at, ..made };
         self.containers.insert(0, container);
-        JobEnd::Started(start.name.clone(), Ok(Started { id, restart_count: start.restart_count }))
+        JobEnd::Started(start.name.clone(), Ok(Started { id, restart_count: start.restart_count, seen: None }))
     }
 
     fn stop(&mut self, ids: &[ContainerId]) {
