@@ -18,6 +18,8 @@ PODS=${2:-${PODS:-20}}
 SEED=${SEED:-$((RANDOM * 32768 + RANDOM))}
 SETTLE=${SETTLE:-300}
 NODE=chaos
+# How long a job runs.
+JOB_SECONDS=2
 KINDS=(plain init sidecar prestop crash job web)
 dir=$PWD/target/chaos/$$ agent="" agents=0 number=0 picked=0 failures=0
 # Of each wanted pod: its kind, how often its manifest was written, and since when the present one is there (s).
@@ -79,7 +81,7 @@ manifest() { # POD KIND REVISION
     crash) main=$(container "$1" "$3" main "sleep 3; exit 1") ;;
     job)
         policy=Never
-        main=$(container "$1" "$3" main "sleep 2")
+        main=$(container "$1" "$3" main "sleep $JOB_SECONDS")
         ;;
     web) main=$(container "$1" "$3" main "mkdir -p /www; echo ok >/www/healthz; httpd -p 80 -h /www; $stay" \
         '"readinessProbe":{"httpGet":{"path":"/healthz","port":80},"periodSeconds":1},') ;;
@@ -241,6 +243,18 @@ starts_of() { # POD CONTAINER
     if [ -e "$file" ]; then wc -l <"$file"; else echo 0; fi
 }
 
+# How a job ends: well. One that ended while containerd was killed has lost its exit code: the runtime then calls it
+# Unknown, with a code that is none, and the pod has failed, to upstream as well. Either will do for such a one.
+job_phase() { # POD
+    local at phase=Succeeded told
+    at=$(tail -n 1 "$dir/marks/$1.${revision_of[$1]}.main" 2>/dev/null || echo 0)
+    if [ "$(between "$at" $((at + JOB_SECONDS + 1)) "${runtime_killed_at[@]}")" != 0 ]; then
+        told=$(agent_pods | awk -v pod="$1" '$1 == pod { print $3 }')
+        [ "$told" != Failed ] || phase=Failed
+    fi
+    echo "$phase"
+}
+
 # What the agent says against what is wanted, as differences, one a line; nothing when all is as it should be.
 unsettled() {
     local pod wanted name
@@ -252,7 +266,7 @@ unsettled() {
     done < <(wanted_pods)
     wanted=$(while read -r pod; do
         case ${kind_of[$pod]} in
-        job) echo "$pod Succeeded false" ;;
+        job) echo "$pod $(job_phase "$pod") false" ;;
         crash) echo "$pod Running any" ;;
         *) echo "$pod Running true" ;;
         esac

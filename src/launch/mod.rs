@@ -209,7 +209,7 @@ impl ServiceManager for Systemd {
 
     fn release_free_memory(&self) {
         process::release_free_memory();
-        process::release_own_code();
+        process::release_unchanged_pages();
     }
 }
 

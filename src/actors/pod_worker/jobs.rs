@@ -247,7 +247,7 @@ impl JobSite {
         if let Err(error) = linked {
             tracing::warn!(pod = %self.full_name, container = start.name, %error, "log link not made");
         }
-        Ok(Started { id, restart_count: config.metadata.attempt, seen })
+        Ok(Started { id, restart_count: config.metadata.attempt, seen: seen.map(Box::new) })
     }
 
     /// How the runtime shows a container that was just started; nothing when it does not say so soon, or when the

@@ -1,6 +1,8 @@
 //! Running containers that are to have other resources than they have (POD-26; upstream's `computePodResizeAction`).
 
-use k8s_openapi::api::core::v1::{Container, Pod};
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 
 use super::{ContainerKind, KillContainer, KillReason, PlanInput};
 use crate::logic::pod_containers::all_containers;
@@ -14,6 +16,8 @@ use crate::logic::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod};
 pub struct ResizeInput<'a> {
     /// As the runtime was told.
     pub actuated: &'a PodResources,
+    /// What containers are made with that are being started, by name: one may be seen running before its start has ended.
+    pub starting: &'a BTreeMap<String, ResourceRequirements>,
     /// Whether the pod's own resources count (gate `InPlacePodLevelResourcesVerticalScaling`).
     pub by_pod: bool,
     /// Whether init containers that run to their end are resized, too.
@@ -43,7 +47,8 @@ fn amounts(
 ) -> (Amounts, Amounts) {
     let of_pod = pod.spec.as_ref().and_then(|spec| spec.resources.as_ref());
     let desired = container_amounts(container.resources.as_ref(), of_pod, input.by_pod);
-    let current = match input.actuated.containers.get(&container.name) {
+    let noted = input.starting.get(&container.name).or_else(|| input.actuated.containers.get(&container.name));
+    let current = match noted {
         Some(noted) => container_amounts(Some(noted), input.actuated.pod.as_ref(), input.by_pod),
         None if running.resources.is_some_and(|told| matches_runtime(desired, &told, input.options)) => desired,
         None => Amounts::default(),

@@ -71,7 +71,7 @@ pub struct Started {
     pub restart_count: u32,
     /// How the runtime showed it right after, running. Without it the status would be told twice: first what is known of
     /// a container that was started, then what only the runtime knows.
-    pub seen: Option<RuntimeContainer>,
+    pub seen: Option<Box<RuntimeContainer>>,
 }
 
 /// Why a container did not start.

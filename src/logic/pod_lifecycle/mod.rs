@@ -476,6 +476,7 @@ impl PodLifecycle {
             }
             JobEnd::Started(container, Err(failure)) => {
                 self.outdate(now);
+                self.note_start_failed(&container);
                 self.images.remove(&container); // It may be what is wrong; upstream looks again at each try, too.
                 let error = StartError { reason: failure.reason.to_owned(), message: failure.message };
                 self.start_errors.insert(container, error);

@@ -71,7 +71,8 @@ impl PodLifecycle {
     pub(super) fn resize_input(&self) -> Option<ResizeInput<'_>> {
         let (means, actuated) = (self.resizing.means.as_ref()?, self.resizing.actuated.as_ref()?);
         let ResizeGates { by_pod, init_containers, .. } = means.gates;
-        Some(ResizeInput { actuated, by_pod, init_containers, options: &means.options })
+        let starting = &self.resizing.starting;
+        Some(ResizeInput { actuated, starting, by_pod, init_containers, options: &means.options })
     }
 
     /// What was read counts less than what this worker's own jobs did meanwhile.
@@ -104,6 +105,10 @@ impl PodLifecycle {
         if let Some(made_with) = self.resizing.starting.remove(name) {
             self.note_actuated([(name.to_owned(), made_with)].into(), None);
         }
+    }
+
+    pub(super) fn note_start_failed(&mut self, name: &str) {
+        self.resizing.starting.remove(name);
     }
 
     pub(super) fn note_preparing(&mut self) {

@@ -297,7 +297,7 @@ impl PodLifecycle {
         }
         let sandbox_id = seen.sandbox().map_or_else(|| SandboxId::from(""), |sandbox| sandbox.id.clone());
         let image_ref = image.map(|image| image.reference).unwrap_or_default();
-        let container = shown.unwrap_or_else(|| RuntimeContainer {
+        let container = shown.map(|shown| *shown).unwrap_or_else(|| RuntimeContainer {
             id,
             sandbox_id,
             name: name.to_owned(),

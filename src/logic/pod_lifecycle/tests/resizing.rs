@@ -72,6 +72,15 @@ fn a_policy_has_the_container_restarted_instead() {
     }]);
     let mut script = resized(&pod, false);
     assert_eq!(script.step(told("1")), ["kill a0 30s"]);
+    script.ends(JobEnd::Killed("a0".into(), Ok(())));
+    assert_eq!(script.sees(&[ready(0)], &[exited(&running(&pod, "a", 0), 143, Moment::EPOCH)]), ["image a"]);
+    assert_eq!(script.ends(image_there("a")), ["start a 1 in s0 of app:1"]);
+    // The runtime shows it before the job that starts it has ended: it is made with what it should have.
+    let shown = [running(&pod, "a", 1), exited(&running(&pod, "a", 0), 143, Moment::EPOCH)];
+    assert_eq!(script.sees(&[ready(0)], &shown), [""; 0]);
+    assert_eq!(script.ends(started("a", "a1")), ["inspect"]);
+    assert_eq!(script.sees(&[ready(0)], &shown), [""; 0]);
+    assert_eq!(script.life.is_in_force(), Some(true));
 }
 
 /// A worker that was cut off between the container and the pod's cgroup must not leave it as it is.
