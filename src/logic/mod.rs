@@ -35,6 +35,7 @@ pub mod image_policy;
 pub mod image_records;
 pub mod log_path;
 pub mod log_rotation;
+pub mod loudness;
 pub mod manifest;
 pub mod mirror_pods;
 pub mod node_lease;

@@ -70,14 +70,26 @@ mod tests {
         status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
     }
 
+    fn kill(pid: u32) {
+        let pid = Pid::from_raw(i32::try_from(pid).expect("small")).expect("not 0");
+        rustix::process::kill_process(pid, Signal::KILL).expect("it runs");
+    }
+
     #[tokio::test]
     async fn one_that_is_cut_off_takes_with_it_what_it_started() {
         let (program, child) = with_a_child("wait").await;
         assert!(runs(child));
         drop(program);
-        while runs(child) {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        let ends = async {
+            while runs(child) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let ended = tokio::time::timeout(Duration::from_secs(60), ends).await;
+        if ended.is_err() {
+            kill(child);
         }
+        ended.expect("its child goes on");
     }
 
     #[tokio::test]
@@ -86,7 +98,6 @@ mod tests {
         assert!(program.wait().await.expect("ended").success());
         drop(program);
         assert!(runs(child));
-        let child = Pid::from_raw(i32::try_from(child).expect("small")).expect("not 0");
-        rustix::process::kill_process(child, Signal::KILL).expect("it runs");
+        kill(child);
     }
 }

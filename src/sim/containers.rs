@@ -142,6 +142,15 @@ impl Containers {
         Ok(id)
     }
 
+    /// What a runtime that was killed while it made a sandbox holds of it when it is back: one that never worked, without a
+    /// time.
+    pub fn cut_off_sandbox(&mut self, config: &PodSandboxConfig) -> CriResult<()> {
+        let id = self.run_sandbox(config, Moment::EPOCH)?;
+        self.stop_sandbox(&id);
+        self.sandboxes.get_mut(&id).expect("was just made").was_ready = false;
+        Ok(())
+    }
+
     /// Some running container of a pod.
     pub fn running_of(&self, uid: &PodUid) -> Option<String> {
         let mut running =

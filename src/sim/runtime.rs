@@ -59,6 +59,13 @@ fn run_sandbox(node: &Node, config: &PodSandboxConfig) -> CriResult<SandboxId> {
     Ok(id)
 }
 
+/// The runtime was killed while it made a sandbox. Nothing happens where it was ready before.
+fn cut_off_sandbox(node: &Node, config: &PodSandboxConfig) {
+    if lock(&node.containers).cut_off_sandbox(config).is_ok() {
+        node.story.tell("runtime", format!("sandbox {}#{} was cut off", config.metadata.name, config.metadata.attempt));
+    }
+}
+
 fn remove_sandbox(node: &Node, id: &SandboxId) {
     node.stop_sandbox(id, "is stopped for its removal");
     let known =
@@ -227,8 +234,13 @@ impl RuntimeService for Outlet {
     async fn run_pod_sandbox(&self, config: &PodSandboxConfig, _: &str) -> CriResult<SandboxId> {
         let work = self.node().faults.dice().between(Duration::from_millis(50), Duration::from_millis(400));
         let call = Call { work, limit: Some(Duration::from_secs(240)), ..Call::changing("RunPodSandbox") };
-        let config = config.clone();
-        self.call(call, move |node| run_sandbox(node, &config)).await
+        let (epoch, made) = (self.node().runtime_epoch.load(Ordering::Relaxed), config.clone());
+        let outcome = self.call(call, move |node| run_sandbox(node, &made)).await;
+        let was_cut_off = outcome.is_err() && self.node().runtime_epoch.load(Ordering::Relaxed) != epoch;
+        if was_cut_off && self.node().faults.dice().chance(0.5) {
+            cut_off_sandbox(self.node(), config);
+        }
+        outcome
     }
 
     async fn stop_pod_sandbox(&self, id: &SandboxId) -> CriResult<()> {

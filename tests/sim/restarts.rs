@@ -101,6 +101,31 @@ fn the_runtime_may_be_restarted_while_pods_start() {
 }
 
 #[test]
+fn a_pod_whose_sandbox_was_cut_off_is_no_older_than_it_is() {
+    let cut_off: Vec<bool> = (0..20)
+        .map(|seed| {
+            simulate(seed, |world| async move {
+                world.put(&SimPod::of("web", "run"));
+                world.start_agent();
+                world.sleep(Duration::from_millis(100)).await;
+                world.restart_runtime(Duration::from_millis(50));
+                world.sleep(seconds(1)).await;
+                let cut_off = world.story().iter().any(|line| line.what.ends_with("was cut off"));
+                world.kill_agent();
+                world.start_agent();
+                world.settle().await;
+                let view = world.statuses().await.expect("the agent runs").remove(0);
+                let start = view.status.start_time.as_ref().expect("has begun");
+                assert!(start.0 >= "2030-01-01T00:00:00Z".parse().expect("is a time"), "began at {start:?}");
+                world.finish().await;
+                cut_off
+            })
+        })
+        .collect();
+    assert!(cut_off.contains(&true), "no sandbox was cut off");
+}
+
+#[test]
 fn after_a_reset_of_the_machine_all_runs_again_in_new_sandboxes() {
     for seed in 0..10 {
         simulate(seed, |world| async move {

@@ -93,8 +93,7 @@ fn present<T>(answer: CriResult<T>) -> CriResult<Option<T>> {
 
 /// A container, with what it said itself about its end (POD-38).
 async fn container(agent: &Agent, uid: &PodUid, status: &ContainerStatus, sandbox: &SandboxId) -> RuntimeContainer {
-    let mut container = runtime_container(status, sandbox);
-    container.stop_signal = container.stop_signal.filter(|_| agent.settings.stop_signals);
+    let mut container = runtime_container(status, sandbox, agent.settings.stop_signals);
     if status.state != ContainerState::Exited {
         return container;
     }

@@ -13,34 +13,11 @@ use crate::actors::desk::Desk;
 use crate::actors::role::Role;
 use crate::actors::settings::{Agent, EventSubject};
 use crate::logic::ids::{FullName, PodUid};
+use crate::logic::loudness::Loudness;
 use crate::logic::manifest::{Checked, Source, check_static_list, claimed_name};
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::{HttpSourceMsg, SourceKind};
 use crate::messages::status_manager::{RefusedManifest, StatusManagerMsg};
-
-/// Failures in a row that are told of at the log's first level.
-const FAILURES_TOLD: u32 = 4;
-
-/// How loud one failure of many in a row is; upstream's rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Loudness {
-    /// As any.
-    Told,
-    /// So, and for the last time until something was read.
-    ToldLast,
-    /// Only where much is logged.
-    Debug,
-}
-
-impl Loudness {
-    fn after(failures: u32) -> Self {
-        match failures.saturating_add(1) {
-            FAILURES_TOLD => Self::ToldLast,
-            number if number < FAILURES_TOLD => Self::Told,
-            _ => Self::Debug,
-        }
-    }
-}
 
 /// See the module.
 pub struct HttpSource {
@@ -190,17 +167,5 @@ impl HttpSource {
         if !desk.offer(&self.agent.directory.pod_manager, set) {
             self.body = None;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_failures_are_told() {
-        use Loudness::{Debug, Told, ToldLast};
-        let loudness: Vec<Loudness> = [0, 1, 2, 3, 4, 1000, u32::MAX - 1].into_iter().map(Loudness::after).collect();
-        assert_eq!(loudness, [Told, Told, Told, ToldLast, Debug, Debug, Debug]);
     }
 }

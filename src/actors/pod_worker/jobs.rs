@@ -255,9 +255,7 @@ impl JobSite {
     async fn see_running(&self, id: &ContainerId, sandbox: &SandboxId) -> Option<RuntimeContainer> {
         let status = tokio::time::timeout(SIGHT_PATIENCE, self.agent.adapters.runtime.container_status(id)).await;
         let status = status.ok()?.ok().filter(|status| status.state == ContainerState::Running)?;
-        let mut container = runtime_container(&status, sandbox);
-        container.stop_signal = container.stop_signal.filter(|_| self.agent.settings.stop_signals);
-        Some(container)
+        Some(runtime_container(&status, sandbox, self.agent.settings.stop_signals))
     }
 
     /// Removes dead containers with their logs.

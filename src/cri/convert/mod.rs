@@ -14,9 +14,10 @@ pub(super) use stats::*;
 use super::{CriError, CriResult};
 use crate::logic::time::Moment;
 
-/// A time of the wire: nanoseconds since 1970.
+/// A time of the wire: nanoseconds since 1970. What is before is none: a runtime in Go that was killed while it made a
+/// sandbox tells, when it is back, that it made it at its zero time, which comes over the wire as the year 1754.
 fn moment(nanoseconds: i64) -> Moment {
-    Moment(nanoseconds)
+    Moment(nanoseconds).max(Moment::EPOCH)
 }
 
 /// Refuses an answer.
@@ -38,4 +39,17 @@ pub(super) fn required_text(call: &'static str, field: &str, text: String) -> Cr
 /// A mandatory message.
 pub(super) fn required_message<T>(call: &'static str, field: &str, message: Option<T>) -> CriResult<T> {
     message.map_or_else(|| invalid(call, format!("{field} is not set")), Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_before_the_epoch_is_none() {
+        let zero_of_go = -6_795_364_578_871_345_152;
+        assert_eq!(moment(zero_of_go), Moment::EPOCH);
+        assert_eq!(moment(0), Moment::EPOCH);
+        assert_eq!(moment(5), Moment(5));
+    }
 }

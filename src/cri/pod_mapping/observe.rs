@@ -17,8 +17,9 @@ pub fn pod_identity(labels: &Labels) -> Option<(PodUid, FullName)> {
 }
 
 /// One container, with `sandbox_id` from the listing, because a status does not tell it. The termination message of the
-/// container's own file is the caller's to add.
-pub fn runtime_container(status: &ContainerStatus, sandbox_id: &SandboxId) -> RuntimeContainer {
+/// container's own file is the caller's to add. The stop signal is told with `stop_signals` alone (the feature
+/// `ContainerStopSignals`).
+pub fn runtime_container(status: &ContainerStatus, sandbox_id: &SandboxId, stop_signals: bool) -> RuntimeContainer {
     let user = status.user.as_ref().map(|user| (user.uid, user.gid, user.supplemental_groups.clone()));
     RuntimeContainer {
         id: status.id.clone(),
@@ -26,7 +27,7 @@ pub fn runtime_container(status: &ContainerStatus, sandbox_id: &SandboxId) -> Ru
         name: status.metadata.name.clone(),
         restart_count: restart_count(&status.annotations),
         hash: hash(&status.annotations),
-        stop_signal: status.stop_signal.clone(),
+        stop_signal: status.stop_signal.clone().filter(|_| stop_signals),
         state: status.state,
         created_at: status.created_at,
         started_at: status.started_at,

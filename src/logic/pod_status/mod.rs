@@ -220,9 +220,10 @@ pub fn is_terminal(phase: &str) -> bool {
 }
 
 /// When the pod was first seen by a node agent; never changes. After a restart of the agent the oldest sandbox that the
-/// runtime still holds tells it best, so that a restart does not show.
+/// runtime still holds tells it best, so that a restart does not show; one whose making was cut off has no time.
 fn start_time(input: &StatusInput<'_>) -> Time {
-    let oldest = input.runtime.sandboxes.iter().map(|sandbox| sandbox.created_at).min();
+    let made = input.runtime.sandboxes.iter().map(|sandbox| sandbox.created_at);
+    let oldest = made.filter(|made| *made > Moment::EPOCH).min();
     let first_seen = oldest.map_or(input.now, |oldest| oldest.min(input.now));
     input.before().and_then(|before| before.start_time.clone()).unwrap_or_else(|| time(first_seen))
 }

@@ -394,6 +394,19 @@ fn a_restart_of_the_agent_changes_no_readiness() {
 }
 
 #[test]
+fn a_pod_began_with_its_oldest_sandbox_that_has_a_time() {
+    let mut scene = Scene::new("Always", &[], &["a"]);
+    let begun = |scene: &Scene| scene.status().start_time.map(|start| moment(&start));
+    assert_eq!(begun(&scene), Some(at(1)));
+    scene.runtime.sandboxes[0].created_at = at(NOW + 60);
+    assert_eq!(begun(&scene), Some(at(NOW)), "a clock that was set back");
+    scene.runtime.sandboxes[0].created_at = Moment::EPOCH;
+    assert_eq!(begun(&scene), Some(at(NOW)), "cut off while it was made");
+    scene.runtime.sandboxes.push(RuntimeSandbox { created_at: at(7), ..sandbox(SandboxState::NotReady) });
+    assert_eq!(begun(&scene), Some(at(7)));
+}
+
+#[test]
 fn a_container_once_started_stays_so_and_its_successor_begins_anew() {
     let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
     scene.spec().containers[0].startup_probe = Some(Probe::default());

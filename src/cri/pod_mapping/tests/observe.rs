@@ -87,7 +87,10 @@ fn a_container_is_known_by_its_annotations() {
             memory_limit: Some(64 << 20),
         }),
     };
-    assert_eq!(runtime_container(&container_status("c", 1, annotations), &"s".into()), expected);
+    let status = container_status("c", 1, annotations);
+    assert_eq!(runtime_container(&status, &"s".into(), true), expected);
+    let silent = RuntimeContainer { stop_signal: None, ..expected };
+    assert_eq!(runtime_container(&status, &"s".into(), false), silent);
 }
 
 #[test]
@@ -100,7 +103,7 @@ fn what_is_missing_or_broken_counts_as_nothing() {
         (&[("io.kubernetes.container.hash", ""), ("io.kubernetes.container.restartCount", "2")], "", 2),
     ];
     for (annotations, hash, restart_count) in cases {
-        let found = runtime_container(&container_status("c", 1, labels(annotations)), &"s".into());
+        let found = runtime_container(&container_status("c", 1, labels(annotations)), &"s".into(), true);
         assert_eq!((found.hash.as_str(), found.restart_count), (hash, restart_count), "{annotations:?}");
     }
 }
@@ -110,7 +113,7 @@ fn a_hash_written_is_the_hash_read() {
     let (pod, container) = with_container(json!({}), json!({}));
     let facts = super::container::facts();
     let config = crate::cri::pod_mapping::container_config(&pod, &container, &facts).unwrap();
-    let found = runtime_container(&container_status("c", 1, config.annotations), &"s".into());
+    let found = runtime_container(&container_status("c", 1, config.annotations), &"s".into(), true);
     assert_eq!(found.hash, crate::logic::container_hash::container_hash("app", "busybox"));
     assert_eq!(found.restart_count, facts.restart_count);
     assert_eq!(pod_identity(&config.labels), Some((PodUid::from(UID), FullName::new("web", "shop"))));
@@ -172,7 +175,7 @@ fn the_newest_comes_first() {
         runtime_sandbox(&sandbox_status(id, attempt, created_at, &[], NamespaceMode::Pod))
     };
     let container =
-        |id: &str, created_at| runtime_container(&container_status(id, created_at, labels(&[])), &"s".into());
+        |id: &str, created_at| runtime_container(&container_status(id, created_at, labels(&[])), &"s".into(), true);
     let found = runtime_pod(
         PodUid::from(UID),
         FullName::new("web", "shop"),
