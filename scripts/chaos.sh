@@ -163,9 +163,20 @@ kill_containerd() {
     wait "$pid" 2>/dev/null || true
     while [ -e "/proc/$pid" ] && ! grep -q '^State:.Z' "/proc/$pid/status" 2>/dev/null; do sleep 0.05; done
     killed_at+=("$(date +%s)") runtime_killed_at+=("$(date +%s)")
+    networks | sort >"$dir/networks-before.txt"
     start_containerd "$dir" || fail_now "containerd did not come up again"
     # It was away until now: what was going on when it came back failed as well.
     runtime_killed_at+=("$(date +%s)")
+    comm -12 "$dir/networks-before.txt" <(networks unused | sort) >>"$dir/cut-off-networks.txt"
+}
+
+# The mounts that keep sandboxes' network namespaces; with `unused` those of namespaces that no process is in.
+networks() {
+    local id mount in_use
+    in_use=$(find /proc/[0-9]*/ns/net -printf '%l\n' 2>/dev/null | sort -u || true)
+    while read -r id mount; do
+        [ "${1:-}" = unused ] && has -xF "$id" <<<"$in_use" || echo "$mount"
+    done < <(awk -v dir="$dir/state/" 'index($5, dir) == 1 && $4 ~ /^net:/ { print $4, $5 }' /proc/self/mountinfo)
 }
 
 fail_now() {
@@ -373,6 +384,12 @@ shims() {
     done < <(shim_pids)
 }
 
+# The mounts of network namespaces that containerd lost: it makes one before it writes down whose it is, and was killed in
+# between. Nobody was in them when it was back, and it knows no sandbox any more.
+lost_networks() {
+    mounts_below "$dir/state" | grep -xF -f "$dir/cut-off-networks.txt" || true
+}
+
 lost_shim() { # PID ID
     [ -z "$(cat "/proc/$1/task/"*/children 2>/dev/null)" ] && ! ctr_ containers ls -q | has -xF "$2"
 }
@@ -389,7 +406,7 @@ remains() {
         find "$mount$CGROUP_ROOT" -depth -type d -regex '.*/pod[0-9a-f]*' 2>/dev/null | sed 's/^/cgroup /'
     done < <(cgroup_mounts)
     mounts_below "$dir/kubelet/pods" | sed 's/^/mount /'
-    mounts_below "$dir/state" | sed 's/^/mount /'
+    mounts_below "$dir/state" | grep -vxF -f "$dir/cut-off-networks.txt" | sed 's/^/mount /'
     find "$dir/kubelet/pods" "$dir/logs" -mindepth 1 -maxdepth 1 2>/dev/null | sed 's/^/folder /'
     find "$dir/ipam" -type f -name '10.*' 2>/dev/null | sed 's/^/address /'
     ls "/sys/class/net/$CNI_BRIDGE/brif" 2>/dev/null | sed 's/^/link /'
@@ -457,6 +474,7 @@ main() {
     trap clean_up EXIT
     trap 'exit 130' INT TERM
     mkdir -p "$dir/manifests" "$dir/marks"
+    : >"$dir/cut-off-networks.txt"
     OWNER=$$ setsid -w scripts/testenv.sh start "$dir"
     load_env "$dir"
     write_agent_config "$dir" >"$dir/kubelet.yaml"
@@ -490,6 +508,9 @@ main() {
     shims lost >"$dir/lost-shims.txt"
     [ ! -s "$dir/lost-shims.txt" ] ||
         tell "note: containerd lost shims (process, sandbox): $(paste -sd ' ' "$dir/lost-shims.txt")"
+    lost_networks >"$dir/lost-networks.txt"
+    [ ! -s "$dir/lost-networks.txt" ] ||
+        tell "note: containerd lost network namespaces: $(sed 's|.*/||' "$dir/lost-networks.txt" | paste -sd ' ')"
     end_pids 10 "$agent"
     check "the environment goes without a rest" "$(stop_environment "$dir" 2>&1)"
     tell "$agents starts of the agent, $((${#runtime_killed_at[@]} / 2)) kills of containerd, $number pods, $(cat "$dir"/marks/* | wc -l) starts of containers"
