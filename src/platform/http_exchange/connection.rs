@@ -24,10 +24,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_rustls::TlsConnector;
 
+use super::dial::{self, First, Forward};
 use super::peeked::{Beginning, Peeked};
 use super::target::Target;
 
@@ -75,7 +76,7 @@ struct Ends {
 impl Connection {
     /// Connects. `tls` is there if the target wants TLS. The error is a text in upstream's words.
     pub async fn open(target: &Target, tls: Option<Arc<ClientConfig>>) -> Result<Self, String> {
-        let (stream, ends) = dial(&target.host, target.port, tls.is_some()).await?;
+        let (stream, ends) = begin(&target.host, target.port, tls.is_some()).await?;
         match tls {
             None => Self::http1(stream, ends).await,
             // In a box: its state is of kilobytes, which those who speak plainly need not carry.
@@ -86,7 +87,7 @@ impl Connection {
     async fn secured(
         target: &Target,
         config: Arc<ClientConfig>,
-        stream: Peeked<TcpStream>,
+        stream: Peeked<Forward>,
         mut ends: Ends,
     ) -> Result<Self, String> {
         let name = ServerName::try_from(target.host.clone()).map_err(|error| format!("tls: {error}"))?;
@@ -105,7 +106,7 @@ impl Connection {
 
     /// Connects, and speaks HTTP/2 from the first byte on, without TLS.
     pub async fn open_http2(host: &str, port: u16) -> Result<Self, String> {
-        let (stream, mut ends) = dial(host, port, true).await?;
+        let (stream, mut ends) = begin(host, port, true).await?;
         ends.http2 = true;
         Self::http2(stream, ends).await
     }
@@ -164,13 +165,13 @@ trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
 /// `talks`: more than once is sent, and nothing is gained by waiting for more to send.
-async fn dial(host: &str, port: u16, talks: bool) -> Result<(Peeked<TcpStream>, Ends), String> {
+async fn begin(host: &str, port: u16, talks: bool) -> Result<(Peeked<Forward>, Ends), String> {
     let (stream, remote) = reach(host, port, First::Speaks).await?;
     if talks {
         let _ = stream.set_nodelay(true);
     }
     let local = stream.local_addr().ok();
-    let (stream, beginning) = Peeked::new(stream);
+    let (stream, beginning) = Peeked::new(Forward::new(stream));
     Ok((stream, Ends { local, remote, beginning, http2: false }))
 }
 
@@ -182,15 +183,6 @@ pub(in crate::platform) async fn connect(host: &str, port: u16) -> Result<(TcpSt
     reach(host, port, First::Listens).await
 }
 
-/// What is done on a connection once it is there.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum First {
-    /// Something is sent at once.
-    Speaks,
-    /// Something is waited for, or nothing is done.
-    Listens,
-}
-
 async fn reach(host: &str, port: u16, first: First) -> Result<(TcpStream, SocketAddr), String> {
     let addresses = match tokio::net::lookup_host((host, port)).await {
         Ok(addresses) => addresses.collect::<Vec<_>>(),
@@ -198,21 +190,12 @@ async fn reach(host: &str, port: u16, first: First) -> Result<(TcpStream, Socket
     };
     let mut problem = format!("dial tcp: lookup {host}: no such host");
     for address in addresses {
-        match reach_address(address, first).await {
+        match dial::dial(address, first).await {
             Ok(stream) => return Ok((stream, address)),
             Err(error) => problem = format!("dial tcp {address}: connect: {}", kernel_text(&error)),
         }
     }
     Err(problem)
-}
-
-/// What is sent first acknowledges the handshake, too: one packet less, and the other side wakes once.
-async fn reach_address(address: SocketAddr, first: First) -> io::Result<TcpStream> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    if first == First::Speaks {
-        let _ = rustix::net::sockopt::set_tcp_quickack(&socket, false); // It only saves work.
-    }
-    socket.connect(address).await
 }
 
 /// The kernel's words for an error, as upstream's client writes them: lower case, without the number.

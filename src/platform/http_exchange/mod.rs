@@ -4,6 +4,7 @@
 //! Errors read as upstream's client writes them, for people and tools look for parts of them.
 
 mod connection;
+mod dial;
 mod peeked;
 mod target;
 #[cfg(test)]
