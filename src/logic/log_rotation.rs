@@ -77,7 +77,16 @@ enum Stage {
 enum Compression {
     None,
     Wanted,
-    Running,
+    /// It may not see what was rotated since it began: then once more.
+    Running {
+        again: bool,
+    },
+}
+
+impl Compression {
+    fn is_running(self) -> bool {
+        matches!(self, Self::Running { .. })
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -244,17 +253,20 @@ impl LogRotation {
         }
         (log.last, log.written) = (Some((now, 0)), false);
         let mut orders = vec![LogOrder::Look(id.clone(), log.path.clone())];
-        if log.compression == Compression::None {
-            log.compression = Compression::Wanted;
-        }
+        log.compression = match log.compression {
+            Compression::None | Compression::Wanted => Compression::Wanted,
+            Compression::Running { .. } => Compression::Running { again: true },
+        };
         orders.extend(self.compress());
         orders
     }
 
-    /// A compression ended, well or not: what is left to do is done after the next rotation.
+    /// A compression ended, well or not: what it left is done at once if the log was rotated meanwhile, or else after the
+    /// next rotation.
     pub fn compressed(&mut self, id: &ContainerId) -> Vec<LogOrder> {
         if let Some(log) = self.logs.get_mut(id) {
-            log.compression = Compression::None;
+            let again = log.compression == Compression::Running { again: true };
+            log.compression = if again { Compression::Wanted } else { Compression::None };
         }
         self.compress()
     }
@@ -266,15 +278,15 @@ impl LogRotation {
 
     /// Whether files of this log are being compressed.
     pub fn is_compressing(&self, id: &ContainerId) -> bool {
-        self.logs.get(id).is_some_and(|log| log.compression == Compression::Running)
+        self.logs.get(id).is_some_and(|log| log.compression.is_running())
     }
 
     fn compress(&mut self) -> Vec<LogOrder> {
-        let running = self.logs.values().filter(|log| log.compression == Compression::Running).count();
+        let running = self.logs.values().filter(|log| log.compression.is_running()).count();
         let free = self.policy.workers.max(1).saturating_sub(running);
         let wanted = self.logs.iter_mut().filter(|(_, log)| log.compression == Compression::Wanted);
         let begin = |(id, log): (&ContainerId, &mut Log)| {
-            log.compression = Compression::Running;
+            log.compression = Compression::Running { again: false };
             LogOrder::Compress(id.clone(), log.path.clone())
         };
         wanted.take(free).map(begin).collect()

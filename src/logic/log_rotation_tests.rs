@@ -114,6 +114,11 @@ fn what_was_rotated_is_compressed_by_as_many_as_may() {
     assert_eq!(compressing(&rotation.compressed(&"a".into())), ["b"]);
     assert_eq!(compressing(&rotation.rotated(&"a".into(), true, seconds(1))), Vec::<String>::new());
     assert_eq!(compressing(&rotation.compressed(&"b".into())), ["a"]);
+    // It was rotated while it was compressed: what that left plain is not left so until the next rotation, which may never come.
+    assert_eq!(compressing(&rotation.rotated(&"a".into(), true, seconds(2))), Vec::<String>::new());
+    assert_eq!(compressing(&rotation.rotated(&"a".into(), true, seconds(3))), Vec::<String>::new());
+    assert_eq!(compressing(&rotation.compressed(&"a".into())), ["a"]);
+    assert_eq!(compressing(&rotation.compressed(&"a".into())), Vec::<String>::new());
 }
 
 #[test]

@@ -236,8 +236,12 @@ impl Place {
             let _ = self.directory.remove_file(&temporary);
         }
         done?;
-        self.directory.remove_file(name)?;
-        Ok(true)
+        let was_there = self.directory.remove_file(name)?;
+        if !was_there {
+            // A rotation took it away meanwhile: it would be one more than there may be.
+            self.directory.remove_file(&compressed)?;
+        }
+        Ok(was_there)
     }
 
     fn compress_into(&self, mut source: File, temporary: &str) -> io::Result<()> {

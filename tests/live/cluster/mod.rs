@@ -241,6 +241,16 @@ impl Cluster {
         })
     }
 
+    /// Waits for an Event of this text: there may be others before, as when the API server's own caches lag behind.
+    pub fn wait_event_saying(&self, name: &str, reason: &str, message: &str) {
+        let of = format!("involvedObject.name={name},reason={reason}");
+        self.eventually(&format!("an Event {reason} of {name}: {message}"), || {
+            let text = self.kubectl(&["get", "events", "-A", "--field-selector", &of, "-o", "json"]);
+            let list: Value = serde_json::from_str(&text).expect("kubectl prints JSON");
+            list["items"].as_array()?.iter().any(|event| event["message"] == message).then_some(())
+        });
+    }
+
     /// The container of this name that runs, once it does.
     pub fn wait_container(&self, pod: &str, container: &str) -> ContainerStatus {
         self.eventually(&format!("container {container} of {pod} runs"), || {

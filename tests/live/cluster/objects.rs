@@ -87,8 +87,11 @@ fn a_pod_waits_for_its_objects_and_says_so() {
     let mounting = with(forever("main"), json!({ "volumeMounts": [{ "name": "v", "mountPath": "/v" }] }));
     let volumes = json!({ "spec": { "volumes": [{ "name": "v", "secret": { "secretName": "soon" } }] } });
     cluster.create_pod(with(pod("volume", &[mounting]), volumes));
-    let said = cluster.wait_event("volume", "FailedMount");
-    assert_eq!(said, "MountVolume.SetUp failed for volume \"v\" : secret \"soon\" not found");
+    cluster.wait_event_saying(
+        "volume",
+        "FailedMount",
+        "MountVolume.SetUp failed for volume \"v\" : secret \"soon\" not found",
+    );
     // The pod itself says so, too, for whoever looks at it later (PAIN-20).
     let says = |pod: &Value, what: &str| {
         let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
