@@ -28,6 +28,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_rustls::TlsConnector;
 
+use super::brief::Resumed;
 use super::dial::{self, First, Forward};
 use super::peeked::{Beginning, Peeked};
 use super::target::Target;
@@ -66,7 +67,7 @@ enum Sender {
 }
 
 /// Who talks to whom, for texts.
-struct Ends {
+pub(super) struct Ends {
     local: Option<SocketAddr>,
     remote: SocketAddr,
     beginning: Beginning,
@@ -74,22 +75,11 @@ struct Ends {
 }
 
 impl Connection {
-    /// Connects. `tls` is there if the target wants TLS. The error is a text in upstream's words.
-    pub async fn open(target: &Target, tls: Option<Arc<ClientConfig>>) -> Result<Self, String> {
-        let (stream, ends) = begin(&target.host, target.port, tls.is_some()).await?;
-        match tls {
-            None => Self::http1(stream, ends).await,
-            // In a box: its state is of kilobytes, which those who speak plainly need not carry.
-            Some(config) => Box::pin(Self::secured(target, config, stream, ends)).await,
-        }
-    }
-
-    async fn secured(
-        target: &Target,
-        config: Arc<ClientConfig>,
-        stream: Peeked<Forward>,
-        mut ends: Ends,
-    ) -> Result<Self, String> {
+    /// Connects over TLS. The error is a text in upstream's words.
+    pub async fn open_tls(target: &Target, config: Arc<ClientConfig>) -> Result<Self, String> {
+        let (stream, mut ends) = begin(&target.host, target.port, true).await?;
+        let (stream, beginning) = Peeked::new(stream);
+        ends.beginning = beginning;
         let name = ServerName::try_from(target.host.clone()).map_err(|error| format!("tls: {error}"))?;
         let stream = match TlsConnector::from(config).connect(name, stream).await {
             Ok(stream) => stream,
@@ -107,8 +97,16 @@ impl Connection {
     /// Connects, and speaks HTTP/2 from the first byte on, without TLS.
     pub async fn open_http2(host: &str, port: u16) -> Result<Self, String> {
         let (stream, mut ends) = begin(host, port, true).await?;
-        ends.http2 = true;
+        let (stream, beginning) = Peeked::new(stream);
+        (ends.beginning, ends.http2) = (beginning, true);
         Self::http2(stream, ends).await
+    }
+
+    /// Goes on where the request was sent, and the answer has begun.
+    pub async fn resume(stream: Resumed, mut ends: Ends) -> Result<Self, String> {
+        let (stream, beginning) = Peeked::new(stream);
+        ends.beginning = beginning;
+        Self::http1(stream, ends).await
     }
 
     /// How the other side began.
@@ -117,7 +115,9 @@ impl Connection {
     }
 
     async fn http1(stream: impl Stream, ends: Ends) -> Result<Self, String> {
-        let handshake = http1::Builder::new().max_buf_size(HEADER_BYTES_MAX).handshake(TokioIo::new(stream)).await;
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size(HEADER_BYTES_MAX).title_case_headers(true);
+        let handshake = builder.handshake(TokioIo::new(stream)).await;
         let (sender, connection) = handshake.map_err(|error| ends.problem(&error))?;
         let driver = Driver::new(async { drop(connection.await) }, None);
         Ok(Self { sender: Sender::Http1(sender), driver, ends })
@@ -164,15 +164,15 @@ impl Connection {
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
-/// `talks`: more than once is sent, and nothing is gained by waiting for more to send.
-async fn begin(host: &str, port: u16, talks: bool) -> Result<(Peeked<Forward>, Ends), String> {
+/// Connects, to send something at once. `talks`: more than once, and nothing is gained by waiting for more to send. The
+/// error is a text in upstream's words.
+pub(super) async fn begin(host: &str, port: u16, talks: bool) -> Result<(Forward, Ends), String> {
     let (stream, remote) = reach(host, port, First::Speaks).await?;
     if talks {
         let _ = stream.set_nodelay(true);
     }
     let local = stream.local_addr().ok();
-    let (stream, beginning) = Peeked::new(Forward::new(stream));
-    Ok((stream, Ends { local, remote, beginning, http2: false }))
+    Ok((Forward::new(stream), Ends { local, remote, beginning: Beginning::default(), http2: false }))
 }
 
 /// Connects to the first address of `host`, a name or an address without brackets, that takes the connection.
@@ -229,7 +229,8 @@ impl Ends {
         }
     }
 
-    fn io_problem(&self, error: &io::Error) -> String {
+    /// What an error of the connection is called.
+    pub fn io_problem(&self, error: &io::Error) -> String {
         if error.kind() == io::ErrorKind::UnexpectedEof {
             return "EOF".to_owned();
         }

@@ -3,6 +3,7 @@
 //! Used by probes, hooks and the static pod URL; keeps nothing between requests. `unary` makes a gRPC call the same way.
 //! Errors read as upstream's client writes them, for people and tools look for parts of them.
 
+mod brief;
 mod connection;
 mod dial;
 mod peeked;
@@ -21,8 +22,9 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use rustls::ClientConfig;
 use tokio::time::Sleep;
 
+use brief::Heard;
 pub(in crate::platform) use connection::connect;
-use connection::{Connection, Payload};
+use connection::{Connection, Payload, begin};
 pub use target::Target;
 pub use unary::{Unary, UnaryError, unary};
 
@@ -87,7 +89,10 @@ pub async fn get(ask: Ask, tls: TlsSource<'_>) -> Result<Answer, ExchangeError> 
     let mut hop = Hop { host: host_of(&given), headers: given, target: ask.target.clone() };
     hop.headers.remove(header::HOST);
     for followed in 0.. {
-        let (mut connection, response) = hop.send(tls, deadline.as_mut()).await?;
+        let (mut connection, response) = match hop.send(tls, ask.body_max, deadline.as_mut()).await? {
+            Sent::Whole(answer) => return Ok(answer),
+            Sent::Begun(begun) => *begun,
+        };
         let status = response.status().as_u16();
         let location = response.headers().get(header::LOCATION).map(|value| lossy(value.as_bytes()));
         let Some(location) = location.filter(|location| is_redirect(status) && !location.is_empty()) else {
@@ -113,18 +118,33 @@ struct Hop {
     host: Option<String>,
 }
 
+/// What came of a request.
+enum Sent {
+    /// All of the answer.
+    Whole(Answer),
+    /// Its header, and the connection that the rest comes from.
+    Begun(Box<(Connection, hyper::Response<hyper::body::Incoming>)>),
+}
+
 impl Hop {
     async fn send(
         &self,
         tls: TlsSource<'_>,
+        body_max: usize,
         deadline: Pin<&mut Sleep>,
-    ) -> Result<(Connection, hyper::Response<hyper::body::Incoming>), ExchangeError> {
+    ) -> Result<Sent, ExchangeError> {
         let exchange = async {
-            let config = if self.target.tls { Some(tls()?) } else { None };
-            let mut connection = Connection::open(&self.target, config).await?;
-            let request = self.request(connection.is_http2())?;
-            let response = connection.send(request).await?;
-            Ok::<_, String>((connection, response))
+            let (stream, ends) = match self.target.tls {
+                // In a box: its state is of kilobytes, which those who speak plainly need not carry.
+                true => return Box::pin(self.send_tls(tls()?)).await,
+                false => begin(&self.target.host, self.target.port, false).await?,
+            };
+            let request = self.request(false)?;
+            let heard = brief::ask(stream, &brief::encoded(&request), body_max).await;
+            match heard.map_err(|error| ends.io_problem(&error))? {
+                Heard::Whole(answer) => Ok(Sent::Whole(answer)),
+                Heard::Begun(stream) => Box::pin(answered(Connection::resume(stream, ends).await?, request)).await,
+            }
         };
         let outcome = tokio::select! {
             biased;
@@ -134,6 +154,12 @@ impl Hop {
             }
         };
         outcome.map_err(|problem| get_error(&self.target.text, &problem))
+    }
+
+    async fn send_tls(&self, config: Arc<ClientConfig>) -> Result<Sent, String> {
+        let connection = Connection::open_tls(&self.target, config).await?;
+        let request = self.request(connection.is_http2())?;
+        answered(connection, request).await
     }
 
     fn request(&self, http2: bool) -> Result<Request<Payload>, String> {
@@ -177,6 +203,11 @@ impl Hop {
         self.target = next;
         self
     }
+}
+
+async fn answered(mut connection: Connection, request: Request<Payload>) -> Result<Sent, String> {
+    let response = connection.send(request).await?;
+    Ok(Sent::Begun(Box::new((connection, response))))
 }
 
 /// The headers given, without those that the transport writes itself.
