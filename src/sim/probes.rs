@@ -59,7 +59,7 @@ impl Outlet {
 
 #[async_trait]
 impl NetworkProber for Outlet {
-    async fn http(&self, probe: HttpProbe) -> ProbeOutcome {
+    async fn http(&self, probe: &HttpProbe) -> ProbeOutcome {
         match self.ask_pod(&probe.host, probe.port, &probe.path, probe.timeout).await {
             Ok(true) => ProbeOutcome::Success,
             Ok(false) => ProbeOutcome::Failure("HTTP probe failed with statuscode: 503".to_owned()),
@@ -67,14 +67,14 @@ impl NetworkProber for Outlet {
         }
     }
 
-    async fn tcp(&self, probe: TcpProbe) -> ProbeOutcome {
+    async fn tcp(&self, probe: &TcpProbe) -> ProbeOutcome {
         match self.ask_pod(&probe.host, probe.port, "/ok", probe.timeout).await {
             Ok(_) => ProbeOutcome::Success,
             Err(problem) => ProbeOutcome::Failure(problem),
         }
     }
 
-    async fn grpc(&self, probe: GrpcProbe) -> ProbeOutcome {
+    async fn grpc(&self, probe: &GrpcProbe) -> ProbeOutcome {
         match self.ask_pod(&probe.host, probe.port, &probe.service, probe.timeout).await {
             Ok(true) => ProbeOutcome::Success,
             Ok(false) => ProbeOutcome::Failure("service unhealthy (responded with \"NOT_SERVING\")".to_owned()),

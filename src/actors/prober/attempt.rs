@@ -41,9 +41,9 @@ async fn once(agent: &Agent, container: &ContainerId, target: &ProbeTarget) -> R
             let timed_out = matches!(ended, Err(CriError::Deadline { .. }));
             return Round { outcome: outcome_of(ended, command, *timeout), timed_out };
         }
-        ProbeTarget::Http(probe) => network.http(probe.clone()).await,
-        ProbeTarget::Tcp(probe) => network.tcp(probe.clone()).await,
-        ProbeTarget::Grpc(probe) => network.grpc(probe.clone()).await,
+        ProbeTarget::Http(probe) => network.http(probe).await,
+        ProbeTarget::Tcp(probe) => network.tcp(probe).await,
+        ProbeTarget::Grpc(probe) => network.grpc(probe).await,
     };
     Round { outcome, timed_out: false }
 }

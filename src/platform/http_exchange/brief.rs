@@ -11,11 +11,9 @@ use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
-use hyper::header::{self, HeaderName, HeaderValue};
-use hyper::{Request, StatusCode};
+use hyper::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
-use super::connection::Payload;
 use super::dial::Forward;
 use super::{Answer, is_redirect};
 
@@ -49,29 +47,6 @@ pub(super) async fn ask(mut stream: Forward, request: &[u8], body_max: usize) ->
         Ok(answer) => Heard::Whole(answer),
         Err(heard) => Heard::Begun(Resumed { stream, heard, taken: 0, is_asked: false, waiting: None }),
     })
-}
-
-/// The request as it is sent: the host first, names as upstream's client writes them.
-pub(super) fn encoded(request: &Request<Payload>) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(256);
-    bytes.extend_from_slice(format!("GET {} HTTP/1.1\r\n", request.uri()).as_bytes());
-    let (host, others): (Vec<_>, Vec<_>) = request.headers().iter().partition(|(name, _)| **name == header::HOST);
-    for (name, value) in host.into_iter().chain(others) {
-        encode(name, value, &mut bytes);
-    }
-    bytes.extend_from_slice(b"\r\n");
-    bytes
-}
-
-fn encode(name: &HeaderName, value: &HeaderValue, bytes: &mut Vec<u8>) {
-    let mut begins = true;
-    for byte in name.as_str().bytes() {
-        bytes.push(if begins { byte.to_ascii_uppercase() } else { byte });
-        begins = byte == b'-';
-    }
-    bytes.extend_from_slice(b": ");
-    bytes.extend_from_slice(value.as_bytes());
-    bytes.extend_from_slice(b"\r\n");
 }
 
 /// The answer, if this is all of one, and nobody could read it in another way.
@@ -207,15 +182,5 @@ mod tests {
         let with = |count: usize| format!("HTTP/1.1 200 OK\r\n{}Content-Length: 0\r\n\r\n", "X: y\r\n".repeat(count));
         assert_eq!(told(&with(HEADERS_MAX - 1)), Some((200, String::new())));
         assert_eq!(told(&with(HEADERS_MAX)), None);
-    }
-
-    #[test]
-    fn a_request_is_written_as_upstream_writes_it() {
-        let mut request = Request::builder().uri("/a?b=c").body(Payload(None)).expect("a request");
-        for (name, value) in [("user-agent", "me"), ("x-a-b", "1"), ("x-a-b", "2"), ("host", "h:80")] {
-            request.headers_mut().append(name, HeaderValue::from_static(value));
-        }
-        let text = String::from_utf8(encoded(&request)).expect("text");
-        assert_eq!(text, "GET /a?b=c HTTP/1.1\r\nHost: h:80\r\nUser-Agent: me\r\nX-A-B: 1\r\nX-A-B: 2\r\n\r\n");
     }
 }

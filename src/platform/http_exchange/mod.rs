@@ -6,6 +6,7 @@
 mod brief;
 mod connection;
 mod dial;
+mod hop;
 mod peeked;
 mod target;
 #[cfg(test)]
@@ -18,13 +19,14 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use hyper::Request;
-use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::header;
 use rustls::ClientConfig;
 use tokio::time::Sleep;
 
-use brief::Heard;
+use brief::{Heard, Resumed};
 pub(in crate::platform) use connection::connect;
-use connection::{Connection, Payload, begin};
+use connection::{Connection, Ends, Payload, begin};
+use hop::Hop;
 pub use target::Target;
 pub use unary::{Unary, UnaryError, unary};
 
@@ -32,11 +34,11 @@ pub use unary::{Unary, UnaryError, unary};
 const REDIRECTS_MAX: usize = 10;
 
 /// What to ask.
-pub struct Ask {
+pub struct Ask<'a> {
     /// Where the first request goes.
     pub target: Target,
     /// Headers, in order; names may repeat. `Host` sets the request's host.
-    pub headers: Vec<(String, String)>,
+    pub headers: Vec<(&'a str, &'a str)>,
     /// Which redirects are followed.
     pub redirects: Redirects,
     /// The most bytes of the body that are read.
@@ -83,13 +85,12 @@ pub type TlsSource<'a> = &'a (dyn Fn() -> Result<Arc<ClientConfig>, String> + Se
 ///
 /// # Errors
 /// What went wrong, in upstream's words.
-pub async fn get(ask: Ask, tls: TlsSource<'_>) -> Result<Answer, ExchangeError> {
+pub async fn get(ask: Ask<'_>, tls: TlsSource<'_>) -> Result<Answer, ExchangeError> {
     let mut deadline = std::pin::pin!(tokio::time::sleep(ask.timeout));
-    let given = given_headers(&ask.headers).map_err(|problem| get_error(&ask.target.text, &problem))?;
-    let mut hop = Hop { host: host_of(&given), headers: given, target: ask.target.clone() };
-    hop.headers.remove(header::HOST);
+    let mut hop = Hop::first(ask.target, &ask.headers)?;
+    let mut first = None;
     for followed in 0.. {
-        let (mut connection, response) = match hop.send(tls, ask.body_max, deadline.as_mut()).await? {
+        let (mut connection, response) = match send(&hop, tls, ask.body_max, deadline.as_mut()).await? {
             Sent::Whole(answer) => return Ok(answer),
             Sent::Begun(begun) => *begun,
         };
@@ -99,7 +100,7 @@ pub async fn get(ask: Ask, tls: TlsSource<'_>) -> Result<Answer, ExchangeError> 
             return read_body(&mut connection, response, ask.body_max, deadline.as_mut()).await;
         };
         let next = hop.target.follow(&location).map_err(|problem| get_error(&hop.target.text, &problem))?;
-        let same_host = next.same_host(&ask.target);
+        let same_host = next.same_host(first.get_or_insert_with(|| hop.target.clone()));
         if ask.redirects == Redirects::SameHost && !same_host {
             return read_body(&mut connection, response, ask.body_max, deadline.as_mut()).await;
         }
@@ -111,13 +112,6 @@ pub async fn get(ask: Ask, tls: TlsSource<'_>) -> Result<Answer, ExchangeError> 
     unreachable!("the loop ends at the tenth redirect")
 }
 
-/// One request of an exchange.
-struct Hop {
-    target: Target,
-    headers: HeaderMap,
-    host: Option<String>,
-}
-
 /// What came of a request.
 enum Sent {
     /// All of the answer.
@@ -126,116 +120,49 @@ enum Sent {
     Begun(Box<(Connection, hyper::Response<hyper::body::Incoming>)>),
 }
 
-impl Hop {
-    async fn send(
-        &self,
-        tls: TlsSource<'_>,
-        body_max: usize,
-        deadline: Pin<&mut Sleep>,
-    ) -> Result<Sent, ExchangeError> {
-        let exchange = async {
-            let (stream, ends) = match self.target.tls {
-                // In a box: its state is of kilobytes, which those who speak plainly need not carry.
-                true => return Box::pin(self.send_tls(tls()?)).await,
-                false => begin(&self.target.host, self.target.port, false).await?,
-            };
-            let request = self.request(false)?;
-            let heard = brief::ask(stream, &brief::encoded(&request), body_max).await;
-            match heard.map_err(|error| ends.io_problem(&error))? {
-                Heard::Whole(answer) => Ok(Sent::Whole(answer)),
-                Heard::Begun(stream) => Box::pin(answered(Connection::resume(stream, ends).await?, request)).await,
-            }
-        };
-        let outcome = tokio::select! {
-            biased;
-            outcome = exchange => outcome,
-            () = deadline => {
-                Err("context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned())
-            }
-        };
-        outcome.map_err(|problem| get_error(&self.target.text, &problem))
-    }
-
-    async fn send_tls(&self, config: Arc<ClientConfig>) -> Result<Sent, String> {
-        let connection = Connection::open_tls(&self.target, config).await?;
-        let request = self.request(connection.is_http2())?;
-        answered(connection, request).await
-    }
-
-    fn request(&self, http2: bool) -> Result<Request<Payload>, String> {
-        let host = self.host.as_deref().unwrap_or(&self.target.authority);
-        let mut headers = self.headers.clone();
-        let uri = if http2 {
-            for name in [header::CONNECTION, header::TRANSFER_ENCODING, header::UPGRADE, header::TE] {
-                headers.remove(name);
-            }
-            headers.remove("keep-alive");
-            headers.remove("proxy-connection");
-            format!("https://{host}{}", self.target.path)
-        } else {
-            let host = HeaderValue::from_str(host).map_err(|_| "http: invalid Host header".to_owned())?;
-            headers.insert(header::HOST, host);
-            if !headers.contains_key(header::CONNECTION) {
-                headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-            }
-            self.target.path.clone()
-        };
-        let mut request = Request::builder().uri(uri).body(Payload(None)).map_err(|error| error.to_string())?;
-        *request.headers_mut() = headers;
-        Ok(request)
-    }
-
-    fn redirected(mut self, next: Target, location: &str, same_host: bool) -> Self {
-        // A location without a host stays with the host that was asked for.
-        if location.starts_with("//") || url::Url::parse(location).is_ok() {
-            self.host = None;
+async fn send(
+    hop: &Hop,
+    tls: TlsSource<'_>,
+    body_max: usize,
+    deadline: Pin<&mut Sleep>,
+) -> Result<Sent, ExchangeError> {
+    let exchange = async {
+        if hop.target.tls {
+            // In a box, as is all that few need: its state is of kilobytes, which the others need not carry.
+            return Box::pin(send_tls(hop, tls()?)).await;
         }
-        if !same_host {
-            let agent = self.headers.remove(header::USER_AGENT);
-            self.headers.clear();
-            self.headers.extend(agent.map(|agent| (header::USER_AGENT, agent)));
+        let request = hop.encoded()?;
+        let (stream, ends) = begin(&hop.target.host, hop.target.port, false).await?;
+        let heard = brief::ask(stream, &request, body_max).await;
+        match heard.map_err(|error| ends.io_problem(&error))? {
+            Heard::Whole(answer) => Ok(Sent::Whole(answer)),
+            Heard::Begun(stream) => Box::pin(send_on(hop, stream, ends)).await,
         }
-        let plain_after_tls = self.target.tls && !next.tls;
-        match HeaderValue::from_str(&self.target.text) {
-            Ok(from) if !plain_after_tls && same_host => drop(self.headers.insert(header::REFERER, from)),
-            _ => drop(self.headers.remove(header::REFERER)),
+    };
+    let outcome = tokio::select! {
+        biased;
+        outcome = exchange => outcome,
+        () = deadline => {
+            Err("context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned())
         }
-        self.target = next;
-        self
-    }
+    };
+    outcome.map_err(|problem| get_error(&hop.target.text, &problem))
+}
+
+async fn send_tls(hop: &Hop, config: Arc<ClientConfig>) -> Result<Sent, String> {
+    let connection = Connection::open_tls(&hop.target, config).await?;
+    let request = hop.request(connection.is_http2())?;
+    answered(connection, request).await
+}
+
+async fn send_on(hop: &Hop, stream: Resumed, ends: Ends) -> Result<Sent, String> {
+    let connection = Connection::resume(stream, ends).await?;
+    answered(connection, hop.request(false)?).await
 }
 
 async fn answered(mut connection: Connection, request: Request<Payload>) -> Result<Sent, String> {
     let response = connection.send(request).await?;
     Ok(Sent::Begun(Box::new((connection, response))))
-}
-
-/// The headers given, without those that the transport writes itself.
-fn given_headers(given: &[(String, String)]) -> Result<HeaderMap, String> {
-    let mut headers = HeaderMap::new();
-    for (name, value) in given {
-        let wrong_name = |_| format!("net/http: invalid header field name {name:?}");
-        let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(wrong_name)?;
-        // The value may be a secret: it is not shown.
-        let wrong_value = |_| format!("net/http: invalid header field value for {name:?}");
-        let value = HeaderValue::from_str(value.trim_matches([' ', '\t'])).map_err(wrong_value)?;
-        headers.append(parsed, value);
-    }
-    for name in [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::TRAILER] {
-        headers.remove(name);
-    }
-    // Of the agent only the first counts, and an empty one is none.
-    if let Some(agent) = headers.get(header::USER_AGENT).cloned() {
-        headers.remove(header::USER_AGENT);
-        if !agent.is_empty() {
-            headers.insert(header::USER_AGENT, agent);
-        }
-    }
-    Ok(headers)
-}
-
-fn host_of(headers: &HeaderMap) -> Option<String> {
-    headers.get(header::HOST).map(|host| lossy(host.as_bytes())).filter(|host| !host.is_empty())
 }
 
 fn is_redirect(status: u16) -> bool {

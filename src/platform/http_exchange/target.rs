@@ -1,5 +1,7 @@
 //! Where a request goes, and how its URL reads: as upstream's client writes it.
 
+use std::borrow::Cow;
+
 use url::Url;
 
 /// The server and the resource of one request.
@@ -35,9 +37,10 @@ impl Target {
         let authority = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
         let reference = reference(path);
         let slash = if reference.is_empty() || reference.starts_with(['/', '?']) { "" } else { "/" };
-        let text = format!("{scheme}://{authority}{slash}{reference}");
+        let text = [scheme, "://", &authority, slash, &reference].concat();
         let slash = if reference.starts_with('/') { "" } else { "/" };
-        Ok(Self { tls, host: host.to_owned(), port, authority, path: format!("{slash}{reference}"), text })
+        let path = [slash, &reference].concat();
+        Ok(Self { tls, host: host.to_owned(), port, authority, path, text })
     }
 
     /// A target from a URL.
@@ -96,9 +99,14 @@ impl Target {
 }
 
 /// The path and query of a probe's path.
-fn reference(path: &str) -> String {
+fn reference(path: &str) -> Cow<'_, str> {
+    // Nearly all are what they read.
+    if path.starts_with('/') && !path.starts_with("//") && path.bytes().all(|byte| byte != b'%' && stays_in_path(byte))
+    {
+        return Cow::Borrowed(path);
+    }
     if !is_reference(path) {
-        return escaped(path, |byte| byte != b'?' && byte != b'%' && stays_in_path(byte));
+        return escaped(path, |byte| byte != b'?' && byte != b'%' && stays_in_path(byte)).into();
     }
     let path = path.split('#').next().unwrap_or_default();
     let path = without_origin(path);
@@ -108,7 +116,7 @@ fn reference(path: &str) -> String {
         text.push('?');
         text.push_str(&escaped(query, |byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'<' | b'>')));
     }
-    text
+    text.into()
 }
 
 /// Whether upstream's parser takes it: no control characters, whole escapes, and no colon in a first segment that is

@@ -54,9 +54,10 @@ impl HttpManifestUrl {
     }
 
     async fn body(&self) -> Result<Vec<u8>, String> {
-        let mut headers = self.headers.clone();
+        let given = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let mut headers: Vec<(&str, &str)> = given.collect();
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("user-agent")) {
-            headers.push(("User-Agent".to_owned(), USER_AGENT.to_owned()));
+            headers.push(("User-Agent", USER_AGENT));
         }
         let target = self.target.clone()?;
         let ask =

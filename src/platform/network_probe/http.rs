@@ -44,21 +44,22 @@ async fn answered(tls: &Arc<ClientConfig>, request: &HttpProbe) -> Result<(), St
     }
 }
 
-fn ask(probe: &HttpProbe, user_agent: &str) -> Result<Ask, String> {
+fn ask<'a>(probe: &'a HttpProbe, user_agent: &'a str) -> Result<Ask<'a>, String> {
     let target = Target::from_parts(&probe.scheme, &probe.host, probe.port, &probe.path)?;
     let headers = headers_of(&probe.headers, user_agent);
     Ok(Ask { target, headers, redirects: Redirects::SameHost, body_max: BODY_BYTES_MAX, timeout: probe.timeout })
 }
 
 /// The headers given; with an agent and an `Accept` if they have none. An empty `Accept` takes it away.
-fn headers_of(given: &[(String, String)], user_agent: &str) -> Vec<(String, String)> {
+fn headers_of<'a>(given: &'a [(String, String)], user_agent: &'a str) -> Vec<(&'a str, &'a str)> {
     let first = |wanted: &str| given.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value);
-    let mut headers = given.to_vec();
+    let mut headers = Vec::with_capacity(given.len() + 2);
+    headers.extend(given.iter().map(|(name, value)| (name.as_str(), value.as_str())));
     if first("user-agent").is_none() {
-        headers.push(("User-Agent".to_owned(), user_agent.to_owned()));
+        headers.push(("User-Agent", user_agent));
     }
     match first("accept") {
-        None => headers.push(("Accept".to_owned(), "*/*".to_owned())),
+        None => headers.push(("Accept", "*/*")),
         Some(value) if value.is_empty() => headers.retain(|(name, _)| !name.eq_ignore_ascii_case("accept")),
         Some(_) => {}
     }

@@ -38,11 +38,11 @@ pub enum HookAnswer {
 #[async_trait]
 pub trait NetworkProber: Send + Sync {
     /// One request, with its redirects.
-    async fn http(&self, probe: HttpProbe) -> ProbeOutcome;
+    async fn http(&self, probe: &HttpProbe) -> ProbeOutcome;
     /// One connection.
-    async fn tcp(&self, probe: TcpProbe) -> ProbeOutcome;
+    async fn tcp(&self, probe: &TcpProbe) -> ProbeOutcome;
     /// One question for a server's health.
-    async fn grpc(&self, probe: GrpcProbe) -> ProbeOutcome;
+    async fn grpc(&self, probe: &GrpcProbe) -> ProbeOutcome;
     /// A hook's request: any answer is a success. One that is asked for over TLS is asked for again without, when the
     /// server turns out to speak plain HTTP; credentials are then left out.
     ///
@@ -66,16 +66,16 @@ impl HostProber {
 
 #[async_trait]
 impl NetworkProber for HostProber {
-    async fn http(&self, probe: HttpProbe) -> ProbeOutcome {
-        http::probe(&self.tls, &probe).await
+    async fn http(&self, probe: &HttpProbe) -> ProbeOutcome {
+        http::probe(&self.tls, probe).await
     }
 
-    async fn tcp(&self, probe: TcpProbe) -> ProbeOutcome {
-        tcp::probe(&probe).await
+    async fn tcp(&self, probe: &TcpProbe) -> ProbeOutcome {
+        tcp::probe(probe).await
     }
 
-    async fn grpc(&self, probe: GrpcProbe) -> ProbeOutcome {
-        grpc::probe(&probe).await
+    async fn grpc(&self, probe: &GrpcProbe) -> ProbeOutcome {
+        grpc::probe(probe).await
     }
 
     async fn hook(&self, request: HttpProbe) -> Result<HookAnswer, String> {
