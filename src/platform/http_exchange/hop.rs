@@ -180,7 +180,8 @@ mod tests {
         let request = hop.request(false).expect("can be made");
         let said = request.headers().iter().map(|(name, value)| format!("{name}: {}", value.to_str().expect("text")));
         let mut said: Vec<String> = said.collect();
-        (lines.sort_unstable(), said.sort_unstable());
+        lines.sort_unstable();
+        said.sort_unstable();
         assert_eq!(lines, said);
         assert_eq!(request.uri(), "/x");
     }
