@@ -39,8 +39,16 @@ pub struct Envelope<M> {
     pub(super) cause: Cause,
     pub(super) sent: Duration,
     pub(super) span: tracing::Span,
-    /// The operation or timer whose end this is.
-    pub(super) operation: Option<u64>,
+    /// The operation or timer that this comes from.
+    pub(super) operation: Option<FromOperation>,
+}
+
+/// What an operation or timer tells its own actor.
+#[derive(Clone, Copy)]
+pub(super) struct FromOperation {
+    pub(super) id: u64,
+    /// Whether it is its end.
+    pub(super) is_last: bool,
 }
 
 struct Inner<M> {
@@ -99,9 +107,9 @@ impl<M: Describe + Send + 'static> Address<M> {
         self.deliver(&target, Envelope { message, cause, sent, span, operation: None })
     }
 
-    /// Sends the end of the actor's own operation to the incarnation that began it; never refused for room, nor for an
+    /// Sends what the actor's own operation tells to the incarnation that began it; never refused for room, nor for an
     /// address that nobody has moved into yet.
-    pub(super) fn tell_self(&self, me: &ActorRef<Envelope<M>>, cause: Cause, operation: u64, message: M) {
+    pub(super) fn tell_self(&self, me: &ActorRef<Envelope<M>>, cause: Cause, operation: FromOperation, message: M) {
         let envelope = Envelope {
             message,
             cause,

@@ -9,12 +9,14 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
+use futures_util::future::{AbortHandle as PartHandle, abortable};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use ractor::{ActorCell, ActorId, ActorRef};
 use tokio::task::AbortHandle;
 use tracing::Instrument;
 
-use super::address::{Address, Envelope, TellError};
+use super::address::{Address, Envelope, FromOperation, TellError};
 use super::ledger::{Cause, OpenOperation};
 use super::role::{Role, Stage};
 use crate::cri::open_calls::OpenCalls;
@@ -25,6 +27,17 @@ use crate::platform::clock::Clock;
 /// An operation or timer of one actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OperationId(u64);
+
+/// One part of an operation that has many.
+#[derive(Clone, Debug)]
+pub struct Part(PartHandle);
+
+impl Part {
+    /// Ends the part early: what is told of it later was under way already. Does nothing if it has ended.
+    pub fn cancel(&self) {
+        self.0.abort();
+    }
+}
 
 /// An operation that ended by a panic; with what it said.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -104,15 +117,51 @@ impl<M: Describe + Send + 'static> Desk<M> {
         let cause = Cause { turn: self.turn, origin: name };
         let span = tracing::info_span!(target: "podwright::turn", "operation", name);
         let task = async move {
-            let work = AssertUnwindSafe(OpenCalls::of(calls, work));
-            let outcome = work.catch_unwind().await.map_err(|panic| Panicked(panic_text(&*panic)));
-            if let Err(panicked) = &outcome {
-                tracing::error!(actor = %address.record().name, operation = name, error = %panicked, "operation failed");
-            }
-            address.tell_self(&me, cause, id.0, ended(outcome));
+            let outcome = caught(&address, name, OpenCalls::of(calls, work)).await;
+            address.tell_self(&me, cause, FromOperation { id: id.0, is_last: true }, ended(outcome));
         };
         self.spawn(id, task.instrument(span));
         id
+    }
+
+    /// Starts works that belong together, as one operation that calls no runtime. The ends that come together are one
+    /// message: a turn for each would cost more than many a work itself. A panic ends its own part alone.
+    pub fn start_each<K: Send + 'static, T: Send + 'static, F: Future<Output = T> + Send + 'static>(
+        &mut self,
+        name: &'static str,
+        about: impl Into<String>,
+        works: Vec<(K, F)>,
+        ended: impl Fn(Vec<(K, Result<T, Panicked>)>) -> M + Send + 'static,
+    ) -> Vec<Part> {
+        let id = self.open(name, about.into(), Arc::default());
+        let (address, me) = (self.address.clone(), self.own_ref());
+        let cause = Cause { turn: self.turn, origin: name };
+        let span = tracing::info_span!(target: "podwright::turn", "operation", name);
+        let (mut parts, mut under_way) = (Vec::with_capacity(works.len()), FuturesUnordered::new());
+        for (key, work) in works {
+            let address = address.clone();
+            let (work, part) = abortable(async move { (key, caught(&address, name, work).await) });
+            parts.push(Part(part));
+            under_way.push(work);
+        }
+        let task = async move {
+            loop {
+                let mut outcomes: Vec<_> = under_way.next().await.into_iter().collect();
+                while let Some(Some(outcome)) = under_way.next().now_or_never() {
+                    outcomes.push(outcome);
+                }
+                let outcomes: Vec<_> = outcomes.into_iter().flatten().collect();
+                let is_last = under_way.is_empty();
+                if is_last || !outcomes.is_empty() {
+                    address.tell_self(&me, cause.clone(), FromOperation { id: id.0, is_last }, ended(outcomes));
+                }
+                if is_last {
+                    return;
+                }
+            }
+        };
+        self.spawn(id, task.instrument(span));
+        parts
     }
 
     /// Tells the actor itself `message` after `delay`.
@@ -131,7 +180,7 @@ impl<M: Describe + Send + 'static> Desk<M> {
         let cause = Cause { turn, origin: "timer" };
         self.spawn(id, async move {
             tokio::time::sleep(delay).await;
-            address.tell_self(&me, cause, id.0, message);
+            address.tell_self(&me, cause, FromOperation { id: id.0, is_last: true }, message);
         });
         id
     }
@@ -180,10 +229,13 @@ impl<M: Describe + Send + 'static> Desk<M> {
         self.turn = Some(turn);
     }
 
-    /// Whether the operation was still wanted.
-    pub(super) fn operation_ended(&mut self, id: u64) -> bool {
-        self.address.record().operation_ended(id);
-        self.operations.remove(&id).is_some()
+    /// Takes note of what an operation tells; whether it was still wanted.
+    pub(super) fn operation_told(&mut self, operation: FromOperation) -> bool {
+        if !operation.is_last {
+            return self.operations.contains_key(&operation.id);
+        }
+        self.address.record().operation_ended(operation.id);
+        self.operations.remove(&operation.id).is_some()
     }
 
     fn own_ref(&self) -> ActorRef<Envelope<M>> {
@@ -206,6 +258,19 @@ impl<M: Describe + Send + 'static> Desk<M> {
     fn spawn(&mut self, id: OperationId, task: impl Future<Output = ()> + Send + 'static) {
         self.operations.insert(id.0, tokio::spawn(task).abort_handle());
     }
+}
+
+/// Waits for work; its panic is an outcome, too.
+async fn caught<M: Describe + Send + 'static, T>(
+    address: &Address<M>,
+    name: &'static str,
+    work: impl Future<Output = T>,
+) -> Result<T, Panicked> {
+    let outcome = AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| Panicked(panic_text(&*panic)));
+    if let Err(panicked) = &outcome {
+        tracing::error!(actor = %address.record().name, operation = name, error = %panicked, "operation failed");
+    }
+    outcome
 }
 
 /// The words of a panic.

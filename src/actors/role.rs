@@ -131,7 +131,7 @@ impl<R: Role> Scene<R> {
         let ledger = self.desk.address().ledger().clone();
         record.leave();
         if let Some(operation) = operation
-            && !self.desk.operation_ended(operation)
+            && !self.desk.operation_told(operation)
         {
             return; // Cancelled after it had already ended: its order no longer stands.
         }

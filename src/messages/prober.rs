@@ -31,6 +31,26 @@ impl ProbeKey {
     pub fn first_of(uid: &PodUid) -> Self {
         Self { uid: uid.clone(), container: Arc::default(), kind: ProbeKind::Startup }
     }
+
+    /// What an operation of it is about.
+    pub fn about(&self) -> String {
+        format!("{} of {}", self.kind, self.container)
+    }
+}
+
+/// A prober, by the number it was given: no other ever has the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProbeId(pub u64);
+
+/// A probe that ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probed {
+    /// Whose.
+    pub uid: PodUid,
+    /// Which.
+    pub id: ProbeId,
+    /// How.
+    pub round: Result<Round, Panicked>,
 }
 
 /// Upper bounds of the buckets that the length of rounds is counted in, in seconds; upstream's defaults.
@@ -143,8 +163,8 @@ pub enum ProberMsg {
     Known(Arc<BTreeSet<PodUid>>),
     /// From itself: rounds are due.
     RoundsDue,
-    /// From itself: a probe ended.
-    Probed(ProbeKey, Result<Round, Panicked>),
+    /// From itself: probes ended, one at least.
+    Probed(Vec<Probed>),
     /// From itself: what is remembered of probes was written, or not.
     Saved(Result<Result<(), String>, Panicked>),
     /// From itself: what is remembered of probes is to be written.
@@ -158,5 +178,8 @@ pub enum ProberMsg {
 describe!(ProberMsg, message => match message {
     ProberMsg::PodChanged { uid, .. } | ProberMsg::PodGone(uid) | ProberMsg::Costs(uid, _) => Some(uid),
     ProberMsg::Known(_) | ProberMsg::RoundsDue | ProberMsg::Counts(_) | ProberMsg::Saved(_) | ProberMsg::SaveDue => None,
-    ProberMsg::Probed(key, _) => Some(&key.uid),
+    ProberMsg::Probed(ended) => match ended.as_slice() {
+        [one] => Some(&one.uid),
+        _ => None,
+    },
 });

@@ -5,6 +5,7 @@
 //! gRPC probe's service, a command's first word. A port that is connected to is open while a container runs. Slow and
 //! lost answers come with the fault `slow`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,7 +15,9 @@ use super::outlet::Outlet;
 use crate::actors::ledger::lock;
 use crate::actors::settings::{Chance, ServiceManager};
 use crate::cri::ContainerState;
-use crate::platform::network_probe::{GrpcProbe, HookAnswer, HttpProbe, NetworkProber, ProbeOutcome, TcpProbe};
+use crate::platform::network_probe::{
+    GrpcProbe, HookAnswer, HttpProbe, NetworkProbe, NetworkProber, ProbeOutcome, TcpProbe,
+};
 
 /// Whether a container of this age is well.
 pub(super) fn answer(path: &str, age: Duration) -> bool {
@@ -57,29 +60,45 @@ impl Outlet {
     }
 }
 
+/// A probe over the simulated network.
+struct Probe {
+    outlet: Outlet,
+    host: String,
+    port: u16,
+    path: String,
+    timeout: Duration,
+    /// What is said of a container that is not well; a port alone cannot tell that.
+    unwell: Option<&'static str>,
+}
+
+#[async_trait]
+impl NetworkProbe for Probe {
+    async fn make(self: Arc<Self>) -> ProbeOutcome {
+        match (self.outlet.ask_pod(&self.host, self.port, &self.path, self.timeout).await, self.unwell) {
+            (Err(problem), _) => ProbeOutcome::Failure(problem),
+            (Ok(false), Some(said)) => ProbeOutcome::Failure(said.to_owned()),
+            (Ok(_), _) => ProbeOutcome::Success,
+        }
+    }
+}
+
 #[async_trait]
 impl NetworkProber for Outlet {
-    async fn http(&self, probe: &HttpProbe) -> ProbeOutcome {
-        match self.ask_pod(&probe.host, probe.port, &probe.path, probe.timeout).await {
-            Ok(true) => ProbeOutcome::Success,
-            Ok(false) => ProbeOutcome::Failure("HTTP probe failed with statuscode: 503".to_owned()),
-            Err(problem) => ProbeOutcome::Failure(problem),
-        }
+    fn http(&self, probe: HttpProbe) -> Arc<dyn NetworkProbe> {
+        let HttpProbe { host, port, path, timeout, .. } = probe;
+        let unwell = Some("HTTP probe failed with statuscode: 503");
+        Arc::new(Probe { outlet: self.clone(), host, port, path, timeout, unwell })
     }
 
-    async fn tcp(&self, probe: &TcpProbe) -> ProbeOutcome {
-        match self.ask_pod(&probe.host, probe.port, "/ok", probe.timeout).await {
-            Ok(_) => ProbeOutcome::Success,
-            Err(problem) => ProbeOutcome::Failure(problem),
-        }
+    fn tcp(&self, probe: TcpProbe) -> Arc<dyn NetworkProbe> {
+        let TcpProbe { host, port, timeout } = probe;
+        Arc::new(Probe { outlet: self.clone(), host, port, path: "/ok".to_owned(), timeout, unwell: None })
     }
 
-    async fn grpc(&self, probe: &GrpcProbe) -> ProbeOutcome {
-        match self.ask_pod(&probe.host, probe.port, &probe.service, probe.timeout).await {
-            Ok(true) => ProbeOutcome::Success,
-            Ok(false) => ProbeOutcome::Failure("service unhealthy (responded with \"NOT_SERVING\")".to_owned()),
-            Err(problem) => ProbeOutcome::Failure(problem),
-        }
+    fn grpc(&self, probe: GrpcProbe) -> Arc<dyn NetworkProbe> {
+        let GrpcProbe { host, port, service: path, timeout } = probe;
+        let unwell = Some("service unhealthy (responded with \"NOT_SERVING\")");
+        Arc::new(Probe { outlet: self.clone(), host, port, path, timeout, unwell })
     }
 
     async fn hook(&self, request: HttpProbe) -> Result<HookAnswer, String> {

@@ -10,42 +10,60 @@ use crate::logic::go_text::quoted;
 use crate::logic::ids::ContainerId;
 use crate::logic::probe_target::ProbeTarget;
 use crate::messages::prober::Round;
-use crate::platform::network_probe::ProbeOutcome;
+use crate::platform::network_probe::{NetworkProbe, NetworkProber, ProbeOutcome};
 
 /// Tries of one round, while the probe itself cannot be made (PRB-08).
 const TRIES_MAX: u32 = 3;
 /// The most bytes of a command's output that are looked at (SEC-46).
 const OUTPUT_BYTES_MAX: usize = 10 * 1024;
 
-/// Tries up to three times, as long as the probe cannot be made.
-pub(super) async fn make(agent: Arc<Agent>, container: ContainerId, target: Result<ProbeTarget, String>) -> Round {
-    let target = match target {
-        Ok(target) => target,
-        Err(problem) => return Round { outcome: ProbeOutcome::Error(problem), timed_out: false },
-    };
-    let mut round = once(&agent, &container, &target).await;
-    for _ in 1..TRIES_MAX {
-        if !matches!(round.outcome, ProbeOutcome::Error(_)) {
-            break;
-        }
-        round = once(&agent, &container, &target).await;
-    }
-    round
+/// What a probe does each time, ready to be done.
+#[derive(Clone)]
+pub(super) enum Aim {
+    /// It cannot be made, and why.
+    Nowhere(String),
+    /// Runs a command in the container, for as long at most.
+    Command(Arc<[String]>, Duration),
+    /// Goes over the network.
+    Network(Arc<dyn NetworkProbe>),
 }
 
-async fn once(agent: &Agent, container: &ContainerId, target: &ProbeTarget) -> Round {
-    let network = &agent.adapters.prober;
-    let outcome = match target {
-        ProbeTarget::Exec { command, timeout } => {
-            let ended = agent.adapters.runtime.exec_sync(container, command, *timeout).await;
-            let timed_out = matches!(ended, Err(CriError::Deadline { .. }));
-            return Round { outcome: outcome_of(ended, command, *timeout), timed_out };
+impl Aim {
+    pub fn at(target: Result<ProbeTarget, String>, network: &dyn NetworkProber) -> Self {
+        match target {
+            Err(problem) => Self::Nowhere(problem),
+            Ok(ProbeTarget::Exec { command, timeout }) => Self::Command(command.into(), timeout),
+            Ok(ProbeTarget::Http(probe)) => Self::Network(network.http(probe)),
+            Ok(ProbeTarget::Tcp(probe)) => Self::Network(network.tcp(probe)),
+            Ok(ProbeTarget::Grpc(probe)) => Self::Network(network.grpc(probe)),
         }
-        ProbeTarget::Http(probe) => network.http(probe).await,
-        ProbeTarget::Tcp(probe) => network.tcp(probe).await,
-        ProbeTarget::Grpc(probe) => network.grpc(probe).await,
-    };
-    Round { outcome, timed_out: false }
+    }
+}
+
+/// Tries a command up to three times, as long as it cannot be run.
+pub(super) async fn run(agent: Arc<Agent>, container: ContainerId, command: Arc<[String]>, timeout: Duration) -> Round {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let ended = agent.adapters.runtime.exec_sync(&container, &command, timeout).await;
+        let timed_out = matches!(ended, Err(CriError::Deadline { .. }));
+        let outcome = outcome_of(ended, &command, timeout);
+        if tries == TRIES_MAX || !matches!(outcome, ProbeOutcome::Error(_)) {
+            return Round { outcome, timed_out };
+        }
+    }
+}
+
+/// Tries over the network up to three times, as long as the probe cannot be made.
+pub(super) async fn ask(probe: Arc<dyn NetworkProbe>) -> Round {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let outcome = Arc::clone(&probe).make().await;
+        if tries == TRIES_MAX || !matches!(outcome, ProbeOutcome::Error(_)) {
+            return Round { outcome, timed_out: false };
+        }
+    }
 }
 
 /// What a command's end says (PRB-11). One that ran out of time has failed; one that could not be run says nothing.

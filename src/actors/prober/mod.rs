@@ -1,9 +1,9 @@
 //! `Prober`: probes containers; tells each pod's worker what came of it.
 //!
 //! Parent: Root. Restarted: after a failure; workers tell it their pods again. One machine (`logic::probe_schedule`) for
-//! each container and kind of probe; a probe under way is an operation, so one that hangs holds up nobody. A machine has
-//! one probe under way at most, so that those of a container that hangs cannot pile up, and commands of all containers
-//! pass one gate (SEC-47). What is known outlives the agent in `platform::probe_store` (PAIN-16).
+//! each container and kind of probe; a probe under way is an operation, or a part of one with all that began in the same
+//! turn, so one that hangs holds up nobody. A machine has one probe under way at most, so that those of a container that
+//! hangs cannot pile up, and commands of all containers pass one gate (SEC-47). What is known outlives the agent in `platform::probe_store` (PAIN-16).
 
 mod attempt;
 mod told;
@@ -12,12 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container, Pod, PodStatus};
+use k8s_openapi::api::core::v1::{Pod, PodStatus, Probe};
 
+use attempt::Aim;
 pub(super) use attempt::output;
 
 use super::address::Address;
-use super::desk::{Desk, OperationId, Panicked};
+use super::desk::{Desk, OperationId, Panicked, Part};
 use super::role::Role;
 use super::settings::Agent;
 use crate::logic::exec_gate::ExecGate;
@@ -27,8 +28,8 @@ use crate::logic::probe_memory::Remembered;
 use crate::logic::probe_schedule::{self, ProbeAction, ProbeKind, ProbeSchedule, ProbeTiming, Seen, Target, probes_of};
 use crate::logic::probe_target::{self, ProbeTarget};
 use crate::messages::pod_worker::PodWorkerMsg;
-use crate::messages::prober::{ProbeCounts, ProbeKey, ProberMsg, Round};
-use crate::platform::network_probe::ProbeOutcome;
+use crate::messages::prober::{ProbeCounts, ProbeId, ProbeKey, Probed, ProberMsg, Round};
+use crate::platform::network_probe::{NetworkProbe, ProbeOutcome};
 
 /// Commands of probes under way at once, on the whole node.
 const COMMANDS_MAX: usize = 32;
@@ -40,23 +41,21 @@ const SAVE_RETRY: Duration = Duration::from_secs(30);
 
 struct Watched {
     pod: Arc<Pod>,
-    status: Arc<PodStatus>,
-    ending: bool,
     worker: Address<PodWorkerMsg>,
 }
 
-impl Watched {
-    fn look(&self, container: &Container) -> Seen {
-        Seen::of(Some(&self.status), &self.pod, container, self.ending)
-    }
-}
-
 struct Machine {
+    key: ProbeKey,
     schedule: ProbeSchedule,
+    /// The container, as last told.
+    seen: Seen,
+    /// What the probe does to it, and that made ready.
+    target: Result<ProbeTarget, String>,
+    aim: Aim,
     /// Its place in the agenda: the uptime of its next round.
     due: Option<Duration>,
     /// The probe under way, and the uptime of its beginning.
-    probe: Option<(OperationId, Duration)>,
+    probe: Option<(UnderWay, Duration)>,
     result: Option<(ContainerId, bool)>,
     /// What the store was told last.
     remembered: Option<Remembered>,
@@ -66,16 +65,27 @@ struct Machine {
     period: Duration,
 }
 
+/// A probe under way: over the network as one of many, or alone.
+enum UnderWay {
+    /// It begins with the others of this turn.
+    Loaded,
+    Part(Part),
+    Alone(OperationId),
+}
+
 /// See the module.
 pub struct Prober {
     agent: Arc<Agent>,
     pods: BTreeMap<PodUid, Watched>,
-    machines: BTreeMap<ProbeKey, Machine>,
+    ids: BTreeMap<ProbeKey, ProbeId>,
+    machines: BTreeMap<ProbeId, Machine>,
     /// The rounds to come, by uptime: one timer serves all that are due together.
-    agenda: BTreeSet<(Duration, ProbeKey)>,
+    agenda: BTreeSet<(Duration, ProbeId)>,
     /// That timer, set to the first of them.
     alarm: Option<(Duration, OperationId)>,
-    gate: ExecGate<ProbeKey>,
+    /// The probes over the network that begin with this turn's end, all at once.
+    volley: Vec<(PodUid, ProbeId, Arc<dyn NetworkProbe>)>,
+    gate: ExecGate<ProbeId>,
     /// What is remembered is being written, or will be soon.
     saving: bool,
 }
@@ -89,9 +99,11 @@ impl Role for Prober {
         Self {
             agent,
             pods: BTreeMap::new(),
+            ids: BTreeMap::new(),
             machines: BTreeMap::new(),
             agenda: BTreeSet::new(),
             alarm: None,
+            volley: Vec::new(),
             gate: ExecGate::new(COMMANDS_MAX),
             saving: false,
         }
@@ -100,8 +112,8 @@ impl Role for Prober {
     fn receive(&mut self, message: ProberMsg, desk: &mut Desk<ProberMsg>) {
         match message {
             ProberMsg::PodChanged { uid, pod, status, ending, worker } => {
-                self.pods.insert(uid.clone(), Watched { pod, status, ending, worker });
-                self.notice(&uid, desk);
+                self.pods.insert(uid.clone(), Watched { pod: Arc::clone(&pod), worker });
+                self.notice(&uid, &pod, &status, ending, desk);
                 self.repeat(&uid, desk);
             }
             ProberMsg::PodGone(uid) => self.forget(&uid, desk),
@@ -113,62 +125,101 @@ impl Role for Prober {
                 }
             }
             ProberMsg::RoundsDue => self.rounds(desk),
-            ProberMsg::Probed(key, outcome) => self.finish(&key, outcome, desk),
+            ProberMsg::Probed(ended) => {
+                for Probed { id, round, .. } in ended {
+                    self.finish(id, round, desk);
+                }
+            }
             ProberMsg::Saved(outcome) => self.saved(outcome, desk),
             ProberMsg::SaveDue => self.saving = false,
             ProberMsg::Counts(reply) => {
-                let counts = self.machines.iter().map(|(key, machine)| (key.clone(), machine.counts.clone()));
+                let counts = self.ids.iter().map(|(key, id)| (key.clone(), self.machines[id].counts.clone()));
                 let _ = reply.send(counts.collect()); // The asker may have left.
             }
             ProberMsg::Costs(uid, reply) => {
                 let _ = reply.send(self.costs(&uid)); // The asker may have left.
             }
         }
+        self.fire(desk);
         self.save(desk);
         self.set_alarm(desk);
     }
 }
 
 impl Prober {
-    fn notice(&mut self, uid: &PodUid, desk: &mut Desk<ProberMsg>) {
-        let watched = &self.pods[uid];
-        let pod = Arc::clone(&watched.pod);
+    /// The machines of a pod's probes.
+    fn of_pod(&self, uid: &PodUid) -> impl Iterator<Item = ProbeId> {
+        self.ids.range(ProbeKey::first_of(uid)..).take_while(move |(key, _)| key.uid == *uid).map(|(_, id)| *id)
+    }
+
+    fn notice(&mut self, uid: &PodUid, pod: &Pod, status: &PodStatus, ending: bool, desk: &mut Desk<ProberMsg>) {
         let uptime = desk.clock().uptime();
-        for (container, kind) in probes_of(&pod) {
+        let mut others: BTreeSet<ProbeId> = self.of_pod(uid).collect();
+        for (container, kind) in probes_of(pod) {
             let key = ProbeKey { uid: uid.clone(), container: container.name.as_str().into(), kind };
             let Some(probe) = kind.of(container) else { continue };
-            let seen = self.pods[uid].look(container);
+            let seen = Seen::of(Some(status), pod, container, ending);
+            let known = self.ids.get(&key).copied();
+            known.map(|id| others.remove(&id));
             if is_over(&seen, kind) {
-                self.drop_machine(&key, desk);
+                known.into_iter().for_each(|id| self.drop_machine(id, desk));
                 continue;
             }
-            let (agent, jitter) = (&self.agent, self.agent.adapters.chance.next());
-            let machine = self.machines.entry(key.clone()).or_insert_with(|| {
-                let age = desk.now().since(agent.settings.agent_started);
-                let timing = ProbeTiming::from(probe);
-                let mut schedule = ProbeSchedule::new(kind, timing, agent.settings.agent_started, age, jitter, uptime);
-                let kept = agent.adapters.probe_store.of(uid).remove(&(container.name.clone(), kind));
-                kept.into_iter().for_each(|kept| schedule.resume(kept));
-                let (counts, action) = (ProbeCounts::of(full_name(&pod)), told::action_of(probe));
-                let period = timing.period;
-                Machine { schedule, due: None, probe: None, result: None, remembered: None, counts, action, period }
-            });
+            let id = known.unwrap_or_else(|| self.add(key, pod, probe, desk));
+            let Some(machine) = self.machines.get_mut(&id) else { continue };
+            let target = probe_target::target(container, probe, status);
+            if machine.target != target {
+                machine.target.clone_from(&target);
+                machine.aim = Aim::at(target, &*self.agent.adapters.prober);
+            }
             machine.schedule.notice(&seen, uptime);
+            machine.seen = seen;
             // What is due now begins in this turn, which is its cause.
             if machine.schedule.due().is_some_and(|due| due <= uptime) {
-                self.round(&key, desk);
+                self.round(id, desk);
             } else {
-                self.arm(&key, desk);
+                self.arm(id, desk);
             }
         }
+        for id in others {
+            self.machines.get_mut(&id).into_iter().for_each(|machine| machine.seen = Seen::Nothing);
+        }
+    }
+
+    fn add(&mut self, key: ProbeKey, pod: &Pod, probe: &Probe, desk: &Desk<ProberMsg>) -> ProbeId {
+        let agent = &self.agent;
+        let timing = ProbeTiming::from(probe);
+        let (started, age) = (agent.settings.agent_started, desk.now().since(agent.settings.agent_started));
+        let jitter = agent.adapters.chance.next();
+        let mut schedule = ProbeSchedule::new(key.kind, timing, started, age, jitter, desk.clock().uptime());
+        let kept = agent.adapters.probe_store.of(&key.uid).remove(&(key.container.to_string(), key.kind));
+        kept.into_iter().for_each(|kept| schedule.resume(kept));
+        let id = ProbeId(desk.clock().stamp().0);
+        self.ids.insert(key.clone(), id);
+        let machine = Machine {
+            key,
+            schedule,
+            seen: Seen::Nothing,
+            target: Err(String::new()),
+            aim: Aim::Nowhere(String::new()),
+            due: None,
+            probe: None,
+            result: None,
+            remembered: None,
+            counts: ProbeCounts::of(full_name(pod)),
+            action: told::action_of(probe),
+            period: timing.period,
+        };
+        self.machines.insert(id, machine);
+        id
     }
 
     /// Tells the pod's worker what is known: one that was started anew has heard none of it, and hears only changes else.
     fn repeat(&self, uid: &PodUid, desk: &Desk<ProberMsg>) {
         let Some(watched) = self.pods.get(uid) else { return };
-        for (key, machine) in self.machines.range(ProbeKey::first_of(uid)..).take_while(|(key, _)| key.uid == *uid) {
+        for machine in self.of_pod(uid).map(|id| &self.machines[&id]) {
             if let Some((container, healthy)) = machine.result.clone() {
-                desk.tell(&watched.worker, PodWorkerMsg::Probed { container, kind: key.kind, healthy });
+                desk.tell(&watched.worker, PodWorkerMsg::Probed { container, kind: machine.key.kind, healthy });
             }
         }
     }
@@ -176,43 +227,48 @@ impl Prober {
     fn forget(&mut self, uid: &PodUid, desk: &mut Desk<ProberMsg>) {
         self.agent.adapters.probe_store.forget(uid);
         self.pods.remove(uid);
-        let of_pod = self.machines.range(ProbeKey::first_of(uid)..).map(|(key, _)| key);
-        let gone: Vec<ProbeKey> = of_pod.take_while(|key| key.uid == *uid).cloned().collect();
-        for key in gone {
-            self.drop_machine(&key, desk);
+        let gone: Vec<ProbeId> = self.of_pod(uid).collect();
+        for id in gone {
+            self.drop_machine(id, desk);
         }
     }
 
-    fn drop_machine(&mut self, key: &ProbeKey, desk: &mut Desk<ProberMsg>) {
-        if let Some(machine) = self.machines.remove(key) {
-            machine.due.map(|due| self.agenda.remove(&(due, key.clone())));
-            machine.probe.into_iter().for_each(|(probe, _)| desk.cancel(probe));
+    fn drop_machine(&mut self, id: ProbeId, desk: &mut Desk<ProberMsg>) {
+        if let Some(machine) = self.machines.remove(&id) {
+            self.ids.remove(&machine.key);
+            machine.due.map(|due| self.agenda.remove(&(due, id)));
+            match machine.probe {
+                Some((UnderWay::Alone(operation), _)) => desk.cancel(operation),
+                Some((UnderWay::Part(part), _)) => part.cancel(),
+                Some((UnderWay::Loaded, _)) => self.volley.retain(|(_, loaded, _)| *loaded != id),
+                None => {}
+            }
         }
-        self.leave_gate(key, desk);
+        self.leave_gate(id, desk);
     }
 
     /// The probe's command is over, if it was one: whoever waited for that is next.
-    fn leave_gate(&mut self, key: &ProbeKey, desk: &mut Desk<ProberMsg>) {
-        let mut next = self.gate.leave(key);
-        while let Some(key) = next.take() {
-            let container = self.machines.get(&key).and_then(|machine| machine.schedule.probing()).cloned();
+    fn leave_gate(&mut self, id: ProbeId, desk: &mut Desk<ProberMsg>) {
+        let mut next = self.gate.leave(&id);
+        while let Some(id) = next.take() {
+            let container = self.machines.get(&id).and_then(|machine| machine.schedule.probing()).cloned();
             match container {
-                Some(container) => self.probe(&key, container, desk),
-                None => next = self.gate.leave(&key),
+                Some(container) => self.probe(id, container, desk),
+                None => next = self.gate.leave(&id),
             }
         }
     }
 
     /// Puts the machine's next round into the agenda, in the place of the one that was there.
-    fn arm(&mut self, key: &ProbeKey, desk: &Desk<ProberMsg>) {
-        let Some(machine) = self.machines.get_mut(key) else { return };
+    fn arm(&mut self, id: ProbeId, desk: &Desk<ProberMsg>) {
+        let Some(machine) = self.machines.get_mut(&id) else { return };
         let due = machine.schedule.wake(desk.clock().uptime());
         if machine.due == due {
             return;
         }
         let before = std::mem::replace(&mut machine.due, due);
-        before.map(|before| self.agenda.remove(&(before, key.clone())));
-        self.agenda.extend(due.map(|due| (due, key.clone())));
+        before.map(|before| self.agenda.remove(&(before, id)));
+        self.agenda.extend(due.map(|due| (due, id)));
     }
 
     fn set_alarm(&mut self, desk: &mut Desk<ProberMsg>) {
@@ -237,87 +293,115 @@ impl Prober {
             if self.agenda.first().is_none_or(|(due, _)| *due > uptime) {
                 return;
             }
-            if let Some((_, key)) = self.agenda.pop_first() {
-                self.round(&key, desk);
+            if let Some((_, id)) = self.agenda.pop_first() {
+                self.round(id, desk);
             }
         }
     }
 
-    fn round(&mut self, key: &ProbeKey, desk: &mut Desk<ProberMsg>) {
+    fn round(&mut self, id: ProbeId, desk: &mut Desk<ProberMsg>) {
         let (wall, uptime) = (desk.now(), desk.clock().uptime());
-        let Some(machine) = self.machines.get_mut(key) else { return };
-        machine.due.take().map(|due| self.agenda.remove(&(due, key.clone())));
-        let Some(watched) = self.pods.get(&key.uid) else { return };
-        let seen = find(&watched.pod, &key.container).map_or(Seen::Nothing, |container| watched.look(container));
-        let actions = machine.schedule.round(&seen, wall, uptime);
-        self.perform(key, actions, desk);
-        self.remember(key, desk);
-        self.arm(key, desk);
+        let Some(machine) = self.machines.get_mut(&id) else { return };
+        machine.due.take().map(|due| self.agenda.remove(&(due, id)));
+        let actions = machine.schedule.round(&machine.seen, wall, uptime);
+        self.perform(id, actions, desk);
+        self.remember(id, desk);
+        self.arm(id, desk);
     }
 
-    fn finish(&mut self, key: &ProbeKey, round: Result<Round, Panicked>, desk: &mut Desk<ProberMsg>) {
+    /// Takes the outcome of a probe, unless nobody waits for it any more.
+    fn finish(&mut self, id: ProbeId, round: Result<Round, Panicked>, desk: &mut Desk<ProberMsg>) {
+        let Some(machine) = self.machines.get_mut(&id) else { return };
+        let uptime = desk.clock().uptime();
+        let began = machine.probe.take().map_or(uptime, |(_, began)| began);
         let panicked =
             |panicked: Panicked| Round { outcome: ProbeOutcome::Error(panicked.to_string()), timed_out: false };
         let Round { outcome, timed_out } = round.unwrap_or_else(panicked);
-        self.tell_event(key, &outcome, desk);
-        self.leave_gate(key, desk);
         let verdict = match outcome {
             ProbeOutcome::Failure(_) if timed_out => probe_schedule::ProbeOutcome::TimedOut,
             ProbeOutcome::Success | ProbeOutcome::Warning(_) => probe_schedule::ProbeOutcome::Success,
             ProbeOutcome::Failure(_) => probe_schedule::ProbeOutcome::Failure,
             ProbeOutcome::Error(_) => probe_schedule::ProbeOutcome::Errored,
         };
-        let uptime = desk.clock().uptime();
-        let Some(machine) = self.machines.get_mut(key) else { return };
-        let began = machine.probe.take().map_or(uptime, |(_, began)| began);
         machine.counts.note(verdict, uptime.saturating_sub(began));
         let before = machine.schedule.put_off();
         let actions = machine.schedule.finish(verdict, uptime);
         let put_off = machine.schedule.put_off().filter(|(_, wait)| before.is_none_or(|(_, before)| before != *wait));
-        self.perform(key, actions, desk);
-        self.remember(key, desk);
-        self.tell_put_off(key, put_off, desk);
-        self.arm(key, desk);
+        self.tell_event(id, &outcome, desk);
+        self.leave_gate(id, desk);
+        self.perform(id, actions, desk);
+        self.remember(id, desk);
+        self.tell_put_off(id, put_off, desk);
+        self.arm(id, desk);
     }
 
-    fn perform(&mut self, key: &ProbeKey, actions: Vec<ProbeAction>, desk: &mut Desk<ProberMsg>) {
+    fn perform(&mut self, id: ProbeId, actions: Vec<ProbeAction>, desk: &mut Desk<ProberMsg>) {
         for action in actions {
-            let Some(machine) = self.machines.get_mut(key) else { return };
+            let Some(machine) = self.machines.get_mut(&id) else { return };
             match action {
                 ProbeAction::Store(container, healthy) => {
                     let result = Some((container.clone(), healthy));
                     if machine.result != result {
                         machine.result = result;
-                        let message = PodWorkerMsg::Probed { container, kind: key.kind, healthy };
-                        if let Some(watched) = self.pods.get(&key.uid) {
+                        let message = PodWorkerMsg::Probed { container, kind: machine.key.kind, healthy };
+                        if let Some(watched) = self.pods.get(&machine.key.uid) {
                             desk.tell(&watched.worker, message);
                         }
                     }
                 }
                 ProbeAction::Forget(_) => machine.result = None,
-                ProbeAction::Probe(container) => self.probe(key, container, desk),
-                ProbeAction::End => self.drop_machine(key, desk),
+                ProbeAction::Probe(container) => self.probe(id, container, desk),
+                ProbeAction::End => self.drop_machine(id, desk),
             }
         }
     }
 
-    fn probe(&mut self, key: &ProbeKey, container: ContainerId, desk: &mut Desk<ProberMsg>) {
-        let Some(watched) = self.pods.get(&key.uid) else { return };
-        let target = find(&watched.pod, &key.container)
-            .and_then(|container| Some((container, key.kind.of(container)?)))
-            .ok_or_else(|| "missing probe handler".to_owned())
-            .and_then(|(container, probe)| probe_target::target(container, probe, &watched.status));
-        let is_command = matches!(target, Ok(ProbeTarget::Exec { .. }));
-        if is_command && !self.gate.ask(key.clone()) {
+    fn probe(&mut self, id: ProbeId, container: ContainerId, desk: &mut Desk<ProberMsg>) {
+        let Some(machine) = self.machines.get_mut(&id) else { return };
+        let began = desk.clock().uptime();
+        let (command, timeout) = match &machine.aim {
+            Aim::Network(probe) => {
+                self.volley.push((machine.key.uid.clone(), id, Arc::clone(probe)));
+                machine.probe = Some((UnderWay::Loaded, began));
+                return;
+            }
+            Aim::Nowhere(problem) => {
+                let round = Round { outcome: ProbeOutcome::Error(problem.clone()), timed_out: false };
+                let ended = ProberMsg::Probed(vec![Probed { uid: machine.key.uid.clone(), id, round: Ok(round) }]);
+                machine.probe = Some((UnderWay::Alone(desk.after(Duration::ZERO, ended)), began));
+                return;
+            }
+            Aim::Command(command, timeout) => (Arc::clone(command), *timeout),
+        };
+        if !self.gate.ask(id) {
             return; // Its turn comes.
         }
-        let work = attempt::make(Arc::clone(&self.agent), container, target);
-        let ended = key.clone();
-        let about = format!("{} of {}", key.kind, key.container);
-        let operation = desk.start("probe", about, work, move |outcome| ProberMsg::Probed(ended, outcome));
-        let began = desk.clock().uptime();
-        if let Some(machine) = self.machines.get_mut(key) {
-            machine.probe = Some((operation, began));
+        let (uid, about) = (machine.key.uid.clone(), machine.key.about());
+        let work = attempt::run(Arc::clone(&self.agent), container, command, timeout);
+        let ended = move |round| ProberMsg::Probed(vec![Probed { uid, id, round }]);
+        machine.probe = Some((UnderWay::Alone(desk.start("probe", about, work, ended)), began));
+    }
+
+    /// Begins the probes over the network that this turn has led to.
+    fn fire(&mut self, desk: &mut Desk<ProberMsg>) {
+        let volley = std::mem::take(&mut self.volley);
+        let Some(first) = volley.first().and_then(|(_, id, _)| self.machines.get(id)) else { return };
+        let about = match volley.len() {
+            1 => first.key.about(),
+            many => format!("{} and {} more", first.key.about(), many - 1),
+        };
+        let ids: Vec<ProbeId> = volley.iter().map(|(_, id, _)| *id).collect();
+        let works = volley.into_iter().map(|(uid, id, probe)| ((uid, id), attempt::ask(probe))).collect();
+        let ended = |rounds: Vec<((PodUid, ProbeId), Result<Round, Panicked>)>| {
+            ProberMsg::Probed(rounds.into_iter().map(|((uid, id), round)| Probed { uid, id, round }).collect())
+        };
+        let parts = desk.start_each("probe", about, works, ended);
+        for (id, part) in ids.into_iter().zip(parts) {
+            let machine = self.machines.get_mut(&id);
+            machine
+                .and_then(|machine| machine.probe.as_mut())
+                .into_iter()
+                .for_each(|(probe, _)| *probe = UnderWay::Part(part.clone()));
         }
     }
 }
@@ -330,15 +414,6 @@ fn is_over(seen: &Seen, kind: ProbeKind) -> bool {
         Seen::Container(Target { ends, .. }) => *ends && kind != ProbeKind::Readiness,
         Seen::Nothing => false,
     }
-}
-
-fn containers(pod: &Pod, init: bool) -> impl Iterator<Item = &Container> {
-    let spec = pod.spec.iter();
-    spec.flat_map(move |spec| if init { spec.init_containers.as_deref().unwrap_or_default() } else { &spec.containers })
-}
-
-fn find<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
-    containers(pod, false).chain(containers(pod, true)).find(|container| container.name == name)
 }
 
 #[cfg(test)]

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Probe;
 
-use super::{Prober, SAVE_PERIOD, SAVE_RETRY, containers};
+use super::{Prober, SAVE_PERIOD, SAVE_RETRY};
 use crate::actors::desk::{Desk, Panicked};
 use crate::actors::settings::EventSubject;
 use crate::logic::backoff::go_duration;
 use crate::logic::ids::PodUid;
 use crate::logic::pod_roster::full_name;
-use crate::messages::prober::{ProbeCost, ProbeKey, ProberMsg};
+use crate::messages::prober::{ProbeCost, ProbeId, ProbeKey, ProberMsg};
 use crate::platform::network_probe::ProbeOutcome;
 
 /// What a probe does, in the API's word.
@@ -26,12 +26,13 @@ pub(super) fn action_of(probe: &Probe) -> &'static str {
 
 impl Prober {
     /// Has what the machine knows outlive this agent.
-    pub(super) fn remember(&mut self, key: &ProbeKey, desk: &Desk<ProberMsg>) {
-        let Some(machine) = self.machines.get_mut(key) else { return };
+    pub(super) fn remember(&mut self, id: ProbeId, desk: &Desk<ProberMsg>) {
+        let Some(machine) = self.machines.get_mut(&id) else { return };
         let result = machine.result.as_ref().map(|(_, healthy)| *healthy);
         let Some(now) = machine.schedule.memory(result, desk.now()) else { return };
         if machine.remembered.as_ref().is_none_or(|before| !before.says_as(&now)) {
             machine.remembered = Some(now.clone());
+            let key = &machine.key;
             self.agent.adapters.probe_store.note(&key.uid, &key.container, key.kind, now);
         }
     }
@@ -60,21 +61,24 @@ impl Prober {
 
     /// What the pod's probes cost.
     pub(super) fn costs(&self, uid: &PodUid) -> Vec<ProbeCost> {
-        let of_pod = self.machines.range(ProbeKey::first_of(uid)..).take_while(|(key, _)| key.uid == *uid);
-        let cost = |(key, machine): (&ProbeKey, &super::Machine)| ProbeCost {
-            key: key.clone(),
-            action: machine.action,
-            period: machine.period,
-            counts: machine.counts.clone(),
-            put_off: machine.schedule.put_off().map(|(_, wait)| wait),
-            waits_for_turn: self.gate.waits(key),
+        let cost = |id: ProbeId| {
+            let machine = &self.machines[&id];
+            ProbeCost {
+                key: machine.key.clone(),
+                action: machine.action,
+                period: machine.period,
+                counts: machine.counts.clone(),
+                put_off: machine.schedule.put_off().map(|(_, wait)| wait),
+                waits_for_turn: self.gate.waits(&id),
+            }
         };
-        of_pod.map(cost).collect()
+        self.of_pod(uid).map(cost).collect()
     }
 
     /// A warning that a command never ends in time, as often as the wait grows (SEC-47).
-    pub(super) fn tell_put_off(&self, key: &ProbeKey, put_off: Option<(u32, Duration)>, desk: &Desk<ProberMsg>) {
-        let (Some((times, wait)), Some(subject)) = (put_off, self.subject(key)) else { return };
+    pub(super) fn tell_put_off(&self, id: ProbeId, put_off: Option<(u32, Duration)>, desk: &Desk<ProberMsg>) {
+        let Some((times, wait)) = put_off else { return };
+        let Some((key, subject)) = self.subject(id) else { return };
         let wait = go_duration(wait);
         let message = format!(
             "{} probe warning: its command has timed out {times} times in a row and may run on in the container; \
@@ -84,7 +88,11 @@ impl Prober {
         desk.tell(&self.agent.directory.event_recorder, subject.warning("ProbeWarning", message));
     }
 
-    pub(super) fn tell_event(&self, key: &ProbeKey, outcome: &ProbeOutcome, desk: &Desk<ProberMsg>) {
+    pub(super) fn tell_event(&self, id: ProbeId, outcome: &ProbeOutcome, desk: &Desk<ProberMsg>) {
+        if *outcome == ProbeOutcome::Success {
+            return;
+        }
+        let Some((key, subject)) = self.subject(id) else { return };
         let (reason, text) = match outcome {
             ProbeOutcome::Success => return,
             ProbeOutcome::Warning(text) => ("ProbeWarning", format!("{} probe warning: {text}", key.kind)),
@@ -93,15 +101,15 @@ impl Prober {
                 ("Unhealthy", format!("{} probe errored and resulted in unknown state: {text}", key.kind))
             }
         };
-        let Some(subject) = self.subject(key) else { return };
         desk.tell(&self.agent.directory.event_recorder, subject.warning(reason, text));
     }
 
-    fn subject(&self, key: &ProbeKey) -> Option<EventSubject> {
-        let watched = self.pods.get(&key.uid)?;
-        let is_regular = containers(&watched.pod, false).any(|container| *container.name == *key.container);
-        let list = if is_regular { "containers" } else { "initContainers" };
+    fn subject(&self, id: ProbeId) -> Option<(&ProbeKey, EventSubject)> {
+        let key = &self.machines.get(&id)?.key;
+        let pod = &self.pods.get(&key.uid)?.pod;
+        let mut regular = pod.spec.iter().flat_map(|spec| &spec.containers);
+        let list = if regular.any(|one| *one.name == *key.container) { "containers" } else { "initContainers" };
         let field_path = format!("spec.{list}{{{}}}", key.container);
-        Some(EventSubject { uid: key.uid.clone(), full_name: full_name(&watched.pod), field_path })
+        Some((key, EventSubject { uid: key.uid.clone(), full_name: full_name(pod), field_path }))
     }
 }

@@ -184,6 +184,15 @@ pub(in crate::platform) async fn connect(host: &str, port: u16) -> Result<(TcpSt
 }
 
 async fn reach(host: &str, port: u16, first: First) -> Result<(TcpStream, SocketAddr), String> {
+    if let Ok(address) = host.parse() {
+        let address = SocketAddr::new(address, port);
+        let dialled = dial::dial(address, first).await;
+        return dialled.map(|stream| (stream, address)).map_err(|error| dial_problem(address, &error));
+    }
+    Box::pin(reach_by_name(host, port, first)).await
+}
+
+async fn reach_by_name(host: &str, port: u16, first: First) -> Result<(TcpStream, SocketAddr), String> {
     let addresses = match tokio::net::lookup_host((host, port)).await {
         Ok(addresses) => addresses.collect::<Vec<_>>(),
         Err(_) => return Err(format!("dial tcp: lookup {host}: no such host")),
@@ -192,10 +201,14 @@ async fn reach(host: &str, port: u16, first: First) -> Result<(TcpStream, Socket
     for address in addresses {
         match dial::dial(address, first).await {
             Ok(stream) => return Ok((stream, address)),
-            Err(error) => problem = format!("dial tcp {address}: connect: {}", kernel_text(&error)),
+            Err(error) => problem = dial_problem(address, &error),
         }
     }
     Err(problem)
+}
+
+fn dial_problem(address: SocketAddr, error: &io::Error) -> String {
+    format!("dial tcp {address}: connect: {}", kernel_text(error))
 }
 
 /// The kernel's words for an error, as upstream's client writes them: lower case, without the number.

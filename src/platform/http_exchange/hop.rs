@@ -8,11 +8,14 @@ use super::target::Target;
 use super::{ExchangeError, get_error};
 
 /// A `GET` to be made.
+#[derive(Clone)]
 pub(super) struct Hop {
     pub target: Target,
     /// As they are sent, but for those of the transport.
     headers: Vec<(HeaderName, HeaderValue)>,
     host: Option<HeaderValue>,
+    /// As it is sent over a plain connection.
+    plain: Result<Vec<u8>, String>,
 }
 
 impl Hop {
@@ -21,7 +24,7 @@ impl Hop {
     /// # Errors
     /// A header that cannot be sent, in upstream's words.
     pub fn first(target: Target, given: &[(&str, &str)]) -> Result<Self, ExchangeError> {
-        let mut hop = Self { target, headers: Vec::with_capacity(given.len()), host: None };
+        let mut hop = Self { target, headers: Vec::with_capacity(given.len()), host: None, plain: Ok(Vec::new()) };
         let mut has_agent = false;
         for (name, value) in given {
             // The value may be a secret: it is not shown.
@@ -41,6 +44,7 @@ impl Hop {
             }
         }
         hop.host = hop.host.filter(|host| !host.is_empty());
+        hop.plain = hop.encoded();
         Ok(hop)
     }
 
@@ -60,6 +64,7 @@ impl Hop {
             _ => {}
         }
         self.target = next;
+        self.plain = self.encoded();
         self
     }
 
@@ -67,7 +72,11 @@ impl Hop {
     ///
     /// # Errors
     /// A host or a path that would be more than that, in upstream's words.
-    pub fn encoded(&self) -> Result<Vec<u8>, String> {
+    pub fn plain(&self) -> Result<&[u8], String> {
+        self.plain.as_deref().map_err(Clone::clone)
+    }
+
+    fn encoded(&self) -> Result<Vec<u8>, String> {
         let path = &self.target.path;
         if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(format!("net/http: invalid request path {path:?}"));
@@ -149,12 +158,12 @@ mod tests {
     #[test]
     fn a_request_is_written_as_upstream_writes_it() {
         let given = [("user-agent", "me"), ("x-a-b", " 1 "), ("X-A-B", "2"), ("content-length", "7"), ("Host", "")];
-        let text = String::from_utf8(hop("/a?b=c", &given).encoded().expect("can be written")).expect("text");
+        let text = String::from_utf8(hop("/a?b=c", &given).plain().expect("can be written").to_vec()).expect("text");
         let expected =
             "GET /a?b=c HTTP/1.1\r\nHost: h:80\r\nUser-Agent: me\r\nX-A-B: 1\r\nX-A-B: 2\r\nConnection: close\r\n\r\n";
         assert_eq!(text, expected);
         let given = [("Host", "first"), ("Host", "second"), ("connection", "keep-alive"), ("User-Agent", "")];
-        let text = String::from_utf8(hop("", &given).encoded().expect("can be written")).expect("text");
+        let text = String::from_utf8(hop("", &given).plain().expect("can be written").to_vec()).expect("text");
         assert_eq!(text, "GET / HTTP/1.1\r\nHost: first\r\nConnection: keep-alive\r\n\r\n");
     }
 
@@ -163,9 +172,9 @@ mod tests {
     fn what_would_be_more_than_one_request_is_refused() {
         let target = Target::from_parts("http", "h\r\nX: y", 80, "/").expect("not looked at here");
         let hop = Hop::first(target, &[]).expect("no headers");
-        assert_eq!(hop.encoded(), Err("http: invalid Host header".to_owned()));
+        assert_eq!(hop.plain(), Err("http: invalid Host header".to_owned()));
         let target = Target { path: "/a b".to_owned(), ..Target::from_parts("http", "h", 80, "/").expect("fine") };
-        assert!(Hop::first(target, &[]).expect("no headers").encoded().is_err());
+        assert!(Hop::first(target, &[]).expect("no headers").plain().is_err());
         let target = Target::from_parts("http", "h", 80, "/").expect("fine");
         assert!(Hop::first(target, &[("X", "a\r\nY: b")]).is_err());
     }
@@ -175,7 +184,7 @@ mod tests {
     fn both_ways_say_the_same() {
         let given = [("X-B", "1"), ("Accept", "*/*"), ("x-b", "2"), ("User-Agent", "me"), ("Host", "there")];
         let hop = hop("/x", &given);
-        let text = String::from_utf8(hop.encoded().expect("can be written")).expect("text").to_lowercase();
+        let text = String::from_utf8(hop.plain().expect("can be written").to_vec()).expect("text").to_lowercase();
         let mut lines: Vec<&str> = text.lines().skip(1).filter(|line| !line.is_empty()).collect();
         let request = hop.request(false).expect("can be made");
         let said = request.headers().iter().map(|(name, value)| format!("{name}: {}", value.to_str().expect("text")));

@@ -13,6 +13,7 @@ mod target;
 pub(crate) mod test_server;
 mod unary;
 
+use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,43 +82,77 @@ pub enum ExchangeError {
 /// Where TLS settings come from; asked only when a target wants TLS.
 pub type TlsSource<'a> = &'a (dyn Fn() -> Result<Arc<ClientConfig>, String> + Send + Sync);
 
-/// Asks, follows redirects, reads the body.
-///
-/// # Errors
-/// What went wrong, in upstream's words.
-pub async fn get(ask: Ask<'_>, tls: TlsSource<'_>) -> Result<Answer, ExchangeError> {
-    let mut deadline = std::pin::pin!(tokio::time::sleep(ask.timeout));
-    let mut hop = Hop::first(ask.target, &ask.headers)?;
-    let mut first = None;
-    for followed in 0.. {
-        let (mut connection, response) = match send(&hop, tls, ask.body_max, deadline.as_mut()).await? {
-            Sent::Whole(answer) => return Ok(answer),
-            Sent::Begun(begun) => *begun,
-        };
-        let status = response.status().as_u16();
-        let location = response.headers().get(header::LOCATION).map(|value| lossy(value.as_bytes()));
-        let Some(location) = location.filter(|location| is_redirect(status) && !location.is_empty()) else {
-            return read_body(&mut connection, response, ask.body_max, deadline.as_mut()).await;
-        };
-        let next = hop.target.follow(&location).map_err(|problem| get_error(&hop.target.text, &problem))?;
-        let same_host = next.same_host(first.get_or_insert_with(|| hop.target.clone()));
-        if ask.redirects == Redirects::SameHost && !same_host {
-            return read_body(&mut connection, response, ask.body_max, deadline.as_mut()).await;
-        }
-        if followed + 1 >= REDIRECTS_MAX {
-            return Err(get_error(&location, "stopped after 10 redirects"));
-        }
-        hop = hop.redirected(next, &location, same_host);
-    }
-    unreachable!("the loop ends at the tenth redirect")
+/// An [`Ask`] that is ready to be sent, as often as wanted.
+pub struct Errand {
+    first: Hop,
+    redirects: Redirects,
+    body_max: usize,
+    timeout: Duration,
 }
+
+impl Errand {
+    /// Writes the request.
+    ///
+    /// # Errors
+    /// A header that cannot be sent, in upstream's words.
+    pub fn new(ask: Ask<'_>) -> Result<Self, ExchangeError> {
+        let Ask { target, headers, redirects, body_max, timeout } = ask;
+        Ok(Self { first: Hop::first(target, &headers)?, redirects, body_max, timeout })
+    }
+
+    /// Asks, follows redirects, reads the body.
+    ///
+    /// # Errors
+    /// What went wrong, in upstream's words.
+    pub async fn run(&self, tls: TlsSource<'_>) -> Result<Answer, ExchangeError> {
+        let mut deadline = std::pin::pin!(tokio::time::sleep(self.timeout));
+        match send(&self.first, tls, self.body_max, deadline.as_mut()).await? {
+            Sent::Whole(answer) => Ok(answer),
+            // In a box, as is all that few need: its state is of kilobytes, which the others need not carry.
+            Sent::Begun(begun) => Box::pin(self.follow(*begun, tls, deadline)).await,
+        }
+    }
+
+    async fn follow(
+        &self,
+        begun: Begun,
+        tls: TlsSource<'_>,
+        mut deadline: Pin<&mut Sleep>,
+    ) -> Result<Answer, ExchangeError> {
+        let (mut connection, mut response) = begun;
+        let mut hop = Cow::Borrowed(&self.first);
+        for followed in 0.. {
+            let status = response.status().as_u16();
+            let location = response.headers().get(header::LOCATION).map(|value| lossy(value.as_bytes()));
+            let Some(location) = location.filter(|location| is_redirect(status) && !location.is_empty()) else {
+                break;
+            };
+            let next = hop.target.follow(&location).map_err(|problem| get_error(&hop.target.text, &problem))?;
+            let same_host = next.same_host(&self.first.target);
+            if self.redirects == Redirects::SameHost && !same_host {
+                break;
+            }
+            if followed + 1 >= REDIRECTS_MAX {
+                return Err(get_error(&location, "stopped after 10 redirects"));
+            }
+            hop = Cow::Owned(hop.into_owned().redirected(next, &location, same_host));
+            (connection, response) = match send(&hop, tls, self.body_max, deadline.as_mut()).await? {
+                Sent::Whole(answer) => return Ok(answer),
+                Sent::Begun(begun) => *begun,
+            };
+        }
+        read_body(&mut connection, response, self.body_max, deadline).await
+    }
+}
+
+type Begun = (Connection, hyper::Response<hyper::body::Incoming>);
 
 /// What came of a request.
 enum Sent {
     /// All of the answer.
     Whole(Answer),
     /// Its header, and the connection that the rest comes from.
-    Begun(Box<(Connection, hyper::Response<hyper::body::Incoming>)>),
+    Begun(Box<Begun>),
 }
 
 async fn send(
@@ -128,12 +163,11 @@ async fn send(
 ) -> Result<Sent, ExchangeError> {
     let exchange = async {
         if hop.target.tls {
-            // In a box, as is all that few need: its state is of kilobytes, which the others need not carry.
             return Box::pin(send_tls(hop, tls()?)).await;
         }
-        let request = hop.encoded()?;
+        let request = hop.plain()?;
         let (stream, ends) = begin(&hop.target.host, hop.target.port, false).await?;
-        let heard = brief::ask(stream, &request, body_max).await;
+        let heard = brief::ask(stream, request, body_max).await;
         match heard.map_err(|error| ends.io_problem(&error))? {
             Heard::Whole(answer) => Ok(Sent::Whole(answer)),
             Heard::Begun(stream) => Box::pin(send_on(hop, stream, ends)).await,

@@ -11,7 +11,7 @@ use rustls::ClientConfig;
 use url::Url;
 
 use super::{FetchError, Fetched, MANIFEST_BYTES_MAX, ManifestUrl};
-use crate::platform::http_exchange::{Ask, Redirects, Target, get};
+use crate::platform::http_exchange::{Ask, Errand, Redirects, Target};
 use crate::platform::tls::{self, Offer};
 
 /// For the whole exchange, as upstream.
@@ -62,7 +62,8 @@ impl HttpManifestUrl {
         let target = self.target.clone()?;
         let ask =
             Ask { target, headers, redirects: Redirects::AnyHost, body_max: MANIFEST_BYTES_MAX, timeout: TIMEOUT };
-        let answer = get(ask, &|| self.tls()).await.map_err(|error| error.to_string())?;
+        let asked = async { Errand::new(ask)?.run(&|| self.tls()).await };
+        let answer = asked.await.map_err(|error| error.to_string())?;
         if answer.status != 200 {
             let status = hyper::StatusCode::from_u16(answer.status);
             return Err(status.map_or_else(|_| answer.status.to_string(), |status| status.to_string()));

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use rustls::ClientConfig;
 
-use super::{HookAnswer, HttpProbe, ProbeOutcome};
-use crate::platform::http_exchange::{Answer, Ask, ExchangeError, Redirects, Target, get};
+use super::{HookAnswer, HttpProbe, NetworkProbe, ProbeOutcome};
+use crate::platform::http_exchange::{Answer, Ask, Errand, ExchangeError, Redirects, Target};
 
 /// The most bytes of an answer's body that are read; more is no fault.
 const BODY_BYTES_MAX: usize = 10 * 1024;
@@ -16,11 +17,28 @@ const HOOK_USER_AGENT: &str = "kube-lifecycle/1.36";
 /// What is said of a server that was to speak TLS and does not.
 const PLAIN_AFTER_ALL: &str = "server gave HTTP response to HTTPS client";
 
-/// Asks, within the probe's time.
-pub(super) async fn probe(tls: &Arc<ClientConfig>, probe: &HttpProbe) -> ProbeOutcome {
-    match ask(probe, USER_AGENT) {
-        Ok(ask) => outcome_of(get(ask, &|| Ok(Arc::clone(tls))).await),
-        Err(problem) => ProbeOutcome::Error(problem),
+/// An HTTP probe whose request is written already; or what there is to say of it each time.
+pub(super) struct Prepared {
+    tls: Arc<ClientConfig>,
+    errand: Result<Errand, ProbeOutcome>,
+}
+
+impl Prepared {
+    pub fn new(tls: &Arc<ClientConfig>, probe: &HttpProbe) -> Self {
+        let errand = ask(probe, USER_AGENT).map_err(ProbeOutcome::Error);
+        let errand = errand.and_then(|ask| Errand::new(ask).map_err(|error| outcome_of(Err(error))));
+        Self { tls: Arc::clone(tls), errand }
+    }
+}
+
+#[async_trait]
+impl NetworkProbe for Prepared {
+    /// Asks, within the probe's time.
+    async fn make(self: Arc<Self>) -> ProbeOutcome {
+        match &self.errand {
+            Ok(errand) => outcome_of(errand.run(&|| Ok(Arc::clone(&self.tls))).await),
+            Err(outcome) => outcome.clone(),
+        }
     }
 }
 
@@ -38,7 +56,12 @@ pub(super) async fn hook(tls: &Arc<ClientConfig>, mut request: HttpProbe) -> Res
 }
 
 async fn answered(tls: &Arc<ClientConfig>, request: &HttpProbe) -> Result<(), String> {
-    match get(ask(request, HOOK_USER_AGENT)?, &|| Ok(Arc::clone(tls))).await {
+    let tls: &(dyn Fn() -> _ + Send + Sync) = &|| Ok(Arc::clone(tls));
+    let answered = match Errand::new(ask(request, HOOK_USER_AGENT)?) {
+        Ok(errand) => errand.run(tls).await,
+        Err(error) => Err(error),
+    };
+    match answered {
         Ok(_) | Err(ExchangeError::Body(_)) => Ok(()),
         Err(ExchangeError::Get(problem)) => Err(problem),
     }

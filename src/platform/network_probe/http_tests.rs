@@ -25,7 +25,7 @@ fn probe_of(address: SocketAddr) -> HttpProbe {
 }
 
 async fn run(probe: HttpProbe) -> ProbeOutcome {
-    HostProber::new(Offer::Http2).http(&probe).await
+    HostProber::new(Offer::Http2).http(probe).make().await
 }
 
 fn failure(outcome: ProbeOutcome) -> String {
@@ -315,7 +315,7 @@ async fn http2_is_spoken_over_tls_unless_it_is_disabled() {
             vec![("Host".to_owned(), "example.org".to_owned()), ("Connection".to_owned(), "close".to_owned())];
         let probe = HttpProbe { scheme: "https".to_owned(), headers, ..probe_of(address) };
         let prober = HostProber::new(offer);
-        let outcome = tokio::select! { () = server => unreachable!(), outcome = prober.http(&probe) => outcome };
+        let outcome = tokio::select! { () = server => unreachable!(), outcome = prober.http(probe).make() => outcome };
         assert_eq!(outcome, ProbeOutcome::Success, "{offer:?}");
         let (version, host) = requests.recv().expect("asked");
         assert_eq!(version, expected);

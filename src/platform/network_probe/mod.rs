@@ -34,15 +34,22 @@ pub enum HookAnswer {
     OverPlainHttp,
 }
 
-/// Makes probes and hooks over the network.
+/// A probe that is ready to be made, as often as wanted: what is the same each time was done once.
+#[async_trait]
+pub trait NetworkProbe: Send + Sync {
+    /// Makes it once.
+    async fn make(self: Arc<Self>) -> ProbeOutcome;
+}
+
+/// Prepares probes, and makes hooks, over the network.
 #[async_trait]
 pub trait NetworkProber: Send + Sync {
     /// One request, with its redirects.
-    async fn http(&self, probe: &HttpProbe) -> ProbeOutcome;
+    fn http(&self, probe: HttpProbe) -> Arc<dyn NetworkProbe>;
     /// One connection.
-    async fn tcp(&self, probe: &TcpProbe) -> ProbeOutcome;
+    fn tcp(&self, probe: TcpProbe) -> Arc<dyn NetworkProbe>;
     /// One question for a server's health.
-    async fn grpc(&self, probe: &GrpcProbe) -> ProbeOutcome;
+    fn grpc(&self, probe: GrpcProbe) -> Arc<dyn NetworkProbe>;
     /// A hook's request: any answer is a success. One that is asked for over TLS is asked for again without, when the
     /// server turns out to speak plain HTTP; credentials are then left out.
     ///
@@ -65,17 +72,31 @@ impl HostProber {
 }
 
 #[async_trait]
+impl NetworkProbe for TcpProbe {
+    async fn make(self: Arc<Self>) -> ProbeOutcome {
+        tcp::probe(&self).await
+    }
+}
+
+#[async_trait]
+impl NetworkProbe for GrpcProbe {
+    async fn make(self: Arc<Self>) -> ProbeOutcome {
+        grpc::probe(&self).await
+    }
+}
+
+#[async_trait]
 impl NetworkProber for HostProber {
-    async fn http(&self, probe: &HttpProbe) -> ProbeOutcome {
-        http::probe(&self.tls, probe).await
+    fn http(&self, probe: HttpProbe) -> Arc<dyn NetworkProbe> {
+        Arc::new(http::Prepared::new(&self.tls, &probe))
     }
 
-    async fn tcp(&self, probe: &TcpProbe) -> ProbeOutcome {
-        tcp::probe(probe).await
+    fn tcp(&self, probe: TcpProbe) -> Arc<dyn NetworkProbe> {
+        Arc::new(probe)
     }
 
-    async fn grpc(&self, probe: &GrpcProbe) -> ProbeOutcome {
-        grpc::probe(probe).await
+    fn grpc(&self, probe: GrpcProbe) -> Arc<dyn NetworkProbe> {
+        Arc::new(probe)
     }
 
     async fn hook(&self, request: HttpProbe) -> Result<HookAnswer, String> {
