@@ -281,3 +281,7 @@ pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "panic without words".to_owned())
 }
+
+#[cfg(test)]
+#[path = "desk_tests.rs"]
+mod tests;

@@ -19,11 +19,11 @@ pub mod mirror_manager;
 pub mod node_lease;
 pub mod node_status;
 #[cfg(test)]
-mod node_tests;
+pub(crate) mod node_tests;
 pub mod object_cache;
 pub mod offline_pods;
 #[cfg(test)]
-mod played_api;
+pub(crate) mod played_api;
 pub mod pleg;
 pub mod pod_manager;
 pub mod pod_sources;

@@ -68,7 +68,7 @@ pub(super) fn not_found() -> Answer {
 
 /// A server that keeps any objects, by the path of each.
 #[derive(Clone, Default)]
-pub(super) struct ObjectServer {
+pub(crate) struct ObjectServer {
     state: Arc<Mutex<State>>,
 }
 
@@ -102,7 +102,7 @@ impl Selection {
 
 impl ObjectServer {
     /// As the agent reaches it.
-    pub(super) fn api(&self) -> ApiServer {
+    pub(crate) fn api(&self) -> ApiServer {
         let server = self.clone();
         serve(move |verb, path, body| server.answer(verb, path, body))
     }

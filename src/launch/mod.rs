@@ -9,6 +9,7 @@ mod host;
 mod node;
 mod serving;
 mod settings;
+mod threads;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::api::Connected;
@@ -58,13 +60,8 @@ use crate::server::secure::SecureListener;
 use crate::server::{HealthzListener, LocalSocket, Pages, ReadOnlyListener, Streams};
 use crate::telemetry::{self, Metrics, ObservedCgroups};
 use settings::HostFacts;
+use threads::{Elsewhere, Threads};
 
-/// Worker threads of the runtime: turns are short, waiting is not done on threads.
-const WORKER_THREADS: usize = 2;
-/// Threads for calls that block, such as those on cgroups and files; each costs memory while it lives.
-const BLOCKING_THREADS_MAX: usize = 8;
-/// How long such a thread lives without work.
-const BLOCKING_THREAD_IDLE: Duration = Duration::from_secs(2);
 /// How long the tree may take to stop.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(30);
 /// Tries of `RuntimeConfig`, and the wait between them (CRI-05).
@@ -90,22 +87,15 @@ pub fn run(args: &[String]) -> ExitCode {
     if let Err(error) = process::harden() {
         eprintln!("{error}");
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(WORKER_THREADS)
-        .thread_name("podwright")
-        .max_blocking_threads(BLOCKING_THREADS_MAX)
-        .thread_keep_alive(BLOCKING_THREAD_IDLE)
-        .enable_all()
-        .build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
+    let threads = match Threads::start() {
+        Ok(threads) => threads,
         Err(error) => return fail(&format!("failed to run Kubelet: start threads: {error}")),
     };
-    let status = match runtime.block_on(serve(invocation)) {
+    let status = match threads.tree.block_on(serve(invocation, threads.visitors.handle())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => fail(&format!("failed to run Kubelet: {problem}")),
     };
-    runtime.shutdown_timeout(Duration::from_secs(1));
+    threads.end();
     status
 }
 
@@ -115,7 +105,7 @@ fn fail(problem: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-async fn serve(invocation: Invocation) -> Result<(), String> {
+async fn serve(invocation: Invocation, visitors: &Handle) -> Result<(), String> {
     let facts = host::facts(&invocation)?;
     let config = &invocation.config;
     let _telemetry = telemetry::init(&config.logging, config.tracing.as_ref(), &facts.node_name)
@@ -126,8 +116,9 @@ async fn serve(invocation: Invocation) -> Result<(), String> {
     let lock = Lock::take(&invocation).await?;
     host::prepare(&invocation)?;
     let watchdog = systemd::watchdog().map_err(|error| error.to_string())?;
-    let agent = assemble(&invocation, &facts, node_name, watchdog).await?;
+    let agent = assemble(&invocation, &facts, node_name, watchdog, visitors).await?;
     let (address, root) = root::start(Arc::clone(&agent));
+    visitors.spawn(threads::watch(Arc::clone(&agent.ledger)));
     if let Err(error) = systemd::notify_ready() {
         tracing::warn!(%error, "the service manager cannot be told that the agent has started");
     }
@@ -229,9 +220,11 @@ async fn assemble(
     facts: &HostFacts,
     node_name: String,
     watchdog: Option<Watchdog>,
+    visitors: &Handle,
 ) -> Result<Arc<Agent>, String> {
     let (config, flags) = (&invocation.config, &invocation.flags);
-    let metrics = Arc::new(Metrics::new(invocation.gates.clone()));
+    let metrics = Metrics::new(invocation.gates.clone()).with_tasks_of([Handle::current(), visitors.clone()]);
+    let metrics = Arc::new(metrics);
     let runtime = GrpcRuntime::connect(
         &config.container_runtime_endpoint,
         &config.image_service_endpoint,
@@ -241,11 +234,10 @@ async fn assemble(
     .map_err(|error| error.to_string())?;
     let version = runtime.check_runtime().await.map_err(|error| error.to_string())?;
     let cgroups = cgroup_manager(&runtime, &config.cgroup_driver, &metrics).await?;
-    let runtime = Arc::new(runtime);
-    let clock = Arc::new(SystemClock::start());
+    let (runtime, clock) = (Arc::new(runtime), Arc::new(SystemClock::start()));
     let cgroups = Arc::new(ObservedCgroups::new(cgroups, metrics.clone(), clock.clone()));
     let mut settings = settings::settings(invocation, facts, node_name.clone(), version.runtime_name, clock.now())?;
-    settings.watchdog_period = watchdog.map(|watchdog| watchdog.interval);
+    settings.watchdog_period = watchdog.map(|one| one.interval);
     let connected = api::connect(invocation, clock.clone(), metrics.clone())?;
     let client = connected.as_ref().and_then(|connected| connected.client.clone());
     let mut certificates = serving::certificates(invocation, &node_name, client, clock.clone())?;
@@ -298,7 +290,7 @@ async fn assemble(
             None => Arc::new(|| {}),
         },
         node_facts: Arc::new(LinuxNodeFacts::new(HostFiles::default(), root_dir.to_owned())),
-        listeners: listeners(invocation, secure, (pages, streams), &metrics)?,
+        listeners: listeners(invocation, secure, (pages, streams), &metrics, visitors)?,
         observer: metrics,
     };
     Ok(Arc::new(Agent { settings, adapters, directory, ledger }))
@@ -369,6 +361,7 @@ fn listeners(
     secure: Option<SecureListener>,
     (pages, streams): (Arc<Pages>, Arc<Streams>),
     metrics: &Arc<Metrics>,
+    visitors: &Handle,
 ) -> Result<Vec<Arc<dyn Listener>>, String> {
     let (config, flags) = (&invocation.config, &invocation.flags);
     let socket = Path::new(&flags.root_dir).join(LocalSocket::NAME);
@@ -384,7 +377,7 @@ fn listeners(
         let listener = ReadOnlyListener::bind(address, Arc::clone(metrics));
         listeners.push(Arc::new(listener.map_err(|error| format!("listen on {address}: {error}"))?));
     }
-    Ok(listeners)
+    Ok(listeners.into_iter().map(|listener| Elsewhere::serve(listener, visitors)).collect())
 }
 
 /// What the server shows of the start.

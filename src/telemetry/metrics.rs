@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use prometheus::Registry;
 use prometheus::proto::MetricFamily;
+use tokio::runtime::Handle;
 
 use super::actor_metrics;
 use super::auth_metrics::AuthMetrics;
@@ -59,6 +60,8 @@ pub struct Metrics {
     authn: AuthMetrics,
     authz: AuthMetrics,
     gates: FeatureGates,
+    /// Whose tasks are counted.
+    threads: Vec<Handle>,
 }
 
 impl Default for Metrics {
@@ -86,7 +89,14 @@ impl Metrics {
             authz: AuthMetrics::new(&registry, "authz"),
             registry,
             gates,
+            threads: Vec::new(),
         }
+    }
+
+    /// Has the tasks of these runtimes counted.
+    #[must_use]
+    pub fn with_tasks_of(self, threads: impl Into<Vec<Handle>>) -> Self {
+        Self { threads: threads.into(), ..self }
     }
 
     /// What counts calls to the runtime.
@@ -119,7 +129,7 @@ impl Metrics {
         self.features(&mut families);
         build_info(&mut families);
         actor_metrics::families(&agent.ledger, &mut families);
-        process::families(&mut families);
+        process::families(&self.threads, &mut families);
         registered(&mut families);
         Exposition::new(families)
     }

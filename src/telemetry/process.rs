@@ -3,20 +3,21 @@
 use procfs::WithCurrentSystemInfo;
 use procfs::process::{LimitValue, Process};
 use prometheus::proto::MetricFamily;
+use tokio::runtime::Handle;
 
 use super::families::Family;
 
-/// Reads `/proc`. What cannot be read is left out.
-pub(super) fn families(families: &mut Vec<MetricFamily>) {
+/// Reads `/proc`, and counts the tasks of these runtimes, or of this one. What cannot be read is left out.
+pub(super) fn families(threads: &[Handle], families: &mut Vec<MetricFamily>) {
     let mut gauge = |name: &str, help: &str, value: f64| {
         let mut family = Family::gauge(name, help);
         family.sample(&[], value);
         family.finish(families);
     };
-    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        let tasks = runtime.metrics().num_alive_tasks();
-        gauge("go_goroutines", "Number of asynchronous tasks that currently exist.", tasks as f64);
-    }
+    let own: Vec<Handle> = Handle::try_current().into_iter().collect();
+    let threads = if threads.is_empty() { own.as_slice() } else { threads };
+    let tasks: usize = threads.iter().map(|threads| threads.metrics().num_alive_tasks()).sum();
+    gauge("go_goroutines", "Number of asynchronous tasks that currently exist.", tasks as f64);
     let Ok(process) = Process::myself() else { return };
     if let Ok(open) = process.fd_count() {
         gauge("process_open_fds", "Number of open file descriptors.", open as f64);

@@ -75,8 +75,8 @@ impl Chance for NoChance {
 }
 
 /// An agent with a played runtime under paused time, and an API server. None of its actors is started.
-pub(super) struct PlayedAgent {
-    pub(super) agent: Arc<Agent>,
+pub(crate) struct PlayedAgent {
+    pub(crate) agent: Arc<Agent>,
     runtime: Arc<PlayedRuntime>,
     doubts: Arc<AtomicU64>,
     folder: tempfile::TempDir,
@@ -89,7 +89,7 @@ impl PlayedAgent {
 }
 
 /// See [`PlayedAgent`].
-pub(super) fn played_agent(api: ApiServer, adjust: impl FnOnce(&mut Settings, &mut Adapters)) -> PlayedAgent {
+pub(crate) fn played_agent(api: ApiServer, adjust: impl FnOnce(&mut Settings, &mut Adapters)) -> PlayedAgent {
     played_agent_with(api, paused_clock(), None, adjust)
 }
 
