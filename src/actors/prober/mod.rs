@@ -3,7 +3,8 @@
 //! Parent: Root. Restarted: after a failure; workers tell it their pods again. One machine (`logic::probe_schedule`) for
 //! each container and kind of probe; a probe under way is an operation, or a part of one with all that began in the same
 //! turn, so one that hangs holds up nobody. A machine has one probe under way at most, so that those of a container that
-//! hangs cannot pile up, and commands of all containers pass one gate (SEC-47). What is known outlives the agent in `platform::probe_store` (PAIN-16).
+//! hangs cannot pile up, and commands of all containers pass one gate (SEC-47). What is known outlives the agent in
+//! `platform::probe_store` (PAIN-16).
 
 mod attempt;
 mod told;
@@ -33,8 +34,9 @@ use crate::platform::network_probe::{NetworkProbe, ProbeOutcome};
 
 /// Commands of probes under way at once, on the whole node.
 const COMMANDS_MAX: usize = 32;
-/// Rounds that begin in one turn; more that are due at once begin in the next.
-const ROUNDS_MAX: usize = 128;
+/// Rounds that begin in one turn, before other actors have theirs: each connection takes the thread some 50 µs. More that
+/// are due at once begin in the next.
+const ROUNDS_MAX: usize = 32;
 /// From one writing of what is remembered to the next; after one that failed.
 const SAVE_PERIOD: Duration = Duration::from_secs(1);
 const SAVE_RETRY: Duration = Duration::from_secs(30);
