@@ -16,8 +16,9 @@ use crate::logic::resources::{
     CgroupSettings, QosClass, ResourceOptions, best_effort_tier_settings, burstable_tier_settings,
     reserved_cgroup_settings, reserved_tier_settings,
 };
-use crate::messages::resource_manager::ResourceManagerMsg;
+use crate::messages::resource_manager::{ResourceManagerMsg, Tiers};
 use crate::platform::blocking;
+use crate::platform::cgroup::CgroupError;
 
 /// Wait between refreshes (upstream's QoS cgroup manager).
 const REFRESH_PERIOD: Duration = Duration::from_secs(60);
@@ -26,6 +27,8 @@ const REFRESH_PERIOD: Duration = Duration::from_secs(60);
 pub struct ResourceManager {
     agent: Arc<Agent>,
     pods: Arc<Vec<Arc<Pod>>>,
+    /// What the tiers are set to, once they are.
+    tiers: Option<Box<Tiers>>,
     made_once: bool,
     busy: bool,
     again: bool,
@@ -37,7 +40,8 @@ impl Role for ResourceManager {
     type Args = Arc<Agent>;
 
     fn begin(agent: Arc<Agent>, desk: &mut Desk<ResourceManagerMsg>) -> Self {
-        let mut manager = Self { agent, pods: Arc::default(), made_once: false, busy: false, again: false };
+        let mut manager =
+            Self { agent, pods: Arc::default(), tiers: None, made_once: false, busy: false, again: false };
         manager.refresh(desk);
         desk.after(REFRESH_PERIOD, ResourceManagerMsg::RefreshDue);
         manager
@@ -47,7 +51,10 @@ impl Role for ResourceManager {
         match message {
             ResourceManagerMsg::ActivePods(pods) => {
                 self.pods = pods;
-                self.refresh(desk);
+                // Most pods change nothing of the tiers. What somebody else did to them is mended by and by.
+                if self.busy || self.tiers.as_deref() != Some(&tiers(&self.agent, &self.pods)) {
+                    self.refresh(desk);
+                }
             }
             ResourceManagerMsg::RefreshDue => {
                 self.refresh(desk);
@@ -55,8 +62,12 @@ impl Role for ResourceManager {
             }
             ResourceManagerMsg::TiersSet(outcome) => {
                 self.busy = false;
+                self.tiers = None;
                 match outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
-                    Ok(()) => self.made_once = true,
+                    Ok(tiers) => {
+                        self.made_once = true;
+                        self.tiers = Some(tiers);
+                    }
                     Err(problem) if self.made_once => tracing::warn!(problem, "cgroups of pods not set"),
                     Err(problem) => {
                         tracing::error!(problem, "Failed to start ContainerManager");
@@ -80,25 +91,32 @@ impl ResourceManager {
             self.again = true;
             return;
         }
-        let (agent, pods) = (Arc::clone(&self.agent), Arc::clone(&self.pods));
-        let work = blocking::run(move || set_tiers(&agent, &pods).map_err(|error| error.to_string()));
+        let (agent, wanted) = (Arc::clone(&self.agent), Box::new(tiers(&self.agent, &self.pods)));
+        let work = blocking::run(move || match set_tiers(&agent, &wanted) {
+            Ok(()) => Ok(wanted),
+            Err(error) => Err(error.to_string()),
+        });
         desk.start("set tier cgroups", "kubepods", work, ResourceManagerMsg::TiersSet);
     }
 }
 
-fn set_tiers(agent: &Agent, pods: &[Arc<Pod>]) -> Result<(), crate::platform::cgroup::CgroupError> {
-    let (tree, cgroups) = (&agent.settings.cgroup_tree, &agent.adapters.cgroups);
+fn tiers(agent: &Agent, pods: &[Arc<Pod>]) -> Tiers {
     let options: &ResourceOptions = &agent.settings.resources;
-    let mut top = reserved_cgroup_settings(&agent.settings.kubepods, false);
+    let mut all = reserved_cgroup_settings(&agent.settings.kubepods, false);
     let reserved = reserved_tier_settings(pods.iter().map(|pod| &**pod), options);
     let [above, below] = reserved.unwrap_or_default();
-    top.unified.extend(above);
+    all.unified.extend(above);
+    let mut burstable = burstable_tier_settings(pods.iter().map(|pod| &**pod), options);
+    burstable.unified.extend(below);
+    Tiers { all, best_effort: best_effort_tier_settings(), burstable }
+}
+
+fn set_tiers(agent: &Agent, tiers: &Tiers) -> Result<(), CgroupError> {
+    let (tree, cgroups) = (&agent.settings.cgroup_tree, &agent.adapters.cgroups);
     let set = |name: &CgroupName, settings: &CgroupSettings| {
         if cgroups.exists(name) { cgroups.update(name, settings) } else { cgroups.create(name, settings) }
     };
-    set(tree.pods(), &top)?;
-    set(&tree.tier(QosClass::BestEffort), &best_effort_tier_settings())?;
-    let mut burstable = burstable_tier_settings(pods.iter().map(|pod| &**pod), options);
-    burstable.unified.extend(below);
-    set(&tree.tier(QosClass::Burstable), &burstable)
+    set(tree.pods(), &tiers.all)?;
+    set(&tree.tier(QosClass::BestEffort), &tiers.best_effort)?;
+    set(&tree.tier(QosClass::Burstable), &tiers.burstable)
 }

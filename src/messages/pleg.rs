@@ -33,6 +33,10 @@ pub enum PlegMsg {
     Relisted(Result<CriResult<Relist>, Panicked>),
     /// From a `PodWorker`: look at this pod now; the answer goes to `PodManager`.
     Inspect(PodUid),
+    /// From a `PodWorker`: look at this pod when what was just done to it has settled.
+    InspectSoon(PodUid),
+    /// From itself: a pod of which something was made or started is to be looked at.
+    LookDue(PodUid),
     /// From itself: a pod that could not be looked at may be tried again.
     InspectRetryDue(PodUid),
     /// From itself: a pod was looked at.
@@ -54,6 +58,10 @@ pub enum PlegMsg {
 }
 
 describe!(PlegMsg, message => match message {
-    PlegMsg::Inspect(uid) | PlegMsg::InspectRetryDue(uid) | PlegMsg::Inspected(uid, _) => Some(uid),
+    PlegMsg::Inspect(uid)
+    | PlegMsg::InspectSoon(uid)
+    | PlegMsg::LookDue(uid)
+    | PlegMsg::InspectRetryDue(uid)
+    | PlegMsg::Inspected(uid, _) => Some(uid),
     _ => None,
 });

@@ -6,14 +6,26 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::describe;
 use crate::actors::desk::Panicked;
+use crate::logic::resources::CgroupSettings;
+
+/// What the cgroups above the pods' own are set to.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Tiers {
+    /// That of all pods.
+    pub all: CgroupSettings,
+    /// That of the best-effort pods.
+    pub best_effort: CgroupSettings,
+    /// That of the burstable pods, whose share follows them.
+    pub burstable: CgroupSettings,
+}
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum ResourceManagerMsg {
     /// From `PodManager`: the pods that are wanted and not ended; the burstable tier's share follows them.
     ActivePods(Arc<Vec<Arc<Pod>>>),
-    /// From itself: the cgroups of all pods and of the tiers were made and set, or why not.
-    TiersSet(Result<Result<(), String>, Panicked>),
+    /// From itself: the cgroups of all pods and of the tiers were made and set, to what, or why not.
+    TiersSet(Result<Result<Box<Tiers>, String>, Panicked>),
     /// From itself: time to set them again.
     RefreshDue,
 }

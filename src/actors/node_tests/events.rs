@@ -99,7 +99,9 @@ async fn a_burst_goes_out_one_at_a_time_and_in_order() {
     for text in &texts {
         played.happens("web", "Pulled", text);
     }
-    seconds(0.45).await;
+    seconds(0.2).await;
+    assert_eq!(played.told(), told(&[]), "what they tell of goes first");
+    seconds(0.5).await;
     assert_eq!(played.told(), told(&["no 0", "no 1", "no 2", "no 3"]), "a tenth of a second each");
     seconds(1.0).await;
     assert_eq!(played.told(), told(&texts.iter().map(|text| &**text).collect::<Vec<_>>()));

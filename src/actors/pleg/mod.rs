@@ -16,7 +16,7 @@ use super::desk::{Desk, OperationId, Panicked};
 use super::ledger::Cause;
 use super::role::Role;
 use super::settings::Agent;
-use crate::cri::{ContainerEvent, CriError, CriResult};
+use crate::cri::{ContainerEvent, ContainerEventKind, CriError, CriResult};
 use crate::logic::ids::PodUid;
 use crate::logic::pleg_diff::{self, PodRecord};
 use crate::logic::runtime_pod::RuntimePod;
@@ -44,6 +44,10 @@ const STREAM_RETRY_SLOW: Duration = Duration::from_secs(300);
 /// Wait before a pod that could not be inspected is looked at again.
 const INSPECT_RETRY: Duration = Duration::from_secs(1);
 
+/// From an event of something made or started to the look at its pod, which serves all such events until then. Nearly all
+/// are the agent's own doing: whoever did it knows, and asks for a look himself; what ended is looked at at once.
+const LOOK_PAUSE: Duration = Duration::from_millis(250);
+
 /// What the relist is about, in the ledger.
 pub const RELIST_ABOUT: &str = "all pods";
 
@@ -61,6 +65,8 @@ pub struct Pleg {
     pods: BTreeMap<PodUid, Arc<RuntimePod>>,
     inspecting: BTreeSet<PodUid>,
     again: BTreeSet<PodUid>,
+    /// Pods of which something was made or started that no look has shown yet; one timer each.
+    soon: BTreeMap<PodUid, OperationId>,
     /// Pods that could not be looked at, or told of, and wait for the next try; one timer each.
     retrying: BTreeSet<PodUid>,
     stream: Stream,
@@ -90,6 +96,7 @@ impl Role for Pleg {
             pods: BTreeMap::new(),
             inspecting: BTreeSet::new(),
             again: BTreeSet::new(),
+            soon: BTreeMap::new(),
             retrying: BTreeSet::new(),
             stream: Stream::Off,
             stream_failures: 0,
@@ -114,6 +121,11 @@ impl Role for Pleg {
             PlegMsg::RelistDue => self.relist(desk),
             PlegMsg::Relisted(outcome) => self.take_relist(outcome, desk),
             PlegMsg::Inspect(uid) => self.inspect(uid, desk),
+            PlegMsg::InspectSoon(uid) => self.inspect_soon(uid, desk),
+            PlegMsg::LookDue(uid) => {
+                self.soon.remove(&uid);
+                self.inspect(uid, desk);
+            }
             PlegMsg::InspectRetryDue(uid) => {
                 self.retrying.remove(&uid);
                 self.inspect(uid, desk);
@@ -208,6 +220,9 @@ impl Pleg {
             self.again.insert(uid); // The look under way may have missed what this one is about.
             return;
         }
+        if let Some(timer) = self.soon.remove(&uid) {
+            desk.cancel(timer);
+        }
         let (agent, about) = (Arc::clone(&self.agent), uid.clone());
         let known = self.pods.get(&uid).cloned();
         let asked = uid.clone();
@@ -219,6 +234,10 @@ impl Pleg {
             found
         };
         desk.start("inspect pod", about.as_str(), work, move |outcome| PlegMsg::Inspected(uid, outcome));
+    }
+
+    fn inspect_soon(&mut self, uid: PodUid, desk: &mut Desk<PlegMsg>) {
+        self.soon.entry(uid.clone()).or_insert_with(|| desk.after(LOOK_PAUSE, PlegMsg::LookDue(uid)));
     }
 
     fn take_inspection(
@@ -311,13 +330,13 @@ impl Pleg {
 
     fn take_event(&mut self, event: ContainerEvent, desk: &mut Desk<PlegMsg>) {
         self.agent.happened(Occurrence::EventTaken { age: desk.now().since(event.created_at) });
-        match event.pod_uid {
-            Some(uid) if !uid.is_empty() => self.inspect(PodUid::from(uid), desk),
-            // An event that does not say whose: some pod that holds the container, or else a relist finds it.
-            _ => match self.owner_of(event.container_id.as_str()) {
-                Some(uid) => self.inspect(uid, desk),
-                None => self.relist(desk),
-            },
+        let named = event.pod_uid.filter(|uid| !uid.is_empty()).map(PodUid::from);
+        let Some(uid) = named.or_else(|| self.owner_of(event.container_id.as_str())) else {
+            return self.relist(desk); // An event that does not say whose, about what no known pod holds.
+        };
+        match event.kind {
+            ContainerEventKind::Created | ContainerEventKind::Started => self.inspect_soon(uid, desk),
+            ContainerEventKind::Stopped | ContainerEventKind::Deleted => self.inspect(uid, desk),
         }
     }
 

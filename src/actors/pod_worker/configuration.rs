@@ -22,6 +22,12 @@ use crate::logic::resources::{
 use crate::logic::runtime_pod::RuntimeSandbox;
 use crate::platform::objects::{ObjectError, patiently};
 
+/// Where a container's instance leaves what it says.
+struct Logs {
+    restart_count: u32,
+    termination_log_path: Option<String>,
+}
+
 impl JobSite {
     /// The runtime's handler for the pod's runtime class; empty without one (CRI-37).
     pub(super) async fn runtime_handler(&self, pod: &Pod) -> Result<String, String> {
@@ -67,36 +73,22 @@ impl JobSite {
         given: &Given,
     ) -> Result<ContainerConfig, String> {
         let Given { image, volumes, .. } = given;
-        let (files, settings) = (&self.agent.adapters.files, &self.agent.settings);
+        let settings = &self.agent.settings;
         let (container, _) = find(pod, &start.name);
         let container = container.as_ref();
         let target = target(pod, start, given.runtime.as_deref())?;
-        let place = self.place();
-        let in_logs = files.make_log_directory(&place, &start.name).await.map_err(|error| error.to_string())?;
-        // What the runtime forgot the log directory still knows (CRI-16).
-        let restart_count = match (start.restart_count, in_logs) {
-            (0, Some(highest)) => highest.saturating_add(1),
-            (count, _) => count,
-        };
         let host_ips: Vec<String> = settings.host_ips.iter().map(ToString::to_string).collect();
         let pod_ips = if sandbox.host_network { host_ips.clone() } else { sandbox.ips.clone() };
-        let etc_hosts_path = if needs_hosts_file(pod, container, &pod_ips) {
-            Some(self.write_hosts(pod, sandbox.host_network, &pod_ips).await?)
-        } else {
-            None
-        };
-        let termination_log_path = match container.termination_message_path.as_deref() {
-            None | Some("") => None,
-            Some(_) => {
-                // Without it the container only cannot leave a message; that is no reason not to start it.
-                let made = files.make_termination_log(&place, &start.name, restart_count).await;
-                made.inspect_err(|error| tracing::warn!(pod = %self.full_name, %error, "no termination log")).ok()
-            }
-        };
         let resources = self.resources(pod, container);
         let prefer_ipv6 = settings.host_ips.first().is_some_and(std::net::IpAddr::is_ipv6);
-        let addresses = Addresses { pod_ips, host_ips, prefer_ipv6 };
-        let environment = self.environment_sources(pod, container, addresses, volumes).await;
+        let addresses = Addresses { pod_ips: pod_ips.clone(), host_ips, prefer_ipv6 };
+        // Side by side: each waits for another thread or actor, and the pod's start for all of them.
+        let (logs, etc_hosts_path, environment) = futures_util::join!(
+            self.make_logs(container, start.restart_count),
+            self.hosts_file(pod, container, sandbox.host_network, &pod_ips),
+            self.environment_sources(pod, container, addresses, volumes),
+        );
+        let (Logs { restart_count, termination_log_path }, etc_hosts_path) = (logs?, etc_hosts_path?);
         let volume_mounts = self.volume_mounts(pod, container, &environment, given).await?;
         let devices = DeviceFacts { devices: Self::volume_devices(pod, container, given)?, ..DeviceFacts::default() };
         let facts = ContainerFacts {
@@ -133,6 +125,40 @@ impl JobSite {
             hugepage_limits: container_hugepage_limits(pod, container, &settings.hugepage_sizes, options),
             ..container_resources(pod, container, &settings.node_memory, false, options)
         }
+    }
+
+    /// Makes the container's log directory and, where it may leave a message, a new file for that.
+    async fn make_logs(&self, container: &Container, restart_count: u32) -> Result<Logs, String> {
+        let (files, place) = (&self.agent.adapters.files, self.place());
+        let found = files.make_log_directory(&place, &container.name).await.map_err(|error| error.to_string())?;
+        // What the runtime forgot the log directory still knows (CRI-16).
+        let restart_count = match (restart_count, found) {
+            (0, Some(highest)) => highest.saturating_add(1),
+            (count, _) => count,
+        };
+        let termination_log_path = match container.termination_message_path.as_deref() {
+            None | Some("") => None,
+            Some(_) => {
+                // Without it the container only cannot leave a message; that is no reason not to start it.
+                let made = files.make_termination_log(&place, &container.name, restart_count).await;
+                made.inspect_err(|error| tracing::warn!(pod = %self.full_name, %error, "no termination log")).ok()
+            }
+        };
+        Ok(Logs { restart_count, termination_log_path })
+    }
+
+    /// Writes the pod's hosts file, if the container is to have it.
+    async fn hosts_file(
+        &self,
+        pod: &Pod,
+        container: &Container,
+        host_network: bool,
+        pod_ips: &[String],
+    ) -> Result<Option<String>, String> {
+        if !needs_hosts_file(pod, container, pod_ips) {
+            return Ok(None);
+        }
+        self.write_hosts(pod, host_network, pod_ips).await.map(Some)
     }
 
     async fn write_hosts(&self, pod: &Pod, host_network: bool, pod_ips: &[String]) -> Result<String, String> {

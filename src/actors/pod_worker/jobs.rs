@@ -79,7 +79,8 @@ impl JobSite {
         EventSubject { uid: self.uid.clone(), full_name: self.full_name.clone(), field_path }
     }
 
-    /// Makes the pod's cgroup and directories; says whether the cgroup was missing.
+    /// Makes what the runtime is told of with the sandbox: the pod's cgroup and the directory of its logs. Says whether
+    /// the cgroup was missing.
     pub(super) async fn prepare(self, pod: Arc<Pod>, cause: Cause) -> JobEnd {
         JobEnd::Prepared(self.try_prepare(pod, &cause).await)
     }
@@ -88,13 +89,13 @@ impl JobSite {
         let own = pod.spec.as_ref().and_then(|spec| spec.resources.clone());
         let files = &self.agent.adapters.files;
         let place = self.place();
-        let (made, directories) = futures_util::join!(self.make_cgroup(pod), files.make_pod_directories(&place));
+        let (made, logs) = futures_util::join!(self.make_cgroup(pod), files.make_pod_log_directory(&place));
         let made = made?;
         if let Some(own) = own.filter(|_| made && self.agent.settings.resize.by_pod) {
             let noted = super::resizing::note(&self.agent, &self.uid, BTreeMap::new(), Some(own), cause).await;
             noted.map_err(|why| format!("failed to update the state of pod-level resources: {why}"))?;
         }
-        directories.map_err(|error| error.to_string())?;
+        logs.map_err(|error| error.to_string())?;
         Ok(made)
     }
 
@@ -139,11 +140,20 @@ impl JobSite {
             let run = runtime.run_pod_sandbox(&config, &handler).await;
             (run, clock.uptime().saturating_sub(began))
         };
-        let ((run, took), ()) = futures_util::join!(running, self.note_first_containers(pod, cause));
+        let (noting, making) = (self.note_first_containers(pod, cause), self.make_directories(cause));
+        let ((run, took), (), ()) = futures_util::join!(running, noting, making);
         self.agent.happened(Occurrence::SandboxRun { handler: &handler, took, failed: run.is_err() });
         let id = run.map_err(|error| error.to_string())?;
         let status = runtime.pod_sandbox_status(&id).await.map_err(|error| error.to_string())?;
         Ok(runtime_sandbox(&status))
+    }
+
+    /// Makes the pod's directories. Who puts something there makes what is missing then, and fails if that cannot be.
+    async fn make_directories(&self, cause: &Cause) {
+        if let Err(error) = self.agent.adapters.files.make_pod_directories(&self.place()).await {
+            let message = format!("error making pod data directories: {error}");
+            self.tell(cause, self.subject(String::new()).warning("Failed", message));
+        }
     }
 
     /// Has the container's image there.
@@ -223,12 +233,11 @@ impl JobSite {
         let (sandbox_config, _) = self
             .sandbox_config(pod, sandbox.attempt)
             .map_err(|error| StartFailure { reason: "CreateContainerConfigError", message: error.to_string() })?;
-        let config = self
-            .container_config(pod, start, sandbox, given)
-            .await
-            .map_err(|message| StartFailure { reason: "CreateContainerConfigError", message })?;
-        let noted = self.note_container(pod, &start.name, cause).await;
-        noted.map_err(|message| StartFailure { reason: "CreateContainerConfigError", message })?;
+        let not_made = |message| StartFailure { reason: "CreateContainerConfigError", message };
+        let config = self.container_config(pod, start, sandbox, given);
+        let (config, noted) = futures_util::join!(config, self.note_container(pod, &start.name, cause));
+        let config = config.map_err(not_made)?;
+        noted.map_err(not_made)?;
         let runtime = &self.agent.adapters.runtime;
         let id = runtime
             .create_container(&sandbox.id, &config, &sandbox_config)

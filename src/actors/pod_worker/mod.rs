@@ -315,6 +315,7 @@ impl PodWorker {
         match action {
             Action::Cancel(job) => self.cancel(&job, desk),
             Action::Inspect => desk.tell(&site.agent.directory.pleg, PlegMsg::Inspect(site.uid.clone())),
+            Action::InspectSoon => desk.tell(&site.agent.directory.pleg, PlegMsg::InspectSoon(site.uid.clone())),
             Action::NetworkNotReady(problem) => self.tell_network(&problem, desk),
             Action::Finish => desk.tell(&site.agent.directory.pod_manager, PodManagerMsg::WorkerFinished(site.uid)),
             Action::Prepare => self.begin(Job::Prepare, "prepare", site.prepare(wanted(pod), cause), desk),

@@ -14,6 +14,10 @@ pub const TRIES_MAX: u32 = 12;
 /// all come back at once.
 pub const RETRY_PERIOD: Duration = Duration::from_secs(10);
 
+/// How long the first report waits when nothing is on its way. What it tells of is still going on: the pod's start or end,
+/// and the status that others wait for, go first.
+pub const PAUSE: Duration = Duration::from_millis(250);
+
 /// What is to be done, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -64,6 +68,8 @@ struct Sending {
 pub struct Outbox {
     waiting: VecDeque<Letter>,
     sending: Option<Sending>,
+    /// The first of those that wait has its pause.
+    pausing: bool,
     lost: u64,
 }
 
@@ -85,8 +91,8 @@ impl Outbox {
             actions.extend(oldest);
         }
         self.waiting.push_back(Letter { known: report.count > 1, report: Box::new(report) });
-        if self.sending.is_none() {
-            actions.extend(self.next());
+        if self.sending.is_none() && !std::mem::replace(&mut self.pausing, true) {
+            actions.push(Action::Wait(PAUSE));
         }
         actions
     }
@@ -119,6 +125,9 @@ impl Outbox {
 
     /// The wait is over.
     pub fn wait_over(&mut self) -> Vec<Action> {
+        if std::mem::take(&mut self.pausing) {
+            return self.next().into_iter().collect();
+        }
         let Some(sending) = self.sending.as_mut().filter(|sending| sending.waits) else { return vec![] };
         sending.waits = false;
         vec![sending.call()]

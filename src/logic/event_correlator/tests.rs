@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::outbox::{Action, Outbox, Outcome, RETRY_PERIOD, TRIES_MAX, WAITING_MAX};
+use super::outbox::{Action, Outbox, Outcome, PAUSE, RETRY_PERIOD, TRIES_MAX, WAITING_MAX};
 use super::*;
 
 /// 2026-01-01T00:00:00Z.
@@ -211,32 +211,40 @@ fn creates(number: usize) -> Action {
     Action::Create(Box::new(report(number)))
 }
 
+/// What goes first, after its pause.
+fn first(outbox: &mut Outbox, report: Report) -> Vec<Action> {
+    assert_eq!(outbox.add(report), [Action::Wait(PAUSE)]);
+    outbox.wait_over()
+}
+
 #[test]
 fn reports_go_one_at_a_time_and_in_order() {
     let mut outbox = Outbox::default();
-    assert_eq!(outbox.add(report(1)), [creates(1)]);
-    assert_eq!(outbox.add(report(2)), []);
+    assert_eq!(outbox.add(report(1)), [Action::Wait(PAUSE)]);
+    assert_eq!(outbox.add(report(2)), [], "one pause serves all");
+    assert_eq!(outbox.wait_over(), [creates(1)]);
     assert_eq!(outbox.add(report(3)), []);
+    assert_eq!(outbox.wait_over(), [], "nothing waits but for an answer");
     assert_eq!(outbox.ended(Outcome::Stored, 0.5), [creates(2)]);
     assert_eq!(outbox.ended(Outcome::Rejected, 0.5), [creates(3)], "what is refused is not tried again");
     assert_eq!(outbox.ended(Outcome::Stored, 0.5), []);
-    assert_eq!(outbox.add(report(4)), [creates(4)]);
+    assert_eq!(first(&mut outbox, report(4)), [creates(4)]);
 }
 
 #[test]
 fn an_event_that_is_gone_is_made_anew() {
     let mut outbox = Outbox::default();
     let again = Report { count: 7, ..report(1) };
-    assert_eq!(outbox.add(again.clone()), [Action::Patch(Box::new(again.clone()))]);
+    assert_eq!(first(&mut outbox, again.clone()), [Action::Patch(Box::new(again.clone()))]);
     assert_eq!(outbox.ended(Outcome::Missing, 0.5), [Action::Create(Box::new(again))]);
     assert_eq!(outbox.ended(Outcome::Missing, 0.5), [], "its namespace is gone, too");
-    assert_eq!(outbox.add(report(2)), [creates(2)]);
+    assert_eq!(first(&mut outbox, report(2)), [creates(2)]);
 }
 
 #[test]
 fn what_nobody_answers_is_tried_twelve_times() {
     let mut outbox = Outbox::default();
-    outbox.add(report(1));
+    first(&mut outbox, report(1));
     outbox.add(report(2));
     let mut waits = vec![];
     loop {
@@ -259,7 +267,7 @@ fn what_nobody_answers_is_tried_twelve_times() {
 #[test]
 fn the_oldest_is_lost_when_too_many_wait() {
     let mut outbox = Outbox::default();
-    outbox.add(report(0));
+    first(&mut outbox, report(0));
     for number in 1..=WAITING_MAX {
         assert_eq!(outbox.add(report(number)), []);
     }
@@ -272,7 +280,7 @@ fn the_oldest_is_lost_when_too_many_wait() {
 #[test]
 fn what_still_waits_is_brought_up_to_date() {
     let mut outbox = Outbox::default();
-    outbox.add(report(0));
+    first(&mut outbox, report(0));
     outbox.add(report(1));
     outbox.add(report(2));
     let newer = Report { count: 3, ..report(1) };
@@ -363,7 +371,7 @@ proptest! {
             (calls, waits) = (0, 0);
             calls += actions.len();
         }
-        prop_assert_eq!(outbox.add(report(9)), vec![creates(9)], "nothing waits any more");
+        prop_assert_eq!(first(&mut outbox, report(9)), vec![creates(9)], "nothing waits any more");
         prop_assert!(!begun.contains(&"web.9".to_owned()));
     }
 }

@@ -11,7 +11,7 @@ use crate::logic::volume_states::{MountedVolumes, VolumeFailure};
 /// Work on a pod that takes time. At most one of each is under way.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Job {
-    /// The pod's cgroup and directories.
+    /// The pod's cgroup and the directory of its logs.
     Prepare,
     /// The pod's volumes.
     MountVolumes,

@@ -159,6 +159,8 @@ pub enum Action {
     Cancel(Job),
     /// Ask for a fresh observation.
     Inspect,
+    /// Have it looked at once its own doing has settled: what it knows by now is enough to go on.
+    InspectSoon,
     /// The network is missing; worth an Event.
     NetworkNotReady(String),
     /// Nothing is left of the pod: the worker may go.
@@ -182,7 +184,7 @@ impl Action {
             Self::ResetContainers(_) => Some("its containers to be removed, to start over".to_owned()),
             Self::Resize(_) => Some("its resources to be changed".to_owned()),
             Self::RemoveContainers(_) => Some("dead containers to be removed".to_owned()),
-            Self::Cancel(_) | Self::Inspect | Self::NetworkNotReady(_) | Self::Finish => None,
+            Self::Cancel(_) | Self::Inspect | Self::InspectSoon | Self::NetworkNotReady(_) | Self::Finish => None,
         }
     }
 }
@@ -523,8 +525,12 @@ impl PodLifecycle {
 
     /// Asks for an observation, unless one is on its way.
     fn ask(&mut self) -> Vec<Action> {
+        self.ask_for(Action::Inspect)
+    }
+
+    fn ask_for(&mut self, look: Action) -> Vec<Action> {
         self.waits.push(("the runtime's account of the pod".to_owned(), None));
-        if std::mem::replace(&mut self.asked, true) { vec![] } else { vec![Action::Inspect] }
+        if std::mem::replace(&mut self.asked, true) { vec![] } else { vec![look] }
     }
 
     /// Whether the job may begin now; else notes the wait.
@@ -573,7 +579,11 @@ impl PodLifecycle {
                     self.removing_everything = *everything;
                     Job::CleanUp
                 }
-                Action::Cancel(_) | Action::Inspect | Action::NetworkNotReady(_) | Action::Finish => continue,
+                Action::Cancel(_)
+                | Action::Inspect
+                | Action::InspectSoon
+                | Action::NetworkNotReady(_)
+                | Action::Finish => continue,
             };
             self.jobs.insert(job);
         }

@@ -103,7 +103,8 @@ impl PodLifecycle {
         self.note_back_offs(&plan);
         let mut actions = self.mount_volumes(now);
         actions.extend(self.follow(&pod, &seen, plan, now));
-        if actions.is_empty() && self.unconfirmed && self.jobs.is_empty() { self.ask() } else { actions }
+        let is_done = actions.is_empty() && self.jobs.is_empty();
+        if is_done && self.unconfirmed { self.ask_for(Action::InspectSoon) } else { actions }
     }
 
     /// Has all containers gone, so that they start over.

@@ -167,6 +167,7 @@ fn words(action: &Action) -> String {
         }
         Action::Cancel(job) => format!("cancel {job:?}"),
         Action::Inspect => "inspect".to_owned(),
+        Action::InspectSoon => "inspect soon".to_owned(),
         Action::NetworkNotReady(_) => "network".to_owned(),
         Action::Finish => "finish".to_owned(),
     }

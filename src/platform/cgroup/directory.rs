@@ -8,7 +8,8 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
 
 use super::CgroupError;
 
@@ -40,6 +41,20 @@ impl Directory {
 
     /// The folder that the given ones lead to; `None` when it is not there.
     pub fn below(&self, folders: &[String]) -> Result<Option<Self>, CgroupError> {
+        if folders.is_empty() {
+            return self.try_clone().map(Some);
+        }
+        let (joined, resolve) = (folders.join("/"), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS);
+        let path = self.file_path(&joined);
+        match rustix::fs::openat2(&self.descriptor, &joined, FOLDER, Mode::empty(), resolve) {
+            Ok(descriptor) => Ok(Some(Self { descriptor, path })),
+            Err(Errno::NOENT) => Ok(None),
+            Err(Errno::NOSYS | Errno::PERM) => self.walk(folders), // An older kernel, or a filter that knows only those.
+            Err(error) => Err(CgroupError::Read { file: path, source: error.into() }),
+        }
+    }
+
+    fn walk(&self, folders: &[String]) -> Result<Option<Self>, CgroupError> {
         let mut found = self.try_clone()?;
         for folder in folders {
             let Some(next) = found.child(folder)? else { return Ok(None) };
@@ -53,7 +68,7 @@ impl Directory {
         let path = self.file_path(name);
         match rustix::fs::openat(&self.descriptor, name, FOLDER, Mode::empty()) {
             Ok(descriptor) => Ok(Some(Self { descriptor, path })),
-            Err(rustix::io::Errno::NOENT) => Ok(None),
+            Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(CgroupError::Read { file: path, source: error.into() }),
         }
     }
@@ -62,7 +77,7 @@ impl Directory {
     pub fn make_child(&self, name: &str) -> Result<(Self, bool), CgroupError> {
         let made = match rustix::fs::mkdirat(&self.descriptor, name, Mode::from_raw_mode(0o755)) {
             Ok(()) => true,
-            Err(rustix::io::Errno::EXIST) => false,
+            Err(Errno::EXIST) => false,
             Err(error) => return Err(CgroupError::Create { folder: self.file_path(name), source: error.into() }),
         };
         let removed = || CgroupError::Create { folder: self.file_path(name), source: io::ErrorKind::NotFound.into() };
@@ -198,7 +213,7 @@ impl Directory {
             }
         }
         match rustix::fs::unlinkat(&self.descriptor, name, AtFlags::REMOVEDIR) {
-            Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(CgroupError::Remove { folder: self.file_path(name), source: error.into() }),
         }
     }

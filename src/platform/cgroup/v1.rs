@@ -109,9 +109,18 @@ impl CgroupsV1 {
     fn make(&self, name: &CgroupName) -> Result<(), CgroupError> {
         for (point, root) in &self.hierarchies {
             let seeded = self.mounts.get("cpuset") == Some(point);
-            let mut current = root.below(&[])?.expect("the root is open");
-            for folder in name.folders(self.driver) {
-                let next = current.make_child(&folder)?.0;
+            let folders = name.folders(self.driver);
+            // What is above is there, nearly always: then all of it is one step.
+            let mut depth = folders.len().saturating_sub(1);
+            let mut current = match root.below(&folders[..depth])? {
+                Some(parent) => parent,
+                None => {
+                    depth = 0;
+                    root.below(&[])?.expect("the root is open")
+                }
+            };
+            for folder in &folders[depth..] {
+                let next = current.make_child(folder)?.0;
                 if seeded {
                     seed_cpuset(&current, &next)?;
                 }

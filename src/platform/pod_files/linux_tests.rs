@@ -48,6 +48,7 @@ async fn a_pods_directories_have_their_modes_and_may_be_there_already() {
     let node = Node::new();
     for _ in 0..2 {
         node.files().make_pod_directories(&place("u1")).await.expect("made");
+        node.files().make_pod_log_directory(&place("u1")).await.expect("made");
     }
     for below in ["pods", "pods/u1", "pods/u1/volumes", "pods/u1/plugins", "pods/u1/containers"] {
         assert_eq!(mode(&node.path(below)), 0o750, "{below}");
@@ -64,6 +65,7 @@ async fn an_identity_that_is_no_segment_makes_nothing() {
     for uid in ["", ".", "..", "../x", "a/b", "a\0b", &"x".repeat(256)] {
         let files = node.files();
         files.make_pod_directories(&place(uid)).await.expect_err(uid);
+        files.make_pod_log_directory(&place(uid)).await.expect_err(uid);
         files.write_etc_hosts(&place(uid), "x").await.expect_err(uid);
         files.make_termination_log(&place(uid), "c", 0).await.expect_err(uid);
         files.remove_pod(&place(uid), true).await.expect_err(uid);

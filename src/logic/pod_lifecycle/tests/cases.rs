@@ -25,7 +25,7 @@ fn containers_start_in_the_specs_order_whatever_is_ready_first() {
     assert_eq!(script.ends(image_there("b")), ["start b 0 in s0 of app:1"]);
     assert_eq!(script.ends(started("b", "b0")), ["start a 0 in s0 of app:1"]);
     // All is done: what was done is confirmed by one look, and then there is peace.
-    assert_eq!(script.ends(started("a", "a0")), ["inspect"]);
+    assert_eq!(script.ends(started("a", "a0")), ["inspect soon"]);
     assert_eq!(script.sees(&[ready(0)], &[running(&pod, "a", 0), running(&pod, "b", 0)]), NOTHING);
     assert_eq!(script.passes(60), NOTHING);
     assert_eq!(script.wakes_in(), None);

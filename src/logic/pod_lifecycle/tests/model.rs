@@ -276,7 +276,7 @@ impl Node {
                 self.jobs.retain(|other| other.job != *job);
                 return;
             }
-            Action::Inspect => {
+            Action::Inspect | Action::InspectSoon => {
                 self.asked = true;
                 return;
             }
@@ -395,7 +395,9 @@ impl Node {
                 self.sandboxes.retain(|one| !sandboxes.contains(&one.id));
                 JobEnd::CleanedUp(Ok(()))
             }
-            Action::Cancel(_) | Action::Inspect | Action::NetworkNotReady(_) | Action::Finish => return,
+            Action::Cancel(_) | Action::Inspect | Action::InspectSoon | Action::NetworkNotReady(_) | Action::Finish => {
+                return;
+            }
         };
         self.jobs[which].done = Some(end);
     }

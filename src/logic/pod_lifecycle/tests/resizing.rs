@@ -78,7 +78,7 @@ fn a_policy_has_the_container_restarted_instead() {
     // The runtime shows it before the job that starts it has ended: it is made with what it should have.
     let shown = [running(&pod, "a", 1), exited(&running(&pod, "a", 0), 143, Moment::EPOCH)];
     assert_eq!(script.sees(&[ready(0)], &shown), [""; 0]);
-    assert_eq!(script.ends(started("a", "a1")), ["inspect"]);
+    assert_eq!(script.ends(started("a", "a1")), ["inspect soon"]);
     assert_eq!(script.sees(&[ready(0)], &shown), [""; 0]);
     assert_eq!(script.life.is_in_force(), Some(true));
 }
