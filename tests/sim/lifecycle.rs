@@ -29,6 +29,39 @@ fn a_wanted_pod_runs_and_a_deleted_pod_leaves_nothing() {
     });
 }
 
+/// The runtime tells of four things that were made or started, all the agent's own doing: no look at the pod is under way
+/// while it starts, and one serves all. What ends is looked at at once.
+#[test]
+fn a_pod_is_looked_at_once_it_has_started_and_as_soon_as_something_ends() {
+    simulate(1, |world| async move {
+        world.start_agent();
+        world.settle().await;
+        let agent = world.agent().expect("it runs");
+        let looks = || {
+            let ledger = &agent.agent.ledger;
+            let looks = ledger.turns(|turn| &*turn.actor == "Pleg" && turn.message == "Inspected");
+            looks.into_iter().map(|turn| turn.began).collect::<Vec<_>>()
+        };
+        world.put(&SimPod::of("web", "exit 1 after 3s"));
+        let before = looks().len();
+        while world.running().is_empty() {
+            world.sleep(Duration::from_millis(1)).await;
+        }
+        let known_at_its_start = looks().len() - before;
+        assert!(known_at_its_start <= 1, "{known_at_its_start} looks at a pod that starts");
+        world.sleep(seconds(2)).await;
+        let at_its_end = looks().len();
+        assert!(at_its_end - before <= 3, "{:?}", looks());
+        while !world.running().is_empty() {
+            world.sleep(Duration::from_millis(1)).await;
+        }
+        world.sleep(Duration::from_millis(100)).await;
+        let is_looking = agent.agent.ledger.open_operations().contains(&"inspect pod");
+        assert!(is_looking || looks().len() > at_its_end, "nobody looks at what ended");
+        world.finish().await;
+    });
+}
+
 #[test]
 fn init_containers_come_one_after_another_before_all_others() {
     simulate(1, |world| async move {
