@@ -233,7 +233,8 @@ impl World {
                     agent.life.end();
                 }
             }
-            *lock(&world.shared.agent) = None;
+            // Another may have been started by now.
+            lock(&world.shared.agent).take_if(|running| Arc::ptr_eq(running, &agent));
             tokio::time::sleep(RESTART_DELAY).await;
             if world.shared.may_run.load(Ordering::Relaxed) && world.agent().is_none() {
                 world.launch();
