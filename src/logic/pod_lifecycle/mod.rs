@@ -525,11 +525,12 @@ impl PodLifecycle {
 
     /// Asks for an observation, unless one is on its way.
     fn ask(&mut self) -> Vec<Action> {
+        self.waits.push(("the runtime's account of the pod".to_owned(), None));
         self.ask_for(Action::Inspect)
     }
 
+    /// The same, for what waits for nothing.
     fn ask_for(&mut self, look: Action) -> Vec<Action> {
-        self.waits.push(("the runtime's account of the pod".to_owned(), None));
         if std::mem::replace(&mut self.asked, true) { vec![] } else { vec![look] }
     }
 
