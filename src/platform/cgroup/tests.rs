@@ -91,6 +91,20 @@ fn sleeper(folders: &[PathBuf]) -> Child {
     child
 }
 
+/// What somebody else made above, and left without processors, is given them first: else the pod could have none.
+#[test]
+fn live_a_pod_has_processors_where_what_is_above_it_had_none() {
+    let Some(live) = LiveTree::open(CgroupDriver::Cgroupfs) else { return };
+    for class in [live.tree.pods().clone(), live.tree.tier(QosClass::Burstable)] {
+        fs::create_dir_all(live.folder("cpuset", &class)).expect("made");
+        assert_eq!(live.read("cpuset", &class, "cpuset.cpus"), "");
+    }
+    let pod = live.pod("1234-abcd", QosClass::Burstable);
+    live.manager.create(&pod, &pod_settings()).expect("created");
+    assert_ne!(live.read("cpuset", &pod, "cpuset.cpus"), "");
+    assert_ne!(live.read("cpuset", &pod, "cpuset.mems"), "");
+}
+
 #[test]
 fn live_a_pods_cgroup_is_made_set_read_and_removed() {
     let Some(live) = LiveTree::open(CgroupDriver::Cgroupfs) else { return };

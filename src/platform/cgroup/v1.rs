@@ -110,8 +110,9 @@ impl CgroupsV1 {
         for (point, root) in &self.hierarchies {
             let seeded = self.mounts.get("cpuset") == Some(point);
             let folders = name.folders(self.driver);
-            // What is above is there, nearly always: then all of it is one step.
-            let mut depth = folders.len().saturating_sub(1);
+            // What is above is there, nearly always: then all of it is one step. What is seeded is looked at all the way:
+            // who made the folders above may have left them without processors, and then nothing below can have any.
+            let mut depth = if seeded { 0 } else { folders.len().saturating_sub(1) };
             let mut current = match root.below(&folders[..depth])? {
                 Some(parent) => parent,
                 None => {
