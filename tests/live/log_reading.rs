@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use podwright::cri::ContainerStatus;
 use serde_json::json;
 
 use crate::harness::{AGENT, Node, container_status};
@@ -57,12 +58,19 @@ fn logs(node: &Node, pod: &str, query: &str) -> String {
     body
 }
 
+/// The container `main` of the pod `web`, once the agent shows that it runs: the runtime says so before it answers the
+/// call that starts one, and until then its log is refused.
+fn started(node: &Node) -> ContainerStatus {
+    node.wait_shown("web", "running", |pod| container_status(pod, "main")["state"]["running"].is_object());
+    node.wait_running("web", "main")
+}
+
 /// SRV-33, SRV-35, SRV-36: each option, of a container that runs, and by the command line.
 #[test]
 fn a_log_is_read_as_asked_for() {
     let Some(node) = Node::running() else { return };
     node.apply(&pod("web", &[shell("main", &then_forever("seq 1 5"))]));
-    node.wait_running("web", "main");
+    started(&node);
     let all = node.eventually("all is written", || Some(logs(&node, "web", "")).filter(|text| text.ends_with("5\n")));
     assert_eq!(all, "1\n2\n3\n4\n5\n");
     for (query, expected) in [
@@ -120,8 +128,7 @@ fn a_log_is_followed_over_rotations_to_its_end() {
         "sleep 3; i=0; while [ $i -lt 20 ]; do seq $((i*10000+1)) $((i*10000+10000)); i=$((i+1)); sleep 0.2; done";
     let never = json!({ "spec": { "restartPolicy": "Never" } });
     node.apply(&with(pod("web", &[shell("main", script)]), never));
-    let main = node.wait_running("web", "main");
-    node.wait_shown("web", "running", |pod| container_status(pod, "main")["state"]["running"].is_object());
+    let main = started(&node);
     let (_, _, followed) = Asked::new(&node, &path_of("web", "follow=true")).end();
     let expected: String = (1..=200_000).map(|number| format!("{number}\n")).collect();
     assert!(followed == expected, "{} of {} bytes", followed.len(), expected.len());
@@ -142,8 +149,7 @@ fn a_hundred_followers_cost_no_threads() {
     let Some(node) = Node::running() else { return };
     let script = "trap 'exit 0' TERM; echo begins; while [ ! -e /tmp/go ]; do sleep 0.2; done; echo goes on; sleep 1000 & wait $!";
     node.apply(&pod("web", &[shell("main", script)]));
-    let main = node.wait_running("web", "main");
-    node.wait_shown("web", "running", |pod| container_status(pod, "main")["state"]["running"].is_object());
+    let main = started(&node);
     let count = |what: &str| std::fs::read_dir(format!("/proc/{}/{what}", node.agent_pid())).unwrap().count();
     Asked::new(&node, &path_of("web", "follow=true")).until("begins\n");
     let (threads, files) = (count("task"), count("fd"));
