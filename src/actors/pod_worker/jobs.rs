@@ -79,27 +79,22 @@ impl JobSite {
         EventSubject { uid: self.uid.clone(), full_name: self.full_name.clone(), field_path }
     }
 
-    /// Makes what the runtime is told of with the sandbox: the pod's cgroup and the directory of its logs. Says whether
-    /// the cgroup was missing.
-    pub(super) async fn prepare(self, pod: Arc<Pod>, cause: Cause) -> JobEnd {
-        JobEnd::Prepared(self.try_prepare(pod, &cause).await)
+    /// Makes the pod's cgroup; with `anew` it is set even if it is there. Says whether it was missing, or set anew.
+    pub(super) async fn prepare(self, pod: Arc<Pod>, anew: bool, cause: Cause) -> JobEnd {
+        JobEnd::Prepared(self.try_prepare(pod, anew, &cause).await)
     }
 
-    async fn try_prepare(&self, pod: Arc<Pod>, cause: &Cause) -> Result<bool, String> {
+    async fn try_prepare(&self, pod: Arc<Pod>, anew: bool, cause: &Cause) -> Result<bool, String> {
         let own = pod.spec.as_ref().and_then(|spec| spec.resources.clone());
-        let files = &self.agent.adapters.files;
-        let place = self.place();
-        let (made, logs) = futures_util::join!(self.make_cgroup(pod), files.make_pod_log_directory(&place));
-        let made = made?;
+        let made = self.make_cgroup(pod, anew).await?;
         if let Some(own) = own.filter(|_| made && self.agent.settings.resize.by_pod) {
             let noted = super::resizing::note(&self.agent, &self.uid, BTreeMap::new(), Some(own), cause).await;
             noted.map_err(|why| format!("failed to update the state of pod-level resources: {why}"))?;
         }
-        logs.map_err(|error| error.to_string())?;
         Ok(made)
     }
 
-    async fn make_cgroup(&self, pod: Arc<Pod>) -> Result<bool, String> {
+    async fn make_cgroup(&self, pod: Arc<Pod>, anew: bool) -> Result<bool, String> {
         let settings = &self.agent.settings;
         if !settings.cgroup_tree.per_qos() {
             return Ok(false);
@@ -109,7 +104,7 @@ impl JobSite {
         let wanted = pod_cgroup_settings(&pod, false, &settings.resources);
         let cgroups = Arc::clone(&self.agent.adapters.cgroups);
         let made = blocking::run(move || {
-            if cgroups.exists(&name) { Ok(false) } else { cgroups.create(&name, &wanted).map(|()| true) }
+            if !anew && cgroups.exists(&name) { Ok(false) } else { cgroups.create(&name, &wanted).map(|()| true) }
         });
         made.await.map_err(|error| {
             format!("failed to ensure that the pod: {} cgroups exist and are correctly applied: {error}", self.uid)
@@ -133,6 +128,8 @@ impl JobSite {
             self.tell(cause, self.subject(String::new()).warning(warning.reason, warning.pod_message));
         }
         let handler = self.runtime_handler(pod).await?;
+        let files = &self.agent.adapters.files;
+        files.make_pod_log_directory(&self.place()).await.map_err(|error| error.to_string())?;
         let runtime = &self.agent.adapters.runtime;
         let clock = self.agent.ledger.clock();
         let began = clock.uptime();

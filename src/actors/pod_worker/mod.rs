@@ -130,7 +130,8 @@ impl Role for PodWorker {
         let crash_loop = agent.settings.crash_loop;
         let remembered = agent.adapters.probe_store.results(&uid);
         resizing::recall(&agent, &uid, Duration::ZERO, desk);
-        let lifecycle = PodLifecycle::new(crash_loop, born).with_probes(remembered);
+        let driver = agent.adapters.cgroups.driver();
+        let lifecycle = PodLifecycle::new(crash_loop, born).with_probes(remembered).with_cgroup_driver(driver);
         Self {
             lifecycle: lifecycle.with_resizing(resizing::means(&agent)),
             site: JobSite { agent, uid, full_name, hooks: Arc::default() },
@@ -318,7 +319,9 @@ impl PodWorker {
             Action::InspectSoon => desk.tell(&site.agent.directory.pleg, PlegMsg::InspectSoon(site.uid.clone())),
             Action::NetworkNotReady(problem) => self.tell_network(&problem, desk),
             Action::Finish => desk.tell(&site.agent.directory.pod_manager, PodManagerMsg::WorkerFinished(site.uid)),
-            Action::Prepare => self.begin(Job::Prepare, "prepare", site.prepare(wanted(pod), cause), desk),
+            Action::Prepare { anew } => {
+                self.begin(Job::Prepare, "prepare", site.prepare(wanted(pod), anew, cause), desk)
+            }
             Action::MountVolumes => {
                 self.begin(Job::MountVolumes, "mount volumes", site.mount_volumes(wanted(pod), cause), desk);
             }

@@ -11,7 +11,7 @@ use crate::logic::volume_states::{MountedVolumes, VolumeFailure};
 /// Work on a pod that takes time. At most one of each is under way.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Job {
-    /// The pod's cgroup and the directory of its logs.
+    /// The pod's cgroup.
     Prepare,
     /// The pod's volumes.
     MountVolumes,
@@ -38,7 +38,7 @@ pub enum Job {
 /// How a job ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JobEnd {
-    /// Whether the pod's cgroup had to be made.
+    /// Whether the pod's cgroup had to be made, or to be set as if it had.
     Prepared(Result<bool, String>),
     /// Where the pod's volumes are, all of them.
     VolumesMounted(Result<Arc<MountedVolumes>, VolumeFailure>),

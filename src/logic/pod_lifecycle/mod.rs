@@ -23,6 +23,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::backoff::{BackoffPolicy, CrashLoops};
+use super::cgroup_name::CgroupDriver;
 use super::container_actions::{ContainerKind, ResetContainer, StartContainer};
 use super::ids::{ContainerId, SandboxId};
 use super::image_policy::ImageInUse;
@@ -96,7 +97,10 @@ pub enum Input {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Begin [`Job::Prepare`].
-    Prepare,
+    Prepare {
+        /// Whether the cgroup is to be set although it may be there: nothing says that it was.
+        anew: bool,
+    },
     /// Begin [`Job::MountVolumes`].
     MountVolumes,
     /// Begin [`Job::SetUpSandbox`].
@@ -171,7 +175,7 @@ impl Action {
     /// What the pod waits for once this has begun; `None` for what takes no time.
     fn waited_for(&self) -> Option<String> {
         match self {
-            Self::Prepare => Some("the pod's cgroup and directories".to_owned()),
+            Self::Prepare { .. } => Some("the pod's cgroup".to_owned()),
             Self::MountVolumes => Some("its volumes to be mounted".to_owned()),
             Self::SetUpSandbox { .. } => Some("the pod's sandbox and network".to_owned()),
             Self::EnsureImage { container } => Some(format!("the image of container {container}")),
@@ -216,6 +220,7 @@ pub struct PodLifecycle {
     asked: bool,
     health: RuntimeHealth,
     prepared: bool,
+    driver: CgroupDriver,
     volumes: volumes::PodVolumes,
     resizing: resizing::Resizing,
     /// By job, how its last try failed.
@@ -263,6 +268,7 @@ impl PodLifecycle {
             asked: false,
             health: RuntimeHealth::default(),
             prepared: false,
+            driver: CgroupDriver::Cgroupfs,
             volumes: volumes::PodVolumes::default(),
             resizing: resizing::Resizing::default(),
             cleared_for: None,
@@ -295,6 +301,11 @@ impl PodLifecycle {
     /// With what probes said before this machine was made (PAIN-16); of containers that are no more it is dropped.
     pub fn with_probes(self, probes: ProbeResults) -> Self {
         Self { probes, ..self }
+    }
+
+    /// With cgroups that are made by another than files.
+    pub fn with_cgroup_driver(self, driver: CgroupDriver) -> Self {
+        Self { driver, ..self }
     }
 
     /// How far the pod has come.
@@ -555,7 +566,7 @@ impl PodLifecycle {
                 self.waits.push((sentence, None));
             }
             let job = match action {
-                Action::Prepare => {
+                Action::Prepare { .. } => {
                     self.note_preparing();
                     Job::Prepare
                 }

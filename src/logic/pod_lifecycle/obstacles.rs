@@ -18,7 +18,7 @@ impl PodLifecycle {
         let mut jobs = needed(self.stage).iter();
         let (job, problem) = jobs.find_map(|job| Some((job, self.problems.get(job)?)))?;
         let sentence = match job {
-            Job::Prepare => "waits for its cgroup and directories",
+            Job::Prepare => "waits for its cgroup",
             Job::SetUpSandbox => "waits for its sandbox and network",
             Job::MountVolumes => "waits for its volumes",
             Job::KillPod => "ends, waits for its containers to stop",

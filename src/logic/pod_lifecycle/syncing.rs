@@ -161,17 +161,26 @@ impl PodLifecycle {
             actions.push(Action::NetworkNotReady(problem));
             return actions;
         }
-        if !self.prepared && self.may_begin(&Job::Prepare, now, "the pod's cgroup and directories") {
-            actions.push(Action::Prepare);
-        }
+        // No container was made, so nobody saw to it that the cgroup was set: a runtime that puts a sandbox in makes the
+        // folder alone, and a try that failed may have left it half set.
+        let prepare = Action::Prepare { anew: seen.containers.is_empty() };
+        let prepare = (!self.prepared && self.may_begin(&Job::Prepare, now, "the pod's cgroup")).then_some(prepare);
+        // A sandbox uses nothing that a limit is for: it is set up while the cgroup is, and waits only for one that could
+        // not be made. A slice, though, must be there before something is put in it: one that systemd then makes by
+        // itself is stopped with the first when the node shuts down.
+        let has_cgroup = match self.driver {
+            CgroupDriver::Cgroupfs => self.prepared || prepare.is_some() || self.jobs.contains(&Job::Prepare),
+            CgroupDriver::Systemd => self.prepared,
+        };
         // Init containers of the former sandbox go first: in the new one they would count as done.
         if let Some(attempt) = plan.create_sandbox
             && plan.remove.is_empty()
-            && self.prepared
+            && has_cgroup
             && self.may_begin(&Job::SetUpSandbox, now, "the pod's sandbox and network")
         {
             actions.push(Action::SetUpSandbox { attempt });
         }
+        actions.extend(prepare);
         let sandbox = plan.create_sandbox.is_none().then(|| seen.sandbox().cloned()).flatten();
         actions.extend(self.advance_containers(pod, &plan, sandbox, now));
         actions

@@ -137,7 +137,7 @@ impl Script {
 fn words(action: &Action) -> String {
     let join = |ids: &[ContainerId]| ids.iter().map(ContainerId::as_str).collect::<Vec<_>>().join(" ");
     match action {
-        Action::Prepare => "prepare".to_owned(),
+        Action::Prepare { anew } => if *anew { "prepare anew" } else { "prepare" }.to_owned(),
         Action::MountVolumes => "volumes".to_owned(),
         Action::SetUpSandbox { attempt } => format!("sandbox {attempt}"),
         Action::EnsureImage { container } => format!("image {container}"),

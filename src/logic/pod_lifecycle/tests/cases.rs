@@ -9,9 +9,7 @@ const NOTHING: [&str; 0] = [];
 #[test]
 fn images_and_sandbox_begin_side_by_side() {
     let (_, actions) = Script::new(a_pod("Always", &[], &["a", "b"]));
-    assert_eq!(actions, ["prepare", "image a", "image b"]);
-    let (mut script, _) = Script::new(a_pod("Always", &[], &["a", "b"]));
-    assert_eq!(script.ends(JobEnd::Prepared(Ok(true))), ["sandbox 0"]);
+    assert_eq!(actions, ["sandbox 0", "prepare anew", "image a", "image b"]);
 }
 
 /// CRI-18.
@@ -35,7 +33,7 @@ fn containers_start_in_the_specs_order_whatever_is_ready_first() {
 fn an_init_container_that_does_not_start_holds_up_the_rest() {
     let pod = a_pod("Always", &["i"], &["a"]);
     let (mut script, actions) = Script::new(pod.clone());
-    assert_eq!(actions, ["prepare", "image i"]);
+    assert_eq!(actions, ["sandbox 0", "prepare anew", "image i"]);
     script.ends(JobEnd::Prepared(Ok(true)));
     script.ends(image_there("i"));
     assert_eq!(script.ends(JobEnd::SandboxUp(Ok(ready(0)))), ["start i 0 in s0 of app:1"]);
@@ -370,7 +368,7 @@ fn after_a_restart_of_the_agent_the_back_off_goes_on() {
 fn without_a_network_only_pods_on_the_nodes_network_begin() {
     let problem = Some("cni config uninitialized".to_owned());
     let health = RuntimeHealth { runtime_problem: None, network_problem: problem, ..RuntimeHealth::default() };
-    for (host_network, expected) in [(false, vec!["network"]), (true, vec!["prepare", "image a"])] {
+    for (host_network, expected) in [(false, vec!["network"]), (true, vec!["sandbox 0", "prepare anew", "image a"])] {
         let mut pod = a_pod("Always", &[], &["a"]);
         pod.spec.as_mut().expect("has a spec").host_network = Some(host_network);
         let mut script = Script::unseen(pod);
@@ -387,7 +385,7 @@ fn while_the_runtime_is_unwell_nothing_is_begun() {
         RuntimeHealth { runtime_problem: Some("gone".to_owned()), network_problem: None, ..RuntimeHealth::default() };
     assert_eq!(script.step(Input::Health(unwell)), NOTHING);
     assert_eq!(script.sees(&[], &[]), NOTHING);
-    assert_eq!(script.step(Input::Health(RuntimeHealth::default())), ["prepare", "image a"]);
+    assert_eq!(script.step(Input::Health(RuntimeHealth::default())), ["sandbox 0", "prepare anew", "image a"]);
 }
 
 /// POD-11.
@@ -395,14 +393,47 @@ fn while_the_runtime_is_unwell_nothing_is_begun() {
 fn what_fails_before_the_sandbox_is_tried_again_after_ten_seconds() {
     let (mut script, _) = Script::new(a_pod("Always", &[], &["a"]));
     script.ends(image_there("a"));
-    assert_eq!(script.ends(JobEnd::lost(Job::Prepare, "no space".to_owned())), NOTHING);
-    assert_eq!(script.wakes_in(), Some(10.0));
-    assert_eq!(script.passes(10), ["prepare"]);
-    assert_eq!(script.ends(JobEnd::Prepared(Ok(true))), ["sandbox 0"]);
     assert_eq!(script.ends(JobEnd::lost(Job::SetUpSandbox, "no network".to_owned())), ["inspect"]);
     assert_eq!(script.sees(&[], &[]), NOTHING);
     assert_eq!(script.wakes_in(), Some(10.0));
     assert_eq!(script.passes(10), ["sandbox 0"]);
+    assert_eq!(script.ends(JobEnd::lost(Job::Prepare, "no space".to_owned())), NOTHING);
+    assert_eq!(script.wakes_in(), Some(10.0));
+    assert_eq!(script.passes(10), ["prepare anew"]);
+}
+
+/// POD-11: without a container nobody saw to it that the cgroup was set, whoever made it.
+#[test]
+fn a_container_waits_for_its_pods_cgroup_and_its_sandbox_does_not() {
+    let (mut script, actions) = Script::new(a_pod("Always", &[], &["a"]));
+    assert_eq!(actions, ["sandbox 0", "prepare anew", "image a"]);
+    script.ends(image_there("a"));
+    assert_eq!(script.ends(JobEnd::SandboxUp(Ok(ready(0)))), NOTHING);
+    assert_eq!(script.life.waits().collect::<Vec<_>>(), ["the pod's cgroup"]);
+    assert_eq!(script.ends(JobEnd::lost(Job::Prepare, "busy".to_owned())), ["inspect soon"]);
+    assert_eq!(script.passes(10), ["prepare anew"]);
+    assert_eq!(script.ends(JobEnd::Prepared(Ok(true))), ["start a 0 in s0 of app:1"]);
+}
+
+/// One that systemd made by itself, for the sandbox, would be stopped early when the node shuts down.
+#[test]
+fn a_sandbox_waits_for_its_pods_slice() {
+    let mut script = Script::unseen(a_pod("Always", &[], &["a"]));
+    script.life = script.life.with_cgroup_driver(CgroupDriver::Systemd);
+    assert_eq!(script.sees(&[], &[]), ["prepare anew", "image a"]);
+    assert_eq!(script.ends(JobEnd::Prepared(Ok(true))), ["sandbox 0"]);
+}
+
+/// A sandbox that is in vain for want of a cgroup is not made again and again.
+#[test]
+fn a_sandbox_waits_for_a_cgroup_that_could_not_be_made() {
+    let (mut script, _) = Script::new(a_pod("Always", &[], &["a"]));
+    assert_eq!(script.ends(JobEnd::lost(Job::SetUpSandbox, "no network".to_owned())), ["inspect"]);
+    assert_eq!(script.sees(&[], &[]), NOTHING);
+    script.moment = script.moment.plus(Duration::from_secs(5));
+    assert_eq!(script.ends(JobEnd::lost(Job::Prepare, "no space".to_owned())), NOTHING);
+    assert_eq!(script.passes(5), NOTHING);
+    assert_eq!(script.passes(5), ["sandbox 0", "prepare anew"]);
 }
 
 #[test]

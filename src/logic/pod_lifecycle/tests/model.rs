@@ -252,7 +252,7 @@ impl Node {
 
     fn take(&mut self, action: Action) {
         let job = match &action {
-            Action::Prepare => Job::Prepare,
+            Action::Prepare { .. } => Job::Prepare,
             Action::MountVolumes => Job::MountVolumes,
             Action::SetUpSandbox { .. } => Job::SetUpSandbox,
             Action::EnsureImage { container } => Job::EnsureImage(container.clone()),
@@ -299,6 +299,7 @@ impl Node {
         let spec = self.pod.spec.as_ref().expect("has a spec");
         let has_volumes = spec.volumes.is_none() || self.life.volumes().is_some();
         assert!(has_volumes, "{name} is started without its pod's volumes");
+        assert!(self.prepared > 0, "{name} is started before its pod's cgroup was set");
         let before = spec.init_containers.iter().flatten().take_while(|init| init.name != *name);
         for init in before {
             let here = |one: &&RuntimeContainer| one.sandbox_id == sandbox.id;
@@ -357,7 +358,7 @@ impl Node {
         }
         let (action, hashes) = (action.clone(), hashes.clone());
         let end = match action {
-            Action::Prepare => JobEnd::Prepared(Ok(self.prepared == 0)),
+            Action::Prepare { anew } => JobEnd::Prepared(Ok(anew || self.prepared == 0)),
             Action::MountVolumes => JobEnd::VolumesMounted(Ok(Arc::default())),
             Action::SetUpSandbox { attempt } => {
                 self.made += 1;
