@@ -115,6 +115,7 @@ main() {
     within=$(runtime_part "$dir/calls.before" "$dir/calls.after")
     figure "one pod: the runtime's part of it (mean)" "$within" ms
     figure "one pod: what it takes beyond the runtime (mean)" $(($(value mean_ms <<<"$ready") - within)) ms
+    figure "one pod: of that, the API server's own time for the status (mean)" "$(value server_ms <<<"$ready")" ms
     kubectl_ delete pod --all --timeout=60s >/dev/null
 
     pods many "$PODS" | kubectl_ create -f - >/dev/null
