@@ -104,6 +104,18 @@ impl Directory {
         Ok(directory)
     }
 
+    /// Gives it this mode, if it has another.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn give_mode(&self, mode: u32) -> io::Result<()> {
+        let wanted = Mode::from_raw_mode(mode);
+        if Mode::from_raw_mode(rustix::fs::fstat(&self.descriptor)?.st_mode & 0o7777) != wanted {
+            rustix::fs::fchmod(&self.descriptor, wanted)?;
+        }
+        Ok(())
+    }
+
     /// Makes a file directly below, with `mode` whatever the umask. Fails when there is something of that name.
     ///
     /// # Errors

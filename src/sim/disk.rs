@@ -113,17 +113,10 @@ impl KeptBytes for Outlet {
 #[async_trait]
 impl PodFiles for Outlet {
     async fn make_pod_directories(&self, pod: &PodPlace) -> Result<(), FileError> {
-        let uid = pod.uid.clone();
+        let (uid, logs) = (pod.uid.clone(), directory_name(pod));
         self.file("make directory", uid.as_str(), |disk| {
             disk.pods.entry(uid.clone()).or_default();
-        })
-        .await
-    }
-
-    async fn make_pod_log_directory(&self, pod: &PodPlace) -> Result<(), FileError> {
-        let name = directory_name(pod);
-        self.file("make directory", &name, |disk| {
-            disk.logs.entry(name.clone()).or_default();
+            disk.logs.entry(logs).or_default();
         })
         .await
     }

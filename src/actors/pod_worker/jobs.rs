@@ -128,8 +128,6 @@ impl JobSite {
             self.tell(cause, self.subject(String::new()).warning(warning.reason, warning.pod_message));
         }
         let handler = self.runtime_handler(pod).await?;
-        let files = &self.agent.adapters.files;
-        files.make_pod_log_directory(&self.place()).await.map_err(|error| error.to_string())?;
         let runtime = &self.agent.adapters.runtime;
         let clock = self.agent.ledger.clock();
         let began = clock.uptime();
@@ -145,7 +143,7 @@ impl JobSite {
         Ok(runtime_sandbox(&status))
     }
 
-    /// Makes the pod's directories. Who puts something there makes what is missing then, and fails if that cannot be.
+    /// Makes the pod's directories, that of its logs, too. Who puts something there makes what is missing then, and fails if that cannot be.
     async fn make_directories(&self, cause: &Cause) {
         if let Err(error) = self.agent.adapters.files.make_pod_directories(&self.place()).await {
             let message = format!("error making pod data directories: {error}");

@@ -69,12 +69,6 @@ impl PodFiles for LinuxPodFiles {
         self.run(move |folders| folders.make_pod_directories(&pod)).await
     }
 
-    async fn make_pod_log_directory(&self, pod: &PodPlace) -> Result<(), FileError> {
-        let pod = pod.clone();
-        let failed = |folders: &Folders, error| failure("make directory", &folders.pod_logs, &error);
-        self.run(move |folders| folders.made_log(&pod).map(drop).map_err(|error| failed(folders, error))).await
-    }
-
     async fn write_etc_hosts(&self, pod: &PodPlace, content: &str) -> Result<String, FileError> {
         let (pod, content) = (pod.clone(), content.to_owned());
         self.run(move |folders| folders.write_etc_hosts(&pod, &content)).await
@@ -151,7 +145,8 @@ impl Folders {
         for name in ["volumes", "plugins", "containers"] {
             directory.make_directory(name, 0o750).map_err(failed)?;
         }
-        Ok(())
+        let made = self.made_log(pod).and_then(|logs| logs.give_mode(0o755));
+        made.map_err(|error| failure("make directory", &self.pod_logs, &error))
     }
 
     fn write_etc_hosts(&self, pod: &PodPlace, content: &str) -> Result<String, FileError> {

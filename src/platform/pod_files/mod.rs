@@ -36,10 +36,9 @@ pub struct PodPlace {
 /// are opened beneath their directory, links refused.
 #[async_trait]
 pub trait PodFiles: Send + Sync {
-    /// Makes `pods/<uid>` and its `volumes`, `plugins`, `containers` (0750).
+    /// Makes `pods/<uid>` and its `volumes`, `plugins`, `containers` (0750), and the directory of the pod's logs (0755,
+    /// also if the runtime made it for fewer).
     async fn make_pod_directories(&self, pod: &PodPlace) -> Result<(), FileError>;
-    /// Makes the directory of the pod's logs (0755).
-    async fn make_pod_log_directory(&self, pod: &PodPlace) -> Result<(), FileError>;
     /// Writes `pods/<uid>/etc-hosts` (0644) and gives its absolute path.
     async fn write_etc_hosts(&self, pod: &PodPlace, content: &str) -> Result<String, FileError>;
     /// The node's own `/etc/hosts`, at most 1 MiB.
