@@ -303,11 +303,6 @@ impl PodLifecycle {
         Self { probes, ..self }
     }
 
-    /// With cgroups that are made by another than files.
-    pub fn with_cgroup_driver(self, driver: CgroupDriver) -> Self {
-        Self { driver, ..self }
-    }
-
     /// How far the pod has come.
     pub fn stage(&self) -> Stage {
         self.stage

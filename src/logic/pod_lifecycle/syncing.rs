@@ -36,6 +36,11 @@ struct HalfMade {
 }
 
 impl PodLifecycle {
+    /// With cgroups that are made by another than files.
+    pub fn with_cgroup_driver(self, driver: CgroupDriver) -> Self {
+        Self { driver, ..self }
+    }
+
     /// Takes the newest desired pod. What was fetched for a container that is another now is of no use.
     ///
     /// A pod that is being deleted, or that its status says is over, ends (POD-07).
@@ -46,6 +51,9 @@ impl PodLifecycle {
         let seconds = pod.metadata.deletion_grace_period_seconds.and_then(|seconds| u64::try_from(seconds).ok());
         self.note_used_volumes(&pod);
         self.retries.remove(&Job::Resize); // What could not be done may be another thing now.
+        if self.pod.is_none() {
+            self.recall_counts(&pod);
+        }
         self.pod = Some(pod);
         let mut actions = vec![];
         for (name, _) in before.into_iter().filter(|(name, hash)| self.hashes.get(name) != Some(hash)) {
@@ -345,6 +353,22 @@ impl PodLifecycle {
             seen.taken = now.stamp;
         }
         self.observed = Some(Arc::new(seen));
+    }
+
+    /// Takes over what the pod's status tells of restarts: instances that were removed, with their logs, before the agent
+    /// was started are known from nowhere else.
+    fn recall_counts(&mut self, pod: &Pod) {
+        let Some(status) = &pod.status else { return };
+        let told = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+        for container in told {
+            let states = [container.state.as_ref(), container.last_state.as_ref()];
+            let has_run =
+                states.into_iter().flatten().any(|state| state.running.is_some() || state.terminated.is_some());
+            if container.restart_count > 0 || has_run {
+                let count = self.counts.entry(container.name.clone()).or_default();
+                *count = u32::try_from(container.restart_count).unwrap_or(0).max(*count);
+            }
+        }
     }
 
     /// Counts starts on, over instances that were removed, too: those of init containers go before a new sandbox.

@@ -1,5 +1,7 @@
 //! Cases of a pod that is to run.
 
+use k8s_openapi::api::core::v1::{ContainerState as ApiState, ContainerStateTerminated, ContainerStatus, PodStatus};
+
 use super::*;
 use crate::logic::image_policy::ImageFailure;
 
@@ -386,6 +388,26 @@ fn while_the_runtime_is_unwell_nothing_is_begun() {
     assert_eq!(script.step(Input::Health(unwell)), NOTHING);
     assert_eq!(script.sees(&[], &[]), NOTHING);
     assert_eq!(script.step(Input::Health(RuntimeHealth::default())), ["sandbox 0", "prepare anew", "image a"]);
+}
+
+/// POD-21: what was removed before the agent was started counts, if the API server was told of it.
+#[test]
+fn restarts_are_counted_on_from_what_was_told() {
+    let told = |restart_count: i32, has_run: bool| {
+        let ended = ContainerStateTerminated { exit_code: 1, ..ContainerStateTerminated::default() };
+        let last_state = ApiState { terminated: has_run.then_some(ended), ..ApiState::default() };
+        let status = ContainerStatus { name: "a".to_owned(), restart_count, ..ContainerStatus::default() };
+        ContainerStatus { last_state: Some(last_state), ..status }
+    };
+    for (told, expected) in [(told(0, false), 0), (told(0, true), 1), (told(4, false), 5), (told(-1, true), 1)] {
+        let mut pod = a_pod("Always", &[], &["a"]);
+        pod.status = Some(PodStatus { container_statuses: Some(vec![told.clone()]), ..PodStatus::default() });
+        let (mut script, _) = Script::new(pod);
+        script.ends(JobEnd::Prepared(Ok(true)));
+        script.ends(image_there("a"));
+        let start = format!("start a {expected} in s0 of app:1");
+        assert_eq!(script.ends(JobEnd::SandboxUp(Ok(ready(0)))), [start], "{told:?}");
+    }
 }
 
 /// POD-11.
