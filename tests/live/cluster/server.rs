@@ -83,7 +83,11 @@ fn the_node_announces_its_port() {
     assert_eq!(port.to_string(), cluster.env["PORT"]);
     cluster.create_pod(pod("web", &[forever("main")]));
     cluster.wait_pod_ready("web");
-    let running: Value = serde_json::from_str(&cluster.proxied("/runningpods/").expect("allowed")).expect("JSON");
-    assert!(running["items"].as_array().is_some_and(|pods| pods.iter().any(|pod| pod["metadata"]["name"] == "web")));
+    // It is of the last look at the runtime; the status is of what the agent did itself, and may be first.
+    let running = cluster.eventually("the pod is among those that run", || {
+        let running: Value = serde_json::from_str(&cluster.proxied("/runningpods/").expect("allowed")).expect("JSON");
+        let is_there = |pods: &Vec<Value>| pods.iter().any(|pod| pod["metadata"]["name"] == "web");
+        running["items"].as_array().is_some_and(is_there).then_some(running)
+    });
     assert_eq!(json!("v1"), running["apiVersion"]);
 }
