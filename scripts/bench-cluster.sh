@@ -88,8 +88,9 @@ post_pod() { # PREFIX
     local body answer
     body=$(pods "$1" 1 | sed '/^---$/d')
     exec 8<>"/dev/tcp/127.0.0.1/$proxy_port"
-    printf 'POST /api/v1/namespaces/default/pods HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: %s\r\n\r\n%s' \
-        "${#body}" "$body" >&8
+    printf '%s\r\n' 'POST /api/v1/namespaces/default/pods HTTP/1.0' 'Host: localhost' 'Content-Type: application/json' \
+        "Content-Length: ${#body}" '' >&8
+    printf '%s' "$body" >&8
     read -r answer <&8
     exec 8>&-
     [[ $answer == *" 201 "* ]] || die "the API server took no pod: $answer"
