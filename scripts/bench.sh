@@ -91,12 +91,23 @@ all_ready() { # COUNT
     [ "$("$PODWRIGHT" ps --root-dir "$dir/kubelet" -o json | grep -c '"ready": true')" = "$1" ]
 }
 
+# The same probes by a loop that does nothing else, while the agent stands still.
+probed_alone() {
+    local addresses seconds good
+    mapfile -t addresses < <("$PODWRIGHT" ps --root-dir "$dir/kubelet" -o json | sed -n 's/^ *"ip": "\(.*\)",\{0,1\}$/\1/p')
+    kill -STOP "$agent"
+    read -r seconds good < <("$prober" 30 80 /healthz "${addresses[@]}")
+    kill -CONT "$agent"
+    figure "the same by a bare loop (${good#good=} answers in 30 s)" "${seconds#seconds=}" s
+}
+
 probed() {
     local since
     since=$(now_ms)
     write_probed_pods "$PROBED"
     figure "$PROBED probed pods: all Ready" "$(until_ms "$since" all_ready "$PROBED")" ms
     steady "$PROBED pods, each with an http probe of 1 s"
+    probed_alone
     restart_with "$PROBED probed pods"
     all_ready "$PROBED" || figure "$PROBED probed pods: not Ready after the restart" "!" ""
     rm -f "$dir"/manifests/*
@@ -161,17 +172,19 @@ steady() { # WHAT
 }
 
 main() {
-    local since before number client server_cost
+    local since before number client server_cost prober example
     is_root || die "only root can start containers"
     check_rust
     install_packages
     if [ -z "${PODWRIGHT:-}" ]; then
-        cargo build --release --locked --bin podwright --example bare_client --example server_cost
+        cargo build --release --locked --bin podwright --example bare_client --example bare_prober --example server_cost
         PODWRIGHT=$PWD/target/release/podwright
     fi
-    client=${PODWRIGHT%/*}/examples/bare_client server_cost=${PODWRIGHT%/*}/examples/server_cost
-    [ -x "$client" ] && [ -x "$server_cost" ] ||
-        die "no $client or $server_cost, which measure: cargo build --release --example bare_client --example server_cost"
+    client=${PODWRIGHT%/*}/examples/bare_client prober=${PODWRIGHT%/*}/examples/bare_prober
+    server_cost=${PODWRIGHT%/*}/examples/server_cost
+    for example in "$client" "$prober" "$server_cost"; do
+        [ -x "$example" ] || die "no $example, which measures: cargo build --release --example ${example##*/}"
+    done
     trap clean_up EXIT
     trap 'exit 130' INT TERM
     mkdir -p "$dir/manifests"

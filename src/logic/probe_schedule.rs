@@ -26,7 +26,7 @@ pub const TIMEOUT_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Rounds after the first begin together with those of other probes, at multiples of this: waking costs a processor more
 /// than probing does. No period is a fraction of a second, so none drifts.
-pub const SLOT: Duration = Duration::from_millis(250);
+pub const SLOT: Duration = Duration::from_millis(500);
 
 /// What a probe is for.
 #[derive(
