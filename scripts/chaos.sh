@@ -255,13 +255,15 @@ starts_of() { # POD CONTAINER
 }
 
 # How a job ends: well. One that ended while containerd was killed has lost its exit code: the runtime then calls it
-# Unknown, with a code that is none, and the pod has failed, to upstream as well. Either will do for such a one.
+# Unknown, with a code that is none, and the pod has failed, to upstream as well; one whose start was cut off was ended by
+# containerd. Either will do for such a one.
 job_phase() { # POD
-    local at phase=Succeeded told
+    local at phase=Succeeded told uid
     at=$(tail -n 1 "$dir/marks/$1.${revision_of[$1]}.main" 2>/dev/null || echo 0)
-    if [ "$(between "$at" $((at + JOB_SECONDS + 1)) "${runtime_killed_at[@]}")" != 0 ]; then
-        told=$(agent_pods | awk -v pod="$1" '$1 == pod { print $3 }')
-        [ "$told" != Failed ] || phase=Failed
+    read -r uid told < <(agent_pods | awk -v pod="$1" '$1 == pod { print $2, $3 }') || true
+    if [ "$(between "$at" $((at + JOB_SECONDS + 1)) "${runtime_killed_at[@]}")" != 0 ] ||
+        [ "$(cut_off_starts | grep -cxF "${uid:-none} main")" != 0 ]; then
+        [ "${told:-}" != Failed ] || phase=Failed
     fi
     echo "$phase"
 }
@@ -314,18 +316,46 @@ between() { # FROM TO MOMENT...
     echo "$count"
 }
 
+# The starts that containerd cut off after the process had begun to run, "UID CONTAINER" a line: when the caller is gone
+# before it has its answer, containerd ends what it has just started.
+cut_off_starts() {
+    awk '
+        # What follows the words, up to the end of a quotation or of a field.
+        function after(words, at) {
+            at = index($0, words)
+            if (at == 0) return ""
+            at = substr($0, at + length(words))
+            sub(/[\\,}].*/, "", at)
+            return at
+        }
+        / returns sandbox id / { uid_of[after("returns sandbox id \\\"")] = after(",Uid:") }
+        / returns container id / {
+            id = after("returns container id \\\"")
+            sandbox_of[id] = after("within sandbox \\\"")
+            name_of[id] = after("ContainerMetadata{Name:")
+        }
+        /failed to start containerd task .*context canceled/ {
+            id = after("StartContainer for \\\"")
+            if (id in name_of) print uid_of[sandbox_of[id]], name_of[id]
+        }' "$dir/containerd.log"
+}
+
 # A container that does not end by itself starts once. Another start is right only where containerd was away while the one
-# before was made: the agent's own end stops nothing.
+# before was made, or cut that one off: the agent's own end stops nothing that its call has started.
 needless_starts() {
-    local pod name file before at
+    local pods uid pod name file before at cut_off
+    pods=$(agent_pods)
     while read -r pod; do
         [ "${kind_of[$pod]}" != crash ] || continue
+        uid=$(awk -v pod="$pod" '$1 == pod { print $2 }' <<<"$pods")
         for name in $(all_of "${kind_of[$pod]}"); do
+            cut_off=$(cut_off_starts | grep -cxF "$uid $name" || true)
             file=$dir/marks/$pod.${revision_of[$pod]}.$name before=""
             [ -e "$file" ] || { echo "$pod $name never started" && continue; }
             while read -r at; do
                 if [ -n "$before" ] && [ "$(between $((before - 1)) $((before + 3)) "${runtime_killed_at[@]}")" = 0 ]; then
-                    echo "$pod $name started again at $at, without a reason"
+                    [ "$cut_off" != 0 ] || echo "$pod $name started again at $at, without a reason"
+                    [ "$cut_off" = 0 ] || cut_off=$((cut_off - 1))
                 fi
                 before=$at
             done <"$file"
