@@ -10,17 +10,21 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use hyper::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::TcpStream;
 
-use super::dial::Forward;
-use super::{Answer, is_redirect};
+use super::dial::Line;
+use super::{Answer, Haste, is_redirect};
 
 /// The longest answer, with its header, that can be brief.
 const BYTES_MAX: usize = 4096;
 /// The most headers that a brief answer has.
 const HEADERS_MAX: usize = 32;
+/// How long it is until an answer without haste is looked for, each time. Those that come later are waited for.
+const PAUSES: [Duration; 2] = [Duration::from_millis(20); 2];
 
 /// What the first bytes of an answer tell.
 pub(super) enum Heard {
@@ -30,12 +34,26 @@ pub(super) enum Heard {
     Begun(Resumed),
 }
 
-/// Sends a request and hears what comes first.
+/// Sends a request and hears what comes first. Without `haste` the answer is looked for some milliseconds later: what
+/// was asked together is then heard in a few wakes of the thread, and nearly all of it without an event of its own.
 ///
 /// # Errors
 /// The kernel's.
-pub(super) async fn ask(mut stream: Forward, request: &[u8], body_max: usize) -> io::Result<Heard> {
-    stream.write_all(request).await?;
+pub(super) async fn ask(line: Line, request: &[u8], body_max: usize, haste: Haste) -> io::Result<Heard> {
+    let sent = line.speak(request)?;
+    if haste == Haste::Little && sent == request.len() {
+        for pause in PAUSES {
+            tokio::time::sleep(pause).await;
+            let mut room = [MaybeUninit::uninit(); BYTES_MAX];
+            let Some(heard) = line.heard(&mut room)? else { continue };
+            return match whole(heard, body_max) {
+                Some(answer) => Ok(Heard::Whole(answer)),
+                None => Ok(Heard::Begun(Resumed::new(line.watched()?, heard.to_vec()))),
+            };
+        }
+    }
+    let mut stream = line.watched()?;
+    stream.write_all(&request[sent..]).await?;
     let heard = poll_fn(|cx| {
         let mut room = [MaybeUninit::uninit(); BYTES_MAX];
         let mut room = ReadBuf::uninit(&mut room);
@@ -45,7 +63,7 @@ pub(super) async fn ask(mut stream: Forward, request: &[u8], body_max: usize) ->
     });
     Ok(match heard.await? {
         Ok(answer) => Heard::Whole(answer),
-        Err(heard) => Heard::Begun(Resumed { stream, heard, taken: 0, is_asked: false, waiting: None }),
+        Err(heard) => Heard::Begun(Resumed::new(stream, heard)),
     })
 }
 
@@ -85,12 +103,18 @@ fn content_length(headers: &[httparse::Header]) -> Option<usize> {
 /// written to it goes nowhere, and the answer is read from its beginning.
 #[derive(Debug)]
 pub(super) struct Resumed {
-    stream: Forward,
+    stream: TcpStream,
     heard: Vec<u8>,
     taken: usize,
     is_asked: bool,
     /// Who would read before the request was written: an answer to nothing would be an error.
     waiting: Option<Waker>,
+}
+
+impl Resumed {
+    fn new(stream: TcpStream, heard: Vec<u8>) -> Self {
+        Self { stream, heard, taken: 0, is_asked: false, waiting: None }
+    }
 }
 
 impl AsyncRead for Resumed {
@@ -128,6 +152,7 @@ impl AsyncWrite for Resumed {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Ask, Errand, Redirects, Target, test_server};
     use super::*;
 
     fn told(heard: &str) -> Option<(u16, String)> {
@@ -164,6 +189,38 @@ mod tests {
         ];
         for (heard, expected) in cases {
             assert_eq!(told(heard), expected, "{heard:?}");
+        }
+    }
+
+    /// Whether it is there when it is looked for, comes later, in pieces or not at all: the answer is the same.
+    #[tokio::test]
+    async fn an_answer_is_heard_whenever_it_comes() {
+        let cases: [(&[&str], _); 5] = [
+            (&["HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"], Ok((200, "ok"))),
+            (&["", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate"], Ok((200, "late"))),
+            (&["HTTP/1.1 200 OK\r\nContent-Len", "gth: 6\r\n\r\npie", "ces"], Ok((200, "pieces"))),
+            (&["HTTP/1.1 503 Busy\r\n\r\n", "until its end"], Ok((503, "until its end"))),
+            (&[], Err(": EOF")),
+        ];
+        for (said, expected) in cases {
+            for haste in [Haste::Great, Haste::Little] {
+                let address = test_server::serve(move |_, stream| {
+                    for piece in said {
+                        stream.write_all(piece.as_bytes()).expect("heard");
+                        std::thread::sleep(2 * PAUSES[1]);
+                    }
+                });
+                let target = Target::from_parts("http", "127.0.0.1", address.port(), "/").expect("a target");
+                let (redirects, timeout) = (Redirects::SameHost, Duration::from_secs(60));
+                let ask = Ask { target, headers: vec![], redirects, body_max: 100, timeout, haste };
+                let heard = Errand::new(ask).expect("plain").run(&|| Err("not asked for".to_owned())).await;
+                let heard = heard.map(|answer| (answer.status, String::from_utf8(answer.body).expect("text")));
+                match (&heard, expected) {
+                    (Ok((status, body)), Ok(expected)) => assert_eq!((*status, body.as_str()), expected, "{haste:?}"),
+                    (Err(error), Err(end)) => assert!(error.to_string().ends_with(end), "{haste:?}: {error}"),
+                    _ => panic!("{haste:?}, {said:?}: {heard:?}"),
+                }
+            }
         }
     }
 

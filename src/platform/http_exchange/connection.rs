@@ -24,12 +24,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_rustls::TlsConnector;
 
 use super::brief::Resumed;
-use super::dial::{self, First, Forward};
+use super::dial::{self, First, Forward, Line};
 use super::peeked::{Beginning, Peeked};
 use super::target::Target;
 
@@ -77,7 +76,7 @@ pub(super) struct Ends {
 impl Connection {
     /// Connects over TLS. The error is a text in upstream's words.
     pub async fn open_tls(target: &Target, config: Arc<ClientConfig>) -> Result<Self, String> {
-        let (stream, mut ends) = begin(&target.host, target.port, true).await?;
+        let (stream, mut ends) = begin(&target.host, target.port).await?;
         let (stream, beginning) = Peeked::new(stream);
         ends.beginning = beginning;
         let name = ServerName::try_from(target.host.clone()).map_err(|error| format!("tls: {error}"))?;
@@ -96,7 +95,7 @@ impl Connection {
 
     /// Connects, and speaks HTTP/2 from the first byte on, without TLS.
     pub async fn open_http2(host: &str, port: u16) -> Result<Self, String> {
-        let (stream, mut ends) = begin(host, port, true).await?;
+        let (stream, mut ends) = begin(host, port).await?;
         let (stream, beginning) = Peeked::new(stream);
         (ends.beginning, ends.http2) = (beginning, true);
         Self::http2(stream, ends).await
@@ -164,26 +163,30 @@ impl Connection {
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
-/// Connects, to send something at once. `talks`: more than once, and nothing is gained by waiting for more to send. The
-/// error is a text in upstream's words.
-pub(super) async fn begin(host: &str, port: u16, talks: bool) -> Result<(Forward, Ends), String> {
-    let (stream, remote) = reach(host, port, First::Speaks).await?;
-    if talks {
-        let _ = stream.set_nodelay(true);
-    }
-    let local = stream.local_addr().ok();
-    Ok((Forward::new(stream), Ends { local, remote, beginning: Beginning::default(), http2: false }))
+/// Connects, to send something at once, and more later: nothing is gained by waiting for that.
+async fn begin(host: &str, port: u16) -> Result<(Forward, Ends), String> {
+    let (line, ends) = lift(host, port).await?;
+    let _ = rustix::net::sockopt::set_tcp_nodelay(&line, true);
+    let stream = Forward::new(line).map_err(|error| dial_problem(ends.remote, &error))?;
+    Ok((stream, ends))
+}
+
+/// Connects, to send one thing at once. The error is a text in upstream's words.
+pub(super) async fn lift(host: &str, port: u16) -> Result<(Line, Ends), String> {
+    let (line, remote) = reach(host, port, First::Speaks).await?;
+    let local = line.local_addr();
+    Ok((line, Ends { local, remote, beginning: Beginning::default(), http2: false }))
 }
 
 /// Connects to the first address of `host`, a name or an address without brackets, that takes the connection.
 ///
 /// # Errors
 /// What went wrong with the last one, in upstream's words.
-pub(in crate::platform) async fn connect(host: &str, port: u16) -> Result<(TcpStream, SocketAddr), String> {
+pub(in crate::platform) async fn connect(host: &str, port: u16) -> Result<(Line, SocketAddr), String> {
     reach(host, port, First::Listens).await
 }
 
-async fn reach(host: &str, port: u16, first: First) -> Result<(TcpStream, SocketAddr), String> {
+async fn reach(host: &str, port: u16, first: First) -> Result<(Line, SocketAddr), String> {
     if let Ok(address) = host.parse() {
         let address = SocketAddr::new(address, port);
         let dialled = dial::dial(address, first).await;
@@ -192,7 +195,7 @@ async fn reach(host: &str, port: u16, first: First) -> Result<(TcpStream, Socket
     Box::pin(reach_by_name(host, port, first)).await
 }
 
-async fn reach_by_name(host: &str, port: u16, first: First) -> Result<(TcpStream, SocketAddr), String> {
+async fn reach_by_name(host: &str, port: u16, first: First) -> Result<(Line, SocketAddr), String> {
     let addresses = match tokio::net::lookup_host((host, port)).await {
         Ok(addresses) => addresses.collect::<Vec<_>>(),
         Err(_) => return Err(format!("dial tcp: lookup {host}: no such host")),

@@ -2,15 +2,18 @@
 //!
 //! To a pod or to the node itself the kernel shakes hands within `connect`, so that the connection is there when the call
 //! returns: it is then taken at once, and what is said first is sent at once. A wait for the event that tells the same
-//! costs a wake of the thread, for each probe anew. Where it is not there yet, it is waited for as usual.
+//! costs a wake of the thread, for each probe anew. Where it is not there yet, it is waited for as usual. For the same
+//! reason no events are asked for until something is waited for ([`Line`]): many a connection goes without any.
 
 use std::io;
-use std::net::SocketAddr;
+use std::mem::MaybeUninit;
+use std::net::{self, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -23,11 +26,76 @@ pub(super) enum First {
     Listens,
 }
 
+/// A connection that is there.
+#[derive(Debug)]
+pub(in crate::platform) enum Line {
+    /// Nobody waits for events of it.
+    Bare(net::TcpStream),
+    /// The thread's loop of events knows it.
+    Watched(TcpStream),
+}
+
+impl Line {
+    /// To be waited for.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn watched(self) -> io::Result<TcpStream> {
+        match self {
+            Self::Bare(stream) => TcpStream::from_std(stream),
+            Self::Watched(stream) => Ok(stream),
+        }
+    }
+
+    /// The address that it goes from.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Bare(stream) => stream.local_addr().ok(),
+            Self::Watched(stream) => stream.local_addr().ok(),
+        }
+    }
+
+    /// Sends what there is room for.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn speak(&self, bytes: &[u8]) -> io::Result<usize> {
+        at_once(rustix::net::send(self, bytes, SendFlags::NOSIGNAL)).map(Option::unwrap_or_default)
+    }
+
+    /// What has come, if something has, or the end.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn heard<'a>(&self, room: &'a mut [MaybeUninit<u8>]) -> io::Result<Option<&'a [u8]>> {
+        let heard = at_once(rustix::net::recv(self, room, RecvFlags::empty()))?;
+        Ok(heard.map(|((heard, _), _)| &*heard))
+    }
+}
+
+impl AsFd for Line {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Bare(stream) => stream.as_fd(),
+            Self::Watched(stream) => stream.as_fd(),
+        }
+    }
+}
+
+/// What the kernel did without a wait.
+fn at_once<T>(done: rustix::io::Result<T>) -> io::Result<Option<T>> {
+    match done {
+        Ok(done) => Ok(Some(done)),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Connects. What is sent first acknowledges the handshake, too: one packet less, and the other side wakes once.
 ///
 /// # Errors
 /// The kernel's.
-pub(super) async fn dial(address: SocketAddr, first: First) -> io::Result<TcpStream> {
+pub(super) async fn dial(address: SocketAddr, first: First) -> io::Result<Line> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
@@ -38,16 +106,13 @@ pub(super) async fn dial(address: SocketAddr, first: First) -> io::Result<TcpStr
         Ok(()) | Err(Errno::INPROGRESS) => {}
         Err(error) => return Err(error.into()),
     }
-    let stream = std::net::TcpStream::from(socket);
-    let is_there = stream.peer_addr().is_ok();
-    let stream = TcpStream::from_std(stream)?;
-    if !is_there {
-        stream.writable().await?;
-        if let Some(error) = stream.take_error()? {
-            return Err(error);
-        }
+    let stream = net::TcpStream::from(socket);
+    if stream.peer_addr().is_ok() {
+        return Ok(Line::Bare(stream));
     }
-    Ok(stream)
+    let stream = TcpStream::from_std(stream)?;
+    stream.writable().await?;
+    stream.take_error()?.map_or(Ok(Line::Watched(stream)), Err)
 }
 
 /// A new connection whose first bytes do not wait for the event that tells that there is room for them.
@@ -59,19 +124,18 @@ pub(super) struct Forward {
 
 impl Forward {
     /// Of a connection that is there, on which nothing was sent.
-    pub fn new(stream: TcpStream) -> Self {
-        Self { stream, has_spoken: false }
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn new(line: Line) -> io::Result<Self> {
+        Ok(Self { stream: line.watched()?, has_spoken: false })
     }
 
     fn speak(&mut self, bytes: &[u8]) -> Option<io::Result<usize>> {
         if std::mem::replace(&mut self.has_spoken, true) {
             return None;
         }
-        match rustix::net::send(&self.stream, bytes, SendFlags::NOSIGNAL) {
-            Ok(sent) => Some(Ok(sent)),
-            Err(Errno::AGAIN | Errno::INTR) => None,
-            Err(error) => Some(Err(error.into())),
-        }
+        at_once(rustix::net::send(&self.stream, bytes, SendFlags::NOSIGNAL)).transpose()
     }
 }
 
@@ -100,7 +164,7 @@ impl AsyncWrite for Forward {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
+    use std::io::{Read, Write};
 
     use futures_util::FutureExt;
     use tokio::io::AsyncWriteExt;
@@ -112,8 +176,8 @@ mod tests {
     async fn to_the_node_itself_it_connects_and_speaks_at_once() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = listener.local_addr().expect("bound");
-        let stream = dial(address, First::Speaks).now_or_never().expect("at once").expect("connected");
-        let mut stream = Forward::new(stream);
+        let line = dial(address, First::Speaks).now_or_never().expect("at once").expect("connected");
+        let mut stream = Forward::new(line).expect("watched");
         assert_eq!(stream.write(b"hello").now_or_never().expect("at once").expect("sent"), 5);
         stream.write_all(b", and more").await.expect("sent");
         drop(stream);
@@ -126,7 +190,8 @@ mod tests {
     async fn more_than_there_is_room_for_is_sent_as_room_comes() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = listener.local_addr().expect("bound");
-        let mut stream = Forward::new(dial(address, First::Speaks).await.expect("connected"));
+        let line = dial(address, First::Speaks).await.expect("connected");
+        let mut stream = Forward::new(line).expect("watched");
         let (mut other_side, _) = listener.accept().expect("accepted");
         let reader = std::thread::spawn(move || {
             let mut heard = vec![];
@@ -136,6 +201,24 @@ mod tests {
         stream.write_all(&said).await.expect("sent");
         drop(stream);
         assert!(reader.join().expect("no panic").expect("an orderly end") == said);
+    }
+
+    #[tokio::test]
+    async fn a_line_that_nobody_waits_on_tells_what_has_come() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+        let address = listener.local_addr().expect("bound");
+        let line = dial(address, First::Speaks).now_or_never().expect("at once").expect("connected");
+        assert!(matches!(line, Line::Bare(_)), "{line:?}");
+        assert_eq!(line.speak(b"hello").expect("sent"), 5);
+        let mut room = [MaybeUninit::uninit(); 8];
+        assert_eq!(line.heard(&mut room).expect("still there"), None);
+        let (mut other_side, _) = listener.accept().expect("accepted");
+        let mut heard = [0; 5];
+        other_side.read_exact(&mut heard).expect("heard");
+        other_side.write_all(b"and you").expect("sent");
+        assert_eq!(line.heard(&mut room).expect("still there"), Some(b"and you".as_slice()));
+        drop(other_side);
+        assert_eq!(line.heard(&mut room).expect("an orderly end"), Some(b"".as_slice()));
     }
 
     /// The loopback device refuses and connects alike, before `connect` returns; the error is the kernel's.

@@ -26,7 +26,7 @@ use tokio::time::Sleep;
 
 use brief::{Heard, Resumed};
 pub(in crate::platform) use connection::connect;
-use connection::{Connection, Ends, Payload, begin};
+use connection::{Connection, Ends, Payload, lift};
 use hop::Hop;
 pub use target::Target;
 pub use unary::{Unary, UnaryError, unary};
@@ -46,6 +46,17 @@ pub struct Ask<'a> {
     pub body_max: usize,
     /// For the whole exchange, redirects and body too.
     pub timeout: Duration,
+    /// How soon the answer must be heard.
+    pub haste: Haste,
+}
+
+/// How soon an answer must be heard once it is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Haste {
+    /// At once.
+    Great,
+    /// Up to 20 ms later, which costs less where many ask together.
+    Little,
 }
 
 /// Which redirects are followed, ten at most.
@@ -88,6 +99,7 @@ pub struct Errand {
     redirects: Redirects,
     body_max: usize,
     timeout: Duration,
+    haste: Haste,
 }
 
 impl Errand {
@@ -96,8 +108,8 @@ impl Errand {
     /// # Errors
     /// A header that cannot be sent, in upstream's words.
     pub fn new(ask: Ask<'_>) -> Result<Self, ExchangeError> {
-        let Ask { target, headers, redirects, body_max, timeout } = ask;
-        Ok(Self { first: Hop::first(target, &headers)?, redirects, body_max, timeout })
+        let Ask { target, headers, redirects, body_max, timeout, haste } = ask;
+        Ok(Self { first: Hop::first(target, &headers)?, redirects, body_max, timeout, haste })
     }
 
     /// Asks, follows redirects, reads the body.
@@ -106,7 +118,7 @@ impl Errand {
     /// What went wrong, in upstream's words.
     pub async fn run(&self, tls: TlsSource<'_>) -> Result<Answer, ExchangeError> {
         let mut deadline = std::pin::pin!(tokio::time::sleep(self.timeout));
-        match send(&self.first, tls, self.body_max, deadline.as_mut()).await? {
+        match self.send(&self.first, tls, deadline.as_mut()).await? {
             Sent::Whole(answer) => Ok(answer),
             // In a box, as is all that few need: its state is of kilobytes, which the others need not carry.
             Sent::Begun(begun) => Box::pin(self.follow(*begun, tls, deadline)).await,
@@ -136,12 +148,35 @@ impl Errand {
                 return Err(get_error(&location, "stopped after 10 redirects"));
             }
             hop = Cow::Owned(hop.into_owned().redirected(next, &location, same_host));
-            (connection, response) = match send(&hop, tls, self.body_max, deadline.as_mut()).await? {
+            (connection, response) = match self.send(&hop, tls, deadline.as_mut()).await? {
                 Sent::Whole(answer) => return Ok(answer),
                 Sent::Begun(begun) => *begun,
             };
         }
         read_body(&mut connection, response, self.body_max, deadline).await
+    }
+
+    async fn send(&self, hop: &Hop, tls: TlsSource<'_>, deadline: Pin<&mut Sleep>) -> Result<Sent, ExchangeError> {
+        let exchange = async {
+            if hop.target.tls {
+                return Box::pin(send_tls(hop, tls()?)).await;
+            }
+            let request = hop.plain()?;
+            let (line, ends) = lift(&hop.target.host, hop.target.port).await?;
+            let heard = brief::ask(line, request, self.body_max, self.haste).await;
+            match heard.map_err(|error| ends.io_problem(&error))? {
+                Heard::Whole(answer) => Ok(Sent::Whole(answer)),
+                Heard::Begun(stream) => Box::pin(send_on(hop, stream, ends)).await,
+            }
+        };
+        let outcome = tokio::select! {
+            biased;
+            outcome = exchange => outcome,
+            () = deadline => {
+                Err("context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned())
+            }
+        };
+        outcome.map_err(|problem| get_error(&hop.target.text, &problem))
     }
 }
 
@@ -153,34 +188,6 @@ enum Sent {
     Whole(Answer),
     /// Its header, and the connection that the rest comes from.
     Begun(Box<Begun>),
-}
-
-async fn send(
-    hop: &Hop,
-    tls: TlsSource<'_>,
-    body_max: usize,
-    deadline: Pin<&mut Sleep>,
-) -> Result<Sent, ExchangeError> {
-    let exchange = async {
-        if hop.target.tls {
-            return Box::pin(send_tls(hop, tls()?)).await;
-        }
-        let request = hop.plain()?;
-        let (stream, ends) = begin(&hop.target.host, hop.target.port, false).await?;
-        let heard = brief::ask(stream, request, body_max).await;
-        match heard.map_err(|error| ends.io_problem(&error))? {
-            Heard::Whole(answer) => Ok(Sent::Whole(answer)),
-            Heard::Begun(stream) => Box::pin(send_on(hop, stream, ends)).await,
-        }
-    };
-    let outcome = tokio::select! {
-        biased;
-        outcome = exchange => outcome,
-        () = deadline => {
-            Err("context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned())
-        }
-    };
-    outcome.map_err(|problem| get_error(&hop.target.text, &problem))
 }
 
 async fn send_tls(hop: &Hop, config: Arc<ClientConfig>) -> Result<Sent, String> {

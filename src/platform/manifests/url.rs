@@ -11,7 +11,7 @@ use rustls::ClientConfig;
 use url::Url;
 
 use super::{FetchError, Fetched, MANIFEST_BYTES_MAX, ManifestUrl};
-use crate::platform::http_exchange::{Ask, Errand, Redirects, Target};
+use crate::platform::http_exchange::{Ask, Errand, Haste, Redirects, Target};
 use crate::platform::tls::{self, Offer};
 
 /// For the whole exchange, as upstream.
@@ -60,8 +60,8 @@ impl HttpManifestUrl {
             headers.push(("User-Agent", USER_AGENT));
         }
         let target = self.target.clone()?;
-        let ask =
-            Ask { target, headers, redirects: Redirects::AnyHost, body_max: MANIFEST_BYTES_MAX, timeout: TIMEOUT };
+        let (redirects, body_max, timeout) = (Redirects::AnyHost, MANIFEST_BYTES_MAX, TIMEOUT);
+        let ask = Ask { target, headers, redirects, body_max, timeout, haste: Haste::Great };
         let asked = async { Errand::new(ask)?.run(&|| self.tls()).await };
         let answer = asked.await.map_err(|error| error.to_string())?;
         if answer.status != 200 {

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use rustls::ClientConfig;
 
 use super::{HookAnswer, HttpProbe, NetworkProbe, ProbeOutcome};
-use crate::platform::http_exchange::{Answer, Ask, Errand, ExchangeError, Redirects, Target};
+use crate::platform::http_exchange::{Answer, Ask, Errand, ExchangeError, Haste, Redirects, Target};
 
 /// The most bytes of an answer's body that are read; more is no fault.
 const BODY_BYTES_MAX: usize = 10 * 1024;
@@ -25,7 +25,7 @@ pub(super) struct Prepared {
 
 impl Prepared {
     pub fn new(tls: &Arc<ClientConfig>, probe: &HttpProbe) -> Self {
-        let errand = ask(probe, USER_AGENT).map_err(ProbeOutcome::Error);
+        let errand = ask(probe, USER_AGENT, Haste::Little).map_err(ProbeOutcome::Error);
         let errand = errand.and_then(|ask| Errand::new(ask).map_err(|error| outcome_of(Err(error))));
         Self { tls: Arc::clone(tls), errand }
     }
@@ -57,7 +57,7 @@ pub(super) async fn hook(tls: &Arc<ClientConfig>, mut request: HttpProbe) -> Res
 
 async fn answered(tls: &Arc<ClientConfig>, request: &HttpProbe) -> Result<(), String> {
     let tls: &(dyn Fn() -> _ + Send + Sync) = &|| Ok(Arc::clone(tls));
-    let answered = match Errand::new(ask(request, HOOK_USER_AGENT)?) {
+    let answered = match Errand::new(ask(request, HOOK_USER_AGENT, Haste::Great)?) {
         Ok(errand) => errand.run(tls).await,
         Err(error) => Err(error),
     };
@@ -67,10 +67,11 @@ async fn answered(tls: &Arc<ClientConfig>, request: &HttpProbe) -> Result<(), St
     }
 }
 
-fn ask<'a>(probe: &'a HttpProbe, user_agent: &'a str) -> Result<Ask<'a>, String> {
+fn ask<'a>(probe: &'a HttpProbe, user_agent: &'a str, haste: Haste) -> Result<Ask<'a>, String> {
     let target = Target::from_parts(&probe.scheme, &probe.host, probe.port, &probe.path)?;
     let headers = headers_of(&probe.headers, user_agent);
-    Ok(Ask { target, headers, redirects: Redirects::SameHost, body_max: BODY_BYTES_MAX, timeout: probe.timeout })
+    let (redirects, body_max, timeout) = (Redirects::SameHost, BODY_BYTES_MAX, probe.timeout);
+    Ok(Ask { target, headers, redirects, body_max, timeout, haste })
 }
 
 /// The headers given; with an agent and an `Accept` if they have none. An empty `Accept` takes it away.
