@@ -82,18 +82,41 @@ start_proxy() {
     die "no proxy to the API server: $(cat "$dir/proxy.log")"
 }
 
-# Makes a pod through a proxy that stays: a kubectl that ends takes a processor for some milliseconds, just when the node
-# has heard of the pod, and in a cluster it would end elsewhere.
-post_pod() { # PREFIX
-    local body answer
-    body=$(pods "$1" 1 | sed '/^---$/d')
+# Asks about pods through a proxy that stays: a kubectl that starts or ends takes a processor for a while, just when the
+# node has work to do, and in a cluster it would do so elsewhere. The answer is left on descriptor 8, its first line in
+# `answer`.
+ask_pods() { # METHOD REST_OF_PATH BODY
     exec 8<>"/dev/tcp/127.0.0.1/$proxy_port"
-    printf '%s\r\n' 'POST /api/v1/namespaces/default/pods HTTP/1.0' 'Host: localhost' 'Content-Type: application/json' \
-        "Content-Length: ${#body}" '' >&8
-    printf '%s' "$body" >&8
+    printf '%s\r\n' "$1 /api/v1/namespaces/default/pods$2 HTTP/1.0" 'Host: localhost' 'Content-Type: application/json' \
+        "Content-Length: ${#3}" '' >&8
+    printf '%s' "$3" >&8
     read -r answer <&8
+    [[ $answer == *" 20"[01]" "* ]] || die "the API server did not do it: $1 of pods$2: $answer"
+}
+
+post_pod() { # PREFIX
+    ask_pods POST "" "$(pods "$1" 1 | sed '/^---$/d')"
     exec 8>&-
-    [[ $answer == *" 201 "* ]] || die "the API server took no pod: $answer"
+}
+
+delete_pods() { # PREFIX COUNT
+    local number
+    for number in $(seq "$2"); do
+        ask_pods DELETE "/$1-$number" ""
+        exec 8>&-
+    done
+}
+
+all_gone() {
+    local left
+    for _ in $(seq 150); do
+        sleep 2
+        ask_pods GET '?limit=1' ""
+        left=$(grep -c '"uid"' <&8 || true)
+        exec 8>&-
+        [ "$left" != 0 ] || return 0
+    done
+    die "pods are left after five minutes"
 }
 
 all_ready() { kubectl_ wait pod --all --for=condition=Ready --timeout=300s >/dev/null; }
@@ -136,8 +159,6 @@ main() {
         sleep 2 # who asks whether it is ready would take its processor
         all_ready
     done
-    end_pids 3 "$proxy"
-    proxy=""
     ready=$(audit ready)
     figure "one pod: created to Ready in the API (median of $SINGLE)" "$(value median_ms <<<"$ready")" ms
     calls "$dir/calls.after"
@@ -165,8 +186,8 @@ main() {
     audit since "$since"
 
     since=$(now)
-    kubectl_ delete pod --all --wait=false >/dev/null
-    kubectl_ wait pod --all --for=delete --timeout=300s >/dev/null
+    delete_pods many "$PODS"
+    all_gone
     figure "$PODS pods deleted: gone from the API" "$(audit gone "$since" | value gone_ms)" ms
 }
 
