@@ -80,10 +80,13 @@ fn ready(requests: &[Request]) -> Outcome<()> {
 }
 
 fn gone(requests: &[Request], time: Timestamp) -> Outcome<()> {
-    let deletions = || requests.iter().filter(|one| one.verb == "delete" && one.what == "pods" && one.at >= time);
+    let deletions = || {
+        let ends = |one: &&Request| matches!(one.verb.as_str(), "delete" | "deletecollection") && one.what == "pods";
+        requests.iter().filter(ends).filter(|one| one.at >= time)
+    };
     let first = deletions().find(|one| !one.by_node).ok_or("nobody asked for a deletion")?;
     let last = deletions().rfind(|one| one.by_node).ok_or("the node deleted nothing")?;
-    println!("gone_ms={}", millis(first.at, last.at));
+    println!("gone_ms={}", millis(first.received, last.at));
     Ok(())
 }
 

@@ -99,12 +99,11 @@ post_pod() { # PREFIX
     exec 8>&-
 }
 
-delete_pods() { # PREFIX COUNT
-    local number
-    for number in $(seq "$2"); do
-        ask_pods DELETE "/$1-$number" ""
-        exec 8>&-
-    done
+# All at once, as the runtime alone is asked to: a client that asks for one after the other takes a quarter of a second for
+# thirty, and a processor with it.
+delete_pods() {
+    ask_pods DELETE "" ""
+    exec 8>&-
 }
 
 all_gone() {
@@ -186,7 +185,7 @@ main() {
     audit since "$since"
 
     since=$(now)
-    delete_pods many "$PODS"
+    delete_pods
     all_gone
     figure "$PODS pods deleted: gone from the API" "$(audit gone "$since" | value gone_ms)" ms
 }

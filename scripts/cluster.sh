@@ -83,7 +83,7 @@ omitStages: [RequestReceived, ResponseStarted]
 rules:
 - {level: Request, userGroups: ["system:nodes"], verbs: [patch], resources: [{group: "", resources: [pods/status]}]}
 - {level: Metadata, userGroups: ["system:nodes"]}
-- {level: Metadata, userGroups: ["system:masters"], verbs: [create, delete], resources: [{group: "", resources: [pods]}]}
+- {level: Metadata, userGroups: ["system:masters"], verbs: [create, delete, deletecollection], resources: [{group: "", resources: [pods]}]}
 - {level: None}
 YAML
 )

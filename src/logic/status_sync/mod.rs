@@ -27,6 +27,8 @@ pub const CALLS_MAX: usize = 16;
 const RECONCILE_PERIOD: Duration = Duration::from_secs(10);
 /// The first wait after a call that failed; each further one is twice as long.
 const RETRY_FIRST: Duration = Duration::from_millis(500);
+/// How long what is merely detail of a pod that is being deleted waits for more: its end follows soon, in the same patch.
+const ENDING_PAUSE: Duration = Duration::from_secs(1);
 /// The longest wait after a call that failed.
 const RETRY_MAX: Duration = Duration::from_secs(30);
 
@@ -95,6 +97,8 @@ struct Entry {
     changed: bool,
     last_call: Option<Moment>,
     not_before: Option<Moment>,
+    /// Since when there is only detail to be sent of the end that is under way.
+    held_since: Option<Moment>,
     failures: u32,
 }
 
@@ -247,8 +251,9 @@ impl StatusSync {
         let dirty = std::mem::take(&mut self.dirty);
         let mut candidates: Vec<Candidate> = dirty.iter().filter_map(|uid| self.candidate(uid)).collect();
         candidates.sort_by_key(|candidate| candidate.urgency);
-        for Candidate { order, due, .. } in candidates {
+        for Candidate { order, due, urgency } in candidates {
             let uid = order.uid.clone();
+            let due = due.into_iter().chain(self.held_until(&uid, urgency, now)).max();
             if due.is_some_and(|due| due > now) || room == 0 {
                 // Without room, the end of a call leads here again.
                 wake = wake.into_iter().chain(due.filter(|due| *due > now)).min();
@@ -256,11 +261,21 @@ impl StatusSync {
                 continue;
             }
             let entry = self.pods.get_mut(&uid).expect("it has an order");
-            (entry.calling, entry.changed) = (Some(order.api_uid.clone()), false);
+            (entry.calling, entry.changed, entry.held_since) = (Some(order.api_uid.clone()), false, None);
             room -= 1;
             orders.push(order);
         }
         (orders, wake)
+    }
+
+    /// Until when this is held back, as a detail of an end.
+    fn held_until(&mut self, uid: &PodUid, urgency: Urgency, now: Moment) -> Option<Moment> {
+        let entry = self.pods.get_mut(uid)?;
+        let is_ending = entry.api.as_ref().is_some_and(|api| api.metadata.deletion_timestamp.is_some());
+        if urgency != Urgency::Detail || !is_ending || entry.finished {
+            return None;
+        }
+        Some(entry.held_since.get_or_insert(now).plus(ENDING_PAUSE))
     }
 
     /// Whether something of the pod is on its way to the API server, or will have to be.
@@ -334,7 +349,7 @@ enum Urgency {
     Turn,
     /// It may go.
     End,
-    /// Anything else that is new here.
+    /// Anything else that is new here. Of a pod that is being deleted it waits a moment for what comes next.
     Detail,
     /// What somebody else changed is put right.
     Repair,

@@ -182,6 +182,42 @@ fn what_others_write_is_kept_and_what_they_keep_changing_is_set_right_every_ten_
     assert_eq!(calls(&mut sync, at(11)).len(), 1);
 }
 
+/// POD-34: the steps of an end follow each other within a second, and each would be a patch.
+#[test]
+fn details_of_an_end_are_sent_together() {
+    let mut sync = StatusSync::default();
+    let with = |phase: &str, ready: &str, sandbox: &str| {
+        let conditions = [condition("PodReadyToStartContainers", sandbox), condition("Ready", ready)];
+        json!({"phase": phase, "conditions": conditions})
+    };
+    sync.seen(shown(1, true, &with("Running", "True", "True")));
+    sync.own(&uid(), own(with("Running", "False", "True"), true));
+    assert_eq!(calls(&mut sync, at(0)).len(), 1, "who sends it traffic hears at once that it is not ready");
+    let answer = shown(2, true, &with("Running", "False", "True"));
+    sync.answered(&uid(), Answer::Done(Some(answer)), at(0), 0.0);
+    sync.own(&uid(), own(with("Running", "False", "False"), true));
+    let (orders, wake) = sync.orders(at(10));
+    assert_eq!((orders.len(), wake), (0, Some(at(11))), "its sandbox has ended");
+    let mut slow = StatusSync { pods: std::mem::take(&mut sync.pods), ..StatusSync::default() };
+    slow.own(&uid(), own(with("Failed", "False", "False"), false));
+    let [Call::Patch { body }] = &calls(&mut slow, at(10))[..] else { panic!("one patch") };
+    assert_eq!(body["status"]["phase"], "Failed");
+    let told = body["status"]["conditions"].as_array().expect("a list");
+    assert!(told.iter().any(|one| one["type"] == "PodReadyToStartContainers" && one["status"] == "False"), "{body}");
+}
+
+#[test]
+fn details_of_an_end_that_takes_long_are_sent_after_a_second() {
+    let running = |ip: &str| json!({"phase": "Running", "hostIP": ip, "conditions": []});
+    for (deleting, expected) in [(true, 0), (false, 1)] {
+        let mut sync = StatusSync::default();
+        sync.seen(shown(1, deleting, &running("10.0.0.1")));
+        sync.own(&uid(), own(running("10.0.0.2"), true));
+        assert_eq!(calls(&mut sync, at(0)).len(), expected);
+        assert_eq!(calls(&mut sync, at(1)).len(), 1 - expected);
+    }
+}
+
 /// POD-35, POD-36.
 #[test]
 fn a_pod_goes_from_the_api_after_its_containers_and_its_last_status() {
