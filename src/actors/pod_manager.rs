@@ -16,6 +16,7 @@ use super::pod_sources::first_seen;
 use super::pod_worker::{PodWorker, ShownStage, WorkerArgs};
 use super::role::{ChildEnd, Role};
 use super::settings::Agent;
+use crate::logic::host_ips::HostIps;
 use crate::logic::ids::{FullName, PodUid};
 use crate::logic::pod_admission::Admissions;
 use crate::logic::pod_resize::{Allocations, PendingResize, Trigger};
@@ -38,6 +39,7 @@ use crate::platform::observer::Occurrence;
 
 mod admission;
 mod census;
+mod host;
 mod resizes;
 
 /// Messages that may wait for one worker.
@@ -69,6 +71,7 @@ struct Slot {
 struct Owed {
     orders: bool,
     health: bool,
+    host: bool,
     repeat: bool,
     observed: Option<Arc<RuntimePod>>,
 }
@@ -77,6 +80,7 @@ impl Owed {
     fn add(&mut self, refused: Owed) {
         self.orders |= refused.orders;
         self.health |= refused.health;
+        self.host |= refused.host;
         self.repeat |= refused.repeat;
         let newer = |seen: &Arc<RuntimePod>| self.observed.as_ref().is_none_or(|known| known.taken <= seen.taken);
         if let Some(seen) = refused.observed.filter(newer) {
@@ -85,7 +89,7 @@ impl Owed {
     }
 
     fn is_nothing(&self) -> bool {
-        !self.orders && !self.health && !self.repeat && self.observed.is_none()
+        !self.orders && !self.health && !self.host && !self.repeat && self.observed.is_none()
     }
 }
 
@@ -96,6 +100,7 @@ impl Slot {
         let refused = match &message {
             PodWorkerMsg::SpecChanged(_) | PodWorkerMsg::Terminate { .. } => Owed { orders: true, ..Owed::default() },
             PodWorkerMsg::HealthChanged(_) => Owed { health: true, ..Owed::default() },
+            PodWorkerMsg::HostChanged(_) => Owed { host: true, ..Owed::default() },
             PodWorkerMsg::Repeat => Owed { repeat: true, ..Owed::default() },
             PodWorkerMsg::Observed(seen) => Owed { observed: Some(Arc::clone(seen)), ..Owed::default() },
             PodWorkerMsg::Probed { .. }
@@ -126,6 +131,8 @@ pub struct PodManager {
     /// Whose pods the runtime holds. Of those not in `runtime` nothing more is known until they were looked at.
     listed: BTreeMap<PodUid, FullName>,
     health: RuntimeHealth,
+    /// The host's addresses.
+    host: HostIps,
     /// The newest Node object; `None` until it is told, and always without an API server.
     node: Option<Arc<Node>>,
     /// What the API server wants; `None` until it was heard.
@@ -161,7 +168,7 @@ impl Role for PodManager {
         let http = agent.adapters.url.is_some().then_some(SourceKind::Http.as_str());
         let api = agent.adapters.api.is_some().then_some(SourceKind::Api.as_str());
         desk.after(HOUSEKEEPING_PERIOD, PodManagerMsg::HousekeepingDue);
-        Self {
+        let manager = Self {
             agent,
             roster: PodRoster::new(file.into_iter().chain(http).chain(api)),
             slots: BTreeMap::new(),
@@ -170,6 +177,7 @@ impl Role for PodManager {
             born: desk.clock().stamp(),
             listed: BTreeMap::new(),
             health: runtime_health::not_yet_known(),
+            host: HostIps::default(),
             node: None,
             api_pods: None,
             admissions: Admissions::default(),
@@ -184,7 +192,9 @@ impl Role for PodManager {
             retired: BTreeMap::new(),
             retelling: false,
             retell_wait: RETELL,
-        }
+        };
+        manager.ask_host(desk);
+        manager
     }
 
     fn receive(&mut self, message: PodManagerMsg, desk: &mut Desk<PodManagerMsg>) {
@@ -220,6 +230,7 @@ impl Role for PodManager {
                 self.carry_out(desk);
                 self.see_resizes(desk);
             }
+            PodManagerMsg::HostChanged(host) => self.take_host(host, desk),
             PodManagerMsg::WorkerFinished(uid) => {
                 self.retire(&uid, desk);
                 self.resize(Trigger::PodTerminated, desk);
@@ -241,14 +252,7 @@ impl Role for PodManager {
             }
             PodManagerMsg::RestartDue(uid) => self.restart(&uid, desk),
             PodManagerMsg::RetellDue => self.retell(desk),
-            PodManagerMsg::HousekeepingDue => {
-                let uptime = desk.clock().uptime();
-                self.retired.retain(|_, (_, at)| uptime.saturating_sub(*at) < RETIRED_KEPT);
-                self.clean_leftovers(desk);
-                self.tell_statics(desk);
-                self.tell_undecided(desk);
-                desk.after(HOUSEKEEPING_PERIOD, PodManagerMsg::HousekeepingDue);
-            }
+            PodManagerMsg::HousekeepingDue => self.keep_house(desk),
             PodManagerMsg::LeftoversRemoved(outcome) => {
                 self.cleaning = false;
                 match outcome {
@@ -364,6 +368,7 @@ impl PodManager {
             stage,
         };
         self.slots.insert(uid.clone(), slot);
+        self.ask_host(desk);
         self.tell_worker(&uid, PodWorkerMsg::HealthChanged(self.health.clone()), desk);
         let seen = match (self.runtime.get(&uid), self.relisted) {
             (Some(seen), _) => Some(Arc::clone(seen)),
@@ -389,7 +394,7 @@ impl PodManager {
 
     fn worker_args(&self, uid: &PodUid, full_name: &FullName, born: Stamp, stage: &Arc<ShownStage>) -> WorkerArgs {
         let (agent, stage) = (Arc::clone(&self.agent), Arc::clone(stage));
-        WorkerArgs { agent, uid: uid.clone(), full_name: full_name.clone(), born, stage }
+        WorkerArgs { agent, uid: uid.clone(), full_name: full_name.clone(), born, stage, host: self.host.clone() }
     }
 
     /// The new incarnation trusts no observation from before its birth: a call of the old one may have been under way.
@@ -442,6 +447,7 @@ impl PodManager {
             orders |= owed.orders;
             let messages = [
                 owed.health.then(|| PodWorkerMsg::HealthChanged(health.clone())),
+                owed.host.then(|| PodWorkerMsg::HostChanged(self.host.clone())),
                 owed.repeat.then_some(PodWorkerMsg::Repeat),
                 owed.observed.map(PodWorkerMsg::Observed),
             ];
@@ -554,6 +560,16 @@ impl PodManager {
         desk.tell(&to.status_manager, StatusManagerMsg::Known { pods: Arc::new(shown), ended });
         let known = Arc::new(known.clone());
         desk.tell(&to.prober, ProberMsg::Known(known));
+    }
+
+    fn keep_house(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        let uptime = desk.clock().uptime();
+        self.retired.retain(|_, (_, at)| uptime.saturating_sub(*at) < RETIRED_KEPT);
+        self.clean_leftovers(desk);
+        self.ask_host(desk);
+        self.tell_statics(desk);
+        self.tell_undecided(desk);
+        desk.after(HOUSEKEEPING_PERIOD, PodManagerMsg::HousekeepingDue);
     }
 
     /// Directories and cgroups of pods that nobody wants and the runtime does not hold: a crash left them.

@@ -11,7 +11,7 @@ use crate::cri::{ImageService, RuntimeService};
 use crate::logic::backoff::BackoffPolicy;
 use crate::logic::cgroup_name::CgroupTree;
 use crate::logic::credential_plugins::Provider;
-use crate::logic::dns::NodeDns;
+use crate::logic::dns::DnsSettings;
 use crate::logic::ids::{FullName, PodUid};
 use crate::logic::image_garbage::ImageGcPolicy;
 use crate::logic::image_records::VerificationPolicy;
@@ -71,8 +71,6 @@ use crate::platform::volumes::VolumeHost;
 pub struct Settings {
     /// The node's name: lower case.
     pub node_name: String,
-    /// The node's own addresses, the primary one first.
-    pub host_ips: Vec<std::net::IpAddr>,
     /// What the runtime calls itself: the prefix of container IDs in the API.
     pub runtime_name: String,
     /// `staticPodURL`, as pods' UIDs take it in.
@@ -85,8 +83,8 @@ pub struct Settings {
     pub http_check_period: Duration,
     /// `podLogsDir`.
     pub pod_logs_dir: String,
-    /// What the node knows about names.
-    pub dns: NodeDns,
+    /// What the configuration says about names.
+    pub dns: DnsSettings,
     /// Where the agent's cgroups are.
     pub cgroup_tree: CgroupTree,
     /// What pods together may use; `None` leaves the top cgroup unlimited.

@@ -11,9 +11,6 @@ use crate::platform::directories;
 use crate::platform::host::{CGROUP_V1_REFUSED, Host, SWAP_REFUSED};
 use crate::platform::process;
 
-/// The most bytes of a resolver configuration.
-const RESOLV_CONF_MAX: u64 = 64 * 1024;
-
 /// Reads what settings depend on.
 ///
 /// # Errors
@@ -24,7 +21,6 @@ pub(super) fn facts(invocation: &Invocation) -> Result<HostFacts, String> {
     let told = |error: crate::platform::host::HostError| error.to_string();
     Ok(HostFacts {
         node_name: host.hostname(&invocation.flags.hostname_override).map_err(told)?,
-        ips: addresses(invocation, &host)?,
         node_ips: named_addresses(invocation)?,
         booted: host.booted(),
         cpus: i64::from(host.processors().map_err(told)?),
@@ -39,19 +35,6 @@ pub(super) fn facts(invocation: &Invocation) -> Result<HostFacts, String> {
         // As libselinux finds it: its file system is there only when it is on.
         selinux: Path::new("/sys/fs/selinux/enforce").exists(),
         hugepage_sizes: host.hugepages().map_err(told)?.into_keys().collect(),
-        resolv_conf: resolv_conf(&invocation.config.resolv_conf)?,
-    })
-}
-
-/// `--node-ip` where it names addresses, else the host's own.
-fn addresses(invocation: &Invocation, host: &Host) -> Result<Vec<std::net::IpAddr>, String> {
-    let named = named_addresses(invocation)?;
-    let own = host.addresses();
-    // An unspecified address only chooses the family.
-    Ok(match named.as_slice() {
-        [] => own,
-        [one] if one.is_unspecified() => own.into_iter().filter(|ip| ip.is_ipv4() == one.is_ipv4()).collect(),
-        _ => named,
     })
 }
 
@@ -92,17 +75,6 @@ fn thermal_throttle_paths() -> Vec<String> {
     numbers.sort_unstable();
     let path = |number| format!("/sys/devices/system/cpu/cpu{number}/thermal_throttle");
     numbers.into_iter().map(path).filter(|path| Path::new(path).exists()).collect()
-}
-
-fn resolv_conf(path: &str) -> Result<Option<String>, String> {
-    use std::io::Read;
-    if path.is_empty() {
-        return Ok(None);
-    }
-    let mut text = String::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(RESOLV_CONF_MAX).read_to_string(&mut text));
-    read.map_err(|error| format!("resolvConf {path}: {error}"))?;
-    Ok(Some(text))
 }
 
 /// Refuses hosts that upstream refuses (CFG-29, CFG-30).

@@ -49,6 +49,7 @@ pub(super) fn settings(
                 hostname: node_name.to_owned(),
                 node_ips: node_ips.to_vec(),
                 external_cloud_provider,
+                standalone: flags.kubeconfig.is_empty(),
             },
             capacity: capacity(invocation)?,
             runtime_name: runtime_name.to_owned(),

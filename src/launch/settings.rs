@@ -9,7 +9,7 @@ use crate::actors::settings::{ServedLogs, Settings, StreamSettings};
 use crate::config::{Config, GoDuration, Invocation};
 use crate::logic::backoff::BackoffPolicy;
 use crate::logic::cgroup_name::CgroupTree;
-use crate::logic::dns::{NodeDns, Resolver};
+use crate::logic::dns::DnsSettings;
 use crate::logic::image_garbage::ImageGcPolicy;
 use crate::logic::image_records::VerificationPolicy;
 use crate::logic::log_rotation::RotationPolicy;
@@ -29,8 +29,6 @@ use crate::logic::time::Moment;
 pub struct HostFacts {
     /// The node's name: lower case, never empty.
     pub node_name: String,
-    /// The node's addresses, the primary one first.
-    pub ips: Vec<IpAddr>,
     /// Processors that are online.
     pub cpus: i64,
     /// All memory, in bytes.
@@ -53,8 +51,6 @@ pub struct HostFacts {
     pub selinux: bool,
     /// Sizes of the host's huge pages, in bytes.
     pub hugepage_sizes: Vec<u64>,
-    /// The text of the file that `resolvConf` names; `None` when it names none.
-    pub resolv_conf: Option<String>,
     /// `--node-ip`.
     pub node_ips: Vec<IpAddr>,
     /// When the machine booted, where that is known.
@@ -83,14 +79,13 @@ pub fn settings(
     Ok(Settings {
         node,
         node_name,
-        host_ips: host.ips.clone(),
         runtime_name,
         static_pod_url: config.static_pod_url.clone(),
         sync_period: period("sync frequency", config.sync_frequency)?,
         file_check_period: period("file check frequency", config.file_check_frequency)?,
         http_check_period: period("http check frequency", config.http_check_frequency)?,
         pod_logs_dir: config.pod_logs_dir.clone(),
-        dns: dns(config, host)?,
+        dns: dns(config, host),
         cgroup_tree: CgroupTree::new(&config.cgroup_root, config.cgroups_per_qos)
             .map_err(|error| format!("cgroupRoot: {error}"))?,
         kubepods: kubepods(config, host)?,
@@ -187,8 +182,7 @@ fn pulls_max(config: &Config) -> Option<usize> {
     config.max_parallel_image_pulls.and_then(|max| usize::try_from(max).ok())
 }
 
-fn dns(config: &Config, host: &HostFacts) -> Result<NodeDns, String> {
-    let parsed = host.resolv_conf.as_deref().map(Resolver::parse).transpose();
+fn dns(config: &Config, host: &HostFacts) -> DnsSettings {
     let mut cluster_dns = vec![];
     for address in &config.cluster_dns {
         match address.parse::<IpAddr>() {
@@ -196,12 +190,12 @@ fn dns(config: &Config, host: &HostFacts) -> Result<NodeDns, String> {
             Err(_) => tracing::error!(address, "invalid clusterDNS address, it is left out"),
         }
     }
-    Ok(NodeDns {
-        host: parsed.map_err(|error| format!("resolvConf {}: {error}", config.resolv_conf))?,
+    DnsSettings {
+        resolv_conf: Some(config.resolv_conf.clone()).filter(|path| !path.is_empty()),
         cluster_dns,
         cluster_domain: config.cluster_domain.clone(),
-        node_ips: host.ips.clone(),
-    })
+        node_ips: host.node_ips.clone(),
+    }
 }
 
 fn resources(invocation: &Invocation, host: &HostFacts, capacity: &CapacitySettings) -> ResourceOptions {

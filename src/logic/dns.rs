@@ -14,6 +14,8 @@ use super::go_text::quoted;
 const SERVERS_MAX: usize = 3;
 /// Most search domains.
 const SEARCHES_MAX: usize = 32;
+/// How many search domains the cluster adds.
+const CLUSTER_SEARCHES: usize = 3;
 /// Most bytes of the search domains, joined by spaces.
 const SEARCH_LINE_MAX: usize = 2048;
 
@@ -64,6 +66,28 @@ impl Resolver {
     }
 }
 
+/// What the configuration says about names.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct DnsSettings {
+    /// `resolvConf`: where the node's resolver configuration is; `None` when it is empty. It is read for each sandbox anew:
+    /// what writes it may come after the agent, and write it again.
+    pub resolv_conf: Option<String>,
+    /// `clusterDNS`.
+    pub cluster_dns: Vec<IpAddr>,
+    /// `clusterDomain`; may be empty.
+    pub cluster_domain: String,
+    /// `--node-ip`.
+    pub node_ips: Vec<IpAddr>,
+}
+
+impl DnsSettings {
+    /// With what the node's `resolv.conf` says now.
+    pub fn with_host(&self, host: Option<Resolver>) -> NodeDns {
+        let Self { cluster_dns, cluster_domain, node_ips, .. } = self.clone();
+        NodeDns { host, cluster_dns, cluster_domain, node_ips }
+    }
+}
+
 /// What the node knows about names.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct NodeDns {
@@ -73,7 +97,7 @@ pub struct NodeDns {
     pub cluster_dns: Vec<IpAddr>,
     /// `clusterDomain`; may be empty.
     pub cluster_domain: String,
-    /// The node's addresses.
+    /// `--node-ip`.
     pub node_ips: Vec<IpAddr>,
 }
 
@@ -210,6 +234,30 @@ fn limit_searches(searches: &mut Vec<String>) -> Option<DnsWarning> {
             "Search Line limits were exceeded, some search paths have been omitted, the applied search line is: {}",
             searches.join(" ")
         ))
+    })
+}
+
+/// What is wrong with the search domains of the node's `resolv.conf`, told as an Event of the node when the agent starts
+/// (upstream's `CheckLimitsForResolvConf`); the first finding alone. The cluster's own domains need room for three.
+pub fn resolv_conf_problem(path: &str, text: &str, cluster_domain: &str) -> Option<String> {
+    let searches = match Resolver::parse(text) {
+        Ok(resolver) => resolver.searches,
+        Err(ResolvConfError::NoAddress) => return Some("nameserver list is empty ".to_owned()),
+    };
+    let most = if cluster_domain.is_empty() { SEARCHES_MAX } else { SEARCHES_MAX - CLUSTER_SEARCHES };
+    if searches.len() > most {
+        return Some(format!("Resolv.conf file '{path}' contains search line consisting of more than {most} domains!"));
+    }
+    if searches.iter().any(|search| search.len() > SUBDOMAIN_MAX) {
+        return Some(format!(
+            "Resolv.conf file {} contains a search path which length is more than allowed {SUBDOMAIN_MAX} chars!",
+            quoted(path)
+        ));
+    }
+    (searches.join(" ").len() > SEARCH_LINE_MAX).then(|| {
+        format!(
+            "Resolv.conf file '{path}' contains search line which length is more than allowed {SEARCH_LINE_MAX} chars!"
+        )
     })
 }
 

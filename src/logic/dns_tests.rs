@@ -176,6 +176,28 @@ fn too_long_search_lines_are_cut_with_a_warning() {
     }
 }
 
+/// CRI-06: searches of the file, the cluster's domain, the beginning of what is told.
+#[test]
+fn a_nodes_resolv_conf_is_held_against_the_limits() {
+    let many = |count: usize| (0..count).map(|number| format!("d{number}")).collect::<Vec<_>>().join(" ");
+    let (long, longest) = ("x".repeat(254), "x".repeat(253));
+    let wide = [longest.as_str(); 9].join(" ");
+    let cases = [
+        (many(32), "", ""),
+        (many(33), "", "Resolv.conf file '/r' contains search line consisting of more than 32 domains!"),
+        (many(29), "cluster.local", ""),
+        (many(30), "cluster.local", "Resolv.conf file '/r' contains search line consisting of more than 29 domains!"),
+        (longest.clone(), "", ""),
+        (long, "", "Resolv.conf file \"/r\" contains a search path which length is more than allowed 253 chars!"),
+        (wide, "", "Resolv.conf file '/r' contains search line which length is more than allowed 2048 chars!"),
+    ];
+    for (searches, domain, expected) in cases {
+        let text = format!("nameserver 1.1.1.1\nsearch {searches}\n");
+        assert_eq!(resolv_conf_problem("/r", &text, domain).unwrap_or_default(), expected);
+    }
+    assert_eq!(resolv_conf_problem("/r", "nameserver", "").as_deref(), Some("nameserver list is empty "));
+}
+
 proptest::proptest! {
     #[test]
     fn the_limits_always_hold(

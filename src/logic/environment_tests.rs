@@ -28,7 +28,7 @@ fn sources() -> EnvironmentSources {
         secrets: BTreeMap::from([("s".to_owned(), Looked::There(Arc::new(secret)))]),
         services: Some(texts(&[("KUBERNETES_SERVICE_HOST", "10.96.0.1"), ("A", "service-a")])),
         resolved: BTreeMap::new(),
-        addresses: Addresses { pod_ips: vec!["10.0.0.7".into()], host_ips: vec![], prefer_ipv6: false },
+        addresses: Addresses { pod_ips: vec!["10.0.0.7".into()], ..Addresses::default() },
     }
 }
 

@@ -7,8 +7,9 @@ use k8s_openapi::api::core::v1::{ObjectFieldSelector, Pod};
 
 use super::dns_label::qualified_name_problems;
 use super::go_text::quoted;
+use super::host_ips::HostIps;
 
-/// Why a field has no value. The texts are upstream's, but for the last one.
+/// Why a field has no value. The texts are upstream's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FieldPathError {
     /// Only `v1` is known.
@@ -31,8 +32,8 @@ pub enum FieldPathError {
         /// What is wrong with the key.
         problems: Vec<String>,
     },
-    /// The node's addresses are not known yet.
-    #[error("no host IP is known for {0}")]
+    /// The node's addresses are not known; why.
+    #[error("{0}")]
     NoHostIp(String),
 }
 
@@ -41,9 +42,9 @@ pub enum FieldPathError {
 pub struct Addresses {
     /// The pod's addresses, as the runtime told them; on the node's network the node's. Any order.
     pub pod_ips: Vec<String>,
-    /// The node's addresses, the primary one first.
-    pub host_ips: Vec<String>,
-    /// Whether the node's primary family is IPv6: that family's pod address goes first.
+    /// The node's addresses.
+    pub host: HostIps,
+    /// Whether `--node-ip` begins with an IPv6 address: that family's pod address goes first.
     pub prefer_ipv6: bool,
 }
 
@@ -54,6 +55,16 @@ impl Addresses {
         let ips = self.pod_ips.iter().filter_map(|ip| ip.parse::<IpAddr>().ok()).map(|ip| ip.to_canonical());
         let first = |ipv6: bool| ips.clone().find(|ip| ip.is_ipv6() == ipv6);
         [first(self.prefer_ipv6), first(!self.prefer_ipv6)].into_iter().flatten().map(|ip| ip.to_string()).collect()
+    }
+}
+
+impl Addresses {
+    /// The node's addresses, at least one.
+    fn host_texts(&self) -> Result<Vec<String>, FieldPathError> {
+        match self.host.problem() {
+            Some(problem) => Err(FieldPathError::NoHostIp(problem.to_owned())),
+            None => Ok(self.host.shown().map(|ip| ip.to_string()).collect()),
+        }
     }
 }
 
@@ -82,12 +93,8 @@ pub fn field_value(selector: &ObjectFieldSelector, pod: &Pod, addresses: &Addres
         // Old clients still send `spec.host`.
         "spec.nodeName" | "spec.host" => text(spec.and_then(|spec| spec.node_name.as_ref())),
         "spec.serviceAccountName" => text(spec.and_then(|spec| spec.service_account_name.as_ref())),
-        "status.hostIP" => match addresses.host_ips.first() {
-            Some(ip) => Ok(ip.clone()),
-            None => Err(FieldPathError::NoHostIp(path.to_owned())),
-        },
-        "status.hostIPs" if addresses.host_ips.is_empty() => Err(FieldPathError::NoHostIp(path.to_owned())),
-        "status.hostIPs" => Ok(addresses.host_ips.join(",")),
+        "status.hostIP" => addresses.host_texts().map(|mut ips| ips.swap_remove(0)),
+        "status.hostIPs" => addresses.host_texts().map(|ips| ips.join(",")),
         "status.podIP" => Ok(addresses.sorted_pod_ips().into_iter().next().unwrap_or_default()),
         "status.podIPs" => Ok(addresses.sorted_pod_ips().join(",")),
         "spec.restartPolicy" | "spec.schedulerName" | "status.phase" => {
@@ -151,7 +158,7 @@ mod tests {
         };
         let addresses = Addresses {
             pod_ips: vec!["fd00:0::7".into(), "10.0.0.7".into(), "10.0.0.8".into()],
-            host_ips: vec!["192.0.2.1".into(), "fd00::1".into()],
+            host: HostIps::listed(["192.0.2.1", "fd00::1"].map(|ip| ip.parse().unwrap())),
             prefer_ipv6: false,
         };
         let selector = ObjectFieldSelector { api_version: None, field_path: path.into() };
@@ -224,7 +231,7 @@ mod tests {
         for path in ["status.hostIP", "status.hostIPs"] {
             let selector = ObjectFieldSelector { api_version: None, field_path: path.into() };
             let error = field_value(&selector, &Pod::default(), &Addresses::default());
-            assert_eq!(error, Err(FieldPathError::NoHostIp(path.into())));
+            assert_eq!(error.unwrap_err().to_string(), "host IP unknown; known addresses: []", "{path}");
         }
     }
 }

@@ -25,6 +25,7 @@ pub mod field_path;
 pub mod go_pattern;
 pub mod go_text;
 pub mod hooks;
+pub mod host_ips;
 pub mod hostname;
 pub mod hosts_file;
 pub mod ids;

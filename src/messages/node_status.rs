@@ -10,7 +10,7 @@ use super::describe;
 use crate::actors::desk::Panicked;
 use crate::cri::CriResult;
 use crate::logic::node_startup::StartupDurations;
-use crate::logic::node_status::{DeviceResources, HostFacts, Pressure, RuntimeAnswers, RuntimeFact};
+use crate::logic::node_status::{AddressFacts, DeviceResources, HostFacts, Pressure, RuntimeAnswers, RuntimeFact};
 use crate::logic::runtime_health::RuntimeHealth;
 use crate::platform::kube_api::ApiError;
 
@@ -61,6 +61,12 @@ pub enum NodeStatusMsg {
     UpdateDue,
     /// From itself: the node is not ready yet, so have the runtime looked at before its time.
     LookDue,
+    /// From `PodManager` and itself: pods use the host's addresses, and no Node says them: look what they are.
+    HostDue,
+    /// From itself: the host's addresses.
+    HostRead(Result<AddressFacts, Panicked>),
+    /// From itself: what the node's resolver configuration says as the agent starts.
+    ResolvConfRead(Result<Result<String, String>, Panicked>),
     /// From itself: what host and runtime said.
     Gathered(Result<Box<Gathered>, Panicked>),
     /// From itself: the Node was to be created.

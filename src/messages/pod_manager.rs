@@ -10,6 +10,7 @@ use super::describe;
 use super::pod_source::SourceKind;
 use super::runtime_monitor::RuntimeHealth;
 use crate::actors::desk::Panicked;
+use crate::logic::host_ips::HostIps;
 use crate::logic::ids::{FullName, PodUid};
 use crate::logic::pod_census::PodCensus;
 use crate::logic::pod_lifecycle::Demand;
@@ -42,6 +43,8 @@ pub enum PodManagerMsg {
     HealthChanged(RuntimeHealth),
     /// From `NodeStatus`: the newest Node object, heartbeats aside; before the node is registered, the one to register with.
     NodeChanged(Arc<Node>),
+    /// From `NodeStatus`: the host's addresses, as the newest Node has them, or the host itself while there is none.
+    HostChanged(HostIps),
     /// From a `PodWorker`: the pod is gone from the node and nobody wants it.
     WorkerFinished(PodUid),
     /// From the local socket: someone on this machine asks something of a pod (PAIN-34, PAIN-36).

@@ -9,6 +9,7 @@ use ractor::RpcReplyPort;
 use super::describe;
 use super::runtime_monitor::RuntimeHealth;
 use crate::actors::desk::Panicked;
+use crate::logic::host_ips::HostIps;
 use crate::logic::ids::ContainerId;
 use crate::logic::pod_lifecycle::{Demand, JobEnd};
 use crate::logic::pod_resize::{PendingResize, PodResources};
@@ -29,6 +30,8 @@ pub enum PodWorkerMsg {
     Observed(Arc<RuntimePod>),
     /// From `PodManager`: whether the runtime can be worked with.
     HealthChanged(RuntimeHealth),
+    /// From `PodManager`: the host's addresses are others than its last word, or those that the worker began with.
+    HostChanged(HostIps),
     /// From `Prober`: a probe's threshold was reached.
     Probed {
         /// Of which container.

@@ -20,6 +20,8 @@ const LOOKUP_MAX: Duration = Duration::from_secs(5);
 pub trait NodeFacts: Send + Sync {
     /// All facts as they are now; what `addresses` makes needless is not asked for. What cannot be told says so itself.
     async fn read(&self, addresses: &AddressSettings) -> HostFacts;
+    /// Those about addresses alone.
+    async fn addresses(&self, settings: &AddressSettings) -> AddressFacts;
 }
 
 /// A host that always says the same: for tests, and for the simulated node.
@@ -53,6 +55,10 @@ impl FixedNodeFacts {
 impl NodeFacts for FixedNodeFacts {
     async fn read(&self, _: &AddressSettings) -> HostFacts {
         self.0.clone()
+    }
+
+    async fn addresses(&self, _: &AddressSettings) -> AddressFacts {
+        self.0.addresses.clone()
     }
 }
 
@@ -98,17 +104,21 @@ impl LinuxNodeFacts {
     }
 
     fn read_blocking(&self, addresses: &AddressSettings, resolved: Vec<IpAddr>) -> HostFacts {
-        // The kernel's table of addresses is long on some hosts; it serves only to check addresses against.
-        let checked = !addresses.node_ips.is_empty() || resolved.iter().any(|ip| !ip.is_loopback());
         HostFacts {
             machine: self.machine().map_err(|error| error.to_string()),
             versions: self.versions().map_err(|error| error.to_string()),
             storage_bytes: self.storage_bytes(),
-            addresses: AddressFacts {
-                interfaces: if checked { self.host.interface_addresses() } else { vec![] },
-                resolved,
-                default_routes: self.host.addresses(),
-            },
+            addresses: self.addresses_blocking(addresses, resolved),
+        }
+    }
+
+    fn addresses_blocking(&self, settings: &AddressSettings, resolved: Vec<IpAddr>) -> AddressFacts {
+        // The kernel's table of addresses is long on some hosts; it serves only to check addresses against.
+        let checked = !settings.node_ips.is_empty() || resolved.iter().any(|ip| !ip.is_loopback());
+        AddressFacts {
+            interfaces: if checked { self.host.interface_addresses() } else { vec![] },
+            resolved,
+            default_routes: self.host.addresses(),
         }
     }
 }
@@ -116,10 +126,21 @@ impl LinuxNodeFacts {
 #[async_trait]
 impl NodeFacts for LinuxNodeFacts {
     async fn read(&self, addresses: &AddressSettings) -> HostFacts {
-        let resolved = if addresses.needs_lookup() { lookup(&addresses.hostname).await } else { vec![] };
+        let resolved = resolved(addresses).await;
         let (facts, addresses) = (self.clone(), addresses.clone());
         blocking::run(move || facts.read_blocking(&addresses, resolved)).await
     }
+
+    async fn addresses(&self, settings: &AddressSettings) -> AddressFacts {
+        let resolved = resolved(settings).await;
+        let (facts, settings) = (self.clone(), settings.clone());
+        blocking::run(move || facts.addresses_blocking(&settings, resolved)).await
+    }
+}
+
+/// What the node's name stands for, where that counts.
+async fn resolved(settings: &AddressSettings) -> Vec<IpAddr> {
+    if settings.needs_lookup() { lookup(&settings.hostname).await } else { vec![] }
 }
 
 /// The addresses of a name; none where it has none, or where nobody says so in time.
@@ -154,6 +175,7 @@ mod tests {
         let named = AddressSettings { node_ips: vec![IpAddr::from([127, 0, 0, 1])], ..settings };
         let told = facts.read(&named).await;
         assert!(told.addresses.interfaces.contains(&IpAddr::from([127, 0, 0, 1])), "{:?}", told.addresses.interfaces);
+        assert_eq!(facts.addresses(&named).await, told.addresses);
     }
 
     #[tokio::test]

@@ -112,19 +112,13 @@ impl Faults for HeldUp {
 pub(crate) fn settings(root_dir: &str) -> Settings {
     Settings {
         node_name: "n1".into(),
-        host_ips: vec![],
         runtime_name: "containerd".into(),
         static_pod_url: String::new(),
         sync_period: Duration::from_secs(60),
         file_check_period: Duration::from_secs(20),
         http_check_period: Duration::from_secs(20),
         pod_logs_dir: format!("{root_dir}/logs"),
-        dns: crate::logic::dns::NodeDns {
-            host: None,
-            cluster_dns: vec![],
-            cluster_domain: String::new(),
-            node_ips: vec![],
-        },
+        dns: Default::default(),
         cgroup_tree: CgroupTree::new("/", true).expect("a root"),
         kubepods: Default::default(),
         resources: ResourceOptions::default(),

@@ -18,7 +18,7 @@ use crate::actors::root;
 use crate::actors::settings::{Adapters, Agent, Directory, NodeSettings, Settings};
 use crate::logic::backoff::BackoffPolicy;
 use crate::logic::cgroup_name::CgroupTree;
-use crate::logic::dns::NodeDns;
+use crate::logic::dns::DnsSettings;
 use crate::logic::image_garbage::ImageGcPolicy;
 use crate::logic::image_records::VerificationPolicy;
 use crate::logic::log_rotation::RotationPolicy;
@@ -50,15 +50,14 @@ pub fn settings(started: Moment) -> Settings {
     let address = std::net::IpAddr::from([10, 0, 0, 1]);
     Settings {
         node_name: NODE_NAME.to_owned(),
-        host_ips: vec![address],
         runtime_name: "containerd".to_owned(),
         static_pod_url: String::new(),
         sync_period: Duration::from_secs(60),
         file_check_period: Duration::from_secs(20),
         http_check_period: Duration::from_secs(20),
         pod_logs_dir: POD_LOGS.to_owned(),
-        dns: NodeDns {
-            host: None,
+        dns: DnsSettings {
+            resolv_conf: Some("/etc/resolv.conf".to_owned()),
             cluster_dns: vec![],
             cluster_domain: "cluster.local".to_owned(),
             node_ips: vec![address],

@@ -32,6 +32,8 @@ pub struct SimSandbox {
     pub cgroup_parent: String,
     /// Its address; `None` on the node's network or once stopped.
     pub ip: Option<String>,
+    /// The name servers that it was given.
+    pub name_servers: Vec<String>,
     log_directory: String,
     created_at: Moment,
     network: NamespaceMode,
@@ -132,6 +134,7 @@ impl Containers {
             was_ready: true,
             cgroup_parent: config.linux.cgroup_parent.clone(),
             ip,
+            name_servers: config.dns.iter().flat_map(|dns| dns.servers.iter().cloned()).collect(),
             log_directory: config.log_directory.clone(),
             created_at: now,
             network,

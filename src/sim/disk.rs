@@ -40,6 +40,18 @@ pub struct Disk {
     pub writing: Writing,
     /// Checkpoints of the agent, by name.
     pub checkpoints: BTreeMap<String, Vec<u8>>,
+    /// The node's resolver configuration.
+    pub resolv_conf: ResolvConf,
+}
+
+/// A file that is there from the beginning; `None` when it is not any more.
+#[derive(Debug)]
+pub struct ResolvConf(pub Option<String>);
+
+impl Default for ResolvConf {
+    fn default() -> Self {
+        Self(Some("nameserver 10.0.0.53\nsearch example.com\n".to_owned()))
+    }
 }
 
 impl Disk {
@@ -130,6 +142,12 @@ impl PodFiles for Outlet {
 
     async fn node_hosts(&self) -> Result<String, FileError> {
         self.file("read file", "/etc/hosts", |_| "127.0.0.1 localhost\n".to_owned()).await
+    }
+
+    async fn node_resolv_conf(&self, path: &str) -> Result<String, FileError> {
+        let text = self.file("open", path, |disk| disk.resolv_conf.0.clone()).await?;
+        let problem = "No such file or directory (os error 2)".to_owned();
+        text.ok_or_else(|| FileError { attempt: "open", path: path.to_owned(), problem })
     }
 
     async fn make_termination_log(

@@ -1,10 +1,11 @@
 //! `NodeStatus`: registers the node and keeps the status of its Node object.
 //!
 //! Parent: Root. Restarted: after a failure; the API server gives the Node back, `RuntimeMonitor` tells again, the host
-//! is read anew. Has nothing to do where no API server is named. One thing is under way at a time: a registration or an
+//! is read anew. Where no API server is named it only tells pods their host's addresses. One thing is under way at a time: a registration or an
 //! update, each a chain of operations (`Work`); what comes in meanwhile counts for the next one.
 
 mod calls;
+mod host;
 mod update;
 
 use std::sync::Arc;
@@ -75,6 +76,7 @@ pub struct NodeStatus {
     known: Option<Arc<Node>>,
     /// The addresses that `CertificateManager` was told last.
     addresses: Vec<(String, String)>,
+    host: host::Host,
     unschedulable: bool,
     /// The pod CIDRs that the runtime knows.
     cidrs: Option<String>,
@@ -115,6 +117,7 @@ impl Role for NodeStatus {
             initial: None,
             known: None,
             addresses: vec![],
+            host: host::Host::default(),
             unschedulable: false,
             cidrs: None,
             telling_cidrs: false,
@@ -127,6 +130,7 @@ impl Role for NodeStatus {
             startup: NodeStartup::new(settings.booted, agent.settings.agent_started),
             agent,
         };
+        status.check_resolv_conf(desk);
         if status.api.is_some() {
             status.cry(desk);
             status.watch(desk);
@@ -137,12 +141,15 @@ impl Role for NodeStatus {
     }
 
     fn receive(&mut self, message: NodeStatusMsg, desk: &mut Desk<NodeStatusMsg>) {
-        if self.api.is_none() && !matches!(message, NodeStatusMsg::Node(_) | NodeStatusMsg::Startup(_)) {
+        if self.api.is_none() && matches!(message, NodeStatusMsg::News(_)) {
             return; // A standalone agent has no Node object.
         }
         match message {
             NodeStatusMsg::RegisterDue | NodeStatusMsg::UpdateDue => self.begin_work(desk),
             NodeStatusMsg::LookDue => self.look(desk),
+            NodeStatusMsg::HostDue => self.read_host(desk),
+            NodeStatusMsg::HostRead(facts) => self.host_read(facts, desk),
+            NodeStatusMsg::ResolvConfRead(read) => self.resolv_conf_read(read, desk),
             NodeStatusMsg::Gathered(outcome) => self.gathered(outcome, desk),
             NodeStatusMsg::Created(answer) => self.created(calls::flat(answer), desk),
             NodeStatusMsg::Fetched(answer) => self.fetched(calls::flat(answer), desk),
@@ -155,13 +162,15 @@ impl Role for NodeStatus {
             NodeStatusMsg::Repeat => {
                 self.known = None;
                 self.addresses.clear();
+                self.host.forget_told();
                 self.tell_known(desk);
+                self.tell_host(desk);
             }
             NodeStatusMsg::Startup(reply) => {
                 let _ = reply.send(self.startup.durations()); // The asker may have left.
             }
             NodeStatusMsg::Node(reply) => {
-                let _ = reply.send(self.node.clone().or_else(|| self.initial.clone())); // The asker may have left.
+                let _ = reply.send(self.newest()); // The asker may have left.
             }
         }
     }
@@ -174,6 +183,11 @@ impl NodeStatus {
             let starting = EventSubject::node(&self.agent.settings.node_name).normal("Starting", "Starting kubelet.");
             desk.tell(&self.agent.directory.event_recorder, starting);
         }
+    }
+
+    /// The newest Node; the one to register with before there is another.
+    fn newest(&self) -> Option<Arc<Node>> {
+        self.node.clone().or_else(|| self.initial.clone())
     }
 
     fn hear(&mut self, news: NodeNews, desk: &mut Desk<NodeStatusMsg>) {
@@ -294,10 +308,10 @@ impl NodeStatus {
         }
     }
 
-    /// Tells `PodManager` the newest Node, heartbeats aside, and `CertificateManager` its addresses; those of the one to
-    /// register with before there is another.
+    /// Tells `PodManager` the newest Node, heartbeats aside, and the host's addresses, and `CertificateManager` those too.
     fn tell_known(&mut self, desk: &Desk<NodeStatusMsg>) {
-        let Some(newest) = self.node.clone().or_else(|| self.initial.clone()) else { return };
+        let Some(newest) = self.newest() else { return };
+        self.tell_host(desk);
         let addresses = newest.status.as_ref().and_then(|status| status.addresses.as_ref()).into_iter().flatten();
         let addresses: Vec<_> = addresses.map(|one| (one.type_.clone(), one.address.clone())).collect();
         if self.addresses != addresses {

@@ -3,6 +3,7 @@
 mod crashes;
 mod events;
 mod events_live;
+mod host;
 mod lease;
 mod runtime;
 mod server;

@@ -5,13 +5,15 @@
 use k8s_openapi::api::core::v1::{Container, Pod};
 
 use super::jobs::{Given, JobSite, find, target};
+use crate::actors::ledger::Cause;
+use crate::actors::settings::EventSubject;
 use crate::cri::pod_mapping::{
     ContainerFacts, DeviceFacts, ImageUser, MappingError, SandboxFacts, container_config, needs_hosts_file,
     sandbox_config,
 };
 use crate::cri::{ContainerConfig, LinuxContainerResources, PodSandboxConfig};
 use crate::logic::container_actions::StartContainer;
-use crate::logic::dns::DnsWarning;
+use crate::logic::dns::{DnsWarning, NodeDns, Resolver};
 use crate::logic::field_path::Addresses;
 use crate::logic::hooks::stop_signal;
 use crate::logic::hostname::PodHostname;
@@ -42,11 +44,43 @@ impl JobSite {
         })
     }
 
-    /// The sandbox's configuration, and the warnings to tell with it.
-    pub(super) fn sandbox_config(
+    /// The configuration of a sandbox that is to be made, by what the node's resolver configuration says now. Its warnings
+    /// are told, to the node what concerns it.
+    pub(super) async fn new_sandbox(&self, pod: &Pod, attempt: u32, cause: &Cause) -> Result<PodSandboxConfig, String> {
+        let dns = self.dns().await?;
+        let (config, warnings) = self.sandbox_config(pod, attempt, dns).map_err(|error| error.to_string())?;
+        let node = EventSubject::node(&self.agent.settings.node_name);
+        for DnsWarning { reason, pod_message, node_message } in warnings {
+            if let Some(message) = node_message {
+                self.tell(cause, node.warning(reason, message));
+            }
+            self.tell(cause, self.subject(String::new()).warning(reason, pod_message));
+        }
+        Ok(config)
+    }
+
+    /// That of a sandbox that is there, or on its way, to go with its images and containers: runtimes do not look at its
+    /// resolver again, so a file that cannot be read now keeps none of them from starting.
+    pub(super) async fn made_sandbox(&self, pod: &Pod, attempt: u32) -> Result<PodSandboxConfig, MappingError> {
+        let settings = &self.agent.settings.dns;
+        let dns = self.dns().await.unwrap_or_else(|_| settings.with_host(Some(Resolver::default())));
+        Ok(self.sandbox_config(pod, attempt, dns)?.0)
+    }
+
+    /// What the node knows about names, the node's resolver configuration read anew (CRI-06).
+    async fn dns(&self) -> Result<NodeDns, String> {
+        let settings = &self.agent.settings.dns;
+        let Some(path) = &settings.resolv_conf else { return Ok(settings.with_host(None)) };
+        let text = self.agent.adapters.files.node_resolv_conf(path).await.map_err(|error| error.to_string())?;
+        let resolver = Resolver::parse(&text).map_err(|error| error.to_string())?;
+        Ok(settings.with_host(Some(resolver)))
+    }
+
+    fn sandbox_config(
         &self,
         pod: &Pod,
         attempt: u32,
+        dns: NodeDns,
     ) -> Result<(PodSandboxConfig, Vec<DnsWarning>), MappingError> {
         let settings = &self.agent.settings;
         let qos = pod_qos(pod, settings.resources.pod_level_resources);
@@ -56,7 +90,7 @@ impl JobSite {
             attempt,
             pod_logs: settings.pod_logs_dir.clone(),
             cgroup_parent,
-            dns: settings.dns.clone(),
+            dns,
             resources: sandbox_resources(pod, false, &settings.resources).into(),
             overhead: overhead_resources(pod, &settings.resources).into(),
             ..SandboxFacts::default()
@@ -77,11 +111,11 @@ impl JobSite {
         let (container, _) = find(pod, &start.name);
         let container = container.as_ref();
         let target = target(pod, start, given.runtime.as_deref())?;
-        let host_ips: Vec<String> = settings.host_ips.iter().map(ToString::to_string).collect();
-        let pod_ips = if sandbox.host_network { host_ips.clone() } else { sandbox.ips.clone() };
+        let own = |ip: std::net::IpAddr| ip.to_string();
+        let pod_ips = if sandbox.host_network { self.host.shown().map(own).collect() } else { sandbox.ips.clone() };
         let resources = self.resources(pod, container);
-        let prefer_ipv6 = settings.host_ips.first().is_some_and(std::net::IpAddr::is_ipv6);
-        let addresses = Addresses { pod_ips: pod_ips.clone(), host_ips, prefer_ipv6 };
+        let prefer_ipv6 = settings.node.status.addresses.prefers_sixth();
+        let addresses = Addresses { pod_ips: pod_ips.clone(), host: self.host.clone(), prefer_ipv6 };
         // Side by side: each waits for another thread or actor, and the pod's start for all of them.
         let (logs, etc_hosts_path, environment) = futures_util::join!(
             self.make_logs(container, start.restart_count),

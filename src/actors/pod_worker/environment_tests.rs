@@ -41,6 +41,7 @@ impl Scene {
             agent: Arc::clone(agent),
             uid: PodUid::from("uid-1"),
             full_name: FullName::new("web", "ns"),
+            host: Default::default(),
             hooks: Arc::default(),
         };
         Self { played, server, site, pod, volumes: MountedVolumes::default() }

@@ -117,8 +117,8 @@ impl JobSite {
 
     /// Where a hook's request goes that names no host: to the pod, on the node's network to the node.
     pub(super) fn address_of(&self, sandbox: &RuntimeSandbox) -> Option<String> {
-        let host = self.agent.settings.host_ips.first().filter(|_| sandbox.host_network);
-        sandbox.ips.first().cloned().or_else(|| host.map(ToString::to_string))
+        let host = self.host.primary().filter(|_| sandbox.host_network);
+        sandbox.ips.first().cloned().or_else(|| host.map(|ip| ip.to_string()))
     }
 
     async fn run_hook(

@@ -15,6 +15,7 @@ use crate::actors::settings::{Agent, EventSubject};
 use crate::cri::ContainerState;
 use crate::cri::pod_mapping::{runtime_container, runtime_sandbox};
 use crate::logic::container_actions::{ContainerKind, StartContainer};
+use crate::logic::host_ips::HostIps;
 use crate::logic::ids::{ContainerId, FullName, PodUid, SandboxId};
 use crate::logic::image_policy::{ImageFailure, ImageInUse, PullPolicy};
 use crate::logic::log_path::log_link_name;
@@ -44,6 +45,8 @@ pub struct JobSite {
     pub uid: PodUid,
     /// The pod's name and namespace.
     pub full_name: FullName,
+    /// The host's addresses.
+    pub host: HostIps,
     /// What hooks have done already.
     pub hooks: Arc<HookMemory>,
 }
@@ -123,11 +126,8 @@ impl JobSite {
     }
 
     async fn try_sandbox(&self, pod: &Pod, attempt: u32, cause: &Cause) -> Result<RuntimeSandbox, String> {
-        let (config, warnings) = self.sandbox_config(pod, attempt).map_err(|error| error.to_string())?;
-        for warning in warnings {
-            self.tell(cause, self.subject(String::new()).warning(warning.reason, warning.pod_message));
-        }
-        let handler = self.runtime_handler(pod).await?;
+        let (config, handler) = futures_util::join!(self.new_sandbox(pod, attempt, cause), self.runtime_handler(pod));
+        let (config, handler) = (config?, handler?);
         let runtime = &self.agent.adapters.runtime;
         let clock = self.agent.ledger.clock();
         let began = clock.uptime();
@@ -176,12 +176,14 @@ impl JobSite {
         field_path: String,
         cause: &Cause,
     ) -> Result<ImageInUse, ImageFailure> {
-        let (sandbox_config, _) = self.sandbox_config(pod, 0).map_err(|error| ImageFailure::lost(error.to_string()))?;
+        let (sandbox_config, credentials) =
+            futures_util::join!(self.made_sandbox(pod, 0), self.credentials(pod, &image, cause));
+        let sandbox_config = sandbox_config.map_err(|error| ImageFailure::lost(error.to_string()))?;
         let request = ImageRequest {
             uid: self.uid.clone(),
             full_name: self.full_name.clone(),
             field_path,
-            credentials: self.credentials(pod, &image, cause).await,
+            credentials,
             image,
             policy,
             sandbox_config: Arc::new(sandbox_config),
@@ -225,13 +227,14 @@ impl JobSite {
         subject: &EventSubject,
         cause: &Cause,
     ) -> Result<Started, StartFailure> {
-        let (sandbox_config, _) = self
-            .sandbox_config(pod, sandbox.attempt)
-            .map_err(|error| StartFailure { reason: "CreateContainerConfigError", message: error.to_string() })?;
         let not_made = |message| StartFailure { reason: "CreateContainerConfigError", message };
-        let config = self.container_config(pod, start, sandbox, given);
-        let (config, noted) = futures_util::join!(config, self.note_container(pod, &start.name, cause));
-        let config = config.map_err(not_made)?;
+        let (config, noted, sandbox_config) = futures_util::join!(
+            self.container_config(pod, start, sandbox, given),
+            self.note_container(pod, &start.name, cause),
+            self.made_sandbox(pod, sandbox.attempt),
+        );
+        let (config, sandbox_config) =
+            (config.map_err(not_made)?, sandbox_config.map_err(|error| not_made(error.to_string()))?);
         noted.map_err(not_made)?;
         let runtime = &self.agent.adapters.runtime;
         let id = runtime

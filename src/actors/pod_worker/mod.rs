@@ -6,6 +6,7 @@
 
 mod configuration;
 mod environment;
+mod events;
 mod hooks;
 mod hung;
 pub mod jobs;
@@ -27,13 +28,14 @@ use super::pod_sources::first_seen;
 use super::role::Role;
 use super::settings::{Agent, EventSubject};
 use crate::logic::container_actions::{CRASH_LOOP_BACK_OFF, ContainerKind};
+use crate::logic::host_ips::HostIps;
 use crate::logic::ids::{FullName, PodUid};
 use crate::logic::object_references::{ObjectKey, object_references};
 use crate::logic::pod_containers::{all_containers, find_container};
 use crate::logic::pod_lifecycle::{Action, Demand, Demanded, Input, Job, JobEnd, Now, PodLifecycle, Stage};
 use crate::logic::pod_resize::ResizeConditions;
 use crate::logic::pod_roster::is_static;
-use crate::logic::pod_status::{self, DEADLINE_EXCEEDED, DEADLINE_MESSAGE, StatusInput, deadline};
+use crate::logic::pod_status::{self, StatusInput, deadline};
 use crate::logic::probe_schedule::probes_of;
 use crate::logic::resources::pod_qos;
 use crate::logic::runtime_pod::RuntimePod;
@@ -67,6 +69,8 @@ pub struct WorkerArgs {
     pub born: Stamp,
     /// Where it shows how far the pod is.
     pub stage: Arc<ShownStage>,
+    /// The host's addresses, until the worker is told others.
+    pub host: HostIps,
 }
 
 /// How far a pod is, for whoever looks from outside its worker.
@@ -126,7 +130,7 @@ impl Role for PodWorker {
     type Args = WorkerArgs;
 
     fn begin(args: WorkerArgs, desk: &mut Desk<PodWorkerMsg>) -> Self {
-        let WorkerArgs { agent, uid, full_name, born, stage } = args;
+        let WorkerArgs { agent, uid, full_name, born, stage, host } = args;
         let crash_loop = agent.settings.crash_loop;
         let remembered = agent.adapters.probe_store.results(&uid);
         resizing::recall(&agent, &uid, Duration::ZERO, desk);
@@ -134,7 +138,7 @@ impl Role for PodWorker {
         let lifecycle = PodLifecycle::new(crash_loop, born).with_probes(remembered).with_cgroup_driver(driver);
         Self {
             lifecycle: lifecycle.with_resizing(resizing::means(&agent)),
-            site: JobSite { agent, uid, full_name, hooks: Arc::default() },
+            site: JobSite { agent, uid, full_name, host, hooks: Arc::default() },
             jobs: vec![],
             passes: Passes::default(),
             shown: stage,
@@ -166,6 +170,10 @@ impl Role for PodWorker {
             PodWorkerMsg::Terminate { grace } => Input::Removed { grace },
             PodWorkerMsg::Observed(pod) => Input::Observed(pod),
             PodWorkerMsg::HealthChanged(health) => Input::Health(health),
+            PodWorkerMsg::HostChanged(host) => {
+                self.site.host = host;
+                Input::Due
+            }
             PodWorkerMsg::Probed { container, kind, healthy } => Input::Probed { container, kind, healthy },
             PodWorkerMsg::JobEnded(Ok(end)) => self.take_end(end, desk),
             PodWorkerMsg::JobEnded(Err((job, panicked))) => {
@@ -469,7 +477,7 @@ impl PodWorker {
         };
         pod_status::set_obstacle(&mut status, hung.or_else(|| self.lifecycle.obstacle()));
         let status = Arc::new(status);
-        self.tell_deadline(&pod, &status, desk);
+        self.tell_change(&pod, &status, desk);
         self.count_start(&pod, &status, desk);
         self.ended = self.lifecycle.stage() == Stage::Terminated;
         let is_known = self.status.as_ref() == Some(&status) && self.told_waiting == waiting;
@@ -508,17 +516,6 @@ impl PodWorker {
         hooks::without_started(pod, seen, starting)
     }
 
-    /// One Event when the pod's time is over (POD-25).
-    fn tell_deadline(&self, pod: &Pod, status: &PodStatus, desk: &Desk<PodWorkerMsg>) {
-        let is_past = |status: &PodStatus| status.reason.as_deref() == Some(DEADLINE_EXCEEDED);
-        let before = self.status.as_deref().or(pod.status.as_ref());
-        if is_past(status) && !before.is_some_and(is_past) {
-            let subject = EventSubject::pod(&self.site.uid, &self.site.full_name);
-            let event = subject.normal(DEADLINE_EXCEEDED, DEADLINE_MESSAGE);
-            desk.tell(&self.site.agent.directory.event_recorder, event);
-        }
-    }
-
     /// Counts how long the pod took to run, as seen from here (upstream counts a second time when it is first looked at).
     fn count_start(&self, pod: &Pod, status: &PodStatus, desk: &Desk<PodWorkerMsg>) {
         let was_pending = self.status.as_ref().is_some_and(|before| before.phase.as_deref() == Some("Pending"));
@@ -544,7 +541,8 @@ impl PodWorker {
             figures: self.lifecycle.pod_figures(),
             options: &settings.resources,
             gates: &settings.resize,
-            host_ips: &settings.host_ips,
+            host: &self.site.host,
+            prefer_ipv6: settings.node.status.addresses.prefers_sixth(),
             runtime_name: &settings.runtime_name,
             recursive_read_only: self.lifecycle.health().recursive_read_only,
             terminal: self.lifecycle.stage() == Stage::Terminated,

@@ -90,6 +90,7 @@ mod tests {
             agent: Arc::clone(&node.agent),
             uid: PodUid::from("u"),
             full_name: FullName::new("web", "shop"),
+            host: Default::default(),
             hooks: Arc::default(),
         };
         let (mut passes, at) = (Passes::default(), Duration::from_secs);

@@ -21,6 +21,7 @@ impl Scene {
             agent: Arc::clone(&played.agent),
             uid: PodUid::from("uid-1"),
             full_name: FullName::new("web", "ns"),
+            host: Default::default(),
             hooks: Arc::default(),
         };
         Self { played, site, pod: Arc::new(pod) }

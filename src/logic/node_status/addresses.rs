@@ -20,6 +20,8 @@ pub struct AddressSettings {
     pub node_ips: Vec<IpAddr>,
     /// `--cloud-provider=external`.
     pub external_cloud_provider: bool,
+    /// There is no API server, so nobody with whom to agree on what the node's name stands for: it is not looked up.
+    pub standalone: bool,
 }
 
 /// What the host and the name server say.
@@ -59,15 +61,17 @@ impl AddressSettings {
     /// Whether the node's name has to be looked up: neither a flag nor the name itself tells an address.
     pub fn needs_lookup(&self) -> bool {
         let waits_for_provider = self.external_cloud_provider && self.node_ips.is_empty();
-        self.specified(0).is_none() && !waits_for_provider && self.hostname.parse::<IpAddr>().is_err()
+        let tells = self.specified(0).is_some() || self.hostname.parse::<IpAddr>().is_ok();
+        !tells && !waits_for_provider && !self.standalone
     }
 
     fn specified(&self, place: usize) -> Option<IpAddr> {
         self.node_ips.get(place).copied().filter(|ip| !ip.is_unspecified())
     }
 
-    fn prefers_fourth(&self) -> bool {
-        self.node_ips.first().is_none_or(IpAddr::is_ipv4)
+    /// Whether addresses of the sixth version go first: `--node-ip` begins with one.
+    pub fn prefers_sixth(&self) -> bool {
+        self.node_ips.first().is_some_and(IpAddr::is_ipv6)
     }
 }
 
@@ -126,7 +130,7 @@ fn found(settings: &AddressSettings, facts: &AddressFacts) -> Result<IpAddr, Str
     if let Ok(ip) = settings.hostname.parse() {
         return Ok(ip);
     }
-    let preferred = |ip: &&IpAddr| ip.is_ipv4() == settings.prefers_fourth();
+    let preferred = |ip: &&IpAddr| ip.is_ipv6() == settings.prefers_sixth();
     let valid: Vec<IpAddr> =
         facts.resolved.iter().copied().filter(|ip| validate(*ip, &facts.interfaces).is_ok()).collect();
     let routed = &facts.default_routes;
@@ -168,7 +172,7 @@ mod tests {
     }
 
     fn settings(node_ips: &[&str]) -> AddressSettings {
-        AddressSettings { hostname: "node-1".to_owned(), node_ips: ips(node_ips), external_cloud_provider: false }
+        AddressSettings { hostname: "node-1".to_owned(), node_ips: ips(node_ips), ..AddressSettings::default() }
     }
 
     fn facts(resolved: &[&str], routes: &[&str]) -> AddressFacts {
@@ -282,5 +286,7 @@ mod tests {
         set(&mut fresh, &settings(&["10.0.0.1"]), &facts(&[], &[])).expect("good");
         assert_eq!(annotation(&fresh), None, "there is no provider any more");
         assert!(external(&["::"]).needs_lookup() && settings(&[]).needs_lookup());
+        let standalone = AddressSettings { standalone: true, ..settings(&[]) };
+        assert!(!standalone.needs_lookup(), "nobody else knows the node");
     }
 }

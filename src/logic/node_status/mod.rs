@@ -13,7 +13,7 @@ mod report;
 
 use k8s_openapi::api::core::v1::Node;
 
-pub use addresses::{AddressFacts, AddressSettings, PROVIDED_IP_ANNOTATION, parse_node_ips};
+pub use addresses::{AddressFacts, AddressSettings, PROVIDED_IP_ANNOTATION, parse_node_ips, set as set_addresses};
 pub use capacity::{CapacitySettings, DeviceResources, EPHEMERAL_STORAGE, Machine, PODS, Threshold};
 pub use compare::has_changed;
 pub use conditions::{Pressure, READY, condition_status, is_ready};

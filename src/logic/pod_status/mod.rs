@@ -4,6 +4,7 @@
 //! The fields that other components own (foreign conditions excepted) are not filled in here: whoever sends the status
 //! merges it with the object in the API.
 
+mod addresses;
 mod conditions;
 mod container_statuses;
 mod forward;
@@ -11,21 +12,22 @@ mod phase;
 mod readiness;
 mod resources;
 
+pub use addresses::family_mismatch;
 pub use forward::never_back;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container, HostIP, Pod, PodCondition, PodIP, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{Container, Pod, PodCondition, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::container_actions::restart_all;
+use super::host_ips::HostIps;
 use super::ids::ContainerId;
 use super::pod_resize::{PodFigures, PodResources, ResizeConditions, ResizeGates};
 use super::resources::ResourceOptions;
 use super::restart_policy::{could_restart_all, restarts_all, should_restart, wants_start};
-use super::runtime_pod::{ProbeResults, RuntimeContainer, RuntimePod, SandboxState};
+use super::runtime_pod::{ProbeResults, RuntimeContainer, RuntimePod};
 use super::time::Moment;
 
 /// `status.phase`: not all containers have been started.
@@ -82,8 +84,10 @@ pub struct StatusInput<'a> {
     pub options: &'a ResourceOptions,
     /// Which resizes are made.
     pub gates: &'a ResizeGates,
-    /// The node's addresses, the primary one first, at most two; none without an API server.
-    pub host_ips: &'a [IpAddr],
+    /// The node's addresses.
+    pub host: &'a HostIps,
+    /// Whether the pod's IPv6 address goes before its IPv4 address.
+    pub prefer_ipv6: bool,
     /// The runtime's name, which precedes container IDs: `containerd`.
     pub runtime_name: &'a str,
     /// Whether the pod's runtime class can mount read-only recursively.
@@ -154,8 +158,7 @@ pub fn generate(input: &StatusInput<'_>) -> PodStatus {
     readiness::fill_in(input, spec, &mut init, &mut regular);
     let outcome = phase::decide(input, spec, &init, &regular);
     let conditions = conditions::generate(input, spec, &init, &regular, outcome.phase);
-    let pod_ips = pod_ips(input, spec);
-    PodStatus {
+    let mut status = PodStatus {
         phase: Some(outcome.phase.to_owned()),
         reason: outcome.reason,
         message: outcome.message,
@@ -163,17 +166,15 @@ pub fn generate(input: &StatusInput<'_>) -> PodStatus {
         container_statuses: non_empty(regular),
         init_container_statuses: non_empty(init),
         ephemeral_container_statuses: non_empty(ephemeral),
-        host_ip: input.host_ips.first().map(ToString::to_string),
-        host_ips: non_empty(input.host_ips.iter().map(|ip| HostIP { ip: ip.to_string() }).collect()),
-        pod_ip: pod_ips.first().cloned(),
-        pod_ips: non_empty(pod_ips.into_iter().map(|ip| PodIP { ip }).collect()),
         qos_class: Some(input.qos_class.to_owned()),
         start_time: Some(start_time(input)),
         observed_generation: observed_generation(input.pod, input.before()),
         resources: resources::of_pod(input),
         allocated_resources: resources::allocated_to_pod(input),
         ..PodStatus::default()
-    }
+    };
+    addresses::set(&mut status, input, spec);
+    status
 }
 
 /// The status of a pod that the node did not admit. It has no containers and no conditions.
@@ -231,29 +232,6 @@ fn start_time(input: &StatusInput<'_>) -> Time {
 /// The generation of the pod that this status is about; never goes back.
 fn observed_generation(pod: &Pod, before: Option<&PodStatus>) -> Option<i64> {
     pod.metadata.generation.max(before.and_then(|before| before.observed_generation))
-}
-
-/// The pod's addresses, at most one of each family, that of the node's primary address first. On the node's network they
-/// are the node's. They outlive the sandbox.
-fn pod_ips(input: &StatusInput<'_>, spec: &PodSpec) -> Vec<String> {
-    if spec.host_network.unwrap_or(false) {
-        return by_family(input, input.host_ips.iter().copied());
-    }
-    let newest = input.runtime.sandbox().filter(|sandbox| sandbox.state == SandboxState::Ready);
-    let told = newest.into_iter().flat_map(|sandbox| &sandbox.ips).filter_map(|ip| ip.parse().ok());
-    let ips = by_family(input, told);
-    let any_ready = input.runtime.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready);
-    if !ips.is_empty() || any_ready {
-        return ips;
-    }
-    let shown = input.before().and_then(|before| before.pod_ips.as_ref());
-    shown.into_iter().flatten().map(|shown| shown.ip.clone()).collect()
-}
-
-fn by_family(input: &StatusInput<'_>, ips: impl Iterator<Item = IpAddr> + Clone) -> Vec<String> {
-    let prefers_v6 = input.host_ips.first().is_some_and(IpAddr::is_ipv6);
-    let first_of = |v6: bool| ips.clone().find(|ip| ip.is_ipv6() == v6);
-    [first_of(prefers_v6), first_of(!prefers_v6)].into_iter().flatten().map(|ip| ip.to_string()).collect()
 }
 
 /// A time of the API: whole seconds.

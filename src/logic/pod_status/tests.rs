@@ -1,14 +1,14 @@
 //! Cases and properties of the API status.
 
 use k8s_openapi::api::core::v1::{
-    Container, ContainerStatus, PodCondition, PodReadinessGate, Probe, ResourceRequirements, VolumeMount,
+    Container, ContainerStatus, PodCondition, PodIP, PodReadinessGate, Probe, ResourceRequirements, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use proptest::prelude::*;
 
 use super::*;
 use crate::logic::ids::{FullName, PodUid, SandboxId};
-use crate::logic::runtime_pod::{ContainerState, RuntimeContainer, RuntimeSandbox};
+use crate::logic::runtime_pod::{ContainerState, RuntimeContainer, RuntimeSandbox, SandboxState};
 use crate::logic::time::Stamp;
 
 const NOW: u64 = 100_000;
@@ -26,7 +26,8 @@ struct Scene {
     probes: ProbeResults,
     errors: BTreeMap<String, StartError>,
     restarts: BTreeSet<ContainerId>,
-    host_ips: Vec<IpAddr>,
+    host: HostIps,
+    prefer_ipv6: bool,
     terminal: bool,
     is_static: bool,
     now: u64,
@@ -51,7 +52,8 @@ impl Scene {
             probes: ProbeResults::default(),
             errors: BTreeMap::new(),
             restarts: BTreeSet::new(),
-            host_ips: vec!["192.168.0.1".parse().expect("is an address")],
+            host: host(&["192.168.0.1"]),
+            prefer_ipv6: false,
             terminal: false,
             is_static: false,
             now: NOW,
@@ -86,7 +88,8 @@ impl Scene {
             figures: None,
             options: &Default::default(),
             gates: &ResizeGates { by_pod: false, ..ResizeGates::default() },
-            host_ips: &self.host_ips,
+            host: &self.host,
+            prefer_ipv6: self.prefer_ipv6,
             runtime_name: "containerd",
             recursive_read_only: false,
             terminal: self.terminal,
@@ -112,6 +115,14 @@ impl Scene {
 mod containers;
 mod restart_all;
 mod sidecars;
+
+fn texts(list: &[&str]) -> Vec<String> {
+    list.iter().map(|text| (*text).to_owned()).collect()
+}
+
+fn host(ips: &[&str]) -> HostIps {
+    HostIps::listed(ips.iter().map(|ip| ip.parse().expect("is an address")))
+}
 
 fn container(name: &str) -> Container {
     Container { name: name.to_owned(), image: Some("busybox".to_owned()), ..Container::default() }
@@ -425,7 +436,9 @@ fn addresses_are_ordered_by_family_and_outlive_the_sandbox() {
     let mut scene = Scene::new("Always", &[], &["a"]);
     scene.runtime.sandboxes[0].ips = ["FD00:0::9", "10.0.0.9", "fd00::8"].map(str::to_owned).to_vec();
     assert_eq!(ips(&scene.status()), ["10.0.0.9", "fd00::9"]);
-    scene.host_ips = vec!["fd00::1".parse().expect("is one"), "192.168.0.1".parse().expect("is one")];
+    scene.host = host(&["fd00::1", "192.168.0.1"]);
+    assert_eq!(ips(&scene.status()), ["10.0.0.9", "fd00::9"], "what the node is known by does not turn them around");
+    scene.prefer_ipv6 = true;
     let status = scene.step();
     assert_eq!(ips(&status), ["fd00::9", "10.0.0.9"]);
     assert_eq!((status.pod_ip.as_deref(), status.host_ip.as_deref()), (Some("fd00::9"), Some("fd00::1")));
@@ -434,8 +447,72 @@ fn addresses_are_ordered_by_family_and_outlive_the_sandbox() {
     assert_eq!(ips(&scene.status()), ["fd00::9", "10.0.0.9"]);
     scene.runtime.sandboxes.clear();
     assert_eq!(ips(&scene.status()), ["fd00::9", "10.0.0.9"]);
-    scene.spec().host_network = Some(true);
-    assert_eq!(ips(&scene.status()), ["fd00::1", "192.168.0.1"]);
+}
+
+/// POD-29, NODE-20: shown before, known of the host, what the runtime says, expected.
+#[test]
+fn a_pod_on_the_hosts_network_has_the_hosts_addresses_for_as_long_as_the_host_has() {
+    type Case<'a> = (&'a [&'a str], &'a [&'a str], &'a [&'a str], &'a [&'a str]);
+    let cases: &[Case] = &[
+        (&[], &["10.0.0.1"], &[], &["10.0.0.1"]),
+        (&[], &["fd00::1", "10.0.0.1"], &[], &["fd00::1", "10.0.0.1"]),
+        (&[], &[], &[], &[]),
+        // They stay although others come first now, and one of the other family is added.
+        (&["10.0.0.1"], &["10.0.0.2", "10.0.0.1"], &[], &["10.0.0.1"]),
+        (&["10.0.0.1"], &["10.0.0.2", "10.0.0.1", "fd00::1"], &[], &["10.0.0.1", "fd00::1"]),
+        (&["fd00::1"], &["10.0.0.1", "fd00::1"], &[], &["fd00::1"]),
+        (&["10.0.0.1", "fd00::1"], &["10.0.0.1", "fd00::2", "fd00::1"], &[], &["10.0.0.1", "fd00::1"]),
+        // What the host lost goes; what is not known is not lost.
+        (&["10.0.0.1"], &["10.0.0.2"], &[], &["10.0.0.2"]),
+        (&["10.0.0.1", "fd00::1"], &["10.0.0.2", "fd00::1"], &[], &["10.0.0.2", "fd00::1"]),
+        (&["10.0.0.1", "fd00::1"], &["10.0.0.1", "fd00::2"], &[], &["10.0.0.1", "fd00::2"]),
+        (&["10.0.0.1"], &[], &[], &["10.0.0.1"]),
+        // The runtime's word counts first.
+        (&["10.0.0.1"], &["10.0.0.1", "fd00::1"], &["192.168.0.1"], &["192.168.0.1", "fd00::1"]),
+        (&[], &["10.0.0.1", "fd00::1"], &["2001:db8::2", "192.168.0.1"], &["192.168.0.1", "2001:db8::2"]),
+    ];
+    for (before, known, told, expected) in cases {
+        let mut scene = Scene::new("Always", &[], &["a"]);
+        scene.spec().host_network = Some(true);
+        scene.runtime.sandboxes[0].ips = told.iter().map(|ip| (*ip).to_owned()).collect();
+        scene.host = host(known);
+        let pod_ips = before.iter().map(|ip| PodIP { ip: (*ip).to_owned() }).collect();
+        scene.pod.status = Some(PodStatus { pod_ips: Some(pod_ips), ..PodStatus::default() });
+        let status = scene.status();
+        let ips: Vec<String> = status.pod_ips.into_iter().flatten().map(|ip| ip.ip).collect();
+        assert_eq!((ips.first(), &*ips), (status.pod_ip.as_ref(), &*texts(expected)), "{before:?} {known:?} {told:?}");
+    }
+}
+
+/// POD-29: the node's address changed, or is not known for a while.
+#[test]
+fn the_hosts_address_is_the_newest_that_is_known() {
+    let mut scene = Scene::new("Always", &[], &["a"]);
+    assert_eq!(scene.step().host_ip.as_deref(), Some("192.168.0.1"));
+    scene.host = host(&["10.0.0.2", "10.0.0.3", "fd00::2"]);
+    let shown =
+        |status: &PodStatus| -> Vec<String> { status.host_ips.iter().flatten().map(|ip| ip.ip.clone()).collect() };
+    let status = scene.step();
+    assert_eq!((status.host_ip.as_deref(), shown(&status)), (Some("10.0.0.2"), texts(&["10.0.0.2", "fd00::2"])));
+    scene.host = HostIps::default();
+    let status = scene.step();
+    assert_eq!((status.host_ip.as_deref(), shown(&status)), (Some("10.0.0.2"), texts(&["10.0.0.2", "fd00::2"])));
+}
+
+#[test]
+fn a_host_that_changes_its_family_is_told_of() {
+    let status = |ip: &str| PodStatus { host_ip: (!ip.is_empty()).then(|| ip.to_owned()), ..PodStatus::default() };
+    for (before, now, told) in [
+        ("", "fd00::1", false),
+        ("10.0.0.1", "10.0.0.2", false),
+        ("10.0.0.1", "", false),
+        ("10.0.0.1", "fd00::1", true),
+    ] {
+        assert_eq!(family_mismatch(&status(before), &status(now)).is_some(), told, "{before} {now}");
+    }
+    let expected = "Kubelet detected an IPv6 node IP (fd00::1), but the cloud provider selected an IPv4 node IP \
+                    (10.0.0.1); pass an explicit `--node-ip` to kubelet to fix this.";
+    assert_eq!(family_mismatch(&status("fd00::1"), &status("10.0.0.1")).as_deref(), Some(expected));
 }
 
 #[test]

@@ -21,6 +21,8 @@ use crate::platform::blocking;
 
 /// The most that is read of the node's `/etc/hosts`.
 const NODE_HOSTS_BYTES_MAX: u64 = 1024 * 1024;
+/// The most that the node's resolver configuration may have.
+const RESOLV_CONF_BYTES_MAX: u64 = 1024 * 1024;
 
 /// [`PodFiles`] on a real file system. Clones share the paths.
 #[derive(Clone, Debug)]
@@ -76,6 +78,11 @@ impl PodFiles for LinuxPodFiles {
 
     async fn node_hosts(&self) -> Result<String, FileError> {
         self.run(Folders::read_node_hosts).await
+    }
+
+    async fn node_resolv_conf(&self, path: &str) -> Result<String, FileError> {
+        let path = PathBuf::from(path);
+        blocking::run(move || read_resolv_conf(&path)).await
     }
 
     async fn make_termination_log(
@@ -335,6 +342,17 @@ impl Folders {
         let folder = Directory::open(&self.pod_logs).map_err(|error| failure("open log", path, &error))?;
         Ok((folder, segments))
     }
+}
+
+/// One that is longer than it may be is not read in part: whoever was named in the rest would be missing.
+fn read_resolv_conf(path: &Path) -> Result<String, FileError> {
+    let read = || -> io::Result<Vec<u8>> {
+        let mut content = Vec::new();
+        File::open(path)?.take(RESOLV_CONF_BYTES_MAX + 1).read_to_end(&mut content)?;
+        let fits = u64::try_from(content.len()).is_ok_and(|length| length <= RESOLV_CONF_BYTES_MAX);
+        if fits { Ok(content) } else { Err(io::Error::other("the read limit is reached")) }
+    };
+    read().map(lossy).map_err(|error| failure("open", path, &error))
 }
 
 fn swap<A, B>((left, right): (A, B)) -> (B, A) {

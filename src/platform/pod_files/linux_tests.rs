@@ -120,6 +120,25 @@ async fn the_nodes_hosts_are_read_up_to_a_bound() {
     assert_eq!(node.files().node_hosts().await.expect("read").len(), 1024 * 1024);
 }
 
+/// CRI-06.
+#[tokio::test]
+async fn the_nodes_resolv_conf_is_read_whole_or_not_at_all() {
+    let node = Node::new();
+    let path = node.write("resolv.conf", "nameserver 1.1.1.1\n");
+    assert_eq!(node.files().node_resolv_conf(&path).await.expect("read"), "nameserver 1.1.1.1\n");
+    node.write("resolv.conf", &"#".repeat(1024 * 1024));
+    assert_eq!(node.files().node_resolv_conf(&path).await.expect("read").len(), 1024 * 1024);
+    node.write("resolv.conf", &"#".repeat(1024 * 1024 + 1));
+    let told = |error: FileError| error.to_string();
+    assert_eq!(
+        node.files().node_resolv_conf(&path).await.map_err(told),
+        Err(format!("open {path}: the read limit is reached"))
+    );
+    fs::remove_file(&path).expect("removed");
+    let missing = node.files().node_resolv_conf(&path).await.map_err(told).expect_err("it is gone");
+    assert_eq!(missing, format!("open {path}: No such file or directory (os error 2)"));
+}
+
 #[tokio::test]
 async fn a_termination_log_is_new_empty_and_open_to_all() {
     let node = Node::new();

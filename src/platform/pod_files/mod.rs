@@ -43,6 +43,8 @@ pub trait PodFiles: Send + Sync {
     async fn write_etc_hosts(&self, pod: &PodPlace, content: &str) -> Result<String, FileError>;
     /// The node's own `/etc/hosts`, at most 1 MiB.
     async fn node_hosts(&self) -> Result<String, FileError>;
+    /// The node's resolver configuration, of at most 1 MiB.
+    async fn node_resolv_conf(&self, path: &str) -> Result<String, FileError>;
     /// Makes an empty `pods/<uid>/containers/<container>/<8 hex digits>` (0666) and gives its absolute path. The name
     /// is made from `restart_count` and the UID, so that it is the same in every replay.
     async fn make_termination_log(

@@ -9,6 +9,7 @@ use crate::cri::pod_mapping::{ContainerFacts, ImageUser, container_config, needs
 use crate::cri::types::*;
 use crate::logic::environment::EnvironmentSources;
 use crate::logic::field_path::Addresses;
+use crate::logic::host_ips::HostIps;
 use crate::logic::object_references::Looked;
 
 pub(super) fn facts() -> ContainerFacts {
@@ -17,7 +18,11 @@ pub(super) fn facts() -> ContainerFacts {
         image_ref: "sha256:1111".into(),
         environment: EnvironmentSources {
             services: Some(Arc::new(labels(&[("KUBERNETES_SERVICE_HOST", "10.96.0.1")]))),
-            addresses: Addresses { pod_ips: texts(&["10.0.0.7"]), host_ips: texts(&["192.0.2.1"]), prefer_ipv6: false },
+            addresses: Addresses {
+                pod_ips: texts(&["10.0.0.7"]),
+                host: HostIps::listed([[192, 0, 2, 1].into()]),
+                prefer_ipv6: false,
+            },
             ..EnvironmentSources::default()
         },
         resources: LinuxContainerResources { cpu_shares: 2, oom_score_adj: 1000, ..Default::default() },
