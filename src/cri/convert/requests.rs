@@ -247,15 +247,21 @@ impl From<&own::Device> for wire::Device {
     }
 }
 
+/// Nothing where nothing is asked for, as upstream.
+fn capabilities(context: &own::LinuxContainerSecurityContext) -> Option<wire::Capability> {
+    let asked = wire::Capability {
+        add_capabilities: context.add_capabilities.clone(),
+        drop_capabilities: context.drop_capabilities.clone(),
+        add_ambient_capabilities: context.add_ambient_capabilities.clone(),
+    };
+    (asked != wire::Capability::default()).then_some(asked)
+}
+
 impl From<&own::LinuxContainerSecurityContext> for wire::LinuxContainerSecurityContext {
     #[expect(deprecated, reason = "the old profile fields are named so that a new field cannot be forgotten")]
     fn from(context: &own::LinuxContainerSecurityContext) -> Self {
         Self {
-            capabilities: Some(wire::Capability {
-                add_capabilities: context.add_capabilities.clone(),
-                drop_capabilities: context.drop_capabilities.clone(),
-                add_ambient_capabilities: context.add_ambient_capabilities.clone(),
-            }),
+            capabilities: capabilities(context),
             privileged: context.privileged,
             namespace_options: Some((&context.namespace_options).into()),
             selinux_options: context.selinux_options.as_ref().map(Into::into),
