@@ -120,7 +120,7 @@ impl RuntimeService for PlayedRuntime {
         not_played()
     }
     async fn list_pod_sandboxes(&self, _: &PodSandboxFilter) -> CriResult<Vec<PodSandbox>> {
-        not_played()
+        Ok(vec![])
     }
     async fn create_container(
         &self,
@@ -149,7 +149,7 @@ impl RuntimeService for PlayedRuntime {
         not_played()
     }
     async fn list_containers(&self, _: &ContainerFilter) -> CriResult<Vec<Container>> {
-        not_played()
+        Ok(vec![])
     }
     async fn container_status(&self, _: &ContainerId) -> CriResult<ContainerStatus> {
         not_played()
