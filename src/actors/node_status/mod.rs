@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::desk::{Desk, OperationId};
 use super::role::Role;
@@ -283,6 +284,14 @@ impl NodeStatus {
         self.tell_known(desk);
     }
 
+    /// The API server no longer has the Node. What is known of it stays, as of one that is being deleted: it owns nothing any
+    /// more, so no mirror is made for it (POD-06).
+    fn mark_gone(&mut self, desk: &Desk<NodeStatusMsg>) {
+        let Some(node) = self.node.as_mut().filter(|node| node.metadata.deletion_timestamp.is_none()) else { return };
+        Arc::make_mut(node).metadata.deletion_timestamp = Some(Time(desk.now().to_timestamp()));
+        self.tell_known(desk);
+    }
+
     fn record(&self, events: impl IntoIterator<Item = NodeEvent>, desk: &Desk<NodeStatusMsg>) {
         let subject = EventSubject::node(&self.agent.settings.node_name);
         for event in events {
@@ -351,8 +360,11 @@ fn is_older(node: &Node, known: &Node) -> bool {
 
 /// Whether two Nodes differ in what others go by.
 fn differs(one: &Node, other: &Node) -> bool {
-    let metadata =
-        |node: &Node| (node.metadata.labels.clone(), node.metadata.annotations.clone(), node.metadata.uid.clone());
+    let metadata = |node: &Node| {
+        let metadata = &node.metadata;
+        let leaves = metadata.deletion_timestamp.is_some();
+        (metadata.labels.clone(), metadata.annotations.clone(), metadata.uid.clone(), leaves)
+    };
     let status = |node: &Node| node.status.clone().unwrap_or_default();
     metadata(one) != metadata(other) || one.spec != other.spec || has_changed(&status(one), &status(other))
 }
@@ -393,5 +405,15 @@ mod tests {
         let before = beating("2026-01-01T00:00:00Z", "a");
         assert!(!differs(&before, &beating("2026-01-01T00:05:00Z", "a")));
         assert!(differs(&before, &beating("2026-01-01T00:00:00Z", "b")));
+    }
+
+    /// POD-06, SEC-50.
+    #[test]
+    fn a_node_that_is_being_deleted_is_news() {
+        let here = node("a", "1");
+        let mut leaving = here.clone();
+        leaving.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+        assert!(differs(&here, &leaving));
+        assert!(!differs(&leaving, &leaving.clone()));
     }
 }
