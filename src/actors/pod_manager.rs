@@ -533,11 +533,10 @@ impl PodManager {
         }
     }
 
-    /// Tells which static pods there are, for their mirrors.
+    /// Tells which static pods there are, for their mirrors: one that was refused says there why (POD-31).
     fn tell_statics(&self, desk: &Desk<PodManagerMsg>) {
         if self.roster.statics_heard() && self.agent.adapters.api.is_some() {
-            let statics =
-                self.roster.all_wanted().map(|(_, pod)| Arc::clone(pod)).filter(|pod| is_static(pod)).collect();
+            let statics = self.statics.values().flat_map(BTreeMap::values).cloned().collect();
             let statics = MirrorManagerMsg::Statics(statics, self.roster.ending_statics());
             desk.tell(&self.agent.directory.mirror_manager, statics);
         }

@@ -52,7 +52,7 @@ impl Order {
 /// See the module.
 #[derive(Debug, Default)]
 pub struct MirrorPods {
-    /// Wanted static pods; `None` until all their sources were heard.
+    /// Static pods that the sources want, refused ones too: their mirrors say why. `None` until all their sources were heard.
     statics: Option<BTreeMap<FullName, Arc<Pod>>>,
     /// Static pods that nobody wants any more, but which still end.
     ending: BTreeSet<FullName>,
