@@ -128,6 +128,7 @@ impl Role for NodeStatus {
             startup: NodeStartup::new(settings.booted, agent.settings.agent_started),
             agent,
         };
+        status.tell_cidrs(desk);
         if status.api.is_some() {
             status.cry(desk);
             status.watch(desk);
@@ -138,8 +139,8 @@ impl Role for NodeStatus {
     }
 
     fn receive(&mut self, message: NodeStatusMsg, desk: &mut Desk<NodeStatusMsg>) {
-        if self.api.is_none() && !matches!(message, NodeStatusMsg::Node(_) | NodeStatusMsg::Startup(_)) {
-            return; // A standalone agent has no Node object.
+        if self.api.is_none() {
+            return self.receive_alone(message, desk);
         }
         match message {
             NodeStatusMsg::RegisterDue | NodeStatusMsg::UpdateDue => self.begin_work(desk),
@@ -158,17 +159,30 @@ impl Role for NodeStatus {
                 self.addresses.clear();
                 self.tell_known(desk);
             }
-            NodeStatusMsg::Startup(reply) => {
-                let _ = reply.send(self.startup.durations()); // The asker may have left.
-            }
-            NodeStatusMsg::Node(reply) => {
-                let _ = reply.send(self.node.clone().or_else(|| self.initial.clone())); // The asker may have left.
-            }
+            NodeStatusMsg::Startup(_) | NodeStatusMsg::Node(_) => self.answer(message),
         }
     }
 }
 
 impl NodeStatus {
+    /// A standalone agent has no Node object: only the runtime is to be told something, again when it comes back.
+    fn receive_alone(&mut self, message: NodeStatusMsg, desk: &mut Desk<NodeStatusMsg>) {
+        match message {
+            NodeStatusMsg::CidrsTold(cidrs, outcome) => self.cidrs_told(cidrs, outcome),
+            NodeStatusMsg::News(NodeNews::Health(health)) if health.runtime_problem.is_none() => self.tell_cidrs(desk),
+            other => self.answer(other),
+        }
+    }
+
+    fn answer(&self, question: NodeStatusMsg) {
+        // The asker may have left.
+        match question {
+            NodeStatusMsg::Startup(reply) => drop(reply.send(self.startup.durations())),
+            NodeStatusMsg::Node(reply) => drop(reply.send(self.node.clone().or_else(|| self.initial.clone()))),
+            _ => {}
+        }
+    }
+
     /// Upstream's first words.
     fn cry(&self, desk: &Desk<NodeStatusMsg>) {
         if desk.address().record().restarts() == 0 {
@@ -320,8 +334,11 @@ impl NodeStatus {
         }
     }
 
+    /// The Node's, or those of the configuration as long as it has none (NODE-58).
     fn tell_cidrs(&mut self, desk: &mut Desk<NodeStatusMsg>) {
-        let Some(cidrs) = self.node.as_ref().and_then(|node| pod_cidrs(node)) else { return };
+        let of_node = self.node.as_ref().and_then(|node| pod_cidrs(node));
+        let configured = Some(&self.agent.settings.node.pod_cidr).filter(|cidr| !cidr.is_empty());
+        let Some(cidrs) = of_node.or_else(|| configured.cloned()) else { return };
         if self.telling_cidrs || self.cidrs.as_ref() == Some(&cidrs) {
             return;
         }
