@@ -27,6 +27,7 @@ pub mod go_text;
 pub mod hooks;
 pub mod hostname;
 pub mod hosts_file;
+pub mod http_proxy;
 pub mod ids;
 pub mod image_credentials;
 pub mod image_garbage;
