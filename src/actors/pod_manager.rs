@@ -191,7 +191,7 @@ impl Role for PodManager {
         match message {
             PodManagerMsg::SourceSet { source: SourceKind::Api, pods } => self.take_api(pods, desk),
             PodManagerMsg::SourceSet { source, pods } => {
-                self.take_statics(source, self.within_gates(pods), desk);
+                self.take_statics(source, pods, desk);
                 self.carry_out(desk);
                 self.tell_known(desk);
                 self.see_resizes(desk);
@@ -239,6 +239,7 @@ impl Role for PodManager {
                     None => drop(reply.send(None)),
                 }
             }
+            PodManagerMsg::GraceExceeded(uid) => self.tell_grace_exceeded(&uid, desk),
             PodManagerMsg::RestartDue(uid) => self.restart(&uid, desk),
             PodManagerMsg::RetellDue => self.retell(desk),
             PodManagerMsg::HousekeepingDue => {
@@ -287,7 +288,6 @@ impl Role for PodManager {
 impl PodManager {
     /// The API server told what it wants.
     fn take_api(&mut self, pods: BTreeMap<PodUid, Arc<Pod>>, desk: &mut Desk<PodManagerMsg>) {
-        let pods = self.within_gates(pods);
         let before = self.api_pods.replace(pods.clone()).unwrap_or_default();
         let trigger = self.note_changes(&before, &pods, desk);
         self.admit(desk);
@@ -511,13 +511,6 @@ impl PodManager {
         self.make_room(uid, desk);
         self.carry_out(desk);
         self.tell_known(desk);
-    }
-
-    /// Pods without what the gates have off.
-    fn within_gates(&self, mut pods: BTreeMap<PodUid, Arc<Pod>>) -> BTreeMap<PodUid, Arc<Pod>> {
-        let gates = self.agent.settings.restart_gates;
-        pods.values_mut().for_each(|pod| *pod = gates.applied(pod));
-        pods
     }
 
     fn tell_known(&mut self, desk: &mut Desk<PodManagerMsg>) {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use podwright::sim::{SimPod, World, simulate_with};
+use podwright::logic::restart_gates::RestartGates;
+use podwright::sim::{Options, SimPod, World, simulate_with};
 use serde_json::{Value, json};
 
 use super::resize::in_a_cluster;
@@ -89,5 +90,60 @@ fn a_refused_static_pod_says_so_in_its_mirror() {
         assert!(world.running().is_empty());
         world.delete("fixed");
         world.sleep(seconds(60)).await;
+    });
+}
+
+/// POD-31: a pod that has all containers start over does not run where the node does not declare that it can.
+#[test]
+fn a_pod_that_relies_on_what_is_not_declared_fails() {
+    let options = Options {
+        settings: |settings| {
+            settings.restart_gates = RestartGates { all: false, ..RestartGates::default() };
+            settings.node.status.declared_features = Some(vec![]);
+        },
+        ..in_a_cluster()
+    };
+    simulate_with(1, options, |world| async move {
+        let relying = SimPod::of("relying", "run").rule(42, "RestartAllContainers");
+        world.create(&relying).expect("made");
+        world.start_agent();
+        world.sleep(seconds(30)).await;
+        let status = world.api_pod("relying").expect("it is there")["status"].clone();
+        let why = "Pod was rejected: Pod requires node features that are not available: \
+                   RestartAllContainersOnContainerExits";
+        let found = (&status["phase"], &status["reason"], &status["message"]);
+        assert_eq!(found, (&json!("Failed"), &json!("PodFeatureUnsupported"), &json!(why)));
+        world.delete_pod("relying", None);
+        world.sleep(seconds(60)).await;
+    });
+}
+
+/// POD-32: where the runtime does not end a pod that makes room, an Event says so after its grace period and half of it.
+#[test]
+fn a_pod_that_makes_no_room_in_time_is_told_of() {
+    let options = Options { settings: |settings| settings.node.status.capacity.max_pods = 1, ..in_a_cluster() };
+    simulate_with(1, options, |world| async move {
+        let told = |world: &World| {
+            let all = world.api().all("events").into_iter();
+            all.filter(|event| event["reason"] == "ExceededGracePeriod").collect::<Vec<_>>()
+        };
+        world.create(&SimPod::of("web", "run stops in 2s").grace(20)).expect("made");
+        world.start_agent();
+        world.settle().await;
+        world.hang(Some("StopContainer"));
+        world.put(&SimPod::of("vital", "run"));
+        world.sleep(seconds(28)).await;
+        assert!(told(&world).is_empty(), "{:?}", told(&world));
+        world.sleep(seconds(10)).await;
+        let events = told(&world);
+        let message = "Container runtime did not kill the pod within specified grace period.";
+        assert_eq!(events.len(), 1, "{events:?}");
+        let (about, kind) = (&events[0]["involvedObject"]["name"], &events[0]["type"]);
+        assert_eq!((about, kind, &events[0]["message"]), (&json!("web"), &json!("Warning"), &json!(message)));
+        world.hang(None);
+        world.delete_pod("web", None);
+        world.delete("vital");
+        world.sleep(seconds(300)).await;
+        assert!(world.running().is_empty());
     });
 }
