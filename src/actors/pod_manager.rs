@@ -201,7 +201,7 @@ impl Role for PodManager {
         match message {
             PodManagerMsg::SourceSet { source: SourceKind::Api, pods } => self.take_api(pods, desk),
             PodManagerMsg::SourceSet { source, pods } => {
-                self.take_statics(source, self.within_gates(pods), desk);
+                self.take_statics(source, pods, desk);
                 self.carry_out(desk);
                 self.tell_known(desk);
                 self.see_resizes(desk);
@@ -250,6 +250,7 @@ impl Role for PodManager {
                     None => drop(reply.send(None)),
                 }
             }
+            PodManagerMsg::GraceExceeded(uid) => self.tell_grace_exceeded(&uid, desk),
             PodManagerMsg::RestartDue(uid) => self.restart(&uid, desk),
             PodManagerMsg::RetellDue => self.retell(desk),
             PodManagerMsg::HousekeepingDue => self.keep_house(desk),
@@ -291,7 +292,6 @@ impl Role for PodManager {
 impl PodManager {
     /// The API server told what it wants.
     fn take_api(&mut self, pods: BTreeMap<PodUid, Arc<Pod>>, desk: &mut Desk<PodManagerMsg>) {
-        let pods = self.within_gates(pods);
         let before = self.api_pods.replace(pods.clone()).unwrap_or_default();
         let trigger = self.note_changes(&before, &pods, desk);
         self.admit(desk);
@@ -519,13 +519,6 @@ impl PodManager {
         self.tell_known(desk);
     }
 
-    /// Pods without what the gates have off.
-    fn within_gates(&self, mut pods: BTreeMap<PodUid, Arc<Pod>>) -> BTreeMap<PodUid, Arc<Pod>> {
-        let gates = self.agent.settings.restart_gates;
-        pods.values_mut().for_each(|pod| *pod = gates.applied(pod));
-        pods
-    }
-
     fn tell_known(&mut self, desk: &mut Desk<PodManagerMsg>) {
         let to = &self.agent.directory;
         let active: Vec<Arc<Pod>> = self.roster.all_wanted().map(|(_, pod)| Arc::clone(pod)).collect();
@@ -539,11 +532,10 @@ impl PodManager {
         }
     }
 
-    /// Tells which static pods there are, for their mirrors.
+    /// Tells which static pods there are, for their mirrors: one that was refused says there why (POD-31).
     fn tell_statics(&self, desk: &Desk<PodManagerMsg>) {
         if self.roster.statics_heard() && self.agent.adapters.api.is_some() {
-            let statics =
-                self.roster.all_wanted().map(|(_, pod)| Arc::clone(pod)).filter(|pod| is_static(pod)).collect();
+            let statics = self.statics.values().flat_map(BTreeMap::values).cloned().collect();
             let statics = MirrorManagerMsg::Statics(statics, self.roster.ending_statics());
             desk.tell(&self.agent.directory.mirror_manager, statics);
         }

@@ -10,8 +10,7 @@ use super::role::Role;
 use super::settings::Agent;
 use crate::cri::{CriResult, RuntimeHandler, RuntimeStatus};
 use crate::logic::node_status::{HandlerFact, RuntimeFact};
-use crate::logic::runtime_health::{self, RuntimeHealth};
-use crate::logic::time::Moment;
+use crate::logic::runtime_health::{self, RuntimeHealth, SILENCE_MAX};
 use crate::messages::node_status::{NodeNews, NodeStatusMsg};
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::runtime_monitor::RuntimeMonitorMsg;
@@ -22,7 +21,9 @@ pub const POLL_PERIOD: Duration = Duration::from_secs(5);
 /// See the module.
 pub struct RuntimeMonitor {
     agent: Arc<Agent>,
-    last_good: Option<Moment>,
+    /// When the runtime was last heard, as an uptime, and why it was not since.
+    last_good: Option<Duration>,
+    why_silent: Option<String>,
     polled: Option<RuntimeHealth>,
     pleg_problem: Option<String>,
     told: Option<RuntimeHealth>,
@@ -31,6 +32,8 @@ pub struct RuntimeMonitor {
     able_told: bool,
     /// The wait for the next poll; none while one is under way.
     timer: Option<OperationId>,
+    /// The end of a silence that is borne; none while there is no silence. A call that hangs must not be waited for.
+    silence: Option<OperationId>,
 }
 
 impl Role for RuntimeMonitor {
@@ -42,12 +45,14 @@ impl Role for RuntimeMonitor {
         let mut monitor = Self {
             agent,
             last_good: None,
+            why_silent: None,
             polled: None,
             pleg_problem: None,
             told: None,
             able: None,
             able_told: false,
             timer: None,
+            silence: None,
         };
         monitor.poll(desk);
         monitor
@@ -58,9 +63,10 @@ impl Role for RuntimeMonitor {
             RuntimeMonitorMsg::PollDue => self.poll(desk),
             RuntimeMonitorMsg::Polled(outcome) => {
                 let answer = outcome.map_err(|panicked| panicked.to_string());
-                self.take(answer, desk.now());
+                self.take(answer, desk);
                 self.timer = Some(desk.after(POLL_PERIOD, RuntimeMonitorMsg::PollDue));
             }
+            RuntimeMonitorMsg::SilenceDue => self.note_silence(desk),
             RuntimeMonitorMsg::PlegProblem(problem) => self.pleg_problem = problem,
             RuntimeMonitorMsg::LookNow => {
                 if let Some(timer) = self.timer.take() {
@@ -88,9 +94,18 @@ impl RuntimeMonitor {
             async move { runtime.status().await },
             RuntimeMonitorMsg::Polled,
         );
+        let borne = self.silent(desk).and_then(|silent| SILENCE_MAX.checked_sub(silent));
+        if let Some(borne) = borne.filter(|borne| !borne.is_zero() && self.silence.is_none()) {
+            self.silence = Some(desk.after(borne, RuntimeMonitorMsg::SilenceDue));
+        }
     }
 
-    fn take(&mut self, answer: Result<CriResult<RuntimeStatus>, String>, now: Moment) {
+    /// For how long the runtime was not heard; `None` when it never was.
+    fn silent(&self, desk: &Desk<RuntimeMonitorMsg>) -> Option<Duration> {
+        self.last_good.map(|last| desk.clock().uptime().saturating_sub(last))
+    }
+
+    fn take(&mut self, answer: Result<CriResult<RuntimeStatus>, String>, desk: &mut Desk<RuntimeMonitorMsg>) {
         let status = answer.and_then(|answer| answer.map_err(|error| error.to_string()));
         let conditions = status.as_ref().map(|status| {
             ["RuntimeReady", "NetworkReady"].map(|kind| {
@@ -99,11 +114,25 @@ impl RuntimeMonitor {
             })
         });
         if let Ok(status) = &status {
-            self.last_good = Some(now);
+            self.last_good = Some(desk.clock().uptime());
+            if let Some(silence) = self.silence.take() {
+                desk.cancel(silence);
+            }
             self.take_abilities(status);
         }
-        self.polled =
-            Some(runtime_health::judge(conditions.map_err(Clone::clone), self.last_good, now, self.polled.as_ref()));
+        let judged = runtime_health::judge(conditions.map_err(Clone::clone), self.silent(desk), self.polled.as_ref());
+        self.polled = Some(judged);
+        self.why_silent = status.err();
+    }
+
+    /// The call that is open need not have ended for that.
+    fn note_silence(&mut self, desk: &Desk<RuntimeMonitorMsg>) {
+        self.silence = None;
+        let open = || desk.address().record().oldest_call(None);
+        let why = self.why_silent.clone();
+        let why = why.or_else(|| open().map(|call| runtime_health::no_answer(call.method, call.open, desk.now())));
+        let answer = Err(why.unwrap_or_else(|| "no answer".to_owned()));
+        self.polled = Some(runtime_health::judge(answer, self.silent(desk), self.polled.as_ref()));
     }
 
     /// Only what a ready runtime says of itself counts.

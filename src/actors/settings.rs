@@ -187,6 +187,8 @@ pub struct NodeSettings {
     pub names_alone_serve: bool,
     /// When the machine booted, where that is known.
     pub booted: Option<Moment>,
+    /// `podCIDR`: what the runtime is told until the Node names one; nothing when it is empty.
+    pub pod_cidr: String,
 }
 
 impl NodeSettings {
@@ -209,6 +211,7 @@ impl Default for NodeSettings {
             lease_seconds: 40,
             names_alone_serve: false,
             booted: None,
+            pod_cidr: String::new(),
         }
     }
 }

@@ -67,7 +67,7 @@ pub(super) fn connect(
         StartPlan::BootstrapBehind => start.bootstrap(true)?,
     };
     let (kubeconfig, live) = credentials;
-    let transport = transport(kubeconfig, live, &start.clock).observed(observer, Arc::clone(&start.clock));
+    let transport = transport(kubeconfig, live, &start.clock)?.observed(observer, Arc::clone(&start.clock));
     let api = transport.server(
         Rate::from_settings(config.kube_api_qps, config.kube_api_burst),
         Rate::from_settings(config.event_record_qps, config.event_burst),
@@ -150,7 +150,7 @@ impl Start<'_> {
             current = Some(pair);
         }
         let live = Arc::new(LiveCertificate::new(current));
-        let first = self.first_server(&kubeconfig);
+        let first = self.first_server(&kubeconfig)?;
         let clock = Arc::clone(&self.clock);
         let mut kept = KeptCertificate::new(Purpose::Client, store, Arc::clone(&live), clock).first_from(first);
         if let Some(pair) = provisional {
@@ -177,7 +177,7 @@ impl Start<'_> {
         }
         tracing::info!(bootstrap = %self.bootstrap.display(), "Using bootstrap kubeconfig to get a client certificate");
         let live = Arc::new(LiveCertificate::new(current));
-        let first = self.first_server(&bootstrap);
+        let first = self.first_server(&bootstrap)?;
         let clock = Arc::clone(&self.clock);
         let mut kept = KeptCertificate::new(Purpose::Client, store, Arc::clone(&live), clock).first_from(first);
         if !behind {
@@ -196,20 +196,29 @@ impl Start<'_> {
     }
 
     /// The server by the credentials that the first certificate is asked for with.
-    fn first_server(&self, kubeconfig: &Kubeconfig) -> ApiServer {
+    fn first_server(&self, kubeconfig: &Kubeconfig) -> Result<ApiServer, String> {
         let (rate, burst) = DEFAULT_RATE;
-        transport(kubeconfig.clone(), None, &self.clock).server(Rate::from_settings(rate, burst), None)
+        Ok(transport(kubeconfig.clone(), None, &self.clock)?.server(Rate::from_settings(rate, burst), None))
     }
 }
 
-fn transport(kubeconfig: Kubeconfig, live: Option<Arc<LiveCertificate>>, clock: &Arc<dyn Clock>) -> Transport {
+fn transport(
+    kubeconfig: Kubeconfig,
+    live: Option<Arc<LiveCertificate>>,
+    clock: &Arc<dyn Clock>,
+) -> Result<Transport, String> {
+    let proxy = kubeconfig.way().map_err(|error| error.to_string())?;
+    if let Some(proxy) = &proxy {
+        tracing::info!(server = %kubeconfig.server, ?proxy, "the API server is reached through a proxy");
+    }
     let settings = Settings::from_environment(kubeconfig.server.clone(), user_agent(KUBERNETES_VERSION));
+    let settings = Settings { proxy, ..settings };
     let (offer, clock) = (settings.offer, Arc::clone(clock));
     let credentials = match live {
         Some(live) => Credentials::rotating(&kubeconfig, live, offer, clock),
         None => Credentials::new(kubeconfig, offer, clock),
     };
-    Transport::new(settings, Arc::new(credentials))
+    Ok(Transport::new(settings, Arc::new(credentials)))
 }
 
 fn holds(pair: &Pair, now: Moment) -> bool {

@@ -66,6 +66,7 @@ pub(super) fn settings(
         lease_seconds: config.node_lease_duration_seconds,
         names_alone_serve: invocation.gates.enabled("AllowDNSOnlyNodeCSR"),
         booted,
+        pod_cidr: config.pod_cidr.clone(),
     })
 }
 

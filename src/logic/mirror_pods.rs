@@ -52,7 +52,7 @@ impl Order {
 /// See the module.
 #[derive(Debug, Default)]
 pub struct MirrorPods {
-    /// Wanted static pods; `None` until all their sources were heard.
+    /// Static pods that the sources want, refused ones too: their mirrors say why. `None` until all their sources were heard.
     statics: Option<BTreeMap<FullName, Arc<Pod>>>,
     /// Static pods that nobody wants any more, but which still end.
     ending: BTreeSet<FullName>,
@@ -188,6 +188,7 @@ fn mirror_of(pod: &Pod, owner: &OwnerReference) -> Pod {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use serde_json::json;
 
     use super::*;
@@ -243,6 +244,21 @@ mod tests {
         assert_eq!(mirrors.orders(at(1)).0, [], "the API server shows it soon");
         mirrors.set_mirrors([mirror("h1", false)]);
         assert_eq!(mirrors.orders(at(100)).0, []);
+    }
+
+    /// POD-06, SEC-50.
+    #[test]
+    fn no_mirror_is_made_for_a_node_that_is_being_deleted() {
+        let mut mirrors = MirrorPods::default();
+        mirrors.set_statics([fixed()], BTreeSet::new());
+        mirrors.set_mirrors([]);
+        mirrors.set_node(&node("n1"));
+        let mut leaving = node("n1");
+        leaving.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+        mirrors.set_node(&leaving);
+        assert_eq!(mirrors.orders(at(0)).0, []);
+        mirrors.set_node(&node("n2"));
+        assert!(matches!(mirrors.orders(at(0)).0[..], [Order::Create(_)]), "another one takes its place");
     }
 
     #[test]

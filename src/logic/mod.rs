@@ -28,6 +28,7 @@ pub mod hooks;
 pub mod host_ips;
 pub mod hostname;
 pub mod hosts_file;
+pub mod http_proxy;
 pub mod ids;
 pub mod image_credentials;
 pub mod image_garbage;

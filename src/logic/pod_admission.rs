@@ -5,12 +5,14 @@
 //! leaves it pending, because what is missing is known to come.
 
 mod app_armor;
+mod declared_features;
 mod predicates;
 mod preemption;
 mod sysctls;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod, PodCondition, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -21,6 +23,7 @@ use super::pod_roster::is_static;
 use super::pod_status::is_terminal;
 use super::resources::{has_pod_level_resources, is_critical};
 use super::time::Moment;
+pub use declared_features::update_problem;
 pub use predicates::matches_terms;
 use predicates::{Failure, failures};
 use preemption::{Missing, victims};
@@ -63,6 +66,8 @@ pub struct NodeAbilities {
     pub app_armor: bool,
     /// Whether the runtime keeps to `supplementalGroupsPolicy`; `None` until it was asked.
     pub groups_policy: Option<bool>,
+    /// Features that the node declares; `None` where it declares nothing at all (gate `NodeDeclaredFeatures`).
+    pub declared: Option<Vec<String>>,
 }
 
 /// A pod that was refused just now, or has to go.
@@ -117,6 +122,14 @@ pub struct Judged {
 pub const PREEMPTING: &str = "Preempting";
 /// The sentence to [`PREEMPTING`].
 pub const PREEMPTED: &str = "Preempted in order to admit critical pod";
+
+/// How long the end of a pod that makes room may take, before that is an Event (upstream's `killPodNow`): its grace period
+/// and half of it, but not less than what the runtime needs.
+pub fn preemption_patience(pod: &Pod) -> Duration {
+    let seconds = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(0);
+    let grace = u64::try_from(seconds).unwrap_or(0);
+    Duration::from_secs((grace + grace / 2).max(10))
+}
 
 /// The status of a pod that has to make room. It may be told as long as containers still run: a phase that is an end is
 /// held back until then.
@@ -381,6 +394,9 @@ fn after_predicates(pod: &Pod, abilities: &NodeAbilities) -> Verdict {
     }
     if has_pod_level_resources(pod) && !abilities.pod_level {
         return never("PodLevelResourcesNotSupported", "PodLevelResources feature gate is disabled");
+    }
+    if let Some(message) = declared_features::refusal(pod, abilities.declared.as_deref()) {
+        return never("PodFeatureUnsupported", message);
     }
     Verdict::Admitted
 }

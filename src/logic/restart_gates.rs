@@ -1,6 +1,7 @@
 //! The gates `ContainerRestartRules` and `RestartAllContainersOnContainerExits`: what is left of a pod's wishes where they
-//! are off. As upstream: static pods that use what is off are refused as the API server would refuse them; of pods of the
-//! API server, which may have been made while it was on, it is not looked at.
+//! are off. As upstream: static pods that use what is off are refused as the API server would refuse them; new pods of the
+//! API server where the node does not declare what they rely on (`pod_admission`); of those that run already, which may
+//! have been made while it was on, it is not looked at.
 
 use std::sync::Arc;
 

@@ -2,10 +2,18 @@
 
 use std::time::Duration;
 
+use super::backoff::go_duration;
 use super::time::Moment;
 
-/// A runtime that has not answered for longer cannot be used (upstream's runtime state threshold).
+/// A runtime that has not answered for so long cannot be used (NODE-38; upstream's runtime state threshold).
 pub const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// A runtime that has not listed its pods for so long cannot be used (NODE-38; upstream's relist threshold).
+pub const RELIST_AGE_MAX: Duration = Duration::from_secs(180);
+
+/// How long the first list of pods may take: a node that was ready does not become unready because its agent was started
+/// again (PAIN-16). Upstream bears nothing here.
+pub const FIRST_RELIST_MAX: Duration = Duration::from_secs(10);
 
 /// A call to the runtime that is open for longer is named to whoever waits for it (PAIN-02).
 pub const CALL_HANGS_AFTER: Duration = Duration::from_secs(30);
@@ -37,6 +45,9 @@ pub struct RuntimeHealth {
 /// A condition of the runtime: whether it holds, the reason, the message.
 pub type Condition = (bool, String, String);
 
+/// What is told of the network before the first answer.
+pub const NETWORK_UNKNOWN: &str = "network state unknown";
+
 /// Before the first answer.
 pub fn not_yet_known() -> RuntimeHealth {
     RuntimeHealth {
@@ -45,29 +56,54 @@ pub fn not_yet_known() -> RuntimeHealth {
     }
 }
 
-/// Judges one answer: the conditions `RuntimeReady` and `NetworkReady`, or why there was none. A silence is borne for
-/// [`SILENCE_MAX`] with what was known `before`.
+/// Judges one answer: the conditions `RuntimeReady` and `NetworkReady`, or why there was none. A silence, of so long by now,
+/// is borne for [`SILENCE_MAX`] with what was known `before`; `None` is that of a runtime that was never heard.
 pub fn judge(
     answer: Result<[Option<Condition>; 2], String>,
-    last_good: Option<Moment>,
-    now: Moment,
+    silent: Option<Duration>,
     before: Option<&RuntimeHealth>,
 ) -> RuntimeHealth {
-    match answer {
-        Ok([runtime, network]) => RuntimeHealth {
-            runtime_problem: problem("container runtime not ready: ", "RuntimeReady", runtime),
-            network_problem: problem("container runtime network not ready: ", "NetworkReady", network),
+    let why = match answer {
+        Ok([runtime, network]) => {
+            return RuntimeHealth {
+                runtime_problem: problem("container runtime not ready: ", "RuntimeReady", runtime),
+                network_problem: problem("container runtime network not ready: ", "NetworkReady", network),
+                ..RuntimeHealth::default()
+            };
+        }
+        Err(why) => why,
+    };
+    match (silent, before) {
+        (Some(silent), Some(before)) if silent < SILENCE_MAX => before.clone(),
+        (Some(_), before) => RuntimeHealth {
+            runtime_problem: Some(format!("container runtime is down: {why}")),
+            network_problem: before.and_then(|before| before.network_problem.clone()),
             ..RuntimeHealth::default()
         },
-        Err(error) => match (last_good, before) {
-            (Some(last), Some(before)) if now.since(last) <= SILENCE_MAX => before.clone(),
-            _ => RuntimeHealth {
-                runtime_problem: Some(format!("container runtime is down: {error}")),
-                network_problem: before.and_then(|before| before.network_problem.clone()),
-                ..RuntimeHealth::default()
-            },
+        (None, _) => RuntimeHealth {
+            runtime_problem: not_yet_known().runtime_problem.map(|problem| format!("{problem}: {why}")),
+            network_problem: Some(NETWORK_UNKNOWN.to_owned()),
+            ..RuntimeHealth::default()
         },
     }
+}
+
+/// What is told of a runtime that has not listed its pods for too long, in upstream's words, and why (NODE-38). `age` is that
+/// of the last list; `None` when there never was one.
+pub fn relist_problem(age: Option<Duration>, why: &str) -> String {
+    match age {
+        Some(age) => {
+            let (age, limit) = (go_duration(age), go_duration(RELIST_AGE_MAX));
+            format!("PLEG is not healthy: pleg was last seen active {age} ago; threshold is {limit}: {why}")
+        }
+        None => format!("PLEG is not healthy: pleg has yet to be successful: {why}"),
+    }
+}
+
+/// Why there is no answer, while a call is open since then. It names a point in time, not a span, so that it is told once.
+pub fn no_answer(method: &str, open: Duration, now: Moment) -> String {
+    let since = Moment(now.0.saturating_sub(i64::try_from(open.as_nanos()).unwrap_or(0)));
+    format!("{method} has not answered since {}", since.to_timestamp())
 }
 
 /// A condition as upstream prints it (NODE-36, NODE-37); one that the runtime does not tell is `<nil>` there.
@@ -105,26 +141,44 @@ mod tests {
 
     #[test]
     fn a_ready_runtime_has_no_problem() {
-        assert_eq!(judge(Ok([holds(), holds()]), None, Moment(0), None), RuntimeHealth::default());
+        assert_eq!(judge(Ok([holds(), holds()]), None, None), RuntimeHealth::default());
     }
 
     #[test]
     fn what_is_missing_or_false_is_named() {
         let network = Some((false, "NetworkPluginNotReady".to_owned(), "no networks found".to_owned()));
-        let health = judge(Ok([None, network]), None, Moment(0), None);
+        let health = judge(Ok([None, network]), None, None);
         assert_eq!(health.runtime_problem.as_deref(), Some("container runtime not ready: <nil>"));
         let expected = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady \
                         message:no networks found";
         assert_eq!(health.network_problem.as_deref(), Some(expected));
     }
 
+    /// NODE-38.
     #[test]
     fn a_short_silence_changes_nothing_and_a_long_one_does() {
         let well = RuntimeHealth::default();
-        let at = |seconds: u64| Moment(0).plus(Duration::from_secs(seconds));
-        let silent = |seconds| judge(Err("gone".to_owned()), Some(at(0)), at(seconds), Some(&well));
-        assert_eq!(silent(30), well);
-        assert_eq!(silent(31).runtime_problem.as_deref(), Some("container runtime is down: gone"));
-        assert!(judge(Err("gone".to_owned()), None, at(0), None).runtime_problem.is_some());
+        let silent = |silent: Duration| judge(Err("gone".to_owned()), Some(silent), Some(&well));
+        assert_eq!(silent(SILENCE_MAX - Duration::from_millis(1)), well);
+        assert_eq!(silent(SILENCE_MAX).runtime_problem.as_deref(), Some("container runtime is down: gone"));
+        let never = judge(Err("gone".to_owned()), None, None);
+        let expected = "container runtime status check may not have completed yet: gone";
+        assert_eq!(never.runtime_problem.as_deref(), Some(expected));
+        assert_eq!(never.network_problem.as_deref(), Some("network state unknown"));
+    }
+
+    /// NODE-38: as Go writes durations.
+    #[test]
+    fn an_old_list_of_pods_is_told_in_upstreams_words() {
+        let told = relist_problem(Some(Duration::from_millis(185_100)), "gone");
+        assert_eq!(told, "PLEG is not healthy: pleg was last seen active 3m5.1s ago; threshold is 3m0s: gone");
+        assert_eq!(relist_problem(None, "gone"), "PLEG is not healthy: pleg has yet to be successful: gone");
+    }
+
+    #[test]
+    fn a_call_without_an_answer_is_named_with_its_beginning() {
+        let now = Moment(1_767_225_660_000_000_000);
+        let told = no_answer("Status", Duration::from_secs(60), now);
+        assert_eq!(told, "Status has not answered since 2026-01-01T00:00:00Z");
     }
 }

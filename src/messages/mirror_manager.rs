@@ -12,8 +12,8 @@ use crate::logic::ids::FullName;
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum MirrorManagerMsg {
-    /// From `PodManager`: all static pods that are wanted, and the names of those that still end. Told once all sources
-    /// were heard.
+    /// From `PodManager`: all static pods that are wanted, those that were refused too, and the names of those that still
+    /// end. Told once all sources were heard.
     Statics(Vec<Arc<Pod>>, BTreeSet<FullName>),
     /// From `ApiSource`: all mirrors that the API server has.
     Mirrors(Vec<Arc<Pod>>),

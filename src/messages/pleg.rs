@@ -31,6 +31,8 @@ pub enum PlegMsg {
     RelistDue,
     /// From itself: a relist ended.
     Relisted(Result<CriResult<Relist>, Panicked>),
+    /// From itself: there was no relist for as long as that is borne.
+    RelistOverdue,
     /// From a `PodWorker`: look at this pod now; the answer goes to `PodManager`.
     Inspect(PodUid),
     /// From a `PodWorker`: look at this pod when what was just done to it has settled.

@@ -62,6 +62,8 @@ pub enum PodManagerMsg {
     AllocationsKept(Result<Result<BTreeMap<PodUid, PodResources>, String>, Panicked>),
     /// From itself: resizes that wait are to be looked at again.
     ResizeRetryDue,
+    /// From itself: a pod that makes room for a critical one should have ended by now.
+    GraceExceeded(PodUid),
     /// From itself: a worker that failed may start again.
     RestartDue(PodUid),
     /// From itself: what workers' full mailboxes refused is to be told again.
@@ -78,6 +80,6 @@ pub enum PodManagerMsg {
 
 describe!(PodManagerMsg, message => match message {
     PodManagerMsg::Observed(pod) => Some(&pod.uid),
-    PodManagerMsg::WorkerFinished(uid) | PodManagerMsg::RestartDue(uid) => Some(uid),
+    PodManagerMsg::WorkerFinished(uid) | PodManagerMsg::RestartDue(uid) | PodManagerMsg::GraceExceeded(uid) => Some(uid),
     _ => None,
 });

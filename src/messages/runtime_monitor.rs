@@ -15,6 +15,8 @@ pub enum RuntimeMonitorMsg {
     PollDue,
     /// From itself: what the runtime said.
     Polled(Result<CriResult<RuntimeStatus>, Panicked>),
+    /// From itself: nothing was heard of the runtime for as long as that is borne.
+    SilenceDue,
     /// From `NodeStatus`: look now, the node is waited for.
     LookNow,
     /// From `Pleg`: how it sees the runtime; `None` when well.

@@ -13,6 +13,7 @@ mod hooks;
 mod lifecycle;
 mod logs;
 mod many_pods;
+mod mirrors;
 mod pains;
 mod resize;
 mod resize_parts;

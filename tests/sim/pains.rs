@@ -57,6 +57,51 @@ fn a_pod_that_the_runtime_does_not_answer_for_is_alone() {
     });
 }
 
+/// NODE-38, NODE-39: a call that hangs is not waited for. The Node says after half a minute that the runtime is silent, in
+/// upstream's words and with the call's name, and is ready again once it is heard.
+#[test]
+fn a_runtime_that_gives_no_status_is_down_within_three_quarters_of_a_minute() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        world.create(&SimPod::of("web", "run")).expect("made");
+        world.start_agent();
+        world.settle().await;
+        world.hang(Some("Status"));
+        world.sleep(seconds(24)).await;
+        assert_eq!(node_condition(&world, "Ready").0, "True", "a short silence is borne");
+        world.sleep(seconds(21)).await;
+        let (ready, message) = node_condition(&world, "Ready");
+        let told = message.starts_with("container runtime is down: Status has not answered since 20");
+        assert!(ready == "False" && told, "{ready} {message}");
+        assert!(world.running().contains("web/main#0"), "nothing is ended for it");
+        world.hang(None);
+        world.settle().await;
+        assert_eq!(node_condition(&world, "Ready").0, "True");
+        world.finish_cluster().await;
+    });
+}
+
+/// NODE-38: the same of the look at all pods, three minutes after the last one, although a call's own limit is two.
+#[test]
+fn a_runtime_that_lists_nothing_is_told_of_three_minutes_after_its_last_list() {
+    let options = Options { settings: |settings| settings.evented = false, ..in_a_cluster() };
+    simulate_with(1, options, |world| async move {
+        world.start_agent();
+        world.sleep(seconds(60)).await;
+        world.hang(Some("ListContainers"));
+        world.sleep(seconds(175)).await;
+        assert_eq!(node_condition(&world, "Ready").0, "True");
+        world.sleep(seconds(18)).await;
+        let (ready, message) = node_condition(&world, "Ready");
+        let expected = "PLEG is not healthy: pleg was last seen active 3m0s ago; threshold is 3m0s: ListContainers: no \
+                        answer within 120s";
+        assert_eq!((ready.as_str(), message.as_str()), ("False", expected));
+        world.hang(None);
+        world.settle().await;
+        assert_eq!(node_condition(&world, "Ready").0, "True");
+        world.finish_cluster().await;
+    });
+}
+
 /// PAIN-02: where the runtime answers about no pod at all, the Node says so: for how long, and which call it was.
 #[test]
 fn a_node_whose_runtime_lists_nothing_says_which_call_hangs() {

@@ -101,6 +101,8 @@ fn bootstrap() -> Kubeconfig {
         certificate: ClientCertificate::Absent,
         bearer: Bearer::Token("abcdef.0123456789abcdef".to_owned()),
         exec: None,
+        proxy: None,
+        impersonation: http::HeaderMap::new(),
     }
 }
 

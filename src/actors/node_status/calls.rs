@@ -99,7 +99,10 @@ impl NodeStatus {
             Some(node) => self.adopt(*node, desk),
             None if self.node.is_none() => {} // It is not registered yet.
             // It is not made anew while the agent runs: somebody wanted it gone.
-            None => tracing::warn!(node = self.agent.settings.node_name, "the API server has no such node"),
+            None => {
+                tracing::warn!(node = self.agent.settings.node_name, "the API server has no such node");
+                self.mark_gone(desk);
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::desk::{Desk, OperationId};
 use super::role::Role;
@@ -131,6 +132,7 @@ impl Role for NodeStatus {
             agent,
         };
         status.check_resolv_conf(desk);
+        status.tell_cidrs(desk);
         if status.api.is_some() {
             status.cry(desk);
             status.watch(desk);
@@ -141,8 +143,8 @@ impl Role for NodeStatus {
     }
 
     fn receive(&mut self, message: NodeStatusMsg, desk: &mut Desk<NodeStatusMsg>) {
-        if self.api.is_none() && matches!(message, NodeStatusMsg::News(_)) {
-            return; // A standalone agent has no Node object.
+        if self.api.is_none() {
+            return self.receive_alone(message, desk);
         }
         match message {
             NodeStatusMsg::RegisterDue | NodeStatusMsg::UpdateDue => self.begin_work(desk),
@@ -166,17 +168,38 @@ impl Role for NodeStatus {
                 self.tell_known(desk);
                 self.tell_host(desk);
             }
-            NodeStatusMsg::Startup(reply) => {
-                let _ = reply.send(self.startup.durations()); // The asker may have left.
-            }
-            NodeStatusMsg::Node(reply) => {
-                let _ = reply.send(self.newest()); // The asker may have left.
-            }
+            NodeStatusMsg::Startup(_) | NodeStatusMsg::Node(_) => self.answer(message),
         }
     }
 }
 
 impl NodeStatus {
+    /// A standalone agent has no Node object: pods are told their host's addresses, and the runtime the pods' range, again
+    /// when it comes back.
+    fn receive_alone(&mut self, message: NodeStatusMsg, desk: &mut Desk<NodeStatusMsg>) {
+        match message {
+            NodeStatusMsg::HostDue => self.read_host(desk),
+            NodeStatusMsg::HostRead(facts) => self.host_read(facts, desk),
+            NodeStatusMsg::ResolvConfRead(read) => self.resolv_conf_read(read, desk),
+            NodeStatusMsg::Repeat => {
+                self.host.forget_told();
+                self.tell_host(desk);
+            }
+            NodeStatusMsg::CidrsTold(cidrs, outcome) => self.cidrs_told(cidrs, outcome),
+            NodeStatusMsg::News(NodeNews::Health(health)) if health.runtime_problem.is_none() => self.tell_cidrs(desk),
+            other => self.answer(other),
+        }
+    }
+
+    fn answer(&self, question: NodeStatusMsg) {
+        // The asker may have left.
+        match question {
+            NodeStatusMsg::Startup(reply) => drop(reply.send(self.startup.durations())),
+            NodeStatusMsg::Node(reply) => drop(reply.send(self.newest())),
+            _ => {}
+        }
+    }
+
     /// Upstream's first words.
     fn cry(&self, desk: &Desk<NodeStatusMsg>) {
         if desk.address().record().restarts() == 0 {
@@ -297,6 +320,14 @@ impl NodeStatus {
         self.tell_known(desk);
     }
 
+    /// The API server no longer has the Node. What is known of it stays, as of one that is being deleted: it owns nothing any
+    /// more, so no mirror is made for it (POD-06).
+    fn mark_gone(&mut self, desk: &Desk<NodeStatusMsg>) {
+        let Some(node) = self.node.as_mut().filter(|node| node.metadata.deletion_timestamp.is_none()) else { return };
+        Arc::make_mut(node).metadata.deletion_timestamp = Some(Time(desk.now().to_timestamp()));
+        self.tell_known(desk);
+    }
+
     fn record(&self, events: impl IntoIterator<Item = NodeEvent>, desk: &Desk<NodeStatusMsg>) {
         let subject = EventSubject::node(&self.agent.settings.node_name);
         for event in events {
@@ -325,8 +356,11 @@ impl NodeStatus {
         }
     }
 
+    /// The Node's, or those of the configuration as long as it has none (NODE-58).
     fn tell_cidrs(&mut self, desk: &mut Desk<NodeStatusMsg>) {
-        let Some(cidrs) = self.node.as_ref().and_then(|node| pod_cidrs(node)) else { return };
+        let of_node = self.node.as_ref().and_then(|node| pod_cidrs(node));
+        let configured = Some(&self.agent.settings.node.pod_cidr).filter(|cidr| !cidr.is_empty());
+        let Some(cidrs) = of_node.or_else(|| configured.cloned()) else { return };
         if self.telling_cidrs || self.cidrs.as_ref() == Some(&cidrs) {
             return;
         }
@@ -365,8 +399,11 @@ fn is_older(node: &Node, known: &Node) -> bool {
 
 /// Whether two Nodes differ in what others go by.
 fn differs(one: &Node, other: &Node) -> bool {
-    let metadata =
-        |node: &Node| (node.metadata.labels.clone(), node.metadata.annotations.clone(), node.metadata.uid.clone());
+    let metadata = |node: &Node| {
+        let metadata = &node.metadata;
+        let leaves = metadata.deletion_timestamp.is_some();
+        (metadata.labels.clone(), metadata.annotations.clone(), metadata.uid.clone(), leaves)
+    };
     let status = |node: &Node| node.status.clone().unwrap_or_default();
     metadata(one) != metadata(other) || one.spec != other.spec || has_changed(&status(one), &status(other))
 }
@@ -407,5 +444,15 @@ mod tests {
         let before = beating("2026-01-01T00:00:00Z", "a");
         assert!(!differs(&before, &beating("2026-01-01T00:05:00Z", "a")));
         assert!(differs(&before, &beating("2026-01-01T00:00:00Z", "b")));
+    }
+
+    /// POD-06, SEC-50.
+    #[test]
+    fn a_node_that_is_being_deleted_is_news() {
+        let here = node("a", "1");
+        let mut leaving = here.clone();
+        leaving.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+        assert!(differs(&here, &leaving));
+        assert!(!differs(&leaving, &leaving.clone()));
     }
 }

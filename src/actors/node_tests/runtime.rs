@@ -18,6 +18,7 @@ struct State {
     no_network: bool,
     silent: bool,
     hung: bool,
+    refused: Vec<&'static str>,
     calls: Vec<String>,
 }
 
@@ -35,6 +36,17 @@ impl PlayedRuntime {
     /// Whether images and version never come.
     pub(super) fn set_hung(&self, hung: bool) {
         self.state.lock().expect("not poisoned").hung = hung;
+    }
+
+    /// The next call of this name fails.
+    pub(super) fn refuse_once(&self, call: &'static str) {
+        self.state.lock().expect("not poisoned").refused.push(call);
+    }
+
+    /// Whether this call fails.
+    fn refuses(&self, call: &str) -> bool {
+        let refused = &mut self.state.lock().expect("not poisoned").refused;
+        refused.iter().position(|refused| *refused == call).map(|at| refused.remove(at)).is_some()
     }
 
     /// Calls that begin with this text, in order.
@@ -104,7 +116,10 @@ impl RuntimeService for PlayedRuntime {
     }
     async fn update_runtime_config(&self, pod_cidr: &str) -> CriResult<()> {
         self.note(format!("UpdateRuntimeConfig {pod_cidr}"));
-        Ok(())
+        match self.refuses("UpdateRuntimeConfig") {
+            true => Err(CriError::Unavailable { message: "not yet".to_owned() }),
+            false => Ok(()),
+        }
     }
     async fn run_pod_sandbox(&self, _: &PodSandboxConfig, _: &str) -> CriResult<SandboxId> {
         not_played()
@@ -120,7 +135,7 @@ impl RuntimeService for PlayedRuntime {
         not_played()
     }
     async fn list_pod_sandboxes(&self, _: &PodSandboxFilter) -> CriResult<Vec<PodSandbox>> {
-        not_played()
+        Ok(vec![])
     }
     async fn create_container(
         &self,
@@ -149,7 +164,7 @@ impl RuntimeService for PlayedRuntime {
         not_played()
     }
     async fn list_containers(&self, _: &ContainerFilter) -> CriResult<Vec<Container>> {
-        not_played()
+        Ok(vec![])
     }
     async fn container_status(&self, _: &ContainerId) -> CriResult<ContainerStatus> {
         not_played()

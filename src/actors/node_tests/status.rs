@@ -8,8 +8,12 @@ use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 
 use super::server::PlayedServer;
-use super::{NODE, Played, seconds};
+use super::{NODE, Played, played_agent, seconds};
 use crate::actors::ledger::Cause;
+use crate::actors::node_status::NodeStatus;
+use crate::actors::pod_manager::PodManager;
+use crate::actors::role::Stage;
+use crate::actors::runtime_monitor::RuntimeMonitor;
 use crate::messages::node_status::{NodeNews, NodeStatusMsg};
 
 const POST: &str = "POST /api/v1/nodes";
@@ -244,6 +248,40 @@ async fn pod_cidrs_reach_the_runtime_once() {
     played.server.set_node(node);
     seconds(60.0).await;
     assert_eq!(played.runtime.calls("UpdateRuntimeConfig"), ["UpdateRuntimeConfig 10.1.0.0/24,fd00::/64"]);
+}
+
+/// NODE-58: what the configuration says counts until the Node says something.
+#[tokio::test(start_paused = true)]
+async fn a_configured_pod_cidr_reaches_the_runtime_at_the_start() {
+    let played = Played::new(PlayedServer::default(), |settings| settings.pod_cidr = "10.9.0.0/24".to_owned());
+    played.start();
+    seconds(3.0).await;
+    assert_eq!(played.runtime.calls("UpdateRuntimeConfig"), ["UpdateRuntimeConfig 10.9.0.0/24"]);
+    let mut node = played.server.node().expect("registered");
+    node["spec"] = json!({ "podCIDRs": ["10.1.0.0/24"] });
+    played.server.set_node(node);
+    seconds(60.0).await;
+    let expected = ["UpdateRuntimeConfig 10.9.0.0/24", "UpdateRuntimeConfig 10.1.0.0/24"];
+    assert_eq!(played.runtime.calls("UpdateRuntimeConfig"), expected);
+}
+
+/// NODE-58.
+#[tokio::test(start_paused = true)]
+async fn a_standalone_agent_tells_the_runtime_its_pod_cidr() {
+    let played = played_agent(PlayedServer::default().api(), |settings, adapters| {
+        settings.node.pod_cidr = "10.9.0.0/24".to_owned();
+        adapters.api = None;
+    });
+    let (agent, to) = (&played.agent, &played.agent.directory);
+    played.runtime().refuse_once("UpdateRuntimeConfig");
+    Stage::<NodeStatus>::enter(&to.node_status, Arc::clone(agent), None);
+    seconds(1.0).await;
+    assert_eq!(played.runtime().calls("UpdateRuntimeConfig").len(), 1);
+    Stage::<PodManager>::enter(&to.pod_manager, Arc::clone(agent), None);
+    Stage::<RuntimeMonitor>::enter(&to.runtime_monitor, Arc::clone(agent), None);
+    seconds(60.0).await;
+    let again = "a refusal is made good once the runtime is heard";
+    assert_eq!(played.runtime().calls("UpdateRuntimeConfig").len(), 2, "{again}");
 }
 
 #[tokio::test(start_paused = true)]

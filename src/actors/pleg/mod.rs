@@ -19,6 +19,7 @@ use super::settings::Agent;
 use crate::cri::{ContainerEvent, ContainerEventKind, CriError, CriResult};
 use crate::logic::ids::PodUid;
 use crate::logic::pleg_diff::{self, PodRecord};
+use crate::logic::runtime_health::{self, FIRST_RELIST_MAX, RELIST_AGE_MAX};
 use crate::logic::runtime_pod::RuntimePod;
 use crate::logic::time::Stamp;
 use crate::messages::log_rotator::LogRotatorMsg;
@@ -31,8 +32,8 @@ use crate::platform::observer::Occurrence;
 pub const RELIST_PERIOD: Duration = Duration::from_secs(1);
 /// The same with an event stream: the relist only proves the stream right.
 pub const RELIST_PERIOD_EVENTED: Duration = Duration::from_secs(60);
-/// A relist that began longer ago and brought nothing since makes the runtime unusable (upstream's relist threshold).
-pub const RELIST_AGE_MAX: Duration = Duration::from_secs(180);
+/// How often the age of the last relist is told anew, once it is a fault.
+const OVERDUE_RETOLD: Duration = Duration::from_secs(60);
 /// A stream that was open for longer is proved good: its end is a first failure again.
 const STREAM_PROVED: Duration = Duration::from_secs(30);
 /// Wait before the event stream is opened again.
@@ -78,7 +79,12 @@ pub struct Pleg {
     /// A relist from before is not told: who asks to hear all again must not hear of an earlier time.
     relist_after: Stamp,
     relist_timer: Option<OperationId>,
+    /// When the last relist that brought something began, as an uptime, and why there was none since.
     last_good_relist: Option<Duration>,
+    why_none: Option<String>,
+    /// When it is too long ago; none while there is nothing to wait for. A call that hangs must not be waited for.
+    overdue: Option<OperationId>,
+    born: Duration,
     /// When the relist under way began, and the one before it.
     relist_began: Duration,
     relist_before: Option<Duration>,
@@ -106,6 +112,9 @@ impl Role for Pleg {
             relist_after: Stamp::default(),
             relist_timer: None,
             last_good_relist: None,
+            why_none: None,
+            overdue: None,
+            born: desk.clock().uptime(),
             relist_began: Duration::ZERO,
             relist_before: None,
         };
@@ -120,6 +129,7 @@ impl Role for Pleg {
         match message {
             PlegMsg::RelistDue => self.relist(desk),
             PlegMsg::Relisted(outcome) => self.take_relist(outcome, desk),
+            PlegMsg::RelistOverdue => self.tell_overdue(desk),
             PlegMsg::Inspect(uid) => self.inspect(uid, desk),
             PlegMsg::InspectSoon(uid) => self.inspect_soon(uid, desk),
             PlegMsg::LookDue(uid) => {
@@ -162,6 +172,31 @@ impl Pleg {
         self.relist_began = desk.clock().uptime();
         let agent = Arc::clone(&self.agent);
         desk.start("relist", RELIST_ABOUT, async move { look::relist(&agent).await }, PlegMsg::Relisted);
+        if self.overdue.is_none() {
+            let due = self.overdue_at();
+            let wait = due.checked_sub(self.relist_began).unwrap_or(OVERDUE_RETOLD);
+            self.overdue = Some(desk.after(wait, PlegMsg::RelistOverdue));
+        }
+    }
+
+    /// When the last relist is, or was, too long ago.
+    fn overdue_at(&self) -> Duration {
+        self.last_good_relist.map_or(self.born + FIRST_RELIST_MAX, |last| last + RELIST_AGE_MAX)
+    }
+
+    fn tell_overdue(&mut self, desk: &mut Desk<PlegMsg>) {
+        self.overdue = Some(desk.after(OVERDUE_RETOLD, PlegMsg::RelistOverdue));
+        self.tell_problem(self.problem(desk), desk);
+    }
+
+    /// What is wrong by now.
+    fn problem(&self, desk: &Desk<PlegMsg>) -> Option<String> {
+        let now = desk.clock().uptime();
+        let open = || desk.address().record().oldest_call(Some(RELIST_ABOUT));
+        let hung = || open().map(|call| runtime_health::no_answer(call.method, call.open, desk.now()));
+        let why = self.why_none.clone().or_else(hung).unwrap_or_else(|| "no answer".to_owned());
+        let age = self.last_good_relist.map(|last| now.saturating_sub(last));
+        (now >= self.overdue_at()).then(|| runtime_health::relist_problem(age, &why))
     }
 
     fn take_relist(&mut self, outcome: Result<CriResult<Relist>, Panicked>, desk: &mut Desk<PlegMsg>) {
@@ -173,7 +208,11 @@ impl Pleg {
         let outcome = outcome.map_err(|panicked| panicked.to_string());
         match outcome.and_then(|outcome| outcome.map_err(|error| error.to_string())) {
             Ok(relist) => {
-                self.last_good_relist = Some(desk.clock().uptime());
+                self.last_good_relist = Some(self.relist_began);
+                self.why_none = None;
+                if let Some(overdue) = self.overdue.take() {
+                    desk.cancel(overdue);
+                }
                 self.tell_problem(None, desk);
                 if relist.taken >= self.relist_after {
                     self.compare(relist, desk);
@@ -181,13 +220,7 @@ impl Pleg {
             }
             Err(error) => {
                 tracing::warn!(error, "relist failed");
-                let age = desk.clock().uptime().saturating_sub(self.last_good_relist.unwrap_or_default());
-                if age > RELIST_AGE_MAX {
-                    let problem = format!(
-                        "PLEG is not healthy: pleg was last seen active {age:?} ago; threshold is {RELIST_AGE_MAX:?}: {error}"
-                    );
-                    self.tell_problem(Some(problem), desk);
-                }
+                self.why_none = Some(error);
             }
         }
     }
@@ -351,6 +384,7 @@ impl Pleg {
     fn repeat(&mut self, desk: &mut Desk<PlegMsg>) {
         // The accounts that are known may be old by now; a relist that takes all pods for changed tells each anew.
         self.last.clear();
+        self.tell_problem(self.problem(desk), desk);
         self.relist_after = desk.clock().stamp();
         self.relist(desk);
     }

@@ -16,7 +16,9 @@ use crate::actors::volume_manager::node_facts;
 use crate::logic::ids::PodUid;
 use crate::logic::pod_admission::{
     Judged, NodeAbilities, PREEMPTED, PREEMPTING, Surroundings, Verdict, Victim, event_reason, judge, preempted_status,
+    preemption_patience,
 };
+use crate::logic::pod_lifecycle::Stage;
 use crate::logic::pod_roster::full_name;
 use crate::logic::pod_status::{rejected_status, waiting_status};
 use crate::logic::resources::pod_qos;
@@ -34,6 +36,7 @@ impl PodManager {
             sysctls: settings.sysctls.clone(),
             app_armor: settings.app_armor,
             groups_policy: self.health.groups_policy,
+            declared: settings.node.status.declared_features.clone(),
         }
     }
 
@@ -95,7 +98,7 @@ impl PodManager {
     /// starts anyway, and none is refused.
     fn admit_statics(&mut self, source: SourceKind, pods: &BTreeMap<PodUid, Arc<Pod>>, desk: &mut Desk<PodManagerMsg>) {
         if !self.can_judge() {
-            return self.roster.set(source.as_str(), pods.clone());
+            return self.roster.set(source.as_str(), self.in_force(pods));
         }
         let node = self.node.clone().unwrap_or_else(|| Arc::new(self.own_node()));
         let mut beside = self.admitted_statics(Some(source));
@@ -186,11 +189,22 @@ impl PodManager {
             desk.tell(&self.agent.directory.event_recorder, event);
             tracing::warn!(%uid, pod = %full_name(&pod), "pod has to make room for a critical one");
             self.admissions.preempt(&uid);
+            desk.after(preemption_patience(&pod), PodManagerMsg::GraceExceeded(uid.clone()));
             desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::Preempted(uid));
             if let Some(pods) = &self.api_pods {
                 let admitted = self.in_force(&self.admissions.admitted(pods));
                 self.roster.set(SourceKind::Api.as_str(), admitted);
             }
+        }
+    }
+
+    /// A pod that makes room had its time; says so where people look if it has not ended.
+    pub(super) fn tell_grace_exceeded(&self, uid: &PodUid, desk: &Desk<PodManagerMsg>) {
+        let ending = self.slots.get(uid).filter(|slot| slot.stage.get() != Stage::Terminated);
+        if let Some(slot) = ending {
+            let message = "Container runtime did not kill the pod within specified grace period.";
+            let event = EventSubject::pod(uid, &slot.full_name).warning("ExceededGracePeriod", message);
+            desk.tell(&self.agent.directory.event_recorder, event);
         }
     }
 

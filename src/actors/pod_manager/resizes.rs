@@ -13,7 +13,7 @@ use super::PodManager;
 use crate::actors::desk::{Desk, Panicked};
 use crate::actors::settings::EventSubject;
 use crate::logic::ids::PodUid;
-use crate::logic::pod_admission::{Judged, Surroundings, judge_resize};
+use crate::logic::pod_admission::{Judged, Surroundings, judge_resize, update_problem};
 use crate::logic::pod_resize::{
     self, Candidate, DEFERRED, INFEASIBLE, PENDING, PendingResize, PodResources, ResizeConditions, Trigger,
     counted_with_actual, in_order, infeasible, is_increase, operations,
@@ -41,10 +41,12 @@ impl PodManager {
         self.relisted.is_some() && self.allocations.is_recalled()
     }
 
-    /// Pods with what they were given.
+    /// Pods as they are carried out: with what they were given, and without what the gates have off.
     pub(super) fn in_force(&self, pods: &BTreeMap<PodUid, Arc<Pod>>) -> BTreeMap<PodUid, Arc<Pod>> {
-        let gates = &self.agent.settings.resize;
-        pods.iter().map(|(uid, pod)| (uid.clone(), self.allocations.in_force(uid, pod, gates))).collect()
+        let settings = &self.agent.settings;
+        let in_force =
+            |uid, pod| self.allocations.in_force(uid, &settings.restart_gates.applied(pod), &settings.resize);
+        pods.iter().map(|(uid, pod)| (uid.clone(), in_force(uid, pod))).collect()
     }
 
     /// Pods with what they take of the node.
@@ -84,13 +86,26 @@ impl PodManager {
         desk: &Desk<PodManagerMsg>,
     ) -> Option<Trigger> {
         let changed = after.iter().filter_map(|(uid, new)| Some((before.get(uid)?, new)));
-        let changed = changed.filter(|(old, new)| !Arc::ptr_eq(old, new) && old.spec != new.spec);
+        let changed: Vec<_> = changed.filter(|(old, new)| !Arc::ptr_eq(old, new) && old.spec != new.spec).collect();
+        for (old, new) in &changed {
+            self.tell_undeclared(old, new, desk);
+        }
         let counts: Vec<ResizeCount> = changed
+            .into_iter()
             .flat_map(|(old, new)| operations(old, new, &self.agent.settings.resize))
             .map(ResizeCount::Requested)
             .collect();
         self.count(counts, desk);
         Trigger::between(before, after)
+    }
+
+    /// A pod was changed in a way that this node does not declare; the change stands, as upstream.
+    fn tell_undeclared(&self, old: &Pod, new: &Pod, desk: &Desk<PodManagerMsg>) {
+        if let Some(why) = update_problem(old, new, self.agent.settings.node.status.declared_features.as_deref()) {
+            let uid = PodUid::from(new.metadata.uid.as_deref().unwrap_or_default());
+            let event = EventSubject::pod(&uid, &full_name(new)).warning("FailedNodeDeclaredFeaturesCheck", why);
+            desk.tell(&self.agent.directory.event_recorder, event);
+        }
     }
 
     fn count(&self, counts: Vec<ResizeCount>, desk: &Desk<PodManagerMsg>) {

@@ -210,6 +210,19 @@ fn fields_without_effect_are_known_and_told_when_set() {
     assert!(set_but_not_acted_on(&decode::legacy_defaults()).is_empty());
 }
 
+/// CFG-49: JSON is spoken, whatever is asked for; who asks for it gets what they want.
+#[test]
+fn another_content_type_than_json_is_told_of() {
+    for (content_type, told) in [
+        ("application/json", &[][..]),
+        ("application/vnd.kubernetes.protobuf", &[]),
+        ("application/cbor", &["contentType"]),
+    ] {
+        let config = decoded(&format!("contentType: {content_type}\n"));
+        assert_eq!(set_but_not_acted_on(&config), told, "{content_type}");
+    }
+}
+
 #[test]
 fn command_lines_of_installers_are_understood() {
     let folder = Folder::new();

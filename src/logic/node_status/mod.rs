@@ -168,7 +168,7 @@ pub fn set_status(
 
 fn problems(told: &Told, missing_capacity: Vec<String>) -> conditions::Problems {
     let health = told.health.clone().unwrap_or_else(|| RuntimeHealth {
-        network_problem: Some("network state unknown".to_owned()),
+        network_problem: Some(super::runtime_health::NETWORK_UNKNOWN.to_owned()),
         ..super::runtime_health::not_yet_known()
     });
     conditions::Problems {

@@ -8,6 +8,7 @@ use hyper::header::{self, HeaderMap};
 
 use super::connection::{Connection, Payload};
 use super::peeked::Beginning;
+use crate::logic::url_query::unescaped;
 
 /// The most bytes of an answer that are read, its frame too.
 const ANSWER_BYTES_MAX: usize = 10 * 1024;
@@ -137,26 +138,6 @@ fn status_of(end: &HeaderMap) -> (u32, String) {
     let code = text("grpc-status").and_then(|code| code.parse().ok()).unwrap_or(UNKNOWN);
     let message = unescaped(&text("grpc-message").unwrap_or_default());
     (code, message.chars().take(MESSAGE_CHARS_MAX).collect())
-}
-
-/// `%41` is `A`; what is no such escape stays.
-fn unescaped(text: &str) -> String {
-    let mut rest = text.as_bytes();
-    let mut bytes = Vec::with_capacity(rest.len());
-    while let Some((first, tail)) = rest.split_first() {
-        let digits = tail.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) if *first == b'%' => {
-                bytes.push(byte);
-                rest = &tail[2..];
-            }
-            _ => {
-                bytes.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn message_of(answer: &[u8]) -> Result<Vec<u8>, UnaryError> {

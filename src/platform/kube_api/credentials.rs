@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http::header::HeaderValue;
+use http::header::{HeaderMap, HeaderValue};
 use k8s_openapi::ByteString;
 use rustls::ClientConfig;
 use rustls::client::ResolvesClientCert;
@@ -149,6 +149,10 @@ impl Identity for Credentials {
 
     fn server_name(&self) -> Option<String> {
         self.kubeconfig.tls_server_name.clone()
+    }
+
+    fn impersonation(&self) -> Option<&HeaderMap> {
+        Some(&self.kubeconfig.impersonation).filter(|headers| !headers.is_empty())
     }
 
     fn generation(&self) -> u64 {

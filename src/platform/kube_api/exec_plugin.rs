@@ -170,6 +170,9 @@ fn cluster_info(cluster: &Cluster) -> Value {
     if !data.is_empty() {
         info["certificate-authority-data"] = serde_json::to_value(ByteString(data)).expect("bytes have a text");
     }
+    if !cluster.proxy_url.is_empty() {
+        info["proxy-url"] = cluster.proxy_url.clone().into();
+    }
     info["config"] = Value::Null;
     info
 }

@@ -1,5 +1,6 @@
 //! The kubeconfig as it stands in its file, to read and to write. Plain data with secrets: nothing here prints itself.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
@@ -55,6 +56,7 @@ pub(in crate::platform::kube_api) struct Cluster {
     pub insecure_skip_tls_verify: bool,
     pub certificate_authority: String,
     pub certificate_authority_data: Option<ByteString>,
+    pub proxy_url: String,
 }
 
 #[derive(Deserialize, Default, Clone)]
@@ -69,6 +71,11 @@ pub(super) struct AuthInfo {
     pub token_file: String,
     pub username: String,
     pub password: String,
+    #[serde(rename = "as")]
+    pub impersonate: String,
+    pub as_uid: String,
+    pub as_groups: Option<Vec<String>>,
+    pub as_user_extra: Option<BTreeMap<String, Vec<String>>>,
     pub auth_provider: Option<AuthProvider>,
     pub exec: Option<Exec>,
 }
@@ -129,7 +136,7 @@ impl AuthInfo {
     }
 }
 
-/// Writes the kubeconfig of a node that has a client certificate of its own: the bootstrap file's server and roots, and
+/// Writes the kubeconfig of a node that has a client certificate of its own: the bootstrap file's server, roots and proxy, and
 /// `pair_path` as certificate and key. Written beside and renamed, mode 0600; missing folders are made.
 ///
 /// # Errors
@@ -144,6 +151,10 @@ pub fn write_client_kubeconfig(bootstrap: &Kubeconfig, path: &Path, pair_path: &
             cluster["certificate-authority-data"] =
                 serde_json::to_value(ByteString(data.clone())).expect("bytes have a text");
         }
+    }
+    // Upstream leaves it out, and is then without its proxy after the next start.
+    if let Some(proxy) = &bootstrap.proxy {
+        cluster["proxy-url"] = proxy.url().into();
     }
     let document = json!({
         "apiVersion": "v1",

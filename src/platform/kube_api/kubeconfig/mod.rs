@@ -5,6 +5,7 @@
 //! read over. Paths are relative to the file they stand in.
 
 mod file;
+mod impersonation;
 #[cfg(test)]
 mod tests;
 mod validate;
@@ -13,8 +14,10 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use http::HeaderMap;
+
 use super::exec_plugin::ExecPlugin;
-use super::transport::Endpoint;
+use super::transport::{Endpoint, Proxy};
 use crate::logic::yaml::{Duplicates, to_json};
 pub use file::write_client_kubeconfig;
 use file::{AuthInfo, Document};
@@ -33,6 +36,8 @@ pub struct KubeconfigError(pub String);
 pub struct Kubeconfig {
     /// Where the server is.
     pub server: Endpoint,
+    /// The proxy that the file names (`proxy-url`).
+    pub proxy: Option<Proxy>,
     /// The name that its certificate is held against, if it is not the address'.
     pub tls_server_name: Option<String>,
     /// Whom to take for it.
@@ -41,6 +46,8 @@ pub struct Kubeconfig {
     pub certificate: ClientCertificate,
     /// Which token or password to send.
     pub bearer: Bearer,
+    /// As whom to call, where that is somebody else; headers.
+    pub impersonation: HeaderMap,
     /// The program that gives a token or a certificate, where neither is given here.
     pub exec: Option<ExecPlugin>,
 }
@@ -139,12 +146,15 @@ impl Kubeconfig {
         }
         let exec =
             user.exec.clone().map(|exec| ExecPlugin::new(exec, &cluster)).transpose().map_err(KubeconfigError)?;
+        let proxy = Some(&cluster.proxy_url).filter(|url| !url.is_empty());
         Ok(Self {
             server,
+            proxy: proxy.map(|url| Proxy::parse(url)).transpose().map_err(KubeconfigError)?,
             tls_server_name: Some(cluster.tls_server_name).filter(|name| !name.is_empty()),
             authority,
             certificate: certificate(&user),
             bearer: bearer(&user),
+            impersonation: impersonation::headers(&user)?,
             exec,
         })
     }
@@ -152,7 +162,19 @@ impl Kubeconfig {
     /// The same server, with nobody's credentials.
     #[must_use]
     pub fn anonymous(&self) -> Self {
-        Self { certificate: ClientCertificate::Absent, bearer: Bearer::Absent, exec: None, ..self.clone() }
+        let (certificate, bearer, impersonation) = (ClientCertificate::Absent, Bearer::Absent, HeaderMap::new());
+        Self { certificate, bearer, impersonation, exec: None, ..self.clone() }
+    }
+
+    /// The proxy to the server: the file's own, else the one that the environment names.
+    ///
+    /// # Errors
+    /// When that one cannot be used.
+    pub fn way(&self) -> Result<Option<Proxy>, KubeconfigError> {
+        match &self.proxy {
+            Some(proxy) => Ok(Some(proxy.clone())),
+            None => Proxy::from_environment(&self.server).map_err(KubeconfigError),
+        }
     }
 
     /// The client certificate's PEM and its key's, `None` where there is none; read from its files if need be.

@@ -102,6 +102,17 @@ fn faults_have_the_usual_words() {
             "{}",
             "specifying a root certificates file with the insecure flag is not allowed",
         ),
+        (
+            "{server: 'https://h', proxy-url: 'socks5://hunter2@p:1080'}",
+            "{}",
+            "invalid configuration: invalid 'proxy-url' for cluster \"x\": this node agent speaks to no socks5 proxy",
+        ),
+        (
+            server,
+            "{as-groups: [admins]}",
+            "invalid configuration: requesting uid, groups or user-extra for x without impersonating a user",
+        ),
+        (server, "{as: \"a\\nb\"}", "invalid as: it cannot be sent in a header"),
         ("{server: 'ftp://h'}", "{}", "host must be a URL or a host:port pair: \"ftp://h\""),
     ] {
         assert_eq!(written(folder.path(), cluster, user).err().as_deref(), Some(text), "{cluster} {user}");
@@ -111,6 +122,26 @@ fn faults_have_the_usual_words() {
     let context = loaded(folder.path(), "current-context: nowhere").err();
     assert_eq!(context.as_deref(), Some("context was not found for specified context: nowhere"));
     assert!(loaded(folder.path(), "").is_err() && loaded(folder.path(), "- a").is_err());
+}
+
+#[test]
+fn somebody_else_is_named_in_headers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let user =
+        "{token: t, as: system:node:n, as-uid: u1, as-groups: [a, b], as-user-extra: {example.com/x%: [1 2, '3']}}";
+    let read = written(folder.path(), "{server: 'https://h'}", user).expect("usable");
+    let headers: Vec<(&str, &str)> =
+        read.impersonation.iter().map(|(name, value)| (name.as_str(), value.to_str().expect("text"))).collect();
+    let expected = [
+        ("impersonate-user", "system:node:n"),
+        ("impersonate-uid", "u1"),
+        ("impersonate-group", "a"),
+        ("impersonate-group", "b"),
+        ("impersonate-extra-example.com%2fx%25", "1 2"),
+        ("impersonate-extra-example.com%2fx%25", "3"),
+    ];
+    assert_eq!(headers, expected);
+    assert!(read.anonymous().impersonation.is_empty());
 }
 
 #[test]
@@ -129,7 +160,7 @@ fn what_is_written_for_a_node_is_read_again() {
     std::fs::write(&pair, "x").expect("written");
     let bootstrap = written(
         folder.path(),
-        "{server: 'https://10.0.0.1:6443', certificate-authority-data: Y2E=}",
+        "{server: 'https://10.0.0.1:6443', certificate-authority-data: Y2E=, proxy-url: 'http://p:3128'}",
         "{token: bootstrap-token}",
     );
     let path = folder.path().join("etc/kubelet.conf");
@@ -143,4 +174,5 @@ fn what_is_written_for_a_node_is_read_again() {
     assert_eq!(read.server.to_string(), "https://10.0.0.1:6443");
     assert!(read.certificate == ClientCertificate::Files { chain: pair.clone(), key: pair });
     assert!(read.authority == Authority::Data(b"ca".to_vec()));
+    assert_eq!(read.proxy.map(|proxy| proxy.url().to_owned()).as_deref(), Some("http://p:3128"));
 }

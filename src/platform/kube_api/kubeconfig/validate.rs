@@ -4,6 +4,7 @@ use std::fs::File;
 
 use super::file::{AuthInfo, Cluster, Context, Document};
 use super::{KubeconfigError, words};
+use crate::platform::kube_api::transport::Proxy;
 
 const EMPTY: &str = "no configuration has been provided, try setting KUBERNETES_MASTER environment variable";
 
@@ -53,6 +54,10 @@ fn cluster_faults(name: &str, cluster: &Cluster) -> Vec<String> {
     } else if cluster.server.is_empty() {
         faults.push(format!("no server found for cluster {name:?}"));
     }
+    // The URL may hold a password: it is not repeated.
+    if let Some(error) = Proxy::parse(&cluster.proxy_url).err().filter(|_| !cluster.proxy_url.is_empty()) {
+        faults.push(format!("invalid 'proxy-url' for cluster {name:?}: {error}"));
+    }
     if !cluster.certificate_authority.is_empty() && has(cluster.certificate_authority_data.as_ref()) {
         faults.push(format!(
             "certificate-authority-data and certificate-authority are both specified for {name}. \
@@ -96,6 +101,12 @@ fn user_faults(name: &str, user: &AuthInfo) -> Vec<String> {
         faults.push(format!(
             "more than one authentication method found for {name}; found [token basicAuth], only one is allowed"
         ));
+    }
+    let as_part = !user.as_uid.is_empty()
+        || user.as_groups.as_ref().is_some_and(|groups| !groups.is_empty())
+        || user.as_user_extra.as_ref().is_some_and(|extra| !extra.is_empty());
+    if as_part && user.impersonate.is_empty() {
+        faults.push(format!("requesting uid, groups or user-extra for {name} without impersonating a user"));
     }
     faults
 }

@@ -18,11 +18,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
-use super::{Endpoint, Settings, TransportError, texts};
+use super::{Settings, TransportError, texts};
 
 /// For the way to the server, as in upstream's client.
-const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
 /// For the TLS handshake, as in upstream's client.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The most bytes that the header of an answer may take.
@@ -81,23 +82,33 @@ impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Beside 
     }
 }
 
-/// Connects. `tls` is there if the server speaks it.
+/// Connects. `tls` is there if the server speaks it, or a proxy before it.
 pub(super) async fn open(
     settings: &Settings,
     tls: Option<Arc<ClientConfig>>,
     server_name: &str,
 ) -> Result<(Sender, Arc<Tasks>), TransportError> {
-    let stream = dial(&settings.server).await?;
-    // Calls are small, and a heartbeat must not wait for more to send.
-    let _ = stream.set_nodelay(true);
-    let Some(config) = tls else { return http1(stream).await };
-    let name = ServerName::try_from(server_name.to_owned());
+    let server = &settings.server;
+    let stream: Box<dyn Stream> = match &settings.proxy {
+        Some(proxy) => proxy.connect(server, tls.as_ref()).await?,
+        None => Box::new(dial(server.host(), server.port()).await?),
+    };
+    let Some(config) = tls.filter(|_| server.tls()) else { return http1(stream).await };
+    let stream = handshake(config, server_name, stream).await?;
+    if stream.get_ref().1.alpn_protocol() == Some(b"h2") { http2(stream, settings).await } else { http1(stream).await }
+}
+
+pub(super) async fn handshake<S: Stream>(
+    config: Arc<ClientConfig>,
+    name: &str,
+    stream: S,
+) -> Result<TlsStream<S>, TransportError> {
+    let name = ServerName::try_from(name.to_owned());
     let name = name.map_err(|error| TransportError(format!("tls: {error}")))?;
     let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, TlsConnector::from(config).connect(name, stream)).await;
-    let stream = handshake
+    handshake
         .map_err(|_| TransportError("net/http: TLS handshake timeout".to_owned()))?
-        .map_err(|error| TransportError(texts::handshake(&error)))?;
-    if stream.get_ref().1.alpn_protocol() == Some(b"h2") { http2(stream, settings).await } else { http1(stream).await }
+        .map_err(|error| TransportError(texts::handshake(&error)))
 }
 
 async fn http1(stream: impl Stream) -> Result<(Sender, Arc<Tasks>), TransportError> {
@@ -130,20 +141,25 @@ async fn http2(stream: impl Stream, settings: &Settings) -> Result<(Sender, Arc<
     Ok((Sender::Http2(sender), tasks))
 }
 
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+/// What bytes go over.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
-async fn dial(server: &Endpoint) -> Result<TcpStream, TransportError> {
-    let no_such_host = || TransportError(format!("dial tcp: lookup {}: no such host", server.host()));
-    let looked_up = tokio::time::timeout(DIAL_TIMEOUT, tokio::net::lookup_host((server.host(), server.port()))).await;
-    let late = || TransportError(format!("dial tcp: lookup {}: i/o timeout", server.host()));
+pub(super) async fn dial(host: &str, port: u16) -> Result<TcpStream, TransportError> {
+    let no_such_host = || TransportError(format!("dial tcp: lookup {host}: no such host"));
+    let looked_up = tokio::time::timeout(DIAL_TIMEOUT, tokio::net::lookup_host((host, port))).await;
+    let late = || TransportError(format!("dial tcp: lookup {host}: i/o timeout"));
     let addresses: Vec<SocketAddr> = looked_up.map_err(|_| late())?.map_err(|_| no_such_host())?.collect();
     // One address that swallows packets leaves time for the others.
     let each = DIAL_TIMEOUT / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
     let mut problem = no_such_host();
     for address in addresses {
         match tokio::time::timeout(each, TcpStream::connect(address)).await {
-            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Ok(stream)) => {
+                // Calls are small, and a heartbeat must not wait for more to send.
+                let _ = stream.set_nodelay(true);
+                return Ok(stream);
+            }
             Ok(Err(error)) => {
                 problem = TransportError(format!("dial tcp {address}: connect: {}", texts::kernel(&error)));
             }

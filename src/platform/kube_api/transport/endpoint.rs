@@ -53,6 +53,12 @@ impl Endpoint {
         self.port.unwrap_or(if self.tls { 443 } else { 80 })
     }
 
+    /// Host and port, this also where it was not written: for a proxy.
+    pub(super) fn with_port(&self) -> String {
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        format!("{host}:{}", self.port())
+    }
+
     /// The path before every call's; empty for the root.
     pub(super) fn prefix(&self) -> &str {
         &self.prefix

@@ -7,6 +7,9 @@
 mod connect;
 mod endpoint;
 mod pool;
+mod proxy;
+#[cfg(test)]
+mod proxy_tests;
 mod rate;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -20,7 +23,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, HOST, HeaderValue, USER_AGENT};
+use http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderValue, USER_AGENT};
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use kube::client::Body;
@@ -32,6 +35,7 @@ use crate::platform::observer::Observer;
 use crate::platform::tls::Offer;
 pub use endpoint::Endpoint;
 use pool::{Answer, Group};
+pub use proxy::Proxy;
 pub use rate::{Rate, RateLimit};
 
 /// How often a call is made on another connection because the one chosen was closing.
@@ -58,6 +62,10 @@ pub trait Identity: Send + Sync {
     }
     /// What the next call shows, apart from the certificate: `Bearer …`, marked as a secret.
     async fn authorization(&self) -> Result<Option<HeaderValue>, String>;
+    /// As whom it is called, where that is somebody else (`as` of a kubeconfig).
+    fn impersonation(&self) -> Option<&HeaderMap> {
+        None
+    }
     /// The server did not accept what was shown (401).
     async fn refused(&self) {}
 }
@@ -67,6 +75,8 @@ pub trait Identity: Send + Sync {
 pub struct Settings {
     /// Where the server is.
     pub server: Endpoint,
+    /// The proxy to it, where there is one.
+    pub proxy: Option<Proxy>,
     /// HTTP/2, or HTTP/1.1 alone (`DISABLE_HTTP2`).
     pub offer: Offer,
     /// What we call ourselves.
@@ -79,7 +89,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Those of the environment, with client-go's defaults.
+    /// Those of the environment, with client-go's defaults; without a proxy.
     pub fn from_environment(server: Endpoint, user_agent: String) -> Self {
         let seconds = |name: &str, default: u64| {
             let given = std::env::var(name).ok().and_then(|text| text.parse().ok());
@@ -87,6 +97,7 @@ impl Settings {
         };
         Self {
             server,
+            proxy: None,
             offer: Offer::from_environment(),
             user_agent,
             silence_max: seconds("HTTP2_READ_IDLE_TIMEOUT_SECONDS", 30),
@@ -237,6 +248,9 @@ impl Way {
         shared.follow_identity();
         if let Some(value) = authorization {
             head.headers.insert(AUTHORIZATION, value);
+        }
+        if let Some(headers) = shared.identity.impersonation() {
+            head.headers.extend(headers.clone());
         }
         if let Ok(value) = HeaderValue::from_str(&shared.settings.user_agent) {
             head.headers.insert(USER_AGENT, value);

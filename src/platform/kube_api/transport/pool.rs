@@ -11,7 +11,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::{http1, http2};
 
 use super::connect::{self, Sender, Tasks};
-use super::{Identity, Settings, TransportError, texts};
+use super::{Identity, Proxy, Settings, TransportError, texts};
 
 /// Calls on one connection before the next is opened. Servers grant 100; the one past that would wait for ever.
 const STREAMS_MAX: usize = 90;
@@ -105,7 +105,7 @@ impl Group {
 
     async fn connect(&self) -> Result<(Sender, Arc<Tasks>), TransportError> {
         let mut tls = None;
-        if self.settings.server.tls() {
+        if self.settings.server.tls() || self.settings.proxy.as_ref().is_some_and(Proxy::tls) {
             tls = Some(self.identity.tls().await.map_err(TransportError)?);
         }
         let name = self.identity.server_name().unwrap_or_else(|| self.settings.server.host().to_owned());

@@ -30,6 +30,13 @@ use crate::platform::tls::{Offer, Trust, identified_client};
 struct Someone {
     offer: Offer,
     refused: AtomicUsize,
+    /// The name that the server's certificate is held against.
+    name: Option<String>,
+}
+
+/// Who asks the same server by another name.
+pub(super) fn someone(offer: Offer) -> Arc<dyn Identity> {
+    Arc::new(Someone { offer, refused: AtomicUsize::new(0), name: Some("localhost".to_owned()) })
 }
 
 #[async_trait::async_trait]
@@ -37,6 +44,10 @@ impl Identity for Someone {
     async fn tls(&self) -> Result<Arc<ClientConfig>, String> {
         let roots = std::fs::read(certificate()).expect("the fixture");
         identified_client(&Trust::Roots(roots), None, self.offer).map_err(|error| error.to_string())
+    }
+
+    fn server_name(&self) -> Option<String> {
+        self.name.clone()
     }
 
     async fn authorization(&self) -> Result<Option<HeaderValue>, String> {
@@ -50,13 +61,13 @@ impl Identity for Someone {
 
 /// A server that counts connections; a watch never ends, everything else is a node named by who asked.
 #[derive(Default)]
-struct Server {
+pub(super) struct Server {
     connections: AtomicUsize,
-    asked: Mutex<Vec<String>>,
+    pub(super) asked: Mutex<Vec<String>>,
 }
 
 impl Server {
-    async fn start(protocols: &[&str]) -> (Arc<Self>, SocketAddr, JoinSet<()>) {
+    pub(super) async fn start(protocols: &[&str]) -> (Arc<Self>, SocketAddr, JoinSet<()>) {
         let server = Arc::new(Self::default());
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("bound");
         let address = listener.local_addr().expect("bound");
@@ -98,9 +109,10 @@ impl Server {
 }
 
 fn transport(address: SocketAddr, offer: Offer) -> (Transport, Arc<Someone>) {
-    let someone = Arc::new(Someone { offer, refused: AtomicUsize::new(0) });
+    let someone = Arc::new(Someone { offer, refused: AtomicUsize::new(0), name: None });
     let settings = Settings {
         server: Endpoint::parse(&format!("https://{address}"), true).expect("an address"),
+        proxy: None,
         offer,
         user_agent: "kubelet/v1".to_owned(),
         silence_max: Duration::from_secs(30),

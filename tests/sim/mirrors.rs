@@ -1,0 +1,149 @@
+//! What stands for static pods in the API server, and what pods are told that this node cannot take.
+
+use std::time::Duration;
+
+use podwright::logic::restart_gates::RestartGates;
+use podwright::sim::{Options, SimPod, World, simulate_with};
+use serde_json::{Value, json};
+
+use super::resize::in_a_cluster;
+
+const MIRROR: &str = "fixed-node-1";
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// A static pod runs and has its mirror.
+async fn mirrored(world: &World) {
+    world.put(&SimPod::of("fixed", "run"));
+    world.start_agent();
+    world.settle().await;
+    assert!(world.api_pod(MIRROR).is_some());
+}
+
+fn forget_mirror(world: &World) {
+    world.delete_pod(MIRROR, Some(0));
+}
+
+/// POD-06, SEC-50: nobody owns a mirror once the Node is gone: none is made, however often it is taken away; the static pod
+/// runs on, and has its mirror again when the node joins again.
+#[test]
+fn no_mirror_is_made_for_a_node_that_is_gone() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        mirrored(&world).await;
+        world.api().admin("DELETE", "/api/v1/nodes/node-1", Value::Null).expect("it is there");
+        world.sleep(seconds(2)).await;
+        forget_mirror(&world);
+        world.sleep(seconds(120)).await;
+        assert!(world.api_pod(MIRROR).is_none(), "{:?}", world.api_pod(MIRROR));
+        assert!(world.running().contains("fixed-node-1/main#0"));
+        world.kill_agent();
+        world.start_agent();
+        world.settle().await;
+        assert!(world.api_pod(MIRROR).is_some());
+        world.finish_cluster().await;
+    });
+}
+
+/// POD-06: a mirror that somebody takes away from a node that is there comes back.
+#[test]
+fn a_mirror_is_made_again_while_its_node_is_there() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        mirrored(&world).await;
+        forget_mirror(&world);
+        world.sleep(seconds(120)).await;
+        assert!(world.api_pod(MIRROR).is_some());
+        world.finish_cluster().await;
+    });
+}
+
+/// POD-06, POD-31: a static pod that the node refuses has a mirror, too, which says why; one that ran as another version has
+/// a new one.
+#[test]
+fn a_refused_static_pod_says_so_in_its_mirror() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        let elsewhere = || SimPod::of("fixed", "run").own_field("nodeSelector", json!({ "disk": "fast" }));
+        let refused = |mirror: Option<&Value>| {
+            let status = &mirror.expect("it has a mirror")["status"];
+            (status["phase"].clone(), status["reason"].clone(), status["message"].clone())
+        };
+        let expected = || {
+            let message =
+                "Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
+            (json!("Failed"), json!("NodeAffinity"), json!(message))
+        };
+        world.put(&elsewhere());
+        world.start_agent();
+        world.sleep(seconds(30)).await;
+        assert_eq!(refused(world.api_pod(MIRROR).as_deref()), expected());
+        world.delete("fixed");
+        world.sleep(seconds(60)).await;
+        assert!(world.api_pod(MIRROR).is_none(), "nobody wants it any more");
+        world.put(&SimPod::of("fixed", "run"));
+        world.sleep(seconds(30)).await;
+        let before = world.api_pod(MIRROR).expect("it has a mirror")["metadata"]["uid"].clone();
+        world.put(&elsewhere());
+        world.sleep(seconds(90)).await;
+        assert_eq!(refused(world.api_pod(MIRROR).as_deref()), expected());
+        assert_ne!(world.api_pod(MIRROR).expect("as before")["metadata"]["uid"], before);
+        assert!(world.running().is_empty());
+        world.delete("fixed");
+        world.sleep(seconds(60)).await;
+    });
+}
+
+/// POD-31: a pod that has all containers start over does not run where the node does not declare that it can.
+#[test]
+fn a_pod_that_relies_on_what_is_not_declared_fails() {
+    let options = Options {
+        settings: |settings| {
+            settings.restart_gates = RestartGates { all: false, ..RestartGates::default() };
+            settings.node.status.declared_features = Some(vec![]);
+        },
+        ..in_a_cluster()
+    };
+    simulate_with(1, options, |world| async move {
+        let relying = SimPod::of("relying", "run").rule(42, "RestartAllContainers");
+        world.create(&relying).expect("made");
+        world.start_agent();
+        world.sleep(seconds(30)).await;
+        let status = world.api_pod("relying").expect("it is there")["status"].clone();
+        let why = "Pod was rejected: Pod requires node features that are not available: \
+                   RestartAllContainersOnContainerExits";
+        let found = (&status["phase"], &status["reason"], &status["message"]);
+        assert_eq!(found, (&json!("Failed"), &json!("PodFeatureUnsupported"), &json!(why)));
+        world.delete_pod("relying", None);
+        world.sleep(seconds(60)).await;
+    });
+}
+
+/// POD-32: where the runtime does not end a pod that makes room, an Event says so after its grace period and half of it.
+#[test]
+fn a_pod_that_makes_no_room_in_time_is_told_of() {
+    let options = Options { settings: |settings| settings.node.status.capacity.max_pods = 1, ..in_a_cluster() };
+    simulate_with(1, options, |world| async move {
+        let told = |world: &World| {
+            let all = world.api().all("events").into_iter();
+            all.filter(|event| event["reason"] == "ExceededGracePeriod").collect::<Vec<_>>()
+        };
+        world.create(&SimPod::of("web", "run stops in 2s").grace(20)).expect("made");
+        world.start_agent();
+        world.settle().await;
+        world.hang(Some("StopContainer"));
+        world.put(&SimPod::of("vital", "run"));
+        world.sleep(seconds(28)).await;
+        assert!(told(&world).is_empty(), "{:?}", told(&world));
+        world.sleep(seconds(10)).await;
+        let events = told(&world);
+        let message = "Container runtime did not kill the pod within specified grace period.";
+        assert_eq!(events.len(), 1, "{events:?}");
+        let (about, kind) = (&events[0]["involvedObject"]["name"], &events[0]["type"]);
+        assert_eq!((about, kind, &events[0]["message"]), (&json!("web"), &json!("Warning"), &json!(message)));
+        world.hang(None);
+        world.delete_pod("web", None);
+        world.delete("vital");
+        world.sleep(seconds(300)).await;
+        assert!(world.running().is_empty());
+    });
+}
