@@ -99,6 +99,7 @@ impl Slot {
             PodWorkerMsg::Repeat => Owed { repeat: true, ..Owed::default() },
             PodWorkerMsg::Observed(seen) => Owed { observed: Some(Arc::clone(seen)), ..Owed::default() },
             PodWorkerMsg::Probed { .. }
+            | PodWorkerMsg::VolumesChanged
             | PodWorkerMsg::Demanded { .. }
             // What it was told is remembered, and compared.
             | PodWorkerMsg::ResizeJudged(_)

@@ -186,6 +186,10 @@ impl Role for PodWorker {
                 let read = read.unwrap_or_else(|panicked| Err(panicked.to_string()));
                 self.take_recalled(read, desk).map_or(Input::Due, Input::Actuated)
             }
+            PodWorkerMsg::VolumesChanged => {
+                self.lifecycle.volumes_changed();
+                Input::Due
+            }
             PodWorkerMsg::RetryDue => {
                 self.wake = None;
                 Input::Due
@@ -327,7 +331,8 @@ impl PodWorker {
                 self.begin(Job::Prepare, "prepare", site.prepare(wanted(pod), anew, cause), desk)
             }
             Action::MountVolumes => {
-                self.begin(Job::MountVolumes, "mount volumes", site.mount_volumes(wanted(pod), cause), desk);
+                let work = site.mount_volumes(wanted(pod), desk.address().clone(), cause);
+                self.begin(Job::MountVolumes, "mount volumes", work, desk);
             }
             Action::SetUpSandbox { attempt } => {
                 self.begin(Job::SetUpSandbox, "run sandbox", site.set_up_sandbox(wanted(pod), attempt, cause), desk);
