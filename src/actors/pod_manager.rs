@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use ractor::{ActorCell, ActorId};
 
 use super::address::Address;
-use super::desk::{Desk, OperationId};
+use super::desk::{Desk, OperationId, Panicked};
 use super::pod_sources::first_seen;
 use super::pod_worker::{PodWorker, ShownStage, WorkerArgs};
 use super::role::{ChildEnd, Role};
@@ -29,7 +29,7 @@ use crate::messages::container_gc::ContainerGcMsg;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::mirror_manager::MirrorManagerMsg;
 use crate::messages::offline_pods::OfflinePodsMsg;
-use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::pod_manager::{Leftovers, PodManagerMsg};
 use crate::messages::pod_source::SourceKind;
 use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::prober::ProberMsg;
@@ -104,6 +104,7 @@ impl Slot {
             PodWorkerMsg::Repeat => Owed { repeat: true, ..Owed::default() },
             PodWorkerMsg::Observed(seen) => Owed { observed: Some(Arc::clone(seen)), ..Owed::default() },
             PodWorkerMsg::Probed { .. }
+            | PodWorkerMsg::VolumesChanged
             | PodWorkerMsg::Demanded { .. }
             // What it was told is remembered, and compared.
             | PodWorkerMsg::ResizeJudged(_)
@@ -150,6 +151,8 @@ pub struct PodManager {
     resize_timer: Option<OperationId>,
     cleaned_once: bool,
     cleaning: bool,
+    /// Directories of pods that nobody knows which stay, and why.
+    orphans: BTreeMap<PodUid, String>,
     /// Pods whose worker ended: when, by order and by uptime. A pod that comes back trusts no look from before.
     retired: BTreeMap<PodUid, (Stamp, Duration)>,
     /// A timer runs.
@@ -189,6 +192,7 @@ impl Role for PodManager {
             resize_timer: None,
             cleaned_once: false,
             cleaning: false,
+            orphans: BTreeMap::new(),
             retired: BTreeMap::new(),
             retelling: false,
             retell_wait: RETELL,
@@ -254,14 +258,7 @@ impl Role for PodManager {
             PodManagerMsg::RestartDue(uid) => self.restart(&uid, desk),
             PodManagerMsg::RetellDue => self.retell(desk),
             PodManagerMsg::HousekeepingDue => self.keep_house(desk),
-            PodManagerMsg::LeftoversRemoved(outcome) => {
-                self.cleaning = false;
-                match outcome {
-                    Ok(0) => {}
-                    Ok(count) => tracing::info!(count, "leftovers of unknown pods removed"),
-                    Err(panicked) => tracing::error!(error = %panicked, "housekeeping failed"),
-                }
-            }
+            PodManagerMsg::LeftoversRemoved(outcome) => self.take_leftovers(outcome),
             PodManagerMsg::Count(reply) => drop(reply.send(self.census())), // The asker may have left.
             PodManagerMsg::Repeat => {
                 self.repeat_preempted(desk);
@@ -575,7 +572,21 @@ impl PodManager {
         known.extend(self.listed.keys().cloned());
         self.forget_allocations(&known, desk);
         let agent = Arc::clone(&self.agent);
-        let work = async move { super::pod_worker::jobs::remove_leftovers(&agent, &known).await };
+        let before = std::mem::take(&mut self.orphans);
+        let work = async move { super::pod_worker::jobs::remove_leftovers(&agent, &known, &before).await };
         desk.start("housekeeping", "unknown pods", work, PodManagerMsg::LeftoversRemoved);
+    }
+
+    fn take_leftovers(&mut self, outcome: Result<Leftovers, Panicked>) {
+        self.cleaning = false;
+        match outcome {
+            Ok(left) => {
+                self.orphans = left.stay;
+                if left.removed > 0 {
+                    tracing::info!(count = left.removed, "leftovers of unknown pods removed");
+                }
+            }
+            Err(panicked) => tracing::error!(error = %panicked, "housekeeping failed"),
+        }
     }
 }

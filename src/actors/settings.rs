@@ -89,6 +89,8 @@ pub struct Settings {
     pub cgroup_tree: CgroupTree,
     /// What pods together may use; `None` leaves the top cgroup unlimited.
     pub kubepods: ResourceList,
+    /// What pods may use, as the Node would say it: for as long as there is no Node.
+    pub allocatable: ResourceList,
     /// How resources become figures.
     pub resources: ResourceOptions,
     /// Which resizes of pods are made.
@@ -461,6 +463,11 @@ impl EventSubject {
     /// The node. Its UID is its name, as upstream's Events of nodes have it; it is in no namespace, where pods are in one.
     pub fn node(name: &str) -> Self {
         Self { uid: PodUid::from(name), full_name: FullName::new(name, ""), field_path: String::new() }
+    }
+
+    /// A persistent volume. It, too, is in no namespace.
+    pub fn persistent_volume(name: &str, uid: &str) -> Self {
+        Self { uid: PodUid::from(uid), full_name: FullName::new(name, ""), field_path: String::new() }
     }
 
     /// An Event that all is as it should be.

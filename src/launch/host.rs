@@ -34,7 +34,7 @@ pub(super) fn facts(invocation: &Invocation) -> Result<HostFacts, String> {
         app_armor: app_armor_is_on(),
         // As libselinux finds it: its file system is there only when it is on.
         selinux: Path::new("/sys/fs/selinux/enforce").exists(),
-        hugepage_sizes: host.hugepages().map_err(told)?.into_keys().collect(),
+        hugepages: host.hugepages().map_err(told)?,
     })
 }
 

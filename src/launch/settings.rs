@@ -13,7 +13,7 @@ use crate::logic::dns::DnsSettings;
 use crate::logic::image_garbage::ImageGcPolicy;
 use crate::logic::image_records::VerificationPolicy;
 use crate::logic::log_rotation::RotationPolicy;
-use crate::logic::node_status::CapacitySettings;
+use crate::logic::node_status::{self, CapacitySettings, Machine};
 use crate::logic::object_cache::ChangeDetection;
 use crate::logic::pod_admission::SysctlAllowList;
 use crate::logic::pod_resize::ResizeGates;
@@ -23,6 +23,8 @@ use crate::logic::resources::{
 };
 use crate::logic::restart_gates::RestartGates;
 use crate::logic::time::Moment;
+use crate::platform::host::Host as HostFiles;
+use crate::platform::node_facts::LinuxNodeFacts;
 
 /// What the host is, as far as settings depend on it.
 #[derive(Clone, Debug)]
@@ -49,8 +51,8 @@ pub struct HostFacts {
     pub app_armor: bool,
     /// Whether SELinux is on.
     pub selinux: bool,
-    /// Sizes of the host's huge pages, in bytes.
-    pub hugepage_sizes: Vec<u64>,
+    /// How many huge pages the host has, by their size in bytes.
+    pub hugepages: BTreeMap<u64, u64>,
     /// `--node-ip`.
     pub node_ips: Vec<IpAddr>,
     /// When the machine booted, where that is known.
@@ -77,6 +79,7 @@ pub fn settings(
     let node = super::node::settings(invocation, &host.node_ips, host.booted, &node_name, &runtime_name)?;
     let resources = resources(invocation, host, &node.status.capacity);
     Ok(Settings {
+        allocatable: allocatable(&node.status.capacity, host, root_dir),
         node,
         node_name,
         runtime_name,
@@ -100,7 +103,7 @@ pub fn settings(
         app_armor: host.app_armor,
         selinux: host.selinux,
         env_files: invocation.gates.enabled("EnvFiles"),
-        hugepage_sizes: host.hugepage_sizes.clone(),
+        hugepage_sizes: host.hugepages.keys().copied().collect(),
         crash_loop: crash_loop(config),
         restart_gates: RestartGates {
             rules: invocation.gates.enabled("ContainerRestartRules"),
@@ -217,6 +220,14 @@ fn resources(invocation: &Invocation, host: &HostFacts, capacity: &CapacitySetti
         limited_swap: (config.memory_swap.swap_behavior == "LimitedSwap" && host.cgroup_version == CgroupVersion::V2)
             .then_some(host.swap_bytes),
     }
+}
+
+/// What pods may use, as the Node says it.
+fn allocatable(capacity: &CapacitySettings, host: &HostFacts, root_dir: &Path) -> ResourceList {
+    let storage_bytes = LinuxNodeFacts::new(HostFiles::default(), root_dir.to_owned()).storage_bytes();
+    let hugepages = host.hugepages.clone();
+    let machine = Machine { cpus: host.cpus, memory_bytes: host.memory_bytes, hugepages, ..Machine::default() };
+    node_status::allocatable(capacity, &machine, storage_bytes)
 }
 
 /// What of the memory pods may ask for, in bytes.

@@ -23,6 +23,12 @@ impl Loudness {
             _ => Self::Debug,
         }
     }
+
+    /// That of a failure for this reason, by the reason of the one before it: what is tried without end is told once, and
+    /// again when the reason changes.
+    pub fn of_reason(before: Option<&str>, now: &str) -> Self {
+        if before == Some(now) { Self::Debug } else { Self::Told }
+    }
 }
 
 #[cfg(test)]
@@ -33,6 +39,9 @@ mod tests {
     fn the_first_failures_are_told() {
         use Loudness::{Debug, Told, ToldLast};
         let loudness: Vec<Loudness> = [0, 1, 2, 3, 4, 1000, u32::MAX - 1].into_iter().map(Loudness::after).collect();
+        assert_eq!(Loudness::of_reason(None, "a"), Told);
+        assert_eq!(Loudness::of_reason(Some("a"), "a"), Debug);
+        assert_eq!(Loudness::of_reason(Some("a"), "b"), Told);
         assert_eq!(loudness, [Told, Told, Told, ToldLast, Debug, Debug, Debug]);
     }
 }

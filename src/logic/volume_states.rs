@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::backoff::{Backoff, BackoffPolicy};
 use super::ids::PodUid;
+use super::loudness::Loudness;
 use super::time::Moment;
 use super::volumes::order::VolumePlace;
 
@@ -56,8 +57,8 @@ pub struct TaskFailure {
     pub message: String,
     /// Whether what the volume is could not even be found out (upstream's populator), such as a claim without volume.
     pub in_processing: bool,
-    /// The reason of the Event about it.
-    pub reason: &'static str,
+    /// The reason of the Event about it; `None` where it is told otherwise, or is no more than a wait.
+    pub reason: Option<&'static str>,
 }
 
 /// What is seen.
@@ -69,6 +70,22 @@ pub enum Input {
         uid: PodUid,
         /// Which.
         volumes: Vec<(String, bool)>,
+    },
+    /// What these volumes are made of is not as it was: a try that waits because of failures waits no longer.
+    Changed {
+        /// Whose.
+        uid: PodUid,
+        /// Which.
+        volumes: Vec<String>,
+    },
+    /// A task that takes long is at work, and does not hang.
+    Moves {
+        /// Whose.
+        uid: PodUid,
+        /// Which.
+        task: Task,
+        /// At what: a clause that stays the same for as long as it is at that.
+        doing: String,
     },
     /// The pod's containers are gone: its volumes go.
     Release {
@@ -133,6 +150,8 @@ pub struct MountedVolume {
     pub group: Option<i64>,
     /// Whether it is a device, to be used by `volumeDevices` alone.
     pub is_device: bool,
+    /// Whether the runtime is to label its files, where SELinux is on.
+    pub relabel: bool,
 }
 
 /// How far a pod's wish has come.
@@ -150,12 +169,31 @@ pub enum Standing {
 struct PodState {
     wanted: bool,
     volumes: BTreeMap<String, VolumeState>,
-    running: BTreeMap<Task, Moment>,
+    running: BTreeMap<Task, Running>,
     failures: BTreeMap<Task, TaskFailure>,
     /// Of a released pod, what is on the disk; `None` until it was read.
     listed: Option<BTreeSet<VolumePlace>>,
     /// Of a released pod, that nothing is left but mounts that hang; it is known until they end.
     finished: bool,
+}
+
+/// A task under way.
+#[derive(Clone, Debug)]
+struct Running {
+    began: Moment,
+    /// When it was seen at work last, and at what.
+    moved: Option<(Moment, String)>,
+}
+
+impl Running {
+    /// Since when it is waited for in vain, as far as is known.
+    fn quiet_since(&self) -> Moment {
+        self.moved.as_ref().map_or(self.began, |(at, _)| *at)
+    }
+
+    fn hangs(&self, now: Moment) -> bool {
+        now.since(self.quiet_since()) >= HANGS_AFTER
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -172,8 +210,7 @@ impl PodState {
     /// Whether something under way may still leave something behind. A mount that hangs has left nothing so far, and may
     /// never end: the pod's end does not wait for it, and should it end after all the disk is read again.
     fn is_busy(&self, now: Moment) -> bool {
-        let hangs = |began: &Moment| now.since(*began) >= HANGS_AFTER;
-        self.running.iter().any(|(task, began)| !(matches!(task, Task::Mount(_)) && hangs(began)))
+        self.running.iter().any(|(task, running)| !(matches!(task, Task::Mount(_)) && running.hangs(now)))
     }
 
     /// Names of volumes that are not there yet, as upstream prints lists.
@@ -205,6 +242,20 @@ fn key(uid: &PodUid, task: &Task) -> String {
     }
 }
 
+/// Several causes as upstream prints them: each once.
+fn joined<'a>(causes: impl Iterator<Item = &'a str>) -> String {
+    let mut each: Vec<&str> = Vec::new();
+    for cause in causes {
+        if !each.contains(&cause) {
+            each.push(cause);
+        }
+    }
+    match each[..] {
+        [one] => one.to_owned(),
+        _ => format!("[{}]", each.join(", ")),
+    }
+}
+
 impl VolumeStates {
     /// Takes one input; says what to begin.
     pub fn step(&mut self, input: Input, now: Moment) -> Vec<Order> {
@@ -217,6 +268,18 @@ impl VolumeStates {
             Input::Want { uid, volumes } => {
                 self.want(&uid, volumes);
                 self.decide(&uid, now)
+            }
+            Input::Changed { uid, volumes } => {
+                for name in volumes {
+                    self.retries.reset(&key(&uid, &Task::Mount(name)));
+                }
+                self.decide(&uid, now)
+            }
+            Input::Moves { uid, task, doing } => {
+                if let Some(running) = self.pods.get_mut(&uid).and_then(|pod| pod.running.get_mut(&task)) {
+                    running.moved = Some((now, doing));
+                }
+                vec![]
             }
             Input::Release { uid } => {
                 self.release(&uid);
@@ -331,7 +394,7 @@ impl VolumeStates {
         }
         tasks.retain(|task| !pod.running.contains_key(task) && self.retries.wait(&key(uid, task), now).is_none());
         for task in &tasks {
-            pod.running.insert(task.clone(), now);
+            pod.running.insert(task.clone(), Running { began: now, moved: None });
             if let Task::Mount(name) = task {
                 pod.volumes.get_mut(name).expect("taken from there").due = false;
             }
@@ -359,7 +422,7 @@ impl VolumeStates {
         };
         let in_processing: Vec<(&Task, &TaskFailure)> =
             pod.failures.iter().filter(|(task, failure)| first(task) && failure.in_processing).collect();
-        if let Some((task, failure)) = in_processing.first() {
+        if let Some((task, _)) = in_processing.first() {
             let names = in_processing.iter().filter_map(|(task, _)| match task {
                 Task::Mount(name) => Some(name.as_str()),
                 _ => None,
@@ -368,7 +431,7 @@ impl VolumeStates {
                 "unmounted volumes={}, unattached volumes=[], failed to process volumes=[{}]: {}",
                 pod.unmounted(),
                 names.collect::<Vec<_>>().join(" "),
-                failure.message
+                joined(in_processing.iter().map(|(_, failure)| failure.message.as_str()))
             );
             let retry_after = self.retry_after(uid, task, now);
             return Standing::Failed(VolumeFailure { message, retry_after, in_processing: true });
@@ -407,13 +470,26 @@ impl VolumeStates {
         Standing::Failed(VolumeFailure { message, retry_after: self.retry_after(uid, task, now), in_processing: false })
     }
 
+    /// What there is to say of a task that takes long. It names points in time, not spans, so that it stays the same.
     fn hangs(pod: &PodState, now: Moment) -> Option<Standing> {
-        let (task, began) = pod.running.iter().find(|(_, began)| now.since(**began) >= HANGS_AFTER)?;
-        let message = format!(
-            "{task} has not ended after {}s: the file system behind it may not answer",
-            now.since(*began).as_secs()
-        );
+        let (task, running) = pod.running.iter().find(|(_, running)| now.since(running.began) >= HANGS_AFTER)?;
+        let since = running.began.to_timestamp();
+        let message = match &running.moved {
+            Some((_, doing)) if !running.hangs(now) => format!("{task} takes long, since {since}: {doing}"),
+            _ => format!("{task} has not ended since {since}: the file system behind it may not answer"),
+        };
         Some(Standing::Failed(VolumeFailure { message, retry_after: HANG_RETRY, in_processing: false }))
+    }
+
+    /// How loud a failure of a task is to be told, by the one that was known of it before.
+    pub fn loudness(&self, uid: &PodUid, task: &Task, failure: &TaskFailure) -> Loudness {
+        let before = self.pods.get(uid).and_then(|pod| pod.failures.get(task));
+        Loudness::of_reason(before.map(|before| before.message.as_str()), &failure.message)
+    }
+
+    /// Whether a volume of the pod is missing.
+    pub fn lacks_some(&self, uid: &PodUid) -> bool {
+        self.pods.get(uid).is_some_and(|pod| pod.volumes.values().any(|volume| !volume.mounted))
     }
 
     fn retry_after(&self, uid: &PodUid, task: &Task, now: Moment) -> Duration {
@@ -426,8 +502,9 @@ impl VolumeStates {
         for (uid, pod) in &self.pods {
             let open = pod.failures.keys().filter(|task| !pod.running.contains_key(task));
             moments.extend(open.filter_map(|task| self.retries.wait(&key(uid, task), now)).map(|wait| wait.until));
-            let hanging = pod.running.values().map(|began| began.plus(HANGS_AFTER));
-            moments.extend(hanging.filter(|at| *at > now));
+            let long = pod.running.values().map(|running| running.began.plus(HANGS_AFTER));
+            let hanging = pod.running.values().map(|running| running.quiet_since().plus(HANGS_AFTER));
+            moments.extend(long.chain(hanging).filter(|at| *at > now));
         }
         moments.into_iter().min()
     }

@@ -26,7 +26,7 @@ fn ended(task: Task) -> Input {
 }
 
 fn failed(task: Task, message: &str, in_processing: bool) -> Input {
-    let failure = TaskFailure { message: message.into(), in_processing, reason: "FailedMount" };
+    let failure = TaskFailure { message: message.into(), in_processing, reason: Some("FailedMount") };
     Input::Ended { uid: uid(), task, outcome: Err(failure) }
 }
 
@@ -133,7 +133,11 @@ fn what_hangs_is_named_and_others_go_on() {
     assert_eq!(states.mounted(&uid(), at(29.0)), Standing::Working);
     assert_eq!(states.wake_at(at(1.0)), Some(at(30.0)));
     let told = message(states.mounted(&uid(), at(31.0)));
-    assert_eq!(told, "set up of volume \"dead\" has not ended after 31s: the file system behind it may not answer");
+    assert_eq!(
+        told,
+        "set up of volume \"dead\" has not ended since 1970-01-01T00:16:40Z: the file system behind it may not answer"
+    );
+    assert_eq!(message(states.mounted(&uid(), at(41.0))), told, "the same words, however often it is asked");
     // Released meanwhile: what can go goes.
     assert_eq!(tasks(states.step(Input::Release { uid: uid() }, at(40.0))), [Task::List]);
     let listed = Input::Ended { uid: uid(), task: Task::List, outcome: Ok(vec![place("live")]) };
@@ -250,7 +254,7 @@ impl World {
                 Task::Finish => {}
             }
         }
-        let failure = TaskFailure { message: "no".into(), in_processing: false, reason: "FailedMount" };
+        let failure = TaskFailure { message: "no".into(), in_processing: false, reason: Some("FailedMount") };
         let outcome = if fine { Ok(found) } else { Err(failure) };
         self.take(Input::Ended { uid: uid(), task, outcome })
     }
@@ -297,4 +301,71 @@ proptest! {
         }
         prop_assert!(world.states.wake_at(world.now).is_none_or(|at| at > world.now));
     }
+}
+
+/// VOL-29: what is at work is told as such, in the same words for as long as it is.
+#[test]
+fn what_takes_long_and_moves_does_not_hang() {
+    let mut states = VolumeStates::default();
+    states.step(want(&[("big", false)]), at(0.0));
+    let moves = || Input::Moves { uid: uid(), task: mount("big"), doing: "walks".into() };
+    states.step(moves(), at(20.0));
+    assert_eq!(states.mounted(&uid(), at(29.0)), Standing::Working);
+    assert_eq!(states.wake_at(at(20.0)), Some(at(30.0)));
+    let told = message(states.mounted(&uid(), at(31.0)));
+    assert_eq!(told, "set up of volume \"big\" takes long, since 1970-01-01T00:16:40Z: walks");
+    states.step(moves(), at(40.0));
+    assert_eq!(message(states.mounted(&uid(), at(69.0))), told);
+    assert_eq!(states.wake_at(at(40.0)), Some(at(70.0)));
+    assert!(message(states.mounted(&uid(), at(71.0))).contains("has not ended since"));
+    // Of a released pod it has made something: its end waits for it while it moves.
+    states.step(moves(), at(80.0));
+    states.step(Input::Release { uid: uid() }, at(81.0));
+    assert_eq!(tasks(states.step(ended(Task::List), at(81.0))), []);
+    assert_eq!(tasks(states.step(Input::Due, at(111.0))), [Task::Finish]);
+}
+
+/// VOL-50.
+#[test]
+fn a_changed_object_is_not_waited_for_any_longer() {
+    let mut states = VolumeStates::default();
+    states.step(want(&[("secret", true), ("claim", false)]), at(0.0));
+    for name in ["secret", "claim"] {
+        for _ in 0..9 {
+            states.retries.fail(&key(&uid(), &mount(name)), at(0.0));
+        }
+        assert_eq!(states.step(failed(mount(name), "not there", false), at(0.0)), []);
+    }
+    assert_eq!(states.step(want(&[("secret", true), ("claim", false)]), at(1.0)), []);
+    let changed = Input::Changed { uid: uid(), volumes: vec!["secret".into()] };
+    assert_eq!(tasks(states.step(changed, at(1.0))), [mount("secret")]);
+    assert!(states.lacks_some(&uid()));
+}
+
+#[test]
+fn several_causes_are_told_together_and_each_once() {
+    let mut states = VolumeStates::default();
+    states.step(want(&[("a", false), ("b", false), ("c", false)]), at(0.0));
+    for (name, cause) in [("a", "one"), ("b", "two"), ("c", "one")] {
+        states.step(failed(mount(name), cause, true), at(0.0));
+    }
+    let told = message(states.mounted(&uid(), at(0.0)));
+    assert!(told.ends_with("failed to process volumes=[a b c]: [one, two]"), "{told}");
+}
+
+/// PAIN-14.
+#[test]
+fn a_volume_that_stays_is_told_once_for_each_reason() {
+    let mut states = VolumeStates::default();
+    let stays = Task::Unmount(place("v"));
+    states.step(Input::Release { uid: uid() }, at(0.0));
+    states.step(Input::Ended { uid: uid(), task: Task::List, outcome: Ok(vec![place("v")]) }, at(0.0));
+    let mut told = vec![];
+    for (second, reason) in [(0.0, "busy"), (10.0, "busy"), (20.0, "gone"), (30.0, "gone")] {
+        let failure = TaskFailure { message: reason.into(), in_processing: false, reason: None };
+        told.push(states.loudness(&uid(), &stays, &failure));
+        states.step(failed(stays.clone(), reason, false), at(second));
+        states.step(Input::Due, at(second + 9.0));
+    }
+    assert_eq!(told, [Loudness::Told, Loudness::Debug, Loudness::Told, Loudness::Debug]);
 }

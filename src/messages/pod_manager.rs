@@ -18,6 +18,15 @@ use crate::logic::pod_resize::PodResources;
 use crate::logic::runtime_pod::RuntimePod;
 use crate::logic::time::Stamp;
 
+/// What was done about leftovers of pods that nobody knows.
+#[derive(Debug, Default)]
+pub struct Leftovers {
+    /// How many went.
+    pub removed: usize,
+    /// Pods whose directories stay, and why.
+    pub stay: BTreeMap<PodUid, String>,
+}
+
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum PodManagerMsg {
@@ -70,8 +79,8 @@ pub enum PodManagerMsg {
     RetellDue,
     /// From itself: time for housekeeping.
     HousekeepingDue,
-    /// From itself: leftovers of pods that nobody knows were looked for; how many went.
-    LeftoversRemoved(Result<usize, Panicked>),
+    /// From itself: leftovers of pods that nobody knows were looked for.
+    LeftoversRemoved(Result<Leftovers, Panicked>),
     /// From the metrics: how many pods there are.
     Count(RpcReplyPort<PodCensus>),
     /// From Root: someone who learns from the workers was started again.

@@ -52,6 +52,8 @@ pub enum PodWorkerMsg {
     ResizeJudged(Option<PendingResize>),
     /// From itself: what the runtime was told of the pod's resources before, or why that could not be read.
     Recalled(Result<Result<PodResources, String>, Panicked>),
+    /// From `VolumeManager`: what kept the pod's volumes away may be over.
+    VolumesChanged,
     /// From itself: an operation ended.
     JobEnded(Result<JobEnd, (crate::logic::pod_lifecycle::Job, Panicked)>),
     /// From itself: a back-off ran out, or a resync is due.

@@ -8,6 +8,8 @@ use k8s_openapi::api::core::v1::Pod;
 use ractor::RpcReplyPort;
 
 use super::describe;
+use super::pod_worker::PodWorkerMsg;
+use crate::actors::address::Address;
 use crate::actors::desk::Panicked;
 use crate::logic::ids::PodUid;
 use crate::logic::time::Moment;
@@ -25,6 +27,19 @@ pub struct NewSecrets {
     pub certificates: Vec<(CertificateKey, Option<CertificateState>)>,
     /// What is to be told of them.
     pub events: Vec<CertificateEvent>,
+    /// What is to be told of the volume itself.
+    pub of_volume: Option<VolumeEvent>,
+}
+
+/// An Event `FailedMountOnFilesystemMismatch` of a persistent volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeEvent {
+    /// The volume's name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// What happened.
+    pub message: String,
 }
 
 impl fmt::Debug for NewSecrets {
@@ -64,8 +79,9 @@ pub type TaskOutcome = Result<(Result<TaskGain, TaskFailure>, NewSecrets), Panic
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum VolumeManagerMsg {
-    /// From a `PodWorker`'s operation: have the pod's volumes there; tells when all are, or why not.
-    Ensure(Arc<Pod>, RpcReplyPort<Result<Arc<MountedVolumes>, VolumeFailure>>),
+    /// From a `PodWorker`'s operation: have the pod's volumes there; tells when all are, or why not. The worker is told when
+    /// it is worth asking again sooner than it was told.
+    Ensure(Arc<Pod>, Address<PodWorkerMsg>, RpcReplyPort<Result<Arc<MountedVolumes>, VolumeFailure>>),
     /// From a `PodWorker`: what is in the pod's volumes may have changed.
     Refresh(Arc<Pod>),
     /// From `ObjectCache`: objects that these pods refer to are not as they were. Lost, it costs time: each sync of a pod
@@ -78,6 +94,17 @@ pub enum VolumeManagerMsg {
     Count(RpcReplyPort<VolumeCensus>),
     /// From `StatsCollector`'s operation: all pods with the volumes that they have.
     All(RpcReplyPort<Vec<PodVolumes>>),
+    /// From itself: a task that takes long is at work.
+    TaskMoves {
+        /// Whose.
+        uid: PodUid,
+        /// Which.
+        task: Task,
+        /// At what.
+        doing: String,
+        /// What an Event `VolumePermissionChangeInProgress` is to say of it, if one is due.
+        event: Option<String>,
+    },
     /// From itself: a task ended.
     TaskEnded {
         /// Whose.
@@ -95,6 +122,8 @@ pub enum VolumeManagerMsg {
 }
 
 describe!(VolumeManagerMsg, message => match message {
-    VolumeManagerMsg::Release(uid, _) | VolumeManagerMsg::TaskEnded { uid, .. } => Some(uid),
+    VolumeManagerMsg::Release(uid, _)
+    | VolumeManagerMsg::TaskEnded { uid, .. }
+    | VolumeManagerMsg::TaskMoves { uid, .. } => Some(uid),
     _ => None,
 });

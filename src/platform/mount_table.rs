@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 pub struct Mount {
     /// Where it is; free of links.
     pub point: PathBuf,
+    /// The file system's device, `major:minor`, and what of it is mounted: the same for mounts of the same files.
+    pub files: (String, PathBuf),
     /// Whether mounts below it are passed on to, and taken from, others of its group.
     pub shared: bool,
 }
@@ -43,10 +45,11 @@ pub fn holding(path: &Path) -> io::Result<Option<Mount>> {
 fn parse(table: &[u8]) -> Vec<Mount> {
     let lines = table.split(|byte| *byte == b'\n');
     let mounts = lines.filter_map(|line| {
-        let mut fields = line.split(|byte| *byte == b' ').skip(4);
+        let mut fields = line.split(|byte| *byte == b' ').skip(2);
+        let files = (String::from_utf8_lossy(fields.next()?).into_owned(), unescape(fields.next()?));
         let point = unescape(fields.next()?);
         let shared = fields.skip(1).take_while(|field| *field != b"-").any(|field| field.starts_with(b"shared:"));
-        Some(Mount { point, shared })
+        Some(Mount { point, files, shared })
     });
     mounts.collect()
 }
@@ -84,8 +87,17 @@ mod tests {
         let table = b"22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n\
                       30 22 0:5 /shared:9 /mnt/a\\040b rw master:3 shared:2 - tmpfs none rw\n\
                       31 22 0:6 / /private rw - tmpfs shared:x rw\n\nshort line\n";
-        let mount = |point: &str, shared| Mount { point: PathBuf::from(point), shared };
-        assert_eq!(parse(table), [mount("/", true), mount("/mnt/a b", true), mount("/private", false)]);
+        let mount = |device: &str, root: &str, point: &str, shared| Mount {
+            point: PathBuf::from(point),
+            files: (device.to_owned(), PathBuf::from(root)),
+            shared,
+        };
+        let expected = [
+            mount("254:0", "/", "/", true),
+            mount("0:5", "/shared:9", "/mnt/a b", true),
+            mount("0:6", "/", "/private", false),
+        ];
+        assert_eq!(parse(table), expected);
     }
 
     #[test]

@@ -92,7 +92,8 @@ impl LinuxNodeFacts {
         Ok(Versions { kernel: self.host.kernel_version()?, os_image: self.host.os_image() })
     }
 
-    fn storage_bytes(&self) -> Option<i64> {
+    /// The size of the file system for pods.
+    pub fn storage_bytes(&self) -> Option<i64> {
         let told = match rustix::fs::statvfs(&self.storage) {
             Ok(told) => told,
             Err(error) => {

@@ -121,6 +121,7 @@ pub(crate) fn settings(root_dir: &str) -> Settings {
         dns: Default::default(),
         cgroup_tree: CgroupTree::new("/", true).expect("a root"),
         kubepods: Default::default(),
+        allocatable: Default::default(),
         resources: ResourceOptions::default(),
         resize: Default::default(),
         node_memory: NodeMemory { capacity_bytes: 1 << 30 },

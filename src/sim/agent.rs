@@ -64,6 +64,7 @@ pub fn settings(started: Moment) -> Settings {
         },
         cgroup_tree: cgroup_tree(),
         kubepods: ResourceList::new(),
+        allocatable: ResourceList::new(),
         resources: ResourceOptions::default(),
         resize: Default::default(),
         node_memory: NodeMemory { capacity_bytes: 8 << 30 },

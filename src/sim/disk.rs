@@ -11,6 +11,7 @@ use super::outlet::Outlet;
 use crate::actors::ledger::lock;
 use crate::logic::ids::{ContainerId, PodUid};
 use crate::logic::log_path::{pod_log_directory_name, pod_uid_of_log_directory};
+use crate::logic::time::Moment;
 use crate::logic::volumes::order::VolumePlace;
 use crate::platform::checkpoints::Checkpoints;
 use crate::platform::log_reader::{Admission, LogReadError, LogReader, LogWanted, OpenLog};
@@ -32,6 +33,10 @@ pub struct Disk {
     pub logs: BTreeMap<String, BTreeSet<String>>,
     /// Volumes.
     pub volumes: BTreeSet<VolumePlace>,
+    /// What never ends about volumes, such as `set up data`.
+    pub dead: Option<String>,
+    /// Calls that wait for that, and since when.
+    pub hanging: BTreeMap<String, Moment>,
     /// Links to logs.
     pub links: BTreeMap<String, String>,
     /// What is remembered of probes.

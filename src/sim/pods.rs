@@ -195,7 +195,7 @@ impl SimPod {
         self.field("lifecycle", Value::Object(all.collect()))
     }
 
-    /// A volume of this source, mounted by the last container.
+    /// A volume of this source, mounted by the last container, unless its field `volumeMounts` is given.
     #[must_use]
     pub fn volume(mut self, name: &str, source: Value) -> Self {
         self.volumes.push((name.to_owned(), source));
@@ -214,7 +214,7 @@ impl SimPod {
         let all = |specs: &[SimSpec]| specs.iter().map(SimSpec::manifest).collect::<Vec<_>>();
         let mut containers = all(&self.containers);
         let place = |name: &String| json!({ "name": name, "mountPath": format!("/{name}") });
-        if let Some(last) = containers.last_mut() {
+        if let Some(last) = containers.last_mut().filter(|last| last["volumeMounts"].is_null()) {
             last["volumeMounts"] = self.volumes.iter().map(|(name, _)| place(name)).collect();
         }
         let volume = |(name, source): &(String, Value)| {

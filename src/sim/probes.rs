@@ -1,7 +1,7 @@
 //! What containers answer to probes and hooks, chance, and the service manager.
 //!
 //! A path says what the container does: `/ok`, `/fails`, `/ok-after/5` (fails before that many seconds of its life),
-//! `/ok-until/5` (fails from then on), `/slow/5` (well, but only after so many seconds). It is an HTTP probe's path, a
+//! `/ok-until/5` (fails from then on), `/flips/5` (well and unwell by turns, so many seconds each), `/slow/5` (well, but only after so many seconds). It is an HTTP probe's path, a
 //! gRPC probe's service, a command's first word. A port that is connected to is open while a container runs. Slow and
 //! lost answers come with the fault `slow`.
 
@@ -21,6 +21,9 @@ use crate::platform::network_probe::{
 
 /// Whether a container of this age is well.
 pub(super) fn answer(path: &str, age: Duration) -> bool {
+    if let Some(turn) = seconds_after(path, "/flips/") {
+        return age.as_secs() / turn.as_secs().max(1) % 2 == 0;
+    }
     match (seconds_after(path, "/ok-after/"), seconds_after(path, "/ok-until/")) {
         (Some(limit), _) => age >= limit,
         (_, Some(limit)) => age < limit,

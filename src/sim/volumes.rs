@@ -1,5 +1,6 @@
 //! Volumes of the simulated node: which there are, on a disk that is full now and then.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,15 +10,30 @@ use super::invariants::VOLUMES_OUTLIVE;
 use super::outlet::Outlet;
 use crate::actors::ledger::lock;
 use crate::logic::ids::PodUid;
+use crate::logic::time::Moment;
 use crate::logic::volumes::order::{SetUp, SubPathOrder, VolumePlace};
-use crate::platform::volumes::{VolumeError, VolumeHost};
+use crate::platform::volumes::{Progress, VolumeError, VolumeHost};
 
 /// Where volumes are.
 fn path(place: &VolumePlace) -> String {
     format!("/var/lib/kubelet/pods/{}/volumes/{}/{}", place.uid, place.plugin, place.name)
 }
 
+/// From one look whether a dead volume answers again to the next.
+const LOOK_PERIOD: Duration = Duration::from_secs(1);
+
 impl Outlet {
+    /// Waits for as long as nobody answers behind a volume.
+    async fn alive(&self, doing: &str, volume: &str) {
+        let Some(node) = self.touch() else { return std::future::pending().await };
+        let what = format!("{doing} {volume}");
+        while lock(&node.disk).dead.as_ref() == Some(&what) {
+            lock(&node.disk).hanging.entry(what.clone()).or_insert_with(|| node.time.now());
+            tokio::time::sleep(LOOK_PERIOD).await;
+        }
+        lock(&node.disk).hanging.remove(&what);
+    }
+
     async fn volume<T>(
         &self,
         attempt: &'static str,
@@ -51,8 +67,15 @@ impl VolumeHost for Outlet {
         [format!("/var/lib/kubelet/plugins/{}/{}", place.plugin, place.name), path(place)]
     }
 
-    async fn set_up(&self, uid: &PodUid, place: Option<&VolumePlace>, _: SetUp) -> Result<Option<String>, VolumeError> {
+    async fn set_up_watched(
+        &self,
+        uid: &PodUid,
+        place: Option<&VolumePlace>,
+        _: SetUp,
+        _: Arc<Progress>,
+    ) -> Result<Option<String>, VolumeError> {
         let (Some(place), uid) = (place.cloned(), uid.clone()) else { return Ok(None) };
+        self.alive("set up", &place.name).await;
         self.volume("set up", path(&place), |node| {
             let mut disk = lock(&node.disk);
             disk.pods.entry(uid).or_default();
@@ -75,6 +98,7 @@ impl VolumeHost for Outlet {
 
     async fn prepare_sub_path(&self, order: SubPathOrder) -> Result<String, VolumeError> {
         let path = format!("/var/lib/kubelet/pods/{}/volume-subpaths/{}/{}", order.uid, order.volume, order.index);
+        self.alive("prepare", &order.volume).await;
         self.volume("prepare", path.clone(), |_| path).await
     }
 
@@ -90,7 +114,10 @@ impl VolumeHost for Outlet {
         self.volume("release", uid.to_string(), |_| ()).await
     }
 
-    fn hanging(&self) -> Vec<(String, Duration)> {
-        vec![]
+    fn hanging(&self) -> Vec<(String, Moment)> {
+        let Some(node) = self.touch() else { return vec![] };
+        let disk = lock(&node.disk);
+        let hanging = disk.hanging.iter().filter(|_| disk.dead.is_some());
+        hanging.map(|(what, since)| (what.clone(), *since)).collect()
     }
 }

@@ -286,6 +286,11 @@ impl World {
         *lock(&self.node().stuck) = pod.map(str::to_owned);
     }
 
+    /// This never ends, from now on: `set up NAME` of a volume, or `prepare NAME`, of a part of it; `None`: all does.
+    pub fn hang_volume(&self, what: Option<&str>) {
+        lock(&self.node().disk).dead = what.map(str::to_owned);
+    }
+
     /// Forgets what happened, and all that is only of use to find what goes wrong with pods that are gone by now: for runs
     /// with more pods than a story could tell of.
     pub fn forget(&self) {

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use podwright::sim::faults::parse_list;
-use podwright::sim::{Options, SimPod, describe, run, simulate};
-use serde_json::json;
+use podwright::sim::{Options, SimPod, World, describe, run, simulate, simulate_with};
+use serde_json::{Value, json};
 
+use super::resize::{in_a_cluster, seconds};
 use crate::common::{seeds, side_by_side};
 
 fn pod(name: &str) -> SimPod {
@@ -48,5 +49,102 @@ fn nothing_of_a_pods_volumes_is_left_whatever_goes_wrong() {
             });
             assert!(run.violations.is_empty(), "{}", describe(&run.violations, &run.story));
         }
+    });
+}
+
+fn asked(world: &World, what: &str) -> u64 {
+    world.api().asked().get(what).copied().unwrap_or_default()
+}
+
+/// VOL-25, VOL-27: a pod whose readiness changes all the time is synced as often as any other.
+#[test]
+fn a_pod_that_never_rests_has_its_token_exchanged() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        let token = json!({ "serviceAccountToken": { "path": "token", "expirationSeconds": 3600 } });
+        let identity = json!({ "projected": { "sources": [token] } });
+        let web = SimPod::of("web", "run").probe("readinessProbe", "/flips/30").volume("identity", identity);
+        world.create(&web).expect("made");
+        world.start_agent();
+        world.sleep(seconds(60)).await;
+        assert_eq!(asked(&world, "create serviceaccounts"), 1);
+        world.sleep(seconds(3540)).await;
+        assert_eq!(asked(&world, "create serviceaccounts"), 2, "after 80 % of the token's life");
+        world.finish_cluster().await;
+    });
+}
+
+/// VOL-50, PAIN-21: the back-off of a mount does not keep back a pod whose Secret is there at last.
+#[test]
+fn an_object_that_comes_late_is_used_within_seconds() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        world
+            .create(&SimPod::of("web", "run").volume("late", json!({ "secret": { "secretName": "late" } })))
+            .expect("made");
+        world.start_agent();
+        world.sleep(seconds(400)).await;
+        assert!(world.running().is_empty());
+        world.write_data("secrets", "late", "key", "dmFsdWU=");
+        world.sleep(seconds(5)).await;
+        assert!(world.running().contains("web/main#0"), "{:?}", world.running());
+        world.finish_cluster().await;
+    });
+}
+
+fn conditions(world: &World, pod: &str) -> Value {
+    world.api_pod(pod).expect("it is there")["status"]["conditions"].clone()
+}
+
+/// PAIN-12, PAIN-20: a volume behind which nobody answers costs its own pod; why it waits is said once.
+#[test]
+fn a_dead_volume_is_told_of_once_and_costs_its_own_pod() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        world.hang_volume(Some("set up dead"));
+        world.create(&SimPod::of("stuck", "run").volume("dead", json!({ "emptyDir": {} })).grace(3)).expect("made");
+        world.create(&SimPod::of("web", "run").volume("cache", json!({ "emptyDir": {} }))).expect("made");
+        world.start_agent();
+        world.sleep(seconds(60)).await;
+        assert_eq!(world.running().into_iter().collect::<Vec<_>>(), ["web/main#0"]);
+        let told = conditions(&world, "stuck");
+        assert!(told.to_string().contains("set up of volume \\\"dead\\\" has not ended since"), "{told}");
+        let (patched, events) = (asked(&world, "patch pods"), world.api().all("events").len());
+        world.sleep(seconds(900)).await;
+        assert_eq!(conditions(&world, "stuck"), told);
+        assert_eq!(asked(&world, "patch pods"), patched, "nothing new is to be told");
+        assert_eq!(world.api().all("events").len(), events);
+        world.delete_pod("stuck", None);
+        world.sleep(seconds(60)).await;
+        assert!(world.api_pod("stuck").is_none(), "its end does not wait for the mount");
+        world.hang_volume(None);
+        world.finish_cluster().await;
+    });
+}
+
+/// PAIN-12: nor does a part of it hold its container up without a word.
+#[test]
+fn a_part_of_a_dead_volume_is_told_of() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        let part = json!([{ "name": "share", "mountPath": "/share", "subPath": "part" }]);
+        let pod = SimPod::of("stuck", "run").volume("share", json!({ "emptyDir": {} })).grace(3);
+        let pod = pod.field("volumeMounts", part);
+        let uid = world.create(&pod).expect("made");
+        world.hang_volume(Some("prepare share"));
+        world.start_agent();
+        world.sleep(seconds(60)).await;
+        let expected = "failed to prepare subPath for volumeMount \"share\" of container \"main\": \
+                        the volume does not answer";
+        let waiting = || {
+            let pod = world.api_pod("stuck").expect("it is there");
+            pod["status"]["containerStatuses"][0]["state"]["waiting"].clone()
+        };
+        let told = waiting();
+        assert_eq!(told["reason"], "CreateContainerConfigError", "{uid}: {told}");
+        assert_eq!(told["message"], expected);
+        let patched = asked(&world, "patch pods");
+        world.sleep(seconds(300)).await;
+        assert_eq!((waiting(), asked(&world, "patch pods")), (told, patched));
+        world.hang_volume(None);
+        world.settle().await;
+        assert!(world.running().contains("stuck/main#0"));
+        world.finish_cluster().await;
     });
 }

@@ -155,7 +155,7 @@ shares_mounted() { [ "$(share_mounts)" = "$1" ]; }
 
 # Volumes of a real NFS server, also while it does not answer.
 test_nfs() {
-    local before
+    local before untouched
     echo "--- nfs"
     mkdir -p /srv/share
     chmod 0777 /srv/share
@@ -174,6 +174,11 @@ test_nfs() {
     check "another pod has it" within 180 test -s /srv/share/two
     before=$(count_running)
     check "the NFS server stops" systemctl stop nfs-server
+    untouched=$(containers)
+    check "the unit restarts while the share hangs" systemctl restart podwright
+    check "health answers again" within 60 healthy
+    check "the pods are Ready again" within 120 pods_ready 3
+    check "no container was touched" is "$(containers)" "$untouched"
     rm -f "$MANIFESTS/two.yaml"
     check "the pod's containers end while the server is gone" within 120 running_at_most $((before - 2))
     check "the agent is healthy meanwhile" healthy

@@ -150,7 +150,7 @@ impl PodManager {
     pub(super) fn own_node(&self) -> Node {
         let settings = &self.agent.settings;
         let identity = &settings.node.identity;
-        let mut allocatable: BTreeMap<String, ApiQuantity> = node_facts(&self.agent)
+        let mut allocatable: BTreeMap<String, ApiQuantity> = node_facts(&self.agent, None)
             .allocatable
             .iter()
             .map(|(name, quantity)| (name.clone(), ApiQuantity(quantity.to_string())))

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Container, FileKeySelector, Pod, ResourceFieldS
 
 use super::jobs::JobSite;
 use crate::actors::ledger::Cause;
-use crate::actors::volume_manager::node_facts;
+use crate::actors::volume_manager::{node_facts, own_node};
 use crate::logic::env_file::{FILE_BYTES_MAX, value_of};
 use crate::logic::environment::{EnvironmentSources, file_keys, resource_fields};
 use crate::logic::field_path::Addresses;
@@ -15,9 +15,10 @@ use crate::logic::image_credentials::{Credential, Keyring};
 use crate::logic::image_name::ImageName;
 use crate::logic::object_references::{ObjectKind, environment_references};
 use crate::logic::pod_roster::is_static;
-use crate::logic::volume_states::MountedVolumes;
+use crate::logic::volume_states::{HANGS_AFTER, MountedVolumes};
 use crate::logic::volumes::downward::resource_value;
 use crate::platform::objects::{looked, patiently};
+use crate::platform::volumes::VolumeError;
 
 impl JobSite {
     /// Where the container's variables come from (CRI-13). What cannot be had is told as such: whether that matters is
@@ -46,7 +47,7 @@ impl JobSite {
         // A static pod does not wait for services: the API server may be one.
         let services = objects.service_variables(namespace, links, !is_static(pod));
         let (services, (config_maps, secrets)) = join(services, join(join_all(config_maps), join_all(secrets))).await;
-        let mut resolved = self.resource_values(pod, container);
+        let mut resolved = self.resource_values(pod, container).await;
         for (index, selector) in file_keys(container) {
             resolved.insert(index, self.file_value(selector, volumes).await);
         }
@@ -68,7 +69,13 @@ impl JobSite {
         let missing = || format!("cannot find the volume {volume_name:?} referenced by FileKeyRef");
         let volume = volumes.volumes.get(volume_name).filter(|volume| !volume.host_path.is_empty());
         let root = &volume.ok_or_else(missing)?.host_path;
-        let read = self.agent.adapters.volumes.read_file(root, path, FILE_BYTES_MAX).await;
+        let read = self.agent.adapters.volumes.read_file(root, path, FILE_BYTES_MAX);
+        let read = match tokio::time::timeout(HANGS_AFTER, read).await {
+            Ok(Err(VolumeError::Busy(_))) | Err(_) => {
+                return Err(format!("couldn't read env file {path:?}: volume {volume_name:?} does not answer"));
+            }
+            Ok(read) => read,
+        };
         let parsed = read.map_err(|error| error.to_string()).and_then(|bytes| {
             let bytes = bytes.ok_or_else(|| "no such file".to_owned())?;
             let text = String::from_utf8(bytes).map_err(|_| "is not valid UTF-8".to_owned())?;
@@ -86,12 +93,17 @@ impl JobSite {
         }
     }
 
-    fn resource_values(&self, pod: &Pod, container: &Container) -> BTreeMap<usize, Result<Option<String>, String>> {
+    async fn resource_values(
+        &self,
+        pod: &Pod,
+        container: &Container,
+    ) -> BTreeMap<usize, Result<Option<String>, String>> {
         let mut fields = resource_fields(container).peekable();
         if fields.peek().is_none() {
             return BTreeMap::new();
         }
-        let node = node_facts(&self.agent);
+        let node = own_node(&self.agent, Cause::outside("resource field")).await;
+        let node = node_facts(&self.agent, node.as_deref());
         let value = |(index, selector): (usize, &ResourceFieldSelector)| {
             let mut selector = selector.clone();
             let name = selector.container_name.take().filter(|name| !name.is_empty());

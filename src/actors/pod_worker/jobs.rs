@@ -19,6 +19,7 @@ use crate::logic::host_ips::HostIps;
 use crate::logic::ids::{ContainerId, FullName, PodUid, SandboxId};
 use crate::logic::image_policy::{ImageFailure, ImageInUse, PullPolicy};
 use crate::logic::log_path::log_link_name;
+use crate::logic::loudness::Loudness;
 use crate::logic::pod_containers::{find_container, target_name};
 use crate::logic::pod_lifecycle::{JobEnd, StartFailure, Started};
 use crate::logic::resources::{pod_cgroup_settings, pod_qos};
@@ -26,6 +27,7 @@ use crate::logic::runtime_pod::{RuntimeContainer, RuntimePod, RuntimeSandbox};
 use crate::logic::volume_states::MountedVolumes;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::image_manager::{ImageManagerMsg, ImageRequest};
+use crate::messages::pod_manager::Leftovers;
 use crate::platform::blocking;
 use crate::platform::observer::Occurrence;
 use crate::platform::pod_files::PodPlace;
@@ -349,10 +351,14 @@ pub async fn remove_container(agent: &Agent, known: Option<&RuntimePod>, id: &Co
     agent.adapters.runtime.remove_container(id).await.map_err(|error| error.to_string())
 }
 
-/// Removes directories and cgroups of pods that are not `known`; says how many. What cannot be removed is logged and
-/// left for the next pass.
-pub async fn remove_leftovers(agent: &Arc<Agent>, known: &BTreeSet<PodUid>) -> usize {
-    let (mut removed, mut failed) = (0, 0);
+/// Removes directories and cgroups of pods that are not `known`. What cannot be removed is left for the next pass, and
+/// logged, unless it stays for the same reason as `before` (PAIN-14).
+pub async fn remove_leftovers(
+    agent: &Arc<Agent>,
+    known: &BTreeSet<PodUid>,
+    before: &BTreeMap<PodUid, String>,
+) -> Leftovers {
+    let (mut removed, mut stay) = (0, BTreeMap::new());
     let files = &agent.adapters.files;
     for uid in files.known_pods().await.unwrap_or_default() {
         if !known.contains(&uid) {
@@ -366,20 +372,24 @@ pub async fn remove_leftovers(agent: &Arc<Agent>, known: &BTreeSet<PodUid>) -> u
             match outcome {
                 Ok(()) => removed += 1,
                 Err(error) => {
-                    failed += 1;
-                    tracing::warn!(pod = %uid, %error, "orphaned pod directory stays");
+                    match Loudness::of_reason(before.get(&uid).map(String::as_str), &error) {
+                        Loudness::Debug => tracing::debug!(pod = %uid, error, "orphaned pod directory stays still"),
+                        _ => tracing::warn!(pod = %uid, error, "orphaned pod directory stays"),
+                    }
+                    stay.insert(uid, error);
                 }
             }
         }
     }
-    agent.happened(Occurrence::OrphansSwept { cleaned: removed, failed });
+    agent.happened(Occurrence::OrphansSwept { cleaned: removed, failed: stay.len() });
     for (name, uid) in files.known_log_directories().await.unwrap_or_default() {
         if !known.contains(&uid) && files.remove_log_directory(&name).await.is_ok() {
             removed += 1;
         }
     }
     let (owned, known) = (Arc::clone(agent), known.clone());
-    removed + blocking::run(move || remove_cgroups(&owned, &known)).await
+    removed += blocking::run(move || remove_cgroups(&owned, &known)).await;
+    Leftovers { removed, stay }
 }
 
 fn remove_cgroups(agent: &Agent, known: &BTreeSet<PodUid>) -> usize {

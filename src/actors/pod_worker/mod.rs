@@ -100,6 +100,8 @@ pub struct PodWorker {
     passes: Passes,
     shown: Arc<ShownStage>,
     wake: Option<OperationId>,
+    /// When the next periodic sync is due, by uptime: a sync alone moves it, whatever else happens meanwhile.
+    sync_due: Option<Duration>,
     status: Option<Arc<PodStatus>>,
     told_waiting: Vec<String>,
     /// Containers of whose back-off an Event tells already.
@@ -143,6 +145,7 @@ impl Role for PodWorker {
             passes: Passes::default(),
             shown: stage,
             wake: None,
+            sync_due: None,
             status: None,
             told_waiting: vec![],
             told_back_offs: BTreeSet::new(),
@@ -191,6 +194,10 @@ impl Role for PodWorker {
                 let read = read.unwrap_or_else(|panicked| Err(panicked.to_string()));
                 self.take_recalled(read, desk).map_or(Input::Due, Input::Actuated)
             }
+            PodWorkerMsg::VolumesChanged => {
+                self.lifecycle.volumes_changed();
+                Input::Due
+            }
             PodWorkerMsg::RetryDue => {
                 self.wake = None;
                 Input::Due
@@ -206,6 +213,7 @@ impl Role for PodWorker {
         self.perform_all(actions, is_update, desk);
         if may_refresh {
             self.refresh_volumes(desk);
+            self.sync_due = None;
         }
         self.tell_back_offs(desk);
         self.follow_resize(desk);
@@ -331,7 +339,8 @@ impl PodWorker {
                 self.begin(Job::Prepare, "prepare", site.prepare(wanted(pod), anew, cause), desk)
             }
             Action::MountVolumes => {
-                self.begin(Job::MountVolumes, "mount volumes", site.mount_volumes(wanted(pod), cause), desk);
+                let work = site.mount_volumes(wanted(pod), desk.address().clone(), cause);
+                self.begin(Job::MountVolumes, "mount volumes", work, desk);
             }
             Action::SetUpSandbox { attempt } => {
                 self.begin(Job::SetUpSandbox, "run sandbox", site.set_up_sandbox(wanted(pod), attempt, cause), desk);
@@ -568,8 +577,10 @@ impl PodWorker {
         if let Some(timer) = self.wake.take() {
             desk.cancel(timer);
         }
-        let jitter = 1.0 + self.site.agent.adapters.chance.next() / 2.0;
-        let sync = if self.refused { RETELL } else { self.site.agent.settings.sync_period.mul_f64(jitter) };
+        let (uptime, agent) = (desk.clock().uptime(), &self.site.agent);
+        let next = || uptime + agent.settings.sync_period.mul_f64(1.0 + agent.adapters.chance.next() / 2.0);
+        let sync = self.sync_due.get_or_insert_with(next).saturating_sub(uptime);
+        let sync = if self.refused { RETELL.min(sync) } else { sync };
         let deadline = self.lifecycle.pod().zip(self.status.as_ref()).and_then(|(pod, status)| deadline(pod, status));
         let deadline = deadline.filter(|_| self.lifecycle.stage() == Stage::Syncing);
         let due = self.lifecycle.wake_at().into_iter().chain(deadline).min();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, Pod};
 
 use super::jobs::{Given, JobSite, field_path};
+use crate::actors::address::Address;
 use crate::actors::ledger::Cause;
 use crate::actors::settings::Agent;
 use crate::cri::{Device, ImageSpec, Mount, MountPropagation};
@@ -15,23 +16,25 @@ use crate::logic::environment::{EnvironmentSources, container_environment};
 use crate::logic::ids::PodUid;
 use crate::logic::image_policy::{ImageFailure, ImageInUse, PullPolicy};
 use crate::logic::pod_lifecycle::JobEnd;
-use crate::logic::volume_states::{MountedVolumes, VolumeFailure};
+use crate::logic::volume_states::{HANGS_AFTER, MountedVolume, MountedVolumes, VolumeFailure};
 use crate::logic::volumes::container_mounts::{
     ContainerMount, Propagation, container_devices, container_mounts, no_device,
 };
 use crate::logic::volumes::order::SubPathOrder;
 use crate::logic::volumes::plan::{VolumeKind, VolumePlan, mounted_images, volume_plans};
+use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::volume_manager::VolumeManagerMsg;
 use crate::platform::observer::Occurrence;
+use crate::platform::volumes::VolumeError;
 
 /// Patience with `VolumeManager`, which answers sooner about what hangs or fails.
 const PATIENCE: Duration = Duration::from_secs(150);
 
 impl JobSite {
     /// Has the pod's volumes there.
-    pub(super) async fn mount_volumes(self, pod: Arc<Pod>, cause: Cause) -> JobEnd {
+    pub(super) async fn mount_volumes(self, pod: Arc<Pod>, worker: Address<PodWorkerMsg>, cause: Cause) -> JobEnd {
         let volumes = &self.agent.directory.volume_manager;
-        let question = |reply| VolumeManagerMsg::Ensure(pod, reply);
+        let question = |reply| VolumeManagerMsg::Ensure(pod, worker, reply);
         let answer = volumes.ask(cause.clone(), PATIENCE, question).await;
         let mounted = answer.unwrap_or_else(|error| Err(VolumeFailure::lost(error.to_string())));
         if let Err(failure) = &mounted
@@ -59,9 +62,12 @@ impl JobSite {
         let mut mounts = Vec::with_capacity(wanted.len());
         for mount in wanted {
             let image = volume_image(pod, &mount.volume, &given.image)?;
-            let (host_path, image_sub_path) = match image {
-                Some(_) => (String::new(), mount.sub_path),
-                None => (self.host_path(container, &mount, &given.volumes).await?, String::new()),
+            let (host_path, image_sub_path, relabel) = match image {
+                Some(_) => (String::new(), mount.sub_path, false),
+                None => {
+                    let volume = mounted(container, &mount, &given.volumes)?;
+                    (self.host_path(container, &mount, volume).await?, String::new(), volume.relabel)
+                }
             };
             mounts.push(Mount {
                 container_path: mount.container_path,
@@ -70,7 +76,7 @@ impl JobSite {
                 image_sub_path,
                 readonly: mount.read_only,
                 recursive_read_only: mount.recursive_read_only,
-                selinux_relabel: mount.relabel && self.agent.settings.selinux,
+                selinux_relabel: relabel && mount.is_first && self.agent.settings.selinux,
                 propagation: match mount.propagation {
                     Propagation::None => MountPropagation::Private,
                     Propagation::HostToContainer => MountPropagation::HostToContainer,
@@ -129,11 +135,8 @@ impl JobSite {
         &self,
         container: &Container,
         mount: &ContainerMount,
-        mounted: &MountedVolumes,
+        volume: &MountedVolume,
     ) -> Result<String, String> {
-        let name = &mount.volume.name;
-        let missing = || format!("cannot find volume {name:?} to mount into container {:?}", container.name);
-        let volume = mounted.volumes.get(name).filter(|volume| !volume.is_device).ok_or_else(missing)?;
         if mount.sub_path.is_empty() {
             return Ok(volume.host_path.clone());
         }
@@ -145,7 +148,14 @@ impl JobSite {
             index: mount.index,
             sub_path: mount.sub_path.clone(),
         };
-        self.agent.adapters.volumes.prepare_sub_path(order).await.map_err(|error| error.to_string())
+        let prepared = self.agent.adapters.volumes.prepare_sub_path(order);
+        match tokio::time::timeout(HANGS_AFTER, prepared).await {
+            Ok(Err(VolumeError::Busy(_))) | Err(_) => Err(format!(
+                "failed to prepare subPath for volumeMount {:?} of container {:?}: the volume does not answer",
+                mount.volume.name, container.name
+            )),
+            Ok(prepared) => prepared.map_err(|error| error.to_string()),
+        }
     }
 
     /// Has the pod's volumes gone. A pod that names none has none; of one that only the runtime knew nothing is known.
@@ -155,6 +165,16 @@ impl JobSite {
         }
         release(&self.agent, &self.uid, Cause::outside("clean-up")).await
     }
+}
+
+fn mounted<'a>(
+    container: &Container,
+    mount: &ContainerMount,
+    mounted: &'a MountedVolumes,
+) -> Result<&'a MountedVolume, String> {
+    let name = &mount.volume.name;
+    let volume = mounted.volumes.get(name).filter(|volume| !volume.is_device);
+    volume.ok_or_else(|| format!("cannot find volume {name:?} to mount into container {:?}", container.name))
 }
 
 /// What the runtime is given for a volume that is an image; `None` for any other.

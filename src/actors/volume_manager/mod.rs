@@ -11,13 +11,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use ractor::RpcReplyPort;
 
+use super::address::Address;
 use super::desk::{Desk, OperationId};
+use super::ledger::Cause;
 use super::role::Role;
 use super::settings::{Agent, EventSubject};
 use crate::logic::ids::{FullName, PodUid};
+use crate::logic::loudness::Loudness;
 use crate::logic::quantity::{Format, Quantity};
 use crate::logic::resources::MEMORY;
 use crate::logic::time::Moment;
@@ -25,10 +28,11 @@ use crate::logic::volume_states::{
     Input, MountedVolume, MountedVolumes, Order, Standing, Task, TaskFailure, VolumeFailure, VolumeStates,
 };
 use crate::logic::volumes::certificate::{CertificateKey, CertificateState};
-use crate::logic::volumes::plan::{NodeFacts, VolumeKind, VolumePlan, volume_plans};
+use crate::logic::volumes::plan::{NodeFacts, VolumePlan, node_allocatable, volume_plans};
 use crate::logic::volumes::token::TokenKey;
 use crate::messages::node_status::{NodeNews, NodeStatusMsg};
-use crate::messages::volume_manager::{NewSecrets, TaskGain, VolumeCensus, VolumeManagerMsg};
+use crate::messages::pod_worker::PodWorkerMsg;
+use crate::messages::volume_manager::{NewSecrets, TaskGain, VolumeCensus, VolumeEvent, VolumeManagerMsg};
 use crate::platform::objects::Token;
 use crate::platform::observer::Occurrence;
 use tasks::MountTask;
@@ -56,9 +60,10 @@ enum Question {
 /// See the module.
 pub struct VolumeManager {
     agent: Arc<Agent>,
-    node: Arc<NodeFacts>,
     states: VolumeStates,
     pods: BTreeMap<PodUid, WantedPod>,
+    /// Who asked for a wanted pod's volumes.
+    workers: BTreeMap<PodUid, Address<PodWorkerMsg>>,
     /// Pods to be released that were never wanted here; until the disk was read.
     strangers: BTreeSet<PodUid>,
     tokens: BTreeMap<TokenKey, Token>,
@@ -73,14 +78,13 @@ impl Role for VolumeManager {
     type Args = Arc<Agent>;
 
     fn begin(agent: Arc<Agent>, desk: &mut Desk<VolumeManagerMsg>) -> Self {
-        let node = Arc::new(node_facts(&agent));
         // Only volumes that are attached to the node count, and none of the kinds that are mounted here is (NODE-24).
         desk.tell(&agent.directory.node_status, NodeStatusMsg::News(NodeNews::VolumesInUse(vec![])));
         Self {
             agent,
-            node,
             states: VolumeStates::default(),
             pods: BTreeMap::new(),
+            workers: BTreeMap::new(),
             strangers: BTreeSet::new(),
             tokens: BTreeMap::new(),
             certificates: BTreeMap::new(),
@@ -91,19 +95,22 @@ impl Role for VolumeManager {
 
     fn receive(&mut self, message: VolumeManagerMsg, desk: &mut Desk<VolumeManagerMsg>) {
         let inputs = match message {
-            VolumeManagerMsg::Ensure(pod, reply) => {
+            VolumeManagerMsg::Ensure(pod, worker, reply) => {
                 let uid = uid_of(&pod);
                 self.questions.push(Question::Mounted(uid.clone(), reply));
-                vec![self.want(uid, pod)]
+                let wanted = self.want(uid.clone(), pod);
+                self.workers.insert(uid, worker);
+                vec![wanted]
             }
             VolumeManagerMsg::Refresh(pod) => vec![self.want(uid_of(&pod), pod)],
             VolumeManagerMsg::ObjectsChanged(uids) => {
                 let known = uids.into_iter().filter_map(|uid| Some((Arc::clone(&self.pods.get(&uid)?.pod), uid)));
                 let known: Vec<(Arc<Pod>, PodUid)> = known.collect();
-                known.into_iter().map(|(pod, uid)| self.want(uid, pod)).collect()
+                known.into_iter().flat_map(|(pod, uid)| self.changed(uid, pod, desk)).collect()
             }
             VolumeManagerMsg::Release(uid, reply) => {
                 self.questions.push(Question::Released(uid.clone(), reply));
+                self.workers.remove(&uid);
                 if self.pods.remove(&uid).is_none() {
                     self.strangers.insert(uid.clone());
                 }
@@ -121,6 +128,14 @@ impl Role for VolumeManager {
                 let (outcome, secrets) =
                     (*outcome).unwrap_or_else(|panicked| (Err(lost(&task, &panicked)), NewSecrets::default()));
                 vec![self.end(uid, task, outcome, secrets, desk)]
+            }
+            VolumeManagerMsg::TaskMoves { uid, task, doing, event } => {
+                if let (Some(wanted), Some(message)) = (self.pods.get(&uid), event) {
+                    let subject = EventSubject::pod(&uid, &full_name(&wanted.pod));
+                    let event = subject.warning("VolumePermissionChangeInProgress", message);
+                    desk.tell(&self.agent.directory.event_recorder, event);
+                }
+                vec![Input::Moves { uid, task, doing }]
             }
             VolumeManagerMsg::Count(reply) => {
                 let _ = reply.send(self.census()); // The asker may have left.
@@ -151,6 +166,19 @@ impl VolumeManager {
         Input::Want { uid, volumes }
     }
 
+    /// Objects that the pod refers to changed: what failed for want of them is tried at once, and its worker asks again.
+    fn changed(&mut self, uid: PodUid, pod: Arc<Pod>, desk: &Desk<VolumeManagerMsg>) -> Vec<Input> {
+        let wanted = self.want(uid.clone(), pod);
+        let plans = self.pods[&uid].plans.values();
+        let volumes = plans.filter(|plan| plan.is_set_up_again()).map(|plan| plan.name.clone()).collect();
+        if self.states.lacks_some(&uid)
+            && let Some(worker) = self.workers.get(&uid)
+        {
+            desk.tell(worker, PodWorkerMsg::VolumesChanged);
+        }
+        vec![Input::Changed { uid, volumes }, wanted]
+    }
+
     fn end(
         &mut self,
         uid: PodUid,
@@ -165,6 +193,11 @@ impl VolumeManager {
                 wanted.mounted.insert(name.clone(), mounted.clone());
             }
             let subject = EventSubject::pod(&uid, &full_name(&wanted.pod));
+            if let Some(VolumeEvent { name, uid, message }) = secrets.of_volume {
+                let volume = EventSubject::persistent_volume(&name, &uid);
+                let event = volume.warning("FailedMountOnFilesystemMismatch", message);
+                desk.tell(&self.agent.directory.event_recorder, event);
+            }
             for (reason, message) in secrets.events {
                 desk.tell(&self.agent.directory.event_recorder, subject.warning(reason, message));
             }
@@ -197,16 +230,21 @@ impl VolumeManager {
         }
     }
 
-    /// As upstream, there is an Event for each failed mount and none for a failed unmount (VOL-13).
+    /// As upstream, there is an Event for each failed mount and none for a failed unmount (VOL-13); that is in the log, once
+    /// for each reason.
     fn tell_failure(&self, uid: &PodUid, task: &Task, failure: &TaskFailure, desk: &Desk<VolumeManagerMsg>) {
         let message = &failure.message;
         match (self.pods.get(uid), task) {
-            (Some(wanted), Task::Mount(_)) if !failure.in_processing => {
+            (Some(wanted), Task::Mount(_)) => {
                 let subject = EventSubject::pod(uid, &full_name(&wanted.pod));
-                desk.tell(&self.agent.directory.event_recorder, subject.warning(failure.reason, message.clone()));
+                let event = failure.reason.map(|reason| subject.warning(reason, message.clone()));
+                event.into_iter().for_each(|event| desk.tell(&self.agent.directory.event_recorder, event));
             }
-            (_, Task::Mount(_)) => {}
-            _ => tracing::warn!(pod = %uid, %task, error = message, "a volume stays for now"),
+            (None, Task::Mount(_)) => {}
+            _ => match self.states.loudness(uid, task, failure) {
+                Loudness::Debug => tracing::debug!(pod = %uid, %task, error = message, "a volume stays still"),
+                _ => tracing::warn!(pod = %uid, %task, error = message, "a volume stays for now"),
+            },
         }
     }
 
@@ -223,14 +261,15 @@ impl VolumeManager {
         match task {
             Task::Mount(name) => {
                 let wanted = &self.pods[&uid];
-                let (node_status, cause) = (self.agent.directory.node_status.clone(), desk.cause());
-                let plan = &wanted.plans[&name];
-                let needs_node = matches!(plan.kind, VolumeKind::Claim { .. }) || !plan.certificates().is_empty();
+                let (agent, cause) = (Arc::clone(&self.agent), desk.cause());
+                let (me, cause_of_moves) = (desk.address().clone(), desk.cause());
+                let (of_moves, task_moves) = (uid.clone(), Task::Mount(name.clone()));
+                let needs_node = wanted.plans[&name].needs_node();
                 let mut work = MountTask {
                     timing,
                     objects: Arc::clone(&self.agent.adapters.objects),
                     host,
-                    node: Arc::clone(&self.node),
+                    node: node_facts(&self.agent, None),
                     own_node: None,
                     pod: Arc::clone(&wanted.pod),
                     plan: wanted.plans[&name].clone(),
@@ -238,12 +277,18 @@ impl VolumeManager {
                     tokens: self.tokens.iter().filter(|(key, _)| key.pod_uid == uid).map(own).collect(),
                     now: desk.now(),
                     chance: self.agent.adapters.chance.next(),
+                    moves: Box::new(move |doing, event| {
+                        let (uid, task) = (of_moves.clone(), task_moves.clone());
+                        // Lost, it is told again.
+                        let _ =
+                            me.tell(cause_of_moves.clone(), VolumeManagerMsg::TaskMoves { uid, task, doing, event });
+                    }),
                     uid,
                 };
                 let work = async move {
                     if needs_node {
-                        let node = node_status.ask(cause, NODE_PATIENCE, NodeStatusMsg::Node).await;
-                        work.own_node = node.ok().flatten();
+                        work.own_node = own_node(&agent, cause).await;
+                        work.node = node_facts(&agent, work.own_node.as_deref());
                     }
                     work.run().await
                 };
@@ -333,8 +378,8 @@ impl VolumeManager {
     /// One timer, for whatever is due next; and who hangs, for whoever looks.
     fn arm(&mut self, desk: &mut Desk<VolumeManagerMsg>) {
         let hanging = self.agent.adapters.volumes.hanging();
-        let note = hanging.first().map(|(what, age)| {
-            format!("{what} has not ended after {}s, one of {} such calls", age.as_secs(), hanging.len())
+        let note = hanging.first().map(|(what, since)| {
+            format!("{what} has not ended since {}, one of {} such calls", since.to_timestamp(), hanging.len())
         });
         desk.address().record().set_note(note);
         let due = self.states.wake_at(desk.now());
@@ -368,11 +413,16 @@ fn full_name(pod: &Pod) -> FullName {
     FullName::new(&text(&pod.metadata.name), &text(&pod.metadata.namespace))
 }
 
-/// What the node has for pods; where nothing is said of memory, all of it.
-pub(super) fn node_facts(agent: &Agent) -> NodeFacts {
+/// What the node has for pods, as its Node says it, if there is one; where nothing is said of memory, all of it.
+pub(super) fn node_facts(agent: &Agent, node: Option<&Node>) -> NodeFacts {
     let settings = &agent.settings;
-    let mut allocatable = settings.kubepods.clone();
+    let mut allocatable = node_allocatable(node, &settings.allocatable);
     let capacity = settings.node_memory.capacity_bytes;
     allocatable.entry(MEMORY.to_owned()).or_insert_with(|| Quantity::from_units(capacity, Format::BinarySi));
     NodeFacts { allocatable, resources: settings.resources }
+}
+
+/// The Node, where there is one.
+pub(super) async fn own_node(agent: &Agent, cause: Cause) -> Option<Arc<Node>> {
+    agent.directory.node_status.ask(cause, NODE_PATIENCE, NodeStatusMsg::Node).await.ok().flatten()
 }

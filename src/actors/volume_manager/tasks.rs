@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 
@@ -16,20 +17,27 @@ use crate::logic::volumes::certificate::{
     overdue,
 };
 use crate::logic::volumes::claim::{bound_volume, check_volume, is_block, resolve, volume_group};
+use crate::logic::volumes::order::{SetUp, VolumePlace, plugin};
 use crate::logic::volumes::plan::{NodeFacts, VolumeKind, VolumePlan};
 use crate::logic::volumes::projected::{Looked, Sources};
+use crate::logic::volumes::slow_walk::{DOING, progress_event};
 use crate::logic::volumes::token::TokenKey;
 use crate::logic::volumes::trust::{NOTHING_SELECTED, TrustKey};
-use crate::messages::volume_manager::{NewSecrets, TaskGain};
+use crate::messages::volume_manager::{NewSecrets, TaskGain, VolumeEvent};
 use crate::platform::objects::{ObjectError, Objects, Token, looked, patiently};
-use crate::platform::volumes::{VolumeError, VolumeHost};
+use crate::platform::volumes::{Doing, Progress, VolumeError, VolumeHost};
+
+/// From one look at a set-up that takes long to the next.
+const LOOK_PERIOD: Duration = Duration::from_secs(10);
+/// What is said of a set-up that another one goes before.
+const WAITS: &str = "another pod is given the same files first";
 
 /// A volume to be mounted.
 pub(super) struct MountTask {
     pub(super) timing: Timing,
     pub(super) objects: Arc<dyn Objects>,
     pub(super) host: Arc<dyn VolumeHost>,
-    pub(super) node: Arc<NodeFacts>,
+    pub(super) node: NodeFacts,
     /// The Node object, where it is known.
     pub(super) own_node: Option<Arc<Node>>,
     pub(super) uid: PodUid,
@@ -40,6 +48,8 @@ pub(super) struct MountTask {
     pub(super) now: Moment,
     /// In 0..1.
     pub(super) chance: f64,
+    /// Takes what a set-up that takes long is at, and the Event that is due about it.
+    pub(super) moves: Box<dyn Fn(String, Option<String>) + Send + Sync>,
 }
 
 pub(super) fn failed(error: VolumeError) -> TaskFailure {
@@ -48,7 +58,7 @@ pub(super) fn failed(error: VolumeError) -> TaskFailure {
 
 /// A failure that an Event `FailedMount` tells of.
 pub(super) fn failure(message: String) -> TaskFailure {
-    TaskFailure { message, in_processing: false, reason: "FailedMount" }
+    TaskFailure { message, in_processing: false, reason: Some("FailedMount") }
 }
 
 /// Upstream's text of a failed mount; `name` is the persistent volume's for a claim.
@@ -61,14 +71,34 @@ fn set_up_failed(name: &str, error: impl std::fmt::Display) -> TaskFailure {
 fn step_failed(step: &str, name: &str, error: impl std::fmt::Display) -> TaskFailure {
     let mapped = step.starts_with("MapVolume.") && !step.contains("NodeAffinity");
     let reason = if mapped { "FailedMapVolume" } else { "FailedMount" };
-    TaskFailure { reason, ..failure(format!("{step} for volume \"{name}\" : {error}")) }
+    TaskFailure { reason: Some(reason), ..failure(format!("{step} for volume \"{name}\" : {error}")) }
+}
+
+/// A call that waits for an earlier one that hangs is no failure of its own: it waits, as the pod's conditions say.
+fn quiet_if_busy(error: &VolumeError, failure: TaskFailure) -> TaskFailure {
+    match error {
+        VolumeError::Busy(_) => TaskFailure { reason: None, ..failure },
+        _ => failure,
+    }
+}
+
+/// Upstream's step that an error of the host is in.
+fn step_of(error: &VolumeError, is_device: bool) -> &'static str {
+    match error {
+        VolumeError::Device(_) | VolumeError::OtherFileSystem(_) => "MountVolume.MountDevice failed",
+        VolumeError::InUse if is_device => "MapVolume.SetUpDevice failed",
+        _ if is_device => "MapVolume.MapBlockVolume failed",
+        _ => "MountVolume.SetUp failed",
+    }
 }
 
 impl MountTask {
     pub(super) async fn run(self) -> (Result<TaskGain, TaskFailure>, NewSecrets) {
         let mut tokens = NewSecrets::default();
         let mounted = match &self.plan.kind {
-            VolumeKind::Claim { claim, read_only, owned } => self.mount_claim(claim, *read_only, *owned).await,
+            VolumeKind::Claim { claim, read_only, owned } => {
+                self.mount_claim(claim, *read_only, *owned, &mut tokens).await
+            }
             VolumeKind::Image(_) => self.mount_own(&mut tokens).await,
             _ => {
                 let place = self.plan.place(&self.uid);
@@ -90,14 +120,50 @@ impl MountTask {
         let order = order.map_err(|error| set_up_failed(name, error))?;
         let host = &self.host;
         let place = self.plan.place(&self.uid);
-        host.set_up(&self.uid, place.as_ref(), order).await.map_err(|error| set_up_failed(name, error))?;
+        let set_up = self.set_up(place.as_ref(), order).await;
+        set_up.map_err(|error| quiet_if_busy(&error, set_up_failed(name, &error)))?;
         let host_path = match (&self.plan.kind, place) {
             (VolumeKind::HostPath { path, .. }, _) => path.clone(),
             (_, Some(place)) => host.path_of(&place),
             (_, None) => String::new(),
         };
-        let mounted = MountedVolume { host_path, name: name.clone(), ..MountedVolume::default() };
+        let relabel = self.plan.is_relabelled();
+        let mounted = MountedVolume { host_path, name: name.clone(), relabel, ..MountedVolume::default() };
         Ok(TaskGain { mounted: Some(mounted), ..TaskGain::default() })
+    }
+
+    /// Has the host do it, tells how far that is for as long as it takes long, and how long it took to change ownership.
+    async fn set_up(&self, place: Option<&VolumePlace>, order: SetUp) -> Result<Option<String>, VolumeError> {
+        let progress = Arc::new(Progress::by(Arc::clone(&self.timing.clock)));
+        let of_local = place.filter(|place| place.plugin == plugin::LOCAL);
+        let mut work = self.host.set_up_watched(&self.uid, place, order, Arc::clone(&progress));
+        let (mut seen, mut told) = (0, 0);
+        let outcome = loop {
+            match tokio::time::timeout(LOOK_PERIOD, &mut work).await {
+                Ok(outcome) => break outcome,
+                Err(_) => self.look(&progress, of_local, &mut seen, &mut told),
+            }
+        };
+        for walk in progress.take_walks() {
+            self.timing.walked(plugin_of(place), walk);
+        }
+        outcome
+    }
+
+    /// One look at a set-up that takes long.
+    fn look(&self, progress: &Progress, of_local: Option<&VolumePlace>, seen: &mut u64, told: &mut u32) {
+        match progress.look() {
+            (Doing::Calls, _) => {}
+            (Doing::Waits, _) => (self.moves)(WAITS.to_owned(), None),
+            (Doing::Walks { began }, files) => {
+                let took = self.timing.clock.uptime().saturating_sub(began);
+                let event = of_local.and_then(|place| progress_event(place, took, files, *told));
+                *told += u32::from(event.is_some());
+                if std::mem::replace(seen, files) != files || event.is_some() {
+                    (self.moves)(DOING.to_owned(), event);
+                }
+            }
+        }
     }
 
     async fn gather(&self, new: &mut NewSecrets) -> Result<Sources, String> {
@@ -234,11 +300,17 @@ impl MountTask {
         }
     }
 
-    async fn mount_claim(&self, claim: &str, read_only: bool, owned: bool) -> Result<TaskGain, TaskFailure> {
+    async fn mount_claim(
+        &self,
+        claim: &str,
+        read_only: bool,
+        owned: bool,
+        new: &mut NewSecrets,
+    ) -> Result<TaskGain, TaskFailure> {
         let processing = |cause: String| TaskFailure {
             message: format!("error processing PVC {}/{claim}: {cause}", self.namespace()),
             in_processing: true,
-            reason: "FailedMount",
+            reason: None,
         };
         let objects = &self.objects;
         let found = patiently("persistentvolumeclaim", claim, objects.claim(self.namespace(), claim)).await;
@@ -250,13 +322,16 @@ impl MountTask {
         check_volume(&self.plan.name, &self.pod, &found, &volume).map_err(processing)?;
         let resolved = resolve(&volume, &self.pod, &self.uid, read_only, self.own_node.as_deref())
             .map_err(|error| step_failed(error.step, &name, error.problem))?;
-        let (host, is_device) = (&self.host, is_block(&volume));
-        let set_up = host.set_up(&self.uid, resolved.place.as_ref(), resolved.set_up);
+        let (host, is_device, relabel) = (&self.host, is_block(&volume), resolved.relabel);
+        let set_up = self.set_up(resolved.place.as_ref(), resolved.set_up);
         let set_up = self.timing.of(plugin_of(resolved.place.as_ref()), mounting(is_device), set_up).await;
-        let warning = set_up.map_err(|error| match error {
-            error @ VolumeError::Device(_) => step_failed("MountVolume.MountDevice failed", &name, error),
-            error if is_device => step_failed("MapVolume.MapBlockVolume failed", &name, error),
-            error => set_up_failed(&name, error),
+        let warning = set_up.map_err(|error| {
+            if let VolumeError::OtherFileSystem(text) = &error {
+                let uid = volume.metadata.uid.clone().unwrap_or_default();
+                let message = format!("MountVolume failed for volume \"{name}\" {text}");
+                new.of_volume = Some(VolumeEvent { name: name.clone(), uid, message });
+            }
+            quiet_if_busy(&error, step_failed(step_of(&error, is_device), &name, &error))
         })?;
         let mapped = resolved.place.as_ref().filter(|_| is_device).map(|place| host.map_paths(place));
         let host_path = resolved.host_path.or_else(|| resolved.place.map(|place| host.path_of(&place)));
@@ -266,7 +341,7 @@ impl MountTask {
         };
         let news = mapped.map(|paths| told(paths).to_vec()).unwrap_or_default();
         let host_path = host_path.unwrap_or_default();
-        let mounted = MountedVolume { host_path, name, group: volume_group(&volume), is_device };
+        let mounted = MountedVolume { host_path, name, group: volume_group(&volume), is_device, relabel };
         Ok(TaskGain { mounted: Some(mounted), news, warning, ..TaskGain::default() })
     }
 }

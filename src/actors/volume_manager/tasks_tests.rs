@@ -19,6 +19,7 @@ use crate::logic::volumes::token::TokenLife;
 use std::time::Duration;
 
 use crate::platform::objects::ObjectError;
+use crate::platform::observer::{Observer, Occurrence};
 
 /// An API server: objects by `kind/name`, as the API writes them.
 #[derive(Default)]
@@ -90,6 +91,8 @@ impl Objects for Api {
 #[derive(Default)]
 struct Host {
     told: Mutex<Vec<(Option<VolumePlace>, SetUp)>>,
+    /// For how many seconds it gives files to the pod's group, one a second.
+    walks: u32,
 }
 
 #[async_trait]
@@ -100,13 +103,22 @@ impl VolumeHost for Host {
     fn map_paths(&self, place: &VolumePlace) -> [String; 2] {
         [format!("/plugins/{place}"), format!("/pods/{place}")]
     }
-    async fn set_up(
+    async fn set_up_watched(
         &self,
         _: &PodUid,
         place: Option<&VolumePlace>,
         order: SetUp,
+        progress: Arc<Progress>,
     ) -> Result<Option<String>, VolumeError> {
         lock(&self.told).push((place.cloned(), order));
+        if self.walks > 0 {
+            progress.begins_walk();
+            for _ in 0..self.walks {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                progress.counts();
+            }
+            progress.ends_walk(false);
+        }
         Ok(None)
     }
     async fn tear_down(&self, _: &VolumePlace) -> Result<(), VolumeError> {
@@ -121,7 +133,7 @@ impl VolumeHost for Host {
     async fn release(&self, _: &PodUid) -> Result<(), VolumeError> {
         Ok(())
     }
-    fn hanging(&self) -> Vec<(String, Duration)> {
+    fn hanging(&self) -> Vec<(String, Moment)> {
         vec![]
     }
 }
@@ -190,7 +202,7 @@ fn mount_pod(
         objects: Arc::new(api),
         host: host.clone(),
         own_node: None,
-        node: Arc::new(NodeFacts { allocatable: ResourceList::new(), resources: ResourceOptions::default() }),
+        node: NodeFacts { allocatable: ResourceList::new(), resources: ResourceOptions::default() },
         uid: PodUid::from("u-1"),
         plan: volume_plans(&pod).remove(0),
         pod: Arc::new(pod),
@@ -198,6 +210,7 @@ fn mount_pod(
         certificates,
         now,
         chance: 0.0,
+        moves: Box::new(|_, _| {}),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let (result, NewSecrets { tokens: new, certificates, .. }) = runtime.expect("a runtime").block_on(task.run());
@@ -285,6 +298,7 @@ fn a_claim_leads_to_the_volume_behind_it() {
             name: "pv-1".into(),
             group: Some(1234),
             is_device: false,
+            relabel: false,
         }
     );
     assert!(matches!(&outcome.told[0].1, SetUp::Local(order) if order.read_only && order.source == "/mnt/disk"));
@@ -422,7 +436,7 @@ fn without_an_api_server_only_what_needs_none_is_projected() {
             objects: Arc::new(crate::platform::objects::Standalone),
             host: Arc::new(Host::default()),
             own_node: None,
-            node: Arc::new(NodeFacts { allocatable: ResourceList::new(), resources: ResourceOptions::default() }),
+            node: NodeFacts { allocatable: ResourceList::new(), resources: ResourceOptions::default() },
             uid: PodUid::from("u-1"),
             plan: volume_plans(&pod).remove(0),
             pod: Arc::new(pod),
@@ -430,6 +444,7 @@ fn without_an_api_server_only_what_needs_none_is_projected() {
             certificates: vec![],
             now: at(0),
             chance: 0.0,
+            moves: Box::new(|_, _| {}),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         runtime.block_on(task.run()).0.map(drop).map_err(|failure| failure.message)
@@ -444,4 +459,76 @@ fn without_an_api_server_only_what_needs_none_is_projected() {
 fn timing() -> Timing {
     use crate::platform::{clock::SystemClock, observer::Unobserved};
     Timing { observer: Arc::new(Unobserved), clock: Arc::new(SystemClock::start()) }
+}
+
+/// Keeps which operations took how long.
+#[derive(Default)]
+struct Watch(Mutex<Vec<(&'static str, u64)>>);
+
+impl Observer for Watch {
+    fn happened(&self, occurrence: Occurrence<'_>) {
+        if let Occurrence::VolumeDone { operation, took, .. } = occurrence {
+            lock(&self.0).push((operation, took.as_secs()));
+        }
+    }
+}
+
+/// VOL-29: it is told what the set-up is at, by Events as upstream, and in the end how long it took.
+#[tokio::test(start_paused = true)]
+async fn a_long_walk_over_files_is_told_of_while_it_goes_on() {
+    let claim = json!({
+        "metadata": { "name": "data", "namespace": "ns", "uid": "c-1" },
+        "spec": { "volumeName": "pv-1" }, "status": { "phase": "Bound" },
+    });
+    let volume = json!({
+        "metadata": { "name": "pv-1" },
+        "spec": { "claimRef": { "uid": "c-1" }, "local": { "path": "/mnt/disk" } },
+    });
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": { "name": "web", "namespace": "ns", "uid": "u-1" },
+        "spec": {
+            "containers": [{ "name": "c", "volumeMounts": [{ "name": "v", "mountPath": "/v" }] }],
+            "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": "data" } }],
+        },
+    }))
+    .expect("a pod");
+    let (watch, moves) = (Arc::new(Watch::default()), Arc::new(Mutex::new(vec![])));
+    let told = Arc::clone(&moves);
+    let task = MountTask {
+        timing: Timing { observer: watch.clone(), clock: crate::actors::node_tests::paused_clock() },
+        objects: Arc::new(api(&[("persistentvolumeclaim/data", claim), ("persistentvolume/pv-1", volume)])),
+        host: Arc::new(Host { walks: 95, ..Host::default() }),
+        own_node: None,
+        node: NodeFacts { allocatable: ResourceList::new(), resources: ResourceOptions::default() },
+        uid: PodUid::from("u-1"),
+        plan: volume_plans(&pod).remove(0),
+        pod: Arc::new(pod),
+        tokens: vec![],
+        certificates: vec![],
+        now: at(0),
+        chance: 0.0,
+        moves: Box::new(move |doing, event| lock(&told).push((doing, event))),
+    };
+    let (result, _) = task.run().await;
+    assert!(result.expect("mounted").mounted.expect("a volume").relabel);
+    let moves = lock(&moves);
+    assert!(moves.iter().all(|(doing, _)| doing == DOING));
+    assert_eq!(moves.len(), 9, "at each look");
+    let events: Vec<&String> = moves.iter().filter_map(|(_, event)| event.as_ref()).collect();
+    let [first, second] = events[..] else { panic!("{events:?}") };
+    assert!(first.contains("u-1/volumes/kubernetes.io~local-volume/pv-1 is taking longer than expected"), "{first}");
+    assert!(second.starts_with("Setting volume ownership for u-1/") && second.contains(", processed "), "{second}");
+    assert_eq!(*lock(&watch.0), [("volume_apply_access_control", 95), ("volume_mount", 95)]);
+}
+
+/// VOL-10, VOL-13.
+#[test]
+fn what_a_host_says_belongs_to_a_step_of_upstreams() {
+    let (device, busy) = (VolumeError::Device("x".into()), VolumeError::Busy("x".into()));
+    assert_eq!(step_of(&device, false), "MountVolume.MountDevice failed");
+    assert_eq!(step_of(&VolumeError::InUse, false), "MountVolume.SetUp failed");
+    assert_eq!(step_of(&VolumeError::InUse, true), "MapVolume.SetUpDevice failed");
+    assert_eq!(step_of(&busy, true), "MapVolume.MapBlockVolume failed");
+    assert_eq!(quiet_if_busy(&busy, failure("x".into())).reason, None, "no Event of a wait");
+    assert_eq!(quiet_if_busy(&device, failure("x".into())).reason, Some("FailedMount"));
 }

@@ -2,12 +2,14 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::logic::volume_states::MountedVolume;
 use crate::logic::volumes::order::{VolumePlace, plugin};
 use crate::logic::volumes::plan::{VolumeKind, VolumePlan};
 use crate::platform::clock::Clock;
 use crate::platform::observer::{Observer, Occurrence};
+use crate::platform::volumes::Walk;
 
 /// Who is told, and by which clock.
 #[derive(Clone)]
@@ -27,9 +29,18 @@ impl Timing {
         let began = self.clock.uptime();
         let outcome = work.await;
         let took = self.clock.uptime().saturating_sub(began);
-        let plugin = &plugin.replace('~', "/");
-        self.observer.happened(Occurrence::VolumeDone { plugin, operation, took, failed: outcome.is_err() });
+        self.tell(plugin, operation, took, outcome.is_err());
         outcome
+    }
+
+    /// Tells how long files' ownership took to change.
+    pub(super) fn walked(&self, plugin: &str, walk: Walk) {
+        self.tell(plugin, "volume_apply_access_control", walk.took, walk.failed);
+    }
+
+    fn tell(&self, plugin: &str, operation: &'static str, took: Duration, failed: bool) {
+        let plugin = &plugin.replace('~', "/");
+        self.observer.happened(Occurrence::VolumeDone { plugin, operation, took, failed });
     }
 }
 

@@ -53,9 +53,18 @@ pub struct PodEvent {
 }
 
 impl PodEvent {
-    /// Whether it is about the node: it alone is in no namespace.
+    /// Whether it is about the node: of what is in no namespace, it alone has its name for a UID.
     pub fn is_about_node(&self) -> bool {
-        self.full_name.namespace.is_empty()
+        self.kind() == "Node"
+    }
+
+    /// The kind of what it is about.
+    pub fn kind(&self) -> &'static str {
+        match self.full_name.namespace.is_empty() {
+            false => "Pod",
+            true if *self.full_name.name == *self.uid.as_str() => "Node",
+            true => "PersistentVolume",
+        }
     }
 
     /// The same, with a message of at most [`MESSAGE_BYTES_MAX`].

@@ -14,7 +14,8 @@ const NO_NAMESPACE: &str = "default";
 impl Report {
     /// The namespace of the Event object: that of the object it is about.
     pub fn namespace(&self) -> &str {
-        if self.event.is_about_node() { NO_NAMESPACE } else { &self.event.full_name.namespace }
+        let own = &self.event.full_name.namespace;
+        if own.is_empty() { NO_NAMESPACE } else { own }
     }
 
     /// The Event object, as the node of this name reports it.
@@ -29,7 +30,7 @@ impl Report {
             },
             involved_object: ObjectReference {
                 api_version: Some("v1".to_owned()),
-                kind: Some(if event.is_about_node() { "Node" } else { "Pod" }.to_owned()),
+                kind: Some(event.kind().to_owned()),
                 name: Some(event.full_name.name.to_string()),
                 namespace: some(&event.full_name.namespace),
                 uid: some(event.uid.as_str()),

@@ -91,6 +91,15 @@ fn an_event_of_the_node_is_in_the_default_namespace() {
 }
 
 #[test]
+fn an_event_of_a_volume_is_in_the_default_namespace_and_names_its_kind() {
+    let of_volume =
+        PodEvent { uid: PodUid::from("u-7"), full_name: FullName::new("pv-1", ""), ..event("web", "X", "y") };
+    let object = object(&Bench::default().see(of_volume).expect("passes"));
+    assert_eq!(object["metadata"]["namespace"], "default");
+    assert_eq!(object["involvedObject"]["kind"], "PersistentVolume");
+}
+
+#[test]
 fn an_equal_event_is_the_same_object_with_a_higher_count() {
     let mut bench = Bench::default();
     let first = bench.see(event("web", "BackOff", "again")).expect("passes");

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
 use crate::logic::node_object::{is_extended, same_amount};
 use crate::logic::quantity::{Format, Quantity};
-use crate::logic::resources::{CPU, HUGEPAGES_PREFIX, MEMORY, ResourceList};
+use crate::logic::resources::{CPU, HUGEPAGES_PREFIX, MEMORY, ResourceList, resource_list};
 
 /// The resource name of the space for pods' files, in bytes.
 pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
@@ -156,6 +156,13 @@ fn fill(
     for name in &devices.removed {
         set(name, Quantity::ZERO);
     }
+}
+
+/// What pods may use, as the status of a Node says it that has nothing from elsewhere.
+pub fn allocatable(settings: &CapacitySettings, machine: &Machine, storage_bytes: Option<i64>) -> ResourceList {
+    let mut status = NodeStatus::default();
+    set(&mut status, settings, Some(machine), storage_bytes, &DeviceResources::default());
+    resource_list(status.allocatable.as_ref())
 }
 
 /// What a status of pods' capacity lacks before the node can be ready.

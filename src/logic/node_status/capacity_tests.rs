@@ -45,6 +45,24 @@ fn the_machine_is_told_as_upstream_tells_it() {
     assert_eq!((allocatable["memory"], allocatable["hugepages-2Mi"]), ("8176Mi", "16Mi"), "pages are not memory");
 }
 
+/// VOL-25.
+#[test]
+fn what_pods_may_use_is_known_before_there_is_a_node() {
+    let settings = CapacitySettings {
+        reserved: list(&[("memory", "1Gi")]),
+        eviction_memory: Threshold::parse("100Mi"),
+        eviction_storage: Threshold::parse("50Gi"),
+        ..settings()
+    };
+    let machine = Machine { hugepages: [(2 << 20, 8)].into(), ..machine() };
+    let found = allocatable(&settings, &machine, Some(100 * GIB));
+    let expected =
+        [("cpu", "4"), ("ephemeral-storage", "50Gi"), ("hugepages-2Mi", "16Mi"), ("memory", "7052Mi"), ("pods", "110")];
+    let found: Vec<(&str, i64)> = found.iter().map(|(name, amount)| (name.as_str(), amount.value())).collect();
+    let expected = list(&expected);
+    assert_eq!(found, expected.iter().map(|(name, amount)| (name.as_str(), amount.value())).collect::<Vec<_>>());
+}
+
 #[test]
 fn reservations_and_thresholds_are_taken_off() {
     let settings = CapacitySettings {

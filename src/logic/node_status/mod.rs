@@ -14,7 +14,7 @@ mod report;
 use k8s_openapi::api::core::v1::Node;
 
 pub use addresses::{AddressFacts, AddressSettings, PROVIDED_IP_ANNOTATION, parse_node_ips, set as set_addresses};
-pub use capacity::{CapacitySettings, DeviceResources, EPHEMERAL_STORAGE, Machine, PODS, Threshold};
+pub use capacity::{CapacitySettings, DeviceResources, EPHEMERAL_STORAGE, Machine, PODS, Threshold, allocatable};
 pub use compare::has_changed;
 pub use conditions::{Pressure, READY, condition_status, is_ready};
 pub use contents::{DECLARED_FEATURES, HandlerFact, ImageFact, RuntimeFact, USER_NAMESPACES_HOST_NETWORK, Versions};

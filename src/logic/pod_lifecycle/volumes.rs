@@ -33,6 +33,11 @@ impl PodLifecycle {
         }
     }
 
+    /// What kept the pod's volumes away may be over: the next step asks for them again, whatever wait there was.
+    pub fn volumes_changed(&mut self) {
+        self.retries.remove(&Job::MountVolumes);
+    }
+
     /// Side by side with sandbox and images, and of a pod that runs already, too: the agent may have been restarted.
     pub(super) fn mount_volumes(&mut self, now: Now) -> Vec<Action> {
         if self.has_its_volumes() {

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, Pod};
 
 use super::order::{ChangePolicy, HostPathKind, LocalOrder, Ownership, SetUp, VolumePlace, plugin};
-use super::plan::{mounting_containers, nfs_set_up, readers};
+use super::plan::{check_host_path, goes_up, mounting_containers, nfs_set_up, readers};
 use crate::logic::ids::PodUid;
 use crate::logic::pod_admission::matches_terms;
 
@@ -89,6 +89,8 @@ pub struct Resolved {
     pub host_path: Option<String>,
     /// What is to be done.
     pub set_up: SetUp,
+    /// Whether its files are to be labelled, where SELinux is on: only those that are the pod's to change (VOL-31).
+    pub relabel: bool,
 }
 
 /// Names the group that a persistent volume's files are meant for; containers get it as a supplemental one.
@@ -167,18 +169,15 @@ fn set_up(
     let name = volume.metadata.name.clone().unwrap_or_default();
     let is_device = is_block(volume);
     let place = |plugin: &str| VolumePlace { uid: uid.clone(), plugin: plugin.to_owned(), name, is_device };
-    let no_parents = |path: &str| match path.split('/').any(|part| part == "..") {
-        true => Err("path must not contain '..'".to_owned()),
-        false => Ok(()),
-    };
     if let Some(source) = &spec.host_path {
-        no_parents(&source.path)?;
+        check_host_path(&source.path)?;
         let kind = HostPathKind::parse(source.type_.as_deref().unwrap_or_default())?;
         let set_up = SetUp::HostPath { path: source.path.clone(), kind };
-        return Ok(Resolved { place: None, host_path: Some(source.path.clone()), set_up });
+        return Ok(Resolved { place: None, host_path: Some(source.path.clone()), set_up, relabel: false });
     }
     if let Some(source) = &spec.local {
-        no_parents(&source.path)?;
+        let path = &source.path;
+        goes_up(path).map_err(|problem| format!("invalid path: {path} {problem}"))?;
         let (source_path, exclusive) = (source.path.clone(), is_for_one_pod(spec));
         let set_up = if is_device {
             SetUp::Device { source: source_path, exclusive }
@@ -187,11 +186,12 @@ fn set_up(
             let fs_type = source.fs_type.clone().filter(|text| !text.is_empty()).unwrap_or_else(|| FS_TYPE.to_owned());
             SetUp::Local(LocalOrder { source: source_path, fs_type, read_only, options, ownership, exclusive })
         };
-        return Ok(Resolved { place: Some(place(plugin::LOCAL)), host_path: None, set_up });
+        let relabel = !read_only && !is_device;
+        return Ok(Resolved { place: Some(place(plugin::LOCAL)), host_path: None, set_up, relabel });
     }
     if let Some(source) = &spec.nfs {
         let set_up = nfs_set_up(source, read_only, options)?;
-        return Ok(Resolved { place: Some(place(plugin::NFS)), host_path: None, set_up });
+        return Ok(Resolved { place: Some(place(plugin::NFS)), host_path: None, set_up, relabel: false });
     }
     let kind = [(spec.csi.is_some(), "csi"), (spec.iscsi.is_some(), "iscsi"), (spec.fc.is_some(), "fc")];
     let kind = kind.iter().find(|(given, _)| *given).map_or("its kind", |(_, kind)| kind);
@@ -213,7 +213,7 @@ fn check_node(spec: &PersistentVolumeSpec, node: Option<&Node>) -> Result<(), St
 fn mount_options(volume: &PersistentVolume, spec: &PersistentVolumeSpec) -> Vec<String> {
     let annotated = volume.metadata.annotations.as_ref().and_then(|all| all.get(MOUNT_OPTIONS));
     match annotated {
-        Some(options) => options.split(',').map(str::to_owned).collect(),
+        Some(options) => options.split(',').filter(|option| !option.is_empty()).map(str::to_owned).collect(),
         None => spec.mount_options.clone().unwrap_or_default(),
     }
 }
@@ -335,9 +335,23 @@ mod tests {
         let csi = json!({ "spec": { "local": null, "csi": { "driver": "d", "volumeHandle": "h" } } });
         let refused = resolve(&volume(csi), &pod(), &uid, false, None).unwrap_err();
         assert_eq!(refused.problem, "no volume plugin matched: csi is not mounted by this version");
-        assert!(
-            resolve(&volume(json!({ "spec": { "local": { "path": "/a/../b" } } })), &pod(), &uid, false, None).is_err()
-        );
+        let upwards = |spec: Value| resolve(&volume(json!({ "spec": spec })), &pod(), &uid, false, None).unwrap_err();
+        let local = upwards(json!({ "local": { "path": "/a/../b" } }));
+        assert_eq!(local.problem, "invalid path: /a/../b path must not contain '..'");
+        let host = upwards(json!({ "local": null, "hostPath": { "path": "/a/../b" } }));
+        assert_eq!(host.problem, "invalid HostPath `/a/../b`: path must not contain '..'");
+    }
+
+    /// VOL-31, VOL-34: only files that the pod may change are labelled for it.
+    #[test]
+    fn only_a_local_volume_that_is_written_to_is_labelled() {
+        let relabel = |spec: Value, read_only| {
+            resolve(&volume(json!({ "spec": spec })), &pod(), &PodUid::from("u"), read_only, None).unwrap().relabel
+        };
+        assert!(relabel(json!({}), false));
+        assert!(!relabel(json!({}), true));
+        assert!(!relabel(json!({ "local": null, "hostPath": { "path": "/x" } }), false));
+        assert!(!relabel(json!({ "local": null, "nfs": { "server": "s", "path": "/x" } }), false));
     }
 
     fn resolved(change: Value, node: Option<&Node>) -> Result<Resolved, (String, String)> {
@@ -372,11 +386,13 @@ mod tests {
             merge(&mut one, other.clone());
             one
         };
-        let refused = resolved(both(host, &options), None).unwrap_err();
+        let refused = resolved(both(host.clone(), &options), None).unwrap_err();
         assert_eq!(refused.0, "MountVolume.MountOptionSupport check failed");
         assert_eq!(refused.1, "mount options are not supported for this volume type");
         let SetUp::Local(order) = resolved(options.clone(), None).unwrap().set_up else { panic!("local") };
         assert_eq!(order.options, ["noexec"]);
+        let none = json!({ "metadata": { "annotations": { MOUNT_OPTIONS: "" } } });
+        assert!(resolved(both(host, &none), None).is_ok(), "an empty annotation is no option");
         let nfs = both(nfs, &both(options, &annotated));
         let found = resolve(&volume(nfs), &pod(), &PodUid::from("pod-1"), true, None).unwrap();
         assert_eq!(found.place.unwrap().plugin, plugin::NFS);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Container, Pod, VolumeMount};
 
-use super::plan::{VolumeKind, VolumePlan, volume_plan};
+use super::plan::{VolumePlan, volume_plan};
 use crate::logic::environment::Environment;
 
 /// How mounts made later are seen on the other side.
@@ -35,8 +35,8 @@ pub struct ContainerMount {
     pub recursive_read_only: bool,
     /// See [`Propagation`].
     pub propagation: Propagation,
-    /// Whether the runtime is to label it, where SELinux is on.
-    pub relabel: bool,
+    /// Whether it is the first mount of a volume, which is labelled once, where it is labelled at all.
+    pub is_first: bool,
 }
 
 /// The container's mounts. `environment` is its finished environment, `runtime_rro` whether the runtime can make mounts
@@ -56,9 +56,8 @@ pub fn container_mounts(
         let Some(volume) = volume_plan(pod, &mount.name) else {
             return Err(format!("cannot find volume {:?} to mount into container {:?}", mount.name, container.name));
         };
-        let managed = !matches!(volume.kind, VolumeKind::HostPath { .. } | VolumeKind::Image(_));
         // Once for each volume, as upstream: to label takes a walk over all files.
-        let relabel = managed && labelled.insert(mount.name.clone());
+        let is_first = labelled.insert(mount.name.clone());
         mounts.push(ContainerMount {
             index,
             container_path: absolute(&mount.mount_path),
@@ -67,7 +66,7 @@ pub fn container_mounts(
             recursive_read_only: recursive_read_only(mount, runtime_rro)
                 .map_err(|error| format!("failed to resolve recursive read-only mode: {error}"))?,
             propagation: propagation(mount)?,
-            relabel,
+            is_first,
             volume,
         });
     }
@@ -222,8 +221,7 @@ mod tests {
         assert!(read_only(json!({ "readOnly": true })));
         assert!(read_only(json!({ "name": "s", "readOnly": false })));
         assert_eq!(mounts(json!({ "mountPath": "rel" }), &[], false).unwrap().container_path, "/rel");
-        assert!(mounts(json!({}), &[], false).unwrap().relabel);
-        assert!(!mounts(json!({ "name": "h" }), &[], false).unwrap().relabel);
+        assert!(mounts(json!({}), &[], false).unwrap().is_first);
     }
 
     #[test]

@@ -134,7 +134,7 @@ mod tests {
     }
 
     fn allocatable() -> ResourceList {
-        [("cpu", "3500m"), ("memory", "8Gi")]
+        [("cpu", "3500m"), ("memory", "8Gi"), ("ephemeral-storage", "90Gi"), ("hugepages-2Mi", "1Gi")]
             .into_iter()
             .map(|(name, text)| (name.to_owned(), Quantity::parse(text).unwrap()))
             .collect()
@@ -153,7 +153,9 @@ mod tests {
             // No limit: what the node has for pods.
             ("limits.cpu", "", "4"),
             ("limits.cpu", "1m", "3500"),
-            ("limits.ephemeral-storage", "", "0"),
+            ("limits.ephemeral-storage", "1Gi", "90"),
+            // Huge pages are never more than what was asked for.
+            ("limits.hugepages-2Mi", "", "0"),
         ];
         for (resource, divisor, expected) in cases {
             let selector = ResourceFieldSelector {

@@ -2,7 +2,8 @@
 //!
 //! Pure. `plan` says which volumes a pod uses and of which kind; `order` is what the host is told to do for one;
 //! `payload`, `downward`, `projected` and `token` compute files; `claim` resolves claims; `container_mounts` and `nested`
-//! say what a container gets. Nothing here keeps state: that is `logic::volume_states`.
+//! say what a container gets;
+//! `slow_walk` what is told of long work. Nothing here keeps state: that is `logic::volume_states`.
 
 pub mod certificate;
 pub mod claim;
@@ -13,5 +14,6 @@ pub mod order;
 pub mod payload;
 pub mod plan;
 pub mod projected;
+pub mod slow_walk;
 pub mod token;
 pub mod trust;

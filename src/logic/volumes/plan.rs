@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{
     ConfigMapVolumeSource, Container, DownwardAPIVolumeSource, EmptyDirVolumeSource, ImageVolumeSource,
-    NFSVolumeSource, Pod, PodCertificateProjection, ProjectedVolumeSource, SecretVolumeSource, SecurityContext, Volume,
-    VolumeDevice, VolumeMount,
+    NFSVolumeSource, Node, Pod, PodCertificateProjection, ProjectedVolumeSource, SecretVolumeSource, SecurityContext,
+    Volume, VolumeDevice, VolumeMount,
 };
 
 use super::downward::downward_payload;
@@ -17,7 +17,9 @@ use super::token::TokenKey;
 use super::trust::{TrustKey, trust_key};
 use crate::logic::ids::PodUid;
 use crate::logic::quantity::Quantity;
-use crate::logic::resources::{MEMORY, ResourceList, ResourceOptions, pod_cgroup_settings, pod_requests};
+use crate::logic::resources::{
+    MEMORY, ResourceList, ResourceOptions, pod_cgroup_settings, pod_requests, resource_list,
+};
 use crate::logic::time::Moment;
 
 /// What a container of any kind mounts.
@@ -99,6 +101,16 @@ pub struct NodeFacts {
     pub allocatable: ResourceList,
     /// How resources become figures.
     pub resources: ResourceOptions,
+}
+
+/// What a node has for pods: what its Node says (upstream takes it from there), else `otherwise`.
+pub fn node_allocatable(node: Option<&Node>, otherwise: &ResourceList) -> ResourceList {
+    let told = node.and_then(|node| node.status.as_ref()?.allocatable.as_ref());
+    match resource_list(told) {
+        told if told.contains_key(MEMORY) => told,
+        // Made to be registered, and not filled in yet.
+        _ => otherwise.clone(),
+    }
 }
 
 /// The volumes that some container of the pod mounts, in the pod's order. Others are not looked at.
@@ -198,6 +210,18 @@ impl VolumePlan {
         )
     }
 
+    /// Whether what it is depends on the Node: on its labels or identity, or on what it has for pods.
+    pub fn needs_node(&self) -> bool {
+        !matches!(
+            self.kind,
+            VolumeKind::ConfigMap(_)
+                | VolumeKind::HostPath { .. }
+                | VolumeKind::Nfs(_)
+                | VolumeKind::Image(_)
+                | VolumeKind::Refused(_)
+        )
+    }
+
     /// Whether containers may only read it, whatever their mount says.
     pub fn is_read_only(&self) -> bool {
         match &self.kind {
@@ -205,6 +229,11 @@ impl VolumePlan {
             VolumeKind::Image(_) | VolumeKind::Claim { read_only: true, .. } => true,
             _ => self.is_set_up_again(),
         }
+    }
+
+    /// Whether its files are to be labelled (upstream: those that it manages); of a claim its volume tells.
+    pub fn is_relabelled(&self) -> bool {
+        self.is_set_up_again() || matches!(self.kind, VolumeKind::EmptyDir(_))
     }
 
     /// Its place on the node; `None` for a kind without a directory, and for a claim, whose place is its volume's.
@@ -236,9 +265,7 @@ impl VolumePlan {
                 Ok(SetUp::EmptyDir { medium, ownership: ownership(pod, false) })
             }
             VolumeKind::HostPath { path, kind } => {
-                if path.split('/').any(|part| part == "..") {
-                    return Err("path must not contain '..'".to_owned());
-                }
+                check_host_path(path)?;
                 Ok(SetUp::HostPath { path: path.clone(), kind: HostPathKind::parse(kind)? })
             }
             VolumeKind::ConfigMap(source) => {
@@ -324,6 +351,22 @@ impl VolumePlan {
         }
         needs
     }
+}
+
+/// Checks the path of a volume that is a path of the host.
+///
+/// # Errors
+/// Upstream's text.
+pub fn check_host_path(path: &str) -> Result<(), String> {
+    goes_up(path).map_err(|problem| format!("invalid HostPath `{path}`: {problem}"))
+}
+
+/// Whether a path leads upwards.
+///
+/// # Errors
+/// Upstream's text, which its callers put words before.
+pub fn goes_up(path: &str) -> Result<(), &'static str> {
+    if path.split('/').any(|part| part == "..") { Err("path must not contain '..'") } else { Ok(()) }
 }
 
 /// The mount of a file server's directory (VOL-38). `options` are the persistent volume's.

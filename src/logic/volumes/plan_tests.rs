@@ -196,7 +196,7 @@ fn files_come_with_mount_points_and_ownership() {
 #[test]
 fn a_host_path_never_goes_up() {
     let error = set_up(&with_volume(json!({ "hostPath": { "path": "/a/../etc" } })), &Sources::default()).unwrap_err();
-    assert_eq!(error, "path must not contain '..'");
+    assert_eq!(error, "invalid HostPath `/a/../etc`: path must not contain '..'");
 }
 
 #[test]
@@ -211,4 +211,20 @@ fn the_user_of_a_token_is_the_one_that_all_containers_share() {
     assert_eq!(user(&[Some(7), Some(8)], None), None);
     assert_eq!(user(&[None, None], None), None);
     assert_eq!(user(&[Some(7), None], None), None);
+}
+
+/// VOL-19, VOL-25: what `kubectl describe node` says is what a memory volume and a container's files go by.
+#[test]
+fn what_a_node_has_for_pods_is_what_its_object_says() {
+    let otherwise: ResourceList = [(MEMORY.to_owned(), Quantity::parse("2Gi").unwrap())].into();
+    let node = |allocatable: serde_json::Value| -> Node {
+        serde_json::from_value(json!({ "status": { "allocatable": allocatable } })).unwrap()
+    };
+    let told = node(json!({ "memory": "1Gi", "ephemeral-storage": "90Gi", "hugepages-2Mi": "0" }));
+    let found = node_allocatable(Some(&told), &otherwise);
+    assert_eq!(found["ephemeral-storage"].value(), 90 << 30);
+    assert_eq!(found[MEMORY].value(), 1 << 30);
+    for unknown in [None, Some(Node::default()), Some(node(json!({ "pods": "110" })))] {
+        assert_eq!(node_allocatable(unknown.as_ref(), &otherwise), otherwise);
+    }
 }

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 
 use super::layout::{make_level, open_through};
 use super::ownership;
+use super::progress::Progress;
 use crate::logic::time::Moment;
 use crate::logic::volumes::order::Ownership;
 use crate::logic::volumes::payload::{Payload, PayloadFile};
@@ -31,7 +32,13 @@ const DEPTH_MAX: usize = 2100;
 const NAMES_MAX: u64 = 1000;
 
 /// Writes a checked payload into an open volume; says whether anything changed.
-pub(super) fn write(volume: &Directory, payload: &Payload, ownership: Ownership, now: Moment) -> io::Result<bool> {
+pub(super) fn write(
+    volume: &Directory,
+    payload: &Payload,
+    ownership: Ownership,
+    now: Moment,
+    progress: &Progress,
+) -> io::Result<bool> {
     let old = current(volume)?;
     let stale = match &old {
         Some((_, directory)) => stale_names(directory, payload)?,
@@ -47,7 +54,7 @@ pub(super) fn write(volume: &Directory, payload: &Payload, ownership: Ownership,
     }
     let name = new_directory(volume, now)?;
     let published = fill(volume, &name, payload)
-        .and_then(|()| ownership::apply(volume, ownership).map(drop))
+        .and_then(|()| ownership::apply(volume, ownership, progress).map(drop))
         .and_then(|()| publish(volume, &name));
     if let Err(error) = published {
         let _ = volume.remove_tree(&name); // The first error tells more.

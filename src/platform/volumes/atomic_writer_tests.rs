@@ -18,7 +18,13 @@ fn at(second: i64) -> Moment {
 }
 
 fn put(folder: &Path, files: &[(&str, &str)], second: i64) -> io::Result<bool> {
-    write(&Directory::open(folder).expect("opened"), &payload(files), Ownership::default(), at(second))
+    write(
+        &Directory::open(folder).expect("opened"),
+        &payload(files),
+        Ownership::default(),
+        at(second),
+        &Progress::default(),
+    )
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -140,7 +146,8 @@ fn group_and_owner_are_given() {
     let mut files = Payload::default();
     files.insert("token", b"x".as_slice(), 0o600, Some(1234));
     let ownership = Ownership { fs_group: Some(77), read_only: true, ..Ownership::default() };
-    write(&Directory::open(folder.path()).expect("opened"), &files, ownership, at(0)).expect("written");
+    write(&Directory::open(folder.path()).expect("opened"), &files, ownership, at(0), &Progress::default())
+        .expect("written");
     let found = fs::metadata(folder.path().join("token")).expect("there");
     assert_eq!((found.uid(), found.gid(), found.mode() & 0o7777), (1234, 77, 0o640));
 }

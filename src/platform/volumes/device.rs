@@ -13,7 +13,6 @@ use rustix::fs::{FileType, Mode, OFlags};
 
 use super::VolumeError;
 use super::layout::{DEVICES, Layout, remove_empty};
-use super::local::IN_USE;
 use super::locks::Locks;
 use super::mounts::{bind, is_mounted, unmount_all};
 use super::programs::run;
@@ -47,7 +46,7 @@ pub(super) fn map(
     locks.with(&place.name, || {
         let others = layout.other_pods(place).map_err(failed)?;
         if exclusive && !others.is_empty() {
-            return Err(VolumeError::Refused(IN_USE.to_owned()));
+            return Err(VolumeError::InUse);
         }
         parent.link(&place.name, &device).map_err(failed)
     })?;

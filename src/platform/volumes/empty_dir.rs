@@ -9,6 +9,7 @@ use super::VolumeError;
 use super::layout::{Layout, make_level, open_through};
 use super::mounts::{is_mounted, mount_huge_pages, mount_tmpfs};
 use super::ownership;
+use super::progress::Progress;
 use crate::logic::volumes::order::{Medium, Ownership, VolumePlace};
 use crate::platform::beneath::Directory;
 
@@ -21,6 +22,7 @@ pub(super) fn set_up(
     place: &VolumePlace,
     medium: Medium,
     ownership: Ownership,
+    progress: &Progress,
 ) -> Result<Directory, VolumeError> {
     let path = layout.path(place);
     let failed = |attempt| {
@@ -50,7 +52,7 @@ pub(super) fn set_up(
         rustix::fs::fchmod(&directory, mode).map_err(|errno| failed("set mode of")(errno.into()))?;
     }
     // As upstream, a failure here does not keep the pod from starting.
-    if let Err(error) = ownership::apply(&directory, ownership) {
+    if let Err(error) = ownership::apply(&directory, ownership, progress) {
         tracing::warn!(volume = %place, %error, "ownership of a volume could not be changed");
     }
     layout.set_ready(place).map_err(failed("mark"))?;

@@ -17,6 +17,9 @@ pub(super) const PRIVATE: u32 = 0o750;
 /// The folder of devices, of a pod and of a plugin.
 pub(super) const DEVICES: &str = "volumeDevices";
 
+/// Beside a volume whose set-up began and has not ended; empty.
+const UNFINISHED: &str = "unfinished";
+
 /// The folder of all pods.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
@@ -88,15 +91,48 @@ impl Layout {
     /// Other pods that have the same volume, as the disk tells: it remembers what a restart of the agent forgets.
     pub(super) fn other_pods(&self, place: &VolumePlace) -> io::Result<Vec<PodUid>> {
         let mut others = Vec::new();
-        for (uid, _) in Directory::open(&self.pods)?.names()? {
+        for (uid, kind) in Directory::open(&self.pods)?.names()? {
             let uid = PodUid::from(uid.as_str());
             let other = VolumePlace { uid: uid.clone(), ..place.clone() };
-            let parent = if uid == place.uid { None } else { self.find_parent(&other)? };
+            let is_other = kind == FileType::Directory && uid != place.uid;
+            let parent = if is_other { self.find_parent(&other)? } else { None };
             if parent.is_some_and(|parent| parent.kind(&place.name).is_ok_and(|kind| kind.is_some())) {
                 others.push(uid);
             }
         }
         Ok(others)
+    }
+
+    /// The volume that is mounted at a path, if that is a volume's own.
+    pub(super) fn place_of(&self, path: &Path) -> Option<VolumePlace> {
+        let below = path.strip_prefix(&self.pods).ok()?;
+        let parts: Vec<&str> = below.iter().map(|part| part.to_str()).collect::<Option<_>>()?;
+        let [uid, "volumes", plugin, name] = parts[..] else { return None };
+        let (plugin, name) = (plugin.to_owned(), name.to_owned());
+        Some(VolumePlace { uid: PodUid::from(uid), plugin, name, is_device: false })
+    }
+
+    /// Whether a set-up of the volume began that has not come to its end.
+    pub(super) fn is_unfinished(&self, place: &VolumePlace) -> io::Result<bool> {
+        let found = self.find(&place.uid, &["plugins", &place.plugin, &place.name])?;
+        Ok(found.map(|noted| noted.kind(UNFINISHED)).transpose()?.flatten().is_some())
+    }
+
+    /// Notes that a set-up of the volume begins; [`Self::set_finished`] takes the note away.
+    pub(super) fn set_unfinished(&self, place: &VolumePlace) -> io::Result<()> {
+        let noted = self.make(&place.uid, &["plugins", &place.plugin, &place.name])?;
+        match noted.make_file(UNFINISHED, 0o640) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Notes that what began has come to its end, or is undone.
+    pub(super) fn set_finished(&self, place: &VolumePlace) -> io::Result<()> {
+        match self.find(&place.uid, &["plugins", &place.plugin])? {
+            Some(noted) => noted.remove_tree(&place.name),
+            None => Ok(()),
+        }
     }
 
     /// The path of `pods/<uid>`.

@@ -5,15 +5,16 @@
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 
 use super::layout::{DEVICES, Layout};
 use super::locks::Locks;
 use super::patient::Patient;
+use super::progress::Progress;
 use super::{VolumeError, VolumeHost, atomic_writer, device, empty_dir, host_path, local, nfs, sub_path, tear_down};
 use crate::logic::ids::PodUid;
+use crate::logic::time::Moment;
 use crate::logic::volumes::order::{FilesOrder, SetUp, SubPathOrder, VolumePlace};
 use crate::platform::beneath::{Directory, Mounts, segment};
 use crate::platform::clock::Clock;
@@ -44,11 +45,12 @@ impl VolumeHost for LinuxVolumeHost {
         [device::shared_path(&self.layout, place), of_pod].map(|path| path.display().to_string())
     }
 
-    async fn set_up(
+    async fn set_up_watched(
         &self,
         uid: &PodUid,
         place: Option<&VolumePlace>,
         order: SetUp,
+        progress: Arc<Progress>,
     ) -> Result<Option<String>, VolumeError> {
         if let Some(place) = place {
             checked(place)?;
@@ -59,7 +61,9 @@ impl VolumeHost for LinuxVolumeHost {
             (None, _) => return Ok(None),
         };
         let (layout, locks, place) = (self.layout.clone(), self.locks.clone(), place.cloned());
-        self.patient.run(key, "set up", move || set_up(&layout, &locks, place.as_ref(), order)).await
+        let seen = Arc::clone(&progress);
+        let call = move || set_up(&layout, &locks, place.as_ref(), order, &progress);
+        self.patient.run_watched(key, "set up", seen, call).await
     }
 
     async fn tear_down(&self, place: &VolumePlace) -> Result<(), VolumeError> {
@@ -104,7 +108,7 @@ impl VolumeHost for LinuxVolumeHost {
             .await
     }
 
-    fn hanging(&self) -> Vec<(String, Duration)> {
+    fn hanging(&self) -> Vec<(String, Moment)> {
         self.patient.hanging()
     }
 }
@@ -140,27 +144,34 @@ fn set_up(
     locks: &Locks,
     place: Option<&VolumePlace>,
     order: SetUp,
+    progress: &Progress,
 ) -> Result<Option<String>, VolumeError> {
     let done = match (order, place) {
         (SetUp::HostPath { path, kind }, _) => host_path::check(&path, kind),
         (SetUp::Nothing, _) | (_, None) => Ok(()),
         (SetUp::EmptyDir { medium, ownership }, Some(place)) => {
-            empty_dir::set_up(layout, place, medium, ownership).map(drop)
+            empty_dir::set_up(layout, place, medium, ownership, progress).map(drop)
         }
-        (SetUp::Files(order), Some(place)) => write_files(layout, locks, place, &order),
-        (SetUp::Local(order), Some(place)) => return local::set_up(layout, locks, place, &order),
+        (SetUp::Files(order), Some(place)) => write_files(layout, locks, place, &order, progress),
+        (SetUp::Local(order), Some(place)) => return local::set_up(layout, locks, place, &order, progress),
         (SetUp::Device { source, exclusive }, Some(place)) => device::map(layout, locks, place, &source, exclusive),
         (SetUp::Nfs { source, options }, Some(place)) => nfs::set_up(layout, place, &source, &options),
     };
     done.map(|()| None)
 }
 
-fn write_files(layout: &Layout, locks: &Locks, place: &VolumePlace, order: &FilesOrder) -> Result<(), VolumeError> {
+fn write_files(
+    layout: &Layout,
+    locks: &Locks,
+    place: &VolumePlace,
+    order: &FilesOrder,
+    progress: &Progress,
+) -> Result<(), VolumeError> {
     let path = layout.path(place);
     let was_ready = layout.is_ready(place).unwrap_or(false);
-    let volume = empty_dir::set_up(layout, place, order.medium, order.ownership)?;
+    let volume = empty_dir::set_up(layout, place, order.medium, order.ownership, progress)?;
     let written = atomic_writer::make_mount_points(&volume, &order.mount_points)
-        .and_then(|()| atomic_writer::write(&volume, &order.payload, order.ownership, order.now));
+        .and_then(|()| atomic_writer::write(&volume, &order.payload, order.ownership, order.now, progress));
     drop(volume); // A descriptor in it would keep it from being unmounted.
     written.map(drop).map_err(|error| {
         if !was_ready {

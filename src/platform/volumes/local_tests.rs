@@ -25,6 +25,10 @@ fn order(source: &str) -> LocalOrder {
     }
 }
 
+fn have(root: &Root, locks: &Locks, place: &VolumePlace, order: &LocalOrder) -> Result<Option<String>, VolumeError> {
+    set_up(&root.layout(), locks, place, order, &Progress::default())
+}
+
 #[test]
 fn a_volume_for_one_pod_is_given_to_one_pod() {
     if !may_mount() {
@@ -35,13 +39,13 @@ fn a_volume_for_one_pod_is_given_to_one_pod() {
     fs::create_dir(&source).expect("made");
     let exclusive = LocalOrder { exclusive: true, ..order(&source.display().to_string()) };
     let (first, second) = (place("uid-1", false), place("uid-2", false));
-    assert_eq!(set_up(&root.layout(), &locks, &first, &exclusive), Ok(None));
-    assert_eq!(set_up(&root.layout(), &locks, &first, &exclusive), Ok(None), "its own pod may ask again");
-    let refused = set_up(&root.layout(), &locks, &second, &exclusive);
-    assert_eq!(refused, Err(VolumeError::Refused(IN_USE.to_owned())));
+    assert_eq!(have(&root, &locks, &first, &exclusive), Ok(None));
+    assert_eq!(have(&root, &locks, &first, &exclusive), Ok(None), "its own pod may ask again");
+    let refused = have(&root, &locks, &second, &exclusive);
+    assert_eq!(refused, Err(VolumeError::InUse));
     assert!(!root.layout().path(&second).exists(), "a refusal leaves nothing");
     tear_down::volume(&root.layout(), &locks, &first).expect("gone");
-    assert_eq!(set_up(&root.layout(), &locks, &second, &exclusive), Ok(None));
+    assert_eq!(have(&root, &locks, &second, &exclusive), Ok(None));
     tear_down::volume(&root.layout(), &locks, &second).expect("gone");
     assert_eq!(root.mounts(), Vec::<PathBuf>::new());
 }
@@ -60,9 +64,9 @@ fn a_second_pods_group_is_a_warning_and_options_reach_the_mount() {
         ..order(&source.display().to_string())
     };
     let (first, second) = (place("uid-1", false), place("uid-2", false));
-    assert_eq!(set_up(&root.layout(), &locks, &first, &of_group(1001)), Ok(None));
+    assert_eq!(have(&root, &locks, &first, &of_group(1001)), Ok(None));
     assert_eq!(fs::metadata(&source).expect("there").gid(), 1001);
-    let warning = set_up(&root.layout(), &locks, &second, &of_group(2002)).expect("mounted");
+    let warning = have(&root, &locks, &second, &of_group(2002)).expect("mounted");
     let expected = "The requested fsGroup is 2002, but the volume pv-1 has GID 1001. The volume may not be shareable.";
     assert_eq!(warning.as_deref(), Some(expected));
     assert_eq!(fs::metadata(&source).expect("there").gid(), 1001, "files that others use keep their group");
@@ -75,6 +79,94 @@ fn a_second_pods_group_is_a_warning_and_options_reach_the_mount() {
     assert!(source.join("program").exists() && root.mounts().is_empty());
 }
 
+fn of_group(source: &str, group: u32) -> LocalOrder {
+    LocalOrder { ownership: Ownership { fs_group: Some(group), ..Ownership::default() }, ..order(source) }
+}
+
+/// VOL-29, VOL-37: whoever has the same files goes first until it has ended, by whichever volume.
+#[test]
+fn a_set_up_waits_for_another_one_of_the_same_path() {
+    if !may_mount() {
+        return;
+    }
+    let (root, locks, progress) = (Root::new(), Locks::default(), Progress::default());
+    let data = root.folder.path().join("data");
+    fs::create_dir(&data).expect("made");
+    let source = data.display().to_string();
+    let (first, second) = (place("uid-1", false), VolumePlace { name: "pv-2".into(), ..place("uid-2", false) });
+    assert_eq!(have(&root, &locks, &first, &of_group(&source, 1001)), Ok(None));
+    let warning = std::thread::scope(|scope| {
+        let key = Source::open(&source).expect("there").key;
+        let late = locks.with(&key, || {
+            let order = of_group(&format!("{source}/."), 2002);
+            let (layout, locks, second, progress) = (root.layout(), &locks, &second, &progress);
+            let late = scope.spawn(move || set_up(&layout, locks, second, &order, progress));
+            while progress.look().0 != crate::platform::volumes::Doing::Waits && !late.is_finished() {
+                std::thread::yield_now();
+            }
+            assert!(!late.is_finished() && root.mounts().len() == 1, "it waits");
+            late
+        });
+        late.join().expect("ended").expect("mounted")
+    });
+    let expected = "The requested fsGroup is 2002, but the volume pv-2 has GID 1001. The volume may not be shareable.";
+    assert_eq!(warning.as_deref(), Some(expected));
+    assert_eq!(fs::metadata(&data).expect("there").gid(), 1001);
+    for place in [first, second] {
+        tear_down::volume(&root.layout(), &locks, &place).expect("gone");
+    }
+}
+
+/// VOL-06, VOL-29.
+#[test]
+fn a_set_up_that_was_cut_off_is_brought_to_its_end_and_a_whole_one_is_left_alone() {
+    if !may_mount() {
+        return;
+    }
+    let (root, locks) = (Root::new(), Locks::default());
+    let data = root.folder.path().join("data");
+    fs::create_dir(&data).expect("made");
+    let source = data.display().to_string();
+    let (first, second) = (place("uid-1", false), place("uid-2", false));
+    let wanted = LocalOrder { options: vec!["noexec".to_owned()], ..of_group(&source, 1001) };
+    // All that a set-up has done when it is cut off after the mount.
+    assert_eq!(have(&root, &locks, &first, &order(&source)), Ok(None));
+    root.layout().set_unfinished(&first).expect("noted");
+    // Another pod does not take its files for given away.
+    assert_eq!(have(&root, &locks, &second, &of_group(&source, 2002)), Ok(None));
+    assert_eq!(fs::metadata(&data).expect("there").gid(), 2002);
+    tear_down::volume(&root.layout(), &locks, &second).expect("gone");
+    assert_eq!(have(&root, &locks, &first, &wanted), Ok(None));
+    assert_eq!(fs::metadata(&data).expect("there").gid(), 1001);
+    let program = root.layout().path(&first).join("program");
+    fs::copy("/bin/true", &program).expect("copied");
+    assert!(std::process::Command::new(&program).status().is_err(), "noexec");
+    // A pod that another agent has started runs with what it has.
+    assert_eq!(have(&root, &locks, &first, &of_group(&source, 3003)), Ok(None));
+    assert_eq!(fs::metadata(&data).expect("there").gid(), 1001);
+    root.layout().set_unfinished(&first).expect("noted");
+    let read_only = LocalOrder { read_only: true, ..order(&source) };
+    assert_eq!(have(&root, &locks, &first, &read_only), Ok(None));
+    assert!(fs::write(root.layout().path(&first).join("file"), "").is_err(), "read-only");
+    tear_down::volume(&root.layout(), &locks, &first).expect("gone");
+    assert!(!root.layout().is_unfinished(&first).expect("looked at") && root.mounts().is_empty());
+}
+
+#[test]
+fn what_is_no_pods_directory_is_passed_over() {
+    if !may_mount() {
+        return;
+    }
+    let (root, locks) = (Root::new(), Locks::default());
+    fs::write(root.folder.path().join("pods/stray"), "").expect("written");
+    let source = root.folder.path().join("data");
+    fs::create_dir(&source).expect("made");
+    let exclusive = LocalOrder { exclusive: true, ..order(&source.display().to_string()) };
+    let place = place("uid-1", false);
+    assert_eq!(have(&root, &locks, &place, &exclusive), Ok(None));
+    tear_down::volume(&root.layout(), &locks, &place).expect("gone");
+}
+
 #[test]
 fn a_disk_is_formatted_once_mounted_once_and_unmounted_after_its_last_pod() {
     if !may_mount() {
@@ -85,12 +177,12 @@ fn a_disk_is_formatted_once_mounted_once_and_unmounted_after_its_last_pod() {
     let order = order(&disk.device);
     let (first, second) = (place("uid-1", false), place("uid-2", false));
     let read_only = LocalOrder { read_only: true, ..order.clone() };
-    let error = set_up(&root.layout(), &locks, &first, &read_only).expect_err("nothing to read").to_string();
+    let error = have(&root, &locks, &first, &read_only).expect_err("nothing to read").to_string();
     assert!(error.contains("cannot mount unformatted disk"), "{error}");
     assert!(error.starts_with("local: failed to mount device"), "{error}");
-    assert_eq!(set_up(&root.layout(), &locks, &first, &order), Ok(None));
+    assert_eq!(have(&root, &locks, &first, &order), Ok(None));
     fs::write(root.layout().path(&first).join("data"), "kept").expect("written");
-    assert_eq!(set_up(&root.layout(), &locks, &second, &order), Ok(None));
+    assert_eq!(have(&root, &locks, &second, &order), Ok(None));
     let read = |place: &VolumePlace| fs::read_to_string(root.layout().path(place).join("data"));
     assert_eq!(read(&second).expect("the same disk"), "kept");
     let shared = root.folder.path().join("plugins/kubernetes.io/local-volume/mounts/pv-1");
@@ -99,7 +191,7 @@ fn a_disk_is_formatted_once_mounted_once_and_unmounted_after_its_last_pod() {
     assert_eq!(read(&second).expect("still there"), "kept");
     tear_down::volume(&root.layout(), &locks, &second).expect("gone");
     assert!(!shared.exists() && root.mounts().is_empty());
-    assert_eq!(set_up(&root.layout(), &locks, &first, &order), Ok(None));
+    assert_eq!(have(&root, &locks, &first, &order), Ok(None));
     assert_eq!(read(&first).expect("not formatted again"), "kept");
     tear_down::volume(&root.layout(), &locks, &first).expect("gone");
 }
@@ -118,9 +210,15 @@ fn a_disk_with_foreign_data_is_not_formatted() {
     let mut file = fs::OpenOptions::new().write(true).open(&disk.device).expect("opened");
     std::io::Write::write_all(&mut file, &sector).expect("written");
     file.sync_all().expect("written");
-    let error = set_up(&root.layout(), &locks, &place("uid-1", false), &order(&disk.device)).expect_err("foreign");
-    assert!(error.to_string().contains("holds a partition table"), "{error}");
+    let error = have(&root, &locks, &place("uid-1", false), &order(&disk.device)).expect_err("foreign");
+    assert!(
+        matches!(&error, VolumeError::OtherFileSystem(text) if text.contains("mount failed: exit status")),
+        "{error}"
+    );
     assert!(root.mounts().is_empty());
+    let mut now = vec![0u8; 512];
+    std::io::Read::read_exact(&mut fs::File::open(&disk.device).expect("opened"), &mut now).expect("read");
+    assert_eq!(now, sector, "nothing was written");
 }
 
 #[test]
@@ -141,7 +239,7 @@ fn a_device_is_mapped_held_and_let_go() {
     let shared = root.folder.path().join("plugins/kubernetes.io~local-volume/volumeDevices/pv-1/uid-1");
     assert_eq!(root.mounts(), std::slice::from_ref(&shared));
     assert_eq!(fs::metadata(&shared).expect("there").rdev(), fs::metadata(&disk.device).expect("there").rdev());
-    assert_eq!(map(&second, true), Err(VolumeError::Refused(IN_USE.to_owned())));
+    assert_eq!(map(&second, true), Err(VolumeError::InUse));
     map(&second, false).expect("shared");
     // What the disk tells after a restart is all that is needed.
     let found = tear_down::volumes_of(&root.layout(), &first.uid).expect("listed");

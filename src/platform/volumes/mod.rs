@@ -18,17 +18,22 @@ mod nfs;
 mod ownership;
 mod patient;
 mod programs;
+mod progress;
 mod sub_path;
 mod tear_down;
 #[cfg(test)]
 mod testing;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 pub use linux::LinuxVolumeHost;
 pub(in crate::platform) use patient::Patient;
+pub use progress::{Doing, Progress, Walk};
 
 use crate::logic::ids::PodUid;
+use crate::logic::time::Moment;
 use crate::logic::volumes::order::{SetUp, SubPathOrder, VolumePlace};
 
 /// Why something could not be done for a volume.
@@ -40,9 +45,15 @@ pub enum VolumeError {
     /// A text that users know, as it is.
     #[error("{0}")]
     Refused(String),
+    /// Upstream's text for a second pod.
+    #[error("volume uses the ReadWriteOncePod access mode and is already in use by another pod")]
+    InUse,
     /// The device behind a volume could not be mounted (upstream's step `MountDevice`).
     #[error("{0}")]
     Device(String),
+    /// The same of a device that has another file system than the volume names.
+    #[error("{0}")]
+    OtherFileSystem(String),
     /// The kernel said no.
     #[error("{attempt} {path}: {problem}")]
     Failed {
@@ -70,13 +81,23 @@ pub trait VolumeHost: Send + Sync {
     /// Where the device of a place is mapped to: for the node as a whole, and for the pod (the folder of its link).
     fn map_paths(&self, place: &VolumePlace) -> [String; 2];
     /// Has the volume there. `place` is `None` for what has no directory of its own. Gives a warning for the pod's author,
-    /// if there is something to be warned of.
+    /// if there is something to be warned of. `progress` tells how far it is.
+    async fn set_up_watched(
+        &self,
+        uid: &PodUid,
+        place: Option<&VolumePlace>,
+        order: SetUp,
+        progress: Arc<Progress>,
+    ) -> Result<Option<String>, VolumeError>;
+    /// The same, for whoever does not look how far it is.
     async fn set_up(
         &self,
         uid: &PodUid,
         place: Option<&VolumePlace>,
         order: SetUp,
-    ) -> Result<Option<String>, VolumeError>;
+    ) -> Result<Option<String>, VolumeError> {
+        self.set_up_watched(uid, place, order, Arc::default()).await
+    }
     /// Unmounts parts of the volume, then the volume, then removes its directory: with what is in it if that is the
     /// agent's or the pod's own, else only if it is empty.
     async fn tear_down(&self, place: &VolumePlace) -> Result<(), VolumeError>;
@@ -94,6 +115,6 @@ pub trait VolumeHost: Send + Sync {
     /// Removes what is left of the pod's volumes once none is there: parts of volumes that have no directory of their
     /// own, and markers. Fails when something is still mounted.
     async fn release(&self, uid: &PodUid) -> Result<(), VolumeError>;
-    /// Calls that have taken longer than they should: on what, and for how long.
-    fn hanging(&self) -> Vec<(String, std::time::Duration)>;
+    /// Calls that have taken longer than they should: on what, and since when.
+    fn hanging(&self) -> Vec<(String, Moment)>;
 }

@@ -9,6 +9,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use super::layout::by_descriptor;
+use super::progress::Progress;
 use crate::logic::volumes::order::{ChangePolicy, Ownership};
 
 /// Directories deeper than this are an error. Paths of upstream's walk end at 4096 bytes.
@@ -25,7 +26,7 @@ const SET_GID: u32 = 0o2000;
 ///
 /// # Errors
 /// A directory that cannot be read. An entry that cannot be changed is logged and left.
-pub(super) fn apply(volume: impl AsFd, ownership: Ownership) -> io::Result<u64> {
+pub(super) fn apply(volume: impl AsFd, ownership: Ownership, progress: &Progress) -> io::Result<u64> {
     let Some(group) = ownership.fs_group else { return Ok(0) };
     let access = if ownership.read_only { READ } else { WRITE };
     let found = rustix::fs::fstat(&volume)?;
@@ -34,12 +35,14 @@ pub(super) fn apply(volume: impl AsFd, ownership: Ownership) -> io::Result<u64> 
         return Ok(0);
     }
     let walk = Walk { group: Gid::from_raw(group), access, device: found.st_dev };
-    let mut seen = 1;
-    if is_directory {
-        walk.directory(volume.as_fd(), &mut seen)?;
-    }
-    walk.change(volume.as_fd(), &found);
-    Ok(seen)
+    progress.walking(|| {
+        if is_directory {
+            walk.directory(volume.as_fd(), progress)?;
+        }
+        walk.change(volume.as_fd(), &found);
+        progress.counts();
+        Ok(progress.look().1)
+    })
 }
 
 fn is_as_wanted(root: &Stat, group: u32, access: u32) -> bool {
@@ -62,7 +65,7 @@ struct Level {
 }
 
 impl Walk {
-    fn directory(&self, root: impl AsFd, seen: &mut u64) -> io::Result<()> {
+    fn directory(&self, root: impl AsFd, progress: &Progress) -> io::Result<()> {
         let mut levels: Vec<Level> = Vec::new();
         let mut entries = Dir::read_from(&root)?;
         loop {
@@ -73,7 +76,7 @@ impl Walk {
                     if name == c"." || name == c".." {
                         continue;
                     }
-                    *seen += 1;
+                    progress.counts();
                     let parent = levels.last().map_or(root.as_fd(), |level| level.directory.as_fd());
                     let Some((handle, found)) = look(parent, name)? else { continue };
                     if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
@@ -185,7 +188,8 @@ mod tests {
             symlink(&victim, root.join("link")).expect("linked");
             symlink(outside.path(), root.join("way")).expect("linked");
             let opened = Directory::open(root).expect("opened");
-            let seen = apply(&opened, ownership(read_only, ChangePolicy::Always)).expect("walked");
+            let seen =
+                apply(&opened, ownership(read_only, ChangePolicy::Always), &Progress::default()).expect("walked");
             assert_eq!(seen, 6);
             assert_eq!(of(&root.join("deep")), (GROUP, directory));
             assert_eq!(of(&root.join("deep/file")), (GROUP, file));
@@ -204,11 +208,11 @@ mod tests {
         write(&file, 0o600);
         let opened = Directory::open(volume.path()).expect("opened");
         let on_mismatch = ownership(false, ChangePolicy::OnRootMismatch);
-        assert_eq!(apply(&opened, on_mismatch).expect("walked"), 2);
+        assert_eq!(apply(&opened, on_mismatch, &Progress::default()).expect("walked"), 2);
         write(&file, 0o600);
-        assert_eq!(apply(&opened, on_mismatch).expect("walked"), 0);
+        assert_eq!(apply(&opened, on_mismatch, &Progress::default()).expect("walked"), 0);
         assert_eq!(of(&file).1, 0o600);
-        assert_eq!(apply(&opened, ownership(false, ChangePolicy::Always)).expect("walked"), 2);
+        assert_eq!(apply(&opened, ownership(false, ChangePolicy::Always), &Progress::default()).expect("walked"), 2);
         assert_eq!(of(&file).1, 0o660);
     }
 
@@ -223,7 +227,7 @@ mod tests {
                 here =
                     rustix::fs::openat(&here, "d", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).expect("opened");
             }
-            let walked = apply(&opened, ownership(false, ChangePolicy::Always));
+            let walked = apply(&opened, ownership(false, ChangePolicy::Always), &Progress::default());
             assert_eq!(walked.is_ok(), fits, "{walked:?}");
             // The folder's own removal would go too deep.
             let parent = Directory::open(volume.path().parent().expect("below")).expect("opened");
@@ -236,7 +240,11 @@ mod tests {
     fn no_group_changes_nothing() {
         let volume = tempfile::tempdir().expect("made");
         let before = of(volume.path());
-        assert_eq!(apply(Directory::open(volume.path()).expect("opened"), Ownership::default()).expect("walked"), 0);
+        assert_eq!(
+            apply(Directory::open(volume.path()).expect("opened"), Ownership::default(), &Progress::default())
+                .expect("walked"),
+            0
+        );
         assert_eq!(of(volume.path()), before);
     }
 }

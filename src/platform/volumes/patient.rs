@@ -1,8 +1,8 @@
 //! Runs calls that may hang, each on a thread of its own, and knows which of them do (PAIN-12, PAIN-13).
 //!
 //! A call in a file system that does not answer cannot be ended. It costs its thread and the one volume that it is about:
-//! a second call for the same volume is refused, and a call past its deadline no longer counts among those that others
-//! wait for. Keeps the calls under way.
+//! a second call for the same volume waits for the first, but not for one past its deadline, and such a call no longer
+//! counts among those that others wait for. Keeps the calls under way.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -10,9 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Notify, Semaphore, oneshot};
 
 use super::VolumeError;
+use super::progress::{Doing, Progress};
+use crate::logic::time::Moment;
 use crate::platform::clock::Clock;
 
 /// Calls that run at once; those past their deadline are not counted.
@@ -29,23 +31,36 @@ pub(in crate::platform) struct Patient {
     deadline: Duration,
     places: Arc<Semaphore>,
     under_way: Arc<Mutex<BTreeMap<String, Call>>>,
+    /// Told whenever a call ends.
+    ended: Arc<Notify>,
 }
 
 /// A call under way.
 struct Call {
     doing: &'static str,
     began: Duration,
+    since: Moment,
+    progress: Arc<Progress>,
+}
+
+impl Call {
+    /// Whether it is long over its time for no good reason.
+    fn hangs(&self, now: Duration, deadline: Duration) -> bool {
+        now.saturating_sub(self.began) >= deadline && self.progress.look().0 == Doing::Calls
+    }
 }
 
 /// Takes a call out of those under way, also when it panics.
 struct Entry {
     key: String,
     under_way: Arc<Mutex<BTreeMap<String, Call>>>,
+    ended: Arc<Notify>,
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
+        self.ended.notify_waiters();
     }
 }
 
@@ -55,15 +70,27 @@ impl Patient {
     }
 
     pub(super) fn with_deadline(clock: Arc<dyn Clock>, deadline: Duration) -> Self {
-        Self { clock, deadline, places: Arc::new(Semaphore::new(AT_ONCE_MAX)), under_way: Arc::default() }
+        let places = Arc::new(Semaphore::new(AT_ONCE_MAX));
+        Self { clock, deadline, places, under_way: Arc::default(), ended: Arc::default() }
     }
 
     /// Runs `call`, which does `doing` to `key`, to its end. Dropping the future leaves the call to itself: until it ends,
-    /// another one for the same key is refused.
+    /// another one for the same key waits, and is refused once the first is past its deadline.
     pub(in crate::platform) async fn run<T: Send + 'static>(
         &self,
         key: String,
         doing: &'static str,
+        call: impl FnOnce() -> Result<T, VolumeError> + Send + 'static,
+    ) -> Result<T, VolumeError> {
+        self.run_watched(key, doing, Arc::default(), call).await
+    }
+
+    /// The same for a call that may take long without hanging, as `progress` shows.
+    pub(super) async fn run_watched<T: Send + 'static>(
+        &self,
+        key: String,
+        doing: &'static str,
+        progress: Arc<Progress>,
         call: impl FnOnce() -> Result<T, VolumeError> + Send + 'static,
     ) -> Result<T, VolumeError> {
         let several_threads =
@@ -71,8 +98,8 @@ impl Patient {
         if !several_threads {
             return call(); // A test's runtime: a second thread would make its order differ from run to run.
         }
-        // Before the wait for a place: who holds one for this key already must not be waited for.
-        let entry = self.enter(key, doing)?;
+        // Before the wait for a place: of those who wait for a key none may hold one.
+        let entry = self.enter(key, doing, &progress).await?;
         let place = Arc::clone(&self.places).acquire_owned().await.expect("the semaphore is never closed");
         let key = entry.key.clone();
         let (tell, mut told) = oneshot::channel();
@@ -90,7 +117,12 @@ impl Patient {
             Ok(outcome) => outcome,
             Err(_) => {
                 drop(place);
-                tracing::warn!(volume = key, doing, "a call does not end: the file system may not answer");
+                match progress.look().0 {
+                    Doing::Calls => {
+                        tracing::warn!(volume = key, doing, "a call does not end: the file system may not answer");
+                    }
+                    at => tracing::info!(volume = key, doing, ?at, "a call takes long"),
+                }
                 told.await
             }
         };
@@ -101,26 +133,44 @@ impl Patient {
         }
     }
 
-    /// Calls past their deadline.
-    pub(super) fn hanging(&self) -> Vec<(String, Duration)> {
+    /// Calls past their deadline, and since when.
+    pub(super) fn hanging(&self) -> Vec<(String, Moment)> {
         let now = self.clock.uptime();
         let under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        let calls = under_way.iter().map(|(key, call)| (key, call.doing, now.saturating_sub(call.began)));
-        calls
-            .filter(|(_, _, age)| *age >= self.deadline)
-            .map(|(key, doing, age)| (format!("{doing} {key}"), age))
-            .collect()
+        let hung = under_way.iter().filter(|(_, call)| call.hangs(now, self.deadline));
+        hung.map(|(key, call)| (format!("{} {key}", call.doing), call.since)).collect()
     }
 
-    fn enter(&self, key: String, doing: &'static str) -> Result<Entry, VolumeError> {
-        let began = self.clock.uptime();
-        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(call) = under_way.get(&key) {
-            let age = began.saturating_sub(call.began).as_secs();
-            return Err(VolumeError::Busy(format!("{} {key} for {age}s", call.doing)));
+    async fn enter(&self, key: String, doing: &'static str, progress: &Arc<Progress>) -> Result<Entry, VolumeError> {
+        loop {
+            let ended = self.ended.notified();
+            let mut ended = std::pin::pin!(ended);
+            ended.as_mut().enable(); // Before the look: an end in between is heard.
+            let Some(left) = self.try_enter(&key, doing, progress)? else {
+                return Ok(Entry { key, under_way: Arc::clone(&self.under_way), ended: Arc::clone(&self.ended) });
+            };
+            let _ = tokio::time::timeout(left, ended).await; // Ended, or past its deadline: the next look tells.
         }
-        under_way.insert(key.clone(), Call { doing, began });
-        Ok(Entry { key, under_way: Arc::clone(&self.under_way) })
+    }
+
+    /// `None` when the call may begin, else how long the one before it has until its deadline.
+    fn try_enter(
+        &self,
+        key: &str,
+        doing: &'static str,
+        progress: &Arc<Progress>,
+    ) -> Result<Option<Duration>, VolumeError> {
+        let (began, since) = (self.clock.uptime(), self.clock.now());
+        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(call) = under_way.get(key) {
+            let left = self.deadline.saturating_sub(began.saturating_sub(call.began));
+            return match left.is_zero() {
+                true => Err(VolumeError::Busy(format!("{} {key} since {}", call.doing, call.since.to_timestamp()))),
+                false => Ok(Some(left)),
+            };
+        }
+        under_way.insert(key.to_owned(), Call { doing, began, since, progress: Arc::clone(progress) });
+        Ok(None)
     }
 }
 
@@ -153,7 +203,7 @@ mod tests {
             assert_eq!(patient.hanging().first().map(|(what, _)| what.as_str()), Some("mount v1"));
             let again = patient.run("v1".into(), "unmount", || Ok(2)).await.expect_err("the first has not ended");
             assert!(
-                again.to_string().starts_with("an earlier call for this volume has not ended yet: mount v1 for"),
+                again.to_string().starts_with("an earlier call for this volume has not ended yet: mount v1 since 2"),
                 "{again}"
             );
             assert_eq!(patient.run("v2".into(), "mount", || Ok(3)).await, Ok(3));
@@ -184,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_call_whose_asker_left_still_keeps_its_volume() {
-        let patient = patient(DEADLINE);
+        let patient = patient(Duration::from_millis(1));
         runtime().block_on(async {
             let (release, hold) = mpsc::channel::<()>();
             let left = patient.run("v".into(), "mount", move || {
@@ -197,6 +247,50 @@ mod tests {
             while patient.run("v".into(), "mount", || Ok(())).await.is_err() {
                 tokio::task::yield_now().await;
             }
+        });
+    }
+
+    /// Two volumes of one pod may be the same directory.
+    #[test]
+    fn a_second_call_waits_for_one_that_does_not_hang() {
+        let patient = patient(DEADLINE);
+        runtime().block_on(async {
+            let (release, hold) = mpsc::channel::<()>();
+            let (first, second) = (patient.clone(), patient.clone());
+            let mut both = tokio::task::JoinSet::new();
+            let mut slow = Box::pin(async move {
+                let held = move || {
+                    let _ = hold.recv();
+                    Ok(1)
+                };
+                first.run("v".into(), "mount", held).await
+            });
+            tokio::time::timeout(Duration::from_millis(20), &mut slow).await.expect_err("it is under way");
+            both.spawn(slow);
+            let mut late = Box::pin(async move { second.run("v".into(), "mount", || Ok(2)).await });
+            tokio::time::timeout(Duration::from_millis(20), &mut late).await.expect_err("it waits");
+            both.spawn(late);
+            drop(release);
+            let mut ended = both.join_all().await;
+            ended.sort_by_key(|outcome| outcome.clone().ok());
+            assert_eq!(ended, [Ok(1), Ok(2)]);
+        });
+    }
+
+    /// VOL-29.
+    #[test]
+    fn a_walk_over_many_files_takes_long_and_does_not_hang() {
+        let (patient, progress) = (patient(Duration::from_millis(1)), Arc::new(Progress::default()));
+        runtime().block_on(async {
+            let (release, hold) = mpsc::channel::<()>();
+            let walks = Arc::clone(&progress);
+            let mut walk = Box::pin(patient.run_watched("v".into(), "set up", progress, move || {
+                walks.walking(|| hold.recv()).map_err(|_| VolumeError::Refused("released".into()))
+            }));
+            tokio::time::timeout(Duration::from_millis(20), &mut walk).await.expect_err("it takes long");
+            assert!(patient.hanging().is_empty());
+            drop(release);
+            walk.await.expect_err("released");
         });
     }
 

@@ -34,6 +34,7 @@ pub(super) fn volume(layout: &Layout, locks: &Locks, place: &VolumePlace) -> Res
         parent.remove_tree(&place.name).map_err(failed("remove directory"))?;
     } else {
         remove_empty(&parent, &place.name).map_err(failed("remove directory"))?;
+        layout.set_finished(place).map_err(failed("remove the note about"))?;
     }
     if place.plugin == plugin::LOCAL {
         locks.with(&place.name, || local::release_device(layout, place)).map_err(failed("unmount device of"))?;

@@ -34,7 +34,7 @@ use podwright::platform::node_logs::LinuxNodeLogs;
 use podwright::platform::objects::{ObjectError, Objects, Token};
 use podwright::platform::pod_files::LinuxPodFiles;
 use podwright::platform::tls::Offer;
-use podwright::platform::volumes::{VolumeError, VolumeHost};
+use podwright::platform::volumes::{Progress, VolumeError, VolumeHost};
 use serde_json::{Value, json};
 
 /// Cgroups that are always as they should be.
@@ -90,7 +90,13 @@ impl VolumeHost for CalmVolumes {
     fn map_paths(&self, place: &VolumePlace) -> [String; 2] {
         [format!("/maps/{}", place.name), format!("/links/{}", place.name)]
     }
-    async fn set_up(&self, _: &PodUid, _: Option<&VolumePlace>, _: SetUp) -> Result<Option<String>, VolumeError> {
+    async fn set_up_watched(
+        &self,
+        _: &PodUid,
+        _: Option<&VolumePlace>,
+        _: SetUp,
+        _: Arc<Progress>,
+    ) -> Result<Option<String>, VolumeError> {
         Ok(None)
     }
     async fn tear_down(&self, _: &VolumePlace) -> Result<(), VolumeError> {
@@ -109,7 +115,7 @@ impl VolumeHost for CalmVolumes {
     async fn release(&self, _: &PodUid) -> Result<(), VolumeError> {
         Ok(())
     }
-    fn hanging(&self) -> Vec<(String, std::time::Duration)> {
+    fn hanging(&self) -> Vec<(String, Moment)> {
         vec![]
     }
 }

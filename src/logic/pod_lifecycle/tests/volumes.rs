@@ -55,6 +55,18 @@ fn why_a_volume_is_missing_is_told_and_it_is_tried_again() {
     assert_eq!(script.life.obstacle(), None);
 }
 
+/// VOL-50.
+#[test]
+fn what_changed_is_not_waited_for_any_longer() {
+    let (mut script, _) = Script::new(with_volume(a_pod("Always", &[], &["a"])));
+    script.ends(not_mounted("secret \"x\" not found", 122));
+    assert_eq!(script.passes(1), [""; 0]);
+    script.life.volumes_changed();
+    assert_eq!(script.passes(0), ["volumes"]);
+    script.life.volumes_changed();
+    assert_eq!(script.passes(0), [""; 0], "it is under way");
+}
+
 #[test]
 fn volumes_of_a_pod_that_runs_already_are_looked_after_too() {
     let pod = with_volume(a_pod("Always", &[], &["a"]));
