@@ -25,7 +25,7 @@ use crate::logic::image_credentials::Credential;
 use crate::logic::image_name::{self, ImageName};
 use crate::logic::image_policy::{ImageDecision, ImageFailure, ImageInUse, PullPolicy, decide, pull_failure};
 use crate::logic::image_records::{Access, Evidence, RecordedAccess, access, needs_proof};
-use crate::logic::pull_queue::{PullLimits, PullQueue, Verdict};
+use crate::logic::pull_queue::{PullLimits, PullQueue, Turn, Verdict};
 use crate::logic::time::Moment;
 use crate::logic::volumes::token::TokenKey;
 use crate::messages::image_gc::ImageGcMsg;
@@ -371,11 +371,9 @@ impl ImageManager {
 
     fn want_pull(&mut self, number: u64, desk: &Desk<ImageManagerMsg>) {
         let pending = &self.pending[&number];
-        let (now, uptime) = (desk.now(), desk.clock().uptime());
-        match self.queue.want(number, &pending.key(), now, uptime) {
+        match self.queue.want(number, &pending.request.uid, &pending.key(), desk.now()) {
             Verdict::Queued => {}
             Verdict::BackingOff(wait, why) => self.back_off(number, &wait, why, desk),
-            Verdict::RateExceeded => self.fail_pull(number, "pull QPS exceeded", desk),
         }
     }
 
@@ -388,27 +386,33 @@ impl ImageManager {
     }
 
     fn start_pulls(&mut self, desk: &mut Desk<ImageManagerMsg>) {
-        while let Some(number) = self.queue.take_next() {
-            let Some(pending) = self.pending.get_mut(&number) else {
-                self.queue.done(number, "");
-                continue;
-            };
-            if pending.reply.is_closed() {
-                let key = pending.key();
-                self.queue.done(number, &key);
+        while let Some(turn) = self.queue.take_next(desk.clock().uptime()) {
+            let (Turn::Pull(number) | Turn::RateExceeded(number)) = turn;
+            let wanted = self.pending.get(&number).filter(|pending| !pending.reply.is_closed());
+            let Some(pending) = wanted else {
+                self.queue.withdraw(number);
                 self.pending.remove(&number);
                 continue;
-            }
-            pending.pull_began = Some(desk.clock().uptime());
-            let (spec, image) = (pending.spec(), pending.image.clone());
+            };
+            // Upstream tells of the pull before the rate is asked.
             let event = pending.subject().normal("Pulling", format!("Pulling image \"{}\"", pending.request.image));
             desk.tell(&self.agent.directory.event_recorder, event);
-            let (written, credentials) = (pending.request.image.clone(), std::mem::take(&mut pending.credentials));
-            let config = Arc::clone(&pending.request.sandbox_config);
-            let pull = steps::pull_recorded(Arc::clone(&self.agent), spec, written, credentials, config);
-            let work = async move { ImageStep::Pulled(pull.await) };
-            desk.start("pull image", image, work, move |step| ImageManagerMsg::StepEnded { number, step });
+            match turn {
+                Turn::Pull(number) => self.start_pull(number, desk),
+                Turn::RateExceeded(number) => self.fail_pull(number, "pull QPS exceeded", desk),
+            }
         }
+    }
+
+    fn start_pull(&mut self, number: u64, desk: &mut Desk<ImageManagerMsg>) {
+        let Some(pending) = self.pending.get_mut(&number) else { return };
+        pending.pull_began = Some(desk.clock().uptime());
+        let (spec, image) = (pending.spec(), pending.image.clone());
+        let (written, credentials) = (pending.request.image.clone(), std::mem::take(&mut pending.credentials));
+        let config = Arc::clone(&pending.request.sandbox_config);
+        let pull = steps::pull_recorded(Arc::clone(&self.agent), spec, written, credentials, config);
+        let work = async move { ImageStep::Pulled(pull.await) };
+        desk.start("pull image", image, work, move |step| ImageManagerMsg::StepEnded { number, step });
     }
 
     fn pulled(
@@ -531,3 +535,6 @@ fn whole_millis(duration: Duration) -> Duration {
 fn answer(pending: Pending, outcome: Result<ImageInUse, ImageFailure>) {
     let _ = pending.reply.send(outcome); // The asker may have been cancelled.
 }
+
+#[cfg(test)]
+mod tests;
