@@ -105,3 +105,21 @@ async fn images_that_are_pulled_at_once_are_refused_beyond_the_burst() {
     let outcomes = join_all(pods.iter().map(|image| ensure(&one.agent, "pod", image))).await;
     assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
 }
+
+/// CRI-22, CRI-23: an image that was pulled is no failed pull because nothing is known of it, but nothing is run of it
+/// either: its user would be taken for root.
+#[tokio::test(start_paused = true)]
+async fn a_pulled_image_of_which_nothing_is_known_is_not_backed_off_nor_used() {
+    let lost = CriError::Unavailable { message: "connection lost".to_owned() };
+    let registry = Registry { shown: vec![Err(lost), Ok(None), Ok(Some(image()))], ..Registry::default() };
+    let registry = Arc::new(registry);
+    let played = played(&registry, Some(1));
+    for problem in ["connection lost", "the runtime does not show it after its pull"] {
+        let failure = ensure(&played.agent, "web", "app:1").await.expect_err("nothing is known of it");
+        assert_eq!(failure.reason, "ImageInspectError");
+        assert_eq!(failure.message, format!("Failed to inspect image \"app:1\": {problem}"));
+    }
+    let found = ensure(&played.agent, "web", "app:1").await.expect("no back-off");
+    assert_eq!((found.reference.as_str(), found.username.as_str()), ("app:1", "www"));
+    assert_eq!(registry.pulls.load(Ordering::SeqCst), 3);
+}
