@@ -78,13 +78,11 @@ pub fn decide(policy: PullPolicy, present: Option<bool>) -> ImageDecision {
 
 /// Reason and message of a failed pull. The runtime marks two cases by how its text starts.
 pub fn pull_failure(image: &str, error: &str) -> (&'static str, String) {
-    if error.starts_with("RegistryUnavailable") {
-        let detail = error.trim_start_matches("RegistryUnavailable");
+    if let Some(detail) = error.strip_prefix("RegistryUnavailable") {
         let text = format!("image pull failed for {image} because the registry is unavailable{detail}");
         return ("RegistryUnavailable", text);
     }
-    if error.starts_with("SignatureValidationFailed") {
-        let detail = error.trim_start_matches("SignatureValidationFailed");
+    if let Some(detail) = error.strip_prefix("SignatureValidationFailed") {
         let text = format!("image pull failed for {image} because the signature validation failed{detail}");
         return ("SignatureValidationFailed", text);
     }

@@ -31,7 +31,10 @@ pub use pod_cgroup::{
     CgroupSettings, best_effort_tier_settings, burstable_tier_settings, kubepods_resources, pod_cgroup_settings,
     reserved_cgroup_settings,
 };
-pub use pod_sums::{aggregate_container_requests, has_pod_level_resources, pod_limits, pod_requests};
+pub use pod_sums::{
+    aggregate_container_limits, aggregate_container_requests, has_pod_level_resources, is_pod_level_resource,
+    pod_limits, pod_requests,
+};
 pub use qos::{QosClass, pod_qos};
 
 /// Amounts by resource name; upstream's `ResourceList`.

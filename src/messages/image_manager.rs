@@ -75,8 +75,17 @@ impl std::fmt::Debug for Gathered {
 pub enum ImageStep {
     /// `ImageStatus` answered, with what is recorded of an image that is there.
     LookedUp(CriResult<Option<Box<(Image, Evidence)>>>),
-    /// `PullImage` answered, and `ImageStatus` after it; or what each try was refused with.
-    Pulled(Result<Box<(String, Option<Image>)>, String>),
+    /// The image was pulled; or what each try was refused with.
+    Pulled(Result<Box<PulledImage>, String>),
+}
+
+/// What a pull brought.
+#[derive(Debug)]
+pub struct PulledImage {
+    /// `PullImage`'s answer.
+    pub reference: String,
+    /// `ImageStatus`'s after it: size and user.
+    pub shown: CriResult<Option<Image>>,
 }
 
 /// How far an image is on its way to a container.

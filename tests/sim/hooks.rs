@@ -166,6 +166,34 @@ fn commands_that_hang_do_not_pile_up() {
     });
 }
 
+/// SEC-47, SEC-48, PAIN-29: pods with more commands that hang than there are places, and with all the time in the world,
+/// do not keep a neighbour from being probed.
+#[test]
+fn commands_that_hang_hold_up_no_other_pod() {
+    for (hogs, at_least) in [(1, 58), (5, 48)] {
+        simulate(1, move |world| async move {
+            let hangs = probe(act("/slow/9999"), json!({ "timeoutSeconds": 3600 }));
+            for hog in 0..hogs {
+                let pod = SimPod::new(&format!("hog-{hog}"));
+                let pod = (0..32).fold(pod, |pod, number| {
+                    pod.container(&format!("c{number}"), "run").field("readinessProbe", hangs.clone())
+                });
+                world.put(&pod);
+            }
+            world.start_agent();
+            world.sleep(seconds(120)).await;
+            world.put(&SimPod::of("web", "run").field("readinessProbe", probe(act("/ok"), json!({}))));
+            world.sleep(seconds(65)).await;
+            assert!(told(&world, "hog-0-node-1/c").len() > 32, "its containers run");
+            let (web, hog) = (told(&world, "web-node-1/main#0 runs /ok"), told(&world, " runs /slow/9999"));
+            assert!(web.len() >= at_least, "{} rounds in a minute", web.len());
+            assert_eq!(hog.len(), hogs * 8, "a pod has a share");
+            world.delete_all();
+            world.settle().await;
+        });
+    }
+}
+
 /// Pods with hooks and probes of all kinds, while all goes wrong that can.
 #[test]
 fn pods_with_hooks_and_probes_end_as_they_should_whatever_goes_wrong() {

@@ -25,11 +25,13 @@ use crate::logic::image_credentials::Credential;
 use crate::logic::image_name::{self, ImageName};
 use crate::logic::image_policy::{ImageDecision, ImageFailure, ImageInUse, PullPolicy, decide, pull_failure};
 use crate::logic::image_records::{Access, Evidence, RecordedAccess, access, needs_proof};
-use crate::logic::pull_queue::{PullLimits, PullQueue, Verdict};
+use crate::logic::pull_queue::{PullLimits, PullQueue, Turn, Verdict};
 use crate::logic::time::Moment;
 use crate::logic::volumes::token::TokenKey;
 use crate::messages::image_gc::ImageGcMsg;
-use crate::messages::image_manager::{GatherKey, Gathered, Given, ImageManagerMsg, ImageRequest, ImageStep};
+use crate::messages::image_manager::{
+    GatherKey, Gathered, Given, ImageManagerMsg, ImageRequest, ImageStep, PulledImage,
+};
 use crate::platform::observer::Occurrence;
 use tokens::Known;
 
@@ -211,16 +213,10 @@ impl ImageManager {
         desk: &mut Desk<ImageManagerMsg>,
     ) {
         let Some(pending) = self.pending.get(&number) else { return };
-        let to = &self.agent.directory.event_recorder;
         let (image, subject) = (pending.request.image.clone(), pending.subject());
         let found = match found {
             Ok(found) => found,
-            Err(error) => {
-                let message = format!("Failed to inspect image \"{image}\": {error}");
-                desk.tell(to, subject.warning("InspectFailed", message.clone()));
-                self.fail(number, "ImageInspectError", message, None, desk);
-                return;
-            }
+            Err(error) => return self.fail_inspection(number, &error.to_string(), desk),
         };
         let is_present = found.is_some();
         let usable = found.and_then(|found| {
@@ -244,7 +240,7 @@ impl ImageManager {
                 let message = format!("Container image \"{image}\" already present on machine{verified}");
                 desk.tell(&self.agent.directory.event_recorder, subject.normal("Pulled", message));
                 let found = usable.expect("invariant: decided for its presence");
-                self.succeed(number, found.id.clone(), Some(found), desk);
+                self.succeed(number, found.id.clone(), found, desk);
             }
             ImageDecision::Refuse => {
                 let message = format!("Container image \"{image}\" is not present with pull policy of Never");
@@ -371,11 +367,9 @@ impl ImageManager {
 
     fn want_pull(&mut self, number: u64, desk: &Desk<ImageManagerMsg>) {
         let pending = &self.pending[&number];
-        let (now, uptime) = (desk.now(), desk.clock().uptime());
-        match self.queue.want(number, &pending.key(), now, uptime) {
+        match self.queue.want(number, &pending.request.uid, &pending.key(), desk.now()) {
             Verdict::Queued => {}
             Verdict::BackingOff(wait, why) => self.back_off(number, &wait, why, desk),
-            Verdict::RateExceeded => self.fail_pull(number, "pull QPS exceeded", desk),
         }
     }
 
@@ -388,57 +382,68 @@ impl ImageManager {
     }
 
     fn start_pulls(&mut self, desk: &mut Desk<ImageManagerMsg>) {
-        while let Some(number) = self.queue.take_next() {
-            let Some(pending) = self.pending.get_mut(&number) else {
-                self.queue.done(number, "");
-                continue;
-            };
-            if pending.reply.is_closed() {
-                let key = pending.key();
-                self.queue.done(number, &key);
+        while let Some(turn) = self.queue.take_next(desk.clock().uptime()) {
+            let (Turn::Pull(number) | Turn::RateExceeded(number)) = turn;
+            let wanted = self.pending.get(&number).filter(|pending| !pending.reply.is_closed());
+            let Some(pending) = wanted else {
+                self.queue.withdraw(number);
                 self.pending.remove(&number);
                 continue;
-            }
-            pending.pull_began = Some(desk.clock().uptime());
-            let (spec, image) = (pending.spec(), pending.image.clone());
+            };
+            // Upstream tells of the pull before the rate is asked.
             let event = pending.subject().normal("Pulling", format!("Pulling image \"{}\"", pending.request.image));
             desk.tell(&self.agent.directory.event_recorder, event);
-            let (written, credentials) = (pending.request.image.clone(), std::mem::take(&mut pending.credentials));
-            let config = Arc::clone(&pending.request.sandbox_config);
-            let pull = steps::pull_recorded(Arc::clone(&self.agent), spec, written, credentials, config);
-            let work = async move { ImageStep::Pulled(pull.await) };
-            desk.start("pull image", image, work, move |step| ImageManagerMsg::StepEnded { number, step });
+            match turn {
+                Turn::Pull(number) => self.start_pull(number, desk),
+                Turn::RateExceeded(number) => self.fail_pull(number, "pull QPS exceeded", desk),
+            }
         }
     }
 
-    fn pulled(
-        &mut self,
-        number: u64,
-        outcome: Result<Box<(String, Option<Image>)>, String>,
-        desk: &Desk<ImageManagerMsg>,
-    ) {
+    fn start_pull(&mut self, number: u64, desk: &mut Desk<ImageManagerMsg>) {
+        let Some(pending) = self.pending.get_mut(&number) else { return };
+        pending.pull_began = Some(desk.clock().uptime());
+        let (spec, image) = (pending.spec(), pending.image.clone());
+        let (written, credentials) = (pending.request.image.clone(), std::mem::take(&mut pending.credentials));
+        let config = Arc::clone(&pending.request.sandbox_config);
+        let pull = steps::pull_recorded(Arc::clone(&self.agent), spec, written, credentials, config);
+        let work = async move { ImageStep::Pulled(pull.await) };
+        desk.start("pull image", image, work, move |step| ImageManagerMsg::StepEnded { number, step });
+    }
+
+    fn pulled(&mut self, number: u64, outcome: Result<Box<PulledImage>, String>, desk: &Desk<ImageManagerMsg>) {
         let Some(pending) = self.pending.get(&number) else { return };
-        match outcome {
-            Ok(done) => {
-                let (reference, image) = *done;
-                let uptime = desk.clock().uptime();
-                let pull = uptime.saturating_sub(pending.pull_began.unwrap_or(uptime));
-                let whole = uptime.saturating_sub(pending.asked);
-                let bytes = image.as_ref().map_or(0, |image| image.size);
-                self.count_pull(&pending.request.uid, bytes, whole, desk);
-                let message = format!(
-                    "Successfully pulled image \"{}\" in {} ({} including waiting). Image size: {} bytes.",
-                    pending.request.image,
-                    go_duration(whole_millis(pull)),
-                    go_duration(whole_millis(whole)),
-                    image.as_ref().map_or(0, |image| image.size)
-                );
-                desk.tell(&self.agent.directory.event_recorder, pending.subject().normal("Pulled", message));
-                self.queue.done(number, &pending.key());
-                self.succeed(number, reference, image, desk);
-            }
-            Err(error) => self.fail_pull(number, &error, desk),
+        let PulledImage { reference, shown } = match outcome {
+            Ok(pulled) => *pulled,
+            Err(error) => return self.fail_pull(number, &error, desk),
+        };
+        let uptime = desk.clock().uptime();
+        let pull = uptime.saturating_sub(pending.pull_began.unwrap_or(uptime));
+        let whole = uptime.saturating_sub(pending.asked);
+        let bytes = shown.iter().flatten().next().map_or(0, |image| image.size);
+        self.count_pull(&pending.request.uid, bytes, whole, desk);
+        let message = format!(
+            "Successfully pulled image \"{}\" in {} ({} including waiting). Image size: {bytes} bytes.",
+            pending.request.image,
+            go_duration(whole_millis(pull)),
+            go_duration(whole_millis(whole)),
+        );
+        desk.tell(&self.agent.directory.event_recorder, pending.subject().normal("Pulled", message));
+        self.queue.done(number, &pending.key());
+        // The pull went well whatever is known of the image; but nobody may be run as its user before that is known.
+        match shown {
+            Ok(Some(image)) => self.succeed(number, reference, image, desk),
+            Ok(None) => self.fail_inspection(number, "the runtime does not show it after its pull", desk),
+            Err(error) => self.fail_inspection(number, &error.to_string(), desk),
         }
+    }
+
+    fn fail_inspection(&mut self, number: u64, problem: &str, desk: &Desk<ImageManagerMsg>) {
+        let pending = &self.pending[&number];
+        let message = format!("Failed to inspect image \"{}\": {problem}", pending.request.image);
+        let event = pending.subject().warning("InspectFailed", message.clone());
+        desk.tell(&self.agent.directory.event_recorder, event);
+        self.fail(number, "ImageInspectError", message, None, desk);
     }
 
     fn fail_pull(&mut self, number: u64, error: &str, desk: &Desk<ImageManagerMsg>) {
@@ -474,10 +479,9 @@ impl ImageManager {
         self.fail(number, "ErrImagePull", panicked.to_string(), None, desk);
     }
 
-    fn succeed(&mut self, number: u64, reference: String, image: Option<Image>, desk: &Desk<ImageManagerMsg>) {
+    fn succeed(&mut self, number: u64, reference: String, image: Image, desk: &Desk<ImageManagerMsg>) {
         let Some(pending) = self.pending.remove(&number) else { return };
         self.count(&pending);
-        let image = image.unwrap_or_default();
         if !self.agent.settings.image_gc.is_off() {
             let id = if image.id.is_empty() { reference.clone() } else { image.id };
             desk.tell(&self.agent.directory.image_gc, ImageGcMsg::HandedOut(id));
@@ -531,3 +535,6 @@ fn whole_millis(duration: Duration) -> Duration {
 fn answer(pending: Pending, outcome: Result<ImageInUse, ImageFailure>) {
     let _ = pending.reply.send(outcome); // The asker may have been cancelled.
 }
+
+#[cfg(test)]
+mod tests;

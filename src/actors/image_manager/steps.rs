@@ -9,7 +9,7 @@ use crate::logic::credential_plugins::{Provider, parse_answer};
 use crate::logic::credential_tokens::AccountToken;
 use crate::logic::image_credentials::Credential;
 use crate::logic::image_records::{Evidence, RecordedAccess, RecordedSecret};
-use crate::messages::image_manager::{Gathered, Given, ImageRequest};
+use crate::messages::image_manager::{Gathered, Given, ImageRequest, PulledImage};
 use crate::platform::observer::Occurrence;
 
 /// Asks the runtime for the image and, of one that is there, the records for who may use it.
@@ -79,7 +79,7 @@ pub(super) async fn pull_recorded(
     image: String,
     credentials: Vec<Credential>,
     config: Arc<PodSandboxConfig>,
-) -> Result<Box<(String, Option<Image>)>, String> {
+) -> Result<Box<PulledImage>, String> {
     let (images, host) = (&agent.adapters.images, &agent.adapters.image_host);
     let records = agent.settings.image_verification.records();
     if records {
@@ -110,8 +110,7 @@ pub(super) async fn pull_recorded(
         }
     }
     let (reference, _) = pulled?;
-    let status = images.image_status(&spec).await;
-    status.map(|image| Box::new((reference, image))).map_err(|error| error.to_string())
+    Ok(Box::new(PulledImage { reference, shown: images.image_status(&spec).await }))
 }
 
 /// How a credential of a Secret stands in records; `None` for one of the node's.

@@ -3,8 +3,8 @@
 //! Parent: Root. Restarted: after a failure; workers tell it their pods again. One machine (`logic::probe_schedule`) for
 //! each container and kind of probe; a probe under way is an operation, or a part of one with all that began in the same
 //! turn, so one that hangs holds up nobody. A machine has one probe under way at most, so that those of a container that
-//! hangs cannot pile up, and commands of all containers pass one gate (SEC-47). What is known outlives the agent in
-//! `platform::probe_store` (PAIN-16).
+//! hangs cannot pile up, and commands of all containers pass one gate, which is fair by pod (SEC-47, SEC-48). What is known
+//! outlives the agent in `platform::probe_store` (PAIN-16).
 
 mod attempt;
 mod told;
@@ -22,7 +22,7 @@ use super::address::Address;
 use super::desk::{Desk, OperationId, Panicked, Part};
 use super::role::Role;
 use super::settings::Agent;
-use crate::logic::exec_gate::ExecGate;
+use crate::logic::exec_gate::{ExecGate, GateLimits};
 use crate::logic::ids::{ContainerId, PodUid};
 use crate::logic::pod_roster::full_name;
 use crate::logic::probe_memory::Remembered;
@@ -32,8 +32,8 @@ use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::prober::{ProbeCounts, ProbeId, ProbeKey, Probed, ProberMsg, Round};
 use crate::platform::network_probe::{NetworkProbe, ProbeOutcome};
 
-/// Commands of probes under way at once, on the whole node.
-const COMMANDS_MAX: usize = 32;
+/// Commands of probes under way at once: on the whole node, of those in their first seconds; and of one pod.
+const COMMANDS: GateLimits = GateLimits { places: 32, of_pod: 8, hold: Duration::from_secs(10) };
 /// Rounds that begin in one turn, before other actors have theirs: each connection takes the thread some 50 µs. More that
 /// are due at once begin in the next.
 const ROUNDS_MAX: usize = 32;
@@ -83,11 +83,11 @@ pub struct Prober {
     machines: BTreeMap<ProbeId, Machine>,
     /// The rounds to come, by uptime: one timer serves all that are due together.
     agenda: BTreeSet<(Duration, ProbeId)>,
-    /// That timer, set to the first of them.
+    /// That timer, set to the first of them, or to when a place for a command becomes free.
     alarm: Option<(Duration, OperationId)>,
     /// The probes over the network that begin with this turn's end, all at once.
     volley: Vec<(PodUid, ProbeId, Arc<dyn NetworkProbe>)>,
-    gate: ExecGate<ProbeId>,
+    gate: ExecGate<PodUid, ProbeId>,
     /// What is remembered is being written, or will be soon.
     saving: bool,
 }
@@ -106,7 +106,7 @@ impl Role for Prober {
             agenda: BTreeSet::new(),
             alarm: None,
             volley: Vec::new(),
-            gate: ExecGate::new(COMMANDS_MAX),
+            gate: ExecGate::new(COMMANDS),
             saving: false,
         }
     }
@@ -142,6 +142,7 @@ impl Role for Prober {
                 let _ = reply.send(self.costs(&uid)); // The asker may have left.
             }
         }
+        self.let_in(desk);
         self.fire(desk);
         self.save(desk);
         self.set_alarm(desk);
@@ -246,19 +247,7 @@ impl Prober {
                 None => {}
             }
         }
-        self.leave_gate(id, desk);
-    }
-
-    /// The probe's command is over, if it was one: whoever waited for that is next.
-    fn leave_gate(&mut self, id: ProbeId, desk: &mut Desk<ProberMsg>) {
-        let mut next = self.gate.leave(&id);
-        while let Some(id) = next.take() {
-            let container = self.machines.get(&id).and_then(|machine| machine.schedule.probing()).cloned();
-            match container {
-                Some(container) => self.probe(id, container, desk),
-                None => next = self.gate.leave(&id),
-            }
-        }
+        self.gate.leave(&id);
     }
 
     /// Puts the machine's next round into the agenda, in the place of the one that was there.
@@ -274,7 +263,8 @@ impl Prober {
     }
 
     fn set_alarm(&mut self, desk: &mut Desk<ProberMsg>) {
-        let first = self.agenda.first().map(|(due, _)| *due);
+        let round = self.agenda.first().map(|(due, _)| *due);
+        let first = round.into_iter().chain(self.gate.due(desk.clock().uptime())).min();
         if self.alarm.map(|(set_to, _)| set_to) == first {
             return;
         }
@@ -330,7 +320,7 @@ impl Prober {
         let actions = machine.schedule.finish(verdict, uptime);
         let put_off = machine.schedule.put_off().filter(|(_, wait)| before.is_none_or(|(_, before)| before != *wait));
         self.tell_event(id, &outcome, desk);
-        self.leave_gate(id, desk);
+        self.gate.leave(&id);
         self.perform(id, actions, desk);
         self.remember(id, desk);
         self.tell_put_off(id, put_off, desk);
@@ -352,36 +342,49 @@ impl Prober {
                     }
                 }
                 ProbeAction::Forget(_) => machine.result = None,
-                ProbeAction::Probe(container) => self.probe(id, container, desk),
+                ProbeAction::Probe(_) => self.probe(id, desk),
                 ProbeAction::End => self.drop_machine(id, desk),
             }
         }
     }
 
-    fn probe(&mut self, id: ProbeId, container: ContainerId, desk: &mut Desk<ProberMsg>) {
+    fn probe(&mut self, id: ProbeId, desk: &mut Desk<ProberMsg>) {
         let Some(machine) = self.machines.get_mut(&id) else { return };
         let began = desk.clock().uptime();
-        let (command, timeout) = match &machine.aim {
+        match &machine.aim {
             Aim::Network(probe) => {
                 self.volley.push((machine.key.uid.clone(), id, Arc::clone(probe)));
                 machine.probe = Some((UnderWay::Loaded, began));
-                return;
             }
             Aim::Nowhere(problem) => {
                 let round = Round { outcome: ProbeOutcome::Error(problem.clone()), timed_out: false };
                 let ended = ProberMsg::Probed(vec![Probed { uid: machine.key.uid.clone(), id, round: Ok(round) }]);
                 machine.probe = Some((UnderWay::Alone(desk.after(Duration::ZERO, ended)), began));
-                return;
             }
-            Aim::Command(command, timeout) => (Arc::clone(command), *timeout),
-        };
-        if !self.gate.ask(id) {
-            return; // Its turn comes.
+            Aim::Command(..) => self.gate.ask(&machine.key.uid, id),
         }
-        let (uid, about) = (machine.key.uid.clone(), machine.key.about());
-        let work = attempt::run(Arc::clone(&self.agent), container, command, timeout);
-        let ended = move |round| ProberMsg::Probed(vec![Probed { uid, id, round }]);
-        machine.probe = Some((UnderWay::Alone(desk.start("probe", about, work, ended)), began));
+    }
+
+    /// Begins the commands whose turn it is.
+    fn let_in(&mut self, desk: &mut Desk<ProberMsg>) {
+        let uptime = desk.clock().uptime();
+        while let Some(id) = self.gate.admit(uptime) {
+            let machine = self.machines.get_mut(&id);
+            let wanted = machine.and_then(|machine| Some((machine.schedule.probing().cloned()?, machine)));
+            let Some((container, machine)) = wanted else {
+                self.gate.leave(&id);
+                continue;
+            };
+            let Aim::Command(command, timeout) = &machine.aim else {
+                self.gate.leave(&id); // It changed while it waited.
+                self.probe(id, desk);
+                continue;
+            };
+            let (uid, about) = (machine.key.uid.clone(), machine.key.about());
+            let work = attempt::run(Arc::clone(&self.agent), container, Arc::clone(command), *timeout);
+            let ended = move |round| ProberMsg::Probed(vec![Probed { uid, id, round }]);
+            machine.probe = Some((UnderWay::Alone(desk.start("probe", about, work, ended)), uptime));
+        }
     }
 
     /// Begins the probes over the network that this turn has led to.

@@ -107,7 +107,7 @@ async fn a_pod_that_changes_in_place_is_probed_on_as_before() {
 #[tokio::test(start_paused = true)]
 async fn commands_of_all_pods_together_are_bounded() {
     let played = played();
-    let number = COMMANDS_MAX * 2 + 5;
+    let number = COMMANDS.places * 2 + 5;
     seconds(100.0).await; // Old enough not to spread its first rounds.
     for pod in 0..number {
         let uid = format!("pod-{pod}");
@@ -115,15 +115,15 @@ async fn commands_of_all_pods_together_are_bounded() {
     }
     seconds(5.0).await;
     let begun = || played.runtime().calls("ExecSync ").len();
-    assert_eq!(begun(), COMMANDS_MAX);
+    assert_eq!(begun(), COMMANDS.places);
     let last = format!("pod-{}", number - 1);
     assert!(costs(&played.agent, &last).await[0].waits_for_turn);
     // One that is gone gives its place away.
     tell(&played.agent, ProberMsg::PodGone(PodUid::from("pod-0")));
     seconds(1.0).await;
-    assert_eq!(begun(), COMMANDS_MAX + 1);
+    assert_eq!(begun(), COMMANDS.places + 1);
     seconds(10.0).await;
-    assert_eq!(begun(), COMMANDS_MAX * 2 + 1);
+    assert_eq!(begun(), COMMANDS.places * 2 + 1);
     seconds(20.0).await;
     assert_eq!(begun(), number);
     let cost = costs(&played.agent, &last).await.remove(0);

@@ -13,6 +13,9 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
 use crate::logic::image_name::ImageName;
 use crate::logic::quantity::Quantity;
+use crate::logic::resources::{
+    CPU, HUGEPAGES_PREFIX, MEMORY, aggregate_container_limits, aggregate_container_requests, is_pod_level_resource,
+};
 
 /// The mode of projected files when none is given: 0644.
 const FILE_MODE: i32 = 0o644;
@@ -46,10 +49,7 @@ fn default_spec(spec: &mut PodSpec) {
     spec.termination_grace_period_seconds.get_or_insert(GRACE_PERIOD_SECONDS);
     spec.enable_service_links.get_or_insert(true);
     round_quantities(spec.overhead.as_mut());
-    if let Some(resources) = &mut spec.resources {
-        round_quantities(resources.limits.as_mut());
-        round_quantities(resources.requests.as_mut());
-    }
+    default_pod_resources(spec);
     // The old name of the field counts when the new one is not given.
     if let (true, Some(alias)) = (is_blank(spec.service_account_name.as_deref()), &spec.service_account) {
         spec.service_account_name = Some(alias.clone());
@@ -100,6 +100,39 @@ fn default_port(port: &mut ContainerPort, host_network: bool) {
 
 fn default_field_ref(field: &mut ObjectFieldSelector) {
     default_text(&mut field.api_version, "v1");
+}
+
+/// What a pod that has limits of its own is given as a whole (KEP-2837), once its containers have their defaults: a request
+/// is what the containers ask for together, else the limit. Huge pages, of which there are never more limits than pages,
+/// are limited to what the containers may have together.
+fn default_pod_resources(spec: &mut PodSpec) {
+    let (asked_for, limited_to) = (aggregate_container_requests(spec), aggregate_container_limits(spec));
+    let Some(resources) = &mut spec.resources else { return };
+    round_quantities(resources.limits.as_mut());
+    round_quantities(resources.requests.as_mut());
+    let mut limits = resources.limits.clone().unwrap_or_default();
+    let mut requests = resources.requests.clone().unwrap_or_default();
+    if limits.is_empty() && requests.is_empty() {
+        return;
+    }
+    for (name, limit) in limited_to.iter().filter(|(name, _)| name.starts_with(HUGEPAGES_PREFIX)) {
+        if !requests.contains_key(name) {
+            limits.entry(name.clone()).or_insert_with(|| ApiQuantity(limit.to_string()));
+        }
+    }
+    if limits.is_empty() {
+        return;
+    }
+    for (name, sum) in asked_for.iter().filter(|(name, _)| [CPU, MEMORY].contains(&name.as_str())) {
+        requests.entry(name.clone()).or_insert_with(|| ApiQuantity(sum.to_string()));
+    }
+    for (name, limit) in limits.iter().filter(|(name, _)| is_pod_level_resource(name)) {
+        requests.entry(name.clone()).or_insert_with(|| limit.clone());
+    }
+    resources.limits = Some(limits);
+    if !requests.is_empty() {
+        resources.requests = Some(requests);
+    }
 }
 
 /// Quantities in canonical form; a limit is the request where none is given.
@@ -318,6 +351,75 @@ mod tests {
             spec["containers"][0]["resources"],
             json!({"limits": {"cpu": "500m", "memory": "1Gi"}, "requests": {"cpu": "101m", "memory": "1Gi"}})
         );
+    }
+
+    /// RES-02, KEP-2837.
+    #[test]
+    fn a_pod_with_limits_of_its_own_gets_the_requests_that_it_lacks() {
+        let container = |requests: Value, limits: Value| json!({"name": "c", "resources": {"requests": requests, "limits": limits}});
+        let none = || container(json!({}), json!({}));
+        let cases = [
+            (
+                "the limits, where no container asks",
+                json!({"limits": {"cpu": "1", "memory": "1Gi"}}),
+                vec![none()],
+                json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}}),
+            ),
+            (
+                "what the containers ask for together, a limit of theirs included",
+                json!({"limits": {"cpu": "1", "memory": "1Gi"}}),
+                vec![container(json!({"cpu": "100m"}), json!({})), container(json!({}), json!({"cpu": "0.15"}))],
+                json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "250m", "memory": "1Gi"}}),
+            ),
+            (
+                "also of what the pod does not limit; not of what a pod cannot have",
+                json!({"limits": {"cpu": "1"}}),
+                vec![container(json!({"memory": "1Gi", "ephemeral-storage": "1Gi"}), json!({}))],
+                json!({"limits": {"cpu": "1"}, "requests": {"cpu": "1", "memory": "1Gi"}}),
+            ),
+            (
+                "what is given stays",
+                json!({"limits": {"cpu": "1"}, "requests": {"cpu": "2"}}),
+                vec![container(json!({"cpu": "3"}), json!({}))],
+                json!({"limits": {"cpu": "1"}, "requests": {"cpu": "2"}}),
+            ),
+            (
+                "nothing without limits",
+                json!({"requests": {"cpu": "1"}}),
+                vec![container(json!({"memory": "1Gi"}), json!({}))],
+                json!({"requests": {"cpu": "1"}}),
+            ),
+            ("nothing for nothing", json!({}), vec![container(json!({"cpu": "1"}), json!({}))], json!({})),
+            (
+                "huge pages, limit and request, although only requests are given",
+                json!({"requests": {"memory": "1Gi"}}),
+                vec![container(json!({}), json!({"hugepages-2Mi": "4Mi"}))],
+                json!({
+                    "limits": {"hugepages-2Mi": "4Mi"},
+                    "requests": {"memory": "1Gi", "hugepages-2Mi": "4Mi"},
+                }),
+            ),
+            (
+                "no limit of huge pages that are asked for",
+                json!({"requests": {"cpu": "1", "hugepages-2Mi": "2Mi"}}),
+                vec![container(json!({}), json!({"hugepages-2Mi": "4Mi"}))],
+                json!({"requests": {"cpu": "1", "hugepages-2Mi": "2Mi"}}),
+            ),
+        ];
+        for (name, resources, containers, expected) in cases {
+            let spec = defaulted(json!({"containers": containers, "resources": resources}));
+            assert_eq!(spec["resources"], expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_pod_with_limits_alone_is_guaranteed() {
+        let mut pod: Pod = serde_json::from_value(json!({"spec": {
+            "containers": [{"name": "c"}], "resources": {"limits": {"cpu": "1", "memory": "1Gi"}},
+        }}))
+        .expect("a pod");
+        apply_defaults(&mut pod);
+        assert_eq!(crate::logic::resources::pod_qos(&pod, true), crate::logic::resources::QosClass::Guaranteed);
     }
 
     #[test]

@@ -75,7 +75,7 @@ fn unassigned_request_per_container(pod: &Pod) -> i64 {
     if own.is_zero() || count == 0 {
         return 0;
     }
-    let assigned = amount(&aggregate_container_requests(pod), MEMORY);
+    let assigned = amount(&aggregate_container_requests(spec), MEMORY);
     own.value().saturating_sub(assigned.value()) / i64::try_from(count).unwrap_or(i64::MAX)
 }
 

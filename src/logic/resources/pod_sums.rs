@@ -4,15 +4,15 @@
 //! only, so the largest such moment counts (KEP-753); pod-level values replace the sums (KEP-2837); the overhead of
 //! the runtime class comes on top (KEP-688).
 
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
 use super::{CPU, HUGEPAGES_PREFIX, MEMORY, ResourceList, container_limits, container_requests, resource_list};
 
 /// What a pod asks for. `pod_level_resources` is the gate of that name; without `overhead` the runtime's share is left
 /// out.
 pub fn pod_requests(pod: &Pod, pod_level_resources: bool, overhead: bool) -> ResourceList {
-    let mut requests = aggregate_container_requests(pod);
-    let Some(spec) = &pod.spec else { return requests };
+    let Some(spec) = &pod.spec else { return ResourceList::new() };
+    let mut requests = aggregate_container_requests(spec);
     if pod_level_resources {
         let own = resource_list(spec.resources.as_ref().and_then(|resources| resources.requests.as_ref()));
         requests.extend(own.into_iter().filter(|(name, _)| is_pod_level_resource(name)));
@@ -25,8 +25,8 @@ pub fn pod_requests(pod: &Pod, pod_level_resources: bool, overhead: bool) -> Res
 
 /// What a pod is limited to. The overhead is added only where there is a limit: it must not create one.
 pub fn pod_limits(pod: &Pod, pod_level_resources: bool, overhead: bool) -> ResourceList {
-    let mut limits = aggregate(pod, container_limits);
-    let Some(spec) = &pod.spec else { return limits };
+    let Some(spec) = &pod.spec else { return ResourceList::new() };
+    let mut limits = aggregate_container_limits(spec);
     if pod_level_resources {
         let own = resource_list(spec.resources.as_ref().and_then(|resources| resources.limits.as_ref()));
         limits.extend(own.into_iter().filter(|(name, _)| is_pod_level_resource(name)));
@@ -42,8 +42,13 @@ pub fn pod_limits(pod: &Pod, pod_level_resources: bool, overhead: bool) -> Resou
 }
 
 /// What a pod's containers ask for, without pod-level resources and overhead.
-pub fn aggregate_container_requests(pod: &Pod) -> ResourceList {
-    aggregate(pod, container_requests)
+pub fn aggregate_container_requests(spec: &PodSpec) -> ResourceList {
+    aggregate(spec, container_requests)
+}
+
+/// What a pod's containers are limited to, without pod-level resources and overhead.
+pub fn aggregate_container_limits(spec: &PodSpec) -> ResourceList {
+    aggregate(spec, container_limits)
 }
 
 /// Whether a pod has resources of its own that count; upstream's `IsPodLevelResourcesSet`.
@@ -66,13 +71,13 @@ pub(super) fn limits_by_moment(pod: &Pod) -> Vec<ResourceList> {
     regular.chain(init_moments(spec.init_containers.as_deref().unwrap_or_default(), container_limits)).collect()
 }
 
-fn is_pod_level_resource(name: &str) -> bool {
+/// Whether a pod as a whole can have this resource.
+pub fn is_pod_level_resource(name: &str) -> bool {
     name == CPU || name == MEMORY || name.starts_with(HUGEPAGES_PREFIX)
 }
 
-fn aggregate(pod: &Pod, of: fn(&Container) -> ResourceList) -> ResourceList {
+fn aggregate(spec: &PodSpec, of: fn(&Container) -> ResourceList) -> ResourceList {
     let mut sum = ResourceList::new();
-    let Some(spec) = &pod.spec else { return sum };
     let init_containers = spec.init_containers.as_deref().unwrap_or_default();
     let sidecars = init_containers.iter().filter(|container| is_sidecar(container));
     for container in spec.containers.iter().chain(sidecars) {

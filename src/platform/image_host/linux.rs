@@ -1,7 +1,7 @@
 //! [`ImageHost`] on Linux. Keeps paths, and how many pulls of each image are under way.
 
 use std::collections::BTreeSet;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::logic::image_records::{Evidence, PullIntent, RecordedAccess};
 use crate::logic::time::Moment;
 use crate::platform::{blocking, tls};
 
-/// The most that is read of a file with credentials.
-const CREDENTIALS_BYTES_MAX: u64 = 1024 * 1024;
+/// The largest file with credentials.
+const CREDENTIALS_BYTES_MAX: u64 = 10 * 1024 * 1024;
 
 /// See the module. Clones share what is under way.
 #[derive(Clone)]
@@ -128,16 +128,18 @@ fn node_credentials(root_dir: &Path, home: &Path) -> Keyring {
     let places = newer.map(|place| (place.join("config.json"), ConfigForm::Json)).into_iter();
     let places = places.chain(older.map(|place| (place.join(".dockercfg"), ConfigForm::Old)));
     for (path, form) in places {
-        let mut bytes = vec![];
-        let read = std::fs::File::open(&path).and_then(|file| file.take(CREDENTIALS_BYTES_MAX).read_to_end(&mut bytes));
-        match read {
-            Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+        let bytes = match read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) if error.kind() == ErrorKind::FileTooLarge => {
+                tracing::error!(path = %path.display(), %error, "file of credentials is left out");
+                continue;
+            }
             Err(error) => {
                 tracing::debug!(path = %path.display(), %error, "file of credentials cannot be read");
                 continue;
             }
-        }
+        };
         let mut keyring = Keyring::default();
         if keyring.add_file(&bytes, form) {
             return keyring;
@@ -145,6 +147,17 @@ fn node_credentials(root_dir: &Path, home: &Path) -> Keyring {
         tracing::warn!(path = %path.display(), "file of credentials is not of its form, and is left out");
     }
     Keyring::default()
+}
+
+/// A whole file with credentials; a part of one would be another file.
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![];
+    std::fs::File::open(path)?.take(CREDENTIALS_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > CREDENTIALS_BYTES_MAX {
+        let why = format!("{} is larger than {CREDENTIALS_BYTES_MAX} bytes", path.display());
+        return Err(std::io::Error::new(ErrorKind::FileTooLarge, why));
+    }
+    Ok(bytes)
 }
 
 #[cfg(test)]

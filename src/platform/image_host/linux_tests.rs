@@ -65,6 +65,29 @@ async fn pulls_that_an_agent_left_are_found_by_the_next() {
     assert!(names(&pulling).is_empty());
 }
 
+/// CRI-23.
+#[test]
+fn a_large_file_of_credentials_is_read_whole_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, home) = (folder.path().join("root"), folder.path().join("home"));
+    fs::create_dir_all(&root).unwrap();
+    fs::create_dir_all(home.join(".docker")).unwrap();
+    let users = || {
+        let found = node_credentials(&root, &home).of("reg.example/app");
+        found.into_iter().map(|one| one.username).collect::<Vec<_>>()
+    };
+    let auths = |user: &str| format!(r#"{{"auths": {{"reg.example": {{"username": "{user}"}}}}}}"#);
+    let padded = |bytes: usize| format!("{:>bytes$}", auths("root"));
+    let largest = usize::try_from(CREDENTIALS_BYTES_MAX).unwrap();
+    fs::write(home.join(".docker/config.json"), auths("home")).unwrap();
+    fs::write(root.join("config.json"), padded(largest)).unwrap();
+    assert_eq!(users(), ["root"]);
+    fs::write(root.join("config.json"), padded(largest + 1)).unwrap();
+    assert_eq!(users(), ["home"], "the next one counts");
+    let error = read(&root.join("config.json")).unwrap_err().to_string();
+    assert_eq!(error, format!("{} is larger than 10485760 bytes", root.join("config.json").display()));
+}
+
 /// FIPS 180-4's own example.
 #[test]
 fn the_hash_is_sha256() {

@@ -2,17 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::Toleration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference,
 };
 use serde_json::Value;
 
 use super::field::{Errors, FieldPath, text};
-use super::{names, security};
+use super::{names, scheduling};
 use crate::logic::path_segment::is_safe_segment;
 
 /// The size of all annotations, keys and values, in bytes.
 const ANNOTATIONS_SIZE_MAX: usize = 256 * 1024;
+
+const TOLERATIONS_ANNOTATION: &str = "scheduler.alpha.kubernetes.io/tolerations";
+const DELETION_COST_ANNOTATION: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// The metadata of a pod.
 pub(super) fn validate(metadata: &ObjectMeta, path: &FieldPath, errors: &mut Errors) {
@@ -54,11 +58,29 @@ fn annotations(annotations: Option<&BTreeMap<String, String>>, path: &FieldPath,
     for (key, value) in annotations.into_iter().flatten() {
         // Capitals do not matter here.
         errors.invalid_each(path, key, names::label_key(&key.to_lowercase()));
-        security::seccomp_annotation(key, value, path, errors);
         size += key.len() + value.len();
     }
     if size > ANNOTATIONS_SIZE_MAX {
         errors.too_long(path, ANNOTATIONS_SIZE_MAX);
+    }
+}
+
+/// Annotations that mean something to others than the node have their form all the same.
+pub(super) fn annotations_of_pods(annotations: &BTreeMap<String, String>, path: &FieldPath, errors: &mut Errors) {
+    if let Some(text) = annotations.get(TOLERATIONS_ANNOTATION).filter(|text| !text.is_empty()) {
+        match serde_json::from_str::<Option<Vec<Toleration>>>(text) {
+            Ok(tolerations) => {
+                let path = path.child(TOLERATIONS_ANNOTATION);
+                scheduling::tolerations(&tolerations.unwrap_or_default(), &path, errors);
+            }
+            Err(error) => errors.invalid(path, TOLERATIONS_ANNOTATION, error.to_string()),
+        }
+    }
+    if let Some(cost) = annotations.get(DELETION_COST_ANNOTATION) {
+        let has_form = cost == "0" || cost.starts_with(|first: char| first == '-' || ('1'..='9').contains(&first));
+        if !has_form || cost.parse::<i32>().is_err() {
+            errors.invalid(&path.key(DELETION_COST_ANNOTATION), cost.as_str(), "must be a 32bit integer");
+        }
     }
 }
 

@@ -17,6 +17,7 @@ mod pod_spec;
 mod probes;
 mod resources;
 mod scheduling;
+mod seccomp;
 mod security;
 mod volumes;
 
@@ -31,8 +32,11 @@ pub fn validate(pod: &Pod) -> Vec<FieldError> {
     if let Some(spec) = &pod.spec {
         let annotations = pod.metadata.annotations.clone().unwrap_or_default();
         let path = FieldPath::root("metadata").child("annotations");
+        metadata::annotations_of_pods(&annotations, &path, &mut errors);
+        seccomp::annotations(&annotations, &path, &mut errors);
         app_armor::annotations(&annotations, spec, &path, &mut errors);
         pod_spec::validate(spec, &FieldPath::root("spec"), &mut errors);
+        seccomp::agreement(&annotations, spec, &FieldPath::root("spec"), &mut errors);
         app_armor::agreement(&annotations, spec, &FieldPath::root("spec"), &mut errors);
     }
     errors.found

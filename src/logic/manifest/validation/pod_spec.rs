@@ -40,7 +40,7 @@ pub(super) fn validate(spec: &PodSpec, path: &FieldPath, errors: &mut Errors) {
     container::ordinary(&spec.containers, &pod, &path.child("containers"), errors);
     container::init(init_containers, &spec.containers, &pod, &path.child("initContainers"), errors);
     if let Some(requirements) = &spec.resources {
-        resources::of_pod(requirements, &path.child("resources"), errors);
+        resources::of_pod(requirements, spec, &pod.claims, &path.child("resources"), errors);
     }
     host_network_ports(spec, path, errors);
     policies(spec, path, errors);

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{ResourceClaim, ResourceRequirements};
+use k8s_openapi::api::core::v1::{PodSpec, ResourceClaim, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
 use super::field::{Errors, FieldPath, text};
 use super::names;
 use crate::logic::quantity::Quantity;
+use crate::logic::resources::{aggregate_container_limits, aggregate_container_requests, container_limits};
 
 type ResourceList = BTreeMap<String, ApiQuantity>;
 
@@ -57,11 +58,49 @@ pub(super) fn of_container(
 }
 
 /// The resources of a whole pod.
-pub(super) fn of_pod(requirements: &ResourceRequirements, path: &FieldPath, errors: &mut Errors) {
-    if requirements.claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
+pub(super) fn of_pod(
+    requirements: &ResourceRequirements,
+    spec: &PodSpec,
+    claims: &BTreeSet<&str>,
+    path: &FieldPath,
+    errors: &mut Errors,
+) {
+    let own_claims = requirements.claims.as_deref().unwrap_or_default();
+    if !own_claims.is_empty() {
         errors.forbidden(&path.child("claims"), "claims may not be set for Resources at pod-level");
     }
     validate(requirements, Holder::Pod, path, errors);
+    claim_names(own_claims, claims, &path.child("claims"), errors);
+    room_for_containers(requirements, spec, path, errors);
+}
+
+/// A pod's own resources have room for its containers: for what they ask for together, for all their huge pages, and for
+/// the limit of each.
+fn room_for_containers(requirements: &ResourceRequirements, spec: &PodSpec, path: &FieldPath, errors: &mut Errors) {
+    let requests: BTreeMap<&str, Quantity> = parsed(requirements.requests.as_ref()).collect();
+    let limits: BTreeMap<&str, Quantity> = parsed(requirements.limits.as_ref()).collect();
+    for (name, sum) in aggregate_container_requests(spec) {
+        if let Some(request) = requests.get(name.as_str()).filter(|request| sum > **request) {
+            let detail = format!("must be greater than or equal to aggregate container requests of {sum}");
+            errors.invalid(&path.child("requests").key(&name), request.to_string(), detail);
+        }
+    }
+    for (name, sum) in aggregate_container_limits(spec).into_iter().filter(|(name, _)| is_huge_pages(name)) {
+        if let Some(limit) = limits.get(name.as_str()).filter(|limit| sum > **limit) {
+            let detail = format!("must be greater than or equal to aggregate container limits of {sum}");
+            errors.invalid(&path.child("limits").key(&name), limit.to_string(), detail);
+        }
+    }
+    for (index, container) in spec.containers.iter().enumerate() {
+        for (name, own) in container_limits(container) {
+            if let Some(limit) = limits.get(name.as_str()).filter(|limit| own > **limit) {
+                // Upstream's path, below the pod's resources.
+                let path = path.child("containers").index(index).key(&name).child("limits");
+                let detail = format!("must be less than or equal to pod limits of {limit}");
+                errors.invalid(&path, own.to_string(), detail);
+            }
+        }
+    }
 }
 
 /// What the pod costs beyond its containers.

@@ -164,19 +164,6 @@ fn is_sysctl_name(name: &str) -> bool {
     name.len() <= SYSCTL_LENGTH_MAX && name.split(['.', '/']).all(is_segment)
 }
 
-/// The seccomp annotations of old: ignored by the agent, yet checked for their form as upstream does.
-pub(super) fn seccomp_annotation(key: &str, profile: &str, path: &FieldPath, errors: &mut Errors) {
-    let is_old = key == "seccomp.security.alpha.kubernetes.io/pod"
-        || key.starts_with("container.seccomp.security.alpha.kubernetes.io/");
-    if !is_old || ["runtime/default", "docker/default", "unconfined"].contains(&profile) {
-        return;
-    }
-    match profile.strip_prefix("localhost/") {
-        Some(file) => mounts::descending(file, &path.child(key), errors),
-        None => errors.invalid(&path.child(key), profile, "must be a valid seccomp profile"),
-    }
-}
-
 /// The text of an option that must be one of a few.
 pub(super) fn optional_choice(value: &Option<String>, choices: &[&str], path: &FieldPath, errors: &mut Errors) {
     if value.is_some() {

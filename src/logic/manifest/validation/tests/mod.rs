@@ -78,6 +78,59 @@ fn profiles_in_annotations_are_about_containers_and_say_what_fields_say() {
     assert_eq!(both("c", "localhost/b", "Localhost"), [other]);
 }
 
+#[test]
+fn seccomp_profiles_in_annotations_say_what_fields_say() {
+    let pod_key = "seccomp.security.alpha.kubernetes.io/pod";
+    let container_key = "container.seccomp.security.alpha.kubernetes.io/c";
+    let field = |kind: &str| match kind {
+        "" => json!({}),
+        "Localhost" => json!({"seccompProfile": {"type": kind, "localhostProfile": "a"}}),
+        _ => json!({"seccompProfile": {"type": kind}}),
+    };
+    let said_to = |annotations: Value, of_pod: &str, of_container: &str| {
+        let container = json!({"name": "c", "image": "i", "securityContext": field(of_container)});
+        let sidecar = json!({"name": "s", "image": "i", "securityContext": field("Unconfined")});
+        let spec = json!({"securityContext": field(of_pod), "containers": [container], "initContainers": [sidecar]});
+        said(json!({"name": "web", "annotations": annotations}), spec)
+    };
+    for (value, kind) in [
+        ("runtime/default", ""),
+        ("unconfined", "Unconfined"),
+        ("docker/default", "RuntimeDefault"),
+        ("runtime/default", "RuntimeDefault"),
+        ("localhost/a", "Localhost"),
+    ] {
+        assert_eq!(said_to(json!({pod_key: value}), kind, ""), Vec::<String>::new(), "{value} {kind}");
+        assert_eq!(said_to(json!({container_key: value}), "", kind), Vec::<String>::new(), "{value} {kind}");
+        assert_eq!(
+            said_to(json!({container_key: value}), "Localhost", ""),
+            Vec::<String>::new(),
+            "not the pod's field"
+        );
+    }
+    let path = "securityContext.seccompProfile";
+    for (value, kind, expected) in [
+        ("unconfined", "RuntimeDefault", "type: Forbidden: seccomp type in annotation and field must match"),
+        ("runtime/default", "Unconfined", "type: Forbidden: seccomp type in annotation and field must match"),
+        ("unconfined", "Localhost", "type: Forbidden: seccomp type in annotation and field must match"),
+        ("localhost/b", "Localhost", "localhostProfile: Forbidden: seccomp profile in annotation and field must match"),
+    ] {
+        assert_eq!(said_to(json!({pod_key: value}), kind, ""), [format!("spec.{path}.{expected}")]);
+        let expected = format!("spec.containers[0].{path}.{expected}");
+        assert_eq!(said_to(json!({container_key: value}), "", kind), [expected]);
+    }
+    let sidecar_key = "container.seccomp.security.alpha.kubernetes.io/s";
+    assert_eq!(
+        said_to(json!({sidecar_key: "runtime/default", pod_key: "x"}), "", ""),
+        [
+            "metadata.annotations.seccomp.security.alpha.kubernetes.io/pod: Invalid value: \"x\": must be a valid \
+             seccomp profile",
+            "spec.initContainers[0].securityContext.seccompProfile.type: Forbidden: seccomp type in annotation and \
+             field must match",
+        ]
+    );
+}
+
 proptest! {
     /// Whatever a name is, it is either refused or safe as a path and as a host name.
     #[test]

@@ -238,3 +238,103 @@ fn scheduling_and_security_are_checked() {
         ),
     ]);
 }
+
+/// KEP-2837.
+#[test]
+fn a_pods_own_resources_have_room_for_its_containers() {
+    let container = |name: &str, resources: Value| json!({"name": name, "image": "i", "resources": resources});
+    let spec = |own: Value, containers: Vec<Value>| json!({"resources": own, "containers": containers});
+    let small = || container("c", json!({"requests": {"cpu": "600m"}, "limits": {"memory": "1Gi"}}));
+    check_specs(vec![
+        (spec(json!({"requests": {"cpu": "1200m", "memory": "2Gi"}}), vec![small(), container("d", json!({}))]), &[]),
+        (spec(json!({"limits": {"cpu": "1", "memory": "2Gi"}}), vec![small()]), &[]),
+        (
+            spec(
+                json!({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "2"}}),
+                vec![small(), container("d", json!({"requests": {"cpu": "600m", "memory": "1Gi"}}))],
+            ),
+            &[
+                "spec.resources.requests[cpu]: Invalid value: \"1\": must be greater than or equal to aggregate \
+                 container requests of 1200m",
+                "spec.resources.requests[memory]: Invalid value: \"1Gi\": must be greater than or equal to aggregate \
+                 container requests of 2Gi",
+            ],
+        ),
+        (
+            spec(
+                json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"memory": "1Gi", "cpu": "100m"}}),
+                vec![
+                    container("c", json!({"limits": {"cpu": "100m"}})),
+                    container(
+                        "d",
+                        json!({"requests": {"cpu": "0", "memory": "0"}, "limits": {"cpu": "1500m", "memory": "2Gi"}}),
+                    ),
+                ],
+            ),
+            &[
+                "spec.resources.containers[1][cpu].limits: Invalid value: \"1500m\": must be less than or equal to pod \
+                 limits of 1",
+                "spec.resources.containers[1][memory].limits: Invalid value: \"2Gi\": must be less than or equal to \
+                 pod limits of 1Gi",
+            ],
+        ),
+        (
+            spec(
+                json!({"limits": {"memory": "1Gi", "hugepages-2Mi": "4Mi"}}),
+                vec![
+                    container("c", json!({"limits": {"memory": "100Mi", "hugepages-2Mi": "4Mi"}})),
+                    container("d", json!({"limits": {"memory": "100Mi", "hugepages-2Mi": "2Mi"}})),
+                ],
+            ),
+            &[
+                "spec.resources.requests[hugepages-2Mi]: Invalid value: \"4Mi\": must be greater than or equal to \
+                 aggregate container requests of 6Mi",
+                "spec.resources.limits[hugepages-2Mi]: Invalid value: \"4Mi\": must be greater than or equal to \
+                 aggregate container limits of 6Mi",
+            ],
+        ),
+        (
+            spec(json!({"limits": {"cpu": "1"}, "claims": [{"name": "a"}]}), vec![container("c", json!({}))]),
+            &[
+                "spec.resources.claims: Forbidden: claims may not be set for Resources at pod-level",
+                "spec.resources.claims[0]: Not found: \"a\": must be one of the names in pod.spec.resourceClaims which \
+                 is empty",
+            ],
+        ),
+    ]);
+}
+
+#[test]
+fn annotations_that_others_read_have_their_form() {
+    let tolerations = "scheduler.alpha.kubernetes.io/tolerations";
+    let cost = "controller.kubernetes.io/pod-deletion-cost";
+    let with = |annotations: Value| {
+        said(json!({"name": "web", "annotations": annotations}), json!({"containers": [{"name": "c", "image": "i"}]}))
+    };
+    let good = ["", "null", "[]", r#"[{"key": "a", "operator": "Exists", "effect": "NoExecute", "more": 1}]"#];
+    for text in good {
+        assert_eq!(with(json!({tolerations: text})), Vec::<String>::new(), "{text}");
+    }
+    let said = with(json!({tolerations: r#"[{"operator": "Exists", "value": "a"}, {"key": "a", "effect": "x"}]"#}));
+    assert_eq!(
+        said,
+        [
+            "metadata.annotations.scheduler.alpha.kubernetes.io/tolerations[0].operator: Invalid value: \"a\": value \
+             must be empty when `operator` is 'Exists'",
+            "metadata.annotations.scheduler.alpha.kubernetes.io/tolerations[1].effect: Unsupported value: \"x\": \
+             supported values: \"NoSchedule\", \"PreferNoSchedule\", \"NoExecute\"",
+        ]
+    );
+    for text in ["{", r#"{"key": "a"}"#, "7"] {
+        let said = with(json!({tolerations: text}));
+        let expected = format!("metadata.annotations: Invalid value: \"{tolerations}\": ");
+        assert!(said.len() == 1 && said[0].starts_with(&expected), "{text}: {said:?}");
+    }
+    for text in ["0", "10", "-10", "2147483647", "-2147483648"] {
+        assert_eq!(with(json!({cost: text})), Vec::<String>::new(), "{text}");
+    }
+    for text in ["", "+10", "007", "2147483648", "1.5", "a", "-"] {
+        let expected = format!("metadata.annotations[{cost}]: Invalid value: \"{text}\": must be a 32bit integer");
+        assert_eq!(with(json!({cost: text})), [expected], "{text}");
+    }
+}

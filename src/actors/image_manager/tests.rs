@@ -1,0 +1,125 @@
+//! `ImageManager` over a played registry, under paused time: turns, the rate, and what is known of an image after its pull.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+
+use super::*;
+use crate::actors::ledger::Cause;
+use crate::actors::node_tests::{PlayedAgent, played_agent, seconds};
+use crate::actors::played_api::ObjectServer;
+use crate::actors::role::Stage;
+use crate::cri::{AuthConfig, CriError, ImageFsInfo, ImageService, PodSandboxConfig};
+use crate::logic::ids::FullName;
+
+/// A registry with every image, and a runtime that takes a second to pull one.
+#[derive(Default)]
+struct Registry {
+    pulls: AtomicUsize,
+    /// What `ImageStatus` answers, the last one for ever.
+    shown: Vec<CriResult<Option<Image>>>,
+    looks: AtomicUsize,
+}
+
+fn not_played<T>() -> CriResult<T> {
+    Err(CriError::Unimplemented { message: "not played".to_owned() })
+}
+
+#[async_trait]
+impl ImageService for Registry {
+    async fn list_images(&self, _: Option<&ImageSpec>) -> CriResult<Vec<Image>> {
+        not_played()
+    }
+    async fn image_status(&self, _: &ImageSpec) -> CriResult<Option<Image>> {
+        let look = self.looks.fetch_add(1, Ordering::SeqCst);
+        self.shown.get(look).or(self.shown.last()).cloned().unwrap_or_else(|| Ok(Some(image())))
+    }
+    async fn pull_image(&self, spec: &ImageSpec, _: Option<&AuthConfig>, _: &PodSandboxConfig) -> CriResult<String> {
+        self.pulls.fetch_add(1, Ordering::SeqCst);
+        seconds(1.0).await;
+        Ok(spec.image.clone())
+    }
+    async fn remove_image(&self, _: &ImageSpec) -> CriResult<()> {
+        not_played()
+    }
+    async fn image_fs_info(&self) -> CriResult<ImageFsInfo> {
+        not_played()
+    }
+}
+
+fn image() -> Image {
+    Image { id: "sha256:1".to_owned(), size: 7, username: "www".to_owned(), ..Image::default() }
+}
+
+fn played(registry: &Arc<Registry>, pulls_max: Option<usize>) -> PlayedAgent {
+    let played = played_agent(ObjectServer::default().api(), |settings, adapters| {
+        (settings.pulls_max, settings.pull_rate, settings.pull_burst) = (pulls_max, Some(5), 10);
+        adapters.images = registry.clone();
+    });
+    Stage::<ImageManager>::enter(&played.agent.directory.image_manager, Arc::clone(&played.agent), None);
+    played
+}
+
+async fn ensure(agent: &Agent, pod: &str, image: &str) -> Result<ImageInUse, ImageFailure> {
+    let request = Arc::new(ImageRequest {
+        uid: PodUid::from(pod),
+        full_name: FullName::new(pod, "ns"),
+        field_path: "spec.containers{main}".to_owned(),
+        image: image.to_owned(),
+        policy: PullPolicy::Always,
+        sandbox_config: Arc::new(PodSandboxConfig::default()),
+        credentials: vec![],
+        service_account: String::new(),
+    });
+    let question = |reply| ImageManagerMsg::Ensure(request, reply);
+    let manager = &agent.directory.image_manager;
+    manager.ask(Cause::outside("test"), Duration::from_secs(60), question).await.expect("answered")
+}
+
+/// CRI-22: one pull at a time, of more images than the burst: each is charged to the rate when its turn comes.
+#[tokio::test(start_paused = true)]
+async fn images_that_wait_for_their_turn_are_not_refused() {
+    let registry = Arc::new(Registry::default());
+    let played = played(&registry, Some(1));
+    let pods: Vec<String> = (1..=15).map(|pod| format!("pod-{pod}")).collect();
+    let outcomes = join_all(pods.iter().map(|pod| ensure(&played.agent, pod, pod))).await;
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    assert_eq!(registry.pulls.load(Ordering::SeqCst), 15);
+}
+
+/// CRI-22: without turns all begin at once, and those that the burst does not cover are refused; but not for a pod whose
+/// own pulls are under way.
+#[tokio::test(start_paused = true)]
+async fn images_that_are_pulled_at_once_are_refused_beyond_the_burst() {
+    let registry = Arc::new(Registry::default());
+    let several = played(&registry, None);
+    let pods: Vec<String> = (1..=15).map(|pod| format!("pod-{pod}")).collect();
+    let outcomes = join_all(pods.iter().map(|pod| ensure(&several.agent, pod, pod))).await;
+    let refused: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
+    let expected = ImageFailure { reason: "ErrImagePull", message: "pull QPS exceeded".to_owned(), retry_after: None };
+    assert_eq!(refused, vec![expected; 5]);
+    let again = ensure(&several.agent, "pod-15", "pod-15").await.expect_err("it backs off");
+    assert_eq!(again.reason, "ImagePullBackOff");
+    let one = played(&registry, None);
+    let outcomes = join_all(pods.iter().map(|image| ensure(&one.agent, "pod", image))).await;
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+}
+
+/// CRI-22, CRI-23: an image that was pulled is no failed pull because nothing is known of it, but nothing is run of it
+/// either: its user would be taken for root.
+#[tokio::test(start_paused = true)]
+async fn a_pulled_image_of_which_nothing_is_known_is_not_backed_off_nor_used() {
+    let lost = CriError::Unavailable { message: "connection lost".to_owned() };
+    let registry = Registry { shown: vec![Err(lost), Ok(None), Ok(Some(image()))], ..Registry::default() };
+    let registry = Arc::new(registry);
+    let played = played(&registry, Some(1));
+    for problem in ["connection lost", "the runtime does not show it after its pull"] {
+        let failure = ensure(&played.agent, "web", "app:1").await.expect_err("nothing is known of it");
+        assert_eq!(failure.reason, "ImageInspectError");
+        assert_eq!(failure.message, format!("Failed to inspect image \"app:1\": {problem}"));
+    }
+    let found = ensure(&played.agent, "web", "app:1").await.expect("no back-off");
+    assert_eq!((found.reference.as_str(), found.username.as_str()), ("app:1", "www"));
+    assert_eq!(registry.pulls.load(Ordering::SeqCst), 3);
+}
