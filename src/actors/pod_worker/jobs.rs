@@ -60,6 +60,14 @@ pub struct Given {
     pub runtime: Option<Arc<RuntimePod>>,
 }
 
+/// A container that was made, to be started.
+struct Created {
+    id: ContainerId,
+    restart_count: u32,
+    /// The path of its log.
+    log: String,
+}
+
 /// As whom the pod runs; empty for nobody.
 fn service_account(pod: &Pod) -> String {
     pod.spec.as_ref().and_then(|spec| spec.service_account_name.clone()).unwrap_or_default()
@@ -205,26 +213,24 @@ impl JobSite {
         cause: Cause,
     ) -> JobEnd {
         let subject = self.subject(field_path(start.kind, &start.name));
-        let mut outcome = self.try_start(&pod, &start, &sandbox, &given, &subject, &cause).await;
-        if let Ok(Started { id, .. }) = &outcome
-            && let Err(failure) = self.post_start(&pod, &start.name, id, &sandbox, &subject, &cause).await
-        {
-            outcome = Err(failure); // Told by an Event of its own.
-        } else if let Err(failure) = &outcome {
-            self.tell(&cause, subject.warning("Failed", format!("Error: {}", failure.message)));
-        }
+        let outcome = match self.create(&pod, &start, &sandbox, &given, &cause).await {
+            Ok(created) => self.try_start(&pod, &start.name, created, &sandbox, &subject, &cause).await,
+            Err(failure) => {
+                self.tell(&cause, subject.warning("Failed", format!("Error: {}", failure.message)));
+                Err(failure)
+            }
+        };
         JobEnd::Started(start.name, outcome)
     }
 
-    async fn try_start(
+    async fn create(
         &self,
         pod: &Pod,
         start: &StartContainer,
         sandbox: &RuntimeSandbox,
         given: &Given,
-        subject: &EventSubject,
         cause: &Cause,
-    ) -> Result<Started, StartFailure> {
+    ) -> Result<Created, StartFailure> {
         let (sandbox_config, _) = self
             .sandbox_config(pod, sandbox.attempt)
             .map_err(|error| StartFailure { reason: "CreateContainerConfigError", message: error.to_string() })?;
@@ -237,21 +243,37 @@ impl JobSite {
         let id = runtime
             .create_container(&sandbox.id, &config, &sandbox_config)
             .await
-            .map_err(|error| StartFailure { reason: "CreateContainerError", message: error.to_string() })?;
-        self.tell(cause, subject.normal("Created", "Container created"));
-        runtime
-            .start_container(&id)
-            .await
-            .map_err(|error| StartFailure { reason: "RunContainerError", message: error.to_string() })?;
-        self.tell(cause, subject.normal("Started", "Container started"));
+            .map_err(|error| StartFailure { reason: "CreateContainerError", message: error.words().into_owned() })?;
         let log = format!("{}/{}", sandbox_config.log_directory, config.log_path);
-        let link = log_link_name(&self.full_name.name, &self.full_name.namespace, &start.name, id.as_str());
+        Ok(Created { id, restart_count: config.metadata.attempt, log })
+    }
+
+    async fn try_start(
+        &self,
+        pod: &Pod,
+        name: &str,
+        Created { id, restart_count, log }: Created,
+        sandbox: &RuntimeSandbox,
+        subject: &EventSubject,
+        cause: &Cause,
+    ) -> Result<Started, StartFailure> {
+        self.tell(cause, subject.normal("Created", "Container created"));
+        if let Err(error) = self.agent.adapters.runtime.start_container(&id).await {
+            let message = error.words().into_owned();
+            // The runtime's words may hold the ID, another one at each try: without it all are one Event, and counted.
+            let told = message.replace(id.as_str(), name);
+            self.tell(cause, subject.warning("Failed", format!("Error: {told}")));
+            return Err(StartFailure { reason: "RunContainerError", message });
+        }
+        self.tell(cause, subject.normal("Started", "Container started"));
+        let link = log_link_name(&self.full_name.name, &self.full_name.namespace, name, id.as_str());
         let (linked, seen) =
             futures_util::join!(self.agent.adapters.files.link_log(&link, &log), self.see_running(&id, &sandbox.id));
         if let Err(error) = linked {
-            tracing::warn!(pod = %self.full_name, container = start.name, %error, "log link not made");
+            tracing::warn!(pod = %self.full_name, container = name, %error, "log link not made");
         }
-        Ok(Started { id, restart_count: config.metadata.attempt, seen: seen.map(Box::new) })
+        self.post_start(pod, name, &id, sandbox, subject, cause).await?; // Tells an Event of its own.
+        Ok(Started { id, restart_count, seen: seen.map(Box::new) })
     }
 
     /// How the runtime shows a container that was just started; nothing when it does not say so soon, or when the
