@@ -12,8 +12,8 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use super::hooks::HookMemory;
 use crate::actors::ledger::Cause;
 use crate::actors::settings::{Agent, EventSubject};
-use crate::cri::ContainerState;
 use crate::cri::pod_mapping::{runtime_container, runtime_sandbox};
+use crate::cri::{ContainerState, PodSandboxConfig};
 use crate::logic::container_actions::{ContainerKind, StartContainer};
 use crate::logic::ids::{ContainerId, FullName, PodUid, SandboxId};
 use crate::logic::image_policy::{ImageFailure, ImageInUse, PullPolicy};
@@ -168,10 +168,13 @@ impl JobSite {
     async fn try_image(&self, pod: &Pod, container: &str, cause: Cause) -> Result<ImageInUse, ImageFailure> {
         let (spec, kind) = find(pod, container);
         // Before the container's own, as upstream: without them it is not started anyhow.
-        let volumes = self.volume_images(pod, &spec, kind, &cause).await?;
+        let volumes = self.volume_images(pod, &spec, kind, &sandbox, &cause).await?;
+        // Without a sandbox nothing is pulled: that it cannot be described is told by who makes it.
+        let sandbox = self.sandbox_config(pod, 0).map_err(|error| ImageFailure::not_tried(error.to_string()))?;
+        let sandbox = Arc::new(sandbox.0);
         let image = spec.image.clone().unwrap_or_default();
         let policy = PullPolicy::from_spec(spec.image_pull_policy.as_deref());
-        let found = self.have_image(pod, image, policy, field_path(kind, container), &cause).await?;
+        let found = self.have_image(pod, &sandbox, image, policy, field_path(kind, container), &cause).await?;
         Ok(ImageInUse { volumes, ..found })
     }
 
@@ -181,10 +184,10 @@ impl JobSite {
         pod: &Pod,
         image: String,
         policy: PullPolicy,
+        sandbox_config: &Arc<PodSandboxConfig>,
         field_path: String,
         cause: &Cause,
     ) -> Result<ImageInUse, ImageFailure> {
-        let (sandbox_config, _) = self.sandbox_config(pod, 0).map_err(|error| ImageFailure::lost(error.to_string()))?;
         let request = ImageRequest {
             uid: self.uid.clone(),
             full_name: self.full_name.clone(),
@@ -192,7 +195,7 @@ impl JobSite {
             credentials: self.credentials(pod, &image, cause).await,
             image,
             policy,
-            sandbox_config: Arc::new(sandbox_config),
+            sandbox_config: Arc::clone(sandbox_config),
             service_account: service_account(pod),
         };
         let question = |reply| ImageManagerMsg::Ensure(Arc::new(request), reply);

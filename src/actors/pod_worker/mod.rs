@@ -270,7 +270,9 @@ impl PodWorker {
     /// Counts tries to start containers, each from its image on.
     fn count(&self, end: &JobEnd) {
         let (container, error) = match end {
-            JobEnd::ImageEnsured(container, Err(failure)) => (container, Some(failure.reason)),
+            JobEnd::ImageEnsured(container, Err(failure)) if !failure.reason.is_empty() => {
+                (container, Some(failure.reason))
+            }
             JobEnd::Started(container, outcome) => (container, outcome.as_ref().err().map(|failure| failure.reason)),
             _ => return,
         };

@@ -477,16 +477,14 @@ impl PodLifecycle {
                 None
             }
             JobEnd::ImageEnsured(container, Err(failure)) => {
-                let error = StartError { reason: failure.reason.to_owned(), message: failure.message };
-                self.start_errors.insert(container, error);
+                self.note_start_error(container, failure.reason, failure.message);
                 Some(failure.retry_after)
             }
             JobEnd::Started(container, Err(failure)) => {
                 self.outdate(now);
                 self.note_start_failed(&container);
                 self.images.remove(&container); // It may be what is wrong; upstream looks again at each try, too.
-                let error = StartError { reason: failure.reason.to_owned(), message: failure.message };
-                self.start_errors.insert(container, error);
+                self.note_start_error(container, failure.reason, failure.message);
                 Some(None)
             }
             JobEnd::Resized(report) => self.note_resized(report, now).then_some(None),

@@ -407,8 +407,15 @@ impl PodLifecycle {
     }
 
     fn note_start(&mut self, pod: &Pod, start: &StartContainer, now: Now) {
-        if let (Some((_, container)), Some(ended)) = (find_container(pod, &start.name), start.ended) {
-            self.crash_loops.note_start(&container, ended, now.moment);
+        if let Some((_, container)) = find_container(pod, &start.name) {
+            self.crash_loops.note_start(&container, start.ended, now.moment);
+        }
+    }
+
+    /// Why a container is not started. What was not even tried says nothing about it.
+    pub(super) fn note_start_error(&mut self, container: String, reason: &str, message: String) {
+        if !reason.is_empty() {
+            self.start_errors.insert(container, StartError { reason: reason.to_owned(), message });
         }
     }
 
@@ -418,8 +425,7 @@ impl PodLifecycle {
             if self.jobs.contains(&Job::StartContainer(wait.name.clone())) {
                 continue;
             }
-            let error = StartError { reason: wait.reason.to_owned(), message: wait.message.clone() };
-            self.start_errors.insert(wait.name.clone(), error);
+            self.note_start_error(wait.name.clone(), wait.reason, wait.message.clone());
             self.waits.push((wait.message.clone(), Some(wait.wait.until)));
         }
     }
