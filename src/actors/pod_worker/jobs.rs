@@ -19,7 +19,7 @@ use crate::logic::ids::{ContainerId, FullName, PodUid, SandboxId};
 use crate::logic::image_policy::{ImageFailure, ImageInUse, PullPolicy};
 use crate::logic::log_path::log_link_name;
 use crate::logic::pod_containers::{find_container, target_name};
-use crate::logic::pod_lifecycle::{JobEnd, StartFailure, Started};
+use crate::logic::pod_lifecycle::{JobEnd, SandboxFailure, StartFailure, Started};
 use crate::logic::resources::{pod_cgroup_settings, pod_qos};
 use crate::logic::runtime_pod::{RuntimeContainer, RuntimePod, RuntimeSandbox};
 use crate::logic::volume_states::MountedVolumes;
@@ -130,12 +130,13 @@ impl JobSite {
         JobEnd::SandboxUp(outcome)
     }
 
-    async fn try_sandbox(&self, pod: &Pod, attempt: u32, cause: &Cause) -> Result<RuntimeSandbox, String> {
-        let (config, warnings) = self.sandbox_config(pod, attempt).map_err(|error| error.to_string())?;
+    async fn try_sandbox(&self, pod: &Pod, attempt: u32, cause: &Cause) -> Result<RuntimeSandbox, SandboxFailure> {
+        let not_made = |message| SandboxFailure { made: false, message };
+        let (config, warnings) = self.sandbox_config(pod, attempt).map_err(|error| not_made(error.to_string()))?;
         for warning in warnings {
             self.tell(cause, self.subject(String::new()).warning(warning.reason, warning.pod_message));
         }
-        let handler = self.runtime_handler(pod).await?;
+        let handler = self.runtime_handler(pod).await.map_err(not_made)?;
         let runtime = &self.agent.adapters.runtime;
         let clock = self.agent.ledger.clock();
         let began = clock.uptime();
@@ -146,8 +147,9 @@ impl JobSite {
         let (noting, making) = (self.note_first_containers(pod, cause), self.make_directories(cause));
         let ((run, took), (), ()) = futures_util::join!(running, noting, making);
         self.agent.happened(Occurrence::SandboxRun { handler: &handler, took, failed: run.is_err() });
-        let id = run.map_err(|error| error.to_string())?;
-        let status = runtime.pod_sandbox_status(&id).await.map_err(|error| error.to_string())?;
+        let id = run.map_err(|error| not_made(error.to_string()))?;
+        let status = runtime.pod_sandbox_status(&id).await;
+        let status = status.map_err(|error| SandboxFailure { made: true, message: error.to_string() })?;
         Ok(runtime_sandbox(&status))
     }
 

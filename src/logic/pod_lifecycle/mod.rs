@@ -35,7 +35,7 @@ use super::runtime_pod::{ContainerState, ProbeResults, RuntimePod, RuntimeSandbo
 use super::time::{Moment, Stamp};
 use super::volume_states::MountedVolumes;
 pub use demands::{Demand, Demanded};
-pub use job::{Job, JobEnd, StartFailure, Started};
+pub use job::{Job, JobEnd, SandboxFailure, StartFailure, Started};
 pub use resizing::ResizeMeans;
 
 /// Wait after an error, before jitter (upstream's back-off period of a pod worker).

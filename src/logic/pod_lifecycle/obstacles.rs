@@ -34,10 +34,10 @@ impl PodLifecycle {
 
     pub(super) fn note_problems(&mut self, end: &JobEnd) {
         let problem = match end {
-            JobEnd::Prepared(Err(problem))
-            | JobEnd::SandboxUp(Err(problem))
-            | JobEnd::PodKilled(Err(problem))
-            | JobEnd::CleanedUp(Err(problem)) => Some(problem.clone()),
+            JobEnd::Prepared(Err(problem)) | JobEnd::PodKilled(Err(problem)) | JobEnd::CleanedUp(Err(problem)) => {
+                Some(problem.clone())
+            }
+            JobEnd::SandboxUp(Err(failure)) => Some(failure.message.clone()),
             JobEnd::VolumesMounted(Err(failure)) => Some(failure.message.clone()),
             _ => None,
         };
