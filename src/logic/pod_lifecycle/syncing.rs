@@ -139,9 +139,11 @@ impl PodLifecycle {
             }
             let (id, name, message) = (kill.id.clone(), kill.name.clone(), kill.message.clone());
             // How it ends when it is stopped says nothing: it was decided by now that it comes back.
-            let comes_back = plan.start.iter().any(|start| start.name == name)
-                || plan.waiting.iter().any(|waiting| waiting.name == name);
-            if comes_back {
+            let at_once = plan.start.iter().find(|start| start.name == name);
+            if let Some(start) = at_once {
+                self.crash_loops.note_stop(&name, id.clone(), start.ended);
+            }
+            if at_once.is_some() || plan.waiting.iter().any(|waiting| waiting.name == name) {
                 self.restarts.insert(id.clone());
             }
             return vec![Action::KillContainer { id, name, message, grace }];
