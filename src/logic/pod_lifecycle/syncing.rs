@@ -111,6 +111,7 @@ impl PodLifecycle {
         self.note_back_offs(&plan);
         let mut actions = self.mount_volumes(now);
         actions.extend(self.follow(&pod, &seen, plan, now));
+        self.note_progress(&pod, &seen);
         let is_done = actions.is_empty() && self.jobs.is_empty();
         if is_done && self.unconfirmed { self.ask_for(Action::InspectSoon) } else { actions }
     }
