@@ -169,11 +169,11 @@ impl JobSite {
 
     async fn try_image(&self, pod: &Pod, container: &str, cause: Cause) -> Result<ImageInUse, ImageFailure> {
         let (spec, kind) = find(pod, container);
-        // Before the container's own, as upstream: without them it is not started anyhow.
-        let volumes = self.volume_images(pod, &spec, kind, &sandbox, &cause).await?;
         // Without a sandbox nothing is pulled: that it cannot be described is told by who makes it.
         let sandbox = self.sandbox_config(pod, 0).map_err(|error| ImageFailure::not_tried(error.to_string()))?;
         let sandbox = Arc::new(sandbox.0);
+        // Before the container's own, as upstream: without them it is not started anyhow.
+        let volumes = self.volume_images(pod, &spec, kind, &sandbox, &cause).await?;
         let image = spec.image.clone().unwrap_or_default();
         let policy = PullPolicy::from_spec(spec.image_pull_policy.as_deref());
         let found = self.have_image(pod, &sandbox, image, policy, field_path(kind, container), &cause).await?;
@@ -184,9 +184,9 @@ impl JobSite {
     pub(super) async fn have_image(
         &self,
         pod: &Pod,
+        sandbox_config: &Arc<PodSandboxConfig>,
         image: String,
         policy: PullPolicy,
-        sandbox_config: &Arc<PodSandboxConfig>,
         field_path: String,
         cause: &Cause,
     ) -> Result<ImageInUse, ImageFailure> {
@@ -376,7 +376,7 @@ pub async fn remove_container(agent: &Agent, known: Option<&RuntimePod>, id: &Co
 /// Removes directories and cgroups of pods that are not `known`; says how many. What cannot be removed is logged and
 /// left for the next pass.
 pub async fn remove_leftovers(agent: &Arc<Agent>, known: &BTreeSet<PodUid>) -> usize {
-    let (mut removed, mut failed) = (0, 0);
+    let (mut removed, mut kept) = (0, BTreeSet::new());
     let files = &agent.adapters.files;
     for uid in files.known_pods().await.unwrap_or_default() {
         if !known.contains(&uid) {
@@ -390,29 +390,31 @@ pub async fn remove_leftovers(agent: &Arc<Agent>, known: &BTreeSet<PodUid>) -> u
             match outcome {
                 Ok(()) => removed += 1,
                 Err(error) => {
-                    failed += 1;
                     tracing::warn!(pod = %uid, %error, "orphaned pod directory stays");
+                    kept.insert(uid);
                 }
             }
         }
     }
-    agent.happened(Occurrence::OrphansSwept { cleaned: removed, failed });
+    agent.happened(Occurrence::OrphansSwept { cleaned: removed, failed: kept.len() });
     for (name, uid) in files.known_log_directories().await.unwrap_or_default() {
         if !known.contains(&uid) && files.remove_log_directory(&name).await.is_ok() {
             removed += 1;
         }
     }
-    let (owned, known) = (Arc::clone(agent), known.clone());
-    removed + blocking::run(move || remove_cgroups(&owned, &known)).await
+    // What still uses the volumes may be in the pod's cgroup: that stays as long as they do (upstream, too).
+    kept.extend(known.iter().cloned());
+    let owned = Arc::clone(agent);
+    removed + blocking::run(move || remove_cgroups(&owned, &kept)).await
 }
 
-fn remove_cgroups(agent: &Agent, known: &BTreeSet<PodUid>) -> usize {
+fn remove_cgroups(agent: &Agent, kept: &BTreeSet<PodUid>) -> usize {
     let (tree, cgroups) = (&agent.settings.cgroup_tree, &agent.adapters.cgroups);
     if !tree.per_qos() {
         return 0;
     }
     let all = cgroups.list_pods(tree).unwrap_or_default();
-    let orphans = all.into_iter().filter(|(uid, _)| !known.contains(uid));
+    let orphans = all.into_iter().filter(|(uid, _)| !kept.contains(uid));
     orphans.filter(|(_, name)| cgroups.destroy(name).is_ok()).count()
 }
 
