@@ -17,5 +17,6 @@ mod resize;
 mod resize_parts;
 mod restarts;
 mod served;
+mod starting;
 mod statistics;
 mod volumes;
