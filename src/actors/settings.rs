@@ -1,5 +1,6 @@
 //! What actors are told once, at the start: the configuration in the words of decisions, and the adapters to the outside.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -471,16 +472,16 @@ impl EventSubject {
     }
 
     /// An Event that all is as it should be.
-    pub fn normal(&self, reason: &'static str, message: impl Into<String>) -> EventRecorderMsg {
-        self.event(false, reason, message.into())
+    pub fn normal(&self, reason: impl Into<Cow<'static, str>>, message: impl Into<String>) -> EventRecorderMsg {
+        self.event(false, reason.into(), message.into())
     }
 
     /// An Event that something is not.
-    pub fn warning(&self, reason: &'static str, message: impl Into<String>) -> EventRecorderMsg {
-        self.event(true, reason, message.into())
+    pub fn warning(&self, reason: impl Into<Cow<'static, str>>, message: impl Into<String>) -> EventRecorderMsg {
+        self.event(true, reason.into(), message.into())
     }
 
-    fn event(&self, warning: bool, reason: &'static str, message: String) -> EventRecorderMsg {
+    fn event(&self, warning: bool, reason: Cow<'static, str>, message: String) -> EventRecorderMsg {
         EventRecorderMsg::Recorded(PodEvent {
             uid: self.uid.clone(),
             full_name: self.full_name.clone(),

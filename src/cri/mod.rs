@@ -13,6 +13,7 @@ pub mod types;
 #[doc(hidden)]
 pub mod wire;
 
+use std::borrow::Cow;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -77,6 +78,22 @@ impl CriError {
     /// Whether the same call may well succeed soon, with nothing changed but the runtime's own state.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Deadline { .. } | Self::Unavailable { .. })
+    }
+
+    /// What went wrong, without how gRPC begins it: upstream tells it so where a container is made or started, and an image
+    /// pulled.
+    pub fn words(&self) -> Cow<'_, str> {
+        match self {
+            Self::Deadline { .. } => Cow::Borrowed("context deadline exceeded"),
+            Self::InvalidAnswer { .. } => Cow::Owned(self.to_string()),
+            Self::NotFound { message }
+            | Self::Unavailable { message }
+            | Self::Unimplemented { message }
+            | Self::Other { message, .. } => {
+                let told = message.strip_prefix("rpc error: code = ").and_then(|rest| rest.split_once(" desc = "));
+                Cow::Borrowed(told.map_or(message.as_str(), |(_, words)| words))
+            }
+        }
     }
 
     /// Whether the runtime said that the thing does not exist.

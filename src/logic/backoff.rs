@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Container;
 
+use super::ids::ContainerId;
 use super::runtime_pod::RuntimeContainer;
 use super::time::Moment;
 
@@ -142,6 +143,8 @@ impl Backoff {
 pub struct CrashLoops {
     policy: BackoffPolicy,
     by_container: BTreeMap<String, CrashLoop>,
+    /// By container that was stopped to be started again at once: which instance, and the end that counts for that start.
+    stops: BTreeMap<String, (ContainerId, Option<Moment>)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -154,7 +157,7 @@ struct CrashLoop {
 impl CrashLoops {
     /// No container has ended yet.
     pub fn new(policy: BackoffPolicy) -> Self {
-        Self { policy, by_container: BTreeMap::new() }
+        Self { policy, by_container: BTreeMap::new(), stops: BTreeMap::new() }
     }
 
     /// How long the container, whose newest ended instance ended at `finished`, still has to wait.
@@ -162,9 +165,23 @@ impl CrashLoops {
         self.entry(container)?.wait(finished, now, &self.policy)
     }
 
-    /// The container, whose newest ended instance ended at `finished`, is being started at `now`. Not to be told of a
-    /// container that has no ended instance: its start is not a repetition.
-    pub fn note_start(&mut self, container: &Container, finished: Moment, now: Moment) {
+    /// The container's running instance is being stopped to be started again at once: its back-off allows that now, counted
+    /// from `ended`, the end of the instance before (upstream stops and starts in one pass, by the status from before it).
+    /// Should that start not come to pass, the own end of this one counts as ever.
+    pub fn note_stop(&mut self, container_name: &str, instance: ContainerId, ended: Option<Moment>) {
+        self.stops.insert(container_name.to_owned(), (instance, ended));
+    }
+
+    /// From which end on the back-off of a start after this instance counts, where any does.
+    pub fn end_that_counts(&self, ended: &RuntimeContainer) -> Option<Moment> {
+        let stop = self.stops.get(&ended.name).filter(|(instance, _)| *instance == ended.id);
+        stop.map_or(Some(ended.finished_at), |(_, before)| *before)
+    }
+
+    /// The container is being started at `now`, after the end that counts; with `None` its start is no repetition.
+    pub fn note_start(&mut self, container: &Container, finished: Option<Moment>, now: Moment) {
+        self.stops.remove(&container.name);
+        let Some(finished) = finished else { return };
         let entry = Entry::next(self.entry(container), finished, now, &self.policy);
         self.insert(container, entry);
     }

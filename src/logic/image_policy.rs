@@ -41,7 +41,8 @@ pub struct ImageInUse {
 /// Why an image cannot be had now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageFailure {
-    /// The waiting reason, such as `ErrImagePull`.
+    /// The waiting reason, such as `ErrImagePull`; empty for an image that was not asked for: what keeps the pod is told
+    /// elsewhere.
     pub reason: &'static str,
     /// A sentence.
     pub message: String,
@@ -53,6 +54,11 @@ impl ImageFailure {
     /// The agent's own work on the image was lost.
     pub fn lost(why: String) -> Self {
         Self { reason: "ErrImagePull", message: why, retry_after: None }
+    }
+
+    /// Nothing was asked for, since the pod cannot have a sandbox.
+    pub fn not_tried(why: String) -> Self {
+        Self { reason: "", message: why, retry_after: None }
     }
 }
 

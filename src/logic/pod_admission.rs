@@ -222,29 +222,6 @@ impl Admissions {
     }
 }
 
-/// A refusal's reason as an Event has it: those of resources by name are a fixed set there.
-pub fn event_reason(reason: &str) -> &'static str {
-    const REASONS: [&str; 15] = [
-        "OutOfpods",
-        "OutOfcpu",
-        "OutOfmemory",
-        "OutOfephemeral-storage",
-        "NodeAffinity",
-        "NodeName",
-        "NodePorts",
-        "TaintToleration",
-        "PodFeatureUnsupported",
-        "SysctlForbidden",
-        "AppArmor",
-        "PodOSSelectorNodeLabelDoesNotMatch",
-        "PodOSNotSupported",
-        "SupplementalGroupsPolicyNotSupported",
-        "PodLevelResourcesNotSupported",
-    ];
-    let other = if reason == UNEXPECTED { UNEXPECTED } else { "OutOfExtendedResources" };
-    REASONS.into_iter().find(|known| *known == reason).unwrap_or(other)
-}
-
 const UNEXPECTED: &str = "UnexpectedAdmissionError";
 
 fn is_over(pod: &Pod) -> bool {

@@ -313,7 +313,7 @@ fn show_worker(worker: &ActorView, uptime: Duration) -> WorkerShown {
 fn show_event(counted: &CountedEvent, now: Moment) -> EventShown {
     EventShown {
         kind: if counted.event.warning { "Warning" } else { "Normal" }.to_owned(),
-        reason: counted.event.reason.to_owned(),
+        reason: counted.event.reason.to_string(),
         object: counted.event.field_path.clone(),
         message: counted.event.message.clone(),
         count: counted.count,

@@ -283,7 +283,9 @@ impl Containers {
         if container.behaviour.life == Life::CannotStart {
             let message = "failed to create containerd task: exec: \"/nothing\": no such file or directory";
             container.finish(128, "StartError", message, now);
-            return Err(other(message.to_owned()));
+            return Err(other(format!(
+                "rpc error: code = Unknown desc = failed to start container \"{id}\": {message}"
+            )));
         }
         container.state = ContainerState::Running;
         container.started_at = now;

@@ -54,6 +54,8 @@ pub struct Node {
     pub conditions: Mutex<BTreeMap<&'static str, String>>,
     /// A method of the runtime that never answers, without any effect.
     pub hung: Mutex<Option<&'static str>>,
+    /// A method of the runtime, or a work on a volume, that fails at its end, and how often it still does.
+    pub failing: Mutex<Option<(&'static str, u32)>>,
     /// A pod, by name, about whose containers the runtime never answers, as with a shim that does not.
     pub stuck: Mutex<Option<String>>,
     /// Calls to the outside so far, over all incarnations of the agent.
@@ -82,6 +84,7 @@ impl Node {
             runtime_epoch: AtomicU64::new(0),
             conditions: Mutex::default(),
             hung: Mutex::default(),
+            failing: Mutex::default(),
             stuck: Mutex::default(),
             calls: AtomicU64::new(0),
             kill_at: Mutex::default(),
@@ -93,6 +96,13 @@ impl Node {
             story,
             faults,
         })
+    }
+
+    /// Whether this is to fail; counts it then.
+    pub(super) fn fails_now(&self, what: &str) -> bool {
+        let mut failing = lock(&self.failing);
+        let left = failing.as_mut().filter(|(which, times)| *which == what && *times > 0);
+        left.map(|(_, times)| *times -= 1).is_some()
     }
 
     /// Something lasting changed.

@@ -160,7 +160,7 @@ impl Outlet {
             return Err(CriError::Deadline { call: call.method, limit });
         }
         let epoch = node.runtime_epoch.load(Ordering::Relaxed);
-        let fate = node.faults.fate();
+        let fate = if node.fails_now(call.method) { Fate::AnswerLost } else { node.faults.fate() };
         // Drawn now, because calls that end together, as when the agent is killed, end in no order.
         let late = call.changes && node.faults.strikes(Fault::LateEffects, 0.5);
         let late = late.then(|| node.faults.dice().between(Duration::from_millis(1), Duration::from_secs(3)));

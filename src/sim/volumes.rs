@@ -41,7 +41,7 @@ impl Outlet {
         work: impl FnOnce(&super::node::Node) -> T + Send,
     ) -> Result<T, VolumeError> {
         let Some(node) = self.touch() else { return std::future::pending().await };
-        if node.faults.strikes(Fault::Disk, 0.1) {
+        if node.fails_now(attempt) || node.faults.strikes(Fault::Disk, 0.1) {
             node.story.tell("fault", format!("cannot {attempt} {path}"));
             return Err(VolumeError::Failed {
                 attempt,

@@ -281,6 +281,11 @@ impl World {
         *lock(&self.node().hung) = method;
     }
 
+    /// This method of the runtime, or this work on volumes, fails the next times: its effect takes place, or part of it.
+    pub fn fail(&self, method: &'static str, times: u32) {
+        *lock(&self.node().failing) = Some((method, times));
+    }
+
     /// The runtime never answers about the containers of this pod, by its name in the API, from now on; `None`: of none.
     pub fn stick(&self, pod: Option<&str>) {
         *lock(&self.node().stuck) = pod.map(str::to_owned);

@@ -19,5 +19,6 @@ mod resize;
 mod resize_parts;
 mod restarts;
 mod served;
+mod starting;
 mod statistics;
 mod volumes;

@@ -245,10 +245,13 @@ fn stages() -> Vec<Stage> {
         Stage { network: Some("no plugin"), ..stage(main(), &["network is not ready: "]) },
         Stage { hangs: Some("PullImage"), ..stage(main(), &["the image of container main"]) },
         stage(main().image("gone:1"), &["the image of container main", "Back-off pulling image \"gone:1\""]),
-        stage(SimPod::new("web").init("setup", "exit 0 after 500s").container("main", "run"), &["setup"]),
+        stage(
+            SimPod::new("web").init("setup", "exit 0 after 500s").init("more", "exit 0").container("main", "run"),
+            &["init container setup (1 of 2) to end"],
+        ),
         Stage { hangs: Some("CreateContainer"), ..stage(main(), &["container main"]) },
-        stage(probed("startupProbe"), &["containers with unready status: [main]"]),
-        stage(probed("readinessProbe"), &["containers with unready status: [main]"]),
+        stage(probed("startupProbe"), &["the startup probe of main"]),
+        stage(probed("readinessProbe"), &["the readiness probe of main"]),
         stage(SimPod::of("web", "exit 1 after 1s"), &["back-off ", "containers with unready status: [main]"]),
         stage(SimPod::of("web", "run ignores stop").grace(500), &[ENDS]),
     ]

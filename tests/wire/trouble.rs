@@ -170,19 +170,27 @@ async fn what_the_runtime_says_reaches_the_user_as_upstream_words_it() {
     for (code, name) in table {
         fake.refuse::<StartContainerResponse>(Status::new(code, "no: \"because\""));
         let message = format!("rpc error: code = {name} desc = no: \"because\"");
-        assert_eq!(runtime.start_container(&id).await, Err(CriError::Other { code: name, message }));
+        let error = runtime.start_container(&id).await.unwrap_err();
+        assert_eq!(error.words(), "no: \"because\"");
+        assert_eq!(error, CriError::Other { code: name, message });
     }
     fake.refuse::<StartContainerResponse>(Status::not_found("no such container"));
     let message = "rpc error: code = NotFound desc = no such container".to_owned();
-    assert_eq!(runtime.start_container(&id).await, Err(CriError::NotFound { message }));
+    let error = runtime.start_container(&id).await.unwrap_err();
+    assert_eq!(error.words(), "no such container");
+    assert_eq!(error, CriError::NotFound { message });
     fake.refuse::<StartContainerResponse>(Status::unavailable("shutting down"));
     let message = "rpc error: code = Unavailable desc = shutting down".to_owned();
-    assert_eq!(runtime.start_container(&id).await, Err(CriError::Unavailable { message }));
+    let error = runtime.start_container(&id).await.unwrap_err();
+    assert_eq!(error.words(), "shutting down");
+    assert_eq!(error, CriError::Unavailable { message });
     fake.refuse::<RuntimeConfigResponse>(Status::unimplemented("unknown method"));
     let message = "rpc error: code = Unimplemented desc = unknown method".to_owned();
     assert_eq!(runtime.runtime_config().await, Err(CriError::Unimplemented { message }));
     fake.refuse::<StartContainerResponse>(Status::deadline_exceeded("too slow"));
-    assert!(matches!(runtime.start_container(&id).await, Err(CriError::Deadline { call: "StartContainer", .. })));
+    let error = runtime.start_container(&id).await.unwrap_err();
+    assert_eq!(error.words(), "context deadline exceeded");
+    assert!(matches!(error, CriError::Deadline { call: "StartContainer", .. }));
 }
 
 #[tokio::test]

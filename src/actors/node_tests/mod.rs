@@ -9,6 +9,7 @@ mod runtime;
 mod server;
 mod status;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -28,7 +29,7 @@ use crate::logic::ids::PodUid;
 use crate::logic::node_object::NodeIdentity;
 use crate::logic::node_status::{AddressSettings, CapacitySettings, StatusSettings};
 use crate::logic::time::{Moment, Stamp};
-use crate::messages::event_recorder::EventRecorderMsg;
+use crate::messages::event_recorder::{CountedEvent, EventRecorderMsg};
 use crate::platform::checkpoints::FileCheckpoints;
 use crate::platform::clock::Clock;
 use crate::platform::container_logs::LinuxContainerLogs;
@@ -207,7 +208,11 @@ impl Played {
         let recorder = &self.agent.directory.event_recorder;
         let events = recorder.ask(Cause::outside("test"), Duration::from_secs(1), question).await.expect("answered");
         assert!(events.iter().all(|counted| counted.event.is_about_node()));
-        events.iter().map(|counted| counted.event.reason).collect()
+        let reason = |counted: &CountedEvent| match counted.event.reason {
+            Cow::Borrowed(reason) => reason,
+            Cow::Owned(_) => panic!("the reasons of the node's Events are fixed"),
+        };
+        events.iter().map(reason).collect()
     }
 }
 

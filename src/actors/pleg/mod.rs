@@ -15,9 +15,9 @@ use futures_util::StreamExt;
 use super::desk::{Desk, OperationId, Panicked};
 use super::ledger::Cause;
 use super::role::Role;
-use super::settings::Agent;
+use super::settings::{Agent, EventSubject};
 use crate::cri::{ContainerEvent, ContainerEventKind, CriError, CriResult};
-use crate::logic::ids::PodUid;
+use crate::logic::ids::{FullName, PodUid};
 use crate::logic::pleg_diff::{self, PodRecord};
 use crate::logic::runtime_health::{self, FIRST_RELIST_MAX, RELIST_AGE_MAX};
 use crate::logic::runtime_pod::RuntimePod;
@@ -70,6 +70,10 @@ pub struct Pleg {
     soon: BTreeMap<PodUid, OperationId>,
     /// Pods that could not be looked at, or told of, and wait for the next try; one timer each.
     retrying: BTreeSet<PodUid>,
+    /// Names of pods that a relist showed, and no look yet.
+    unseen: BTreeMap<PodUid, FullName>,
+    /// Why pods could not be looked at, until they can.
+    failing: BTreeMap<PodUid, String>,
     stream: Stream,
     stream_failures: u32,
     opened: Duration,
@@ -104,6 +108,8 @@ impl Role for Pleg {
             again: BTreeSet::new(),
             soon: BTreeMap::new(),
             retrying: BTreeSet::new(),
+            unseen: BTreeMap::new(),
+            failing: BTreeMap::new(),
             stream: Stream::Off,
             stream_failures: 0,
             opened: Duration::ZERO,
@@ -235,6 +241,8 @@ impl Pleg {
     fn compare(&mut self, relist: Relist, desk: &mut Desk<PlegMsg>) {
         let diff = pleg_diff::diff(&self.last, &relist.pods);
         self.last = relist.pods;
+        let unseen = relist.names.iter().filter(|(uid, _)| !self.pods.contains_key(*uid));
+        self.unseen = unseen.map(|(uid, name)| (uid.clone(), name.clone())).collect();
         for uid in &diff.changed {
             // Looked at by UID, so that also what is gone is told with the next account.
             self.inspect(uid.clone(), desk);
@@ -280,10 +288,13 @@ impl Pleg {
         desk: &mut Desk<PlegMsg>,
     ) {
         self.inspecting.remove(&uid);
+        // That nobody answers at all is told of the node.
+        let is_away = matches!(outcome, Ok(Err(CriError::Unavailable { .. })));
         let outcome = outcome.map_err(|panicked| panicked.to_string());
         match outcome.and_then(|outcome| outcome.map_err(|error| error.to_string())) {
             Ok(pod) => {
                 self.last.insert(uid.clone(), record(&pod));
+                self.failing.remove(&uid);
                 if pod.is_empty() {
                     self.pods.remove(&uid);
                     self.last.remove(&uid);
@@ -299,11 +310,25 @@ impl Pleg {
             }
             Err(error) => {
                 tracing::warn!(pod = %uid, error, "pod cannot be inspected");
+                if !is_away {
+                    self.tell_failed_look(&uid, error, desk);
+                }
                 self.retry(uid.clone(), desk);
             }
         }
         if self.again.remove(&uid) {
             self.inspect(uid, desk);
+        }
+    }
+
+    /// Without an account of it nothing is done for a pod. One Event for as long as the same goes wrong.
+    fn tell_failed_look(&mut self, uid: &PodUid, error: String, desk: &Desk<PlegMsg>) {
+        let name = self.pods.get(uid).map(|pod| &pod.full_name).or_else(|| self.unseen.get(uid));
+        let Some(name) = name else { return }; // A relist will tell it.
+        let event = EventSubject::pod(uid, name);
+        let event = event.warning("FailedSync", format!("error determining status: {error}"));
+        if self.failing.insert(uid.clone(), error.clone()) != Some(error) {
+            desk.tell(&self.agent.directory.event_recorder, event);
         }
     }
 

@@ -15,7 +15,7 @@ use crate::actors::settings::EventSubject;
 use crate::actors::volume_manager::node_facts;
 use crate::logic::ids::PodUid;
 use crate::logic::pod_admission::{
-    Judged, NodeAbilities, PREEMPTED, PREEMPTING, Surroundings, Verdict, Victim, event_reason, judge, preempted_status,
+    Judged, NodeAbilities, PREEMPTED, PREEMPTING, Surroundings, Verdict, Victim, judge, preempted_status,
     preemption_patience,
 };
 use crate::logic::pod_lifecycle::Stage;
@@ -179,7 +179,7 @@ impl PodManager {
         for refused in judged.refused {
             let subject = EventSubject::pod(&refused.uid, &full_name(&refused.pod));
             self.agent.happened(Occurrence::PodRefused { reason: &refused.reason });
-            let event = subject.warning(event_reason(&refused.reason), refused.message);
+            let event = subject.warning(refused.reason, refused.message);
             desk.tell(&self.agent.directory.event_recorder, event);
             self.tell_rejected(&refused.uid, &refused.pod, desk);
         }

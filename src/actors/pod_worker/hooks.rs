@@ -164,7 +164,8 @@ pub(super) fn named<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
 }
 
 /// What the runtime holds, as it is shown while these containers are being started: one that is only made is nothing yet,
-/// which spares the API server a status between those that say something; one whose postStart hook runs is only made.
+/// which spares the API server a status between those that say something. One whose postStart hook runs is no more: what
+/// was told of its container stands until the hook has ended (POD-23, POD-28).
 pub(super) fn without_started<'a>(
     pod: &Pod,
     seen: &Arc<RuntimePod>,
@@ -174,12 +175,13 @@ pub(super) fn without_started<'a>(
     for name in starting {
         let Some(newest) = shown.containers.iter().position(|container| container.name == name) else { continue };
         let hook = || named(pod, name).is_some_and(|one| hooks::post_start(one).is_some());
-        match shown.containers[newest].state {
-            ContainerState::Created => drop(Arc::make_mut(&mut shown).containers.remove(newest)),
-            ContainerState::Running if hook() => {
-                Arc::make_mut(&mut shown).containers[newest].state = ContainerState::Created;
-            }
-            _ => {}
+        let is_nothing_yet = match shown.containers[newest].state {
+            ContainerState::Created => true,
+            ContainerState::Running => hook(),
+            ContainerState::Exited | ContainerState::Unknown => false,
+        };
+        if is_nothing_yet {
+            Arc::make_mut(&mut shown).containers.remove(newest);
         }
     }
     shown

@@ -12,8 +12,8 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use super::hooks::HookMemory;
 use crate::actors::ledger::Cause;
 use crate::actors::settings::{Agent, EventSubject};
-use crate::cri::ContainerState;
 use crate::cri::pod_mapping::{runtime_container, runtime_sandbox};
+use crate::cri::{ContainerState, PodSandboxConfig};
 use crate::logic::container_actions::{ContainerKind, StartContainer};
 use crate::logic::host_ips::HostIps;
 use crate::logic::ids::{ContainerId, FullName, PodUid, SandboxId};
@@ -21,7 +21,7 @@ use crate::logic::image_policy::{ImageFailure, ImageInUse, PullPolicy};
 use crate::logic::log_path::log_link_name;
 use crate::logic::loudness::Loudness;
 use crate::logic::pod_containers::{find_container, target_name};
-use crate::logic::pod_lifecycle::{JobEnd, StartFailure, Started};
+use crate::logic::pod_lifecycle::{JobEnd, SandboxFailure, StartFailure, Started};
 use crate::logic::resources::{pod_cgroup_settings, pod_qos};
 use crate::logic::runtime_pod::{RuntimeContainer, RuntimePod, RuntimeSandbox};
 use crate::logic::volume_states::MountedVolumes;
@@ -63,6 +63,14 @@ pub struct Given {
     pub recursive_read_only: bool,
     /// What the runtime holds of the pod.
     pub runtime: Option<Arc<RuntimePod>>,
+}
+
+/// A container that was made, to be started.
+struct Created {
+    id: ContainerId,
+    restart_count: u32,
+    /// The path of its log.
+    log: String,
 }
 
 /// As whom the pod runs; empty for nobody.
@@ -127,9 +135,10 @@ impl JobSite {
         JobEnd::SandboxUp(outcome)
     }
 
-    async fn try_sandbox(&self, pod: &Pod, attempt: u32, cause: &Cause) -> Result<RuntimeSandbox, String> {
+    async fn try_sandbox(&self, pod: &Pod, attempt: u32, cause: &Cause) -> Result<RuntimeSandbox, SandboxFailure> {
+        let not_made = |message| SandboxFailure { made: false, message };
         let (config, handler) = futures_util::join!(self.new_sandbox(pod, attempt, cause), self.runtime_handler(pod));
-        let (config, handler) = (config?, handler?);
+        let (config, handler) = (config.map_err(not_made)?, handler.map_err(not_made)?);
         let runtime = &self.agent.adapters.runtime;
         let clock = self.agent.ledger.clock();
         let began = clock.uptime();
@@ -140,8 +149,9 @@ impl JobSite {
         let (noting, making) = (self.note_first_containers(pod, cause), self.make_directories(cause));
         let ((run, took), (), ()) = futures_util::join!(running, noting, making);
         self.agent.happened(Occurrence::SandboxRun { handler: &handler, took, failed: run.is_err() });
-        let id = run.map_err(|error| error.to_string())?;
-        let status = runtime.pod_sandbox_status(&id).await.map_err(|error| error.to_string())?;
+        let id = run.map_err(|error| not_made(error.to_string()))?;
+        let status = runtime.pod_sandbox_status(&id).await;
+        let status = status.map_err(|error| SandboxFailure { made: true, message: error.to_string() })?;
         Ok(runtime_sandbox(&status))
     }
 
@@ -161,11 +171,14 @@ impl JobSite {
 
     async fn try_image(&self, pod: &Pod, container: &str, cause: Cause) -> Result<ImageInUse, ImageFailure> {
         let (spec, kind) = find(pod, container);
+        // Without a sandbox nothing is pulled: that it cannot be described is told by who makes it.
+        let sandbox = self.made_sandbox(pod, 0).await;
+        let sandbox = Arc::new(sandbox.map_err(|error| ImageFailure::not_tried(error.to_string()))?);
         // Before the container's own, as upstream: without them it is not started anyhow.
-        let volumes = self.volume_images(pod, &spec, kind, &cause).await?;
+        let volumes = self.volume_images(pod, &spec, kind, &sandbox, &cause).await?;
         let image = spec.image.clone().unwrap_or_default();
         let policy = PullPolicy::from_spec(spec.image_pull_policy.as_deref());
-        let found = self.have_image(pod, image, policy, field_path(kind, container), &cause).await?;
+        let found = self.have_image(pod, &sandbox, image, policy, field_path(kind, container), &cause).await?;
         Ok(ImageInUse { volumes, ..found })
     }
 
@@ -173,22 +186,20 @@ impl JobSite {
     pub(super) async fn have_image(
         &self,
         pod: &Pod,
+        sandbox_config: &Arc<PodSandboxConfig>,
         image: String,
         policy: PullPolicy,
         field_path: String,
         cause: &Cause,
     ) -> Result<ImageInUse, ImageFailure> {
-        let (sandbox_config, credentials) =
-            futures_util::join!(self.made_sandbox(pod, 0), self.credentials(pod, &image, cause));
-        let sandbox_config = sandbox_config.map_err(|error| ImageFailure::lost(error.to_string()))?;
         let request = ImageRequest {
             uid: self.uid.clone(),
             full_name: self.full_name.clone(),
             field_path,
-            credentials,
+            credentials: self.credentials(pod, &image, cause).await,
             image,
             policy,
-            sandbox_config: Arc::new(sandbox_config),
+            sandbox_config: Arc::clone(sandbox_config),
             service_account: service_account(pod),
         };
         let question = |reply| ImageManagerMsg::Ensure(Arc::new(request), reply);
@@ -209,26 +220,24 @@ impl JobSite {
         cause: Cause,
     ) -> JobEnd {
         let subject = self.subject(field_path(start.kind, &start.name));
-        let mut outcome = self.try_start(&pod, &start, &sandbox, &given, &subject, &cause).await;
-        if let Ok(Started { id, .. }) = &outcome
-            && let Err(failure) = self.post_start(&pod, &start.name, id, &sandbox, &subject, &cause).await
-        {
-            outcome = Err(failure); // Told by an Event of its own.
-        } else if let Err(failure) = &outcome {
-            self.tell(&cause, subject.warning("Failed", format!("Error: {}", failure.message)));
-        }
+        let outcome = match self.create(&pod, &start, &sandbox, &given, &cause).await {
+            Ok(created) => self.try_start(&pod, &start.name, created, &sandbox, &subject, &cause).await,
+            Err(failure) => {
+                self.tell(&cause, subject.warning("Failed", format!("Error: {}", failure.message)));
+                Err(failure)
+            }
+        };
         JobEnd::Started(start.name, outcome)
     }
 
-    async fn try_start(
+    async fn create(
         &self,
         pod: &Pod,
         start: &StartContainer,
         sandbox: &RuntimeSandbox,
         given: &Given,
-        subject: &EventSubject,
         cause: &Cause,
-    ) -> Result<Started, StartFailure> {
+    ) -> Result<Created, StartFailure> {
         let not_made = |message| StartFailure { reason: "CreateContainerConfigError", message };
         let (config, noted, sandbox_config) = futures_util::join!(
             self.container_config(pod, start, sandbox, given),
@@ -242,21 +251,37 @@ impl JobSite {
         let id = runtime
             .create_container(&sandbox.id, &config, &sandbox_config)
             .await
-            .map_err(|error| StartFailure { reason: "CreateContainerError", message: error.to_string() })?;
-        self.tell(cause, subject.normal("Created", "Container created"));
-        runtime
-            .start_container(&id)
-            .await
-            .map_err(|error| StartFailure { reason: "RunContainerError", message: error.to_string() })?;
-        self.tell(cause, subject.normal("Started", "Container started"));
+            .map_err(|error| StartFailure { reason: "CreateContainerError", message: error.words().into_owned() })?;
         let log = format!("{}/{}", sandbox_config.log_directory, config.log_path);
-        let link = log_link_name(&self.full_name.name, &self.full_name.namespace, &start.name, id.as_str());
+        Ok(Created { id, restart_count: config.metadata.attempt, log })
+    }
+
+    async fn try_start(
+        &self,
+        pod: &Pod,
+        name: &str,
+        Created { id, restart_count, log }: Created,
+        sandbox: &RuntimeSandbox,
+        subject: &EventSubject,
+        cause: &Cause,
+    ) -> Result<Started, StartFailure> {
+        self.tell(cause, subject.normal("Created", "Container created"));
+        if let Err(error) = self.agent.adapters.runtime.start_container(&id).await {
+            let message = error.words().into_owned();
+            // The runtime's words may hold the ID, another one at each try: without it all are one Event, and counted.
+            let told = message.replace(id.as_str(), name);
+            self.tell(cause, subject.warning("Failed", format!("Error: {told}")));
+            return Err(StartFailure { reason: "RunContainerError", message });
+        }
+        self.tell(cause, subject.normal("Started", "Container started"));
+        let link = log_link_name(&self.full_name.name, &self.full_name.namespace, name, id.as_str());
         let (linked, seen) =
             futures_util::join!(self.agent.adapters.files.link_log(&link, &log), self.see_running(&id, &sandbox.id));
         if let Err(error) = linked {
-            tracing::warn!(pod = %self.full_name, container = start.name, %error, "log link not made");
+            tracing::warn!(pod = %self.full_name, container = name, %error, "log link not made");
         }
-        Ok(Started { id, restart_count: config.metadata.attempt, seen: seen.map(Box::new) })
+        self.post_start(pod, name, &id, sandbox, subject, cause).await?; // Tells an Event of its own.
+        Ok(Started { id, restart_count, seen: seen.map(Box::new) })
     }
 
     /// How the runtime shows a container that was just started; nothing when it does not say so soon, or when the
@@ -387,18 +412,20 @@ pub async fn remove_leftovers(
             removed += 1;
         }
     }
-    let (owned, known) = (Arc::clone(agent), known.clone());
-    removed += blocking::run(move || remove_cgroups(&owned, &known)).await;
+    // What still uses the volumes may be in the pod's cgroup: that stays as long as they do (upstream, too).
+    let kept = known.iter().chain(stay.keys()).cloned().collect();
+    let owned = Arc::clone(agent);
+    removed += blocking::run(move || remove_cgroups(&owned, &kept)).await;
     Leftovers { removed, stay }
 }
 
-fn remove_cgroups(agent: &Agent, known: &BTreeSet<PodUid>) -> usize {
+fn remove_cgroups(agent: &Agent, kept: &BTreeSet<PodUid>) -> usize {
     let (tree, cgroups) = (&agent.settings.cgroup_tree, &agent.adapters.cgroups);
     if !tree.per_qos() {
         return 0;
     }
     let all = cgroups.list_pods(tree).unwrap_or_default();
-    let orphans = all.into_iter().filter(|(uid, _)| !known.contains(uid));
+    let orphans = all.into_iter().filter(|(uid, _)| !kept.contains(uid));
     orphans.filter(|(_, name)| cgroups.destroy(name).is_ok()).count()
 }
 

@@ -32,7 +32,9 @@ use crate::logic::host_ips::HostIps;
 use crate::logic::ids::{FullName, PodUid};
 use crate::logic::object_references::{ObjectKey, object_references};
 use crate::logic::pod_containers::{all_containers, find_container};
-use crate::logic::pod_lifecycle::{Action, Demand, Demanded, Input, Job, JobEnd, Now, PodLifecycle, Stage};
+use crate::logic::pod_lifecycle::{
+    Action, Demand, Demanded, Input, Job, JobEnd, Now, PodLifecycle, SandboxFailure, Stage,
+};
 use crate::logic::pod_resize::ResizeConditions;
 use crate::logic::pod_roster::is_static;
 use crate::logic::pod_status::{self, StatusInput, deadline};
@@ -209,6 +211,7 @@ impl Role for PodWorker {
         };
         let now = self.now(desk);
         let actions = self.lifecycle.step(input, now);
+        self.network_event_told &= self.lifecycle.health().network_problem.is_some();
         self.tell_objects(desk); // Before the actions, which ask for them.
         self.perform_all(actions, is_update, desk);
         if may_refresh {
@@ -261,9 +264,15 @@ impl PodWorker {
         self.count(&end);
         let subject = EventSubject::pod(&self.site.uid, &self.site.full_name);
         let event = match &end {
-            JobEnd::Prepared(Err(why)) => Some(subject.warning("FailedCreatePodContainer", why.clone())),
-            JobEnd::SandboxUp(Err(why)) => {
-                Some(subject.warning("FailedCreatePodSandBox", format!("Failed to create pod sandbox: {why}")))
+            JobEnd::Prepared(Err(why)) => {
+                let message = format!("unable to ensure pod container exists: {why}");
+                Some(subject.warning("FailedCreatePodContainer", message))
+            }
+            JobEnd::SandboxUp(Err(SandboxFailure { made: false, message })) => {
+                Some(subject.warning("FailedCreatePodSandBox", format!("Failed to create pod sandbox: {message}")))
+            }
+            JobEnd::SandboxUp(Err(SandboxFailure { made: true, message })) => {
+                Some(subject.warning("FailedPodSandBoxStatus", format!("Unable to get pod sandbox status: {message}")))
             }
             JobEnd::Reset(Err(why)) => Some(subject.warning("FailedSync", format!("error restarting pod: {why}"))),
             JobEnd::PodKilled(Err(why)) => Some(subject.warning("FailedKillPod", format!("error killing pod: {why}"))),
@@ -286,7 +295,9 @@ impl PodWorker {
     /// Counts tries to start containers, each from its image on.
     fn count(&self, end: &JobEnd) {
         let (container, error) = match end {
-            JobEnd::ImageEnsured(container, Err(failure)) => (container, Some(failure.reason)),
+            JobEnd::ImageEnsured(container, Err(failure)) if !failure.reason.is_empty() => {
+                (container, Some(failure.reason))
+            }
             JobEnd::Started(container, outcome) => (container, outcome.as_ref().err().map(|failure| failure.reason)),
             _ => return,
         };

@@ -10,7 +10,7 @@ use super::jobs::{Given, JobSite, field_path};
 use crate::actors::address::Address;
 use crate::actors::ledger::Cause;
 use crate::actors::settings::Agent;
-use crate::cri::{Device, ImageSpec, Mount, MountPropagation};
+use crate::cri::{Device, ImageSpec, Mount, MountPropagation, PodSandboxConfig};
 use crate::logic::container_actions::ContainerKind;
 use crate::logic::environment::{EnvironmentSources, container_environment};
 use crate::logic::ids::PodUid;
@@ -107,6 +107,7 @@ impl JobSite {
         pod: &Pod,
         container: &Container,
         kind: ContainerKind,
+        sandbox: &Arc<PodSandboxConfig>,
         cause: &Cause,
     ) -> Result<BTreeMap<String, String>, ImageFailure> {
         let (mut found, mut failed) = (BTreeMap::new(), None);
@@ -115,7 +116,7 @@ impl JobSite {
         for (volume, source) in wanted {
             let image = source.reference.clone().unwrap_or_default();
             let policy = PullPolicy::from_spec(source.pull_policy.as_deref());
-            match self.have_image(pod, image, policy, String::new(), cause).await {
+            match self.have_image(pod, sandbox, image, policy, String::new(), cause).await {
                 Ok(image) => drop(found.insert(volume.to_owned(), image.reference)),
                 Err(failure) => {
                     let subject = self.subject(field_path(kind, &container.name));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{GrpcRuntime, ask, rpc_prefix};
+use super::{GrpcRuntime, ask};
 use crate::cri::instrumented::Call;
 use crate::cri::{
     AuthConfig, CriError, CriResult, Image, ImageFsInfo, ImageService, ImageSpec, PodSandboxConfig, convert, wire,
@@ -66,10 +66,7 @@ impl ImageService for GrpcRuntime {
 /// the words may begin with a reason (`RegistryUnavailable`, `SignatureValidationFailed`) that must stand first.
 fn plain_words(error: CriError) -> CriError {
     match error {
-        CriError::Other { code: code @ "Unknown", message } => {
-            let words = message.strip_prefix(&rpc_prefix(code)).unwrap_or(&message).to_owned();
-            CriError::Other { code, message: words }
-        }
+        CriError::Other { code: code @ "Unknown", .. } => CriError::Other { code, message: error.words().into_owned() },
         other => other,
     }
 }

@@ -45,7 +45,7 @@ fn waits(loops: &mut CrashLoops, rounds: usize, run: u64) -> Vec<u64> {
         .map(|_| {
             let finished = now.plus(Duration::from_secs(run));
             let until = loops.wait(&app, finished, finished).map_or(finished, |wait| wait.until);
-            loops.note_start(&app, finished, until);
+            loops.note_start(&app, Some(finished), until);
             now = until;
             until.since(finished).as_secs()
         })
@@ -74,7 +74,7 @@ fn a_run_of_more_than_ten_minutes_starts_over() {
 #[test]
 fn a_new_image_or_new_resources_start_over() {
     let mut loops = CrashLoops::new(BackoffPolicy::crash_loop(Duration::from_secs(300)));
-    loops.note_start(&container("a"), at(0), at(0));
+    loops.note_start(&container("a"), Some(at(0)), at(0));
     assert!(loops.wait(&container("a"), at(1), at(2)).is_some());
     assert!(loops.wait(&container("b"), at(1), at(2)).is_none());
     let mut resized = container("a");
@@ -116,7 +116,7 @@ fn an_agent_restart_goes_on_with_the_back_off() {
 #[test]
 fn recovery_never_replaces_what_is_known() {
     let mut loops = CrashLoops::new(BackoffPolicy::crash_loop(Duration::from_secs(300)));
-    loops.note_start(&container("a"), at(0), at(0));
+    loops.note_start(&container("a"), Some(at(0)), at(0));
     let before = loops.clone();
     loops.recover(&container("a"), &instance(7, 0), None);
     assert_eq!(loops, before);
@@ -190,7 +190,7 @@ proptest! {
             } else {
                 now = seen;
             }
-            loops.note_start(&app, finished, now);
+            loops.note_start(&app, Some(finished), now);
         }
     }
 }

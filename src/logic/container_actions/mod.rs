@@ -113,7 +113,7 @@ pub struct StartContainer {
     pub restart_count: u32,
     /// The instance that has to be stopped first, when this start replaces one.
     pub replaces: Option<ContainerId>,
-    /// When the newest ended instance ended; to be told to [`CrashLoops::note_start`] when the start begins.
+    /// From which end on its back-off counts; to be told to [`CrashLoops::note_start`] when the start begins.
     pub ended: Option<Moment>,
 }
 
@@ -239,7 +239,8 @@ impl PodPlan {
     ) {
         let name = container.name.clone();
         let mut instances = input.runtime.instances(&container.name);
-        let ended = instances.find(|instance| instance.state == ContainerState::Exited).map(|ended| ended.finished_at);
+        let ended = instances.find(|instance| instance.state == ContainerState::Exited);
+        let ended = ended.and_then(|ended| input.crash_loops.end_that_counts(ended));
         let wait = ended.and_then(|ended| input.crash_loops.wait(container, ended, input.now));
         if let Some(wait) = wait {
             let message = crash_loop_message(wait.period, &name, &describe(input.pod));

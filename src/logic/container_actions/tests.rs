@@ -313,7 +313,7 @@ fn a_crashing_container_waits_and_says_so() {
     crashed.finished_at = at(NOW - 4);
     let pod = pod("Always", &[], &["a", "b"]);
     let mut case = Case::new();
-    case.loops.note_start(&container("a"), at(NOW - 20), at(NOW - 20));
+    case.loops.note_start(&container("a"), Some(at(NOW - 20)), at(NOW - 20));
     let plan = case.plan(&pod, &ready(vec![crashed, instance("b", 0, ContainerState::Running, 0)]));
     assert!(plan.is_idle());
     let waiting = &plan.waiting[0];
@@ -335,7 +335,7 @@ fn a_pod_that_waits_in_a_back_off_is_not_killed() {
     let mut crashed = instance("a", 1, ContainerState::Exited, 1);
     crashed.finished_at = at(NOW);
     let mut case = Case::new();
-    case.loops.note_start(&container("a"), at(NOW - 5), at(NOW - 5));
+    case.loops.note_start(&container("a"), Some(at(NOW - 5)), at(NOW - 5));
     let plan = case.plan(&pod("Always", &[], &["a"]), &ready(vec![crashed]));
     assert_eq!((plan.kill_pod, plan.waiting.len()), (None, 1));
 }
@@ -385,7 +385,7 @@ proptest! {
         let runtime = runtime(vec![sandbox(0, state)], containers);
         let mut case = Case::new();
         for crash in 0..crashes {
-            case.loops.note_start(&container("a"), at(NOW - 500 + crash), at(NOW - 500 + crash));
+            case.loops.note_start(&container("a"), Some(at(NOW - 500 + crash)), at(NOW - 500 + crash));
         }
         let plan = case.plan(&pod, &runtime);
         let inits = plan.start.iter().filter(|start| start.kind == ContainerKind::Init).count();

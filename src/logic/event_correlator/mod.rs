@@ -10,6 +10,7 @@ mod recent;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ pub struct PodEvent {
     /// Warning, else Normal.
     pub warning: bool,
     /// One word, as upstream says it.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// A sentence, as upstream says it.
     pub message: String,
 }
@@ -103,7 +104,7 @@ type Subject = (PodUid, FullName);
 struct Group {
     subject: Subject,
     warning: bool,
-    reason: &'static str,
+    reason: Cow<'static, str>,
 }
 
 /// Equal Events; with `None`, those that stand for similar ones.
@@ -159,7 +160,7 @@ impl EventCorrelator {
         let group = Group {
             subject: (event.uid.clone(), event.full_name.clone()),
             warning: event.warning,
-            reason: event.reason,
+            reason: event.reason.clone(),
         };
         let budget = (group.subject.clone(), event.warning);
         let combined = self.is_one_too_many(&group, digest(&[&event.message]), uptime);

@@ -37,7 +37,7 @@ impl Report {
                 field_path: some(&event.field_path),
                 resource_version: None,
             },
-            reason: Some(event.reason.to_owned()),
+            reason: Some(event.reason.to_string()),
             message: Some(event.message.clone()),
             source: Some(EventSource { component: Some(COMPONENT.to_owned()), host: Some(node_name.to_owned()) }),
             first_timestamp: Some(Time(self.first.to_timestamp())),

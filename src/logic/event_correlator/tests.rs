@@ -18,7 +18,7 @@ fn event(pod: &str, reason: &'static str, message: &str) -> PodEvent {
         full_name: FullName::new(pod, "shop"),
         field_path: "spec.containers{web}".to_owned(),
         warning: true,
-        reason,
+        reason: reason.into(),
         message: message.to_owned(),
     }
 }
@@ -78,7 +78,7 @@ fn an_event_of_the_node_is_in_the_default_namespace() {
         full_name: FullName::new("node-1", ""),
         field_path: String::new(),
         warning: false,
-        reason: "Starting",
+        reason: "Starting".into(),
         message: "Starting kubelet.".to_owned(),
     };
     let object = object(&Bench::default().see(starting).expect("passes"));
@@ -330,7 +330,7 @@ proptest! {
                 prop_assert!(report.count > *count);
                 prop_assert_eq!(report.first, before.first);
                 prop_assert_eq!(&report.event.uid, &before.event.uid);
-                prop_assert_eq!(report.event.reason, before.event.reason);
+                prop_assert_eq!(&report.event.reason, &before.event.reason);
             }
             counts.insert(report.name.clone(), (report.count, report));
         }
@@ -339,7 +339,7 @@ proptest! {
             for reason in ["Failed", "Unhealthy"] {
                 for warning in [false, true] {
                     let own = counts.values().map(|(_, report)| &report.event).filter(|event| {
-                        (event.reason, event.warning) == (reason, warning)
+                        (&*event.reason, event.warning) == (reason, warning)
                             && *event.full_name.name == *format!("pod-{pod}") && event.message.starts_with(COMBINED)
                     });
                     prop_assert!(own.count() <= 1, "similar ones are combined in one object");

@@ -43,7 +43,7 @@ pub enum JobEnd {
     /// Where the pod's volumes are, all of them.
     VolumesMounted(Result<Arc<MountedVolumes>, VolumeFailure>),
     /// The sandbox, ready and with its addresses.
-    SandboxUp(Result<RuntimeSandbox, String>),
+    SandboxUp(Result<RuntimeSandbox, SandboxFailure>),
     /// The image that the container is to use.
     ImageEnsured(String, Result<ImageInUse, ImageFailure>),
     /// The container that was started.
@@ -60,6 +60,15 @@ pub enum JobEnd {
     PodKilled(Result<(), String>),
     /// What was left is removed.
     CleanedUp(Result<(), String>),
+}
+
+/// Why a pod has no sandbox to use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SandboxFailure {
+    /// Whether it was made, and the runtime then did not say how it is.
+    pub made: bool,
+    /// A sentence.
+    pub message: String,
 }
 
 /// A container that was started.
@@ -106,7 +115,7 @@ impl JobEnd {
         match job {
             Job::Prepare => Self::Prepared(Err(why)),
             Job::MountVolumes => Self::VolumesMounted(Err(VolumeFailure::lost(why))),
-            Job::SetUpSandbox => Self::SandboxUp(Err(why)),
+            Job::SetUpSandbox => Self::SandboxUp(Err(SandboxFailure { made: false, message: why })),
             Job::EnsureImage(container) => Self::ImageEnsured(container, Err(ImageFailure::lost(why))),
             Job::StartContainer(container) => {
                 Self::Started(container, Err(StartFailure { reason: "RunContainerError", message: why }))

@@ -35,7 +35,7 @@ use super::runtime_pod::{ContainerState, ProbeResults, RuntimePod, RuntimeSandbo
 use super::time::{Moment, Stamp};
 use super::volume_states::MountedVolumes;
 pub use demands::{Demand, Demanded};
-pub use job::{Job, JobEnd, StartFailure, Started};
+pub use job::{Job, JobEnd, SandboxFailure, StartFailure, Started};
 pub use resizing::ResizeMeans;
 
 /// Wait after an error, before jitter (upstream's back-off period of a pod worker).
@@ -227,8 +227,7 @@ pub struct PodLifecycle {
     problems: BTreeMap<Job, String>,
     cleared_for: Option<u32>,
     jobs: BTreeSet<Job>,
-    /// When the kill under way is to be over.
-    kill_until: Option<Moment>,
+    stops: terminating::Stops,
     images: BTreeMap<String, ImageInUse>,
     /// By container that is being started, the hash that it is made with.
     starting: BTreeMap<String, String>,
@@ -273,7 +272,7 @@ impl PodLifecycle {
             resizing: resizing::Resizing::default(),
             cleared_for: None,
             jobs: BTreeSet::new(),
-            kill_until: None,
+            stops: terminating::Stops::default(),
             images: BTreeMap::new(),
             starting: BTreeMap::new(),
             start_errors: BTreeMap::new(),
@@ -466,7 +465,7 @@ impl PodLifecycle {
             }
             JobEnd::PodKilled(Ok(())) => {
                 self.outdate(now);
-                self.kill_until = None;
+                self.stops.end(true);
                 self.cleared_for = Some(self.next_attempt());
                 self.replacing = false;
                 if self.stage == Stage::Terminating { Some(None) } else { None }
@@ -478,22 +477,20 @@ impl PodLifecycle {
                 None
             }
             JobEnd::ImageEnsured(container, Err(failure)) => {
-                let error = StartError { reason: failure.reason.to_owned(), message: failure.message };
-                self.start_errors.insert(container, error);
+                self.note_start_error(container, failure.reason, failure.message);
                 Some(failure.retry_after)
             }
             JobEnd::Started(container, Err(failure)) => {
                 self.outdate(now);
                 self.note_start_failed(&container);
                 self.images.remove(&container); // It may be what is wrong; upstream looks again at each try, too.
-                let error = StartError { reason: failure.reason.to_owned(), message: failure.message };
-                self.start_errors.insert(container, error);
+                self.note_start_error(container, failure.reason, failure.message);
                 Some(None)
             }
             JobEnd::Resized(report) => self.note_resized(report, now).then_some(None),
             JobEnd::PodKilled(Err(_)) => {
                 self.outdate(now);
-                self.kill_until = None;
+                self.stops.end(false);
                 Some(None)
             }
             JobEnd::SandboxUp(Err(_)) | JobEnd::Killed(_, Err(_)) | JobEnd::Reset(Err(_)) => {
@@ -578,8 +575,8 @@ impl PodLifecycle {
                 Action::RemoveContainers(_) => Job::RemoveContainers,
                 Action::ResetContainers(_) => Job::ResetContainers,
                 Action::Resize(_) => Job::Resize,
-                Action::KillPod { grace, .. } => {
-                    self.kill_until = Some(now.moment.plus(*grace));
+                Action::KillPod { grace, sandboxes, .. } => {
+                    self.stops.begin(now.moment.plus(*grace), sandboxes);
                     Job::KillPod
                 }
                 Action::CleanUp { everything, .. } => {

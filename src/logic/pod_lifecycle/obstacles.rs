@@ -1,6 +1,8 @@
 //! What keeps a pod from going on: how the last try of each of its jobs failed (PAIN-11, PAIN-20).
 
 use super::*;
+use crate::logic::pod_containers::all_containers;
+use crate::logic::restart_policy::is_sidecar;
 
 /// Jobs that a pod of this stage cannot do without, in the order in which they matter to people.
 fn needed(stage: Stage) -> &'static [Job] {
@@ -27,6 +29,29 @@ impl PodLifecycle {
         Some(format!("{sentence}: {problem}"))
     }
 
+    /// Adds what is waited for of containers that run: that an init container ends, that a probe succeeds (PAIN-20).
+    pub(super) fn note_progress(&mut self, pod: &Pod, seen: &RuntimePod) {
+        let init_count = pod.spec.as_ref().and_then(|spec| spec.init_containers.as_ref()).map_or(0, Vec::len);
+        for (position, (kind, container)) in all_containers(pod).enumerate() {
+            let name = &container.name;
+            let running = seen.container(name).filter(|newest| newest.state == ContainerState::Running);
+            let Some(running) = running.filter(|_| !self.jobs.contains(&Job::StartContainer(name.clone()))) else {
+                continue;
+            };
+            let lacks = |results: &BTreeMap<ContainerId, bool>| results.get(&running.id) != Some(&true);
+            let sentence = if kind == ContainerKind::Init && !is_sidecar(&container) {
+                format!("init container {name} ({} of {init_count}) to end", position + 1)
+            } else if container.startup_probe.is_some() && lacks(&self.probes.startup) {
+                format!("the startup probe of {name}")
+            } else if container.readiness_probe.is_some() && lacks(&self.probes.readiness) {
+                format!("the readiness probe of {name}")
+            } else {
+                continue;
+            };
+            self.waits.push((sentence, None));
+        }
+    }
+
     /// How the last try of the job failed.
     pub(super) fn problem_of(&self, job: &Job) -> Option<&String> {
         self.problems.get(job)
@@ -34,10 +59,10 @@ impl PodLifecycle {
 
     pub(super) fn note_problems(&mut self, end: &JobEnd) {
         let problem = match end {
-            JobEnd::Prepared(Err(problem))
-            | JobEnd::SandboxUp(Err(problem))
-            | JobEnd::PodKilled(Err(problem))
-            | JobEnd::CleanedUp(Err(problem)) => Some(problem.clone()),
+            JobEnd::Prepared(Err(problem)) | JobEnd::PodKilled(Err(problem)) | JobEnd::CleanedUp(Err(problem)) => {
+                Some(problem.clone())
+            }
+            JobEnd::SandboxUp(Err(failure)) => Some(failure.message.clone()),
             JobEnd::VolumesMounted(Err(failure)) => Some(failure.message.clone()),
             _ => None,
         };

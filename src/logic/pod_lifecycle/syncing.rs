@@ -111,6 +111,7 @@ impl PodLifecycle {
         self.note_back_offs(&plan);
         let mut actions = self.mount_volumes(now);
         actions.extend(self.follow(&pod, &seen, plan, now));
+        self.note_progress(&pod, &seen);
         let is_done = actions.is_empty() && self.jobs.is_empty();
         if is_done && self.unconfirmed { self.ask_for(Action::InspectSoon) } else { actions }
     }
@@ -139,9 +140,11 @@ impl PodLifecycle {
             }
             let (id, name, message) = (kill.id.clone(), kill.name.clone(), kill.message.clone());
             // How it ends when it is stopped says nothing: it was decided by now that it comes back.
-            let comes_back = plan.start.iter().any(|start| start.name == name)
-                || plan.waiting.iter().any(|waiting| waiting.name == name);
-            if comes_back {
+            let at_once = plan.start.iter().find(|start| start.name == name);
+            if let Some(start) = at_once {
+                self.crash_loops.note_stop(&name, id.clone(), start.ended);
+            }
+            if at_once.is_some() || plan.waiting.iter().any(|waiting| waiting.name == name) {
                 self.restarts.insert(id.clone());
             }
             return vec![Action::KillContainer { id, name, message, grace }];
@@ -407,8 +410,15 @@ impl PodLifecycle {
     }
 
     fn note_start(&mut self, pod: &Pod, start: &StartContainer, now: Now) {
-        if let (Some((_, container)), Some(ended)) = (find_container(pod, &start.name), start.ended) {
-            self.crash_loops.note_start(&container, ended, now.moment);
+        if let Some((_, container)) = find_container(pod, &start.name) {
+            self.crash_loops.note_start(&container, start.ended, now.moment);
+        }
+    }
+
+    /// Why a container is not started. What was not even tried says nothing about it.
+    pub(super) fn note_start_error(&mut self, container: String, reason: &str, message: String) {
+        if !reason.is_empty() {
+            self.start_errors.insert(container, StartError { reason: reason.to_owned(), message });
         }
     }
 
@@ -418,8 +428,7 @@ impl PodLifecycle {
             if self.jobs.contains(&Job::StartContainer(wait.name.clone())) {
                 continue;
             }
-            let error = StartError { reason: wait.reason.to_owned(), message: wait.message.clone() };
-            self.start_errors.insert(wait.name.clone(), error);
+            self.note_start_error(wait.name.clone(), wait.reason, wait.message.clone());
             self.waits.push((wait.message.clone(), Some(wait.wait.until)));
         }
     }

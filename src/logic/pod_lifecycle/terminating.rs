@@ -2,6 +2,37 @@
 
 use super::*;
 
+/// Stops of the whole pod: the one under way, and what the last one that went well was for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stops {
+    /// When the one under way is to be over.
+    until: Option<Moment>,
+    /// The sandboxes that it is for.
+    begun: Vec<SandboxId>,
+    /// The sandboxes that the runtime said it has stopped.
+    done: Vec<SandboxId>,
+}
+
+impl Stops {
+    pub(super) fn begin(&mut self, until: Moment, sandboxes: &[SandboxId]) {
+        (self.until, self.begun) = (Some(until), sandboxes.to_vec());
+    }
+
+    pub(super) fn end(&mut self, well: bool) {
+        self.until = None;
+        let sandboxes = std::mem::take(&mut self.begun);
+        if well {
+            self.done = sandboxes;
+        }
+    }
+
+    /// Whether there is something to stop: what runs, and each sandbox until the runtime says that it has stopped it. One
+    /// whose processes are gone may still have its network, which is given back by nothing else (CRI-19).
+    fn are_due(&self, seen: &RuntimePod) -> bool {
+        seen.is_alive() || seen.sandboxes.iter().any(|sandbox| !self.done.contains(&sandbox.id))
+    }
+}
+
 impl PodLifecycle {
     /// Enters or hurries the termination. The grace period may shrink but not grow (POD-08).
     pub(super) fn begin_termination(&mut self, grace: Option<Duration>, now: Now) -> Vec<Action> {
@@ -35,7 +66,7 @@ impl PodLifecycle {
             self.waits.push((format!("its containers to stop, within {}s", grace.as_secs()), None));
             // A shorter grace period takes effect at once, unless the longer one is nearly over.
             let until = now.moment.plus(grace);
-            if self.kill_until.is_none_or(|under_way| until >= under_way) {
+            if self.stops.until.is_none_or(|under_way| until >= under_way) {
                 return actions;
             }
             self.jobs.remove(&Job::KillPod);
@@ -46,7 +77,7 @@ impl PodLifecycle {
             return actions;
         }
         let seen = self.observed.clone().expect("fresh, so there is one");
-        if seen.is_alive() {
+        if self.stops.are_due(&seen) {
             actions.extend(self.kill_pod(&seen, grace, false, now));
             return actions;
         }
@@ -63,7 +94,7 @@ impl PodLifecycle {
         }
         // A call that was cut off may have taken effect after all.
         if self.is_fresh()
-            && let Some(seen) = self.observed.clone().filter(|seen| seen.is_alive())
+            && let Some(seen) = self.observed.clone().filter(|seen| self.stops.are_due(seen))
         {
             return self.kill_pod(&seen, self.grace.unwrap_or(ORPHAN_GRACE), false, now);
         }

@@ -268,13 +268,12 @@ impl Folders {
             }
             Ok(())
         };
-        match self.log_segments(log_path) {
-            Ok((folder, segments)) => remove(folder, &segments)
-                .or_else(absent_is_well)
-                .map_err(|error| failure("remove log", log_path, &error)),
-            Err(_) if !self.pod_logs.exists() => Ok(()),
-            Err(error) => Err(error),
-        }
+        let Some(segments) = segments_below(&self.pod_logs, log_path) else {
+            tracing::warn!(log = %log_path.display(), "a container's log outside the pod logs directory is left alone");
+            return Ok(());
+        };
+        let removed = Directory::open(&self.pod_logs).and_then(|folder| remove(folder, &segments));
+        removed.or_else(absent_is_well).map_err(|error| failure("remove log", log_path, &error))
     }
 
     fn remove_dead_links(&self, live: &BTreeSet<ContainerId>) -> Result<usize, FileError> {

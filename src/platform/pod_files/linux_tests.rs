@@ -245,6 +245,21 @@ async fn a_link_to_a_log_comes_and_goes_with_it() {
     assert_eq!(left, ["0.logs", "1.log"]);
 }
 
+/// CRI-20: a log that a runtime put elsewhere is nothing of ours, and keeps no container from being removed.
+#[tokio::test]
+async fn a_log_that_is_elsewhere_is_left_alone_and_its_link_goes() {
+    let node = Node::new();
+    let elsewhere = node.write("elsewhere/0.log", "kept");
+    fs::create_dir_all(node.path("links")).expect("made");
+    symlink(&elsewhere, node.path("links/name.log")).expect("linked");
+    let above = node.path("logs/../elsewhere/0.log");
+    for log in [elsewhere.as_str(), above.to_str().expect("text")] {
+        node.files().remove_container_log("name.log", log).await.expect("the container may go");
+    }
+    assert!(node.path("links/name.log").symlink_metadata().is_err());
+    assert_eq!(fs::read_to_string(&elsewhere).expect("read"), "kept");
+}
+
 #[tokio::test]
 async fn a_link_never_replaces_a_file() {
     let node = Node::new();

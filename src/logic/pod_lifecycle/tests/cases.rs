@@ -470,3 +470,45 @@ fn init_containers_of_a_former_sandbox_go_before_the_next_is_made() {
     assert_eq!(script.ends(JobEnd::Removed(Ok(()))), ["inspect"]);
     assert_eq!(script.sees(&[stopped(0)], &seen[..1]), ["sandbox 1"]);
 }
+
+/// Has the liveness probe of the newest instance fail now, `after` seconds into its run, and lets it be stopped; says after
+/// how many seconds the next one starts.
+fn is_killed(
+    script: &mut Script,
+    pod: &Pod,
+    restart_count: u32,
+    before: &mut Vec<RuntimeContainer>,
+    after: u64,
+) -> f64 {
+    script.passes(after);
+    let id = ContainerId::from(format!("a{restart_count}"));
+    let probed = Input::Probed { container: id.clone(), kind: ProbeKind::Liveness, healthy: false };
+    assert_eq!(script.step(probed), [format!("kill {id} 30s")]);
+    assert_eq!(script.ends(JobEnd::Killed(id, Ok(()))), ["inspect"]);
+    before.insert(0, exited(&running(pod, "a", restart_count), 137, script.moment));
+    let actions = script.sees(&[ready(0)], before);
+    let wait = if actions == ["image a"] { 0.0 } else { script.wakes_in().expect("it waits") };
+    if wait > 0.0 {
+        assert_eq!(script.passes(wait as u64), ["image a"]);
+    }
+    let next = restart_count + 1;
+    assert_eq!(script.ends(image_there("a")), [format!("start a {next} in s0 of app:1")]);
+    script.ends(started("a", &format!("a{next}")));
+    let now = [&[running(pod, "a", next)], &before[..]].concat();
+    assert_eq!(script.sees(&[ready(0)], &now), NOTHING);
+    wait
+}
+
+/// POD-19: what a probe stops is started in the same pass, as the end of the instance before allows; its own end counts only
+/// where that one does not allow it.
+#[test]
+fn a_container_that_a_probe_stops_starts_by_the_end_of_the_instance_before() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let mut script = Script::running(pod.clone());
+    let mut ended = vec![];
+    // Runs of 30 s: no entry, then 10 s, 20 s are over by the next end, 40 s are not: those begin with its own end.
+    let waits: Vec<f64> = (0..6).map(|count| is_killed(&mut script, &pod, count, &mut ended, 30)).collect();
+    assert_eq!(waits, [0.0, 0.0, 0.0, 0.0, 40.0, 80.0]);
+    // A run that is shorter than the back-off counts like any other end.
+    assert!(is_killed(&mut script, &pod, 6, &mut ended, 5) > 0.0);
+}

@@ -156,8 +156,42 @@ fn a_finished_pod_is_known_again_after_a_restart_of_the_agent() {
     let pod = a_pod("Never", &[], &["a"]);
     let mut script = Script::unseen(pod.clone());
     let ended = exited(&running(&pod, "a", 0), 1, BEGINNING);
-    assert_eq!(script.sees(&[stopped(0)], &[ended]), ["clean []"]);
+    // It cannot know that the sandbox was stopped: to ask once more costs next to nothing.
+    assert_eq!(script.sees(&[stopped(0)], std::slice::from_ref(&ended)), ["end [s0] 30s"]);
+    assert_eq!(stops(&mut script, &[stopped(0)], &[ended]), ["clean []"]);
     assert_eq!(script.life.stage(), Stage::Terminated);
+}
+
+/// CRI-19, POD-14: a sandbox whose processes are gone still has its network.
+#[test]
+fn a_sandbox_that_is_not_ready_is_stopped_until_the_runtime_says_that_it_is() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let ended = exited(&running(&pod, "a", 0), 137, BEGINNING);
+    let (sandboxes, containers) = ([stopped(1), stopped(0)], [ended]);
+    let mut script = Script::unseen(pod);
+    assert_eq!(script.removed(None), NOTHING);
+    assert_eq!(script.sees(&sandboxes, &containers), ["end [s1 s0] 30s"]);
+    for _ in 0..2 {
+        assert_eq!(script.ends(JobEnd::PodKilled(Err("no network plugin".to_owned()))), ["inspect"]);
+        assert_eq!(script.sees(&sandboxes, &containers), NOTHING);
+        let obstacle = script.life.obstacle().expect("it failed");
+        assert!(obstacle.contains("no network plugin"), "{obstacle}");
+        assert_eq!(script.wakes_in(), Some(10.0));
+        assert_eq!(script.life.stage(), Stage::Terminating);
+        assert_eq!(script.passes(10), ["end [s1 s0] 30s"]);
+    }
+    assert_eq!(stops(&mut script, &sandboxes, &containers), ["clean all [s1 s0 a0]"]);
+}
+
+/// CRI-19: a sandbox that a call which was cut off made after all is stopped, too, and the others with it.
+#[test]
+fn a_sandbox_that_comes_to_light_after_the_stop_is_stopped_although_it_is_dead() {
+    let mut script = Script::running(a_pod("Always", &[], &["a"]));
+    assert_eq!(script.removed(None), ["end [a0 s0] 30s"]);
+    assert_eq!(script.ends(JobEnd::PodKilled(Ok(()))), ["inspect"]);
+    assert_eq!(script.sees(&[stopped(1), stopped(0)], &[]), NOTHING);
+    assert_eq!(script.passes(10), ["end [s1 s0] 30s"]);
+    assert_eq!(stops(&mut script, &[stopped(1), stopped(0)], &[]), ["clean all [s1 s0]"]);
 }
 
 #[test]

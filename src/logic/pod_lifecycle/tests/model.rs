@@ -77,6 +77,8 @@ pub(super) struct Node {
     grace: Option<Duration>,
     stage: Stage,
     prepared: u32,
+    /// Sandboxes that the runtime said it had stopped.
+    stopped: BTreeSet<SandboxId>,
 }
 
 impl Node {
@@ -98,6 +100,7 @@ impl Node {
             grace: None,
             stage: Stage::Syncing,
             prepared: 0,
+            stopped: BTreeSet::new(),
         };
         node.step(Input::Spec(Arc::new(pod)));
         node
@@ -270,6 +273,8 @@ impl Node {
             }
             Action::CleanUp { .. } => {
                 assert!(!self.is_alive(), "cleaned while it runs");
+                let stopped = self.sandboxes.iter().all(|sandbox| self.stopped.contains(&sandbox.id));
+                assert!(stopped, "cleaned before its sandboxes were stopped");
                 Job::CleanUp
             }
             Action::Cancel(job) => {
@@ -338,7 +343,10 @@ impl Node {
         if fate != Fate::InVain {
             self.work(which);
         }
-        let Underway { job, done, .. } = self.jobs.remove(which);
+        let Underway { action, job, done, .. } = self.jobs.remove(which);
+        if let (Action::KillPod { sandboxes, .. }, Fate::Well) = (action, fate) {
+            self.stopped.extend(sandboxes);
+        }
         let lost = || JobEnd::lost(job.clone(), "unwell".to_owned());
         let end = match fate {
             Fate::Well => done.unwrap_or_else(lost),

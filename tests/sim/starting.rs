@@ -1,0 +1,197 @@
+//! What a pod that starts, or cannot, or ends, tells of it: statuses and Events as upstream words them, and no more of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use podwright::sim::{SimPod, World, simulate, simulate_with};
+use serde_json::{Value, json};
+
+use super::resize::{in_a_cluster, seconds};
+
+/// Events about a pod, as the API server has them: reason, message, how often it happened.
+fn events(world: &World, pod: &str) -> Vec<(String, String, i64)> {
+    let of_pod = |event: &Arc<Value>| event["involvedObject"]["name"] == pod;
+    let text = |event: &Value, field: &str| event[field].as_str().unwrap_or_default().to_owned();
+    let all = world.api().all("events").into_iter().filter(of_pod);
+    all.map(|event| (text(&event, "reason"), text(&event, "message"), event["count"].as_i64().unwrap_or(1))).collect()
+}
+
+/// How often Events of this reason happened.
+fn count(world: &World, pod: &str, reason: &str) -> i64 {
+    events(world, pod).iter().filter(|(one, _, _)| one == reason).map(|(_, _, count)| count).sum()
+}
+
+fn told(world: &World, text: &str) -> Vec<Duration> {
+    world.story().into_iter().filter(|line| line.what.contains(text)).map(|line| line.at).collect()
+}
+
+/// The state of the pod's first container, as the API has it.
+fn state(world: &World, pod: &str) -> Value {
+    world.api_pod(pod).expect("it is there")["status"]["containerStatuses"][0]["state"].clone()
+}
+
+/// CRI-19, POD-14: the runtime could not give back the network of a sandbox whose processes it has stopped: it is asked again
+/// until it can, and the pod is there for as long.
+#[test]
+fn a_sandbox_that_cannot_be_stopped_is_asked_to_stop_until_it_can() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        world.create(&SimPod::of("web", "run")).expect("made");
+        world.start_agent();
+        world.settle().await;
+        world.fail("StopPodSandbox", 2);
+        world.delete_pod("web", None);
+        world.sleep(seconds(60)).await;
+        assert_eq!(told(&world, "StopPodSandbox has its answer lost").len(), 2);
+        assert_eq!(count(&world, "web", "FailedKillPod"), 2);
+        assert!(world.api_pod("web").is_none());
+        world.finish_cluster().await;
+    });
+}
+
+/// POD-40, POD-37, CRI-25: the runtime's words as upstream tells them, and one Event for all tries.
+#[test]
+fn a_container_that_cannot_start_says_why_in_the_runtimes_words_and_is_one_event() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        world.create(&SimPod::of("bad", "cannot start")).expect("made");
+        world.start_agent();
+        world.sleep(seconds(120)).await;
+        let failed: Vec<_> = events(&world, "bad").into_iter().filter(|(reason, ..)| reason == "Failed").collect();
+        let words = "Error: failed to start container \"main\": failed to create containerd task: exec: \"/nothing\": no such \
+                     file or directory";
+        assert!(failed.len() == 1 && failed[0].1 == words && failed[0].2 > 2, "{failed:?}");
+        let words = world.story().into_iter().filter(|line| line.what.contains("rpc error")).count();
+        assert!(words > 2, "the runtime says it with the code");
+        world.delete_pod("bad", None);
+        world.finish_cluster().await;
+    });
+}
+
+/// CRI-06, POD-40: what keeps a sandbox from being described is told of the sandbox, and not of images.
+#[test]
+fn a_pod_whose_sandbox_cannot_be_described_waits_for_its_sandbox() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        let subdomain = json!("s".repeat(63));
+        let pod =
+            SimPod::of("web", "run").own_field("setHostnameAsFQDN", json!(true)).own_field("subdomain", subdomain);
+        world.create(&pod).expect("made");
+        world.start_agent();
+        world.sleep(seconds(60)).await;
+        assert_eq!(state(&world, "web")["waiting"], json!({ "reason": "ContainerCreating" }));
+        let told: BTreeMap<_, _> = events(&world, "web").into_iter().map(|(reason, text, _)| (reason, text)).collect();
+        let text = told.get("FailedCreatePodSandBox").map(String::as_str).unwrap_or_default();
+        assert!(text.starts_with("Failed to create pod sandbox: failed to construct FQDN from"), "{told:?}");
+        assert!(!told.contains_key("Failed"), "{told:?}");
+        world.delete_pod("web", None);
+        world.finish_cluster().await;
+    });
+}
+
+/// POD-23, POD-28: while the first postStart hook runs, what was told before stands, and nothing is told anew.
+#[test]
+fn a_pod_says_nothing_new_while_its_hook_runs() {
+    for (pod, reason) in [
+        (SimPod::of("web", "run"), "ContainerCreating"),
+        (SimPod::new("web").init("first", "exit 0 after 1s").container("main", "run"), "PodInitializing"),
+    ] {
+        simulate_with(1, in_a_cluster(), move |world| async move {
+            world.start_agent();
+            world.sleep(seconds(10)).await;
+            world.create(&pod.hooks(&[("postStart", "/slow/5")])).expect("made");
+            while told(&world, "/main#0 runs /slow/5").is_empty() {
+                world.sleep(Duration::from_millis(100)).await;
+            }
+            world.sleep(seconds(1)).await;
+            let before = world.api_pod("web").expect("it is there");
+            assert_eq!(state(&world, "web")["waiting"], json!({ "reason": reason }));
+            world.sleep(seconds(3)).await;
+            assert_eq!(world.api_pod("web").expect("it is there"), before);
+            world.sleep(seconds(10)).await;
+            assert!(!state(&world, "web")["running"].is_null());
+            world.finish_cluster().await;
+        });
+    }
+}
+
+/// POD-37: a network that goes away again is told again.
+#[test]
+fn a_network_that_is_missing_is_told_each_time() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        world.start_agent();
+        world.create(&SimPod::of("web", "run")).expect("made");
+        world.settle().await;
+        for round in 1..=2 {
+            world.set_condition("NetworkReady", Some("no plugin"));
+            world.sleep(seconds(10)).await;
+            world.kill_sandboxes("web");
+            world.sleep(seconds(30)).await;
+            assert_eq!(count(&world, "web", "NetworkNotReady"), round);
+            world.set_condition("NetworkReady", None);
+            world.sleep(seconds(60)).await;
+        }
+        world.settle().await;
+        world.finish_cluster().await;
+    });
+}
+
+/// POD-37: a sandbox that was made, and of which the runtime then does not say how it is.
+#[test]
+fn a_sandbox_that_is_not_shown_is_told_as_such_and_used_once_it_is() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        world.start_agent();
+        world.sleep(seconds(10)).await;
+        world.fail("PodSandboxStatus", 1);
+        world.create(&SimPod::of("web", "run")).expect("made");
+        world.settle().await;
+        assert_eq!(count(&world, "web", "FailedPodSandBoxStatus"), 1, "{:?}", events(&world, "web"));
+        assert_eq!(count(&world, "web", "FailedCreatePodSandBox"), 0);
+        assert!(told(&world, "sandbox of web is removed").is_empty());
+        world.finish_cluster().await;
+    });
+}
+
+/// CRI-20: the cgroup of a pod that nobody knows stays as long as its volumes do.
+#[test]
+fn a_cgroup_stays_as_long_as_the_volumes_of_its_pod() {
+    simulate(1, |world| async move {
+        let pod = SimPod::of("web", "run").volume("cache", json!({ "emptyDir": {} }));
+        world.put(&pod);
+        world.start_agent();
+        world.settle().await;
+        world.kill_agent();
+        world.delete("web");
+        // The runtime forgets the pod; the disk and the cgroups stay.
+        *world.node().containers.lock().expect("not poisoned") = Default::default();
+        let uid = pod.uid("node-1").to_string();
+        let is_left = |world: &World| {
+            let cgroups = world.node().cgroups.lock().expect("not poisoned");
+            cgroups.all.keys().any(|name| name.to_string().contains(&uid))
+        };
+        assert!(is_left(&world));
+        world.fail("tear down", u32::MAX);
+        world.start_agent();
+        world.sleep(seconds(200)).await;
+        assert!(is_left(&world));
+        world.fail("tear down", 0);
+        world.sleep(seconds(400)).await;
+        assert!(!is_left(&world));
+        world.finish().await;
+    });
+}
+
+/// POD-37: a pod that cannot be looked at says so, once; then it goes on.
+#[test]
+fn a_pod_that_cannot_be_looked_at_says_so_once() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        world.start_agent();
+        world.create(&SimPod::of("web", "exit 1 after 20s below 1")).expect("made");
+        world.sleep(seconds(15)).await;
+        world.fail("ContainerStatus", 4);
+        world.sleep(seconds(60)).await;
+        let told: Vec<_> = events(&world, "web").into_iter().filter(|(reason, ..)| reason == "FailedSync").collect();
+        assert!(told.len() == 1 && told[0].2 == 1, "{told:?}");
+        assert!(told[0].1.starts_with("error determining status: ContainerStatus"), "{told:?}");
+        assert!(world.running().contains("web/main#1"), "{:?}", world.running());
+        world.finish_cluster().await;
+    });
+}
