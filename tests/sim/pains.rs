@@ -57,7 +57,8 @@ fn a_pod_that_the_runtime_does_not_answer_for_is_alone() {
     });
 }
 
-/// PAIN-02: where the runtime answers about no pod at all, the Node says so: for how long, and which call it was.
+/// PAIN-02, NODE-38: where the runtime answers about no pod at all, the Node says so: for how long, and which call it
+/// was.
 #[test]
 fn a_node_whose_runtime_lists_nothing_says_which_call_hangs() {
     simulate_with(1, in_a_cluster(), |world| async move {
@@ -209,7 +210,8 @@ fn stages() -> Vec<Stage> {
     ]
 }
 
-/// PAIN-20: at each stage a pod that waits says what for, in its waits or in its conditions, and in all looks of ten seconds.
+/// PAIN-20, PAIN-11: at each stage a pod that waits says what for, in its waits or in its conditions, and in all looks
+/// of ten seconds.
 #[test]
 fn a_waiting_pod_says_what_for_at_every_stage() {
     for (number, stage) in stages().into_iter().enumerate() {

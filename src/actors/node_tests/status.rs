@@ -49,6 +49,7 @@ fn node_calls(played: &Played) -> Vec<String> {
     played.server.calls("/nodes")
 }
 
+/// NODE-62.
 #[tokio::test(start_paused = true)]
 async fn a_fresh_node_is_posted_once_whole_and_ready() {
     let played = fresh();
@@ -73,6 +74,7 @@ async fn a_fresh_node_is_posted_once_whole_and_ready() {
     assert_eq!(played.events().await, expected);
 }
 
+/// NODE-29, NODE-32.
 #[tokio::test(start_paused = true)]
 async fn what_does_not_change_is_not_sent_before_the_report_period() {
     let played = fresh();
@@ -95,6 +97,7 @@ async fn what_does_not_change_is_not_sent_before_the_report_period() {
     assert!(played.runtime.calls("ListImages").len() <= 11, "images are asked for every thirty seconds");
 }
 
+/// NODE-05, NODE-41, NODE-63.
 #[tokio::test(start_paused = true)]
 async fn a_known_node_is_read_reconciled_and_updated() {
     let played = Played::new(PlayedServer::default().with_node(known()), |_| {});
@@ -112,6 +115,7 @@ async fn a_known_node_is_read_reconciled_and_updated() {
     assert!(played.events().await.contains(&"Rebooted"), "{:?}", played.events().await);
 }
 
+/// NODE-36.
 #[tokio::test(start_paused = true)]
 async fn a_restart_does_not_make_a_ready_node_unready() {
     let played = Played::new(PlayedServer::default().with_node(known()), |_| {});
@@ -127,6 +131,7 @@ async fn a_restart_does_not_make_a_ready_node_unready() {
     assert_eq!(ready["message"], expected);
 }
 
+/// NODE-06.
 #[tokio::test(start_paused = true)]
 async fn a_forbidden_create_still_finds_the_node() {
     let played = Played::new(PlayedServer::default().with_node(known()), |_| {});
@@ -136,6 +141,7 @@ async fn a_forbidden_create_still_finds_the_node() {
     assert!(node_calls(&played).contains(&PATCH.to_owned()), "{:?}", node_calls(&played));
 }
 
+/// NODE-04.
 #[tokio::test(start_paused = true)]
 async fn registration_is_tried_again_ever_later() {
     let played = fresh();
@@ -152,6 +158,7 @@ async fn registration_is_tried_again_ever_later() {
     }
 }
 
+/// NODE-12, CFG-43.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_others_register_is_never_created() {
     let played = Played::new(PlayedServer::default(), |settings| settings.register = false);
@@ -165,6 +172,7 @@ async fn a_node_that_others_register_is_never_created() {
     assert_eq!(node["metadata"]["labels"]["kubernetes.io/os"], "linux", "labels of the system are repaired");
 }
 
+/// NODE-30, NODE-33, NODE-37, NODE-41.
 #[tokio::test(start_paused = true)]
 async fn a_refused_patch_is_tried_on_the_newest_node() {
     let played = fresh();
@@ -187,6 +195,7 @@ async fn a_refused_patch_is_tried_on_the_newest_node() {
     assert_eq!(events.iter().filter(|event| **event == "NodeNotReady").count(), 1, "{events:?}");
 }
 
+/// NODE-30.
 #[tokio::test(start_paused = true)]
 async fn an_update_gives_up_after_five_tries_and_comes_again() {
     let played = fresh();
@@ -205,6 +214,7 @@ async fn an_update_gives_up_after_five_tries_and_comes_again() {
     assert_eq!(ready["status"], "False", "the next update succeeds");
 }
 
+/// NODE-31, NODE-41.
 #[tokio::test(start_paused = true)]
 async fn a_network_that_comes_up_makes_the_node_ready_at_once() {
     let played = fresh();
@@ -234,6 +244,7 @@ async fn a_hung_runtime_does_not_hold_up_the_status() {
     assert_eq!(node["status"]["nodeInfo"]["containerRuntimeVersion"], "containerd://Unknown");
 }
 
+/// NODE-58.
 #[tokio::test(start_paused = true)]
 async fn pod_cidrs_reach_the_runtime_once() {
     let played = fresh();
@@ -246,6 +257,7 @@ async fn pod_cidrs_reach_the_runtime_once() {
     assert_eq!(played.runtime.calls("UpdateRuntimeConfig"), ["UpdateRuntimeConfig 10.1.0.0/24,fd00::/64"]);
 }
 
+/// NODE-10, NODE-61.
 #[tokio::test(start_paused = true)]
 async fn cordoning_is_an_event_and_labels_are_repaired() {
     let played = fresh();

@@ -27,6 +27,7 @@ fn told(pairs: &[(&str, &str)]) -> Option<BTreeMap<String, ApiQuantity>> {
     Some(pairs.iter().map(|(name, text)| ((*name).to_owned(), ApiQuantity((*text).to_owned()))).collect())
 }
 
+/// NODE-15, NODE-16.
 #[test]
 fn the_machine_is_told_as_upstream_tells_it() {
     let machine = Machine { hugepages: [(2 << 20, 8), (1 << 30, 0)].into(), ..machine() };
@@ -45,6 +46,7 @@ fn the_machine_is_told_as_upstream_tells_it() {
     assert_eq!((allocatable["memory"], allocatable["hugepages-2Mi"]), ("8176Mi", "16Mi"), "pages are not memory");
 }
 
+/// NODE-16.
 #[test]
 fn reservations_and_thresholds_are_taken_off() {
     let settings = CapacitySettings {
@@ -62,6 +64,7 @@ fn reservations_and_thresholds_are_taken_off() {
     assert!(!allocatable.contains_key("pid"), "process numbers never show");
 }
 
+/// NODE-16.
 #[test]
 fn nothing_is_ever_below_zero() {
     let settings = CapacitySettings { reserved: list(&[("cpu", "8"), ("memory", "9Gi")]), ..settings() };
@@ -72,6 +75,7 @@ fn nothing_is_ever_below_zero() {
     assert_eq!((allocatable["cpu"], allocatable["memory"]), ("0", "0"));
 }
 
+/// NODE-15.
 #[test]
 fn pods_are_bounded_by_cores_where_asked() {
     for (per_core, max, pods) in [(0, 110, "110"), (10, 110, "40"), (100, 110, "110")] {

@@ -215,6 +215,7 @@ mod tests {
         assert_eq!(error, "cannot find volume \"nope\" to mount into container \"c\"");
     }
 
+    /// VOL-31, SEC-06.
     #[test]
     fn read_only_is_the_mounts_wish_or_the_volumes_nature() {
         let read_only = |mount| mounts(mount, &[], false).unwrap().read_only;
@@ -226,6 +227,7 @@ mod tests {
         assert!(!mounts(json!({ "name": "h" }), &[], false).unwrap().relabel);
     }
 
+    /// VOL-33, SEC-02.
     #[test]
     fn sub_paths_are_expanded_and_checked() {
         let variables = [("POD", "web-0"), ("EMPTY", ""), ("UP", "../x"), ("ABS", "/etc")];
@@ -244,6 +246,7 @@ mod tests {
         }
     }
 
+    /// VOL-34.
     #[test]
     fn recursive_read_only_needs_the_runtime_and_a_plain_read_only_mount() {
         let rro = |mode: &str, read_only: bool, propagation: &str, runtime: bool| {
@@ -266,6 +269,7 @@ mod tests {
         }
     }
 
+    /// VOL-47.
     #[test]
     fn devices_may_be_written_unless_their_claim_says_otherwise() {
         let devices = |device: Value| {
@@ -288,6 +292,7 @@ mod tests {
         assert_eq!(missing, Err("cannot find volume \"n\" to pass into container \"c\"".into()));
     }
 
+    /// VOL-34.
     #[test]
     fn propagation_is_translated() {
         let of = |mode: &str| mounts(json!({ "mountPropagation": mode }), &[], false).map(|mount| mount.propagation);

@@ -25,6 +25,7 @@ fn order(source: &str) -> LocalOrder {
     }
 }
 
+/// VOL-10.
 #[test]
 fn a_volume_for_one_pod_is_given_to_one_pod() {
     if !may_mount() {
@@ -46,6 +47,7 @@ fn a_volume_for_one_pod_is_given_to_one_pod() {
     assert_eq!(root.mounts(), Vec::<PathBuf>::new());
 }
 
+/// VOL-37.
 #[test]
 fn a_second_pods_group_is_a_warning_and_options_reach_the_mount() {
     if !may_mount() {
@@ -75,6 +77,7 @@ fn a_second_pods_group_is_a_warning_and_options_reach_the_mount() {
     assert!(source.join("program").exists() && root.mounts().is_empty());
 }
 
+/// VOL-37.
 #[test]
 fn a_disk_is_formatted_once_mounted_once_and_unmounted_after_its_last_pod() {
     if !may_mount() {
@@ -123,6 +126,7 @@ fn a_disk_with_foreign_data_is_not_formatted() {
     assert!(root.mounts().is_empty());
 }
 
+/// VOL-06, VOL-47.
 #[test]
 fn a_device_is_mapped_held_and_let_go() {
     if !may_mount() {

@@ -113,6 +113,7 @@ fn faults_have_the_usual_words() {
     assert!(loaded(folder.path(), "").is_err() && loaded(folder.path(), "- a").is_err());
 }
 
+/// SEC-40.
 #[test]
 fn a_secret_of_the_wrong_kind_is_not_shown() {
     let folder = tempfile::tempdir().expect("a folder");
