@@ -14,6 +14,8 @@ pub mod event_recorder;
 pub mod image_gc;
 pub mod image_manager;
 pub mod ledger;
+#[cfg(test)]
+mod leftover_tests;
 pub mod log_rotator;
 pub mod mirror_manager;
 pub mod node_lease;

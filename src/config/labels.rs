@@ -158,6 +158,7 @@ mod tests {
         check_node_labels(&pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect())
     }
 
+    /// NODE-03.
     #[test]
     fn a_node_may_set_its_own_labels() {
         for key in [
@@ -173,6 +174,7 @@ mod tests {
         }
     }
 
+    /// NODE-03.
     #[test]
     fn labels_of_kubernetes_are_refused_together() {
         let error = check(&[("kubernetes.io/foo", ""), ("x.k8s.io/a", ""), ("mynode.kubernetes.io/b", "")])

@@ -106,6 +106,7 @@ async fn a_bootstrap_with_rotation_writes_the_kubeconfig_at_once() {
     assert!(node.client(&[ROTATE, &node.bootstrap()]).is_some_and(|kept| kept.current().is_none()), "again");
 }
 
+/// NODE-50.
 #[tokio::test]
 async fn what_was_stored_before_is_found_again() {
     let node = Node::new();

@@ -125,6 +125,7 @@ mod tests {
         settings(&invocation, &[], None, "node-1", "containerd").expect("good")
     }
 
+    /// NODE-27.
     #[test]
     fn defaults_are_upstreams() {
         let settings = settings_of(&[]);
@@ -141,6 +142,7 @@ mod tests {
         assert_eq!(status.declared_features, Some(declared.collect()));
     }
 
+    /// CFG-43.
     #[test]
     fn flags_are_told() {
         let settings = settings_of(&[

@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(rotation.step(Input::Wanted(client()), at(1)), [Action::Ask(client())]);
     }
 
-    /// NODE-52: other addresses, another certificate; fewer are no reason.
+    /// NODE-52, NODE-53: other addresses, another certificate; fewer are no reason.
     #[test]
     fn names_that_change_are_asked_for_at_once() {
         let both = Names::of_server("n", [("InternalIP", "10.0.0.1"), ("InternalIP", "10.0.0.2")], false);

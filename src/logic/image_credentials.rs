@@ -364,6 +364,7 @@ mod tests {
         }
     }
 
+    /// SEC-40.
     #[test]
     fn what_cannot_be_read_is_named_and_not_shown() {
         let form = "pull secret pull: .dockerconfigjson is not a JSON object of registries";

@@ -223,6 +223,7 @@ mod tests {
         pod("m1", &[(MIRROR_ANNOTATION, hash)], deleting)
     }
 
+    /// SEC-51.
     #[test]
     fn a_mirror_is_made_once_everybody_was_heard() {
         let mut mirrors = MirrorPods::default();

@@ -150,6 +150,7 @@ fn after_a_conflict_the_newest_lease_is_renewed() {
     assert_eq!(step(&mut keeper, Input::Stored(owned("6"))), [Action::Rest]);
 }
 
+/// NODE-34.
 #[test]
 fn a_rest_is_ten_seconds_and_at_most_four_hundredths_more() {
     for (chance, millis) in [(0.0, 10_000), (0.5, 10_200), (1.0, 10_400)] {

@@ -21,6 +21,7 @@ fn node_with(capacity: &[(&str, &str)], allocatable: &[(&str, &str)]) -> Node {
     Node { status: Some(status), ..initial(&identity()) }
 }
 
+/// NODE-01, SEC-50.
 #[test]
 fn a_new_node_has_the_default_labels_and_nothing_more() {
     let node = initial(&identity());
@@ -34,10 +35,13 @@ fn a_new_node_has_the_default_labels_and_nothing_more() {
     assert_eq!(node.metadata.labels, Some(expected));
     assert_eq!(node.metadata.name.as_deref(), Some("node-1"));
     assert_eq!(node.metadata.annotations, None);
+    // Who owns a Node can have it deleted (CVE-2025-5187).
+    assert_eq!(node.metadata.owner_references, None);
     let spec = node.spec.expect("a spec");
     assert_eq!((spec.taints, spec.provider_id), (None, None));
 }
 
+/// NODE-02, NODE-11.
 #[test]
 fn what_the_configuration_says_goes_into_a_new_node() {
     let identity = NodeIdentity {
@@ -76,6 +80,7 @@ fn a_node_that_is_as_it_should_be_is_left_alone() {
     assert_eq!(existing, before);
 }
 
+/// NODE-08.
 #[test]
 fn the_attach_annotation_is_added_corrected_and_removed() {
     for (wanted, found, after) in [
@@ -98,6 +103,7 @@ fn the_attach_annotation_is_added_corrected_and_removed() {
     }
 }
 
+/// NODE-09.
 #[test]
 fn only_default_labels_are_given_anew() {
     let identity = NodeIdentity {
@@ -120,6 +126,7 @@ fn only_default_labels_are_given_anew() {
     assert!(!found.contains_key("topology.kubernetes.io/region"), "an empty label is none: {found:?}");
 }
 
+/// NODE-07.
 #[test]
 fn taints_and_provider_are_not_given_anew() {
     let identity = NodeIdentity {
@@ -148,6 +155,7 @@ fn extended_resources_become_zero_only_when_the_devices_are_lost() {
     }
 }
 
+/// NODE-14.
 #[test]
 fn huge_page_sizes_follow_the_machine() {
     let initial = node_with(
@@ -174,6 +182,7 @@ fn a_node_without_a_status_gets_the_resources() {
     assert_eq!((status.capacity, status.allocatable), (amounts(&[("cpu", "4")]), amounts(&[("cpu", "3")])));
 }
 
+/// NODE-10.
 #[test]
 fn labels_of_system_and_architecture_are_repaired() {
     for (found, changed) in [

@@ -159,6 +159,7 @@ mod tests {
         }
     }
 
+    /// NODE-06.
     #[test]
     fn the_gate_keeps_a_forbidden_node_from_being_read() {
         let (mut registration, _) = Registration::begin(true);
@@ -168,6 +169,7 @@ mod tests {
         assert_eq!(registration.step(Input::Refused(Refusal::AlreadyExists)), Action::Read);
     }
 
+    /// NODE-04.
     #[test]
     fn waits_double_up_to_seven_seconds() {
         let mut registration = begun();

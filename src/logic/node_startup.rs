@@ -83,6 +83,7 @@ mod tests {
         Some(Duration::from_secs(number))
     }
 
+    /// NODE-62.
     #[test]
     fn each_part_has_its_time_and_the_first_counts() {
         let mut startup = NodeStartup::new(Some(at(100)), at(110));

@@ -113,7 +113,7 @@ fn what_runs_already_is_not_judged_again_and_takes_its_room() {
     assert_eq!(admissions.admitted(&pods).into_keys().collect::<Vec<_>>(), [PodUid::from("old")]);
 }
 
-/// POD-03.
+/// POD-03, PAIN-18.
 #[test]
 fn before_the_node_is_known_nothing_is_refused_for_good() {
     let abilities = NodeAbilities::default();
@@ -159,6 +159,7 @@ fn what_the_node_alone_knows_is_asked_in_upstreams_order() {
     assert_eq!(reason(&spec, "linux"), "admitted");
 }
 
+/// PAIN-18.
 #[test]
 fn a_strict_pod_waits_for_the_runtimes_word() {
     let strict = pod(json!({"tolerations": tolerant(), "securityContext": {"supplementalGroupsPolicy": "Strict"}}));

@@ -421,6 +421,7 @@ mod tests {
         assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![Order::TellSpec { uid: "u1".into(), pod: newer }]);
     }
 
+    /// VOL-05.
     #[test]
     fn nothing_ends_before_all_sources_were_heard() {
         let mut roster = PodRoster::new(["file", "http"]);

@@ -144,6 +144,7 @@ mod tests {
         assert_eq!(judge(Ok([holds(), holds()]), None, None), RuntimeHealth::default());
     }
 
+    /// NODE-36, NODE-37.
     #[test]
     fn what_is_missing_or_false_is_named() {
         let network = Some((false, "NetworkPluginNotReady".to_owned(), "no networks found".to_owned()));
@@ -154,7 +155,7 @@ mod tests {
         assert_eq!(health.network_problem.as_deref(), Some(expected));
     }
 
-    /// NODE-38.
+    /// NODE-38, NODE-39.
     #[test]
     fn a_short_silence_changes_nothing_and_a_long_one_does() {
         let well = RuntimeHealth::default();

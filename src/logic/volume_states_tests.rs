@@ -69,6 +69,7 @@ fn a_pod_without_volumes_waits_for_nothing() {
     assert_eq!(states.mounted(&uid(), at(0.0)), Standing::Done);
 }
 
+/// VOL-01.
 #[test]
 fn failures_are_tried_again_later_each_time() {
     let mut states = VolumeStates::default();
@@ -125,6 +126,7 @@ fn a_pods_end_does_not_wait_for_ever_for_a_mount_that_hangs() {
     assert!(states.is_empty(), "forgotten");
 }
 
+/// PAIN-12.
 #[test]
 fn what_hangs_is_named_and_others_go_on() {
     let mut states = VolumeStates::default();
@@ -279,7 +281,8 @@ impl World {
 }
 
 proptest! {
-    /// An unmount never precedes the release of the pod, and what is wanted, or released, comes about once failures end.
+    /// VOL-01: an unmount never precedes the release of the pod, and what is wanted, or released, comes about once
+    /// failures end.
     #[test]
     fn unmounts_follow_the_release_and_every_wish_comes_true(events in prop::collection::vec(event(), 0..60)) {
         let (states, disk) = (VolumeStates::default(), BTreeSet::from(["left over".to_owned()]));

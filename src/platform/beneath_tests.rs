@@ -114,6 +114,7 @@ fn a_link_or_a_file_in_place_of_the_tree_is_not_followed() {
     assert!(folder.path().join("real/file").exists());
 }
 
+/// PAIN-15.
 #[test]
 fn a_mount_inside_is_named_and_nothing_is_removed() {
     let (folder, directory) = here();

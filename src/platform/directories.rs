@@ -125,6 +125,7 @@ mod tests {
         std::fs::metadata(path).expect("there").permissions().mode() & 0o7777
     }
 
+    /// VOL-14.
     #[test]
     fn the_set_is_made_with_its_modes() {
         let folder = tempfile::tempdir().expect("a directory");
@@ -167,6 +168,7 @@ mod tests {
         assert!(text.starts_with(&format!("make directory {}: ", path.display())), "{text}");
     }
 
+    /// VOL-16.
     #[test]
     fn mounts_of_the_root_directory_become_shared_once() {
         let folder = tempfile::tempdir().expect("a directory");

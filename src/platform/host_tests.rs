@@ -62,6 +62,7 @@ fn swap_is_on_when_the_table_has_an_entry() {
     assert!(!host_with(&[]).1.swap_is_on().expect("a kernel without swap"));
 }
 
+/// NODE-21.
 #[test]
 fn identities_have_their_second_places() {
     let (_folder, host) = host_with(&[
@@ -97,6 +98,7 @@ fn all_addresses_of_interfaces_are_told_once() {
     assert_eq!(host.interface_addresses(), expected);
 }
 
+/// NODE-22.
 #[test]
 fn huge_pages_and_swap_are_counted() {
     let (_folder, host) = host_with(&[

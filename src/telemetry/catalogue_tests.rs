@@ -259,8 +259,8 @@ async fn node() -> Node {
     node
 }
 
-/// OBS-01, OBS-03, OBS-04, OBS-05, OBS-06, OBS-12, OBS-13, OBS-14, OBS-15, POD-39: what there is to tell has upstream's
-/// name, type, labels and level.
+/// OBS-01, OBS-03, OBS-04, OBS-05, OBS-06, OBS-12, OBS-13, OBS-14, OBS-15, POD-39, VOL-52: what there is to tell has
+/// upstream's name, type, labels and level.
 #[tokio::test]
 async fn metrics_have_upstreams_names_types_labels_and_levels() {
     let node = node().await;

@@ -170,7 +170,7 @@ fn a_pod_that_asks_for_what_this_version_cannot_do_is_refused_by_field() {
     neighbour.did_not_notice(&mut node);
 }
 
-/// POD-05: a static pod that needs the API server is refused.
+/// POD-05, SEC-51: a static pod that needs the API server is refused.
 #[test]
 fn a_static_pod_that_refers_to_api_objects_is_refused() {
     let Some(mut node) = Node::running() else { return };

@@ -35,7 +35,7 @@ fn mounting(container: Value, mounts: Value) -> Value {
     with(container, json!({ "volumeMounts": mounts }))
 }
 
-/// VOL-04, VOL-14, VOL-17, VOL-18, VOL-19, VOL-25, VOL-26, VOL-32, VOL-33, VOL-34, CRI-11.
+/// VOL-02, VOL-04, VOL-14, VOL-18, VOL-19, VOL-25, VOL-26, VOL-32, VOL-33, VOL-34, CRI-11, VOL-21, SEC-06, SEC-07.
 #[test]
 fn containers_see_their_pods_volumes_and_nothing_is_left_after() {
     let Some(node) = Node::running() else { return };
@@ -107,7 +107,7 @@ fn containers_see_their_pods_volumes_and_nothing_is_left_after() {
     wait_released(&node);
 }
 
-/// VOL-22: every kind of path, and a pod that waits for one says so.
+/// VOL-22, SEC-09: every kind of path, and a pod that waits for one says so.
 #[test]
 fn host_paths_are_what_the_pod_says_they_are() {
     let Some(node) = Node::running() else { return };

@@ -59,6 +59,7 @@ fn a_cluster_is_served_without_trouble() {
     side_by_side(&seeds(6, 2), |seed| drop(standard(*seed, 10, 40, "none")));
 }
 
+/// PAIN-03.
 #[test]
 fn a_cluster_is_served_under_each_trouble_alone() {
     let runs: Vec<(&str, u64)> = FAULTS.iter().flat_map(|fault| (0..3).map(move |seed| (*fault, seed))).collect();
@@ -252,7 +253,7 @@ fn a_pod_deleted_by_force_and_made_again_at_once_runs() {
     });
 }
 
-/// POD-32: where nothing is left, a pod of the API ends for a static one, fails, and says so.
+/// POD-32, PAIN-18: where nothing is left, a pod of the API ends for a static one, fails, and says so.
 #[test]
 fn a_critical_pod_takes_the_room_of_another() {
     let options = Options { settings: |settings| settings.node.status.capacity.max_pods = 1, ..in_a_cluster() };

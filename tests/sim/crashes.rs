@@ -32,6 +32,7 @@ fn turns() -> Vec<(&'static str, u64)> {
     turns
 }
 
+/// PAIN-42.
 #[test]
 fn any_actor_may_fail_at_any_message() {
     let crashes: Vec<Crash> = turns()

@@ -11,6 +11,7 @@ fn story(seed: u64) -> Vec<Line> {
     run(seed, options, |world| scenario::standard(world, 8, Duration::from_secs(60))).story
 }
 
+/// PAIN-42.
 #[test]
 fn the_same_seed_tells_the_same_story() {
     for seed in 0..6 {

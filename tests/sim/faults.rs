@@ -26,6 +26,7 @@ fn invariants_hold_without_trouble() {
     side_by_side(&seeds(12, 0), |seed| standard(*seed, 8, 40, "none"));
 }
 
+/// PAIN-03.
 #[test]
 fn invariants_hold_under_each_trouble_alone() {
     let runs: Vec<(&str, u64)> = ALONE.iter().flat_map(|fault| (0..8).map(move |seed| (*fault, seed))).collect();

@@ -118,7 +118,7 @@ fn an_edited_pod_is_replaced_never_doubled() {
     });
 }
 
-/// CRI-04, POD-11.
+/// CRI-04, POD-11, NODE-37.
 #[test]
 fn pods_wait_while_the_network_is_missing_and_start_when_it_comes() {
     simulate(1, |world| async move {

@@ -2,6 +2,7 @@
 //!
 //! Every failure prints the end of the story and the command that tells it again.
 
+mod absence;
 mod addresses;
 mod cluster;
 mod common;

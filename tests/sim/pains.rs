@@ -102,7 +102,8 @@ fn a_runtime_that_lists_nothing_is_told_of_three_minutes_after_its_last_list() {
     });
 }
 
-/// PAIN-02: where the runtime answers about no pod at all, the Node says so: for how long, and which call it was.
+/// PAIN-02, NODE-38: where the runtime answers about no pod at all, the Node says so: for how long, and which call it
+/// was.
 #[test]
 fn a_node_whose_runtime_lists_nothing_says_which_call_hangs() {
     simulate_with(1, in_a_cluster(), |world| async move {
@@ -257,7 +258,8 @@ fn stages() -> Vec<Stage> {
     ]
 }
 
-/// PAIN-20: at each stage a pod that waits says what for, in its waits or in its conditions, and in all looks of ten seconds.
+/// PAIN-20, PAIN-11: at each stage a pod that waits says what for, in its waits or in its conditions, and in all looks
+/// of ten seconds.
 #[test]
 fn a_waiting_pod_says_what_for_at_every_stage() {
     for (number, stage) in stages().into_iter().enumerate() {

@@ -306,7 +306,7 @@ async fn images_arrive_whole() {
     assert_eq!(runtime.pull_image(&own_image_spec("x"), None, &config).await.as_deref(), Ok("ref"));
 }
 
-/// CRI-04, CRI-05.
+/// CRI-04, CRI-05, NODE-25, NODE-26.
 #[tokio::test]
 async fn the_runtimes_own_status_arrives_whole_and_sorted() {
     let fake = Fake::new();

@@ -226,7 +226,7 @@ async fn a_denied_bootstrap_is_asked_for_again_and_again() {
     assert_eq!(manager.get_status(), ractor::ActorStatus::Running);
 }
 
-/// NODE-52.
+/// NODE-52, NODE-53.
 #[tokio::test(start_paused = true)]
 async fn a_serving_certificate_is_for_the_addresses_of_the_node() {
     let played = Played::new(Kind::Serving, Policy::Wait);
@@ -258,7 +258,7 @@ async fn a_serving_certificate_is_for_the_addresses_of_the_node() {
     assert!(played.stored(Purpose::Serving).expect("stored").same_chain(&shown));
 }
 
-/// NODE-53.
+/// NODE-55.
 #[tokio::test(start_paused = true)]
 async fn files_that_are_exchanged_are_shown() {
     let played = Played::new(Kind::Files, Policy::Wait);
@@ -287,6 +287,7 @@ async fn lives_on(policy: Policy, after: f64) -> bool {
     lives
 }
 
+/// NODE-54.
 #[tokio::test(start_paused = true)]
 async fn an_agent_whose_credentials_are_refused_for_long_ends() {
     assert!(lives_on(Policy::Refuse(401), 295.0).await);

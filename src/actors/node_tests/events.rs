@@ -78,6 +78,7 @@ async fn an_event_is_posted_and_its_repetition_patched() {
     assert_eq!(event["involvedObject"]["uid"], "uid-web");
 }
 
+/// NODE-19, NODE-41.
 #[tokio::test(start_paused = true)]
 async fn events_of_the_node_are_told_in_the_default_namespace() {
     let played = played();

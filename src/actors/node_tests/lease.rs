@@ -6,6 +6,8 @@ use serde_json::json;
 
 use super::server::PlayedServer;
 use super::{NODE, Played, seconds};
+use crate::actors::ledger::Cause;
+use crate::messages::node_status::{NodeNews, NodeStatusMsg};
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
@@ -13,6 +15,7 @@ fn played() -> Played {
     Played::new(PlayedServer::default(), |_| {})
 }
 
+/// NODE-34.
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_created_with_its_owner_and_then_put_once_a_period() {
     let played = played();
@@ -61,6 +64,7 @@ async fn a_conflict_is_read_and_renewed() {
     assert_eq!(calls, [format!("PUT {lease}"), format!("GET {lease}"), format!("PUT {lease}")]);
 }
 
+/// NODE-33.
 #[tokio::test(start_paused = true)]
 async fn repeated_failures_cast_doubt_on_the_connections() {
     let played = played();
@@ -73,4 +77,21 @@ async fn repeated_failures_cast_doubt_on_the_connections() {
     played.server.refuse(&format!("PUT {LEASES}"), 500, "InternalError");
     seconds(10.0).await;
     assert_eq!(played.doubts.load(Ordering::SeqCst), 1);
+}
+
+/// NODE-35: who watches over nodes must not take this one for dead before it is.
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_renewed_while_the_node_is_shut_down() {
+    let played = played();
+    played.start();
+    seconds(5.0).await;
+    let news = NodeNews::ShutdownProblem(Some("node is shutting down".to_owned()));
+    let status = &played.agent.directory.node_status;
+    status.tell(Cause::outside("test"), NodeStatusMsg::News(news)).expect("room");
+    let before = played.server.calls("leases").len();
+    seconds(40.8).await;
+    assert_eq!(played.server.calls("leases").split_off(before), vec![format!("PUT {LEASES}/{NODE}"); 4]);
+    let node = played.server.node().expect("registered");
+    let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    assert!(conditions.iter().any(|one| one["type"] == "Ready" && one["status"] == "False"), "{conditions:?}");
 }

@@ -88,6 +88,11 @@ impl PlayedAgent {
     pub(super) fn runtime(&self) -> &PlayedRuntime {
         &self.runtime
     }
+
+    /// The agent's root directory.
+    pub(super) fn folder(&self) -> &std::path::Path {
+        self.folder.path()
+    }
 }
 
 /// See [`PlayedAgent`].

@@ -53,6 +53,7 @@ fn node_calls(played: &Played) -> Vec<String> {
     played.server.calls("/nodes")
 }
 
+/// NODE-62.
 #[tokio::test(start_paused = true)]
 async fn a_fresh_node_is_posted_once_whole_and_ready() {
     let played = fresh();
@@ -77,6 +78,7 @@ async fn a_fresh_node_is_posted_once_whole_and_ready() {
     assert_eq!(played.events().await, expected);
 }
 
+/// NODE-29, NODE-32.
 #[tokio::test(start_paused = true)]
 async fn what_does_not_change_is_not_sent_before_the_report_period() {
     let played = fresh();
@@ -99,6 +101,7 @@ async fn what_does_not_change_is_not_sent_before_the_report_period() {
     assert!(played.runtime.calls("ListImages").len() <= 11, "images are asked for every thirty seconds");
 }
 
+/// NODE-05, NODE-41, NODE-63.
 #[tokio::test(start_paused = true)]
 async fn a_known_node_is_read_reconciled_and_updated() {
     let played = Played::new(PlayedServer::default().with_node(known()), |_| {});
@@ -116,6 +119,7 @@ async fn a_known_node_is_read_reconciled_and_updated() {
     assert!(played.events().await.contains(&"Rebooted"), "{:?}", played.events().await);
 }
 
+/// NODE-36.
 #[tokio::test(start_paused = true)]
 async fn a_restart_does_not_make_a_ready_node_unready() {
     let played = Played::new(PlayedServer::default().with_node(known()), |_| {});
@@ -131,6 +135,7 @@ async fn a_restart_does_not_make_a_ready_node_unready() {
     assert_eq!(ready["message"], expected);
 }
 
+/// NODE-06.
 #[tokio::test(start_paused = true)]
 async fn a_forbidden_create_still_finds_the_node() {
     let played = Played::new(PlayedServer::default().with_node(known()), |_| {});
@@ -140,6 +145,7 @@ async fn a_forbidden_create_still_finds_the_node() {
     assert!(node_calls(&played).contains(&PATCH.to_owned()), "{:?}", node_calls(&played));
 }
 
+/// NODE-04.
 #[tokio::test(start_paused = true)]
 async fn registration_is_tried_again_ever_later() {
     let played = fresh();
@@ -156,6 +162,7 @@ async fn registration_is_tried_again_ever_later() {
     }
 }
 
+/// NODE-12, CFG-43.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_others_register_is_never_created() {
     let played = Played::new(PlayedServer::default(), |settings| settings.register = false);
@@ -169,6 +176,7 @@ async fn a_node_that_others_register_is_never_created() {
     assert_eq!(node["metadata"]["labels"]["kubernetes.io/os"], "linux", "labels of the system are repaired");
 }
 
+/// NODE-30, NODE-33, NODE-37, NODE-41.
 #[tokio::test(start_paused = true)]
 async fn a_refused_patch_is_tried_on_the_newest_node() {
     let played = fresh();
@@ -191,6 +199,7 @@ async fn a_refused_patch_is_tried_on_the_newest_node() {
     assert_eq!(events.iter().filter(|event| **event == "NodeNotReady").count(), 1, "{events:?}");
 }
 
+/// NODE-30.
 #[tokio::test(start_paused = true)]
 async fn an_update_gives_up_after_five_tries_and_comes_again() {
     let played = fresh();
@@ -209,6 +218,7 @@ async fn an_update_gives_up_after_five_tries_and_comes_again() {
     assert_eq!(ready["status"], "False", "the next update succeeds");
 }
 
+/// NODE-31, NODE-41.
 #[tokio::test(start_paused = true)]
 async fn a_network_that_comes_up_makes_the_node_ready_at_once() {
     let played = fresh();
@@ -238,6 +248,7 @@ async fn a_hung_runtime_does_not_hold_up_the_status() {
     assert_eq!(node["status"]["nodeInfo"]["containerRuntimeVersion"], "containerd://Unknown");
 }
 
+/// NODE-58.
 #[tokio::test(start_paused = true)]
 async fn pod_cidrs_reach_the_runtime_once() {
     let played = fresh();
@@ -284,6 +295,7 @@ async fn a_standalone_agent_tells_the_runtime_its_pod_cidr() {
     assert_eq!(played.runtime().calls("UpdateRuntimeConfig").len(), 2, "{again}");
 }
 
+/// NODE-10, NODE-61.
 #[tokio::test(start_paused = true)]
 async fn cordoning_is_an_event_and_labels_are_repaired() {
     let played = fresh();

@@ -71,6 +71,7 @@ impl Scene {
     }
 }
 
+/// VOL-50.
 #[tokio::test(start_paused = true)]
 async fn an_edit_of_a_config_map_is_seen_through_the_watch() {
     let scene = Scene::new(ChangeDetection::Watch);
@@ -140,6 +141,7 @@ async fn without_references_there_is_no_watch() {
     assert_eq!(scene.said().await, Err(ObjectError::Unavailable(unknown.into())));
 }
 
+/// VOL-23.
 #[tokio::test(start_paused = true)]
 async fn an_immutable_object_stays_without_a_watch() {
     let scene = Scene::new(ChangeDetection::Watch);
@@ -195,6 +197,7 @@ async fn after_a_restart_everything_is_had_again() {
     );
 }
 
+/// VOL-50.
 #[tokio::test(start_paused = true)]
 async fn a_cached_object_is_read_again_when_it_is_old() {
     let scene = Scene::new(ChangeDetection::Cache);
@@ -215,6 +218,7 @@ async fn a_cached_object_is_read_again_when_it_is_old() {
     assert!(scene.server.watched("configmaps").is_empty());
 }
 
+/// VOL-50.
 #[tokio::test(start_paused = true)]
 async fn where_nothing_is_kept_each_read_is_live() {
     let scene = Scene::new(ChangeDetection::Get);
@@ -227,6 +231,7 @@ async fn where_nothing_is_kept_each_read_is_live() {
     assert_eq!(scene.said().await, Err(ObjectError::NotFound("refused: NotFound".into())));
 }
 
+/// VOL-50.
 #[test]
 fn the_node_says_for_how_long_what_was_read_is_fresh() {
     let node = |value: &str| {
@@ -277,6 +282,7 @@ async fn services_that_were_never_read_are_waited_for_by_the_patient() {
     assert!(scene.objects().service_variables("ns", true, false).await.is_some_and(|variables| variables.is_empty()));
 }
 
+/// VOL-27, SEC-52.
 #[tokio::test(start_paused = true)]
 async fn a_token_is_asked_for_as_the_pod_needs_it() {
     let scene = Scene::new(ChangeDetection::Watch);
@@ -303,6 +309,7 @@ async fn a_token_is_asked_for_as_the_pod_needs_it() {
     assert!(scene.server.sent("/token")["spec"].get("audiences").is_none_or(|list| list == &json!([])));
 }
 
+/// VOL-07.
 #[tokio::test(start_paused = true)]
 async fn claims_and_volumes_are_read_as_they_are_now() {
     let scene = Scene::new(ChangeDetection::Watch);
@@ -317,7 +324,7 @@ async fn claims_and_volumes_are_read_as_they_are_now() {
     assert!(matches!(scene.objects().volume("pv-1").await, Err(ObjectError::NotFound(_))));
 }
 
-/// SEC-01: the Node authorizer may hear of a pod later than the node does; what it never grants stays forbidden.
+/// SEC-50: the Node authorizer may hear of a pod later than the node does; what it never grants stays forbidden.
 #[tokio::test(start_paused = true)]
 async fn what_is_granted_a_moment_later_is_waited_for() {
     let scene = Scene::new(ChangeDetection::Watch);

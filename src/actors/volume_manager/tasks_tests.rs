@@ -395,6 +395,7 @@ fn trust_anchors_are_read_by_name() {
     assert!(mount(Api { away: true, ..Api::default() }, source(true)).result.is_err());
 }
 
+/// VOL-27, SEC-52.
 #[test]
 fn a_token_is_kept_while_it_is_good_and_as_long_as_there_is_no_other() {
     let source =

@@ -132,6 +132,7 @@ fn without_a_file_the_old_open_defaults_hold() {
     assert_eq!(configz(&run(&[]).config), expected);
 }
 
+/// CFG-53.
 #[test]
 fn zero_values_of_kubeadm_count_as_unset() {
     let zeros = "syncFrequency: 0s\nfileCheckFrequency: 0s\nnodeStatusReportFrequency: 0s\nmaxPods: 0\naddress: ''\n\

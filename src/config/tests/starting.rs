@@ -198,6 +198,7 @@ fn odd_but_legal_settings_warn() {
     );
 }
 
+/// CFG-49.
 #[test]
 fn fields_without_effect_are_known_and_told_when_set() {
     for field in NOT_YET_ACTED_ON {
@@ -205,8 +206,11 @@ fn fields_without_effect_are_known_and_told_when_set() {
     }
     assert!(NOT_YET_ACTED_ON.is_sorted());
     assert!(set_but_not_acted_on(&decoded("")).is_empty());
-    let config = decoded("maxPods: 5\nevictionHard: {memory.available: 1Gi}\nshutdownGracePeriod: 5s\nport: 10250\n");
-    assert_eq!(set_but_not_acted_on(&config), ["evictionHard", "shutdownGracePeriod"]);
+    let config = decoded(
+        "maxPods: 5\nevictionHard: {memory.available: 1Gi}\nshutdownGracePeriod: 5s\nport: 10250\n\
+         contentType: application/json\n",
+    );
+    assert_eq!(set_but_not_acted_on(&config), ["contentType", "evictionHard", "shutdownGracePeriod"]);
     assert!(set_but_not_acted_on(&decode::legacy_defaults()).is_empty());
 }
 
@@ -223,6 +227,7 @@ fn another_content_type_than_json_is_told_of() {
     }
 }
 
+/// CFG-53, CFG-55.
 #[test]
 fn command_lines_of_installers_are_understood() {
     let folder = Folder::new();

@@ -185,7 +185,7 @@ fn cve_2019_11253_cve_2019_11254_a_small_manifest_cannot_mean_a_large_object() {
     }
 }
 
-/// CVE-2024-10220, CVE-2025-1767, SEC-08: a repository is never fetched for a pod.
+/// CVE-2024-10220, CVE-2025-1767, SEC-08, VOL-51: a repository is never fetched for a pod.
 #[test]
 fn cve_2024_10220_cve_2025_1767_a_volume_of_a_repository_is_refused() {
     for repository in ["https://git.example/r.git", "/var/lib/kubelet/pods/other/volumes/r"] {

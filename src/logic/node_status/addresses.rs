@@ -188,6 +188,7 @@ mod tests {
         status.addresses.into_iter().flatten().map(|one| format!("{}={}", one.type_, one.address)).collect()
     }
 
+    /// NODE-20.
     #[test]
     fn addresses_follow_the_table() {
         // node-ip, resolved, default routes, addresses without the host name
@@ -234,6 +235,7 @@ mod tests {
         }
     }
 
+    /// NODE-20.
     #[test]
     fn a_name_that_is_an_address_is_the_address() {
         let mut node = Node::default();
@@ -243,6 +245,7 @@ mod tests {
         assert_eq!(addresses(&node), ["InternalIP=10.0.0.9", "Hostname=10.0.0.9"]);
     }
 
+    /// NODE-20.
     #[test]
     fn an_address_that_cannot_be_the_nodes_changes_nothing() {
         for (node_ips, error) in [
@@ -267,6 +270,7 @@ mod tests {
         }
     }
 
+    /// NODE-40.
     #[test]
     fn an_external_providers_addresses_are_left_alone() {
         let external = |node_ips: &[&str]| AddressSettings { external_cloud_provider: true, ..settings(node_ips) };

@@ -27,6 +27,7 @@ fn told(pairs: &[(&str, &str)]) -> Option<BTreeMap<String, ApiQuantity>> {
     Some(pairs.iter().map(|(name, text)| ((*name).to_owned(), ApiQuantity((*text).to_owned()))).collect())
 }
 
+/// NODE-15, NODE-16.
 #[test]
 fn the_machine_is_told_as_upstream_tells_it() {
     let machine = Machine { hugepages: [(2 << 20, 8), (1 << 30, 0)].into(), ..machine() };
@@ -63,6 +64,7 @@ fn what_pods_may_use_is_known_before_there_is_a_node() {
     assert_eq!(found, expected.iter().map(|(name, amount)| (name.as_str(), amount.value())).collect::<Vec<_>>());
 }
 
+/// NODE-16.
 #[test]
 fn reservations_and_thresholds_are_taken_off() {
     let settings = CapacitySettings {
@@ -80,6 +82,7 @@ fn reservations_and_thresholds_are_taken_off() {
     assert!(!allocatable.contains_key("pid"), "process numbers never show");
 }
 
+/// NODE-16.
 #[test]
 fn nothing_is_ever_below_zero() {
     let settings = CapacitySettings { reserved: list(&[("cpu", "8"), ("memory", "9Gi")]), ..settings() };
@@ -90,6 +93,7 @@ fn nothing_is_ever_below_zero() {
     assert_eq!((allocatable["cpu"], allocatable["memory"]), ("0", "0"));
 }
 
+/// NODE-15.
 #[test]
 fn pods_are_bounded_by_cores_where_asked() {
     for (per_core, max, pods) in [(0, 110, "110"), (10, 110, "40"), (100, 110, "110")] {

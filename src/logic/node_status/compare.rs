@@ -87,6 +87,7 @@ mod tests {
         NodeStatus { conditions: Some(conditions), capacity: Some(capacity), ..NodeStatus::default() }
     }
 
+    /// NODE-29.
     #[test]
     fn heartbeats_order_notation_and_emptiness_are_no_change() {
         let (one, other) = (condition("A", "True", 1, 1), condition("B", "False", 1, 1));

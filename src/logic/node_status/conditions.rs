@@ -182,6 +182,7 @@ mod tests {
         events.into_iter().map(|event| event.reason).collect()
     }
 
+    /// NODE-18.
     #[test]
     fn a_first_status_has_all_conditions_with_ready_last() {
         let mut status = NodeStatus::default();
@@ -199,6 +200,7 @@ mod tests {
         assert!(is_ready(Some(&status)) && !is_ready(None));
     }
 
+    /// NODE-17, NODE-19.
     #[test]
     fn pressures_have_upstreams_words() {
         let all = Pressure { memory: true, disk: true, pid: true };
@@ -218,6 +220,7 @@ mod tests {
         assert_eq!(found(&status, "DiskPressure").message.as_deref(), Some("kubelet has no disk pressure"));
     }
 
+    /// NODE-17.
     #[test]
     fn a_transition_has_its_time_and_a_heartbeat_does_not_move_it() {
         let mut status = NodeStatus::default();
@@ -236,6 +239,7 @@ mod tests {
         assert_eq!(found(&status, "PIDPressure").last_transition_time, Some(Time(at(1).to_timestamp())));
     }
 
+    /// NODE-18.
     #[test]
     fn others_conditions_keep_their_place() {
         let other = NodeCondition { type_: "NetworkUnavailable".to_owned(), ..NodeCondition::default() };
@@ -245,6 +249,7 @@ mod tests {
         assert_eq!((conditions.len(), &conditions[0], &*conditions[4].type_), (5, &other, "Ready"));
     }
 
+    /// NODE-17.
     #[test]
     fn several_problems_are_told_together() {
         let text = |text: &str| Some(text.to_owned());

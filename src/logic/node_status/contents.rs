@@ -158,6 +158,7 @@ mod tests {
         }
     }
 
+    /// NODE-23.
     #[test]
     fn images_are_told_largest_first_and_capped() {
         let all = vec![image("a", 5, 1, 1), image("b", 9, 4, 3), image("c", 5, 0, 0)];
@@ -171,6 +172,7 @@ mod tests {
         assert_eq!((&names[1], &names[2]), (&vec![], &vec!["a@0".to_owned(), "a:0".to_owned()]), "ties by ID");
     }
 
+    /// NODE-25, NODE-26.
     #[test]
     fn handlers_are_sorted_and_the_default_has_no_name() {
         let handler = |name: &str| HandlerFact { name: name.to_owned(), ..HandlerFact::default() };
@@ -186,6 +188,7 @@ mod tests {
         assert_eq!(status.features.and_then(|features| features.supplemental_groups_policy), Some(true));
     }
 
+    /// NODE-22, NODE-63.
     #[test]
     fn a_reboot_is_an_event_once() {
         let machine = |boot: &str| Machine { boot_id: boot.to_owned(), swap_bytes: 7, ..Machine::default() };
@@ -200,6 +203,7 @@ mod tests {
         assert_eq!(swap, Some(7));
     }
 
+    /// NODE-27.
     #[test]
     fn a_feature_that_needs_the_runtime_waits_for_it() {
         let enabled: Vec<String> = DECLARED_FEATURES.iter().rev().map(|name| (*name).to_owned()).collect();

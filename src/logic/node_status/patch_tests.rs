@@ -28,6 +28,7 @@ fn a_heartbeat_is_a_small_patch() {
     assert_eq!(patch, expected);
 }
 
+/// NODE-32.
 #[test]
 fn addresses_are_replaced_as_a_whole() {
     let before = node(json!({ "status": { "addresses": [{ "type": "InternalIP", "address": "10.0.0.1" }] }}));
@@ -44,6 +45,7 @@ fn addresses_are_replaced_as_a_whole() {
     assert_eq!(status_patch(&before, &before), json!({}));
 }
 
+/// NODE-32.
 #[test]
 fn the_specification_never_takes_part_and_metadata_does() {
     let before = node(json!({

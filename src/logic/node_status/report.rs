@@ -50,6 +50,7 @@ mod tests {
         Duration::from_secs(number)
     }
 
+    /// NODE-29.
     #[test]
     fn the_first_report_is_due_at_once_and_the_next_ones_by_period() {
         let mut schedule = ReportSchedule::new(PERIOD);

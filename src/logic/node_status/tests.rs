@@ -49,6 +49,7 @@ fn node() -> Node {
     initial(&NodeIdentity { name: "node-1".to_owned(), ..NodeIdentity::default() })
 }
 
+/// NODE-21, NODE-28.
 #[test]
 fn a_whole_status_is_made_from_nothing() {
     let mut node = node();
@@ -109,6 +110,7 @@ fn a_runtime_that_nobody_spoke_of_is_not_ready() {
     assert_eq!((status.runtime_handlers, status.features), (None, None));
 }
 
+/// NODE-24.
 #[test]
 fn what_the_status_loses_no_part_of_stays() {
     let mut node = node();
@@ -120,6 +122,7 @@ fn what_the_status_loses_no_part_of_stays() {
     assert_eq!(node.status.and_then(|status| status.volumes_in_use), Some(vec![]));
 }
 
+/// NODE-61.
 #[test]
 fn cordoning_is_an_event() {
     let mut node = node();
@@ -132,6 +135,7 @@ fn cordoning_is_an_event() {
     assert_eq!(schedulable_event(true, &node).map(|event| event.reason), Some("NodeSchedulable"));
 }
 
+/// NODE-58.
 #[test]
 fn pod_cidrs_are_told_together() {
     let mut node = node();

@@ -198,6 +198,7 @@ fn each_question_is_a_read_of_its_own_where_nothing_is_kept() {
     );
 }
 
+/// SEC-40.
 #[test]
 fn a_secret_is_not_printed() {
     let secret = json!({ "metadata": { "name": "s" }, "stringData": { "password": "hunter2" } });

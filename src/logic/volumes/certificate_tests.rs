@@ -73,6 +73,7 @@ fn a_refusal_is_for_good_and_told() {
     }
 }
 
+/// VOL-28.
 #[test]
 fn the_old_one_is_used_until_the_next_is_there_and_its_delay_is_told_once() {
     let mut state = issued();

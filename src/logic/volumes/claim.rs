@@ -275,6 +275,7 @@ mod tests {
         }
     }
 
+    /// VOL-07, VOL-08.
     #[test]
     fn a_claim_must_be_bound_and_stay() {
         let deleted = json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } });
@@ -303,6 +304,7 @@ mod tests {
         }
     }
 
+    /// VOL-07.
     #[test]
     fn a_volume_must_be_the_claims_and_of_the_right_mode() {
         let check = |change| check_volume("v", &pod(), &claim(json!({})), &volume(change));
@@ -359,6 +361,7 @@ mod tests {
         resolved.map_err(|error| (error.step.to_owned(), error.problem))
     }
 
+    /// VOL-11.
     #[test]
     fn a_volume_of_other_nodes_is_not_had_here() {
         let node = |zone: &str| -> Node {
@@ -376,6 +379,7 @@ mod tests {
         }
     }
 
+    /// VOL-48.
     #[test]
     fn mount_options_are_for_kinds_that_are_mounted() {
         let annotated = json!({ "metadata": { "annotations": { MOUNT_OPTIONS: "hard,nfsvers=4.1" } } });

@@ -214,6 +214,7 @@ mod tests {
         assert_eq!(error, "cannot find volume \"nope\" to mount into container \"c\"");
     }
 
+    /// VOL-31, SEC-06.
     #[test]
     fn read_only_is_the_mounts_wish_or_the_volumes_nature() {
         let read_only = |mount| mounts(mount, &[], false).unwrap().read_only;
@@ -224,6 +225,7 @@ mod tests {
         assert!(mounts(json!({}), &[], false).unwrap().is_first);
     }
 
+    /// VOL-33, SEC-02.
     #[test]
     fn sub_paths_are_expanded_and_checked() {
         let variables = [("POD", "web-0"), ("EMPTY", ""), ("UP", "../x"), ("ABS", "/etc")];
@@ -242,6 +244,7 @@ mod tests {
         }
     }
 
+    /// VOL-34.
     #[test]
     fn recursive_read_only_needs_the_runtime_and_a_plain_read_only_mount() {
         let rro = |mode: &str, read_only: bool, propagation: &str, runtime: bool| {
@@ -264,6 +267,7 @@ mod tests {
         }
     }
 
+    /// VOL-47.
     #[test]
     fn devices_may_be_written_unless_their_claim_says_otherwise() {
         let devices = |device: Value| {
@@ -286,6 +290,7 @@ mod tests {
         assert_eq!(missing, Err("cannot find volume \"n\" to pass into container \"c\"".into()));
     }
 
+    /// VOL-34.
     #[test]
     fn propagation_is_translated() {
         let of = |mode: &str| mounts(json!({ "mountPropagation": mode }), &[], false).map(|mount| mount.propagation);

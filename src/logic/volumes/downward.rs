@@ -140,6 +140,7 @@ mod tests {
             .collect()
     }
 
+    /// VOL-25.
     #[test]
     fn resources_are_divided_and_rounded_up() {
         let cases = [
@@ -186,6 +187,7 @@ mod tests {
         assert_eq!(of("web", "cpu"), "unsupported container resource : cpu");
     }
 
+    /// VOL-25.
     #[test]
     fn files_hold_fields_and_all_bad_ones_are_told() {
         let file = |path: &str, field: &str, mode: Option<i32>| DownwardAPIVolumeFile {

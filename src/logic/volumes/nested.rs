@@ -73,6 +73,7 @@ mod tests {
         nested_mount_points("me", &Pod { spec: Some(spec), ..Pod::default() })
     }
 
+    /// VOL-35.
     #[test]
     fn only_the_outermost_places_below_are_made() {
         type Mounts<'a> = &'a [(&'a str, &'a str)];

@@ -228,6 +228,7 @@ mod tests {
         payload.files.iter().map(|(path, file)| (path.clone(), file.content.to_vec(), file.mode)).collect()
     }
 
+    /// VOL-23.
     #[test]
     fn without_items_every_key_is_a_file() {
         let payload = config_map_payload(&[], &config_map(), Some(0o640), false).unwrap();
@@ -235,6 +236,7 @@ mod tests {
         assert_eq!(shown(&payload), expected.map(|(path, content, mode)| (path.to_owned(), content, mode)));
     }
 
+    /// VOL-23.
     #[test]
     fn items_choose_keys_paths_and_modes() {
         let items = [item("a", "deep/er/one", None), item("raw", "bytes", Some(0o400))];
@@ -243,6 +245,7 @@ mod tests {
         assert_eq!(shown(&payload), expected.map(|(path, content, mode)| (path.to_owned(), content, mode)));
     }
 
+    /// VOL-24.
     #[test]
     fn a_missing_key_fails_in_upstreams_words_unless_optional() {
         let items = [item("nope", "x", None)];
@@ -255,6 +258,7 @@ mod tests {
         assert_eq!(error.to_string(), "no defaultMode used, not even the default value for it");
     }
 
+    /// SEC-40.
     #[test]
     fn what_is_in_a_file_is_not_printed() {
         let mut payload = Payload::default();
@@ -262,6 +266,7 @@ mod tests {
         assert_eq!(format!("{payload:?}"), "Payload { files: {\"key\": 7 bytes, mode 400, owner Some(7)} }");
     }
 
+    /// SEC-05.
     #[test]
     fn bad_paths_are_refused() {
         let long = "a".repeat(256);

@@ -40,6 +40,7 @@ fn medium(empty_dir: serde_json::Value) -> Result<Medium, String> {
     }
 }
 
+/// VOL-02.
 #[test]
 fn only_volumes_that_a_container_uses_are_planned() {
     let pod = pod(json!({
@@ -79,6 +80,7 @@ fn each_kind_has_its_place_and_attributes() {
     }
 }
 
+/// VOL-51, SEC-08.
 #[test]
 fn kinds_that_are_not_mounted_are_refused_by_name() {
     for (source, name) in [
@@ -91,6 +93,7 @@ fn kinds_that_are_not_mounted_are_refused_by_name() {
     }
 }
 
+/// VOL-38.
 #[test]
 fn a_file_server_is_named_as_the_mount_program_wants_it() {
     let nfs = |server: &str, read_only: bool| {
@@ -108,6 +111,7 @@ fn a_file_server_is_named_as_the_mount_program_wants_it() {
     }
 }
 
+/// VOL-36.
 #[test]
 fn images_are_those_of_the_containers_own_mounts() {
     let pod = pod(json!({
@@ -126,12 +130,14 @@ fn images_are_those_of_the_containers_own_mounts() {
     assert_eq!(images, [("a", Some("one")), ("b", Some("two"))]);
 }
 
+/// VOL-08.
 #[test]
 fn an_ephemeral_volume_is_a_claim_of_the_pods_own() {
     let plan = volume_plans(&with_volume(json!({ "ephemeral": {} }))).remove(0);
     assert_eq!(plan.kind, VolumeKind::Claim { claim: "web-v".into(), read_only: false, owned: true });
 }
 
+/// VOL-19, VOL-21, SEC-07.
 #[test]
 fn a_volume_in_memory_is_no_larger_than_what_the_pod_may_use() {
     let gibibyte = 1 << 30;
@@ -148,6 +154,7 @@ fn a_volume_in_memory_is_no_larger_than_what_the_pod_may_use() {
     assert_eq!(medium, Medium::Memory { size_max: Some(100 << 20) });
 }
 
+/// VOL-20.
 #[test]
 fn huge_pages_must_be_requested_by_the_pod() {
     assert_eq!(medium(json!({ "medium": "HugePages" })), Err("no hugepages requested by the pod".into()));
@@ -199,6 +206,7 @@ fn a_host_path_never_goes_up() {
     assert_eq!(error, "invalid HostPath `/a/../etc`: path must not contain '..'");
 }
 
+/// VOL-30.
 #[test]
 fn the_user_of_a_token_is_the_one_that_all_containers_share() {
     let user = |uids: &[Option<i64>], pod_uid: Option<i64>| {

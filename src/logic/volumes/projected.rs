@@ -225,6 +225,7 @@ mod tests {
         projected_payload(&source, &pod(), &found(), readers, &ResourceList::new()).map_err(|error| error.to_string())
     }
 
+    /// VOL-26.
     #[test]
     fn later_sources_take_the_place_of_earlier_ones() {
         for (sources, expected) in [
@@ -236,6 +237,7 @@ mod tests {
         }
     }
 
+    /// VOL-26.
     #[test]
     fn missing_sources_are_told_all_together_unless_optional() {
         let sources = || vec![secret("gone", None), config_map("plain"), secret("gone", None), secret("else", None)];
@@ -294,6 +296,7 @@ mod tests {
         assert_eq!(files(vec![source(Some("a"), None, None), source(Some("b"), None, None)]), Err("denied".into()));
     }
 
+    /// VOL-30.
     #[test]
     fn a_token_is_for_its_readers_alone() {
         let file = |readers| payload(vec![token()], readers).unwrap().files["token"].clone();

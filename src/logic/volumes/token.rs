@@ -81,6 +81,7 @@ mod tests {
         TokenLife { expires: at(1_000_000 + lifetime), lifetime: Duration::from_secs(lifetime) }
     }
 
+    /// VOL-27.
     #[test]
     fn a_token_is_renewed_after_four_fifths_of_its_life_or_a_day() {
         let day = 24 * 3600;

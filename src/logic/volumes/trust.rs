@@ -123,6 +123,7 @@ mod tests {
         trust_key(&serde_json::from_value(source).unwrap())
     }
 
+    /// VOL-28.
     #[test]
     fn a_source_means_a_name_or_a_signers_bundles() {
         let signer = |labels: Option<&str>| {

@@ -101,6 +101,7 @@ async fn a_link_at_any_place_of_a_pods_directory_is_refused() {
     }
 }
 
+/// SEC-10.
 #[tokio::test]
 async fn etc_hosts_is_rewritten_in_place() {
     let node = Node::new();

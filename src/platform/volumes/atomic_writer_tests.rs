@@ -38,6 +38,7 @@ fn read(folder: &Path, path: &str) -> String {
     fs::read_to_string(folder.join(path)).expect("read")
 }
 
+/// VOL-17.
 #[test]
 fn files_are_seen_through_links_into_the_newest_version() {
     let folder = tempfile::tempdir().expect("made");
@@ -64,6 +65,7 @@ fn the_same_files_are_not_written_again_but_a_lost_link_comes_back() {
     assert_eq!(read(path, "b/c"), "2");
 }
 
+/// VOL-17.
 #[test]
 fn an_update_replaces_all_and_leaves_nothing_of_the_old() {
     let folder = tempfile::tempdir().expect("made");
@@ -105,7 +107,7 @@ fn versions_that_a_killed_writer_left_are_removed() {
     assert_eq!(names(path), ["..2026_01_01_00_00_00.7", "..data", "a"]);
 }
 
-/// CVE-2017-1002102: what a container put in the place of the agent's own links must not lead anywhere.
+/// CVE-2017-1002102, SEC-05: what a container put in the place of the agent's own links must not lead anywhere.
 #[test]
 fn nothing_outside_is_touched_through_links_that_a_container_made() {
     let (folder, outside) = (tempfile::tempdir().expect("made"), tempfile::tempdir().expect("made"));
@@ -129,6 +131,7 @@ fn nothing_outside_is_touched_through_links_that_a_container_made() {
     assert_eq!((read(path, "a"), names(outside.path())), ("3".into(), vec!["file".to_owned()]));
 }
 
+/// VOL-35.
 #[test]
 fn a_directory_of_a_nested_mount_stays_in_the_way() {
     let folder = tempfile::tempdir().expect("made");
@@ -140,6 +143,7 @@ fn a_directory_of_a_nested_mount_stays_in_the_way() {
     make_mount_points(&volume, &["a/b".into()]).expect("a link of the volume is left alone");
 }
 
+/// VOL-30.
 #[test]
 fn group_and_owner_are_given() {
     let folder = tempfile::tempdir().expect("made");
@@ -152,7 +156,7 @@ fn group_and_owner_are_given() {
     assert_eq!((found.uid(), found.gid(), found.mode() & 0o7777), (1234, 77, 0o640));
 }
 
-/// A reader that opens through the links sees whole versions only.
+/// VOL-17: a reader that opens through the links sees whole versions only.
 #[test]
 fn a_reader_never_sees_a_mix() {
     use std::sync::atomic::{AtomicBool, Ordering};

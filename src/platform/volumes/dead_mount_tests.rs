@@ -115,6 +115,7 @@ async fn make_cache(host: &LinuxVolumeHost, uid: &str) {
     tokio::time::timeout(LONG, host.set_up(&cache.uid, Some(&cache), empty)).await.expect("in time").expect("made");
 }
 
+/// PAIN-12, PAIN-13.
 #[test]
 fn a_silent_file_system_costs_its_own_volumes_alone_and_they_still_come_down() {
     let root = Root::new();

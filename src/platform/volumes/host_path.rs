@@ -49,6 +49,7 @@ mod tests {
 
     use super::*;
 
+    /// VOL-22, SEC-09.
     #[test]
     fn each_kind_is_checked_in_upstreams_words() {
         use HostPathKind::*;
@@ -84,6 +85,7 @@ mod tests {
         }
     }
 
+    /// SEC-09.
     #[test]
     fn what_may_be_made_is_made_with_its_mode() {
         let folder = tempfile::tempdir().expect("a directory");
@@ -98,6 +100,7 @@ mod tests {
         check(&nowhere, HostPathKind::FileOrCreate).expect_err("its directory must be there");
     }
 
+    /// SEC-09.
     #[test]
     fn a_file_is_not_made_through_a_dangling_link() {
         let folder = tempfile::tempdir().expect("a directory");

@@ -34,6 +34,7 @@ fn mode(path: &Path) -> u32 {
 
 const SMALL: Medium = Medium::Memory { size_max: Some(1 << 20) };
 
+/// VOL-14, VOL-18.
 #[test]
 fn an_empty_directory_is_open_to_all_and_keeps_what_is_in_it() {
     let root = Root::new();
@@ -64,6 +65,28 @@ fn an_empty_directory_is_open_to_all_and_keeps_what_is_in_it() {
     );
 }
 
+/// SEC-07, VOL-29: what is made in it is the group's, too, wherever the directory lies.
+#[test]
+fn an_empty_directory_belongs_to_the_pods_group() {
+    if !may_mount() {
+        return;
+    }
+    let root = Root::new();
+    // Memory keeps the mode that the kernel gives to the root of a file system of its kind.
+    for (name, medium, expected) in [("disk", Medium::Disk, 0o2777), ("fast", SMALL, 0o3777)] {
+        let (host, place) = (root.host(), root.place(plugin::EMPTY_DIR, name));
+        let ownership = Ownership { fs_group: Some(4711), ..Ownership::default() };
+        wait(host.set_up(&uid(), Some(&place), SetUp::EmptyDir { medium, ownership })).expect("made");
+        let path = PathBuf::from(host.path_of(&place));
+        let group = |path: &Path| fs::metadata(path).expect("there").gid();
+        assert_eq!((group(&path), mode(&path)), (4711, expected), "{name}");
+        fs::write(path.join("file"), "").expect("written");
+        assert_eq!(group(&path.join("file")), 4711, "{name}");
+        wait(host.tear_down(&place)).expect("gone");
+    }
+}
+
+/// VOL-19.
 #[test]
 fn memory_is_mounted_once_bounded_and_gone_after() {
     if !may_mount() {
@@ -90,7 +113,7 @@ fn table_line(point: &Path) -> String {
     table.lines().find(|line| line.contains(&point)).unwrap_or_default().to_owned()
 }
 
-/// SEC-06: a Secret must not be written to a swap device, where the kernel (6.4 and later) can promise that.
+/// SEC-06, VOL-19: a Secret must not be written to a swap device, where the kernel (6.4 and later) can promise that.
 #[test]
 fn memory_is_never_swapped_where_the_kernel_can_promise_that() {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("told");
@@ -123,6 +146,7 @@ fn huge_pages_are_mounted_by_their_size() {
     assert!(root.mounts().is_empty());
 }
 
+/// VOL-14, VOL-24.
 #[test]
 fn files_are_written_over_memory_and_updated_in_place() {
     if !may_mount() {
@@ -193,7 +217,7 @@ fn a_bound_directory_keeps_its_data_when_the_pod_goes() {
     assert_eq!(fs::metadata(disk.path().join("data")).expect("there").gid(), 77);
 }
 
-/// Upstream issue 60987: a removal that went through a mount destroyed what users had there.
+/// VOL-15, PAIN-15: upstream issue 60987: a removal that went through a mount destroyed what users had there.
 #[test]
 fn a_mount_inside_a_volume_is_named_and_nothing_is_removed() {
     if !may_mount() {
@@ -213,6 +237,7 @@ fn a_mount_inside_a_volume_is_named_and_nothing_is_removed() {
     assert_eq!(fs::read_to_string(disk.path().join("data")).expect("kept"), "precious");
 }
 
+/// VOL-15.
 #[test]
 fn data_of_kinds_that_are_not_ours_is_never_deleted() {
     let root = Root::new();
@@ -237,6 +262,7 @@ fn names_that_leave_the_folder_are_refused() {
     }
 }
 
+/// SEC-05.
 #[test]
 fn a_link_in_the_place_of_a_volume_is_not_followed() {
     let root = Root::new();

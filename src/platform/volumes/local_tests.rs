@@ -29,6 +29,7 @@ fn have(root: &Root, locks: &Locks, place: &VolumePlace, order: &LocalOrder) -> 
     set_up(&root.layout(), locks, place, order, &Progress::default())
 }
 
+/// VOL-10.
 #[test]
 fn a_volume_for_one_pod_is_given_to_one_pod() {
     if !may_mount() {
@@ -50,6 +51,7 @@ fn a_volume_for_one_pod_is_given_to_one_pod() {
     assert_eq!(root.mounts(), Vec::<PathBuf>::new());
 }
 
+/// VOL-37.
 #[test]
 fn a_second_pods_group_is_a_warning_and_options_reach_the_mount() {
     if !may_mount() {
@@ -167,6 +169,7 @@ fn what_is_no_pods_directory_is_passed_over() {
     tear_down::volume(&root.layout(), &locks, &place).expect("gone");
 }
 
+/// VOL-37.
 #[test]
 fn a_disk_is_formatted_once_mounted_once_and_unmounted_after_its_last_pod() {
     if !may_mount() {
@@ -221,6 +224,7 @@ fn a_disk_with_foreign_data_is_not_formatted() {
     assert_eq!(now, sector, "nothing was written");
 }
 
+/// VOL-06, VOL-47.
 #[test]
 fn a_device_is_mapped_held_and_let_go() {
     if !may_mount() {

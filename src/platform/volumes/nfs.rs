@@ -73,7 +73,8 @@ mod tests {
     use crate::platform::volumes::tear_down;
     use crate::platform::volumes::testing::{Root, may_mount};
 
-    /// No kernel here mounts an address that no server has, so what is left after a failure can be looked at everywhere.
+    /// VOL-38: no kernel here mounts an address that no server has, so what is left after a failure can be looked at
+    /// everywhere.
     #[test]
     fn a_mount_that_fails_leaves_nothing_and_says_why() {
         if !may_mount() {

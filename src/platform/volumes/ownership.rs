@@ -174,6 +174,7 @@ mod tests {
         Ownership { fs_group: Some(GROUP), policy, read_only }
     }
 
+    /// VOL-29.
     #[test]
     fn files_directories_and_links_become_the_groups() {
         for (read_only, file, program, directory) in [(false, 0o660, 0o4775, 0o2770), (true, 0o640, 0o4755, 0o2750)] {
@@ -201,6 +202,7 @@ mod tests {
         }
     }
 
+    /// VOL-29.
     #[test]
     fn a_root_that_matches_ends_the_walk_before_it_begins() {
         let volume = tempfile::tempdir().expect("made");

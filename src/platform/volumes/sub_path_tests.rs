@@ -30,6 +30,7 @@ fn prepared(root: &Root, volume: &Path, sub_path: &str) -> Result<PathBuf, Strin
     prepare(&root.layout(), &order(volume, sub_path)).map(PathBuf::from).map_err(text)
 }
 
+/// VOL-32.
 #[test]
 fn a_part_is_mounted_where_the_container_finds_it_and_cleaned_up() {
     if !may_mount() {
@@ -57,6 +58,7 @@ fn a_part_is_mounted_where_the_container_finds_it_and_cleaned_up() {
     assert_eq!(fs::read_to_string(volume.path().join("dir/file")).expect("kept"), "1");
 }
 
+/// SEC-03.
 #[test]
 fn what_is_missing_is_made_with_the_mode_of_the_volume() {
     if !may_mount() {
@@ -70,6 +72,7 @@ fn what_is_missing_is_made_with_the_mode_of_the_volume() {
     }
 }
 
+/// SEC-01.
 #[test]
 fn links_inside_the_volume_are_followed_and_those_out_of_it_refused() {
     if !may_mount() {
@@ -109,6 +112,7 @@ fn links_inside_the_volume_are_followed_and_those_out_of_it_refused() {
     assert!(!outside.path().join("new").exists() && !Path::new("/etc/new").exists(), "made something outside");
 }
 
+/// SEC-04.
 #[test]
 fn the_texts_tell_nothing_of_the_host() {
     let volume = tempfile::tempdir().expect("made");
@@ -120,8 +124,8 @@ fn the_texts_tell_nothing_of_the_host() {
     assert!(told.ends_with("for volumeMount \"v\" of container \"c\"") && !told.contains("etc"), "{told}");
 }
 
-/// CVE-2021-25741: a container swaps a directory for a link to the host while the part is being prepared. In a thousand
-/// rounds what is mounted is never anything but the volume's own.
+/// CVE-2021-25741, VOL-32, SEC-01, SEC-03: a container swaps a directory for a link to the host while the part is being
+/// prepared. In a thousand rounds what is mounted is never anything but the volume's own.
 #[test]
 fn a_container_that_swaps_links_never_gets_out() {
     if !may_mount() {

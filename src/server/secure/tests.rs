@@ -297,6 +297,7 @@ async fn a_certificate_names_its_user_and_groups() {
     assert!(error.contains("certificate"), "{error}");
 }
 
+/// NODE-55.
 #[tokio::test]
 async fn other_authorities_count_as_soon_as_their_file_was_read() {
     let port = Port::new();

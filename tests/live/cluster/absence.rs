@@ -6,7 +6,8 @@ use super::Cluster;
 use crate::harness::{NODE_NAME, container_status};
 use crate::pods::{forever, pod};
 
-/// POD-10, POD-34, NODE-21: pods go on, containers are started again, and on return the API server learns what is.
+/// POD-10, POD-34, NODE-56, NODE-57, PAIN-08: pods go on, containers are started again, and on return the API server
+/// learns what is.
 #[test]
 fn pods_go_on_while_the_api_server_is_away() {
     let Some(mut cluster) = Cluster::joined() else { return };

@@ -69,7 +69,7 @@ fn a_node_with_a_token_gets_certificates_of_its_own() {
     cluster.assert_nothing_was_forbidden();
 }
 
-/// NODE-49: while nobody has approved the node, static pods run, and a restart asks for nothing else.
+/// NODE-49, NODE-56, PAIN-09: while nobody has approved the node, static pods run, and a restart asks for nothing else.
 #[test]
 fn a_node_that_nobody_approved_yet_runs_its_static_pods() {
     let Some(mut cluster) = with_a_token() else { return };

@@ -69,8 +69,8 @@ fn claims(token: &str) -> Value {
     serde_json::from_slice(&bytes).expect("claims are JSON")
 }
 
-/// SEC-42, CRI-23: a program is asked with a token of the pod's account, made for it alone, and for no pod of an account that
-/// lacks what it asks for.
+/// SEC-42, CRI-23, SEC-40, SEC-52: a program is asked with a token of the pod's account, made for it alone, and for no
+/// pod of an account that lacks what it asks for.
 #[test]
 fn a_program_is_given_a_token_of_the_pods_account() {
     let Some(mut cluster) = Cluster::new() else { return };

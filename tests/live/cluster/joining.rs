@@ -6,7 +6,7 @@ use super::Cluster;
 use crate::harness::{NODE_NAME, condition};
 use crate::pods::{forever, pod, with};
 
-/// NODE-01, NODE-02, NODE-20, NODE-49.
+/// NODE-01, NODE-02, NODE-07, NODE-20, NODE-21, NODE-28, NODE-34, NODE-41, CFG-43, SEC-50.
 #[test]
 fn a_node_registers_itself_and_keeps_its_lease() {
     let Some(mut cluster) = Cluster::new() else { return };
@@ -26,6 +26,8 @@ fn a_node_registers_itself_and_keeps_its_lease() {
     for kind in ["MemoryPressure", "DiskPressure", "PIDPressure"] {
         assert_eq!(condition(&node, kind), "False");
     }
+    let address = json!({ "type": "InternalIP", "address": cluster.named("NODE_IP") });
+    assert_eq!(status["addresses"], json!([address, { "type": "Hostname", "address": NODE_NAME }]));
     assert_eq!(status["capacity"]["pods"], "110");
     assert!(status["allocatable"]["memory"].is_string() && status["capacity"]["cpu"].is_string());
     assert_eq!(status["daemonEndpoints"]["kubeletEndpoint"]["Port"].to_string(), cluster.named("PORT"));
@@ -48,7 +50,7 @@ fn a_node_registers_itself_and_keeps_its_lease() {
     cluster.assert_nothing_was_forbidden();
 }
 
-/// NODE-03, NODE-06: what an operator added stays, what the node is comes back.
+/// NODE-05, NODE-09: what an operator added stays, what the node is comes back.
 #[test]
 fn a_node_that_starts_again_keeps_what_others_wrote() {
     let Some(mut cluster) = Cluster::joined() else { return };
@@ -66,7 +68,8 @@ fn a_node_that_starts_again_keeps_what_others_wrote() {
     cluster.assert_nothing_was_forbidden();
 }
 
-/// NODE-40: with an external cloud provider the node waits for that: its taint says so, and which address it was given.
+/// NODE-40, NODE-07: with an external cloud provider the node waits for that: its taint says so, and which address it
+/// was given.
 #[test]
 fn a_node_of_a_cloud_waits_for_its_provider() {
     let Some(mut cluster) = Cluster::new() else { return };

@@ -14,7 +14,7 @@ fn secret(name: &str, data: Value) -> Value {
     json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name, "namespace": "default" }, "stringData": data })
 }
 
-/// VOL-14..16, VOL-22..24, VOL-50, CRI-13.
+/// VOL-17, VOL-23, VOL-24, VOL-25, CRI-13, VOL-26, VOL-27, VOL-33, VOL-50, SEC-06, SEC-40, SEC-50.
 #[test]
 fn containers_see_objects_and_what_becomes_of_them() {
     let Some(mut cluster) = Cluster::new() else { return };
@@ -47,7 +47,10 @@ fn containers_see_objects_and_what_becomes_of_them() {
             { "serviceAccountToken": { "path": "token", "expirationSeconds": 600, "audience": "someone" } },
             { "secret": { "name": "login", "items": [{ "key": "password", "path": "password" }] } },
             { "configMap": { "name": "settings", "items": [{ "key": "shape", "path": "shape" }] } },
-            { "downwardAPI": { "items": [{ "path": "name", "fieldRef": { "fieldPath": "metadata.name" } }] } },
+            { "downwardAPI": { "items": [
+                { "path": "name", "fieldRef": { "fieldPath": "metadata.name" } },
+                { "path": "labels", "fieldRef": { "fieldPath": "metadata.labels" } },
+            ] } },
         ] } },
     ]);
     cluster.create_pod(with(pod("reader", &[container]), json!({ "spec": { "volumes": volumes } })));
@@ -70,12 +73,14 @@ fn containers_see_objects_and_what_becomes_of_them() {
     cluster.eventually("the later object", || (read("cat /later/there 2>/dev/null || true") == "now").then_some(()));
     cluster.eventually("the new shape", || (read("cat /all/shape /settings/new") == "square1").then_some(()));
     assert_eq!(read("cat /one"), "red");
+    cluster.kubectl(&["label", "pod", "reader", "mood=green"]);
+    cluster.eventually("the new label", || read("cat /all/labels").contains("mood=\"green\"").then_some(()));
     cluster.kubectl(&["delete", "pod", "reader", "--timeout=60s"]);
     assert!(!cluster.log().contains("geheim"), "a secret is not for logs");
     cluster.assert_nothing_was_forbidden();
 }
 
-/// VOL-13, PAIN-20: a pod whose objects are missing waits, says for what, and runs once they come.
+/// VOL-13, PAIN-20, VOL-03, PAIN-21: a pod whose objects are missing waits, says for what, and runs once they come.
 #[test]
 fn a_pod_waits_for_its_objects_and_says_so() {
     let Some(cluster) = Cluster::joined() else { return };

@@ -136,7 +136,7 @@ fn what_cannot_run_here_is_refused_with_its_reason() {
     }
 }
 
-/// POD-06: mirrors are made, made again, and go with their manifest.
+/// POD-06, SEC-51: mirrors are made, made again, and go with their manifest.
 #[test]
 fn static_pods_show_as_mirrors() {
     let Some(cluster) = Cluster::joined() else { return };

@@ -28,7 +28,7 @@ fn claim(name: &str) -> Value {
                       "resources": { "requests": { "storage": "1Gi" } } } })
 }
 
-/// VOL-07, VOL-08, VOL-20.
+/// VOL-04, VOL-07, VOL-29, VOL-37.
 #[test]
 fn claims_keep_their_files_from_pod_to_pod() {
     let Some(cluster) = Cluster::joined() else { return };

@@ -357,7 +357,7 @@ fn the_cases_together_use_every_field() {
     }
 }
 
-/// CRI-07, CRI-08, CRI-09, CRI-10, CRI-37.
+/// CRI-07, CRI-08, CRI-09, CRI-10, CRI-37, VOL-34.
 #[test]
 fn every_pod_leaves_the_agent_as_the_rules_say() {
     let cases = cases();

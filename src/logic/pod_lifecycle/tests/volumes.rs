@@ -40,6 +40,7 @@ fn a_container_waits_for_its_pods_volumes_and_nothing_else_does() {
     assert_eq!(script.ends(mounted()), ["start a 0 in s0 of app:1"]);
 }
 
+/// VOL-03.
 #[test]
 fn why_a_volume_is_missing_is_told_and_it_is_tried_again() {
     let (mut script, _) = Script::new(with_volume(a_pod("Always", &[], &["a"])));
@@ -77,6 +78,7 @@ fn volumes_of_a_pod_that_runs_already_are_looked_after_too() {
     assert_eq!(script.passes(60), [""; 0]);
 }
 
+/// PAIN-11.
 #[test]
 fn a_pod_that_ends_waits_no_longer_for_volumes_and_says_what_keeps_it() {
     let (mut script, _) = Script::new(with_volume(a_pod("Always", &[], &["a"])));

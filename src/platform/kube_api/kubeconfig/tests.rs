@@ -124,6 +124,7 @@ fn faults_have_the_usual_words() {
     assert!(loaded(folder.path(), "").is_err() && loaded(folder.path(), "- a").is_err());
 }
 
+/// SEC-40.
 #[test]
 fn somebody_else_is_named_in_headers() {
     let folder = tempfile::tempdir().expect("a folder");

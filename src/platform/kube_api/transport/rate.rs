@@ -97,6 +97,7 @@ mod cases {
         assert_eq!(Rate::from_settings(-1, 10), None);
     }
 
+    /// CFG-49.
     #[tokio::test(start_paused = true)]
     async fn a_burst_passes_at_once_and_the_rest_at_its_rate() {
         let limit = RateLimit::new(Rate { per_second: 2.0, burst: 3 });

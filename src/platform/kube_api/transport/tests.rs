@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use super::{Endpoint, Identity, Settings, Transport};
+use super::{Endpoint, Identity, Rate, Settings, Transport};
 use crate::platform::http_exchange::test_server::{certificate, server_config};
 use crate::platform::kube_api::{ApiServer, Lane, Place, Selector, WatchFrom};
 use crate::platform::tls::{Offer, Trust, identified_client};
@@ -161,6 +161,7 @@ async fn a_reset_ends_every_call_and_the_next_one_connects_anew() {
     assert_eq!(server.connections.load(Ordering::Relaxed), 2);
 }
 
+/// CFG-51.
 #[tokio::test]
 async fn without_http2_a_connection_is_used_again_after_its_answer() {
     for (protocols, offer) in [(&["h2", "http/1.1"], Offer::Http1), (&["http/1.1", "http/1.1"], Offer::Http2)] {
@@ -228,4 +229,52 @@ async fn garbage_and_strangers_are_unreachable() {
     assert!(
         error.is_unreachable() && error.to_string().ends_with("tls: first record does not look like a TLS handshake")
     );
+}
+
+/// NODE-33, CFG-51: what does not answer may be a dead connection. HTTP/2 finds out by itself whether one lives that has
+/// calls; without it they all are begun anew.
+#[tokio::test]
+async fn heartbeats_that_fail_close_their_connection_and_without_http2_all() {
+    for (protocol, offer, ends) in [("h2", Offer::Http2, false), ("http/1.1", Offer::Http1, true)] {
+        let (server, address, _tasks) = Server::start(&[protocol]).await;
+        let (transport, _) = transport(address, offer);
+        let api = transport.server(None, None);
+        let from = WatchFrom::Version("1");
+        let watch = api.watch::<Node>(&Place::Cluster, &Selector::all(), from, Duration::from_secs(300)).await;
+        let mut watch = watch.expect("opened");
+        let heartbeat = api.on(Lane::Heartbeat);
+        for _ in 0..2 {
+            read(&heartbeat).await;
+            // A connection is told of its answer's end by its own task.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert_eq!(server.connections.load(Ordering::Relaxed), 2, "{protocol}");
+        transport.heartbeat_failed();
+        let patience = if ends { Duration::from_secs(30) } else { Duration::from_millis(100) };
+        let next = tokio::time::timeout(patience, watch.next()).await;
+        assert_eq!(next.is_ok(), ends, "{protocol}: {next:?}");
+        read(&heartbeat).await;
+        assert_eq!(server.connections.load(Ordering::Relaxed), 3, "{protocol}");
+    }
+}
+
+/// CFG-49: who waits for the rate of its kind of calls holds up neither Events nor heartbeats.
+#[tokio::test]
+async fn heartbeats_have_no_rate_to_wait_for() {
+    let (_server, address, _tasks) = Server::start(&["h2"]).await;
+    let (transport, _) = transport(address, Offer::Http2);
+    let api = transport.server(Some(Rate { per_second: 0.001, burst: 1 }), None);
+    read(&api).await;
+    let (events, heartbeats) = (api.on(Lane::Events), api.on(Lane::Heartbeat));
+    let others = async {
+        for _ in 0..200 {
+            read(&heartbeats).await;
+            read(&events).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = read(&api) => panic!("the next one is due in a quarter of an hour"),
+        () = others => {}
+    }
 }

@@ -1,0 +1,133 @@
+//! `VolumeManager` and housekeeping on a real disk, with a played API server: what pods leave, and what is kept of them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+
+use super::ledger::Cause;
+use super::node_tests::{PlayedAgent, played_agent};
+use super::played_api::ObjectServer;
+use super::pod_worker::jobs::remove_leftovers;
+use super::role::Stage;
+use super::volume_manager::VolumeManager;
+use crate::logic::ids::PodUid;
+use crate::messages::volume_manager::VolumeManagerMsg;
+
+/// Longer than anything here takes.
+const LONG: Duration = Duration::from_secs(60);
+
+struct Scene {
+    played: PlayedAgent,
+    server: ObjectServer,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let server = ObjectServer::default();
+        let played = played_agent(server.api(), |_, _| {});
+        let agent = Arc::clone(&played.agent);
+        Stage::<VolumeManager>::enter(&played.agent.directory.volume_manager, agent, None);
+        Self { played, server }
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.played.folder().join(below)
+    }
+
+    /// Has the volume `v` of the pod `u` mounted, and reads this file in it.
+    async fn mounted(&self, pod: &Arc<Pod>, file: &str) -> String {
+        let to = &self.played.agent.directory.volume_manager;
+        let ensure = |reply| VolumeManagerMsg::Ensure(Arc::clone(pod), reply);
+        let mounted = to.ask(Cause::outside("test"), LONG, ensure).await.expect("answered").expect("mounted");
+        let path = &mounted.volumes["v"].host_path;
+        fs::read_to_string(PathBuf::from(path).join(file)).expect("written")
+    }
+
+    async fn release(&self) {
+        let release = |reply| VolumeManagerMsg::Release(PodUid::from("u"), reply);
+        let to = &self.played.agent.directory.volume_manager;
+        to.ask(Cause::outside("test"), LONG, release).await.expect("answered").expect("released");
+    }
+}
+
+/// The pod `u` with these labels, whose volume `v` is projected of this.
+fn pod(labels: &Value, source: &Value) -> Arc<Pod> {
+    let pod = json!({
+        "metadata": { "name": "web", "namespace": "ns", "uid": "u", "labels": labels },
+        "spec": {
+            "serviceAccountName": "robot",
+            "containers": [{ "name": "c", "volumeMounts": [{ "name": "v", "mountPath": "/v" }] }],
+            "volumes": [{ "name": "v", "projected": { "defaultMode": 420, "sources": [source] } }],
+        },
+    });
+    Arc::new(serde_json::from_value(pod).expect("a pod"))
+}
+
+/// Whether this process may mount; elsewhere tests of mounts say nothing.
+fn may_mount() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// SEC-52: a token is asked for once while it is good, and kept no longer than the volumes of its pod.
+#[tokio::test(start_paused = true)]
+async fn tokens_of_a_pod_are_forgotten_with_its_volumes() {
+    if !may_mount() {
+        return;
+    }
+    let scene = Scene::new();
+    let pod = pod(&json!({}), &json!({ "serviceAccountToken": { "path": "token" } }));
+    for _ in 0..3 {
+        assert_eq!(scene.mounted(&pod, "token").await, "a-token");
+    }
+    assert_eq!(scene.server.calls("/token").len(), 1);
+    scene.release().await;
+    assert_eq!(scene.mounted(&pod, "token").await, "a-token");
+    assert_eq!(scene.server.calls("/token").len(), 2);
+    scene.release().await;
+}
+
+/// VOL-25.
+#[tokio::test(start_paused = true)]
+async fn labels_that_change_are_in_the_file_once_the_pod_is_refreshed() {
+    if !may_mount() {
+        return;
+    }
+    let scene = Scene::new();
+    let source = json!({ "downwardAPI": { "items": [
+        { "path": "labels", "fieldRef": { "fieldPath": "metadata.labels" } },
+    ] } });
+    let (red, blue) = (pod(&json!({ "colour": "red" }), &source), pod(&json!({ "colour": "blue" }), &source));
+    assert_eq!(scene.mounted(&red, "labels").await, "colour=\"red\"");
+    let to = &scene.played.agent.directory.volume_manager;
+    to.tell(Cause::outside("test"), VolumeManagerMsg::Refresh(Arc::clone(&blue))).expect("room");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(scene.mounted(&blue, "labels").await, "colour=\"blue\"");
+    scene.release().await;
+}
+
+/// VOL-15, PAIN-14: housekeeping removes what a pod that nobody wants left behind, but nothing that may be somebody's data,
+/// and nothing of a pod that is known.
+#[tokio::test(start_paused = true)]
+async fn what_is_left_of_a_pod_goes_unless_there_is_data_in_it() {
+    let scene = Scene::new();
+    let data = "pods/held/volumes/kubernetes.io~csi/pv/data";
+    for file in
+        ["pods/gone/volumes/kubernetes.io~empty-dir/cache/file", "pods/gone/etc-hosts", data, "pods/known/etc-hosts"]
+    {
+        fs::create_dir_all(scene.path(file).parent().expect("below")).expect("made");
+        fs::write(scene.path(file), "").expect("written");
+    }
+    let known = BTreeSet::from([PodUid::from("known")]);
+    for removed in [1, 0] {
+        assert_eq!(remove_leftovers(&scene.played.agent, &known).await, removed);
+        let left = fs::read_dir(scene.path("pods")).expect("listed").flatten();
+        let left: BTreeSet<_> = left.map(|entry| entry.file_name().into_string().expect("text")).collect();
+        assert_eq!(left, BTreeSet::from(["held".to_owned(), "known".to_owned()]));
+    }
+    assert!(scene.path(data).exists() && scene.path("pods/known/etc-hosts").exists());
+}
