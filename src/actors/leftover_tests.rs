@@ -1,6 +1,6 @@
 //! `VolumeManager` and housekeeping on a real disk, with a played API server: what pods leave, and what is kept of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
+use super::address::Address;
 use super::ledger::Cause;
 use super::node_tests::{PlayedAgent, played_agent};
 use super::played_api::ObjectServer;
@@ -42,7 +43,8 @@ impl Scene {
     /// Has the volume `v` of the pod `u` mounted, and reads this file in it.
     async fn mounted(&self, pod: &Arc<Pod>, file: &str) -> String {
         let to = &self.played.agent.directory.volume_manager;
-        let ensure = |reply| VolumeManagerMsg::Ensure(Arc::clone(pod), reply);
+        let worker = Address::new(&self.played.agent.ledger, "PodWorker/u", "PodWorker", "PodManager", 16);
+        let ensure = |reply| VolumeManagerMsg::Ensure(Arc::clone(pod), worker, reply);
         let mounted = to.ask(Cause::outside("test"), LONG, ensure).await.expect("answered").expect("mounted");
         let path = &mounted.volumes["v"].host_path;
         fs::read_to_string(PathBuf::from(path).join(file)).expect("written")
@@ -122,9 +124,12 @@ async fn what_is_left_of_a_pod_goes_unless_there_is_data_in_it() {
         fs::create_dir_all(scene.path(file).parent().expect("below")).expect("made");
         fs::write(scene.path(file), "").expect("written");
     }
-    let known = BTreeSet::from([PodUid::from("known")]);
+    let (known, mut before) = (BTreeSet::from([PodUid::from("known")]), BTreeMap::new());
     for removed in [1, 0] {
-        assert_eq!(remove_leftovers(&scene.played.agent, &known).await, removed);
+        let left = remove_leftovers(&scene.played.agent, &known, &before).await;
+        assert_eq!(left.removed, removed);
+        assert_eq!(left.stay.keys().collect::<Vec<_>>(), [&PodUid::from("held")]);
+        before = left.stay;
         let left = fs::read_dir(scene.path("pods")).expect("listed").flatten();
         let left: BTreeSet<_> = left.map(|entry| entry.file_name().into_string().expect("text")).collect();
         assert_eq!(left, BTreeSet::from(["held".to_owned(), "known".to_owned()]));

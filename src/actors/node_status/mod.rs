@@ -21,6 +21,7 @@ use crate::logic::node_registration::{self as registration, Registration};
 use crate::logic::node_startup::NodeStartup;
 use crate::logic::node_status::{HostFacts, NodeEvent, ReportSchedule, RuntimeAnswers, Told, has_changed, is_ready};
 use crate::logic::node_status::{pod_cidrs, schedulable_event};
+use crate::logic::resources::CgroupVersion;
 use crate::messages::certificate_manager::CertificateManagerMsg;
 use crate::messages::node_lease::NodeLeaseMsg;
 use crate::messages::node_status::{NodeNews, NodeStatusMsg};
@@ -32,6 +33,10 @@ use crate::platform::kube_api::{ApiServer, Lane};
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
 /// How long that goes on.
 const LOOK_MAX: Duration = Duration::from_secs(120);
+/// What is said of a host with control groups of the first generation, as upstream says it.
+const CGROUP_V1_DEPRECATED: &str = "cgroup v1 detected. cgroup v1 support is deprecated and will be removed in a future \
+    release. Please migrate to cgroup v2. More information at \
+    https://git.k8s.io/enhancements/keps/sig-node/5573-remove-cgroup-v1";
 /// How long the first word about the runtime is waited for: a node that was ready does not become unready only because
 /// its agent was started again (PAIN-16).
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -203,8 +208,11 @@ impl NodeStatus {
     /// Upstream's first words.
     fn cry(&self, desk: &Desk<NodeStatusMsg>) {
         if desk.address().record().restarts() == 0 {
-            let starting = EventSubject::node(&self.agent.settings.node_name).normal("Starting", "Starting kubelet.");
-            desk.tell(&self.agent.directory.event_recorder, starting);
+            let (node, to) = (EventSubject::node(&self.agent.settings.node_name), &self.agent.directory.event_recorder);
+            desk.tell(to, node.normal("Starting", "Starting kubelet."));
+            if self.agent.adapters.cgroups.version() == CgroupVersion::V1 {
+                desk.tell(to, node.warning("CgroupV1", CGROUP_V1_DEPRECATED));
+            }
         }
     }
 

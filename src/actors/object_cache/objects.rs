@@ -30,8 +30,8 @@ use crate::platform::{blocking, pod_keys};
 /// Patience with `ObjectCache`, which answers sooner where it watches and reads with the API server's own time limit.
 const PATIENCE: Duration = Duration::from_secs(35);
 
-/// Waits between tries for what the node is to be granted in a moment.
-const GRANT_WAITS: [Duration; 4] =
+/// Waits between tries for what the API server is to know or to grant in a moment.
+const LATE_WAITS: [Duration; 4] =
     [Duration::from_millis(50), Duration::from_millis(100), Duration::from_millis(200), Duration::from_millis(400)];
 
 /// Runtime classes that are remembered.
@@ -53,10 +53,10 @@ impl ApiObjects {
 
     /// What one of the node's pods names, as it is now.
     async fn granted<K: ApiObject>(&self, at: &Place, name: &str) -> Result<Arc<K>, ObjectError> {
-        let mut waits = GRANT_WAITS.iter();
+        let mut waits = LATE_WAITS.iter();
         loop {
             let answer = self.api.get::<K>(at, name).await;
-            match grant_wait(&answer, &mut waits) {
+            match late(&answer, ApiError::is_forbidden, &mut waits) {
                 Some(wait) => tokio::time::sleep(wait).await,
                 None => return answer.map(Arc::new).map_err(|error| failure(&error)),
             }
@@ -71,10 +71,14 @@ impl ApiObjects {
     }
 }
 
-/// How long to wait before what is forbidden is asked for again, for a moment: the Node authorizer grants what the node's
-/// pods name, and may hear of a pod a little later than the node does.
-fn grant_wait<T>(answer: &Result<T, ApiError>, waits: &mut std::slice::Iter<'_, Duration>) -> Option<Duration> {
-    waits.next().copied().filter(|_| answer.as_ref().is_err_and(ApiError::is_forbidden))
+/// How long to wait before something is asked for again, for a moment: the Node authorizer grants what the node's pods
+/// name, and may hear of a pod a little later than the node does; so may who makes tokens.
+fn late<T>(
+    answer: &Result<T, ApiError>,
+    may_be: impl Fn(&ApiError) -> bool,
+    waits: &mut std::slice::Iter<'_, Duration>,
+) -> Option<Duration> {
+    waits.next().copied().filter(|_| answer.as_ref().is_err_and(may_be))
 }
 
 /// What became of a call, in the words of who wants the object.
@@ -143,12 +147,14 @@ impl Objects for ApiObjects {
     async fn token(&self, key: &TokenKey) -> Result<Token, ObjectError> {
         let at = Place::namespace(&key.namespace);
         let asked = request(key);
-        let mut waits = GRANT_WAITS.iter();
+        let mut waits = LATE_WAITS.iter();
         loop {
             let account = &key.service_account;
             let answer =
                 self.api.post_subresource::<ServiceAccount, _, TokenRequest>(&at, account, "token", &asked).await;
-            match grant_wait(&answer, &mut waits) {
+            // The pod may be here before the part of the server that makes its tokens knows of it.
+            let is_late = |error: &ApiError| error.is_forbidden() || error.is_not_found();
+            match late(&answer, is_late, &mut waits) {
                 Some(wait) => tokio::time::sleep(wait).await,
                 None => return token(answer.map_err(|error| failure(&error))?),
             }

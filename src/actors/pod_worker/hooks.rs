@@ -14,7 +14,7 @@ use crate::actors::settings::EventSubject;
 use crate::cri::ExecOutcome;
 use crate::logic::hooks::{self, HookAction};
 use crate::logic::ids::ContainerId;
-use crate::logic::pod_lifecycle::StartFailure;
+use crate::logic::pod_lifecycle::{POST_START_HOOK_ERROR, StartFailure};
 use crate::logic::runtime_pod::{ContainerState, RuntimePod, RuntimeSandbox};
 use crate::platform::network_probe::HookAnswer;
 use crate::platform::observer::Occurrence;
@@ -80,7 +80,7 @@ impl JobSite {
         }
         let pod = format!("{}({})", self.full_name, self.uid);
         let message = hooks::failure_message(container, handler, &pod, &failure.error, &failure.output);
-        Err(StartFailure { reason: "PostStartHookError", message })
+        Err(StartFailure { reason: POST_START_HOOK_ERROR, message })
     }
 
     /// Runs the container's preStop hook, where it has one, for at most `grace`, and gives how long it took. One that fails

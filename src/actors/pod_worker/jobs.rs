@@ -322,14 +322,23 @@ impl JobSite {
         containers: Vec<ContainerId>,
         everything: bool,
     ) -> Result<(), String> {
-        for id in &containers {
-            remove_container(&self.agent, known.as_deref(), id).await?;
-        }
-        for id in &sandboxes {
-            self.agent.adapters.runtime.remove_pod_sandbox(id).await.map_err(|error| error.to_string())?;
-        }
-        self.release_volumes(pod.as_deref()).await?;
-        self.destroy_cgroup(pod).await?;
+        let removing = async {
+            for id in &containers {
+                remove_container(&self.agent, known.as_deref(), id).await?;
+            }
+            for id in &sandboxes {
+                self.agent.adapters.runtime.remove_pod_sandbox(id).await.map_err(|error| error.to_string())?;
+            }
+            Ok(())
+        };
+        // Nothing of the pod runs any more, so neither waits for the other. Volumes go first: what those in memory hold is
+        // charged to the cgroup.
+        let giving_back = async {
+            self.release_volumes(pod.as_deref()).await?;
+            self.destroy_cgroup(pod).await
+        };
+        let (removed, given_back): (Result<(), String>, _) = futures_util::join!(removing, giving_back);
+        removed.and(given_back)?;
         if everything {
             let removed = self.agent.adapters.files.remove_pod(&self.place(), true).await;
             removed.map_err(|error| error.to_string())?;

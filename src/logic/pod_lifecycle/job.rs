@@ -83,6 +83,9 @@ pub struct Started {
     pub seen: Option<Box<RuntimeContainer>>,
 }
 
+/// The reason of a container that ran, and was ended because its postStart hook failed.
+pub const POST_START_HOOK_ERROR: &str = "PostStartHookError";
+
 /// Why a container did not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartFailure {

@@ -35,7 +35,7 @@ use super::runtime_pod::{ContainerState, ProbeResults, RuntimePod, RuntimeSandbo
 use super::time::{Moment, Stamp};
 use super::volume_states::MountedVolumes;
 pub use demands::{Demand, Demanded};
-pub use job::{Job, JobEnd, SandboxFailure, StartFailure, Started};
+pub use job::{Job, JobEnd, POST_START_HOOK_ERROR, SandboxFailure, StartFailure, Started};
 pub use resizing::ResizeMeans;
 
 /// Wait after an error, before jitter (upstream's back-off period of a pod worker).
@@ -485,7 +485,8 @@ impl PodLifecycle {
                 self.note_start_failed(&container);
                 self.images.remove(&container); // It may be what is wrong; upstream looks again at each try, too.
                 self.note_start_error(container, failure.reason, failure.message);
-                Some(None)
+                // One that ran and ended waits as others that end do, not as one that could not be tried.
+                if failure.reason == POST_START_HOOK_ERROR { None } else { Some(None) }
             }
             JobEnd::Resized(report) => self.note_resized(report, now).then_some(None),
             JobEnd::PodKilled(Err(_)) => {
