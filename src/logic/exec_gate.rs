@@ -143,10 +143,10 @@ mod tests {
         [('b', 20), ('b', 21), ('c', 30), ('c', 31)].iter().for_each(|(pod, key)| gate.ask(pod, *key));
         assert_eq!(turns(&mut gate, 0), [20, 30], "all places are taken");
         gate.leave(&20);
-        assert_eq!(turns(&mut gate, 0), [31], "of whom waits the longest");
+        assert_eq!(turns(&mut gate, 0), [21], "of whose pod had its turn the longest ago");
         gate.leave(&10);
         gate.leave(&11);
-        assert_eq!(turns(&mut gate, 0), [13, 21]);
+        assert_eq!(turns(&mut gate, 0), [13, 31]);
     }
 
     #[test]

@@ -77,7 +77,7 @@ fn a_large_file_of_credentials_is_read_whole_or_not_at_all() {
         found.into_iter().map(|one| one.username).collect::<Vec<_>>()
     };
     let auths = |user: &str| format!(r#"{{"auths": {{"reg.example": {{"username": "{user}"}}}}}}"#);
-    let padded = |bytes: usize| format!("{:>bytes$}", auths("root"));
+    let padded = |bytes: usize| " ".repeat(bytes - auths("root").len()) + &auths("root");
     let largest = usize::try_from(CREDENTIALS_BYTES_MAX).unwrap();
     fs::write(home.join(".docker/config.json"), auths("home")).unwrap();
     fs::write(root.join("config.json"), padded(largest)).unwrap();
