@@ -33,6 +33,7 @@ impl Scene {
         let played = played_agent(server.api(), |_, _| {});
         let agent = Arc::clone(&played.agent);
         Stage::<VolumeManager>::enter(&played.agent.directory.volume_manager, agent, None);
+        fs::create_dir(played.folder().join("pods")).expect("made");
         Self { played, server }
     }
 

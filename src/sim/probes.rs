@@ -22,7 +22,7 @@ use crate::platform::network_probe::{
 /// Whether a container of this age is well.
 pub(super) fn answer(path: &str, age: Duration) -> bool {
     if let Some(turn) = seconds_after(path, "/flips/") {
-        return age.as_secs() / turn.as_secs().max(1) % 2 == 0;
+        return (age.as_secs() / turn.as_secs().max(1)).is_multiple_of(2);
     }
     match (seconds_after(path, "/ok-after/"), seconds_after(path, "/ok-until/")) {
         (Some(limit), _) => age >= limit,

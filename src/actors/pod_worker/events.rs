@@ -1,10 +1,13 @@
-//! Events of a pod that its worker tells because of what the pod's next status says.
+//! Events of a pod that its worker tells because of what the pod's next status says, or of what it waits for.
+
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 
 use super::PodWorker;
 use crate::actors::desk::Desk;
 use crate::actors::settings::EventSubject;
+use crate::logic::container_actions::CRASH_LOOP_BACK_OFF;
 use crate::logic::pod_status::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE, family_mismatch};
 use crate::messages::pod_worker::PodWorkerMsg;
 
@@ -22,5 +25,19 @@ impl PodWorker {
         if let Some(message) = before.and_then(|before| family_mismatch(before, status)) {
             tell(subject.warning("HostIPsIPFamilyMismatch", message));
         }
+    }
+
+    /// One Event for each back-off of a container that keeps ending (POD-37).
+    pub(super) fn tell_back_offs(&mut self, desk: &Desk<PodWorkerMsg>) {
+        let errors = self.lifecycle.start_errors().iter();
+        let now: BTreeSet<String> =
+            errors.filter(|(_, error)| error.reason == CRASH_LOOP_BACK_OFF).map(|(name, _)| name.clone()).collect();
+        for container in now.difference(&self.told_back_offs) {
+            let (name, uid) = (&self.site.full_name, &self.site.uid);
+            let message = format!("Back-off restarting failed container {container} in pod {name}({uid})");
+            let subject = self.site.subject(self.site.path_of(self.lifecycle.pod().map(AsRef::as_ref), container));
+            desk.tell(&self.site.agent.directory.event_recorder, subject.warning("BackOff", message));
+        }
+        self.told_back_offs = now;
     }
 }

@@ -27,7 +27,7 @@ use super::desk::{Desk, OperationId};
 use super::pod_sources::first_seen;
 use super::role::Role;
 use super::settings::{Agent, EventSubject};
-use crate::logic::container_actions::{CRASH_LOOP_BACK_OFF, ContainerKind};
+use crate::logic::container_actions::ContainerKind;
 use crate::logic::host_ips::HostIps;
 use crate::logic::ids::{FullName, PodUid};
 use crate::logic::object_references::{ObjectKey, object_references};
@@ -467,20 +467,6 @@ impl PodWorker {
                 self.let_go = known || desk.offer(to, ObjectCacheMsg::PodGone(self.site.uid.clone()));
             }
         }
-    }
-
-    /// One Event for each back-off of a container that keeps ending (POD-37).
-    fn tell_back_offs(&mut self, desk: &Desk<PodWorkerMsg>) {
-        let errors = self.lifecycle.start_errors().iter();
-        let now: BTreeSet<String> =
-            errors.filter(|(_, error)| error.reason == CRASH_LOOP_BACK_OFF).map(|(name, _)| name.clone()).collect();
-        for container in now.difference(&self.told_back_offs) {
-            let (name, uid) = (&self.site.full_name, &self.site.uid);
-            let message = format!("Back-off restarting failed container {container} in pod {name}({uid})");
-            let subject = self.site.subject(self.site.path_of(self.lifecycle.pod().map(AsRef::as_ref), container));
-            desk.tell(&self.site.agent.directory.event_recorder, subject.warning("BackOff", message));
-        }
-        self.told_back_offs = now;
     }
 
     /// Tells the pod's status wherever it counts, when it changed.

@@ -168,10 +168,12 @@ fn settings(root_dir: &str, patch: &Value) -> Settings {
     settings.pod_logs_dir = format!("{root_dir}/logs");
     settings.seccomp_root = "/kubelet/seccomp".to_owned();
     settings.dns.cluster_dns = vec![std::net::IpAddr::from([10, 96, 0, 10])];
+    settings.dns.resolv_conf = None;
     settings.hugepage_sizes = vec![2 << 20, 1 << 30];
     settings.evented = false;
     let cpus = podwright::logic::quantity::Quantity::from_milli(4000);
     settings.kubepods = [("cpu".to_owned(), cpus)].into();
+    settings.allocatable = settings.kubepods.clone();
     settings.sysctls = SysctlAllowList::new("6.1", &["kernel.msg*".to_owned()]).unwrap();
     settings.app_armor = true;
     let flag = |name: &str| patch[name] == true;

@@ -145,6 +145,7 @@ fn somebody_else_is_named_in_headers() {
     assert!(read.anonymous().impersonation.is_empty());
 }
 
+/// SEC-40.
 #[test]
 fn a_secret_of_the_wrong_kind_is_not_shown() {
     let folder = tempfile::tempdir().expect("a folder");
