@@ -340,3 +340,28 @@ async fn what_is_granted_a_moment_later_is_waited_for() {
     scene.server.refuse(kind, Some((403, "Forbidden")));
     assert!(matches!(objects.claim("ns", "data").await, Err(ObjectError::Forbidden(_))));
 }
+
+/// VOL-27: who makes tokens may hear of a pod later than the node does, too.
+#[tokio::test(start_paused = true)]
+async fn a_token_of_a_pod_that_is_not_known_yet_is_waited_for() {
+    let scene = Scene::new(ChangeDetection::Watch);
+    let key = TokenKey {
+        namespace: "ns".into(),
+        service_account: "robot".into(),
+        service_account_uid: String::new(),
+        audience: String::new(),
+        expiration_seconds: 3600,
+        pod_name: "web".into(),
+        pod_uid: PodUid::from("uid-1"),
+    };
+    scene.server.refuse("/token", Some((404, "NotFound")));
+    let objects = scene.objects();
+    let heard = async {
+        tokio::time::sleep(Duration::from_millis(120)).await;
+        scene.server.refuse("/token", None);
+    };
+    let (token, ()) = tokio::join!(objects.token(&key), heard);
+    assert!(token.is_ok(), "{token:?}");
+    scene.server.refuse("/token", Some((404, "NotFound")));
+    assert!(matches!(objects.token(&key).await, Err(ObjectError::NotFound(_))));
+}

@@ -181,6 +181,25 @@ fn a_start_that_failed_is_looked_at_before_it_is_tried_again() {
     assert_eq!(script.passes(60), NOTHING);
 }
 
+/// POD-23, POD-19: what ran and was ended for its hook's failure is started again as any other end allows, the first time
+/// at once; what could not be started is tried again after the pause of failures.
+#[test]
+fn a_container_whose_start_hook_failed_waits_by_its_back_off_alone() {
+    for (reason, is_started) in [(POST_START_HOOK_ERROR, true), ("RunContainerError", false)] {
+        let pod = a_pod("Always", &[], &["a"]);
+        let (mut script, _) = Script::new(pod.clone());
+        script.sees(&[ready(0)], &[]);
+        script.ends(JobEnd::Prepared(Ok(true)));
+        script.ends(image_there("a"));
+        let failure = StartFailure { reason, message: "it failed".to_owned() };
+        assert_eq!(script.ends(JobEnd::Started("a".to_owned(), Err(failure))), ["inspect"]);
+        let ended = exited(&running(&pod, "a", 0), 137, script.moment);
+        script.sees(&[ready(0)], &[ended]);
+        let began = script.ends(image_there("a"));
+        assert_eq!(began == ["start a 1 in s0 of app:1"], is_started, "{reason}: {began:?}");
+    }
+}
+
 /// A pod whose new worker finds a container that was made and does not run.
 fn half_made() -> (Script, Pod, RuntimeContainer) {
     let pod = a_pod("Always", &[], &["a", "b"]);
