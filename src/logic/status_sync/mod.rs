@@ -109,6 +109,9 @@ pub struct StatusSync {
     mirrors: BTreeMap<FullName, Arc<Pod>>,
     /// Whose difference is to be looked at.
     dirty: BTreeSet<PodUid>,
+    /// Whose difference was looked at and may not be sent before this: until then it is not looked at again, unless it
+    /// changes.
+    later: BTreeMap<PodUid, Moment>,
 }
 
 /// Whether the pod is a mirror.
@@ -247,17 +250,21 @@ impl StatusSync {
     /// The calls to make now, and when to ask again although nothing happens.
     pub fn orders(&mut self, now: Moment) -> (Vec<Order>, Option<Moment>) {
         let mut room = CALLS_MAX.saturating_sub(self.pods.values().filter(|entry| entry.calling.is_some()).count());
-        let (mut orders, mut wake) = (Vec::new(), None::<Moment>);
-        let dirty = std::mem::take(&mut self.dirty);
+        let mut orders = Vec::new();
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.extend(self.later.iter().filter(|(_, due)| **due <= now).map(|(uid, _)| uid.clone()));
+        self.later.retain(|uid, _| !dirty.contains(uid));
         let mut candidates: Vec<Candidate> = dirty.iter().filter_map(|uid| self.candidate(uid)).collect();
         candidates.sort_by_key(|candidate| candidate.urgency);
         for Candidate { order, due, urgency } in candidates {
             let uid = order.uid.clone();
             let due = due.into_iter().chain(self.held_until(&uid, urgency, now)).max();
-            if due.is_some_and(|due| due > now) || room == 0 {
-                // Without room, the end of a call leads here again.
-                wake = wake.into_iter().chain(due.filter(|due| *due > now)).min();
-                self.dirty.insert(uid);
+            if let Some(due) = due.filter(|due| *due > now) {
+                self.later.insert(uid, due);
+                continue;
+            }
+            if room == 0 {
+                self.dirty.insert(uid); // The end of a call leads here again.
                 continue;
             }
             let entry = self.pods.get_mut(&uid).expect("it has an order");
@@ -265,7 +272,7 @@ impl StatusSync {
             room -= 1;
             orders.push(order);
         }
-        (orders, wake)
+        (orders, self.later.values().min().copied())
     }
 
     /// Until when this is held back, as a detail of an end.
@@ -280,7 +287,8 @@ impl StatusSync {
 
     /// Whether something of the pod is on its way to the API server, or will have to be.
     pub fn is_waiting(&self, uid: &PodUid) -> bool {
-        self.dirty.contains(uid) || self.pods.get(uid).is_some_and(|entry| entry.calling.is_some())
+        let is_known = self.dirty.contains(uid) || self.later.contains_key(uid);
+        is_known || self.pods.get(uid).is_some_and(|entry| entry.calling.is_some())
     }
 
     /// The UID of the pod's object in the API, as it was shown last.
