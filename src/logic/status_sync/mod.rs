@@ -28,7 +28,10 @@ const RECONCILE_PERIOD: Duration = Duration::from_secs(10);
 /// The first wait after a call that failed; each further one is twice as long.
 const RETRY_FIRST: Duration = Duration::from_millis(500);
 /// How long what is merely detail of a pod that is being deleted waits for more: its end follows soon, in the same patch.
-const ENDING_PAUSE: Duration = Duration::from_secs(1);
+const DETAIL_PAUSE: Duration = Duration::from_secs(1);
+/// How long it waits to be told that a pod which is being deleted is unready as all its containers have ended: its phase
+/// follows in the same patch, as soon as its sandbox is stopped. Upstream tells of neither before that, however long it takes.
+const UNREADY_PAUSE: Duration = Duration::from_secs(2);
 /// The longest wait after a call that failed.
 const RETRY_MAX: Duration = Duration::from_secs(30);
 
@@ -279,10 +282,15 @@ impl StatusSync {
     fn held_until(&mut self, uid: &PodUid, urgency: Urgency, now: Moment) -> Option<Moment> {
         let entry = self.pods.get_mut(uid)?;
         let is_ending = entry.api.as_ref().is_some_and(|api| api.metadata.deletion_timestamp.is_some());
-        if urgency != Urgency::Detail || !is_ending || entry.finished {
+        if !is_ending || entry.finished {
             return None;
         }
-        Some(entry.held_since.get_or_insert(now).plus(ENDING_PAUSE))
+        let pause = match urgency {
+            Urgency::Detail => DETAIL_PAUSE,
+            Urgency::Turn if entry.own.as_ref().is_some_and(is_stopping) => UNREADY_PAUSE,
+            _ => return None,
+        };
+        Some(entry.held_since.get_or_insert(now).plus(pause))
     }
 
     /// Whether something of the pod is on its way to the API server, or will have to be.
@@ -375,6 +383,15 @@ fn is_turn(shown: &PodStatus, desired: &PodStatus) -> bool {
         status.conditions.iter().flatten().any(|condition| condition.type_ == "Ready" && condition.status == "True")
     };
     shown.phase != desired.phase || ready(shown) != ready(desired)
+}
+
+/// Whether all containers of the pod have ended, and its phase does not say so yet: only its sandbox is to be stopped.
+fn is_stopping(own: &Own) -> bool {
+    let status = &own.status;
+    let all = [&status.init_container_statuses, &status.container_statuses, &status.ephemeral_container_statuses];
+    let mut containers = all.into_iter().flatten().flatten();
+    let phase = status.phase.as_deref().unwrap_or_default();
+    !is_terminal(phase) && containers.all(|one| one.state.as_ref().is_some_and(|state| state.running.is_none()))
 }
 
 /// A pod goes from the API once it is being deleted, its last status is there, and nothing of it is left here (POD-36).

@@ -182,25 +182,49 @@ fn what_others_write_is_kept_and_what_they_keep_changing_is_set_right_every_ten_
     assert_eq!(calls(&mut sync, at(11)).len(), 1);
 }
 
+/// A pod in its end: its phase, whether it is ready, whether its sandbox is there, and the state of its container.
+fn ending(phase: &str, ready: &str, sandbox: &str, state: &str) -> Value {
+    let conditions = [condition("PodReadyToStartContainers", sandbox), condition("Ready", ready)];
+    let state = if state == "running" { json!({"running": {}}) } else { json!({"terminated": {"exitCode": 137}}) };
+    let container =
+        json!({"name": "c", "image": "i", "imageID": "", "ready": ready == "True", "restartCount": 0, "state": state});
+    json!({"phase": phase, "conditions": conditions, "containerStatuses": [container]})
+}
+
 /// POD-34: the steps of an end follow each other within a second, and each would be a patch.
 #[test]
 fn details_of_an_end_are_sent_together() {
     let mut sync = StatusSync::default();
-    let with = |phase: &str, ready: &str, sandbox: &str| {
-        let conditions = [condition("PodReadyToStartContainers", sandbox), condition("Ready", ready)];
-        json!({"phase": phase, "conditions": conditions})
-    };
-    sync.seen(shown(1, true, &with("Running", "True", "True")));
-    sync.own(&uid(), own(with("Running", "False", "True"), true));
+    sync.seen(shown(1, true, &ending("Running", "True", "True", "running")));
+    sync.own(&uid(), own(ending("Running", "False", "True", "running"), true));
     assert_eq!(calls(&mut sync, at(0)).len(), 1, "who sends it traffic hears at once that it is not ready");
-    let answer = shown(2, true, &with("Running", "False", "True"));
+    let answer = shown(2, true, &ending("Running", "False", "True", "running"));
     sync.answered(&uid(), Answer::Done(Some(answer)), at(0), 0.0);
-    sync.own(&uid(), own(with("Running", "False", "False"), true));
+    sync.own(&uid(), own(ending("Running", "False", "False", "ended"), true));
     let (orders, wake) = sync.orders(at(10));
     assert_eq!((orders.len(), wake), (0, Some(at(11))), "its sandbox has ended");
-    let mut slow = StatusSync { pods: std::mem::take(&mut sync.pods), ..StatusSync::default() };
-    slow.own(&uid(), own(with("Failed", "False", "False"), false));
-    let [Call::Patch { body }] = &calls(&mut slow, at(10))[..] else { panic!("one patch") };
+    assert_phase_and_sandbox_in_one_patch(&mut sync, at(10));
+}
+
+/// Waits for the phase that is about to come, but not for long.
+#[test]
+fn that_a_pod_is_unready_as_its_containers_have_ended_is_sent_with_its_phase() {
+    let mut sync = StatusSync::default();
+    sync.seen(shown(1, true, &ending("Running", "True", "True", "running")));
+    sync.own(&uid(), own(ending("Running", "False", "True", "ended"), true));
+    let (orders, wake) = sync.orders(at(10));
+    assert_eq!((orders.len(), wake), (0, Some(at(12))));
+    let mut slow = StatusSync::default();
+    slow.seen(shown(1, true, &ending("Running", "True", "True", "running")));
+    slow.own(&uid(), own(ending("Running", "False", "True", "ended"), true));
+    assert_eq!(calls(&mut slow, at(10)), []);
+    assert_eq!(calls(&mut slow, at(12)).len(), 1, "its sandbox takes long");
+    assert_phase_and_sandbox_in_one_patch(&mut sync, at(11));
+}
+
+fn assert_phase_and_sandbox_in_one_patch(sync: &mut StatusSync, now: Moment) {
+    sync.own(&uid(), own(ending("Failed", "False", "False", "ended"), false));
+    let [Call::Patch { body }] = &calls(sync, now)[..] else { panic!("one patch") };
     assert_eq!(body["status"]["phase"], "Failed");
     let told = body["status"]["conditions"].as_array().expect("a list");
     assert!(told.iter().any(|one| one["type"] == "PodReadyToStartContainers" && one["status"] == "False"), "{body}");

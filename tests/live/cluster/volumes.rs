@@ -154,6 +154,28 @@ fn a_disk_is_given_to_containers_as_it_is_or_formatted() {
     cluster.assert_nothing_was_forbidden();
 }
 
+/// VOL-47: a disk with another file system than the volume's is left as it is; the pod and the volume say so.
+#[test]
+fn a_disk_with_another_file_system_is_neither_mounted_nor_formatted() {
+    let Some(cluster) = Cluster::joined() else { return };
+    let disk = Disk::new(&cluster.dir.join("disk"));
+    let made = Command::new("mkfs.ext4").args(["-q", &disk.0]).status().unwrap();
+    assert!(made.success());
+    let source = json!({ "local": { "path": disk.0, "fsType": "xfs" } });
+    cluster.apply_object(&persistent_volume("other", source));
+    cluster.apply_object(&claim("other"));
+    let container = with(forever("main"), json!({ "volumeMounts": [{ "name": "v", "mountPath": "/v" }] }));
+    let volume = json!([{ "name": "v", "persistentVolumeClaim": { "claimName": "other" } }]);
+    cluster.create_pod(with(pod("user", &[container]), json!({ "spec": { "volumes": volume } })));
+    let of_volume = cluster.wait_event("other", "FailedMountOnFilesystemMismatch");
+    assert!(of_volume.starts_with("MountVolume failed for volume \"other\" "), "{of_volume}");
+    let of_pod = cluster.wait_event("user", "FailedMount");
+    assert!(of_pod.starts_with("MountVolume.MountDevice failed for volume \"other\" : "), "{of_pod}");
+    let kind = Command::new("blkid").args(["-o", "value", "-s", "TYPE", &disk.0]).output().unwrap();
+    assert_eq!(String::from_utf8(kind.stdout).unwrap(), "ext4\n");
+    cluster.kubectl(&["delete", "pod", "user", "--timeout=60s"]);
+}
+
 /// VOL-11, VOL-48: a volume of another node, and options where there is nothing to set them on.
 #[test]
 fn volumes_that_do_not_fit_are_refused_with_the_reason() {

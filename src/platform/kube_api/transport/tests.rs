@@ -17,12 +17,16 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use k8s_openapi::api::core::v1::Node;
 use rustls::ClientConfig;
+use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use super::{Endpoint, Identity, Rate, Settings, Transport};
+use crate::platform::clock::SystemClock;
 use crate::platform::http_exchange::test_server::{certificate, server_config};
+use crate::platform::kube_api::credentials::Credentials;
+use crate::platform::kube_api::kubeconfig::Kubeconfig;
 use crate::platform::kube_api::{ApiServer, Lane, Place, Selector, WatchFrom};
 use crate::platform::tls::{Offer, Trust, identified_client};
 
@@ -64,6 +68,8 @@ impl Identity for Someone {
 pub(super) struct Server {
     connections: AtomicUsize,
     pub(super) asked: Mutex<Vec<String>>,
+    /// Headers and values by which requests asked to be made as somebody else.
+    acting: Mutex<Vec<(String, String)>>,
 }
 
 impl Server {
@@ -96,6 +102,9 @@ impl Server {
         let line =
             format!("{:?} {} {} {}", request.version(), request.uri(), header("authorization"), header("user-agent"));
         self.asked.lock().expect("log").push(line);
+        let acting = request.headers().iter().filter(|(name, _)| name.as_str().starts_with("impersonate-"));
+        let acting = acting.map(|(name, value)| (name.to_string(), value.to_str().expect("text").to_owned()));
+        self.acting.lock().expect("log").extend(acting);
         let query = request.uri().query().unwrap_or_default();
         if query.contains("watch=true") {
             return Ok(Response::new(BodyExt::boxed(StreamBody::new(futures_util::stream::pending::<
@@ -103,7 +112,7 @@ impl Server {
             >()))));
         }
         let code = if request.uri().path().ends_with("/stranger") { 401 } else { 200 };
-        let body = serde_json::json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n"}}).to_string();
+        let body = json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n"}}).to_string();
         Ok(Response::builder().status(code).body(Full::new(Bytes::from(body)).boxed()).expect("an answer"))
     }
 }
@@ -188,6 +197,34 @@ async fn many_calls_at_once_open_one_connection() {
     assert_eq!(server.connections.load(Ordering::Relaxed), 1);
     let line = server.asked.lock().expect("log")[0].clone();
     assert_eq!(line, format!("HTTP/2.0 https://{address}/api/v1/nodes/n Bearer t kubelet/v1"));
+}
+
+#[tokio::test]
+async fn a_server_hears_whom_a_request_is_made_as() {
+    let (server, address, _tasks) = Server::start(&["h2"]).await;
+    let cluster = json!({
+        "server": format!("https://{address}"),
+        "certificate-authority": certificate(),
+        "tls-server-name": "localhost",
+    });
+    let user = json!({"token": "t", "as": "system:node:n", "as-groups": ["system:nodes", "others"]});
+    let text = json!({
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    });
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), text.to_string()).expect("written");
+    let kubeconfig = Kubeconfig::load(file.path()).expect("usable");
+    let settings = Settings::from_environment(kubeconfig.server.clone(), "kubelet/v1".to_owned());
+    let settings = Settings { offer: Offer::Http2, proxy: None, ..settings };
+    let credentials = Credentials::new(kubeconfig, Offer::Http2, Arc::new(SystemClock::start()));
+    read(&Transport::new(settings, Arc::new(credentials)).server(None, None)).await;
+    let told = server.acting.lock().expect("log").clone();
+    let expected =
+        [("impersonate-user", "system:node:n"), ("impersonate-group", "system:nodes"), ("impersonate-group", "others")];
+    assert_eq!(told, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
 }
 
 #[tokio::test]
