@@ -14,10 +14,6 @@ use crate::logic::quantity::Quantity;
 use crate::logic::resources::ResourceList;
 use crate::logic::time::Moment;
 
-/// Declared features that the agent does not have yet, or that no cluster has used with it: to declare one has the cluster
-/// rely on it.
-const NOT_YET_DECLARED: &[&str] = &["ExtendWebSocketsToKubelet", USER_NAMESPACES_HOST_NETWORK];
-
 /// What the Node object shows, as far as the configuration says so.
 ///
 /// # Errors
@@ -105,8 +101,9 @@ fn reserved(config: &Config) -> Result<ResourceList, String> {
     Ok(sum)
 }
 
+/// To declare a feature has the cluster rely on it: what the agent does not have yet is left out, whatever its gate.
 fn declared_features(invocation: &Invocation) -> Option<Vec<String>> {
-    let on = |name: &&&str| invocation.gates.enabled(name) && !NOT_YET_DECLARED.contains(*name);
+    let on = |name: &&&str| invocation.gates.enabled(name) && **name != USER_NAMESPACES_HOST_NETWORK;
     let names = DECLARED_FEATURES.iter().filter(on).map(|name| (*name).to_owned()).collect();
     invocation.gates.enabled("NodeDeclaredFeatures").then_some(names)
 }
@@ -137,9 +134,13 @@ mod tests {
         assert_eq!((status.port, status.images_max, status.capacity.max_pods), (10250, 50, 110));
         assert_eq!(status.kubelet_version, KUBERNETES_VERSION);
         assert_eq!(status.capacity.eviction_memory, None, "thresholds have defaults in a configuration file alone");
-        let resizes = ["InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers"];
-        let declared = resizes.into_iter().chain(["RestartAllContainersOnContainerExits"]).map(str::to_owned);
-        assert_eq!(status.declared_features, Some(declared.collect()));
+        let declared = [
+            "ExtendWebSocketsToKubelet",
+            "InPlacePodLevelResourcesVerticalScaling",
+            "InPlacePodVerticalScalingInitContainers",
+            "RestartAllContainersOnContainerExits",
+        ];
+        assert_eq!(status.declared_features, Some(declared.map(str::to_owned).to_vec()));
     }
 
     /// CFG-43.

@@ -85,6 +85,9 @@ impl CgroupManager for Outlet {
     }
 
     fn create(&self, name: &CgroupName, settings: &CgroupSettings) -> Result<(), CgroupError> {
+        if self.node().fails_now("create cgroup") {
+            return Err(CgroupError::Create { folder: folder(name), source: io::ErrorKind::StorageFull.into() });
+        }
         self.cgroup(name, 0.05, |node| drop(lock(&node.cgroups).all.insert(name.clone(), settings.clone())))
     }
 

@@ -281,7 +281,8 @@ impl World {
         *lock(&self.node().hung) = method;
     }
 
-    /// This method of the runtime, or this work on volumes, fails the next times: its effect takes place, or part of it.
+    /// This method of the runtime, or this work on volumes, fails the next times: its effect takes place, or part of it. Also
+    /// `create cgroup`, without any.
     pub fn fail(&self, method: &'static str, times: u32) {
         *lock(&self.node().failing) = Some((method, times));
     }
@@ -291,7 +292,8 @@ impl World {
         *lock(&self.node().stuck) = pod.map(str::to_owned);
     }
 
-    /// This never ends, from now on: `set up NAME` of a volume, or `prepare NAME`, of a part of it; `None`: all does.
+    /// This never ends, from now on: `set up NAME` of a volume, `prepare NAME`, of a part of it, or `read NAME`, of a file in
+    /// it; `None`: all does.
     pub fn hang_volume(&self, what: Option<&str>) {
         lock(&self.node().disk).dead = what.map(str::to_owned);
     }

@@ -23,6 +23,14 @@ async fn view(world: &World, name: &str) -> Option<PodView> {
     views.into_iter().find(|view| view.pod.metadata.name.as_deref() == Some(name))
 }
 
+/// The runtime answers again: the Node is ready, and nothing else has gone wrong.
+async fn finish_heard(world: &World) {
+    world.hang(None);
+    world.settle().await;
+    assert_eq!(node_condition(world, "Ready").0, "True");
+    world.finish_cluster().await;
+}
+
 /// PAIN-01: the runtime never answers about one pod's containers: the node is ready all the time, that pod says what it
 /// waits for, and others start, restart and end as ever.
 #[test]
@@ -73,10 +81,7 @@ fn a_runtime_that_gives_no_status_is_down_within_three_quarters_of_a_minute() {
         let told = message.starts_with("container runtime is down: Status has not answered since 20");
         assert!(ready == "False" && told, "{ready} {message}");
         assert!(world.running().contains("web/main#0"), "nothing is ended for it");
-        world.hang(None);
-        world.settle().await;
-        assert_eq!(node_condition(&world, "Ready").0, "True");
-        world.finish_cluster().await;
+        finish_heard(&world).await;
     });
 }
 
@@ -95,10 +100,7 @@ fn a_runtime_that_lists_nothing_is_told_of_three_minutes_after_its_last_list() {
         let expected = "PLEG is not healthy: pleg was last seen active 3m0s ago; threshold is 3m0s: ListContainers: no \
                         answer within 120s";
         assert_eq!((ready.as_str(), message.as_str()), ("False", expected));
-        world.hang(None);
-        world.settle().await;
-        assert_eq!(node_condition(&world, "Ready").0, "True");
-        world.finish_cluster().await;
+        finish_heard(&world).await;
     });
 }
 
@@ -119,10 +121,7 @@ fn a_node_whose_runtime_lists_nothing_says_which_call_hangs() {
             assert!(message.contains(word), "{word:?} in {message:?}");
         }
         assert!(world.running().contains("web/main#0"), "nothing is ended for it");
-        world.hang(None);
-        world.settle().await;
-        assert_eq!(node_condition(&world, "Ready").0, "True");
-        world.finish_cluster().await;
+        finish_heard(&world).await;
     });
 }
 

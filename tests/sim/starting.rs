@@ -179,6 +179,26 @@ fn a_cgroup_stays_as_long_as_the_volumes_of_its_pod() {
     });
 }
 
+/// POD-37: what a pod cannot do without is told as it is, and tried until it is there.
+#[test]
+fn a_pod_that_gets_no_cgroup_says_so_and_starts_once_it_has_one() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        world.start_agent();
+        world.settle().await;
+        world.fail("create cgroup", 2);
+        world.create(&SimPod::of("web", "run")).expect("made");
+        world.sleep(seconds(60)).await;
+        let told: Vec<_> =
+            events(&world, "web").into_iter().filter(|(reason, ..)| reason == "FailedCreatePodContainer").collect();
+        assert!(told.len() == 1 && told[0].2 == 2, "{told:?}");
+        assert!(
+            told[0].1.starts_with("unable to ensure pod container exists: ") && told[0].1.contains("create /sys/fs")
+        );
+        assert!(world.running().contains("web/main#0"), "{:?}", world.running());
+        world.finish_cluster().await;
+    });
+}
+
 /// POD-37: a pod that cannot be looked at says so, once; then it goes on.
 #[test]
 fn a_pod_that_cannot_be_looked_at_says_so_once() {

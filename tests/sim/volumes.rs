@@ -122,16 +122,29 @@ fn a_dead_volume_is_told_of_once_and_costs_its_own_pod() {
 /// PAIN-12: nor does a part of it hold its container up without a word.
 #[test]
 fn a_part_of_a_dead_volume_is_told_of() {
-    simulate_with(1, in_a_cluster(), |world| async move {
-        let part = json!([{ "name": "share", "mountPath": "/share", "subPath": "part" }]);
-        let pod = SimPod::of("stuck", "run").volume("share", json!({ "emptyDir": {} })).grace(3);
-        let pod = pod.field("volumeMounts", part);
+    let part = json!([{ "name": "share", "mountPath": "/share", "subPath": "part" }]);
+    let expected = "failed to prepare subPath for volumeMount \"share\" of container \"main\": \
+                    the volume does not answer";
+    assert_container_waits_for("prepare share", "volumeMounts", part, expected);
+}
+
+/// PAIN-12, CRI-13: nor do variables in a file of it.
+#[test]
+fn a_file_of_variables_of_a_dead_volume_is_told_of() {
+    let reference = json!({ "volumeName": "share", "path": "vars", "key": "KEY" });
+    let variable = json!([{ "name": "KEY", "valueFrom": { "fileKeyRef": reference } }]);
+    let expected = "couldn't read env file \"vars\": volume \"share\" does not answer";
+    assert_container_waits_for("read share", "env", variable, expected);
+}
+
+/// A pod with the volume `share` whose container, with this field, is not made while this hangs, says so once, and runs after.
+fn assert_container_waits_for(hangs: &'static str, field: &'static str, value: Value, expected: &'static str) {
+    simulate_with(1, in_a_cluster(), move |world| async move {
+        let pod = SimPod::of("stuck", "run").volume("share", json!({ "emptyDir": {} })).grace(3).field(field, value);
         let uid = world.create(&pod).expect("made");
-        world.hang_volume(Some("prepare share"));
+        world.hang_volume(Some(hangs));
         world.start_agent();
         world.sleep(seconds(60)).await;
-        let expected = "failed to prepare subPath for volumeMount \"share\" of container \"main\": \
-                        the volume does not answer";
         let waiting = || {
             let pod = world.api_pod("stuck").expect("it is there");
             pod["status"]["containerStatuses"][0]["state"]["waiting"].clone()

@@ -1,8 +1,8 @@
 //! `NodeStatus`: registers the node and keeps the status of its Node object.
 //!
 //! Parent: Root. Restarted: after a failure; the API server gives the Node back, `RuntimeMonitor` tells again, the host
-//! is read anew. Where no API server is named it only tells pods their host's addresses. One thing is under way at a time: a registration or an
-//! update, each a chain of operations (`Work`); what comes in meanwhile counts for the next one.
+//! is read anew. Where no API server is named it only tells pods their host's addresses. One thing is under way at a time:
+//! a registration or an update, each a chain of operations (`Work`); what comes in meanwhile counts for the next one.
 
 mod calls;
 mod host;

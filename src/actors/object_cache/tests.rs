@@ -282,19 +282,24 @@ async fn services_that_were_never_read_are_waited_for_by_the_patient() {
     assert!(scene.objects().service_variables("ns", true, false).await.is_some_and(|variables| variables.is_empty()));
 }
 
+/// The token of a pod as its volume asks for it.
+fn token_key() -> TokenKey {
+    TokenKey {
+        namespace: "ns".into(),
+        service_account: "robot".into(),
+        service_account_uid: String::new(),
+        audience: String::new(),
+        expiration_seconds: 3600,
+        pod_name: "web".into(),
+        pod_uid: PodUid::from("uid-1"),
+    }
+}
+
 /// VOL-27, SEC-52.
 #[tokio::test(start_paused = true)]
 async fn a_token_is_asked_for_as_the_pod_needs_it() {
     let scene = Scene::new(ChangeDetection::Watch);
-    let key = TokenKey {
-        namespace: "ns".into(),
-        service_account: "robot".into(),
-        service_account_uid: String::new(),
-        audience: "vault".into(),
-        expiration_seconds: 3600,
-        pod_name: "web".into(),
-        pod_uid: PodUid::from("uid-1"),
-    };
+    let key = TokenKey { audience: "vault".into(), ..token_key() };
     let token = scene.objects().token(&key).await.expect("a token");
     assert_eq!(&*token.text, "a-token");
     // The server's word counts: it made it for ten minutes.
@@ -305,7 +310,7 @@ async fn a_token_is_asked_for_as_the_pod_needs_it() {
     let bound = json!({ "apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "uid-1" });
     assert_eq!(spec, json!({ "audiences": ["vault"], "expirationSeconds": 3600, "boundObjectRef": bound }));
     assert_eq!(scene.server.sent("/token")["metadata"].get("uid"), None);
-    scene.objects().token(&TokenKey { audience: String::new(), ..key }).await.expect("a token");
+    scene.objects().token(&token_key()).await.expect("a token");
     assert!(scene.server.sent("/token")["spec"].get("audiences").is_none_or(|list| list == &json!([])));
 }
 
@@ -345,15 +350,7 @@ async fn what_is_granted_a_moment_later_is_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn a_token_of_a_pod_that_is_not_known_yet_is_waited_for() {
     let scene = Scene::new(ChangeDetection::Watch);
-    let key = TokenKey {
-        namespace: "ns".into(),
-        service_account: "robot".into(),
-        service_account_uid: String::new(),
-        audience: String::new(),
-        expiration_seconds: 3600,
-        pod_name: "web".into(),
-        pod_uid: PodUid::from("uid-1"),
-    };
+    let key = token_key();
     scene.server.refuse("/token", Some((404, "NotFound")));
     let objects = scene.objects();
     let heard = async {

@@ -275,18 +275,36 @@ fn an_api_server_that_never_answers_costs_ten_seconds() {
     assert!(outcome.problem().0.ends_with("configmap \"x\": no answer from the API server in time"));
 }
 
+/// The claim `data`, whose volume is `pv-1`.
+fn claim(phase: &str) -> Value {
+    json!({
+        "metadata": { "name": "data", "namespace": "ns", "uid": "c-1" },
+        "spec": { "volumeName": "pv-1" }, "status": { "phase": phase },
+    })
+}
+
+/// The volume `pv-1` of this local path, bound to the claim `data`.
+fn local_volume(path: &str) -> Value {
+    json!({ "metadata": { "name": "pv-1" }, "spec": { "claimRef": { "uid": "c-1" }, "local": { "path": path } } })
+}
+
+/// A pod whose volume `v` is that of the claim `data`, with this in its container.
+fn claiming_pod(mut container: Value) -> Pod {
+    container["name"] = "c".into();
+    serde_json::from_value(json!({
+        "metadata": { "name": "web", "namespace": "ns", "uid": "u-1" },
+        "spec": {
+            "containers": [container],
+            "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": "data" } }],
+        },
+    }))
+    .expect("a pod")
+}
+
 #[test]
 fn a_claim_leads_to_the_volume_behind_it() {
-    let claim = |phase: &str| {
-        json!({
-            "metadata": { "name": "data", "namespace": "ns", "uid": "c-1" },
-            "spec": { "volumeName": "pv-1" }, "status": { "phase": phase },
-        })
-    };
-    let volume = json!({
-        "metadata": { "name": "pv-1", "annotations": { "pv.beta.kubernetes.io/gid": "1234" } },
-        "spec": { "claimRef": { "uid": "c-1" }, "local": { "path": "/mnt/disk" } },
-    });
+    let mut volume = local_volume("/mnt/disk");
+    volume["metadata"]["annotations"] = json!({ "pv.beta.kubernetes.io/gid": "1234" });
     let source = || json!({ "persistentVolumeClaim": { "claimName": "data", "readOnly": true } });
     let bound = api(&[("persistentvolumeclaim/data", claim("Bound")), ("persistentvolume/pv-1", volume)]);
     let outcome = mount(bound, source());
@@ -319,23 +337,10 @@ fn a_claim_leads_to_the_volume_behind_it() {
 
 #[test]
 fn a_device_is_mapped_and_told_of() {
-    let claim = json!({
-        "metadata": { "name": "data", "namespace": "ns", "uid": "c-1" },
-        "spec": { "volumeName": "pv-1" }, "status": { "phase": "Bound" },
-    });
-    let volume = json!({
-        "metadata": { "name": "pv-1" },
-        "spec": { "claimRef": { "uid": "c-1" }, "volumeMode": "Block", "local": { "path": "/dev/sdx" } },
-    });
-    let pod: Pod = serde_json::from_value(json!({
-        "metadata": { "name": "web", "namespace": "ns", "uid": "u-1" },
-        "spec": {
-            "containers": [{ "name": "c", "volumeDevices": [{ "name": "v", "devicePath": "/dev/x" }] }],
-            "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": "data" } }],
-        },
-    }))
-    .expect("a pod");
-    let api = api(&[("persistentvolumeclaim/data", claim), ("persistentvolume/pv-1", volume)]);
+    let mut volume = local_volume("/dev/sdx");
+    volume["spec"]["volumeMode"] = "Block".into();
+    let pod = claiming_pod(json!({ "volumeDevices": [{ "name": "v", "devicePath": "/dev/x" }] }));
+    let api = api(&[("persistentvolumeclaim/data", claim("Bound")), ("persistentvolume/pv-1", volume)]);
     let outcome = mount_pod(api, pod, vec![], vec![], at(0));
     assert!(outcome.result.expect("mapped").is_device);
     assert_eq!(outcome.told[0].1, SetUp::Device { source: "/dev/sdx".into(), exclusive: false });
@@ -477,27 +482,15 @@ impl Observer for Watch {
 /// VOL-29: it is told what the set-up is at, by Events as upstream, and in the end how long it took.
 #[tokio::test(start_paused = true)]
 async fn a_long_walk_over_files_is_told_of_while_it_goes_on() {
-    let claim = json!({
-        "metadata": { "name": "data", "namespace": "ns", "uid": "c-1" },
-        "spec": { "volumeName": "pv-1" }, "status": { "phase": "Bound" },
-    });
-    let volume = json!({
-        "metadata": { "name": "pv-1" },
-        "spec": { "claimRef": { "uid": "c-1" }, "local": { "path": "/mnt/disk" } },
-    });
-    let pod: Pod = serde_json::from_value(json!({
-        "metadata": { "name": "web", "namespace": "ns", "uid": "u-1" },
-        "spec": {
-            "containers": [{ "name": "c", "volumeMounts": [{ "name": "v", "mountPath": "/v" }] }],
-            "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": "data" } }],
-        },
-    }))
-    .expect("a pod");
+    let pod = claiming_pod(json!({ "volumeMounts": [{ "name": "v", "mountPath": "/v" }] }));
     let (watch, moves) = (Arc::new(Watch::default()), Arc::new(Mutex::new(vec![])));
     let told = Arc::clone(&moves);
     let task = MountTask {
         timing: Timing { observer: watch.clone(), clock: crate::actors::node_tests::paused_clock() },
-        objects: Arc::new(api(&[("persistentvolumeclaim/data", claim), ("persistentvolume/pv-1", volume)])),
+        objects: Arc::new(api(&[
+            ("persistentvolumeclaim/data", claim("Bound")),
+            ("persistentvolume/pv-1", local_volume("/mnt/disk")),
+        ])),
         host: Arc::new(Host { walks: 95, ..Host::default() }),
         own_node: None,
         node: NodeFacts { allocatable: ResourceList::new(), resources: ResourceOptions::default() },

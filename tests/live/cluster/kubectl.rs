@@ -35,6 +35,13 @@ impl Cluster {
         (output.status.code().unwrap_or(-1), said)
     }
 
+    /// How many streams of this kind came to the agent as WebSockets.
+    fn websockets(&self, subresource: &str) -> u32 {
+        let metrics = self.kubectl(&["get", "--raw", &format!("/api/v1/nodes/{NODE_NAME}/proxy/metrics")]);
+        let line = format!("kubelet_websocket_streaming_requests_total{{subresource=\"{subresource}\"}} ");
+        metrics.lines().find_map(|found| found.strip_prefix(&line)?.parse().ok()).unwrap_or_default()
+    }
+
     fn start_kubectl(&self, arguments: &[&str]) -> Running {
         let child = self.command(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         Running(child)
@@ -89,13 +96,15 @@ fn kubectl_logs_shows_what_containers_wrote() {
     assert!(error.contains("container nobody is not valid for pod talker"), "{error}");
 }
 
-/// SRV-40 to SRV-45: commands with their status, input, and a terminal that changes its size.
+/// SRV-40 to SRV-45: commands with their status, input, and a terminal that changes its size. As the Node declares that
+/// WebSockets may end at it, the API server hands them through.
 #[test]
 fn kubectl_exec_runs_commands_with_input_and_terminals() {
     let Some(cluster) = Cluster::joined() else { return };
     cluster.create_pod(pod("box", &[forever("main")]));
     cluster.wait_pod_ready("box");
     assert_eq!(cluster.kubectl(&["exec", "box", "--", "echo", "hello"]), "hello\n");
+    assert_eq!(cluster.websockets("exec"), 1);
     let (status, said) =
         cluster.script_of("kubectl exec box -- sh -c 'echo out; echo err >&2; exit 42'; echo status $?");
     assert!(status == 0 && said.contains("status 42") && said.contains("out\n") && said.contains("err\n"), "{said}");
@@ -156,6 +165,7 @@ fn kubectl_attach_reaches_the_containers_process() {
         line.clear();
         assert_ne!(output.read_line(&mut line).unwrap(), 0, "the stream ended");
     }
+    assert_eq!(cluster.websockets("attach"), 1);
 }
 
 /// SRV-46: many requests at once through one forwarded port.
@@ -180,6 +190,7 @@ fn kubectl_port_forward_carries_many_connections() {
             (0..8).map(|_| std::thread::spawn(move || (0..10).filter(|_| answers(port)).count())).collect();
         let answered: usize = asked.into_iter().map(|thread| thread.join().expect("no panic")).sum();
         assert_eq!(answered, 80, "with KUBECTL_PORT_FORWARD_WEBSOCKETS={websockets}");
+        assert_eq!(cluster.websockets("portforward"), 1);
     }
 }
 

@@ -154,7 +154,7 @@ fn a_disk_is_given_to_containers_as_it_is_or_formatted() {
     cluster.assert_nothing_was_forbidden();
 }
 
-/// VOL-47: a disk with another file system than the volume's is left as it is; the pod and the volume say so.
+/// VOL-13: a disk with another file system than the volume's is left as it is; the pod and the volume say so.
 #[test]
 fn a_disk_with_another_file_system_is_neither_mounted_nor_formatted() {
     let Some(cluster) = Cluster::joined() else { return };
