@@ -82,6 +82,7 @@ pub struct SimContainer {
     labels: Labels,
     annotations: Labels,
     mounts: Vec<Mount>,
+    stop_signal: Option<String>,
 }
 
 /// See the module.
@@ -264,6 +265,7 @@ impl Containers {
             labels: config.labels.clone(),
             annotations: config.annotations.clone(),
             mounts: config.mounts.clone(),
+            stop_signal: config.stop_signal.clone(),
         };
         self.containers.insert(id.clone(), container);
         Ok(id)
@@ -370,7 +372,7 @@ impl Containers {
             log_path: container.log_path.clone(),
             resources: Some(container.resources.clone()),
             user: Some(LinuxContainerUser { supplemental_groups: vec![0], ..LinuxContainerUser::default() }),
-            stop_signal: None,
+            stop_signal: container.stop_signal.clone(),
         })
     }
 

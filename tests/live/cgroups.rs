@@ -150,3 +150,24 @@ fn processes_have_the_oom_score_of_their_quality_of_service() {
         assert_eq!(score, wanted.max(floor), "{name}");
     }
 }
+
+/// CRI-05: what the runtime says of its cgroup driver counts, whatever the configuration says.
+#[test]
+fn the_runtimes_cgroup_driver_counts() {
+    let Some(mut node) = Node::new() else { return };
+    if node.runtime_major() < 2 {
+        eprintln!("this containerd does not tell its cgroup driver");
+        return;
+    }
+    let (right, wrong) = match node.named("CGROUP_DRIVER") {
+        "systemd" => ("systemd", "cgroupfs"),
+        _ => ("cgroupfs", "systemd"),
+    };
+    node.configure(json!({ "cgroupDriver": wrong }));
+    node.start_agent();
+    node.apply(&pod("web", &[forever("main")]));
+    let main = node.wait_running("web", "main");
+    let cgroups = read(Path::new(&format!("/proc/{}/cgroup", node.pid_of(main.id.as_str()))));
+    assert_eq!(cgroups.contains(".slice/"), right == "systemd", "{cgroups}");
+    assert!(cgroups.contains("kubepods"), "{cgroups}");
+}

@@ -9,8 +9,7 @@ use crate::restarts::another;
 
 /// Whether this runtime has the stream, by its version: the agent is not asked.
 fn has_stream(node: &Node) -> bool {
-    let version = node.named("RUNTIME_VERSION").trim_start_matches('v').to_owned();
-    version.split('.').next().and_then(|major| major.parse::<u32>().ok()) >= Some(2)
+    node.runtime_major() >= 2
 }
 
 /// How often the agent has listed all sandboxes so far.

@@ -394,6 +394,12 @@ impl Node {
         self.named("POD_GATEWAY")
     }
 
+    /// The first number of the runtime's version.
+    pub fn runtime_major(&self) -> u32 {
+        let version = self.named("RUNTIME_VERSION").trim_start_matches('v');
+        version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or_default()
+    }
+
     fn unless_gone<T>(&self, call: impl AsyncFn(&GrpcRuntime) -> CriResult<T>) -> Option<T> {
         self.cri(async |cri| match call(cri).await {
             Ok(found) => Ok(Some(found)),

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::harness::{Node, condition, container_status};
-use crate::pods::{pod, shell, with};
+use crate::harness::{Node, condition, container_status, http_get};
+use crate::pods::{forever, pod, shell, with};
 
 /// A container that writes into a folder of the host when it is asked to end.
 fn writer(folder: &str, hooks: serde_json::Value) -> (serde_json::Value, serde_json::Value) {
@@ -72,4 +72,19 @@ fn a_hook_that_hangs_ends_with_its_time() {
     node.wait_running("web", "main");
     node.delete("web");
     node.wait_gone("web");
+}
+
+/// PRB-28: a hook by HTTP is content with any answer, and is no probe: none is counted.
+#[test]
+fn a_hook_by_http_takes_any_answer_and_is_no_probe() {
+    let Some(node) = Node::running() else { return };
+    let port = node.named("READ_ONLY_PORT").parse::<u16>().unwrap();
+    let hook = json!({ "httpGet": { "host": "127.0.0.1", "port": port, "path": "/nothing/is/here" } });
+    node.apply(&pod("web", &[with(forever("main"), json!({ "lifecycle": { "postStart": hook } }))]));
+    node.wait_shown("web", "ready", |pod| condition(pod, "Ready") == "True");
+    let metrics = |path: &str| http_get(&format!("127.0.0.1:{port}"), path).expect("the agent answers").1;
+    let asked =
+        "kubelet_http_requests_total{long_running=\"false\",method=\"GET\",path=\"other\",server_type=\"readonly\"} 1";
+    assert!(metrics("/metrics").lines().any(|line| line == asked), "the agent was asked for what it does not have");
+    assert!(!metrics("/metrics/probes").contains("prober_probe_total{"));
 }

@@ -1,9 +1,9 @@
 //! Probes of real containers: by HTTP, by connection, by gRPC and by command.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::harness::{Node, condition, container_status};
-use crate::pods::{pod, shell, then_forever, web, with};
+use crate::harness::{NODE_NAME, Node, condition, container_status, http_get};
+use crate::pods::{forever, pod, shell, then_forever, web, with};
 
 /// PRB-01, PRB-05, PRB-06, PRB-12, PRB-15, PRB-16, PRB-19: a named port, the pod's own address, and back again.
 #[test]
@@ -60,7 +60,7 @@ fn a_liveness_probe_by_a_command_restarts_its_container() {
     assert_eq!(container_status(&shown, "main")["restartCount"], 1);
 }
 
-/// PRB-10, PRB-13, PRB-14, PRB-16, PRB-20: by connection and by gRPC; a server that speaks no gRPC is started again.
+/// PRB-03, PRB-10, PRB-13, PRB-14, PRB-16, PRB-20: by connection and by gRPC; a server that speaks no gRPC is started again.
 #[test]
 fn probes_connect_and_ask_for_health() {
     let Some(node) = Node::running() else { return };
@@ -129,4 +129,138 @@ fn a_proxy_of_the_environment_is_not_for_probes() {
     let probe = json!({ "httpGet": { "path": "/healthz", "port": 80 }, "periodSeconds": 1 });
     node.apply(&pod("web", &[with(web("server"), json!({ "readinessProbe": probe }))]));
     node.wait_shown("web", "ready", |pod| condition(pod, "Ready") == "True");
+}
+
+/// What the agent tells of probes, once it answers.
+fn probe_metrics(node: &Node) -> Option<String> {
+    let address = format!("127.0.0.1:{}", node.named("READ_ONLY_PORT"));
+    http_get(&address, "/metrics/probes").map(|(_, metrics)| metrics)
+}
+
+/// How many rounds there were of this kind of probe of the pod with this result.
+fn rounds(node: &Node, pod: &str, kind: &str, result: &str) -> u32 {
+    let pod = format!("pod=\"{pod}-{NODE_NAME}\"");
+    let wanted = [pod, format!("probe_type=\"{kind}\""), format!("result=\"{result}\"")];
+    let metrics = probe_metrics(node).unwrap_or_default();
+    let mut lines = metrics.lines().filter(|line| line.starts_with("prober_probe_total{"));
+    let line = lines.find(|line| wanted.iter().all(|label| line.contains(label.as_str())));
+    line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or_default()
+}
+
+/// PRB-02, PRB-04, PRB-22, PRB-25: what a manifest leaves out has the API's defaults; a delay counts from the container's
+/// start; a pod that is over is asked nothing and told of no more.
+#[test]
+fn probes_have_their_defaults_their_delay_and_their_end() {
+    let Some(node) = Node::running() else { return };
+    let plain = with(web("server"), json!({ "readinessProbe": { "httpGet": { "port": 80 } } }));
+    node.apply(&pod("plain", &[plain]));
+    let ready = json!({ "exec": { "command": ["true"] }, "periodSeconds": 1, "timeoutSeconds": 30 });
+    let late =
+        with(forever("main"), json!({ "readinessProbe": with(ready.clone(), json!({ "initialDelaySeconds": 5 })) }));
+    node.apply(&pod("late", &[late]));
+    let brief = with(shell("main", "sleep 8"), json!({ "readinessProbe": ready }));
+    node.apply(&with(pod("brief", &[brief]), json!({ "spec": { "restartPolicy": "Never" } })));
+
+    node.eventually("the probe of the brief pod is told", || {
+        (rounds(&node, "brief", "Readiness", "successful") > 0).then_some(())
+    });
+    assert!(probe_metrics(&node).expect("it answers").contains("prober_probe_duration_seconds_count{"));
+    let shown = node.wait_shown("plain", "ready", |pod| condition(pod, "Ready") == "True");
+    let expected = json!({
+        "httpGet": { "path": "/", "port": 80, "scheme": "HTTP" },
+        "timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3,
+    });
+    assert_eq!(shown["spec"]["containers"][0]["readinessProbe"], expected);
+
+    let shown = node.wait_shown("late", "ready", |pod| condition(pod, "Ready") == "True");
+    let moment = |text: &Value| text.as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok()).expect("a time");
+    let started = moment(&container_status(&shown, "main")["state"]["running"]["startedAt"]);
+    let conditions = shown["status"]["conditions"].as_array().expect("a list");
+    let became = conditions.iter().find(|one| one["type"] == "Ready").map(|one| moment(&one["lastTransitionTime"]));
+    assert!(became.expect("it is ready").duration_since(started).as_secs() >= 5, "{shown}");
+
+    node.wait_shown("brief", "over", |pod| pod["status"]["phase"] == "Succeeded");
+    node.eventually("nothing is told of the brief pod's probes", || {
+        let metrics = probe_metrics(&node)?;
+        (!metrics.contains(&format!("pod=\"brief-{NODE_NAME}\""))).then_some(())
+    });
+}
+
+/// PRB-06, PRB-07: only failures in a row count, and a probe that cannot be made is none.
+#[test]
+fn what_fails_now_and_then_or_cannot_be_asked_is_left_alone() {
+    let Some(node) = Node::running() else { return };
+    let every_other = "if [ -e /tmp/odd ]; then rm /tmp/odd; exit 1; fi; touch /tmp/odd";
+    let fickle = with(
+        forever("main"),
+        json!({ "livenessProbe": {
+            "exec": { "command": ["sh", "-c", every_other] },
+            "periodSeconds": 1, "timeoutSeconds": 30, "failureThreshold": 2,
+        } }),
+    );
+    node.apply(&pod("fickle", &[fickle]));
+    let nowhere = json!({ "httpGet": { "port": "nowhere" }, "periodSeconds": 1, "failureThreshold": 1 });
+    node.apply(&pod("nowhere", &[with(web("server"), json!({ "livenessProbe": nowhere }))]));
+    node.eventually("the one fails now and then", || {
+        let counts = ["failed", "successful"].map(|result| rounds(&node, "fickle", "Liveness", result));
+        counts.iter().all(|count| *count >= 4).then_some(())
+    });
+    let errors = || node.log().matches("Liveness probe errored and resulted in unknown state").count();
+    node.eventually("the other cannot be asked", || (errors() >= 3).then_some(()));
+    for (name, container) in [("fickle", "main"), ("nowhere", "server")] {
+        let shown = node.wait_shown(name, "ready", |pod| condition(pod, "Ready") == "True");
+        assert_eq!(container_status(&shown, container)["restartCount"], 0);
+    }
+}
+
+/// PRB-09: a container that is to end for its probe is asked nothing more, and neither is one that has started whether it has.
+#[test]
+fn a_probe_that_has_decided_rests() {
+    let Some(node) = Node::running() else { return };
+    let asked = |name: &str, code: u8| {
+        json!({
+            "exec": { "command": ["sh", "-c", format!("echo x >>/kept/{name}; exit {code}")] },
+            "periodSeconds": 1, "timeoutSeconds": 30, "failureThreshold": 1,
+        })
+    };
+    // Goes on for some seconds after it was asked to end; its next instance tells how often each was asked by then.
+    let script = "wc -l /kept/* 2>/dev/null; trap 'sleep 4; exit 0' TERM; while :; do sleep 0.2; done";
+    let liveness = with(asked("liveness", 1), json!({ "initialDelaySeconds": 4 }));
+    let main = with(
+        shell("main", script),
+        json!({
+            "startupProbe": asked("startup", 0), "livenessProbe": liveness,
+            "volumeMounts": [{ "name": "kept", "mountPath": "/kept" }],
+        }),
+    );
+    let kept = json!({ "spec": { "volumes": [{ "name": "kept", "emptyDir": {} }] } });
+    node.apply(&with(pod("web", &[main]), kept));
+    let second = node.eventually("the container is started again", || {
+        node.running_now("web", "main").filter(|one| one.metadata.attempt == 1)
+    });
+    let told = node.eventually("it tells", || {
+        let told = node.output(&second);
+        told.contains("startup").then_some(told)
+    });
+    for name in ["liveness", "startup"] {
+        let line = told.lines().find(|line| line.ends_with(&format!("/kept/{name}"))).expect("it was asked");
+        assert_eq!(line.split_whitespace().next(), Some("1"), "{told}");
+    }
+}
+
+/// SEC-46: a command that never stops talking costs its own container alone, and little is told of it.
+#[test]
+fn a_probe_that_floods_is_cut_short() {
+    let Some(node) = Node::running() else { return };
+    let flood = |kind: &str, script: &str| {
+        let probe = json!({ "exec": { "command": ["sh", "-c", script] }, "periodSeconds": 1, "timeoutSeconds": 10 });
+        with(forever("main"), json!({ kind: probe }))
+    };
+    node.apply(&pod("much", &[flood("readinessProbe", "yes flood | head -c 3000000; exit 1")]));
+    node.apply(&pod("web", &[web("server")]));
+    node.wait_for_words(&["Readiness probe failed: ", "flood"]);
+    let longest = node.log().lines().map(str::len).max().unwrap_or_default();
+    assert!(longest < 64 << 10, "a line of {longest} bytes");
+    node.wait_shown("web", "ready", |pod| condition(pod, "Ready") == "True");
+    assert_eq!(condition(&node.shown("much").expect("it is there"), "Ready"), "False");
 }

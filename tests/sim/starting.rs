@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use podwright::sim::{SimPod, World, simulate, simulate_with};
+use podwright::sim::{Options, SimPod, World, simulate, simulate_with};
 use serde_json::{Value, json};
 
-use super::resize::{in_a_cluster, seconds};
+use super::resize::{in_a_cluster, pod, seconds, sized};
 
 /// Events about a pod, as the API server has them: reason, message, how often it happened.
 fn events(world: &World, pod: &str) -> Vec<(String, String, i64)> {
@@ -214,4 +214,71 @@ fn a_pod_that_cannot_be_looked_at_says_so_once() {
         assert!(world.running().contains("web/main#1"), "{:?}", world.running());
         world.finish_cluster().await;
     });
+}
+
+/// PRB-08: a probe that cannot be made is tried three times in a round, and then in the next.
+#[test]
+fn a_probe_that_cannot_be_made_is_tried_three_times_a_round() {
+    for (lost, ready) in [(2, "True"), (3, "False")] {
+        simulate_with(1, in_a_cluster(), move |world| async move {
+            world.start_agent();
+            // An agent that has just been started spreads its first rounds.
+            world.sleep(seconds(700)).await;
+            world.fail("ExecSync", lost);
+            let probe = json!({ "exec": { "command": ["/ok-after/0"] }, "periodSeconds": 600 });
+            world.create(&SimPod::of("web", "run").field("readinessProbe", probe)).expect("made");
+            world.sleep(seconds(60)).await;
+            assert_eq!(told(&world, "ExecSync has its answer lost").len(), lost as usize);
+            assert_eq!(world.condition("web", "Ready").expect("told")["status"], ready, "after {lost}");
+            world.sleep(seconds(660)).await;
+            assert_eq!(world.condition("web", "Ready").expect("told")["status"], "True");
+            world.finish_cluster().await;
+        });
+    }
+}
+
+/// PRB-27: a pod that changes in place is probed on as before: it is ready all the time.
+#[test]
+fn a_pod_that_is_resized_is_probed_on_as_before() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        world.start_agent();
+        world.sleep(seconds(10)).await;
+        world.create(&pod("web", "500m", "128Mi").probe("readinessProbe", "/ok-after/20")).expect("made");
+        world.sleep(seconds(60)).await;
+        let before = world.condition("web", "Ready").expect("told");
+        assert_eq!(before["status"], "True");
+        world.resize_pod("web", "main", &sized("1", "256Mi"));
+        world.sleep(seconds(60)).await;
+        assert_eq!(world.in_force("web", "main"), Some((1024, 100_000, 256 << 20)));
+        let after = world.condition("web", "Ready").expect("told");
+        assert_eq!(
+            (&after["status"], &after["lastTransitionTime"]),
+            (&before["status"], &before["lastTransitionTime"])
+        );
+        world.finish_cluster().await;
+    });
+}
+
+/// POD-24: the signal that ends a container, where the gate is on; else the container says that it is not.
+#[test]
+fn a_stop_signal_of_ones_own_is_given_to_the_runtime_behind_its_gate() {
+    for on in [true, false] {
+        let options: Options = match on {
+            true => Options { settings: |settings| settings.stop_signals = true, ..in_a_cluster() },
+            false => in_a_cluster(),
+        };
+        simulate_with(1, options, move |world| async move {
+            let pod = SimPod::of("web", "run").field("lifecycle", json!({ "stopSignal": "SIGUSR1" }));
+            world.create(&pod.own_field("os", json!({ "name": "linux" }))).expect("made");
+            world.start_agent();
+            world.sleep(seconds(30)).await;
+            let status = world.api_pod("web").expect("it is there")["status"]["containerStatuses"][0].clone();
+            match on {
+                true => assert_eq!(status["stopSignal"], "SIGUSR1", "{status}"),
+                false => assert!(status["state"]["waiting"]["message"].to_string().contains("stopSignal"), "{status}"),
+            }
+            world.delete_pod("web", None);
+            world.finish_cluster().await;
+        });
+    }
 }

@@ -14,7 +14,7 @@ fn pod(name: &str) -> SimPod {
     SimPod::of(name, "run").volume("cache", json!({ "emptyDir": {} })).volume("about", about)
 }
 
-/// VOL-04, VOL-06: what is mounted for a pod goes with it, also when the agent was killed meanwhile.
+/// POD-13, VOL-04, VOL-06: what is mounted for a pod goes with it, also when the agent was killed meanwhile.
 #[test]
 fn volumes_come_before_containers_and_go_after_them() {
     simulate(1, |world| async move {

@@ -479,7 +479,7 @@ impl Observer for Watch {
     }
 }
 
-/// VOL-29: it is told what the set-up is at, by Events as upstream, and in the end how long it took.
+/// VOL-13, VOL-29: it is told what the set-up is at, by Events as upstream, and in the end how long it took.
 #[tokio::test(start_paused = true)]
 async fn a_long_walk_over_files_is_told_of_while_it_goes_on() {
     let pod = claiming_pod(json!({ "volumeMounts": [{ "name": "v", "mountPath": "/v" }] }));
