@@ -1,5 +1,7 @@
 //! Probes of real containers: by HTTP, by connection, by gRPC and by command.
 
+use std::net::Ipv4Addr;
+
 use serde_json::{Value, json};
 
 use crate::harness::{NODE_NAME, Node, condition, container_status, http_get};
@@ -263,4 +265,33 @@ fn a_probe_that_floods_is_cut_short() {
     assert!(longest < 64 << 10, "a line of {longest} bytes");
     node.wait_shown("web", "ready", |pod| condition(pod, "Ready") == "True");
     assert_eq!(condition(&node.shown("much").expect("it is there"), "Ready"), "False");
+}
+
+/// PRB-26: no connection of a probe stays once it has its answer.
+#[test]
+fn connections_of_probes_do_not_add_up() {
+    let Some(node) = Node::running() else { return };
+    let server = with(
+        web("server"),
+        json!({
+            "readinessProbe": { "httpGet": { "path": "/healthz", "port": 80 }, "periodSeconds": 1 },
+            "livenessProbe": { "tcpSocket": { "port": 80 }, "periodSeconds": 1, "initialDelaySeconds": 1 },
+        }),
+    );
+    node.apply(&pod("web", &[server]));
+    node.eventually("there were some rounds", || {
+        let counts = ["Readiness", "Liveness"].map(|kind| rounds(&node, "web", kind, "successful"));
+        counts.iter().all(|count| *count >= 8).then_some(())
+    });
+    let shown = node.shown("web").expect("it is there");
+    let address: Ipv4Addr = shown["status"]["podIP"].as_str().and_then(|text| text.parse().ok()).expect("an address");
+    let remote = format!("{:08X}:0050", u32::from_le_bytes(address.octets()));
+    // What the kernel keeps a while after both sides have closed is not the agent's any more.
+    let time_wait = "06";
+    let table = std::fs::read_to_string(format!("/proc/{}/net/tcp", node.agent_pid())).unwrap();
+    let open = table.lines().filter(|line| {
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        columns.get(2) == Some(&remote.as_str()) && columns.get(3) != Some(&time_wait)
+    });
+    assert!(open.count() <= 2, "{table}");
 }
