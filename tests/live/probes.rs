@@ -250,7 +250,7 @@ fn a_probe_that_has_decided_rests() {
     }
 }
 
-/// SEC-46: a command that never stops talking costs its own container alone, and little is told of it.
+/// SEC-46: a command that prints megabytes costs its own container alone, and little is told of it.
 #[test]
 fn a_probe_that_floods_is_cut_short() {
     let Some(node) = Node::running() else { return };
