@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{
     ConfigMap, Container, EnvVar, EnvVarSource, FileKeySelector, Pod, ResourceFieldSelector, Secret,
 };
 
-use super::expansion::expand;
+use super::expansion::{EXPANDED_MAX, TooLong, expand};
 use super::field_path::{Addresses, FieldPathError, field_value};
 use super::object_references::Looked;
 
@@ -68,6 +68,12 @@ pub enum EnvironmentError {
         /// The variable.
         name: String,
     },
+    /// More than a program can be started with.
+    #[error("environment variable {name} is {TooLong}, the ones before it included")]
+    TooLong {
+        /// The variable.
+        name: String,
+    },
 }
 
 /// Variables in order of first mention; a later value replaces an earlier one in its place. No `Debug`: values may be
@@ -76,13 +82,19 @@ pub enum EnvironmentError {
 pub struct Environment {
     variables: Vec<(String, Vec<u8>)>,
     places: BTreeMap<String, usize>,
+    /// Bytes of all values.
+    bytes: usize,
 }
 
 impl Environment {
     /// Sets a variable.
     pub fn set(&mut self, name: &str, value: Vec<u8>) {
+        self.bytes += value.len();
         match self.places.get(name) {
-            Some(place) => self.variables[*place].1 = value,
+            Some(place) => {
+                let before = std::mem::replace(&mut self.variables[*place].1, value);
+                self.bytes -= before.len();
+            }
             None => {
                 self.places.insert(name.to_owned(), self.variables.len());
                 self.variables.push((name.to_owned(), value));
@@ -95,9 +107,18 @@ impl Environment {
         self.places.get(name).map(|place| self.variables[*place].1.as_slice())
     }
 
-    /// `text` with each `$(NAME)` replaced by that variable's value.
-    pub fn expand(&self, text: &str) -> Vec<u8> {
-        expand(text.as_bytes(), |name| std::str::from_utf8(name).ok().and_then(|name| self.get(name)))
+    /// `words` with each `$(NAME)` replaced by that variable's value.
+    ///
+    /// # Errors
+    /// Together they may have [`EXPANDED_MAX`] bytes.
+    pub fn expand(&self, words: &[String]) -> Result<Vec<Vec<u8>>, TooLong> {
+        let mut left = EXPANDED_MAX;
+        let expanded = words.iter().map(|word| {
+            let word = expand(word.as_bytes(), left, |name| self.get(std::str::from_utf8(name).ok()?))?;
+            left = left.saturating_sub(word.len());
+            Ok(word)
+        });
+        expanded.collect()
     }
 
     /// Names and values, in order.
@@ -194,7 +215,9 @@ fn variable_value(
             let name = std::str::from_utf8(name).ok()?;
             environment.get(name).or_else(|| services.get(name).map(String::as_bytes))
         };
-        return Ok(Some(expand(value.as_bytes(), lookup)));
+        let left = EXPANDED_MAX.saturating_sub(environment.bytes);
+        let too_long = |TooLong| EnvironmentError::TooLong { name: variable.name.clone() };
+        return expand(value.as_bytes(), left, lookup).map(Some).map_err(too_long);
     }
     match &variable.value_from {
         Some(source) => sourced_value(pod, index, variable, source, sources),

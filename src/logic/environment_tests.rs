@@ -163,6 +163,27 @@ fn what_is_missing_is_told_in_upstreams_words() {
     }
 }
 
+/// Forty variables that each name the one before twice.
+#[test]
+fn variables_that_name_each_other_do_not_grow_without_end() {
+    let doubled = (1..40).map(|n| json!({ "name": format!("V{n}"), "value": format!("$(V{})$(V{})", n - 1, n - 1) }));
+    let env: Vec<Value> = [json!({ "name": "V0", "value": "0123456789" })].into_iter().chain(doubled).collect();
+    let told = variables(json!([]), json!(env[..19]), &sources()).map(|found| found.len());
+    assert_eq!(told, Ok(19 + 2), "5 MiB, and what the services give");
+    let told = variables(json!([]), json!(env), &sources());
+    let expected = "environment variable V19 is longer than 6291456 bytes with its variables expanded, the ones before it included";
+    assert_eq!(told, Err(expected.into()));
+}
+
+#[test]
+fn words_are_bounded_together() {
+    let mut environment = Environment::default();
+    environment.set("A", vec![b'x'; 1 << 20]);
+    environment.set("A", vec![b'y'; 1 << 20]);
+    let words = |count: usize| environment.expand(&vec!["$(A)".to_owned(); count]).map(|words| words.len());
+    assert_eq!((words(6), words(7)), (Ok(6), Err(TooLong)));
+}
+
 #[test]
 fn only_static_pods_start_before_services_were_read() {
     let unread = EnvironmentSources { services: None, ..sources() };

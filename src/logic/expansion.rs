@@ -2,13 +2,28 @@
 //!
 //! Works on bytes: a Secret's value may be any bytes, and it may be expanded into another variable.
 
+/// Bytes that a container's variables may have together once they are expanded, and its command, and its arguments.
+/// Linux starts no program with more of them: three quarters of 8 MiB, however large the stack (execve(2)). Without a
+/// bound, forty variables that each name the one before twice are a terabyte.
+pub const EXPANDED_MAX: usize = 6 << 20;
+
+/// What is longer, once expanded, than any program can be given.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("longer than {EXPANDED_MAX} bytes with its variables expanded")]
+pub struct TooLong;
+
 /// Replaces each `$(NAME)` by what `lookup` gives for `NAME`, once, without looking into the result.
 ///
 /// As upstream: an unknown name stays as written, `$$` becomes `$` (so `$$(A)` gives `$(A)`), a `$` before anything
 /// else, or at the end, stays, and so does an unterminated `$(`.
-pub fn expand<'a>(input: &[u8], lookup: impl Fn(&[u8]) -> Option<&'a [u8]>) -> Vec<u8> {
+///
+/// # Errors
+/// What has a variable in it may not be longer than `limit` bytes with it.
+pub fn expand<'a>(input: &[u8], limit: usize, lookup: impl Fn(&[u8]) -> Option<&'a [u8]>) -> Result<Vec<u8>, TooLong> {
     let mut out = Vec::with_capacity(input.len());
     let mut rest = input;
+    // So that what is never closed is not looked through again and again.
+    let after_closed = input.iter().rev().position(|byte| *byte == b')').unwrap_or(input.len());
     while let Some(dollar) = rest.iter().position(|byte| *byte == b'$') {
         out.extend_from_slice(&rest[..dollar]);
         rest = &rest[dollar + 1..];
@@ -17,9 +32,10 @@ pub fn expand<'a>(input: &[u8], lookup: impl Fn(&[u8]) -> Option<&'a [u8]>) -> V
                 out.push(b'$');
                 rest = &rest[1..];
             }
-            Some(b'(') => match rest.iter().position(|byte| *byte == b')') {
+            Some(b'(') => match rest[..rest.len().saturating_sub(after_closed)].iter().position(|byte| *byte == b')') {
                 Some(end) => {
                     match lookup(&rest[1..end]) {
+                        Some(value) if out.len() + value.len() > limit => return Err(TooLong),
                         Some(value) => out.extend_from_slice(value),
                         None => {
                             out.push(b'$');
@@ -37,7 +53,7 @@ pub fn expand<'a>(input: &[u8], lookup: impl Fn(&[u8]) -> Option<&'a [u8]>) -> V
         }
     }
     out.extend_from_slice(rest);
-    out
+    Ok(out)
 }
 
 #[cfg(test)]
@@ -51,7 +67,7 @@ mod tests {
             b"EMPTY" => Some(b"".as_slice()),
             _ => None,
         };
-        String::from_utf8(expand(input.as_bytes(), known)).unwrap()
+        String::from_utf8(expand(input.as_bytes(), EXPANDED_MAX, known).unwrap()).unwrap()
     }
 
     #[test]
@@ -85,10 +101,28 @@ mod tests {
         }
     }
 
+    #[test]
+    fn no_more_is_made_than_may_be() {
+        let long = vec![b'x'; 1000];
+        let known = |_: &[u8]| Some(long.as_slice());
+        let input = b"$(A)".repeat(1_000_000);
+        assert_eq!(expand(&input, 9999, known), Err(TooLong));
+        assert_eq!(expand(b"$(A)$(A)", 2000, known).map(|out| out.len()), Ok(2000));
+        assert_eq!(expand(b"$(A)$(A)", 1999, known), Err(TooLong));
+    }
+
+    #[test]
+    fn megabytes_that_are_never_closed_are_looked_through_once() {
+        let open = b"$(".repeat(4 << 20);
+        assert_eq!(expand(&open, EXPANDED_MAX, |_| None), Ok(open.clone()));
+        let closed = [b"$(A)", open.as_slice()].concat();
+        assert_eq!(expand(&closed, EXPANDED_MAX, |_| None), Ok(closed.clone()));
+    }
+
     proptest::proptest! {
         #[test]
         fn with_nothing_known_only_double_dollars_change(input in "[$()Aa ]{0,24}") {
-            let out = expand(input.as_bytes(), |_| None);
+            let out = expand(input.as_bytes(), EXPANDED_MAX, |_| None).unwrap();
             let dollars = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b'$').count();
             let others = |bytes: &[u8]| bytes.iter().copied().filter(|byte| *byte != b'$').collect::<Vec<_>>();
             proptest::prop_assert_eq!(others(&out), others(input.as_bytes()));
@@ -97,7 +131,8 @@ mod tests {
 
         #[test]
         fn a_text_without_dollars_is_itself(input in "[^$]{0,24}") {
-            proptest::prop_assert_eq!(expand(input.as_bytes(), |_| Some(b"x".as_slice())), input.into_bytes());
+            let out = expand(input.as_bytes(), 0, |_| Some(b"x".as_slice()));
+            proptest::prop_assert_eq!(out, Ok(input.into_bytes()));
         }
     }
 }

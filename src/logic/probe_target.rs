@@ -1,12 +1,13 @@
 //! Where a probe goes and what it asks: which command, which host, which port (PRB-11 to PRB-16). What only looks like a
 //! probe errs before it is made.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, EnvVar, HTTPGetAction, PodStatus, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::expansion::expand;
+use super::expansion::{EXPANDED_MAX, TooLong, expand};
 use super::probe_schedule::ProbeTiming;
 
 /// What a probe is to do, and how long it has.
@@ -86,6 +87,7 @@ pub fn target(container: &Container, probe: &Probe, status: &PodStatus) -> Resul
     };
     if let Some(exec) = &probe.exec {
         let command = expand_static(exec.command.as_deref().unwrap_or_default(), container.env.as_deref());
+        let command = command.map_err(|too_long| format!("the probe's command is {too_long}"))?;
         return Ok(ProbeTarget::Exec { command, timeout });
     }
     if let Some(get) = &probe.http_get {
@@ -120,14 +122,19 @@ pub fn http(container: &Container, get: &HTTPGetAction, host: &str, timeout: Dur
 
 /// `$(NAME)` of an exec probe's command, as upstream: only variables that the container gives a value of their own are
 /// known; those that come from elsewhere are there and empty, as nobody looks them up for a probe.
-fn expand_static(command: &[String], variables: Option<&[EnvVar]>) -> Vec<String> {
-    let variables = variables.unwrap_or_default();
-    let lookup = |name: &[u8]| {
-        let given = variables.iter().rev().find(|variable| variable.name.as_bytes() == name)?;
-        Some(given.value.as_deref().unwrap_or_default().as_bytes())
-    };
-    let expanded = command.iter().map(|word| expand(word.as_bytes(), lookup));
-    expanded.map(|word| String::from_utf8_lossy(&word).into_owned()).collect()
+fn expand_static(command: &[String], variables: Option<&[EnvVar]>) -> Result<Vec<String>, TooLong> {
+    let given = variables.unwrap_or_default().iter();
+    let values: BTreeMap<&[u8], &[u8]> = given
+        .map(|variable| (variable.name.as_bytes(), variable.value.as_deref().unwrap_or_default().as_bytes()))
+        .collect();
+    let lookup = |name: &[u8]| values.get(name).copied();
+    let mut left = EXPANDED_MAX;
+    let expanded = command.iter().map(|word| {
+        let word = expand(word.as_bytes(), left, lookup)?;
+        left = left.saturating_sub(word.len());
+        Ok(String::from_utf8_lossy(&word).into_owned())
+    });
+    expanded.collect()
 }
 
 /// A port that a probe cannot go to. Such a probe errs; it does not fail.
@@ -220,6 +227,16 @@ mod tests {
         let expected = ["sh", "1 $(A)  $(X) $(A)"].map(str::to_owned).to_vec();
         let found = target(&container, &probe, &PodStatus::default());
         assert_eq!(found, Ok(ProbeTarget::Exec { command: expected, timeout: Duration::from_secs(3) }));
+    }
+
+    #[test]
+    fn a_command_that_no_program_could_be_started_with_errs() {
+        let long = "x".repeat(1 << 20);
+        let container = Container { env: Some(vec![variable("A", Some(&long))]), ..Container::default() };
+        let exec = Some(ExecAction { command: Some(vec!["$(A)".to_owned(); 100_000]) });
+        let found = target(&container, &Probe { exec, ..Probe::default() }, &PodStatus::default());
+        let expected = "the probe's command is longer than 6291456 bytes with its variables expanded";
+        assert_eq!(found, Err(expected.to_owned()));
     }
 
     /// PRB-13, PRB-14, PRB-15.

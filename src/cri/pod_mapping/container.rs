@@ -9,6 +9,7 @@ use crate::cri::types::{
     ContainerConfig, ContainerMetadata, Device, Image, ImageSpec, Labels, LinuxContainerResources, Mount, UserNamespace,
 };
 use crate::logic::environment::{Environment, EnvironmentSources, container_environment};
+use crate::logic::expansion::TooLong;
 use crate::logic::ids::ContainerId;
 use crate::logic::log_path::container_log_path;
 
@@ -168,7 +169,9 @@ fn expanded(
     environment: &Environment,
 ) -> Result<Vec<String>, MappingError> {
     let not_text = |_| MappingError::NotText { field, container: container.name.clone() };
-    words.unwrap_or_default().iter().map(|word| String::from_utf8(environment.expand(word)).map_err(not_text)).collect()
+    let too_long = |TooLong| MappingError::TooLong { field, container: container.name.clone() };
+    let words = environment.expand(words.unwrap_or_default()).map_err(too_long)?;
+    words.into_iter().map(|word| String::from_utf8(word).map_err(not_text)).collect()
 }
 
 /// Mounts in upstream's order: devices', volumes, `/etc/hosts`, the termination message's file.

@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::types::UserNamespace;
 use crate::logic::environment::EnvironmentError;
+use crate::logic::expansion::TooLong;
 use crate::logic::hostname::HostnameError;
 use crate::logic::path_segment::{UnsafeSegment, is_safe_segment};
 pub use container::{ContainerFacts, DeviceFacts, ImageUser, container_config, needs_hosts_file};
@@ -44,6 +45,14 @@ pub enum MappingError {
     /// A command or argument holds, once expanded, what is no text; the protocol cannot carry it.
     #[error("{field} of container {container} is not valid UTF-8 once expanded")]
     NotText {
+        /// `command` or `args`.
+        field: &'static str,
+        /// The container's name.
+        container: String,
+    },
+    /// A command, or the arguments, would be longer than what a program can be started with.
+    #[error("{field} of container {container}: {TooLong}")]
+    TooLong {
         /// `command` or `args`.
         field: &'static str,
         /// The container's name.

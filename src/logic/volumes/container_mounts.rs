@@ -6,6 +6,10 @@ use k8s_openapi::api::core::v1::{Container, Pod, VolumeMount};
 
 use super::plan::{VolumePlan, volume_plan};
 use crate::logic::environment::Environment;
+use crate::logic::expansion::{TooLong, expand};
+
+/// Bytes of the longest path that Linux takes, its end included.
+const PATH_BYTES_MAX: usize = 4096;
 
 /// How mounts made later are seen on the other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,11 +143,12 @@ fn expanded(expression: &str, environment: &Environment) -> Result<String, Strin
             None
         }
     };
-    let path = crate::logic::expansion::expand(expression.as_bytes(), lookup);
+    let path = expand(expression.as_bytes(), PATH_BYTES_MAX, lookup);
     let missing: Vec<String> = missing.into_inner().into_iter().collect();
     if !missing.is_empty() {
         return Err(format!("missing value for {}", missing.join(", ")));
     }
+    let path = path.map_err(|TooLong| "subPathExpr is longer than a path may be once expanded".to_owned())?;
     String::from_utf8(path).map_err(|_| "subPathExpr is not valid UTF-8 once expanded".to_owned())
 }
 
