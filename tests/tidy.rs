@@ -11,7 +11,7 @@ mod source;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use podwright::actors::{Child, root};
+use podwright::actors::{Child, TREE, root};
 use source::{Source, identifiers, paths_after, sources};
 use strum::IntoEnumIterator;
 
@@ -340,4 +340,16 @@ fn the_documentation_names_every_actor() {
     let missing =
         Child::iter().map(<&'static str>::from).chain(["Root", "PodWorker"]).filter(|name| !named.contains(name));
     settle("ARCHITECTURE.md or README.md names every actor", missing.map(str::to_owned).collect());
+}
+
+#[test]
+fn the_tree_of_the_readme_is_the_agents() {
+    let text = std::fs::read_to_string(source::top().join("README.md")).expect("there is a README.md");
+    let indented = text.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next());
+    let shown: Vec<&str> = indented.filter(|name| Child::iter().any(|child| <&str>::from(child) == *name)).collect();
+    let tree: Vec<&str> = TREE.iter().map(|spec| spec.child.into()).collect();
+    assert_eq!(shown, tree, "README.md shows the actors as `podwright actors` does");
+    let mut of_table = text.lines().filter(|line| line.starts_with("| `")).flat_map(identifiers);
+    let next_in_order = |name: &&&str| of_table.any(|named| named == **name);
+    assert_eq!(tree.iter().take_while(next_in_order).count(), tree.len(), "README.md's table has them in that order");
 }

@@ -276,11 +276,6 @@ impl LogRotation {
         self.logs.contains_key(id)
     }
 
-    /// Whether files of this log are being compressed.
-    pub fn is_compressing(&self, id: &ContainerId) -> bool {
-        self.logs.get(id).is_some_and(|log| log.compression.is_running())
-    }
-
     fn compress(&mut self) -> Vec<LogOrder> {
         let running = self.logs.values().filter(|log| log.compression.is_running()).count();
         let free = self.policy.workers.max(1).saturating_sub(running);

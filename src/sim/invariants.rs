@@ -26,7 +26,7 @@ pub const GRACE_SHRINKS: &str = "grace-shrinks";
 pub const COUNTS_GROW: &str = "counts-grow";
 /// Nothing of a pod is started after the pod was ended and removed.
 pub const NO_WAY_BACK: &str = "no-way-back";
-/// No volume is taken down while a container of its pod runs.
+/// A container is made with its pod's volumes there, and none of them is taken down while it runs.
 pub const VOLUMES_OUTLIVE: &str = "volumes-outlive";
 /// Once quiet: every wanted pod runs, or has ended as its policy says.
 pub const WANTED_RUNS: &str = "wanted-runs";

@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::faults::Fault;
+use super::invariants::VOLUMES_OUTLIVE;
 use super::node::Node;
 use super::outlet::{Call, Outlet};
 use super::probes::{answer, slowness};
@@ -278,6 +279,10 @@ impl RuntimeService for Outlet {
         _: &PodSandboxConfig,
     ) -> CriResult<ContainerId> {
         let (sandbox, config) = (sandbox.clone(), config.clone());
+        let node = self.node();
+        for missing in lock(&node.disk).missing_volumes(&config.mounts).iter().filter(|_| self.is_alive()) {
+            node.invariants.broken(VOLUMES_OUTLIVE, format!("{} is made without {missing}", config.metadata.name));
+        }
         self.call(Call::changing("CreateContainer"), move |node| create(node, &sandbox, &config)).await
     }
 

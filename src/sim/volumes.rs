@@ -1,14 +1,17 @@
 //! Volumes of the simulated node: which there are, on a disk that is full now and then.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::disk::Disk;
 use super::faults::Fault;
 use super::invariants::VOLUMES_OUTLIVE;
 use super::outlet::Outlet;
 use crate::actors::ledger::lock;
+use crate::cri::Mount;
 use crate::logic::ids::PodUid;
 use crate::logic::time::Moment;
 use crate::logic::volumes::order::{SetUp, SubPathOrder, VolumePlace};
@@ -23,6 +26,16 @@ fn path(place: &VolumePlace) -> String {
 const VARIABLES: &[u8] = b"KEY='value'\n";
 /// From one look whether a dead volume answers again to the next.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
+
+impl Disk {
+    /// Those of a container's mounts that are volumes of its pod and are not there.
+    pub(super) fn missing_volumes<'a>(&self, mounts: &'a [Mount]) -> Vec<&'a str> {
+        let there: BTreeSet<String> = self.volumes.iter().map(path).collect();
+        let wanted = mounts.iter().map(|mount| mount.host_path.as_str());
+        let of_pods = wanted.filter(|path| path.starts_with("/var/lib/kubelet/pods/") && path.contains("/volumes/"));
+        of_pods.filter(|path| !there.contains(*path)).collect()
+    }
+}
 
 impl Outlet {
     /// Waits for as long as nobody answers behind a volume.
@@ -126,5 +139,27 @@ impl VolumeHost for Outlet {
         let disk = lock(&node.disk);
         let hanging = disk.hanging.iter().filter(|_| disk.dead.is_some());
         hanging.map(|(what, since)| (what.clone(), *since)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_without_its_volume_is_seen() {
+        let place = VolumePlace {
+            uid: "u".into(),
+            plugin: "kubernetes.io~empty-dir".into(),
+            name: "cache".into(),
+            is_device: false,
+        };
+        let mount = |path: &str| Mount { host_path: path.to_owned(), ..Mount::default() };
+        let own = "/var/lib/kubelet/pods/u/volumes/kubernetes.io~empty-dir/cache";
+        let mounts = [mount(own), mount("/srv"), mount("/var/lib/kubelet/pods/u/etc-hosts"), mount("")];
+        let mut disk = Disk::default();
+        assert_eq!(disk.missing_volumes(&mounts), [own]);
+        disk.volumes.insert(place);
+        assert_eq!(disk.missing_volumes(&mounts), [""; 0]);
     }
 }

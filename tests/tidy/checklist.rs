@@ -180,9 +180,11 @@ fn every_id_of_the_checklists_has_its_lines() {
             } else if line.rank() < before.rank() {
                 complain("has a better layer than in the line before");
             }
-            if line.rest == before.rest {
-                complain("has this test twice");
-            }
+        }
+    }
+    for (index, line) in lines.iter().enumerate() {
+        if lines[..index].iter().any(|before| (&before.id, &before.rest) == (&line.id, &line.rest)) {
+            complaints.push(format!("{TABLE}:{}: {} has this test twice", line.number, line.id));
         }
     }
     for (index, (list, ranges)) in RANGES.iter().enumerate() {
