@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use podwright::cri::RuntimeService;
 use serde_json::{Value, json};
@@ -266,6 +267,56 @@ fn an_image_is_a_volume_and_a_missing_one_concerns_who_mounts_it() {
     node.delete("images");
     node.wait_gone("images");
     wait_released(&node);
+}
+
+/// A file system of its own on the host whose mounts spread; gone with all that is on it when dropped.
+struct Shared(PathBuf);
+
+impl Shared {
+    fn new(path: PathBuf) -> Self {
+        fs::create_dir(&path).unwrap();
+        mount(&path);
+        let shared = Self(path);
+        let made = Command::new("mount").arg("--make-shared").arg(&shared.0).status().unwrap();
+        assert!(made.success());
+        shared
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").args(["--recursive", "--lazy"]).arg(&self.0).status();
+    }
+}
+
+fn mount(path: &Path) {
+    assert!(Command::new("mount").args(["-t", "tmpfs", "none"]).arg(path).status().unwrap().success());
+}
+
+/// VOL-34: what is mounted on the host later is seen by who asks for it, and what a container mounts by the host.
+#[test]
+fn later_mounts_are_seen_by_who_asks_for_them() {
+    let Some(node) = Node::running() else { return };
+    let shared = Shared::new(node.dir.join("shared"));
+    let sees = |name: &str, mode: &str| {
+        mounting(forever(name), json!([{ "name": "v", "mountPath": "/v", "mountPropagation": mode }]))
+    };
+    let both = with(sees("both", "Bidirectional"), json!({ "securityContext": { "privileged": true } }));
+    let volumes = json!({ "spec": { "volumes": [{ "name": "v", "hostPath": { "path": shared.0 } }] } });
+    node.apply(&with(pod("web", &[sees("none", "None"), sees("host", "HostToContainer"), both]), volumes));
+    let [none, host, both] = ["none", "host", "both"].map(|name| node.wait_running("web", name));
+    let has = |container, file: &str| node.run_in(container, &format!("test -e {file} && echo yes || echo no"));
+    let seen = |file: &str| [&none, &host, &both].map(|container| has(container, file) == "yes\n");
+
+    fs::create_dir(shared.0.join("later")).unwrap();
+    mount(&shared.0.join("later"));
+    fs::write(shared.0.join("later/file"), "").unwrap();
+    assert_eq!(seen("/v/later/file"), [false, true, true]);
+    node.run_in(&both, "mkdir /v/own && mount -t tmpfs none /v/own && touch /v/own/file");
+    assert!(shared.0.join("own/file").exists(), "the host sees it");
+    assert_eq!(seen("/v/own/file"), [false, true, true]);
+    node.delete("web");
+    node.wait_gone("web");
 }
 
 /// VOL-34, CRI-11: `recursiveReadOnly` is kept where the runtime can, and a container that insists is not made where

@@ -191,6 +191,21 @@ impl Cluster {
         }
     }
 
+    /// Plays the controller that makes the claim of a pod's ephemeral volume, where there is no controller manager; waits
+    /// for the claim where there is one.
+    pub fn make_own_claim(&self, pod: &str, volume: &str, claim: &Value) {
+        let name = format!("{pod}-{volume}");
+        if self.kubectl.with_file_name("kube-controller-manager").exists() {
+            self.wait("pvc", &name, "made", |_| true);
+            return;
+        }
+        let uid = self.find("pod", pod).expect("the pod is there")["metadata"]["uid"].clone();
+        let owner =
+            serde_json::json!([{ "apiVersion": "v1", "kind": "Pod", "name": pod, "uid": uid, "controller": true }]);
+        let owned = serde_json::json!({ "metadata": { "name": name, "ownerReferences": owner } });
+        self.apply_object(&with(claim.clone(), owned));
+    }
+
     /// Makes a pod on this node.
     pub fn create_pod(&self, pod: Value) {
         self.apply_object(&with(pod, serde_json::json!({ "spec": { "nodeName": NODE_NAME } })));

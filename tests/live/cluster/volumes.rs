@@ -87,6 +87,44 @@ fn a_claim_that_is_not_bound_keeps_its_pod_waiting() {
     cluster.kubectl(&["delete", "pod", "waiting", "--timeout=60s"]);
 }
 
+/// VOL-08: a volume with a claim of the pod's own; a claim of that name that is somebody else's is not used.
+#[test]
+fn a_volume_may_have_a_claim_of_its_pods_own() {
+    let Some(cluster) = Cluster::joined() else { return };
+    let template = json!({ "spec": {
+        "accessModes": ["ReadWriteOnce"], "storageClassName": "", "resources": { "requests": { "storage": "1Gi" } },
+    } });
+    let user = |name: &str| {
+        let script = then_forever("echo kept > /v/file");
+        let container = with(shell("main", &script), json!({ "volumeMounts": [{ "name": "own", "mountPath": "/v" }] }));
+        let volume = json!([{ "name": "own", "ephemeral": { "volumeClaimTemplate": template } }]);
+        cluster.create_pod(with(pod(name, &[container]), json!({ "spec": { "volumes": volume } })));
+    };
+    for claim in ["first-own", "second-own"] {
+        let path = cluster.dir.join(claim);
+        fs::create_dir_all(&path).unwrap();
+        cluster.apply_object(&persistent_volume(claim, json!({ "hostPath": { "path": path } })));
+    }
+    user("first");
+    cluster.make_own_claim("first", "own", &claim("first-own"));
+    cluster.bind("first-own");
+    cluster.wait_pod_ready("first");
+    cluster.eventually("it wrote", || cluster.dir.join("first-own/file").exists().then_some(()));
+
+    cluster.apply_object(&claim("second-own"));
+    cluster.bind("second-own");
+    user("second");
+    cluster.eventually("it is told why", || {
+        let told = cluster.kubectl(&["get", "events", "--field-selector", "involvedObject.name=second"]);
+        told.contains("PVC default/second-own was not created for pod default/second (pod is not owner)").then_some(())
+    });
+    for name in ["first", "second"] {
+        cluster.kubectl(&["delete", "pod", name, "--timeout=180s"]);
+    }
+    assert!(!cluster.dir.join("second-own/file").exists());
+    cluster.assert_nothing_was_forbidden();
+}
+
 /// A disk of 16 MiB: a file behind a loop device, gone when dropped.
 struct Disk(String);
 
