@@ -41,7 +41,7 @@ fn pods_go_on_while_the_api_server_is_away() {
     });
     assert_eq!(container_status(&shown, "main")["restartCount"], 1);
     cluster.wait_pod_ready(&format!("static-{NODE_NAME}"));
-    cluster.kubectl(&["delete", "pod", "doomed", "--timeout=60s"]);
+    cluster.kubectl(&["delete", "pod", "doomed", "--timeout=180s"]);
     assert_eq!(cluster.containers_of("doomed").len(), 0);
     assert_eq!(cluster.wait_container("steady", "main").id, steady);
 }
@@ -64,7 +64,7 @@ fn an_agent_that_starts_again_tells_nothing_twice() {
     // It knows all its pods again: a change of one is acted on.
     cluster.create_pod(pod("new", &[forever("main")]));
     cluster.wait_pod_ready("new");
-    cluster.kubectl(&["delete", "pod", "new", "--timeout=60s"]);
+    cluster.kubectl(&["delete", "pod", "new", "--timeout=180s"]);
     let of_new = {
         let log = std::fs::read_to_string(cluster.dir.join("cluster/audit.log")).unwrap();
         let lines = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());

@@ -100,7 +100,7 @@ fn a_node_is_drained_deleted_and_joins_again() {
     for name in ["with-files", "plain", &mirror] {
         cluster.wait_pod_ready(name);
     }
-    let drain = ["drain", NODE_NAME, "--force", "--delete-emptydir-data", "--grace-period=2", "--timeout=90s"];
+    let drain = ["drain", NODE_NAME, "--force", "--delete-emptydir-data", "--grace-period=2", "--timeout=240s"];
     cluster.kubectl(&drain);
     assert_eq!(cluster.find("node", NODE_NAME).expect("it is there")["spec"]["unschedulable"], true);
     let left: Vec<_> = cluster.list("pods").iter().map(|pod| pod["metadata"]["name"].clone()).collect();

@@ -75,7 +75,7 @@ fn containers_see_objects_and_what_becomes_of_them() {
     assert_eq!(read("cat /one"), "red");
     cluster.kubectl(&["label", "pod", "reader", "mood=green"]);
     cluster.eventually("the new label", || read("cat /all/labels").contains("mood=\"green\"").then_some(()));
-    cluster.kubectl(&["delete", "pod", "reader", "--timeout=60s"]);
+    cluster.kubectl(&["delete", "pod", "reader", "--timeout=180s"]);
     assert!(!cluster.log().contains("geheim"), "a secret is not for logs");
     cluster.assert_nothing_was_forbidden();
 }

@@ -74,7 +74,7 @@ fn the_last_known_pods_run_again_without_the_api_server() {
     cluster.see_a_round();
     assert_eq!(cluster.wait_container("reader", "main").id, again.id, "nothing is rebuilt");
     // What the API server wants no more is ended as ever.
-    cluster.kubectl(&["delete", "pod", "reader", "--timeout=60s"]);
+    cluster.kubectl(&["delete", "pod", "reader", "--timeout=180s"]);
     assert_eq!(cluster.containers_of("reader").len(), 0);
     assert!(!cluster.log().contains("geheim"), "a secret is not for logs");
 }

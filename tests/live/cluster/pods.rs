@@ -28,7 +28,7 @@ fn a_pod_runs_and_goes_as_kubectl_wants_it() {
         "-c",
         &then_forever("echo started"),
     ]);
-    cluster.kubectl(&["wait", "pod/one", "--for=condition=Ready", "--timeout=60s"]);
+    cluster.kubectl(&["wait", "pod/one", "--for=condition=Ready", "--timeout=180s"]);
     let shown = cluster.find("pod", "one").expect("it is there");
     let status = &shown["status"];
     assert_eq!((&status["phase"], &status["qosClass"]), (&json!("Running"), &json!("BestEffort")));
@@ -43,7 +43,7 @@ fn a_pod_runs_and_goes_as_kubectl_wants_it() {
     }
     let described = cluster.kubectl(&["describe", "pod", "one"]);
     assert!(described.contains("Started") && described.contains("kubelet"), "{described}");
-    cluster.kubectl(&["delete", "pod", "one", "--timeout=60s"]);
+    cluster.kubectl(&["delete", "pod", "one", "--timeout=180s"]);
     assert_eq!(cluster.containers_of("one").len(), 0, "gone from the API server, and still there");
     cluster.wait_event("one", "Killing");
     cluster.assert_nothing_was_forbidden();
@@ -69,7 +69,7 @@ fn a_pod_that_ends_is_told_how_and_is_not_run_again() {
     let later = cluster.requests().iter().filter(|(verb, what, _)| verb == "patch" && what == "pods/status").count();
     assert!(later > patches, "the later pod was told of");
     for name in ["good", "bad"] {
-        cluster.kubectl(&["delete", "pod", name, "--timeout=60s"]);
+        cluster.kubectl(&["delete", "pod", name, "--timeout=180s"]);
     }
 }
 
@@ -86,7 +86,7 @@ fn a_deletion_waits_for_the_grace_period_unless_a_later_one_shortens_it() {
     assert_eq!(ending["metadata"]["deletionGracePeriodSeconds"], 3600);
     cluster.wait_event("stubborn", "Killing");
     assert_eq!(cluster.containers_of("stubborn").len(), 1);
-    cluster.kubectl(&["delete", "pod", "stubborn", "--grace-period=1", "--timeout=60s"]);
+    cluster.kubectl(&["delete", "pod", "stubborn", "--grace-period=1", "--timeout=180s"]);
     cluster.eventually_none("no container", || cluster.containers_of("stubborn"));
 }
 
@@ -147,7 +147,7 @@ fn static_pods_show_as_mirrors() {
     assert_eq!(annotations["kubernetes.io/config.mirror"], annotations["kubernetes.io/config.hash"]);
     assert_eq!(mirror["metadata"]["ownerReferences"][0]["kind"], "Node");
     let before = cluster.wait_running("static", "main").id;
-    cluster.kubectl(&["delete", "pod", &name, "--timeout=60s"]);
+    cluster.kubectl(&["delete", "pod", &name, "--timeout=180s"]);
     let again = cluster.wait_pod_ready(&name);
     assert_ne!(again["metadata"]["uid"], mirror["metadata"]["uid"]);
     assert_eq!(cluster.wait_running("static", "main").id, before, "the pod itself was not touched");
@@ -178,13 +178,13 @@ fn twenty_pods_are_replaced_one_after_the_other() {
     for number in 0..PODS {
         cluster.create_pod(generation(number, 1));
     }
-    cluster.kubectl(&["wait", "pod", "-l", "version=1", "--for=condition=Ready", "--timeout=120s"]);
+    cluster.kubectl(&["wait", "pod", "-l", "version=1", "--for=condition=Ready", "--timeout=400s"]);
     for number in 0..PODS {
         cluster.create_pod(generation(number, 2));
         cluster.wait_pod_ready(&format!("v2-{number}"));
         cluster.kubectl(&["delete", "pod", &format!("v1-{number}"), "--wait=false"]);
     }
-    cluster.kubectl(&["wait", "pod", "-l", "version=1", "--for=delete", "--timeout=120s"]);
+    cluster.kubectl(&["wait", "pod", "-l", "version=1", "--for=delete", "--timeout=400s"]);
     let pods = cluster.list("pods");
     assert_eq!(pods.len(), PODS as usize);
     assert!(pods.iter().all(|pod| condition(pod, "Ready") == "True"));
@@ -193,7 +193,7 @@ fn twenty_pods_are_replaced_one_after_the_other() {
     let patches = cluster.count("patch", "pods/status");
     std::thread::sleep(Duration::from_secs(15));
     assert_eq!(cluster.count("patch", "pods/status"), patches);
-    cluster.kubectl(&["delete", "pod", "--all", "--timeout=120s"]);
+    cluster.kubectl(&["delete", "pod", "--all", "--timeout=400s"]);
     cluster.assert_nothing_was_forbidden();
 }
 

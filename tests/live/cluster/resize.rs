@@ -153,7 +153,7 @@ fn a_resize_without_room_waits_for_another_pods_end() {
     assert!(told["message"].as_str().is_some_and(|text| text.starts_with("Node didn't have enough resource: cpu")));
     assert_eq!(container_status(&shown, "main")["allocatedResources"]["cpu"], "100m");
     cluster.wait_event("web", "ResizeDeferred");
-    cluster.kubectl(&["delete", "pod", "large", "--timeout=60s"]);
+    cluster.kubectl(&["delete", "pod", "large", "--timeout=180s"]);
     cluster.wait("pod", "web", "resized", |pod| {
         container_status(pod, "main")["resources"]["requests"]["cpu"] == "1"
             && condition(pod, "PodResizePending") == "absent"

@@ -58,11 +58,11 @@ fn claims_keep_their_files_from_pod_to_pod() {
     cluster.eventually("it wrote", || host.join("file").exists().then_some(()));
     assert!(cluster.run_in(&first, "id").contains("4711"));
     assert!(cluster.run_in(&first, "stat -c %g /l").starts_with("4711"));
-    cluster.kubectl(&["delete", "pod", "first", "--timeout=60s"]);
+    cluster.kubectl(&["delete", "pod", "first", "--timeout=240s"]);
     assert_eq!(fs::read_to_string(local.join("file")).unwrap(), "kept\n");
     let second = user("second", "true");
     assert_eq!(cluster.run_in(&second, "cat /l/file /h/file"), "kept\nhere\n");
-    cluster.kubectl(&["delete", "pod", "second", "--timeout=60s"]);
+    cluster.kubectl(&["delete", "pod", "second", "--timeout=240s"]);
     assert_eq!(fs::read_to_string(host.join("file")).unwrap(), "here\n");
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(!mounts.contains(&*cluster.dir.join("kubelet/pods").to_string_lossy()), "{mounts}");
@@ -84,7 +84,7 @@ fn a_claim_that_is_not_bound_keeps_its_pod_waiting() {
     cluster.apply_object(&persistent_volume("open", json!({ "hostPath": { "path": path } })));
     cluster.bind("open");
     cluster.wait_pod_ready("waiting");
-    cluster.kubectl(&["delete", "pod", "waiting", "--timeout=60s"]);
+    cluster.kubectl(&["delete", "pod", "waiting", "--timeout=240s"]);
 }
 
 /// A disk of 16 MiB: a file behind a loop device, gone when dropped.
@@ -143,11 +143,11 @@ fn a_disk_is_given_to_containers_as_it_is_or_formatted() {
     cluster.create_pod(user("second"));
     let refused = cluster.wait_event("second", "FailedMapVolume");
     assert!(refused.contains("already in use by another pod"), "{refused}");
-    cluster.kubectl(&["delete", "pod", "first", "--timeout=60s"]);
+    cluster.kubectl(&["delete", "pod", "first", "--timeout=240s"]);
     cluster.wait_pod_ready("second");
     let second = cluster.wait_container("second", "main");
     assert_eq!(cluster.run_in(&second, "head -c 7 /dev/xvda; cat /data/file"), "writtenkept\n");
-    cluster.kubectl(&["delete", "pod", "second", "--timeout=60s"]);
+    cluster.kubectl(&["delete", "pod", "second", "--timeout=240s"]);
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(!mounts.contains(&*cluster.dir.join("kubelet/plugins").to_string_lossy()), "{mounts}");
     assert_eq!(fs::read(cluster.dir.join("raw")).unwrap()[..7], *b"written");
@@ -173,7 +173,7 @@ fn a_disk_with_another_file_system_is_neither_mounted_nor_formatted() {
     assert!(of_pod.starts_with("MountVolume.MountDevice failed for volume \"other\" : "), "{of_pod}");
     let kind = Command::new("blkid").args(["-o", "value", "-s", "TYPE", &disk.0]).output().unwrap();
     assert_eq!(String::from_utf8(kind.stdout).unwrap(), "ext4\n");
-    cluster.kubectl(&["delete", "pod", "user", "--timeout=60s"]);
+    cluster.kubectl(&["delete", "pod", "user", "--timeout=240s"]);
 }
 
 /// VOL-11, VOL-48: a volume of another node, and options where there is nothing to set them on.
@@ -201,7 +201,7 @@ fn volumes_that_do_not_fit_are_refused_with_the_reason() {
         // The API server may need a moment to learn whose claim it is, and refuses it until then.
         let told = || cluster.wait_event(name, "FailedMount");
         cluster.eventually("the reason is told", || (told() == expected).then_some(()));
-        cluster.kubectl(&["delete", "pod", name, "--timeout=60s"]);
+        cluster.kubectl(&["delete", "pod", name, "--timeout=240s"]);
     }
 }
 
@@ -228,5 +228,5 @@ fn a_config_map_of_a_mebibyte_and_thousands_of_keys_is_written() {
     cluster.eventually("the change is seen", || {
         (cluster.run_in(&main, "head -c 1 /v/key-0000; head -c 1 /v/key-4999") == "bb").then_some(())
     });
-    cluster.kubectl(&["delete", "pod", "reader", "--timeout=60s"]);
+    cluster.kubectl(&["delete", "pod", "reader", "--timeout=240s"]);
 }
