@@ -30,7 +30,7 @@ pub const AGENT: &str = env!("CARGO_BIN_EXE_podwright");
 /// The node's name, which ends every static pod's name.
 pub const NODE_NAME: &str = "node1";
 /// How long anything may take that must happen: far more than it needs on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(180);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A private runtime, and the agent that may run on it.
 pub struct Node {
