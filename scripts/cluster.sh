@@ -160,6 +160,8 @@ play_controllers() {
 # What kubeadm makes: a node with this token may ask for a certificate, and gets it.
 allow_bootstrap() {
     local role=system:certificates.k8s.io:certificatesigningrequests
+    # The API server makes it after it has become ready.
+    until_it_holds kube-apiserver kubectl_ get namespace kube-system
     kubectl_ -n kube-system create secret generic bootstrap-token-abcdef --type bootstrap.kubernetes.io/token \
         --from-literal=token-id="${BOOTSTRAP_TOKEN%.*}" --from-literal=token-secret="${BOOTSTRAP_TOKEN#*.}" \
         --from-literal=usage-bootstrap-authentication=true >/dev/null

@@ -33,6 +33,9 @@ die() {
 # grep that reads all it is given: with -q it would leave early, and what writes into the pipe would fail.
 has() { grep "$@" >/dev/null; }
 
+# Waits for its turn: one at a time may change the tables.
+iptables_() { iptables -w 60 "$@"; }
+
 is_root() { [ "$(id -u)" = 0 ]; }
 has_apt() { command -v apt-get >/dev/null; }
 on_cgroup_v2() { [ "$(stat -fc %T /sys/fs/cgroup)" = cgroup2fs ]; }
@@ -315,7 +318,7 @@ remember_machine() {
     local place
     {
         echo "ip_forward $(cat /proc/sys/net/ipv4/ip_forward)"
-        iptables -t nat -S CNI-HOSTPORT-DNAT >/dev/null 2>&1 && echo "portmap"
+        iptables_ -t nat -S CNI-HOSTPORT-DNAT >/dev/null 2>&1 && echo "portmap"
         for place in $FIXED_PLACES; do
             [ -e "$place" ] || echo "absent $place"
         done
@@ -336,13 +339,13 @@ restore_machine() {
             remove_jumps nat "${hook#* }"
         done
         for chain in CNI-HOSTPORT-DNAT CNI-HOSTPORT-MASQ CNI-HOSTPORT-SETMARK; do
-            iptables -t nat -F "$chain" 2>/dev/null && iptables -t nat -X "$chain" 2>/dev/null
+            iptables_ -t nat -F "$chain" 2>/dev/null && iptables_ -t nat -X "$chain" 2>/dev/null
         done
         remove_jumps filter CNI-ADMIN
         for chain in CNI-FORWARD CNI-ADMIN; do
-            iptables -S "$chain" 2>/dev/null | has '^-A' && continue
+            iptables_ -S "$chain" 2>/dev/null | has '^-A' && continue
             remove_jumps filter "$chain"
-            iptables -X "$chain" 2>/dev/null
+            iptables_ -X "$chain" 2>/dev/null
         done
     fi
     return 0
@@ -353,8 +356,8 @@ remove_jumps() { # TABLE CHAIN
     local rule
     while read -r rule; do
         # The rule is printed in the form that makes it: -A becomes -D. It quotes its comments as a shell would.
-        eval "iptables -t $1 -D ${rule#-A }" 2>/dev/null || true
-    done < <(iptables -t "$1" -S 2>/dev/null | grep -E -- "-j $2( |\$)")
+        eval "iptables_ -t $1 -D ${rule#-A }" 2>/dev/null || true
+    done < <(iptables_ -t "$1" -S 2>/dev/null | grep -E -- "-j $2( |\$)")
 }
 
 # Takes the lowest free number for an environment. Prints it.
@@ -427,6 +430,11 @@ disabled_plugins = [
 
 [ttrpc]
   address = "$CONTAINERD_SOCK.ttrpc"
+
+# Far more than a busy machine needs: a container whose shim is given up is told as one that has ended.
+[timeouts]
+  "io.containerd.timeout.shim.load" = "60s"
+  "io.containerd.timeout.task.state" = "60s"
 
 [plugins."io.containerd.internal.v1.opt"]
   path = "$dir/opt"
@@ -529,7 +537,7 @@ JSON
 
 # The pods reach what lies outside the machine. `remove_network` knows the rule by its comment, the plugins' own form.
 masquerade_pods() {
-    iptables -t nat -A POSTROUTING -s "$POD_SUBNET" ! -d "$POD_SUBNET" -m comment --comment "name: \"$CNI_NETWORK\"" \
+    iptables_ -t nat -A POSTROUTING -s "$POD_SUBNET" ! -d "$POD_SUBNET" -m comment --comment "name: \"$CNI_NETWORK\"" \
         -j MASQUERADE
 }
 
@@ -733,10 +741,11 @@ stop_environment() ( # DIR
     rm -rf "$dir/root" "$dir/state" "$dir/opt" "$dir/cni" "$dir/ipam" "$dir/containerd.pid"
     # Looked at while the number is still ours: as soon as it is free, another environment makes its own things there.
     left=$(leftovers "$dir" | grep -v '^entry ')
-    # A process that was ended may take a moment to be gone on a busy machine; what stays is left over.
+    # A process that was ended may take a moment to be gone on a busy machine, and its cgroup with it; what stays is left over.
     for _ in 1 2 3 4 5 6 7 8 9 10; do
         [ -z "$left" ] && break
         sleep 0.5
+        remove_cgroup "$CGROUP_ROOT"
         left=$(leftovers "$dir" | grep -v '^entry ')
     done
     with_shared_lock release_number "$ENVIRONMENT"
@@ -807,15 +816,15 @@ shim_pids() { [ "$PRIVATE" != yes ] || pids_with_arguments -address "$CONTAINERD
 # The bridge, what the CNI plugins remember, and the netfilter rules whose comment names this network.
 remove_network() {
     local rule chain chains
-    chains=$(iptables -t nat -S 2>/dev/null | grep -F "$(printf '%s\\"' "$CNI_NETWORK")" |
+    chains=$(iptables_ -t nat -S 2>/dev/null | grep -F "$(printf '%s\\"' "$CNI_NETWORK")" |
         sed -n 's/.* -j \(CNI-[A-Za-z0-9-]*\)$/\1/p' | sort -u)
     while read -r rule; do
-        eval "iptables -t nat -D ${rule#-A }" 2>/dev/null || true
-    done < <(iptables -t nat -S 2>/dev/null | grep -F "$(printf '%s\\"' "$CNI_NETWORK")")
+        eval "iptables_ -t nat -D ${rule#-A }" 2>/dev/null || true
+    done < <(iptables_ -t nat -S 2>/dev/null | grep -F "$(printf '%s\\"' "$CNI_NETWORK")")
     for chain in $chains; do
         case $chain in CNI-HOSTPORT-*) continue ;; esac
-        iptables -t nat -F "$chain" 2>/dev/null || true
-        iptables -t nat -X "$chain" 2>/dev/null || true
+        iptables_ -t nat -F "$chain" 2>/dev/null || true
+        iptables_ -t nat -X "$chain" 2>/dev/null || true
     done
     ip link del "$CNI_BRIDGE" 2>/dev/null || true
     rm -f "/var/lib/cni/results/$CNI_NETWORK-"* "/var/lib/cni/cache/results/$CNI_NETWORK-"* 2>/dev/null
@@ -865,7 +874,7 @@ leftovers() { # DIR
     done
     mounts_below "$1" | sed 's/^/mount /'
     [ ! -e "/sys/class/net/$CNI_BRIDGE" ] || echo "bridge $CNI_BRIDGE"
-    iptables -t nat -S 2>/dev/null | grep -F "$(printf '%s\\"' "$CNI_NETWORK")" | sed 's/^/netfilter rule /'
+    iptables_ -t nat -S 2>/dev/null | grep -F "$(printf '%s\\"' "$CNI_NETWORK")" | sed 's/^/netfilter rule /'
     find /var/lib/cni -name "$CNI_NETWORK*" 2>/dev/null | sed 's/^/file /'
     while read -r mount; do
         for left in "$mount$CGROUP_ROOT" "$mount$CGROUP_ROOT.slice"; do

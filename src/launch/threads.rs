@@ -135,21 +135,23 @@ mod tests {
         let threads = Threads::start().expect("threads");
         let (tell, told) = channel();
         let visitors = threads.visitors.handle().clone();
-        let (failed, panicked) = threads.tree.block_on(async move {
+        let (failed, panicked, heard, told) = threads.tree.block_on(async move {
             let agent = played_agent(ObjectServer::default().api(), |_, _| {}).agent;
             let one = |name| Elsewhere::serve(Arc::new(Told(Mutex::new(tell.clone()), name)), &visitors);
             let (failed, panicked) =
                 (one("fails").serve(agent.clone()).await, one("panics").serve(agent.clone()).await);
-            let cut_off = tokio::time::timeout(Duration::from_millis(100), one("goes on").serve(agent)).await;
-            assert!(cut_off.is_err(), "it goes on");
-            (failed, panicked)
+            let third = one("goes on");
+            let mut served = third.serve(agent);
+            assert!(tokio::time::timeout(Duration::from_millis(100), &mut served).await.is_err(), "it goes on");
+            // It has begun before it is cut off.
+            let heard: Vec<String> = (0..5).map(|_| told.recv().expect("told")).collect();
+            drop(served);
+            (failed, panicked, heard, told)
         });
         assert_eq!(failed, "no socket");
         assert!(panicked.contains("no reason"), "{panicked}");
-        for _ in 0..3 {
-            let heard = [told.recv().expect("told"), told.recv().expect("told")];
-            assert_eq!(heard, ["podwright-serve", "over"]);
-        }
+        assert_eq!(heard, ["podwright-serve", "over", "podwright-serve", "over", "podwright-serve"]);
+        assert_eq!(told.recv().expect("told"), "over");
         threads.end();
     }
 }

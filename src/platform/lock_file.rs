@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     /// Far more than a change takes to be seen.
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const PATIENCE: Duration = Duration::from_secs(60);
 
     #[tokio::test]
     async fn the_second_waits_for_the_first() {

@@ -28,6 +28,8 @@ pub mod node_logs;
 pub mod objects;
 pub mod observer;
 pub mod offline_store;
+#[cfg(test)]
+pub(crate) mod played_program;
 pub mod pod_files;
 pub mod pod_keys;
 pub mod probe_store;

@@ -13,6 +13,7 @@ use tokio::net::UnixStream;
 
 use crate::logic::time::{Moment, Stamp};
 use crate::platform::clock::Clock;
+use crate::platform::played_program::write_program;
 
 /// A clock that a test winds.
 #[derive(Default)]
@@ -97,8 +98,6 @@ async fn ask_for<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 pub(in crate::server) fn played_journal(folder: &std::path::Path) -> std::path::PathBuf {
     let path = folder.join("journal");
     let script = "#!/bin/sh\nif [ \"$1\" = --field ]; then echo known.service; else echo \"asked: $*\"; fi\n";
-    std::fs::write(&path, script).expect("written");
-    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&path, executable).expect("changed");
+    write_program(&path, script);
     path
 }

@@ -90,6 +90,7 @@ mod tests {
             (400, "profile duration exceeds server's WriteTimeout\n")
         );
         assert_eq!(late.headers.get("x-go-pprof").map(|value| value.as_bytes()), Some(&b"1"[..]));
+        let _one = crate::telemetry::SAMPLED_BY_ONE.lock().await;
         let answer = node.ask_socket("/debug/pprof/profile?seconds=1").await;
         assert_eq!(answer.status.as_u16(), 200);
         assert_eq!(answer.headers["content-type"], "application/octet-stream");

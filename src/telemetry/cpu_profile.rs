@@ -238,6 +238,10 @@ mod message {
     }
 }
 
+/// Held by each test that samples: a process has one sampler.
+#[cfg(test)]
+pub(crate) static SAMPLED_BY_ONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 #[cfg(test)]
 mod tests {
     use std::io::Read;
@@ -294,6 +298,7 @@ mod tests {
             }
             sum
         }
+        let _one = SAMPLED_BY_ONE.blocking_lock();
         let sampler = Sampler::begin(Moment(0)).expect("nobody else samples");
         assert_eq!(Sampler::begin(Moment(0)).err().as_deref(), Some("cpu profiling already in use"));
         std::hint::black_box(busy_in_a_test(Duration::from_millis(500)));

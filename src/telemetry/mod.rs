@@ -53,6 +53,8 @@ mod traces;
 mod volume_metrics;
 
 #[cfg(feature = "profiling")]
+#[cfg(test)]
+pub(crate) use cpu_profile::SAMPLED_BY_ONE;
 pub use cpu_profile::Sampler;
 pub use exposition::Exposition;
 pub use http_metrics::{HttpMetrics, InFlight, Port};

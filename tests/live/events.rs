@@ -15,7 +15,7 @@ fn has_stream(node: &Node) -> bool {
 /// How often the agent has listed all sandboxes so far.
 fn looks(node: &Node) -> f64 {
     let address = format!("127.0.0.1:{}", node.named("READ_ONLY_PORT"));
-    let (_, body) = http_get(&address, "/metrics").expect("the agent answers");
+    let (_, body) = node.eventually("the agent answers", || http_get(&address, "/metrics"));
     let line = body.lines().find(|line| {
         line.starts_with("kubelet_runtime_operations_total{") && line.contains("operation_type=\"list_podsandbox\"")
     });

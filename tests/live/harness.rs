@@ -30,7 +30,7 @@ pub const AGENT: &str = env!("CARGO_BIN_EXE_podwright");
 /// The node's name, which ends every static pod's name.
 pub const NODE_NAME: &str = "node1";
 /// How long anything may take that must happen: far more than it needs on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A private runtime, and the agent that may run on it.
 pub struct Node {
@@ -176,28 +176,49 @@ impl Node {
         output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("`-o json` prints JSON"))
     }
 
-    /// A static pod as the agent shows it on its read-only port.
-    pub fn shown(&self, pod: &str) -> Option<Value> {
-        let (status, body) = http_get(&format!("127.0.0.1:{}", self.named("READ_ONLY_PORT")), "/pods")?;
+    /// The same, waited for: an agent that is busy may take too long for a command's patience.
+    pub fn answer(&self, command: &[&str]) -> Value {
+        self.eventually(&format!("the agent answers {command:?}"), || self.ask(command))
+    }
+
+    /// All pods as the agent shows them on its read-only port; why not, where it does not answer, or is too busy to.
+    fn all_shown(&self) -> Result<Vec<Value>, String> {
+        let answer = http_get(&format!("127.0.0.1:{}", self.named("READ_ONLY_PORT")), "/pods");
+        let (status, body) = answer.ok_or("nobody answers")?;
+        if status == 503 {
+            return Err(format!("{status}: {body}"));
+        }
         assert_eq!(status, 200, "{body}");
         let list: Value = serde_json::from_str(&body).expect("a list of pods");
-        let name = format!("{pod}-{NODE_NAME}");
         // A list of none is written as `null`.
-        list["items"].as_array().into_iter().flatten().find(|one| one["metadata"]["name"] == name.as_str()).cloned()
+        Ok(list["items"].as_array().cloned().unwrap_or_default())
+    }
+
+    fn look_for(&self, pod: &str) -> Result<Value, String> {
+        let name = format!("{pod}-{NODE_NAME}");
+        let found = self.all_shown()?.into_iter().find(|one| one["metadata"]["name"] == name.as_str());
+        found.ok_or_else(|| "it is not among those that are shown".to_owned())
+    }
+
+    /// Whether the agent shows a static pod; `None` while it does not say.
+    pub fn is_shown(&self, pod: &str) -> Option<bool> {
+        let name = format!("{pod}-{NODE_NAME}");
+        Some(self.all_shown().ok()?.iter().any(|one| one["metadata"]["name"] == name.as_str()))
     }
 
     /// Waits until the agent shows a static pod of which `wanted` holds.
     pub fn wait_shown(&self, pod: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let mut last = None;
+        let mut last = Err("nobody was asked".to_owned());
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
-            last = self.shown(pod);
-            if let Some(found) = last.as_ref().filter(|found| wanted(found)) {
+            last = self.look_for(pod);
+            if let Some(found) = last.as_ref().ok().filter(|found| wanted(found)) {
                 return found.clone();
             }
             std::thread::sleep(Duration::from_millis(100));
         }
-        panic!("waited in vain: {pod} is shown {what}: {:#}", last.unwrap_or_default()["status"])
+        let shown = last.map_or_else(|why| why, |found| format!("{:#}", found["status"]));
+        panic!("waited in vain: {pod} is shown {what}: {shown}")
     }
 
     // ------------------------------------------------------------ manifests

@@ -31,7 +31,7 @@ fn hooks_run_after_the_start_and_before_the_signal() {
     node.apply(&manifest);
     let first = node.wait_running("web", "main");
     node.see_a_round();
-    let shown = node.shown("web").unwrap();
+    let shown = node.wait_shown("web", "at all", |_| true);
     assert_eq!(condition(&shown, "Ready"), "False");
     assert!(container_status(&shown, "main")["state"]["running"].is_null(), "{shown}");
     std::fs::write(folder.join("go"), "").unwrap();
@@ -46,7 +46,8 @@ fn hooks_run_after_the_start_and_before_the_signal() {
 #[test]
 fn a_container_whose_start_hook_fails_is_ended() {
     let Some(node) = Node::running() else { return };
-    let hook = json!({ "exec": { "command": ["/bin/sh", "-c", "echo a secret; exit 4"] } });
+    // What is shown of the first instance's hook stays until that of the second, which is tried at once, has failed, too.
+    let hook = json!({ "exec": { "command": ["/bin/sh", "-c", "sleep 3; echo a secret; exit 4"] } });
     let (main, _) = writer("/", json!({ "postStart": hook }));
     let main = with(main, json!({ "volumeMounts": [] }));
     node.apply(&pod("web", &[main]));
@@ -83,7 +84,10 @@ fn a_hook_by_http_takes_any_answer_and_is_no_probe() {
     let hook = json!({ "httpGet": { "host": "127.0.0.1", "port": port, "path": "/nothing/is/here" } });
     node.apply(&pod("web", &[with(forever("main"), json!({ "lifecycle": { "postStart": hook } }))]));
     node.wait_shown("web", "ready", |pod| condition(pod, "Ready") == "True");
-    let metrics = |path: &str| http_get(&format!("127.0.0.1:{port}"), path).expect("the agent answers").1;
+    let metrics = |path: &str| {
+        let address = format!("127.0.0.1:{port}");
+        node.eventually("the agent answers", || http_get(&address, path).filter(|(status, _)| *status == 200)).1
+    };
     let asked =
         "kubelet_http_requests_total{long_running=\"false\",method=\"GET\",path=\"other\",server_type=\"readonly\"} 1";
     assert!(metrics("/metrics").lines().any(|line| line == asked), "the agent was asked for what it does not have");

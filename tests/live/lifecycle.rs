@@ -117,7 +117,7 @@ fn a_removed_manifest_leaves_nothing_behind() {
     let uid = container.labels["io.kubernetes.pod.uid"].clone();
     assert!(!places_of(&node, &uid).is_empty());
     assert!(!cgroups_of(&node, &uid).is_empty());
-    assert_eq!(links_of(&node, "web").len(), 2);
+    node.eventually("both logs are linked", || (links_of(&node, "web").len() == 2).then_some(()));
 
     node.delete("web");
     node.wait_gone("web");

@@ -133,9 +133,10 @@ fn a_log_is_followed_over_rotations_to_its_end() {
     let expected: String = (1..=200_000).map(|number| format!("{number}\n")).collect();
     assert!(followed == expected, "{} of {} bytes", followed.len(), expected.len());
     let folder = PathBuf::from(&main.log_path);
-    let files: Vec<_> =
-        std::fs::read_dir(folder.parent().unwrap()).unwrap().flatten().map(|one| one.file_name()).collect();
-    assert!(files.iter().any(|name| name.to_string_lossy().ends_with(".gz")), "{files:?}");
+    node.eventually("what was rotated is compressed", || {
+        let mut files = std::fs::read_dir(folder.parent().unwrap()).unwrap().flatten().map(|one| one.file_name());
+        files.any(|name| name.to_string_lossy().ends_with(".gz")).then_some(())
+    });
     assert!(logs(&node, "web", "") == expected, "all files");
     let last: String = (50_001..=200_000).map(|number| format!("{number}\n")).collect();
     let tail = logs(&node, "web", "tailLines=150000");
@@ -179,6 +180,7 @@ fn a_link_that_a_pod_plants_is_not_followed() {
     evil["spec"]["volumes"] = json!([{ "name": "logs", "hostPath": { "path": node.dir.join("logs") } }]);
     node.apply(&evil);
     let main = node.wait_running("evil", "main");
+    node.wait_shown("evil", "running", |pod| container_status(pod, "main")["state"]["running"].is_object());
     let log = PathBuf::from(&main.log_path);
     node.eventually("the link is there", || log.symlink_metadata().ok().filter(|found| found.is_symlink()));
     for query in ["", "follow=true", "tailLines=1"] {

@@ -57,7 +57,7 @@ fn pods_that_sound_alike_have_logs_of_their_own() {
         (said == ["one\n", "two\n"]).then(|| node.containers("web", "main"))
     });
     assert_ne!(found[0].log_path, found[1].log_path);
-    assert_eq!(links_of(&node, "web").len(), 2);
+    node.eventually("both logs are linked", || (links_of(&node, "web").len() == 2).then_some(()));
 }
 
 /// POD-38, SEC-11, SEC-12: from the file, from the log's end where asked, and never more than its share.
@@ -75,7 +75,7 @@ fn a_containers_last_words_are_shown() {
         ("file", shell("main", "printf goodbye >/dev/termination-log")),
         ("log", from_log),
         ("elsewhere", elsewhere),
-        ("long", shell("main", "yes | head -c 100000 >/dev/termination-log")),
+        ("long", shell("main", "yes | head -c 10485760 >/dev/termination-log")),
     ] {
         node.apply(&with(pod(name, &[container]), never.clone()));
     }
@@ -145,7 +145,7 @@ fn a_log_keeps_within_its_bound() {
     });
     // More than 60 MB were written, with the runtime's stamps. How close to the bound it is depends on the machine; a log
     // that is looked at now and then is far from it.
-    assert!(largest < 16 << 20, "a file of {largest} bytes");
+    assert!(largest < 32 << 20, "a file of {largest} bytes");
     // One more while the newest is compressed: the file and its successor.
     assert!(most <= 4, "{most} files");
     let files = node.eventually("what was rotated is compressed", || {

@@ -27,21 +27,19 @@ const UPSTREAMS: &[&str] = &[
     "kubelet_server_expiration_renew_errors counter metrics should have \"_total\" suffix",
 ];
 
-/// A running node, and the address of its read-only port.
-fn scraped() -> Option<(Node, String)> {
-    let node = Node::running()?;
-    let address = read_only_port(&node);
-    Some((node, address))
+/// What an endpoint says, once the agent is not too busy to; `None` where there is no such one.
+fn try_scrape(node: &Node, path: &str) -> Option<String> {
+    let address = format!("127.0.0.1:{}", node.named("READ_ONLY_PORT"));
+    node.eventually(&format!("{path} is answered"), || match http_get(&address, path)? {
+        (200, text) => Some(Some(text)),
+        (404, _) => Some(None),
+        (503, _) => None,
+        (status, text) => panic!("{path}: {status}: {text}"),
+    })
 }
 
-fn read_only_port(node: &Node) -> String {
-    format!("127.0.0.1:{}", node.named("READ_ONLY_PORT"))
-}
-
-fn scrape(address: &str, path: &str) -> String {
-    let (status, text) = http_get(address, path).expect("the agent answers");
-    assert_eq!(status, 200, "{path}: {text}");
-    text
+fn scrape(node: &Node, path: &str) -> String {
+    try_scrape(node, path).unwrap_or_else(|| panic!("there is no {path}"))
 }
 
 /// OBS-01, OBS-02.
@@ -50,16 +48,12 @@ fn promtool_finds_nothing_but_upstreams_own_names() {
     if Command::new("promtool").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
         return skip("metrics", "there is no promtool (package prometheus)");
     }
-    let Some((node, address)) = scraped() else { return };
+    let Some(node) = Node::running() else { return };
     node.apply(&pod("web", &[forever("main")]));
     node.wait_running("web", "main");
     let mut checked = 0;
     for path in ["/metrics", "/metrics/probes", "/metrics/slis", "/metrics/resource", "/metrics/cadvisor"] {
-        let (status, text) = http_get(&address, path).expect("the agent answers");
-        if status == 404 {
-            continue; // Not served by this version.
-        }
-        assert_eq!(status, 200, "{path}");
+        let Some(text) = try_scrape(&node, path) else { continue }; // Not served by this version.
         let mut promtool = Command::new("promtool")
             .args(["check", "metrics"])
             .stdin(Stdio::piped())
@@ -87,7 +81,7 @@ fn value(text: &str, series: &str) -> Option<f64> {
 /// POD-39.
 #[test]
 fn a_pods_life_is_counted_from_its_worker_to_its_end() {
-    let Some((node, address)) = scraped() else { return };
+    let Some(node) = Node::running() else { return };
     node.apply(&pod("web", &[forever("main")]));
     node.wait_running("web", "main");
     let wanted = [
@@ -108,11 +102,11 @@ fn a_pods_life_is_counted_from_its_worker_to_its_end() {
         ("kubelet_orphaned_runtime_pods_total", 0.0),
     ];
     node.eventually("the metrics of a pod that runs", || {
-        let text = scrape(&address, "/metrics");
+        let text = scrape(&node, "/metrics");
         let wrong: Vec<_> = wanted.iter().filter(|(series, count)| value(&text, series) != Some(*count)).collect();
         if wrong.is_empty() { Some(()) } else { None }
     });
-    let text = scrape(&address, "/metrics");
+    let text = scrape(&node, "/metrics");
     assert!(value(&text, "kubelet_pod_start_duration_seconds_sum").is_some_and(|sum| sum > 0.0));
     assert!(value(&text, "kubelet_cgroup_manager_duration_seconds_count{operation_type=\"create\"}").is_some());
     node.delete("web");
@@ -123,7 +117,7 @@ fn a_pods_life_is_counted_from_its_worker_to_its_end() {
         ("kubelet_running_pods", 0.0),
     ];
     node.eventually("the metrics of a pod that is gone", || {
-        let text = scrape(&address, "/metrics");
+        let text = scrape(&node, "/metrics");
         let all = gone.iter().all(|(series, count)| value(&text, series) == Some(*count));
         let ends = ["kill", "terminated"].map(|operation| {
             let series = format!("kubelet_pod_worker_duration_seconds_count{{operation_type=\"{operation}\"}}");
@@ -144,8 +138,8 @@ fn nothing_secret_is_told_at_the_highest_verbosity() {
     node.apply(&pod("web", &[with(forever("main"), environment)]));
     let container = node.wait_running("web", "main");
     assert_eq!(node.run_in(&container, "echo $TOKEN").trim(), "marked-environment-4711", "the pod has it");
-    let explained = node.ask(&["explain", "default/web-node1"]).expect("the agent answers");
-    let metrics = scrape(&read_only_port(&node), "/metrics");
+    let explained = node.eventually("the agent explains", || crate::agent::explain(&node, "default/web-node1"));
+    let metrics = scrape(&node, "/metrics");
     node.delete("web");
     node.wait_gone("web");
     let log = node.log();

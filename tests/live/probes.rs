@@ -71,7 +71,7 @@ fn probes_connect_and_ask_for_health() {
         json!({
             "ports": [{ "name": "http", "containerPort": 80 }],
             "startupProbe": { "tcpSocket": { "port": 80 }, "periodSeconds": 1, "failureThreshold": 60 },
-            "readinessProbe": { "tcpSocket": { "port": "http" }, "periodSeconds": 3600 },
+            "readinessProbe": { "tcpSocket": { "port": "http" }, "periodSeconds": 3600, "timeoutSeconds": 30 },
         }),
     );
     let deaf = with(
@@ -96,7 +96,9 @@ fn probes_connect_and_ask_for_health() {
 #[test]
 fn a_grpc_server_is_asked_for_its_health() {
     let Some(node) = Node::running() else { return };
-    let grpc = |more: serde_json::Value| with(json!({ "grpc": { "port": 5000 }, "periodSeconds": 1 }), more);
+    let grpc = |more: serde_json::Value| {
+        with(json!({ "grpc": { "port": 5000 }, "periodSeconds": 1, "timeoutSeconds": 30 }), more)
+    };
     let server = with(
         shell("server", "exec /bin/grpc-health 5000 /tmp/status"),
         json!({
@@ -107,7 +109,7 @@ fn a_grpc_server_is_asked_for_its_health() {
     node.apply(&pod("health", &[server]));
     let container = node.wait_running("health", "server");
     node.wait_for_words(&["Startup probe failed: error: this server does not implement the grpc health protocol"]);
-    let mut shown = node.shown("health").expect("is there");
+    let mut shown = node.wait_shown("health", "at all", |_| true);
     assert_eq!(container_status(&shown, "server")["started"], false);
     for (status, ready) in [("1", "True"), ("2", "False"), ("1", "True")] {
         node.run_in(&container, &format!("echo {status} >/tmp/status"));
@@ -136,7 +138,7 @@ fn a_proxy_of_the_environment_is_not_for_probes() {
 /// What the agent tells of probes, once it answers.
 fn probe_metrics(node: &Node) -> Option<String> {
     let address = format!("127.0.0.1:{}", node.named("READ_ONLY_PORT"));
-    http_get(&address, "/metrics/probes").map(|(_, metrics)| metrics)
+    http_get(&address, "/metrics/probes").filter(|(status, _)| *status == 200).map(|(_, metrics)| metrics)
 }
 
 /// How many rounds there were of this kind of probe of the pod with this result.
@@ -160,13 +162,14 @@ fn probes_have_their_defaults_their_delay_and_their_end() {
     let late =
         with(forever("main"), json!({ "readinessProbe": with(ready.clone(), json!({ "initialDelaySeconds": 5 })) }));
     node.apply(&pod("late", &[late]));
-    let brief = with(shell("main", "sleep 8"), json!({ "readinessProbe": ready }));
+    let brief = with(shell("main", "sleep 20"), json!({ "readinessProbe": ready }));
     node.apply(&with(pod("brief", &[brief]), json!({ "spec": { "restartPolicy": "Never" } })));
 
     node.eventually("the probe of the brief pod is told", || {
         (rounds(&node, "brief", "Readiness", "successful") > 0).then_some(())
     });
-    assert!(probe_metrics(&node).expect("it answers").contains("prober_probe_duration_seconds_count{"));
+    let metrics = node.eventually("the agent answers", || probe_metrics(&node));
+    assert!(metrics.contains("prober_probe_duration_seconds_count{"));
     let shown = node.wait_shown("plain", "ready", |pod| condition(pod, "Ready") == "True");
     let expected = json!({
         "httpGet": { "path": "/", "port": 80, "scheme": "HTTP" },
@@ -228,10 +231,12 @@ fn a_probe_that_has_decided_rests() {
     // Goes on for some seconds after it was asked to end; its next instance tells how often each was asked by then.
     let script = "wc -l /kept/* 2>/dev/null; trap 'sleep 4; exit 0' TERM; while :; do sleep 0.2; done";
     let liveness = with(asked("liveness", 1), json!({ "initialDelaySeconds": 4 }));
+    // Not before the next instance has told.
+    let startup = with(asked("startup", 0), json!({ "initialDelaySeconds": 3 }));
     let main = with(
         shell("main", script),
         json!({
-            "startupProbe": asked("startup", 0), "livenessProbe": liveness,
+            "startupProbe": startup, "livenessProbe": liveness,
             "volumeMounts": [{ "name": "kept", "mountPath": "/kept" }],
         }),
     );
@@ -264,7 +269,8 @@ fn a_probe_that_floods_is_cut_short() {
     let longest = node.log().lines().map(str::len).max().unwrap_or_default();
     assert!(longest < 64 << 10, "a line of {longest} bytes");
     node.wait_shown("web", "ready", |pod| condition(pod, "Ready") == "True");
-    assert_eq!(condition(&node.shown("much").expect("it is there"), "Ready"), "False");
+    let much = node.wait_shown("much", "at all", |_| true);
+    assert_eq!(condition(&much, "Ready"), "False");
 }
 
 /// PRB-26: no connection of a probe stays once it has its answer.
@@ -283,15 +289,15 @@ fn connections_of_probes_do_not_add_up() {
         let counts = ["Readiness", "Liveness"].map(|kind| rounds(&node, "web", kind, "successful"));
         counts.iter().all(|count| *count >= 8).then_some(())
     });
-    let shown = node.shown("web").expect("it is there");
+    let shown = node.wait_shown("web", "at all", |_| true);
     let address: Ipv4Addr = shown["status"]["podIP"].as_str().and_then(|text| text.parse().ok()).expect("an address");
     let remote = format!("{:08X}:0050", u32::from_le_bytes(address.octets()));
-    // What the kernel keeps a while after both sides have closed is not the agent's any more.
-    let time_wait = "06";
+    // What the kernel keeps a while after it was closed is held by no process any more, and has no inode.
+    let nobodys = "0";
     let table = std::fs::read_to_string(format!("/proc/{}/net/tcp", node.agent_pid())).unwrap();
     let open = table.lines().filter(|line| {
         let columns: Vec<&str> = line.split_whitespace().collect();
-        columns.get(2) == Some(&remote.as_str()) && columns.get(3) != Some(&time_wait)
+        columns.get(2) == Some(&remote.as_str()) && columns.get(9) != Some(&nobodys)
     });
     assert!(open.count() <= 2, "{table}");
 }

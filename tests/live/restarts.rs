@@ -89,7 +89,7 @@ fn what_ends_is_started_again_as_the_restart_policy_says() {
     }
     // The others had as long as those that did restart.
     for name in ["never-bad", "never-good", "failure-good"] {
-        let shown = node.shown(name).unwrap();
+        let shown = node.wait_shown(name, "at all", |_| true);
         assert_eq!(container_status(&shown, "main")["restartCount"], 0, "{name}");
         assert!(node.running_now(name, "main").is_none(), "{name}");
     }
@@ -114,15 +114,18 @@ fn a_crash_loop_waits_longer_each_time() {
     assert!(waited(3) >= Duration::from_secs(20), "{:?}", waited(3));
     node.wait_for_words(&["Back-off restarting failed container main in pod crash-node1_default(", "BackOff"]);
 
-    let shown = node.wait_shown("crash", "in its back-off", |pod| {
-        container_status(pod, "main")["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+    // What is shown may be of the run before for a moment.
+    let back_off = "back-off 40s restarting failed container=main pod=crash-node1_default(";
+    let shown = node.wait_shown("crash", "in its third back-off", |pod| {
+        let status = container_status(pod, "main");
+        let waiting = &status["state"]["waiting"];
+        status["restartCount"] == 3
+            && waiting["reason"] == "CrashLoopBackOff"
+            && waiting["message"].as_str().is_some_and(|message| message.starts_with(back_off))
     });
     let status = container_status(&shown, "main");
-    assert_eq!(status["restartCount"], 3);
     assert_eq!(status["lastState"]["terminated"]["exitCode"], 5);
     assert_eq!(status["lastState"]["terminated"]["reason"], "Error");
-    let message = status["state"]["waiting"]["message"].as_str().unwrap();
-    assert!(message.starts_with("back-off 40s restarting failed container=main pod=crash-node1_default("), "{message}");
 }
 
 /// POD-28, CRI-20: a container that was killed comes back, its pod's sandbox and neighbours stay.
@@ -191,7 +194,7 @@ fn a_container_that_ignores_the_request_to_end_gets_its_grace_period() {
     let stubborn = "trap 'echo asked $(date +%s)' TERM; echo ready; while :; do date +%s; sleep 0.2; done";
     node.apply(&with(
         pod("web", &[shell("main", stubborn)]),
-        json!({ "spec": { "terminationGracePeriodSeconds": 4 } }),
+        json!({ "spec": { "terminationGracePeriodSeconds": 12 } }),
     ));
     let main = node.wait_running("web", "main");
     node.eventually("it is ready", || node.output(&main).contains("ready").then_some(()));
@@ -204,7 +207,8 @@ fn a_container_that_ignores_the_request_to_end_gets_its_grace_period() {
         text.lines().find_map(|line| line.split("asked ").nth(1)).unwrap_or_else(|| panic!("not asked: {text}"));
     let last = text.lines().filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).next_back().unwrap();
     let lived_on = last - asked.parse::<u64>().unwrap();
-    assert!(lived_on >= 3, "killed after {lived_on} s of 4");
+    // The seconds are whole ones, and what is written last may be some while before the end on a busy machine.
+    assert!(lived_on >= 8, "killed after {lived_on} s of 12: {text}");
 }
 
 /// The container that took another's place, once it runs.

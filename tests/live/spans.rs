@@ -64,6 +64,13 @@ fn calls_to_the_runtime_are_below_the_pods_sync() {
     node.wait_running("web", "main");
     node.delete("web");
     node.wait_gone("web");
+    // A span is told when it is over: the last one's end comes after what the runtime was asked in it.
+    node.eventually("the pod's end is told", || {
+        let spans = collector.spans();
+        let removal = spans.iter().find(|span| span.name == "runtime.v1.RuntimeService/RemovePodSandbox")?;
+        let mut of_trace = spans.iter().filter(|span| span.trace_id == removal.trace_id);
+        of_trace.any(|span| span.name == "syncTerminatedPod").then_some(())
+    });
     node.stop_agent();
     let spans = collector.spans();
     let by_id: BTreeMap<&[u8], &Span> = spans.iter().map(|span| (span.span_id.as_slice(), span)).collect();

@@ -13,7 +13,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-use crate::harness::{NODE_NAME, Node};
+use crate::harness::{NODE_NAME, Node, condition};
 use crate::pods::{forever, pod, shell, web, with};
 use clients::{Command, Socket, Spdy, ask, exec_path};
 
@@ -225,8 +225,9 @@ fn a_user_joins_the_containers_own_process() {
 #[test]
 fn a_port_of_a_pod_is_reached() {
     let Some(node) = Node::running() else { return };
-    node.apply(&pod("site", &[web("main")]));
-    node.wait_shown("site", "running", |shown| shown["status"]["phase"] == "Running");
+    let probe = json!({ "tcpSocket": { "port": 80 }, "periodSeconds": 1, "timeoutSeconds": 30 });
+    node.apply(&pod("site", &[with(web("main"), json!({ "readinessProbe": probe }))]));
+    node.wait_shown("site", "ready", |shown| condition(shown, "Ready") == "True");
     let path = format!("/portForward/default/site-{NODE_NAME}");
     let request = b"GET / HTTP/1.0\r\n\r\n";
     block_on(async {

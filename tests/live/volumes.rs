@@ -41,7 +41,7 @@ fn mounting(container: Value, mounts: Value) -> Value {
 fn containers_see_their_pods_volumes_and_nothing_is_left_after() {
     let Some(node) = Node::running() else { return };
     let writer = mounting(
-        shell("writer", &then_forever("echo hello > /shared/greeting; echo part > /part/file")),
+        shell("writer", &then_forever("echo part > /part/file; echo hello > /shared/greeting")),
         json!([
             { "name": "shared", "mountPath": "/shared" },
             { "name": "shared", "mountPath": "/part", "subPathExpr": "deep/$(POD)" },
@@ -146,7 +146,7 @@ fn host_paths_are_what_the_pod_says_they_are() {
         told.contains(&format!("MountVolume.SetUp failed for volume \\\"late\\\" : {problem}")).then_some(())
     });
     assert!(node.all_containers("web").is_empty(), "no container without its volumes");
-    let shown = node.shown("web").unwrap();
+    let shown = node.wait_shown("web", "at all", |_| true);
     assert_eq!(shown["status"]["containerStatuses"][0]["state"]["waiting"]["reason"], "ContainerCreating");
 
     fs::create_dir(path("late")).unwrap();

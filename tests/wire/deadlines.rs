@@ -1,10 +1,12 @@
 //! How long each call may take (CRI-02): what the runtime is told, and what happens when it does not answer.
 
+use std::any::Any;
+use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 use podwright::cri::wire::*;
 use podwright::cri::{
-    ContainerConfig, ContainerFilter, CriError, ImageService, ImageSpec, Labels, LinuxContainerResources,
+    ContainerConfig, ContainerFilter, CriError, CriResult, ImageService, ImageSpec, Labels, LinuxContainerResources,
     PodSandboxConfig, PodSandboxFilter, REOPEN_LIMIT, RuntimeService, StatsFilter, Streams,
 };
 use podwright::logic::ids::{ContainerId, SandboxId};
@@ -84,6 +86,21 @@ async fn a_limit_beyond_all_reason_is_still_a_limit() {
     assert_eq!(fake.asked::<StopContainerRequest>()[0].timeout, i64::MAX);
 }
 
+/// How a call that is never answered ends, and after how long. On a busy machine its time may be over before the runtime was
+/// asked, or the runtime, which counts it too, be the first to end it: then it is made again.
+async fn ended<Q: Any + Clone, T: Debug>(fake: &Fake, call: impl AsyncFn() -> CriResult<T>) -> (Duration, CriError) {
+    let mut tries = 0;
+    loop {
+        let (before, begun) = (fake.asked::<Q>().len(), Instant::now());
+        let error = call().await.expect_err("it hangs");
+        tries += 1;
+        let by_the_runtime = matches!(error, CriError::Other { code: "Canceled", .. });
+        if tries == 50 || fake.asked::<Q>().len() > before && !by_the_runtime {
+            return (begun.elapsed(), error);
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_call_that_hangs_ends_with_its_deadline_and_is_abandoned() {
     let fake = Fake::new();
@@ -91,15 +108,19 @@ async fn a_call_that_hangs_ends_with_its_deadline_and_is_abandoned() {
     let host = Host::of(&fake);
     let limit = Duration::from_millis(200);
     let runtime = host.connect_with(limit);
-    let begun = Instant::now();
-    assert_eq!(runtime.status().await, Err(CriError::Deadline { call: "Status", limit }));
-    assert!(begun.elapsed() >= limit);
+    let (took, error) = ended::<StatusRequest, _>(&fake, async || runtime.status().await).await;
+    assert_eq!(error, CriError::Deadline { call: "Status", limit });
+    assert!(took >= limit);
     let grace = Duration::from_millis(300);
-    let outcome = runtime.stop_container(&"c".into(), grace).await;
-    assert_eq!(outcome, Err(CriError::Deadline { call: "StopContainer", limit: limit + grace }));
-    assert!(begun.elapsed() >= limit + limit + grace);
-    assert_eq!(outcome.unwrap_err().to_string(), "StopContainer: no answer within 0.5s");
-    until("the runtime hears that nobody waits", || fake.abandoned() == 2).await;
+    let call = async || runtime.stop_container(&"c".into(), grace).await;
+    let (took, error) = ended::<StopContainerRequest, _>(&fake, call).await;
+    assert_eq!(error, CriError::Deadline { call: "StopContainer", limit: limit + grace });
+    assert!(took >= limit + grace);
+    assert_eq!(error.to_string(), "StopContainer: no answer within 0.5s");
+    until("the runtime hears that nobody waits", || {
+        fake.abandoned() == fake.asked::<StatusRequest>().len() + fake.asked::<StopContainerRequest>().len()
+    })
+    .await;
     let mut after = runtime.start_container(&"c".into()).await;
     for _ in 0..50 {
         if after.is_err() {
@@ -117,8 +138,13 @@ async fn a_pull_has_no_deadline_and_is_cancelled_by_dropping_it() {
     let host = Host::of(&fake);
     let runtime = host.connect_with(Duration::from_millis(20));
     let (image, config) = (ImageSpec::default(), PodSandboxConfig::default());
-    let pull = runtime.pull_image(&image, None, &config);
-    tokio::time::timeout(Duration::from_millis(300), pull).await.expect_err("still pulling");
+    let mut pull = Box::pin(runtime.pull_image(&image, None, &config));
+    tokio::time::timeout(Duration::from_millis(300), &mut pull).await.expect_err("still pulling");
+    tokio::select! {
+        outcome = &mut pull => panic!("still pulling: {outcome:?}"),
+        () = until("the runtime is asked", || !fake.asked::<PullImageRequest>().is_empty()) => {}
+    }
+    drop(pull);
     until("the runtime hears of the cancellation", || fake.abandoned() == 1).await;
 }
 

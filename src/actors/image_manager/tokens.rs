@@ -79,7 +79,6 @@ pub(super) async fn ask_with_token(
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
 
     use serde_json::{Value, json};
@@ -119,8 +118,8 @@ providers:
             "auth": { "reg.example": { "username": "u", "password": "p" } },
         });
         let path = folder.join("helper");
-        std::fs::write(&path, format!("#!/bin/sh\ncat >>\"$0.asked\"\necho '{answer}'\n")).expect("written");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("set");
+        let script = format!("#!/bin/sh\ncat >>\"$0.asked\"\necho '{answer}'\n");
+        crate::platform::played_program::write_program(&path, &script);
     }
 
     struct Scene {

@@ -42,7 +42,7 @@ impl Logs {
     }
 
     async fn written(&self) -> Option<Vec<String>> {
-        tokio::time::timeout(Duration::from_secs(5), self.adapter.written()).await.ok()
+        tokio::time::timeout(Duration::from_secs(60), self.adapter.written()).await.ok()
     }
 }
 

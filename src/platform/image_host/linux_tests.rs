@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::logic::image_records::RecordedSecret;
+use crate::platform::played_program::write_program;
 
 const NOW: Moment = Moment(1_767_225_600_000_000_000);
 
@@ -118,8 +119,7 @@ fn the_first_file_of_credentials_counts() {
 
 fn provider(folder: &Path, script: &str) -> Provider {
     let path = folder.join("bin/helper");
-    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&path, &format!("#!/bin/sh\n{script}\n"));
     Provider {
         name: "helper".into(),
         match_images: vec!["*".into()],

@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -31,6 +30,7 @@ use crate::platform::certificates::tests::{Authority, NEW_YEAR};
 use crate::platform::certificates::{LiveCertificate, Pair, PrivateKey};
 use crate::platform::clock::Clock;
 use crate::platform::http_exchange::test_server::{certificate, server_config};
+use crate::platform::played_program::write_program;
 use crate::platform::tls::{Offer, provider};
 
 /// A wall clock that is set by hand.
@@ -116,8 +116,7 @@ fn program(folder: &Path, more: &str) -> Kubeconfig {
          \\\"status\\\": {{\\\"token\\\": \\\"$PREFIX-$n-$1\\\" {more}}}}}\"\n",
         count = count.display()
     );
-    std::fs::write(&path, script).expect("written");
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).expect("made executable");
+    write_program(&path, &script);
     kubeconfig(
         folder,
         "h",
@@ -146,7 +145,7 @@ async fn a_program_that_fails_says_so_in_the_usual_words() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = async |script: &str| {
         let config = program(folder.path(), "");
-        std::fs::write(folder.path().join("plugin"), format!("#!/bin/sh\n{script}\n")).expect("written");
+        write_program(&folder.path().join("plugin"), &format!("#!/bin/sh\n{script}\n"));
         let text = shown(&Credentials::new(config, Offer::Http2, wall())).await.expect_err("fails");
         text.replace(&*folder.path().to_string_lossy(), "/f")
     };

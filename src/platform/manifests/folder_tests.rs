@@ -8,7 +8,7 @@ use super::*;
 use crate::platform::manifests::FolderChange::{Growing, Whole};
 
 /// How long a change may take to be seen; far more than it does.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn folder_of(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a directory");

@@ -135,7 +135,9 @@ async fn nobody_there_is_a_failure_in_upstreams_words() {
     let expected = format!("Get \"http://{address}/healthz\": dial tcp {address}: connect: connection refused");
     assert_eq!(failure(run(probe_of(address)).await), expected);
     let host = "no-such-host.invalid".to_owned();
-    let text = failure(run(HttpProbe { host, ..probe_of(address) }).await);
+    // Who is asked for names may take its time to say that there is none.
+    let timeout = Duration::from_secs(120);
+    let text = failure(run(HttpProbe { host, timeout, ..probe_of(address) }).await);
     assert!(text.ends_with(": dial tcp: lookup no-such-host.invalid: no such host"), "{text}");
 }
 

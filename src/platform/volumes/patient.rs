@@ -282,12 +282,17 @@ mod tests {
     fn a_walk_over_many_files_takes_long_and_does_not_hang() {
         let (patient, progress) = (patient(Duration::from_millis(1)), Arc::new(Progress::default()));
         runtime().block_on(async {
-            let (release, hold) = mpsc::channel::<()>();
+            let ((release, hold), (begin, begun)) = (mpsc::channel::<()>(), mpsc::channel());
             let walks = Arc::clone(&progress);
             let mut walk = Box::pin(patient.run_watched("v".into(), "set up", progress, move || {
-                walks.walking(|| hold.recv()).map_err(|_| VolumeError::Refused("released".into()))
+                let held = || {
+                    begin.send(()).expect("the test goes on");
+                    hold.recv()
+                };
+                walks.walking(held).map_err(|_| VolumeError::Refused("released".into()))
             }));
             tokio::time::timeout(Duration::from_millis(20), &mut walk).await.expect_err("it takes long");
+            begun.recv().expect("the walk has begun");
             assert!(patient.hanging().is_empty());
             drop(release);
             walk.await.expect_err("released");

@@ -15,6 +15,8 @@ use crate::pods::{forever, pod, shell, then_forever, web, with};
 
 /// Bytes of the file that is copied each way.
 const COPIED_BYTES: u64 = 200 << 20;
+/// Seconds that a script of kubectl may take: a machine may be slow, and no test waits for this otherwise.
+const SCRIPT_SECONDS: &str = "1200";
 
 impl Cluster {
     /// What a shell says in which `kubectl` is this cluster's, and how it ended.
@@ -26,7 +28,7 @@ impl Cluster {
             .collect();
         let function = format!("kubectl() {{ {} \"$@\"; }}\n", words.join(" "));
         let output = Command::new("timeout")
-            .args(["300", "bash", "-c", &(function + script)])
+            .args([SCRIPT_SECONDS, "bash", "-c", &(function + script)])
             .current_dir(&self.dir)
             .stdin(Stdio::null())
             .output()
@@ -40,6 +42,23 @@ impl Cluster {
         let metrics = self.kubectl(&["get", "--raw", &format!("/api/v1/nodes/{NODE_NAME}/proxy/metrics")]);
         let line = format!("kubelet_websocket_streaming_requests_total{{subresource=\"{subresource}\"}} ");
         metrics.lines().find_map(|found| found.strip_prefix(&line)?.parse().ok()).unwrap_or_default()
+    }
+
+    /// A terminal of 30 rows that gets 41 once the command in it knows of the 30, and what was shown on it. Each side waits
+    /// for the other, in vain where a size never arrives.
+    fn resized_terminal(&self, websockets: &str) -> (i32, String) {
+        let inside = "until stty size | grep -qx '30 100'; do sleep 0.2; done; echo first $(stty size); \
+                      until stty size | grep -qx '41 123'; do sleep 0.2; done; echo then $(stty size)";
+        fs::write(self.dir.join("inside.sh"), inside).unwrap();
+        // What is typed on the terminal goes to a file as it comes.
+        let terminal = format!(
+            "stty rows 30 cols 100\n\
+             (until grep -q 'first 30 100' typed; do sleep 0.2; done; stty rows 41 cols 123 </dev/tty) &\n\
+             KUBECTL_REMOTE_COMMAND_WEBSOCKETS={websockets} kubectl exec -it box -- sh -c \"$(cat inside.sh)\""
+        );
+        let kubectl = self.script_of("type kubectl | tail -n +2").1;
+        fs::write(self.dir.join("terminal.sh"), format!("{kubectl}\n{terminal}\n")).unwrap();
+        self.script_of("rm -f typed; timeout 300 script -qfec 'bash terminal.sh' typed </dev/null")
     }
 
     fn start_kubectl(&self, arguments: &[&str]) -> Running {
@@ -115,19 +134,8 @@ fn kubectl_exec_runs_commands_with_input_and_terminals() {
         cluster.script_of("printf abc | KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false kubectl exec -i box -- md5sum");
     assert!(said.starts_with("900150983cd24fb0d6963f7d28e17f72"), "{said}");
     for spoken in ["true", "false"] {
-        // The size comes after the command has begun, as with any kubelet.
-        let inside = "sleep 3; stty size; sleep 5; stty size";
-        let terminal = format!(
-            "stty rows 30 cols 100\n(sleep 6; stty rows 41 cols 123 </dev/tty) &\n\
-             KUBECTL_REMOTE_COMMAND_WEBSOCKETS={spoken} kubectl exec -it box -- sh -c \"{inside}\""
-        );
-        let kubectl = cluster.script_of("type kubectl | tail -n +2").1;
-        fs::write(cluster.dir.join("terminal.sh"), format!("{kubectl}\n{terminal}\n")).unwrap();
-        let (_, said) = cluster.script_of("script -qec 'bash terminal.sh' /dev/null </dev/null");
-        let words = said.replace("^@", "").replace('\u{8}', "");
-        let is_size = |line: &&str| line.split(' ').filter(|word| word.parse::<u16>().is_ok()).count() == 2;
-        let sizes: Vec<&str> = words.lines().map(str::trim).filter(is_size).collect();
-        assert_eq!(sizes, ["30 100", "41 123"], "{said}");
+        let (_, said) = cluster.resized_terminal(spoken);
+        assert!(said.contains("first 30 100") && said.contains("then 41 123"), "{said}");
     }
 }
 
@@ -207,7 +215,10 @@ fn answers(port: u16) -> bool {
 #[test]
 fn figures_are_there_for_who_asks_through_the_api_server() {
     let Some(cluster) = Cluster::joined() else { return };
-    cluster.create_pod(pod("busy", &[shell("main", &then_forever("(while :; do :; done) &"))]));
+    let busy = shell("main", &then_forever("(while :; do :; done) &"));
+    // Its share of a machine that others keep busy, too.
+    let busy = with(busy, json!({ "resources": { "requests": { "cpu": "500m" } } }));
+    cluster.create_pod(pod("busy", &[busy]));
     cluster.wait_pod_ready("busy");
     let raw = |path: &str| cluster.kubectl(&["get", "--raw", &format!("/api/v1/nodes/{NODE_NAME}/proxy{path}")]);
     let used = cluster.eventually("the pod's use of the processor is told", || {

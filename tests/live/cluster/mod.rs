@@ -16,17 +16,19 @@ mod resize;
 mod server;
 mod volumes;
 
+use std::cell::Cell;
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use podwright::cri::ContainerState;
 use podwright::cri::ContainerStatus;
 use serde_json::Value;
 
-use crate::harness::{NODE_NAME, Node, condition};
+use crate::harness::{NODE_NAME, Node, PATIENCE, condition};
 use crate::machine::skip;
 use crate::pods::with;
 
@@ -36,6 +38,16 @@ pub struct Cluster {
     kubectl: PathBuf,
     /// Further flags of the API server.
     api_flags: String,
+    /// Whether the node is to ask for nothing that it has no right to, which is looked at in the end.
+    rights_count: Cell<bool>,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if self.rights_count.get() && !std::thread::panicking() {
+            self.assert_nothing_was_forbidden();
+        }
+    }
 }
 
 impl Deref for Cluster {
@@ -82,7 +94,8 @@ impl Cluster {
             "tlsCertFile": pki("kubelet-serving.crt"),
             "tlsPrivateKeyFile": pki("kubelet-serving.key"),
         }));
-        let cluster = Self { node, kubectl: assets.join("kubectl"), api_flags: flags.to_owned() };
+        let (kubectl, api_flags) = (assets.join("kubectl"), flags.to_owned());
+        let cluster = Self { node, kubectl, api_flags, rights_count: Cell::new(true) };
         cluster.script(&["start"], &[NODE_NAME]);
         Some(cluster)
     }
@@ -120,8 +133,11 @@ impl Cluster {
         assert!(status.success(), "cluster.sh {command:?}: {}", fs::read_to_string(said).unwrap_or_default());
     }
 
-    /// Ends the API server; the node is on its own.
+    /// Ends the API server; the node is on its own. The next one does not know at first whose objects are whose, and refuses
+    /// what the node has a right to: what was asked for counts until now.
     pub fn stop_api(&self) {
+        self.assert_nothing_was_forbidden();
+        self.rights_count.set(false);
         self.script(&["stop-api"], &[]);
     }
 
@@ -170,7 +186,12 @@ impl Cluster {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        child.stdin.take().expect("piped").write_all(object.to_string().as_bytes()).unwrap();
+        // One that cannot go on reads nothing; why, it says.
+        let written = child.stdin.take().expect("piped").write_all(object.to_string().as_bytes());
+        assert!(
+            written.as_ref().is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) || written.is_ok(),
+            "{written:?}"
+        );
         let output = child.wait_with_output().unwrap();
         let why = || String::from_utf8_lossy(&output.stderr).into_owned();
         if output.status.success() { Ok(()) } else { Err(why()) }
@@ -213,8 +234,13 @@ impl Cluster {
 
     /// An object of the default namespace, or of none; `None` when there is no such one.
     pub fn find(&self, kind: &str, name: &str) -> Option<Value> {
-        let text = self.kubectl(&["get", kind, name, "--ignore-not-found", "-o", "json"]);
-        (!text.is_empty()).then(|| serde_json::from_str(&text).expect("kubectl prints JSON"))
+        self.try_find(kind, name).unwrap_or_else(|error| panic!("kubectl get {kind} {name}: {error}"))
+    }
+
+    /// The same, or why kubectl fails: an API server that is busy may not answer in time.
+    fn try_find(&self, kind: &str, name: &str) -> Result<Option<Value>, String> {
+        let text = self.try_kubectl(&["get", kind, name, "--ignore-not-found", "-o", "json"])?;
+        Ok((!text.is_empty()).then(|| serde_json::from_str(&text).expect("kubectl prints JSON")))
     }
 
     /// All objects of a kind in the default namespace.
@@ -226,14 +252,17 @@ impl Cluster {
 
     /// Waits until the API server shows an object of which `wanted` holds.
     pub fn wait(&self, kind: &str, name: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let mut last = None;
+        let mut last = Ok(None);
         let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             self.eventually(&format!("{kind} {name} is {what}"), || {
-                last = self.find(kind, name);
-                last.clone().filter(|object| wanted(object))
+                last = self.try_find(kind, name);
+                last.clone().ok().flatten().filter(|object| wanted(object))
             })
         }));
-        found.unwrap_or_else(|_| panic!("{kind} {name} is not {what}: {:#}", last.unwrap_or_default()["status"]))
+        let seen = |last: Result<Option<Value>, String>| {
+            last.map_or_else(|error| error, |object| format!("{:#}", object.unwrap_or_default()["status"]))
+        };
+        found.unwrap_or_else(|_| panic!("{kind} {name} is not {what}: {}", seen(last)))
     }
 
     /// Waits until a pod is Ready.
@@ -243,27 +272,44 @@ impl Cluster {
 
     /// Waits until the API server has no such object.
     pub fn wait_no(&self, kind: &str, name: &str) {
-        self.eventually_none(&format!("no {kind} {name}"), || self.find(kind, name).into_iter().collect());
+        self.eventually_none(&format!("no {kind} {name}"), || {
+            let found = self.try_find(kind, name);
+            found.unwrap_or_else(|error| Some(Value::String(error))).into_iter().collect()
+        });
     }
 
     /// Waits for an Event of this reason about an object; its message.
     pub fn wait_event(&self, name: &str, reason: &str) -> String {
-        let of = format!("involvedObject.name={name},reason={reason}");
         self.eventually(&format!("an Event {reason} of {name}"), || {
-            let text = self.kubectl(&["get", "events", "-A", "--field-selector", &of, "-o", "json"]);
-            let list: Value = serde_json::from_str(&text).expect("kubectl prints JSON");
-            list["items"].as_array()?.first().map(|event| event["message"].as_str().unwrap_or_default().to_owned())
+            self.messages(name, reason).ok()?.into_iter().next()
         })
     }
 
     /// Waits for an Event of this text: there may be others before, as when the API server's own caches lag behind.
     pub fn wait_event_saying(&self, name: &str, reason: &str, message: &str) {
+        self.wait_event_like(name, reason, |told| told == message);
+    }
+
+    /// The same of one that `wanted` is content with.
+    pub fn wait_event_like(&self, name: &str, reason: &str, wanted: impl Fn(&str) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let told = self.messages(name, reason);
+            if told.as_ref().is_ok_and(|told| told.iter().any(|message| wanted(message))) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "waited in vain for an Event {reason} of {name}: {told:#?}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// What the Events of this reason about an object say.
+    fn messages(&self, name: &str, reason: &str) -> Result<Vec<String>, String> {
         let of = format!("involvedObject.name={name},reason={reason}");
-        self.eventually(&format!("an Event {reason} of {name}: {message}"), || {
-            let text = self.kubectl(&["get", "events", "-A", "--field-selector", &of, "-o", "json"]);
-            let list: Value = serde_json::from_str(&text).expect("kubectl prints JSON");
-            list["items"].as_array()?.iter().any(|event| event["message"] == message).then_some(())
-        });
+        let text = self.try_kubectl(&["get", "events", "-A", "--field-selector", &of, "-o", "json"])?;
+        let list: Value = serde_json::from_str(&text).expect("kubectl prints JSON");
+        let message = |event: &Value| event["message"].as_str().unwrap_or_default().to_owned();
+        Ok(list["items"].as_array().into_iter().flatten().map(message).collect())
     }
 
     /// The container of this name that runs, once it does.
@@ -304,8 +350,13 @@ impl Cluster {
     }
 
     /// Fails when the node asked for something that it has no right to. The authorizer may hear of a pod later than the
-    /// node: what it refused, and granted after that, the node had a right to.
-    pub fn assert_nothing_was_forbidden(&self) {
+    /// node: what it refused, and granted after that, the node had a right to. It is waited for, since the node asks again.
+    fn assert_nothing_was_forbidden(&self) {
+        self.eventually_none("what was asked without a right to", || self.forbidden());
+    }
+
+    /// What was refused, and not granted later.
+    fn forbidden(&self) -> Vec<Value> {
         let audit = self.audit();
         // By what they are about: two watches of one object differ in how long they are to last.
         let same = |one: &Value, other: &Value| one["verb"] == other["verb"] && one["objectRef"] == other["objectRef"];
@@ -314,7 +365,6 @@ impl Cluster {
         let time = |line: &Value| line["requestReceivedTimestamp"].as_str().unwrap_or_default().to_owned();
         let granted_later =
             |one: &Value| audit.iter().any(|other| same(one, other) && !is_forbidden(other) && time(other) > time(one));
-        let forbidden: Vec<_> = audit.iter().filter(|line| is_forbidden(line) && !granted_later(line)).collect();
-        assert!(forbidden.is_empty(), "asked without a right to: {forbidden:?}");
+        audit.iter().filter(|line| is_forbidden(line) && !granted_later(line)).cloned().collect()
     }
 }

@@ -1,6 +1,7 @@
 //! A boot without the API server, where `--offline-store` is set.
 
 use std::process::Command;
+use std::time::Duration;
 
 use podwright::cri::RuntimeService;
 use serde_json::{Value, json};
@@ -16,6 +17,21 @@ fn object(kind: &str, name: &str, key: &str, value: Value) -> Value {
 }
 
 impl Cluster {
+    /// Waits until what the API server wants, and what it was told, is on the disk: nothing is being written, and nothing
+    /// begins to be.
+    fn wait_kept(&self) {
+        let at_rest = || {
+            let actors = self.ask(&["actors"])?;
+            let keeper = actors["actors"].as_array()?.iter().find(|actor| actor["name"] == "OfflinePods")?.clone();
+            (keeper["state"] == "idle" && keeper["mailbox"]["depth"] == 0).then(|| keeper["turns"].clone())
+        };
+        self.eventually("what is wanted is on the disk", || {
+            let before = at_rest()?;
+            std::thread::sleep(Duration::from_secs(1));
+            at_rest().filter(|turns| *turns == before)
+        });
+    }
+
     /// What a boot leaves of pods: the disk, and nothing that ran or was mounted.
     fn lose_all_that_runs(&self) {
         for sandbox in self.cri(async |cri| cri.list_pod_sandboxes(&Default::default()).await) {
@@ -57,6 +73,7 @@ fn the_last_known_pods_run_again_without_the_api_server() {
     cluster.wait("pod", "job", "over", |pod| pod["status"]["phase"] == "Succeeded");
     let before = cluster.run_in(&cluster.wait_container("reader", "main"), MOUNTED);
     assert!(before.starts_with("geheim\n") && before.ends_with("red\n"), "{before}");
+    cluster.wait_kept();
 
     cluster.stop_agent();
     cluster.stop_api();
@@ -74,7 +91,7 @@ fn the_last_known_pods_run_again_without_the_api_server() {
     cluster.see_a_round();
     assert_eq!(cluster.wait_container("reader", "main").id, again.id, "nothing is rebuilt");
     // What the API server wants no more is ended as ever.
-    cluster.kubectl(&["delete", "pod", "reader", "--timeout=60s"]);
+    cluster.kubectl(&["delete", "pod", "reader", "--timeout=180s"]);
     assert_eq!(cluster.containers_of("reader").len(), 0);
     assert!(!cluster.log().contains("geheim"), "a secret is not for logs");
 }

@@ -247,7 +247,7 @@ pub async fn want(agent: &Arc<Agent>, pods: BTreeMap<PodUid, Arc<Pod>>) {
 
 /// The Events about a pod, as `reason: message`.
 pub async fn events(agent: &Arc<Agent>, uid: &PodUid) -> Vec<String> {
-    let (asked, uid) = (std::time::Duration::from_secs(5), uid.clone());
+    let (asked, uid) = (std::time::Duration::from_secs(60), uid.clone());
     let question = |reply| EventRecorderMsg::OfPod(uid, reply);
     let events = agent.directory.event_recorder.ask(Cause::outside("test"), asked, question).await.unwrap();
     events.iter().map(|counted| format!("{}: {}", counted.event.reason, counted.event.message)).collect()

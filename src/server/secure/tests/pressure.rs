@@ -86,7 +86,7 @@ async fn ten_thousand_connections_do_not_shut_out_those_with_rights() {
 /// A handshake that never ends, or comes byte by byte, is ended by its limit; others are served meanwhile.
 #[tokio::test]
 async fn a_handshake_that_never_ends_is_ended() {
-    let served = Served::with(|listener| listener.handshake_max = Duration::from_secs(2)).await;
+    let served = Served::with(|listener| listener.handshake_max = Duration::from_secs(10)).await;
     let mut silent = TcpStream::connect(served.address).await.expect("listening");
     let mut slow = TcpStream::connect(served.address).await.expect("listening");
     let drip = async {
@@ -108,7 +108,7 @@ async fn a_handshake_that_never_ends_is_ended() {
 /// A head that comes byte by byte inside TLS, from somebody unknown.
 #[tokio::test]
 async fn a_head_that_never_ends_is_ended() {
-    let served = Served::with(|listener| listener.limits.idle = Duration::from_secs(2)).await;
+    let served = Served::with(|listener| listener.limits.idle = Duration::from_secs(10)).await;
     let mut slow = served.connect(unverified_client(Offer::Http1)).await;
     let drip = async {
         slow.write_all(b"GET /pods HTTP/1.1\r\nx: ").await.expect("open");
