@@ -30,6 +30,7 @@ struct Scene {
     prefer_ipv6: bool,
     terminal: bool,
     is_static: bool,
+    volumes_mounted: bool,
     now: u64,
 }
 
@@ -56,6 +57,7 @@ impl Scene {
             prefer_ipv6: false,
             terminal: false,
             is_static: false,
+            volumes_mounted: true,
             now: NOW,
         }
     }
@@ -81,6 +83,7 @@ impl Scene {
             runtime: &self.runtime,
             previous: self.previous.as_ref(),
             probes: &self.probes,
+            volumes_mounted: self.volumes_mounted,
             start_errors: &self.errors,
             restarts: &self.restarts,
             resize: &Default::default(),
@@ -304,6 +307,20 @@ fn conditions_of_a_pod_on_its_way() {
     }
     let kinds: Vec<&str> = status.conditions.iter().flatten().map(|condition| condition.type_.as_str()).collect();
     assert_eq!(kinds, ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"]);
+}
+
+/// POD-16: the sandbox is made beside the volumes, and says nothing of them.
+#[test]
+fn a_pod_without_its_volumes_cannot_start_containers() {
+    let mut scene = Scene::new("Always", &[], &["a"]);
+    scene.volumes_mounted = false;
+    assert_eq!(says(&scene.status(), "PodReadyToStartContainers"), ("False", "", ""));
+    scene.volumes_mounted = true;
+    assert_eq!(says(&scene.status(), "PodReadyToStartContainers"), ("True", "", ""));
+    // An agent that was started anew has not looked at them yet.
+    scene.volumes_mounted = false;
+    let scene = scene.holding(vec![instance("a", 0, ContainerState::Running, 0)]);
+    assert_eq!(says(&scene.status(), "PodReadyToStartContainers"), ("True", "", ""));
 }
 
 #[test]
