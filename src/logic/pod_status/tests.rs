@@ -309,20 +309,6 @@ fn conditions_of_a_pod_on_its_way() {
     assert_eq!(kinds, ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"]);
 }
 
-/// POD-16: the sandbox is made beside the volumes, and says nothing of them.
-#[test]
-fn a_pod_without_its_volumes_cannot_start_containers() {
-    let mut scene = Scene::new("Always", &[], &["a"]);
-    scene.volumes_mounted = false;
-    assert_eq!(says(&scene.status(), "PodReadyToStartContainers"), ("False", "", ""));
-    scene.volumes_mounted = true;
-    assert_eq!(says(&scene.status(), "PodReadyToStartContainers"), ("True", "", ""));
-    // An agent that was started anew has not looked at them yet.
-    scene.volumes_mounted = false;
-    let scene = scene.holding(vec![instance("a", 0, ContainerState::Running, 0)]);
-    assert_eq!(says(&scene.status(), "PodReadyToStartContainers"), ("True", "", ""));
-}
-
 #[test]
 fn conditions_of_a_pod_that_succeeded() {
     let exited = vec![instance("a", 0, ContainerState::Exited, 0)];

@@ -1,5 +1,5 @@
-//! The status of pods that start over in place (POD-18), of ephemeral containers (POD-22), and of pods past their
-//! deadline (POD-25).
+//! The status of pods that start over in place (POD-18), of ephemeral containers (POD-22), of pods past their deadline
+//! (POD-25), and of those without their volumes (POD-16).
 
 use k8s_openapi::api::core::v1::{ContainerRestartRule, ContainerRestartRuleOnExitCodes, EphemeralContainer};
 
@@ -138,4 +138,18 @@ fn the_deadline_is_counted_from_the_start_that_was_shown() {
     let start = moment(shown.start_time.as_ref().expect("has started"));
     assert_eq!(deadline(&scene.pod, &shown), Some(start.plus(Duration::from_secs(30))));
     assert_eq!(deadline(&scene.pod, &PodStatus::default()), None, "before its first status");
+}
+
+/// POD-16: the sandbox is made beside the volumes, and says nothing of them.
+#[test]
+fn a_pod_without_its_volumes_cannot_start_containers() {
+    let mut scene = Scene::new("Always", &[], &["a"]);
+    scene.volumes_mounted = false;
+    assert_eq!(says(&scene.status(), "PodReadyToStartContainers"), ("False", "", ""));
+    scene.volumes_mounted = true;
+    assert_eq!(says(&scene.status(), "PodReadyToStartContainers"), ("True", "", ""));
+    // An agent that was started anew has not looked at them yet.
+    scene.volumes_mounted = false;
+    let scene = scene.holding(vec![instance("a", 0, ContainerState::Running, 0)]);
+    assert_eq!(says(&scene.status(), "PodReadyToStartContainers"), ("True", "", ""));
 }
