@@ -33,13 +33,13 @@ use crate::messages::pod_manager::{Leftovers, PodManagerMsg};
 use crate::messages::pod_source::SourceKind;
 use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::prober::ProberMsg;
-use crate::messages::resource_manager::ResourceManagerMsg;
 use crate::messages::status_manager::StatusManagerMsg;
 use crate::platform::observer::Occurrence;
 
 mod admission;
 mod census;
 mod host;
+mod rereading;
 mod resizes;
 
 /// Messages that may wait for one worker.
@@ -136,6 +136,7 @@ pub struct PodManager {
     host: HostIps,
     /// The newest Node object; `None` until it is told, and always without an API server.
     node: Option<Arc<Node>>,
+    rereading: rereading::Rereading,
     /// What the API server wants; `None` until it was heard.
     api_pods: Option<BTreeMap<PodUid, Arc<Pod>>>,
     admissions: Admissions,
@@ -182,6 +183,7 @@ impl Role for PodManager {
             health: runtime_health::not_yet_known(),
             host: HostIps::default(),
             node: None,
+            rereading: rereading::Rereading::default(),
             api_pods: None,
             admissions: Admissions::default(),
             statics: BTreeMap::new(),
@@ -255,6 +257,7 @@ impl Role for PodManager {
                 }
             }
             PodManagerMsg::GraceExceeded(uid) => self.tell_grace_exceeded(&uid, desk),
+            PodManagerMsg::NodeReread(outcome) => self.node_reread(outcome, desk),
             PodManagerMsg::RestartDue(uid) => self.restart(&uid, desk),
             PodManagerMsg::RetellDue => self.retell(desk),
             PodManagerMsg::HousekeepingDue => self.keep_house(desk),
@@ -305,7 +308,9 @@ impl PodManager {
         for order in self.roster.orders(listed) {
             match order {
                 Order::Start { uid, full_name } => self.start_worker(uid, full_name, desk),
-                Order::TellSpec { uid, pod } => {
+                // A pod whose worker has ended it was told as ended by the agent.
+                Order::TellEnd { uid, .. } if self.has_ended(&uid) => {}
+                Order::TellEnd { uid, pod } | Order::TellSpec { uid, pod } => {
                     if !self.tell_worker(&uid, PodWorkerMsg::SpecChanged(pod), desk) {
                         self.roster.spec_refused(&uid);
                     }
@@ -491,6 +496,7 @@ impl PodManager {
         }
         self.carry_out(desk);
         if first {
+            self.tell_statics(desk);
             self.clean_leftovers(desk);
             self.see_resizes(desk);
         }
@@ -517,11 +523,10 @@ impl PodManager {
     }
 
     fn tell_known(&mut self, desk: &mut Desk<PodManagerMsg>) {
-        let to = &self.agent.directory;
-        let active: Vec<Arc<Pod>> = self.roster.all_wanted().map(|(_, pod)| Arc::clone(pod)).collect();
-        desk.tell(&to.resource_manager, ResourceManagerMsg::ActivePods(Arc::new(active)));
+        self.tell_active(desk);
         self.tell_statics(desk);
         if self.roster.all_heard() {
+            let to = &self.agent.directory;
             desk.tell(&to.container_gc, ContainerGcMsg::Known(Arc::new(self.roster.known())));
             if !self.cleaned_once && self.can_judge() {
                 self.clean_leftovers(desk);
@@ -529,11 +534,12 @@ impl PodManager {
         }
     }
 
-    /// Tells which static pods there are, for their mirrors: one that was refused says there why (POD-31).
+    /// Tells which static pods there are, for their mirrors: one that was refused says there why (POD-31). Not before it is
+    /// known what the runtime holds: a former pod of a name may still have to end.
     fn tell_statics(&self, desk: &Desk<PodManagerMsg>) {
-        if self.roster.statics_heard() && self.agent.adapters.api.is_some() {
+        if self.roster.statics_heard() && self.relisted.is_some() && self.agent.adapters.api.is_some() {
             let statics = self.statics.values().flat_map(BTreeMap::values).cloned().collect();
-            let statics = MirrorManagerMsg::Statics(statics, self.roster.ending_statics());
+            let statics = MirrorManagerMsg::Statics(statics, self.roster.ending_statics(&self.listed));
             desk.tell(&self.agent.directory.mirror_manager, statics);
         }
     }
@@ -556,6 +562,7 @@ impl PodManager {
         self.retired.retain(|_, (_, at)| uptime.saturating_sub(*at) < RETIRED_KEPT);
         self.clean_leftovers(desk);
         self.ask_host(desk);
+        self.tell_active(desk); // Nobody says of a static pod that it has ended.
         self.tell_statics(desk);
         self.tell_undecided(desk);
         desk.after(HOUSEKEEPING_PERIOD, PodManagerMsg::HousekeepingDue);

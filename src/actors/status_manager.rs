@@ -14,9 +14,10 @@ use super::desk::{Desk, OperationId};
 use super::role::Role;
 use super::settings::Agent;
 use crate::logic::ids::PodUid;
-use crate::logic::pod_admission::preempted_status;
-use crate::logic::pod_roster::{full_name, is_static};
-use crate::logic::pod_status::never_back;
+use crate::logic::pod_admission::{PREEMPTING, preempted_status};
+use crate::logic::pod_roster::{config_hash, full_name, is_static};
+use crate::logic::pod_status::{is_terminal, never_back, newly_ended};
+use crate::logic::status_sync::merge::all_ended;
 use crate::logic::status_sync::{Answer, Call, Order, Own, StatusSync};
 use crate::logic::time::Moment;
 use crate::messages::pod_source::SourceKind;
@@ -63,14 +64,21 @@ impl Role for StatusManager {
             StatusManagerMsg::StatusChanged(view) => self.take(view),
             StatusManagerMsg::Preempted(uid) => drop(self.preempted.entry(uid).or_insert(desk.now())),
             StatusManagerMsg::PodForgotten(uid) => {
-                self.pods.remove(&uid);
-                self.preempted.remove(&uid);
+                // How a pod ended that made room can be looked at for as long as the API server has it.
+                match self.pods.get_mut(&uid).filter(|_| self.preempted.contains_key(&uid)) {
+                    Some(view) => (view.may_run, view.waiting) = (false, Arc::default()),
+                    None => drop(self.pods.remove(&uid)),
+                }
                 self.sync.finished(&uid);
             }
             StatusManagerMsg::NeverHere(uid) => self.sync.never_here(&uid),
             StatusManagerMsg::Rejected(view) => {
                 let uid = view.uid.clone();
-                self.take(view);
+                // Of a pod that made room its worker has told more than whoever repeats it.
+                let is_told = self.sync.has_own(&uid) && view.status.reason.as_deref() == Some(PREEMPTING);
+                if !is_told {
+                    self.take(view);
+                }
                 self.sync.never_here(&uid);
             }
             StatusManagerMsg::ApiPods(pods) => {
@@ -122,10 +130,15 @@ impl StatusManager {
         if let Some(since) = self.preempted.get(&view.uid) {
             view.status = Arc::new(preempted_status(PodStatus::clone(&view.status), *since));
         }
+        if !view.may_run && view.status.phase.as_deref().is_some_and(is_terminal) {
+            view.status = Arc::new(all_ended(PodStatus::clone(&view.status)));
+        }
+        self.count_ended(&view);
         if self.agent.adapters.api.is_some() {
             let own = Own {
                 full_name: full_name(&view.pod),
                 is_static: is_static(&view.pod),
+                config_hash: config_hash(&view.pod),
                 status: Arc::clone(&view.status),
                 may_run: view.may_run,
             };
@@ -133,6 +146,14 @@ impl StatusManager {
             self.changed.entry(view.uid.clone()).or_insert(self.agent.ledger.clock().uptime());
         }
         self.pods.insert(view.uid.clone(), view);
+    }
+
+    /// Counts containers that have ended since the pod's status was told last.
+    fn count_ended(&self, view: &PodView) {
+        let shown = self.pods.get(&view.uid).map(|shown| &*shown.status);
+        for ended in newly_ended(shown.or(view.pod.status.as_ref()), &view.status) {
+            self.agent.happened(Occurrence::ContainerEnded(ended));
+        }
     }
 
     /// Counts how long a status took from its first change that the API server had not seen until it was there.

@@ -54,7 +54,8 @@ impl Order {
 pub struct MirrorPods {
     /// Static pods that the sources want, refused ones too: their mirrors say why. `None` until all their sources were heard.
     statics: Option<BTreeMap<FullName, Arc<Pod>>>,
-    /// Static pods that nobody wants any more, but which still end.
+    /// Names of static pods that nobody wants any more and that still end, also where another one of the name is wanted:
+    /// their mirrors stay until then, and nothing takes their place.
     ending: BTreeSet<FullName>,
     /// `None` until the API server was heard.
     mirrors: Option<BTreeMap<FullName, Arc<Pod>>>,
@@ -142,15 +143,14 @@ impl MirrorPods {
 
     fn differences(&self) -> Vec<Order> {
         let (Some(statics), Some(mirrors)) = (&self.statics, &self.mirrors) else { return vec![] };
-        let gone = mirrors.iter().filter(|(name, mirror)| match statics.get(*name) {
-            Some(pod) => !is_mirror_of(mirror, pod),
-            None => !self.ending.contains(*name),
-        });
+        let is_settled = |name: &FullName| !self.ending.contains(name);
+        let is_wrong = |name: &FullName, mirror| statics.get(name).is_none_or(|pod| !is_mirror_of(mirror, pod));
+        let gone = mirrors.iter().filter(|(name, mirror)| is_settled(name) && is_wrong(name, mirror));
         let deletes = gone.map(|(name, mirror)| Order::Delete {
             full_name: name.clone(),
             uid: mirror.metadata.uid.clone().unwrap_or_default(),
         });
-        let missing = statics.iter().filter(|(name, _)| !mirrors.contains_key(*name));
+        let missing = statics.iter().filter(|(name, _)| is_settled(name) && !mirrors.contains_key(*name));
         let creates = self
             .owner
             .iter()
@@ -285,6 +285,20 @@ mod tests {
         assert_eq!(mirrors.orders(at(0)).0, []);
         mirrors.set_statics([], BTreeSet::new());
         assert_eq!(mirrors.orders(at(0)).0.len(), 1);
+    }
+
+    /// POD-06: of an edited pod the mirror is exchanged when the pod before has ended, and not before.
+    #[test]
+    fn a_mirror_is_exchanged_when_the_pod_before_has_ended() {
+        for shown in [vec![mirror("h0", false)], vec![mirror("h0", true)], vec![]] {
+            let mut mirrors = MirrorPods::default();
+            mirrors.set_node(&node("n1"));
+            mirrors.set_mirrors(shown.clone());
+            mirrors.set_statics([fixed()], [name()].into());
+            assert_eq!(mirrors.orders(at(0)), (vec![], None), "{shown:?}");
+            mirrors.set_statics([fixed()], BTreeSet::new());
+            assert_eq!(mirrors.orders(at(0)).0.len(), 1, "{shown:?}");
+        }
     }
 
     #[test]

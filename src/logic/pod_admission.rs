@@ -20,7 +20,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::ids::PodUid;
 use super::manifest::supported::unsupported_fields;
 use super::pod_roster::is_static;
-use super::pod_status::is_terminal;
+use super::pod_status::{FAILED, SUCCEEDED, is_terminal};
 use super::resources::{has_pod_level_resources, is_critical};
 use super::time::Moment;
 pub use declared_features::update_problem;
@@ -46,6 +46,9 @@ pub enum Verdict {
         /// When the wait is over at the latest, if anything says so.
         until: Option<Moment>,
     },
+    /// Nothing but the Node's labels keeps it away, and they may be newer than what is known of them: the Node is to be read
+    /// once more.
+    Unsure,
     /// It fails, with this reason and message.
     Never {
         /// One word, as upstream says it.
@@ -90,6 +93,10 @@ pub struct Surroundings<'a> {
     pub runs: &'a dyn Fn(&PodUid) -> bool,
     /// Pods of other sources that are here.
     pub beside: &'a [Arc<Pod>],
+    /// Which of those that were admitted take room: not what has ended.
+    pub takes_room: &'a dyn Fn(&PodUid, &Pod) -> bool,
+    /// Whether what is known of the Node is new enough to refuse this pod by its labels alone.
+    pub may_go_by_node: &'a dyn Fn(&PodUid) -> bool,
     /// Preempted pods that still take room.
     pub leaving: &'a [Arc<Pod>],
     /// The node.
@@ -116,6 +123,8 @@ pub struct Judged {
     pub refused: Vec<Refused>,
     /// Pods that have to make room.
     pub victims: Vec<Victim>,
+    /// Pods for which the Node is to be read once more.
+    pub unsure: Vec<PodUid>,
 }
 
 /// Why a pod had to make room.
@@ -132,11 +141,13 @@ pub fn preemption_patience(pod: &Pod) -> Duration {
 }
 
 /// The status of a pod that has to make room. It may be told as long as containers still run: a phase that is an end is
-/// held back until then.
+/// held back until then. A pod whose containers all ended well when they were stopped has succeeded, as upstream has it.
 pub fn preempted_status(mut status: PodStatus, since: Moment) -> PodStatus {
-    status.phase = Some("Failed".to_owned());
-    status.reason = Some(PREEMPTING.to_owned());
-    status.message = Some(PREEMPTED.to_owned());
+    if status.phase.as_deref() != Some(SUCCEEDED) {
+        status.phase = Some(FAILED.to_owned());
+        status.reason = Some(PREEMPTING.to_owned());
+        status.message = Some(PREEMPTED.to_owned());
+    }
     let conditions = status.conditions.get_or_insert_default();
     conditions.retain(|condition| condition.type_ != "DisruptionTarget");
     conditions.push(PodCondition {
@@ -172,7 +183,8 @@ impl Admissions {
         let mut judged = Judged::default();
         for (uid, pod) in new {
             let here = pods.iter().filter(|(uid, _)| self.admitted.contains(*uid)).map(|(_, pod)| pod);
-            let here: Vec<&Arc<Pod>> = here.chain(at.beside).filter(|pod| !is_over(pod)).collect();
+            let takes_room = |pod: &&Arc<Pod>| (at.takes_room)(&uid_of(pod), pod);
+            let here: Vec<&Arc<Pod>> = here.chain(at.beside).filter(takes_room).collect();
             // What is over takes no room and is not judged: it only has to be cleared away.
             let verdict = if is_over(pod) || pod.metadata.deletion_timestamp.is_some() {
                 Verdict::Admitted
@@ -186,6 +198,7 @@ impl Admissions {
                 Verdict::Admitted => drop(self.admitted.insert(uid.clone())),
                 // It is new as long as it waits.
                 Verdict::NotYet { .. } => {}
+                Verdict::Unsure => judged.unsure.push(uid.clone()),
                 Verdict::Never { reason, message } => {
                     self.refused.insert(uid.clone(), (reason.clone(), message.clone()));
                     judged.refused.push(Refused { uid: uid.clone(), pod: Arc::clone(pod), reason, message });
@@ -224,7 +237,8 @@ impl Admissions {
 
 const UNEXPECTED: &str = "UnexpectedAdmissionError";
 
-fn is_over(pod: &Pod) -> bool {
+/// Whether the API server shows the pod as ended.
+pub fn is_over(pod: &Pod) -> bool {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()).is_some_and(is_terminal)
 }
 
@@ -257,6 +271,9 @@ fn judge_among(pod: &Pod, here: &[&Arc<Pod>], chosen: &[&PodUid], at: Surroundin
     }
     let all: Vec<&Pod> = here.iter().copied().chain(at.leaving).map(|pod| &**pod).collect();
     let found = failures(pod, &all, node, pod_level);
+    if !found.is_empty() && found.iter().all(Failure::is_of_labels) && !(at.may_go_by_node)(&uid_of(pod)) {
+        return (Verdict::Unsure, vec![]);
+    }
     let is_shortage = |failure: &&Failure| matches!(failure, Failure::Shortage { .. });
     let other = found.iter().find(|failure| !is_shortage(failure));
     let first = match (is_critical(pod), other) {
@@ -322,6 +339,7 @@ pub fn judge_resize(pod: &Pod, at: Surroundings<'_>) -> JudgedResize {
     let refused = match verdict {
         Verdict::Admitted => None,
         Verdict::NotYet { what, .. } => Some(("NotYet".to_owned(), format!("waits for {what}"))),
+        Verdict::Unsure => Some(("NotYet".to_owned(), "waits for the Node to be read once more".to_owned())),
         Verdict::Never { reason, message } => Some((reason, message)),
     };
     JudgedResize { refused, victims }

@@ -31,12 +31,14 @@ fn name_of(verdict: Verdict) -> String {
     match verdict {
         Verdict::Admitted => "admitted".to_owned(),
         Verdict::NotYet { what, .. } => what,
+        Verdict::Unsure => "unsure".to_owned(),
         Verdict::Never { reason, .. } => reason,
     }
 }
 
 fn at<'a>(node: &'a Node, beside: &'a [Arc<Pod>], abilities: &'a NodeAbilities) -> Surroundings<'a> {
-    Surroundings { runs: &|_| false, beside, leaving: &[], node, abilities }
+    let takes_room = &|_: &PodUid, pod: &Pod| !is_over(pod);
+    Surroundings { runs: &|_| false, beside, takes_room, may_go_by_node: &|_| true, leaving: &[], node, abilities }
 }
 
 fn tolerant() -> Value {
@@ -111,6 +113,29 @@ fn what_runs_already_is_not_judged_again_and_takes_its_room() {
     let reasons: BTreeMap<&str, &str> = refused.iter().map(|one| (one.uid.as_str(), &*one.reason)).collect();
     assert_eq!(reasons, BTreeMap::from([("new", "OutOfcpu"), ("stray", "NodeAffinity")]));
     assert_eq!(admissions.admitted(&pods).into_keys().collect::<Vec<_>>(), [PodUid::from("old")]);
+}
+
+/// POD-31: labels of the Node may be newer than what is known of them; what else fails is known well enough.
+#[test]
+fn a_pod_is_refused_by_labels_alone_only_where_they_were_read_for_it() {
+    let uid = PodUid::from("web");
+    let one = |spec: Value| {
+        let mut pod = pod(spec);
+        pod.metadata.uid = Some("web".to_owned());
+        BTreeMap::from([(uid.clone(), Arc::new(pod))])
+    };
+    let (node, abilities) = (node(), NodeAbilities::default());
+    let judged = |admissions: &mut Admissions, pods, read: bool| {
+        let judged = admissions.take(pods, Surroundings { may_go_by_node: &|_| read, ..at(&node, &[], &abilities) });
+        let reasons: Vec<String> = judged.refused.into_iter().map(|one| one.reason).collect();
+        (judged.unsure, reasons)
+    };
+    let elsewhere = one(json!({"nodeSelector": {"disk": "hdd"}, "tolerations": tolerant()}));
+    let mut admissions = Admissions::default();
+    assert_eq!(judged(&mut admissions, &elsewhere, false), (vec![uid.clone()], vec![]));
+    assert_eq!(judged(&mut admissions, &elsewhere, true), (vec![], vec!["NodeAffinity".to_owned()]));
+    let nowhere = one(json!({"nodeSelector": {"disk": "hdd"}}));
+    assert_eq!(judged(&mut Admissions::default(), &nowhere, false), (vec![], vec!["NodeAffinity".to_owned()]));
 }
 
 /// POD-03, PAIN-18.

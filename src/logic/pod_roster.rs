@@ -10,7 +10,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::ids::{FullName, PodUid};
-use super::manifest::identity::CONFIG_SOURCE_ANNOTATION;
+use super::manifest::identity::{CONFIG_HASH_ANNOTATION, CONFIG_SOURCE_ANNOTATION};
 use super::pod_lifecycle::ORPHAN_GRACE;
 use super::pod_status::is_terminal;
 
@@ -48,6 +48,13 @@ pub enum Order {
         /// The pod.
         pod: Arc<Pod>,
     },
+    /// Tell the worker that the API server shows the pod as ended. Where the agent said so itself, it is no news.
+    TellEnd {
+        /// Whose worker.
+        uid: PodUid,
+        /// The pod.
+        pod: Arc<Pod>,
+    },
     /// Tell the worker that nobody wants the pod any more.
     Terminate {
         /// Whose worker.
@@ -77,10 +84,19 @@ pub fn is_static(pod: &Pod) -> bool {
     source.is_some_and(|source| source != API_SOURCE)
 }
 
+/// What tells the versions of a static pod apart.
+pub fn config_hash(pod: &Pod) -> Option<String> {
+    pod.metadata.annotations.as_ref()?.get(CONFIG_HASH_ANNOTATION).cloned()
+}
+
 /// Whether the API server has its end: it is being deleted, or has ended already.
 pub fn is_over(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
-    !is_static(pod) && (pod.metadata.deletion_timestamp.is_some() || is_terminal(phase))
+    !is_static(pod) && (pod.metadata.deletion_timestamp.is_some() || has_ended(pod))
+}
+
+/// Whether its phase says that it has ended.
+fn has_ended(pod: &Pod) -> bool {
+    pod.status.as_ref().and_then(|status| status.phase.as_deref()).is_some_and(is_terminal)
 }
 
 /// The time that a pod which is being deleted has for its end.
@@ -179,13 +195,13 @@ impl PodRoster {
         &self.ended
     }
 
-    /// Static pods that nobody wants any more and that still end.
-    pub fn ending_statics(&self) -> BTreeSet<FullName> {
+    /// Names of static pods that nobody wants any more and that still end; and of pods that only the runtime knows, which
+    /// may be such ones of before a restart.
+    pub fn ending_statics(&self, runtime: &BTreeMap<PodUid, FullName>) -> BTreeSet<FullName> {
         let ending = self.workers.values().filter(|worker| worker.terminating);
-        ending
-            .filter(|worker| worker.told.as_ref().is_some_and(|pod| is_static(pod)))
-            .map(|worker| worker.full_name.clone())
-            .collect()
+        let ending = ending.filter(|worker| worker.told.as_ref().is_none_or(|pod| is_static(pod)));
+        let strange = runtime.iter().filter(|(uid, _)| self.wanted(uid).is_none() && self.told(uid).is_none());
+        ending.map(|worker| &worker.full_name).chain(strange.map(|(_, name)| name)).cloned().collect()
     }
 
     /// A worker was started anew after a failure: it is to be told once more what its predecessor was told. A pod that
@@ -273,10 +289,12 @@ impl PodRoster {
             let changed = worker.told.as_ref().is_none_or(|told| differs(told, pod));
             let grace = deletion_grace(pod);
             let is_deleted = !is_static(pod) && pod.metadata.deletion_timestamp.is_some();
+            let ended = !is_static(pod) && has_ended(pod) && !worker.told.as_deref().is_some_and(has_ended);
             // What is being deleted is told even while it ends: a later deletion may leave less time.
-            if changed && (!worker.terminating || is_deleted) {
+            if (changed || ended) && (!worker.terminating || is_deleted) {
                 worker.told = Some(Arc::clone(pod));
-                orders.push(Order::TellSpec { uid: uid.clone(), pod: Arc::clone(pod) });
+                let (uid, pod) = (uid.clone(), Arc::clone(pod));
+                orders.push(if changed { Order::TellSpec { uid, pod } } else { Order::TellEnd { uid, pod } });
             }
             if is_deleted && (!worker.terminating || grace < worker.grace) {
                 (worker.terminating, worker.grace) = (true, grace);
@@ -360,219 +378,5 @@ fn gates(pod: &Pod) -> Vec<(&str, &str)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn pod(name: &str, image: &str) -> Arc<Pod> {
-        let mut pod = Pod::default();
-        pod.metadata.name = Some(name.to_owned());
-        pod.metadata.namespace = Some("default".to_owned());
-        pod.metadata.labels = Some([("image".to_owned(), image.to_owned())].into());
-        pod.metadata.annotations = Some([(CONFIG_SOURCE_ANNOTATION.to_owned(), "file".to_owned())].into());
-        Arc::new(pod)
-    }
-
-    fn set(pods: &[(&str, &Arc<Pod>)]) -> BTreeMap<PodUid, Arc<Pod>> {
-        pods.iter().map(|(uid, pod)| (PodUid::from(*uid), Arc::clone(pod))).collect()
-    }
-
-    fn started(orders: &[Order]) -> Vec<&str> {
-        let start = |order: &Order| matches!(order, Order::Start { .. });
-        orders
-            .iter()
-            .filter(|order| start(order))
-            .map(|order| match order {
-                Order::Start { uid, .. } => uid.as_str(),
-                _ => unreachable!("filtered"),
-            })
-            .collect()
-    }
-
-    /// PAIN-10.
-    #[test]
-    fn what_is_remembered_is_started_and_ends_nothing_until_the_api_server_is_heard() {
-        let known = BTreeMap::from([(PodUid::from("newer"), FullName::new("newer", "default"))]);
-        let mut roster = PodRoster::new(["file", API_SOURCE]);
-        roster.set("file", BTreeMap::new());
-        roster.remember(set(&[("1", &pod("web", "a")), ("2", &pod("gone", "a"))]));
-        let orders = roster.orders(Some(&known));
-        assert_eq!(started(&orders), ["1", "2"]);
-        assert!(!orders.iter().any(|order| matches!(order, Order::Terminate { .. })), "{orders:?}");
-        assert_eq!(roster.orders(Some(&known)), [], "once");
-        roster.set(API_SOURCE, set(&[("1", &pod("web", "a"))]));
-        let ended: Vec<_> = roster.orders(Some(&known)).into_iter().map(|order| format!("{order:?}")).collect();
-        assert!(ended.iter().any(|order| order.contains("Terminate") && order.contains("uid: 2,")), "{ended:?}");
-        assert!(ended.iter().any(|order| order.contains("Terminate") && order.contains("newer")), "{ended:?}");
-        assert!(!ended.iter().any(|order| order.contains("uid: 1,")), "{ended:?}");
-        roster.remember(set(&[("3", &pod("late", "a"))]));
-        assert!(roster.wanted(&PodUid::from("3")).is_none(), "the API server has spoken");
-    }
-
-    /// POD-04.
-    #[test]
-    fn a_wanted_pod_is_started_once_and_told_only_changes() {
-        let mut roster = PodRoster::new(["file"]);
-        let web = pod("web", "a");
-        roster.set("file", set(&[("u1", &web)]));
-        assert_eq!(started(&roster.orders(Some(&BTreeMap::new()))), ["u1"]);
-        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![]);
-        let newer = pod("web", "b");
-        roster.set("file", set(&[("u1", &newer)]));
-        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![Order::TellSpec { uid: "u1".into(), pod: newer }]);
-    }
-
-    /// VOL-05.
-    #[test]
-    fn nothing_ends_before_all_sources_were_heard() {
-        let mut roster = PodRoster::new(["file", "http"]);
-        let runtime: BTreeMap<_, _> = [(PodUid::from("old"), FullName::new("old", "default"))].into();
-        roster.set("file", BTreeMap::new());
-        assert_eq!(roster.orders(Some(&runtime)), vec![]);
-        roster.set("http", BTreeMap::new());
-        let orders = roster.orders(Some(&runtime));
-        assert_eq!(started(&orders), ["old"]);
-        assert_eq!(orders[1], Order::Terminate { uid: "old".into(), grace: Some(ORPHAN_GRACE) });
-        assert_eq!(roster.orders(Some(&runtime)), vec![]);
-    }
-
-    #[test]
-    fn a_pod_of_a_name_in_use_waits_for_the_other_to_finish() {
-        let mut roster = PodRoster::new(["file"]);
-        let (first, second) = (pod("web", "a"), pod("web", "b"));
-        roster.set("file", set(&[("u1", &first)]));
-        roster.orders(Some(&BTreeMap::new()));
-        roster.set("file", set(&[("u2", &second)]));
-        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![Order::Terminate { uid: "u1".into(), grace: None }]);
-        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![]);
-        roster.finished(&"u1".into());
-        assert_eq!(started(&roster.orders(Some(&BTreeMap::new()))), ["u2"]);
-    }
-
-    #[test]
-    fn a_pod_wanted_again_while_it_ends_ends_first() {
-        let mut roster = PodRoster::new(["file"]);
-        let web = pod("web", "a");
-        roster.set("file", set(&[("u1", &web)]));
-        roster.orders(Some(&BTreeMap::new()));
-        roster.set("file", BTreeMap::new());
-        assert_eq!(roster.orders(Some(&BTreeMap::new())).len(), 1);
-        roster.set("file", set(&[("u1", &web)]));
-        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![]);
-        roster.finished(&"u1".into());
-        assert_eq!(started(&roster.orders(Some(&BTreeMap::new()))), ["u1"]);
-    }
-
-    #[test]
-    fn a_worker_started_anew_is_told_again_and_an_ending_pod_keeps_its_grace_period() {
-        let mut roster = PodRoster::new(["file"]);
-        let web = pod("web", "a");
-        roster.set("file", set(&[("u1", &web)]));
-        roster.orders(Some(&BTreeMap::new()));
-        roster.forget_told(&"u1".into());
-        let told = Order::TellSpec { uid: "u1".into(), pod: Arc::clone(&web) };
-        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![told.clone()]);
-        roster.set("file", BTreeMap::new());
-        roster.orders(Some(&BTreeMap::new()));
-        // Wanted again meanwhile: it still ends first.
-        roster.set("file", set(&[("u1", &web)]));
-        roster.forget_told(&"u1".into());
-        assert_eq!(
-            roster.orders(Some(&BTreeMap::new())),
-            vec![told, Order::Terminate { uid: "u1".into(), grace: None }]
-        );
-        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![]);
-    }
-
-    #[test]
-    fn what_a_worker_had_no_room_for_is_an_order_again_and_nothing_else_is() {
-        let mut roster = PodRoster::new(["file"]);
-        let (web, uid) = (pod("web", "a"), PodUid::from("u1"));
-        roster.set("file", set(&[("u1", &web)]));
-        roster.orders(Some(&BTreeMap::new()));
-        let told = Order::TellSpec { uid: uid.clone(), pod: Arc::clone(&web) };
-        let end = Order::Terminate { uid: uid.clone(), grace: None };
-        roster.spec_refused(&uid);
-        assert!(roster.owes_spec(&uid));
-        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![told.clone()]);
-        assert!(!roster.owes_spec(&uid));
-        roster.set("file", BTreeMap::new());
-        roster.spec_refused(&uid);
-        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![told, end.clone()]);
-        roster.end_refused(&uid);
-        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![end]);
-        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![]);
-    }
-
-    #[test]
-    fn a_pod_whose_name_the_runtime_still_holds_waits_for_the_orphan() {
-        let mut roster = PodRoster::new(["file"]);
-        let web = pod("web", "b");
-        roster.set("file", set(&[("new", &web)]));
-        assert_eq!(roster.orders(None), vec![], "nobody starts before the runtime was listed");
-        let runtime: BTreeMap<_, _> = [(PodUid::from("old"), FullName::new("web", "default"))].into();
-        assert_eq!(started(&roster.orders(Some(&runtime))), ["old"]);
-        roster.finished(&"old".into());
-        assert_eq!(started(&roster.orders(Some(&BTreeMap::new()))), ["new"]);
-    }
-
-    fn api_pod(name: &str, deleted_within: Option<i64>) -> Arc<Pod> {
-        let mut pod = Pod::clone(&pod(name, "a"));
-        pod.metadata.annotations = Some([(CONFIG_SOURCE_ANNOTATION.to_owned(), API_SOURCE.to_owned())].into());
-        if let Some(grace) = deleted_within {
-            let epoch = jiff::Timestamp::UNIX_EPOCH;
-            pod.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(epoch));
-            pod.metadata.deletion_grace_period_seconds = Some(grace);
-        }
-        Arc::new(pod)
-    }
-
-    fn graces(orders: &[Order]) -> Vec<Option<u64>> {
-        let grace = |order: &Order| match order {
-            Order::Terminate { grace, .. } => Some(grace.map(|grace| grace.as_secs())),
-            _ => None,
-        };
-        orders.iter().filter_map(grace).collect()
-    }
-
-    #[test]
-    fn a_deletion_ends_a_pod_once_and_a_later_one_may_shorten_its_time() {
-        let mut roster = PodRoster::new(["api"]);
-        roster.set("api", set(&[("u1", &api_pod("web", None))]));
-        roster.orders(Some(&BTreeMap::new()));
-        roster.set("api", set(&[("u1", &api_pod("web", Some(30)))]));
-        assert_eq!(graces(&roster.orders(Some(&BTreeMap::new()))), [Some(30)]);
-        roster.set("api", set(&[("u1", &api_pod("web", Some(60)))]));
-        assert_eq!(graces(&roster.orders(Some(&BTreeMap::new()))), []);
-        roster.set("api", set(&[("u1", &api_pod("web", Some(5)))]));
-        assert_eq!(graces(&roster.orders(Some(&BTreeMap::new()))), [Some(5)]);
-        roster.finished(&"u1".into());
-        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![], "it does not come back while the API shows it");
-        assert_eq!(roster.ended().len(), 1);
-        roster.set("api", BTreeMap::new());
-        assert!(roster.ended().is_empty());
-    }
-
-    #[test]
-    fn a_pod_that_is_over_and_is_not_here_never_comes() {
-        let mut roster = PodRoster::new(["api"]);
-        roster.set("api", set(&[("u1", &api_pod("web", Some(30)))]));
-        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![Order::NeverHere("u1".into())]);
-        assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![]);
-        // One that the runtime holds is ended, as it was told last.
-        let mut roster = PodRoster::new(["api"]);
-        roster.set("api", set(&[("u1", &api_pod("web", Some(30)))]));
-        let runtime: BTreeMap<_, _> = [(PodUid::from("u1"), FullName::new("web", "default"))].into();
-        let orders = roster.orders(Some(&runtime));
-        assert_eq!((started(&orders), graces(&orders)), (vec!["u1"], vec![Some(30)]));
-    }
-
-    #[test]
-    fn pods_of_the_api_of_one_name_do_not_wait_for_each_other() {
-        let mut roster = PodRoster::new(["api"]);
-        roster.set("api", set(&[("u1", &api_pod("web", None))]));
-        roster.orders(Some(&BTreeMap::new()));
-        roster.set("api", set(&[("u2", &api_pod("web", None))]));
-        let orders = roster.orders(Some(&BTreeMap::new()));
-        assert_eq!((started(&orders), graces(&orders)), (vec!["u2"], vec![None]));
-    }
-}
+#[path = "pod_roster_tests.rs"]
+mod tests;

@@ -13,7 +13,7 @@ use crate::logic::ids::FullName;
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum MirrorManagerMsg {
     /// From `PodManager`: all static pods that are wanted, those that were refused too, and the names of those that still
-    /// end. Told once all sources were heard.
+    /// end. Told once all sources were heard, and what the runtime holds is known.
     Statics(Vec<Arc<Pod>>, BTreeSet<FullName>),
     /// From `ApiSource`: all mirrors that the API server has.
     Mirrors(Vec<Arc<Pod>>),

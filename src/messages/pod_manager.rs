@@ -73,6 +73,8 @@ pub enum PodManagerMsg {
     ResizeRetryDue,
     /// From itself: a pod that makes room for a critical one should have ended by now.
     GraceExceeded(PodUid),
+    /// From itself: the Node was read once more, for pods that only its labels keep away; why not, if it was not.
+    NodeReread(Result<Result<Box<Node>, String>, Panicked>),
     /// From itself: a worker that failed may start again.
     RestartDue(PodUid),
     /// From itself: what workers' full mailboxes refused is to be told again.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::logic::ids::PodUid;
+use crate::logic::pod_status::EndedContainer;
 use crate::logic::time::Moment;
 
 /// What is asked about a caller.
@@ -99,6 +100,8 @@ pub enum Occurrence<'a> {
         /// Why it does not run, in one word such as `ErrImagePull`.
         error: Option<&'a str>,
     },
+    /// A container has ended, and its pod's status says so.
+    ContainerEnded(EndedContainer<'a>),
     /// A preStop hook that sleeps was cut short by the grace period.
     SleepCutShort,
     /// A hook that asked for https was answered over http.

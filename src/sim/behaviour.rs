@@ -1,8 +1,8 @@
 //! What a simulated container does, as its `args` say: the agent carries them to the runtime like any others.
 //!
 //! `run`; `exit 1 after 2500ms`; `exit 1 after 2s below 3` (from attempt 3 on it runs); `cannot start`. Any may be
-//! followed by `stops in 5s` (after the stop signal; default 50 ms) or `ignores stop`, and by `writes 1000` (bytes a second
-//! to its log).
+//! followed by `stops in 5s` (after the stop signal; default 50 ms) or `ignores stop`, by `with 0` (its exit code then;
+//! default 143), and by `writes 1000` (bytes a second to its log).
 
 use std::time::Duration;
 
@@ -16,6 +16,8 @@ pub struct Behaviour {
     pub life: Life,
     /// How long it takes to end after the stop signal; `None` when it ignores it.
     pub stops_in: Option<Duration>,
+    /// With which exit code it then ends.
+    pub stop_code: i32,
     /// What it writes to its log, in bytes a second.
     pub writes: u64,
 }
@@ -60,9 +62,11 @@ impl Behaviour {
             Some(place) => Some(words.get(place + 2).map_or(STOP_DEFAULT, |word| duration(word))),
             None => Some(STOP_DEFAULT),
         };
+        let stop_code =
+            words.iter().position(|word| *word == "with").and_then(|place| words.get(place + 1)?.parse().ok());
         let writes =
             words.iter().position(|word| *word == "writes").and_then(|place| words.get(place + 1)?.parse().ok());
-        Self { life, stops_in, writes: writes.unwrap_or(0) }
+        Self { life, stops_in, stop_code: stop_code.unwrap_or(143), writes: writes.unwrap_or(0) }
     }
 
     /// When it ends by itself in this attempt, and with which code.
@@ -103,9 +107,10 @@ mod tests {
             ("cannot start", Life::CannotStart, Some(STOP_DEFAULT)),
         ];
         for (text, life, stops_in) in cases {
-            assert_eq!(parse(text), Behaviour { life, stops_in, writes: 0 }, "{text}");
+            assert_eq!(parse(text), Behaviour { life, stops_in, stop_code: 143, writes: 0 }, "{text}");
         }
-        assert_eq!(parse("run ignores stop writes 70"), Behaviour { life: Life::Run, stops_in: None, writes: 70 });
+        let expected = Behaviour { life: Life::Run, stops_in: None, stop_code: 0, writes: 70 };
+        assert_eq!(parse("run ignores stop with 0 writes 70"), expected);
         assert_eq!(parse("exit 1 after 2s below 3").end(2), Some((Duration::from_secs(2), 1)));
         assert_eq!(parse("exit 1 after 2s below 3").end(3), None);
     }

@@ -35,6 +35,11 @@ impl Manifests {
         self.hint(FolderChange::Growing, faults);
     }
 
+    /// Writes into a manifest what is none.
+    pub fn spoil(&self, name: &str, faults: &Faults) {
+        self.write(name, b"{", faults);
+    }
+
     /// Removes a manifest.
     pub fn remove(&self, name: &str, faults: &Faults) {
         lock(&self.files).remove(&PathBuf::from(Self::path(name)));
@@ -63,7 +68,7 @@ impl ManifestFolder for Outlet {
         let files = lock(&node.manifests.files);
         let files =
             files.iter().map(|(path, content)| ManifestFile { path: path.clone(), content: Ok(Arc::clone(content)) });
-        Ok(Folder { files: files.collect(), missing: false })
+        Ok(Folder { files: files.collect(), ..Folder::default() })
     }
 
     async fn watch(&self) -> Result<Changes, ScanError> {

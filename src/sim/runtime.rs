@@ -158,10 +158,11 @@ impl Outlet {
                 // A stop whose caller left may come after the pod is wanted again.
                 node.invariants.stop_asked(container, grace);
             }
-            let (stops_in, ended) = (container.behaviour.stops_in, container.ended.clone());
+            let (stops_in, code) = (container.behaviour.stops_in, container.behaviour.stop_code);
+            let ended = container.ended.clone();
             node.story.tell("runtime", format!("{} is asked to stop within {}s", container.label(), grace.as_secs()));
             if let Some(delay) = stops_in {
-                node.later(delay, move |node| node.end_container(&about, 143, "stops as asked"));
+                node.later(delay, move |node| node.end_container(&about, code, "stops as asked"));
             }
             Ok(Some(ended))
         });

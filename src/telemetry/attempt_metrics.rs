@@ -4,6 +4,7 @@ use prometheus::{HistogramVec, IntCounter, IntCounterVec, Registry};
 
 use super::pod_metrics::observe;
 use super::register::{DEFAULT_BOUNDS, Registrar};
+use crate::logic::pod_status::EndedContainer;
 use crate::platform::observer::Occurrence;
 
 /// See the module.
@@ -14,6 +15,7 @@ pub(super) struct AttemptMetrics {
     sandbox_errors: IntCounterVec,
     containers: IntCounterVec,
     container_errors: IntCounterVec,
+    containers_ended: IntCounterVec,
     sleeps_cut: IntCounter,
     fallbacks: IntCounter,
 }
@@ -65,6 +67,11 @@ impl AttemptMetrics {
                 "[ALPHA] Cumulative number of errors when starting containers",
                 &["container_type", "code"],
             ),
+            containers_ended: registrar.counters(
+                "kubelet_terminated_containers_total",
+                "[ALPHA] Cumulative number of container terminations.",
+                &["container_type", "exit_code", "reason"],
+            ),
             sleeps_cut: registrar.counter(
                 "kubelet_sleep_action_terminated_early_total",
                 "[ALPHA] The number of times lifecycle sleep handler got terminated before it finishes",
@@ -98,6 +105,10 @@ impl AttemptMetrics {
                 if let Some(error) = error {
                     self.container_errors.with_label_values(&[container_type, error]).inc();
                 }
+            }
+            Occurrence::ContainerEnded(EndedContainer { container_type, exit_code, reason }) => {
+                let labels = [container_type, &*exit_code.to_string(), reason];
+                self.containers_ended.with_label_values(&labels).inc();
             }
             Occurrence::SleepCutShort => self.sleeps_cut.inc(),
             Occurrence::HookFellBack => self.fallbacks.inc(),

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::cri::instrumented::CallObserver;
 use crate::logic::ids::PodUid;
+use crate::logic::pod_status::EndedContainer;
 use crate::logic::time::Moment;
 use crate::platform::observer::{Observer, Occurrence, Review};
 use crate::server::tests::Node;
@@ -39,6 +40,7 @@ always counter   kubelet_started_user_namespaced_pods_total
 always counter   kubelet_started_user_namespaced_pods_errors_total
        counter   kubelet_started_containers_total container_type
        counter   kubelet_started_containers_errors_total code,container_type
+       counter   kubelet_terminated_containers_total container_type,exit_code,reason
 always counter   kubelet_sleep_action_terminated_early_total
 always counter   kubelet_lifecycle_handler_http_fallbacks_total
        counter   kubelet_preemptions preemption_signal
@@ -195,6 +197,7 @@ fn everything() -> Vec<Occurrence<'static>> {
         Occurrence::SandboxFailed { own_users: false },
         Occurrence::SandboxRun { handler: "", took: SECOND, failed: true },
         Occurrence::ContainerTried { container_type: "container", error: Some("ErrImagePull") },
+        Occurrence::ContainerEnded(EndedContainer { container_type: "container", exit_code: 137, reason: "OOMKilled" }),
         Occurrence::SleepCutShort,
         Occurrence::HookFellBack,
         Occurrence::Relisted { ended: Moment(0).plus(3 * SECOND), took: SECOND, interval: Some(SECOND) },

@@ -9,6 +9,7 @@ mod common;
 mod containers;
 mod crashes;
 mod determinism;
+mod ends;
 mod faults;
 mod hooks;
 mod lifecycle;

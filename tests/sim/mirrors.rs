@@ -58,6 +58,61 @@ fn a_mirror_is_made_again_while_its_node_is_there() {
     });
 }
 
+/// POD-06: while an edited static pod still ends, its mirror stays as it is; then one of the new version takes its place, which
+/// knows nothing of the end of the pod before.
+#[test]
+fn an_edited_static_pod_has_its_mirror_exchanged_when_the_old_one_has_ended() {
+    for policy in ["Always", "Never"] {
+        simulate_with(1, in_a_cluster(), move |world| async move {
+            let pod =
+                move |image: &str| SimPod::of("fixed", "run ignores stop").image(image).grace(20).restarts(policy);
+            let seen = |world: &World| {
+                let mirror = world.api_pod(MIRROR).expect("it has a mirror");
+                let image = mirror["spec"]["containers"][0]["image"].clone();
+                (mirror["metadata"]["uid"].clone(), image, mirror["status"]["phase"].clone())
+            };
+            world.put(&pod("app:1"));
+            world.start_agent();
+            world.settle().await;
+            let before = seen(&world);
+            assert_eq!((&before.1, &before.2), (&json!("app:1"), &json!("Running")));
+            world.put(&pod("app:2"));
+            for _ in 0..18 {
+                world.sleep(seconds(1)).await;
+                assert_eq!(seen(&world), before, "{policy}");
+            }
+            for _ in 0..60 {
+                world.sleep(seconds(1)).await;
+                let now = world.api_pod(MIRROR);
+                assert!(now.is_none_or(|now| now["metadata"]["uid"] == before.0 || now["status"]["phase"] != "Failed"));
+            }
+            let after = seen(&world);
+            assert_eq!((after.1, after.2), (json!("app:2"), json!("Running")), "{policy}");
+            assert_ne!(after.0, before.0);
+            world.finish_cluster().await;
+        });
+    }
+}
+
+/// POD-06: the agent was away while a static pod was edited: what still ends keeps its mirror, too.
+#[test]
+fn a_static_pod_that_was_edited_without_an_agent_keeps_its_mirror_until_the_old_one_has_ended() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        mirrored(&world).await;
+        let before = world.api_pod(MIRROR).expect("it has a mirror")["metadata"]["uid"].clone();
+        world.stop_agent();
+        world.put(&SimPod::of("fixed", "run").image("app:2"));
+        world.hang(Some("StopContainer"));
+        world.start_agent();
+        world.sleep(seconds(30)).await;
+        assert_eq!(world.api_pod(MIRROR).expect("it has a mirror")["metadata"]["uid"], before);
+        world.hang(None);
+        world.settle().await;
+        assert_ne!(world.api_pod(MIRROR).expect("it has a mirror")["metadata"]["uid"], before);
+        world.finish_cluster().await;
+    });
+}
+
 /// POD-06, POD-31: a static pod that the node refuses has a mirror, too, which says why; one that ran as another version has
 /// a new one.
 #[test]

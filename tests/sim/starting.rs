@@ -43,6 +43,12 @@ fn a_sandbox_that_cannot_be_stopped_is_asked_to_stop_until_it_can() {
         world.delete_pod("web", None);
         world.sleep(seconds(60)).await;
         assert_eq!(told(&world, "StopPodSandbox has its answer lost").len(), 2);
+        let killing: Vec<_> = events(&world, "web").into_iter().filter(|(one, ..)| one == "FailedKillPod").collect();
+        let begin = "error killing pod: failed to \"KillPodSandbox\" for \"";
+        assert!(
+            killing[0].1.starts_with(begin) && killing[0].1.contains("\" with KillPodSandboxError: \""),
+            "{killing:?}"
+        );
         assert_eq!(count(&world, "web", "FailedKillPod"), 2);
         assert!(world.api_pod("web").is_none());
         world.finish_cluster().await;

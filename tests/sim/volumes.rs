@@ -73,6 +73,26 @@ fn a_pod_that_never_rests_has_its_token_exchanged() {
     });
 }
 
+/// POD-16: the sandbox is there, the volumes are not: no container can be started.
+#[test]
+fn a_pod_without_its_volumes_is_not_ready_to_start_containers() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        let web = SimPod::of("web", "run").volume("settings", json!({ "configMap": { "name": "settings" } }));
+        world.create(&web).expect("made");
+        world.start_agent();
+        let told = |world: &World| world.condition("web", "PodReadyToStartContainers").map(|one| one["status"].clone());
+        for _ in 0..30 {
+            world.sleep(seconds(1)).await;
+            assert!(told(&world).is_none_or(|told| told == "False"), "{:?}", told(&world));
+        }
+        assert!(told(&world).is_some());
+        world.write_data("configmaps", "settings", "a", "b");
+        world.settle().await;
+        assert_eq!(told(&world), Some(json!("True")));
+        world.finish_cluster().await;
+    });
+}
+
 /// VOL-50, PAIN-21: the back-off of a mount does not keep back a pod whose Secret is there at last.
 #[test]
 fn an_object_that_comes_late_is_used_within_seconds() {

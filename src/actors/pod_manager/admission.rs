@@ -15,7 +15,7 @@ use crate::actors::settings::EventSubject;
 use crate::actors::volume_manager::node_facts;
 use crate::logic::ids::PodUid;
 use crate::logic::pod_admission::{
-    Judged, NodeAbilities, PREEMPTED, PREEMPTING, Surroundings, Verdict, Victim, judge, preempted_status,
+    Judged, NodeAbilities, PREEMPTED, PREEMPTING, Surroundings, Verdict, Victim, is_over, judge, preempted_status,
     preemption_patience,
 };
 use crate::logic::pod_lifecycle::Stage;
@@ -57,14 +57,18 @@ impl PodManager {
         let was_heard = self.roster.all_heard();
         let statics = self.admitted_statics(None);
         let (abilities, leaving) = (self.abilities(), self.leaving());
+        let mut admissions = std::mem::take(&mut self.admissions);
         let surroundings = Surroundings {
             runs: &|uid| self.listed.contains_key(uid),
             beside: &statics,
+            takes_room: &|uid, pod| self.takes_room(uid, pod),
+            may_go_by_node: &|uid| self.may_go_by_node(uid),
             leaving: &leaving,
             node: &node,
             abilities: &abilities,
         };
-        let judged = self.admissions.take(&self.counted(&pods), surroundings);
+        let judged = admissions.take(&self.counted(&pods), surroundings);
+        self.admissions = admissions;
         self.tell_judged(judged, desk);
         let admitted = self.admissions.admitted(&pods);
         desk.tell(&self.agent.directory.offline_pods, OfflinePodsMsg::Admitted(admitted.clone()));
@@ -109,6 +113,8 @@ impl PodManager {
         let surroundings = Surroundings {
             runs: &|uid| self.listed.contains_key(uid),
             beside: &beside,
+            takes_room: &|uid, pod| self.takes_room(uid, pod),
+            may_go_by_node: &|uid| self.may_go_by_node(uid),
             leaving: &leaving,
             node: &node,
             abilities: &abilities,
@@ -190,12 +196,14 @@ impl PodManager {
             tracing::warn!(%uid, pod = %full_name(&pod), "pod has to make room for a critical one");
             self.admissions.preempt(&uid);
             desk.after(preemption_patience(&pod), PodManagerMsg::GraceExceeded(uid.clone()));
-            desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::Preempted(uid));
+            desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::Preempted(uid.clone()));
             if let Some(pods) = &self.api_pods {
                 let admitted = self.in_force(&self.admissions.admitted(pods));
                 self.roster.set(SourceKind::Api.as_str(), admitted);
             }
+            self.tell_rejected(&uid, &pod, desk); // One without a worker has nobody else to say so.
         }
+        self.reread_node(judged.unsure, desk);
     }
 
     /// A pod that makes room had its time; says so where people look if it has not ended.
@@ -208,15 +216,11 @@ impl PodManager {
         }
     }
 
-    /// A pod's end may be what a critical one waits for. What was preempted fails once it has ended.
+    /// A pod's end may be what a critical one waits for. How it ended its worker has told.
     pub(super) fn make_room(&mut self, uid: &PodUid, desk: &mut Desk<PodManagerMsg>) {
-        if !self.is_preempted(uid) {
-            return;
+        if self.is_preempted(uid) {
+            self.judge_again(desk);
         }
-        if let Some(pod) = self.api_pods.as_ref().and_then(|pods| pods.get(uid)).cloned() {
-            self.tell_rejected(uid, &pod, desk);
-        }
-        self.judge_again(desk);
     }
 
     /// A pod that cannot be judged for long says so where people look. One that was started already has more to tell.
@@ -251,11 +255,15 @@ impl PodManager {
         if self.slots.contains_key(uid) {
             return;
         }
-        let qos = pod_qos(pod, self.agent.settings.resources.pod_level_resources);
-        let mut status = rejected_status(pod, reason, message, qos.as_str(), desk.now());
-        if reason == PREEMPTING {
-            status = preempted_status(status, desk.now());
+        if reason == PREEMPTING && is_over(pod) {
+            return desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::NeverHere(uid.clone()));
         }
+        let qos = pod_qos(pod, self.agent.settings.resources.pod_level_resources);
+        let status = match reason {
+            // What is known of its containers and addresses stays true.
+            PREEMPTING => preempted_status(pod.status.clone().unwrap_or_default(), desk.now()),
+            _ => rejected_status(pod, reason, message, qos.as_str(), desk.now()),
+        };
         let view = PodView {
             uid: uid.clone(),
             pod: Arc::clone(pod),

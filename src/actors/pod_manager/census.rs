@@ -1,12 +1,18 @@
-//! `PodManager`'s account of its pods, for the metrics.
+//! `PodManager`'s account of its pods: for the metrics, and of who takes room.
+
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 
 use super::PodManager;
+use crate::actors::desk::Desk;
 use crate::logic::ids::PodUid;
+use crate::logic::pod_admission::is_over;
 use crate::logic::pod_census::{Claim, PodCensus};
 use crate::logic::pod_lifecycle::Stage;
 use crate::logic::pod_roster::is_static;
+use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::resource_manager::ResourceManagerMsg;
 
 impl PodManager {
     pub(super) fn census(&self) -> PodCensus {
@@ -34,7 +40,22 @@ impl PodManager {
         census
     }
 
-    fn has_ended(&self, uid: &PodUid) -> bool {
+    /// Whether the pod takes room, and counts for the cgroups above the pods (POD-31; upstream's active pods): until it has
+    /// ended here, whatever the API server shows meanwhile of what still runs.
+    pub(super) fn takes_room(&self, uid: &PodUid, pod: &Pod) -> bool {
+        let runs = || self.slots.contains_key(uid) && self.runtime.get(uid).is_some_and(|seen| seen.is_alive());
+        !self.has_ended(uid) && (!is_over(pod) || runs())
+    }
+
+    /// Tells which pods count for the cgroups above the pods' own.
+    pub(super) fn tell_active(&self, desk: &Desk<PodManagerMsg>) {
+        let wanted = self.roster.all_wanted();
+        let active: Vec<Arc<Pod>> =
+            wanted.filter(|(uid, pod)| self.takes_room(uid, pod)).map(|(_, pod)| Arc::clone(pod)).collect();
+        desk.tell(&self.agent.directory.resource_manager, ResourceManagerMsg::ActivePods(Arc::new(active)));
+    }
+
+    pub(super) fn has_ended(&self, uid: &PodUid) -> bool {
         self.roster.ended().contains(uid)
             || self.slots.get(uid).is_some_and(|slot| slot.stage.get() == Stage::Terminated)
     }

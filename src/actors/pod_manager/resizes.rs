@@ -18,8 +18,7 @@ use crate::logic::pod_resize::{
     self, Candidate, DEFERRED, INFEASIBLE, PENDING, PendingResize, PodResources, ResizeConditions, Trigger,
     counted_with_actual, in_order, infeasible, is_increase, operations,
 };
-use crate::logic::pod_roster::{full_name, is_over, is_static};
-use crate::logic::pod_status::is_terminal;
+use crate::logic::pod_roster::{full_name, is_over};
 use crate::logic::resources::{QosClass, pod_qos};
 use crate::messages::allocation_manager::{AllocationManagerMsg, ResizeCount};
 use crate::messages::pod_manager::PodManagerMsg;
@@ -206,20 +205,21 @@ impl PodManager {
         let others: Vec<Arc<Pod>> = others.into_values().collect();
         let node = self.node.clone().unwrap_or_else(|| Arc::new(self.own_node()));
         let (abilities, leaving) = (self.abilities(), self.leaving());
-        let surroundings =
-            Surroundings { runs: &|_| true, beside: &others, leaving: &leaving, node: &node, abilities: &abilities };
+        let surroundings = Surroundings {
+            runs: &|_| true,
+            beside: &others,
+            takes_room: &|_, _| true,
+            may_go_by_node: &|_| true,
+            leaving: &leaving,
+            node: &node,
+            abilities: &abilities,
+        };
         let judged = judge_resize(pod, surroundings);
-        self.tell_judged(Judged { refused: vec![], victims: judged.victims }, desk);
+        self.tell_judged(Judged { victims: judged.victims, ..Judged::default() }, desk);
         match judged.refused {
             None => self.allocations.accept(uid, pod, &gates, trigger),
             Some((reason, message)) => self.let_wait(uid, pod, DEFERRED, &reason, message, desk),
         }
-    }
-
-    fn takes_room(&self, uid: &PodUid, pod: &Pod) -> bool {
-        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
-        let has_ended = !is_static(pod) && is_terminal(phase);
-        !has_ended && !self.roster.ended().contains(uid)
     }
 
     /// The resize waits: the pod's status says so, and an Event when that is news.

@@ -1,7 +1,7 @@
 //! `FileSource`: static pods from a folder or file.
 //!
 //! Parent: Root. Restarted: after a failure; the folder tells it all again. Keeps what it made of each file, so that an
-//! unchanged file costs nothing, and the last good pod of none: a broken file costs that file's pod.
+//! unchanged file costs nothing; and the last good pod of a file that is broken, for a while: somebody may be writing it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,7 +18,6 @@ use crate::actors::role::Role;
 use crate::actors::settings::Agent;
 use crate::logic::ids::PodUid;
 use crate::logic::manifest::{Source, check_static, claimed_name};
-use crate::logic::time::Moment;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::{FileSourceMsg, SourceKind};
 use crate::messages::status_manager::{RefusedManifest, StatusManagerMsg};
@@ -37,6 +36,15 @@ const WATCH_RETRY: Duration = Duration::from_secs(1);
 struct Known {
     content: Option<Arc<[u8]>>,
     pod: Result<(PodUid, Arc<Pod>), RefusedManifest>,
+    /// Of a file that gives no pod: the one it gave last, and since when, by uptime, it gives none.
+    last_good: Option<((PodUid, Arc<Pod>), Duration)>,
+}
+
+impl Known {
+    /// The pod of the file: the one that it gives, or gave last.
+    fn newest(&self) -> Option<&(PodUid, Arc<Pod>)> {
+        self.pod.as_ref().ok().or_else(|| self.last_good.as_ref().map(|(pod, _)| pod))
+    }
 }
 
 /// See the module.
@@ -167,8 +175,11 @@ impl FileSource {
         let mut before = std::mem::take(&mut self.files);
         for file in folder.files {
             let known = before.remove(&file.path);
-            let known = self.know(&file, known, desk.now());
+            let known = self.know(&file, known, desk);
             self.files.insert(file.path, known);
+        }
+        if !folder.is_one_file {
+            self.let_go_of_broken(desk.clock().uptime());
         }
         let pods = self.pods();
         if self.told.as_ref() != Some(&pods) {
@@ -192,25 +203,38 @@ impl FileSource {
         desk.tell(&self.agent.directory.status_manager, refused);
     }
 
-    fn know(&self, file: &ManifestFile, known: Option<Known>, now: Moment) -> Known {
+    /// A file of a folder that stays broken gives no pod any more: as upstream, which keeps a broken file's pod until it next
+    /// lists all files, and where the path is the one file, for as long as that is there (POD-01).
+    fn let_go_of_broken(&mut self, uptime: Duration) {
+        let patience = self.agent.settings.file_check_period;
+        for known in self.files.values_mut() {
+            known.last_good.take_if(|(_, since)| uptime.saturating_sub(*since) >= patience);
+        }
+    }
+
+    fn know(&self, file: &ManifestFile, known: Option<Known>, desk: &Desk<FileSourceMsg>) -> Known {
         let path = file.path.display();
         let refused = |pod, why| RefusedManifest { pod, place: path.to_string(), why };
+        let last_good = known.as_ref().and_then(|known| match &known.pod {
+            Ok(pod) => Some((pod.clone(), desk.clock().uptime())),
+            Err(_) => known.last_good.clone(),
+        });
         let content = match &file.content {
             Ok(content) => Arc::clone(content),
             Err(problem) => {
-                tracing::error!(file = %path, problem, "static pod cannot be read, the file is skipped");
-                return Known { content: None, pod: Err(refused(None, problem.clone())) };
+                tracing::error!(file = %path, problem, "static pod cannot be read");
+                return Known { content: None, pod: Err(refused(None, problem.clone())), last_good };
             }
         };
         let before = match known {
             Some(known) if known.content.as_ref() == Some(&content) => return known,
-            other => other.and_then(|known| known.pod.ok()),
+            other => other.and_then(|known| known.newest().map(|(_, pod)| Arc::clone(pod))),
         };
         let (source, node) = (Source::File { path: path.to_string() }, &self.agent.settings.node_name);
         let gates = self.agent.settings.restart_gates;
         let pod = match check_static(&content, &source, node).and_then(|checked| checked.within(gates)) {
             Ok(mut checked) => {
-                mark_seen(&mut checked.pod, before.as_ref().map(|(_, pod)| &**pod), now);
+                mark_seen(&mut checked.pod, before.as_deref(), desk.now());
                 for warning in &checked.warnings {
                     tracing::warn!(file = %path, warning, "static pod");
                 }
@@ -218,18 +242,19 @@ impl FileSource {
                 Ok((uid, Arc::new(checked.pod)))
             }
             Err(error) => {
-                tracing::error!(file = %path, %error, "static pod is refused, the file is skipped");
+                tracing::error!(file = %path, %error, "static pod is refused");
                 Err(refused(claimed_name(&content, &source, node), error.to_string()))
             }
         };
-        Known { content: Some(content), pod }
+        let last_good = last_good.filter(|_| pod.is_err());
+        Known { content: Some(content), pod, last_good }
     }
 
     /// By UID. Of two files with one namespace and name, or one UID, the last counts (POD-01).
     fn pods(&self) -> BTreeMap<PodUid, Arc<Pod>> {
         let mut by_name = BTreeMap::new();
         for (path, known) in &self.files {
-            if let Ok((uid, pod)) = &known.pod {
+            if let Some((uid, pod)) = known.newest() {
                 let name = (pod.metadata.namespace.clone(), pod.metadata.name.clone());
                 if let Some((_, _, first)) = by_name.insert(name, (uid.clone(), Arc::clone(pod), path)) {
                     let (first, second) = (first.display(), path.display());

@@ -140,9 +140,7 @@ impl HttpSource {
                 continue;
             }
             let subject = EventSubject::pod(&uid, &FullName::new(&name, &namespace));
-            let message = format!(
-                "Error validating pod {name}.{namespace} from http due to duplicate pod name \"{name}\", ignoring"
-            );
+            let message = duplicate(&name, &namespace, &uid);
             desk.tell(&self.agent.directory.event_recorder, subject.warning("FailedValidation", message));
         }
         unique
@@ -167,5 +165,22 @@ impl HttpSource {
         if !desk.offer(&self.agent.directory.pod_manager, set) {
             self.body = None;
         }
+    }
+}
+
+/// What the Event says of a pod whose name another one has.
+fn duplicate(name: &str, namespace: &str, uid: &PodUid) -> String {
+    format!("Error validating pod {name}_{namespace}({uid}) from http due to duplicate pod name \"{name}\", ignoring")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// POD-04.
+    #[test]
+    fn a_second_pod_of_a_name_is_told_in_upstreams_words() {
+        let expected = "Error validating pod web_shop(u1) from http due to duplicate pod name \"web\", ignoring";
+        assert_eq!(duplicate("web", "shop", &"u1".into()), expected);
     }
 }

@@ -540,6 +540,7 @@ impl PodWorker {
             runtime: seen,
             previous: self.status.as_deref(),
             probes: self.lifecycle.probes(),
+            volumes_mounted: self.lifecycle.has_its_volumes(),
             start_errors: self.lifecycle.start_errors(),
             restarts: self.lifecycle.restarts(),
             resize: &self.resize,

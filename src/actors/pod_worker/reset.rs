@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::jobs::{JobSite, field_path};
+use super::stopping::failed;
 use crate::actors::ledger::Cause;
 use crate::logic::container_actions::ResetContainer;
 use crate::logic::pod_lifecycle::JobEnd;
@@ -18,11 +19,11 @@ impl JobSite {
             if runs {
                 self.tell(&cause, self.subject(field_path(kind, &name)).normal("Killing", "killing"));
                 if let Err(error) = runtime.stop_container(&id, NO_GRACE).await {
-                    return JobEnd::Reset(Err(format!("failed to \"KillContainer\" for \"{name}\": {error}")));
+                    return JobEnd::Reset(Err(failed("RemoveContainer", &name, "KillContainerError", &error)));
                 }
             }
             if let Err(error) = runtime.remove_container(&id).await {
-                return JobEnd::Reset(Err(format!("failed to \"RemoveContainer\" for \"{name}\": {error}")));
+                return JobEnd::Reset(Err(failed("RemoveContainer", &name, "RemoveContainerError", &error)));
             }
         }
         JobEnd::Reset(Ok(()))

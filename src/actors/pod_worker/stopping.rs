@@ -12,6 +12,7 @@ use super::hooks::named;
 use super::jobs::JobSite;
 use crate::actors::ledger::Cause;
 use crate::cri::CriError;
+use crate::logic::go_text::quoted;
 use crate::logic::hooks::{STOP_GRACE_MIN, left_of, stop_order};
 use crate::logic::ids::{ContainerId, SandboxId};
 use crate::logic::pod_lifecycle::JobEnd;
@@ -79,6 +80,11 @@ impl Turn {
     }
 }
 
+/// What failed, in upstream's words.
+pub(super) fn failed(action: &str, target: &str, reason: &str, error: &CriError) -> String {
+    format!("failed to {} for {} with {reason}: {}", quoted(action), quoted(target), quoted(&error.to_string()))
+}
+
 impl JobSite {
     /// Stops one container.
     pub(super) async fn kill_container(
@@ -110,15 +116,19 @@ impl JobSite {
         let all = stops.iter().map(async |stop| {
             let (turn, address) = (turns.get(&stop.name), kill.address.as_deref());
             let stopped = self.stop_one(pod.as_deref(), stop, kill.grace, address, turn, &cause).await;
-            stopped.err().map(|error| format!("failed to \"KillContainer\" for \"{}\": {error}", stop.name))
+            stopped.err().map(|error| failed("KillContainer", &stop.name, "KillContainerError", &error))
         });
         let mut problems: Vec<String> = join_all(all).await.into_iter().flatten().collect();
         for sandbox in &sandboxes {
             if let Err(error) = self.agent.adapters.runtime.stop_pod_sandbox(sandbox).await {
-                problems.push(format!("failed to \"KillPodSandbox\" for \"{}\": {error}", self.uid));
+                problems.push(failed("KillPodSandbox", self.uid.as_str(), "KillPodSandboxError", &error));
             }
         }
-        JobEnd::PodKilled(if problems.is_empty() { Ok(()) } else { Err(format!("[{}]", problems.join(", "))) })
+        JobEnd::PodKilled(match &mut problems[..] {
+            [] => Ok(()),
+            [only] => Err(std::mem::take(only)),
+            _ => Err(format!("[{}]", problems.join(", "))),
+        })
     }
 
     /// Tells the Event, runs the hook, waits for the container's turn, stops it: all within `grace`, but that the runtime is

@@ -13,6 +13,9 @@ use crate::logic::resources::{CPU, HUGEPAGES_PREFIX, MEMORY, ResourceList, pod_r
 /// The resource name of the number of pods.
 pub(super) const PODS: &str = "pods";
 
+/// The predicate of the Node's labels.
+const NODE_AFFINITY: &str = "NodeAffinity";
+
 /// One thing that keeps a pod from this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
@@ -23,6 +26,11 @@ pub(super) enum Failure {
 }
 
 impl Failure {
+    /// Whether only the Node's labels are not as the pod wants them.
+    pub(super) fn is_of_labels(&self) -> bool {
+        matches!(self, Self::Predicate(NODE_AFFINITY, _))
+    }
+
     pub(super) fn reason(&self) -> String {
         match self {
             Self::Shortage { name, .. } => format!("OutOf{name}"),
@@ -44,7 +52,7 @@ impl Failure {
 pub(super) fn failures(pod: &Pod, others: &[&Pod], node: &Node, pod_level: bool) -> Vec<Failure> {
     let mut failures = shortages(pod, others, node, pod_level);
     if !matches_node(pod, node) {
-        failures.push(Failure::Predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector"));
+        failures.push(Failure::Predicate(NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector"));
     }
     let name = node.metadata.name.as_deref();
     let wanted = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|wanted| !wanted.is_empty());

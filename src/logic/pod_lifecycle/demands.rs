@@ -48,12 +48,23 @@ impl PodLifecycle {
             self.crash_loops.reset(name);
             self.retries.remove(&Job::EnsureImage(name.clone()));
             self.retries.remove(&Job::StartContainer(name.clone()));
-            let newest = seen.container(name).filter(|_| demand.what == Demanded::Restart);
-            if let Some(newest) = newest.filter(|newest| newest.state != ContainerState::Created) {
-                self.restarts.insert(newest.id.clone());
+            if demand.what == Demanded::Restart {
+                self.have_restarted(name, &seen);
             }
         }
         Ok(names)
+    }
+
+    /// Has the newest instance of the container stopped, to be started again. One that is just being started is not known
+    /// yet, or not to run: it is stopped once its start has ended.
+    fn have_restarted(&mut self, name: &str, seen: &RuntimePod) {
+        let newest = seen.container(name).filter(|newest| newest.state != ContainerState::Created);
+        let runs = newest.is_some_and(|newest| newest.state == ContainerState::Running);
+        if !runs && self.jobs.contains(&Job::StartContainer(name.to_owned())) {
+            self.restart_started.insert(name.to_owned());
+        } else if let Some(newest) = newest {
+            self.restarts.insert(newest.id.clone());
+        }
     }
 }
 

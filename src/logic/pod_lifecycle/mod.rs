@@ -236,6 +236,8 @@ pub struct PodLifecycle {
     crash_loops: CrashLoops,
     /// Instances that are to be, or were, stopped to be started again.
     restarts: BTreeSet<ContainerId>,
+    /// Containers that are to be once their start under way has ended.
+    restart_started: BTreeSet<String>,
     recovered: bool,
     probes: ProbeResults,
     /// The highest restart count that was seen of each container, among instances that were started.
@@ -279,6 +281,7 @@ impl PodLifecycle {
             retries: BTreeMap::new(),
             crash_loops: CrashLoops::new(crash_loop),
             restarts: BTreeSet::new(),
+            restart_started: BTreeSet::new(),
             recovered: false,
             probes: ProbeResults::default(),
             counts: BTreeMap::new(),

@@ -309,6 +309,9 @@ impl PodLifecycle {
         let Started { id, restart_count, seen: shown } = started;
         self.unconfirmed = true;
         self.start_errors.remove(name);
+        if self.restart_started.remove(name) {
+            self.restarts.insert(id.clone());
+        }
         let image = self.images.remove(name);
         let hash = self.starting.remove(name).unwrap_or_default();
         let Some(seen) = &self.observed else { return };
@@ -410,6 +413,7 @@ impl PodLifecycle {
     }
 
     fn note_start(&mut self, pod: &Pod, start: &StartContainer, now: Now) {
+        self.restart_started.remove(&start.name); // The start that it was about has failed: this one is new anyway.
         if let Some((_, container)) = find_container(pod, &start.name) {
             self.crash_loops.note_start(&container, start.ended, now.moment);
         }

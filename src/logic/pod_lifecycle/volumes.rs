@@ -19,7 +19,7 @@ impl PodLifecycle {
     }
 
     /// Whether containers may be made as far as volumes are concerned.
-    pub(super) fn has_its_volumes(&self) -> bool {
+    pub fn has_its_volumes(&self) -> bool {
         !self.volumes.used || self.volumes.mounted.is_some()
     }
 

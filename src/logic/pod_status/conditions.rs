@@ -102,10 +102,13 @@ pub(super) fn is_ready(status: &PodStatus) -> bool {
     find(status, READY).is_some_and(|condition| condition.status == "True")
 }
 
+/// A sandbox that can be used says that volumes are there, too, as upstream makes none before: here it is made beside them,
+/// and they count by themselves until there are containers, which come after both.
 fn ready_to_start(input: &StatusInput<'_>) -> Verdict {
+    let has_volumes = input.volumes_mounted || !input.runtime.containers.is_empty();
     match sandbox_decision(input.pod, input.runtime) {
-        SandboxDecision::Keep { .. } => Verdict::YES,
-        SandboxDecision::Create { .. } => Verdict::NO,
+        SandboxDecision::Keep { .. } if has_volumes => Verdict::YES,
+        SandboxDecision::Keep { .. } | SandboxDecision::Create { .. } => Verdict::NO,
     }
 }
 

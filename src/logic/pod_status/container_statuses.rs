@@ -28,13 +28,11 @@ pub(super) fn of_containers(input: &StatusInput<'_>, spec: &PodSpec) -> Vec<Cont
     statuses
 }
 
-/// Statuses of the ephemeral containers, by name. One is started once: how it ended is its last word.
+/// Statuses of the ephemeral containers, by name. One is started once: how it ended is its last word. Only one whose start
+/// failed is told as upstream tells any other, as if it were tried again.
 pub(super) fn of_ephemeral_containers(input: &StatusInput<'_>, spec: &PodSpec) -> Vec<ContainerStatus> {
     let before = input.before().and_then(|before| before.ephemeral_container_statuses.as_deref()).unwrap_or_default();
-    let status = |container: Container| {
-        let subject = Subject::new(input, spec, &container, before);
-        if subject.newest.is_some() { subject.plain() } else { subject.status() }
-    };
+    let status = |container: Container| Subject::new(input, spec, &container, before).status();
     let mut statuses: Vec<ContainerStatus> = ephemeral_containers(spec).map(status).collect();
     statuses.sort_by(|a, b| a.name.cmp(&b.name));
     statuses

@@ -7,12 +7,14 @@
 mod addresses;
 mod conditions;
 mod container_statuses;
+mod ended;
 mod forward;
 mod phase;
 mod readiness;
 mod resources;
 
 pub use addresses::family_mismatch;
+pub use ended::{EndedContainer, newly_ended};
 pub use forward::never_back;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,6 +72,8 @@ pub struct StatusInput<'a> {
     pub previous: Option<&'a PodStatus>,
     /// What probes last said.
     pub probes: &'a ProbeResults,
+    /// Whether the pod's volumes are mounted, or it has none.
+    pub volumes_mounted: bool,
     /// By container name, why it could not be started last (POD-40).
     pub start_errors: &'a BTreeMap<String, StartError>,
     /// Instances that were stopped to be started again.

@@ -122,6 +122,7 @@ mod tests {
                 runtime: &runtime,
                 previous: None,
                 probes: &probes,
+                volumes_mounted: true,
                 start_errors: &Default::default(),
                 restarts: &Default::default(),
                 resize: &Default::default(),

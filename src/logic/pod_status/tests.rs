@@ -30,6 +30,7 @@ struct Scene {
     prefer_ipv6: bool,
     terminal: bool,
     is_static: bool,
+    volumes_mounted: bool,
     now: u64,
 }
 
@@ -56,6 +57,7 @@ impl Scene {
             prefer_ipv6: false,
             terminal: false,
             is_static: false,
+            volumes_mounted: true,
             now: NOW,
         }
     }
@@ -81,6 +83,7 @@ impl Scene {
             runtime: &self.runtime,
             previous: self.previous.as_ref(),
             probes: &self.probes,
+            volumes_mounted: self.volumes_mounted,
             start_errors: &self.errors,
             restarts: &self.restarts,
             resize: &Default::default(),

@@ -111,10 +111,9 @@ fn keep_ended(
     }
 }
 
-/// The last status of a pod that is gone from the node, whose containers nobody can look at any more (upstream's
-/// `TerminatePod`): containers without an end get one, and a pod that did not succeed has failed. A static pod keeps its
-/// phase.
-pub fn finished(mut status: PodStatus, is_static: bool) -> PodStatus {
+/// The status of a pod that has ended, whose containers nobody can look at any more (upstream's `TerminatePod`): those
+/// without an end get one, where they were to have one. A pod that never got as far as its containers says nothing of them.
+pub fn all_ended(mut status: PodStatus) -> PodStatus {
     let initialised = status.conditions.iter().flatten().any(|one| one.type_ == "Initialized" && one.status == "True");
     if initialised {
         status.container_statuses.iter_mut().flatten().for_each(end);
@@ -129,6 +128,13 @@ pub fn finished(mut status: PodStatus, is_static: bool) -> PodStatus {
     let inits = status.init_container_statuses.as_deref_mut().unwrap_or_default();
     let started = inits.iter().rposition(has_started).map_or(1, |last| last + 1);
     inits.iter_mut().take(started).for_each(end);
+    status
+}
+
+/// The last status of a pod that is gone from the node: its containers have ended, and a pod that did not succeed has
+/// failed. A static pod keeps its phase.
+pub fn finished(status: PodStatus, is_static: bool) -> PodStatus {
+    let mut status = all_ended(status);
     if !is_static && !is_terminal(phase(&status)) {
         status.phase = Some(FAILED.to_owned());
     }

@@ -45,6 +45,8 @@ pub struct Own {
     pub full_name: FullName,
     /// From a file or a URL: its status goes to its mirror.
     pub is_static: bool,
+    /// What its mirror is known by; of a static pod.
+    pub config_hash: Option<String>,
     /// The status.
     pub status: Arc<PodStatus>,
     /// Whether containers of it may still run.
@@ -138,6 +140,11 @@ impl StatusSync {
         let entry = self.pods.entry(uid.clone()).or_default();
         (entry.own, entry.changed, entry.finished) = (Some(own), true, false);
         self.dirty.insert(uid.clone());
+    }
+
+    /// Whether a status of the pod was told here.
+    pub fn has_own(&self, uid: &PodUid) -> bool {
+        self.pods.get(uid).is_some_and(|entry| entry.own.is_some())
     }
 
     /// Nothing of the pod is left on the node; or nothing ever was. Without an API object it is forgotten.
@@ -303,15 +310,22 @@ impl StatusSync {
     fn shown_uid(&self, uid: &PodUid) -> Option<PodUid> {
         let entry = self.pods.get(uid)?;
         let fixed = entry.own.as_ref().filter(|own| own.is_static);
-        let api = fixed.map_or(entry.api.as_ref(), |own| self.mirrors.get(&own.full_name));
+        let api = fixed.map_or(entry.api.as_ref(), |own| self.mirror_of(own));
         api.map(|pod| uid_of(pod))
+    }
+
+    /// The mirror that stands for just this static pod: one of its name may be another version's (POD-06).
+    fn mirror_of(&self, own: &Own) -> Option<&Arc<Pod>> {
+        let mirror = self.mirrors.get(&own.full_name)?;
+        let hash = mirror.metadata.annotations.as_ref()?.get(MIRROR_ANNOTATION);
+        (hash == own.config_hash.as_ref()).then_some(mirror)
     }
 
     /// What is to be sent of the pod, and from when on.
     fn candidate(&self, uid: &PodUid) -> Option<Candidate> {
         let entry = self.pods.get(uid).filter(|entry| entry.calling.is_none() && !entry.deleted)?;
         let is_static = entry.own.as_ref().is_some_and(|own| own.is_static);
-        let api = if is_static { self.mirrors.get(&entry.own.as_ref()?.full_name)? } else { entry.api.as_ref()? };
+        let api = if is_static { self.mirror_of(entry.own.as_ref()?)? } else { entry.api.as_ref()? };
         let shown = api.status.clone().unwrap_or_default();
         let api_uid = uid_of(api);
         let desired = merge::as_allowed(api, &shown, self.desired(entry, &shown, is_static));

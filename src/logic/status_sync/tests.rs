@@ -23,7 +23,12 @@ fn shown(version: u64, deleting: bool, status: &Value) -> Arc<Pod> {
 
 fn own(value: Value, may_run: bool) -> Own {
     let full_name = FullName::new("web", "shop");
-    Own { full_name, is_static: false, status: Arc::new(status(value)), may_run }
+    Own { full_name, is_static: false, config_hash: None, status: Arc::new(status(value)), may_run }
+}
+
+/// What is told of a static pod.
+fn fixed(hash: &str, value: Value, may_run: bool) -> Own {
+    Own { is_static: true, config_hash: Some(hash.to_owned()), ..own(value, may_run) }
 }
 
 fn uid() -> PodUid {
@@ -154,7 +159,8 @@ fn what_becomes_ready_is_sent_before_what_merely_changed() {
         let mut status = status(ready.clone());
         status.host_ip = Some("10.0.0.1".to_owned());
         let full_name = FullName::new(&name, "shop");
-        sync.own(&uid(number), Own { full_name, is_static: false, status: Arc::new(status), may_run: true });
+        let own = Own { full_name, is_static: false, config_hash: None, status: Arc::new(status), may_run: true };
+        sync.own(&uid(number), own);
     }
     let (orders, _) = sync.orders(at(0));
     assert_eq!(orders.len(), CALLS_MAX);
@@ -282,9 +288,7 @@ fn a_pod_that_never_came_here_fails_and_goes() {
 #[test]
 fn a_static_pods_status_goes_to_its_mirror_which_is_never_deleted_here() {
     let mut sync = StatusSync::default();
-    let mut own = own(json!({"phase": "Running"}), true);
-    own.is_static = true;
-    sync.own(&PodUid::from("static"), own);
+    sync.own(&PodUid::from("static"), fixed("static", json!({"phase": "Running"}), true));
     assert_eq!(calls(&mut sync, at(0)), []);
     let mirror = |uid: &str, deleting: bool| {
         let mut metadata = json!({"name": "web", "namespace": "shop", "uid": uid,
@@ -303,6 +307,19 @@ fn a_static_pods_status_goes_to_its_mirror_which_is_never_deleted_here() {
     assert_eq!(sync.orders(at(60)).0.len(), 1, "a new mirror gets the status");
 }
 
+/// POD-06: the end of a pod that was edited says nothing of the pod that takes its place.
+#[test]
+fn the_end_of_a_static_pod_is_not_told_of_its_successor() {
+    let mut sync = StatusSync::default();
+    sync.own(&PodUid::from("old"), fixed("old", json!({"phase": "Failed"}), false));
+    let metadata = json!({"name": "web", "namespace": "shop", "uid": "m2", "annotations": {MIRROR_ANNOTATION: "new"}});
+    sync.seen(pod(json!({"metadata": metadata, "status": {"phase": "Pending"}})));
+    assert_eq!(calls(&mut sync, at(0)), []);
+    sync.own(&PodUid::from("new"), fixed("new", json!({"phase": "Running"}), true));
+    let orders = sync.orders(at(0)).0;
+    assert_eq!((orders.len(), orders[0].uid.as_str(), orders[0].api_uid.as_str()), (1, "new", "m2"));
+}
+
 /// An answer and a watch have no order between them.
 #[test]
 fn an_answer_that_comes_after_the_end_of_its_pod_brings_nothing_back() {
@@ -319,7 +336,7 @@ fn an_answer_that_comes_after_the_end_of_its_pod_brings_nothing_back() {
 #[test]
 fn a_mirrors_late_answer_does_not_hide_the_mirror_that_took_its_place() {
     let (mut sync, fixed) = (StatusSync::default(), PodUid::from("static"));
-    sync.own(&fixed, Own { is_static: true, ..own(json!({"phase": "Running"}), true) });
+    sync.own(&fixed, self::fixed("static", json!({"phase": "Running"}), true));
     let mirror = |uid: &str, version: &str, phase: &str| {
         let metadata = json!({"name": "web", "namespace": "shop", "uid": uid, "resourceVersion": version,
                               "annotations": {MIRROR_ANNOTATION: "static"}});
@@ -337,9 +354,10 @@ fn a_mirrors_late_answer_does_not_hide_the_mirror_that_took_its_place() {
 #[test]
 fn that_one_mirror_is_gone_says_nothing_of_the_next() {
     let (mut sync, fixed) = (StatusSync::default(), PodUid::from("static"));
-    sync.own(&fixed, Own { is_static: true, ..own(json!({"phase": "Running"}), true) });
+    sync.own(&fixed, self::fixed("static", json!({"phase": "Running"}), true));
     let mirror = |uid: &str| {
-        let metadata = json!({"name": "web", "namespace": "shop", "uid": uid, "annotations": {MIRROR_ANNOTATION: "s"}});
+        let metadata =
+            json!({"name": "web", "namespace": "shop", "uid": uid, "annotations": {MIRROR_ANNOTATION: "static"}});
         pod(json!({"metadata": metadata, "status": {"phase": "Pending"}}))
     };
     sync.seen(mirror("m1"));

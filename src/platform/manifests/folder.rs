@@ -53,12 +53,12 @@ fn failure(path: &Path, error: &io::Error) -> ScanError {
 fn scan(path: &Path) -> io::Result<Folder> {
     let found = match std::fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(Folder { files: Vec::new(), missing: true });
+            return Ok(Folder { missing: true, ..Folder::default() });
         }
         other => other?,
     };
     if found.is_file() {
-        return Ok(Folder { files: vec![read(path.to_path_buf())], missing: false });
+        return Ok(Folder { files: vec![read(path.to_path_buf())], is_one_file: true, ..Folder::default() });
     }
     if !found.is_dir() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "is neither a directory nor a regular file"));
@@ -74,7 +74,7 @@ fn scan(path: &Path) -> io::Result<Folder> {
         Err(error) if error.kind() == io::ErrorKind::NotFound && path.symlink_metadata().is_err() => None,
         Err(error) => Some(ManifestFile { content: Err(error.to_string()), path }),
     });
-    Ok(Folder { files: files.collect(), missing: false })
+    Ok(Folder { files: files.collect(), ..Folder::default() })
 }
 
 fn hidden(name: &OsStr) -> bool {

@@ -32,6 +32,8 @@ pub struct Folder {
     pub files: Vec<ManifestFile>,
     /// Whether the path is missing.
     pub missing: bool,
+    /// Whether the path is no folder, but the one file.
+    pub is_one_file: bool,
 }
 
 /// Why the folder could not be read at all.

@@ -43,6 +43,21 @@ fn a_back_off_that_is_reset_is_over_at_once() {
     assert_eq!(script.ends(image_there("app")), ["start app 4 in s0 of app:1"]);
 }
 
+/// PAIN-34: what is promised while a container is being started is done once it runs.
+#[test]
+fn a_restart_on_demand_of_a_container_that_is_being_started_follows_its_start() {
+    let pod = a_pod("Always", &[], &["app"]);
+    let app = running(&pod, "app", 0);
+    let mut script = Script::running(pod);
+    let ended = exited(&app, 1, script.moment);
+    assert_eq!(script.asks(Demanded::ResetBackOff, None), Ok(vec!["app".to_owned()]));
+    assert_eq!(script.sees(&[ready(0)], std::slice::from_ref(&ended)), ["image app"]);
+    assert_eq!(script.ends(image_there("app")), ["start app 1 in s0 of app:1"]);
+    assert_eq!(script.asks(Demanded::Restart, Some("app")), Ok(vec!["app".to_owned()]));
+    assert_eq!(script.step(Input::Due), [""; 0], "not before it runs");
+    assert_eq!(script.ends(started("app", "app1")), ["kill app1 30s"]);
+}
+
 #[test]
 fn what_cannot_be_done_says_why() {
     let mut script = Script::running(a_pod("Always", &["setup"], &["app"]));

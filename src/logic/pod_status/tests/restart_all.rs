@@ -1,5 +1,5 @@
-//! The status of pods that start over in place (POD-18), of ephemeral containers (POD-22), and of pods past their
-//! deadline (POD-25).
+//! The status of pods that start over in place (POD-18), of ephemeral containers (POD-22), of pods past their deadline
+//! (POD-25), and of those without their volumes (POD-16).
 
 use k8s_openapi::api::core::v1::{ContainerRestartRule, ContainerRestartRuleOnExitCodes, EphemeralContainer};
 
@@ -93,6 +93,28 @@ fn an_ephemeral_container_has_a_status_and_counts_for_nothing() {
     assert_eq!((status.phase.as_deref(), says(&status, "Ready")), (Some(RUNNING), ("True", "", "")));
 }
 
+/// POD-22: the state in which it waits, then the one before.
+#[test]
+fn an_ephemeral_container_that_could_not_be_started_waits_where_the_pods_policy_would_restart_it() {
+    for (policy, waits) in [("Always", true), ("OnFailure", true), ("Never", false)] {
+        let mut scene = Scene::new(policy, &[], &["a"]);
+        let one =
+            EphemeralContainer { name: "e".to_owned(), image: Some("i".to_owned()), ..EphemeralContainer::default() };
+        scene.spec().ephemeral_containers = Some(vec![one]);
+        let scene = scene.failing("e", "RunContainerError");
+        let status = scene.holding(vec![instance("e", 0, Exited, 128), instance("a", 0, Running, 0)]).status();
+        let told = &status.ephemeral_container_statuses.as_deref().expect("has one")[0];
+        let code = |state: &Option<k8s_openapi::api::core::v1::ContainerState>| {
+            state.as_ref()?.terminated.as_ref().map(|end| end.exit_code)
+        };
+        let reason = told.state.as_ref().and_then(|state| state.waiting.as_ref()?.reason.as_deref());
+        match waits {
+            true => assert_eq!((reason, code(&told.last_state)), (Some("RunContainerError"), Some(128)), "{policy}"),
+            false => assert_eq!((code(&told.state), code(&told.last_state)), (Some(128), None), "{policy}"),
+        }
+    }
+}
+
 #[test]
 fn a_pod_past_its_deadline_has_failed() {
     let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![instance("a", 0, ContainerState::Running, 0)]);
@@ -116,4 +138,18 @@ fn the_deadline_is_counted_from_the_start_that_was_shown() {
     let start = moment(shown.start_time.as_ref().expect("has started"));
     assert_eq!(deadline(&scene.pod, &shown), Some(start.plus(Duration::from_secs(30))));
     assert_eq!(deadline(&scene.pod, &PodStatus::default()), None, "before its first status");
+}
+
+/// POD-16: the sandbox is made beside the volumes, and says nothing of them.
+#[test]
+fn a_pod_without_its_volumes_cannot_start_containers() {
+    let mut scene = Scene::new("Always", &[], &["a"]);
+    scene.volumes_mounted = false;
+    assert_eq!(says(&scene.status(), "PodReadyToStartContainers"), ("False", "", ""));
+    scene.volumes_mounted = true;
+    assert_eq!(says(&scene.status(), "PodReadyToStartContainers"), ("True", "", ""));
+    // An agent that was started anew has not looked at them yet.
+    scene.volumes_mounted = false;
+    let scene = scene.holding(vec![instance("a", 0, ContainerState::Running, 0)]);
+    assert_eq!(says(&scene.status(), "PodReadyToStartContainers"), ("True", "", ""));
 }

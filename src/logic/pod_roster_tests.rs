@@ -1,0 +1,238 @@
+//! Tests of which pods have a worker, and what each is told.
+
+use super::*;
+
+fn pod(name: &str, image: &str) -> Arc<Pod> {
+    let mut pod = Pod::default();
+    pod.metadata.name = Some(name.to_owned());
+    pod.metadata.namespace = Some("default".to_owned());
+    pod.metadata.labels = Some([("image".to_owned(), image.to_owned())].into());
+    pod.metadata.annotations = Some([(CONFIG_SOURCE_ANNOTATION.to_owned(), "file".to_owned())].into());
+    Arc::new(pod)
+}
+
+fn set(pods: &[(&str, &Arc<Pod>)]) -> BTreeMap<PodUid, Arc<Pod>> {
+    pods.iter().map(|(uid, pod)| (PodUid::from(*uid), Arc::clone(pod))).collect()
+}
+
+fn started(orders: &[Order]) -> Vec<&str> {
+    let start = |order: &Order| matches!(order, Order::Start { .. });
+    orders
+        .iter()
+        .filter(|order| start(order))
+        .map(|order| match order {
+            Order::Start { uid, .. } => uid.as_str(),
+            _ => unreachable!("filtered"),
+        })
+        .collect()
+}
+
+/// PAIN-10.
+#[test]
+fn what_is_remembered_is_started_and_ends_nothing_until_the_api_server_is_heard() {
+    let known = BTreeMap::from([(PodUid::from("newer"), FullName::new("newer", "default"))]);
+    let mut roster = PodRoster::new(["file", API_SOURCE]);
+    roster.set("file", BTreeMap::new());
+    roster.remember(set(&[("1", &pod("web", "a")), ("2", &pod("gone", "a"))]));
+    let orders = roster.orders(Some(&known));
+    assert_eq!(started(&orders), ["1", "2"]);
+    assert!(!orders.iter().any(|order| matches!(order, Order::Terminate { .. })), "{orders:?}");
+    assert_eq!(roster.orders(Some(&known)), [], "once");
+    roster.set(API_SOURCE, set(&[("1", &pod("web", "a"))]));
+    let ended: Vec<_> = roster.orders(Some(&known)).into_iter().map(|order| format!("{order:?}")).collect();
+    assert!(ended.iter().any(|order| order.contains("Terminate") && order.contains("uid: 2,")), "{ended:?}");
+    assert!(ended.iter().any(|order| order.contains("Terminate") && order.contains("newer")), "{ended:?}");
+    assert!(!ended.iter().any(|order| order.contains("uid: 1,")), "{ended:?}");
+    roster.remember(set(&[("3", &pod("late", "a"))]));
+    assert!(roster.wanted(&PodUid::from("3")).is_none(), "the API server has spoken");
+}
+
+/// POD-04.
+#[test]
+fn a_wanted_pod_is_started_once_and_told_only_changes() {
+    let mut roster = PodRoster::new(["file"]);
+    let web = pod("web", "a");
+    roster.set("file", set(&[("u1", &web)]));
+    assert_eq!(started(&roster.orders(Some(&BTreeMap::new()))), ["u1"]);
+    assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![]);
+    let newer = pod("web", "b");
+    roster.set("file", set(&[("u1", &newer)]));
+    assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![Order::TellSpec { uid: "u1".into(), pod: newer }]);
+}
+
+/// VOL-05.
+#[test]
+fn nothing_ends_before_all_sources_were_heard() {
+    let mut roster = PodRoster::new(["file", "http"]);
+    let runtime: BTreeMap<_, _> = [(PodUid::from("old"), FullName::new("old", "default"))].into();
+    roster.set("file", BTreeMap::new());
+    assert_eq!(roster.orders(Some(&runtime)), vec![]);
+    roster.set("http", BTreeMap::new());
+    let orders = roster.orders(Some(&runtime));
+    assert_eq!(started(&orders), ["old"]);
+    assert_eq!(orders[1], Order::Terminate { uid: "old".into(), grace: Some(ORPHAN_GRACE) });
+    assert_eq!(roster.orders(Some(&runtime)), vec![]);
+}
+
+#[test]
+fn a_pod_of_a_name_in_use_waits_for_the_other_to_finish() {
+    let mut roster = PodRoster::new(["file"]);
+    let (first, second) = (pod("web", "a"), pod("web", "b"));
+    roster.set("file", set(&[("u1", &first)]));
+    roster.orders(Some(&BTreeMap::new()));
+    roster.set("file", set(&[("u2", &second)]));
+    assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![Order::Terminate { uid: "u1".into(), grace: None }]);
+    assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![]);
+    roster.finished(&"u1".into());
+    assert_eq!(started(&roster.orders(Some(&BTreeMap::new()))), ["u2"]);
+}
+
+#[test]
+fn a_pod_wanted_again_while_it_ends_ends_first() {
+    let mut roster = PodRoster::new(["file"]);
+    let web = pod("web", "a");
+    roster.set("file", set(&[("u1", &web)]));
+    roster.orders(Some(&BTreeMap::new()));
+    roster.set("file", BTreeMap::new());
+    assert_eq!(roster.orders(Some(&BTreeMap::new())).len(), 1);
+    roster.set("file", set(&[("u1", &web)]));
+    assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![]);
+    roster.finished(&"u1".into());
+    assert_eq!(started(&roster.orders(Some(&BTreeMap::new()))), ["u1"]);
+}
+
+#[test]
+fn a_worker_started_anew_is_told_again_and_an_ending_pod_keeps_its_grace_period() {
+    let mut roster = PodRoster::new(["file"]);
+    let web = pod("web", "a");
+    roster.set("file", set(&[("u1", &web)]));
+    roster.orders(Some(&BTreeMap::new()));
+    roster.forget_told(&"u1".into());
+    let told = Order::TellSpec { uid: "u1".into(), pod: Arc::clone(&web) };
+    assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![told.clone()]);
+    roster.set("file", BTreeMap::new());
+    roster.orders(Some(&BTreeMap::new()));
+    // Wanted again meanwhile: it still ends first.
+    roster.set("file", set(&[("u1", &web)]));
+    roster.forget_told(&"u1".into());
+    assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![told, Order::Terminate { uid: "u1".into(), grace: None }]);
+    assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![]);
+}
+
+#[test]
+fn what_a_worker_had_no_room_for_is_an_order_again_and_nothing_else_is() {
+    let mut roster = PodRoster::new(["file"]);
+    let (web, uid) = (pod("web", "a"), PodUid::from("u1"));
+    roster.set("file", set(&[("u1", &web)]));
+    roster.orders(Some(&BTreeMap::new()));
+    let told = Order::TellSpec { uid: uid.clone(), pod: Arc::clone(&web) };
+    let end = Order::Terminate { uid: uid.clone(), grace: None };
+    roster.spec_refused(&uid);
+    assert!(roster.owes_spec(&uid));
+    assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![told.clone()]);
+    assert!(!roster.owes_spec(&uid));
+    roster.set("file", BTreeMap::new());
+    roster.spec_refused(&uid);
+    assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![told, end.clone()]);
+    roster.end_refused(&uid);
+    assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![end]);
+    assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![]);
+}
+
+#[test]
+fn a_pod_whose_name_the_runtime_still_holds_waits_for_the_orphan() {
+    let mut roster = PodRoster::new(["file"]);
+    let web = pod("web", "b");
+    roster.set("file", set(&[("new", &web)]));
+    assert_eq!(roster.orders(None), vec![], "nobody starts before the runtime was listed");
+    let runtime: BTreeMap<_, _> = [(PodUid::from("old"), FullName::new("web", "default"))].into();
+    assert_eq!(started(&roster.orders(Some(&runtime))), ["old"]);
+    roster.finished(&"old".into());
+    assert_eq!(started(&roster.orders(Some(&BTreeMap::new()))), ["new"]);
+}
+
+fn api_pod(name: &str, deleted_within: Option<i64>) -> Arc<Pod> {
+    let mut pod = Pod::clone(&pod(name, "a"));
+    pod.metadata.annotations = Some([(CONFIG_SOURCE_ANNOTATION.to_owned(), API_SOURCE.to_owned())].into());
+    if let Some(grace) = deleted_within {
+        let epoch = jiff::Timestamp::UNIX_EPOCH;
+        pod.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(epoch));
+        pod.metadata.deletion_grace_period_seconds = Some(grace);
+    }
+    Arc::new(pod)
+}
+
+fn graces(orders: &[Order]) -> Vec<Option<u64>> {
+    let grace = |order: &Order| match order {
+        Order::Terminate { grace, .. } => Some(grace.map(|grace| grace.as_secs())),
+        _ => None,
+    };
+    orders.iter().filter_map(grace).collect()
+}
+
+#[test]
+fn a_deletion_ends_a_pod_once_and_a_later_one_may_shorten_its_time() {
+    let mut roster = PodRoster::new(["api"]);
+    roster.set("api", set(&[("u1", &api_pod("web", None))]));
+    roster.orders(Some(&BTreeMap::new()));
+    roster.set("api", set(&[("u1", &api_pod("web", Some(30)))]));
+    assert_eq!(graces(&roster.orders(Some(&BTreeMap::new()))), [Some(30)]);
+    roster.set("api", set(&[("u1", &api_pod("web", Some(60)))]));
+    assert_eq!(graces(&roster.orders(Some(&BTreeMap::new()))), []);
+    roster.set("api", set(&[("u1", &api_pod("web", Some(5)))]));
+    assert_eq!(graces(&roster.orders(Some(&BTreeMap::new()))), [Some(5)]);
+    roster.finished(&"u1".into());
+    assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![], "it does not come back while the API shows it");
+    assert_eq!(roster.ended().len(), 1);
+    roster.set("api", BTreeMap::new());
+    assert!(roster.ended().is_empty());
+}
+
+#[test]
+fn a_pod_that_is_over_and_is_not_here_never_comes() {
+    let mut roster = PodRoster::new(["api"]);
+    roster.set("api", set(&[("u1", &api_pod("web", Some(30)))]));
+    assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![Order::NeverHere("u1".into())]);
+    assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![]);
+    // One that the runtime holds is ended, as it was told last.
+    let mut roster = PodRoster::new(["api"]);
+    roster.set("api", set(&[("u1", &api_pod("web", Some(30)))]));
+    let runtime: BTreeMap<_, _> = [(PodUid::from("u1"), FullName::new("web", "default"))].into();
+    let orders = roster.orders(Some(&runtime));
+    assert_eq!((started(&orders), graces(&orders)), (vec!["u1"], vec![Some(30)]));
+}
+
+/// POD-07: a phase that is an end is told once, whoever set it; any other is the agent's own.
+#[test]
+fn the_end_of_a_pod_that_the_api_shows_is_told_once() {
+    let in_phase = |phase: &str| {
+        let mut pod = Pod::clone(&api_pod("web", None));
+        pod.status.get_or_insert_default().phase = Some(phase.to_owned());
+        Arc::new(pod)
+    };
+    let mut roster = PodRoster::new(["api"]);
+    let mut told = |pod: &Arc<Pod>| {
+        roster.set("api", set(&[("u1", pod)]));
+        roster.orders(Some(&BTreeMap::new()))
+    };
+    assert_eq!(started(&told(&api_pod("web", None))), ["u1"]);
+    assert_eq!(told(&in_phase("Running")), []);
+    let failed = in_phase("Failed");
+    assert_eq!(told(&failed), [Order::TellEnd { uid: "u1".into(), pod: Arc::clone(&failed) }]);
+    assert_eq!(told(&failed), []);
+    // One that changed besides is told as it is.
+    let mut changed = Pod::clone(&failed);
+    changed.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
+    let changed = Arc::new(changed);
+    assert_eq!(told(&changed), [Order::TellSpec { uid: "u1".into(), pod: Arc::clone(&changed) }]);
+}
+
+#[test]
+fn pods_of_the_api_of_one_name_do_not_wait_for_each_other() {
+    let mut roster = PodRoster::new(["api"]);
+    roster.set("api", set(&[("u1", &api_pod("web", None))]));
+    roster.orders(Some(&BTreeMap::new()));
+    roster.set("api", set(&[("u2", &api_pod("web", None))]));
+    let orders = roster.orders(Some(&BTreeMap::new()));
+    assert_eq!((started(&orders), graces(&orders)), (vec!["u2"], vec![None]));
+}

@@ -1,0 +1,178 @@
+//! How pods end that do not end by themselves, what is told of it, and what is free once they have.
+
+use podwright::sim::{Options, SimPod, World, describe, run, simulate_with};
+use serde_json::{Value, json};
+
+use super::resize::{in_a_cluster, seconds, sized};
+
+fn status(world: &World, pod: &str) -> Value {
+    world.api_pod(pod).expect("it is there")["status"].clone()
+}
+
+fn is_told(status: &Value, condition: &str) -> bool {
+    status["conditions"].as_array().into_iter().flatten().any(|one| one["type"] == condition)
+}
+
+/// Somebody else says of the pod how it is.
+fn say(world: &World, pod: &str, status: &Value) {
+    let place = format!("/api/v1/namespaces/default/pods/{pod}/status");
+    world.api().admin("PATCH", &place, json!({ "status": status })).expect("it is there");
+}
+
+/// POD-07: whoever says that a pod has failed, it ends; its own end is told once and nothing comes after it.
+#[test]
+fn a_pod_that_somebody_says_has_failed_ends() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        world.create(&SimPod::of("web", "run stops in 2s").deadline(100_000)).expect("made");
+        world.create(&SimPod::of("job", "exit 0 after 5s").restarts("Never")).expect("made");
+        world.start_agent();
+        world.settle().await;
+        assert!(world.running().contains("web/main#0"));
+        assert_eq!(status(&world, "job")["phase"], "Succeeded");
+        let before = status(&world, "job");
+        say(&world, "web", &json!({ "phase": "Failed", "reason": "Lost", "message": "its node was given up" }));
+        world.sleep(seconds(10)).await;
+        assert!(world.running().is_empty(), "{:?}", world.running());
+        let told = status(&world, "web");
+        assert_eq!((&told["phase"], &told["reason"]), (&json!("Failed"), &json!("Lost")), "{told}");
+        assert_eq!(told["containerStatuses"][0]["state"]["terminated"]["exitCode"], 143, "{told}");
+        assert_eq!(status(&world, "job"), before);
+        world.delete_pod("web", None);
+        world.finish_cluster().await;
+    });
+}
+
+/// POD-32: a preempted pod keeps what was told of it, and has ended as its containers did.
+#[test]
+fn a_preempted_pod_ends_as_its_containers_do() {
+    for (does, phase, reason) in
+        [("run stops in 2s with 0", "Succeeded", Value::Null), ("run stops in 2s", "Failed", json!("Preempting"))]
+    {
+        let options = Options { settings: |settings| settings.node.status.capacity.max_pods = 1, ..in_a_cluster() };
+        let run = run(1, options, move |world| async move {
+            world.create(&SimPod::of("web", does)).expect("made");
+            world.start_agent();
+            world.settle().await;
+            let before = status(&world, "web");
+            world.put(&SimPod::of("vital", "run"));
+            for _ in 0..60 {
+                world.sleep(seconds(1)).await;
+                let told = status(&world, "web");
+                assert!(told["phase"] == "Running" || !world.running().contains("web/main#0"), "{told}");
+            }
+            assert_eq!(world.running().into_iter().collect::<Vec<_>>(), ["vital-node-1/main#0"]);
+            let told = status(&world, "web");
+            assert_eq!((&told["phase"], &told["reason"]), (&json!(phase), &reason), "{told}");
+            for condition in ["Initialized", "Ready", "ContainersReady", "PodScheduled", "DisruptionTarget"] {
+                assert!(is_told(&told, condition), "{condition} in {told}");
+            }
+            for field in ["podIP", "podIPs", "hostIP", "qosClass", "startTime"] {
+                assert_eq!(told[field], before[field], "{field}");
+            }
+            assert!(!told["containerStatuses"][0]["state"]["terminated"].is_null(), "{told}");
+            // Who knew of it may be lost, and is told again.
+            world.kill_agent();
+            world.sleep(seconds(60)).await;
+            assert_eq!(status(&world, "web"), told);
+            world.delete_pod("web", None);
+            world.delete("vital");
+            world.sleep(seconds(60)).await;
+            assert!(world.running().is_empty());
+        });
+        let stopped: Vec<&str> = run.violations.iter().map(|one| one.name).collect();
+        assert_eq!(stopped, ["wanted-lives"], "{}", describe(&run.violations, &run.story));
+    }
+}
+
+/// POD-31: a static pod that has ended takes no room, and counts no more for the share of its tier.
+#[test]
+fn a_static_pod_that_has_ended_takes_no_room() {
+    let options = Options { settings: |settings| settings.node.status.capacity.max_pods = 1, ..in_a_cluster() };
+    simulate_with(1, options, |world| async move {
+        let shares = |world: &World| {
+            let cgroups = world.node().cgroups.lock().expect("not poisoned");
+            let mut tiers = cgroups.all.iter().filter(|(name, _)| name.to_string().ends_with("burstable"));
+            tiers.next().and_then(|(_, settings)| settings.cpu_shares).expect("it is set")
+        };
+        let cpu = json!({ "requests": { "cpu": "500m" } });
+        world.put(&SimPod::of("job", "exit 0 after 20s").restarts("Never").field("resources", cpu));
+        world.start_agent();
+        world.sleep(seconds(15)).await;
+        assert_eq!(shares(&world), 512);
+        world.sleep(seconds(150)).await;
+        assert_eq!(shares(&world), 2);
+        world.create(&SimPod::of("web", "run").field("resources", sized("100m", "64Mi"))).expect("made");
+        world.settle().await;
+        assert!(world.running().contains("web/main#0"), "{}", status(&world, "web"));
+        world.finish_cluster().await;
+    });
+}
+
+/// POD-31: before a pod fails because of the Node's labels, the Node is read once more, for this pod.
+#[test]
+fn a_pod_that_only_labels_keep_away_is_judged_by_the_newest_node() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        let read = |world: &World| world.api().asked().get("get nodes").copied().unwrap_or_default();
+        world.start_agent();
+        world.settle().await;
+        let before = read(&world);
+        world.create(&SimPod::of("web", "run").own_field("nodeSelector", json!({ "disk": "fast" }))).expect("made");
+        world.sleep(seconds(5)).await;
+        assert_eq!(status(&world, "web")["reason"], "NodeAffinity");
+        assert_eq!(read(&world) - before, 1);
+        world.delete_pod("web", None);
+        world.sleep(seconds(60)).await;
+    });
+}
+
+/// POD-25, POD-28: a container that never came to run is told as ended when its pod is over its time.
+#[test]
+fn a_pod_that_is_over_its_time_before_its_image_is_there_has_ended_containers() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        world.node().images.lock().expect("not poisoned").unknown.insert("app:none".to_owned());
+        world.create(&SimPod::of("web", "run").image("app:none").deadline(30)).expect("made");
+        world.start_agent();
+        world.sleep(seconds(25)).await;
+        let waits = status(&world, "web")["containerStatuses"][0]["state"]["waiting"]["reason"].clone();
+        assert!(waits == "ImagePullBackOff" || waits == "ErrImagePull", "{waits}");
+        world.sleep(seconds(60)).await;
+        let told = status(&world, "web");
+        assert_eq!((&told["phase"], &told["reason"]), (&json!("Failed"), &json!("DeadlineExceeded")), "{told}");
+        let end = &told["containerStatuses"][0]["state"]["terminated"];
+        assert_eq!((&end["exitCode"], &end["reason"]), (&json!(137), &json!("ContainerStatusUnknown")), "{told}");
+        world.delete_pod("web", None);
+        world.finish_cluster().await;
+    });
+}
+
+/// POD-01: a manifest that is no pod for a moment costs its pod nothing; one that stays so for long does.
+#[test]
+fn a_manifest_that_is_broken_for_a_moment_costs_nothing() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        let (web, spoil) = (SimPod::of("web", "run").deadline(100_000), |world: &World| {
+            world.node().manifests.spoil("web", &world.node().faults);
+        });
+        world.put(&web);
+        world.start_agent();
+        world.settle().await;
+        for pause in [1, 15] {
+            spoil(&world);
+            world.sleep(seconds(pause)).await;
+            assert!(world.running().contains("web-node-1/main#0"), "{:?}", world.running());
+            world.put(&web);
+            world.sleep(seconds(30)).await;
+            assert!(world.running().contains("web-node-1/main#0"), "{:?}", world.running());
+        }
+        spoil(&world);
+        world.sleep(seconds(90)).await;
+        assert!(world.running().is_empty(), "{:?}", world.running());
+        world.put(&web);
+        world.settle().await;
+        world.delete("web");
+        world.sleep(seconds(1)).await;
+        spoil(&world);
+        world.sleep(seconds(10)).await;
+        assert!(world.running().is_empty(), "what was deleted does not come back: {:?}", world.running());
+        world.finish_cluster().await;
+    });
+}
