@@ -69,6 +69,8 @@ pub struct PodRoster {
     workers: BTreeMap<PodUid, Worker>,
     /// Pods of the API server whose life on this node is over, as long as the API server has them (POD-07: a UID ends once).
     ended: BTreeSet<PodUid>,
+    /// What is left of this pod is being removed: it gets no worker meanwhile.
+    held: Option<PodUid>,
 }
 
 /// Whether the pod is from a file or a URL.
@@ -114,6 +116,7 @@ impl PodRoster {
             remembered: BTreeMap::new(),
             workers: BTreeMap::new(),
             ended: BTreeSet::new(),
+            held: None,
         }
     }
 
@@ -186,6 +189,11 @@ impl PodRoster {
             .filter(|worker| worker.told.as_ref().is_some_and(|pod| is_static(pod)))
             .map(|worker| worker.full_name.clone())
             .collect()
+    }
+
+    /// Keeps this pod from starting, and whichever it was before no longer.
+    pub fn hold(&mut self, uid: Option<PodUid>) {
+        self.held = uid;
     }
 
     /// A worker was started anew after a failure: it is to be told once more what its predecessor was told. A pod that
@@ -285,7 +293,7 @@ impl PodRoster {
             return;
         }
         let full_name = full_name(pod);
-        if self.ended.contains(uid) {
+        if self.ended.contains(uid) || self.held.as_ref() == Some(uid) {
             return;
         }
         // Static pods of one name run one after the other (POD-09), also when the former is of before a restart.
@@ -316,7 +324,7 @@ impl PodRoster {
 
     fn end_orphans(&mut self, runtime: &BTreeMap<PodUid, FullName>, orders: &mut Vec<Order>) {
         for (uid, full_name) in runtime {
-            if self.workers.contains_key(uid) || self.wanted(uid).is_some() {
+            if self.workers.contains_key(uid) || self.wanted(uid).is_some() || self.held.as_ref() == Some(uid) {
                 continue;
             }
             let full_name = full_name.clone();
@@ -406,6 +414,20 @@ mod tests {
         assert!(!ended.iter().any(|order| order.contains("uid: 1,")), "{ended:?}");
         roster.remember(set(&[("3", &pod("late", "a"))]));
         assert!(roster.wanted(&PodUid::from("3")).is_none(), "the API server has spoken");
+    }
+
+    /// POD-33.
+    #[test]
+    fn a_pod_that_is_held_starts_once_it_is_let_go() {
+        let runtime = BTreeMap::from([(PodUid::from("orphan"), FullName::new("orphan", "default"))]);
+        for (uid, other) in [("web", "orphan"), ("orphan", "web")] {
+            let mut roster = PodRoster::new(["file"]);
+            roster.set("file", set(&[("web", &pod("web", "a"))]));
+            roster.hold(Some(PodUid::from(uid)));
+            assert_eq!(started(&roster.orders(Some(&runtime))), [other]);
+            roster.hold(None);
+            assert_eq!(started(&roster.orders(Some(&runtime))), [uid]);
+        }
     }
 
     /// POD-04.
