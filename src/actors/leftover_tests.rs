@@ -1,6 +1,6 @@
 //! `VolumeManager` and housekeeping on a real disk, with a played API server: what pods leave, and what is kept of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::address::Address;
 use super::ledger::Cause;
 use super::node_tests::{PlayedAgent, played_agent};
 use super::played_api::ObjectServer;
-use super::pod_worker::jobs::remove_leftovers;
+use super::pod_manager::housekeeping::{find_leftovers, remove_leftovers};
 use super::role::Stage;
 use super::volume_manager::VolumeManager;
 use crate::logic::ids::PodUid;
@@ -125,12 +125,15 @@ async fn what_is_left_of_a_pod_goes_unless_there_is_data_in_it() {
         fs::create_dir_all(scene.path(file).parent().expect("below")).expect("made");
         fs::write(scene.path(file), "").expect("written");
     }
-    let (known, mut before) = (BTreeSet::from([PodUid::from("known")]), BTreeMap::new());
-    for removed in [1, 0] {
-        let left = remove_leftovers(&scene.played.agent, &known, &before).await;
-        assert_eq!(left.removed, removed);
-        assert_eq!(left.stay.keys().collect::<Vec<_>>(), [&PodUid::from("held")]);
-        before = left.stay;
+    let known = BTreeSet::from([PodUid::from("known")]);
+    for expected in [&["gone", "held"][..], &["held"]] {
+        let left = find_leftovers(&scene.played.agent, &known).await;
+        assert_eq!(left.keys().map(PodUid::as_str).collect::<Vec<_>>(), expected);
+        for (uid, left) in left {
+            let swept = remove_leftovers(&scene.played.agent, &uid, left).await;
+            let (goes, gone) = (uid.as_str() == "gone", swept.directory.expect("it had one").is_ok());
+            assert_eq!((gone, swept.removed), (goes, usize::from(goes)), "{uid}");
+        }
         let left = fs::read_dir(scene.path("pods")).expect("listed").flatten();
         let left: BTreeSet<_> = left.map(|entry| entry.file_name().into_string().expect("text")).collect();
         assert_eq!(left, BTreeSet::from(["held".to_owned(), "known".to_owned()]));

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use ractor::{ActorCell, ActorId};
 
 use super::address::Address;
-use super::desk::{Desk, OperationId, Panicked};
+use super::desk::{Desk, OperationId};
 use super::pod_sources::first_seen;
 use super::pod_worker::{PodWorker, ShownStage, WorkerArgs};
 use super::role::{ChildEnd, Role};
@@ -29,7 +29,7 @@ use crate::messages::container_gc::ContainerGcMsg;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::mirror_manager::MirrorManagerMsg;
 use crate::messages::offline_pods::OfflinePodsMsg;
-use crate::messages::pod_manager::{Leftovers, PodManagerMsg};
+use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::SourceKind;
 use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::prober::ProberMsg;
@@ -39,8 +39,11 @@ use crate::platform::observer::Occurrence;
 mod admission;
 mod census;
 mod host;
+pub(super) mod housekeeping;
 mod rereading;
 mod resizes;
+
+use housekeeping::Sweep;
 
 /// Messages that may wait for one worker.
 const WORKER_CAPACITY: usize = 256;
@@ -150,10 +153,8 @@ pub struct PodManager {
     /// Resizes were looked at since all sources were heard.
     resizes_seen: bool,
     resize_timer: Option<OperationId>,
-    cleaned_once: bool,
-    cleaning: bool,
-    /// Directories of pods that nobody knows which stay, and why.
-    orphans: BTreeMap<PodUid, String>,
+    /// The pass over what is left of pods that nobody knows.
+    sweep: Sweep,
     /// Pods whose worker ended: when, by order and by uptime. A pod that comes back trusts no look from before.
     retired: BTreeMap<PodUid, (Stamp, Duration)>,
     /// A timer runs.
@@ -192,9 +193,7 @@ impl Role for PodManager {
             keeping: false,
             resizes_seen: false,
             resize_timer: None,
-            cleaned_once: false,
-            cleaning: false,
-            orphans: BTreeMap::new(),
+            sweep: Sweep::default(),
             retired: BTreeMap::new(),
             retelling: false,
             retell_wait: RETELL,
@@ -261,7 +260,8 @@ impl Role for PodManager {
             PodManagerMsg::RestartDue(uid) => self.restart(&uid, desk),
             PodManagerMsg::RetellDue => self.retell(desk),
             PodManagerMsg::HousekeepingDue => self.keep_house(desk),
-            PodManagerMsg::LeftoversRemoved(outcome) => self.take_leftovers(outcome),
+            PodManagerMsg::LeftoversFound(outcome) => self.take_leftovers(outcome, desk),
+            PodManagerMsg::LeftoversRemoved(uid, outcome) => self.take_swept(uid, outcome, desk),
             PodManagerMsg::Count(reply) => drop(reply.send(self.census())), // The asker may have left.
             PodManagerMsg::Repeat => {
                 self.repeat_preempted(desk);
@@ -528,7 +528,7 @@ impl PodManager {
         if self.roster.all_heard() {
             let to = &self.agent.directory;
             desk.tell(&to.container_gc, ContainerGcMsg::Known(Arc::new(self.roster.known())));
-            if !self.cleaned_once && self.can_judge() {
+            if !self.sweep.was_begun() && self.can_judge() {
                 self.clean_leftovers(desk);
             }
         }
@@ -566,34 +566,5 @@ impl PodManager {
         self.tell_statics(desk);
         self.tell_undecided(desk);
         desk.after(HOUSEKEEPING_PERIOD, PodManagerMsg::HousekeepingDue);
-    }
-
-    /// Directories and cgroups of pods that nobody wants and the runtime does not hold: a crash left them.
-    fn clean_leftovers(&mut self, desk: &mut Desk<PodManagerMsg>) {
-        if !self.roster.all_heard() || !self.can_judge() || self.cleaning {
-            return;
-        }
-        (self.cleaned_once, self.cleaning) = (true, true);
-        let mut known = self.roster.known();
-        self.tell_gone(&known, desk);
-        known.extend(self.listed.keys().cloned());
-        self.forget_allocations(&known, desk);
-        let agent = Arc::clone(&self.agent);
-        let before = std::mem::take(&mut self.orphans);
-        let work = async move { super::pod_worker::jobs::remove_leftovers(&agent, &known, &before).await };
-        desk.start("housekeeping", "unknown pods", work, PodManagerMsg::LeftoversRemoved);
-    }
-
-    fn take_leftovers(&mut self, outcome: Result<Leftovers, Panicked>) {
-        self.cleaning = false;
-        match outcome {
-            Ok(left) => {
-                self.orphans = left.stay;
-                if left.removed > 0 {
-                    tracing::info!(count = left.removed, "leftovers of unknown pods removed");
-                }
-            }
-            Err(panicked) => tracing::error!(error = %panicked, "housekeeping failed"),
-        }
     }
 }

@@ -76,6 +76,8 @@ pub struct PodRoster {
     workers: BTreeMap<PodUid, Worker>,
     /// Pods of the API server whose life on this node is over, as long as the API server has them (POD-07: a UID ends once).
     ended: BTreeSet<PodUid>,
+    /// What is left of this pod is being removed: it gets no worker meanwhile.
+    held: Option<PodUid>,
 }
 
 /// Whether the pod is from a file or a URL.
@@ -130,6 +132,7 @@ impl PodRoster {
             remembered: BTreeMap::new(),
             workers: BTreeMap::new(),
             ended: BTreeSet::new(),
+            held: None,
         }
     }
 
@@ -202,6 +205,11 @@ impl PodRoster {
         let ending = ending.filter(|worker| worker.told.as_ref().is_none_or(|pod| is_static(pod)));
         let strange = runtime.iter().filter(|(uid, _)| self.wanted(uid).is_none() && self.told(uid).is_none());
         ending.map(|worker| &worker.full_name).chain(strange.map(|(_, name)| name)).cloned().collect()
+    }
+
+    /// Keeps this pod from starting, and whichever it was before no longer.
+    pub fn hold(&mut self, uid: Option<PodUid>) {
+        self.held = uid;
     }
 
     /// A worker was started anew after a failure: it is to be told once more what its predecessor was told. A pod that
@@ -303,7 +311,7 @@ impl PodRoster {
             return;
         }
         let full_name = full_name(pod);
-        if self.ended.contains(uid) {
+        if self.ended.contains(uid) || self.held.as_ref() == Some(uid) {
             return;
         }
         // Static pods of one name run one after the other (POD-09), also when the former is of before a restart.
@@ -334,7 +342,7 @@ impl PodRoster {
 
     fn end_orphans(&mut self, runtime: &BTreeMap<PodUid, FullName>, orders: &mut Vec<Order>) {
         for (uid, full_name) in runtime {
-            if self.workers.contains_key(uid) || self.wanted(uid).is_some() {
+            if self.workers.contains_key(uid) || self.wanted(uid).is_some() || self.held.as_ref() == Some(uid) {
                 continue;
             }
             let full_name = full_name.clone();

@@ -236,3 +236,17 @@ fn pods_of_the_api_of_one_name_do_not_wait_for_each_other() {
     let orders = roster.orders(Some(&BTreeMap::new()));
     assert_eq!((started(&orders), graces(&orders)), (vec!["u2"], vec![None]));
 }
+
+/// POD-33.
+#[test]
+fn a_pod_that_is_held_starts_once_it_is_let_go() {
+    let runtime = BTreeMap::from([(PodUid::from("orphan"), FullName::new("orphan", "default"))]);
+    for (uid, other) in [("web", "orphan"), ("orphan", "web")] {
+        let mut roster = PodRoster::new(["file"]);
+        roster.set("file", set(&[("web", &pod("web", "a"))]));
+        roster.hold(Some(PodUid::from(uid)));
+        assert_eq!(started(&roster.orders(Some(&runtime))), [other]);
+        roster.hold(None);
+        assert_eq!(started(&roster.orders(Some(&runtime))), [uid]);
+    }
+}

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use super::backoff::{Backoff, BackoffPolicy};
+use super::backoff::{Backoff, BackoffPolicy, Wait};
 use super::ids::PodUid;
 use super::loudness::Loudness;
 use super::time::Moment;
@@ -59,6 +59,8 @@ pub struct TaskFailure {
     pub in_processing: bool,
     /// The reason of the Event about it; `None` where it is told otherwise, or is no more than a wait.
     pub reason: Option<&'static str>,
+    /// It is tried again after this, however often it failed before; `None` leaves it to waits that grow.
+    pub look_again: Option<Duration>,
 }
 
 /// What is seen.
@@ -171,6 +173,8 @@ struct PodState {
     volumes: BTreeMap<String, VolumeState>,
     running: BTreeMap<Task, Running>,
     failures: BTreeMap<Task, TaskFailure>,
+    /// Waits that do not grow.
+    looks: BTreeMap<Task, Wait>,
     /// Of a released pod, what is on the disk; `None` until it was read.
     listed: Option<BTreeSet<VolumePlace>>,
     /// Of a released pod, that nothing is left but mounts that hang; it is known until they end.
@@ -233,6 +237,21 @@ impl Default for VolumeStates {
     }
 }
 
+/// When a task may be tried again; `None` when it may now.
+fn waits_until(
+    retries: &Backoff,
+    looks: &BTreeMap<Task, Wait>,
+    uid: &PodUid,
+    task: &Task,
+    now: Moment,
+) -> Option<Moment> {
+    match looks.get(task) {
+        // A clock that was set back makes no wait longer.
+        Some(look) => Some(look.until.min(now.plus(look.period))).filter(|until| *until > now),
+        None => retries.wait(&key(uid, task), now).map(|wait| wait.until),
+    }
+}
+
 fn key(uid: &PodUid, task: &Task) -> String {
     match task {
         Task::Unmount(place) => format!("unmount {place}"),
@@ -242,18 +261,9 @@ fn key(uid: &PodUid, task: &Task) -> String {
     }
 }
 
-/// Several causes as upstream prints them: each once.
+/// Several causes as upstream prints them: each once, sorted.
 fn joined<'a>(causes: impl Iterator<Item = &'a str>) -> String {
-    let mut each: Vec<&str> = Vec::new();
-    for cause in causes {
-        if !each.contains(&cause) {
-            each.push(cause);
-        }
-    }
-    match each[..] {
-        [one] => one.to_owned(),
-        _ => format!("[{}]", each.join(", ")),
-    }
+    causes.collect::<BTreeSet<&str>>().into_iter().collect::<Vec<_>>().join("; ")
 }
 
 impl VolumeStates {
@@ -270,8 +280,9 @@ impl VolumeStates {
                 self.decide(&uid, now)
             }
             Input::Changed { uid, volumes } => {
-                for name in volumes {
-                    self.retries.reset(&key(&uid, &Task::Mount(name)));
+                for task in volumes.into_iter().map(Task::Mount) {
+                    self.retries.reset(&key(&uid, &task));
+                    self.pods.get_mut(&uid).map(|pod| pod.looks.remove(&task));
                 }
                 self.decide(&uid, now)
             }
@@ -298,6 +309,7 @@ impl VolumeStates {
             // What a release has done meanwhile is not known: every volume is set up anew, which finds what is there.
             pod.volumes.clear();
             pod.failures.clear();
+            pod.looks.clear();
             (pod.listed, pod.finished) = (None, false);
         }
         let mut before = std::mem::take(&mut pod.volumes);
@@ -316,6 +328,7 @@ impl VolumeStates {
         if std::mem::replace(&mut pod.wanted, false) {
             pod.volumes.clear();
             pod.failures.clear();
+            pod.looks.clear();
             (pod.listed, pod.finished) = (None, false);
         }
     }
@@ -329,6 +342,7 @@ impl VolumeStates {
             (pod.listed, pod.finished) = (None, false); // It may have made something after the disk was read.
         }
         let name = key(uid, &task);
+        pod.looks.remove(&task);
         match outcome {
             Ok(found) => {
                 self.retries.reset(&name);
@@ -353,7 +367,10 @@ impl VolumeStates {
                 }
             }
             Err(failure) => {
-                self.retries.fail(&name, now);
+                match failure.look_again {
+                    Some(period) => drop(pod.looks.insert(task.clone(), Wait { period, until: now.plus(period) })),
+                    None => drop(self.retries.fail(&name, now)),
+                }
                 match &task {
                     Task::Mount(name) => {
                         if let Some(volume) = pod.volumes.get_mut(name) {
@@ -392,7 +409,8 @@ impl VolumeStates {
                 Some(listed) => tasks.extend(listed.iter().cloned().map(Task::Unmount)),
             }
         }
-        tasks.retain(|task| !pod.running.contains_key(task) && self.retries.wait(&key(uid, task), now).is_none());
+        let (retries, looks) = (&self.retries, &pod.looks);
+        tasks.retain(|task| !pod.running.contains_key(task) && waits_until(retries, looks, uid, task, now).is_none());
         for task in &tasks {
             pod.running.insert(task.clone(), Running { began: now, moved: None });
             if let Task::Mount(name) = task {
@@ -493,7 +511,8 @@ impl VolumeStates {
     }
 
     fn retry_after(&self, uid: &PodUid, task: &Task, now: Moment) -> Duration {
-        self.retries.wait(&key(uid, task), now).map_or(Duration::ZERO, |wait| wait.until.since(now))
+        let until = self.pods.get(uid).and_then(|pod| waits_until(&self.retries, &pod.looks, uid, task, now));
+        until.map_or(Duration::ZERO, |until| until.since(now))
     }
 
     /// When something is due although nothing happens: a try, or a task's turn to be called hanging.
@@ -501,7 +520,7 @@ impl VolumeStates {
         let mut moments = Vec::new();
         for (uid, pod) in &self.pods {
             let open = pod.failures.keys().filter(|task| !pod.running.contains_key(task));
-            moments.extend(open.filter_map(|task| self.retries.wait(&key(uid, task), now)).map(|wait| wait.until));
+            moments.extend(open.filter_map(|task| waits_until(&self.retries, &pod.looks, uid, task, now)));
             let long = pod.running.values().map(|running| running.began.plus(HANGS_AFTER));
             let hanging = pod.running.values().map(|running| running.quiet_since().plus(HANGS_AFTER));
             moments.extend(long.chain(hanging).filter(|at| *at > now));

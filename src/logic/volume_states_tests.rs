@@ -26,7 +26,8 @@ fn ended(task: Task) -> Input {
 }
 
 fn failed(task: Task, message: &str, in_processing: bool) -> Input {
-    let failure = TaskFailure { message: message.into(), in_processing, reason: Some("FailedMount") };
+    let look_again = in_processing.then_some(Duration::from_secs(12));
+    let failure = TaskFailure { message: message.into(), in_processing, reason: Some("FailedMount"), look_again };
     Input::Ended { uid: uid(), task, outcome: Err(failure) }
 }
 
@@ -104,6 +105,26 @@ fn a_claim_without_volume_is_told_in_upstreams_words() {
         "unmounted volumes=[data], unattached volumes=[], failed to process volumes=[data]: \
          error processing PVC ns/data: PVC is not bound"
     );
+}
+
+/// VOL-07: who waits for a claim is not kept waiting longer for having waited long.
+#[test]
+fn a_claim_that_cannot_be_used_is_looked_at_again_after_the_same_time() {
+    let mut states = VolumeStates::default();
+    states.step(want(&[("a", false)]), at(0.0));
+    for now in [0.0, 12.0, 24.0, 36.0, 48.0, 60.0, 72.0, 84.0, 96.0] {
+        assert_eq!(states.step(failed(mount("a"), "PVC is not bound", true), at(now)), []);
+        let Standing::Failed(failure) = states.mounted(&uid(), at(now)) else { panic!("it failed") };
+        assert_eq!(failure.retry_after, Duration::from_secs(12));
+        assert_eq!(states.wake_at(at(now)), Some(at(now + 12.0)));
+        assert_eq!(states.step(Input::Due, at(now + 11.9)), []);
+        assert_eq!(tasks(states.step(Input::Due, at(now + 12.0))), [mount("a")]);
+    }
+    states.step(failed(mount("a"), "PVC is not bound", true), at(108.0));
+    let changed = Input::Changed { uid: uid(), volumes: vec!["a".to_owned()] };
+    assert_eq!(tasks(states.step(changed, at(109.0))), [mount("a")], "what changed is looked at at once");
+    states.step(failed(mount("a"), "no such device", false), at(110.0));
+    assert_eq!(states.wake_at(at(110.0)), Some(at(110.5)), "a mount that fails is another thing");
 }
 
 #[test]
@@ -256,7 +277,8 @@ impl World {
                 Task::Finish => {}
             }
         }
-        let failure = TaskFailure { message: "no".into(), in_processing: false, reason: Some("FailedMount") };
+        let reason = Some("FailedMount");
+        let failure = TaskFailure { message: "no".into(), in_processing: false, reason, look_again: None };
         let outcome = if fine { Ok(found) } else { Err(failure) };
         self.take(Input::Ended { uid: uid(), task, outcome })
     }
@@ -349,11 +371,11 @@ fn a_changed_object_is_not_waited_for_any_longer() {
 fn several_causes_are_told_together_and_each_once() {
     let mut states = VolumeStates::default();
     states.step(want(&[("a", false), ("b", false), ("c", false)]), at(0.0));
-    for (name, cause) in [("a", "one"), ("b", "two"), ("c", "one")] {
+    for (name, cause) in [("a", "two"), ("b", "one"), ("c", "two")] {
         states.step(failed(mount(name), cause, true), at(0.0));
     }
     let told = message(states.mounted(&uid(), at(0.0)));
-    assert!(told.ends_with("failed to process volumes=[a b c]: [one, two]"), "{told}");
+    assert!(told.ends_with("failed to process volumes=[a b c]: one; two"), "{told}");
 }
 
 /// PAIN-14.
@@ -365,7 +387,7 @@ fn a_volume_that_stays_is_told_once_for_each_reason() {
     states.step(Input::Ended { uid: uid(), task: Task::List, outcome: Ok(vec![place("v")]) }, at(0.0));
     let mut told = vec![];
     for (second, reason) in [(0.0, "busy"), (10.0, "busy"), (20.0, "gone"), (30.0, "gone")] {
-        let failure = TaskFailure { message: reason.into(), in_processing: false, reason: None };
+        let failure = TaskFailure { message: reason.into(), in_processing: false, reason: None, look_again: None };
         told.push(states.loudness(&uid(), &stays, &failure));
         states.step(failed(stays.clone(), reason, false), at(second));
         states.step(Input::Due, at(second + 9.0));

@@ -10,6 +10,7 @@ use super::describe;
 use super::pod_source::SourceKind;
 use super::runtime_monitor::RuntimeHealth;
 use crate::actors::desk::Panicked;
+use crate::logic::cgroup_name::CgroupName;
 use crate::logic::host_ips::HostIps;
 use crate::logic::ids::{FullName, PodUid};
 use crate::logic::pod_census::PodCensus;
@@ -18,13 +19,24 @@ use crate::logic::pod_resize::PodResources;
 use crate::logic::runtime_pod::RuntimePod;
 use crate::logic::time::Stamp;
 
-/// What was done about leftovers of pods that nobody knows.
+/// What is on the node of a pod that nobody knows.
 #[derive(Debug, Default)]
 pub struct Leftovers {
-    /// How many went.
+    /// Whether it has a directory below `pods`.
+    pub has_directory: bool,
+    /// Directories of its logs.
+    pub logs: Vec<String>,
+    /// Its cgroups.
+    pub cgroups: Vec<CgroupName>,
+}
+
+/// What was done about that.
+#[derive(Debug, Default)]
+pub struct Swept {
+    /// How many things went.
     pub removed: usize,
-    /// Pods whose directories stay, and why.
-    pub stay: BTreeMap<PodUid, String>,
+    /// Whether it had a directory, and why that stays if it does.
+    pub directory: Option<Result<(), String>>,
 }
 
 /// See the module.
@@ -81,8 +93,10 @@ pub enum PodManagerMsg {
     RetellDue,
     /// From itself: time for housekeeping.
     HousekeepingDue,
-    /// From itself: leftovers of pods that nobody knows were looked for.
-    LeftoversRemoved(Result<Leftovers, Panicked>),
+    /// From itself: leftovers of pods that nobody knew were looked for.
+    LeftoversFound(Result<BTreeMap<PodUid, Leftovers>, Panicked>),
+    /// From itself: what was left of one such pod was removed, or what could be.
+    LeftoversRemoved(PodUid, Result<Swept, Panicked>),
     /// From the metrics: how many pods there are.
     Count(RpcReplyPort<PodCensus>),
     /// From Root: someone who learns from the workers was started again.
@@ -91,6 +105,9 @@ pub enum PodManagerMsg {
 
 describe!(PodManagerMsg, message => match message {
     PodManagerMsg::Observed(pod) => Some(&pod.uid),
-    PodManagerMsg::WorkerFinished(uid) | PodManagerMsg::RestartDue(uid) | PodManagerMsg::GraceExceeded(uid) => Some(uid),
+    PodManagerMsg::WorkerFinished(uid)
+    | PodManagerMsg::RestartDue(uid)
+    | PodManagerMsg::GraceExceeded(uid)
+    | PodManagerMsg::LeftoversRemoved(uid, _) => Some(uid),
     _ => None,
 });

@@ -195,6 +195,13 @@ pub enum Occurrence<'a> {
         /// Whether it failed.
         failed: bool,
     },
+    /// A volume that a pod was to have is there.
+    VolumeThere {
+        /// Such as `kubernetes.io/empty-dir`.
+        plugin: &'a str,
+        /// How long ago it was asked for first; tries that failed are within.
+        took: Duration,
+    },
     /// A pod's volumes were found on the disk after a start.
     VolumesFound {
         /// How many.
@@ -204,9 +211,9 @@ pub enum Occurrence<'a> {
     },
     /// A pass over what nobody knows on the node ended.
     OrphansSwept {
-        /// Pods whose files are gone.
-        cleaned: usize,
-        /// Pods whose files are still there.
+        /// Pods that had files there.
+        found: usize,
+        /// Those whose files are still there.
         failed: usize,
     },
     /// The API server answered a request, or did not.

@@ -102,6 +102,7 @@ impl VolumeHost for Outlet {
 
     async fn tear_down(&self, place: &VolumePlace) -> Result<(), VolumeError> {
         let place = place.clone();
+        self.alive("tear down", &place.name).await;
         self.volume("tear down", path(&place), |node| {
             if let Some(label) = lock(&node.containers).running_of(&place.uid) {
                 node.invariants.broken(VOLUMES_OUTLIVE, format!("{place} went while {label} ran"));

@@ -292,8 +292,8 @@ impl World {
         *lock(&self.node().stuck) = pod.map(str::to_owned);
     }
 
-    /// This never ends, from now on: `set up NAME` of a volume, `prepare NAME`, of a part of it, or `read NAME`, of a file in
-    /// it; `None`: all does.
+    /// This never ends, from now on: `set up NAME` or `tear down NAME` of a volume, `prepare NAME`, of a part of it, or
+    /// `read NAME`, of a file in it; `None`: all does.
     pub fn hang_volume(&self, what: Option<&str>) {
         lock(&self.node().disk).dead = what.map(str::to_owned);
     }

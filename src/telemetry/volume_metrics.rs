@@ -8,6 +8,9 @@ use crate::platform::observer::Occurrence;
 /// Upper bounds of how long something takes for a volume, in seconds.
 const BOUNDS: [f64; 13] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0];
 
+/// The one operation that is measured from what was asked for to what is there.
+const OVERALL: &str = "overall_volume_mount";
+
 /// See the module.
 pub(super) struct VolumeMetrics {
     operations: HistogramVec,
@@ -74,22 +77,56 @@ impl VolumeMetrics {
         match what {
             Occurrence::VolumeDone { plugin, operation, took, failed } => {
                 let status = if *failed { "fail-unknown" } else { "success" };
-                let seconds = took.as_secs_f64();
-                self.operations.with_label_values(&[plugin, operation, status, "false"]).observe(seconds);
-                if !failed {
-                    self.whole.with_label_values(&[plugin, operation]).observe(seconds);
-                }
+                let labels = [plugin, operation, status, "false"];
+                self.operations.with_label_values(&labels).observe(took.as_secs_f64());
+            }
+            Occurrence::VolumeThere { plugin, took } => {
+                self.whole.with_label_values(&[plugin, OVERALL]).observe(took.as_secs_f64());
             }
             Occurrence::VolumesFound { count, failed } => {
                 self.found.inc_by(*count as u64);
                 self.found_errors.inc_by((*failed).into());
             }
-            Occurrence::OrphansSwept { cleaned, failed } => {
-                self.swept.set(i64::try_from(*cleaned).unwrap_or(i64::MAX));
+            Occurrence::OrphansSwept { found, failed } => {
+                self.swept.set(i64::try_from(*found).unwrap_or(i64::MAX));
                 self.swept_errors.set(i64::try_from(*failed).unwrap_or(i64::MAX));
             }
             _ => return false,
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Tries are one thing, from what was asked for to what is there another.
+    #[test]
+    fn a_volume_that_came_late_is_measured_as_a_whole_once() {
+        let registry = Registry::new();
+        let metrics = VolumeMetrics::new(&registry);
+        let (plugin, took) = ("kubernetes.io/nfs", Duration::from_secs(2));
+        for failed in [true, true, false] {
+            metrics.happened(&Occurrence::VolumeDone { plugin, operation: "volume_mount", took, failed });
+        }
+        metrics.happened(&Occurrence::VolumeThere { plugin, took: Duration::from_secs(30) });
+        let families = registry.gather();
+        let whole = families.iter().find(|family| family.name() == "volume_operation_total_seconds").expect("told");
+        let [one] = whole.get_metric() else { panic!("{whole:?}") };
+        let labels: Vec<&str> = one.get_label().iter().map(prometheus::proto::LabelPair::value).collect();
+        assert_eq!(labels, [OVERALL, plugin]);
+        assert_eq!((one.get_histogram().get_sample_count(), one.get_histogram().get_sample_sum()), (1, 30.0));
+    }
+
+    /// VOL-15: a sweep counts all orphans, those that stay among them.
+    #[test]
+    fn a_sweep_counts_what_stays_too() {
+        let registry = Registry::new();
+        let metrics = VolumeMetrics::new(&registry);
+        metrics.happened(&Occurrence::OrphansSwept { found: 3, failed: 1 });
+        assert_eq!((metrics.swept.get(), metrics.swept_errors.get()), (3, 1));
     }
 }

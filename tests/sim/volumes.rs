@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use podwright::logic::ids::PodUid;
+use podwright::logic::volumes::order::{VolumePlace, plugin};
 use podwright::sim::faults::parse_list;
 use podwright::sim::{Options, SimPod, World, describe, run, simulate, simulate_with};
 use serde_json::{Value, json};
@@ -27,6 +29,59 @@ fn volumes_come_before_containers_and_go_after_them() {
         world.start_agent();
         world.finish().await;
         assert!(world.running().is_empty());
+    });
+}
+
+/// What a crash left of a pod: a directory with one volume in it.
+fn leave(world: &World, uid: &PodUid, volume: &str) {
+    let mut disk = world.node().disk.lock().expect("no panic before");
+    disk.pods.entry(uid.clone()).or_default().insert("etc-hosts".to_owned());
+    let (plugin, name) = (plugin::EMPTY_DIR.to_owned(), volume.to_owned());
+    disk.volumes.insert(VolumePlace { uid: uid.clone(), plugin, name, is_device: false });
+}
+
+/// POD-33, VOL-04: a static pod comes back, with the UID that it had, while the pass over what is left of pods is held up by
+/// another one's volume.
+#[test]
+fn what_a_pod_that_came_back_has_is_not_swept_away() {
+    simulate(1, |world| async move {
+        let web = world.put(&pod("web"));
+        world.delete("web");
+        leave(&world, &PodUid::from("0"), "stuck");
+        leave(&world, &web, "cache");
+        world.hang_volume(Some("tear down stuck"));
+        world.start_agent();
+        world.sleep(seconds(10)).await;
+        world.put(&pod("web"));
+        world.sleep(seconds(10)).await;
+        assert_eq!(world.running().len(), 1);
+        world.hang_volume(None);
+        world.settle().await;
+        let kept = world.node().disk.lock().expect("no panic before").volumes.iter().filter(|it| it.uid == web).count();
+        assert_eq!(kept, 2);
+        world.finish().await;
+    });
+}
+
+/// POD-33: it comes back while what is left of it is being removed, and begins when that has ended.
+#[test]
+fn a_pod_that_comes_back_waits_for_its_leftovers_to_be_gone() {
+    simulate(1, |world| async move {
+        let web = world.put(&pod("web"));
+        world.delete("web");
+        leave(&world, &web, "old");
+        world.hang_volume(Some("tear down old"));
+        world.start_agent();
+        world.sleep(seconds(10)).await;
+        world.put(&pod("web"));
+        world.sleep(seconds(10)).await;
+        assert!(world.running().is_empty(), "its directory is about to go");
+        world.hang_volume(None);
+        world.settle().await;
+        assert_eq!(world.running().len(), 1);
+        let files = world.node().disk.lock().expect("no panic before").pods.get(&web).cloned().unwrap_or_default();
+        assert!(files.contains("etc-hosts"), "{files:?}");
+        world.finish().await;
     });
 }
 

@@ -3,7 +3,7 @@
 //! A job reports; it decides nothing. Each can be cut off at any await and done again.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +19,6 @@ use crate::logic::host_ips::HostIps;
 use crate::logic::ids::{ContainerId, FullName, PodUid, SandboxId};
 use crate::logic::image_policy::{ImageFailure, ImageInUse, PullPolicy};
 use crate::logic::log_path::log_link_name;
-use crate::logic::loudness::Loudness;
 use crate::logic::pod_containers::{find_container, target_name};
 use crate::logic::pod_lifecycle::{JobEnd, SandboxFailure, StartFailure, Started};
 use crate::logic::resources::{pod_cgroup_settings, pod_qos};
@@ -27,7 +26,6 @@ use crate::logic::runtime_pod::{RuntimeContainer, RuntimePod, RuntimeSandbox};
 use crate::logic::volume_states::MountedVolumes;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::image_manager::{ImageManagerMsg, ImageRequest};
-use crate::messages::pod_manager::Leftovers;
 use crate::platform::blocking;
 use crate::platform::observer::Occurrence;
 use crate::platform::pod_files::PodPlace;
@@ -383,59 +381,6 @@ pub async fn remove_container(agent: &Agent, known: Option<&RuntimePod>, id: &Co
         }
     }
     agent.adapters.runtime.remove_container(id).await.map_err(|error| error.to_string())
-}
-
-/// Removes directories and cgroups of pods that are not `known`. What cannot be removed is left for the next pass, and
-/// logged, unless it stays for the same reason as `before` (PAIN-14).
-pub async fn remove_leftovers(
-    agent: &Arc<Agent>,
-    known: &BTreeSet<PodUid>,
-    before: &BTreeMap<PodUid, String>,
-) -> Leftovers {
-    let (mut removed, mut stay) = (0, BTreeMap::new());
-    let files = &agent.adapters.files;
-    for uid in files.known_pods().await.unwrap_or_default() {
-        if !known.contains(&uid) {
-            let place = PodPlace { uid: uid.clone(), full_name: FullName::new("", "") };
-            // What is mounted there is let go first, and a volume that cannot go keeps its directory (VOL-15).
-            let released = super::volumes::release(agent, &uid, Cause::outside("housekeeping")).await;
-            let outcome = match released {
-                Ok(()) => files.remove_pod(&place, false).await.map_err(|error| error.to_string()),
-                Err(error) => Err(error),
-            };
-            match outcome {
-                Ok(()) => removed += 1,
-                Err(error) => {
-                    match Loudness::of_reason(before.get(&uid).map(String::as_str), &error) {
-                        Loudness::Debug => tracing::debug!(pod = %uid, error, "orphaned pod directory stays still"),
-                        _ => tracing::warn!(pod = %uid, error, "orphaned pod directory stays"),
-                    }
-                    stay.insert(uid, error);
-                }
-            }
-        }
-    }
-    agent.happened(Occurrence::OrphansSwept { cleaned: removed, failed: stay.len() });
-    for (name, uid) in files.known_log_directories().await.unwrap_or_default() {
-        if !known.contains(&uid) && files.remove_log_directory(&name).await.is_ok() {
-            removed += 1;
-        }
-    }
-    // What still uses the volumes may be in the pod's cgroup: that stays as long as they do (upstream, too).
-    let kept = known.iter().chain(stay.keys()).cloned().collect();
-    let owned = Arc::clone(agent);
-    removed += blocking::run(move || remove_cgroups(&owned, &kept)).await;
-    Leftovers { removed, stay }
-}
-
-fn remove_cgroups(agent: &Agent, kept: &BTreeSet<PodUid>) -> usize {
-    let (tree, cgroups) = (&agent.settings.cgroup_tree, &agent.adapters.cgroups);
-    if !tree.per_qos() {
-        return 0;
-    }
-    let all = cgroups.list_pods(tree).unwrap_or_default();
-    let orphans = all.into_iter().filter(|(uid, _)| !kept.contains(uid));
-    orphans.filter(|(_, name)| cgroups.destroy(name).is_ok()).count()
 }
 
 /// The container of this name, and its list.

@@ -14,7 +14,7 @@ mod passes;
 mod reset;
 mod resizing;
 mod stopping;
-mod volumes;
+pub(super) mod volumes;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

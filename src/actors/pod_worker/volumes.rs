@@ -191,7 +191,7 @@ fn volume_image(pod: &Pod, volume: &VolumePlan, image: &ImageInUse) -> Result<Op
 }
 
 /// Has the volumes of a pod gone whose containers are.
-pub(super) async fn release(agent: &Agent, uid: &PodUid, cause: Cause) -> Result<(), String> {
+pub(in crate::actors) async fn release(agent: &Agent, uid: &PodUid, cause: Cause) -> Result<(), String> {
     let question = |reply| VolumeManagerMsg::Release(uid.clone(), reply);
     let answer = agent.directory.volume_manager.ask(cause, PATIENCE, question).await;
     answer.map_err(|error| error.to_string())?.map_err(|failure| failure.message)

@@ -49,6 +49,8 @@ struct WantedPod {
     pod: Arc<Pod>,
     plans: BTreeMap<String, VolumePlan>,
     mounted: BTreeMap<String, MountedVolume>,
+    /// Since when volumes are waited for, by uptime: those that are not there, and those that are to be set up again.
+    asked: BTreeMap<String, Duration>,
 }
 
 /// Someone who waits for a pod's volumes.
@@ -98,11 +100,11 @@ impl Role for VolumeManager {
             VolumeManagerMsg::Ensure(pod, worker, reply) => {
                 let uid = uid_of(&pod);
                 self.questions.push(Question::Mounted(uid.clone(), reply));
-                let wanted = self.want(uid.clone(), pod);
+                let wanted = self.want(uid.clone(), pod, desk);
                 self.workers.insert(uid, worker);
                 vec![wanted]
             }
-            VolumeManagerMsg::Refresh(pod) => vec![self.want(uid_of(&pod), pod)],
+            VolumeManagerMsg::Refresh(pod) => vec![self.want(uid_of(&pod), pod, desk)],
             VolumeManagerMsg::ObjectsChanged(uids) => {
                 let known = uids.into_iter().filter_map(|uid| Some((Arc::clone(&self.pods.get(&uid)?.pod), uid)));
                 let known: Vec<(Arc<Pod>, PodUid)> = known.collect();
@@ -157,18 +159,23 @@ impl Role for VolumeManager {
 }
 
 impl VolumeManager {
-    fn want(&mut self, uid: PodUid, pod: Arc<Pod>) -> Input {
+    fn want(&mut self, uid: PodUid, pod: Arc<Pod>, desk: &Desk<VolumeManagerMsg>) -> Input {
         let plans: BTreeMap<String, VolumePlan> =
             volume_plans(&pod).into_iter().map(|plan| (plan.name.clone(), plan)).collect();
         let volumes = plans.values().map(|plan| (plan.name.clone(), plan.is_set_up_again())).collect();
-        let mounted = self.pods.remove(&uid).map(|before| before.mounted).unwrap_or_default();
-        self.pods.insert(uid.clone(), WantedPod { pod, plans, mounted });
+        let before = self.pods.remove(&uid).map(|before| (before.mounted, before.asked));
+        let (mounted, mut asked) = before.unwrap_or_default();
+        asked.retain(|name, _| plans.contains_key(name));
+        for plan in plans.values().filter(|plan| plan.is_set_up_again() || !mounted.contains_key(&plan.name)) {
+            asked.entry(plan.name.clone()).or_insert(desk.clock().uptime());
+        }
+        self.pods.insert(uid.clone(), WantedPod { pod, plans, mounted, asked });
         Input::Want { uid, volumes }
     }
 
     /// Objects that the pod refers to changed: what failed for want of them is tried at once, and its worker asks again.
     fn changed(&mut self, uid: PodUid, pod: Arc<Pod>, desk: &Desk<VolumeManagerMsg>) -> Vec<Input> {
-        let wanted = self.want(uid.clone(), pod);
+        let wanted = self.want(uid.clone(), pod, desk);
         let plans = self.pods[&uid].plans.values();
         let volumes = plans.filter(|plan| plan.is_set_up_again()).map(|plan| plan.name.clone()).collect();
         if self.states.lacks_some(&uid)
@@ -191,6 +198,11 @@ impl VolumeManager {
             self.tokens.extend(secrets.tokens.into_iter().map(|(key, text, life)| (key, Token { text, life })));
             if let (Task::Mount(name), Ok(TaskGain { mounted: Some(mounted), .. })) = (&task, &outcome) {
                 wanted.mounted.insert(name.clone(), mounted.clone());
+                let took = wanted.asked.remove(name).map(|since| desk.clock().uptime().saturating_sub(since));
+                if let (Some(took), Some(plan), false) = (took, wanted.plans.get(name), mounted.is_device) {
+                    let plugin = &planned_plugin(plan, Some(mounted)).replace('~', "/");
+                    self.agent.happened(Occurrence::VolumeThere { plugin, took });
+                }
             }
             let subject = EventSubject::pod(&uid, &full_name(&wanted.pod));
             if let Some(VolumeEvent { name, uid, message }) = secrets.of_volume {

@@ -16,7 +16,9 @@ use crate::logic::volumes::certificate::{
     Asked, CertificateKey, CertificateState, KeyAndChain, Step, Wanted, bundle, next_step, note_asked, note_looked,
     overdue,
 };
-use crate::logic::volumes::claim::{bound_volume, check_volume, is_block, resolve, volume_group};
+use crate::logic::volumes::claim::{
+    bound_volume, check_mode, check_owner, check_volume, is_block, resolve, volume_group,
+};
 use crate::logic::volumes::order::{SetUp, VolumePlace, plugin};
 use crate::logic::volumes::plan::{NodeFacts, VolumeKind, VolumePlan};
 use crate::logic::volumes::projected::{Looked, Sources};
@@ -29,6 +31,9 @@ use crate::platform::volumes::{Doing, Progress, VolumeError, VolumeHost};
 
 /// From one look at a set-up that takes long to the next.
 const LOOK_PERIOD: Duration = Duration::from_secs(10);
+/// From one look at a claim that cannot be used to the next, and up to half as long again: as upstream's at each sync of a
+/// pod that waits. What keeps it away is somebody's doing, and not worse for having lasted.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// What is said of a set-up that another one goes before.
 const WAITS: &str = "another pod is given the same files first";
 
@@ -58,7 +63,7 @@ pub(super) fn failed(error: VolumeError) -> TaskFailure {
 
 /// A failure that an Event `FailedMount` tells of.
 pub(super) fn failure(message: String) -> TaskFailure {
-    TaskFailure { message, in_processing: false, reason: Some("FailedMount") }
+    TaskFailure { message, in_processing: false, reason: Some("FailedMount"), look_again: None }
 }
 
 /// Upstream's text of a failed mount; `name` is the persistent volume's for a claim.
@@ -86,6 +91,7 @@ fn quiet_if_busy(error: &VolumeError, failure: TaskFailure) -> TaskFailure {
 fn step_of(error: &VolumeError, is_device: bool) -> &'static str {
     match error {
         VolumeError::Device(_) | VolumeError::OtherFileSystem(_) => "MountVolume.MountDevice failed",
+        VolumeError::Source(_) if !is_device => "MountVolume.NewMounter initialization failed",
         VolumeError::InUse if is_device => "MapVolume.SetUpDevice failed",
         _ if is_device => "MapVolume.MapBlockVolume failed",
         _ => "MountVolume.SetUp failed",
@@ -307,19 +313,25 @@ impl MountTask {
         owned: bool,
         new: &mut NewSecrets,
     ) -> Result<TaskGain, TaskFailure> {
-        let processing = |cause: String| TaskFailure {
-            message: format!("error processing PVC {}/{claim}: {cause}", self.namespace()),
+        let told = |message: String| TaskFailure {
+            message,
             in_processing: true,
             reason: None,
+            look_again: Some(LOOK_AGAIN.mul_f64(1.0 + self.chance / 2.0)),
         };
+        let processing = |cause: String| told(format!("error processing PVC {}/{claim}: {cause}", self.namespace()));
         let objects = &self.objects;
         let found = patiently("persistentvolumeclaim", claim, objects.claim(self.namespace(), claim)).await;
         let found = found.map_err(|error| processing(format!("failed to fetch PVC from API server: {error}")))?;
-        let name = bound_volume(&found, &self.pod, owned).map_err(processing)?;
+        let name = bound_volume(&found).map_err(processing)?;
+        if owned {
+            check_owner(&found, &self.pod).map_err(told)?;
+        }
         let volume = patiently("persistentvolume", &name, objects.volume(&name)).await;
         let volume =
             volume.map_err(|error| processing(format!("failed to fetch PV {name} from API server: {error}")))?;
-        check_volume(&self.plan.name, &self.pod, &found, &volume).map_err(processing)?;
+        check_volume(&found, &volume).map_err(processing)?;
+        check_mode(&self.plan.name, &self.pod, &volume).map_err(told)?;
         let resolved = resolve(&volume, &self.pod, &self.uid, read_only, self.own_node.as_deref())
             .map_err(|error| step_failed(error.step, &name, error.problem))?;
         let (host, is_device, relabel) = (&self.host, is_block(&volume), resolved.relabel);

@@ -335,6 +335,33 @@ fn a_claim_leads_to_the_volume_behind_it() {
     }
 }
 
+/// VOL-07, VOL-08: what names the volume or the claim itself is told bare, and both are looked at again soon.
+#[test]
+fn a_claim_of_another_pod_and_a_wrong_mode_are_told_as_they_are() {
+    let mut block = local_volume("/dev/sdx");
+    block["spec"]["volumeMode"] = "Block".into();
+    let bound = || claim("Bound");
+    let of_block = api(&[("persistentvolumeclaim/data", bound()), ("persistentvolume/pv-1", block)]);
+    let pod = claiming_pod(json!({ "volumeMounts": [{ "name": "v", "mountPath": "/v" }] }));
+    let wrong_mode = mount_pod(of_block, pod, vec![], vec![], at(0));
+    let text = "volume v has volumeMode Block, but is specified in volumeMounts";
+    assert_eq!(wrong_mode.problem(), (text, true));
+    let ephemeral = || json!({ "ephemeral": { "volumeClaimTemplate": { "spec": {} } } });
+    let not_owned = mount(api(&[("persistentvolumeclaim/web-v", bound())]), ephemeral());
+    let text = "PVC ns/data was not created for pod ns/web (pod is not owner)";
+    assert_eq!(not_owned.problem(), (text, true));
+    let not_bound = mount(api(&[("persistentvolumeclaim/web-v", claim("Pending"))]), ephemeral());
+    assert_eq!(
+        not_bound.problem(),
+        ("error processing PVC ns/web-v: PVC is not bound", true),
+        "that is looked at first"
+    );
+    for outcome in [wrong_mode, not_owned, not_bound] {
+        let again = outcome.result.expect_err("it failed").look_again.expect("a wait that does not grow");
+        assert!((10..15).contains(&again.as_secs()), "{again:?}");
+    }
+}
+
 #[test]
 fn a_device_is_mapped_and_told_of() {
     let mut volume = local_volume("/dev/sdx");
@@ -520,6 +547,8 @@ async fn a_long_walk_over_files_is_told_of_while_it_goes_on() {
 fn what_a_host_says_belongs_to_a_step_of_upstreams() {
     let (device, busy) = (VolumeError::Device("x".into()), VolumeError::Busy("x".into()));
     assert_eq!(step_of(&device, false), "MountVolume.MountDevice failed");
+    let source = VolumeError::Source("x".into());
+    assert_eq!(step_of(&source, false), "MountVolume.NewMounter initialization failed");
     assert_eq!(step_of(&VolumeError::InUse, false), "MountVolume.SetUp failed");
     assert_eq!(step_of(&VolumeError::InUse, true), "MapVolume.SetUpDevice failed");
     assert_eq!(step_of(&busy, true), "MapVolume.MapBlockVolume failed");

@@ -12,6 +12,10 @@ pub(super) struct PodVolumes {
     mounted: Option<Arc<MountedVolumes>>,
 }
 
+fn has_all(mounted: &MountedVolumes, pod: &Pod) -> bool {
+    volume_plans(pod).iter().all(|plan| mounted.volumes.contains_key(&plan.name))
+}
+
 impl PodLifecycle {
     /// Where the pod's volumes are; `None` until all are there.
     pub fn volumes(&self) -> Option<&Arc<MountedVolumes>> {
@@ -23,12 +27,20 @@ impl PodLifecycle {
         !self.volumes.used || self.volumes.mounted.is_some()
     }
 
+    /// Of the pod as it is now. A container that came since, an ephemeral one, may mount what none did: then all are asked
+    /// for again.
     pub(super) fn note_used_volumes(&mut self, pod: &Pod) {
         self.volumes.used = !volume_plans(pod).is_empty();
+        if self.volumes.mounted.take_if(|mounted| !has_all(mounted, pod)).is_some() {
+            self.retries.remove(&Job::MountVolumes);
+        }
     }
 
+    /// What was mounted for the pod as it was when that began is not enough if it mounts more by now.
     pub(super) fn note_volumes(&mut self, end: &JobEnd) {
-        if let JobEnd::VolumesMounted(Ok(mounted)) = end {
+        if let JobEnd::VolumesMounted(Ok(mounted)) = end
+            && self.pod.as_ref().is_none_or(|pod| has_all(mounted, pod))
+        {
             self.volumes.mounted = Some(Arc::clone(mounted));
         }
     }

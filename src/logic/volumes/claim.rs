@@ -10,24 +10,13 @@ use crate::logic::pod_admission::matches_terms;
 /// The finalizer that keeps a claim while pods use it.
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
 
-/// The name of the volume that a claim is bound to, if the pod may have it.
+/// The name of the volume that a claim is bound to.
 ///
 /// # Errors
-/// Why not, in upstream's words.
-pub fn bound_volume(claim: &PersistentVolumeClaim, pod: &Pod, owned: bool) -> Result<String, String> {
-    let metadata = &claim.metadata;
-    if owned && !is_owner(pod, claim) {
-        let named = |name: &Option<String>| name.clone().unwrap_or_default();
-        return Err(format!(
-            "PVC {}/{} was not created for pod {}/{} (pod is not owner)",
-            named(&metadata.namespace),
-            named(&metadata.name),
-            named(&pod.metadata.namespace),
-            named(&pod.metadata.name)
-        ));
-    }
-    let protected = metadata.finalizers.iter().flatten().any(|finalizer| finalizer == PROTECTION);
-    if metadata.deletion_timestamp.is_some() && !protected {
+/// Why there is none that a pod may have, in upstream's words.
+pub fn bound_volume(claim: &PersistentVolumeClaim) -> Result<String, String> {
+    let protected = claim.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == PROTECTION);
+    if claim.metadata.deletion_timestamp.is_some() && !protected {
         return Err("PVC is being deleted".to_owned());
     }
     if claim.status.as_ref().and_then(|status| status.phase.as_deref()) != Some("Bound") {
@@ -37,21 +26,34 @@ pub fn bound_volume(claim: &PersistentVolumeClaim, pod: &Pod, owned: bool) -> Re
     if name.is_empty() { Err("PVC has empty pvc.Spec.VolumeName".to_owned()) } else { Ok(name) }
 }
 
+/// Checks that a claim that was made for one pod was made for this one.
+///
+/// # Errors
+/// That it was not, in upstream's words, which name the claim.
+pub fn check_owner(claim: &PersistentVolumeClaim, pod: &Pod) -> Result<(), String> {
+    if is_owner(pod, claim) {
+        return Ok(());
+    }
+    let named = |name: &Option<String>| name.clone().unwrap_or_default();
+    Err(format!(
+        "PVC {}/{} was not created for pod {}/{} (pod is not owner)",
+        named(&claim.metadata.namespace),
+        named(&claim.metadata.name),
+        named(&pod.metadata.namespace),
+        named(&pod.metadata.name)
+    ))
+}
+
 fn is_owner(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
     let mut owners = claim.metadata.owner_references.iter().flatten();
     owners.any(|owner| owner.controller == Some(true) && Some(&owner.uid) == pod.metadata.uid.as_ref())
 }
 
-/// Checks that the volume is the claim's, and that the pod uses it as what it is. `name` is its name in the pod.
+/// Checks that the volume is the claim's.
 ///
 /// # Errors
 /// Why not, in upstream's words.
-pub fn check_volume(
-    name: &str,
-    pod: &Pod,
-    claim: &PersistentVolumeClaim,
-    volume: &PersistentVolume,
-) -> Result<(), String> {
+pub fn check_volume(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Result<(), String> {
     let volume_name = volume.metadata.name.as_deref().unwrap_or_default();
     let spec = volume.spec.as_ref();
     let Some(reference) = spec.and_then(|spec| spec.claim_ref.as_ref()) else {
@@ -67,7 +69,15 @@ pub fn check_volume(
             wanted.unwrap_or_default()
         ));
     }
-    let mode = spec.and_then(|spec| spec.volume_mode.as_deref()).unwrap_or("Filesystem");
+    Ok(())
+}
+
+/// Checks that the pod uses the volume as what it is. `name` is its name in the pod.
+///
+/// # Errors
+/// That it does not, in upstream's words, which name the volume.
+pub fn check_mode(name: &str, pod: &Pod, volume: &PersistentVolume) -> Result<(), String> {
+    let mode = volume.spec.as_ref().and_then(|spec| spec.volume_mode.as_deref()).unwrap_or("Filesystem");
     let containers = mounting_containers(pod);
     let mounted = containers.iter().flat_map(|container| container.mounts).any(|mount| mount.name == name);
     let as_device = containers.iter().flat_map(|container| container.devices).any(|device| device.name == name);
@@ -289,30 +299,33 @@ mod tests {
         };
         let not_owner = "PVC ns/data was not created for pod ns/web (pod is not owner)";
         let cases = [
-            (json!({}), false, Ok("pv-1")),
-            (kept, false, Ok("pv-1")),
-            (deleted, false, Err("PVC is being deleted")),
-            (json!({ "status": { "phase": "Pending" } }), false, Err("PVC is not bound")),
-            (json!({ "spec": { "volumeName": "" } }), false, Err("PVC has empty pvc.Spec.VolumeName")),
-            (json!({}), true, Err(not_owner)),
-            (owner("pod-2"), true, Err(not_owner)),
-            (owner("pod-1"), true, Ok("pv-1")),
+            (json!({}), Ok("pv-1")),
+            (kept, Ok("pv-1")),
+            (deleted, Err("PVC is being deleted")),
+            (json!({ "status": { "phase": "Pending" } }), Err("PVC is not bound")),
+            (json!({ "spec": { "volumeName": "" } }), Err("PVC has empty pvc.Spec.VolumeName")),
         ];
-        for (change, owned, expected) in cases {
-            let found = bound_volume(&claim(change.clone()), &pod(), owned);
+        for (change, expected) in cases {
+            let found = bound_volume(&claim(change.clone()));
             assert_eq!(found, expected.map(str::to_owned).map_err(str::to_owned), "{change}");
+        }
+        for (change, expected) in
+            [(json!({}), Err(not_owner)), (owner("pod-2"), Err(not_owner)), (owner("pod-1"), Ok(()))]
+        {
+            assert_eq!(check_owner(&claim(change.clone()), &pod()), expected.map_err(str::to_owned), "{change}");
         }
     }
 
     /// VOL-07.
     #[test]
     fn a_volume_must_be_the_claims_and_of_the_right_mode() {
-        let check = |change| check_volume("v", &pod(), &claim(json!({})), &volume(change));
+        let check = |change| check_volume(&claim(json!({})), &volume(change));
         assert_eq!(check(json!({})), Ok(()));
         assert!(check(json!({ "spec": { "claimRef": null } })).unwrap_err().contains("nil pv.Spec.ClaimRef"));
         let other = check(json!({ "spec": { "claimRef": { "uid": "claim-2" } } })).unwrap_err();
         assert!(other.ends_with("pv.Spec.ClaimRef.UID claim-2 does not point to claim.UID claim-1"), "{other}");
-        let block = check(json!({ "spec": { "volumeMode": "Block" } }));
+        assert_eq!(check_mode("v", &pod(), &volume(json!({}))), Ok(()));
+        let block = check_mode("v", &pod(), &volume(json!({ "spec": { "volumeMode": "Block" } })));
         assert_eq!(block, Err("volume v has volumeMode Block, but is specified in volumeMounts".into()));
     }
 

@@ -412,8 +412,8 @@ fn empty_dir_medium(source: &EmptyDirVolumeSource, pod: &Pod, node: &NodeFacts) 
             let sizes = huge_page_sizes(pod, node);
             match sizes.iter().collect::<Vec<_>>().as_slice() {
                 [size] => Ok(Medium::HugePages { page_size: **size }),
-                [] => Err("no hugepages requested by the pod".to_owned()),
-                _ => Err("medium HugePages needs the pod to request one page size alone".to_owned()),
+                [] => Err(no_huge_pages("HugePages")),
+                _ => Err("medium: HugePages can't be used if container requests multiple huge page sizes".to_owned()),
             }
         }
         other => {
@@ -422,11 +422,15 @@ fn empty_dir_medium(source: &EmptyDirVolumeSource, pod: &Pod, node: &NodeFacts) 
             let size = Quantity::parse(size).map_err(|_| unknown())?.value();
             let page_size = u64::try_from(size).map_err(|_| unknown())?;
             if !huge_page_sizes(pod, node).contains(&page_size) {
-                return Err(format!("medium {other} is not requested by the pod"));
+                return Err(no_huge_pages(other));
             }
             Ok(Medium::HugePages { page_size })
         }
     }
+}
+
+fn no_huge_pages(medium: &str) -> String {
+    format!("medium {medium}: hugePages storage requested, but there is no resource request for huge pages")
 }
 
 fn huge_page_sizes(pod: &Pod, node: &NodeFacts) -> BTreeSet<u64> {

@@ -157,7 +157,11 @@ fn a_volume_in_memory_is_no_larger_than_what_the_pod_may_use() {
 /// VOL-20.
 #[test]
 fn huge_pages_must_be_requested_by_the_pod() {
-    assert_eq!(medium(json!({ "medium": "HugePages" })), Err("no hugepages requested by the pod".into()));
+    for none in ["HugePages", "HugePages-2Mi"] {
+        let refused = medium(json!({ "medium": none })).expect_err("none is requested");
+        let text = "hugePages storage requested, but there is no resource request for huge pages";
+        assert_eq!(refused, format!("medium {none}: {text}"));
+    }
     assert!(medium(json!({ "medium": "HugePages-2Mi" })).is_err());
     assert_eq!(medium(json!({ "medium": "Tape" })), Err("unknown storage medium \"Tape\"".into()));
     let mut asking = with_volume(json!({ "emptyDir": { "medium": "HugePages-2Mi" } }));

@@ -211,19 +211,52 @@ pub(super) fn handle(parent: impl AsFd, name: &str) -> io::Result<OwnedFd> {
     Ok(opened)
 }
 
+/// Opens whatever a path leads to, links followed, without opening what it is. A directory that is mounted on demand is
+/// mounted by that.
+pub(super) fn open_path(path: &Path) -> io::Result<OwnedFd> {
+    Ok(directory_first(|flags| rustix::fs::open(path, flags, Mode::empty()))?)
+}
+
+/// Asks for a directory, and if there is none for whatever there is: the kernel mounts what is mounted on demand only for
+/// who needs the directory itself, not for who takes a handle.
+fn directory_first(open: impl Fn(OFlags) -> rustix::io::Result<OwnedFd>) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    match open(flags | OFlags::DIRECTORY) {
+        Err(Errno::NOTDIR) => open(flags),
+        other => other,
+    }
+}
+
 /// Opens a path below a directory, as the kernel resolves it without ever leaving that directory: links are followed
 /// only while they stay inside, magic ones never.
 pub(super) fn resolve_beneath(base: impl AsFd, path: &str) -> io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     for _ in 0..RETRIES {
-        match rustix::fs::openat2(&base, path, flags, Mode::empty(), resolve) {
+        match directory_first(|flags| rustix::fs::openat2(&base, path, flags, Mode::empty(), resolve)) {
             // Something was renamed meanwhile, and the kernel cannot tell whether the path stayed inside.
             Err(Errno::AGAIN) => {}
+            // Before Linux 5.6, or behind a filter of system calls that does not know it.
+            Err(Errno::NOSYS | Errno::PERM) => return walk_beneath(base, path),
             other => return Ok(other?),
         }
     }
     Err(Errno::AGAIN.into())
+}
+
+/// The same for kernels without `openat2`, one segment at a time. Nobody tells there whether a link stays inside: it is
+/// refused.
+fn walk_beneath(base: impl AsFd, path: &str) -> io::Result<OwnedFd> {
+    let mut here = rustix::io::fcntl_dupfd_cloexec(base, 0)?;
+    for name in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        let name = segment(name)?;
+        let open = |flags| rustix::fs::openat(&here, name, flags | OFlags::NOFOLLOW, Mode::empty());
+        let next = directory_first(open)?;
+        if FileType::from_raw_mode(rustix::fs::fstat(&next)?.st_mode) == FileType::Symlink {
+            return Err(Errno::LOOP.into());
+        }
+        here = next;
+    }
+    Ok(here)
 }
 
 /// How often a look-up is tried that renames disturb.
@@ -241,5 +274,56 @@ pub(super) fn remove_empty(parent: &Directory, name: &str) -> io::Result<bool> {
         Ok(()) => Ok(true),
         Err(Errno::NOENT) => Ok(false),
         Err(errno) => Err(errno.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+
+    use super::*;
+    use crate::platform::mount_table;
+    use crate::platform::volumes::testing::{Root, may_mount};
+
+    #[test]
+    fn without_openat2_nothing_outside_is_reached_and_no_link_followed() {
+        let folder = tempfile::tempdir().expect("made");
+        std::fs::create_dir_all(folder.path().join("a/b")).expect("made");
+        std::fs::write(folder.path().join("a/b/file"), "").expect("written");
+        symlink("b", folder.path().join("a/link")).expect("linked");
+        let base = Directory::open(&folder.path().join("a")).expect("opened");
+        for path in ["b", "./b//file", "b/file", ""] {
+            walk_beneath(&base, path).expect("there");
+        }
+        for path in ["..", "b/../..", "link", "link/file", "b/file/below", "missing"] {
+            walk_beneath(&base, path).expect_err(path);
+        }
+    }
+
+    /// VOL-32: the kernel's own folder of traces is mounted on demand.
+    #[test]
+    fn what_is_mounted_on_demand_is_mounted_by_whoever_opens_it() {
+        let root = Root::new();
+        let point = root.folder.path().join("debug");
+        std::fs::create_dir(&point).expect("made");
+        if !may_mount() || mount("debugfs", &point, "debugfs", MountFlags::empty(), None).is_err() {
+            return; // Nothing to see here.
+        }
+        let on_demand = point.join("tracing");
+        let is_mounted = || mount_table::read().expect("told").iter().any(|mount| mount.point == on_demand);
+        let base = Directory::open(&point).expect("opened");
+        if base.kind("tracing").is_ok_and(|kind| kind.is_some()) {
+            type Open<'a> = &'a dyn Fn() -> io::Result<OwnedFd>;
+            let ways: [Open<'_>; 3] =
+                [&|| open_path(&on_demand), &|| resolve_beneath(&base, "tracing"), &|| walk_beneath(&base, "tracing")];
+            for open in ways {
+                assert!(!is_mounted());
+                drop(open().expect("opened"));
+                assert!(is_mounted());
+                unmount(&on_demand, UnmountFlags::DETACH).expect("unmounted");
+            }
+        }
     }
 }

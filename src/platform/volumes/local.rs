@@ -8,9 +8,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::FileType;
 
-use super::layout::{Layout, PRIVATE, make_level, open_through, remove_empty};
+use super::layout::{Layout, PRIVATE, make_level, open_path, open_through, remove_empty};
 use super::locks::Locks;
 use super::mounts::{bind, is_mounted, make_read_only, unmount_all};
 use super::programs::{self, End, run};
@@ -150,13 +150,16 @@ struct Source {
 
 impl Source {
     fn open(path: &str) -> Result<Self, VolumeError> {
-        let failed = |errno| VolumeError::failed("open", Path::new(path), io::Error::from(errno));
-        let opened = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
-        let found = rustix::fs::fstat(&opened).map_err(failed)?;
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => VolumeError::Source(format!("path {path:?} does not exist")),
+            _ => VolumeError::Source(format!("stat {path}: {error}")),
+        };
+        let opened = open_path(Path::new(path)).map_err(failed)?;
+        let found = rustix::fs::fstat(&opened).map_err(|errno| failed(errno.into()))?;
         let (is_device, key) = match FileType::from_raw_mode(found.st_mode) {
             FileType::Directory => (false, format!("directory {}:{}", found.st_dev, found.st_ino)),
             FileType::BlockDevice => (true, format!("device {}", found.st_rdev)),
-            _ => return Err(VolumeError::Refused("only directory and block device are supported".to_owned())),
+            _ => return Err(VolumeError::Source("only directory and block device are supported".to_owned())),
         };
         Ok(Self { opened, is_device, key })
     }
@@ -204,14 +207,16 @@ fn format_and_mount(order: &LocalOrder, target: &Path) -> Result<(), NotMounted>
     if !wanted.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return Err(format!("{wanted:?} is no name of a file system").into());
     }
+    // However it is said that nothing is to be written, nothing is made or mended.
+    let read_only = order.read_only || order.options.iter().any(|option| option == "ro");
     let held = held_by(device)?;
     match &held {
-        None if order.read_only => {
+        None if read_only => {
             let why = format!("cannot mount unformatted disk {device} as we are manipulating it in read-only mode");
             return Err(why.into());
         }
         None => make_file_system(device, wanted)?,
-        Some(_) if !order.read_only => check_file_system(device)?,
+        Some(_) if !read_only => check_file_system(device)?,
         Some(_) => {}
     }
     let has_other = held.is_some_and(|held| held != wanted);

@@ -169,7 +169,23 @@ fn what_is_no_pods_directory_is_passed_over() {
     tear_down::volume(&root.layout(), &locks, &place).expect("gone");
 }
 
-/// VOL-37.
+/// VOL-10.
+#[test]
+fn a_path_that_cannot_be_mounted_is_told_of_in_upstreams_words() {
+    let (root, locks) = (Root::new(), Locks::default());
+    let file = root.folder.path().join("file");
+    fs::write(&file, "").expect("written");
+    let missing = root.folder.path().join("missing").display().to_string();
+    for (source, expected) in [
+        (file.display().to_string(), "only directory and block device are supported".to_owned()),
+        (missing.clone(), format!("path \"{missing}\" does not exist")),
+    ] {
+        let refused = have(&root, &locks, &place("uid-1", false), &order(&source));
+        assert_eq!(refused, Err(VolumeError::Source(expected)));
+    }
+}
+
+/// VOL-37: `ro` among the options is as good as a volume that is read-only.
 #[test]
 fn a_disk_is_formatted_once_mounted_once_and_unmounted_after_its_last_pod() {
     if !may_mount() {
@@ -180,9 +196,12 @@ fn a_disk_is_formatted_once_mounted_once_and_unmounted_after_its_last_pod() {
     let order = order(&disk.device);
     let (first, second) = (place("uid-1", false), place("uid-2", false));
     let read_only = LocalOrder { read_only: true, ..order.clone() };
-    let error = have(&root, &locks, &first, &read_only).expect_err("nothing to read").to_string();
-    assert!(error.contains("cannot mount unformatted disk"), "{error}");
-    assert!(error.starts_with("local: failed to mount device"), "{error}");
+    let by_option = LocalOrder { options: vec!["noatime".to_owned(), "ro".to_owned()], ..order.clone() };
+    for order in [read_only, by_option] {
+        let error = have(&root, &locks, &first, &order).expect_err("nothing to read").to_string();
+        assert!(error.contains("cannot mount unformatted disk"), "{error}");
+        assert!(error.starts_with("local: failed to mount device"), "{error}");
+    }
     assert_eq!(have(&root, &locks, &first, &order), Ok(None));
     fs::write(root.layout().path(&first).join("data"), "kept").expect("written");
     assert_eq!(have(&root, &locks, &second, &order), Ok(None));

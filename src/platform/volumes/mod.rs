@@ -45,6 +45,9 @@ pub enum VolumeError {
     /// A text that users know, as it is.
     #[error("{0}")]
     Refused(String),
+    /// What a local volume names is not there, or nothing that could be mounted (upstream's step `NewMounter`).
+    #[error("{0}")]
+    Source(String),
     /// Upstream's text for a second pod.
     #[error("volume uses the ReadWriteOncePod access mode and is already in use by another pod")]
     InUse,

@@ -78,18 +78,18 @@ impl Walk {
                     }
                     progress.counts();
                     let parent = levels.last().map_or(root.as_fd(), |level| level.directory.as_fd());
-                    let Some((handle, found)) = look(parent, name)? else { continue };
+                    let Some((handle, found)) = look(parent, name, self.device)? else { continue };
                     if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
                         self.change(&handle, &found);
                         continue;
                     }
                     if found.st_dev != self.device {
-                        continue; // A mount: not this volume's.
+                        continue; // Another file system's: not this volume's.
                     }
                     if levels.len() >= DEPTH_MAX {
                         return Err(Errno::NAMETOOLONG.into());
                     }
-                    let Some(directory) = enter(&handle)? else { continue };
+                    let directory = enter(&handle)?;
                     let below = Dir::read_from(&directory)?;
                     levels.push(Level { directory, found, entries: std::mem::replace(&mut entries, below) });
                 }
@@ -126,27 +126,37 @@ impl Walk {
     }
 }
 
-/// Opens an entry as what it is now, link or not; `None` when it is gone.
-fn look(parent: impl AsFd, name: &std::ffi::CStr) -> io::Result<Option<(OwnedFd, Stat)>> {
-    match rustix::fs::openat(parent, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
+/// Opens an entry as what it is now, link or not; `None` when it is gone, or something is mounted on it: that is not this
+/// volume's. A mount of the same file system is told by its entry in the directory above alone.
+fn look(parent: impl AsFd, name: &std::ffi::CStr, device: u64) -> io::Result<Option<(OwnedFd, Stat)>> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::openat2(&parent, name, flags, Mode::empty(), ResolveFlags::NO_XDEV) {
         Ok(handle) => {
             let found = rustix::fs::fstat(&handle)?;
             Ok(Some((handle, found)))
         }
-        Err(Errno::NOENT) => Ok(None),
+        // Before Linux 5.6, or behind a filter of system calls that does not know it.
+        Err(Errno::NOSYS | Errno::PERM) => look_at_device(parent, name, device),
+        Err(Errno::NOENT | Errno::XDEV) => Ok(None),
         Err(errno) => Err(errno.into()),
     }
 }
 
-/// Opens the directory behind a handle for reading; `None` when a bind mount of the same file system covers it.
-fn enter(handle: impl AsFd) -> io::Result<Option<OwnedFd>> {
+/// What `openat2` does, for kernels without it: there a mount of the same file system is not noticed.
+fn look_at_device(parent: impl AsFd, name: &std::ffi::CStr, device: u64) -> io::Result<Option<(OwnedFd, Stat)>> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let handle = match rustix::fs::openat(parent, name, flags, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(None),
+        other => other?,
+    };
+    let found = rustix::fs::fstat(&handle)?;
+    Ok((found.st_dev == device).then_some((handle, found)))
+}
+
+/// Opens the directory behind a handle for reading.
+fn enter(handle: impl AsFd) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    match rustix::fs::openat2(&handle, ".", flags, Mode::empty(), ResolveFlags::NO_XDEV) {
-        Ok(opened) => Ok(Some(opened)),
-        Err(Errno::NOSYS | Errno::PERM) => Ok(Some(rustix::fs::openat(&handle, ".", flags, Mode::empty())?)),
-        Err(Errno::XDEV) => Ok(None),
-        Err(errno) => Err(errno.into()),
-    }
+    Ok(rustix::fs::openat(&handle, ".", flags, Mode::empty())?)
 }
 
 #[cfg(test)]
@@ -155,8 +165,11 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
     use std::path::Path;
 
+    use rustix::mount::mount_bind;
+
     use super::*;
     use crate::platform::beneath::Directory;
+    use crate::platform::volumes::testing::{Root, may_mount};
 
     const GROUP: u32 = 4242;
 
@@ -200,6 +213,36 @@ mod tests {
             assert_eq!(of(&victim), (0, 0o600), "a link was followed");
             assert_ne!(of(outside.path()).0, GROUP, "a link was followed");
         }
+    }
+
+    /// VOL-29: what is mounted below is not the volume's, be it of the same file system, and be it a file.
+    #[test]
+    fn what_is_mounted_below_keeps_its_group() {
+        let root = Root::new();
+        let (volume, others) = (root.folder.path().join("volume"), root.folder.path().join("others"));
+        for folder in [&volume, &others] {
+            fs::create_dir_all(folder.join("directory")).expect("made");
+            write(&folder.join("directory/inside"), 0o600);
+            write(&folder.join("file"), 0o600);
+        }
+        let mounted = |name: &str| mount_bind(others.join(name), volume.join(name));
+        if !may_mount() || mounted("directory").and_then(|()| mounted("file")).is_err() {
+            return;
+        }
+        write(&volume.join("own"), 0o600);
+        let opened = Directory::open(&volume).expect("opened");
+        apply(&opened, ownership(false, ChangePolicy::Always), &Progress::default()).expect("walked");
+        assert_eq!(of(&volume.join("own")).0, GROUP);
+        for name in ["directory", "directory/inside", "file"] {
+            assert_ne!(of(&others.join(name)).0, GROUP, "{name}");
+        }
+        let by_name = |name: &std::ffi::CStr| look_at_device(&opened, name, 0).expect("looked").is_some();
+        assert!(!by_name(c"own"), "another file system's");
+        assert!(look_at_device(&opened, c"own", of_device(&volume)).expect("looked").is_some());
+    }
+
+    fn of_device(path: &Path) -> u64 {
+        fs::metadata(path).expect("there").dev()
     }
 
     /// VOL-29.

@@ -3,12 +3,13 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::VolumeError;
-use super::layout::{Layout, PRIVATE, handle, remove_empty, resolve_beneath};
+use super::layout::{Layout, PRIVATE, handle, open_path, remove_empty, resolve_beneath};
 use super::mounts::{bind, is_mounted, unmount_all};
 use crate::logic::ids::PodUid;
 use crate::logic::volumes::order::SubPathOrder;
@@ -42,9 +43,7 @@ impl Step {
 
 /// Mounts the part; gives the path for the container.
 pub(super) fn prepare(layout: &Layout, order: &SubPathOrder) -> Result<String, Step> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let volume = rustix::fs::open(order.volume_path.as_str(), flags, Mode::empty());
-    let volume = volume.map_err(|errno| Step::Prepare(errno.into()))?;
+    let volume = open_path(Path::new(&order.volume_path)).map_err(Step::Prepare)?;
     let part = match resolve_beneath(&volume, &order.sub_path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             make(&volume, &order.sub_path).map_err(Step::Make)?;

@@ -367,7 +367,7 @@ impl Node {
         let (action, hashes) = (action.clone(), hashes.clone());
         let end = match action {
             Action::Prepare { anew } => JobEnd::Prepared(Ok(anew || self.prepared == 0)),
-            Action::MountVolumes => JobEnd::VolumesMounted(Ok(Arc::default())),
+            Action::MountVolumes => volumes::mounted(),
             Action::SetUpSandbox { attempt } => {
                 self.made += 1;
                 let id = format!("s{attempt}-{}", self.made).into();

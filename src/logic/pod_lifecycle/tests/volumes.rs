@@ -1,9 +1,9 @@
 //! Volumes: before the containers, beside everything else, gone after them.
 
-use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, Volume, VolumeMount};
+use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, EphemeralContainer, Volume, VolumeMount};
 
 use super::*;
-use crate::logic::volume_states::VolumeFailure;
+use crate::logic::volume_states::{MountedVolume, MountedVolumes, VolumeFailure};
 
 /// The pod, its last container with a volume.
 pub(super) fn with_volume(mut pod: Pod) -> Pod {
@@ -15,8 +15,29 @@ pub(super) fn with_volume(mut pod: Pod) -> Pod {
     pod
 }
 
-fn mounted() -> JobEnd {
-    JobEnd::VolumesMounted(Ok(Arc::default()))
+pub(super) fn mounted() -> JobEnd {
+    mounted_all(&["v"])
+}
+
+fn mounted_all(names: &[&str]) -> JobEnd {
+    let volumes = names.iter().map(|name| ((*name).to_owned(), MountedVolume::default())).collect();
+    JobEnd::VolumesMounted(Ok(Arc::new(MountedVolumes { volumes })))
+}
+
+/// The pod, with a volume more and an ephemeral container that mounts it.
+fn with_debugger(mut pod: Pod) -> Pod {
+    let spec = pod.spec.as_mut().expect("has a spec");
+    let empty_dir = Some(EmptyDirVolumeSource::default());
+    spec.volumes.get_or_insert_default().push(Volume { name: "w".to_owned(), empty_dir, ..Volume::default() });
+    let mount = VolumeMount { name: "w".to_owned(), mount_path: "/w".to_owned(), ..VolumeMount::default() };
+    let debugger = EphemeralContainer {
+        name: "debugger".to_owned(),
+        image: Some("app:1".to_owned()),
+        volume_mounts: Some(vec![mount]),
+        ..EphemeralContainer::default()
+    };
+    spec.ephemeral_containers = Some(vec![debugger]);
+    pod
 }
 
 fn not_mounted(message: &str, seconds: u64) -> JobEnd {
@@ -76,6 +97,30 @@ fn volumes_of_a_pod_that_runs_already_are_looked_after_too() {
     script.ends(JobEnd::Prepared(Ok(false)));
     script.ends(mounted());
     assert_eq!(script.passes(60), [""; 0]);
+}
+
+/// POD-22: whether the volumes of before are there by then, or on their way.
+#[test]
+fn a_volume_that_an_ephemeral_container_mounts_first_is_mounted_for_it() {
+    for under_way in [false, true] {
+        let pod = with_volume(a_pod("Always", &[], &["a"]));
+        let mut script = Script::unseen(pod.clone());
+        script.sees(&[ready(0)], &[running(&pod, "a", 0)]);
+        script.ends(JobEnd::Prepared(Ok(false)));
+        if !under_way {
+            script.ends(mounted());
+        }
+        let mut actions = script.step(Input::Spec(Arc::new(with_debugger(pod))));
+        if under_way {
+            assert!(!actions.contains(&"volumes".to_owned()), "{actions:?}");
+            actions = script.ends(mounted());
+        }
+        assert!(actions.contains(&"volumes".to_owned()), "{under_way}: {actions:?}");
+        assert!(script.life.volumes().is_none());
+        script.ends(image("debugger"));
+        let actions = script.ends(mounted_all(&["v", "w"]));
+        assert_eq!(actions, ["start debugger 0 in s0 of app:1"]);
+    }
 }
 
 /// PAIN-11.

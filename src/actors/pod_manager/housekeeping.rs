@@ -1,0 +1,183 @@
+//! The pass over what a crash left of pods that nobody knows: directories with their volumes, logs, cgroups (POD-33, VOL-15).
+//!
+//! A pass may take long, and who is known changes meanwhile: a static pod whose manifest comes back has the UID that it
+//! had. So this actor is asked about each pod right before what is left of it goes, and none gets a worker while it goes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::PodManager;
+use crate::actors::desk::{Desk, Panicked};
+use crate::actors::ledger::Cause;
+use crate::actors::pod_worker::volumes::release;
+use crate::actors::settings::Agent;
+use crate::logic::cgroup_name::CgroupName;
+use crate::logic::ids::{FullName, PodUid};
+use crate::logic::loudness::Loudness;
+use crate::messages::pod_manager::{Leftovers, PodManagerMsg, Swept};
+use crate::platform::blocking;
+use crate::platform::observer::Occurrence;
+use crate::platform::pod_files::PodPlace;
+
+/// How far the pass is, and what the one before it could not remove.
+#[derive(Default)]
+pub(super) struct Sweep {
+    begun: bool,
+    under_way: bool,
+    /// Pods whose leftovers were found and not yet looked at.
+    open: BTreeMap<PodUid, Leftovers>,
+    /// How many things went.
+    removed: usize,
+    /// How many directories there were to remove.
+    directories: usize,
+    /// Directories that stay, and why.
+    stay: BTreeMap<PodUid, String>,
+    /// Those of the pass before.
+    stayed: BTreeMap<PodUid, String>,
+}
+
+impl Sweep {
+    /// Whether there was a pass since the start.
+    pub(super) fn was_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// A new pass, if none is under way.
+    fn begin(&mut self) -> bool {
+        if self.under_way {
+            return false;
+        }
+        let stayed = std::mem::take(&mut self.stay);
+        *self = Self { begun: true, under_way: true, stayed, ..Self::default() };
+        true
+    }
+
+    /// What stays is logged unless it stayed for the same reason before (PAIN-14).
+    fn note(&mut self, uid: PodUid, swept: Swept) {
+        self.removed += swept.removed;
+        self.directories += usize::from(swept.directory.is_some());
+        let Some(Err(error)) = swept.directory else { return };
+        match Loudness::of_reason(self.stayed.get(&uid).map(String::as_str), &error) {
+            Loudness::Debug => tracing::debug!(pod = %uid, error, "orphaned pod directory stays still"),
+            _ => tracing::warn!(pod = %uid, error, "orphaned pod directory stays"),
+        }
+        self.stay.insert(uid, error);
+    }
+}
+
+impl PodManager {
+    /// Whoever is wanted, judged or not, has a worker, or is held by the runtime.
+    fn known(&self) -> BTreeSet<PodUid> {
+        let mut known = self.roster.known();
+        known.extend(self.listed.keys().cloned());
+        known.extend(self.api_pods.iter().flat_map(BTreeMap::keys).cloned());
+        known.extend(self.statics.values().flat_map(BTreeMap::keys).cloned());
+        known
+    }
+
+    /// Begins a pass, unless one is under way.
+    pub(super) fn clean_leftovers(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        if !self.roster.all_heard() || !self.can_judge() || !self.sweep.begin() {
+            return;
+        }
+        self.tell_gone(&self.roster.known(), desk);
+        let known = self.known();
+        self.forget_allocations(&known, desk);
+        let agent = Arc::clone(&self.agent);
+        let work = async move { find_leftovers(&agent, &known).await };
+        desk.start("housekeeping", "unknown pods", work, PodManagerMsg::LeftoversFound);
+    }
+
+    pub(super) fn take_leftovers(
+        &mut self,
+        found: Result<BTreeMap<PodUid, Leftovers>, Panicked>,
+        desk: &mut Desk<PodManagerMsg>,
+    ) {
+        self.sweep.open = found.unwrap_or_else(|panicked| {
+            tracing::error!(error = %panicked, "housekeeping failed");
+            BTreeMap::new()
+        });
+        self.sweep_next(desk);
+    }
+
+    pub(super) fn take_swept(&mut self, uid: PodUid, outcome: Result<Swept, Panicked>, desk: &mut Desk<PodManagerMsg>) {
+        match outcome {
+            Ok(swept) => self.sweep.note(uid, swept),
+            Err(panicked) => tracing::error!(pod = %uid, error = %panicked, "housekeeping failed"),
+        }
+        self.roster.hold(None);
+        self.carry_out(desk);
+        self.sweep_next(desk);
+    }
+
+    /// Has what is left of the next pod removed that nobody knows by now, too.
+    fn sweep_next(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        let known = self.known();
+        while let Some((uid, left)) = self.sweep.open.pop_first() {
+            if known.contains(&uid) {
+                continue;
+            }
+            self.roster.hold(Some(uid.clone()));
+            let (agent, of) = (Arc::clone(&self.agent), uid.clone());
+            let work = async move { remove_leftovers(&agent, &of, left).await };
+            desk.start("housekeeping", uid.to_string(), work, |outcome| PodManagerMsg::LeftoversRemoved(uid, outcome));
+            return;
+        }
+        self.sweep.under_way = false;
+        let (found, failed) = (self.sweep.directories, self.sweep.stay.len());
+        self.agent.happened(Occurrence::OrphansSwept { found, failed });
+        if self.sweep.removed > 0 {
+            tracing::info!(count = self.sweep.removed, "leftovers of unknown pods removed");
+        }
+    }
+}
+
+/// What is on the node of pods that are not `known`.
+pub(in crate::actors) async fn find_leftovers(
+    agent: &Arc<Agent>,
+    known: &BTreeSet<PodUid>,
+) -> BTreeMap<PodUid, Leftovers> {
+    let files = &agent.adapters.files;
+    let mut found: BTreeMap<PodUid, Leftovers> = BTreeMap::new();
+    for uid in files.known_pods().await.unwrap_or_default() {
+        found.entry(uid).or_default().has_directory = true;
+    }
+    for (name, uid) in files.known_log_directories().await.unwrap_or_default() {
+        found.entry(uid).or_default().logs.push(name);
+    }
+    let owned = Arc::clone(agent);
+    for (uid, name) in blocking::run(move || pod_cgroups(&owned)).await {
+        found.entry(uid).or_default().cgroups.push(name);
+    }
+    found.retain(|uid, _| !known.contains(uid));
+    found
+}
+
+fn pod_cgroups(agent: &Agent) -> Vec<(PodUid, CgroupName)> {
+    let (tree, cgroups) = (&agent.settings.cgroup_tree, &agent.adapters.cgroups);
+    if tree.per_qos() { cgroups.list_pods(tree).unwrap_or_default() } else { vec![] }
+}
+
+/// Removes what is left of one pod. What cannot be removed is left for the next pass.
+pub(in crate::actors) async fn remove_leftovers(agent: &Arc<Agent>, uid: &PodUid, left: Leftovers) -> Swept {
+    let files = &agent.adapters.files;
+    let directory = if left.has_directory { Some(remove_directory(agent, uid).await) } else { None };
+    let mut removed = usize::from(directory == Some(Ok(())));
+    for name in &left.logs {
+        removed += usize::from(files.remove_log_directory(name).await.is_ok());
+    }
+    // What still uses the volumes may be in the pod's cgroup: that stays as long as they do (upstream, too).
+    if !matches!(directory, Some(Err(_))) {
+        let cgroups = Arc::clone(&agent.adapters.cgroups);
+        let gone = move || left.cgroups.iter().filter(|name| cgroups.destroy(name).is_ok()).count();
+        removed += blocking::run(gone).await;
+    }
+    Swept { removed, directory }
+}
+
+/// What is mounted there is let go first, and a volume that cannot go keeps its directory (VOL-15).
+async fn remove_directory(agent: &Arc<Agent>, uid: &PodUid) -> Result<(), String> {
+    release(agent, uid, Cause::outside("housekeeping")).await?;
+    let place = PodPlace { uid: uid.clone(), full_name: FullName::new("", "") };
+    agent.adapters.files.remove_pod(&place, false).await.map_err(|error| error.to_string())
+}
