@@ -17,6 +17,7 @@ pub mod reflector;
 #[cfg(test)]
 mod reflector_tests;
 mod runtime_clock;
+mod shown_files;
 #[cfg(test)]
 mod tests;
 pub mod transport;

@@ -77,7 +77,7 @@ pub enum ClientCertificate {
         /// The leaf's key.
         key: Vec<u8>,
     },
-    /// The one in these files, which may be one; read for each connection.
+    /// The one in these files, which may be one; read for each connection, and now and then while one is open.
     Files {
         /// The chain, leaf first.
         chain: PathBuf,
