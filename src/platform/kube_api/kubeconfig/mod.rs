@@ -1,8 +1,8 @@
 //! The kubeconfig: where the API server is, whom to take for it, and who we are. Read once at the start; keeps secrets, so
 //! it is in no text.
 //!
-//! Faults are worded as upstream's `clientcmd` words them. What the agent has no use for (other contexts, extensions) is
-//! read over. Paths are relative to the file they stand in.
+//! Faults are worded as upstream's `clientcmd` words them. What the agent has no use for (other contexts, other
+//! extensions than those of programs) is read over. Paths are relative to the file they stand in.
 
 mod file;
 mod impersonation;
