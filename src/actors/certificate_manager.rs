@@ -14,12 +14,12 @@ use crate::logic::certificate_plan::{Names, Purpose, Without, without_certificat
 use crate::logic::certificate_rotation::{Action, Held, Input, Missed, Rotation, When};
 use crate::messages::certificate_manager::CertificateManagerMsg;
 use crate::platform::blocking;
-use crate::platform::certificates::{ClientAuthorities, KeptCertificate, ServingFiles};
+use crate::platform::certificates::{ClientAuthorities, KeptCertificate, Marks, ServingFiles};
 
 /// How often it is looked whether the client certificate is still there, and the wall clock, which may be set, is read.
 const LOOK_PERIOD: Duration = Duration::from_secs(10);
-/// How often the files of the serving certificate are read again.
-const FILES_PERIOD: Duration = Duration::from_secs(60);
+/// How often it is looked whether somebody touched the files of the serving certificate, or that of the authorities.
+const FILES_PERIOD: Duration = Duration::from_secs(10);
 
 /// One certificate that the cluster signs.
 struct Kept {
@@ -37,8 +37,10 @@ pub struct CertificateManager {
     server_answers: bool,
     /// The uptime at which there was a client certificate that holds.
     client_seen: Duration,
-    /// The uptime at which the serving certificate's files were read.
+    /// The uptime at which files were looked at.
     files_read: Duration,
+    /// How the serving certificate's files were found, and how the authorities'.
+    marks: [Arc<Marks>; 2],
     look: Option<OperationId>,
 }
 
@@ -57,8 +59,16 @@ impl Role for CertificateManager {
         };
         let (client, serving) = (kept(&certificates.client), kept(&certificates.serving));
         let uptime = desk.clock().uptime();
-        let mut manager =
-            Self { agent, client, serving, server_answers: false, client_seen: uptime, files_read: uptime, look: None };
+        let mut manager = Self {
+            agent,
+            client,
+            serving,
+            server_answers: false,
+            client_seen: uptime,
+            files_read: uptime,
+            marks: Default::default(),
+            look: None,
+        };
         manager.step(Purpose::Client, Input::Wanted(Names::of_client(&manager.agent.settings.node_name)), desk);
         manager.wait(desk);
         manager
@@ -191,7 +201,8 @@ impl CertificateManager {
         }
     }
 
-    /// Reads the serving certificate's files, and the authorities of users' certificates, when that is due.
+    /// Reads the serving certificate's files, and the authorities of users' certificates, when that is due and somebody
+    /// touched them.
     fn read_files(&mut self, desk: &mut Desk<CertificateManagerMsg>) {
         let uptime = desk.clock().uptime();
         if uptime.saturating_sub(self.files_read) < FILES_PERIOD {
@@ -201,12 +212,17 @@ impl CertificateManager {
         if let Some(files) = self.reloaded_files().cloned() {
             let about = files.chain.display().to_string();
             let shown = Arc::clone(&self.agent.adapters.certificates.shown);
-            let work = blocking::run(move || files.read().map(|pair| shown.set(pair)));
+            let marks = Arc::clone(&self.marks[0]);
+            let work = blocking::run(move || {
+                let read = || files.read().map(|pair| shown.set(pair));
+                marks.read_if_touched(&[&files.chain, &files.key], read)
+            });
             desk.start("read serving certificate", about, work, CertificateManagerMsg::FilesRead);
         }
         if let Some(authorities) = self.reloaded_authorities().cloned() {
             let about = authorities.path().display().to_string();
-            let work = blocking::run(move || authorities.read_again());
+            let marks = Arc::clone(&self.marks[1]);
+            let work = blocking::run(move || marks.read_if_touched(&[authorities.path()], || authorities.read_again()));
             desk.start("read client authorities", about, work, CertificateManagerMsg::AuthoritiesRead);
         }
     }

@@ -89,14 +89,18 @@ struct State {
 struct Selection {
     collection: String,
     name: Option<String>,
+    /// Whether services without an address (`spec.clusterIP!=None`) are left out.
+    with_address: bool,
 }
 
 impl Selection {
-    fn holds(&self, path: &str) -> bool {
+    fn holds(&self, path: &str, object: &Value) -> bool {
         let (collection, name) = path.rsplit_once('/').expect("a path");
         let plural = collection.rsplit('/').next().expect("a plural");
         let everywhere = self.collection == format!("/api/v1/{plural}");
-        (collection == self.collection || everywhere) && self.name.as_deref().is_none_or(|wanted| wanted == name)
+        (collection == self.collection || everywhere)
+            && self.name.as_deref().is_none_or(|wanted| wanted == name)
+            && !(self.with_address && object["spec"]["clusterIP"] == "None")
     }
 }
 
@@ -149,6 +153,14 @@ impl ObjectServer {
         names
     }
 
+    /// The names of the objects that watches of this plural show.
+    pub(super) fn shown(&self, plural: &str) -> Vec<String> {
+        let state = self.state();
+        let of = state.watchers.iter().filter(|(selection, _)| selection.collection.ends_with(&format!("/{plural}")));
+        let objects = of.flat_map(|(selection, _)| state.selected(selection));
+        objects.map(|object| object["metadata"]["name"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
     /// Verb and path, without its query, of each call so far that names this.
     pub(super) fn calls(&self, part: &str) -> Vec<String> {
         let state = self.state();
@@ -175,8 +187,10 @@ impl ObjectServer {
             return refused(code, reason);
         }
         let query: BTreeMap<_, _> = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
-        let name = query.get("fieldSelector").and_then(|fields| fields.strip_prefix("metadata.name="));
-        let selection = Selection { collection: path.to_owned(), name: name.map(str::to_owned) };
+        let fields = query.get("fieldSelector").map_or("", String::as_str);
+        let name = fields.strip_prefix("metadata.name=").map(str::to_owned);
+        let with_address = fields == "spec.clusterIP!=None";
+        let selection = Selection { collection: path.to_owned(), name, with_address };
         if verb == "POST" && path.ends_with("/token") {
             return whole(201, &token(body));
         }
@@ -209,7 +223,11 @@ impl State {
     }
 
     fn selected(&self, selection: &Selection) -> Vec<Value> {
-        self.objects.iter().filter(|(path, _)| selection.holds(path)).map(|(_, object)| object.clone()).collect()
+        self.objects
+            .iter()
+            .filter(|(path, object)| selection.holds(path, object))
+            .map(|(_, object)| object.clone())
+            .collect()
     }
 
     fn watch(&mut self, selection: Selection, from_the_beginning: bool) -> Answer {
@@ -232,7 +250,8 @@ impl State {
     }
 
     fn tell(&mut self, path: &str, event: &Value) {
-        self.watchers.retain(|(selection, teller)| !selection.holds(path) || teller.send(event.clone()).is_ok());
+        let holds = |selection: &Selection| selection.holds(path, &event["object"]);
+        self.watchers.retain(|(selection, teller)| !holds(selection) || teller.send(event.clone()).is_ok());
     }
 }
 

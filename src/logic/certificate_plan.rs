@@ -120,7 +120,8 @@ pub enum Without {
 }
 
 /// What being without a client certificate for so long comes to: none yet, or one that has ended. As upstream, only a
-/// server that answers is a reason to end. The texts are upstream's.
+/// server that answers is a reason to end. The texts are upstream's; its other ones, of a certificate that has ended, are
+/// for an end without the wait which it never comes to: its manager gives none that has ended.
 pub fn without_certificate(since: Duration, server_answers: bool) -> Without {
     match (since > WITHOUT_MAX, server_answers) {
         (false, _) => Without::Bearable,

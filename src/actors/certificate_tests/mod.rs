@@ -267,12 +267,12 @@ async fn files_that_are_exchanged_are_shown() {
     seconds(1.0).await;
     let files = played.certificates.files.clone().expect("there");
     tempfile::NamedTempFile::new_in(played.folder.path()).expect("made").persist(&files.chain).expect("moved");
-    seconds(70.0).await;
+    seconds(11.0).await;
     assert!(played.certificates.shown.current().expect("kept").same_chain(&before), "half written");
     let other = played.file("other.crt");
     ensure_serving_files(&other, &files.key, "node-1", played.clock.now()).expect("made");
     tempfile::TempPath::try_from_path(other).expect("a path").persist(&files.chain).expect("moved");
-    seconds(70.0).await;
+    seconds(11.0).await;
     assert!(!played.certificates.shown.current().expect("there").same_chain(&before));
     assert!(played.certificates.shown.current().expect("there").same_chain(&files.read().expect("there")));
 }
@@ -295,6 +295,21 @@ async fn an_agent_whose_credentials_are_refused_for_long_ends() {
     assert!(lives_on(Policy::Refuse(503), 2000.0).await, "it may be the server's fault");
     assert!(lives_on(Policy::Wait, 2000.0).await, "somebody may still approve it");
     assert!(lives_on(DAY, 2000.0).await);
+}
+
+/// NODE-54: one that has ended is as good as none, and gets the same five minutes, also from a server that answers.
+#[tokio::test(start_paused = true)]
+async fn a_certificate_that_ended_is_waited_for_as_long_as_one_that_never_came() {
+    let played = Played::new(Kind::Client, Policy::Sign(100));
+    let (_root, cell) = root::start(Arc::clone(&played.agent.agent));
+    seconds(1.0).await;
+    played.cluster.set(Policy::Refuse(401));
+    seconds(384.0).await;
+    assert!(played.client().current().is_none(), "it has ended");
+    assert_eq!(cell.get_status(), ractor::ActorStatus::Running);
+    seconds(55.0).await;
+    assert_ne!(cell.get_status(), ractor::ActorStatus::Running);
+    cell.stop(None);
 }
 
 /// The actor fails once, before or after its message of this number.

@@ -271,6 +271,18 @@ async fn services_of_the_own_namespace_and_the_api_servers_are_seen() {
     assert_eq!(hosts(true).await, [expected[1], expected[2]]);
 }
 
+/// There may be thousands, and no variable tells of one.
+#[tokio::test(start_paused = true)]
+async fn services_without_an_address_are_not_asked_for() {
+    let scene = Scene::new(ChangeDetection::Watch);
+    for (name, ip) in [("web", "10.0.0.2"), ("headless", "None")] {
+        let object = json!({ "spec": { "clusterIP": ip, "ports": [{ "port": 443 }] } });
+        scene.server.put(&format!("/api/v1/namespaces/ns/services/{name}"), object);
+    }
+    seconds(1.0).await;
+    assert_eq!(scene.server.shown("services"), ["web"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn services_that_were_never_read_are_waited_for_by_the_patient() {
     let scene = Scene::new(ChangeDetection::Watch);

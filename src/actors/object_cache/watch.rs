@@ -66,9 +66,10 @@ pub(super) fn of_object(api: ApiServer, chance: Arc<dyn Chance>, key: &ObjectKey
     }
 }
 
-/// Watches all services of the cluster.
+/// Watches the cluster's services that have an address: variables tell of no others. As upstream.
 pub(super) fn of_services(api: ApiServer, chance: Arc<dyn Chance>) -> Watch<ServicesHeard> {
-    chain(api, chance, Place::Cluster, Selector::all(), |told: Followed<Service>| match told {
+    let with_address = Selector::fields("spec.clusterIP!=None");
+    chain(api, chance, Place::Cluster, with_address, |told: Followed<Service>| match told {
         Followed::Reset(services) => ServicesHeard::All(services.into_iter().map(essence).collect()),
         Followed::Applied(service) => ServicesHeard::Changed(Box::new(essence(service))),
         Followed::Deleted(Service { metadata: ObjectMeta { namespace, name, .. }, .. }) => {

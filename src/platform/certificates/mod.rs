@@ -7,6 +7,7 @@ mod authorities;
 mod kept;
 mod key;
 mod live;
+mod marks;
 mod pair;
 mod request;
 mod self_signed;
@@ -19,6 +20,7 @@ pub use authorities::ClientAuthorities;
 pub use kept::{KeptCertificate, ObtainError, Once};
 pub use key::PrivateKey;
 pub use live::LiveCertificate;
+pub use marks::Marks;
 pub use pair::{Pair, Validity, validity_in};
 pub use request::{
     BOOTSTRAP_TIMEOUT, CLIENT_SIGNER, CLIENT_USAGES, ROTATION_TIMEOUT, Request, RequestError, SERVING_SIGNER,

@@ -68,10 +68,13 @@ pub enum RequestError {
 
 impl RequestError {
     /// Whether the server is at work, as far as this shows: as upstream, an answer that one may well get for such a
-    /// request says so, anything else that kept it from being made says the opposite; `None` once it was made.
+    /// request says so, anything else that kept it from being made says the opposite, as does a proxy's; `None` once it was
+    /// made.
     pub fn server_answers(&self) -> Option<bool> {
         match self {
-            Self::Api(_, error) => Some(error.is_unauthorized() || error.is_not_found() || error.is_forbidden()),
+            Self::Api(_, error) => {
+                Some(error.is_unauthorized() || error.is_not_found() || (error.is_forbidden() && !error.is_bare()))
+            }
             Self::Refused(_) | Self::Incompatible(_) | Self::TimedOut => None,
         }
     }

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::header::{HeaderMap, HeaderValue};
@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use super::exec_plugin::ExecCredential;
 use super::kubeconfig::{Authority, Bearer, ClientCertificate, Kubeconfig, read, words};
 use super::runtime_clock;
+use super::shown_files::ShownFiles;
 use super::transport::Identity;
 use crate::platform::blocking;
 use crate::platform::certificates::{LiveCertificate, Pair};
@@ -33,11 +34,21 @@ pub struct Credentials {
     /// Shown instead of the kubeconfig's certificate, where certificates are rotated.
     live: Option<Arc<LiveCertificate>>,
     clock: Arc<dyn Clock>,
-    token: Mutex<Option<(String, Instant)>>,
+    /// The kubeconfig's certificate, where it is in files.
+    files: ShownFiles,
+    token: Mutex<Option<KnownToken>>,
     /// What the program gave last. Held while it runs, so that it runs once for many calls.
     given: tokio::sync::Mutex<Option<ExecCredential>>,
     /// Counts exchanges of a program's certificate.
     exchanges: AtomicU64,
+}
+
+/// The token that a file held.
+#[derive(Clone)]
+struct KnownToken {
+    text: String,
+    /// Until when it is taken at its word.
+    fresh_until: Instant,
 }
 
 impl fmt::Debug for Credentials {
@@ -54,6 +65,7 @@ impl Credentials {
             offer,
             live: None,
             clock,
+            files: ShownFiles::default(),
             token: Mutex::default(),
             given: tokio::sync::Mutex::default(),
             exchanges: AtomicU64::new(0),
@@ -92,11 +104,9 @@ impl Credentials {
 
     async fn token_in(&self, path: &Path, before: Option<&str>) -> Result<String, String> {
         let now = runtime_clock::now();
-        let known = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((token, read_at)) = &known
-            && now - *read_at < TOKEN_PERIOD
-        {
-            return Ok(token.clone());
+        let known = self.token().clone();
+        if let Some(known) = known.as_ref().filter(|known| now < known.fresh_until) {
+            return Ok(known.text.clone());
         }
         let (file, shown) = (path.to_owned(), path.display().to_string());
         let fresh = match blocking::run(move || read(&file)).await {
@@ -108,13 +118,26 @@ impl Credentials {
         };
         match (fresh, known) {
             (Ok(token), _) => {
-                let mut known = self.token.lock().unwrap_or_else(PoisonError::into_inner);
-                *known = Some((token.clone(), now));
+                *self.token() = Some(KnownToken { text: token.clone(), fresh_until: now + TOKEN_PERIOD });
                 Ok(token)
             }
             // It was good a minute ago; the server will say if it no longer is.
-            (Err(_), Some((token, _))) => Ok(token),
+            (Err(_), Some(known)) => Ok(known.text),
             (Err(problem), None) => before.map(str::to_owned).ok_or(problem),
+        }
+    }
+
+    fn token(&self) -> MutexGuard<'_, Option<KnownToken>> {
+        self.token.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the certificate's files again, so that an exchange counts. What is half written is none yet.
+    async fn read_files(&self) {
+        let kubeconfig = self.kubeconfig.clone();
+        match blocking::run(move || certificate_of(&kubeconfig)).await {
+            Ok(Some(pair)) => self.files.note(&pair),
+            Ok(None) => {}
+            Err(error) => tracing::warn!(error, "Loading client cert failed"),
         }
     }
 }
@@ -124,14 +147,15 @@ impl Identity for Credentials {
     async fn tls(&self) -> Result<Arc<ClientConfig>, String> {
         let given = self.given().await?.and_then(|given| given.certificate);
         let (kubeconfig, live, offer) = (self.kubeconfig.clone(), self.live.clone(), self.offer);
-        blocking::run(move || {
+        let (config, own) = blocking::run(move || {
+            let mut own = None;
             let identity = match (live, given) {
                 (Some(live), _) => Some(live as Arc<dyn ResolvesClientCert>),
                 (None, Some(pair)) => Some(fixed(&pair)),
-                (None, None) => match kubeconfig.certificate_pem().map_err(|error| error.to_string())? {
-                    Some((chain, key)) => Some(fixed(&Pair::parse(&chain, &key)?)),
-                    None => None,
-                },
+                (None, None) => {
+                    own = certificate_of(&kubeconfig)?;
+                    own.as_ref().map(fixed)
+                }
             };
             let trust = match &kubeconfig.authority {
                 Authority::System => Trust::System,
@@ -142,9 +166,14 @@ impl Identity for Credentials {
                     Trust::Roots(read(path).map_err(wrong)?)
                 }
             };
-            identified_client(&trust, identity, offer).map_err(|error| error.to_string())
+            let config = identified_client(&trust, identity, offer).map_err(|error| error.to_string())?;
+            Ok::<_, String>((config, own))
         })
-        .await
+        .await?;
+        if let (Some(pair), ClientCertificate::Files { .. }) = (own, &self.kubeconfig.certificate) {
+            self.files.note(&pair);
+        }
+        Ok(config)
     }
 
     fn server_name(&self) -> Option<String> {
@@ -157,7 +186,13 @@ impl Identity for Credentials {
 
     fn generation(&self) -> u64 {
         let live = self.live.as_ref().map_or(0, |live| live.generation());
-        live + self.exchanges.load(Ordering::Relaxed)
+        live + self.files.exchanges() + self.exchanges.load(Ordering::Relaxed)
+    }
+
+    async fn look(&self) {
+        if self.files.are_due() {
+            self.read_files().await;
+        }
     }
 
     async fn authorization(&self) -> Result<Option<HeaderValue>, String> {
@@ -185,6 +220,13 @@ impl Identity for Credentials {
     }
 
     async fn refused(&self) {
+        // Somebody may have laid down better ones. Until they are read, those that were read last are shown.
+        if let Some(known) = self.token().as_mut() {
+            known.fresh_until = runtime_clock::now();
+        }
+        if self.files.are_shown() {
+            self.read_files().await;
+        }
         if self.kubeconfig.exec.is_none() {
             return;
         }
@@ -193,6 +235,12 @@ impl Identity for Credentials {
             given.expires = Some(crate::logic::time::Moment::EPOCH);
         }
     }
+}
+
+/// The kubeconfig's own certificate, read from its files if need be.
+fn certificate_of(kubeconfig: &Kubeconfig) -> Result<Option<Pair>, String> {
+    let pem = kubeconfig.certificate_pem().map_err(|error| error.to_string())?;
+    pem.map(|(chain, key)| Pair::parse(&chain, &key)).transpose()
 }
 
 fn fixed(pair: &Pair) -> Arc<dyn ResolvesClientCert> {

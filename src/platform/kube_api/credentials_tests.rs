@@ -3,13 +3,17 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Response;
-use http_body_util::Full;
+use futures_util::{Stream, StreamExt};
+use http::{Request, Response};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use k8s_openapi::api::core::v1::Node;
@@ -23,7 +27,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use super::credentials::Credentials;
 use super::kubeconfig::Kubeconfig;
 use super::transport::{Identity, Settings, Transport};
-use super::{ApiServer, Place};
+use super::{ApiError, ApiServer, Lane, Place, Selector, WatchEvent, WatchFrom};
 use crate::logic::certificate_plan::Names;
 use crate::logic::time::{Moment, Stamp};
 use crate::platform::certificates::tests::{Authority, NEW_YEAR};
@@ -89,7 +93,13 @@ async fn a_tokens_file_is_read_again_each_minute() {
     std::fs::write(&path, "").expect("written");
     tokio::time::sleep(Duration::from_secs(61)).await;
     assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer two"), "the last one counts until there is another");
-    assert!(!format!("{credentials:?}").contains("two"));
+    std::fs::write(&path, "three").expect("written");
+    assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer three"), "what could not be read is read again");
+    std::fs::write(&path, "four").expect("written");
+    assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer three"));
+    credentials.refused().await;
+    assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer four"), "the server takes the old one no more");
+    assert!(!format!("{credentials:?}").contains("four"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,8 +178,28 @@ async fn a_program_that_fails_says_so_in_the_usual_words() {
     assert!(gone.starts_with("exec: executable ") && gone.ends_with(" not found"), "{gone}");
 }
 
-/// A server that takes certificates of `authority`, or none, and answers with a node named after who asks.
-async fn asking_server(authority: &Authority) -> (SocketAddr, Arc<AtomicUsize>, JoinSet<()>) {
+/// What a server saw, and whom it no longer accepts.
+#[derive(Default)]
+struct Door {
+    connections: AtomicUsize,
+    refused: Mutex<String>,
+}
+
+impl Door {
+    /// A watch never ends; everything else is a node named after who asks.
+    fn answer(&self, name: &str, request: &Request<Incoming>) -> Response<BoxBody<Bytes, Infallible>> {
+        if request.uri().query().unwrap_or_default().contains("watch=true") {
+            let silence = futures_util::stream::pending::<Result<Frame<Bytes>, Infallible>>();
+            return Response::new(BodyExt::boxed(StreamBody::new(silence)));
+        }
+        let code = if *self.refused.lock().expect("a name") == name { 401 } else { 200 };
+        let body = serde_json::json!({"kind": "Node", "metadata": {"name": name}}).to_string();
+        Response::builder().status(code).body(Full::new(Bytes::from(body)).boxed()).expect("an answer")
+    }
+}
+
+/// A server that takes certificates of `authority`, or none.
+async fn asking_server(authority: &Authority) -> (SocketAddr, Arc<Door>, JoinSet<()>) {
     let mut roots = RootCertStore::empty();
     use rustls::pki_types::pem::PemObject;
     let root = rustls::pki_types::CertificateDer::from_pem_slice(authority.pem().as_bytes()).expect("a certificate");
@@ -184,30 +214,28 @@ async fn asking_server(authority: &Authority) -> (SocketAddr, Arc<AtomicUsize>, 
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("bound");
     let address = listener.local_addr().expect("bound");
     let acceptor = TlsAcceptor::from(Arc::new(config));
-    let (mut tasks, connections) = (JoinSet::new(), Arc::new(AtomicUsize::new(0)));
-    let count = Arc::clone(&connections);
+    let (mut tasks, door) = (JoinSet::new(), Arc::new(Door::default()));
+    let here = Arc::clone(&door);
     tasks.spawn(async move {
         let mut open = JoinSet::new();
         while let Ok((stream, _)) = listener.accept().await {
-            let (acceptor, count) = (acceptor.clone(), Arc::clone(&count));
+            let (acceptor, door) = (acceptor.clone(), Arc::clone(&here));
             open.spawn(async move {
                 let Ok(stream) = acceptor.accept(stream).await else { return };
-                count.fetch_add(1, Ordering::Relaxed);
+                door.connections.fetch_add(1, Ordering::Relaxed);
                 let name = stream.get_ref().1.peer_certificates().map_or("nobody".to_owned(), |chain| {
                     let (_, certificate) = X509Certificate::from_der(&chain[0]).expect("a certificate");
                     let name = certificate.subject().iter_common_name().next().expect("a name");
                     name.as_str().expect("text").to_owned()
                 });
-                let body = serde_json::json!({"kind": "Node", "metadata": {"name": name}}).to_string();
-                let answer = service_fn(move |_| {
-                    std::future::ready(Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(body.clone())))))
-                });
+                let answer =
+                    service_fn(|request| std::future::ready(Ok::<_, Infallible>(door.answer(&name, &request))));
                 let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
                 let _ = builder.serve_connection(TokioIo::new(stream), answer).await;
             });
         }
     });
-    (address, connections, tasks)
+    (address, door, tasks)
 }
 
 async fn who(api: &ApiServer) -> String {
@@ -229,7 +257,7 @@ fn transport(kubeconfig: &Kubeconfig, credentials: Credentials) -> Transport {
 async fn an_exchanged_certificate_is_shown_from_the_next_call_on() {
     let folder = tempfile::tempdir().expect("a folder");
     let authority = Authority::new();
-    let (address, connections, _tasks) = asking_server(&authority).await;
+    let (address, door, _tasks) = asking_server(&authority).await;
     let config = kubeconfig(folder.path(), &address.to_string(), "{token: not-shown}");
     let live = Arc::new(LiveCertificate::default());
     let transport = transport(&config, Credentials::rotating(&config, Arc::clone(&live), Offer::Http2, wall()));
@@ -243,7 +271,91 @@ async fn an_exchanged_certificate_is_shown_from_the_next_call_on() {
             assert_eq!(who(&api).await, format!("system:node:{node}"));
         }
     }
-    assert_eq!(connections.load(Ordering::Relaxed), 2, "one for each identity");
+    assert_eq!(door.connections.load(Ordering::Relaxed), 2, "one for each identity");
+}
+
+/// A certificate in files, with a watch on the general lane of who shows it.
+struct Filed {
+    folder: tempfile::TempDir,
+    authority: Authority,
+    door: Arc<Door>,
+    api: ApiServer,
+    watch: Pin<Box<dyn Stream<Item = Result<WatchEvent<Node>, ApiError>> + Send>>,
+    _tasks: JoinSet<()>,
+}
+
+impl Filed {
+    async fn watching() -> Self {
+        let (folder, authority) = (tempfile::tempdir().expect("a folder"), Authority::new());
+        let (address, door, _tasks) = asking_server(&authority).await;
+        write(folder.path(), &authority, "one");
+        let config = kubeconfig(folder.path(), &address.to_string(), "{client-certificate: c.pem, client-key: c.pem}");
+        let settings = Settings::from_environment(config.server.clone(), "kubelet/v1".to_owned());
+        // Time is moved on by hand: a question whether the server lives would be late.
+        let settings = Settings { offer: Offer::Http2, silence_max: Duration::ZERO, ..settings };
+        let credentials = Credentials::new(config, Offer::Http2, wall());
+        let api = Transport::new(settings, Arc::new(credentials)).server(None, None);
+        let (from, timeout) = (WatchFrom::Version("1"), Duration::from_secs(36_000));
+        let watch = api.watch::<Node>(&Place::Cluster, &Selector::all(), from, timeout).await.expect("opened");
+        Self { folder, authority, door, api, watch: Box::pin(watch), _tasks }
+    }
+
+    /// Somebody else's certificate is laid down.
+    fn exchange(&self, node: &str) {
+        write(self.folder.path(), &self.authority, node);
+    }
+
+    /// Whom the server takes the heartbeats for.
+    async fn heart(&self) -> String {
+        who(&self.api.on(Lane::Heartbeat)).await
+    }
+
+    async fn watch_ends(mut self) {
+        let ended = tokio::time::timeout(Duration::from_secs(30), self.watch.next()).await.expect("ends");
+        assert!(matches!(&ended, Some(Err(error)) if error.is_unreachable()), "{ended:?}");
+        assert_eq!(who(&self.api).await, "system:node:two", "the general lane shows the new one, too");
+    }
+}
+
+fn write(folder: &Path, authority: &Authority, node: &str) {
+    let (chain, key) = pair(authority, node);
+    std::fs::write(folder.join("c.pem"), chain + &key).expect("written");
+}
+
+async fn pass(seconds: u64) {
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(seconds)).await;
+    tokio::time::resume();
+}
+
+/// NODE-54, CFG-43: a watch that never ends must not keep up the connection of a certificate that somebody exchanged.
+#[tokio::test]
+async fn a_certificate_exchanged_in_its_files_is_shown_within_five_minutes() {
+    let filed = Filed::watching().await;
+    assert_eq!(filed.heart().await, "system:node:one");
+    filed.exchange("two");
+    pass(200).await;
+    assert_eq!(filed.heart().await, "system:node:one", "files are not read for each call");
+    std::fs::write(filed.folder.path().join("c.pem"), "half").expect("written");
+    pass(101).await;
+    assert_eq!(filed.heart().await, "system:node:one", "what is half written is none yet");
+    filed.exchange("two");
+    pass(10).await;
+    assert_eq!(filed.heart().await, "system:node:two");
+    filed.watch_ends().await;
+}
+
+/// NODE-54, CFG-43.
+#[tokio::test]
+async fn a_certificate_exchanged_in_its_files_is_shown_once_the_old_one_is_refused() {
+    let filed = Filed::watching().await;
+    assert_eq!(filed.heart().await, "system:node:one");
+    filed.exchange("two");
+    "system:node:one".clone_into(&mut filed.door.refused.lock().expect("a name"));
+    let refused = filed.api.get::<Node>(&Place::Cluster, "me").await.expect_err("the old one has ended");
+    assert!(refused.is_unauthorized(), "{refused}");
+    assert_eq!(filed.heart().await, "system:node:two");
+    filed.watch_ends().await;
 }
 
 #[tokio::test]
@@ -251,16 +363,12 @@ async fn certificates_in_files_are_read_for_each_connection() {
     let folder = tempfile::tempdir().expect("a folder");
     let authority = Authority::new();
     let (address, _, _tasks) = asking_server(&authority).await;
-    let write = |node: &str| {
-        let (chain, key) = pair(&authority, node);
-        std::fs::write(folder.path().join("c.pem"), chain + &key).expect("written");
-    };
-    write("one");
+    write(folder.path(), &authority, "one");
     let config = kubeconfig(folder.path(), &address.to_string(), "{client-certificate: c.pem, client-key: c.pem}");
     let transport = transport(&config, Credentials::new(config.clone(), Offer::Http2, wall()));
     let api = transport.server(None, None);
     assert_eq!(who(&api).await, "system:node:one");
-    write("two");
+    write(folder.path(), &authority, "two");
     assert_eq!(who(&api).await, "system:node:one", "the connection is still the old one's");
     transport.reset();
     assert_eq!(who(&api).await, "system:node:two");

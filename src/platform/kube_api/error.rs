@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 
+/// The longest wait that a server is granted when it asks to be left alone. One that asks for years, by mistake or out of
+/// malice, would else silence whoever heeds it.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
+
 /// A call of the API server that had no usable answer. Its text is what upstream's client prints.
 ///
 /// Texts never hold what was sent, nor what was read from an object: those may be secrets.
@@ -38,8 +42,11 @@ pub struct Refusal {
     pub reason: String,
     /// The server's words.
     pub message: String,
-    /// How long the server asks to wait before the next try.
+    /// How long the server asks to wait before the next try; a minute at most.
     pub retry_after: Option<Duration>,
+    /// Whether the code alone came, without a `Status`: who answered may be a proxy, or a server that does not know the
+    /// kind of object.
+    pub bare: bool,
 }
 
 impl ApiError {
@@ -56,9 +63,9 @@ impl ApiError {
         self.refusal().map(|refusal| refusal.code)
     }
 
-    /// The object is not there.
+    /// The object is not there. A code alone, such as a proxy's, does not say so: conclusions are drawn from this.
     pub fn is_not_found(&self) -> bool {
-        self.has("NotFound", 404)
+        !self.is_bare() && self.has("NotFound", 404)
     }
 
     /// The object changed since it was read, or a precondition does not hold.
@@ -81,11 +88,6 @@ impl ApiError {
         self.has("Unauthorized", 401)
     }
 
-    /// The server finds fault with the object.
-    pub fn is_invalid(&self) -> bool {
-        self.has("Invalid", 422)
-    }
-
     /// The resource version asked for is no longer kept: list anew.
     pub fn is_gone(&self) -> bool {
         self.has("Gone", 410) || self.has("Expired", 410)
@@ -96,7 +98,12 @@ impl ApiError {
         self.has("TooManyRequests", 429)
     }
 
-    /// How long the server asks to wait before the next try, if it does.
+    /// The refusal was a code without a `Status`.
+    pub fn is_bare(&self) -> bool {
+        self.refusal().is_some_and(|refusal| refusal.bare)
+    }
+
+    /// How long the server asks to wait before the next try, if it does; a minute at most.
     pub fn retry_after(&self) -> Option<Duration> {
         self.refusal().and_then(|refusal| refusal.retry_after)
     }
@@ -129,7 +136,8 @@ impl ApiError {
             code,
             reason: status.reason.clone().unwrap_or_default(),
             message: status.message.clone().filter(|text| !text.is_empty()).unwrap_or_else(|| "unknown".to_owned()),
-            retry_after: retry_after.or_else(|| asked.map(Duration::from_secs)),
+            retry_after: retry_after.or_else(|| asked.map(granted)),
+            bare: false,
         };
         Self::Refused(Box::new(refusal))
     }
@@ -139,8 +147,13 @@ impl ApiError {
     pub(super) fn from_code(code: u16, post: bool, said: &str, about: &str, retry_after: Option<Duration>) -> Self {
         let (reason, text) = words_of(code, post, said);
         let message = if about.is_empty() { text } else { format!("{text} {about}") };
-        Self::Refused(Box::new(Refusal { code, reason: reason.to_owned(), message, retry_after }))
+        Self::Refused(Box::new(Refusal { code, reason: reason.to_owned(), message, retry_after, bare: true }))
     }
+}
+
+/// How long a server that asks for so many seconds is left alone.
+pub(super) fn granted(seconds: u64) -> Duration {
+    Duration::from_secs(seconds).min(RETRY_AFTER_MAX)
 }
 
 /// Reason and text that upstream's client gives a bare status code.
@@ -179,6 +192,10 @@ fn words_of(code: u16, post: bool, said: &str) -> (&'static str, String) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusDetails};
+
     use super::{ApiError, Refusal};
 
     #[test]
@@ -192,6 +209,7 @@ mod tests {
         assert!(refused(409, "").is_conflict());
         assert!(refused(404, "").is_not_found());
         assert!(!refused(404, "Expired").is_not_found());
+        assert!(refused(404, "NotFound").is_not_found() && refused(404, "Unknown").is_not_found());
         assert!(refused(410, "Expired").is_gone() && refused(410, "Gone").is_gone() && refused(410, "").is_gone());
         assert!(refused(500, "InternalError").is_transient() && refused(429, "TooManyRequests").is_transient());
         assert!(!refused(403, "Forbidden").is_transient() && !refused(403, "Forbidden").is_unreachable());
@@ -214,5 +232,26 @@ mod tests {
         );
         assert!(ApiError::from_code(409, true, "", "", None).is_already_exists());
         assert!(ApiError::from_code(409, false, "", "", None).is_conflict());
+    }
+
+    /// A proxy that lost its way must not end what runs.
+    #[test]
+    fn a_bare_404_does_not_say_that_an_object_is_gone() {
+        let bare = ApiError::from_code(404, false, "404 page not found", "(get pods web)", None);
+        assert!(bare.is_bare() && !bare.is_not_found());
+        assert_eq!(bare.code(), Some(404));
+        let told = Status { status: Some("Failure".to_owned()), code: Some(404), ..Status::default() };
+        let told = ApiError::from_status(&told, 404, None);
+        assert!(!told.is_bare() && told.is_not_found());
+    }
+
+    #[test]
+    fn nobody_is_silenced_for_longer_than_a_minute() {
+        for (seconds, granted) in [(1, 1), (60, 60), (61, 60), (i32::MAX, 60)] {
+            let details = StatusDetails { retry_after_seconds: Some(seconds), ..StatusDetails::default() };
+            let status = Status { code: Some(429), details: Some(details), ..Status::default() };
+            let error = ApiError::from_status(&status, 429, None);
+            assert_eq!(error.retry_after(), Some(Duration::from_secs(granted)), "{seconds}");
+        }
     }
 }

@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use tracing::Instrument;
 
+use super::error::granted;
 use super::{ApiError, Observed};
 
 /// The most bytes of an answer: a list of every pod, config map and secret of a node fits many times over.
@@ -221,8 +222,8 @@ fn cause(error: &kube::Error) -> String {
     }
 }
 
-/// Whole seconds of a `Retry-After`; dates are not understood, as in upstream's client.
+/// Whole seconds of a `Retry-After`, a minute at most; dates are not understood, as in upstream's client.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse::<u32>().ok()?;
-    Some(Duration::from_secs(seconds.into()))
+    Some(granted(seconds.into()))
 }

@@ -17,6 +17,8 @@ use crate::platform::program::Program;
 
 /// Versions of the protocol that are spoken.
 const VERSIONS: [&str; 2] = ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
+/// The extension of a cluster that its programs are told, as their configuration.
+const CONFIG_EXTENSION: &str = "client.authentication.k8s.io/exec";
 /// How long the program may take. Upstream waits for ever, and with it every call.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// The most bytes that it may print.
@@ -173,6 +175,34 @@ fn cluster_info(cluster: &Cluster) -> Value {
     if !cluster.proxy_url.is_empty() {
         info["proxy-url"] = cluster.proxy_url.clone().into();
     }
-    info["config"] = Value::Null;
+    let extension = cluster.extensions.iter().flatten().find(|extension| extension.name == CONFIG_EXTENSION);
+    info["config"] = extension.map_or(Value::Null, |extension| extension.extension.clone());
     info
+}
+
+#[cfg(test)]
+mod cases {
+    use serde_json::{Value, json};
+
+    use super::{Cluster, Exec, ExecPlugin};
+
+    #[test]
+    fn a_program_is_told_of_the_cluster_what_the_kubeconfig_has_for_it() {
+        let told = |wants: bool, extensions: Value| {
+            let exec = json!({"apiVersion": "client.authentication.k8s.io/v1", "provideClusterInfo": wants});
+            let exec: Exec = serde_json::from_value(exec).expect("a program");
+            let cluster = json!({"server": "https://h", "tls-server-name": "kube", "extensions": extensions});
+            let cluster: Cluster = serde_json::from_value(cluster).expect("a cluster");
+            ExecPlugin::new(exec, &cluster).ok().expect("usable").info["spec"]["cluster"].clone()
+        };
+        let config = json!({"audience": "a", "more": [1]});
+        let extensions = json!([
+            {"name": "other", "extension": {"audience": "b"}},
+            {"name": "client.authentication.k8s.io/exec", "extension": config},
+        ]);
+        let expected = json!({"server": "https://h", "tls-server-name": "kube", "config": config});
+        assert_eq!(told(true, extensions.clone()), expected);
+        assert_eq!(told(true, Value::Null)["config"], Value::Null);
+        assert_eq!(told(false, extensions), Value::Null);
+    }
 }

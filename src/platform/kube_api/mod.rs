@@ -17,6 +17,7 @@ pub mod reflector;
 #[cfg(test)]
 mod reflector_tests;
 mod runtime_clock;
+mod shown_files;
 #[cfg(test)]
 mod tests;
 pub mod transport;
@@ -215,7 +216,8 @@ impl ApiServer {
     }
 
     /// Hears of every change of what is selected, bookmarks too, until the server ends it, which it is asked to do after
-    /// `timeout`. The time limit of the call is for the beginning of the answer alone.
+    /// `timeout`. The time limit of the call is for the beginning of the answer alone. Initial events have 64 MiB at most,
+    /// as a list has.
     ///
     /// # Errors
     /// See [`ApiError`]; also as the last item of the stream, where `is_gone` says that the version is too old.
@@ -245,7 +247,7 @@ impl ApiServer {
         );
         let call = Call::get(path, about::<K>(""));
         let response = open(&self.line(), &call, self.deadline).await?;
-        Ok(watch::events(response.into_body(), timeout))
+        Ok(watch::events(response.into_body(), timeout, from == WatchFrom::InitialEvents))
     }
 
     /// Makes an object; what the server made of it comes back.

@@ -229,7 +229,8 @@ impl<C: FnMut() -> f64, T> Reflector<'_, C, T> {
     }
 }
 
-/// Everything there is, with its version. `None` when the watch ends or falls silent before it said that this is all.
+/// Everything there is, with its version. `None` when the watch ends or falls silent before it said that this is all. What
+/// is gathered meanwhile has a bound: the watch fails beyond it.
 async fn initial_events<K: ApiObject>(
     watch: &mut (impl Stream<Item = Result<WatchEvent<K>, ApiError>> + Unpin),
 ) -> Result<Option<(Vec<K>, String)>, ApiError> {

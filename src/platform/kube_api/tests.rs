@@ -224,6 +224,16 @@ async fn who_is_asked_to_come_back_does() {
     assert_eq!((asked.lock().expect("log").len(), waited.as_secs()), (3, 4));
 }
 
+/// Some wait for as long as they are asked to, and must not wait for ever.
+#[tokio::test(start_paused = true)]
+async fn who_is_asked_to_come_back_in_years_does_in_a_minute() {
+    let (api, _) = server(|_| {
+        Response::builder().status(403).header("retry-after", "4000000000").body(Full::default()).expect("an answer")
+    });
+    let error = api.get::<Node>(&Place::Cluster, "n").await.expect_err("refused");
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(60)));
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_is_sent_away_for_ever_gives_up() {
     let (api, asked) =
@@ -291,7 +301,10 @@ fn watched(pieces: Vec<String>) -> ApiServer {
 }
 
 async fn told(pieces: Vec<String>) -> Vec<Result<WatchEvent<Node>, ApiError>> {
-    let from = WatchFrom::Version("1");
+    told_from(WatchFrom::Version("1"), pieces).await
+}
+
+async fn told_from(from: WatchFrom<'_>, pieces: Vec<String>) -> Vec<Result<WatchEvent<Node>, ApiError>> {
     let api = watched(pieces);
     let timeout = Duration::from_secs(300);
     api.watch::<Node>(&Place::Cluster, &Selector::all(), from, timeout).await.expect("opened").collect().await
@@ -331,6 +344,27 @@ async fn an_error_event_is_the_last() {
     let [Err(error)] = &told[..] else { panic!("{told:?}") };
     assert!(error.is_gone());
     assert_eq!(error.to_string(), "too old resource version: 1 (5)");
+}
+
+/// They are gathered until they are whole, so all of them together have a bound, too.
+#[tokio::test(start_paused = true)]
+async fn initial_events_have_no_more_room_than_a_list() {
+    let large = || {
+        let event = json!({"type": "ADDED", "object": node("n")}).to_string();
+        format!("{event}{}\n", " ".repeat(13 * 1024 * 1024))
+    };
+    let whole = json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "5",
+        "annotations": {"k8s.io/initial-events-end": "true"}}}});
+    let five = || (0..5).map(|_| large()).collect::<Vec<_>>();
+    let events = told_from(WatchFrom::InitialEvents, five()).await;
+    let error = ApiError::Answer("watch: initial events larger than 64 MiB".to_owned());
+    assert_eq!((events.len(), events.last()), (5, Some(&Err(error))));
+    let mut listed = five();
+    listed.insert(1, format!("{whole}\n"));
+    for (from, pieces) in [(WatchFrom::InitialEvents, listed), (WatchFrom::Version("1"), five())] {
+        let events = told_from(from, pieces).await;
+        assert!(events.len() >= 5 && events.iter().all(Result::is_ok), "{from:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

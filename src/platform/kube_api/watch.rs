@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::Sleep;
 
-use super::exchange::{broken, decode};
+use super::exchange::{ANSWER_BYTES_MAX, broken, decode};
 use super::{ApiError, ApiObject};
 
 /// The most bytes of one event. An object of etcd has 1.5 MiB by default.
@@ -70,13 +70,17 @@ struct Watching<K> {
     searched: usize,
     ends: std::pin::Pin<Box<Sleep>>,
     over: bool,
+    /// How many bytes more the events may have that stand for a list; `None` once it is whole, or where there is none.
+    list_room: Option<usize>,
     object: PhantomData<fn() -> K>,
 }
 
-/// The events of an answer's body, which the server should end after `timeout`.
+/// The events of an answer's body, which the server should end after `timeout`. `listing`: they begin with a list, which
+/// may be as large as one that is asked for as such.
 pub(super) fn events<K: ApiObject>(
     body: Body,
     timeout: Duration,
+    listing: bool,
 ) -> impl Stream<Item = Result<WatchEvent<K>, ApiError>> + Send + Unpin + use<K> {
     let watching = Watching {
         body,
@@ -84,6 +88,7 @@ pub(super) fn events<K: ApiObject>(
         searched: 0,
         ends: Box::pin(tokio::time::sleep(timeout + LATENESS_MAX)),
         over: false,
+        list_room: listing.then_some(ANSWER_BYTES_MAX),
         object: PhantomData,
     };
     Box::pin(futures_util::stream::unfold(watching, |mut watching| async move {
@@ -101,7 +106,7 @@ impl<K: ApiObject> Watching<K> {
                 if line.iter().all(u8::is_ascii_whitespace) {
                     continue;
                 }
-                return Some(event(&line));
+                return Some(self.account(line.len()).and_then(|()| event(&line)).inspect(|event| self.note(event)));
             }
             if self.over {
                 return None;
@@ -125,6 +130,20 @@ impl<K: ApiObject> Watching<K> {
                     }
                 }
             }
+        }
+    }
+
+    /// Counts an event of this size, as long as they stand for a list.
+    fn account(&mut self, bytes: usize) -> Result<(), ApiError> {
+        let Some(room) = &mut self.list_room else { return Ok(()) };
+        let too_large = || ApiError::Answer("watch: initial events larger than 64 MiB".to_owned());
+        *room = room.checked_sub(bytes).ok_or_else(too_large)?;
+        Ok(())
+    }
+
+    fn note(&mut self, event: &WatchEvent<K>) {
+        if matches!(event, WatchEvent::Bookmark { initial_events_end: true, .. }) {
+            self.list_room = None;
         }
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use k8s_openapi::ByteString;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Authority, Kubeconfig};
 use crate::platform::whole_file::write_whole;
@@ -57,6 +57,15 @@ pub(in crate::platform::kube_api) struct Cluster {
     pub certificate_authority: String,
     pub certificate_authority_data: Option<ByteString>,
     pub proxy_url: String,
+    pub extensions: Option<Vec<NamedExtension>>,
+}
+
+/// What a program of the administrator's wants to know, as they laid it down.
+#[derive(Deserialize, Default, Clone, PartialEq)]
+#[serde(default)]
+pub(in crate::platform::kube_api) struct NamedExtension {
+    pub name: String,
+    pub extension: Value,
 }
 
 #[derive(Deserialize, Default, Clone)]

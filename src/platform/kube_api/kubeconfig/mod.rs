@@ -1,8 +1,8 @@
 //! The kubeconfig: where the API server is, whom to take for it, and who we are. Read once at the start; keeps secrets, so
 //! it is in no text.
 //!
-//! Faults are worded as upstream's `clientcmd` words them. What the agent has no use for (other contexts, extensions) is
-//! read over. Paths are relative to the file they stand in.
+//! Faults are worded as upstream's `clientcmd` words them. What the agent has no use for (other contexts, other
+//! extensions than those of programs) is read over. Paths are relative to the file they stand in.
 
 mod file;
 mod impersonation;
@@ -77,7 +77,7 @@ pub enum ClientCertificate {
         /// The leaf's key.
         key: Vec<u8>,
     },
-    /// The one in these files, which may be one; read for each connection.
+    /// The one in these files, which may be one; read for each connection, and now and then while one is open.
     Files {
         /// The chain, leaf first.
         chain: PathBuf,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,6 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use http_body_util::Full;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -24,6 +27,8 @@ use super::{Settings, TransportError, texts};
 
 /// For the way to the server, as in upstream's client.
 pub(super) const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long an address is waited for before the next one is tried beside it.
+const LEAD: Duration = Duration::from_millis(300);
 /// For the TLS handshake, as in upstream's client.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The most bytes that the header of an answer may take.
@@ -145,26 +150,108 @@ async fn http2(stream: impl Stream, settings: &Settings) -> Result<(Sender, Arc<
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
+/// Connects to one of the addresses that the name stands for.
 pub(super) async fn dial(host: &str, port: u16) -> Result<TcpStream, TransportError> {
     let no_such_host = || TransportError(format!("dial tcp: lookup {host}: no such host"));
     let looked_up = tokio::time::timeout(DIAL_TIMEOUT, tokio::net::lookup_host((host, port))).await;
     let late = || TransportError(format!("dial tcp: lookup {host}: i/o timeout"));
     let addresses: Vec<SocketAddr> = looked_up.map_err(|_| late())?.map_err(|_| no_such_host())?.collect();
-    // One address that swallows packets leaves time for the others.
-    let each = DIAL_TIMEOUT / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
-    let mut problem = no_such_host();
-    for address in addresses {
-        match tokio::time::timeout(each, TcpStream::connect(address)).await {
-            Ok(Ok(stream)) => {
-                // Calls are small, and a heartbeat must not wait for more to send.
-                let _ = stream.set_nodelay(true);
-                return Ok(stream);
-            }
-            Ok(Err(error)) => {
-                problem = TransportError(format!("dial tcp {address}: connect: {}", texts::kernel(&error)));
-            }
-            Err(_) => problem = TransportError(format!("dial tcp {address}: i/o timeout")),
+    let first = *addresses.first().ok_or_else(no_such_host)?;
+    let raced = tokio::time::timeout(DIAL_TIMEOUT, race(addresses, TcpStream::connect)).await;
+    let (address, outcome) = raced.map_err(|_| TransportError(format!("dial tcp {first}: i/o timeout")))?;
+    let stream =
+        outcome.map_err(|error| TransportError(format!("dial tcp {address}: connect: {}", texts::kernel(&error))))?;
+    // Calls are small, and a heartbeat must not wait for more to send.
+    let _ = stream.set_nodelay(true);
+    Ok(stream)
+}
+
+/// Connects to whichever address is there first; they are begun in their order, each with a lead on the next. Where none
+/// is there, how the first that said so failed. There is one address at least.
+///
+/// Who waits for a connection may wait less long than an address that swallows packets is silent (a heartbeat does), and
+/// would begin with that one each time.
+async fn race<S, F: Future<Output = io::Result<S>>>(
+    addresses: Vec<SocketAddr>,
+    connect: impl Fn(SocketAddr) -> F,
+) -> (SocketAddr, io::Result<S>) {
+    let (mut rest, mut begun) = (addresses.into_iter(), FuturesUnordered::new());
+    let mut failure = None;
+    loop {
+        if let Some(address) = rest.next() {
+            let attempt = connect(address);
+            begun.push(async move { (address, attempt.await) });
+        }
+        let answer = match rest.len() {
+            0 => Ok(begun.next().await),
+            _ => tokio::time::timeout(LEAD, begun.next()).await,
+        };
+        match answer {
+            Ok(Some(connected @ (_, Ok(_)))) => return connected,
+            // It need not be waited for: the next one may begin.
+            Ok(Some(failed)) => drop(failure.get_or_insert(failed)),
+            Ok(None) => return failure.expect("an address was tried and did not connect"),
+            Err(_) => {} // Silent so far.
         }
     }
-    Err(problem)
+}
+
+#[cfg(test)]
+mod cases {
+    use std::cell::RefCell;
+    use std::io;
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use super::{DIAL_TIMEOUT, race};
+
+    /// What becomes of an attempt.
+    #[derive(Clone, Copy)]
+    enum Is {
+        There,
+        Refusing,
+        Silent,
+    }
+
+    /// Dials addresses numbered by their ports, from 1 on: which one won (or failed), whether it connected, and which
+    /// were begun.
+    async fn dial(addresses: &[Is]) -> Option<(u16, bool, Vec<u16>)> {
+        let begun = RefCell::new(vec![]);
+        let all = (1..).zip(addresses).map(|(port, _)| SocketAddr::from(([192, 0, 2, 1], port))).collect();
+        let raced = race(all, |address| {
+            begun.borrow_mut().push(address.port());
+            let is = addresses[usize::from(address.port()) - 1];
+            async move {
+                match is {
+                    Is::There => Ok(()),
+                    Is::Refusing => Err(io::Error::from(io::ErrorKind::ConnectionRefused)),
+                    Is::Silent => std::future::pending().await,
+                }
+            }
+        });
+        let (address, outcome) = tokio::time::timeout(DIAL_TIMEOUT, raced).await.ok()?;
+        Some((address.port(), outcome.is_ok(), begun.into_inner()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_address_that_is_there_is_taken() {
+        use Is::{Refusing, Silent, There};
+        for (addresses, expected) in [
+            (&[There, There][..], Some((1, true, vec![1]))),
+            (&[Silent, There, There], Some((2, true, vec![1, 2]))),
+            (&[Refusing, Silent, There], Some((3, true, vec![1, 2, 3]))),
+            (&[Refusing, Refusing], Some((1, false, vec![1, 2]))),
+            (&[Silent, Refusing], None),
+        ] {
+            assert_eq!(dial(addresses).await, expected);
+        }
+    }
+
+    /// NODE-33, NODE-34: who waits ten seconds, as heartbeats do, reaches the last of three addresses.
+    #[tokio::test(start_paused = true)]
+    async fn silent_addresses_do_not_use_up_a_heartbeats_time() {
+        let dialled = dial(&[Is::Silent, Is::Silent, Is::There]);
+        let dialled = tokio::time::timeout(Duration::from_secs(10), dialled).await.expect("in time");
+        assert_eq!(dialled, Some((3, true, vec![1, 2, 3])));
+    }
 }

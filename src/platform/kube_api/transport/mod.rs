@@ -60,6 +60,8 @@ pub trait Identity: Send + Sync {
     fn generation(&self) -> u64 {
         0
     }
+    /// Before each call: what may have been exchanged since is looked at, if that is due.
+    async fn look(&self) {}
     /// What the next call shows, apart from the certificate: `Bearer …`, marked as a secret.
     async fn authorization(&self) -> Result<Option<HeaderValue>, String>;
     /// As whom it is called, where that is somebody else (`as` of a kubeconfig).
@@ -243,6 +245,7 @@ impl Way {
         let shared = &self.shared;
         let (mut head, body) = request.into_parts();
         let body = body.collect_bytes().await.map_err(|error| TransportError(error.to_string()))?;
+        shared.identity.look().await;
         let authorization = shared.identity.authorization().await;
         let authorization = authorization.map_err(|error| TransportError(format!("getting credentials: {error}")))?;
         shared.follow_identity();
