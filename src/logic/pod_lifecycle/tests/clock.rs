@@ -56,7 +56,7 @@ fn a_stop_under_way_goes_on() {
     assert_eq!(script.passes(5), NOTHING);
 }
 
-/// PAIN-10: an end that seems to lie in the future says nothing of when it was; the next one is dated by the new clock.
+/// An end that seems to lie in the future says nothing of when it was; the next one is dated by the new clock.
 #[test]
 fn a_crash_loop_does_not_wait_for_the_clock_to_come_back() {
     let pod = a_pod("Always", &[], &["a"]);
