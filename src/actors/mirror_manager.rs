@@ -42,7 +42,7 @@ impl Role for MirrorManager {
                     tracing::warn!(pod = %name, why, "mirror pod cannot be made or deleted yet");
                 }
                 let jitter = self.agent.adapters.chance.next();
-                self.mirrors.answered(&name, outcome.is_ok(), desk.now(), jitter);
+                self.mirrors.answered(&name, outcome.is_ok(), desk.clock().uptime(), jitter);
             }
             MirrorManagerMsg::RetryDue => self.wake = None,
         }
@@ -53,7 +53,7 @@ impl Role for MirrorManager {
 impl MirrorManager {
     fn carry_out(&mut self, desk: &mut Desk<MirrorManagerMsg>) {
         let Some(api) = self.agent.adapters.api.clone() else { return };
-        let now = desk.now();
+        let now = desk.clock().uptime();
         let (orders, wake) = self.mirrors.orders(now);
         for order in orders {
             let (name, api) = (order.full_name(), api.clone());
@@ -64,7 +64,7 @@ impl MirrorManager {
         if let Some(timer) = self.wake.take() {
             desk.cancel(timer);
         }
-        self.wake = wake.map(|due| desk.after(due.since(now), MirrorManagerMsg::RetryDue));
+        self.wake = wake.map(|due| desk.after(due.saturating_sub(now), MirrorManagerMsg::RetryDue));
     }
 }
 

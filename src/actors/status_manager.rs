@@ -97,7 +97,7 @@ impl Role for StatusManager {
             StatusManagerMsg::Answered(uid, outcome) => {
                 let answer = outcome.unwrap_or(Answer::Failed(None));
                 self.count_sent(&uid, &answer, desk);
-                self.sync.answered(&uid, answer, desk.now(), self.agent.adapters.chance.next());
+                self.sync.answered(&uid, answer, desk.clock().uptime(), self.agent.adapters.chance.next());
             }
             StatusManagerMsg::SendDue => self.wake = None,
             StatusManagerMsg::Refused(source, manifests) => {
@@ -165,8 +165,8 @@ impl StatusManager {
                 self.agent.happened(Occurrence::StatusSent { took: uptime.saturating_sub(sent) });
             }
             // It is as old as it was.
-            Answer::Failed(_) => drop(self.changed.insert(uid.clone(), sent)),
-            Answer::Done(None) | Answer::Gone => {}
+            Answer::Away | Answer::Failed(_) | Answer::Gone => drop(self.changed.insert(uid.clone(), sent)),
+            Answer::Done(None) => {}
         }
     }
 
@@ -181,7 +181,7 @@ impl StatusManager {
 
     fn carry_out(&mut self, desk: &mut Desk<StatusManagerMsg>) {
         let Some(api) = self.agent.adapters.api.clone() else { return };
-        let now = desk.now();
+        let now = desk.clock().uptime();
         let (orders, wake) = self.sync.orders(now);
         for order in orders {
             let uid = order.uid.clone();
@@ -199,7 +199,7 @@ impl StatusManager {
         if let Some(timer) = self.wake.take() {
             desk.cancel(timer);
         }
-        self.wake = wake.map(|due| desk.after(due.since(now), StatusManagerMsg::SendDue));
+        self.wake = wake.map(|due| desk.after(due.saturating_sub(now), StatusManagerMsg::SendDue));
     }
 }
 
@@ -226,7 +226,7 @@ fn refused(order: &Order, error: &ApiError) -> Answer {
         return Answer::Gone;
     }
     tracing::warn!(pod = %order.full_name, %error, "pod status cannot be sent yet");
-    Answer::Failed(error.retry_after())
+    if error.is_unreachable() { Answer::Away } else { Answer::Failed(error.retry_after()) }
 }
 
 fn place(view: &PodView) -> (Option<&str>, Option<&str>, &PodUid) {

@@ -13,8 +13,6 @@ pub const NOT_YET_ACTED_ON: &[&str] = &[
     "cpuManagerPolicyOptions",
     "cpuManagerReconcilePeriod",
     "enableContentionProfiling",
-    "enableSystemLogQuery",
-    "evictionHard",
     "evictionMaxPodGracePeriod",
     "evictionMinimumReclaim",
     "evictionPressureTransitionPeriod",
@@ -22,19 +20,15 @@ pub const NOT_YET_ACTED_ON: &[&str] = &[
     "evictionSoftGracePeriod",
     "kernelMemcgNotification",
     "kubeReservedCgroup",
-    "kubeletCgroups",
-    "localStorageCapacityIsolation",
     "makeIPTablesUtilChains",
     "memoryManagerPolicy",
     "protectKernelDefaults",
     "qosReserved",
     "reservedMemory",
-    "reservedSystemCPUs",
     "showHiddenMetricsForVersion",
     "shutdownGracePeriod",
     "shutdownGracePeriodByPodPriority",
     "shutdownGracePeriodCriticalPods",
-    "systemCgroups",
     "systemReservedCgroup",
     "topologyManagerPolicy",
     "topologyManagerPolicyOptions",
@@ -43,8 +37,21 @@ pub const NOT_YET_ACTED_ON: &[&str] = &[
     "volumePluginDir",
 ];
 
-/// The fields of that list that are set away from their default, by name, in order of names.
+/// Fields that change some of what they do upstream: thresholds are taken off what pods may ask for, but nobody is evicted;
+/// daemons' cgroups are measured, but nobody is put into them.
+pub const ACTED_ON_IN_PART: &[&str] = &["evictionHard", "kubeletCgroups", "systemCgroups"];
+
+/// Those of [`NOT_YET_ACTED_ON`] that are set away from their default, in order of names.
 pub fn set_but_not_acted_on(config: &Config) -> Vec<&'static str> {
+    set_among(NOT_YET_ACTED_ON, config)
+}
+
+/// Those of [`ACTED_ON_IN_PART`] that are set away from their default, in order of names.
+pub fn set_but_acted_on_in_part(config: &Config) -> Vec<&'static str> {
+    set_among(ACTED_ON_IN_PART, config)
+}
+
+fn set_among(fields: &[&'static str], config: &Config) -> Vec<&'static str> {
     let set = decode::to_json(config);
     // Eviction thresholds of a file that names none are a default, too.
     let plain = decode::to_json(&decode::defaults(&FeatureGates::default()));
@@ -52,5 +59,5 @@ pub fn set_but_not_acted_on(config: &Config) -> Vec<&'static str> {
     let is_default = |field: &str| set.get(field) == plain.get(field) || set.get(field) == file.get(field);
     // JSON is what is always spoken.
     let is_so = |field: &str| field == "contentType" && config.content_type == "application/json";
-    NOT_YET_ACTED_ON.iter().copied().filter(|field| !is_default(field) && !is_so(field)).collect()
+    fields.iter().copied().filter(|field| !is_default(field) && !is_so(field)).collect()
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::settings::HostFacts;
 use crate::config::Invocation;
+use crate::logic::cpu_list::CpuList;
 use crate::logic::node_status::parse_node_ips;
 use crate::logic::resources::CgroupVersion;
 use crate::platform::cgroup;
@@ -86,6 +87,7 @@ pub(super) fn check(invocation: &Invocation, facts: &HostFacts) -> Result<(), St
     if config.fail_cgroup_v1 && facts.cgroup_version == CgroupVersion::V1 {
         return Err(CGROUP_V1_REFUSED.to_owned());
     }
+    check_reserved_cpus(&config.reserved_system_cpus, &Host::at(PathBuf::from("/")))?;
     let swap = Host::at(PathBuf::from("/")).swap_is_on().map_err(|error| error.to_string())?;
     if swap && config.fail_swap_on {
         return Err(SWAP_REFUSED.to_owned());
@@ -96,6 +98,18 @@ pub(super) fn check(invocation: &Invocation, facts: &HostFacts) -> Result<(), St
         tracing::error!(problem, "Kubelet running with insufficient permissions");
     }
     Ok(())
+}
+
+/// CPUs that are kept must be there.
+fn check_reserved_cpus(text: &str, host: &Host) -> Result<(), String> {
+    let Some(kept) = CpuList::parse(text) else { return Ok(()) };
+    let online = host.online_processors().map_err(|error| error.to_string())?;
+    match CpuList::parse(&online) {
+        Some(all) if !kept.is_within(&all) => {
+            Err(format!("reserved-cpus: {text} is not a subset of online-cpus: {online}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The process's own limits, and the directories of the agent (CFG-41, CFG-42). What is not permitted is warned of.

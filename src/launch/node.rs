@@ -6,12 +6,13 @@ use std::net::IpAddr;
 use crate::actors::settings::NodeSettings;
 use crate::config::version::KUBERNETES_VERSION;
 use crate::config::{Config, GoDuration, Invocation};
+use crate::logic::cpu_list::CpuList;
 use crate::logic::node_object::{NodeIdentity, go_architecture};
 use crate::logic::node_status::{
     AddressSettings, CapacitySettings, DECLARED_FEATURES, StatusSettings, Threshold, USER_NAMESPACES_HOST_NETWORK,
 };
-use crate::logic::quantity::Quantity;
-use crate::logic::resources::ResourceList;
+use crate::logic::quantity::{Format, Quantity};
+use crate::logic::resources::{CPU, ResourceList};
 use crate::logic::time::Moment;
 
 /// What the Node object shows, as far as the configuration says so.
@@ -89,16 +90,34 @@ fn capacity(invocation: &Invocation) -> Result<CapacitySettings, String> {
 
 fn reserved(config: &Config) -> Result<ResourceList, String> {
     let mut sum = ResourceList::new();
-    let lists: [(&str, &BTreeMap<String, String>); 2] =
-        [("kubeReserved", &config.kube_reserved), ("systemReserved", &config.system_reserved)];
-    for (field, amounts) in lists {
-        for (name, text) in amounts {
-            let amount = Quantity::parse(text).map_err(|error| format!("{field}.{name} {text:?}: {error}"))?;
-            let total = sum.entry(name.clone()).or_default();
-            *total = total.plus(amount);
-        }
+    for (name, amount) in reservations(config)?.into_iter().flatten() {
+        let total = sum.entry(name).or_default();
+        *total = total.plus(amount);
     }
     Ok(sum)
+}
+
+/// What is kept for the agent, and for the system. CPUs that are kept by their numbers take the place of any amount of CPU,
+/// and count as the system's (NODE-16).
+///
+/// # Errors
+/// When an amount cannot be read; the text names the field.
+pub(super) fn reservations(config: &Config) -> Result<[ResourceList; 2], String> {
+    let read = |field: &str, amounts: &BTreeMap<String, String>| {
+        let parse = |(name, text): (&String, &String)| {
+            let amount = Quantity::parse(text).map_err(|error| format!("{field}.{name} {text:?}: {error}"))?;
+            Ok((name.clone(), amount))
+        };
+        amounts.iter().map(parse).collect::<Result<ResourceList, String>>()
+    };
+    let mut kube = read("kubeReserved", &config.kube_reserved)?;
+    let mut system = read("systemReserved", &config.system_reserved)?;
+    if let Some(cpus) = CpuList::parse(&config.reserved_system_cpus) {
+        kube.remove(CPU);
+        let count = i64::try_from(cpus.count()).unwrap_or(i64::MAX);
+        system.insert(CPU.to_owned(), Quantity::from_units(count, Format::DecimalSi));
+    }
+    Ok([kube, system])
 }
 
 /// To declare a feature has the cluster rely on it: what the agent does not have yet is left out, whatever its gate.
@@ -167,6 +186,19 @@ mod tests {
         let capacity = &settings.status.capacity;
         assert_eq!(capacity.reserved["cpu"], Quantity::from_milli(300));
         assert_eq!(settings.status.declared_features, None);
+    }
+
+    /// NODE-16.
+    #[test]
+    fn cpus_kept_by_their_numbers_take_the_place_of_reserved_amounts() {
+        let settings = settings_of(&[
+            "--kube-reserved=cpu=100m,memory=1Gi",
+            "--system-reserved=cpu=200m",
+            "--reserved-cpus=0-1,1,3",
+        ]);
+        let reserved = &settings.status.capacity.reserved;
+        assert_eq!(reserved["cpu"], Quantity::from_units(3, Format::DecimalSi));
+        assert_eq!(reserved["memory"], Quantity::parse("1Gi").expect("good"));
     }
 
     #[test]

@@ -256,8 +256,7 @@ fn kubepods(config: &Config, host: &HostFacts) -> Result<ResourceList, String> {
         (PIDS.to_owned(), Quantity::from_units(host.pids_max, Format::DecimalSi)),
     ]
     .into();
-    let kube = reserved("kubeReserved", &config.kube_reserved)?;
-    let system = reserved("systemReserved", &config.system_reserved)?;
+    let [kube, system] = super::node::reservations(config)?;
     for (name, total) in &capacity {
         let zero = Quantity::from_units(0, Format::DecimalSi);
         let wanted = [&kube, &system].into_iter().map(|list| list.get(name).copied().unwrap_or(zero));
@@ -270,14 +269,6 @@ fn kubepods(config: &Config, host: &HostFacts) -> Result<ResourceList, String> {
     }
     let enforced = config.enforce_node_allocatable.iter().any(|one| one == "pods");
     Ok(kubepods_resources(&capacity, &[&kube, &system], enforced))
-}
-
-fn reserved(field: &str, amounts: &BTreeMap<String, String>) -> Result<ResourceList, String> {
-    let parse = |(name, text): (&String, &String)| {
-        let amount = Quantity::parse(text).map_err(|error| format!("{field}.{name} {text:?}: {error}"))?;
-        Ok((name.clone(), amount))
-    };
-    amounts.iter().map(parse).collect()
 }
 
 /// Exec, attach, port forward, checkpoints.

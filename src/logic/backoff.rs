@@ -2,7 +2,8 @@
 //! ([`CrashLoops`]).
 //!
 //! Both follow upstream's `flowcontrol.Backoff` in their numbers. Times are wall-clock moments, because the runtime tells
-//! with those when a container ended; a clock that was set back therefore never makes a wait longer than its period.
+//! with those when a container ended. A clock that was set back makes no wait longer than twice its period: what seems to
+//! have happened later than that from now on says nothing, and is not waited for.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -79,7 +80,8 @@ impl Entry {
 
     /// The wait that began at `event`, if it is not over.
     fn wait(&self, event: Moment, now: Moment, policy: &BackoffPolicy) -> Option<Wait> {
-        if self.is_expired(event, policy) || now.since(event) >= self.period {
+        let is_over = now.since(event) >= self.period || event.since(now) > self.period;
+        if is_over || self.is_expired(event, policy) {
             return None;
         }
         let until = event.plus(self.period).min(now.plus(self.period));

@@ -3,7 +3,7 @@
 //!
 //! Owned by `MirrorManager`. Level-triggered: it compares the static pods that are wanted with the mirrors that the API
 //! server shows, and says which are to be made and which are to go. A mirror that somebody deletes is made again; the
-//! static pod never notices.
+//! static pod never notices. Waits are kept in uptime: a clock that is set back makes none longer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,6 @@ use super::ids::FullName;
 use super::manifest::identity::CONFIG_HASH_ANNOTATION;
 use super::pod_roster::full_name;
 use super::status_sync::MIRROR_ANNOTATION;
-use super::time::Moment;
 
 /// The first wait after a call that failed; each further one is twice as long.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
@@ -63,7 +62,7 @@ pub struct MirrorPods {
     /// Calls under way, with the UID of the mirror that was shown when each was ordered.
     calling: BTreeMap<FullName, Option<String>>,
     failures: BTreeMap<FullName, u32>,
-    not_before: BTreeMap<FullName, Moment>,
+    not_before: BTreeMap<FullName, Duration>,
 }
 
 fn annotation<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
@@ -104,8 +103,8 @@ impl MirrorPods {
         });
     }
 
-    /// A call ended; `jitter` is in 0..1.
-    pub fn answered(&mut self, name: &FullName, worked: bool, now: Moment, jitter: f64) {
+    /// A call ended; `now` is uptime, `jitter` in 0..1.
+    pub fn answered(&mut self, name: &FullName, worked: bool, now: Duration, jitter: f64) {
         let asked = self.calling.remove(name).flatten();
         let wait = if worked {
             self.failures.remove(name);
@@ -119,12 +118,12 @@ impl MirrorPods {
             *failures += 1;
             RETRY_FIRST.saturating_mul(1 << (*failures - 1).min(6)).min(RETRY_MAX).mul_f64(1.0 + jitter)
         };
-        self.not_before.insert(name.clone(), now.plus(wait));
+        self.not_before.insert(name.clone(), now + wait);
     }
 
-    /// The calls to make now, and when to ask again although nothing happens.
-    pub fn orders(&mut self, now: Moment) -> (Vec<Order>, Option<Moment>) {
-        let (mut orders, mut wake) = (Vec::new(), None::<Moment>);
+    /// The calls to make now, and when to ask again although nothing happens; both in uptime.
+    pub fn orders(&mut self, now: Duration) -> (Vec<Order>, Option<Duration>) {
+        let (mut orders, mut wake) = (Vec::new(), None::<Duration>);
         for order in self.differences() {
             let name = order.full_name();
             if self.calling.contains_key(&name) {
@@ -211,8 +210,8 @@ mod tests {
         FullName::new("web-n", "default")
     }
 
-    fn at(seconds: i64) -> Moment {
-        Moment(seconds * 1_000_000_000)
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
     }
 
     fn fixed() -> Arc<Pod> {

@@ -12,6 +12,7 @@ pub mod container_actions;
 pub mod container_garbage;
 pub mod container_hash;
 pub mod container_log;
+pub mod cpu_list;
 pub mod credential_plugins;
 pub mod credential_tokens;
 pub mod dns;

@@ -9,11 +9,13 @@ use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::path::PathBuf;
 
+use crate::logic::cpu_list::CpuList;
 use crate::logic::time::Moment;
 
 /// The most that is read of any of these files.
 const BYTES_MAX: u64 = 4 * 1024 * 1024;
 
+const ONLINE_PROCESSORS: &str = "sys/devices/system/cpu/online";
 /// Upstream's refusal of a host with cgroup v1, unless `failCgroupV1` is off.
 pub const CGROUP_V1_REFUSED: &str = "kubelet is configured to not run on a host using cgroup v1. cgroup v1 support is \
                                      unsupported and will be removed in a future release";
@@ -119,12 +121,16 @@ impl Host {
     /// # Errors
     /// When the kernel's list cannot be read.
     pub fn processors(&self) -> Result<u32, HostError> {
-        let (what, path) = ("the online processors", "sys/devices/system/cpu/online");
-        let text = self.read(what, path)?;
-        match range_count(text.trim()) {
-            Some(count) if count > 0 => Ok(count),
-            _ => Err(self.malformed(what, path)),
-        }
+        let count = CpuList::parse(&self.online_processors()?).and_then(|all| u32::try_from(all.count()).ok());
+        count.ok_or_else(|| self.malformed("the online processors", ONLINE_PROCESSORS))
+    }
+
+    /// The list of processors that are online, as the kernel writes it.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn online_processors(&self) -> Result<String, HostError> {
+        Ok(self.read("the online processors", ONLINE_PROCESSORS)?.trim().to_owned())
     }
 
     /// How many processes there can be: the smaller of the kernel's bounds on process numbers and on threads.
@@ -256,15 +262,6 @@ impl Host {
     fn malformed(&self, what: &'static str, path: &str) -> HostError {
         self.error(what, path, io::Error::new(io::ErrorKind::InvalidData, "not in the form that the kernel writes"))
     }
-}
-
-/// How many numbers a list such as `0-3,8` names.
-fn range_count(list: &str) -> Option<u32> {
-    list.split(',').try_fold(0_u32, |count, part| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        count.checked_add(last.checked_sub(first)?.checked_add(1)?)
-    })
 }
 
 /// The address that a packet to `there` would come from.

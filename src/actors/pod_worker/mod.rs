@@ -233,7 +233,7 @@ impl Role for PodWorker {
 impl PodWorker {
     fn now(&self, desk: &Desk<PodWorkerMsg>) -> Now {
         let jitter = self.site.agent.adapters.chance.next();
-        Now { moment: desk.now(), stamp: desk.clock().stamp(), jitter }
+        Now { moment: desk.now(), uptime: desk.clock().uptime(), stamp: desk.clock().stamp(), jitter }
     }
 
     /// A phase that is final is never left: what still runs is stopped (upstream's sync ends so, too).

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
     NodeStatus, NodeSwapStatus, NodeSystemInfo,
 };
 
-use super::{Machine, NodeEvent, StatusSettings};
+use super::{Machine, NodeEvent, StatusSettings, runtime_version as version_text};
 use crate::logic::node_object::OPERATING_SYSTEM;
 
 /// The most names that are told of one image.
@@ -85,7 +85,8 @@ pub(super) fn set_machine(status: &mut NodeStatus, machine: &Machine, node: &str
     })
 }
 
-/// Sets the versions of everything; `runtime_version` is `None` where the runtime did not tell.
+/// Sets the versions of everything; `runtime_version` is `None` where the runtime did not tell. One that is no version
+/// is `Unknown`, as upstream.
 pub(super) fn set_versions(
     info: &mut NodeSystemInfo,
     settings: &StatusSettings,
@@ -94,7 +95,9 @@ pub(super) fn set_versions(
 ) {
     info.kernel_version.clone_from(&versions.kernel);
     info.os_image.clone_from(&versions.os_image);
-    info.container_runtime_version = format!("{}://{}", settings.runtime_name, runtime_version.unwrap_or("Unknown"));
+    let runtime_version = runtime_version.and_then(version_text::normal);
+    let runtime_version = runtime_version.as_deref().unwrap_or("Unknown");
+    info.container_runtime_version = format!("{}://{runtime_version}", settings.runtime_name);
     info.kubelet_version.clone_from(&settings.kubelet_version);
     info.kube_proxy_version = String::new();
 }

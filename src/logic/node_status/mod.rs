@@ -10,6 +10,7 @@ mod conditions;
 mod contents;
 mod patch;
 mod report;
+mod runtime_version;
 
 use k8s_openapi::api::core::v1::Node;
 

@@ -4,6 +4,9 @@
 //! pod, the newest observation, the jobs under way, and what must be waited for. It is level-triggered: `step` takes one
 //! input and then decides from the whole state, so an input lost is only time lost.
 //!
+//! Waits after a job are kept in uptime: a clock that is set back makes none longer. Those of crash loops are wall-clock
+//! moments, because the runtime tells with those when a container ended.
+//!
 //! Starting is a graph: images and sandbox have no order among them. Containers keep upstream's order (POD-13, CRI-18).
 
 mod demands;
@@ -196,12 +199,21 @@ impl Action {
 /// The time of a step.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
-    /// Wall clock.
+    /// Wall clock. It may jump.
     pub moment: Moment,
+    /// How long the agent has run.
+    pub uptime: Duration,
     /// Order.
     pub stamp: Stamp,
     /// In 0..1, seeded: spreads retries.
     pub jitter: f64,
+}
+
+impl Now {
+    /// What the wall clock will show at this uptime.
+    fn wall(&self, uptime: Duration) -> Moment {
+        self.moment.plus(uptime.saturating_sub(self.uptime))
+    }
 }
 
 /// See the module.
@@ -232,7 +244,8 @@ pub struct PodLifecycle {
     /// By container that is being started, the hash that it is made with.
     starting: BTreeMap<String, String>,
     start_errors: BTreeMap<String, StartError>,
-    retries: BTreeMap<Job, Moment>,
+    /// Until when each is not tried again, in uptime.
+    retries: BTreeMap<Job, Duration>,
     crash_loops: CrashLoops,
     /// Instances that are to be, or were, stopped to be started again.
     restarts: BTreeSet<ContainerId>,
@@ -242,9 +255,9 @@ pub struct PodLifecycle {
     probes: ProbeResults,
     /// The highest restart count that was seen of each container, among instances that were started.
     counts: BTreeMap<String, u32>,
-    /// Containers that were made and that nobody starts: until when a start may still come; `None` once one last look was
-    /// asked for.
-    half_made: BTreeMap<ContainerId, Option<Moment>>,
+    /// Containers that were made and that nobody starts: until when, in uptime, a start may still come; `None` once one last
+    /// look was asked for.
+    half_made: BTreeMap<ContainerId, Option<Duration>>,
     replacing: bool,
     waits: Vec<(String, Option<Moment>)>,
     released: bool,
@@ -511,7 +524,7 @@ impl PodLifecycle {
         match failed {
             Some(wait) => {
                 let wait = wait.unwrap_or_else(|| ERROR_RETRY.mul_f64(1.0 + now.jitter / 2.0));
-                self.retries.insert(job, now.moment.plus(wait));
+                self.retries.insert(job, now.uptime + wait);
             }
             None => {
                 self.retries.remove(&job);
@@ -548,8 +561,8 @@ impl PodLifecycle {
             return false;
         }
         match self.retries.get(job) {
-            Some(until) if *until > now.moment => {
-                self.waits.push((format!("{waiting_for}, to be tried again"), Some(*until)));
+            Some(until) if *until > now.uptime => {
+                self.waits.push((format!("{waiting_for}, to be tried again"), Some(now.wall(*until))));
                 false
             }
             _ => true,
@@ -580,7 +593,7 @@ impl PodLifecycle {
                 Action::ResetContainers(_) => Job::ResetContainers,
                 Action::Resize(_) => Job::Resize,
                 Action::KillPod { grace, sandboxes, .. } => {
-                    self.stops.begin(now.moment.plus(*grace), sandboxes);
+                    self.stops.begin(now.uptime.saturating_add(*grace), sandboxes);
                     Job::KillPod
                 }
                 Action::CleanUp { everything, .. } => {

@@ -207,13 +207,13 @@ impl PodLifecycle {
         for made in made.filter(|made| made.state == ContainerState::Created) {
             found.names.insert(made.name.clone());
             // Nothing starts any more in a sandbox that is over.
-            let wait = (home == Some(&made.sandbox_id)).then(|| now.moment.plus(HALF_MADE_AGE));
+            let wait = (home == Some(&made.sandbox_id)).then(|| now.uptime + HALF_MADE_AGE);
             let until = self.half_made.entry(made.id.clone()).or_insert(wait);
             match *until {
                 None => found.remove.push(made.id.clone()),
-                Some(due) if due > now.moment => {
-                    self.waits
-                        .push((format!("container {}, which was made, to start after all", made.name), Some(due)));
+                Some(due) if due > now.uptime => {
+                    let sentence = format!("container {}, which was made, to start after all", made.name);
+                    self.waits.push((sentence, Some(now.wall(due))));
                 }
                 Some(_) => {
                     *until = None;
@@ -237,14 +237,14 @@ impl PodLifecycle {
         for start in &plan.start {
             let name = &start.name;
             let job = Job::StartContainer(name.clone());
-            if self.jobs.contains(&job) || self.retries.get(&job).is_some_and(|until| *until > now.moment) {
+            if self.jobs.contains(&job) || self.retries.get(&job).is_some_and(|until| *until > now.uptime) {
                 self.may_begin(&job, now, &format!("container {name} to start")); // Notes the wait.
                 // A failed container does not hold up the next one; an init container that is to end does.
                 turn_taken |= holds_up(pod, start);
                 continue;
             }
             let Some(image) = self.images.get(name) else {
-                let failed = self.retries.get(&Job::EnsureImage(name.clone())).is_some_and(|until| *until > now.moment);
+                let failed = self.retries.get(&Job::EnsureImage(name.clone())).is_some_and(|until| *until > now.uptime);
                 if self.may_begin(&Job::EnsureImage(name.clone()), now, &format!("the image of container {name}")) {
                     actions.push(Action::EnsureImage { container: name.clone() });
                 }
@@ -292,7 +292,7 @@ impl PodLifecycle {
     }
 
     pub(super) fn next_attempt(&self) -> u32 {
-        self.observed.as_ref().and_then(|seen| seen.sandbox()).map_or(0, |sandbox| sandbox.attempt + 1)
+        self.observed.as_ref().and_then(|seen| seen.sandbox()).map_or(0, |sandbox| sandbox.attempt.saturating_add(1))
     }
 
     pub(super) fn inject_sandbox(&mut self, sandbox: RuntimeSandbox, now: Now) {

@@ -5,8 +5,8 @@ use super::*;
 /// Stops of the whole pod: the one under way, and what the last one that went well was for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stops {
-    /// When the one under way is to be over.
-    until: Option<Moment>,
+    /// When the one under way is to be over, in uptime.
+    until: Option<Duration>,
     /// The sandboxes that it is for.
     begun: Vec<SandboxId>,
     /// The sandboxes that the runtime said it has stopped.
@@ -14,7 +14,7 @@ pub(super) struct Stops {
 }
 
 impl Stops {
-    pub(super) fn begin(&mut self, until: Moment, sandboxes: &[SandboxId]) {
+    pub(super) fn begin(&mut self, until: Duration, sandboxes: &[SandboxId]) {
         (self.until, self.begun) = (Some(until), sandboxes.to_vec());
     }
 
@@ -65,7 +65,7 @@ impl PodLifecycle {
         if self.jobs.contains(&Job::KillPod) {
             self.waits.push((format!("its containers to stop, within {}s", grace.as_secs()), None));
             // A shorter grace period takes effect at once, unless the longer one is nearly over.
-            let until = now.moment.plus(grace);
+            let until = now.uptime.saturating_add(grace);
             if self.stops.until.is_none_or(|under_way| until >= under_way) {
                 return actions;
             }

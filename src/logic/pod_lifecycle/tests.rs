@@ -1,6 +1,7 @@
 //! The pod's life, checked without a runtime: named cases, and properties against a small model of one.
 
 mod cases;
+mod clock;
 mod deletion;
 mod demands;
 mod model;
@@ -55,6 +56,7 @@ struct Script {
     life: PodLifecycle,
     stamp: u64,
     moment: Moment,
+    uptime: Duration,
 }
 
 impl Script {
@@ -76,7 +78,7 @@ impl Script {
     /// A worker of a pod that only the runtime knows.
     fn stranger() -> Self {
         let life = PodLifecycle::new(BackoffPolicy::crash_loop(Duration::from_secs(300)), Stamp(1));
-        Self { life, stamp: 1, moment: BEGINNING }
+        Self { life, stamp: 1, moment: BEGINNING, uptime: Duration::ZERO }
     }
 
     /// A worker whose pod runs all that it should.
@@ -91,7 +93,7 @@ impl Script {
 
     fn now(&mut self) -> Now {
         self.stamp += 1;
-        Now { moment: self.moment, stamp: Stamp(self.stamp), jitter: 0.0 }
+        Now { moment: self.moment, uptime: self.uptime, stamp: Stamp(self.stamp), jitter: 0.0 }
     }
 
     fn step(&mut self, input: Input) -> Vec<String> {
@@ -117,9 +119,15 @@ impl Script {
         Arc::new(seen)
     }
 
+    /// Lets time pass.
+    fn elapse(&mut self, seconds: u64) {
+        self.moment = self.moment.plus(Duration::from_secs(seconds));
+        self.uptime += Duration::from_secs(seconds);
+    }
+
     /// Lets time pass; then a wait is over.
     fn passes(&mut self, seconds: u64) -> Vec<String> {
-        self.moment = self.moment.plus(Duration::from_secs(seconds));
+        self.elapse(seconds);
         self.step(Input::Due)
     }
 

@@ -194,16 +194,18 @@ pub fn rejected_status(pod: &Pod, reason: &str, message: &str, qos_class: &str, 
     }
 }
 
-/// The status of a pod that waits to be admitted: as the API has it, and why (PAIN-18).
+/// The status of a pod that waits to be admitted: as the API has it, and why (PAIN-18). Said again it is the same.
 pub fn waiting_status(pod: &Pod, message: String, now: Moment) -> PodStatus {
     let mut status = pod.status.clone().unwrap_or_default();
+    let before = conditions::find(&status, conditions::READY_TO_START).filter(|before| before.status == "False");
+    let since = before.and_then(|before| before.last_transition_time.clone());
     let known = status.conditions.get_or_insert_default();
     known.retain(|condition| condition.type_ != conditions::READY_TO_START);
     known.push(PodCondition {
         type_: conditions::READY_TO_START.to_owned(),
         status: "False".to_owned(),
         message: Some(message),
-        last_transition_time: Some(time(now)),
+        last_transition_time: since.or_else(|| Some(time(now))),
         observed_generation: pod.metadata.generation,
         ..PodCondition::default()
     });

@@ -4,6 +4,8 @@
 //! Owned by `StatusManager`. Level-triggered: it keeps what each pod's status is here and what the API server last showed,
 //! and says what is to be sent about the difference, one call a pod at a time. A status that the API server has already
 //! costs nothing: an agent that starts again sends nothing.
+//!
+//! Waits are kept in uptime: the wall clock may be set back, and would hold a status back for as long.
 
 pub mod merge;
 #[cfg(test)]
@@ -19,7 +21,6 @@ use serde_json::Value;
 use super::ids::{FullName, PodUid};
 use super::pod_roster::full_name;
 use super::pod_status::is_terminal;
-use super::time::Moment;
 
 /// Calls under way at once: after the API server was away, what changed is spread out.
 pub const CALLS_MAX: usize = 16;
@@ -32,8 +33,11 @@ const DETAIL_PAUSE: Duration = Duration::from_secs(1);
 /// How long it waits to be told that a pod which is being deleted is unready as all its containers have ended: its phase
 /// follows in the same patch, as soon as its sandbox is stopped. Upstream tells of neither before that, however long it takes.
 const UNREADY_PAUSE: Duration = Duration::from_secs(2);
-/// The longest wait after a call that failed.
-const RETRY_MAX: Duration = Duration::from_secs(30);
+/// The longest wait after a call that failed, before jitter, which may double it: what is not sent yet is tried every 10 s
+/// at least, as upstream does.
+const RETRY_MAX: Duration = Duration::from_secs(5);
+/// The longest wait that the server may ask for, before jitter.
+const ASKED_MAX: Duration = Duration::from_secs(60);
 
 /// The annotation that makes a pod the stand-in of a static pod.
 pub const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
@@ -85,8 +89,21 @@ pub enum Answer {
     Done(Option<Arc<Pod>>),
     /// There is no such pod, or another one of its name.
     Gone,
+    /// Nobody answered.
+    Away,
     /// It did not work, but may later; after this long, where the server said so.
     Failed(Option<Duration>),
+}
+
+/// Why a call is not made yet, and so what ends the wait early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    /// Nobody answered: any other call that works shows that the server is back.
+    Away,
+    /// The server knew no such pod: over once the watch shows it.
+    Gone,
+    /// The server did not want it: it is as long as it is.
+    Refused,
 }
 
 #[derive(Debug, Default)]
@@ -100,11 +117,26 @@ struct Entry {
     deleted: bool,
     /// What is here has changed since the last call.
     changed: bool,
-    last_call: Option<Moment>,
-    not_before: Option<Moment>,
+    last_call: Option<Duration>,
+    not_before: Option<(Duration, Why)>,
     /// Since when there is only detail to be sent of the end that is under way.
-    held_since: Option<Moment>,
+    held_since: Option<Duration>,
     failures: u32,
+}
+
+impl Entry {
+    /// Ends the wait, if it is for one of these; gives whether it was.
+    fn release(&mut self, whys: &[Why]) -> bool {
+        self.not_before.take_if(|(_, why)| whys.contains(why)).is_some()
+    }
+
+    /// A call did not work: each further wait is longer, and spread.
+    fn fail(&mut self, asked: Duration, why: Why, now: Duration, jitter: f64) {
+        let wait = RETRY_FIRST.saturating_mul(1 << self.failures.min(6)).min(RETRY_MAX);
+        let wait = asked.min(ASKED_MAX).max(wait).mul_f64(1.0 + jitter);
+        self.not_before = Some((now + wait, why));
+        (self.failures, self.changed) = (self.failures.saturating_add(1), true);
+    }
 }
 
 /// See the module.
@@ -116,7 +148,7 @@ pub struct StatusSync {
     dirty: BTreeSet<PodUid>,
     /// Whose difference was looked at and may not be sent before this: until then it is not looked at again, unless it
     /// changes.
-    later: BTreeMap<PodUid, Moment>,
+    later: BTreeMap<PodUid, Duration>,
 }
 
 /// Whether the pod is a mirror.
@@ -180,6 +212,9 @@ impl StatusSync {
         let uid = uid_of(&pod);
         let entry = self.pods.entry(uid.clone()).or_default();
         if entry.api.as_ref().is_none_or(|known| !is_older(&pod, known)) {
+            if entry.api.as_ref().is_none_or(|known| is_older(known, &pod)) {
+                entry.release(&[Why::Gone]);
+            }
             entry.api = Some(pod);
             self.dirty.insert(uid);
         }
@@ -207,7 +242,7 @@ impl StatusSync {
         }
     }
 
-    /// These are all pods that the API server has.
+    /// These are all pods that the API server has: it is there, and so are they.
     pub fn all(&mut self, pods: &[Arc<Pod>]) {
         let known: BTreeSet<PodUid> = pods.iter().map(|pod| uid_of(pod)).collect();
         let apis = self.pods.values().filter_map(|entry| entry.api.clone());
@@ -215,10 +250,23 @@ impl StatusSync {
             apis.chain(self.mirrors.values().cloned()).filter(|pod| !known.contains(&uid_of(pod))).collect();
         lost.iter().for_each(|pod| self.gone(pod));
         pods.iter().for_each(|pod| self.seen(Arc::clone(pod)));
+        for entry in self.pods.values_mut() {
+            entry.deleted = false;
+        }
+        self.release(&[Why::Away, Why::Gone]);
     }
 
-    /// A call ended. `jitter` is in 0..1.
-    pub fn answered(&mut self, uid: &PodUid, answer: Answer, now: Moment, jitter: f64) {
+    /// Ends waits. How many calls are under way at once bounds what follows.
+    fn release(&mut self, whys: &[Why]) {
+        let released = self.pods.iter_mut().filter_map(|(uid, entry)| entry.release(whys).then_some(uid));
+        self.dirty.extend(released.cloned());
+    }
+
+    /// A call ended. `now` is uptime, `jitter` in 0..1.
+    pub fn answered(&mut self, uid: &PodUid, answer: Answer, now: Duration, jitter: f64) {
+        if matches!(answer, Answer::Done(_)) {
+            self.release(&[Why::Away]);
+        }
         // The answer may come after the watch said that the pod is gone, or that another one has its name.
         if let Answer::Done(Some(pod)) = &answer
             && self.is_shown(pod)
@@ -234,14 +282,15 @@ impl StatusSync {
                 (entry.failures, entry.not_before) = (0, None);
                 entry.deleted |= pod.is_none();
             }
-            // The watch will say so, or has already, and has shown who came after.
-            Answer::Gone => (entry.failures, entry.deleted) = (0, asked == shown),
-            Answer::Failed(after) => {
-                let wait = RETRY_FIRST.saturating_mul(1 << entry.failures.min(6)).min(RETRY_MAX);
-                let wait = after.unwrap_or_default().max(wait).mul_f64(1.0 + jitter);
-                (entry.failures, entry.not_before) = (entry.failures.saturating_add(1), Some(now.plus(wait)));
+            // The watch will say so, or has already, and has shown who came after. As long as it shows the pod all the same,
+            // something else may have answered.
+            Answer::Gone => {
+                entry.failures = 0;
+                entry.not_before = (asked == shown).then(|| (now + RECONCILE_PERIOD, Why::Gone));
                 entry.changed = true;
             }
+            Answer::Away => entry.fail(Duration::ZERO, Why::Away, now, jitter),
+            Answer::Failed(after) => entry.fail(after.unwrap_or_default(), Why::Refused, now, jitter),
         }
         self.dirty.insert(uid.clone());
     }
@@ -257,8 +306,8 @@ impl StatusSync {
         }
     }
 
-    /// The calls to make now, and when to ask again although nothing happens.
-    pub fn orders(&mut self, now: Moment) -> (Vec<Order>, Option<Moment>) {
+    /// The calls to make now, and when to ask again although nothing happens; both in uptime.
+    pub fn orders(&mut self, now: Duration) -> (Vec<Order>, Option<Duration>) {
         let mut room = CALLS_MAX.saturating_sub(self.pods.values().filter(|entry| entry.calling.is_some()).count());
         let mut orders = Vec::new();
         let mut dirty = std::mem::take(&mut self.dirty);
@@ -286,7 +335,7 @@ impl StatusSync {
     }
 
     /// Until when this is held back, as a detail of an end.
-    fn held_until(&mut self, uid: &PodUid, urgency: Urgency, now: Moment) -> Option<Moment> {
+    fn held_until(&mut self, uid: &PodUid, urgency: Urgency, now: Duration) -> Option<Duration> {
         let entry = self.pods.get_mut(uid)?;
         let is_ending = entry.api.as_ref().is_some_and(|api| api.metadata.deletion_timestamp.is_some());
         if !is_ending || entry.finished {
@@ -297,7 +346,7 @@ impl StatusSync {
             Urgency::Turn if entry.own.as_ref().is_some_and(is_stopping) => UNREADY_PAUSE,
             _ => return None,
         };
-        Some(entry.held_since.get_or_insert(now).plus(pause))
+        Some(*entry.held_since.get_or_insert(now) + pause)
     }
 
     /// Whether something of the pod is on its way to the API server, or will have to be.
@@ -342,8 +391,8 @@ impl StatusSync {
         };
         // Nobody here changed anything: somebody else did, and may go on to.
         let is_others = !entry.changed && call != Call::Delete;
-        let calm = entry.last_call.filter(|_| is_others).map(|last| last.plus(RECONCILE_PERIOD));
-        let due = entry.not_before.into_iter().chain(calm).max();
+        let calm = entry.last_call.filter(|_| is_others).map(|last| last + RECONCILE_PERIOD);
+        let due = entry.not_before.map(|(due, _)| due).into_iter().chain(calm).max();
         let order = Order { uid: uid.clone(), api_uid, full_name: full_name(api), call };
         let urgency = match (&order.call, is_others) {
             (_, true) => Urgency::Repair,
@@ -365,7 +414,7 @@ impl StatusSync {
     fn touch_static(&mut self, name: &FullName) {
         for (uid, entry) in &mut self.pods {
             if entry.own.as_ref().is_some_and(|own| own.is_static && own.full_name == *name) {
-                entry.deleted = false; // If a mirror is gone, this is another one.
+                entry.release(&[Why::Gone]); // It is there after all, or this is another one.
                 self.dirty.insert(uid.clone());
             }
         }
@@ -388,7 +437,7 @@ enum Urgency {
 /// What could be sent.
 struct Candidate {
     order: Order,
-    due: Option<Moment>,
+    due: Option<Duration>,
     urgency: Urgency,
 }
 

@@ -35,11 +35,11 @@ fn uid() -> PodUid {
     PodUid::from("u1")
 }
 
-fn at(seconds: i64) -> Moment {
-    Moment(seconds * 1_000_000_000)
+fn at(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
 }
 
-fn calls(sync: &mut StatusSync, now: Moment) -> Vec<Call> {
+fn calls(sync: &mut StatusSync, now: Duration) -> Vec<Call> {
     sync.orders(now).0.into_iter().map(|order| order.call).collect()
 }
 
@@ -228,7 +228,7 @@ fn that_a_pod_is_unready_as_its_containers_have_ended_is_sent_with_its_phase() {
     assert_phase_and_sandbox_in_one_patch(&mut sync, at(11));
 }
 
-fn assert_phase_and_sandbox_in_one_patch(sync: &mut StatusSync, now: Moment) {
+fn assert_phase_and_sandbox_in_one_patch(sync: &mut StatusSync, now: Duration) {
     sync.own(&uid(), own(ending("Failed", "False", "False", "ended"), false));
     let [Call::Patch { body }] = &calls(sync, now)[..] else { panic!("one patch") };
     assert_eq!(body["status"]["phase"], "Failed");
@@ -365,6 +365,111 @@ fn that_one_mirror_is_gone_says_nothing_of_the_next() {
     sync.seen(mirror("m2"));
     sync.answered(&fixed, Answer::Gone, at(1), 0.0);
     assert_eq!(sync.orders(at(60)).0[0].api_uid.as_str(), "m2");
+}
+
+/// POD-34, PAIN-32: somebody between here and the server said so, say, or a server whose store had come back from the past.
+#[test]
+fn a_pod_that_is_shown_although_it_was_not_found_is_tried_again() {
+    let pending = json!({"phase": "Pending"});
+    let missed = || {
+        let mut sync = StatusSync::default();
+        sync.own(&uid(), own(json!({"phase": "Running"}), true));
+        sync.seen(shown(1, false, &pending));
+        assert_eq!(calls(&mut sync, at(0)).len(), 1);
+        sync.answered(&uid(), Answer::Gone, at(1), 0.0);
+        sync
+    };
+    let mut sync = missed();
+    let (orders, wake) = sync.orders(at(1));
+    assert_eq!((orders.len(), wake), (0, Some(at(11))), "the watch may be about to say that it is gone");
+    assert_eq!(calls(&mut sync, at(11)).len(), 1);
+    let mut sync = missed();
+    sync.seen(shown(1, false, &pending));
+    assert_eq!(calls(&mut sync, at(2)), [], "that is no news");
+    sync.seen(shown(2, false, &pending));
+    assert_eq!(calls(&mut sync, at(2)).len(), 1, "it is there");
+    let mut sync = missed();
+    sync.all(&[shown(1, false, &pending)]);
+    assert_eq!(calls(&mut sync, at(2)).len(), 1, "it is among all that there are");
+    let mut sync = missed();
+    sync.all(&[]);
+    assert_eq!(calls(&mut sync, at(60)), [], "it is gone");
+}
+
+/// POD-36.
+#[test]
+fn a_pod_that_was_deleted_and_is_listed_all_the_same_is_deleted_again() {
+    let (mut sync, ended) = (StatusSync::default(), json!({"phase": "Failed", "conditions": []}));
+    let listed = shown(1, true, &ended);
+    sync.seen(Arc::clone(&listed));
+    sync.own(&uid(), own(ended, false));
+    sync.finished(&uid());
+    assert_eq!(calls(&mut sync, at(0)), [Call::Delete]);
+    sync.answered(&uid(), Answer::Done(None), at(1), 0.0);
+    assert_eq!(calls(&mut sync, at(60)), []);
+    sync.all(&[listed]);
+    assert_eq!(calls(&mut sync, at(60)), [Call::Delete]);
+}
+
+/// Two pods, `u1` and `u2`, whose statuses are on their way at 0.
+fn two_on_their_way() -> (StatusSync, PodUid) {
+    let (mut sync, other) = (StatusSync::default(), PodUid::from("u2"));
+    sync.own(&uid(), own(json!({"phase": "Running"}), true));
+    sync.own(&other, Own { full_name: FullName::new("db", "shop"), ..own(json!({"phase": "Running"}), true) });
+    sync.seen(shown(1, false, &json!({"phase": "Pending"})));
+    sync.seen(pod(json!({"metadata": {"name": "db", "namespace": "shop", "uid": "u2", "resourceVersion": "1"}})));
+    assert_eq!(calls(&mut sync, at(0)).len(), 2);
+    (sync, other)
+}
+
+/// PAIN-32: upstream tries everything that it has not sent every ten seconds.
+#[test]
+fn no_wait_for_the_next_try_is_longer_than_ten_seconds() {
+    let mut sync = StatusSync::default();
+    sync.own(&uid(), own(json!({"phase": "Running"}), true));
+    sync.seen(shown(1, false, &json!({"phase": "Pending"})));
+    let mut waits = vec![];
+    let mut now = at(0);
+    for answer in [Answer::Away, Answer::Failed(None)].iter().cycle().take(100) {
+        assert_eq!(calls(&mut sync, now).len(), 1);
+        sync.answered(&uid(), answer.clone(), now, 1.0);
+        let due = sync.orders(now).1.expect("it is tried again");
+        waits.push(due - now);
+        now = due;
+    }
+    assert_eq!(&waits[..4], [at(1), at(2), at(4), at(8)], "twice as long each time");
+    assert!(waits[4..].iter().all(|wait| *wait == at(10)), "{waits:?}");
+    assert_eq!(calls(&mut sync, now).len(), 1);
+    sync.answered(&uid(), Answer::Failed(Some(Duration::MAX)), now, 1.0);
+    assert_eq!(sync.orders(now).1, Some(now + at(120)), "whatever the server asks for");
+}
+
+/// PAIN-32: nobody knows when an API server comes back, but what it answers shows that it has.
+#[test]
+fn what_waits_for_the_api_server_goes_once_that_is_back() {
+    let (mut sync, other) = two_on_their_way();
+    sync.answered(&other, Answer::Away, at(0), 1.0);
+    assert_eq!(calls(&mut sync, at(0)), []);
+    sync.answered(&uid(), Answer::Done(Some(shown(2, false, &json!({"phase": "Running"})))), at(0), 0.0);
+    let orders = sync.orders(at(0)).0;
+    assert_eq!(orders.iter().map(|order| &order.uid).collect::<Vec<_>>(), [&other]);
+
+    let (mut sync, other) = two_on_their_way();
+    sync.answered(&uid(), Answer::Away, at(0), 1.0);
+    sync.answered(&other, Answer::Away, at(0), 1.0);
+    let database = pod(json!({"metadata": {"name": "db", "namespace": "shop", "uid": "u2", "resourceVersion": "1"}}));
+    sync.all(&[shown(1, false, &json!({"phase": "Pending"})), database]);
+    assert_eq!(calls(&mut sync, at(0)).len(), 2, "a list is an answer, too");
+}
+
+/// A status that the server does not take is no more often sent because others are taken.
+#[test]
+fn what_the_server_refused_waits_whatever_else_it_takes() {
+    let (mut sync, other) = two_on_their_way();
+    sync.answered(&other, Answer::Failed(Some(at(7))), at(0), 0.0);
+    sync.answered(&uid(), Answer::Done(Some(shown(2, false, &json!({"phase": "Running"})))), at(0), 0.0);
+    let (orders, wake) = sync.orders(at(1));
+    assert_eq!((orders.len(), wake), (0, Some(at(7))));
 }
 
 #[test]

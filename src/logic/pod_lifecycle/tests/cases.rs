@@ -252,7 +252,7 @@ fn the_end_of_one_job_does_not_make_a_look_from_before_another_fresh() {
     let pod = a_pod("Always", &["i"], &["a"]);
     let mut script = Script::unseen(pod.clone());
     let old = [exited(&running(&pod, "i", 1), 1, BEGINNING), exited(&running(&pod, "i", 0), 1, BEGINNING)];
-    script.moment = BEGINNING.plus(Duration::from_secs(100));
+    script.elapse(100);
     assert_eq!(script.sees(&[ready(0)], &old), ["remove i0", "prepare", "image i"]);
     script.ends(JobEnd::Prepared(Ok(false)));
     assert_eq!(script.ends(image_there("i")), ["start i 2 in s0 of app:1"]);
@@ -471,7 +471,7 @@ fn a_sandbox_waits_for_a_cgroup_that_could_not_be_made() {
     let (mut script, _) = Script::new(a_pod("Always", &[], &["a"]));
     assert_eq!(script.ends(JobEnd::lost(Job::SetUpSandbox, "no network".to_owned())), ["inspect"]);
     assert_eq!(script.sees(&[], &[]), NOTHING);
-    script.moment = script.moment.plus(Duration::from_secs(5));
+    script.elapse(5);
     assert_eq!(script.ends(JobEnd::lost(Job::Prepare, "no space".to_owned())), NOTHING);
     assert_eq!(script.passes(5), NOTHING);
     assert_eq!(script.passes(5), ["sandbox 0", "prepare anew"]);
@@ -530,4 +530,18 @@ fn a_container_that_a_probe_stops_starts_by_the_end_of_the_instance_before() {
     assert_eq!(waits, [0.0, 0.0, 0.0, 0.0, 40.0, 80.0]);
     // A run that is shorter than the back-off counts like any other end.
     assert!(is_killed(&mut script, &pod, 6, &mut ended, 5) > 0.0);
+}
+
+/// A runtime may say anything: there is no attempt after the last one, but the pod is not stopped for ever.
+#[test]
+fn a_sandbox_of_the_last_attempt_that_can_be_told_is_replaced() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let mut script = Script::unseen(pod.clone());
+    let last = stopped(u32::MAX);
+    let words = script.sees(std::slice::from_ref(&last), &[running(&pod, "a", 0)]);
+    assert_eq!(words, [format!("replace [a0 s{}] 30s", u32::MAX)]);
+    script.ends(JobEnd::PodKilled(Ok(())));
+    let ended = exited(&running(&pod, "a", 0), 137, script.moment);
+    let words = script.sees(&[last], &[ended]);
+    assert!(words.contains(&format!("sandbox {}", u32::MAX)), "{words:?}");
 }

@@ -66,6 +66,7 @@ pub(super) struct Node {
     pub(super) pod: Pod,
     stamp: u64,
     moment: Moment,
+    uptime: Duration,
     made: u32,
     sandboxes: Vec<RuntimeSandbox>,
     containers: Vec<RuntimeContainer>,
@@ -89,6 +90,7 @@ impl Node {
             pod: pod.clone(),
             stamp: 1,
             moment: BEGINNING,
+            uptime: Duration::ZERO,
             made: 0,
             sandboxes: vec![],
             containers: vec![],
@@ -106,8 +108,13 @@ impl Node {
         node
     }
 
+    fn elapse(&mut self, time: Duration) {
+        self.moment = self.moment.plus(time);
+        self.uptime += time;
+    }
+
     pub(super) fn happens(&mut self, event: &Event) {
-        self.moment = self.moment.plus(Duration::from_millis(1));
+        self.elapse(Duration::from_millis(1));
         match event {
             Event::Works(which) => {
                 if let Some(which) = self.choose(*which) {
@@ -143,7 +150,7 @@ impl Node {
             }
             Event::SandboxDies => self.stop_everything(),
             Event::Passes(seconds) => {
-                self.moment = self.moment.plus(Duration::from_secs(*seconds));
+                self.elapse(Duration::from_secs(*seconds));
                 self.step(Input::Due);
             }
             Event::Removed(grace) => {
@@ -235,7 +242,7 @@ impl Node {
 
     fn step(&mut self, input: Input) {
         self.stamp += 1;
-        let now = Now { moment: self.moment, stamp: Stamp(self.stamp), jitter: 0.5 };
+        let now = Now { moment: self.moment, uptime: self.uptime, stamp: Stamp(self.stamp), jitter: 0.5 };
         let actions = self.life.step(input, now);
         self.check_progress();
         for action in actions {

@@ -1,0 +1,74 @@
+//! A wall clock that is set back makes no wait longer (section 10 of upstream's node: durations are monotonic).
+
+use super::*;
+
+const NOTHING: [&str; 0] = [];
+
+const HOURS: i64 = 8 * 3600 * 1_000_000_000;
+
+impl Script {
+    /// Somebody sets the clock back.
+    fn sets_back_the_clock(&mut self) {
+        self.moment = Moment(self.moment.0 - HOURS);
+    }
+}
+
+#[test]
+fn a_job_that_failed_is_tried_again_in_time() {
+    let (mut script, _) = Script::new(a_pod("Always", &[], &["a"]));
+    assert_eq!(script.ends(JobEnd::lost(Job::SetUpSandbox, "no network".to_owned())), ["inspect"]);
+    script.sets_back_the_clock();
+    assert_eq!(script.sees(&[], &[]), NOTHING);
+    assert_eq!(script.wakes_in(), Some(10.0));
+    assert_eq!(script.passes(9), NOTHING);
+    assert_eq!(script.passes(1), ["sandbox 0"]);
+}
+
+#[test]
+fn an_image_that_failed_is_pulled_again_in_time() {
+    let mut script = Script::unseen(a_pod("Always", &[], &["a"]));
+    assert_eq!(script.sees(&[], &[]), ["sandbox 0", "prepare anew", "image a"]);
+    script.ends(JobEnd::lost(Job::EnsureImage("a".to_owned()), "no registry".to_owned()));
+    script.sets_back_the_clock();
+    assert_eq!(script.passes(10), ["image a"]);
+}
+
+#[test]
+fn a_container_that_was_made_and_never_started_goes_in_time() {
+    let pod = a_pod("Always", &[], &["a", "b"]);
+    let mut script = Script::unseen(pod.clone());
+    let made = RuntimeContainer { state: ContainerState::Created, ..running(&pod, "a", 0) };
+    let seen = [made, running(&pod, "b", 0)];
+    script.sees(&[ready(0)], &seen);
+    script.ends(JobEnd::Prepared(Ok(false)));
+    script.sets_back_the_clock();
+    assert_eq!(script.passes(10), ["inspect"]);
+    assert_eq!(script.sees(&[ready(0)], &seen), ["remove a0"]);
+}
+
+/// It would begin its grace period anew, as if a shorter one were asked for.
+#[test]
+fn a_stop_under_way_goes_on() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let mut script = Script::running(pod);
+    assert_eq!(script.removed(None), ["end [a0 s0] 30s"]);
+    script.sets_back_the_clock();
+    assert_eq!(script.passes(5), NOTHING);
+}
+
+/// An end that seems to lie in the future says nothing of when it was; the next one is dated by the new clock.
+#[test]
+fn a_crash_loop_does_not_wait_for_the_clock_to_come_back() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let mut script = Script::running(pod.clone());
+    let restarted = RuntimeContainer { created_at: script.moment, ..running(&pod, "a", 1) };
+    let ended = exited(&restarted, 1, script.moment);
+    script.life.crash_loops.note_start(
+        &pod.spec.as_ref().expect("a spec").containers[0],
+        Some(script.moment),
+        script.moment,
+    );
+    assert_eq!(script.sees(&[ready(0)], std::slice::from_ref(&ended)), NOTHING, "it waits for ten seconds");
+    script.sets_back_the_clock();
+    assert_eq!(script.passes(10), ["image a"]);
+}
