@@ -112,9 +112,9 @@ impl ContainerGc {
             let garbage = collect(pods.iter().map(|pod| &**pod), &known, policy, now);
             let removed = remove(&agent, &pods, garbage).await;
             if whole {
-                remove_dead_links(&agent, &pods).await;
+                remove_dead_links(&agent, &pods).await?;
             }
-            removed
+            Ok(removed)
         };
         let span = tracing::info_span!(target: "podwright::turn", "pass", otel.name = "Containers/GarbageCollect");
         desk.start("collect garbage", "dead containers", work.instrument(span), ContainerGcMsg::PassEnded);
@@ -126,19 +126,23 @@ async fn everything(agent: &Agent, cause: Cause) -> Option<Vec<Arc<RuntimePod>>>
 }
 
 /// Links that a container left whose log went another way than by its removal here.
-async fn remove_dead_links(agent: &Agent, pods: &[Arc<RuntimePod>]) {
+///
+/// # Errors
+/// What keeps them from being looked at.
+async fn remove_dead_links(agent: &Agent, pods: &[Arc<RuntimePod>]) -> Result<(), String> {
     let containers = pods.iter().flat_map(|pod| &pod.containers);
     let live = containers.filter(|one| one.state != ContainerState::Exited).map(|one| one.id.clone()).collect();
-    match agent.adapters.files.remove_dead_links(&live).await {
-        Ok(0) => {}
-        Ok(links) => tracing::debug!(links, "dead links to logs removed"),
-        Err(error) => tracing::warn!(%error, "dead links to logs stay"),
+    let links = agent.adapters.files.remove_dead_links(&live).await.map_err(|error| error.to_string())?;
+    if links > 0 {
+        tracing::debug!(links, "dead links to logs removed");
     }
+    Ok(())
 }
 
-/// Removes what it can; what it cannot does not hold up the rest.
-async fn remove(agent: &Agent, pods: &[Arc<RuntimePod>], garbage: Garbage) -> Result<(usize, usize), String> {
-    let (mut containers, mut sandboxes, mut problems) = (0, 0, vec![]);
+/// Removes what it can; what it cannot does not hold up the rest, and is for the log alone, as upstream: the next pass
+/// tries again.
+async fn remove(agent: &Agent, pods: &[Arc<RuntimePod>], garbage: Garbage) -> (usize, usize) {
+    let (mut containers, mut sandboxes) = (0, 0);
     for (uid, id) in &garbage.containers {
         let pod = pods.iter().find(|pod| pod.uid == *uid).map(|pod| &**pod);
         // What the runtime lost track of may still run (CRI-20).
@@ -146,13 +150,13 @@ async fn remove(agent: &Agent, pods: &[Arc<RuntimePod>], garbage: Garbage) -> Re
         if pod.is_some_and(|pod| pod.containers.iter().any(lost)) {
             tracing::info!(container = %id, "Container is in unknown state, try killing it before removal");
             if let Err(error) = agent.adapters.runtime.stop_container(id, STOP_GRACE_MIN).await {
-                problems.push(format!("stop container {id}: {error}"));
+                tracing::error!(pod = %uid, container = %id, %error, "Failed to stop container");
                 continue;
             }
         }
         match remove_container(agent, pod, id).await {
             Ok(()) => containers += 1,
-            Err(error) => problems.push(format!("remove container {id} of pod {uid}: {error}")),
+            Err(error) => tracing::error!(pod = %uid, container = %id, %error, "Failed to remove container"),
         }
     }
     for (uid, id) in &garbage.sandboxes {
@@ -163,7 +167,7 @@ async fn remove(agent: &Agent, pods: &[Arc<RuntimePod>], garbage: Garbage) -> Re
         };
         match removed {
             Ok(()) => sandboxes += 1,
-            Err(error) => problems.push(format!("remove sandbox {id} of pod {uid}: {error}")),
+            Err(error) => tracing::error!(pod = %uid, sandbox = %id, %error, "Failed to remove sandbox"),
         }
     }
     let touched: BTreeSet<PodUid> = garbage
@@ -177,5 +181,69 @@ async fn remove(agent: &Agent, pods: &[Arc<RuntimePod>], garbage: Garbage) -> Re
         // What was removed is seen at once, not at the next relist.
         let _ = agent.directory.pleg.tell(Cause::outside("garbage"), PlegMsg::Inspect(uid));
     }
-    if problems.is_empty() { Ok((containers, sandboxes)) } else { Err(format!("[{}]", problems.join(", "))) }
+    (containers, sandboxes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actors::event_recorder::EventRecorder;
+    use crate::actors::node_tests::{PlayedAgent, played_agent, seconds};
+    use crate::actors::played_api::ObjectServer;
+    use crate::actors::pleg::Pleg;
+    use crate::actors::role::Stage;
+    use crate::logic::ids::FullName;
+    use crate::logic::runtime_pod::{RuntimeSandbox, SandboxState};
+    use crate::logic::time::{Moment, Stamp};
+    use crate::messages::event_recorder::EventRecorderMsg;
+    use crate::platform::pod_files::LinuxPodFiles;
+
+    /// A collector over a runtime that removes nothing; links to logs are in the folder of this name.
+    fn played(links: &str) -> PlayedAgent {
+        let links = links.to_owned();
+        let played = played_agent(ObjectServer::default().api(), move |_, adapters| {
+            adapters.files =
+                Arc::new(LinuxPodFiles::new("/nowhere".as_ref(), "/nowhere/logs".into(), Some(links.into())));
+        });
+        let to = &played.agent.directory;
+        Stage::<EventRecorder>::enter(&to.event_recorder, Arc::clone(&played.agent), None);
+        Stage::<Pleg>::enter(&to.pleg, Arc::clone(&played.agent), None);
+        Stage::<ContainerGc>::enter(&to.container_gc, Arc::clone(&played.agent), None);
+        let known = ContainerGcMsg::Known(Arc::default());
+        to.container_gc.tell(Cause::outside("test"), known).expect("has room");
+        played
+    }
+
+    async fn node_events(played: &PlayedAgent) -> Vec<String> {
+        let node = PodUid::from(&*played.agent.settings.node_name);
+        let question = |reply| EventRecorderMsg::OfPod(node, reply);
+        let recorder = &played.agent.directory.event_recorder;
+        let events = recorder.ask(Cause::outside("test"), Duration::from_secs(1), question).await.expect("answered");
+        events.iter().map(|counted| format!("{}: {}", counted.event.reason, counted.event.message)).collect()
+    }
+
+    /// CRI-20: what cannot be removed is for the log; what keeps the collector from looking is an Event of the node.
+    #[tokio::test(start_paused = true)]
+    async fn only_a_look_that_fails_is_an_event() {
+        let calm = played("/nowhere/links");
+        let sandbox = RuntimeSandbox {
+            id: "s".into(),
+            attempt: 0,
+            state: SandboxState::NotReady,
+            created_at: Moment(0),
+            host_network: false,
+            ips: vec![],
+            lacks_address: false,
+        };
+        let gone = RuntimePod::empty(PodUid::from("gone"), FullName::new("gone", "ns"), Stamp(1));
+        let surplus = ContainerGcMsg::Surplus(Arc::new(RuntimePod { sandboxes: vec![sandbox], ..gone }));
+        calm.agent.directory.container_gc.tell(Cause::outside("test"), surplus).expect("has room");
+        seconds(70.0).await;
+        assert_eq!(calm.runtime().calls("StopPodSandbox"), ["StopPodSandbox s"]);
+        assert_eq!(node_events(&calm).await, Vec::<String>::new());
+        let blind = played(&format!("/{}", "x".repeat(300)));
+        seconds(70.0).await;
+        let told = node_events(&blind).await;
+        assert!(told[0].starts_with("ContainerGCFailed: remove dead links /xxx"), "{told:?}");
+    }
 }

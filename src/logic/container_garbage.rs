@@ -154,6 +154,7 @@ mod tests {
             created_at: Moment(0),
             host_network: false,
             ips: vec![],
+            lacks_address: false,
         };
         let sandboxes = vec![sandbox("s1", 1, SandboxState::Ready), sandbox("s0", 0, SandboxState::NotReady)];
         RuntimePod { sandboxes, containers, ..RuntimePod::empty(uid.into(), FullName::new(uid, "default"), Stamp(1)) }

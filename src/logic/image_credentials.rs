@@ -10,10 +10,13 @@ use k8s_openapi::api::core::v1::Secret;
 use serde_json::Value;
 
 use super::go_text::json_string;
+use super::host_pattern::is_for_part;
 use super::image_records::RecordedAccount;
 
 /// Of credentials of the default registry, as they are commonly written.
 const DEFAULT_REGISTRY: &str = "index.docker.io";
+/// Longest name of a registry, with its port, in bytes.
+const REGISTRY_MAX: usize = 255;
 /// Type and key of a Secret with the newer form.
 const JSON_FORM: (&str, &str) = ("kubernetes.io/dockerconfigjson", ".dockerconfigjson");
 /// Type and key of a Secret with the older form.
@@ -87,7 +90,7 @@ pub enum CredentialsError {
     Auth {
         /// The Secret.
         name: String,
-        /// The registry as the Secret writes it.
+        /// The registry, without a user's name and password that the Secret may write with it, and cut if it is long.
         registry: String,
     },
 }
@@ -121,7 +124,10 @@ impl Keyring {
         match self.add_text(&bytes.0, written, Some(&source)) {
             Ok(()) => Ok(()),
             Err(None) => Err(CredentialsError::Form { name: name(), key: form.1 }),
-            Err(Some(registry)) => Err(CredentialsError::Auth { name: name(), registry }),
+            Err(Some(registry)) => {
+                let registry = index_of(&registry).chars().take(REGISTRY_MAX).collect();
+                Err(CredentialsError::Auth { name: name(), registry })
+            }
         }
     }
 
@@ -150,7 +156,8 @@ impl Keyring {
             found.push((index_of(registry), Credential { source: from.cloned(), ..credential }));
         }
         for (index, credential) in found {
-            self.credentials.entry(index).or_default().push(credential);
+            // Mostly one: a list that makes room for more would be most of what a large Secret takes.
+            self.credentials.entry(index).or_insert_with(|| Vec::with_capacity(1)).push(credential);
         }
         Ok(())
     }
@@ -216,44 +223,27 @@ fn index_of(registry: &str) -> String {
 /// Whether credentials for `index` are for the image: same number of host parts, each matching, where `*` stands for any
 /// letters of one part; same port; the path a prefix.
 pub fn matches(index: &str, repository: &str) -> bool {
-    let split = |text: &str| {
-        let (host, path) = text.split_at(text.find('/').unwrap_or(text.len()));
-        let (host, port) = host.rsplit_once(':').filter(|(host, _)| !host.contains(':')).unwrap_or((host, ""));
-        (host.to_owned(), port.to_owned(), path.to_owned())
-    };
-    let ((host, port, path), (image_host, image_port, image_path)) = (split(index), split(repository));
-    if port != image_port || !image_path.starts_with(&path) || host.is_empty() {
+    let (Some((host, port, path)), Some((image_host, image_port, image_path))) = (split(index), split(repository))
+    else {
         return false;
-    }
-    let (patterns, parts): (Vec<&str>, Vec<&str>) = (host.split('.').collect(), image_host.split('.').collect());
-    patterns.len() == parts.len()
-        && patterns.iter().zip(&parts).all(|(pattern, part)| glob(pattern.as_bytes(), part.as_bytes()))
+    };
+    let (patterns, parts) = (host.split('.'), image_host.split('.'));
+    port == image_port
+        && image_path.starts_with(path)
+        && patterns.clone().count() == parts.clone().count()
+        && patterns.zip(parts).all(|(pattern, part)| is_for_part(pattern, part))
 }
 
-/// `*` is any number of letters, `[a-c]` one of these, `[^a]` any other; all else is itself.
-fn glob(pattern: &[u8], text: &[u8]) -> bool {
-    match pattern {
-        [] => text.is_empty(),
-        [b'*', rest @ ..] => (0..=text.len()).any(|skipped| glob(rest, &text[skipped..])),
-        [b'[', rest @ ..] => {
-            let Some(end) = rest.iter().position(|letter| *letter == b']') else { return false };
-            let Some((letter, left)) = text.split_first() else { return false };
-            let (negated, class) = match &rest[..end] {
-                [b'^', class @ ..] => (true, class),
-                class => (false, class),
-            };
-            in_class(class, *letter) != negated && glob(&rest[end + 1..], left)
-        }
-        [letter, rest @ ..] => text.split_first().is_some_and(|(first, left)| first == letter && glob(rest, left)),
+/// Host, port and path. `None` when there is no host, or one that no registry can have: pods write both sides, and one
+/// side is compared with thousands of the other.
+fn split(text: &str) -> Option<(&str, &str, &str)> {
+    let end = text.bytes().take(REGISTRY_MAX + 1).position(|letter| letter == b'/').unwrap_or(text.len());
+    if end > REGISTRY_MAX {
+        return None;
     }
-}
-
-fn in_class(class: &[u8], letter: u8) -> bool {
-    match class {
-        [] => false,
-        [low, b'-', high, rest @ ..] => (*low..=*high).contains(&letter) || in_class(rest, letter),
-        [one, rest @ ..] => *one == letter || in_class(rest, letter),
-    }
+    let (host, path) = text.split_at(end);
+    let (host, port) = host.rsplit_once(':').filter(|(host, _)| !host.contains(':')).unwrap_or((host, ""));
+    (!host.is_empty()).then_some((host, port, path))
 }
 
 /// Whether the image is from the registry that names without one mean.
@@ -298,9 +288,15 @@ mod tests {
         keyring
     }
 
+    fn of_all(registries: serde_json::Map<String, Value>) -> Keyring {
+        let mut keyring = Keyring::default();
+        keyring.add(&auths(&Value::Object(registries))).unwrap();
+        keyring
+    }
+
     #[test]
     fn credentials_match_by_host_port_and_path() {
-        let cases: [(&[&str], &str, &[&str]); 21] = [
+        let cases: [(&[&str], &str, &[&str]); 22] = [
             (&["reg.example"], "reg.example/team/app", &["reg.example"]),
             (&["https://reg.example"], "reg.example/app", &["https://reg.example"]),
             (&["http://reg.example/"], "reg.example/app", &["http://reg.example/"]),
@@ -327,6 +323,7 @@ mod tests {
             (&["index.docker.io"], "localhost:5000/app", &[]),
             (&["index.docker.io"], "library/app", &["index.docker.io"]),
             (&[""], "reg.example/app", &[]),
+            (&["re[.example"], "re[.example/app", &[]),
         ];
         for (registries, repository, expected) in cases {
             let found: Vec<String> =
@@ -374,7 +371,7 @@ mod tests {
             (secret(JSON_FORM.0, JSON_FORM.1, r#"{"auths": ["hunter2"]}"#), form),
             (auths(&json!({ "reg.example": { "auth": "hunter2!" } })), auth),
             (auths(&json!({ "reg.example": { "auth": "aHVudGVyMg==" } })), auth),
-            (auths(&json!({ "reg.example": { "auth": 7 } })), auth),
+            (auths(&json!({ "https://user:hunter2@reg.example": { "auth": 7 } })), auth),
             (auths(&json!({ "reg.example": "hunter2" })), auth),
         ];
         for (secret, expected) in cases {
@@ -382,6 +379,22 @@ mod tests {
             assert_eq!(keyring.add(&secret).unwrap_err().to_string(), expected);
             assert_eq!(keyring.of("reg.example/app").len(), 1, "what was there stays");
         }
+    }
+
+    /// CRI-23: pods write both the registries of a Secret and the image.
+    #[test]
+    fn a_large_secret_is_searched_at_once_for_a_long_name() {
+        let part = "a".repeat(63);
+        let registries = (0..4000).map(|one| (format!("{}{one}.example", "*a".repeat(120)), json!({})));
+        let keyring = of_all(registries.chain([(format!("{part}.example"), json!({}))]).collect());
+        assert_eq!(keyring.of(&format!("{part}.example/app")).len(), 1);
+        let longest = format!("{}.example", "a".repeat(REGISTRY_MAX - 8));
+        let keyring =
+            of_all([&*longest, &format!("a{longest}")].map(|one| (one.to_owned(), json!({}))).into_iter().collect());
+        assert_eq!(keyring.of(&format!("{longest}/app")).len(), 1);
+        assert!(keyring.of(&format!("a{longest}/app")).is_empty());
+        let keyring = of_all((0..4000).map(|one| (format!("*.{one}"), json!({}))).collect());
+        assert!(keyring.of(&format!("{}/app", "a.".repeat(500_000))).is_empty());
     }
 
     #[test]

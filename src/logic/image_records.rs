@@ -275,15 +275,19 @@ pub struct Evidence {
     pub intent: bool,
     /// The records could not be read: then nothing is taken for granted.
     pub unreadable: bool,
-    /// The pod's service account, where a record names such.
+    /// The pod's service account, where a record names such, and a program gives a credential for it.
     pub account: Option<RecordedAccount>,
 }
 
 impl Evidence {
-    /// Whether it matters as which service account the pod runs.
-    pub fn names_accounts(&self) -> bool {
-        let mapping = self.record.iter().flat_map(|record| record.credential_mapping.values());
-        mapping.into_iter().any(|access| !access.kubernetes_service_accounts.is_empty())
+    /// Whether it matters as which service account a pod with this image runs.
+    pub fn names_accounts(&self, image: &str) -> bool {
+        self.recorded(image).is_some_and(|access| !access.kubernetes_service_accounts.is_empty())
+    }
+
+    /// Who may use it under this name.
+    fn recorded(&self, image: &str) -> Option<&RecordedAccess> {
+        self.record.as_ref()?.credential_mapping.get(&without_tag(image))
     }
 }
 
@@ -307,8 +311,7 @@ pub fn access(policy: &VerificationPolicy, image: &str, evidence: &Evidence, sec
     if !policy.requires(image, pulled_here) {
         return Access::Allowed;
     }
-    let recorded = evidence.record.as_ref().and_then(|record| record.credential_mapping.get(&without_tag(image)));
-    let Some(recorded) = recorded else { return Access::MustPull };
+    let Some(recorded) = evidence.recorded(image) else { return Access::MustPull };
     if recorded.node_pods_accessible {
         return Access::Allowed;
     }

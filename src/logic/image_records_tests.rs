@@ -125,11 +125,12 @@ fn an_account_that_an_image_was_pulled_for_may_use_it() {
         [(Some(account("1")), Access::Allowed), (Some(account("2")), Access::MustPull), (None, Access::MustPull)]
     {
         let evidence = Evidence { record: Some(pulled.clone()), account, ..Evidence::default() };
-        assert!(evidence.names_accounts());
+        assert!(evidence.names_accounts("reg.example/app:2"));
+        assert!(!evidence.names_accounts("mirror.example/app:2"));
         assert_eq!(access(&VerificationPolicy::NeverPreloaded, "reg.example/app:2", &evidence, &[]), expected);
     }
     let by_secret = record(&with_secrets(&[secret("a", "h1")]));
-    assert!(!Evidence { record: Some(by_secret), ..Evidence::default() }.names_accounts());
+    assert!(!Evidence { record: Some(by_secret), ..Evidence::default() }.names_accounts("reg.example/app:2"));
 }
 
 #[test]

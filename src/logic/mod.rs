@@ -27,6 +27,7 @@ pub mod go_pattern;
 pub mod go_text;
 pub mod hooks;
 pub mod host_ips;
+pub mod host_pattern;
 pub mod hostname;
 pub mod hosts_file;
 pub mod http_proxy;

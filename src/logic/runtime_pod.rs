@@ -43,6 +43,9 @@ pub struct RuntimeSandbox {
     pub host_network: bool,
     /// Addresses, the primary one first; empty on the node's network.
     pub ips: Vec<String>,
+    /// Whether the runtime told of its network, and no primary address. One that told nothing, or what is no address, may
+    /// have one all the same.
+    pub lacks_address: bool,
 }
 
 /// One container of the pod, running or not.

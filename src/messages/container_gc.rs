@@ -18,7 +18,7 @@ pub enum ContainerGcMsg {
     Known(Arc<BTreeSet<PodUid>>),
     /// From `PodManager`: this pod has more dead containers than are kept.
     Surplus(Arc<RuntimePod>),
-    /// From itself: a pass ended; how many containers and sandboxes it removed, or what it could not.
+    /// From itself: a pass ended; how many containers and sandboxes it removed, or what it could not look at.
     PassEnded(Result<Result<(usize, usize), String>, Panicked>),
 }
 

@@ -32,8 +32,9 @@ pub struct ImageRequest {
     pub policy: PullPolicy,
     /// Handed to the runtime with the pull.
     pub sandbox_config: Arc<PodSandboxConfig>,
-    /// Those of the pod's pull secrets that are for this image, to be tried in this order, before the node's.
-    pub credentials: Vec<Credential>,
+    /// Those of the pod's pull secrets that are for this image, to be tried in this order, before the node's; or which of
+    /// the secrets cannot be read.
+    pub credentials: Result<Vec<Credential>, String>,
     /// As whom the pod runs; empty for nobody.
     pub service_account: String,
 }
@@ -74,9 +75,20 @@ impl std::fmt::Debug for Gathered {
 #[derive(Debug)]
 pub enum ImageStep {
     /// `ImageStatus` answered, with what is recorded of an image that is there.
-    LookedUp(CriResult<Option<Box<(Image, Evidence)>>>),
+    LookedUp(CriResult<Option<Box<FoundImage>>>),
     /// The image was pulled; or what each try was refused with.
     Pulled(Result<Box<PulledImage>, String>),
+}
+
+/// An image that is there.
+#[derive(Debug)]
+pub struct FoundImage {
+    /// What the runtime says of it.
+    pub image: Image,
+    /// What is recorded of it.
+    pub evidence: Evidence,
+    /// What programs said that were asked for the pod's service account.
+    pub asked: Gathered,
 }
 
 /// What a pull brought.

@@ -198,6 +198,7 @@ impl Containers {
             state: sandbox.state,
             created_at: sandbox.created_at,
             ips: sandbox.ip.iter().cloned().collect(),
+            lacks_address: sandbox.network != NamespaceMode::Node && sandbox.ip.is_none(),
             network_mode: sandbox.network,
             labels: sandbox.labels.clone(),
             annotations: sandbox.annotations.clone(),

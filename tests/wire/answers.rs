@@ -184,6 +184,7 @@ async fn statuses_arrive_whole() {
         state: own::SandboxState::Ready,
         created_at: Moment(5),
         ips: vec!["10.0.0.1".into(), "fd00::1".into()],
+        lacks_address: false,
         network_mode: own::NamespaceMode::Node,
         labels: map("label"),
         annotations: map("annotation"),
@@ -214,6 +215,28 @@ async fn statuses_arrive_whole() {
         stop_signal: Some("SIGRTMIN+1".into()),
     };
     assert_eq!(runtime.container_status(&"container".into()).await, Ok(told));
+}
+
+/// CRI-17: a runtime that does not speak of the network is not one that says that there is no address.
+#[tokio::test]
+async fn a_sandbox_lacks_an_address_only_if_the_runtime_says_so() {
+    let fake = Fake::new();
+    let host = Host::of(&fake);
+    let runtime = host.connect();
+    let with_others =
+        wire::PodSandboxNetworkStatus { additional_ips: vec![wire::PodIp { ip: "fd00::1".into() }], ip: String::new() };
+    let cases = [
+        (None, false, 0),
+        (Some(wire::PodSandboxNetworkStatus::default()), true, 0),
+        (Some(with_others), true, 1),
+        (sandbox_status().network, false, 2),
+    ];
+    for (network, lacks, addresses) in cases {
+        let status = wire::PodSandboxStatus { network: network.clone(), ..sandbox_status() };
+        fake.answer(wire::PodSandboxStatusResponse { status: Some(status), ..Default::default() });
+        let told = runtime.pod_sandbox_status(&"sandbox".into()).await.unwrap();
+        assert_eq!((told.lacks_address, told.ips.len()), (lacks, addresses), "{network:?}");
+    }
 }
 
 #[tokio::test]

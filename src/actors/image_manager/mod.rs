@@ -30,7 +30,7 @@ use crate::logic::time::Moment;
 use crate::logic::volumes::token::TokenKey;
 use crate::messages::image_gc::ImageGcMsg;
 use crate::messages::image_manager::{
-    GatherKey, Gathered, Given, ImageManagerMsg, ImageRequest, ImageStep, PulledImage,
+    FoundImage, GatherKey, Gathered, Given, ImageManagerMsg, ImageRequest, ImageStep, PulledImage,
 };
 use crate::platform::observer::Occurrence;
 use tokens::Known;
@@ -194,25 +194,21 @@ impl ImageManager {
             self.fail(number, "InvalidImageName", message, None, desk);
             return;
         }
-        let (spec, asked_for) = (pending.spec(), Arc::clone(&pending.request));
+        let (spec, repository, asked_for) = (pending.spec(), pending.repository(), Arc::clone(&pending.request));
         let about = pending.image.clone();
         self.pending.insert(number, pending);
         if policy == PullPolicy::Always {
             self.prepare_pull(number, desk);
             return;
         }
-        let agent = Arc::clone(&self.agent);
-        let work = async move { ImageStep::LookedUp(steps::look_up(&agent, &spec, &asked_for).await) };
+        let (agent, known) = (Arc::clone(&self.agent), self.known(asked_for, &repository, desk));
+        let work = async move { ImageStep::LookedUp(steps::look_up(agent, spec, repository, known).await) };
         desk.start("image status", about, work, move |step| ImageManagerMsg::StepEnded { number, step });
     }
 
-    fn looked_up(
-        &mut self,
-        number: u64,
-        found: CriResult<Option<Box<(Image, Evidence)>>>,
-        desk: &mut Desk<ImageManagerMsg>,
-    ) {
+    fn looked_up(&mut self, number: u64, found: CriResult<Option<Box<FoundImage>>>, desk: &mut Desk<ImageManagerMsg>) {
         let Some(pending) = self.pending.get(&number) else { return };
+        let repository = pending.repository();
         let (image, subject) = (pending.request.image.clone(), pending.subject());
         let found = match found {
             Ok(found) => found,
@@ -220,8 +216,9 @@ impl ImageManager {
         };
         let is_present = found.is_some();
         let usable = found.and_then(|found| {
-            let (found, evidence) = *found;
-            self.allowed(number, found, &evidence, desk)
+            let FoundImage { image, evidence, asked } = *found;
+            self.remember(asked, &repository, desk);
+            self.allowed(number, image, &evidence, desk)
         });
         if let Some(pending) = self.pending.get_mut(&number) {
             pending.present = Some(is_present);
@@ -261,9 +258,9 @@ impl ImageManager {
     ) -> Option<Image> {
         let (agent, request) = (&self.agent, &self.pending[&number].request);
         let policy = &agent.settings.image_verification;
-        let secrets: Vec<_> = match evidence.record {
-            Some(_) => request.credentials.iter().filter_map(|one| steps::recorded(agent, one)).collect(),
-            None => vec![],
+        let secrets: Vec<_> = match (&evidence.record, &request.credentials) {
+            (Some(_), Ok(credentials)) => credentials.iter().filter_map(|one| steps::recorded(agent, one)).collect(),
+            _ => vec![],
         };
         let access = access(policy, &request.image, evidence, &secrets);
         if policy.records() {
@@ -290,51 +287,72 @@ impl ImageManager {
         }
     }
 
-    /// Has the image pulled: finds credentials, unless the pull has to wait anyhow: no program is asked for a pull that is not tried.
+    /// Has the image pulled: finds credentials, unless the pull has to wait anyhow: no program is asked for a pull that is
+    /// not tried. One with a pull secret that cannot be read is not, as upstream: nobody knows what it was meant for.
     fn prepare_pull(&mut self, number: u64, desk: &mut Desk<ImageManagerMsg>) {
         let now = desk.now();
         if let Some(pending) = self.pending.get_mut(&number) {
             pending.pull_required = Some(true);
         }
         let pending = &self.pending[&number];
+        if let Err(problem) = &pending.request.credentials {
+            let (problem, image) = (problem.clone(), &pending.request.image);
+            let said = format!("Failed to pull image \"{image}\": {problem}");
+            desk.tell(&self.agent.directory.event_recorder, pending.subject().warning("Failed", said));
+            self.fail(number, "ErrImagePull", problem, None, desk);
+            return;
+        }
         if let Some((wait, why)) = self.queue.back_off(&pending.key(), now) {
             self.back_off(number, &wait, why, desk);
             return;
         }
         let (repository, request) = (pending.repository(), Arc::clone(&pending.request));
-        let uptime = desk.clock().uptime();
-        let providers = self.agent.settings.credential_providers.iter().enumerate();
-        let matching: Vec<_> = providers.filter(|(_, provider)| provider.is_for(&repository)).collect();
-        let has_tokens = |provider: &Provider| provider.tokens.is_some() && !request.service_account.is_empty();
-        let own = matching.iter().any(|(_, provider)| has_tokens(provider));
-        let key: GatherKey = (repository.clone(), own.then(|| request.uid.clone()));
+        let agent = Arc::clone(&self.agent);
+        let providers = agent.settings.credential_providers.iter().enumerate();
+        let with_tokens = steps::given_tokens(&agent, &request, &repository);
+        let key: GatherKey = (repository.clone(), (!with_tokens.is_empty()).then(|| request.uid.clone()));
         if let Some(others) = self.gathering.get_mut(&key) {
             others.push(number);
             return;
         }
+        let known = self.known(Arc::clone(&request), &repository, desk);
         // Whether an answer of one that is given tokens is known depends on the token.
-        let asks = |provider: &Provider| {
-            has_tokens(provider) || self.answers.find(provider, "", &repository, uptime).is_none()
+        let asks = |place: usize, provider: &Provider| {
+            with_tokens.contains(&place) || self.answers.find(provider, "", &repository, known.uptime).is_none()
         };
-        let ask: Vec<usize> = matching.iter().filter(|(_, provider)| asks(provider)).map(|(place, _)| *place).collect();
-        self.tokens.retain(|_, token| !token.life.is_due(now, 0.5));
-        let of_pod = self.tokens.iter().filter(|(key, _)| key.pod_uid == request.uid);
-        let tokens = of_pod.map(|(key, token)| (key.clone(), token.clone())).collect();
-        let answers = if own { self.answers.clone() } else { AnswerCache::default() };
+        let ask = providers.filter(|(place, provider)| provider.is_for(&repository) && asks(*place, provider));
+        let ask: Vec<usize> = ask.map(|(place, _)| place).collect();
         self.gathering.insert(key.clone(), vec![number]);
-        let known = Known { request, answers, tokens, uptime };
-        let work = steps::gather(Arc::clone(&self.agent), repository.clone(), ask, known);
+        let work = steps::gather(Arc::clone(&agent), repository.clone(), ask, known);
         desk.start("find credentials", repository, work, move |found| ImageManagerMsg::Gathered(key, found));
     }
 
-    fn gathered(&mut self, key: &GatherKey, outcome: Result<Gathered, Panicked>, desk: &mut Desk<ImageManagerMsg>) {
-        let Gathered { node, answers, tokens } = outcome.unwrap_or_default();
-        self.tokens.extend(tokens);
-        let (uptime, repository) = (desk.clock().uptime(), key.0.as_str());
+    /// What is known to programs that are given tokens of the pod's account.
+    fn known(&mut self, request: Arc<ImageRequest>, repository: &str, desk: &Desk<ImageManagerMsg>) -> Known {
+        let now = desk.now();
+        self.tokens.retain(|_, token| !token.life.is_due(now, 0.5));
+        let of_pod = self.tokens.iter().filter(|(key, _)| key.pod_uid == request.uid);
+        let tokens = of_pod.map(|(key, token)| (key.clone(), token.clone())).collect();
+        let answers = match steps::given_tokens(&self.agent, &request, repository)[..] {
+            [] => AnswerCache::default(),
+            _ => self.answers.clone(),
+        };
+        Known { request, answers, tokens, uptime: desk.clock().uptime() }
+    }
+
+    /// Keeps what programs answered; gives it by their places.
+    fn remember(
+        &mut self,
+        asked: Gathered,
+        repository: &str,
+        desk: &Desk<ImageManagerMsg>,
+    ) -> BTreeMap<usize, Option<Given>> {
+        let uptime = desk.clock().uptime();
+        self.tokens.extend(asked.tokens);
         let agent = Arc::clone(&self.agent);
         let providers = &agent.settings.credential_providers;
         let mut given: BTreeMap<usize, Option<Given>> = BTreeMap::new();
-        for (place, outcome) in answers {
+        for (place, outcome) in asked.answers {
             let outcome = outcome.unwrap_or_else(|error| {
                 let provider = &providers[place].name;
                 tracing::error!(provider, image = repository, error, "Failed to provide credentials for image");
@@ -346,6 +364,16 @@ impl ImageManager {
             }
             given.insert(place, outcome);
         }
+        given
+    }
+
+    fn gathered(&mut self, key: &GatherKey, outcome: Result<Gathered, Panicked>, desk: &mut Desk<ImageManagerMsg>) {
+        let mut gathered = outcome.unwrap_or_default();
+        let (uptime, repository) = (desk.clock().uptime(), key.0.as_str());
+        let node = std::mem::take(&mut gathered.node);
+        let given = self.remember(gathered, repository, desk);
+        let agent = Arc::clone(&self.agent);
+        let providers = &agent.settings.credential_providers;
         let mut found = node.of(repository);
         for (place, provider) in providers.iter().enumerate().filter(|(_, provider)| provider.is_for(repository)) {
             match given.get(&place) {
@@ -359,7 +387,7 @@ impl ImageManager {
         }
         for number in self.gathering.remove(key).unwrap_or_default() {
             if let Some(pending) = self.pending.get_mut(&number) {
-                pending.credentials = pending.request.credentials.iter().chain(&found).cloned().collect();
+                pending.credentials = pending.request.credentials.iter().flatten().chain(&found).cloned().collect();
                 self.want_pull(number, desk);
             }
         }
@@ -368,7 +396,11 @@ impl ImageManager {
     fn want_pull(&mut self, number: u64, desk: &Desk<ImageManagerMsg>) {
         let pending = &self.pending[&number];
         match self.queue.want(number, &pending.request.uid, &pending.key(), desk.now()) {
-            Verdict::Queued => {}
+            // Upstream tells of the pull when it is wanted, before its turn has come and before the rate is asked.
+            Verdict::Queued => {
+                let event = pending.subject().normal("Pulling", format!("Pulling image \"{}\"", pending.request.image));
+                desk.tell(&self.agent.directory.event_recorder, event);
+            }
             Verdict::BackingOff(wait, why) => self.back_off(number, &wait, why, desk),
         }
     }
@@ -384,15 +416,11 @@ impl ImageManager {
     fn start_pulls(&mut self, desk: &mut Desk<ImageManagerMsg>) {
         while let Some(turn) = self.queue.take_next(desk.clock().uptime()) {
             let (Turn::Pull(number) | Turn::RateExceeded(number)) = turn;
-            let wanted = self.pending.get(&number).filter(|pending| !pending.reply.is_closed());
-            let Some(pending) = wanted else {
+            if self.pending.get(&number).is_none_or(|pending| pending.reply.is_closed()) {
                 self.queue.withdraw(number);
                 self.pending.remove(&number);
                 continue;
-            };
-            // Upstream tells of the pull before the rate is asked.
-            let event = pending.subject().normal("Pulling", format!("Pulling image \"{}\"", pending.request.image));
-            desk.tell(&self.agent.directory.event_recorder, event);
+            }
             match turn {
                 Turn::Pull(number) => self.start_pull(number, desk),
                 Turn::RateExceeded(number) => self.fail_pull(number, "pull QPS exceeded", desk),

@@ -8,46 +8,68 @@ use crate::cri::{AuthConfig, CriResult, Image, ImageService, ImageSpec, PodSandb
 use crate::logic::credential_plugins::{Provider, parse_answer};
 use crate::logic::credential_tokens::AccountToken;
 use crate::logic::image_credentials::Credential;
-use crate::logic::image_records::{Evidence, RecordedAccess, RecordedSecret};
-use crate::messages::image_manager::{Gathered, Given, ImageRequest, PulledImage};
+use crate::logic::image_records::{Evidence, RecordedAccess, RecordedSecret, needs_proof};
+use crate::messages::image_manager::{FoundImage, Gathered, Given, ImageRequest, PulledImage};
 use crate::platform::observer::Occurrence;
 
-/// Asks the runtime for the image and, of one that is there, the records for who may use it.
+/// Asks the runtime for the image and, of one that is there, the records for who may use it. Where they name service
+/// accounts, the pod's counts if a program gives a credential for it now, as upstream: its name alone proves nothing.
 pub(super) async fn look_up(
-    agent: &Agent,
-    spec: &ImageSpec,
-    request: &ImageRequest,
-) -> CriResult<Option<Box<(Image, Evidence)>>> {
-    let Some(found) = agent.adapters.images.image_status(spec).await? else { return Ok(None) };
-    let mut evidence = match agent.settings.image_verification.asks_records() {
-        true => agent.adapters.image_host.evidence(&request.image, &found.id).await,
+    agent: Arc<Agent>,
+    spec: ImageSpec,
+    repository: String,
+    known: Known,
+) -> CriResult<Option<Box<FoundImage>>> {
+    let Some(image) = agent.adapters.images.image_status(&spec).await? else { return Ok(None) };
+    let (policy, request) = (&agent.settings.image_verification, Arc::clone(&known.request));
+    let mut evidence = match policy.asks_records() {
+        true => agent.adapters.image_host.evidence(&request.image, &image.id).await,
         false => Evidence::default(),
     };
-    if evidence.names_accounts() && !request.service_account.is_empty() {
-        evidence.account = tokens::account_of(agent, request).await.ok();
+    let mut asked = Gathered::default();
+    let counts = needs_proof(policy, &request.image, &evidence) && evidence.names_accounts(&request.image);
+    if counts && request.credentials.is_ok() {
+        let ask = given_tokens(&agent, &request, &repository);
+        asked = ask_programs(&agent, &repository, ask, &known).await;
+        let given = asked.answers.iter().filter_map(|(_, given)| given.as_ref().ok()?.as_ref());
+        let good = given.filter(|given| !given.answer.of(&repository).is_empty());
+        evidence.account = good.filter_map(|given| Some(given.account.as_ref()?.0.clone())).next();
     }
-    Ok(Some(Box::new((found, evidence))))
+    Ok(Some(Box::new(FoundImage { image, evidence, asked })))
+}
+
+/// The programs, by their places in the configuration, that are given tokens of the pod's account for this repository.
+pub(super) fn given_tokens(agent: &Agent, request: &ImageRequest, repository: &str) -> Vec<usize> {
+    if request.service_account.is_empty() {
+        return vec![];
+    }
+    let providers = agent.settings.credential_providers.iter().enumerate();
+    let wanted = providers.filter(|(_, provider)| provider.tokens.is_some() && provider.is_for(repository));
+    wanted.map(|(place, _)| place).collect()
 }
 
 /// Reads the node's own credentials, and asks the programs at these places of the configuration, all at once.
 pub(super) async fn gather(agent: Arc<Agent>, repository: String, ask: Vec<usize>, known: Known) -> Gathered {
-    let ask_one = |place: usize| {
-        let (agent, repository, known) = (&agent, &repository, &known);
-        async move {
-            let provider = &agent.settings.credential_providers[place];
-            let mut tokens = vec![];
-            let given = match (&provider.tokens, known.request.service_account.as_str()) {
-                (Some(attributes), "") if attributes.required == Some(true) => Ok(None),
-                (None, _) | (Some(_), "") => ask_program(agent, provider, repository, None).await.map(Some),
-                (Some(attributes), _) => {
-                    tokens::ask_with_token(agent, (provider, attributes), repository, known, &mut tokens).await
-                }
-            };
-            (place, given, tokens)
-        }
+    let asked = ask_programs(&agent, &repository, ask, &known).await;
+    Gathered { node: agent.adapters.image_host.node_credentials().await, ..asked }
+}
+
+/// Asks the programs at these places, all at once.
+async fn ask_programs(agent: &Agent, repository: &str, ask: Vec<usize>, known: &Known) -> Gathered {
+    let ask_one = |place: usize| async move {
+        let provider = &agent.settings.credential_providers[place];
+        let mut tokens = vec![];
+        let given = match (&provider.tokens, known.request.service_account.as_str()) {
+            (Some(attributes), "") if attributes.required == Some(true) => Ok(None),
+            (None, _) | (Some(_), "") => ask_program(agent, provider, repository, None).await.map(Some),
+            (Some(attributes), _) => {
+                tokens::ask_with_token(agent, (provider, attributes), repository, known, &mut tokens).await
+            }
+        };
+        (place, given, tokens)
     };
     let answers = futures_util::future::join_all(ask.into_iter().map(ask_one)).await;
-    let mut gathered = Gathered { node: agent.adapters.image_host.node_credentials().await, ..Gathered::default() };
+    let mut gathered = Gathered::default();
     for (place, given, tokens) in answers {
         gathered.answers.push((place, given));
         gathered.tokens.extend(tokens);

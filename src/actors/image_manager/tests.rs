@@ -6,12 +6,14 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 
 use super::*;
+use crate::actors::event_recorder::EventRecorder;
 use crate::actors::ledger::Cause;
 use crate::actors::node_tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
 use crate::actors::role::Stage;
 use crate::cri::{AuthConfig, CriError, ImageFsInfo, ImageService, PodSandboxConfig};
 use crate::logic::ids::FullName;
+use crate::messages::event_recorder::EventRecorderMsg;
 
 /// A registry with every image, and a runtime that takes a second to pull one.
 #[derive(Default)]
@@ -61,18 +63,25 @@ fn played(registry: &Arc<Registry>, pulls_max: Option<usize>) -> PlayedAgent {
     played
 }
 
-async fn ensure(agent: &Agent, pod: &str, image: &str) -> Result<ImageInUse, ImageFailure> {
-    let request = Arc::new(ImageRequest {
+fn request(pod: &str, image: &str) -> ImageRequest {
+    ImageRequest {
         uid: PodUid::from(pod),
         full_name: FullName::new(pod, "ns"),
         field_path: "spec.containers{main}".to_owned(),
         image: image.to_owned(),
         policy: PullPolicy::Always,
         sandbox_config: Arc::new(PodSandboxConfig::default()),
-        credentials: vec![],
+        credentials: Ok(vec![]),
         service_account: String::new(),
-    });
-    let question = |reply| ImageManagerMsg::Ensure(request, reply);
+    }
+}
+
+async fn ensure(agent: &Agent, pod: &str, image: &str) -> Result<ImageInUse, ImageFailure> {
+    answer_to(agent, request(pod, image)).await
+}
+
+async fn answer_to(agent: &Agent, request: ImageRequest) -> Result<ImageInUse, ImageFailure> {
+    let question = |reply| ImageManagerMsg::Ensure(Arc::new(request), reply);
     let manager = &agent.directory.image_manager;
     manager.ask(Cause::outside("test"), Duration::from_secs(60), question).await.expect("answered")
 }
@@ -104,6 +113,54 @@ async fn images_that_are_pulled_at_once_are_refused_beyond_the_burst() {
     let one = played(&registry, None);
     let outcomes = join_all(pods.iter().map(|image| ensure(&one.agent, "pod", image))).await;
     assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+}
+
+/// Events of a pod, as `reason: message`.
+async fn events(agent: &Agent, pod: &str) -> Vec<String> {
+    let question = |reply| EventRecorderMsg::OfPod(PodUid::from(pod), reply);
+    let recorder = &agent.directory.event_recorder;
+    let events = recorder.ask(Cause::outside("test"), Duration::from_secs(1), question).await.expect("answered");
+    events.iter().map(|counted| format!("{}: {}", counted.event.reason, counted.event.message)).collect()
+}
+
+/// CRI-22: that an image is being pulled is told of when the pull is wanted, however long its turn is to come.
+#[tokio::test(start_paused = true)]
+async fn a_pull_is_told_of_before_its_turn() {
+    let registry = Arc::new(Registry::default());
+    let played = played(&registry, Some(1));
+    Stage::<EventRecorder>::enter(&played.agent.directory.event_recorder, Arc::clone(&played.agent), None);
+    let both = join_all(["one", "two"].map(|pod| ensure(&played.agent, pod, pod)));
+    let look = async {
+        seconds(0.5).await;
+        assert_eq!(registry.pulls.load(Ordering::SeqCst), 1);
+        for pod in ["one", "two"] {
+            assert_eq!(events(&played.agent, pod).await, [format!("Pulling: Pulling image \"{pod}\"")]);
+        }
+    };
+    let (outcomes, ()) = futures_util::future::join(both, look).await;
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    let told = events(&played.agent, "two").await;
+    assert_eq!(told.iter().filter(|event| event.starts_with("Pulling: ")).count(), 1, "{told:?}");
+}
+
+/// CRI-23: with a pull secret that cannot be read nothing is pulled, and what is there is used all the same.
+#[tokio::test(start_paused = true)]
+async fn a_pull_secret_that_cannot_be_read_keeps_images_from_being_pulled() {
+    let registry = Arc::new(Registry::default());
+    let played = played(&registry, Some(1));
+    Stage::<EventRecorder>::enter(&played.agent.directory.event_recorder, Arc::clone(&played.agent), None);
+    let with_wrong =
+        |policy| ImageRequest { credentials: Err("it is wrong".to_owned()), policy, ..request("web", "app:1") };
+    for _ in 0..2 {
+        let failure = answer_to(&played.agent, with_wrong(PullPolicy::Always)).await.expect_err("it cannot be read");
+        let expected = ImageFailure { reason: "ErrImagePull", message: "it is wrong".to_owned(), retry_after: None };
+        assert_eq!(failure, expected, "and no back-off");
+    }
+    let told = events(&played.agent, "web").await;
+    assert_eq!(told, ["Failed: Failed to pull image \"app:1\": it is wrong", "Failed: Error: ErrImagePull"]);
+    let found = answer_to(&played.agent, with_wrong(PullPolicy::IfNotPresent)).await.expect("it is there");
+    assert_eq!(found.reference, "sha256:1");
+    assert_eq!(registry.pulls.load(Ordering::SeqCst), 0);
 }
 
 /// CRI-22, CRI-23: an image that was pulled is no failed pull because nothing is known of it, but nothing is run of it

@@ -10,7 +10,7 @@ use crate::logic::credential_tokens::{Account, AccountToken, KnownToken, TokenAt
 use crate::logic::image_records::RecordedAccount;
 use crate::logic::volumes::token::{EXPIRATION_SECONDS, TokenKey};
 use crate::messages::image_manager::{Given, ImageRequest};
-use crate::platform::objects::{ObjectError, patiently};
+use crate::platform::objects::patiently;
 
 /// What is known when credentials are looked for.
 pub(super) struct Known {
@@ -22,15 +22,6 @@ pub(super) struct Known {
     pub tokens: Vec<(TokenKey, KnownToken)>,
     /// Since the agent's start.
     pub uptime: Duration,
-}
-
-/// The pod's service account, as records name it.
-pub(super) async fn account_of(agent: &Agent, request: &ImageRequest) -> Result<RecordedAccount, ObjectError> {
-    let (namespace, name) = (&request.full_name.namespace, &request.service_account);
-    let objects = &agent.adapters.objects;
-    let account = patiently("serviceaccount", name, objects.service_account(namespace, name)).await?;
-    let uid = account.metadata.uid.clone().unwrap_or_default();
-    Ok(RecordedAccount { uid, namespace: namespace.to_string(), name: name.clone() })
 }
 
 /// Asks the program with a token, unless it has answered about the account before; `None` where it is not for this pod.
@@ -81,16 +72,18 @@ pub(super) async fn ask_with_token(
 mod tests {
     use std::path::Path;
 
+    use async_trait::async_trait;
     use serde_json::{Value, json};
 
-    use super::super::steps::gather;
+    use super::super::steps::{gather, look_up};
     use super::*;
     use crate::actors::node_tests::{PlayedAgent, played_agent};
     use crate::actors::played_api::ObjectServer;
-    use crate::cri::PodSandboxConfig;
+    use crate::cri::{AuthConfig, CriResult, Image, ImageFsInfo, ImageService, ImageSpec, PodSandboxConfig};
     use crate::logic::credential_plugins::{parse_config, validate};
     use crate::logic::ids::{FullName, PodUid};
     use crate::logic::image_policy::PullPolicy;
+    use crate::logic::image_records::{Access, RecordedAccess, VerificationPolicy, access};
     use crate::messages::image_manager::Gathered;
     use crate::platform::image_host::LinuxImageHost;
 
@@ -139,13 +132,37 @@ providers:
         server.put("/api/v1/namespaces/ns/serviceaccounts/robot", account);
         let played = played_agent(server.api(), |settings, adapters| {
             settings.credential_providers = providers.into();
+            settings.image_verification = VerificationPolicy::NeverPreloaded;
+            adapters.images = Arc::new(Store);
             adapters.image_host = Arc::new(LinuxImageHost::new(folder.path(), folder.path()));
         });
         Scene { played, server, folder }
     }
 
+    /// A runtime that has every image.
+    struct Store;
+
+    #[async_trait]
+    impl ImageService for Store {
+        async fn list_images(&self, _: Option<&ImageSpec>) -> CriResult<Vec<Image>> {
+            Ok(vec![])
+        }
+        async fn image_status(&self, _: &ImageSpec) -> CriResult<Option<Image>> {
+            Ok(Some(Image { id: "sha256:1".to_owned(), ..Image::default() }))
+        }
+        async fn pull_image(&self, _: &ImageSpec, _: Option<&AuthConfig>, _: &PodSandboxConfig) -> CriResult<String> {
+            Ok(String::new())
+        }
+        async fn remove_image(&self, _: &ImageSpec) -> CriResult<()> {
+            Ok(())
+        }
+        async fn image_fs_info(&self) -> CriResult<ImageFsInfo> {
+            Ok(ImageFsInfo::default())
+        }
+    }
+
     impl Scene {
-        async fn gather(&self, account: &str, answers: AnswerCache, tokens: Vec<(TokenKey, KnownToken)>) -> Gathered {
+        fn known(&self, account: &str, answers: AnswerCache, tokens: Vec<(TokenKey, KnownToken)>) -> Known {
             let request = ImageRequest {
                 uid: PodUid::from("pu"),
                 full_name: FullName::new("web", "ns"),
@@ -153,11 +170,29 @@ providers:
                 image: "reg.example/app".to_owned(),
                 policy: PullPolicy::Always,
                 sandbox_config: Arc::new(PodSandboxConfig::default()),
-                credentials: vec![],
+                credentials: Ok(vec![]),
                 service_account: account.to_owned(),
             };
-            let known = Known { request: Arc::new(request), answers, tokens, uptime: Duration::ZERO };
+            Known { request: Arc::new(request), answers, tokens, uptime: Duration::ZERO }
+        }
+
+        async fn gather(&self, account: &str, answers: AnswerCache, tokens: Vec<(TokenKey, KnownToken)>) -> Gathered {
+            let known = self.known(account, answers, tokens);
             gather(Arc::clone(&self.played.agent), "reg.example/app".to_owned(), vec![0], known).await
+        }
+
+        /// What a pod that runs as this may do with an image that was pulled for `robot` under this name.
+        async fn access(&self, account: &str, name: &str) -> Access {
+            let agent = &self.played.agent;
+            let (uid, namespace, of) = ("su".to_owned(), "ns".to_owned(), "robot".to_owned());
+            let allowed = RecordedAccess::of_account(RecordedAccount { uid, namespace, name: of });
+            let (host, now) = (&agent.adapters.image_host, agent.ledger.clock().now());
+            host.record_pulled(name, "sha256:1", Some(&allowed), now).await.expect("recorded");
+            let mut known = self.known(account, AnswerCache::default(), vec![]);
+            known.request = Arc::new(ImageRequest { image: name.to_owned(), ..(*known.request).clone() });
+            let found = look_up(Arc::clone(agent), ImageSpec::default(), name.to_owned(), known).await;
+            let found = found.expect("answered").expect("it is there");
+            access(&agent.settings.image_verification, name, &found.evidence, &[])
         }
 
         /// What the program was asked.
@@ -193,6 +228,23 @@ providers:
         let given = second.answers[0].1.as_ref().expect("an answer").as_ref().expect("for this pod");
         assert!(!given.is_new);
         assert_eq!((scene.asked().len(), scene.server.calls("/token").len()), (1, 1));
+    }
+
+    /// CRI-24, SEC-43: the account that an image was pulled for has to be good for a credential now.
+    #[tokio::test]
+    async fn an_accounts_name_alone_gives_no_image() {
+        let good = scene("true", "a");
+        assert_eq!(good.access("robot", "reg.example/app").await, Access::Allowed);
+        assert_eq!(good.asked().len(), 1);
+        assert_eq!(good.access("", "reg.example/app").await, Access::MustPull);
+        assert_eq!(good.access("robot", "other.example/app").await, Access::MustPull, "no program is for it");
+        assert_eq!(good.asked().len(), 1);
+        let annotated = scene("true", "missing");
+        assert_eq!(annotated.access("robot", "reg.example/app").await, Access::MustPull);
+        assert!(annotated.asked().is_empty());
+        let broken = scene("true", "a");
+        std::fs::write(broken.folder.path().join("helper"), "#!/bin/sh\nexit 1\n").expect("written");
+        assert_eq!(broken.access("robot", "reg.example/app").await, Access::MustPull);
     }
 
     #[tokio::test]

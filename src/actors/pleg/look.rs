@@ -111,7 +111,8 @@ async fn termination_message(agent: &Agent, uid: &PodUid, status: &ContainerStat
     if let Some(path) = termination_message_file(status) {
         match files.read_termination_log(uid, path, TERMINATION_MESSAGE_MAX).await {
             Ok(text) => said = text,
-            Err(error) => tracing::debug!(%error, "termination message not read"),
+            // As upstream, in the message's place, and the log is not asked.
+            Err(error) => return format!("Error on reading termination log {path}: {}", error.problem),
         }
     }
     let policy = status.annotations.get(labels::TERMINATION_MESSAGE_POLICY).map(String::as_str);
@@ -121,7 +122,66 @@ async fn termination_message(agent: &Agent, uid: &PodUid, status: &ContainerStat
         && status.reason != "ContainerCannotRun";
     if falls_back {
         let (lines, bytes) = LOG_FALLBACK;
-        said = files.log_tail(&status.log_path, lines, bytes).await.unwrap_or_default();
+        let read = files.log_tail(&status.log_path, lines, bytes).await;
+        said = read.unwrap_or_else(|error| format!("Error on reading termination message from logs: {error}"));
     }
     said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actors::node_tests::{PlayedAgent, played_agent};
+    use crate::actors::played_api::ObjectServer;
+    use crate::cri::Mount;
+
+    /// A container that failed, with its termination log at this path of the host, and its log.
+    fn status(termination_log: &str, log: &str) -> ContainerStatus {
+        let annotations = [
+            (labels::TERMINATION_MESSAGE_PATH, "/dev/termination-log"),
+            (labels::TERMINATION_MESSAGE_POLICY, "FallbackToLogsOnError"),
+        ];
+        let mount = Mount {
+            container_path: "/dev/termination-log".to_owned(),
+            host_path: termination_log.to_owned(),
+            ..Mount::default()
+        };
+        ContainerStatus {
+            id: "c".into(),
+            metadata: Default::default(),
+            state: ContainerState::Exited,
+            created_at: Default::default(),
+            started_at: Default::default(),
+            finished_at: Default::default(),
+            exit_code: 1,
+            image: String::new(),
+            image_ref: String::new(),
+            image_id: String::new(),
+            reason: "Error".to_owned(),
+            message: "ended".to_owned(),
+            labels: Labels::default(),
+            annotations: annotations.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+            mounts: vec![mount],
+            log_path: log.to_owned(),
+            resources: None,
+            user: None,
+            stop_signal: None,
+        }
+    }
+
+    /// POD-38: what keeps a container's last words from being read is told in their place.
+    #[tokio::test]
+    async fn last_words_that_cannot_be_read_are_told_of() {
+        let played: PlayedAgent = played_agent(ObjectServer::default().api(), |_, _| {});
+        let said = async |uid: &str, log: &str| {
+            let status = status("/nowhere/log", log);
+            container(&played.agent, &PodUid::from(uid), &status, &"s".into()).await.message
+        };
+        let of_log =
+            "Error on reading termination message from logs: open log /etc/passwd: is not below the pod logs directory";
+        assert_eq!(said("uid", "/etc/passwd").await, format!("ended: {of_log}"));
+        let of_file = said("..", "/etc/passwd").await;
+        assert!(of_file.starts_with("ended: Error on reading termination log /nowhere/log: "), "{of_file}");
+        assert!(!of_file.contains("from logs"), "{of_file}");
+    }
 }

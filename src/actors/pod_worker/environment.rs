@@ -16,7 +16,7 @@ use crate::logic::image_name::ImageName;
 use crate::logic::object_references::{ObjectKind, environment_references};
 use crate::logic::pod_roster::is_static;
 use crate::logic::volume_states::{HANGS_AFTER, MountedVolumes};
-use crate::logic::volumes::downward::resource_value;
+use crate::logic::volumes::downward::variable_value;
 use crate::platform::objects::{looked, patiently};
 use crate::platform::volumes::VolumeError;
 
@@ -105,32 +105,32 @@ impl JobSite {
         let node = own_node(&self.agent, Cause::outside("resource field")).await;
         let node = node_facts(&self.agent, node.as_deref());
         let value = |(index, selector): (usize, &ResourceFieldSelector)| {
-            let mut selector = selector.clone();
-            let name = selector.container_name.take().filter(|name| !name.is_empty());
-            selector.container_name = Some(name.unwrap_or_else(|| container.name.clone()));
-            (index, resource_value(&selector, pod, &node.allocatable).map(Some))
+            (index, variable_value(selector, pod, container, &node.allocatable).map(Some))
         };
         fields.map(value).collect()
     }
 
-    /// The credentials of the pod's pull secrets that are for the image (CRI-23). What cannot be had is told by an Event,
-    /// and the pull is tried with the rest.
-    pub(super) async fn credentials(&self, pod: &Pod, image: &str, cause: &Cause) -> Vec<Credential> {
+    /// The credentials of the pod's pull secrets that are for the image (CRI-23). A secret that cannot be had is told of by
+    /// an Event, and the pull is tried with the rest.
+    ///
+    /// # Errors
+    /// As upstream, one that is there and cannot be read keeps every image from being pulled. Its content is not told.
+    pub(super) async fn credentials(&self, pod: &Pod, image: &str, cause: &Cause) -> Result<Vec<Credential>, String> {
         let references = pod.spec.iter().flat_map(|spec| spec.image_pull_secrets.iter().flatten());
         let names: Vec<&str> =
             references.map(|reference| reference.name.as_str()).filter(|name| !name.is_empty()).collect();
-        let Some(parsed) = ImageName::parse(image).ok().filter(|_| !names.is_empty()) else { return vec![] };
+        let Some(parsed) = ImageName::parse(image).ok().filter(|_| !names.is_empty()) else { return Ok(vec![]) };
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let objects = &self.agent.adapters.objects;
         let reads = names.iter().map(|name| patiently("secret", name, objects.secret(namespace, name)));
-        let (mut keyring, mut failed) = (Keyring::default(), vec![]);
+        let (mut keyring, mut failed, mut added) = (Keyring::default(), vec![], Ok(()));
         for (name, secret) in names.iter().zip(join_all(reads).await) {
-            let added = secret
-                .map_err(|error| error.to_string())
-                .and_then(|secret| keyring.add(&secret).map_err(|error| error.to_string()));
-            if let Err(error) = added {
-                tracing::warn!(pod = %self.full_name, secret = name, error, "pull secret cannot be used");
-                failed.push(*name);
+            match secret {
+                Ok(secret) => added = added.and_then(|()| keyring.add(&secret)),
+                Err(error) => {
+                    tracing::warn!(pod = %self.full_name, secret = name, %error, "pull secret cannot be had");
+                    failed.push(*name);
+                }
             }
         }
         if !failed.is_empty() {
@@ -141,7 +141,8 @@ impl JobSite {
             let event = self.subject(String::new()).warning("FailedToRetrieveImagePullSecret", message);
             self.tell(cause, event);
         }
-        keyring.of(&parsed.repository)
+        added.map_err(|error| error.to_string())?;
+        Ok(keyring.of(&parsed.repository))
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::super::jobs::Given;
 use super::*;
 use crate::actors::event_recorder::EventRecorder;
 use crate::actors::node_tests::{PlayedAgent, played_agent};
@@ -13,6 +14,8 @@ use crate::actors::played_api::ObjectServer;
 use crate::actors::role::Stage;
 use crate::logic::environment::container_environment;
 use crate::logic::ids::{FullName, PodUid};
+use crate::logic::image_policy::ImageInUse;
+use crate::logic::volume_states::MountedVolume;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::object_cache::ObjectCacheMsg;
 
@@ -28,7 +31,7 @@ impl Scene {
     /// A pod of this specification that `ObjectCache` knows of.
     fn new(spec: Value) -> Self {
         let server = ObjectServer::default();
-        let played = played_agent(server.api(), |_, _| {});
+        let played = played_agent(server.api(), |settings, _| settings.selinux = true);
         let (agent, to) = (&played.agent, &played.agent.directory);
         Stage::<EventRecorder>::enter(&to.event_recorder, Arc::clone(agent), None);
         Stage::<ObjectCache>::enter(&to.object_cache, Arc::clone(agent), None);
@@ -60,9 +63,23 @@ impl Scene {
         Ok(found.into_variables().into_iter().map(shown).collect())
     }
 
-    async fn users(&self, image: &str) -> Vec<String> {
-        let found = self.site.credentials(&self.pod, image, &Cause::outside("test")).await;
-        found.into_iter().map(|one| format!("{}:{}", one.username, one.password)).collect()
+    /// The mounts of the first container: their paths on the host, and whether the runtime labels them.
+    async fn mounts(&self) -> Vec<(String, bool)> {
+        let container = &self.pod.spec.as_ref().expect("a spec").containers[0];
+        let sources = self.site.environment_sources(&self.pod, container, Addresses::default(), &self.volumes).await;
+        let given = Given {
+            image: ImageInUse::default(),
+            volumes: Arc::new(self.volumes.clone()),
+            recursive_read_only: false,
+            runtime: None,
+        };
+        let mounts = self.site.volume_mounts(&self.pod, container, &sources, &given).await.expect("mounts");
+        mounts.into_iter().map(|mount| (mount.host_path, mount.selinux_relabel)).collect()
+    }
+
+    async fn users(&self, image: &str) -> Result<Vec<String>, String> {
+        let found = self.site.credentials(&self.pod, image, &Cause::outside("test")).await?;
+        Ok(found.into_iter().map(|one| format!("{}:{}", one.username, one.password)).collect())
     }
 
     async fn events(&self) -> Vec<String> {
@@ -94,6 +111,36 @@ async fn variables_come_from_config_maps_secrets_services_and_resources() {
     assert_eq!(scene.variables().await, Ok(expected.map(String::from).to_vec()));
 }
 
+/// CRI-11: each mount of a volume is labelled, as the runtime labels nothing but what it is given.
+#[tokio::test(start_paused = true)]
+async fn all_mounts_of_a_volume_are_labelled() {
+    let mount = |name: &str, path: &str| json!({ "name": name, "mountPath": path });
+    let mounts = [mount("own", "/a"), mount("own", "/b"), mount("host", "/c")];
+    let mut scene = Scene::new(json!({
+        "containers": [{ "name": "app", "volumeMounts": mounts }],
+        "enableServiceLinks": false,
+        "volumes": [{ "name": "own", "emptyDir": {} }, { "name": "host", "hostPath": { "path": "/host" } }],
+    }));
+    for (name, relabel) in [("own", true), ("host", false)] {
+        let volume =
+            MountedVolume { host_path: format!("/{name}"), name: name.to_owned(), relabel, ..Default::default() };
+        scene.volumes.volumes.insert(name.to_owned(), volume);
+    }
+    let expected = [("/own", true), ("/own", true), ("/host", false)];
+    assert_eq!(scene.mounts().await, expected.map(|(path, labelled)| (path.to_owned(), labelled)));
+}
+
+/// CRI-13: an ephemeral container's own resources are there without its name.
+#[tokio::test(start_paused = true)]
+async fn a_container_outside_the_pods_lists_has_its_own_resources() {
+    let field = json!({ "resourceFieldRef": { "resource": "limits.memory" } });
+    let scene = Scene::new(json!({ "containers": [{ "name": "app" }] }));
+    let container = json!({ "name": "debugger", "env": [{ "name": "MEMORY", "valueFrom": field }] });
+    let container: Container = serde_json::from_value(container).expect("a container");
+    let sources = scene.site.environment_sources(&scene.pod, &container, Addresses::default(), &scene.volumes).await;
+    assert!(matches!(sources.resolved[&0], Ok(Some(_))), "{:?}", sources.resolved);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pod_waits_for_services_and_then_says_so() {
     let scene = Scene::new(json!({ "containers": [{ "name": "app" }], "enableServiceLinks": false }));
@@ -102,27 +149,40 @@ async fn a_pod_waits_for_services_and_then_says_so() {
     assert_eq!(scene.variables().await, Err(text.into()));
 }
 
+/// CRI-23, SEC-40.
 #[tokio::test(start_paused = true)]
 async fn pull_secrets_become_credentials_and_missing_ones_an_event() {
-    let names = ["good", "missing", "", "broken"].map(|name| json!({ "name": name }));
-    let scene = Scene::new(json!({ "containers": [], "imagePullSecrets": names }));
-    // {"auths":{"reg.example":{"username":"u","password":"p"}}}
-    let config = "eyJhdXRocyI6eyJyZWcuZXhhbXBsZSI6eyJ1c2VybmFtZSI6InUiLCJwYXNzd29yZCI6InAifX19";
-    let secret =
-        |config: &str| json!({ "type": "kubernetes.io/dockerconfigjson", "data": { ".dockerconfigjson": config } });
-    scene.put("secrets", "good", secret(config));
-    scene.put("secrets", "broken", secret("eA=="));
-    assert_eq!(scene.users("reg.example/team/app:1").await, ["u:p"]);
-    assert!(scene.users("other.example/app").await.is_empty());
-    let text = "FailedToRetrieveImagePullSecret: Unable to retrieve some image pull secrets (missing, broken); \
+    let with_secrets = |names: &[&str]| {
+        let names: Vec<Value> = names.iter().map(|name| json!({ "name": name })).collect();
+        let scene = Scene::new(json!({ "containers": [], "imagePullSecrets": names }));
+        let secret =
+            |config: &str| json!({ "type": "kubernetes.io/dockerconfigjson", "data": { ".dockerconfigjson": config } });
+        // {"auths":{"reg.example":{"username":"u","password":"p"}}}, and "hunter2", which is no JSON.
+        scene.put(
+            "secrets",
+            "good",
+            secret("eyJhdXRocyI6eyJyZWcuZXhhbXBsZSI6eyJ1c2VybmFtZSI6InUiLCJwYXNzd29yZCI6InAifX19"),
+        );
+        scene.put("secrets", "broken", secret("aHVudGVyMg=="));
+        scene
+    };
+    let scene = with_secrets(&["good", "missing", ""]);
+    assert_eq!(scene.users("reg.example/team/app:1").await, Ok(vec!["u:p".to_owned()]));
+    assert_eq!(scene.users("other.example/app").await, Ok(vec![]));
+    let text = "FailedToRetrieveImagePullSecret: Unable to retrieve some image pull secrets (missing); \
                 attempting to pull the image may not succeed.";
     assert_eq!(scene.events().await, [text]);
+    // Whatever the image: nobody knows what it was meant for.
+    let scene = with_secrets(&["broken", "good"]);
+    let wrong = "pull secret broken: .dockerconfigjson is not a JSON object of registries";
+    assert_eq!(scene.users("reg.example/team/app:1").await, Err(wrong.into()));
+    assert!(scene.events().await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_without_pull_secrets_asks_for_none() {
     let scene = Scene::new(json!({ "containers": [] }));
-    assert!(scene.users("reg.example/app").await.is_empty());
+    assert_eq!(scene.users("reg.example/app").await, Ok(vec![]));
     assert!(scene.server.calls("/secrets").is_empty() && scene.events().await.is_empty());
 }
 

@@ -76,7 +76,8 @@ impl JobSite {
                 image_sub_path,
                 readonly: mount.read_only,
                 recursive_read_only: mount.recursive_read_only,
-                selinux_relabel: relabel && mount.is_first && self.agent.settings.selinux,
+                // Each of them: a part of a volume is all that the runtime labels of it.
+                selinux_relabel: relabel && self.agent.settings.selinux,
                 propagation: match mount.propagation {
                     Propagation::None => MountPropagation::Private,
                     Propagation::HostToContainer => MountPropagation::HostToContainer,

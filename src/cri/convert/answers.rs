@@ -124,6 +124,7 @@ pub(in crate::cri) fn pod_sandbox_status(
     require(call, "status.metadata.namespace", !metadata.namespace.is_empty())?;
     require(call, "status.metadata.uid", !metadata.uid.is_empty())?;
     require(call, "status.created_at", status.created_at != 0)?;
+    let lacks_address = status.network.as_ref().is_some_and(|network| network.ip.is_empty());
     let network = status.network.unwrap_or_default();
     let additional = network.additional_ips.into_iter().map(|address| address.ip);
     let options = status.linux.and_then(|linux| linux.namespaces).and_then(|namespaces| namespaces.options);
@@ -133,6 +134,7 @@ pub(in crate::cri) fn pod_sandbox_status(
         state: sandbox_state(status.state),
         created_at: moment(status.created_at),
         ips: std::iter::once(network.ip).chain(additional).filter(|ip| !ip.is_empty()).collect(),
+        lacks_address,
         network_mode: namespace_mode(options.unwrap_or_default().network),
         labels: status.labels,
         annotations: status.annotations,

@@ -72,6 +72,7 @@ pub fn runtime_sandbox(status: &PodSandboxStatus) -> RuntimeSandbox {
         created_at: status.created_at,
         host_network,
         ips: if host_network { Vec::new() } else { valid_ips(&status.ips) },
+        lacks_address: status.lacks_address,
     }
 }
 

@@ -132,6 +132,8 @@ pub struct PodSandboxStatus {
     pub created_at: Moment,
     /// Addresses: the primary one, then the others; empty on the host's network.
     pub ips: Vec<String>,
+    /// Whether the runtime told of the network, and no primary address.
+    pub lacks_address: bool,
     /// Whose network namespace it uses.
     pub network_mode: NamespaceMode,
     /// Its labels.

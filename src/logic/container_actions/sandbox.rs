@@ -23,7 +23,7 @@ pub enum SandboxDecision {
 }
 
 /// Whether the pod has a sandbox that its containers can run in: the newest one, ready, the only ready one, on the
-/// network that the spec asks for, and with an address where it has a network of its own.
+/// network that the spec asks for, and not without an address, as far as the runtime tells, where it has a network of its own.
 pub fn sandbox_decision(pod: &Pod, runtime: &RuntimePod) -> SandboxDecision {
     let Some(newest) = runtime.sandbox() else { return SandboxDecision::Create { attempt: 0 } };
     let host_network = pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or(false);
@@ -31,7 +31,7 @@ pub fn sandbox_decision(pod: &Pod, runtime: &RuntimePod) -> SandboxDecision {
     let is_fit = ready == 1
         && newest.state == SandboxState::Ready
         && newest.host_network == host_network
-        && (host_network || newest.ips.first().is_some_and(|ip| !ip.is_empty()));
+        && (host_network || !newest.lacks_address);
     match is_fit {
         true => SandboxDecision::Keep { id: newest.id.clone() },
         false => SandboxDecision::Create { attempt: newest.attempt.saturating_add(1) },

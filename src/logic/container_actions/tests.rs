@@ -48,6 +48,7 @@ fn sandbox(attempt: u32, state: SandboxState) -> RuntimeSandbox {
         created_at: at(u64::from(attempt)),
         host_network: false,
         ips: vec!["10.0.0.1".to_owned()],
+        lacks_address: false,
     }
 }
 
@@ -124,12 +125,15 @@ fn texts(ids: &[ContainerId]) -> Vec<&str> {
     ids.iter().map(ContainerId::as_str).collect()
 }
 
+/// CRI-17.
 #[test]
 fn a_sandbox_is_kept_only_while_it_is_fit() {
     use SandboxState::{NotReady, Ready};
     let keep = |attempt: u32| SandboxDecision::Keep { id: SandboxId::from(format!("s{attempt}")) };
     let create = |attempt| SandboxDecision::Create { attempt };
-    let without_ip = RuntimeSandbox { ips: Vec::new(), ..sandbox(0, Ready) };
+    let without_ip = RuntimeSandbox { ips: Vec::new(), lacks_address: true, ..sandbox(0, Ready) };
+    // The runtime tells nothing of networks, or what is no address.
+    let untold = RuntimeSandbox { ips: Vec::new(), ..sandbox(0, Ready) };
     let on_host = RuntimeSandbox { host_network: true, ips: Vec::new(), ..sandbox(0, Ready) };
     let cases = [
         (false, vec![], create(0)),
@@ -139,6 +143,7 @@ fn a_sandbox_is_kept_only_while_it_is_fit() {
         (false, vec![sandbox(3, NotReady), sandbox(2, Ready)], create(4)),
         (false, vec![sandbox(0, NotReady)], create(1)),
         (false, vec![without_ip.clone()], create(1)),
+        (false, vec![untold], keep(0)),
         (false, vec![on_host.clone()], create(1)),
         (true, vec![on_host], keep(0)),
         (true, vec![sandbox(0, Ready)], create(1)),

@@ -189,6 +189,7 @@ fn ready(attempt: u32) -> RuntimeSandbox {
         created_at: BEGINNING,
         host_network: false,
         ips: vec!["10.0.0.1".to_owned()],
+        lacks_address: false,
     }
 }
 

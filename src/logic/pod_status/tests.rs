@@ -133,7 +133,8 @@ fn container(name: &str) -> Container {
 
 fn sandbox(state: SandboxState) -> RuntimeSandbox {
     let ips = vec!["10.0.0.9".to_owned()];
-    RuntimeSandbox { id: SandboxId::from("s"), attempt: 0, state, created_at: at(1), host_network: false, ips }
+    let (id, created_at) = (SandboxId::from("s"), at(1));
+    RuntimeSandbox { id, attempt: 0, state, created_at, host_network: false, ips, lacks_address: false }
 }
 
 fn instance(name: &str, restart_count: u32, state: ContainerState, exit_code: i32) -> RuntimeContainer {

@@ -63,7 +63,15 @@ mod tests {
 
     fn sandbox(id: &str, state: SandboxState, created: i64) -> RuntimeSandbox {
         let created_at = Moment(created);
-        RuntimeSandbox { id: SandboxId::from(id), attempt: 0, state, created_at, host_network: false, ips: vec![] }
+        RuntimeSandbox {
+            id: SandboxId::from(id),
+            attempt: 0,
+            state,
+            created_at,
+            host_network: false,
+            ips: vec![],
+            lacks_address: false,
+        }
     }
 
     fn container(id: &str, name: &str, state: ContainerState) -> RuntimeContainer {

@@ -39,8 +39,6 @@ pub struct ContainerMount {
     pub recursive_read_only: bool,
     /// See [`Propagation`].
     pub propagation: Propagation,
-    /// Whether it is the first mount of a volume, which is labelled once, where it is labelled at all.
-    pub is_first: bool,
 }
 
 /// The container's mounts. `environment` is its finished environment, `runtime_rro` whether the runtime can make mounts
@@ -54,14 +52,11 @@ pub fn container_mounts(
     environment: &Environment,
     runtime_rro: bool,
 ) -> Result<Vec<ContainerMount>, String> {
-    let mut labelled = BTreeSet::new();
     let mut mounts = Vec::new();
     for (index, mount) in container.volume_mounts.iter().flatten().enumerate() {
         let Some(volume) = volume_plan(pod, &mount.name) else {
             return Err(format!("cannot find volume {:?} to mount into container {:?}", mount.name, container.name));
         };
-        // Once for each volume, as upstream: to label takes a walk over all files.
-        let is_first = labelled.insert(mount.name.clone());
         mounts.push(ContainerMount {
             index,
             container_path: absolute(&mount.mount_path),
@@ -70,7 +65,6 @@ pub fn container_mounts(
             recursive_read_only: recursive_read_only(mount, runtime_rro)
                 .map_err(|error| format!("failed to resolve recursive read-only mode: {error}"))?,
             propagation: propagation(mount)?,
-            is_first,
             volume,
         });
     }
@@ -227,7 +221,6 @@ mod tests {
         assert!(read_only(json!({ "readOnly": true })));
         assert!(read_only(json!({ "name": "s", "readOnly": false })));
         assert_eq!(mounts(json!({ "mountPath": "rel" }), &[], false).unwrap().container_path, "/rel");
-        assert!(mounts(json!({}), &[], false).unwrap().is_first);
     }
 
     /// VOL-33, SEC-02.

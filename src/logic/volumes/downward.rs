@@ -41,7 +41,8 @@ pub fn downward_payload(
     if errors.is_empty() { Ok(payload) } else { Err(PayloadError::Several(errors)) }
 }
 
-/// A request or limit of a container, divided by the selector's divisor and rounded up.
+/// A request or limit of a container as a volume tells it: a missing limit is what the node has for pods, as upstream also
+/// in a pod with limits of its own.
 ///
 /// # Errors
 /// Upstream's text for a container or resource that is none.
@@ -50,11 +51,38 @@ pub fn resource_value(
     pod: &Pod,
     allocatable: &ResourceList,
 ) -> Result<String, String> {
-    let name = selector.container_name.as_deref().unwrap_or_default();
-    let container = find(pod, name).ok_or_else(|| format!("container {name} not found"))?;
+    let (container, _) = find(pod, selector.container_name.as_deref().unwrap_or_default())?;
+    value_of(selector, container, Some(allocatable))
+}
+
+/// A request or limit as a variable of the container `own` tells it: its own where the selector names none, also where the
+/// pod's lists do not have it. A missing limit is the pod's own (KEP-2837), else what the node has for pods; but, as
+/// upstream, nothing of an init container that is named.
+///
+/// # Errors
+/// Upstream's text for a container or resource that is none.
+pub fn variable_value(
+    selector: &ResourceFieldSelector,
+    pod: &Pod,
+    own: &Container,
+    allocatable: &ResourceList,
+) -> Result<String, String> {
+    let (container, has_bounds) = match selector.container_name.as_deref() {
+        None | Some("") => (own, true),
+        Some(name) => find(pod, name).map(|(container, is_init)| (container, !is_init))?,
+    };
+    value_of(selector, container, has_bounds.then(|| bounds(pod, allocatable)).as_ref())
+}
+
+/// Divided by the selector's divisor and rounded up; what is in `bounds` stands for limits that are missing.
+fn value_of(
+    selector: &ResourceFieldSelector,
+    container: &Container,
+    bounds: Option<&ResourceList>,
+) -> Result<String, String> {
     let unsupported = || format!("unsupported container resource : {}", selector.resource);
     let (list, resource) = match selector.resource.split_once('.').ok_or_else(unsupported)? {
-        ("limits", resource) => (limits(pod, container, allocatable), resource),
+        ("limits", resource) => (limits(container, bounds), resource),
         ("requests", resource) => (container_requests(container), resource),
         _ => return Err(unsupported()),
     };
@@ -79,25 +107,37 @@ fn rounded_up(amount: i64, divisor: i64) -> i64 {
     if amount % divisor > 0 { whole.saturating_add(1) } else { whole }
 }
 
-/// A limit that the container does not have is the pod's own (KEP-2837), else the node's.
-fn limits(pod: &Pod, container: &Container, allocatable: &ResourceList) -> ResourceList {
-    let mut limits = container_limits(container);
+/// What the pod's containers have at most together. As upstream, the pod's limit counts only of what the node has.
+fn bounds(pod: &Pod, allocatable: &ResourceList) -> ResourceList {
     let own = pod.spec.as_ref().and_then(|spec| spec.resources.as_ref());
     let own = resource_list(own.and_then(|resources| resources.limits.as_ref()));
+    let mut bounds = allocatable.clone();
+    for name in [CPU, MEMORY] {
+        if let (Some(bound), Some(limit)) = (bounds.get_mut(name), own.get(name).filter(|limit| !limit.is_zero())) {
+            *bound = *limit;
+        }
+    }
+    bounds
+}
+
+fn limits(container: &Container, bounds: Option<&ResourceList>) -> ResourceList {
+    let mut limits = container_limits(container);
     for name in BOUNDED_BY_NODE {
         let missing = limits.get(name).is_none_or(Quantity::is_zero);
-        let of_pod = own.get(name).filter(|limit| !limit.is_zero() && [CPU, MEMORY].contains(&name));
-        // As upstream, the pod's limit counts only of what the node has.
-        if let (true, Some(node)) = (missing, allocatable.get(name)) {
-            limits.insert(name.to_owned(), *of_pod.unwrap_or(node));
+        if let (true, Some(bound)) = (missing, bounds.and_then(|bounds| bounds.get(name))) {
+            limits.insert(name.to_owned(), *bound);
         }
     }
     limits
 }
 
-fn find<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
-    let spec = pod.spec.as_ref()?;
-    spec.containers.iter().chain(spec.init_containers.iter().flatten()).find(|container| container.name == name)
+/// The container of this name, and whether it is an init container.
+fn find<'a>(pod: &'a Pod, name: &str) -> Result<(&'a Container, bool), String> {
+    let spec = pod.spec.as_ref();
+    let regular = spec.iter().flat_map(|spec| &spec.containers).map(|container| (container, false));
+    let init = spec.iter().flat_map(|spec| spec.init_containers.iter().flatten()).map(|container| (container, true));
+    let found = regular.chain(init).find(|(container, _)| container.name == name);
+    found.ok_or_else(|| format!("container {name} not found"))
 }
 
 #[cfg(test)]
@@ -170,6 +210,39 @@ mod tests {
                 "{resource} / {divisor}"
             );
         }
+    }
+
+    /// VOL-25, CRI-13: as upstream, a volume does not know limits of the whole pod, a variable does, but for an init
+    /// container that it names; without a name it is about the container itself, whatever the pod's lists have.
+    #[test]
+    fn missing_limits_of_variables_are_the_pods_own() {
+        let mut pod = pod();
+        let limits = BTreeMap::from([("cpu".to_owned(), ApiQuantity("2".into()))]);
+        let spec = pod.spec.as_mut().unwrap();
+        spec.resources = Some(ResourceRequirements { limits: Some(limits), ..ResourceRequirements::default() });
+        spec.init_containers = Some(vec![Container { name: "init".into(), ..Container::default() }]);
+        let debugger = Container { name: "debugger".into(), ..Container::default() };
+        let selector = |name: Option<&str>, resource: &str| ResourceFieldSelector {
+            container_name: name.map(str::to_owned),
+            divisor: None,
+            resource: resource.into(),
+        };
+        let cases = [
+            (None, "limits.cpu", "2"),
+            (Some(""), "limits.ephemeral-storage", "96636764160"),
+            (Some("web"), "limits.cpu", "2"),
+            (Some("web"), "limits.memory", "67108864"),
+            (Some("init"), "limits.cpu", "0"),
+        ];
+        for (name, resource, expected) in cases {
+            let found = variable_value(&selector(name, resource), &pod, &debugger, &allocatable());
+            assert_eq!(found, Ok(expected.into()), "{name:?} {resource}");
+        }
+        for name in ["web", "init"] {
+            assert_eq!(resource_value(&selector(Some(name), "limits.cpu"), &pod, &allocatable()), Ok("4".into()));
+        }
+        let named = variable_value(&selector(Some("debugger"), "limits.cpu"), &pod, &debugger, &allocatable());
+        assert_eq!(named, Err("container debugger not found".into()));
     }
 
     #[test]

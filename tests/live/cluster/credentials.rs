@@ -1,4 +1,4 @@
-//! Credentials for pulls that a program gives for a token of the pod's service account.
+//! Credentials for pulls: those that a program gives for a token of the pod's service account, and those of pull secrets.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -131,4 +131,37 @@ fn a_program_is_given_a_token_of_the_pods_account() {
     });
     let asked = fs::read_to_string(cluster.dir.join("asked")).unwrap();
     assert_eq!(asked.lines().filter(|line| !line.is_empty()).count(), 1, "{asked}");
+}
+
+/// CRI-23, SEC-40: a pod pulls with its own secret, and one without it gets nothing; a secret that is not there is told of.
+#[test]
+fn a_pod_pulls_with_its_pull_secret() {
+    let Some(mut cluster) = Cluster::new() else { return };
+    let registry = Registry::start(&cluster.dir);
+    registry.only(BASIC);
+    let config = json!({ "auths": { registry.host(): { "username": "user", "password": "secret" } } });
+    cluster.apply_object(&json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
+        "metadata": { "name": "pull", "namespace": "default" },
+        "stringData": { ".dockerconfigjson": config.to_string() },
+    }));
+    cluster.start_agent();
+    cluster.wait_ready();
+    let with_secret = |name: &str, secrets: Value| {
+        let container = of_image(&registry.image(&format!("{name}/app:1")), "Always");
+        with(pod(name, &[container]), json!({ "spec": { "imagePullSecrets": secrets } }))
+    };
+    cluster.create_pod(with_secret("good", json!([{ "name": "pull" }])));
+    cluster.create_pod(with_secret("bare", json!([])));
+    cluster.create_pod(with_secret("missing", json!([{ "name": "nowhere" }])));
+    cluster.wait_pod_ready("good");
+    for name in ["bare", "missing"] {
+        cluster.wait("pod", name, "without its image", |pod| {
+            let reason = &pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"];
+            *reason == "ErrImagePull" || *reason == "ImagePullBackOff"
+        });
+    }
+    let told = cluster.wait_event("missing", "FailedToRetrieveImagePullSecret");
+    assert!(told.contains("(nowhere)"), "{told}");
+    assert!(!cluster.log().contains(BASIC), "a password is not for logs");
 }

@@ -52,6 +52,7 @@ fn sandbox_status(
         state: SandboxState::Ready,
         created_at: Moment(created_at),
         ips: texts(ips),
+        lacks_address: ips.first() == Some(&""),
         network_mode,
         labels: labels(&[]),
         annotations: labels(&[]),
@@ -164,6 +165,7 @@ fn a_sandbox_tells_its_addresses_if_they_are_its_own() {
             created_at: Moment(5),
             host_network: mode == NamespaceMode::Node,
             ips: texts(expected),
+            lacks_address: ips.first() == Some(&""),
         };
         assert_eq!(runtime_sandbox(&sandbox_status("s", 1, 5, ips, mode)), expected);
     }

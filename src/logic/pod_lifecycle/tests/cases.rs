@@ -141,7 +141,7 @@ fn a_sandbox_without_an_address_is_not_made_anew_without_a_pause() {
     let (mut script, _) = Script::new(a_pod("Always", &[], &["a"]));
     script.ends(JobEnd::Prepared(Ok(true)));
     script.ends(image_there("a"));
-    let bare = RuntimeSandbox { ips: vec![], ..ready(0) };
+    let bare = RuntimeSandbox { ips: vec![], lacks_address: true, ..ready(0) };
     assert_eq!(script.ends(JobEnd::SandboxUp(Ok(bare))), ["replace [s0] 30s"]);
     script.ends(JobEnd::PodKilled(Ok(())));
     assert_eq!(script.sees(&[stopped(0)], &[]), NOTHING);
