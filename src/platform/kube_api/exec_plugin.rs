@@ -193,7 +193,8 @@ mod cases {
             let exec: Exec = serde_json::from_value(exec).expect("a program");
             let cluster = json!({"server": "https://h", "tls-server-name": "kube", "extensions": extensions});
             let cluster: Cluster = serde_json::from_value(cluster).expect("a cluster");
-            ExecPlugin::new(exec, &cluster).ok().expect("usable").info["spec"]["cluster"].clone()
+            let Ok(plugin) = ExecPlugin::new(exec, &cluster) else { panic!("it is usable") };
+            plugin.info["spec"]["cluster"].clone()
         };
         let config = json!({"audience": "a", "more": [1]});
         let extensions = json!([
