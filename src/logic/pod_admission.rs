@@ -43,7 +43,7 @@ pub enum Verdict {
     NotYet {
         /// For what.
         what: String,
-        /// When the wait is over at the latest, if anything says so.
+        /// By when it is to be over, if anything says so.
         until: Option<Moment>,
     },
     /// Nothing but the Node's labels keeps it away, and they may be newer than what is known of them: the Node is to be read
@@ -167,6 +167,8 @@ pub fn preempted_status(mut status: PodStatus, since: Moment) -> PodStatus {
 pub struct Admissions {
     admitted: BTreeSet<PodUid>,
     refused: BTreeMap<PodUid, (String, String)>,
+    /// By when those that make room are to have ended.
+    room_by: BTreeMap<PodUid, Moment>,
 }
 
 impl Admissions {
@@ -174,6 +176,7 @@ impl Admissions {
     pub fn take(&mut self, pods: &BTreeMap<PodUid, Arc<Pod>>, at: Surroundings<'_>) -> Judged {
         self.admitted.retain(|uid| pods.contains_key(uid));
         self.refused.retain(|uid, _| pods.contains_key(uid));
+        self.room_by.retain(|uid, _| pods.contains_key(uid));
         let unknown = |uid: &PodUid| !self.admitted.contains(uid) && !self.refused.contains_key(uid);
         let running: Vec<PodUid> = pods.keys().filter(|uid| unknown(uid) && (at.runs)(uid)).cloned().collect();
         self.admitted.extend(running);
@@ -208,11 +211,18 @@ impl Admissions {
         judged
     }
 
-    /// Takes back the admission of a pod that has to make room.
-    pub fn preempt(&mut self, uid: &PodUid) {
+    /// Takes back the admission of a pod that has to make room, and is to have ended by then.
+    pub fn preempt(&mut self, uid: &PodUid, until: Moment) {
         if self.admitted.remove(uid) {
+            self.room_by.insert(uid.clone(), until);
             self.refused.insert(uid.clone(), (PREEMPTING.to_owned(), PREEMPTED.to_owned()));
         }
+    }
+
+    /// What a pod waits for to which nothing is in the way but others that make room: `leaving`.
+    pub fn for_room(&self, leaving: &[Arc<Pod>]) -> Verdict {
+        let until = leaving.iter().filter_map(|pod| self.room_by.get(&uid_of(pod)).copied()).max();
+        Verdict::NotYet { what: "room that other pods still take".to_owned(), until }
     }
 
     /// Those of `pods` that were admitted.
@@ -246,7 +256,8 @@ fn never(reason: impl Into<String>, message: impl Into<String>) -> Verdict {
     Verdict::Never { reason: reason.into(), message: message.into() }
 }
 
-fn not_yet(what: &str) -> Verdict {
+/// It waits for this, and nothing says until when.
+pub fn not_yet(what: &str) -> Verdict {
     Verdict::NotYet { what: what.to_owned(), until: None }
 }
 

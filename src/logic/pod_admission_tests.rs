@@ -216,13 +216,15 @@ fn others_go_for_a_critical_pod_and_it_waits_for_their_room() {
     let judged = admissions.take(&pods, at(&node, &[], &abilities));
     let victims: Vec<&str> = judged.victims.iter().map(|victim| victim.uid.as_str()).collect();
     assert_eq!((victims, judged.refused.len()), (vec!["small"], 0));
-    admissions.preempt(&"small".into());
+    admissions.preempt(&"small".into(), Moment(5));
     assert_eq!(admissions.why_not(&"small".into()), Some((PREEMPTING, PREEMPTED)));
     // As long as it takes its room nobody else has to go.
     let leaving = [Arc::clone(&pods[&PodUid::from("small")])];
     let judged = admissions.take(&pods, Surroundings { leaving: &leaving, ..at(&node, &[], &abilities) });
     assert!(judged.victims.is_empty() && judged.refused.is_empty());
     assert_eq!(admissions.undecided(&pods).count(), 1);
+    let until = |waits: Verdict| matches!(waits, Verdict::NotYet { until, .. } if until == Some(Moment(5)));
+    assert!(until(admissions.for_room(&leaving)) && !until(admissions.for_room(&[])));
     let judged = admissions.take(&pods, at(&node, &[], &abilities));
     assert!(judged.victims.is_empty() && admissions.admitted(&pods).contains_key(&PodUid::from("vital")));
     // One that asks for more than the node has gets nobody killed.

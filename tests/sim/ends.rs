@@ -84,6 +84,33 @@ fn a_preempted_pod_ends_as_its_containers_do() {
     }
 }
 
+/// PAIN-18: a pod that waits for others to make room says so, and by when they are to have ended.
+#[test]
+fn a_pod_that_waits_for_room_says_until_when() {
+    let options = Options { settings: |settings| settings.node.status.capacity.max_pods = 1, ..in_a_cluster() };
+    let run = run(1, options, |world| async move {
+        world.create(&SimPod::of("web", "run stops in 8s").grace(20)).expect("made");
+        world.start_agent();
+        world.settle().await;
+        world.create(&SimPod::of("vital", "run").own_field("priority", json!(2_000_000_000))).expect("made");
+        world.sleep(seconds(4)).await;
+        let waits = status(&world, "vital")["conditions"].as_array().cloned().unwrap_or_default();
+        let messages: Vec<&str> = waits.iter().filter_map(|one| one["message"].as_str()).collect();
+        let (what, until) = messages.iter().find_map(|text| text.split_once(", until ")).expect("it says so");
+        assert_eq!(what, "waits for room that other pods still take");
+        assert!(until.parse::<jiff::Timestamp>().is_ok(), "{until}");
+        world.sleep(seconds(60)).await;
+        assert_eq!(world.running().into_iter().collect::<Vec<_>>(), ["vital/main#0"]);
+        for name in ["web", "vital"] {
+            world.delete_pod(name, None);
+        }
+        world.sleep(seconds(60)).await;
+        assert!(world.running().is_empty());
+    });
+    let stopped: Vec<&str> = run.violations.iter().map(|one| one.name).collect();
+    assert_eq!(stopped, ["wanted-lives"], "{}", describe(&run.violations, &run.story));
+}
+
 /// POD-31: a static pod that has ended takes no room, and counts no more for the share of its tier.
 #[test]
 fn a_static_pod_that_has_ended_takes_no_room() {

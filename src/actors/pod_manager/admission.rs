@@ -15,8 +15,8 @@ use crate::actors::settings::EventSubject;
 use crate::actors::volume_manager::node_facts;
 use crate::logic::ids::PodUid;
 use crate::logic::pod_admission::{
-    Judged, NodeAbilities, PREEMPTED, PREEMPTING, Surroundings, Verdict, Victim, is_over, judge, preempted_status,
-    preemption_patience,
+    Judged, NodeAbilities, PREEMPTED, PREEMPTING, Surroundings, Verdict, Victim, is_over, judge, not_yet,
+    preempted_status, preemption_patience,
 };
 use crate::logic::pod_lifecycle::Stage;
 use crate::logic::pod_roster::full_name;
@@ -189,19 +189,24 @@ impl PodManager {
             desk.tell(&self.agent.directory.event_recorder, event);
             self.tell_rejected(&refused.uid, &refused.pod, desk);
         }
+        let makes_room = !judged.victims.is_empty();
         for Victim { uid, pod, resource } in judged.victims {
             self.agent.happened(Occurrence::PodPreempted { resource: &resource });
             let event = EventSubject::pod(&uid, &full_name(&pod)).warning(PREEMPTING, PREEMPTED);
             desk.tell(&self.agent.directory.event_recorder, event);
             tracing::warn!(%uid, pod = %full_name(&pod), "pod has to make room for a critical one");
-            self.admissions.preempt(&uid);
-            desk.after(preemption_patience(&pod), PodManagerMsg::GraceExceeded(uid.clone()));
+            let patience = preemption_patience(&pod);
+            self.admissions.preempt(&uid, desk.now().plus(patience));
+            desk.after(patience, PodManagerMsg::GraceExceeded(uid.clone()));
             desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::Preempted(uid.clone()));
             if let Some(pods) = &self.api_pods {
                 let admitted = self.in_force(&self.admissions.admitted(pods));
                 self.roster.set(SourceKind::Api.as_str(), admitted);
             }
             self.tell_rejected(&uid, &pod, desk); // One without a worker has nobody else to say so.
+        }
+        if makes_room {
+            self.tell_undecided(desk);
         }
         self.reread_node(judged.unsure, desk);
     }
@@ -229,14 +234,14 @@ impl PodManager {
         let started = |pod: &Pod| pod.status.as_ref().is_some_and(|status| status.start_time.is_some());
         let undecided = self.api_pods.iter().flat_map(|pods| self.admissions.undecided(pods));
         for (uid, pod) in undecided.filter(|(_, pod)| !started(pod)) {
-            let what = match judge(pod, self.node.as_deref(), &abilities) {
-                Verdict::NotYet { what, until: Some(until) } => {
-                    format!("waits for {what}, until {}", until.to_timestamp())
-                }
-                Verdict::NotYet { what, until: None } => format!("waits for {what}"),
-                _ if self.relisted.is_some() => "waits for room that other pods still take".to_owned(),
-                _ => "waits for the runtime's account of its pods".to_owned(),
+            let verdict = match judge(pod, self.node.as_deref(), &abilities) {
+                waits @ Verdict::NotYet { .. } => waits,
+                _ if self.relisted.is_none() => not_yet("the runtime's account of its pods"),
+                _ => self.admissions.for_room(&self.leaving()),
             };
+            let Verdict::NotYet { what, until } = verdict else { continue };
+            let until = until.map(|until| format!(", until {}", until.to_timestamp())).unwrap_or_default();
+            let what = format!("waits for {what}{until}");
             let view = PodView {
                 uid: uid.clone(),
                 pod: Arc::clone(pod),

@@ -12,15 +12,17 @@ mod forward;
 mod phase;
 mod readiness;
 mod resources;
+mod waiting;
 
 pub use addresses::family_mismatch;
 pub use ended::{EndedContainer, newly_ended};
 pub use forward::never_back;
+pub use waiting::waiting_status;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container, Pod, PodCondition, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::container_actions::restart_all;
@@ -192,24 +194,6 @@ pub fn rejected_status(pod: &Pod, reason: &str, message: &str, qos_class: &str, 
         observed_generation: observed_generation(pod, pod.status.as_ref()),
         ..PodStatus::default()
     }
-}
-
-/// The status of a pod that waits to be admitted: as the API has it, and why (PAIN-18). Said again it is the same.
-pub fn waiting_status(pod: &Pod, message: String, now: Moment) -> PodStatus {
-    let mut status = pod.status.clone().unwrap_or_default();
-    let before = conditions::find(&status, conditions::READY_TO_START).filter(|before| before.status == "False");
-    let since = before.and_then(|before| before.last_transition_time.clone());
-    let known = status.conditions.get_or_insert_default();
-    known.retain(|condition| condition.type_ != conditions::READY_TO_START);
-    known.push(PodCondition {
-        type_: conditions::READY_TO_START.to_owned(),
-        status: "False".to_owned(),
-        message: Some(message),
-        last_transition_time: since.or_else(|| Some(time(now))),
-        observed_generation: pod.metadata.generation,
-        ..PodCondition::default()
-    });
-    status
 }
 
 /// Says in the pod's conditions what keeps it, where it is not as it is to be (PAIN-11, PAIN-20): an addition of ours, in

@@ -591,17 +591,3 @@ proptest! {
         }
     }
 }
-
-/// PAIN-18: it is said again every minute, and each new time would be a patch.
-#[test]
-fn a_pod_that_goes_on_waiting_has_waited_since_it_began_to() {
-    let waits =
-        |pod: &Pod, seconds: i64| waiting_status(pod, "waits for room".to_owned(), Moment(seconds * 1_000_000_000));
-    let mut pod = Pod::default();
-    let first = waits(&pod, 100);
-    pod.status = Some(first.clone());
-    assert_eq!(waits(&pod, 160), first);
-    let conditions = pod.status.as_mut().and_then(|status| status.conditions.as_mut()).expect("it has one");
-    conditions[0].status = "True".to_owned();
-    assert_ne!(waits(&pod, 160), first, "it was another before");
-}
