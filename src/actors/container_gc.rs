@@ -195,7 +195,6 @@ mod tests {
     use crate::logic::ids::FullName;
     use crate::logic::runtime_pod::{RuntimeSandbox, SandboxState};
     use crate::logic::time::{Moment, Stamp};
-    use crate::messages::event_recorder::EventRecorderMsg;
     use crate::platform::pod_files::LinuxPodFiles;
 
     /// A collector over a runtime that removes nothing; links to logs are in the folder of this name.
@@ -212,14 +211,6 @@ mod tests {
         let known = ContainerGcMsg::Known(Arc::default());
         to.container_gc.tell(Cause::outside("test"), known).expect("has room");
         played
-    }
-
-    async fn node_events(played: &PlayedAgent) -> Vec<String> {
-        let node = PodUid::from(&*played.agent.settings.node_name);
-        let question = |reply| EventRecorderMsg::OfPod(node, reply);
-        let recorder = &played.agent.directory.event_recorder;
-        let events = recorder.ask(Cause::outside("test"), Duration::from_secs(1), question).await.expect("answered");
-        events.iter().map(|counted| format!("{}: {}", counted.event.reason, counted.event.message)).collect()
     }
 
     /// CRI-20: what cannot be removed is for the log; what keeps the collector from looking is an Event of the node.
@@ -240,10 +231,10 @@ mod tests {
         calm.agent.directory.container_gc.tell(Cause::outside("test"), surplus).expect("has room");
         seconds(70.0).await;
         assert_eq!(calm.runtime().calls("StopPodSandbox"), ["StopPodSandbox s"]);
-        assert_eq!(node_events(&calm).await, Vec::<String>::new());
+        assert_eq!(calm.node_events().await, Vec::<String>::new());
         let blind = played(&format!("/{}", "x".repeat(300)));
         seconds(70.0).await;
-        let told = node_events(&blind).await;
+        let told = blind.node_events().await;
         assert!(told[0].starts_with("ContainerGCFailed: remove dead links /xxx"), "{told:?}");
     }
 }

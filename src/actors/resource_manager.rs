@@ -1,7 +1,9 @@
 //! `ResourceManager`: the cgroups above the pods' own: all pods', and the tiers of burstable and best-effort pods.
 //!
 //! Parent: Root. Restarted: after a failure; `PodManager` tells it the pods again, the cgroups themselves are on the
-//! node. A tier that cannot be made at the start ends the agent, as upstream's container manager does.
+//! node. A tier that cannot be made at the start ends the agent, as upstream's container manager does. Limits of all pods
+//! that cannot be set do not: pods that use more may have to end first. The node's Events tell of them, each minute
+//! until they are in force.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,18 +12,20 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::desk::Desk;
 use super::role::Role;
-use super::settings::Agent;
+use super::settings::{Agent, EventSubject};
 use crate::logic::cgroup_name::CgroupName;
 use crate::logic::resources::{
     CgroupSettings, QosClass, ResourceOptions, best_effort_tier_settings, burstable_tier_settings,
     reserved_cgroup_settings, reserved_tier_settings,
 };
-use crate::messages::resource_manager::{ResourceManagerMsg, Tiers};
+use crate::messages::resource_manager::{ResourceManagerMsg, Tiers, TiersMade};
 use crate::platform::blocking;
 use crate::platform::cgroup::CgroupError;
 
 /// Wait between refreshes (upstream's QoS cgroup manager).
 const REFRESH_PERIOD: Duration = Duration::from_secs(60);
+/// Upstream's text of the Event.
+const ENFORCED: &str = "Updated Node Allocatable limit across pods";
 
 /// See the module.
 pub struct ResourceManager {
@@ -30,8 +34,17 @@ pub struct ResourceManager {
     /// What the tiers are set to, once they are.
     tiers: Option<Box<Tiers>>,
     made_once: bool,
+    enforcement: Enforcement,
     busy: bool,
     again: bool,
+}
+
+/// Whether the limits of all pods were ever in force.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Enforcement {
+    NotTried,
+    Failed,
+    Done,
 }
 
 impl Role for ResourceManager {
@@ -40,8 +53,15 @@ impl Role for ResourceManager {
     type Args = Arc<Agent>;
 
     fn begin(agent: Arc<Agent>, desk: &mut Desk<ResourceManagerMsg>) -> Self {
-        let mut manager =
-            Self { agent, pods: Arc::default(), tiers: None, made_once: false, busy: false, again: false };
+        let mut manager = Self {
+            agent,
+            pods: Arc::default(),
+            tiers: None,
+            made_once: false,
+            enforcement: Enforcement::NotTried,
+            busy: false,
+            again: false,
+        };
         manager.refresh(desk);
         desk.after(REFRESH_PERIOD, ResourceManagerMsg::RefreshDue);
         manager
@@ -60,13 +80,14 @@ impl Role for ResourceManager {
                 self.refresh(desk);
                 desk.after(REFRESH_PERIOD, ResourceManagerMsg::RefreshDue);
             }
-            ResourceManagerMsg::TiersSet(outcome) => {
+            ResourceManagerMsg::TiersMade(outcome) => {
                 self.busy = false;
                 self.tiers = None;
                 match outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
-                    Ok(tiers) => {
+                    Ok(TiersMade { tiers, unlimited }) => {
                         self.made_once = true;
                         self.tiers = Some(tiers);
+                        self.enforced(unlimited, desk);
                     }
                     Err(problem) if self.made_once => tracing::warn!(problem, "cgroups of pods not set"),
                     Err(problem) => {
@@ -93,10 +114,31 @@ impl ResourceManager {
         }
         let (agent, wanted) = (Arc::clone(&self.agent), Box::new(tiers(&self.agent, &self.pods)));
         let work = blocking::run(move || match set_tiers(&agent, &wanted) {
-            Ok(()) => Ok(wanted),
+            Ok(unlimited) => Ok(TiersMade { tiers: wanted, unlimited: unlimited.as_ref().map(CgroupError::to_string) }),
             Err(error) => Err(error.to_string()),
         });
-        desk.start("set tier cgroups", "kubepods", work, ResourceManagerMsg::TiersSet);
+        desk.start("set tier cgroups", "kubepods", work, ResourceManagerMsg::TiersMade);
+    }
+
+    /// Upstream's Events: each failure until the first success, and that. A new incarnation does not repeat it.
+    fn enforced(&mut self, unlimited: Option<String>, desk: &Desk<ResourceManagerMsg>) {
+        let (node, to) = (EventSubject::node(&self.agent.settings.node_name), &self.agent.directory.event_recorder);
+        match (unlimited, self.enforcement) {
+            (None, Enforcement::Done) => {}
+            (None, before) => {
+                self.enforcement = Enforcement::Done;
+                if before == Enforcement::Failed || desk.address().record().restarts() == 0 {
+                    desk.tell(to, node.normal("NodeAllocatableEnforced", ENFORCED));
+                }
+            }
+            (Some(problem), Enforcement::Done) => tracing::warn!(problem, "limits of all pods not set again"),
+            (Some(problem), _) => {
+                self.enforcement = Enforcement::Failed;
+                let cgroup = self.agent.settings.cgroup_tree.pods().components().join("\" \"");
+                let text = format!("Failed to update Node Allocatable Limits [\"{cgroup}\"]: {problem}");
+                desk.tell(to, node.warning("FailedNodeAllocatableEnforcement", text));
+            }
+        }
     }
 }
 
@@ -111,12 +153,23 @@ fn tiers(agent: &Agent, pods: &[Arc<Pod>]) -> Tiers {
     Tiers { all, best_effort: best_effort_tier_settings(), burstable }
 }
 
-fn set_tiers(agent: &Agent, tiers: &Tiers) -> Result<(), CgroupError> {
+/// Makes and sets all; why the limits of all pods are not in force, if that is all that failed.
+fn set_tiers(agent: &Agent, tiers: &Tiers) -> Result<Option<CgroupError>, CgroupError> {
     let (tree, cgroups) = (&agent.settings.cgroup_tree, &agent.adapters.cgroups);
+    let unlimited = if cgroups.exists(tree.pods()) {
+        cgroups.update(tree.pods(), &tiers.all).err()
+    } else {
+        cgroups.create(tree.pods(), &tiers.all)?;
+        None
+    };
     let set = |name: &CgroupName, settings: &CgroupSettings| {
         if cgroups.exists(name) { cgroups.update(name, settings) } else { cgroups.create(name, settings) }
     };
-    set(tree.pods(), &tiers.all)?;
     set(&tree.tier(QosClass::BestEffort), &tiers.best_effort)?;
-    set(&tree.tier(QosClass::Burstable), &tiers.burstable)
+    set(&tree.tier(QosClass::Burstable), &tiers.burstable)?;
+    Ok(unlimited)
 }
+
+#[cfg(test)]
+#[path = "resource_manager_tests.rs"]
+mod tests;

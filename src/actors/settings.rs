@@ -190,6 +190,8 @@ pub struct NodeSettings {
     pub names_alone_serve: bool,
     /// When the machine booted, where that is known.
     pub booted: Option<Moment>,
+    /// Whether swap is on and the kernel cannot keep volumes in memory from it.
+    pub memory_may_be_swapped: bool,
     /// `podCIDR`: what the runtime is told until the Node names one; nothing when it is empty.
     pub pod_cidr: String,
 }
@@ -214,6 +216,7 @@ impl Default for NodeSettings {
             lease_seconds: 40,
             names_alone_serve: false,
             booted: None,
+            memory_may_be_swapped: false,
             pod_cidr: String::new(),
         }
     }

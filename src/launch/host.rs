@@ -11,6 +11,7 @@ use crate::platform::cgroup;
 use crate::platform::directories;
 use crate::platform::host::{CGROUP_V1_REFUSED, Host, SWAP_REFUSED};
 use crate::platform::process;
+use crate::platform::volumes::knows_noswap;
 
 /// Reads what settings depend on.
 ///
@@ -30,6 +31,7 @@ pub(super) fn facts(invocation: &Invocation) -> Result<HostFacts, String> {
         cgroup_version: cgroup::detect(),
         swap_controller: swap_controller(),
         swap_bytes: number(host.swap_bytes().map_err(told)?),
+        memory_may_be_swapped: host.swap_is_on().map_err(told)? && !knows_noswap(),
         thermal_throttle_paths: thermal_throttle_paths(),
         kernel_release: host.kernel_version().map_err(told)?,
         app_armor: app_armor_is_on(),

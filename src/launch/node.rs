@@ -1,8 +1,8 @@
 //! From the configuration to what is said of the Node object and its Lease.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
+use super::settings::HostFacts;
 use crate::actors::settings::NodeSettings;
 use crate::config::version::KUBERNETES_VERSION;
 use crate::config::{Config, GoDuration, Invocation};
@@ -13,7 +13,6 @@ use crate::logic::node_status::{
 };
 use crate::logic::quantity::{Format, Quantity};
 use crate::logic::resources::{CPU, ResourceList};
-use crate::logic::time::Moment;
 
 /// What the Node object shows, as far as the configuration says so.
 ///
@@ -21,8 +20,7 @@ use crate::logic::time::Moment;
 /// When a value cannot be used; the text names the field.
 pub(super) fn settings(
     invocation: &Invocation,
-    node_ips: &[IpAddr],
-    booted: Option<Moment>,
+    host: &HostFacts,
     node_name: &str,
     runtime_name: &str,
 ) -> Result<NodeSettings, String> {
@@ -44,7 +42,7 @@ pub(super) fn settings(
         status: StatusSettings {
             addresses: AddressSettings {
                 hostname: node_name.to_owned(),
-                node_ips: node_ips.to_vec(),
+                node_ips: host.node_ips.clone(),
                 external_cloud_provider,
                 standalone: flags.kubeconfig.is_empty(),
             },
@@ -62,7 +60,8 @@ pub(super) fn settings(
         report_period: positive("nodeStatusReportFrequency", config.node_status_report_frequency)?,
         lease_seconds: config.node_lease_duration_seconds,
         names_alone_serve: invocation.gates.enabled("AllowDNSOnlyNodeCSR"),
-        booted,
+        booted: host.booted,
+        memory_may_be_swapped: host.memory_may_be_swapped,
         pod_cidr: config.pod_cidr.clone(),
     })
 }
@@ -138,7 +137,8 @@ mod tests {
         let arguments: Vec<String> = arguments.iter().map(|one| (*one).to_owned()).collect();
         let loaded = load(&arguments, Host { cgroup_v1: false });
         let Ok(Startup::Run(invocation)) = loaded else { panic!("{loaded:?}") };
-        settings(&invocation, &[], None, "node-1", "containerd").expect("good")
+        let host = crate::launch::host::facts(&invocation).expect("told");
+        settings(&invocation, &host, "node-1", "containerd").expect("good")
     }
 
     /// NODE-27.

@@ -43,6 +43,8 @@ pub struct HostFacts {
     pub swap_controller: bool,
     /// All swap, in bytes.
     pub swap_bytes: i64,
+    /// See `NodeSettings::memory_may_be_swapped`.
+    pub memory_may_be_swapped: bool,
     /// See `Settings::thermal_throttle_paths`.
     pub thermal_throttle_paths: Vec<String>,
     /// The kernel's release, such as `6.1.0-13-amd64`.
@@ -76,7 +78,7 @@ pub fn settings(
         if period.is_zero() { Err(format!("invalid {field} {value}: must be more than 0")) } else { Ok(period) }
     };
     let root_dir = Path::new(&flags.root_dir);
-    let node = super::node::settings(invocation, &host.node_ips, host.booted, &node_name, &runtime_name)?;
+    let node = super::node::settings(invocation, host, &node_name, &runtime_name)?;
     let resources = resources(invocation, host, &node.status.capacity);
     Ok(Settings {
         allocatable: allocatable(&node.status.capacity, host, root_dir),

@@ -15,6 +15,7 @@ pub mod container_log;
 pub mod cpu_list;
 pub mod credential_plugins;
 pub mod credential_tokens;
+pub mod default_address;
 pub mod dns;
 pub mod dns_label;
 pub mod env_file;

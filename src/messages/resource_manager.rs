@@ -19,13 +19,22 @@ pub struct Tiers {
     pub burstable: CgroupSettings,
 }
 
+/// The cgroups above the pods' own are there.
+#[derive(Debug)]
+pub struct TiersMade {
+    /// What was asked for.
+    pub tiers: Box<Tiers>,
+    /// Why the limits of all pods are not in force: pods use more than they allow, for one.
+    pub unlimited: Option<String>,
+}
+
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum ResourceManagerMsg {
     /// From `PodManager`: the pods that are wanted and not ended; the burstable tier's share follows them.
     ActivePods(Arc<Vec<Arc<Pod>>>),
-    /// From itself: the cgroups of all pods and of the tiers were made and set, to what, or why not.
-    TiersSet(Result<Result<Box<Tiers>, String>, Panicked>),
+    /// From itself: the cgroups of all pods and of the tiers are there, or why they cannot be.
+    TiersMade(Result<Result<TiersMade, String>, Panicked>),
     /// From itself: time to set them again.
     RefreshDue,
 }

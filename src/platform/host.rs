@@ -1,4 +1,4 @@
-//! The host as the kernel describes it: names, sizes, addresses, and what the agent refuses to run on.
+//! The host as the kernel describes it: names, sizes, and what the agent refuses to run on.
 //!
 //! Read by `main` and the node's status. Keeps the root below which it reads and nothing that it read. What is read
 //! comes from the kernel's memory or is small: the calls do not wait.
@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::path::PathBuf;
 
 use crate::logic::cpu_list::CpuList;
@@ -202,50 +201,6 @@ impl Host {
         }
     }
 
-    /// The node's addresses, one of each family at most, the fourth version first: the one that the default route would
-    /// send from, else the first that is known outside the host. Asking the route sends nothing.
-    pub fn addresses(&self) -> Vec<IpAddr> {
-        let fourth = source_towards(Ipv4Addr::new(192, 0, 2, 1).into()).or_else(|| self.first_of_fourth());
-        let sixth =
-            source_towards(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into()).or_else(|| self.first_of_sixth());
-        fourth.into_iter().chain(sixth).collect()
-    }
-
-    /// Every address of every network interface, those of the host alone and of the link too.
-    pub fn interface_addresses(&self) -> Vec<IpAddr> {
-        self.all_of_fourth().into_iter().chain(self.all_of_sixth()).collect()
-    }
-
-    fn first_of_fourth(&self) -> Option<IpAddr> {
-        self.all_of_fourth().into_iter().find(is_global)
-    }
-
-    fn first_of_sixth(&self) -> Option<IpAddr> {
-        self.all_of_sixth().into_iter().find(is_global)
-    }
-
-    fn all_of_fourth(&self) -> Vec<IpAddr> {
-        let Ok(trie) = self.read("addresses", "proc/net/fib_trie") else { return vec![] };
-        let (mut last, mut found): (Option<Ipv4Addr>, Vec<IpAddr>) = (None, vec![]);
-        for line in trie.lines().map(str::trim) {
-            if let Some(address) = line.strip_prefix("|-- ") {
-                last = address.parse().ok();
-            } else if line.starts_with("/32 host LOCAL")
-                && let Some(address) = last.map(IpAddr::V4)
-                && !found.contains(&address)
-            {
-                found.push(address);
-            }
-        }
-        found
-    }
-
-    fn all_of_sixth(&self) -> Vec<IpAddr> {
-        let Ok(table) = self.read("addresses", "proc/net/if_inet6") else { return vec![] };
-        let addresses = table.lines().filter_map(|line| u128::from_str_radix(line.split_whitespace().next()?, 16).ok());
-        addresses.map(|bits| IpAddr::V6(Ipv6Addr::from_bits(bits))).collect()
-    }
-
     fn read(&self, what: &'static str, path: &str) -> Result<String, HostError> {
         let read = || -> io::Result<String> {
             let mut bytes = Vec::new();
@@ -262,23 +217,6 @@ impl Host {
     fn malformed(&self, what: &'static str, path: &str) -> HostError {
         self.error(what, path, io::Error::new(io::ErrorKind::InvalidData, "not in the form that the kernel writes"))
     }
-}
-
-/// The address that a packet to `there` would come from.
-fn source_towards(there: IpAddr) -> Option<IpAddr> {
-    let any: IpAddr = if there.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    let socket = UdpSocket::bind((any, 0)).ok()?;
-    socket.connect((there, 9)).ok()?;
-    socket.local_addr().ok().map(|address| address.ip()).filter(is_global)
-}
-
-/// Whether an address can be a node's: not of the host alone, the link alone, a group, or nothing.
-fn is_global(address: &IpAddr) -> bool {
-    let local = match address {
-        IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
-        IpAddr::V6(address) => address.is_unicast_link_local(),
-    };
-    !(local || address.is_loopback() || address.is_unspecified() || address.is_multicast())
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ pub mod lock_file;
 pub mod log_reader;
 pub mod manifests;
 pub mod mount_table;
+pub mod network_interfaces;
 pub mod network_probe;
 pub mod node_facts;
 pub mod node_logs;

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 
 use super::blocking;
 use super::host::{Host, HostError};
+use super::network_interfaces;
 use crate::logic::node_status::{AddressFacts, AddressSettings, HostFacts, Machine, Versions};
 
 /// How long the node's name is looked up: a name server that is away must not hold up a heartbeat.
@@ -109,17 +110,26 @@ impl LinuxNodeFacts {
             machine: self.machine().map_err(|error| error.to_string()),
             versions: self.versions().map_err(|error| error.to_string()),
             storage_bytes: self.storage_bytes(),
-            addresses: self.addresses_blocking(addresses, resolved),
+            addresses: Self::addresses_blocking(addresses, resolved),
         }
     }
 
-    fn addresses_blocking(&self, settings: &AddressSettings, resolved: Vec<IpAddr>) -> AddressFacts {
-        // The kernel's table of addresses is long on some hosts; it serves only to check addresses against.
+    fn addresses_blocking(settings: &AddressSettings, resolved: Vec<IpAddr>) -> AddressFacts {
         let checked = !settings.node_ips.is_empty() || resolved.iter().any(|ip| !ip.is_loopback());
+        let by_route = settings.needs_routes();
+        if !(checked || by_route) {
+            return AddressFacts { resolved, ..AddressFacts::default() };
+        }
+        let told = network_interfaces::addresses();
+        let interfaces = told.inspect_err(|error| tracing::warn!(%error, "network interfaces are not known"));
+        let interfaces = interfaces.unwrap_or_default();
+        let routed =
+            if by_route { network_interfaces::default_addresses(&interfaces, settings.standalone) } else { Ok(vec![]) };
+        let default_routes = routed.inspect_err(|error| tracing::warn!(%error, "default routes are not known"));
         AddressFacts {
-            interfaces: if checked { self.host.interface_addresses() } else { vec![] },
+            interfaces: interfaces.into_iter().map(|one| one.ip).collect(),
             resolved,
-            default_routes: self.host.addresses(),
+            default_routes: default_routes.unwrap_or_default(),
         }
     }
 }
@@ -134,8 +144,8 @@ impl NodeFacts for LinuxNodeFacts {
 
     async fn addresses(&self, settings: &AddressSettings) -> AddressFacts {
         let resolved = resolved(settings).await;
-        let (facts, settings) = (self.clone(), settings.clone());
-        blocking::run(move || facts.addresses_blocking(&settings, resolved)).await
+        let settings = settings.clone();
+        blocking::run(move || Self::addresses_blocking(&settings, resolved)).await
     }
 }
 

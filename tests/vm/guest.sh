@@ -188,6 +188,36 @@ test_nfs() {
     check "the server's files are untouched" test -s /srv/share/two
 }
 
+# Pages of 2 MiB; the agent reads how many there are as it starts.
+HUGE_PAGES=8
+huge_pages_free() { grep -q "^HugePages_Free: *$1\$" /proc/meminfo; }
+huge_pod_cgroup_has() { # DRIVER FILE VALUE
+    find "$(kubepods "$1")" -name "$2" -exec grep -lx "$3" {} + | grep -q 'pod[0-9a-f]'
+}
+
+# A pod that takes all the huge pages that it may have, by files on the volume, and is refused one more (VOL-20).
+test_huge_pages() { # DRIVER
+    echo "--- huge pages ($1)"
+    check "all huge pages are free" within 60 huge_pages_free "$HUGE_PAGES"
+    cat >"$MANIFESTS/huge.yaml" <<'YAML'
+{"apiVersion":"v1","kind":"Pod","metadata":{"name":"huge","namespace":"default"},"spec":{"terminationGracePeriodSeconds":1,
+"volumes":[{"name":"pages","emptyDir":{"medium":"HugePages-2Mi"}}],
+"containers":[{"name":"c","image":"localhost/podwright/client:1","imagePullPolicy":"IfNotPresent",
+"command":["sh","-c","busybox fallocate -l 4194304 /pages/all && ! busybox fallocate -l 2097152 /pages/more && exec sleep 100000"],
+"resources":{"limits":{"cpu":"100m","memory":"32Mi","hugepages-2Mi":"4Mi"}},
+"volumeMounts":[{"name":"pages","mountPath":"/pages"}]}]}}
+YAML
+    check "a pod fills its volume of huge pages" within 180 pods_ready 3
+    check "two of them are taken" huge_pages_free $((HUGE_PAGES - 2))
+    check "its cgroup may have no more" huge_pod_cgroup_has "$1" hugetlb.2MB.max 4194304
+    check "and has what it took" huge_pod_cgroup_has "$1" hugetlb.2MB.current 4194304
+    rm -f "$MANIFESTS/huge.yaml"
+    check "the pages are free again after the pod" within 120 huge_pages_free "$HUGE_PAGES"
+    check "its volume is unmounted" within 60 no_volume_of_huge_pages
+}
+
+no_volume_of_huge_pages() { ! grep -q ' /var/lib/kubelet/pods/.* hugetlbfs ' /proc/mounts; }
+
 running_at_most() { [ "$(count_running)" -le "$1" ]; }
 
 # The agent itself removes what no manifest wants any more.
@@ -215,12 +245,15 @@ no_volume_mounts() { ! grep -q ' /var/lib/kubelet/pods/' /proc/self/mountinfo; }
 cd "$NODE_VM_FILES" || exit 1
 trap finish EXIT
 install_as_shipped
+check "there are huge pages" sysctl -w vm.nr_hugepages="$HUGE_PAGES"
 check "systemd finds no fault with the unit" systemd-analyze verify /etc/systemd/system/podwright.service
 test_driver cgroupfs
 test_watchdog
 test_nfs
+test_huge_pages cgroupfs
 test_stop
 remove_pods cgroupfs
 test_driver systemd
+test_huge_pages systemd
 test_stop
 remove_pods systemd

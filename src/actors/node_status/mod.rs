@@ -33,6 +33,9 @@ use crate::platform::kube_api::{ApiServer, Lane};
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
 /// How long that goes on.
 const LOOK_MAX: Duration = Duration::from_secs(120);
+/// What is said of a host whose swap may hold what volumes in memory keep (SEC-06), as upstream says it.
+const MEMORY_ON_DISK: &str = "The tmpfs noswap option is not supported. Memory-backed volumes (e.g. secrets, emptyDirs, \
+                              etc.) might be swapped to disk and should no longer be considered secure.";
 /// What is said of a host with control groups of the first generation, as upstream says it.
 const CGROUP_V1_DEPRECATED: &str = "cgroup v1 detected. cgroup v1 support is deprecated and will be removed in a future \
     release. Please migrate to cgroup v2. More information at \
@@ -212,6 +215,9 @@ impl NodeStatus {
             desk.tell(to, node.normal("Starting", "Starting kubelet."));
             if self.agent.adapters.cgroups.version() == CgroupVersion::V1 {
                 desk.tell(to, node.warning("CgroupV1", CGROUP_V1_DEPRECATED));
+            }
+            if self.agent.settings.node.memory_may_be_swapped {
+                desk.tell(to, node.warning("PossibleMemoryBackedVolumesOnDisk", MEMORY_ON_DISK));
             }
         }
     }

@@ -95,6 +95,17 @@ impl PlayedAgent {
     }
 }
 
+impl PlayedAgent {
+    /// The node's Events so far, the oldest first, each once: reason and text.
+    pub(super) async fn node_events(&self) -> Vec<String> {
+        let node = PodUid::from(&*self.agent.settings.node_name);
+        let question = |reply| EventRecorderMsg::OfPod(node, reply);
+        let recorder = &self.agent.directory.event_recorder;
+        let events = recorder.ask(Cause::outside("test"), Duration::from_secs(1), question).await.expect("answered");
+        events.iter().map(|counted| format!("{}: {}", counted.event.reason, counted.event.message)).collect()
+    }
+}
+
 /// See [`PlayedAgent`].
 pub(crate) fn played_agent(api: ApiServer, adjust: impl FnOnce(&mut Settings, &mut Adapters)) -> PlayedAgent {
     played_agent_with(api, paused_clock(), None, adjust)

@@ -78,6 +78,15 @@ async fn a_fresh_node_is_posted_once_whole_and_ready() {
     assert_eq!(played.events().await, expected);
 }
 
+/// SEC-06.
+#[tokio::test(start_paused = true)]
+async fn a_host_that_may_write_secrets_to_its_swap_says_so_first() {
+    let played = Played::new(PlayedServer::default(), |node| node.memory_may_be_swapped = true);
+    played.start();
+    seconds(1.0).await;
+    assert_eq!(played.events().await[..2], ["Starting", "PossibleMemoryBackedVolumesOnDisk"]);
+}
+
 /// NODE-29, NODE-32.
 #[tokio::test(start_paused = true)]
 async fn what_does_not_change_is_not_sent_before_the_report_period() {

@@ -20,7 +20,8 @@ pub struct AddressSettings {
     pub node_ips: Vec<IpAddr>,
     /// `--cloud-provider=external`.
     pub external_cloud_provider: bool,
-    /// There is no API server, so nobody with whom to agree on what the node's name stands for: it is not looked up.
+    /// There is no API server, so nobody with whom to agree on what the node's name stands for: it is not looked up, and
+    /// a host without a default route may guess its address for its pods.
     pub standalone: bool,
 }
 
@@ -31,7 +32,7 @@ pub struct AddressFacts {
     pub interfaces: Vec<IpAddr>,
     /// What the node's name resolves to, in the resolver's order; empty where it was not looked up.
     pub resolved: Vec<IpAddr>,
-    /// The addresses that the default routes send from, one of each family at most.
+    /// The addresses of the default routes' interfaces, one of each family at most; empty where they were not asked for.
     pub default_routes: Vec<IpAddr>,
 }
 
@@ -58,11 +59,16 @@ pub fn parse_node_ips(text: &str) -> Result<(Vec<IpAddr>, Vec<String>), &'static
 }
 
 impl AddressSettings {
-    /// Whether the node's name has to be looked up: neither a flag nor the name itself tells an address.
+    /// Whether the node's name has to be looked up: nothing tells an address, and others may know one by that name.
     pub fn needs_lookup(&self) -> bool {
+        self.needs_routes() && !self.standalone
+    }
+
+    /// Whether the address may have to be that of a default route: neither a flag nor the node's name tells one.
+    pub fn needs_routes(&self) -> bool {
         let waits_for_provider = self.external_cloud_provider && self.node_ips.is_empty();
         let tells = self.specified(0).is_some() || self.hostname.parse::<IpAddr>().is_ok();
-        !tells && !waits_for_provider && !self.standalone
+        !tells && !waits_for_provider
     }
 
     fn specified(&self, place: usize) -> Option<IpAddr> {

@@ -29,6 +29,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 pub use linux::LinuxVolumeHost;
+pub use mounts::knows_noswap;
 pub(in crate::platform) use patient::Patient;
 pub use progress::{Doing, Progress, Walk};
 

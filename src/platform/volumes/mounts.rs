@@ -1,13 +1,15 @@
 //! Mounting and unmounting by descriptors. The mount table is the witness of what is mounted: it never hangs, as a look
-//! at a dead mount does. Keeps whether the kernel knows `noswap`.
+//! at a dead mount does. Keeps whether the kernel can mount memory that is never swapped.
 
 use std::ffi::CString;
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
 
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
+use rustix::mount::{
+    FsOpenFlags, MountFlags, UnmountFlags, fsconfig_set_flag, fsopen, mount, mount_bind, mount_remount, unmount,
+};
 
 use super::layout::{by_descriptor, handle, open_through};
 use crate::platform::beneath::{Directory, segment};
@@ -16,8 +18,8 @@ use crate::platform::mount_table;
 /// More mounts on one point than this are not ours.
 const STACK_MAX: usize = 32;
 
-/// Set once the kernel refused `noswap` (before Linux 6.4).
-static NO_NOSWAP: AtomicBool = AtomicBool::new(false);
+/// The option of a memory file system that is never written to a swap device (Linux 6.4).
+const NOSWAP: &str = "noswap";
 
 /// Whether something is mounted on a name directly below.
 pub(super) fn is_mounted(parent: &Directory, name: &str) -> io::Result<bool> {
@@ -29,15 +31,19 @@ pub(super) fn is_mounted(parent: &Directory, name: &str) -> io::Result<bool> {
 pub(super) fn mount_tmpfs(parent: &Directory, name: &str, size_max: Option<u64>) -> io::Result<()> {
     let point = handle(parent, name)?;
     let size = size_max.map(|bytes| format!("size={bytes}"));
-    if !NO_NOSWAP.load(Ordering::Relaxed) {
-        let data = size.iter().map(String::as_str).chain(["noswap"]).collect::<Vec<_>>().join(",");
-        match mount_on(&point, "tmpfs", &data) {
-            // EPERM: in a user namespace.
-            Err(Errno::INVAL | Errno::PERM) => NO_NOSWAP.store(true, Ordering::Relaxed),
-            other => return Ok(other?),
-        }
-    }
-    Ok(mount_on(&point, "tmpfs", size.as_deref().unwrap_or_default())?)
+    let noswap = knows_noswap().then_some(NOSWAP);
+    let data = size.as_deref().into_iter().chain(noswap).collect::<Vec<_>>().join(",");
+    Ok(mount_on(&point, "tmpfs", &data)?)
+}
+
+/// Whether a memory file system can be kept from a swap device: the kernel knows how, and this process may ask for it,
+/// which it may not in a user namespace. Nothing is mounted to find out.
+pub fn knows_noswap() -> bool {
+    static KNOWS: OnceLock<bool> = OnceLock::new();
+    let ask = || fsconfig_set_flag(fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?, NOSWAP);
+    *KNOWS.get_or_init(|| {
+        ask().inspect_err(|error| tracing::info!(%error, "tmpfs without swap is not to be had")).is_ok()
+    })
 }
 
 /// Mounts huge pages on a directory directly below.
