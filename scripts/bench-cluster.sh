@@ -120,6 +120,35 @@ all_gone() {
     die "pods are left after five minutes"
 }
 
+# What the pod's file says, the volume's part of its directory.
+word() { cat "$dir"/kubelet/pods/*/volumes/kubernetes.io~configmap/words/word 2>/dev/null || true; }
+
+# From an edit of a ConfigMap, as the API server has taken it, to the pod's file.
+watch_edits() {
+    local number since
+    kubectl_ create configmap words --from-literal=word=0 >/dev/null
+    kubectl_ create -f - >/dev/null <<YAML
+{"apiVersion":"v1","kind":"Pod","metadata":{"name":"reader","namespace":"default"},"spec":{"nodeName":"$node",
+"terminationGracePeriodSeconds":1,"automountServiceAccountToken":false,
+"volumes":[{"name":"words","configMap":{"name":"words"}}],
+"containers":[{"name":"c","image":"$IMAGE_CLIENT","imagePullPolicy":"IfNotPresent","command":["sleep","100000"],
+"volumeMounts":[{"name":"words","mountPath":"/words"}]}]}}
+YAML
+    all_ready
+    for number in $(seq "$SINGLE"); do
+        kubectl_ patch configmap words --type merge --patch "{\"data\":{\"word\":\"$number\"}}" >/dev/null
+        since=$(date +%s%3N)
+        until [ "$(word)" = "$number" ]; do
+            [ $(($(date +%s%3N) - since)) -lt 120000 ] || die "an edit of a ConfigMap was not seen within two minutes"
+            sleep 0.01
+        done
+        echo $(($(date +%s%3N) - since)) >>"$dir/edits"
+        sleep 1
+    done
+    kubectl_ delete pod reader --timeout=60s >/dev/null
+    kubectl_ delete configmap words >/dev/null
+}
+
 all_ready() { kubectl_ wait pod --all --for=condition=Ready --timeout=300s >/dev/null; }
 
 main() {
@@ -170,6 +199,9 @@ main() {
     figure "one pod: what it takes beyond the runtime (mean)" $(($(value mean_ms <<<"$ready") - within)) ms
     figure "one pod: of that, the API server's own time for the status (mean)" "$(value server_ms <<<"$ready")" ms
     kubectl_ delete pod --all --timeout=60s >/dev/null
+
+    watch_edits
+    figure "an edit of a ConfigMap: seen in a pod's file (slowest of $SINGLE)" "$(sort -n "$dir/edits" | tail -1)" ms
 
     pods many "$PODS" | kubectl_ create -f - >/dev/null
     all_ready

@@ -187,7 +187,10 @@ impl LeaseKeeper {
             return vec![Action::ReadOwner];
         }
         let mut lease = lease.clone();
-        lease.spec.get_or_insert_default().renew_time = Some(micro_time(now));
+        let spec = lease.spec.get_or_insert_default();
+        // What is set may have changed since the Lease was made.
+        spec.lease_duration_seconds = Some(self.duration_seconds);
+        spec.renew_time = Some(micro_time(now));
         self.stage = Stage::Replacing(renewal);
         vec![Action::Replace(Box::new(lease))]
     }

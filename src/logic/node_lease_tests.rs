@@ -77,8 +77,11 @@ fn a_renewal_is_one_put_of_what_the_server_gave_last() {
 fn a_lease_that_is_there_is_taken_over() {
     let mut keeper = keeper();
     step(&mut keeper, Input::Due);
-    let actions = step(&mut keeper, Input::Found(owned("7")));
+    let mut lease = owned("7");
+    lease.spec.get_or_insert_default().lease_duration_seconds = Some(7);
+    let actions = step(&mut keeper, Input::Found(lease));
     assert_eq!(replaced(&actions).metadata.resource_version.as_deref(), Some("7"));
+    assert_eq!(replaced(&actions).spec.as_ref().and_then(|spec| spec.lease_duration_seconds), Some(40));
 }
 
 #[test]

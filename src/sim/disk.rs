@@ -138,15 +138,15 @@ impl PodFiles for Outlet {
         .await
     }
 
-    async fn write_etc_hosts(&self, pod: &PodPlace, _: &str) -> Result<String, FileError> {
+    async fn write_etc_hosts(&self, pod: &PodPlace, _: &[u8]) -> Result<String, FileError> {
         let uid = pod.uid.clone();
         let path = format!("{PODS}/{uid}/etc-hosts");
         self.file("write file", &path, |disk| disk.pods.entry(uid).or_default().insert("etc-hosts".to_owned())).await?;
         Ok(path)
     }
 
-    async fn node_hosts(&self) -> Result<String, FileError> {
-        self.file("read file", "/etc/hosts", |_| "127.0.0.1 localhost\n".to_owned()).await
+    async fn node_hosts(&self) -> Result<Vec<u8>, FileError> {
+        self.file("read file", "/etc/hosts", |_| b"127.0.0.1 localhost\n".to_vec()).await
     }
 
     async fn node_resolv_conf(&self, path: &str) -> Result<String, FileError> {

@@ -52,9 +52,9 @@ mod statistics_metrics;
 mod traces;
 mod volume_metrics;
 
-#[cfg(feature = "profiling")]
 #[cfg(test)]
 pub(crate) use cpu_profile::SAMPLED_BY_ONE;
+#[cfg(feature = "profiling")]
 pub use cpu_profile::Sampler;
 pub use exposition::Exposition;
 pub use http_metrics::{HttpMetrics, InFlight, Port};

@@ -7,7 +7,9 @@ use podwright::cri::{ContainerState, ContainerStatus};
 use serde_json::{Value, json};
 
 use crate::harness::{NODE_NAME, Node, container_status};
+use crate::images::of_image;
 use crate::pods::{forever, pod, shell, then_forever, with};
+use crate::registry::Registry;
 
 /// A pod that must not notice anything.
 struct Neighbour(ContainerStatus);
@@ -221,6 +223,47 @@ fn a_command_that_does_not_exist_is_told() {
     });
     assert!(container_status(&shown, "main").to_string().contains("/no/such/program"), "{shown:#}");
     node.wait_running("web", "second");
+    node.delete("web");
+    node.wait_gone("web");
+    neighbour.did_not_notice(&mut node);
+}
+
+/// CRI-25: what the runtime refuses at each step of a start, a user that the image does not know, a mount that cannot be
+/// made, a hook's command that is not there, is told with its reason; the pod's other container and other pods run.
+#[test]
+fn a_bad_user_a_bad_mount_and_a_bad_hook_are_told() {
+    let Some(mut node) = Node::running() else { return };
+    let neighbour = Neighbour::start(&node);
+    let registry = Registry::of_user(&node.dir, "nobody-knows");
+    let stranger = with(of_image(&registry.image("app:1"), "IfNotPresent"), json!({ "name": "stranger" }));
+    let file = node.dir.join("a-file");
+    fs::write(&file, "").unwrap();
+    let mounts = json!([{ "name": "file", "mountPath": "/bin" }]);
+    let over_a_folder = with(forever("mounted"), json!({ "volumeMounts": mounts }));
+    let hook = json!({ "postStart": { "exec": { "command": ["/no/such/hook"] } } });
+    let hooked = with(forever("hooked"), json!({ "lifecycle": hook }));
+    let volumes = json!([{ "name": "file", "hostPath": { "path": file } }]);
+    let web = pod("web", &[stranger, over_a_folder, hooked, forever("fine")]);
+    node.apply(&with(web, json!({ "spec": { "volumes": volumes } })));
+    let shows = |name: &str, reasons: &[&str], words: &str| {
+        node.wait_shown("web", &format!("{name} with {reasons:?}"), |pod| {
+            let status = container_status(pod, name);
+            let states =
+                [&status["state"]["waiting"], &status["state"]["terminated"], &status["lastState"]["terminated"]];
+            states.iter().any(|state| {
+                let says = state["message"].as_str().is_some_and(|message| message.contains(words));
+                says && reasons.iter().any(|reason| state["reason"] == *reason)
+            })
+        })
+    };
+    shows("stranger", &["CreateContainerError"], "user");
+    shows("mounted", &["RunContainerError", "StartError"], "not a directory");
+    shows("hooked", &["PostStartHookError"], "/no/such/hook");
+    for words in [["reason=\"Failed\"", "user"], ["reason=\"Failed\"", "not a directory"]] {
+        node.wait_for_words(&words);
+    }
+    node.wait_for_words(&["FailedPostStartHook", "PostStartHook failed"]);
+    node.wait_running("web", "fine");
     node.delete("web");
     node.wait_gone("web");
     neighbour.did_not_notice(&mut node);

@@ -115,7 +115,7 @@ impl Drop for DebianRegistry {
 fn layout(node: &Path, folder: &Path) -> PathBuf {
     let place = folder.join("layout");
     fs::create_dir_all(place.join("blobs/sha256")).unwrap();
-    let parts = image(node);
+    let parts = image(node, "");
     let manifest = parts["manifest"].clone();
     let mut of_manifest = String::new();
     for (name, bytes) in parts {

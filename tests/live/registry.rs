@@ -39,7 +39,12 @@ pub struct Registry {
 impl Registry {
     /// Starts one with an image that has a shell, made in `folder`.
     pub fn start(folder: &Path) -> Self {
-        let blobs = Arc::new(image(folder));
+        Self::of_user(folder, "")
+    }
+
+    /// The same with an image that is to run as this user; it has no list of users.
+    pub fn of_user(folder: &Path, user: &str) -> Self {
+        let blobs = Arc::new(image(folder, user));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         without_encryption(folder, address);
@@ -90,8 +95,8 @@ pub fn without_encryption(folder: &Path, address: SocketAddr) {
     fs::write(place.join("hosts.toml"), hosts).unwrap();
 }
 
-/// The parts of an image with a shell by digest, made in `folder`; the manifest also as `manifest`.
-pub fn image(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+/// The parts of an image with a shell by digest, made in `folder`, to run as `user`; the manifest also as `manifest`.
+pub fn image(folder: &Path, user: &str) -> BTreeMap<String, Vec<u8>> {
     let root = folder.join("image");
     fs::create_dir_all(root.join("bin")).unwrap();
     fs::copy("/bin/busybox", root.join("bin/busybox")).unwrap();
@@ -105,7 +110,7 @@ pub fn image(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let layer = tar.stdout;
     let architecture = if cfg!(target_arch = "x86_64") { "amd64" } else { "arm64" };
     let config = json!({
-        "architecture": architecture, "os": "linux", "config": { "Env": ["PATH=/bin"] },
+        "architecture": architecture, "os": "linux", "config": { "Env": ["PATH=/bin"], "User": user },
         "rootfs": { "type": "layers", "diff_ids": [digest(&layer)] },
     });
     let config = config.to_string().into_bytes();

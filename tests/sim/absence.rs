@@ -43,6 +43,41 @@ fn a_boot_without_the_api_server_starts_static_pods_at_once() {
     });
 }
 
+/// PAIN-09, POD-29: what containers are made of was heard long ago and is not asked for between their starts; it stands
+/// for as long as the API server is away.
+#[test]
+fn containers_start_again_through_an_hour_without_the_api_server() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        let make = |kind: &str, object: Value| {
+            world.api().admin("POST", &format!("/api/v1/namespaces/default/{kind}"), object).expect("made")
+        };
+        make("configmaps", json!({ "metadata": { "name": "words" }, "data": { "word": "hello" } }));
+        let login = "eyJhdXRocyI6e319";
+        let kind = "kubernetes.io/dockerconfigjson";
+        make(
+            "secrets",
+            json!({ "metadata": { "name": "login" }, "type": kind, "data": { ".dockerconfigjson": login } }),
+        );
+        let env = json!([{ "configMapRef": { "name": "words" } }]);
+        let web = SimPod::of("web", "exit 1 after 900s").field("envFrom", env);
+        world.create(&web.own_field("imagePullSecrets", json!([{ "name": "login" }]))).expect("made");
+        world.start_agent();
+        world.sleep(seconds(800)).await;
+        assert_eq!(running(&world), ["web/main#0"]);
+        let before = world.node().time.elapsed();
+        world.link().go_away(world.node(), seconds(3600));
+        for (after, count) in [(180, 1), (1200, 2), (2300, 3)] {
+            world.sleep(seconds(after).saturating_sub(world.node().time.elapsed() - before)).await;
+            assert_eq!(running(&world), [format!("web/main#{count}")], "{after} s without it");
+        }
+        world.sleep(seconds(1800)).await;
+        world.settle().await;
+        let reasons = world.event_reasons("web");
+        assert!(!reasons.iter().any(|reason| reason.starts_with("Failed")), "{reasons:?}");
+        world.finish_cluster().await;
+    });
+}
+
 /// PAIN-18: what the runtime has not said yet, it may still say: the pod waits, with the reason where people look, and is
 /// refused only once it is known that it can never run here.
 #[test]

@@ -253,32 +253,6 @@ fn a_pod_deleted_by_force_and_made_again_at_once_runs() {
     });
 }
 
-/// POD-32, PAIN-18: where nothing is left, a pod of the API ends for a static one, fails, and says so.
-#[test]
-fn a_critical_pod_takes_the_room_of_another() {
-    let options = Options { settings: |settings| settings.node.status.capacity.max_pods = 1, ..in_a_cluster() };
-    let run = run(1, options, |world| async move {
-        world.create(&SimPod::of("web", "run stops in 2s")).expect("made");
-        world.start_agent();
-        world.settle().await;
-        world.put(&SimPod::of("vital", "run"));
-        world.sleep(seconds(60)).await;
-        assert_eq!(world.running().into_iter().collect::<Vec<_>>(), ["vital-node-1/main#0"]);
-        let status = world.api_pod("web").expect("it is there")["status"].clone();
-        assert_eq!((&status["phase"], &status["reason"]), (&json!("Failed"), &json!("Preempting")), "{status}");
-        assert_eq!(status["message"], "Preempted in order to admit critical pod");
-        let conditions = status["conditions"].as_array().expect("conditions");
-        assert!(conditions.iter().any(|one| one["type"] == "DisruptionTarget" && one["status"] == "True"), "{status}");
-        world.delete_pod("web", None);
-        world.delete("vital");
-        world.sleep(seconds(60)).await;
-        assert!(world.running().is_empty());
-    });
-    // That is what the node's owner asked for, and nothing else went wrong.
-    let stopped: Vec<&str> = run.violations.iter().map(|one| one.name).collect();
-    assert_eq!(stopped, ["wanted-lives"], "{}", describe(&run.violations, &run.story));
-}
-
 /// POD-35: a pod that is over its time is told as failed once its containers have ended, and not while they still take theirs.
 #[test]
 fn a_pod_has_not_failed_while_its_containers_run() {

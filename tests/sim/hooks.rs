@@ -88,6 +88,32 @@ fn less_time_counts_in_the_middle_of_a_hook() {
     });
 }
 
+/// POD-08, PRB-17: a pod that is deleted while one of its containers is stopped lets that go on: its hook runs once, with
+/// the time that it was given, and the other containers do not wait for it.
+#[test]
+fn a_stop_that_is_under_way_goes_on_when_the_pod_ends() {
+    simulate(1, |world| async move {
+        let dies = probe(act("/ok-until/5"), json!({}));
+        let pod = SimPod::of("web", "run").hooks(&[("preStop", "/slow/20")]).field("livenessProbe", dies);
+        world.put(&pod.container("second", "run"));
+        world.start_agent();
+        while told(&world, "/main#0 runs /slow/20").is_empty() {
+            world.sleep(seconds(1)).await;
+        }
+        world.sleep(seconds(5)).await;
+        world.delete("web");
+        world.settle().await;
+        let (hooks, main) =
+            (told(&world, "/main#0 runs /slow/20"), told(&world, "/main#0 is asked to stop within 10s"));
+        let second = told(&world, "/second#0 is asked to stop within 30s");
+        assert_eq!((hooks.len(), main.len(), second.len()), (1, 1, 1), "{:?}", world.story());
+        assert_eq!((main[0] - hooks[0]).as_secs(), 20);
+        assert!((second[0] - hooks[0]).as_secs() < 10, "{hooks:?} {second:?}");
+        assert!(world.running().is_empty());
+        world.finish().await;
+    });
+}
+
 /// An agent that is killed while a hook runs goes on where it can: the pod ends all the same.
 #[test]
 fn a_hook_that_was_cut_off_by_a_crash_is_run_again() {

@@ -128,7 +128,7 @@ async fn a_resolver_configuration_with_a_problem_is_told_of_once() {
     let files = LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None);
     let place = PodPlace { uid: PodUid::from("uid-1"), full_name: FullName::new("web", "default") };
     // Any file will do.
-    let bad = files.write_etc_hosts(&place, "nameserver\n").await.expect("written");
+    let bad = files.write_etc_hosts(&place, b"nameserver\n").await.expect("written");
     let missing = folder.path().join("missing").display().to_string();
     for (path, expected) in [(missing, "No such file or directory"), (bad, "nameserver list is empty ")] {
         let played = standalone(&Arc::default(), |settings| settings.dns.resolv_conf = Some(path));

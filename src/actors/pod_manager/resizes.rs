@@ -79,7 +79,7 @@ impl PodManager {
     /// A source told what it wants, and this was wanted before: counts what is asked for; says why resizes are to be
     /// looked at.
     pub(super) fn note_changes(
-        &self,
+        &mut self,
         before: &BTreeMap<PodUid, Arc<Pod>>,
         after: &BTreeMap<PodUid, Arc<Pod>>,
         desk: &Desk<PodManagerMsg>,
@@ -88,6 +88,8 @@ impl PodManager {
         let changed: Vec<_> = changed.filter(|(old, new)| !Arc::ptr_eq(old, new) && old.spec != new.spec).collect();
         for (old, new) in &changed {
             self.tell_undeclared(old, new, desk);
+            let uid = PodUid::from(new.metadata.uid.as_deref().unwrap_or_default());
+            self.allocations.changed(&uid, new.metadata.generation);
         }
         let counts: Vec<ResizeCount> = changed
             .into_iter()

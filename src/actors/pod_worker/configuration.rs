@@ -201,12 +201,12 @@ impl JobSite {
         let aliases = spec.host_aliases.as_deref().unwrap_or_default();
         let content = if host_network {
             let node = files.node_hosts().await.map_err(|error| error.to_string())?;
-            String::from_utf8_lossy(&host_network_hosts_file(node.as_bytes(), aliases)).into_owned()
+            host_network_hosts_file(&node, aliases)
         } else {
             let (name, namespace) = (&self.full_name.name, &self.full_name.namespace);
             let domain = &self.agent.settings.dns.cluster_domain;
             let host = PodHostname::of(name, namespace, spec, domain).map_err(|error| error.to_string())?;
-            pod_network_hosts_file(pod_ips, &host.hostname, &host.domain, aliases)
+            pod_network_hosts_file(pod_ips, &host.hostname, &host.domain, aliases).into_bytes()
         };
         files.write_etc_hosts(&self.place(), &content).await.map_err(|error| error.to_string())
     }

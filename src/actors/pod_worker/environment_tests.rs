@@ -45,7 +45,7 @@ impl Scene {
             uid: PodUid::from("uid-1"),
             full_name: FullName::new("web", "ns"),
             host: Default::default(),
-            hooks: Arc::default(),
+            stops: Arc::default(),
         };
         Self { played, server, site, pod, volumes: MountedVolumes::default() }
     }

@@ -1,14 +1,13 @@
 //! A pod worker's hooks: what containers asked for after their start and before their end (POD-23).
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, LifecycleHandler, Pod};
 
 use super::jobs::JobSite;
 use super::stopping::Stop;
-use crate::actors::ledger::{Cause, lock};
+use crate::actors::ledger::Cause;
 use crate::actors::prober::output;
 use crate::actors::settings::EventSubject;
 use crate::cri::ExecOutcome;
@@ -18,25 +17,6 @@ use crate::logic::pod_lifecycle::{POST_START_HOOK_ERROR, StartFailure};
 use crate::logic::runtime_pod::{ContainerState, RuntimePod, RuntimeSandbox};
 use crate::platform::network_probe::HookAnswer;
 use crate::platform::observer::Occurrence;
-
-/// How much of their grace periods containers have used up before they were asked to stop: a stop that is tried again
-/// runs no hook twice and gives no time twice. Lost with the worker; a hook is then run again, as Kubernetes promises.
-#[derive(Debug, Default)]
-pub struct HookMemory(Mutex<BTreeMap<ContainerId, Duration>>);
-
-impl HookMemory {
-    pub(super) fn spent(&self, id: &ContainerId) -> Option<Duration> {
-        lock(&self.0).get(id).copied()
-    }
-
-    pub(super) fn note(&self, id: &ContainerId, spent: Duration) {
-        lock(&self.0).insert(id.clone(), spent);
-    }
-
-    pub(super) fn forget(&self, id: &ContainerId) {
-        lock(&self.0).remove(id);
-    }
-}
 
 /// Why a hook failed.
 struct HookFailure {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
-use super::hooks::HookMemory;
+use super::stopping::StopMemory;
 use crate::actors::ledger::Cause;
 use crate::actors::settings::{Agent, EventSubject};
 use crate::cri::pod_mapping::{runtime_container, runtime_sandbox};
@@ -47,8 +47,8 @@ pub struct JobSite {
     pub full_name: FullName,
     /// The host's addresses.
     pub host: HostIps,
-    /// What hooks have done already.
-    pub hooks: Arc<HookMemory>,
+    /// Stops that are under way or were tried.
+    pub stops: Arc<StopMemory>,
 }
 
 /// What a container is started with, besides its pod.

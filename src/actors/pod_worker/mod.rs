@@ -142,7 +142,7 @@ impl Role for PodWorker {
         let lifecycle = PodLifecycle::new(crash_loop, born).with_probes(remembered).with_cgroup_driver(driver);
         Self {
             lifecycle: lifecycle.with_resizing(resizing::means(&agent)),
-            site: JobSite { agent, uid, full_name, host, hooks: Arc::default() },
+            site: JobSite { agent, uid, full_name, host, stops: Arc::default() },
             jobs: vec![],
             passes: Passes::default(),
             shown: stage,

@@ -91,7 +91,7 @@ mod tests {
             uid: PodUid::from("u"),
             full_name: FullName::new("web", "shop"),
             host: Default::default(),
-            hooks: Arc::default(),
+            stops: Arc::default(),
         };
         let (mut passes, at) = (Passes::default(), Duration::from_secs);
         passes.enter(&site, Stage::Syncing, true, at(1));

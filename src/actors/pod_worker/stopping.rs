@@ -1,7 +1,7 @@
 //! A pod worker's jobs that stop containers: the hook first, then the turn among the others, then the runtime (CRI-19).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::hooks::named;
 use super::jobs::JobSite;
-use crate::actors::ledger::Cause;
+use crate::actors::ledger::{Cause, lock};
 use crate::cri::CriError;
 use crate::logic::go_text::quoted;
 use crate::logic::hooks::{STOP_GRACE_MIN, left_of, stop_order};
@@ -32,6 +32,43 @@ impl Stop {
     pub fn with_pod(id: ContainerId, name: String) -> Self {
         let message = format!("Stopping container {name}");
         Self { id, name, message }
+    }
+}
+
+/// Stops of the pod's containers that are under way or were tried: one that is tried again, or begun beside another, runs
+/// no hook twice and gives no time twice. Lost with the worker; a hook is then run again, as Kubernetes promises.
+#[derive(Debug, Default)]
+pub struct StopMemory(Mutex<BTreeMap<ContainerId, Tried>>);
+
+#[derive(Debug, Default)]
+struct Tried {
+    /// How much of its grace period the container had used up before it was asked to stop; set once its hook has ended.
+    spent: Option<Duration>,
+    /// Told that the stop under way went well; closed when it is over in any way.
+    under_way: Option<watch::Receiver<bool>>,
+}
+
+impl StopMemory {
+    fn spent(&self, id: &ContainerId) -> Option<Duration> {
+        lock(&self.0).get(id)?.spent
+    }
+
+    fn note(&self, id: &ContainerId, spent: Duration) {
+        lock(&self.0).entry(id.clone()).or_default().spent = Some(spent);
+    }
+
+    fn under_way(&self, id: &ContainerId) -> Option<watch::Receiver<bool>> {
+        lock(&self.0).get(id)?.under_way.clone()
+    }
+
+    fn begin(&self, id: &ContainerId) -> watch::Sender<bool> {
+        let (end, under_way) = watch::channel(false);
+        lock(&self.0).entry(id.clone()).or_default().under_way = Some(under_way);
+        end
+    }
+
+    fn forget(&self, id: &ContainerId) {
+        lock(&self.0).remove(id);
     }
 }
 
@@ -131,8 +168,21 @@ impl JobSite {
         })
     }
 
+    /// Waits for the stop of the container that is under way already; says whether there was one and it went well. What
+    /// `grace` does not wait for is not begun again: its hook has had its time.
+    async fn joined(&self, id: &ContainerId, grace: Duration) -> bool {
+        let Some(mut other) = self.stops.under_way(id) else { return false };
+        match tokio::time::timeout(grace, other.wait_for(|well| *well)).await {
+            Ok(ended) => ended.is_ok(),
+            Err(_) => {
+                self.stops.note(id, grace);
+                false
+            }
+        }
+    }
+
     /// Tells the Event, runs the hook, waits for the container's turn, stops it: all within `grace`, but that the runtime is
-    /// given two seconds in any case.
+    /// given two seconds in any case. A stop that is under way already is waited for instead.
     pub(super) async fn stop_one(
         &self,
         pod: Option<&Pod>,
@@ -142,12 +192,19 @@ impl JobSite {
         turn: Option<&Turn>,
         cause: &Cause,
     ) -> Result<(), CriError> {
+        if self.joined(&stop.id, grace).await {
+            if let Some(turn) = turn {
+                turn.ended.send_replace(true);
+            }
+            return Ok(());
+        }
+        let end = self.stops.begin(&stop.id);
         let subject = self.subject(self.path_of(pod, &stop.name));
         self.tell(cause, subject.normal("Killing", stop.message.clone()));
-        let mut spent = self.hooks.spent(&stop.id);
+        let mut spent = self.stops.spent(&stop.id);
         if let (None, Some(container)) = (spent, pod.and_then(|pod| named(pod, &stop.name))) {
             let took = self.pre_stop(container, &stop.id, grace, address, &subject, cause).await;
-            self.hooks.note(&stop.id, took);
+            self.stops.note(&stop.id, took);
             spent = Some(took);
         }
         let mut left = left_of(grace, spent.unwrap_or_default());
@@ -156,11 +213,12 @@ impl JobSite {
             let began = clock.uptime();
             turn.come(left).await;
             let waited = clock.uptime().saturating_sub(began);
-            self.hooks.note(&stop.id, spent.unwrap_or_default() + waited);
+            self.stops.note(&stop.id, spent.unwrap_or_default() + waited);
             left = left_of(left, waited);
         }
         self.agent.adapters.runtime.stop_container(&stop.id, left.max(STOP_GRACE_MIN)).await?;
-        self.hooks.forget(&stop.id);
+        self.stops.forget(&stop.id);
+        end.send_replace(true);
         if let Some(turn) = turn {
             turn.ended.send_replace(true);
         }

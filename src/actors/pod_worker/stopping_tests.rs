@@ -22,7 +22,7 @@ impl Scene {
             uid: PodUid::from("uid-1"),
             full_name: FullName::new("web", "ns"),
             host: Default::default(),
-            hooks: Arc::default(),
+            stops: Arc::default(),
         };
         Self { played, site, pod: Arc::new(pod) }
     }
@@ -129,6 +129,26 @@ async fn a_hook_that_ran_is_not_run_again_when_the_stop_failed() {
     );
     let (asked, _, well) = scene.kill(&[("lost-1", "main")], 12).await;
     assert_eq!((asked[0].as_str(), well), ("StopContainer lost-1 7", true));
+}
+
+/// POD-08: what is being stopped already is waited for, as long as the new grace period lasts; its hook runs once.
+#[tokio::test(start_paused = true)]
+async fn a_stop_beside_another_waits_for_it() {
+    for (id, grace, asked, seconds) in [
+        ("main-1", 30, &["ExecSync main-1 sleep 5", "StopContainer main-1 25", "StopPodSandbox box"][..], 6),
+        ("lost-1", 30, &["ExecSync lost-1 sleep 5", "StopContainer lost-1 25", "StopContainer lost-1 25"], 7),
+        ("main-1", 3, &["ExecSync main-1 sleep 5", "StopContainer main-1 2", "StopPodSandbox box"], 4),
+    ] {
+        let scene = Scene::new(json!({ "containers": [container("main", pre_stop(&["sleep", "5"]))] }));
+        let stop = Stop { id: ContainerId::from(id), name: "main".to_owned(), message: String::new() };
+        let (site, pod) = (scene.site.clone(), Some(Arc::clone(&scene.pod)));
+        let first = site.kill_container(pod, stop, Duration::from_secs(30), None, Cause::outside("test"));
+        let containers = [(id, "main")];
+        let (_, (_, took, well)) = tokio::join!(first, scene.kill(&containers, grace));
+        let calls = scene.played.runtime().calls("");
+        let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
+        assert_eq!((&calls[..asked.len()], took, well), (asked, seconds, true), "{id} within {grace}s");
+    }
 }
 
 /// Of a pod that only the runtime knows no hook is known.

@@ -50,7 +50,7 @@ const NO_VOLUME: &str = "volumes of this kind are not supported by this version"
 const NO_WINDOWS: &str = "settings of Windows are not acted on";
 const NO_CLAIMS: &str = "resource claims are not supported by this version";
 const NO_RESOURCE: &str =
-    "of the resources only cpu, memory, huge pages and requests of ephemeral-storage are supported by this version";
+    "of the resources only cpu, memory, huge pages and ephemeral-storage are supported by this version";
 const NO_POD_RESOURCE: &str = "a pod as a whole has cpu, memory and huge pages alone";
 const UNKNOWN: &str = "is not known to this version";
 
@@ -213,6 +213,7 @@ const CONTAINER_RULES: &[(&str, Rule)] = &[
     (".resources.limits", Open),
     (".resources.limits{}", RefuseAny(NO_RESOURCE)),
     (".resources.limits{cpu}", Accept),
+    (".resources.limits{ephemeral-storage}", Accept),
     (".resources.limits{hugepages}", Accept),
     (".resources.limits{memory}", Accept),
     (".resources.requests", Open),

@@ -219,7 +219,7 @@ fn a_plain_pod_is_supported() {
             "ports": [{"containerPort": 80, "hostPort": 80, "hostIP": "127.0.0.1"}],
             "env": [{"name": "A", "value": "b"}, {"name": "N",
             "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
-            "resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"ephemeral-storage": "1Gi"}},
+            "resources": {"limits": {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "2Gi"}, "requests": {"ephemeral-storage": "1Gi"}},
             "readinessProbe": {"httpGet": {"port": 80}, "periodSeconds": 1}, "securityContext": {},
             "livenessProbe": {"exec": {"command": ["a"]}, "terminationGracePeriodSeconds": 1},
             "startupProbe": {"grpc": {"port": 80}},
@@ -281,8 +281,8 @@ fn what_is_not_done_is_refused_with_its_path() {
             NO_RESOURCE,
         ),
         (
-            container(json!({"resources": {"limits": {"ephemeral-storage": "2Mi"}}})),
-            "spec.containers[0].resources.limits[ephemeral-storage]",
+            container(json!({"resources": {"limits": {"example.com/disk": "2"}}})),
+            "spec.containers[0].resources.limits[example.com/disk]",
             NO_RESOURCE,
         ),
     ] {

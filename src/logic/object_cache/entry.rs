@@ -40,6 +40,8 @@ pub(super) struct Entry {
     pub(super) state: State,
     /// Why nothing can be heard at present.
     pub(super) trouble: Option<ObjectError>,
+    /// What was heard before the watch rested: it stands while nothing newer can be heard.
+    rested: Option<Object>,
     asked_at: Duration,
     waiting: Vec<u64>,
 }
@@ -75,6 +77,9 @@ impl Entry {
         if let Some(known) = known {
             return vec![Order::Answer(question, known.clone().ok_or_else(|| not_found(key)))];
         }
+        if let (Some(_), Some(object)) = (&self.trouble, self.last_resort()) {
+            return vec![Order::Answer(question, Ok(object))];
+        }
         self.waiting.push(question);
         vec![Order::Wait(question)]
     }
@@ -88,7 +93,7 @@ impl Entry {
             }
             Heard::Is(object) => object,
         };
-        self.trouble = None;
+        (self.trouble, self.rested) = (None, None);
         let version = |object: &Option<Object>| object.as_ref().map(Object::version);
         let is_news = known.as_ref().is_some_and(|before| version(before) != version(&object));
         let mut orders = answers(&mut self.waiting, &object.clone().ok_or_else(|| not_found(key)));
@@ -153,6 +158,12 @@ impl Entry {
         answers(&mut self.waiting, &told)
     }
 
+    /// What was heard before the watch rested, unless this node may not read it any more.
+    pub(super) fn last_resort(&self) -> Option<Object> {
+        let forbidden = matches!(self.trouble, Some(ObjectError::Forbidden(_)));
+        self.rested.clone().filter(|_| !forbidden)
+    }
+
     /// Whether the question waited here; it does no longer.
     pub(super) fn give_up(&mut self, question: u64) -> bool {
         let before = self.waiting.len();
@@ -166,7 +177,10 @@ impl Entry {
             && self.waiting.is_empty()
             && now.saturating_sub(self.asked_at) > idle_max;
         if idle {
-            (self.state, self.trouble) = (State::Unknown, None);
+            if let State::Watched(Some(known)) = std::mem::take(&mut self.state) {
+                self.rested = known;
+            }
+            self.trouble = None;
         }
         idle
     }

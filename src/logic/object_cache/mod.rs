@@ -249,7 +249,8 @@ impl ObjectCache {
             waited.then_some((key, &*entry))
         });
         let Some((key, entry)) = found else { return vec![] };
-        vec![Order::Answer(question, Err(not_synced(key, entry.trouble.as_ref())))]
+        let answer = entry.last_resort().ok_or_else(|| not_synced(key, entry.trouble.as_ref()));
+        vec![Order::Answer(question, answer)]
     }
 
     fn hear(&mut self, key: &ObjectKey, heard: Heard) -> Vec<Order> {

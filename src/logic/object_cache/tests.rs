@@ -154,6 +154,47 @@ fn a_watch_that_nobody_asks_about_ends_and_begins_again() {
     );
 }
 
+/// What a pod's variables come from is still known when its container starts again while the API server is away.
+#[test]
+fn what_was_heard_before_a_rest_stands_while_nothing_newer_is_heard() {
+    let trouble = |error| Input::Heard(key("cm"), Heard::Trouble(error));
+    let away = || trouble(ObjectError::Unavailable("no route to host".into()));
+    let never =
+        "object \"ns\"/\"cm\": failed to sync configmap cache: timed out waiting for the condition: no longer yours";
+    let mut cache = cache(ChangeDetection::Watch);
+    play(
+        &mut cache,
+        vec![
+            (0, changed("a", &["cm"]), &[]),
+            (0, Input::Asked(1, key("cm")), &["watch cm", "1 waits"]),
+            (0, heard(Some(object(7, false))), &["1 is 7"]),
+            (400, Input::SweepDue, &["unwatch cm"]),
+            (500, Input::Asked(2, key("cm")), &["watch cm", "2 waits"]),
+            (502, Input::TooLate(2), &["2 is 7"]),
+            (503, away(), &[]),
+            (504, Input::Asked(3, key("cm")), &["3 is 7"]),
+            // Another rest without a word takes nothing away.
+            (900, Input::SweepDue, &["unwatch cm"]),
+            (910, Input::Asked(4, key("cm")), &["watch cm", "4 waits"]),
+            (911, away(), &[]),
+            (912, Input::TooLate(4), &["4 is 7"]),
+            (920, heard(Some(object(8, false))), &[]),
+            (920, Input::Asked(5, key("cm")), &["5 is 8"]),
+        ],
+    );
+    play(
+        &mut cache,
+        vec![
+            (1400, Input::SweepDue, &["unwatch cm"]),
+            (1500, Input::Asked(6, key("cm")), &["watch cm", "6 waits"]),
+            (1501, trouble(ObjectError::Forbidden("no longer yours".into())), &[]),
+            (1502, Input::TooLate(6), &[&format!("6: {never}")]),
+            (1503, heard(None), &[]),
+            (1504, Input::Asked(7, key("cm")), &["7: configmap \"cm\" not found"]),
+        ],
+    );
+}
+
 #[test]
 fn a_read_object_is_read_again_when_it_is_old_or_a_pod_is_new() {
     let missing = || ObjectError::NotFound("configmaps \"cm\" not found".into());

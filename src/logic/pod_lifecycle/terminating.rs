@@ -47,7 +47,9 @@ impl PodLifecycle {
         }
         self.stage = Stage::Terminating;
         self.retries.clear();
-        let jobs: Vec<Job> = self.jobs.iter().filter(|job| !matches!(job, Job::KillPod)).cloned().collect();
+        // What stops already goes on: a hook that has begun is not to be run again, nor its time to be given twice.
+        let stops = |job: &Job| matches!(job, Job::KillPod | Job::KillContainer(_));
+        let jobs: Vec<Job> = self.jobs.iter().filter(|job| !stops(job)).cloned().collect();
         for job in &jobs {
             self.jobs.remove(job);
         }

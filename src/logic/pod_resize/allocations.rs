@@ -166,6 +166,14 @@ impl Allocations {
         is_news
     }
 
+    /// The pod was changed. One without a generation shows by that alone that it may ask for something else: what it
+    /// waited for is judged anew.
+    pub fn changed(&mut self, uid: &PodUid, generation: Option<i64>) {
+        if generation.is_none() {
+            self.settle(uid);
+        }
+    }
+
     /// What the pod asks for is what it was given.
     pub fn settle(&mut self, uid: &PodUid) {
         self.waiting.remove(uid);

@@ -161,10 +161,17 @@ fn a_resize_that_waits_is_news_when_its_reason_or_generation_is_another() {
     assert!(all.wait(&uid, waits(DEFERRED, "fuller", 3, 7), None));
     assert!(all.wait(&uid, waits(INFEASIBLE, "never", 3, 8), None));
     assert_eq!(all.waiting(&uid).map(|waiting| waiting.since), Some(at(8)));
+    all.changed(&uid, Some(4));
+    assert!(all.waiting(&uid).is_some(), "its generation tells whether that is news");
     all.accept(&uid, &pod("cpu=1", ""), &GATES, Trigger::PodsRemoved);
     let kept = all.to_keep();
     assert_eq!(all.kept(&kept), [(uid.clone(), None)], "one that was infeasible had not been deferred");
     assert_eq!(all.waiting(&uid), None);
+    let of_static_pod = PendingResize { generation: None, ..waits(INFEASIBLE, "never", 0, 9) };
+    assert!(all.wait(&uid, of_static_pod.clone(), None));
+    assert!(!all.wait(&uid, of_static_pod.clone(), None));
+    all.changed(&uid, None);
+    assert!(all.wait(&uid, of_static_pod, None), "it has no generation that could be another");
 }
 
 #[test]

@@ -71,12 +71,12 @@ impl PodFiles for LinuxPodFiles {
         self.run(move |folders| folders.make_pod_directories(&pod)).await
     }
 
-    async fn write_etc_hosts(&self, pod: &PodPlace, content: &str) -> Result<String, FileError> {
+    async fn write_etc_hosts(&self, pod: &PodPlace, content: &[u8]) -> Result<String, FileError> {
         let (pod, content) = (pod.clone(), content.to_owned());
         self.run(move |folders| folders.write_etc_hosts(&pod, &content)).await
     }
 
-    async fn node_hosts(&self) -> Result<String, FileError> {
+    async fn node_hosts(&self) -> Result<Vec<u8>, FileError> {
         self.run(Folders::read_node_hosts).await
     }
 
@@ -156,7 +156,7 @@ impl Folders {
         made.map_err(|error| failure("make directory", &self.pod_logs, &error))
     }
 
-    fn write_etc_hosts(&self, pod: &PodPlace, content: &str) -> Result<String, FileError> {
+    fn write_etc_hosts(&self, pod: &PodPlace, content: &[u8]) -> Result<String, FileError> {
         let path = self.pods.join(pod.uid.as_str()).join("etc-hosts");
         let write = || -> io::Result<()> {
             let directory = self.made_pod(&pod.uid)?;
@@ -166,21 +166,20 @@ impl Folders {
                 other => other?,
             };
             file.set_len(0)?;
-            file.write_all(content.as_bytes())?;
+            file.write_all(content)?;
             file.set_permissions(std::fs::Permissions::from_mode(0o644))
         };
         write().map_err(|error| failure("write file", &path, &error))?;
         utf8_path(&path)
     }
 
-    fn read_node_hosts(&self) -> Result<String, FileError> {
+    fn read_node_hosts(&self) -> Result<Vec<u8>, FileError> {
         let read = || -> io::Result<Vec<u8>> {
             let mut content = Vec::new();
             File::open(&self.node_hosts)?.take(NODE_HOSTS_BYTES_MAX).read_to_end(&mut content)?;
             Ok(content)
         };
-        let content = read().map_err(|error| failure("read file", &self.node_hosts, &error))?;
-        Ok(lossy(content))
+        read().map_err(|error| failure("read file", &self.node_hosts, &error))
     }
 
     fn make_termination_log(&self, pod: &PodPlace, container: &str, restart_count: u32) -> Result<String, FileError> {

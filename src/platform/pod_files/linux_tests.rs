@@ -69,7 +69,7 @@ async fn an_identity_that_is_no_segment_makes_nothing() {
     for uid in ["", ".", "..", "../x", "a/b", "a\0b", &"x".repeat(256)] {
         let files = node.files();
         files.make_pod_directories(&place(uid)).await.expect_err(uid);
-        files.write_etc_hosts(&place(uid), "x").await.expect_err(uid);
+        files.write_etc_hosts(&place(uid), b"x").await.expect_err(uid);
         files.make_termination_log(&place(uid), "c", 0).await.expect_err(uid);
         files.remove_pod(&place(uid), true).await.expect_err(uid);
         files.read_termination_log(&PodUid::from(uid), "/etc/passwd", 10).await.expect_err(uid);
@@ -91,7 +91,7 @@ async fn a_link_at_any_place_of_a_pods_directory_is_refused() {
         symlink(to, node.path(link)).expect("linked");
         let files = node.files();
         if link.ends_with("hosts") || link == "pods/u1" {
-            files.write_etc_hosts(&place("u1"), "hostile").await.expect_err(link);
+            files.write_etc_hosts(&place("u1"), b"hostile").await.expect_err(link);
         }
         if !link.ends_with("hosts") {
             files.make_termination_log(&place("u1"), "c", 0).await.expect_err(link);
@@ -105,10 +105,10 @@ async fn a_link_at_any_place_of_a_pods_directory_is_refused() {
 #[tokio::test]
 async fn etc_hosts_is_rewritten_in_place() {
     let node = Node::new();
-    let path = node.files().write_etc_hosts(&place("u1"), "a longer text\n").await.expect("written");
+    let path = node.files().write_etc_hosts(&place("u1"), b"a longer text\n").await.expect("written");
     let inode = fs::metadata(&path).expect("there").ino();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("changed");
-    assert_eq!(node.files().write_etc_hosts(&place("u1"), "short\n").await.expect("written"), path);
+    assert_eq!(node.files().write_etc_hosts(&place("u1"), b"short\n").await.expect("written"), path);
     assert_eq!(fs::read_to_string(&path).expect("read"), "short\n");
     assert_eq!((fs::metadata(&path).expect("there").ino(), mode(Path::new(&path))), (inode, 0o644));
     assert_eq!(path, node.path("pods/u1/etc-hosts").to_str().expect("text"));

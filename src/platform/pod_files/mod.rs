@@ -40,9 +40,9 @@ pub trait PodFiles: Send + Sync {
     /// also if the runtime made it for fewer).
     async fn make_pod_directories(&self, pod: &PodPlace) -> Result<(), FileError>;
     /// Writes `pods/<uid>/etc-hosts` (0644) and gives its absolute path.
-    async fn write_etc_hosts(&self, pod: &PodPlace, content: &str) -> Result<String, FileError>;
+    async fn write_etc_hosts(&self, pod: &PodPlace, content: &[u8]) -> Result<String, FileError>;
     /// The node's own `/etc/hosts`, at most 1 MiB.
-    async fn node_hosts(&self) -> Result<String, FileError>;
+    async fn node_hosts(&self) -> Result<Vec<u8>, FileError>;
     /// The node's resolver configuration, of at most 1 MiB.
     async fn node_resolv_conf(&self, path: &str) -> Result<String, FileError>;
     /// Makes an empty `pods/<uid>/containers/<container>/<8 hex digits>` (0666) and gives its absolute path. The name

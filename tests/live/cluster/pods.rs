@@ -43,6 +43,8 @@ fn a_pod_runs_and_goes_as_kubectl_wants_it() {
     }
     let described = cluster.kubectl(&["describe", "pod", "one"]);
     assert!(described.contains("Started") && described.contains("kubelet"), "{described}");
+    let events = cluster.kubectl(&["events", "--for", "pod/one"]);
+    assert!(["Pulled", "Created", "Started"].iter().all(|reason| events.contains(reason)), "{events}");
     cluster.kubectl(&["delete", "pod", "one", "--timeout=180s"]);
     assert_eq!(cluster.containers_of("one").len(), 0, "gone from the API server, and still there");
     cluster.wait_event("one", "Killing");

@@ -246,7 +246,7 @@ fn a_config_map_of_a_mebibyte_and_thousands_of_keys_is_written() {
     let Some(cluster) = Cluster::joined() else { return };
     let content = |text: &str| {
         let data: serde_json::Map<String, Value> =
-            (0..5000).map(|number| (format!("key-{number:04}"), json!(text.repeat(180)))).collect();
+            (0..5000).map(|number| (format!("key-{number:04}"), json!(text.repeat(200)))).collect();
         json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "big", "namespace": "default" }, "data": data })
     };
     cluster.apply_object(&content("a"));
@@ -257,7 +257,7 @@ fn a_config_map_of_a_mebibyte_and_thousands_of_keys_is_written() {
     let main = cluster.wait_container("reader", "main");
     assert_eq!(
         cluster.run_in(&main, "ls /v | wc -l; cat /v/* | wc -c").split_whitespace().collect::<Vec<_>>(),
-        ["5000", "900000"]
+        ["5000", "1000000"]
     );
     cluster.apply_object(&content("b"));
     cluster.eventually("the change is seen", || {

@@ -145,7 +145,7 @@ impl AuthInfo {
     }
 }
 
-/// Writes the kubeconfig of a node that has a client certificate of its own: the bootstrap file's server, roots and proxy, and
+/// Writes the kubeconfig of a node that has a client certificate of its own: the bootstrap file's server, its name, roots and proxy, and
 /// `pair_path` as certificate and key. Written beside and renamed, mode 0600; missing folders are made.
 ///
 /// # Errors
@@ -161,7 +161,10 @@ pub fn write_client_kubeconfig(bootstrap: &Kubeconfig, path: &Path, pair_path: &
                 serde_json::to_value(ByteString(data.clone())).expect("bytes have a text");
         }
     }
-    // Upstream leaves it out, and is then without its proxy after the next start.
+    // Upstream leaves both out, and does not reach or not know its server after the next start.
+    if let Some(name) = &bootstrap.tls_server_name {
+        cluster["tls-server-name"] = name.as_str().into();
+    }
     if let Some(proxy) = &bootstrap.proxy {
         cluster["proxy-url"] = proxy.url().into();
     }

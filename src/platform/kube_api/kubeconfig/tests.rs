@@ -162,7 +162,8 @@ fn what_is_written_for_a_node_is_read_again() {
     std::fs::write(&pair, "x").expect("written");
     let bootstrap = written(
         folder.path(),
-        "{server: 'https://10.0.0.1:6443', certificate-authority-data: Y2E=, proxy-url: 'http://p:3128'}",
+        "{server: 'https://10.0.0.1:6443', certificate-authority-data: Y2E=, proxy-url: 'http://p:3128', \
+         tls-server-name: kube}",
         "{token: bootstrap-token}",
     );
     let path = folder.path().join("etc/kubelet.conf");
@@ -176,5 +177,6 @@ fn what_is_written_for_a_node_is_read_again() {
     assert_eq!(read.server.to_string(), "https://10.0.0.1:6443");
     assert!(read.certificate == ClientCertificate::Files { chain: pair.clone(), key: pair });
     assert!(read.authority == Authority::Data(b"ca".to_vec()));
+    assert_eq!(read.tls_server_name.as_deref(), Some("kube"));
     assert_eq!(read.proxy.map(|proxy| proxy.url().to_owned()).as_deref(), Some("http://p:3128"));
 }
