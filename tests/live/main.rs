@@ -32,6 +32,8 @@ mod probes;
 mod registry;
 mod restarts;
 mod security;
+#[cfg(feature = "sim")]
+mod served;
 mod spans;
 mod start;
 mod statistics;

@@ -1,6 +1,8 @@
 //! What a pod sees of the network, and who reaches it.
 
-use serde_json::json;
+use std::fs;
+
+use serde_json::{Value, json};
 
 use crate::harness::{Node, http_get};
 use crate::pods::{forever, pod, shell, then_forever, web, with};
@@ -76,4 +78,36 @@ fn a_pod_on_the_hosts_network_is_the_host() {
     let shown = node.wait_shown("host", "with its address", |pod| pod["status"]["podIP"].is_string());
     assert_eq!(shown["status"]["podIP"], node.named("NODE_IP"));
     assert!(node.sandboxes("host")[0].ips.is_empty());
+}
+
+/// POD-29, CRI-06, CRI-11: a pod with an address of each family is told, told to itself, and found by both.
+#[test]
+fn a_pod_has_an_address_of_each_family() {
+    let Some(mut node) = Node::new() else { return };
+    // The runtime sees by itself that its pods' network is another.
+    let place = node.dir.join("cni/10-podwright.conflist");
+    let mut network: Value = serde_json::from_str(&fs::read_to_string(&place).unwrap()).unwrap();
+    let sixth = format!("fd00:{}::", node.named("CNI_BRIDGE").trim_start_matches("pwbr"));
+    let ranges = network["plugins"][0]["ipam"]["ranges"].as_array_mut().unwrap();
+    ranges.push(json!([{ "subnet": format!("{sixth}/64") }]));
+    fs::write(&place, network.to_string()).unwrap();
+    node.start_agent();
+    let addresses = json!([{ "name": "IPS", "valueFrom": { "fieldRef": { "fieldPath": "status.podIPs" } } }]);
+    let script = "mkdir -p /srv && echo $IPS > /srv/ips && exec httpd -f -p '[::]:80' -h /srv";
+    node.apply(&pod("web", &[with(shell("main", script), json!({ "env": addresses }))]));
+    let main = node.wait_running("web", "main");
+    let shown = node.wait_shown("web", "with two addresses", |pod| pod["status"]["podIPs"][1]["ip"].is_string());
+    let status = &shown["status"];
+    let ip = |index: usize| status["podIPs"][index]["ip"].as_str().unwrap().to_owned();
+    assert_eq!((status["podIP"].as_str(), status["podIPs"].as_array().map(Vec::len)), (Some(&*ip(0)), Some(2)));
+    assert!(ip(1).starts_with(&sixth), "{status}");
+    let told = format!("{},{}\n", ip(0), ip(1));
+    for address in [format!("{}:80", ip(0)), format!("[{}]:80", ip(1))] {
+        let answer = node.eventually("it answers", || http_get(&address, "/ips"));
+        assert_eq!(answer, (200, told.clone()), "{address}");
+    }
+    let hosts = node.run_in(&main, "cat /etc/hosts");
+    for ip in [ip(0), ip(1)] {
+        assert!(hosts.contains(&format!("\n{ip}\tweb-node1\n")), "{hosts}");
+    }
 }

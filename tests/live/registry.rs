@@ -42,7 +42,7 @@ impl Registry {
         Self::of_user(folder, "")
     }
 
-    /// The same with an image that is to run as this user; it has no list of users.
+    /// The same with an image that is to run as this user; it knows root alone.
     pub fn of_user(folder: &Path, user: &str) -> Self {
         let blobs = Arc::new(image(folder, user));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -103,6 +103,8 @@ pub fn image(folder: &Path, user: &str) -> BTreeMap<String, Vec<u8>> {
     for applet in ["sh", "sleep", "echo"] {
         std::os::unix::fs::symlink("busybox", root.join("bin").join(applet)).unwrap();
     }
+    fs::create_dir_all(root.join("etc")).unwrap();
+    fs::write(root.join("etc/passwd"), "root:x:0:0:root:/:/bin/sh\n").unwrap();
     fs::write(root.join("unique"), folder.to_string_lossy().as_bytes()).unwrap();
     let tar = Command::new("tar").arg("-C").arg(&root).args(["-cf", "-", "."]).output().unwrap();
     assert!(tar.status.success());

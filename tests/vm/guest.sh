@@ -218,6 +218,34 @@ YAML
 
 no_volume_of_huge_pages() { ! grep -q ' /var/lib/kubelet/pods/.* hugetlbfs ' /proc/mounts; }
 
+# A pod with a profile of the node's own: it is what it says, and does not what that denies (SEC-22).
+test_app_armor() {
+    echo "--- AppArmor"
+    mkdir -p /srv/armor/denied
+    cat >/tmp/profile <<'PROFILE'
+profile podwright-test flags=(attach_disconnected) {
+  file,
+  capability,
+  network,
+  signal,
+  deny /armor/denied/** w,
+}
+PROFILE
+    check "the profile is loaded" apparmor_parser -r /tmp/profile
+    cat >"$MANIFESTS/armor.yaml" <<'YAML'
+{"apiVersion":"v1","kind":"Pod","metadata":{"name":"armor","namespace":"default"},"spec":{"terminationGracePeriodSeconds":1,
+"volumes":[{"name":"armor","hostPath":{"path":"/srv/armor"}}],
+"containers":[{"name":"c","image":"localhost/podwright/client:1","imagePullPolicy":"IfNotPresent",
+"command":["sh","-c","echo x > /armor/denied/x && touch /armor/written; cat /proc/self/attr/current > /armor/is && exec sleep 100000"],
+"securityContext":{"appArmorProfile":{"type":"Localhost","localhostProfile":"podwright-test"}},
+"volumeMounts":[{"name":"armor","mountPath":"/armor"}]}]}}
+YAML
+    check "a pod has the profile that it names" within 180 grep -qx 'podwright-test (enforce)' /srv/armor/is
+    check "what the profile denies is not done" [ ! -e /srv/armor/written ]
+    rm -f "$MANIFESTS/armor.yaml"
+    check "it ends like any other" within 120 running_at_most 4
+}
+
 running_at_most() { [ "$(count_running)" -le "$1" ]; }
 
 # The agent itself removes what no manifest wants any more.
@@ -251,6 +279,7 @@ test_driver cgroupfs
 test_watchdog
 test_nfs
 test_huge_pages cgroupfs
+test_app_armor
 test_stop
 remove_pods cgroupfs
 test_driver systemd

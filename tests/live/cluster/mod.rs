@@ -1,7 +1,7 @@
 //! A node of a real cluster: etcd and kube-apiserver on loopback, asked and told by the real kubectl.
 //!
-//! `KUBEBUILDER_ASSETS=<folder>` names where they are; where it is not set, one line says so and nothing is tested. The
-//! control plane belongs to the node's directory and is taken down with it (`scripts/cluster.sh`).
+//! `KUBEBUILDER_ASSETS=<folder>` names where they are; where it is not set, one line says so, and [`crate::served`] is what
+//! is left: the simulated API server. The control plane belongs to the node's directory and is taken down with it (`scripts/cluster.sh`).
 
 mod absence;
 mod certificates;
@@ -73,7 +73,10 @@ impl Cluster {
     /// The same with further flags of the API server, parted by spaces.
     pub fn with_api_flags(flags: &str) -> Option<Self> {
         let Some(assets) = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from) else {
-            skip("of a cluster", "KUBEBUILDER_ASSETS names no folder with etcd, kube-apiserver and kubectl");
+            skip(
+                "of a cluster",
+                "KUBEBUILDER_ASSETS names no folder with etcd, kube-apiserver and kubectl: only the simulated API server is asked",
+            );
             return None;
         };
         let mut node = Node::new()?;

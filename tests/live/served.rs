@@ -1,0 +1,320 @@
+//! A node of the simulated API server, over HTTP: what every machine can show that has no etcd and no kube-apiserver.
+//!
+//! The server lives in the test's process, on a thread of its own; the agent is the executable that ships, and knows of
+//! it by its kubeconfig alone. The test asks and changes the server's objects behind the network's back.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use podwright::cri::{ContainerState, ContainerStatus};
+use podwright::platform::clock::{Clock, SystemClock};
+use podwright::sim::api_server::{ApiServer, Deed, Who, http};
+use serde_json::{Value, json};
+
+use crate::harness::{NODE_NAME, Node, PATIENCE, condition, container_status, send_signal};
+use crate::pods::{forever, pod, shell, with};
+
+/// Which objects: their resource and their namespace, which is empty where there is none.
+type Place = (&'static str, &'static str);
+
+const NODES: Place = ("nodes", "");
+const LEASES: Place = ("leases", "kube-node-lease");
+const PODS: Place = ("pods", "default");
+
+/// A node, and the API server that it belongs to.
+struct Served {
+    node: Node,
+    api: Arc<ApiServer>,
+    address: SocketAddr,
+    /// Runs whoever answers at the address; none while the server is away.
+    door: Option<tokio::runtime::Runtime>,
+}
+
+impl Deref for Served {
+    type Target = Node;
+    fn deref(&self) -> &Node {
+        &self.node
+    }
+}
+
+impl DerefMut for Served {
+    fn deref_mut(&mut self) -> &mut Node {
+        &mut self.node
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // As statistics name what is at no path of the server's.
+            let unknown: Vec<_> = self.api.asked().into_keys().filter(|title| title.ends_with('?')).collect();
+            assert!(unknown.is_empty(), "the agent asked for what the server does not have: {unknown:?}");
+            let log = self.log();
+            let forbidden = log.lines().find(|line| line.contains(" is forbidden"));
+            assert_eq!(forbidden, None, "the agent asked for what a node has no right to");
+        }
+    }
+}
+
+impl Served {
+    /// A server, and a runtime with no agent yet. `None`, after one line on standard error, where this machine cannot have
+    /// one.
+    fn new() -> Option<Self> {
+        let mut node = Node::new()?;
+        let clock = SystemClock::start();
+        let api = ApiServer::new(move || clock.now());
+        // Not a port that a connection may be given as its own: while the server is away it stays nobody's.
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, node.free_port(0)));
+        let kubeconfig = node.dir.join("kubelet.conf");
+        let text = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "contexts": [{ "name": "c", "context": { "cluster": "x", "user": "x" } }],
+            "clusters": [{ "name": "x", "cluster": { "server": format!("http://{address}") } }],
+            "users": [{ "name": "x", "user": {} }],
+        });
+        fs::write(&kubeconfig, text.to_string()).unwrap();
+        let flags = ["--kubeconfig", kubeconfig.to_str().unwrap(), "--node-ip", node.named("NODE_IP")];
+        let mut flags = flags.map(str::to_owned).to_vec();
+        node.flags.append(&mut flags);
+        let mut served = Self { node, api, address, door: None };
+        served.open();
+        Some(served)
+    }
+
+    /// The same with an agent whose node is Ready.
+    fn joined() -> Option<Self> {
+        let mut served = Self::new()?;
+        served.start_agent();
+        served.wait_ready();
+        Some(served)
+    }
+
+    fn wait_ready(&self) -> Arc<Value> {
+        self.wait(NODES, NODE_NAME, "Ready", |node| condition(node, "Ready") == "True")
+    }
+
+    /// The server comes, or comes back with what it knew.
+    fn open(&mut self) {
+        let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let listener = tokio.block_on(tokio::net::TcpListener::bind(self.address)).unwrap();
+        tokio.spawn(http::serve(Arc::clone(&self.api), listener, NODE_NAME.to_owned()));
+        self.door = Some(tokio);
+    }
+
+    /// The server goes: nobody listens, and all connections break.
+    fn close(&mut self) {
+        drop(self.door.take().expect("the server is there"));
+        assert!(TcpStream::connect(self.address).is_err(), "somebody answers still");
+    }
+
+    // ------------------------------------------------------------ objects
+
+    /// What somebody who may do everything does.
+    fn admin(&self, method: &str, path: &str, body: Value) -> Value {
+        self.api.admin(method, path, body).unwrap_or_else(|why| panic!("{method} {path}: {why:?}"))
+    }
+
+    /// Makes a pod on this node.
+    fn create_pod(&self, pod: Value) {
+        let placed = with(pod, json!({ "spec": { "nodeName": NODE_NAME } }));
+        self.admin("POST", "/api/v1/namespaces/default/pods", placed);
+    }
+
+    fn find(&self, (plural, namespace): Place, name: &str) -> Option<Arc<Value>> {
+        self.api.get(plural, namespace, name)
+    }
+
+    /// Waits until the server has an object of which `wanted` holds.
+    fn wait(&self, at: Place, name: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Arc<Value> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let found = self.find(at, name);
+            if let Some(object) = found.as_ref().filter(|object| wanted(object)) {
+                return Arc::clone(object);
+            }
+            let (object, asked) = (found.as_deref().unwrap_or(&Value::Null), self.api.asked());
+            assert!(
+                Instant::now() < deadline,
+                "{at:?} {name} is not {what}: {object:#}\nthe agent asked for {asked:?}"
+            );
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn wait_pod_ready(&self, name: &str) -> Arc<Value> {
+        self.wait(PODS, name, "Ready", |pod| condition(pod, "Ready") == "True")
+    }
+
+    fn wait_no_pod(&self, name: &str) {
+        self.eventually_none(&format!("no pod {name}"), || self.find(PODS, name).into_iter().collect());
+    }
+
+    /// Waits for an Event of this reason about a pod.
+    fn wait_event(&self, pod: &Value, reason: &str) -> Arc<Value> {
+        self.eventually(&format!("an Event {reason}"), || {
+            let of_pod = |event: &&Arc<Value>| event["involvedObject"]["uid"] == pod["metadata"]["uid"];
+            let all = self.api.all("events");
+            all.iter().filter(of_pod).find(|event| event["reason"] == reason).cloned()
+        })
+    }
+
+    /// The container of this pod that runs now.
+    fn running(&self, pod: &str) -> Option<ContainerStatus> {
+        self.containers_of(pod).into_iter().find(|one| one.state == ContainerState::Running)
+    }
+}
+
+/// What the runtime and the API call a container.
+fn is_told(pod: &Value, container: &ContainerStatus) -> bool {
+    container_status(pod, "main")["containerID"] == format!("containerd://{}", container.id)
+}
+
+/// NODE-01, NODE-20, NODE-34.
+#[test]
+fn a_node_registers_and_renews_its_lease() {
+    let Some(mut served) = Served::new() else { return };
+    served.configure(json!({ "nodeLeaseDurationSeconds": 8 }));
+    served.start_agent();
+    let node = served.wait_ready();
+    let conditions = node["status"]["conditions"].as_array().expect("conditions");
+    assert!(conditions.iter().any(|one| one["type"] == "Ready" && one["reason"] == "KubeletReady"), "{conditions:?}");
+    assert_eq!(node["metadata"]["labels"]["kubernetes.io/hostname"], NODE_NAME);
+    let internal = json!({ "type": "InternalIP", "address": served.named("NODE_IP") });
+    assert_eq!(node["status"]["addresses"], json!([internal, { "type": "Hostname", "address": NODE_NAME }]));
+    assert_eq!(node["status"]["capacity"]["pods"], "110");
+    let first = served.wait(LEASES, NODE_NAME, "there", |lease| lease["spec"]["renewTime"].is_string());
+    assert_eq!(
+        (&first["spec"]["holderIdentity"], &first["spec"]["leaseDurationSeconds"]),
+        (&json!(NODE_NAME), &json!(8))
+    );
+    assert_eq!(first["metadata"]["ownerReferences"][0]["uid"], node["metadata"]["uid"]);
+    let later = |lease: &Value| lease["spec"]["renewTime"].as_str() > first["spec"]["renewTime"].as_str();
+    served.wait(LEASES, NODE_NAME, "renewed", later);
+}
+
+/// What there was of a pod at the moment at which the agent took it from the API server.
+struct Farewell {
+    /// Its container's process.
+    lived: bool,
+    last: Value,
+}
+
+/// POD-03, POD-34, POD-36, POD-37: its object goes after its container and its last status, and Events tell of both ends.
+#[test]
+fn a_pod_comes_runs_and_goes() {
+    let Some(served) = Served::joined() else { return };
+    // Between the signal and its end there is time to be wrong in.
+    served.create_pod(pod(
+        "web",
+        &[shell("main", "trap 'sleep 2; exit 3' TERM; while :; do sleep 1000 & wait $!; done")],
+    ));
+    let shown = served.wait_pod_ready("web");
+    let running = served.running("web").expect("it is Ready");
+    assert!(is_told(&shown, &running), "{shown:#}");
+    let status = &shown["status"];
+    assert_eq!((&status["phase"], &status["hostIP"]), (&json!("Running"), &json!(served.named("NODE_IP"))));
+    assert_eq!(status["podIP"], served.run_in(&running, "hostname -i").trim());
+    assert_eq!(served.wait_event(&shown, "Started")["source"]["host"], NODE_NAME);
+
+    let (farewell, process) = (Arc::new(Mutex::new(None)), format!("/proc/{}", served.pid_of(running.id.as_str())));
+    assert!(Path::new(&process).exists());
+    let seen = Arc::clone(&farewell);
+    served.api.set_witness(move |deed: &Deed<'_>| {
+        if let (Who::Node(_), "pods", Some(last), None) = (deed.who, deed.key.plural, deed.before, deed.after) {
+            let lived = Path::new(&process).exists();
+            *seen.lock().unwrap() = Some(Farewell { lived, last: last.clone() });
+        }
+    });
+    let path = "/api/v1/namespaces/default/pods/web";
+    let ending = served.admin("DELETE", path, json!({ "gracePeriodSeconds": 60 }));
+    assert!(ending["metadata"]["deletionTimestamp"].is_string(), "{ending:#}");
+    served.wait_event(&shown, "Killing");
+    served.wait_no_pod("web");
+    assert_eq!(served.containers_of("web").len(), 0, "gone from the API server, and still there");
+    let Farewell { lived, last } = farewell.lock().unwrap().take().expect("the agent took it away");
+    assert!(!lived, "gone from the API server while its process lived");
+    assert_eq!(container_status(&last, "main")["state"]["terminated"]["exitCode"], 3, "{last:#}");
+}
+
+/// POD-06, SEC-51.
+#[test]
+fn a_static_pod_has_its_mirror() {
+    let Some(served) = Served::joined() else { return };
+    served.apply(&pod("static", &[forever("main")]));
+    let name = format!("static-{NODE_NAME}");
+    let mirror = served.wait_pod_ready(&name);
+    assert_eq!(mirror["status"]["phase"], "Running");
+    assert!(is_told(&mirror, &served.wait_running("static", "main")), "{mirror:#}");
+    let annotations = &mirror["metadata"]["annotations"];
+    assert!(annotations["kubernetes.io/config.mirror"].is_string(), "{annotations}");
+    assert_eq!(annotations["kubernetes.io/config.mirror"], annotations["kubernetes.io/config.hash"]);
+    let node = served.find(NODES, NODE_NAME).expect("it is there");
+    assert_eq!(mirror["metadata"]["ownerReferences"][0]["uid"], node["metadata"]["uid"]);
+    served.delete("static");
+    served.wait_no_pod(&name);
+    served.wait_gone("static");
+}
+
+/// NODE-56, NODE-57, POD-34, PAIN-08: while nobody answers, containers are started again and static pods come; on its
+/// return the server learns of all of it.
+#[test]
+fn the_api_server_goes_and_comes_back() {
+    let Some(mut served) = Served::joined() else { return };
+    served.create_pod(pod("web", &[forever("main")]));
+    let before = served.wait_pod_ready("web");
+    let first = served.running("web").expect("it is Ready");
+    served.close();
+    send_signal(served.pid_of(first.id.as_str()), "KILL");
+    let second = served.eventually("it runs again", || served.running("web").filter(|one| one.id != first.id));
+    served.apply(&pod("static", &[forever("main")]));
+    served.wait_running("static", "main");
+    let known = served.find(PODS, "web").expect("nobody deleted it");
+    assert!(is_told(&known, &first), "who told it so? {known:#}");
+    served.open();
+    let after = served.wait(PODS, "web", "told of its new container", |pod| {
+        is_told(pod, &second) && condition(pod, "Ready") == "True"
+    });
+    let counts = [&before, &after].map(|pod| container_status(pod, "main")["restartCount"].clone());
+    assert_eq!(counts, [json!(0), json!(1)]);
+    served.wait_pod_ready(&format!("static-{NODE_NAME}"));
+    assert!(is_told(&after, &served.running("web").expect("it runs")), "the return of the server harmed it");
+}
+
+/// VOL-14, VOL-17, VOL-23, VOL-50, CRI-13: a file follows its object; a variable is what it was at the start.
+#[test]
+fn a_config_map_reaches_its_file() {
+    let Some(mut served) = Served::new() else { return };
+    // Nothing but a change that is heard of leads to new files within the test's patience.
+    served.configure(json!({ "syncFrequency": "1h" }));
+    served.start_agent();
+    served.wait_ready();
+    let settings = |colour: &str| json!({ "metadata": { "name": "settings" }, "data": { "colour": colour } });
+    let path = "/api/v1/namespaces/default/configmaps";
+    served.admin("POST", path, settings("red"));
+    let container = with(
+        forever("main"),
+        json!({
+            "env": [{ "name": "COLOUR", "valueFrom": { "configMapKeyRef": { "name": "settings", "key": "colour" } } }],
+            "volumeMounts": [{ "name": "files", "mountPath": "/settings" }],
+        }),
+    );
+    let volumes = json!({ "spec": { "volumes": [{ "name": "files", "configMap": { "name": "settings" } }] } });
+    served.create_pod(with(pod("reader", &[container]), volumes));
+    let shown = served.wait_pod_ready("reader");
+    let uid = shown["metadata"]["uid"].as_str().unwrap();
+    let volume = served.dir.join("kubelet/pods").join(uid).join("volumes/kubernetes.io~configmap/files");
+    let on_host = || fs::read_to_string(volume.join("colour")).unwrap();
+    assert_eq!(on_host(), "red");
+    assert_eq!(fs::read_link(volume.join("colour")).unwrap(), Path::new("..data/colour"));
+    let main = served.running("reader").expect("it is Ready");
+    assert_eq!(served.run_in(&main, "echo $COLOUR $(cat /settings/colour)"), "red red\n");
+
+    served.admin("PUT", &format!("{path}/settings"), settings("blue"));
+    served.eventually("the new colour", || (on_host() == "blue").then_some(()));
+    assert_eq!(served.run_in(&main, "echo $COLOUR $(cat /settings/colour)"), "red blue\n");
+    assert_eq!(served.running("reader").expect("it runs on").id, main.id);
+}
