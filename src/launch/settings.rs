@@ -19,7 +19,8 @@ use crate::logic::pod_admission::SysctlAllowList;
 use crate::logic::pod_resize::ResizeGates;
 use crate::logic::quantity::{Format, Quantity};
 use crate::logic::resources::{
-    CPU, CgroupVersion, MEMORY, MemoryQos, NodeMemory, PIDS, ResourceList, ResourceOptions, kubepods_resources,
+    CPU, CgroupVersion, HUGEPAGES_PREFIX, MEMORY, MemoryQos, NodeMemory, PIDS, ResourceList, ResourceOptions,
+    kubepods_resources,
 };
 use crate::logic::restart_gates::RestartGates;
 use crate::logic::time::Moment;
@@ -252,12 +253,17 @@ fn resize(invocation: &Invocation) -> ResizeGates {
 }
 
 fn kubepods(config: &Config, host: &HostFacts) -> Result<ResourceList, String> {
-    let capacity: ResourceList = [
+    let mut capacity: ResourceList = [
         (CPU.to_owned(), Quantity::from_units(host.cpus, Format::DecimalSi)),
         (MEMORY.to_owned(), Quantity::from_units(host.memory_bytes, Format::BinarySi)),
         (PIDS.to_owned(), Quantity::from_units(host.pids_max, Format::DecimalSi)),
     ]
     .into();
+    let bytes = |bytes: u64| Quantity::from_units(i64::try_from(bytes).unwrap_or(i64::MAX), Format::BinarySi);
+    let pages = |(size, count): (&u64, &u64)| {
+        (format!("{HUGEPAGES_PREFIX}{}", bytes(*size)), bytes(size.saturating_mul(*count)))
+    };
+    capacity.extend(host.hugepages.iter().map(pages));
     let [kube, system] = super::node::reservations(config)?;
     for (name, total) in &capacity {
         let zero = Quantity::from_units(0, Format::DecimalSi);
@@ -285,5 +291,23 @@ fn streams(invocation: &Invocation, root_dir: &Path) -> StreamSettings {
         checkpoints: gates.enabled("ContainerCheckpoint"),
         checkpoints_dir: root_dir.join("checkpoints").to_string_lossy().into_owned(),
         ..StreamSettings::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Host, Startup, load};
+
+    /// VOL-20: what is not named has a limit of none.
+    #[test]
+    fn all_pods_may_use_the_hosts_huge_pages() {
+        let loaded = load(&[], Host { cgroup_v1: false });
+        let Ok(Startup::Run(invocation)) = loaded else { panic!("{loaded:?}") };
+        let host = crate::launch::host::facts(&invocation).expect("told");
+        let host = HostFacts { hugepages: [(2 << 20, 8), (1 << 30, 0)].into(), ..host };
+        let amounts = kubepods(&invocation.config, &host).expect("good");
+        let told = ["hugepages-2Mi", "hugepages-1Gi"].map(|name| amounts.get(name).map(ToString::to_string));
+        assert_eq!(told, [Some("16Mi".to_owned()), Some("0".to_owned())]);
     }
 }

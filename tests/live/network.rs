@@ -87,7 +87,8 @@ fn a_pod_has_an_address_of_each_family() {
     // The runtime sees by itself that its pods' network is another.
     let place = node.dir.join("cni/10-podwright.conflist");
     let mut network: Value = serde_json::from_str(&fs::read_to_string(&place).unwrap()).unwrap();
-    let sixth = format!("fd00:{}::", node.named("CNI_BRIDGE").trim_start_matches("pwbr"));
+    // Of the environment's own, and written without a zero that could be left out.
+    let sixth = format!("fd00:1{:0>3}::", node.named("CNI_BRIDGE").trim_start_matches("pwbr"));
     let ranges = network["plugins"][0]["ipam"]["ranges"].as_array_mut().unwrap();
     ranges.push(json!([{ "subnet": format!("{sixth}/64") }]));
     fs::write(&place, network.to_string()).unwrap();

@@ -67,8 +67,9 @@ impl Served {
         let mut node = Node::new()?;
         let clock = SystemClock::start();
         let api = ApiServer::new(move || clock.now());
-        // Not a port that a connection may be given as its own: while the server is away it stays nobody's.
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, node.free_port(0)));
+        // Not a port that a connection may be given as its own: while the server is away it stays nobody's. The first of
+        // the environment's ports is another test's, whose thread listens for as long as this process lives.
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, node.free_port(4)));
         let kubeconfig = node.dir.join("kubelet.conf");
         let text = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "c",
