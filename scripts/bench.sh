@@ -4,6 +4,7 @@
 #   scripts/bench.sh [PODS]     (default 30)
 #
 # PROBED=<pods>     how many pods with an http probe of 1 s are watched at the end (default 100; 0 leaves that out)
+# PROBES=<probes>   how many http probes of 1 s are watched after that, ten in each pod (default 500; 0 leaves that out)
 # PODWRIGHT=<file>  measures this executable: another version, or the upstream kubelet, whose flags are the same
 # STEADY=<seconds>  how long the steady state is watched (default 60)
 set -euo pipefail
@@ -14,6 +15,7 @@ cd "$(dirname "$0")/.."
 PODS=${1:-30}
 STEADY=${STEADY:-60}
 PROBED=${PROBED:-100}
+PROBES=${PROBES:-500}
 TICKS=$(getconf CLK_TCK)
 dir=$PWD/target/bench/$$ agent=""
 
@@ -87,6 +89,24 @@ YAML
     done
 }
 
+# Pods of five containers, each with two probes of 1 s; all ask the pod's one web server.
+write_crowded_pods() { # COUNT
+    local number name containers command ask='{"httpGet":{"port":80,"path":"/healthz"},"periodSeconds":1}'
+    for name in web a b c d; do
+        command='["sleep","100000"]'
+        [ "$name" != web ] || command='["httpd","-f","-p","80","-h","/www"]'
+        containers+=${containers:+,}'{"name":"'$name'","image":"localhost/podwright/web:1","imagePullPolicy":"IfNotPresent",'
+        containers+='"command":'$command',"readinessProbe":'$ask',"livenessProbe":'$ask'}'
+    done
+    for number in $(seq "$1"); do
+        cat >"$dir/.pod" <<YAML
+{"apiVersion":"v1","kind":"Pod","metadata":{"name":"crowded-$number","namespace":"default"},
+"spec":{"terminationGracePeriodSeconds":1,"containers":[$containers]}}
+YAML
+        mv "$dir/.pod" "$dir/manifests/crowded-$number.json"
+    done
+}
+
 all_ready() { # COUNT
     [ "$("$PODWRIGHT" ps --root-dir "$dir/kubelet" -o json | grep -c '"ready": true')" = "$1" ]
 }
@@ -110,6 +130,16 @@ probed() {
     probed_alone
     restart_with "$PROBED probed pods"
     all_ready "$PROBED" || figure "$PROBED probed pods: not Ready after the restart" "!" ""
+    rm -f "$dir"/manifests/*
+    until_ms "$(now_ms)" runs_exactly 0 >/dev/null
+}
+
+crowded() {
+    local since pods=$((PROBES / 10))
+    since=$(now_ms)
+    write_crowded_pods "$pods"
+    figure "$PROBES probes in $pods pods: all Ready" "$(until_ms "$since" all_ready "$pods")" ms
+    steady "$PROBES http probes of 1 s"
     rm -f "$dir"/manifests/*
     until_ms "$(now_ms)" runs_exactly 0 >/dev/null
 }
@@ -225,6 +255,7 @@ main() {
     rm -f "$dir"/manifests/*
     figure "$PODS pods deleted: nothing runs" "$(until_ms "$since" runs_exactly 0)" ms
     [ "$PROBED" = 0 ] || probed
+    [ "$PROBES" = 0 ] || crowded
 }
 
 main "$@"

@@ -19,7 +19,7 @@ use crate::logic::pod_admission::SysctlAllowList;
 use crate::logic::pod_resize::ResizeGates;
 use crate::logic::quantity::{Format, Quantity};
 use crate::logic::resources::{
-    CPU, CgroupVersion, HUGEPAGES_PREFIX, MEMORY, MemoryQos, NodeMemory, PIDS, ResourceList, ResourceOptions,
+    CPU, CgroupVersion, MEMORY, MemoryQos, NodeMemory, PIDS, ResourceList, ResourceOptions, hugepage_capacity,
     kubepods_resources,
 };
 use crate::logic::restart_gates::RestartGates;
@@ -259,11 +259,7 @@ fn kubepods(config: &Config, host: &HostFacts) -> Result<ResourceList, String> {
         (PIDS.to_owned(), Quantity::from_units(host.pids_max, Format::DecimalSi)),
     ]
     .into();
-    let bytes = |bytes: u64| Quantity::from_units(i64::try_from(bytes).unwrap_or(i64::MAX), Format::BinarySi);
-    let pages = |(size, count): (&u64, &u64)| {
-        (format!("{HUGEPAGES_PREFIX}{}", bytes(*size)), bytes(size.saturating_mul(*count)))
-    };
-    capacity.extend(host.hugepages.iter().map(pages));
+    capacity.extend(host.hugepages.iter().map(|(size, count)| hugepage_capacity(*size, *count)));
     let [kube, system] = super::node::reservations(config)?;
     for (name, total) in &capacity {
         let zero = Quantity::from_units(0, Format::DecimalSi);

@@ -35,9 +35,27 @@ pub fn default_route_of_sixth(line: &str) -> Option<&str> {
     (address(destination)? == 0 && address(gateway)? != 0).then_some(interface)
 }
 
+/// The node's addresses, one of each family at most, the fourth version first, by the interfaces of its default routes.
+/// `fourth` is `None` on a host without a table of routes, where there is nothing to go by and an address is guessed;
+/// `guess`: so, too, where there are no default routes.
+pub fn default_addresses_of(
+    fourth: Option<&[String]>,
+    sixth: &[String],
+    addresses: &[InterfaceAddress],
+    guess: bool,
+) -> Vec<IpAddr> {
+    let families = [false, true].into_iter();
+    match fourth {
+        Some(fourth) if !(guess && fourth.is_empty() && sixth.is_empty()) => {
+            families.filter_map(|of_sixth| routed(if of_sixth { sixth } else { fourth }, addresses, of_sixth)).collect()
+        }
+        _ => families.filter_map(|of_sixth| known_outside(addresses, of_sixth)).collect(),
+    }
+}
+
 /// The first address of the family that the interface of a default route has; where none has one, as with routes that
 /// are exchanged over link-local addresses alone (RFC 5549), the loopback interface's.
-pub fn routed(default_routes: &[String], addresses: &[InterfaceAddress], sixth: bool) -> Option<IpAddr> {
+fn routed(default_routes: &[String], addresses: &[InterfaceAddress], sixth: bool) -> Option<IpAddr> {
     let candidates = || addresses.iter().filter(|one| one.up && one.ip.is_ipv6() == sixth && is_global(&one.ip));
     default_routes.iter().find_map(|route| {
         let on_route = candidates().find(|one| one.interface == *route);
@@ -46,7 +64,7 @@ pub fn routed(default_routes: &[String], addresses: &[InterfaceAddress], sixth: 
 }
 
 /// The first address of the family that others may know: what is left where there are no routes to go by.
-pub fn known_outside(addresses: &[InterfaceAddress], sixth: bool) -> Option<IpAddr> {
+fn known_outside(addresses: &[InterfaceAddress], sixth: bool) -> Option<IpAddr> {
     let usable = |one: &&InterfaceAddress| {
         one.up && !one.loopback && !one.point_to_point && one.ip.is_ipv6() == sixth && is_global(&one.ip)
     };

@@ -22,8 +22,9 @@ pub use container::{
     LinuxResources, container_hugepage_limits, container_resources, overhead_resources, sandbox_resources,
 };
 pub use conversions::{
-    CPU_PERIOD_DEFAULT_US, CPU_SHARES_MAX, CPU_SHARES_MIN, hugepage_limits, hugepage_unit_name, milli_cpu_to_quota,
-    milli_cpu_to_shares, quota_to_milli_cpu, shares_to_milli_cpu, shares_to_weight, weight_to_shares,
+    CPU_PERIOD_DEFAULT_US, CPU_SHARES_MAX, CPU_SHARES_MIN, hugepage_capacity, hugepage_limits, hugepage_unit_name,
+    milli_cpu_to_quota, milli_cpu_to_shares, quota_to_milli_cpu, shares_to_milli_cpu, shares_to_weight,
+    weight_to_shares,
 };
 pub use memory_qos::{MemoryQos, reserved_tier_settings};
 pub use oom_score::{AGENT_OOM_SCORE_ADJ, container_oom_score_adj, is_critical, is_node_critical};

@@ -11,7 +11,7 @@ use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 
 use crate::logic::default_address::{
-    InterfaceAddress, default_route_of_fourth, default_route_of_sixth, known_outside, routed,
+    InterfaceAddress, default_addresses_of, default_route_of_fourth, default_route_of_sixth,
 };
 
 /// The most that is read of a table of routes: enough for all that the Internet has. Default routes come early.
@@ -47,18 +47,12 @@ pub fn default_addresses(addresses: &[InterfaceAddress], guess: bool) -> io::Res
 }
 
 fn default_addresses_by(tables: &Path, addresses: &[InterfaceAddress], guess: bool) -> io::Result<Vec<IpAddr>> {
-    let by = |choose: &dyn Fn(bool) -> Option<IpAddr>| [false, true].into_iter().filter_map(choose).collect();
     let fourth = match default_routes(&tables.join("route"), default_route_of_fourth) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(by(&|sixth| known_outside(addresses, sixth)));
-        }
-        routes => routes?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        routes => Some(routes?),
     };
     let sixth = default_routes(&tables.join("ipv6_route"), default_route_of_sixth).unwrap_or_default();
-    if guess && fourth.is_empty() && sixth.is_empty() {
-        return Ok(by(&|sixth| known_outside(addresses, sixth)));
-    }
-    Ok(by(&|of_sixth| routed(if of_sixth { &sixth } else { &fourth }, addresses, of_sixth)))
+    Ok(default_addresses_of(fourth.as_deref(), &sixth, addresses, guess))
 }
 
 fn default_routes(table: &Path, interface: impl Fn(&str) -> Option<&str>) -> io::Result<Vec<String>> {

@@ -23,7 +23,7 @@ fn read(path: &Path) -> String {
 }
 
 /// CPU shares, as a weight on version 2.
-fn shares(node: &Node, path: &str) -> String {
+pub fn shares(node: &Node, path: &str) -> String {
     let file = if node.named("CGROUP_VERSION") == "1" { "cpu.shares" } else { "cpu.weight" };
     read(&folder(node, "cpu", path).join(file))
 }
@@ -37,7 +37,7 @@ fn as_written(node: &Node, shares: u64) -> String {
 }
 
 /// Quota and period in µs; -1 without a quota.
-fn quota(node: &Node, path: &str) -> (String, String) {
+pub fn quota(node: &Node, path: &str) -> (String, String) {
     let folder = folder(node, "cpu", path);
     if node.named("CGROUP_VERSION") == "1" {
         return (read(&folder.join("cpu.cfs_quota_us")), read(&folder.join("cpu.cfs_period_us")));
@@ -48,11 +48,17 @@ fn quota(node: &Node, path: &str) -> (String, String) {
 }
 
 /// Bytes; `None` without a limit.
-fn memory(node: &Node, path: &str) -> Option<u64> {
+pub fn memory(node: &Node, path: &str) -> Option<u64> {
     let file = if node.named("CGROUP_VERSION") == "1" { "memory.limit_in_bytes" } else { "memory.max" };
     let bytes = read(&folder(node, "memory", path).join(file)).parse().ok();
     // Version 1 writes "no limit" as the largest multiple of a page.
     bytes.filter(|bytes| *bytes < i64::MAX as u64 - 65_536)
+}
+
+/// Bytes in use.
+pub fn memory_used(node: &Node, path: &str) -> u64 {
+    let file = if node.named("CGROUP_VERSION") == "1" { "memory.usage_in_bytes" } else { "memory.current" };
+    read(&folder(node, "memory", path).join(file)).parse().unwrap()
 }
 
 /// RES-01, RES-03, RES-05, RES-07, RES-09, RES-10, RES-13, POD-30.

@@ -248,6 +248,55 @@ YAML
     check "it ends like any other" within 120 running_at_most 4
 }
 
+SWAP_MIB=64
+# A container's part of the swap (KEP-2400): what its request is of the memory; the kernel counts pages.
+part_of_swap() { # BYTES
+    awk -v request="$1" '/^MemTotal:/ { memory = $2 } /^SwapTotal:/ { swap = $2 }
+        END { printf "%d\n", int(request / memory * swap / 4096) * 4096 }' /proc/meminfo
+}
+# What a file of a container's cgroup says, with the driver cgroupfs.
+file_is() { # CONTAINER FILE VALUE
+    local id
+    id=$(ctr_ containers ls -q "labels.\"io.kubernetes.container.name\"==$1")
+    is "$(cat "$(kubepods cgroupfs)"/*/pod*/"$id/$2")" "$3"
+}
+
+# Swap as its pods may have it, and what else only the cgroups of version 2 know (RES-15, RES-20).
+test_swap() {
+    echo "--- swap"
+    dd if=/dev/zero of=/swap bs=1M count="$SWAP_MIB" status=none
+    chmod 0600 /swap
+    check "there is swap" eval 'mkswap /swap && swapon /swap'
+    cp "$CONFIG" /tmp/config
+    check "the agent does not start on a host with swap" start_is_refused
+    check "and says why" journal_says "running with swap on is not supported"
+    printf 'failSwapOn: false\nmemorySwap:\n  swapBehavior: LimitedSwap\n' >>"$CONFIG"
+    cat >"$MANIFESTS/swap.yaml" <<'YAML'
+{"apiVersion":"v1","kind":"Pod","metadata":{"name":"swap","namespace":"default"},"spec":{"terminationGracePeriodSeconds":1,
+"containers":[{"name":"swapped","image":"localhost/podwright/client:1","imagePullPolicy":"IfNotPresent",
+"command":["sleep","100000"],"resources":{"requests":{"memory":"64Mi"},"limits":{"memory":"128Mi"}}},
+{"name":"unswapped","image":"localhost/podwright/client:1","imagePullPolicy":"IfNotPresent",
+"command":["sleep","100000"],"resources":{"requests":{"memory":"32Mi"},"limits":{"memory":"32Mi"}}}]}}
+YAML
+    systemctl reset-failed podwright
+    check "it starts where the configuration lets pods use it" systemctl start podwright
+    check "the pods are Ready" within 180 pods_ready 3
+    check "a container may use its part of the swap" file_is swapped memory.swap.max "$(part_of_swap 67108864)"
+    check "its processes are killed together" file_is swapped memory.oom.group 1
+    check "one that asks for all that it may use has none" file_is unswapped memory.swap.max 0
+    rm -f "$MANIFESTS/swap.yaml"
+    check "the pod ends" within 120 running_at_most 4
+    cp /tmp/config "$CONFIG"
+    check "the swap is taken away" swapoff /swap
+    check "the unit restarts" systemctl restart podwright
+    check "the pods are Ready again" within 120 pods_ready 2
+}
+# systemd starts it again and again; the first start's end is what counts.
+start_is_refused() {
+    systemctl restart podwright && return 1
+    systemctl stop podwright
+}
+
 running_at_most() { [ "$(count_running)" -le "$1" ]; }
 
 # The agent itself removes what no manifest wants any more.
@@ -282,6 +331,7 @@ test_watchdog
 test_nfs
 test_huge_pages cgroupfs
 test_app_armor
+test_swap
 test_stop
 remove_pods cgroupfs
 test_driver systemd

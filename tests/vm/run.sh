@@ -32,7 +32,7 @@ cp -r examples "$stage/examples"
 out=${OUT:-target/vm/out}
 rm -rf "$out"
 status=0
-tests/vm/machine run --memory 1024 --timeout "${TIMEOUT:-1500}" --out "$out" \
+tests/vm/machine run --memory 1024 --timeout "${TIMEOUT:-3000}" --out "$out" \
     tests/vm/guest.sh "$stage"/* || status=$?
 [ "$status" = 0 ] || say "the virtual machine's tests ended with status $status; journal and console are in $out"
 exit "$status"

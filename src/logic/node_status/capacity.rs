@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
 use crate::logic::node_object::{is_extended, same_amount};
 use crate::logic::quantity::{Format, Quantity};
-use crate::logic::resources::{CPU, HUGEPAGES_PREFIX, MEMORY, ResourceList, resource_list};
+use crate::logic::resources::{CPU, HUGEPAGES_PREFIX, MEMORY, ResourceList, hugepage_capacity, resource_list};
 
 /// The resource name of the space for pods' files, in bytes.
 pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
@@ -140,8 +140,8 @@ fn fill(
     set(CPU, Quantity::from_milli(machine.cpus.saturating_mul(1000)));
     set(MEMORY, Quantity::from_units(machine.memory_bytes, Format::BinarySi));
     for (size, count) in &machine.hugepages {
-        let units = |number: u64| Quantity::from_units(i64::try_from(number).unwrap_or(i64::MAX), Format::BinarySi);
-        set(&format!("{HUGEPAGES_PREFIX}{}", units(*size)), units(size.saturating_mul(*count)));
+        let (name, amount) = hugepage_capacity(*size, *count);
+        set(&name, amount);
     }
     let per_core = machine.cpus.saturating_mul(settings.pods_per_core);
     let pods = if settings.pods_per_core > 0 { per_core.min(settings.max_pods) } else { settings.max_pods };

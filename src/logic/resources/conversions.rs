@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::{HUGEPAGES_PREFIX, ResourceList};
-use crate::logic::quantity::Quantity;
+use crate::logic::quantity::{Format, Quantity};
 
 /// The fewest CPU shares the kernel takes; also the share of a pod that asks for none.
 pub const CPU_SHARES_MIN: u64 = 2;
@@ -78,6 +78,13 @@ pub fn hugepage_limits(list: &ResourceList) -> BTreeMap<u64, u64> {
         *limit = limit.saturating_add(u64::try_from(quantity.value()).unwrap_or(0));
     }
     limits
+}
+
+/// The memory of so many huge pages of a size in bytes, by the resource's name; what is beyond the API's numbers is their
+/// largest.
+pub fn hugepage_capacity(size_bytes: u64, pages: u64) -> (String, Quantity) {
+    let bytes = |bytes: u64| Quantity::from_units(i64::try_from(bytes).unwrap_or(i64::MAX), Format::BinarySi);
+    (format!("{HUGEPAGES_PREFIX}{}", bytes(size_bytes)), bytes(size_bytes.saturating_mul(pages)))
 }
 
 /// A page size as the kernel's files and the runtime's interface name it: `2MB`, `1GB`.

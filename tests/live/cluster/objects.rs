@@ -4,6 +4,7 @@ use podwright::cri::{PodSandboxFilter, RuntimeService};
 use serde_json::{Value, json};
 
 use super::Cluster;
+use crate::cgroups;
 use crate::pods::{forever, pod, with};
 
 fn config_map(name: &str, data: Value) -> Value {
@@ -144,4 +145,24 @@ fn a_runtime_class_picks_the_handler() {
     cluster.kubectl(&["delete", "runtimeclass", "broken"]);
     cluster.apply_object(&class("broken", "other"));
     cluster.wait_pod_ready("lost");
+}
+
+/// CRI-07, CRI-37: what a runtime class takes for itself is the pod's, beyond what its containers may have.
+#[test]
+fn the_overhead_of_a_runtime_class_is_added_to_its_pods() {
+    let Some(cluster) = Cluster::joined() else { return };
+    let overhead = json!({ "podFixed": { "cpu": "150m", "memory": "40Mi" } });
+    cluster.apply_object(&json!({
+        "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": { "name": "heavy" },
+        "handler": "other", "overhead": overhead,
+    }));
+    let same = json!({ "cpu": "100m", "memory": "24Mi" });
+    let main = with(forever("main"), json!({ "resources": { "limits": same, "requests": same } }));
+    cluster.create_pod(with(pod("large", &[main]), json!({ "spec": { "runtimeClassName": "heavy" } })));
+    cluster.wait_pod_ready("large");
+    let main = cluster.wait_container("large", "main");
+    let uid = &main.labels["io.kubernetes.pod.uid"];
+    let limits = |path: &str| (cgroups::quota(&cluster, path).0, cgroups::memory(&cluster, path));
+    assert_eq!(limits(&format!("/kubepods/pod{uid}")), ("25000".into(), Some(64 << 20)));
+    assert_eq!(limits(&format!("/kubepods/pod{uid}/{}", main.id)), ("10000".into(), Some(24 << 20)));
 }

@@ -1,11 +1,9 @@
 //! In-place resize of pods, as `kubectl patch --subresource resize` asks for it and as the kernel then has it.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use serde_json::{Value, json};
 
 use super::Cluster;
+use crate::cgroups;
 use crate::harness::{condition, container_status};
 use crate::pods::{forever, pod, shell, then_forever, with};
 
@@ -18,31 +16,15 @@ fn resize(cluster: &Cluster, name: &str, resources: &Value) {
     cluster.kubectl(&["patch", "pod", name, "--subresource", "resize", "-p", &patch]);
 }
 
-/// The folder of a cgroup in the hierarchy of a controller, whichever generation the host has.
-fn folder(cluster: &Cluster, controller: &str, path: &str) -> PathBuf {
-    let root = cluster.named("CGROUP_ROOT");
-    match cluster.named("CGROUP_VERSION") {
-        "1" => PathBuf::from(format!("/sys/fs/cgroup/{controller}{root}{path}")),
-        _ => PathBuf::from(format!("/sys/fs/cgroup{root}{path}")),
-    }
-}
-
-fn read(path: &Path) -> String {
-    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).trim().to_owned()
-}
-
 /// Quota in µs and memory limit in bytes, as the kernel has them.
 fn limits(cluster: &Cluster, path: &str) -> (String, String) {
-    let v1 = cluster.named("CGROUP_VERSION") == "1";
-    let (cpu, memory) = if v1 { ("cpu.cfs_quota_us", "memory.limit_in_bytes") } else { ("cpu.max", "memory.max") };
-    let quota = read(&folder(cluster, "cpu", path).join(cpu));
-    let quota = quota.split(' ').next().unwrap_or_default().to_owned();
-    (quota, read(&folder(cluster, "memory", path).join(memory)))
+    let memory = cgroups::memory(cluster, path).expect("the memory has a limit");
+    (cgroups::quota(cluster, path).0, memory.to_string())
 }
 
 fn shares(cluster: &Cluster, path: &str) -> Option<String> {
     // The weights of version 2 are the runtime's own choice.
-    (cluster.named("CGROUP_VERSION") == "1").then(|| read(&folder(cluster, "cpu", path).join("cpu.shares")))
+    (cluster.named("CGROUP_VERSION") == "1").then(|| cgroups::shares(cluster, path))
 }
 
 fn events(cluster: &Cluster, name: &str, reason: &str) -> usize {
@@ -172,11 +154,7 @@ fn memory_in_use_is_not_taken_away() {
     cluster.wait_pod_ready("greedy");
     let running = cluster.wait_container("greedy", "main");
     let path = format!("/kubepods/pod{}/{}", running.labels["io.kubernetes.pod.uid"], running.id);
-    let file = if cluster.named("CGROUP_VERSION") == "1" { "memory.usage_in_bytes" } else { "memory.current" };
-    cluster.eventually("it uses its memory", || {
-        let used: u64 = read(&folder(&cluster, "memory", &path).join(file)).parse().unwrap();
-        (used > 45_000_000).then_some(())
-    });
+    cluster.eventually("it uses its memory", || (cgroups::memory_used(&cluster, &path) > 45_000_000).then_some(()));
     resize(&cluster, "greedy", &sized("500m", "16Mi"));
     let shown = cluster.wait("pod", "greedy", "told why", |pod| {
         let all = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
