@@ -5,6 +5,7 @@
 
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -285,6 +286,10 @@ impl Directory {
 /// Directories deeper than this are brought up before they are emptied, so that the number of open descriptors and the
 /// stack stay bounded however deep a container built.
 const DEPTH_MAX: usize = 48;
+/// Directories deeper than this are not emptied where they are, whatever keeps them from being brought up.
+const DEPTH_HARD_MAX: usize = 192;
+/// Names that are tried for a directory that is brought up.
+const BRING_UP_TRIES: usize = 4;
 /// Entries read before they are removed, so that a directory of millions of files costs no memory.
 const BATCH: usize = 1024;
 /// How often the top is read again before the removal gives up: something goes on making files below it.
@@ -307,7 +312,8 @@ impl Directory {
         if let Some(mount) = mount_table::first_within(&top.real_path()?)? {
             return Err(mounted(&mount));
         }
-        let mut moved = 0;
+        // Who made the tree cannot have taken the names beforehand.
+        let mut moved = RandomState::new().build_hasher().finish();
         for _ in 0..PASSES_MAX {
             if top.remove_batch(&top, 0, &mut moved)? == 0 {
                 return match rustix::fs::unlinkat(&self.descriptor, segment(name)?, AtFlags::REMOVEDIR) {
@@ -349,6 +355,9 @@ impl Directory {
         if depth >= DEPTH_MAX && self.bring_up(name, top, moved) {
             return Ok(());
         }
+        if depth >= DEPTH_HARD_MAX {
+            return Err(at(Errno::NAMETOOLONG, &path));
+        }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
         let opened = match rustix::fs::openat2(&self.descriptor, name, flags, Mode::empty(), resolve) {
@@ -373,10 +382,11 @@ impl Directory {
 
     /// Moves a deep directory to the top under a name of its own; says whether the file system allowed it.
     fn bring_up(&self, name: &CStr, top: &Self, moved: &mut u64) -> bool {
-        *moved += 1;
-        let flags = rustix::fs::RenameFlags::NOREPLACE;
-        let to = format!(".removing-{moved}");
-        rustix::fs::renameat_with(&self.descriptor, name, &top.descriptor, to.as_str(), flags).is_ok()
+        (0..BRING_UP_TRIES).any(|_| {
+            *moved = moved.wrapping_add(1);
+            // Not every file system knows `RENAME_NOREPLACE`. All that can be replaced is an empty directory, of the same tree.
+            rustix::fs::renameat(&self.descriptor, name, &top.descriptor, format!(".removing-{moved:x}")).is_ok()
+        })
     }
 
     fn open_on_same_device(&self, name: &CStr, flags: OFlags) -> rustix::io::Result<OwnedFd> {

@@ -176,8 +176,8 @@ impl PodPlan {
 /// Decides what to do for the pod.
 pub fn plan(input: &PlanInput<'_>) -> PodPlan {
     let Some(spec) = input.pod.spec.as_ref() else { return PodPlan::default() };
-    if restart_all::is_due(input.pod, input.runtime) {
-        return PodPlan { reset: restart_all::resets(spec, input.runtime), ..PodPlan::default() };
+    if restart_all::is_due(input.pod, input.runtime, input.restarts) {
+        return PodPlan { reset: restart_all::resets(spec, input), ..PodPlan::default() };
     }
     match sandbox_decision(input.pod, input.runtime) {
         SandboxDecision::Create { attempt } => plan_new_sandbox(input, spec, attempt),

@@ -90,9 +90,11 @@ fn step(input: &PlanInput<'_>, container: &Container, newest: Option<&RuntimeCon
         Some(running) if running.state == ContainerState::Running => step_running(input, container, running),
         Some(stopped) if input.restarts.contains(&stopped.id) => Step::Start,
         _ if !wants_start(input.pod, container, newest) => Step::Leave,
-        // It might still run: two instances must never run side by side.
+        // It might still run: two instances must never run side by side. And it might have done its work, which is not done
+        // twice against its policy.
         Some(lost) if lost.state == ContainerState::Unknown => {
-            Step::Kill { kill: kill_unknown(lost, ContainerKind::Regular, "Container"), restart: true }
+            let restart = restarts_after_kill(input.pod, container);
+            Step::Kill { kill: kill_unknown(lost, ContainerKind::Regular, "Container"), restart }
         }
         _ => Step::Start,
     }

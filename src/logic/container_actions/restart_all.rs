@@ -1,9 +1,11 @@
 //! Starting a whole pod over in place, in its sandbox, because of how one container ended (POD-18; the action
 //! `RestartAllContainers` of a restart rule, KEP-5532): all instances are removed, and then all begins anew.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
-use super::{ContainerKind, init_containers};
+use super::{ContainerKind, PlanInput, init_containers};
 use crate::logic::ids::ContainerId;
 use crate::logic::restart_policy::{is_sidecar, restarts_all, should_restart};
 use crate::logic::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod};
@@ -22,11 +24,13 @@ pub struct ResetContainer {
 }
 
 /// Whether a container ended in such a way that all are to start over. The runtime alone tells: what asked for it is
-/// removed last, so that a node agent that was restarted in between goes on.
-pub fn is_due(pod: &Pod, runtime: &RuntimePod) -> bool {
+/// removed last, so that a node agent that was restarted in between goes on. How one of `restarts` ended says nothing: it
+/// was stopped to be started again.
+pub fn is_due(pod: &Pod, runtime: &RuntimePod, restarts: &BTreeSet<ContainerId>) -> bool {
     let Some(spec) = pod.spec.as_ref().filter(|_| pod.metadata.deletion_timestamp.is_none()) else { return false };
     let ended = |container: &Container| {
-        let newest = runtime.container(&container.name).filter(|newest| newest.state == ContainerState::Exited);
+        let newest = runtime.container(&container.name);
+        let newest = newest.filter(|one| one.state == ContainerState::Exited && !restarts.contains(&one.id));
         newest.map(|newest| newest.exit_code)
     };
     // One that failed for good fails the pod.
@@ -39,13 +43,13 @@ pub fn is_due(pod: &Pod, runtime: &RuntimePod) -> bool {
 }
 
 /// All instances, in the order of their removal: regular ones before init ones, and last those that asked for it.
-pub(super) fn resets(spec: &PodSpec, runtime: &RuntimePod) -> Vec<ResetContainer> {
+pub(super) fn resets(spec: &PodSpec, input: &PlanInput<'_>) -> Vec<ResetContainer> {
     let (mut targets, mut sources) = (Vec::new(), Vec::new());
     let lists = [(ContainerKind::Regular, spec.containers.as_slice()), (ContainerKind::Init, init_containers(spec))];
     for (kind, containers) in lists {
         for container in containers {
-            for instance in runtime.instances(&container.name) {
-                let is_source = has_asked(container, instance);
+            for instance in input.runtime.instances(&container.name) {
+                let is_source = !input.restarts.contains(&instance.id) && has_asked(container, instance);
                 let reset = ResetContainer {
                     id: instance.id.clone(),
                     name: container.name.clone(),

@@ -261,7 +261,8 @@ fn regular_containers_follow_the_restart_policy() {
         ("OnFailure", Some(instance("a", 0, Exited, 1)), true, None),
         ("OnFailure", Some(instance("a", 0, Exited, 0)), false, done),
         ("Always", Some(instance("a", 0, Exited, 0)), true, None),
-        ("Never", Some(instance("a", 0, Unknown, 0)), true, None),
+        ("Always", Some(instance("a", 0, Unknown, 0)), true, None),
+        ("Never", Some(instance("a", 0, Unknown, 0)), false, done),
     ];
     for (policy, newest, is_started, kill_pod) in cases {
         let plan = planned(&pod(policy, &[], &["a"]), &ready(newest.iter().cloned().collect()));
@@ -275,6 +276,15 @@ fn a_lost_container_is_killed_before_it_is_started_again() {
     assert_eq!(plan.kill[0].message, "Container is in \"unknown\" state, try killing it before restart");
     assert_eq!(starts(&plan), [("a", 5)]);
     assert_eq!(plan.start[0].replaces, Some(ContainerId::from("a4")));
+}
+
+/// It may have done its work, which is not done twice: upstream's pod is over by its phase, before anything is planned.
+#[test]
+fn a_lost_container_that_is_not_to_come_back_is_killed_alone() {
+    let containers = vec![instance("b", 0, ContainerState::Running, 0), instance("a", 0, ContainerState::Unknown, 0)];
+    let plan = planned(&pod("Never", &[], &["a", "b"]), &ready(containers));
+    assert_eq!(plan.kill.len(), 1);
+    assert!(plan.start.is_empty() && plan.waiting.is_empty(), "{plan:?}");
 }
 
 #[test]

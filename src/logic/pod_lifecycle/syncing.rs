@@ -135,6 +135,11 @@ impl PodLifecycle {
         }
         if let Some(kill) = plan.kill.first() {
             let grace = probe_grace(pod, kill).unwrap_or_else(|| self.own_grace(pod));
+            if self.jobs.contains(&Job::StartContainer(kill.name.clone())) {
+                // Its hook may still run, and is not cut off by a restart.
+                self.waits.push((format!("container {} to have started, before it is stopped", kill.name), None));
+                return vec![];
+            }
             if !self.may_begin(&Job::KillContainer(kill.id.clone()), now, "a container to stop") {
                 return vec![];
             }

@@ -134,7 +134,7 @@ impl<'a> StatusInput<'a> {
     /// (POD-18; upstream's `ShouldAllContainersRestart`).
     fn restarting_all(&self) -> bool {
         let Some(spec) = self.pod.spec.as_ref().filter(|spec| could_restart_all(spec)) else { return false };
-        let Some(before) = self.before() else { return restart_all::is_due(self.pod, self.runtime) };
+        let Some(before) = self.before() else { return restart_all::is_due(self.pod, self.runtime, self.restarts) };
         let told = conditions::find(before, conditions::ALL_RESTARTING);
         let shown = |container: &Container| {
             let lists = [&before.init_container_statuses, &before.container_statuses];
@@ -144,7 +144,7 @@ impl<'a> StatusInput<'a> {
             end.is_some_and(|end| restarts_all(container, end.exit_code))
         };
         told.is_some_and(|told| told.status == "True")
-            || restart_all::is_due(self.pod, self.runtime)
+            || restart_all::is_due(self.pod, self.runtime, self.restarts)
             || spec.init_containers.iter().flatten().chain(&spec.containers).any(shown)
     }
 

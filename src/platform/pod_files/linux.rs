@@ -1,6 +1,6 @@
 //! Files of pods on a Linux file system.
 //!
-//! Owned by whoever starts pods' containers. Keeps the three folders' paths and nothing else: each operation opens its
+//! Owned by whoever starts pods' containers. Keeps the folders' paths, and which of the calls that may hang are under way: each operation opens its
 //! folder anew and goes down by descriptors ([`crate::platform::beneath`]), so that no link a container made is followed.
 
 use std::collections::BTreeSet;
@@ -9,6 +9,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use rustix::fs::FileType;
@@ -18,16 +19,22 @@ use super::{FileError, PodFiles, PodPlace};
 use crate::logic::ids::{ContainerId, PodUid};
 use crate::platform::beneath::{Directory, Mounts, segment};
 use crate::platform::blocking;
+use crate::platform::clock::SystemClock;
+use crate::platform::volumes::Patient;
 
 /// The most that is read of the node's `/etc/hosts`.
 const NODE_HOSTS_BYTES_MAX: u64 = 1024 * 1024;
 /// The most that the node's resolver configuration may have.
 const RESOLV_CONF_BYTES_MAX: u64 = 1024 * 1024;
 
-/// [`PodFiles`] on a real file system. Clones share the paths.
-#[derive(Clone, Debug)]
+/// How long a termination message is waited for.
+const MESSAGE_DEADLINE: Duration = Duration::from_secs(30);
+
+/// [`PodFiles`] on a real file system. Clones share the paths, and the calls that may hang.
+#[derive(Clone)]
 pub struct LinuxPodFiles {
     folders: Arc<Folders>,
+    patient: Patient,
 }
 
 #[derive(Debug)]
@@ -44,7 +51,8 @@ impl LinuxPodFiles {
     pub fn new(root_dir: &Path, pod_logs_dir: PathBuf, link_dir: Option<PathBuf>) -> Self {
         let pods = root_dir.join("pods");
         let node_hosts = PathBuf::from("/etc/hosts");
-        Self { folders: Arc::new(Folders { pods, pod_logs: pod_logs_dir, links: link_dir, node_hosts }) }
+        let folders = Arc::new(Folders { pods, pod_logs: pod_logs_dir, links: link_dir, node_hosts });
+        Self { folders, patient: Patient::new(Arc::new(SystemClock::start())) }
     }
 
     /// The same, with another file for the node's `/etc/hosts`.
@@ -52,7 +60,7 @@ impl LinuxPodFiles {
     pub fn with_node_hosts(self, node_hosts: PathBuf) -> Self {
         let folders = &self.folders;
         let (pods, pod_logs, links) = (folders.pods.clone(), folders.pod_logs.clone(), folders.links.clone());
-        Self { folders: Arc::new(Folders { pods, pod_logs, links, node_hosts }) }
+        Self { folders: Arc::new(Folders { pods, pod_logs, links, node_hosts }), ..self }
     }
 
     async fn run<T: Send + 'static>(
@@ -96,8 +104,18 @@ impl PodFiles for LinuxPodFiles {
     }
 
     async fn read_termination_log(&self, uid: &PodUid, path: &str, bytes_max: usize) -> Result<String, FileError> {
-        let (uid, path) = (uid.clone(), PathBuf::from(path));
-        self.run(move |folders| folders.read_termination_log(&uid, &path, bytes_max)).await
+        let (uid, path, folders) = (uid.clone(), PathBuf::from(path), Arc::clone(&self.folders));
+        let key = path.display().to_string();
+        // The file may be on a volume, whose server need not answer.
+        let call = {
+            let path = path.clone();
+            move || Ok(folders.read_termination_log(&uid, &path, bytes_max))
+        };
+        match tokio::time::timeout(MESSAGE_DEADLINE, self.patient.run(key, "message", call)).await {
+            Ok(Ok(read)) => read,
+            Ok(Err(error)) => Err(failure("read termination log", &path, &io::Error::other(error.to_string()))),
+            Err(_) => Err(failure("read termination log", &path, &io::ErrorKind::TimedOut.into())),
+        }
     }
 
     async fn make_log_directory(&self, pod: &PodPlace, container: &str) -> Result<Option<u32>, FileError> {

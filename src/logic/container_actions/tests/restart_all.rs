@@ -41,6 +41,19 @@ fn all_instances_go_and_what_asked_for_it_goes_last() {
     assert_eq!(starts(&planned(&pod, &ready(vec![]))), [("i", 0)]);
 }
 
+/// Upstream stops and starts such a one in one pass, so that its rules never meet the stopped instance.
+#[test]
+fn one_that_was_stopped_to_be_started_again_asks_for_nothing() {
+    let pod = ruled(pod("Always", &[], &["a", "b"]), "b");
+    let runtime = ready(vec![instance("b", 0, Exited, 42), instance("a", 0, Running, 0)]);
+    let mut case = Case::new();
+    assert_eq!(removed(&case.plan(&pod, &runtime)), [("a0", true), ("b0", false)]);
+    case.restarts.insert(ContainerId::from("b0"));
+    let plan = case.plan(&pod, &runtime);
+    assert!(plan.reset.is_empty(), "{plan:?}");
+    assert_eq!(starts(&plan), [("b", 1)]);
+}
+
 #[test]
 fn an_init_container_may_ask_for_it_too() {
     let pod = ruled(pod("Never", &["i", "j"], &["a"]), "j");
