@@ -16,10 +16,7 @@ use crate::logic::offline_pods::{is_outdated, worth_keeping};
 use crate::logic::pod_roster::differs;
 use crate::messages::offline_pods::OfflinePodsMsg;
 use crate::messages::pod_manager::PodManagerMsg;
-use crate::platform::offline_store::OfflineStore;
-
-/// The name of the record.
-const RECORD: &str = "pods";
+use crate::platform::offline_store::{OfflineStore, PODS_RECORD};
 
 /// See the module.
 pub struct OfflinePods {
@@ -50,7 +47,7 @@ impl Role for OfflinePods {
         match message {
             OfflinePodsMsg::ApiSilent => {
                 if !self.heard && self.recalled.is_none() && !std::mem::replace(&mut self.recalling, true) {
-                    desk.start("recall pods", RECORD, recall(store), OfflinePodsMsg::Recalled);
+                    desk.start("recall pods", PODS_RECORD, recall(store), OfflinePodsMsg::Recalled);
                 }
             }
             OfflinePodsMsg::Recalled(outcome) => {
@@ -106,12 +103,12 @@ impl OfflinePods {
         }
         self.keeping = true;
         self.kept = Some(pods.clone());
-        desk.start("keep pods", RECORD, keep(store, pods), OfflinePodsMsg::Kept);
+        desk.start("keep pods", PODS_RECORD, keep(store, pods), OfflinePodsMsg::Kept);
     }
 }
 
 async fn recall(store: Arc<dyn OfflineStore>) -> Result<Vec<Pod>, String> {
-    let content = store.recall(RECORD).await.map_err(|error| error.to_string())?;
+    let content = store.recall(PODS_RECORD).await.map_err(|error| error.to_string())?;
     // A store in which nothing was kept yet has no pods.
     content.map_or(Ok(vec![]), |content| serde_json::from_slice(&content).map_err(|error| error.to_string()))
 }
@@ -124,5 +121,5 @@ async fn keep(store: Arc<dyn OfflineStore>, pods: BTreeMap<PodUid, Arc<Pod>>) ->
     };
     let pods: Vec<Pod> = pods.values().map(bare).collect();
     let content = serde_json::to_vec(&pods).expect("invariant: API objects have text keys alone");
-    store.keep(RECORD, content).await.map_err(|error| error.to_string())
+    store.keep(PODS_RECORD, content).await.map_err(|error| error.to_string())
 }

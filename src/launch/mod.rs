@@ -277,7 +277,7 @@ async fn assemble(
         statistics: Arc::new(statistics),
         node_logs: Arc::new(LinuxNodeLogs::new("/var/log".into(), "journalctl".into())),
         volumes: Arc::new(LinuxVolumeHost::new(root_dir, Arc::clone(ledger.clock()))),
-        objects: objects(connected.as_ref(), &directory, offline.as_ref()),
+        objects: objects(connected.as_ref(), &directory, offline.as_ref(), Arc::clone(ledger.clock())),
         offline,
         folder: (!config.static_pod_path.is_empty())
             .then(|| Arc::new(LinuxManifestFolder::new(Path::new(&config.static_pod_path))) as Arc<dyn ManifestFolder>),
@@ -329,11 +329,12 @@ fn objects(
     connected: Option<&Connected>,
     directory: &Directory,
     offline: Option<&Arc<dyn OfflineStore>>,
+    clock: Arc<dyn Clock>,
 ) -> Arc<dyn Objects> {
     let Some(connected) = connected else { return Arc::new(Standalone) };
     let objects = Arc::new(ApiObjects::new(connected.api.clone(), directory.object_cache.clone()));
     match offline {
-        Some(store) => Arc::new(RememberedObjects::new(objects, Arc::clone(store))),
+        Some(store) => Arc::new(RememberedObjects::new(objects, Arc::clone(store), clock)),
         None => objects,
     }
 }

@@ -19,8 +19,9 @@ use super::status_sync::MIRROR_ANNOTATION;
 
 /// The first wait after a call that failed; each further one is twice as long.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
-/// The longest wait after a call that failed.
-const RETRY_MAX: Duration = Duration::from_secs(60);
+/// The longest wait after a call that failed, before it is made up to twice as long by chance. Once the API server is
+/// back, nobody waits longer for a mirror than upstream's minute between two looks at a pod.
+const RETRY_MAX: Duration = Duration::from_secs(30);
 /// How long an answer may be ahead of what the API server shows.
 const ECHO_MAX: Duration = Duration::from_secs(30);
 
@@ -76,7 +77,12 @@ fn by_name(pods: impl IntoIterator<Item = Arc<Pod>>) -> BTreeMap<FullName, Arc<P
 impl MirrorPods {
     /// These static pods are wanted; those of `ending` still end.
     pub fn set_statics(&mut self, pods: impl IntoIterator<Item = Arc<Pod>>, ending: BTreeSet<FullName>) {
-        (self.statics, self.ending) = (Some(by_name(pods)), ending);
+        let statics = by_name(pods);
+        let mirrors = self.mirrors.as_ref();
+        let is_known = |name: &FullName| statics.contains_key(name) || mirrors.is_none_or(|all| all.contains_key(name));
+        self.failures.retain(|name, _| is_known(name));
+        self.not_before.retain(|name, _| is_known(name));
+        (self.statics, self.ending) = (Some(statics), ending);
     }
 
     /// The API server shows these mirrors.

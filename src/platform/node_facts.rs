@@ -46,6 +46,7 @@ impl FixedNodeFacts {
             addresses: AddressFacts {
                 interfaces: vec![IpAddr::from([10, 0, 0, 1])],
                 resolved: vec![],
+                unresolved: false,
                 default_routes: vec![IpAddr::from([10, 0, 0, 1])],
             },
         })
@@ -105,7 +106,7 @@ impl LinuxNodeFacts {
         i64::try_from(told.f_blocks.saturating_mul(told.f_frsize)).ok()
     }
 
-    fn read_blocking(&self, addresses: &AddressSettings, resolved: Vec<IpAddr>) -> HostFacts {
+    fn read_blocking(&self, addresses: &AddressSettings, resolved: Option<Vec<IpAddr>>) -> HostFacts {
         HostFacts {
             machine: self.machine().map_err(|error| error.to_string()),
             versions: self.versions().map_err(|error| error.to_string()),
@@ -114,11 +115,13 @@ impl LinuxNodeFacts {
         }
     }
 
-    fn addresses_blocking(settings: &AddressSettings, resolved: Vec<IpAddr>) -> AddressFacts {
+    fn addresses_blocking(settings: &AddressSettings, resolved: Option<Vec<IpAddr>>) -> AddressFacts {
+        let unresolved = resolved.is_none();
+        let resolved = resolved.unwrap_or_default();
         let checked = !settings.node_ips.is_empty() || resolved.iter().any(|ip| !ip.is_loopback());
         let by_route = settings.needs_routes();
         if !(checked || by_route) {
-            return AddressFacts { resolved, ..AddressFacts::default() };
+            return AddressFacts { resolved, unresolved, ..AddressFacts::default() };
         }
         let told = network_interfaces::addresses();
         let interfaces = told.inspect_err(|error| tracing::warn!(%error, "network interfaces are not known"));
@@ -129,6 +132,7 @@ impl LinuxNodeFacts {
         AddressFacts {
             interfaces: interfaces.into_iter().map(|one| one.ip).collect(),
             resolved,
+            unresolved,
             default_routes: default_routes.unwrap_or_default(),
         }
     }
@@ -149,22 +153,21 @@ impl NodeFacts for LinuxNodeFacts {
     }
 }
 
-/// What the node's name stands for, where that counts.
-async fn resolved(settings: &AddressSettings) -> Vec<IpAddr> {
-    if settings.needs_lookup() { lookup(&settings.hostname).await } else { vec![] }
+/// What the node's name stands for, where that counts; `None` where nobody says so in time.
+async fn resolved(settings: &AddressSettings) -> Option<Vec<IpAddr>> {
+    if settings.needs_lookup() { lookup(&settings.hostname).await } else { Some(vec![]) }
 }
 
-/// The addresses of a name; none where it has none, or where nobody says so in time.
-async fn lookup(name: &str) -> Vec<IpAddr> {
+async fn lookup(name: &str) -> Option<Vec<IpAddr>> {
     match tokio::time::timeout(LOOKUP_MAX, tokio::net::lookup_host((name, 0))).await {
-        Ok(Ok(found)) => found.map(|address| address.ip()).collect(),
+        Ok(Ok(found)) => Some(found.map(|address| address.ip()).collect()),
         Ok(Err(error)) => {
             tracing::debug!(name, %error, "the node's name has no address");
-            vec![]
+            Some(vec![])
         }
         Err(_) => {
             tracing::warn!(name, limit = ?LOOKUP_MAX, "the node's name was not looked up in time");
-            vec![]
+            None
         }
     }
 }

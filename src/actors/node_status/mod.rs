@@ -354,6 +354,7 @@ impl NodeStatus {
     }
 
     /// Tells `PodManager` the newest Node, heartbeats aside, and the host's addresses, and `CertificateManager` those too.
+    /// What one of them has no room for comes again with the next word.
     fn tell_known(&mut self, desk: &Desk<NodeStatusMsg>) {
         let Some(newest) = self.newest() else { return };
         self.tell_host(desk);
@@ -361,12 +362,15 @@ impl NodeStatus {
         let addresses: Vec<_> = addresses.map(|one| (one.type_.clone(), one.address.clone())).collect();
         if self.addresses != addresses {
             let changed = CertificateManagerMsg::AddressesChanged(addresses.clone());
-            desk.tell(&self.agent.directory.certificate_manager, changed);
-            self.addresses = addresses;
+            if desk.offer(&self.agent.directory.certificate_manager, changed) {
+                self.addresses = addresses;
+            }
         }
         if self.known.as_ref().is_none_or(|known| differs(known, &newest)) {
-            desk.tell(&self.agent.directory.pod_manager, PodManagerMsg::NodeChanged(Arc::clone(&newest)));
-            self.known = Some(newest);
+            let changed = PodManagerMsg::NodeChanged(Arc::clone(&newest));
+            if desk.offer(&self.agent.directory.pod_manager, changed) {
+                self.known = Some(newest);
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
-use super::stopping::StopMemory;
+use super::stopping::{StopMemory, joined};
 use crate::actors::ledger::Cause;
 use crate::actors::settings::{Agent, EventSubject};
 use crate::cri::pod_mapping::{runtime_container, runtime_sandbox};
@@ -290,14 +290,13 @@ impl JobSite {
         Some(runtime_container(&status, sandbox, self.agent.settings.stop_signals))
     }
 
-    /// Removes dead containers with their logs.
+    /// Removes dead containers with their logs, each whatever became of the others.
     pub(super) async fn remove_containers(self, known: Option<Arc<RuntimePod>>, ids: Vec<ContainerId>) -> JobEnd {
+        let mut problems = vec![];
         for id in &ids {
-            if let Err(error) = remove_container(&self.agent, known.as_deref(), id).await {
-                return JobEnd::Removed(Err(error));
-            }
+            problems.extend(remove_container(&self.agent, known.as_deref(), id).await.err());
         }
-        JobEnd::Removed(Ok(()))
+        JobEnd::Removed(joined(problems))
     }
 
     /// Gives back the pod's cgroup; with `everything` its sandboxes, containers and directories, too.

@@ -117,6 +117,15 @@ impl Turn {
     }
 }
 
+/// All that failed as one problem, in the way upstream joins errors.
+pub(super) fn joined(mut problems: Vec<String>) -> Result<(), String> {
+    match &mut problems[..] {
+        [] => Ok(()),
+        [only] => Err(std::mem::take(only)),
+        _ => Err(format!("[{}]", problems.join(", "))),
+    }
+}
+
 /// What failed, in upstream's words.
 pub(super) fn failed(action: &str, target: &str, reason: &str, error: &CriError) -> String {
     format!("failed to {} for {} with {reason}: {}", quoted(action), quoted(target), quoted(&error.to_string()))
@@ -161,11 +170,7 @@ impl JobSite {
                 problems.push(failed("KillPodSandbox", self.uid.as_str(), "KillPodSandboxError", &error));
             }
         }
-        JobEnd::PodKilled(match &mut problems[..] {
-            [] => Ok(()),
-            [only] => Err(std::mem::take(only)),
-            _ => Err(format!("[{}]", problems.join(", "))),
-        })
+        JobEnd::PodKilled(joined(problems))
     }
 
     /// Waits for the stop of the container that is under way already; says whether there was one and it went well. What

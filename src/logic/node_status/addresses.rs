@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use k8s_openapi::api::core::v1::{Node, NodeAddress};
+use k8s_openapi::api::core::v1::{Node, NodeAddress, NodeStatus};
 
 /// Tells an external cloud provider which addresses the administrator chose.
 pub const PROVIDED_IP_ANNOTATION: &str = "alpha.kubernetes.io/provided-node-ip";
@@ -32,6 +32,8 @@ pub struct AddressFacts {
     pub interfaces: Vec<IpAddr>,
     /// What the node's name resolves to, in the resolver's order; empty where it was not looked up.
     pub resolved: Vec<IpAddr>,
+    /// The name was looked up, and nobody said in time what it stands for.
+    pub unresolved: bool,
     /// The addresses of the default routes' interfaces, one of each family at most; empty where they were not asked for.
     pub default_routes: Vec<IpAddr>,
 }
@@ -108,7 +110,10 @@ pub fn set(node: &mut Node, settings: &AddressSettings, facts: &AddressFacts) ->
     let internal = match (first, second) {
         (Some(first), Some(second)) => vec![first, second],
         (Some(first), None) => vec![first],
-        (None, _) => vec![found(settings, facts)?],
+        (None, _) => match published(status, facts).filter(|_| facts.unresolved) {
+            Some(ip) => vec![ip],
+            None => vec![found(settings, facts)?],
+        },
     };
     let internal =
         internal.into_iter().map(|ip| NodeAddress { type_: "InternalIP".to_owned(), address: ip.to_string() });
@@ -129,6 +134,12 @@ fn annotate(node: &mut Node, settings: &AddressSettings) {
         }
         (None, None) => {}
     }
+}
+
+/// The internal address that the node has, if the host still has it: it stands while a name server is away.
+fn published(status: &NodeStatus, facts: &AddressFacts) -> Option<IpAddr> {
+    let internal = status.addresses.iter().flatten().find(|address| address.type_ == "InternalIP")?;
+    internal.address.parse().ok().filter(|ip| facts.interfaces.contains(ip))
 }
 
 /// The address of a node that was given none: of the name, of the name server, of the default route.
@@ -185,6 +196,7 @@ mod tests {
         AddressFacts {
             interfaces: ips(&["127.0.0.1", "10.0.0.1", "10.0.0.2", "fd00::1", "::1"]),
             resolved: ips(resolved),
+            unresolved: false,
             default_routes: ips(routes),
         }
     }
@@ -218,6 +230,21 @@ mod tests {
             expected.push("Hostname=node-1".to_owned());
             assert_eq!(addresses(&node), expected, "{node_ips:?} {resolved:?} {routes:?}");
         }
+    }
+
+    /// NODE-20.
+    #[test]
+    fn a_name_server_that_is_away_changes_no_address() {
+        let away = |routes: &[&str]| AddressFacts { unresolved: true, ..facts(&[], routes) };
+        let mut node = Node::default();
+        set(&mut node, &settings(&[]), &away(&["10.0.0.2"])).expect("there is a route");
+        assert_eq!(addresses(&node), ["InternalIP=10.0.0.2", "Hostname=node-1"], "it has none yet");
+        set(&mut node, &settings(&[]), &facts(&["10.0.0.1"], &["10.0.0.2"])).expect("there is a name");
+        set(&mut node, &settings(&[]), &away(&["10.0.0.2"])).expect("it has one");
+        assert_eq!(addresses(&node), ["InternalIP=10.0.0.1", "Hostname=node-1"]);
+        let moved = AddressFacts { interfaces: ips(&["10.0.0.2"]), ..away(&["10.0.0.2"]) };
+        set(&mut node, &settings(&[]), &moved).expect("there is a route");
+        assert_eq!(addresses(&node), ["InternalIP=10.0.0.2", "Hostname=node-1"], "the host has it no more");
     }
 
     #[test]

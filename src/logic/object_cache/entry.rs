@@ -47,10 +47,11 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// What was read does not count as fresh any more.
+    /// What was read does not count any more, as upstream: who is new is not to get what is older than itself, even where
+    /// nothing can be read.
     pub(super) fn outdate(&mut self) {
         match &mut self.state {
-            State::Read(copy) => copy.fresh_until = None,
+            State::Read(copy) => *copy = Copy::default(),
             State::Reading(copy) => copy.again = true,
             State::Unknown | State::Watched(_) | State::Kept(_) => {}
         }
@@ -142,18 +143,17 @@ impl Entry {
             let old = before.object.as_ref().and_then(Object::version);
             matches!((old, new.version()), (Some(old), Some(new)) if new < old)
         };
-        let object = match &answer {
-            Ok(new) if !older(new) => Some(new.clone()),
-            Err(ObjectError::NotFound(_)) => None,
-            // The newest that is known stands: an older one, and trouble, tell nothing.
-            Ok(_) | Err(_) => before.object,
-        };
         if before.again {
-            self.state = State::Reading(Copy { object, fresh_until: None, again: false });
+            self.state = State::Reading(Copy::default());
             return vec![Order::Read { read: ReadFor { key: key.clone(), question: None }, cached: false }];
         }
+        let (object, fresh_until) = match &answer {
+            Ok(new) if !older(new) => (Some(new.clone()), Some(now.saturating_add(ttl))),
+            Err(ObjectError::NotFound(_)) => (None, None),
+            // The newest that is known stands: an older one, and trouble, tell nothing, so the next question reads again.
+            Ok(_) | Err(_) => (before.object, before.fresh_until),
+        };
         let told = object.clone().map_or(answer, Ok);
-        let fresh_until = object.is_some().then(|| now.saturating_add(ttl));
         self.state = State::Read(Copy { object, fresh_until, again: false });
         answers(&mut self.waiting, &told)
     }

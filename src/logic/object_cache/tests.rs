@@ -217,10 +217,19 @@ fn a_read_object_is_read_again_when_it_is_old_or_a_pod_is_new() {
             (63, read(Ok(object(9, false))), &["5 is 9"]),
             (130, Input::Asked(6, key("cm")), &["read cm from cache"]),
             (130, read(Err(trouble())), &["6 is 9"]),
+            // Trouble makes nothing fresh.
+            (131, Input::Asked(10, key("cm")), &["read cm from cache"]),
+            (131, read(Ok(object(9, false))), &["10 is 9"]),
             (200, Input::Asked(7, key("cm")), &["read cm from cache"]),
             (200, read(Err(missing())), &["7: configmaps \"cm\" not found"]),
             (201, Input::Asked(8, key("cm")), &["read cm"]),
             (201, read(Err(trouble())), &["8: no route to host"]),
+            (202, Input::Asked(11, key("cm")), &["read cm"]),
+            (202, read(Ok(object(9, false))), &["11 is 9"]),
+            // Who is new does not get what is older than itself.
+            (203, changed("d", &["cm"]), &[]),
+            (203, Input::Asked(12, key("cm")), &["read cm"]),
+            (203, read(Err(trouble())), &["12: no route to host"]),
         ],
     );
 }

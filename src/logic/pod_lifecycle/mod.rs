@@ -397,7 +397,9 @@ impl PodLifecycle {
                     for results in [&mut self.probes.readiness, &mut self.probes.liveness, &mut self.probes.startup] {
                         results.retain(|id, _| ids.contains(id));
                     }
-                    self.retries.retain(|job, _| !matches!(job, Job::KillContainer(id) if !ids.contains(id)));
+                    let is_gone = |job: &Job| matches!(job, Job::KillContainer(id) if !ids.contains(id));
+                    self.retries.retain(|job, _| !is_gone(job));
+                    self.problems.retain(|job, _| !is_gone(job));
                     self.half_made.retain(|id, _| ids.contains(id));
                     self.restarts.retain(|id| ids.contains(id));
                     // One that was only made may be removed and made again: that is no restart.

@@ -52,6 +52,12 @@ impl PodLifecycle {
         }
     }
 
+    /// What is waited for, with how the last try of it failed.
+    pub(super) fn with_problem(&self, waiting_for: &str, job: &Job) -> String {
+        let problem = self.problems.get(job).map(|problem| format!(": {problem}"));
+        format!("{waiting_for}{}", problem.unwrap_or_default())
+    }
+
     /// How the last try of the job failed.
     pub(super) fn problem_of(&self, job: &Job) -> Option<&String> {
         self.problems.get(job)
@@ -62,6 +68,7 @@ impl PodLifecycle {
             JobEnd::Prepared(Err(problem)) | JobEnd::PodKilled(Err(problem)) | JobEnd::CleanedUp(Err(problem)) => {
                 Some(problem.clone())
             }
+            JobEnd::Killed(_, Err(problem)) | JobEnd::Removed(Err(problem)) => Some(problem.clone()),
             JobEnd::SandboxUp(Err(failure)) => Some(failure.message.clone()),
             JobEnd::VolumesMounted(Err(failure)) => Some(failure.message.clone()),
             _ => None,

@@ -1,7 +1,7 @@
 //! While a pod is to run: what brings it from what is to what should be.
 
 use super::*;
-use crate::logic::container_actions::{self, PlanInput, PodPlan, SandboxDecision};
+use crate::logic::container_actions::{self, KillContainer, PlanInput, PodPlan, SandboxDecision};
 use crate::logic::container_hash::container_hash;
 use crate::logic::hooks::probe_grace;
 use crate::logic::pod_containers::{all_containers, find_container};
@@ -133,14 +133,16 @@ impl PodLifecycle {
         if plan.kill_pod.is_some() && self.cleared_for != plan.create_sandbox {
             return self.kill_pod(seen, self.own_grace(pod), true, now);
         }
-        if let Some(kill) = plan.kill.first() {
+        // A hook that still runs is not cut off by a restart.
+        let (starting, kills): (Vec<_>, Vec<_>) =
+            plan.kill.iter().partition(|kill| self.jobs.contains(&Job::StartContainer(kill.name.clone())));
+        let wait =
+            |kill: &&KillContainer| (format!("container {} to have started, before it is stopped", kill.name), None);
+        self.waits.extend(starting.iter().map(wait));
+        if let Some(kill) = kills.first() {
             let grace = probe_grace(pod, kill).unwrap_or_else(|| self.own_grace(pod));
-            if self.jobs.contains(&Job::StartContainer(kill.name.clone())) {
-                // Its hook may still run, and is not cut off by a restart.
-                self.waits.push((format!("container {} to have started, before it is stopped", kill.name), None));
-                return vec![];
-            }
-            if !self.may_begin(&Job::KillContainer(kill.id.clone()), now, "a container to stop") {
+            let job = Job::KillContainer(kill.id.clone());
+            if !self.may_begin(&job, now, &self.with_problem("a container to stop", &job)) {
                 return vec![];
             }
             let (id, name, message) = (kill.id.clone(), kill.name.clone(), kill.message.clone());
@@ -166,7 +168,8 @@ impl PodLifecycle {
             plan.start.clear();
         }
         let dead: Vec<ContainerId> = plan.remove.iter().cloned().chain(half_made.remove).collect();
-        if !dead.is_empty() && self.may_begin(&Job::RemoveContainers, now, "dead containers to be removed") {
+        let removal = self.with_problem("dead containers to be removed", &Job::RemoveContainers);
+        if !dead.is_empty() && self.may_begin(&Job::RemoveContainers, now, &removal) {
             actions.push(Action::RemoveContainers(dead));
         }
         if (plan.create_sandbox.is_some() || !plan.start.is_empty())

@@ -16,7 +16,8 @@ use flate2::{Compression, GzBuilder};
 use futures_util::{FutureExt, StreamExt};
 use inotify::{EventMask, EventStream, Inotify, WatchMask, Watches};
 use jiff::tz::TimeZone;
-use rustix::fs::{FileType, RenameFlags};
+use rustix::fs::{AtFlags, FileType, RenameFlags};
+use rustix::io::Errno;
 
 use super::ContainerLogs;
 use crate::logic::log_rotation::{LogLook, compressed_names, leftovers, plan, to_compress};
@@ -98,10 +99,10 @@ impl ContainerLogs for LinuxContainerLogs {
         let now = jiff::Timestamp::from_nanosecond(now.0.into()).unwrap_or_default().to_zoned(self.zone.clone());
         let rotate = move |place: &Place| {
             let planned = plan(&place.name, &place.names()?, files_max, now.datetime());
+            place.rename(&place.name, &planned.rotated)?;
             for old in &planned.remove {
                 place.directory.remove_file(old)?;
             }
-            place.rename(&place.name, &planned.rotated)?;
             Ok(planned.rotated)
         };
         let rotated = self.run("rotate log", path, rotate).await?;
@@ -214,9 +215,18 @@ impl Place {
         Ok(names.filter(|(_, kind)| *kind != FileType::Directory).map(|(name, _)| name).collect())
     }
 
-    /// Renames within the directory; never takes the place of another file.
+    /// Renames within the directory; never takes the place of another file. Not every file system can promise that in one
+    /// step (NFS, older ZFS). No container writes there, so on those two will do.
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        Ok(rustix::fs::renameat_with(&self.directory, from, &self.directory, to, RenameFlags::NOREPLACE)?)
+        let here = &self.directory;
+        match rustix::fs::renameat_with(here, from, here, to, RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL) => match rustix::fs::statat(here, to, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(_) => Err(Errno::EXIST.into()),
+                Err(Errno::NOENT) => Ok(rustix::fs::renameat(here, from, here, to)?),
+                Err(errno) => Err(errno.into()),
+            },
+            renamed => Ok(renamed?),
+        }
     }
 
     /// Compresses one rotated log, by way of a temporary file; whether it was there.

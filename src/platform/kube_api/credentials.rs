@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use http::header::{HeaderMap, HeaderValue};
 use k8s_openapi::ByteString;
 use rustls::ClientConfig;
@@ -37,10 +39,18 @@ pub struct Credentials {
     /// The kubeconfig's certificate, where it is in files.
     files: ShownFiles,
     token: Mutex<Option<KnownToken>>,
-    /// What the program gave last. Held while it runs, so that it runs once for many calls.
-    given: tokio::sync::Mutex<Option<ExecCredential>>,
+    /// What the program gave. Held while it runs, so that it runs once for many calls.
+    given: tokio::sync::Mutex<Given>,
     /// Counts exchanges of a program's certificate.
     exchanges: AtomicU64,
+}
+
+/// What the program gave last, and its run that is not over: it has a limit of its own, which is longer than some callers
+/// wait. One that gives up leaves it to the next.
+#[derive(Default)]
+struct Given {
+    last: Option<ExecCredential>,
+    run: Option<BoxFuture<'static, Result<ExecCredential, String>>>,
 }
 
 /// The token that a file held.
@@ -86,19 +96,22 @@ impl Credentials {
             || self.kubeconfig.bearer != Bearer::Absent;
         let Some(exec) = self.kubeconfig.exec.as_ref().filter(|_| !other) else { return Ok(None) };
         let mut given = self.given.lock().await;
-        let expired = |given: &ExecCredential| given.expires.is_some_and(|expires| self.clock.now() > expires);
-        if let Some(given) = given.as_ref().filter(|given| !expired(given)) {
-            return Ok(Some(given.clone()));
+        let Given { last, run } = &mut *given;
+        let expired = |last: &ExecCredential| last.expires.is_some_and(|expires| self.clock.now() > expires);
+        if let Some(last) = last.as_ref().filter(|last| !expired(last)) {
+            return Ok(Some(last.clone()));
         }
-        let fresh = exec.run().await?;
-        let changed = match (given.as_ref().and_then(|given| given.certificate.as_ref()), &fresh.certificate) {
+        let outcome = run.get_or_insert_with(|| exec.clone().run().boxed()).await;
+        *run = None;
+        let fresh = outcome?;
+        let changed = match (last.as_ref().and_then(|last| last.certificate.as_ref()), &fresh.certificate) {
             (Some(old), Some(new)) => !old.same_chain(new),
-            (old, new) => given.is_some() && old.is_some() != new.is_some(),
+            (old, new) => last.is_some() && old.is_some() != new.is_some(),
         };
         if changed {
             self.exchanges.fetch_add(1, Ordering::Relaxed);
         }
-        *given = Some(fresh.clone());
+        *last = Some(fresh.clone());
         Ok(Some(fresh))
     }
 
@@ -219,7 +232,7 @@ impl Identity for Credentials {
         Ok(Some(value))
     }
 
-    async fn refused(&self) {
+    async fn refused(&self, shown: Option<&HeaderValue>) {
         // Somebody may have laid down better ones. Until they are read, those that were read last are shown.
         if let Some(known) = self.token().as_mut() {
             known.fresh_until = runtime_clock::now();
@@ -230,9 +243,12 @@ impl Identity for Credentials {
         if self.kubeconfig.exec.is_none() {
             return;
         }
-        // Its next run may give better ones. The certificate stays known, so that an exchange is noticed.
-        if let Some(given) = self.given.lock().await.as_mut() {
-            given.expires = Some(crate::logic::time::Moment::EPOCH);
+        // Its next run may give better ones, unless it gave a better token already. The certificate stays known, so that an
+        // exchange is noticed.
+        let Ok(mut given) = self.given.try_lock() else { return };
+        let last = given.last.as_mut();
+        if let Some(last) = last.filter(|last| last.token.is_none() || last.is_shown_by(shown)) {
+            last.expires = Some(crate::logic::time::Moment::EPOCH);
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
@@ -97,7 +97,7 @@ async fn a_tokens_file_is_read_again_each_minute() {
     assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer three"), "what could not be read is read again");
     std::fs::write(&path, "four").expect("written");
     assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer three"));
-    credentials.refused().await;
+    credentials.refused(None).await;
     assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer four"), "the server takes the old one no more");
     assert!(!format!("{credentials:?}").contains("four"));
 }
@@ -143,11 +143,28 @@ async fn a_program_is_run_when_its_token_has_ended_or_was_refused() {
     let credentials = Credentials::new(config, Offer::Http2, Arc::clone(&wall) as Arc<dyn Clock>);
     assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer t-1-a"));
     assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer t-1-a"));
-    credentials.refused().await;
+    let first = HeaderValue::from_static("Bearer t-1-a");
+    credentials.refused(Some(&first)).await;
     assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer t-2-a"));
+    credentials.refused(Some(&first)).await;
+    assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer t-2-a"), "a late word on the one before");
     wall.0.store(NEW_YEAR.plus(Duration::from_secs(3601)).0, Ordering::Relaxed);
     assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer t-3-a"));
     assert_eq!(credentials.generation(), 0, "a token needs no new connection");
+}
+
+#[tokio::test]
+async fn a_program_that_is_slower_than_its_caller_is_waited_for_by_the_next() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = program(folder.path(), "");
+    let (script, gate) = (folder.path().join("plugin"), folder.path().join("gate"));
+    let prints = std::fs::read_to_string(&script).expect("a program");
+    let waits = format!("#!/bin/sh\nuntil [ -e {} ]; do sleep 0.01; done\n{prints}", gate.display());
+    write_program(&script, &waits);
+    let credentials = Credentials::new(config, Offer::Http2, wall());
+    tokio::time::timeout(Duration::from_millis(50), shown(&credentials)).await.expect_err("the caller gives up");
+    std::fs::write(&gate, "").expect("written");
+    assert_eq!(shown(&credentials).await.as_deref(), Ok("Bearer t-1-a"), "it was not run a second time");
 }
 
 #[tokio::test]

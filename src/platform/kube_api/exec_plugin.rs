@@ -4,6 +4,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use http::header::HeaderValue;
 use k8s_openapi::ByteString;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -39,6 +40,14 @@ pub(super) struct ExecCredential {
     pub certificate: Option<Pair>,
     /// Until when it may be used; `None` for as long as the server takes it.
     pub expires: Option<Moment>,
+}
+
+impl ExecCredential {
+    /// Whether an `Authorization` header shows this token.
+    pub(super) fn is_shown_by(&self, header: Option<&HeaderValue>) -> bool {
+        let shown = header.and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+        self.token.as_ref().is_some_and(|token| shown == Some(token.trim().as_bytes()))
+    }
 }
 
 #[derive(Deserialize)]
@@ -78,7 +87,7 @@ impl ExecPlugin {
     ///
     /// # Errors
     /// In upstream's words where it has some.
-    pub(super) async fn run(&self) -> Result<ExecCredential, String> {
+    pub(super) async fn run(self) -> Result<ExecCredential, String> {
         if self.exec.interactive_mode == "Always" {
             return Err("exec plugin cannot support interactive mode: standard input is not a terminal".to_owned());
         }

@@ -43,7 +43,8 @@ impl Selector {
 
     /// The one object of this name.
     pub fn name(name: &str) -> Self {
-        Self::fields(format!("metadata.name={name}"))
+        let escaped = name.replace('\\', r"\\").replace(',', r"\,").replace('=', r"\=");
+        Self::fields(format!("metadata.name={escaped}"))
     }
 
     /// Those whose fields match.
@@ -94,7 +95,7 @@ mod tests {
     use k8s_openapi::api::coordination::v1::Lease;
     use k8s_openapi::api::core::v1::{Node, Pod};
 
-    use super::{Place, segment, with_query};
+    use super::{Place, Selector, segment, with_query};
 
     #[test]
     fn paths_are_those_of_the_api() {
@@ -122,6 +123,7 @@ mod tests {
 
     #[test]
     fn empty_parameters_are_left_out() {
+        assert_eq!(Selector::name(r"a,b=c\d").fields, r"metadata.name=a\,b\=c\\d");
         assert_eq!(with_query("/a", &[("x", "")]), "/a");
         assert_eq!(with_query("/a", &[("x", ""), ("fieldSelector", "a=b,c=d")]), "/a?fieldSelector=a%3Db%2Cc%3Dd");
     }

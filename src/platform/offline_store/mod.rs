@@ -6,7 +6,6 @@
 mod objects;
 mod sealed;
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -16,6 +15,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+use rustix::io::Errno;
 
 use crate::platform::blocking;
 use crate::platform::whole_file::write_whole;
@@ -24,8 +25,10 @@ use sealed::{KEY_BYTES, Seal};
 
 /// The largest record, in bytes.
 const RECORD_MAX: u64 = 16 << 20;
-/// The most records; beyond it those go that were written longest ago.
+/// The most records; beyond it those go that nobody asked for longest.
 const RECORDS_MAX: usize = 4096;
+/// The record of the node's pods, without which the others are of no use: it never goes.
+pub const PODS_RECORD: &str = "pods";
 /// The store's folder below the root directory.
 const FOLDER: &str = "offline";
 /// The file of the key in the store's folder, where nobody gives one.
@@ -43,6 +46,11 @@ pub trait OfflineStore: Send + Sync {
     /// # Errors
     /// When it cannot be written, or is larger than 16 MiB.
     async fn keep(&self, name: &str, content: Vec<u8>) -> io::Result<()>;
+    /// Marks a record as one that is still asked for, and says whether it is there.
+    ///
+    /// # Errors
+    /// When it cannot be marked.
+    async fn renew(&self, name: &str) -> io::Result<bool>;
     /// The record of this name; `None` where there is none.
     ///
     /// # Errors
@@ -95,7 +103,17 @@ impl DiskStore {
         }
         let sealed = self.seal.close(name, content)?;
         write_whole(&self.path(name), &sealed, 0o600)?;
-        self.thin_out()
+        self.thin_out(RECORDS_MAX)
+    }
+
+    fn touch(&self, name: &str) -> io::Result<bool> {
+        let (keep, now) = (timespec(UTIME_OMIT), timespec(UTIME_NOW));
+        let times = Timestamps { last_access: keep, last_modification: now };
+        match rustix::fs::utimensat(CWD, self.path(name), &times, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(()) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
@@ -118,21 +136,15 @@ impl DiskStore {
         }
     }
 
-    fn thin_out(&self) -> io::Result<()> {
-        let is_record = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().ends_with(RECORD_SUFFIX);
-        let records: Vec<_> = fs::read_dir(&self.folder)?.flatten().filter(is_record).collect();
-        if records.len() <= RECORDS_MAX {
-            return Ok(());
-        }
-        let written = |entry: &fs::DirEntry| entry.metadata().and_then(|metadata| metadata.modified());
-        let mut by_age: BTreeMap<(SystemTime, PathBuf), ()> = BTreeMap::new();
-        for record in &records {
-            by_age.insert((written(record).unwrap_or(SystemTime::UNIX_EPOCH), record.path()), ());
-        }
-        for (_, path) in by_age.keys().take(records.len() - RECORDS_MAX) {
-            fs::remove_file(path)?;
-        }
-        Ok(())
+    fn thin_out(&self, most: usize) -> io::Result<()> {
+        let pods = self.path(PODS_RECORD);
+        let is_record = |path: &PathBuf| path.to_string_lossy().ends_with(RECORD_SUFFIX) && *path != pods;
+        let paths = fs::read_dir(&self.folder)?.flatten().map(|entry| entry.path());
+        let mut records: Vec<PathBuf> = paths.filter(is_record).collect();
+        let Some(surplus) = records.len().checked_sub(most).filter(|surplus| *surplus > 0) else { return Ok(()) };
+        let used = |path: &PathBuf| path.metadata().and_then(|metadata| metadata.modified());
+        records.sort_by_cached_key(|path| used(path).unwrap_or(SystemTime::UNIX_EPOCH));
+        records.iter().take(surplus).try_for_each(fs::remove_file)
     }
 }
 
@@ -141,6 +153,11 @@ impl OfflineStore for DiskStore {
     async fn keep(&self, name: &str, content: Vec<u8>) -> io::Result<()> {
         let (store, name) = (self.clone(), name.to_owned());
         blocking::run(move || store.write(&name, content)).await
+    }
+
+    async fn renew(&self, name: &str) -> io::Result<bool> {
+        let (store, name) = (self.clone(), name.to_owned());
+        blocking::run(move || store.touch(&name)).await
     }
 
     async fn recall(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
@@ -152,6 +169,10 @@ impl OfflineStore for DiskStore {
         let (store, name) = (self.clone(), name.to_owned());
         blocking::run(move || store.remove(&name)).await
     }
+}
+
+fn timespec(special: i64) -> Timespec {
+    Timespec { tv_sec: 0, tv_nsec: special }
 }
 
 /// The key of the store's own file, made where there is none.
@@ -208,6 +229,24 @@ mod tests {
         assert!(store.read("a").is_err(), "a changed bit");
         fs::write(store.path("a"), b"").expect("written");
         assert!(store.read("a").is_err(), "cut off");
+    }
+
+    #[test]
+    fn what_nobody_asks_for_goes_first_and_the_pods_never() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = open(folder.path());
+        let long_ago = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1);
+        for name in [PODS_RECORD, "asked for", "not asked for", "new"] {
+            store.write(name, b"x".to_vec()).expect("kept");
+        }
+        for name in [PODS_RECORD, "asked for", "not asked for"] {
+            fs::File::open(store.path(name)).and_then(|file| file.set_modified(long_ago)).expect("aged");
+        }
+        assert!(store.touch("asked for").expect("marked"));
+        store.thin_out(2).expect("thinned out");
+        let left = |name: &str| store.read(name).expect("read").is_some();
+        assert_eq!([PODS_RECORD, "asked for", "not asked for", "new"].map(left), [true, true, false, true]);
+        assert!(!store.touch("not asked for").expect("nothing to mark"));
     }
 
     #[test]

@@ -11,11 +11,12 @@ use k8s_openapi::api::node::v1::RuntimeClass;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::OfflineStore;
 use super::sealed::content_digest;
+use super::{OfflineStore, RECORDS_MAX};
 use crate::logic::time::Moment;
 use crate::logic::volumes::certificate::Wanted;
 use crate::logic::volumes::token::{TokenKey, TokenLife};
+use crate::platform::clock::Clock;
 use crate::platform::objects::{ObjectError, Objects, Token};
 
 /// A token as it is kept.
@@ -27,18 +28,29 @@ struct KeptToken {
     lifetime: Duration,
 }
 
+/// How often a record that has not changed is marked as one that is still asked for.
+const RENEW_EVERY: Duration = Duration::from_secs(3600);
+
+/// What is known of a record on the disk.
+struct Known {
+    digest: [u8; 32],
+    /// The uptime when it was written or marked.
+    renewed: Duration,
+}
+
 /// See the module. Certificates of pods are not remembered: their keys are theirs alone.
 pub struct RememberedObjects {
     inner: Arc<dyn Objects>,
     store: Arc<dyn OfflineStore>,
-    /// By record, the digest of what is kept: what has not changed is not written again.
-    kept: Mutex<BTreeMap<String, [u8; 32]>>,
+    /// By record: what has not changed is not written again.
+    kept: Mutex<BTreeMap<String, Known>>,
+    clock: Arc<dyn Clock>,
 }
 
 impl RememberedObjects {
     /// Objects of `inner`, remembered in `store`.
-    pub fn new(inner: Arc<dyn Objects>, store: Arc<dyn OfflineStore>) -> Self {
-        Self { inner, store, kept: Mutex::default() }
+    pub fn new(inner: Arc<dyn Objects>, store: Arc<dyn OfflineStore>, clock: Arc<dyn Clock>) -> Self {
+        Self { inner, store, kept: Mutex::default(), clock }
     }
 
     /// The answer, or else what was answered before, where nobody could be asked. An object that does not exist, or may not
@@ -67,13 +79,39 @@ impl RememberedObjects {
     async fn keep<T: Serialize>(&self, name: String, object: &T) {
         let content = serde_json::to_vec(object).expect("invariant: API objects have text keys alone");
         let digest = content_digest(&content);
-        if self.lock().get(&name) == Some(&digest) {
+        if self.is_kept(&name, digest).await {
             return;
         }
         match self.store.keep(&name, content).await {
-            Ok(()) => drop(self.lock().insert(name, digest)),
+            Ok(()) => self.note_kept(name, digest),
             Err(error) => tracing::warn!(record = name, %error, "not kept in the offline store"),
         }
+    }
+
+    /// Whether the disk has this content. Asked of the disk itself now and then, which also keeps the record from going as
+    /// one that nobody needs.
+    async fn is_kept(&self, name: &str, digest: [u8; 32]) -> bool {
+        let now = self.clock.uptime();
+        match self.lock().get(name) {
+            Some(known) if known.digest != digest => return false,
+            Some(known) if now.saturating_sub(known.renewed) < RENEW_EVERY => return true,
+            Some(_) => {}
+            None => return false,
+        }
+        let is_there = self.store.renew(name).await.unwrap_or_default();
+        if is_there {
+            self.note_kept(name.to_owned(), digest);
+        }
+        is_there
+    }
+
+    fn note_kept(&self, name: String, digest: [u8; 32]) {
+        let mut kept = self.lock();
+        // Of more records than the disk has, some are of pods that are long gone. Those that are not are written again.
+        if kept.len() >= RECORDS_MAX && !kept.contains_key(&name) {
+            kept.clear();
+        }
+        kept.insert(name, Known { digest, renewed: self.clock.uptime() });
     }
 
     async fn recall<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
@@ -97,7 +135,7 @@ impl RememberedObjects {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, [u8; 32]>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Known>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -199,6 +237,7 @@ mod tests {
     use super::super::DiskStore;
     use super::*;
     use crate::logic::ids::PodUid;
+    use crate::platform::clock::SystemClock;
 
     /// An API server that is there, away, or has nothing.
     #[derive(Default)]
@@ -255,6 +294,10 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(work)
     }
 
+    fn clock() -> Arc<dyn Clock> {
+        Arc::new(SystemClock::start())
+    }
+
     fn key() -> TokenKey {
         TokenKey {
             namespace: "ns".to_owned(),
@@ -273,7 +316,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let store = || Arc::new(DiskStore::open(folder.path(), None).expect("a store"));
         let played = Arc::new(Played::default());
-        let before = RememberedObjects::new(played.clone(), store());
+        let before = RememberedObjects::new(played.clone(), store(), clock());
         block_on(async {
             before.secret("ns", "db").await.expect("there");
             before.token(&key()).await.expect("there");
@@ -283,7 +326,7 @@ mod tests {
         });
         played.0.store(AWAY, Ordering::Relaxed);
         // A new process, which has nothing but the disk.
-        let after = RememberedObjects::new(played.clone(), store());
+        let after = RememberedObjects::new(played.clone(), store(), clock());
         block_on(async {
             let secret = after.secret("ns", "db").await.expect("remembered");
             assert_eq!(secret.data.as_ref().expect("data")["password"].0, b"hunter2");
@@ -305,7 +348,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let store = Arc::new(DiskStore::open(folder.path(), None).expect("a store"));
         let played = Arc::new(Played::default());
-        let objects = RememberedObjects::new(played.clone(), store);
+        let objects = RememberedObjects::new(played.clone(), store, clock());
         block_on(async {
             objects.config_map("ns", "c").await.expect("there");
             played.0.store(GONE, Ordering::Relaxed);

@@ -1,7 +1,8 @@
 //! Files of pods on a Linux file system.
 //!
-//! Owned by whoever starts pods' containers. Keeps the folders' paths, and which of the calls that may hang are under way: each operation opens its
-//! folder anew and goes down by descriptors ([`crate::platform::beneath`]), so that no link a container made is followed.
+//! Owned by whoever starts pods' containers. Keeps the folders' paths, and which of the calls that may hang are under way:
+//! each operation opens its folder anew and goes down by descriptors ([`crate::platform::beneath`]), so that no link a
+//! container made is followed.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -9,7 +10,6 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use rustix::fs::FileType;
@@ -20,15 +20,12 @@ use crate::logic::ids::{ContainerId, PodUid};
 use crate::platform::beneath::{Directory, Mounts, segment};
 use crate::platform::blocking;
 use crate::platform::clock::SystemClock;
-use crate::platform::volumes::Patient;
+use crate::platform::volumes::{DEADLINE, Patient};
 
 /// The most that is read of the node's `/etc/hosts`.
 const NODE_HOSTS_BYTES_MAX: u64 = 1024 * 1024;
 /// The most that the node's resolver configuration may have.
 const RESOLV_CONF_BYTES_MAX: u64 = 1024 * 1024;
-
-/// How long a termination message is waited for.
-const MESSAGE_DEADLINE: Duration = Duration::from_secs(30);
 
 /// [`PodFiles`] on a real file system. Clones share the paths, and the calls that may hang.
 #[derive(Clone)]
@@ -111,7 +108,7 @@ impl PodFiles for LinuxPodFiles {
             let path = path.clone();
             move || Ok(folders.read_termination_log(&uid, &path, bytes_max))
         };
-        match tokio::time::timeout(MESSAGE_DEADLINE, self.patient.run(key, "message", call)).await {
+        match tokio::time::timeout(DEADLINE, self.patient.run(key, "message", call)).await {
             Ok(Ok(read)) => read,
             Ok(Err(error)) => Err(failure("read termination log", &path, &io::Error::other(error.to_string()))),
             Err(_) => Err(failure("read termination log", &path, &io::ErrorKind::TimedOut.into())),

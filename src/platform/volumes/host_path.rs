@@ -4,7 +4,7 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags};
@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use super::VolumeError;
 use super::layout::open_path;
+use super::level::make_level;
 use crate::logic::volumes::order::HostPathKind;
 
 /// Mode of a directory that is made.
@@ -66,7 +67,7 @@ fn make_directory(path: &Path) -> io::Result<()> {
         match open_directory(level) {
             Ok(mut here) => {
                 for name in missing.into_iter().rev() {
-                    here = make_level(&here, name, DIRECTORY)?;
+                    here = make_level(&here, name, Mode::from_raw_mode(DIRECTORY))?;
                 }
                 return Ok(());
             }
@@ -88,27 +89,6 @@ fn make_file(path: &Path) -> io::Result<()> {
 
 fn open_directory(path: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-}
-
-/// Makes a directory, unless there is one, and gives it the mode, whatever the umask, if it was made here.
-fn make_level(parent: impl AsFd, name: &OsStr, mode: u32) -> io::Result<OwnedFd> {
-    let mode = Mode::from_raw_mode(mode);
-    let made = match rustix::fs::mkdirat(&parent, name, mode) {
-        Ok(()) => true,
-        Err(Errno::EXIST) => false, // Somebody else was quicker.
-        Err(errno) => return Err(errno.into()),
-    };
-    let level = enter(parent, name)?;
-    if made {
-        rustix::fs::fchmod(&level, mode)?;
-    }
-    Ok(level)
-}
-
-/// Opens a directory that was not there a moment ago: whatever has its name now, a link is refused.
-fn enter(parent: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    Ok(rustix::fs::openat(parent, name, flags, Mode::empty())?)
 }
 
 #[cfg(test)]
@@ -189,7 +169,7 @@ mod tests {
         std::fs::set_permissions(folder.path().join("private"), std::fs::Permissions::from_mode(0o700)).expect("set");
         let mut here = open_directory(folder.path()).expect("opened");
         for name in ["private", "made", "below"] {
-            here = make_level(&here, OsStr::new(name), 0o777).expect("made");
+            here = make_level(&here, OsStr::new(name), Mode::from_raw_mode(0o777)).expect("made");
         }
         assert_eq!(["private", "private/made", "private/made/below"].map(mode), [0o700, 0o777, 0o777]);
     }
@@ -203,8 +183,7 @@ mod tests {
         std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o700)).expect("set");
         std::os::unix::fs::symlink(&target, &link).expect("linked");
         let parent = open_directory(folder.path()).expect("opened");
-        enter(&parent, OsStr::new("link")).expect_err("a link");
-        make_level(&parent, OsStr::new("link"), DIRECTORY).expect_err("a link");
+        make_level(&parent, OsStr::new("link"), Mode::from_raw_mode(DIRECTORY)).expect_err("a link");
         std::os::unix::fs::symlink("nowhere", folder.path().join("dangling")).expect("linked");
         let below = folder.path().join("dangling/below").display().to_string();
         check(&below, HostPathKind::DirectoryOrCreate).expect_err("a link to nothing");

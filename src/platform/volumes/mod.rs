@@ -10,6 +10,7 @@ mod device;
 mod empty_dir;
 mod host_path;
 mod layout;
+mod level;
 mod linux;
 mod local;
 mod locks;
@@ -30,7 +31,7 @@ use async_trait::async_trait;
 
 pub use linux::LinuxVolumeHost;
 pub use mounts::knows_noswap;
-pub(in crate::platform) use patient::Patient;
+pub(in crate::platform) use patient::{DEADLINE, Patient};
 pub use progress::{Doing, Progress, Walk};
 
 use crate::logic::ids::PodUid;

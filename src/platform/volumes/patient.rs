@@ -20,7 +20,7 @@ use crate::platform::clock::Clock;
 /// Calls that run at once; those past their deadline are not counted.
 const AT_ONCE_MAX: usize = 32;
 /// A call that takes longer is said to hang.
-pub(super) const DEADLINE: Duration = Duration::from_secs(30);
+pub(in crate::platform) const DEADLINE: Duration = Duration::from_secs(30);
 /// The longest name that Linux gives a thread, in bytes.
 const THREAD_NAME_MAX: usize = 15;
 

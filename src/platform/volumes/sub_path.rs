@@ -1,15 +1,17 @@
 //! Parts of volumes (VOL-32, SEC-01, SEC-03): opened without ever leaving the volume, and mounted by the open descriptor,
 //! so that no name is resolved a second time. A container may rename and link in the volume all the while.
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, Stat};
 use rustix::io::Errno;
 
 use super::VolumeError;
 use super::layout::{Layout, PRIVATE, handle, open_path, remove_empty, resolve_beneath};
+use super::level::make_level;
 use super::mounts::{bind, is_mounted, unmount_all};
 use crate::logic::ids::PodUid;
 use crate::logic::volumes::order::SubPathOrder;
@@ -72,17 +74,7 @@ fn make(volume: &OwnedFd, path: &str) -> io::Result<()> {
         }
     }
     for part in &parts[begin..] {
-        let made = match rustix::fs::mkdirat(&here, segment(part)?, mode) {
-            Ok(()) => true,
-            Err(Errno::EXIST) => false, // Someone was quicker; opened as what it is, which may be no directory.
-            Err(errno) => return Err(errno.into()),
-        };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let opened = rustix::fs::openat(&here, *part, flags, Mode::empty())?;
-        if made {
-            rustix::fs::fchmod(&opened, mode)?;
-        }
-        here = opened;
+        here = make_level(&here, OsStr::new(segment(part)?), mode)?;
     }
     Ok(())
 }

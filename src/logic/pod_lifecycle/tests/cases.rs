@@ -322,6 +322,44 @@ fn an_image_of_an_old_definition_is_not_used() {
     assert_eq!(script.ends(JobEnd::SandboxUp(Ok(ready(0)))), NOTHING);
 }
 
+/// A postStart hook is not cut off by a restart, and keeps nobody but its own container.
+#[test]
+fn a_container_whose_hook_runs_is_stopped_after_it() {
+    let pod = a_pod("Always", &[], &["a", "b"]);
+    let (mut script, _) = Script::new(pod.clone());
+    script.ends(JobEnd::Prepared(Ok(true)));
+    script.ends(image_there("a"));
+    script.ends(image_there("b"));
+    script.ends(JobEnd::SandboxUp(Ok(ready(0))));
+    assert_eq!(script.ends(started("a", "a0")), ["start b 0 in s0 of app:1"]);
+    let both = [running(&pod, "a", 0), running(&pod, "b", 0)];
+    assert_eq!(script.sees(&[ready(0)], &both), NOTHING);
+    let fails = |container: &str| {
+        let (container, kind) = (ContainerId::from(container), ProbeKind::Liveness);
+        Input::Probed { container, kind, healthy: false }
+    };
+    assert_eq!(script.step(fails("b0")), NOTHING);
+    let told: Vec<String> = script.life.waits().map(str::to_owned).collect();
+    assert!(told.contains(&"container b to have started, before it is stopped".to_owned()), "{told:?}");
+    assert_eq!(script.step(fails("a0")), ["kill a0 30s"]);
+    script.ends(JobEnd::Killed("a0".into(), Ok(())));
+    script.ends(started("b", "b0"));
+    let ended = exited(&both[0], 137, script.moment);
+    assert_eq!(script.sees(&[ready(0)], &[ended, both[1].clone()]), ["kill b0 30s"]);
+}
+
+#[test]
+fn a_container_that_the_runtime_cannot_stop_says_why_until_it_is_gone() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let mut script = Script::running(pod.clone());
+    let (container, kind) = (ContainerId::from("a0"), ProbeKind::Liveness);
+    assert_eq!(script.step(Input::Probed { container, kind, healthy: false }), ["kill a0 30s"]);
+    script.ends(JobEnd::Killed("a0".into(), Err("device busy".to_owned())));
+    script.sees(&[ready(0)], &[running(&pod, "a", 0)]);
+    let told: Vec<String> = script.life.waits().map(str::to_owned).collect();
+    assert_eq!(told, ["a container to stop: device busy, to be tried again"]);
+}
+
 #[test]
 fn a_container_that_the_runtime_does_not_stop_is_stopped_again_after_a_pause() {
     let pod = a_pod("Always", &[], &["a"]);

@@ -68,8 +68,9 @@ pub trait Identity: Send + Sync {
     fn impersonation(&self) -> Option<&HeaderMap> {
         None
     }
-    /// The server did not accept what was shown (401).
-    async fn refused(&self) {}
+    /// The server did not accept what was shown (401), with this authorization. Other answers may have been faster, so that
+    /// it is not what is shown now.
+    async fn refused(&self, _shown: Option<&HeaderValue>) {}
 }
 
 /// How connections are made and kept.
@@ -249,7 +250,7 @@ impl Way {
         let authorization = shared.identity.authorization().await;
         let authorization = authorization.map_err(|error| TransportError(format!("getting credentials: {error}")))?;
         shared.follow_identity();
-        if let Some(value) = authorization {
+        if let Some(value) = authorization.clone() {
             head.headers.insert(AUTHORIZATION, value);
         }
         if let Some(headers) = shared.identity.impersonation() {
@@ -267,7 +268,7 @@ impl Way {
             match connection.send(request).await {
                 Ok(response) => {
                     if response.status() == StatusCode::UNAUTHORIZED {
-                        shared.identity.refused().await;
+                        shared.identity.refused(authorization.as_ref()).await;
                     }
                     return Ok(response);
                 }

@@ -58,7 +58,7 @@ impl Identity for Someone {
         Ok(Some(HeaderValue::from_static("Bearer t")))
     }
 
-    async fn refused(&self) {
+    async fn refused(&self, _: Option<&HeaderValue>) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 }
