@@ -141,7 +141,9 @@ impl AllocationManager {
         let Actuated { uid, containers, pod } = actuated;
         let pages = self.book(Book::Actuated);
         let entry = pages.entries.entry(uid.clone()).or_default();
-        entry.containers.extend(containers);
+        if containers.iter().any(|(name, own)| entry.containers.get(name) != Some(own)) {
+            Arc::make_mut(&mut entry.containers).extend(containers);
+        }
         entry.pod = pod.or(entry.pod.take());
         if pages.has(&uid) {
             // Said before: whoever repeats it waits for nobody's write.
@@ -218,7 +220,7 @@ mod tests {
     use super::*;
 
     fn of(container: &str) -> PodResources {
-        let containers = [(container.to_owned(), ResourceRequirements::default())].into();
+        let containers = Arc::new([(container.to_owned(), ResourceRequirements::default())].into());
         PodResources { containers, pod: None }
     }
 

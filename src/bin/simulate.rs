@@ -1,5 +1,7 @@
 //! One seed's story, or many seeds until one fails.
 
+use std::fmt::Display;
+use std::io::{self, Write};
 use std::ops::Range;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -120,24 +122,31 @@ impl Arguments {
     }
 }
 
+/// Prints a line. Once nobody reads any more (`| head`) nothing is left to be done, and nothing was found to be good.
+fn say(line: impl Display) {
+    if writeln!(io::stdout(), "{line}").is_err() {
+        std::process::exit(1);
+    }
+}
+
 fn one(arguments: &Arguments) -> Result<bool, String> {
     let run = arguments.run(arguments.seed)?;
     if !arguments.quiet {
         for line in &run.story {
-            println!("{line}");
+            say(line);
         }
     }
     for violation in &run.violations {
-        println!("{violation}");
+        say(violation);
     }
     let end = run.story.last().map_or(Duration::ZERO, |line| line.at);
-    println!(
+    say(format_args!(
         "seed {}: {} lines, {:.0} virtual seconds, {} broken",
         arguments.seed,
         run.story.len(),
         end.as_secs_f64(),
         run.violations.len()
-    );
+    ));
     Ok(run.violations.is_empty())
 }
 
@@ -151,16 +160,16 @@ fn many(arguments: &Arguments, seeds: Range<u64>) -> Result<bool, String> {
         virtual_time += run.story.last().map_or(Duration::ZERO, |line| line.at);
         count += 1;
         if !run.violations.is_empty() {
-            println!("{}", describe(&run.violations, &run.story));
+            say(describe(&run.violations, &run.story));
             return Ok(false);
         }
     }
     let real = began.elapsed().as_secs_f64();
-    println!(
+    say(format_args!(
         "{count} seeds, none broken: {:.1} seeds a second, {:.0} virtual seconds in {real:.1} s",
         f64::from(count) / real.max(f64::MIN_POSITIVE),
         virtual_time.as_secs_f64()
-    );
+    ));
     Ok(true)
 }
 
@@ -192,7 +201,7 @@ fn churn(arguments: &Arguments, pods: usize) -> Result<bool, String> {
             }
             let memory = resident();
             if let Ok(memory) = &memory {
-                println!("{count:>6} pods: {memory} KiB resident");
+                say(format_args!("{count:>6} pods: {memory} KiB resident"));
             }
             seen.lock().expect("nobody panics with it").push((count, memory));
         };
@@ -200,16 +209,16 @@ fn churn(arguments: &Arguments, pods: usize) -> Result<bool, String> {
         seen.into_inner().expect("nobody panics with it")
     });
     for violation in &told.violations {
-        println!("{violation}");
+        say(violation);
     }
     let measured = told.value.into_iter().map(|(count, memory)| memory.map(|memory| (count, memory)));
     let measured: Vec<(usize, u64)> = measured.collect::<Result<_, String>>()?;
     let first = measured.iter().find(|(count, _)| *count >= begin).copied().ok_or("there is nothing to compare")?;
     let last = measured.last().copied().unwrap_or(first);
     let grown = growth(first.1, last.1);
-    println!("from {} pods to {}: {grown:+.1} % of memory", first.0, last.0);
+    say(format_args!("from {} pods to {}: {grown:+.1} % of memory", first.0, last.0));
     if grown > GROWTH_MAX {
-        println!("that is more than {GROWTH_MAX} %");
+        say(format_args!("that is more than {GROWTH_MAX} %"));
     }
     Ok(told.violations.is_empty() && grown <= GROWTH_MAX)
 }

@@ -11,6 +11,7 @@ mod serving;
 mod settings;
 mod threads;
 
+use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -71,7 +72,8 @@ const RUNTIME_CONFIG_TRIES: (u32, Duration) = (3, Duration::from_secs(2));
 pub fn run(args: &[String]) -> ExitCode {
     let invocation = match config::load(args, Host::detect()) {
         Ok(Startup::PrintAndExit { stdout }) => {
-            print!("{stdout}");
+            // Whoever has read enough (`| head`) closes the pipe.
+            let _ = io::stdout().write_all(stdout.as_bytes());
             return ExitCode::SUCCESS;
         }
         Ok(Startup::Run(invocation)) => *invocation,

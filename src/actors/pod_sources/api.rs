@@ -19,7 +19,7 @@ use crate::actors::role::Role;
 use crate::actors::settings::Agent;
 use crate::logic::ids::PodUid;
 use crate::logic::manifest::identity::CONFIG_SOURCE_ANNOTATION;
-use crate::logic::pod_resize::may_free;
+use crate::logic::pod_resize::{may_free, take_the_same};
 use crate::logic::pod_roster::differs;
 use crate::logic::status_sync::is_mirror;
 use crate::messages::mirror_manager::MirrorManagerMsg;
@@ -79,6 +79,7 @@ impl Role for ApiSource {
             ApiSourceMsg::RetellDue | ApiSourceMsg::Repeat => {
                 self.retelling = false;
                 if self.told.is_some() {
+                    self.told = Some(self.wanted());
                     self.tell_pods(desk);
                     self.tell_shown(desk);
                     self.tell_mirrors(desk);
@@ -151,18 +152,33 @@ impl ApiSource {
     /// Tells `PodManager` when what a pod is to be has changed, or when there may be room for a resize that waits; a pod
     /// whose status changed otherwise costs nothing there.
     fn tell_changed(&mut self, desk: &mut Desk<ApiSourceMsg>) {
-        let wanted = self.shown.iter().filter(|(_, pod)| !is_mirror(pod));
-        let pods: BTreeMap<PodUid, Arc<Pod>> = wanted.map(|(uid, pod)| (uid.clone(), Arc::clone(pod))).collect();
+        let mut pods = self.wanted();
         let is_news = self.told.as_ref().is_none_or(|told| {
             told.len() != pods.len()
                 || pods
                     .iter()
                     .any(|(uid, pod)| told.get(uid).is_none_or(|before| differs(before, pod) || may_free(before, pod)))
         });
-        if is_news {
-            self.told = Some(pods);
-            self.tell_pods(desk);
+        if !is_news {
+            return;
         }
+        // Its worker keeps a pod as it was told of it: what says nothing new would only be kept twice.
+        for (uid, pod) in &mut pods {
+            let before = self.told.as_ref().and_then(|told| told.get(uid));
+            let is_same =
+                |before: &&Arc<Pod>| !(differs(before, pod) || may_free(before, pod)) && take_the_same(before, pod);
+            if let Some(before) = before.filter(is_same) {
+                *pod = Arc::clone(before);
+            }
+        }
+        self.told = Some(pods);
+        self.tell_pods(desk);
+    }
+
+    /// All pods as they are shown; mirrors are not run.
+    fn wanted(&self) -> BTreeMap<PodUid, Arc<Pod>> {
+        let wanted = self.shown.iter().filter(|(_, pod)| !is_mirror(pod));
+        wanted.map(|(uid, pod)| (uid.clone(), Arc::clone(pod))).collect()
     }
 
     fn tell_pods(&mut self, desk: &mut Desk<ApiSourceMsg>) {

@@ -78,7 +78,10 @@ impl PodLifecycle {
     /// What was read counts less than what this worker's own jobs did meanwhile.
     pub(super) fn take_actuated(&mut self, mut read: PodResources) {
         let Resizing { noted, actuated, .. } = &mut self.resizing;
-        read.containers.append(&mut noted.containers);
+        let meanwhile = std::mem::take(&mut noted.containers);
+        if !meanwhile.is_empty() {
+            Arc::make_mut(&mut read.containers).extend(Arc::unwrap_or_clone(meanwhile));
+        }
         read.pod = noted.pod.take().or(read.pod);
         *actuated = Some(read);
     }
@@ -86,7 +89,9 @@ impl PodLifecycle {
     fn note_actuated(&mut self, containers: BTreeMap<String, ResourceRequirements>, pod: Option<ResourceRequirements>) {
         let Resizing { noted, actuated, .. } = &mut self.resizing;
         let known = actuated.as_mut().unwrap_or(noted);
-        known.containers.extend(containers);
+        if !containers.is_empty() {
+            Arc::make_mut(&mut known.containers).extend(containers);
+        }
         if pod.is_some() {
             known.pod = pod;
         }

@@ -31,7 +31,7 @@ pub fn allocation_of(pod: &Pod, gates: &ResizeGates) -> PodResources {
     let Some(spec) = &pod.spec else { return PodResources::default() };
     let of = |container: &Container| (container.name.clone(), container.resources.clone().unwrap_or_default());
     PodResources {
-        containers: resizable(spec, gates).map(of).collect(),
+        containers: Arc::new(resizable(spec, gates).map(of).collect()),
         pod: spec.resources.clone().filter(|_| gates.by_pod),
     }
 }

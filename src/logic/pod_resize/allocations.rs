@@ -61,15 +61,23 @@ impl Trigger {
 /// Whether a pod's status alone tells that there may be room for others: it has ended, or what it takes has changed.
 pub fn may_free(before: &Pod, after: &Pod) -> bool {
     let is_over = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()).is_some_and(is_terminal);
-    let taken = |pod: &Pod| -> BTreeMap<String, ResourceRequirements> {
-        let status = pod.status.iter();
-        let all =
-            status.flat_map(|status| status.container_statuses.iter().chain(&status.init_container_statuses).flatten());
-        all.filter_map(|status| Some((status.name.clone(), status.resources.clone()?))).collect()
-    };
     let after_taken = taken(after);
-    let has_changed = |(name, old): (&String, _)| after_taken.get(name).is_some_and(|new| new != old);
+    let has_changed = |(name, old): (&&str, _)| after_taken.get(*name).is_some_and(|new| new != old);
     (is_over(after) && !is_over(before)) || taken(before).iter().any(has_changed)
+}
+
+/// Whether both statuses say the same of what containers take; one that takes nothing need not be said.
+pub fn take_the_same(one: &Pod, other: &Pod) -> bool {
+    let something = |(_, resources): &(&str, &ResourceRequirements)| **resources != ResourceRequirements::default();
+    taken(one).into_iter().filter(something).eq(taken(other).into_iter().filter(something))
+}
+
+/// What containers take, by name, as the status says.
+fn taken(pod: &Pod) -> BTreeMap<&str, &ResourceRequirements> {
+    let status = pod.status.iter();
+    let all =
+        status.flat_map(|status| status.container_statuses.iter().chain(&status.init_container_statuses).flatten());
+    all.filter_map(|status| Some((&*status.name, status.resources.as_ref()?))).collect()
 }
 
 /// A resize that was taken on and is being kept.

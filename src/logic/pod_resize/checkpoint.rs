@@ -2,6 +2,7 @@
 //! agent goes on from what the other wrote.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -12,9 +13,9 @@ use crate::logic::ids::PodUid;
 /// Resources of one pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PodResources {
-    /// By name of the container.
+    /// By name of the container; shared, for several actors keep the same.
     #[serde(rename = "ContainerResources", default, deserialize_with = "null_is_none")]
-    pub containers: BTreeMap<String, ResourceRequirements>,
+    pub containers: Arc<BTreeMap<String, ResourceRequirements>>,
     /// Of the pod as a whole.
     #[serde(rename = "PodLevelResources", default)]
     pub pod: Option<ResourceRequirements>,

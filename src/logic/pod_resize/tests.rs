@@ -56,7 +56,7 @@ fn at(seconds: i64) -> Moment {
 fn a_checkpoint_has_upstreams_form() {
     let entries = BTreeMap::from([(
         uid("pod-1"),
-        PodResources { containers: [("c".to_owned(), requirements("cpu=1", ""))].into(), pod: None },
+        PodResources { containers: Arc::new([("c".to_owned(), requirements("cpu=1", ""))].into()), pod: None },
     )]);
     let text = String::from_utf8(print_checkpoint(&entries)).expect("text");
     let data = r#"{\"entries\":{\"pod-1\":{\"ContainerResources\":{\"c\":{\"requests\":{\"cpu\":\"1\"}}},\"PodLevelResources\":null}}}"#;
@@ -72,14 +72,15 @@ fn what_another_agent_left_out_is_nothing() {
     let data = r#"{"entries":{"p":{"ContainerResources":null,"PodLevelResources":{"limits":{"cpu":"2"}}}}}"#;
     let sum = u64::from(crate::logic::container_hash::fnv1a(format!("(string){data}").as_bytes()));
     let text = json!({ "data": data, "checksum": sum }).to_string();
-    let expected = PodResources { containers: BTreeMap::new(), pod: Some(requirements("", "cpu=2")) };
+    let expected = PodResources { containers: Arc::default(), pod: Some(requirements("", "cpu=2")) };
     assert_eq!(parse_checkpoint(text.as_bytes()), Ok(BTreeMap::from([(uid("p"), expected)])));
 }
 
 /// SEC-58.
 #[test]
 fn a_checkpoint_with_a_flipped_bit_is_not_believed() {
-    let resources = PodResources { containers: [("c".to_owned(), requirements("cpu=1", ""))].into(), pod: None };
+    let resources =
+        PodResources { containers: Arc::new([("c".to_owned(), requirements("cpu=1", ""))].into()), pod: None };
     let good = print_checkpoint(&BTreeMap::from([(uid("p"), resources)]));
     for at in 0..good.len() {
         let mut bad = good.clone();
@@ -115,7 +116,7 @@ fn ordinary_init_containers_are_resized_behind_their_gate_and_sidecars_always() 
     let mut pod = pod("cpu=1", "");
     let sidecar = Container { restart_policy: Some("Always".to_owned()), ..container("s", "cpu=1", "") };
     pod.spec.as_mut().expect("a spec").init_containers = Some(vec![container("i", "cpu=1", ""), sidecar]);
-    let names = |gates: ResizeGates| allocation_of(&pod, &gates).containers.into_keys().collect::<Vec<_>>();
+    let names = |gates: ResizeGates| allocation_of(&pod, &gates).containers.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(GATES), ["a", "i", "s"]);
     assert_eq!(names(ResizeGates { init_containers: false, ..GATES }), ["a", "s"]);
 }
@@ -469,7 +470,7 @@ proptest! {
             .iter()
             .map(|(name, cpu)| {
                 let own = requirements(&format!("cpu={cpu}"), "memory=1Gi");
-                let containers = [(name.clone(), own.clone())].into();
+                let containers = Arc::new([(name.clone(), own.clone())].into());
                 (uid(name), PodResources { containers, pod: cpu.starts_with('1').then_some(own) })
             })
             .collect();

@@ -162,8 +162,15 @@ fn uid_of(pod: &Pod) -> PodUid {
 
 /// Whether one is older than the other, as far as their versions tell: they are numbers that grow.
 fn is_older(one: &Pod, other: &Pod) -> bool {
-    let version = |pod: &Pod| pod.metadata.resource_version.as_deref().and_then(|text| text.parse::<u64>().ok());
     matches!((version(one), version(other)), (Some(one), Some(other)) if one < other)
+}
+
+fn is_as_new(one: &Pod, other: &Pod) -> bool {
+    matches!((version(one), version(other)), (Some(one), Some(other)) if one >= other)
+}
+
+fn version(pod: &Pod) -> Option<u64> {
+    pod.metadata.resource_version.as_deref()?.parse().ok()
 }
 
 impl StatusSync {
@@ -220,12 +227,12 @@ impl StatusSync {
         }
     }
 
-    /// Whether the API server shows this very pod, as far as is known.
-    fn is_shown(&self, pod: &Pod) -> bool {
+    /// How the API server shows this very pod, as far as is known.
+    fn shown(&self, pod: &Pod) -> Option<&Arc<Pod>> {
         if is_mirror(pod) {
-            return self.mirrors.get(&full_name(pod)).is_some_and(|known| uid_of(known) == uid_of(pod));
+            return self.mirrors.get(&full_name(pod)).filter(|known| uid_of(known) == uid_of(pod));
         }
-        self.pods.get(&uid_of(pod)).is_some_and(|entry| entry.api.is_some())
+        self.pods.get(&uid_of(pod)).and_then(|entry| entry.api.as_ref())
     }
 
     /// The API server no longer has the pod.
@@ -267,9 +274,10 @@ impl StatusSync {
         if matches!(answer, Answer::Done(_)) {
             self.release(&[Why::Away]);
         }
-        // The answer may come after the watch said that the pod is gone, or that another one has its name.
+        // The answer may come after the watch said that the pod is gone, or that another one has its name, or after the watch
+        // showed the same: that pod is shared with whoever else knows it, an answer's is not.
         if let Answer::Done(Some(pod)) = &answer
-            && self.is_shown(pod)
+            && self.shown(pod).is_some_and(|known| !is_as_new(known, pod))
         {
             self.seen(Arc::clone(pod));
         }

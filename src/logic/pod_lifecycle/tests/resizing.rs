@@ -30,7 +30,7 @@ fn resized(pod: &Pod, per_pod: bool) -> Script {
 }
 
 fn told(amount: &str) -> Input {
-    Input::Actuated(PodResources { containers: [("a".to_owned(), cpu(amount))].into(), pod: None })
+    Input::Actuated(PodResources { containers: Arc::new([("a".to_owned(), cpu(amount))].into()), pod: None })
 }
 
 fn report(amount: &str) -> ResizeReport {
