@@ -158,9 +158,8 @@ impl RuntimeMonitor {
     fn health(&self) -> RuntimeHealth {
         let mut health = self.polled.clone().unwrap_or_else(runtime_health::not_yet_known);
         // The default handler's word stands for those of runtime classes.
-        let mut handlers = self.able.iter().flat_map(|able| &able.handlers);
-        health.recursive_read_only =
-            handlers.any(|handler| handler.name.is_empty() && handler.recursive_read_only_mounts);
+        let is_able = |handler: &HandlerFact| handler.name.is_empty() && handler.recursive_read_only_mounts;
+        health.recursive_read_only = self.able.as_ref().map(|able| able.handlers.iter().any(is_able));
         health.groups_policy = self.able.as_ref().map(|able| able.supplemental_groups_policy);
         if health.runtime_problem.is_none() {
             health.runtime_problem.clone_from(&self.pleg_problem);

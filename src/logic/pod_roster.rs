@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::Pod;
 use super::ids::{FullName, PodUid};
 use super::manifest::identity::{CONFIG_HASH_ANNOTATION, CONFIG_SOURCE_ANNOTATION};
 use super::pod_lifecycle::ORPHAN_GRACE;
+use super::pod_resize::{may_free, take_the_same};
 use super::pod_status::is_terminal;
 
 /// What the annotation says of pods from the API server.
@@ -368,6 +369,27 @@ pub fn differs(one: &Pod, other: &Pod) -> bool {
         || one.metadata.deletion_grace_period_seconds != other.metadata.deletion_grace_period_seconds
         || annotations(one) != annotations(other)
         || gates(one) != gates(other)
+}
+
+/// What a source tells of the pods that it has `now`, where that is news after what it told. A pod of which there is
+/// nothing to tell stays as it was told: so its worker has it, and another version would only be kept beside that.
+pub fn to_tell(
+    told: Option<&BTreeMap<PodUid, Arc<Pod>>>,
+    mut now: BTreeMap<PodUid, Arc<Pod>>,
+) -> Option<BTreeMap<PodUid, Arc<Pod>>> {
+    let Some(told) = told else { return Some(now) };
+    let mut is_news = told.len() != now.len();
+    for (uid, pod) in &mut now {
+        match told.get(uid) {
+            Some(before) if !differs(before, pod) && !may_free(before, pod) => {
+                if take_the_same(before, pod) {
+                    *pod = Arc::clone(before);
+                }
+            }
+            _ => is_news = true,
+        }
+    }
+    is_news.then_some(now)
 }
 
 /// What others say of the pod's readiness gates.

@@ -151,6 +151,30 @@ fn a_pod_whose_name_the_runtime_still_holds_waits_for_the_orphan() {
     assert_eq!(started(&roster.orders(Some(&BTreeMap::new()))), ["new"]);
 }
 
+/// POD-04: a pod whose status alone changed is told as before, so that it is kept once.
+#[test]
+fn what_says_nothing_new_is_told_as_before() {
+    let with = |status: serde_json::Value| {
+        let mut pod = Pod::clone(&pod("web", "a"));
+        pod.status = Some(serde_json::from_value(status).expect("a status"));
+        Arc::new(pod)
+    };
+    let (new, running) = (pod("web", "a"), with(serde_json::json!({"phase": "Running"})));
+    let told = to_tell(None, set(&[("1", &new)])).expect("the first word is news");
+    assert_eq!(to_tell(Some(&told), set(&[("1", &running)])), None);
+    let more = to_tell(Some(&told), set(&[("1", &running), ("2", &pod("db", "a"))])).expect("another pod is news");
+    assert!(Arc::ptr_eq(&more[&PodUid::from("1")], &new), "the same as before");
+    let taken = serde_json::json!([{"name": "c", "resources": {"requests": {"cpu": "1"}}, "image": "", "imageID": "",
+        "ready": true, "restartCount": 0}]);
+    let resized = with(serde_json::json!({"phase": "Running", "containerStatuses": taken}));
+    let more = to_tell(Some(&told), set(&[("1", &resized), ("2", &pod("db", "a"))])).expect("another pod is news");
+    assert!(Arc::ptr_eq(&more[&PodUid::from("1")], &resized), "what it takes is known now");
+    let over = with(serde_json::json!({"phase": "Succeeded"}));
+    let freed = to_tell(Some(&told), set(&[("1", &over)])).expect("there is room again");
+    assert!(Arc::ptr_eq(&freed[&PodUid::from("1")], &over));
+    assert!(to_tell(Some(&told), set(&[("1", &pod("web", "b"))])).is_some(), "it is to be another");
+}
+
 fn api_pod(name: &str, deleted_within: Option<i64>) -> Arc<Pod> {
     let mut pod = Pod::clone(&pod(name, "a"));
     pod.metadata.annotations = Some([(CONFIG_SOURCE_ANNOTATION.to_owned(), API_SOURCE.to_owned())].into());

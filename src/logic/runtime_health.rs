@@ -36,8 +36,9 @@ pub struct RuntimeHealth {
     pub runtime_problem: Option<String>,
     /// Why pods have no network; `None` when they have. As upstream words it after `network is not ready: `.
     pub network_problem: Option<String>,
-    /// Whether the runtime's default handler can make mounts read-only with all that is mounted below them.
-    pub recursive_read_only: bool,
+    /// Whether the runtime's default handler can make mounts read-only with all that is mounted below them; `None` until a
+    /// ready runtime said so.
+    pub recursive_read_only: Option<bool>,
     /// Whether the runtime keeps to `supplementalGroupsPolicy`; `None` until a ready runtime said so.
     pub groups_policy: Option<bool>,
 }

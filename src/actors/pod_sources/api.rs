@@ -19,8 +19,7 @@ use crate::actors::role::Role;
 use crate::actors::settings::Agent;
 use crate::logic::ids::PodUid;
 use crate::logic::manifest::identity::CONFIG_SOURCE_ANNOTATION;
-use crate::logic::pod_resize::{may_free, take_the_same};
-use crate::logic::pod_roster::differs;
+use crate::logic::pod_roster::to_tell;
 use crate::logic::status_sync::is_mirror;
 use crate::messages::mirror_manager::MirrorManagerMsg;
 use crate::messages::offline_pods::OfflinePodsMsg;
@@ -152,27 +151,10 @@ impl ApiSource {
     /// Tells `PodManager` when what a pod is to be has changed, or when there may be room for a resize that waits; a pod
     /// whose status changed otherwise costs nothing there.
     fn tell_changed(&mut self, desk: &mut Desk<ApiSourceMsg>) {
-        let mut pods = self.wanted();
-        let is_news = self.told.as_ref().is_none_or(|told| {
-            told.len() != pods.len()
-                || pods
-                    .iter()
-                    .any(|(uid, pod)| told.get(uid).is_none_or(|before| differs(before, pod) || may_free(before, pod)))
-        });
-        if !is_news {
-            return;
+        if let Some(pods) = to_tell(self.told.as_ref(), self.wanted()) {
+            self.told = Some(pods);
+            self.tell_pods(desk);
         }
-        // Its worker keeps a pod as it was told of it: what says nothing new would only be kept twice.
-        for (uid, pod) in &mut pods {
-            let before = self.told.as_ref().and_then(|told| told.get(uid));
-            let is_same =
-                |before: &&Arc<Pod>| !(differs(before, pod) || may_free(before, pod)) && take_the_same(before, pod);
-            if let Some(before) = before.filter(is_same) {
-                *pod = Arc::clone(before);
-            }
-        }
-        self.told = Some(pods);
-        self.tell_pods(desk);
     }
 
     /// All pods as they are shown; mirrors are not run.

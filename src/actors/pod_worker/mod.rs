@@ -363,7 +363,7 @@ impl PodWorker {
             Action::StartContainer { start, sandbox, image } => {
                 let job = Job::StartContainer(start.name.clone());
                 let volumes = self.lifecycle.volumes().cloned().unwrap_or_default();
-                let recursive_read_only = self.lifecycle.health().recursive_read_only;
+                let recursive_read_only = self.lifecycle.health().recursive_read_only.unwrap_or_default();
                 let runtime = self.lifecycle.observed().cloned();
                 let given = Given { image, volumes, recursive_read_only, runtime };
                 let work = site.start_container(wanted(pod), start, sandbox, given, cause);

@@ -278,26 +278,26 @@ impl<'a> Subject<'a> {
         status
     }
 
-    /// Once shown they never change.
+    /// Once shown they never change, so those that depend on what the runtime can are not shown before that is known.
     fn volume_mounts(&self) -> Option<Vec<VolumeMountStatus>> {
         if let Some(shown) = self.before.and_then(|before| before.volume_mounts.clone()) {
             return Some(shown);
         }
         let mounts = self.container.volume_mounts.as_ref().filter(|mounts| !mounts.is_empty())?;
-        Some(mounts.iter().map(|mount| self.volume_mount(mount)).collect())
+        mounts.iter().map(|mount| self.volume_mount(mount)).collect()
     }
 
-    fn volume_mount(&self, mount: &VolumeMount) -> VolumeMountStatus {
+    fn volume_mount(&self, mount: &VolumeMount) -> Option<VolumeMountStatus> {
         let read_only = mount.read_only.unwrap_or(false);
         let asked = matches!(mount.recursive_read_only.as_deref(), Some("IfPossible" | "Enabled"));
-        let recursive = if asked && self.input.recursive_read_only { "Enabled" } else { "Disabled" };
-        VolumeMountStatus {
+        let recursive = if read_only && asked && self.input.recursive_read_only? { "Enabled" } else { "Disabled" };
+        Some(VolumeMountStatus {
             name: mount.name.clone(),
             mount_path: mount.mount_path.clone(),
             read_only: read_only.then_some(true),
             recursive_read_only: read_only.then(|| recursive.to_owned()),
             ..VolumeMountStatus::default()
-        }
+        })
     }
 
     /// The container's share of the room for termination messages, cut from the end.

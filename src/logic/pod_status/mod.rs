@@ -96,8 +96,8 @@ pub struct StatusInput<'a> {
     pub prefer_ipv6: bool,
     /// The runtime's name, which precedes container IDs: `containerd`.
     pub runtime_name: &'a str,
-    /// Whether the pod's runtime class can mount read-only recursively.
-    pub recursive_read_only: bool,
+    /// Whether the pod's runtime class can mount read-only recursively; `None` until the runtime said so.
+    pub recursive_read_only: Option<bool>,
     /// The pod has ended: this is its final status.
     pub terminal: bool,
     /// The pod is static: it has no final phase of its own.

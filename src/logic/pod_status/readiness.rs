@@ -133,7 +133,7 @@ mod tests {
                 host: &Default::default(),
                 prefer_ipv6: false,
                 runtime_name: "containerd",
-                recursive_read_only: false,
+                recursive_read_only: Some(false),
                 terminal: false,
                 is_static: false,
                 qos_class: "BestEffort",

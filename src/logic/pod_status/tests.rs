@@ -31,6 +31,7 @@ struct Scene {
     terminal: bool,
     is_static: bool,
     volumes_mounted: bool,
+    recursive_read_only: Option<bool>,
     now: u64,
 }
 
@@ -58,6 +59,7 @@ impl Scene {
             terminal: false,
             is_static: false,
             volumes_mounted: true,
+            recursive_read_only: Some(false),
             now: NOW,
         }
     }
@@ -94,7 +96,7 @@ impl Scene {
             host: &self.host,
             prefer_ipv6: self.prefer_ipv6,
             runtime_name: "containerd",
-            recursive_read_only: false,
+            recursive_read_only: self.recursive_read_only,
             terminal: self.terminal,
             is_static: self.is_static,
             qos_class: "BestEffort",

@@ -123,6 +123,20 @@ fn what_the_api_server_would_refuse_is_not_sent() {
     }
 }
 
+/// The watch's pod is shared with whoever else knows it, an answer's would be kept beside it.
+#[test]
+fn an_answer_does_not_take_the_place_of_the_same_from_the_watch() {
+    let mut sync = StatusSync::default();
+    let running = json!({"phase": "Running"});
+    sync.own(&uid(), own(running.clone(), true));
+    sync.seen(shown(1, false, &json!({"phase": "Pending"})));
+    assert_eq!(calls(&mut sync, at(0)).len(), 1);
+    let (watched, answer) = (shown(2, false, &running), shown(2, false, &running));
+    sync.seen(Arc::clone(&watched));
+    sync.answered(&uid(), Answer::Done(Some(Arc::clone(&answer))), at(1), 0.0);
+    assert_eq!((Arc::strong_count(&watched), Arc::strong_count(&answer)), (2, 1));
+}
+
 #[test]
 fn a_status_is_sent_once_and_one_that_is_there_already_never() {
     let mut sync = StatusSync::default();

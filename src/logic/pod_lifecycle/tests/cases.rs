@@ -322,7 +322,7 @@ fn an_image_of_an_old_definition_is_not_used() {
     assert_eq!(script.ends(JobEnd::SandboxUp(Ok(ready(0)))), NOTHING);
 }
 
-/// A postStart hook is not cut off by a restart, and keeps nobody but its own container.
+/// A postStart hook is not cut off by a restart; stops of other containers do not wait for it.
 #[test]
 fn a_container_whose_hook_runs_is_stopped_after_it() {
     let pod = a_pod("Always", &[], &["a", "b"]);
@@ -358,6 +358,9 @@ fn a_container_that_the_runtime_cannot_stop_says_why_until_it_is_gone() {
     script.sees(&[ready(0)], &[running(&pod, "a", 0)]);
     let told: Vec<String> = script.life.waits().map(str::to_owned).collect();
     assert_eq!(told, ["a container to stop: device busy, to be tried again"]);
+    let ended = exited(&running(&pod, "a", 0), 137, script.moment);
+    script.sees(&[ready(0)], &[ended]);
+    assert!(!script.life.waits().any(|wait| wait.contains("device busy")), "it has stopped");
 }
 
 #[test]

@@ -156,6 +156,25 @@ fn volume_mounts_are_told_once_and_for_all() {
     assert_eq!(of(&scene.step(), "a").volume_mounts, Some(mounts));
 }
 
+/// VOL-34: what a status says of them stays, so it does not begin with a guess.
+#[test]
+fn volume_mounts_are_not_told_before_it_is_known_what_the_runtime_can() {
+    let mut scene = Scene::new("Always", &[], &["a"]);
+    let mount = VolumeMount {
+        name: "v".to_owned(),
+        mount_path: "/v".to_owned(),
+        read_only: Some(true),
+        recursive_read_only: Some("IfPossible".to_owned()),
+        ..VolumeMount::default()
+    };
+    scene.spec().containers[0].volume_mounts = Some(vec![mount]);
+    scene.recursive_read_only = None;
+    assert_eq!(of(&scene.step(), "a").volume_mounts, None);
+    scene.recursive_read_only = Some(true);
+    let mounts = of(&scene.step(), "a").volume_mounts.clone().expect("told");
+    assert_eq!(mounts[0].recursive_read_only.as_deref(), Some("Enabled"));
+}
+
 /// KEP-4960.
 #[test]
 fn the_signal_that_stops_a_container_is_told_where_the_runtime_tells_it() {
