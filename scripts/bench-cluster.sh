@@ -23,6 +23,16 @@ kubectl_() { "$KUBEBUILDER_ASSETS/kubectl" --kubeconfig "$dir/cluster/pki/admin.
 audit() { "$figures" "$dir/cluster/audit.log" "$@"; }
 value() { grep -o "$1=[0-9]*" | cut -d= -f2; }
 memory_kib() { awk -v key="$2:" '$1 == key { sum += $2 } END { print sum + 0 }' "/proc/$1/smaps_rollup"; }
+# The highest of a memory, looked at each second.
+highest_kib() { # PID KEY SECONDS
+    local highest=0 now end=$((SECONDS + $3))
+    while [ "$SECONDS" -lt "$end" ]; do
+        now=$(memory_kib "$1" "$2")
+        highest=$((now > highest ? now : highest))
+        sleep 1
+    done
+    echo "$highest"
+}
 # What the agent's own clock says of the runtime's calls so far.
 calls() { # FILE
     exec 8<>"/dev/tcp/127.0.0.1/$READ_ONLY_PORT"
@@ -152,7 +162,7 @@ YAML
 all_ready() { kubectl_ wait pod --all --for=condition=Ready --timeout=300s >/dev/null; }
 
 main() {
-    local number round since floor client figures within ready
+    local number round since floor client figures within ready resident
     is_root || die "only root can start containers"
     [ -n "${KUBEBUILDER_ASSETS:-}" ] || die "KUBEBUILDER_ASSETS names no folder with etcd, kube-apiserver and kubectl"
     export KUBEBUILDER_ASSETS
@@ -207,8 +217,9 @@ main() {
     all_ready
     sleep 30
     since=$(now)
-    sleep "$STEADY"
-    figure "resident memory, $PODS pods of the API" "$(memory_kib "$agent" Rss)" KiB
+    resident=$(highest_kib "$agent" Rss "$STEADY")
+    figure "resident memory, $PODS pods of the API (highest in $STEADY s)" "$resident" KiB
+    figure "of that, private memory (at the end)" "$(memory_kib "$agent" Private_Dirty)" KiB
     say "requests of the node in $STEADY s with $PODS pods, nothing happening:"
     audit since "$since"
 

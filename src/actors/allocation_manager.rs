@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     fn of(container: &str) -> PodResources {
-        let containers = Arc::new([(container.to_owned(), ResourceRequirements::default())].into());
+        let containers = Arc::new([(container.to_owned(), ResourceRequirements::default())].into_iter().collect());
         PodResources { containers, pod: None }
     }
 

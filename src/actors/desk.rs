@@ -3,7 +3,6 @@
 //! An operation is long work beside the mailbox. It ends as a message to its own actor, by a panic too; it is aborted
 //! with its actor, and can be cancelled by a newer order. Timers are operations.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use std::time::Duration;
 use futures_util::future::{AbortHandle as PartHandle, abortable};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
+use litemap::LiteMap;
 use ractor::{ActorCell, ActorId, ActorRef};
 use tokio::task::AbortHandle;
 use tracing::Instrument;
@@ -49,7 +49,7 @@ pub struct Desk<M> {
     address: Address<M>,
     cell: ActorCell,
     turn: Option<Stamp>,
-    operations: BTreeMap<u64, AbortHandle>,
+    operations: LiteMap<u64, AbortHandle>,
     escalation: Option<String>,
 }
 
@@ -63,7 +63,7 @@ impl<M> Drop for Desk<M> {
 
 impl<M: Describe + Send + 'static> Desk<M> {
     pub(super) fn new(address: Address<M>, cell: ActorCell) -> Self {
-        Self { address, cell, turn: None, operations: BTreeMap::new(), escalation: None }
+        Self { address, cell, turn: None, operations: LiteMap::new(), escalation: None }
     }
 
     /// The actor's own address.

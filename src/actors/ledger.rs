@@ -4,11 +4,16 @@
 //! for each kind of actor, and one ring of the whole node's last turns. Written by `Address` and `Desk`; read by the
 //! debug endpoints, the metrics and the watchdog. Everything in it is bounded.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod turn_ring;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use litemap::LiteMap;
+
+use self::turn_ring::TurnRing;
 use crate::cri::open_calls::{OpenCall, OpenCalls};
 use crate::logic::ids::PodUid;
 use crate::logic::time::{Moment, Stamp};
@@ -96,8 +101,8 @@ pub struct OpenOperation {
 #[derive(Default)]
 struct RecordState {
     open: Option<Turn>,
-    last: VecDeque<Turn>,
-    operations: BTreeMap<u64, OpenOperation>,
+    last: TurnRing<ACTOR_TURNS_MAX>,
+    operations: LiteMap<u64, OpenOperation>,
     last_failure: Option<String>,
     note: Option<String>,
 }
@@ -162,7 +167,11 @@ impl ActorRecord {
     }
 
     pub(super) fn operation_ended(&self, id: u64) {
-        lock(&self.state).operations.remove(&id);
+        let mut state = lock(&self.state);
+        state.operations.remove(&id);
+        if state.operations.is_empty() {
+            state.operations = LiteMap::new(); // An actor at rest keeps no room for work.
+        }
     }
 
     /// The call to the runtime that an operation of this actor about `about` has open for the longest time; about anything,
@@ -184,7 +193,7 @@ impl ActorRecord {
         state.last_failure = Some(why);
         if let Some(mut turn) = state.open.take() {
             turn.ending = Ending::Panicked;
-            push_bounded(&mut state.last, turn, ACTOR_TURNS_MAX);
+            state.last.push(turn);
         }
         state.operations.clear();
     }
@@ -286,7 +295,7 @@ pub struct Ledger {
     faults: Option<Arc<dyn Faults>>,
     actors: Mutex<BTreeMap<Arc<str>, Arc<ActorRecord>>>,
     kinds: Mutex<BTreeMap<&'static str, KindSums>>,
-    turns: Mutex<VecDeque<Turn>>,
+    turns: Mutex<TurnRing<NODE_TURNS_MAX>>,
 }
 
 impl Ledger {
@@ -297,13 +306,7 @@ impl Ledger {
 
     /// An empty ledger whose turns may be made to fail.
     pub fn with_faults(clock: Arc<dyn Clock>, faults: Option<Arc<dyn Faults>>) -> Arc<Self> {
-        Arc::new(Self {
-            clock,
-            faults,
-            actors: Mutex::default(),
-            kinds: Mutex::default(),
-            turns: Mutex::new(VecDeque::new()),
-        })
+        Arc::new(Self { clock, faults, actors: Mutex::default(), kinds: Mutex::default(), turns: Mutex::default() })
     }
 
     /// The agent's clock.
@@ -388,7 +391,7 @@ impl Ledger {
         let Some(mut turn) = state.open.take() else { return };
         turn.took = self.clock.uptime().saturating_sub(turn.began);
         turn.ending = ending;
-        push_bounded(&mut state.last, turn.clone(), ACTOR_TURNS_MAX);
+        state.last.push(turn.clone());
         drop(state);
         let mut kinds = lock(&self.kinds);
         let sums = kinds.entry(record.kind).or_default();
@@ -396,7 +399,7 @@ impl Ledger {
         sums.took.add(turn.took);
         sums.waited.add(turn.waited);
         drop(kinds);
-        push_bounded(&mut lock(&self.turns), turn, NODE_TURNS_MAX);
+        lock(&self.turns).push(turn);
     }
 
     /// All actors, parents before children, then by name.
@@ -429,7 +432,7 @@ impl Ledger {
 
     /// The node's last turns that `wanted` takes, oldest first.
     pub fn turns(&self, wanted: impl Fn(&Turn) -> bool) -> Vec<Turn> {
-        lock(&self.turns).iter().filter(|turn| wanted(turn)).cloned().collect()
+        lock(&self.turns).iter().filter(wanted).collect()
     }
 
     /// The actor whose turn has been open the longest, if for longer than `limit`.
@@ -464,13 +467,6 @@ fn view(record: &ActorRecord, uptime: Duration) -> ActorView {
         operations: state.operations.values().cloned().collect(),
         note: state.note.clone(),
         last_failure: state.last_failure.clone(),
-        last_turns: state.last.iter().cloned().collect(),
+        last_turns: state.last.iter().collect(),
     }
-}
-
-fn push_bounded<T>(ring: &mut VecDeque<T>, item: T, max: usize) {
-    if ring.len() >= max {
-        ring.pop_front();
-    }
-    ring.push_back(item);
 }

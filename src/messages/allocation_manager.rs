@@ -10,7 +10,7 @@ use ractor::RpcReplyPort;
 use super::describe;
 use crate::actors::desk::Panicked;
 use crate::logic::ids::PodUid;
-use crate::logic::pod_resize::{Operation, PodResources, Trigger};
+use crate::logic::pod_resize::{ContainerResources, Operation, PodResources, Trigger};
 
 /// Upper bounds of the buckets of `kubelet_pod_resize_duration_milliseconds`.
 pub const DURATION_BUCKETS: [f64; 14] = [
@@ -80,7 +80,7 @@ pub struct Actuated {
     /// Whose.
     pub uid: PodUid,
     /// By name of the container; others keep what they have.
-    pub containers: BTreeMap<String, ResourceRequirements>,
+    pub containers: ContainerResources,
     /// Of the pod as a whole, where that changes.
     pub pod: Option<ResourceRequirements>,
 }

@@ -3,7 +3,6 @@
 //! A job reports; it decides nothing. Each can be cut off at any await and done again.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +20,7 @@ use crate::logic::image_policy::{ImageFailure, ImageInUse, PullPolicy};
 use crate::logic::log_path::log_link_name;
 use crate::logic::pod_containers::{find_container, target_name};
 use crate::logic::pod_lifecycle::{JobEnd, SandboxFailure, StartFailure, Started};
+use crate::logic::pod_resize::ContainerResources;
 use crate::logic::resources::{pod_cgroup_settings, pod_qos};
 use crate::logic::runtime_pod::{RuntimeContainer, RuntimePod, RuntimeSandbox};
 use crate::logic::volume_states::MountedVolumes;
@@ -99,7 +99,8 @@ impl JobSite {
         let own = pod.spec.as_ref().and_then(|spec| spec.resources.clone());
         let made = self.make_cgroup(pod, anew).await?;
         if let Some(own) = own.filter(|_| made && self.agent.settings.resize.by_pod) {
-            let noted = super::resizing::note(&self.agent, &self.uid, BTreeMap::new(), Some(own), cause).await;
+            let noted =
+                super::resizing::note(&self.agent, &self.uid, ContainerResources::new(), Some(own), cause).await;
             noted.map_err(|why| format!("failed to update the state of pod-level resources: {why}"))?;
         }
         Ok(made)

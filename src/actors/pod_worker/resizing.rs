@@ -20,8 +20,8 @@ use crate::logic::ids::{PodUid, SandboxId};
 use crate::logic::pod_containers::{find_container, first_containers};
 use crate::logic::pod_lifecycle::{JobEnd, ResizeMeans, Stage};
 use crate::logic::pod_resize::{
-    self, Amounts, ContainerUpdate, PodFigures, PodResources, ResizeConditions, ResizeReport, ResizeWork, Step,
-    memory_check, merged, refusal, steps, with_amounts,
+    self, Amounts, ContainerResources, ContainerUpdate, PodFigures, PodResources, ResizeConditions, ResizeReport,
+    ResizeWork, Step, memory_check, merged, refusal, steps, with_amounts,
 };
 use crate::logic::resources::{pod_cgroup_settings, pod_qos};
 use crate::messages::allocation_manager::{Actuated, AllocationManagerMsg, ResizeCount};
@@ -56,7 +56,7 @@ pub(super) fn recall(agent: &Arc<Agent>, uid: &PodUid, delay: Duration, desk: &m
 pub(super) async fn note(
     agent: &Agent,
     uid: &PodUid,
-    containers: BTreeMap<String, ResourceRequirements>,
+    containers: ContainerResources,
     pod: Option<ResourceRequirements>,
     cause: &Cause,
 ) -> Result<(), String> {
@@ -175,7 +175,7 @@ impl JobSite {
         let Some((_, container)) = find_container(pod, name) else { return Ok(()) };
         let by_pod = self.agent.settings.resize.by_pod;
         let made_with = pod_resize::effective_requirements(pod, &container, by_pod);
-        note(&self.agent, &self.uid, [(name.to_owned(), made_with)].into(), None, cause).await
+        note(&self.agent, &self.uid, [(name.to_owned(), made_with)].into_iter().collect(), None, cause).await
     }
 }
 
@@ -201,7 +201,7 @@ impl Resizing<'_> {
             }
         }
         if let Some(own) = &self.work.pod {
-            note(&self.site.agent, &self.site.uid, BTreeMap::new(), Some(own.clone()), &self.cause).await?;
+            note(&self.site.agent, &self.site.uid, ContainerResources::new(), Some(own.clone()), &self.cause).await?;
             self.report.pod = Some(own.clone());
             self.report.changed = true;
         }
@@ -262,7 +262,7 @@ impl Resizing<'_> {
             .map_err(|error| error.to_string())?;
         let by_pod = self.site.agent.settings.resize.by_pod;
         let in_force = pod_resize::effective_requirements(self.pod, &resized, by_pod);
-        let noted = BTreeMap::from([(update.name.clone(), in_force.clone())]);
+        let noted = [(update.name.clone(), in_force.clone())].into_iter().collect();
         note(&self.site.agent, &self.site.uid, noted, None, &self.cause).await?;
         self.report.containers.insert(update.name.clone(), in_force);
         Ok(())

@@ -158,3 +158,15 @@ async fn a_pod_that_only_the_runtime_knows_has_no_hooks() {
     let (asked, _, well) = scene.kill(&[("main-1", "main")], 1).await;
     assert_eq!((asked[0].as_str(), well), ("StopContainer main-1 2", true));
 }
+
+/// One that cannot be removed keeps none of the others, and each that stays is told.
+#[tokio::test(start_paused = true)]
+async fn dead_containers_are_removed_each_whatever_becomes_of_the_others() {
+    let scene = Scene::new(json!({ "containers": [] }));
+    let ids = ["kept-1", "old", "kept-2", "older"].map(ContainerId::from);
+    let ended = scene.site.clone().remove_containers(None, ids.to_vec()).await;
+    let asked = scene.played.runtime().calls("RemoveContainer");
+    assert_eq!(asked, ids.each_ref().map(|id| format!("RemoveContainer {id}")));
+    let JobEnd::Removed(Err(why)) = ended else { panic!("{ended:?}") };
+    assert!(why.contains("kept-1 is in use") && why.contains("kept-2 is in use") && !why.contains("old"), "{why}");
+}

@@ -9,9 +9,10 @@ pub mod resize;
 pub mod restart_all;
 mod sandbox;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use litemap::LiteMap;
 
 use super::backoff::{CrashLoops, Wait, crash_loop_message};
 use super::ids::{ContainerId, SandboxId};
@@ -35,7 +36,7 @@ pub struct PlanInput<'a> {
     /// The pod as it is; looked at in full, with the newest sandbox' addresses.
     pub runtime: &'a RuntimePod,
     /// By container name, the hash a container made from the spec would carry.
-    pub hashes: &'a BTreeMap<String, String>,
+    pub hashes: &'a LiteMap<String, String>,
     /// What probes last said.
     pub probes: &'a ProbeResults,
     /// The containers' back-off.

@@ -1,12 +1,12 @@
 //! Running containers that are to have other resources than they have (POD-26; upstream's `computePodResizeAction`).
 
-use std::collections::BTreeMap;
-
-use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
+use k8s_openapi::api::core::v1::{Container, Pod};
 
 use super::{ContainerKind, KillContainer, KillReason, PlanInput};
 use crate::logic::pod_containers::all_containers;
-use crate::logic::pod_resize::{Amounts, ContainerUpdate, PodResources, container_amounts, matches_runtime};
+use crate::logic::pod_resize::{
+    Amounts, ContainerResources, ContainerUpdate, PodResources, container_amounts, matches_runtime,
+};
 use crate::logic::resources::{CPU, MEMORY, ResourceOptions};
 use crate::logic::restart_policy::is_sidecar;
 use crate::logic::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod};
@@ -17,7 +17,7 @@ pub struct ResizeInput<'a> {
     /// As the runtime was told.
     pub actuated: &'a PodResources,
     /// What containers are made with that are being started, by name: one may be seen running before its start has ended.
-    pub starting: &'a BTreeMap<String, ResourceRequirements>,
+    pub starting: &'a ContainerResources,
     /// Whether the pod's own resources count (gate `InPlacePodLevelResourcesVerticalScaling`).
     pub by_pod: bool,
     /// Whether init containers that run to their end are resized, too.

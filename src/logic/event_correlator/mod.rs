@@ -11,7 +11,6 @@ mod recent;
 mod tests;
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use self::recent::Recent;
@@ -110,10 +109,10 @@ struct Group {
 /// Equal Events; with `None`, those that stand for similar ones.
 type Same = (Group, Option<u128>);
 
-/// The different messages of a group, as hashes: only whether they differ matters, and texts may be long.
+/// The different messages of a group, fewer than [`SIMILAR_MAX`], as hashes: only whether they differ matters, and texts may be long.
 #[derive(Debug)]
 struct Similar {
-    messages: BTreeSet<u128>,
+    messages: Vec<u128>,
     last: Duration,
 }
 
@@ -174,13 +173,13 @@ impl EventCorrelator {
     /// Whether similar events were so many lately that they become one.
     fn is_one_too_many(&mut self, group: &Group, message: u128, uptime: Duration) -> bool {
         let known = self.groups.take(group).filter(|known| uptime.saturating_sub(known.last) <= SIMILAR_WINDOW);
-        let mut similar = known.unwrap_or(Similar { messages: BTreeSet::new(), last: uptime });
+        let mut similar = known.unwrap_or(Similar { messages: Vec::new(), last: uptime });
         similar.last = uptime;
-        similar.messages.insert(message);
-        let combined = similar.messages.len() >= SIMILAR_MAX;
-        if combined {
-            // The first ones keep Events of their own; upstream forgets any of them.
-            similar.messages.remove(&message);
+        let is_known = similar.messages.contains(&message);
+        // The first ones keep Events of their own; upstream forgets any of them.
+        let combined = !is_known && similar.messages.len() + 1 >= SIMILAR_MAX;
+        if !is_known && !combined {
+            similar.messages.push(message);
         }
         self.groups.put(group.clone(), similar);
         combined

@@ -1,18 +1,19 @@
 //! A bounded memory that forgets what was not asked for the longest. Owned by the correlator; keeps nothing else.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// At most so many values by their keys; the one that was used the longest ago gives way.
 #[derive(Debug)]
 pub(super) struct Recent<K, V> {
-    values: BTreeMap<K, (u64, V)>,
+    values: BTreeMap<Arc<K>, (u64, V)>,
     /// Keys by when they were used last.
-    uses: BTreeMap<u64, K>,
+    uses: BTreeMap<u64, Arc<K>>,
     uses_ever: u64,
     max: usize,
 }
 
-impl<K: Ord + Clone, V> Recent<K, V> {
+impl<K: Ord, V> Recent<K, V> {
     pub(super) fn new(max: usize) -> Self {
         Self { values: BTreeMap::new(), uses: BTreeMap::new(), uses_ever: 0, max }
     }
@@ -27,13 +28,14 @@ impl<K: Ord + Clone, V> Recent<K, V> {
     /// Puts a value in as the one used last.
     pub(super) fn put(&mut self, key: K, value: V) {
         self.take(&key);
+        let key = Arc::new(key);
         if self.values.len() >= self.max
             && let Some((_, oldest)) = self.uses.pop_first()
         {
             self.values.remove(&oldest);
         }
         self.uses_ever += 1;
-        self.uses.insert(self.uses_ever, key.clone());
+        self.uses.insert(self.uses_ever, Arc::clone(&key));
         self.values.insert(key, (self.uses_ever, value));
     }
 }

@@ -14,6 +14,7 @@ mod job;
 mod looks;
 mod obstacles;
 mod resizing;
+mod room;
 mod syncing;
 mod terminating;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use litemap::LiteMap;
 
 use super::backoff::{BackoffPolicy, CrashLoops};
 use super::cgroup_name::CgroupDriver;
@@ -221,7 +223,7 @@ impl Now {
 #[derive(Clone, Debug)]
 pub struct PodLifecycle {
     pod: Option<Arc<Pod>>,
-    hashes: BTreeMap<String, String>,
+    hashes: LiteMap<String, String>,
     stage: Stage,
     removed: bool,
     grace: Option<Duration>,
@@ -273,7 +275,7 @@ impl PodLifecycle {
     pub fn new(crash_loop: BackoffPolicy, born: Stamp) -> Self {
         Self {
             pod: None,
-            hashes: BTreeMap::new(),
+            hashes: LiteMap::new(),
             stage: Stage::Syncing,
             removed: false,
             grace: None,
@@ -379,6 +381,7 @@ impl PodLifecycle {
             Stage::Terminated => self.clean_up(now),
         });
         self.note_begun(&actions, now);
+        self.let_go_of_emptied();
         actions
     }
 

@@ -7,7 +7,8 @@ use crate::logic::container_actions::PodPlan;
 use crate::logic::container_actions::resize::{ResizeInput, is_in_force};
 use crate::logic::pod_containers::find_container;
 use crate::logic::pod_resize::{
-    PodFigures, PodResources, ResizeGates, ResizeReport, ResizeWork, effective_requirements, same_requirements,
+    ContainerResources, PodFigures, PodResources, ResizeGates, ResizeReport, ResizeWork, effective_requirements,
+    same_requirements,
 };
 use crate::logic::resources::{ResourceOptions, pod_cgroup_settings};
 
@@ -32,11 +33,19 @@ pub(super) struct Resizing {
     /// What this worker's own jobs told it since.
     noted: PodResources,
     /// By container that is being started, what it is made with.
-    starting: BTreeMap<String, ResourceRequirements>,
+    starting: ContainerResources,
     /// What the pod's cgroup is set to; `None` until it was made or looked at.
     cgroup: Option<PodFigures>,
     /// What it is being made with.
     preparing: Option<(PodFigures, Option<ResourceRequirements>)>,
+}
+
+impl Resizing {
+    pub(super) fn let_go_of_emptied(&mut self) {
+        if self.starting.is_empty() {
+            self.starting = ContainerResources::new();
+        }
+    }
 }
 
 impl PodLifecycle {
@@ -86,7 +95,7 @@ impl PodLifecycle {
         *actuated = Some(read);
     }
 
-    fn note_actuated(&mut self, containers: BTreeMap<String, ResourceRequirements>, pod: Option<ResourceRequirements>) {
+    fn note_actuated(&mut self, containers: ContainerResources, pod: Option<ResourceRequirements>) {
         let Resizing { noted, actuated, .. } = &mut self.resizing;
         let known = actuated.as_mut().unwrap_or(noted);
         if !containers.is_empty() {
@@ -108,7 +117,7 @@ impl PodLifecycle {
 
     pub(super) fn note_started(&mut self, name: &str) {
         if let Some(made_with) = self.resizing.starting.remove(name) {
-            self.note_actuated([(name.to_owned(), made_with)].into(), None);
+            self.note_actuated([(name.to_owned(), made_with)].into_iter().collect(), None);
         }
     }
 
@@ -125,7 +134,7 @@ impl PodLifecycle {
         let made_with = self.resizing.preparing.take().filter(|_| cgroup_made);
         if let Some((figures, own)) = made_with {
             self.resizing.cgroup = Some(figures);
-            self.note_actuated(BTreeMap::new(), own);
+            self.note_actuated(ContainerResources::new(), own);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::logic::restart_policy::is_sidecar;
 use crate::logic::runtime_pod::RuntimeContainer;
 
 /// The hash by which a running container is known to be of this spec (CRI-15), by container name.
-pub(super) fn expected_hashes(pod: &Pod) -> BTreeMap<String, String> {
+pub(super) fn expected_hashes(pod: &Pod) -> LiteMap<String, String> {
     all_containers(pod)
         .map(|(_, container)| {
             let image = container.image.as_deref().unwrap_or_default();

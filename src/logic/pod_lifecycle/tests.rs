@@ -83,7 +83,7 @@ impl Script {
 
     /// A worker whose pod runs all that it should.
     fn running(pod: Pod) -> Self {
-        let names: Vec<String> = syncing::expected_hashes(&pod).into_keys().collect();
+        let names: Vec<String> = syncing::expected_hashes(&pod).keys().cloned().collect();
         let containers: Vec<_> = names.iter().map(|name| running(&pod, name, 0)).collect();
         let mut script = Self::unseen(pod);
         assert_eq!(script.sees(&[ready(0)], &containers), ["prepare"]);

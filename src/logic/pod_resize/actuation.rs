@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
-use super::Amounts;
+use super::{Amounts, ContainerResources};
 use crate::logic::ids::{ContainerId, SandboxId};
 use crate::logic::resources::{CgroupSettings, CgroupVersion, shares_to_weight, weight_to_shares};
 
@@ -246,7 +246,7 @@ pub struct ResizeWork {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResizeReport {
     /// By container, what is in force now.
-    pub containers: BTreeMap<String, ResourceRequirements>,
+    pub containers: ContainerResources,
     /// What is in force of the pod as a whole, where that was changed.
     pub pod: Option<ResourceRequirements>,
     /// What the pod's cgroup is set to, where there is one.

@@ -5,17 +5,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
+use litemap::LiteMap;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::logic::container_hash::fnv1a;
 use crate::logic::ids::PodUid;
+
+/// Resources by name of the container. Several are kept of each pod, of one container most often.
+pub type ContainerResources = LiteMap<String, ResourceRequirements>;
 
 /// Resources of one pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PodResources {
     /// By name of the container; shared, for several actors keep the same.
     #[serde(rename = "ContainerResources", default, deserialize_with = "null_is_none")]
-    pub containers: Arc<BTreeMap<String, ResourceRequirements>>,
+    pub containers: Arc<ContainerResources>,
     /// Of the pod as a whole.
     #[serde(rename = "PodLevelResources", default)]
     pub pod: Option<ResourceRequirements>,

@@ -23,7 +23,7 @@ pub use actuation::{
 pub use allocation::{allocation_of, is_resizable, same_requirements, same_resources, with_allocation};
 pub use allocations::{Allocations, Trigger, may_free, take_the_same};
 pub use amounts::{Amounts, container_amounts, effective_requirements, matches_runtime, with_amounts};
-pub use checkpoint::{Corrupt, PodResources, parse_checkpoint, print_checkpoint};
+pub use checkpoint::{ContainerResources, Corrupt, PodResources, parse_checkpoint, print_checkpoint};
 pub use conditions::{PENDING, PROGRESS, Progress, ResizeConditions};
 pub use judgement::{
     Candidate, DEFERRED, INFEASIBLE, Infeasible, Operation, PendingResize, counted_with_actual, in_order, infeasible,

@@ -56,7 +56,10 @@ fn at(seconds: i64) -> Moment {
 fn a_checkpoint_has_upstreams_form() {
     let entries = BTreeMap::from([(
         uid("pod-1"),
-        PodResources { containers: Arc::new([("c".to_owned(), requirements("cpu=1", ""))].into()), pod: None },
+        PodResources {
+            containers: Arc::new([("c".to_owned(), requirements("cpu=1", ""))].into_iter().collect()),
+            pod: None,
+        },
     )]);
     let text = String::from_utf8(print_checkpoint(&entries)).expect("text");
     let data = r#"{\"entries\":{\"pod-1\":{\"ContainerResources\":{\"c\":{\"requests\":{\"cpu\":\"1\"}}},\"PodLevelResources\":null}}}"#;
@@ -79,8 +82,10 @@ fn what_another_agent_left_out_is_nothing() {
 /// SEC-58.
 #[test]
 fn a_checkpoint_with_a_flipped_bit_is_not_believed() {
-    let resources =
-        PodResources { containers: Arc::new([("c".to_owned(), requirements("cpu=1", ""))].into()), pod: None };
+    let resources = PodResources {
+        containers: Arc::new([("c".to_owned(), requirements("cpu=1", ""))].into_iter().collect()),
+        pod: None,
+    };
     let good = print_checkpoint(&BTreeMap::from([(uid("p"), resources)]));
     for at in 0..good.len() {
         let mut bad = good.clone();
@@ -470,7 +475,7 @@ proptest! {
             .iter()
             .map(|(name, cpu)| {
                 let own = requirements(&format!("cpu={cpu}"), "memory=1Gi");
-                let containers = Arc::new([(name.clone(), own.clone())].into());
+                let containers = Arc::new([(name.clone(), own.clone())].into_iter().collect());
                 (uid(name), PodResources { containers, pod: cpu.starts_with('1').then_some(own) })
             })
             .collect();

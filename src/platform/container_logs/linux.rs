@@ -220,12 +220,17 @@ impl Place {
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let here = &self.directory;
         match rustix::fs::renameat_with(here, from, here, to, RenameFlags::NOREPLACE) {
-            Err(Errno::INVAL) => match rustix::fs::statat(here, to, AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(_) => Err(Errno::EXIST.into()),
-                Err(Errno::NOENT) => Ok(rustix::fs::renameat(here, from, here, to)?),
-                Err(errno) => Err(errno.into()),
-            },
+            Err(Errno::INVAL) => self.rename_in_two_steps(from, to),
             renamed => Ok(renamed?),
+        }
+    }
+
+    fn rename_in_two_steps(&self, from: &str, to: &str) -> io::Result<()> {
+        let here = &self.directory;
+        match rustix::fs::statat(here, to, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => Err(Errno::EXIST.into()),
+            Err(Errno::NOENT) => Ok(rustix::fs::renameat(here, from, here, to)?),
+            Err(errno) => Err(errno.into()),
         }
     }
 

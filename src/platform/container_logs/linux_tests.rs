@@ -123,3 +123,25 @@ async fn nothing_outside_is_touched() {
     }
     assert_eq!(fs::read_to_string(outside.path().join("web/0.log")).unwrap(), "precious");
 }
+
+/// Where the file system does not know `RENAME_NOREPLACE`, what is there already stays there all the same.
+#[tokio::test]
+async fn a_rename_in_two_steps_takes_nobodys_place() {
+    let logs = Logs::new();
+    let place = Place::open(logs.folder.path(), &logs.path("0.log")).expect("there");
+    logs.write("0.log", "newest");
+    place.rename_in_two_steps("0.log", "0.log.1").expect("nobody is in the way");
+    assert_eq!(
+        (logs.names(), fs::read_to_string(logs.path("0.log.1")).unwrap()),
+        (vec!["0.log.1".into()], "newest".into())
+    );
+    logs.write("0.log", "next");
+    std::os::unix::fs::symlink("nowhere", logs.path("0.log.2")).unwrap();
+    for taken in ["0.log.1", "0.log.2"] {
+        let refused = place.rename_in_two_steps("0.log", taken).expect_err("somebody is there");
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+    }
+    assert_eq!(logs.names(), ["0.log", "0.log.1", "0.log.2"]);
+    assert_eq!(fs::read_to_string(logs.path("0.log.1")).unwrap(), "newest");
+    assert!(fs::symlink_metadata(logs.path("0.log.2")).unwrap().is_symlink());
+}

@@ -55,7 +55,7 @@ pub(super) enum Event {
 struct Underway {
     action: Action,
     job: Job,
-    hashes: BTreeMap<String, String>,
+    hashes: LiteMap<String, String>,
     /// How it would end; set once its work is done.
     done: Option<JobEnd>,
 }
@@ -327,7 +327,7 @@ impl Node {
     }
 
     fn change_image(&mut self, which: usize) {
-        let names: Vec<String> = syncing::expected_hashes(&self.pod).into_keys().collect();
+        let names: Vec<String> = syncing::expected_hashes(&self.pod).keys().cloned().collect();
         self.made += 1;
         let image = format!("app:{}", 100 + self.made);
         self.pod = with_image(self.pod.clone(), &names[which % names.len()], &image);
@@ -418,7 +418,7 @@ impl Node {
         self.jobs[which].done = Some(end);
     }
 
-    fn start(&mut self, start: &StartContainer, sandbox: &RuntimeSandbox, hashes: &BTreeMap<String, String>) -> JobEnd {
+    fn start(&mut self, start: &StartContainer, sandbox: &RuntimeSandbox, hashes: &LiteMap<String, String>) -> JobEnd {
         let alive = self.sandboxes.iter().any(|one| one.id == sandbox.id && one.state == SandboxState::Ready);
         if !alive {
             return start_failed(&start.name);

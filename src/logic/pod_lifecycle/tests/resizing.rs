@@ -30,11 +30,18 @@ fn resized(pod: &Pod, per_pod: bool) -> Script {
 }
 
 fn told(amount: &str) -> Input {
-    Input::Actuated(PodResources { containers: Arc::new([("a".to_owned(), cpu(amount))].into()), pod: None })
+    Input::Actuated(PodResources {
+        containers: Arc::new([("a".to_owned(), cpu(amount))].into_iter().collect()),
+        pod: None,
+    })
 }
 
 fn report(amount: &str) -> ResizeReport {
-    ResizeReport { containers: [("a".to_owned(), cpu(amount))].into(), changed: true, ..ResizeReport::default() }
+    ResizeReport {
+        containers: [("a".to_owned(), cpu(amount))].into_iter().collect(),
+        changed: true,
+        ..ResizeReport::default()
+    }
 }
 
 /// POD-26.
