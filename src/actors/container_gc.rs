@@ -65,20 +65,12 @@ impl Role for ContainerGc {
                 desk.after(PASS_PERIOD, ContainerGcMsg::PassDue);
             }
             ContainerGcMsg::Surplus(pod) => self.pass(Some(pod), desk),
+            ContainerGcMsg::Looked(Ok(Some(pods))) => self.remove(pods, true, desk),
+            // It is being restarted, and the next pass finds it.
+            ContainerGcMsg::Looked(Ok(None)) => self.take_end(Ok((0, 0)), desk),
+            ContainerGcMsg::Looked(Err(panicked)) => self.take_end(Err(panicked.to_string()), desk),
             ContainerGcMsg::PassEnded(outcome) => {
-                self.busy = false;
-                if std::mem::take(&mut self.again) {
-                    self.pass(None, desk);
-                }
-                match outcome.map_err(|panicked| panicked.to_string()) {
-                    Ok(Ok((0, 0))) => {}
-                    Ok(Ok((containers, sandboxes))) => tracing::debug!(containers, sandboxes, "garbage removed"),
-                    Ok(Err(error)) | Err(error) => {
-                        tracing::error!(error, "Container garbage collection failed");
-                        let node = EventSubject::node(&self.agent.settings.node_name);
-                        desk.tell(&self.agent.directory.event_recorder, node.warning("ContainerGCFailed", error));
-                    }
-                }
+                self.take_end(outcome.unwrap_or_else(|panicked| Err(panicked.to_string())), desk);
             }
         }
     }
@@ -87,12 +79,24 @@ impl Role for ContainerGc {
 impl ContainerGc {
     /// One pass over all pods, or over one. What comes while one runs is looked at once more after it.
     fn pass(&mut self, only: Option<Arc<RuntimePod>>, desk: &mut Desk<ContainerGcMsg>) {
-        let Some(known) = self.known.clone() else { return };
+        if self.known.is_none() {
+            return;
+        }
         if std::mem::replace(&mut self.busy, true) {
             self.again = true;
             return;
         }
-        let (agent, cause, now) = (Arc::clone(&self.agent), desk.cause(), desk.now());
+        if let Some(pod) = only {
+            return self.remove(vec![pod], false, desk);
+        }
+        let (agent, cause) = (Arc::clone(&self.agent), desk.cause());
+        let work = async move { agent.directory.pleg.ask(cause, ASK_LIMIT, PlegMsg::Pods).await.ok() };
+        desk.start("look for garbage", "dead containers", work, ContainerGcMsg::Looked);
+    }
+
+    /// By what is known now, not when the look began: a pod may have been admitted since, and have containers in it.
+    fn remove(&mut self, pods: Vec<Arc<RuntimePod>>, whole: bool, desk: &mut Desk<ContainerGcMsg>) {
+        let (agent, known, now) = (Arc::clone(&self.agent), self.known.clone().unwrap_or_default(), desk.now());
         let settings = &self.agent.settings;
         let policy = GarbagePolicy {
             per_container: settings.dead_per_container,
@@ -100,15 +104,6 @@ impl ContainerGc {
             age_min: settings.dead_age_min,
         };
         let work = async move {
-            let whole = only.is_none();
-            let pods = match only {
-                Some(pod) => vec![pod],
-                None => match everything(&agent, cause).await {
-                    Some(pods) => pods,
-                    // It is being restarted, and the next pass finds it.
-                    None => return Ok((0, 0)),
-                },
-            };
             let garbage = collect(pods.iter().map(|pod| &**pod), &known, policy, now);
             let removed = remove(&agent, &pods, garbage).await;
             if whole {
@@ -119,10 +114,23 @@ impl ContainerGc {
         let span = tracing::info_span!(target: "podwright::turn", "pass", otel.name = "Containers/GarbageCollect");
         desk.start("collect garbage", "dead containers", work.instrument(span), ContainerGcMsg::PassEnded);
     }
-}
 
-async fn everything(agent: &Agent, cause: Cause) -> Option<Vec<Arc<RuntimePod>>> {
-    agent.directory.pleg.ask(cause, ASK_LIMIT, PlegMsg::Pods).await.ok()
+    /// A pass is over: how many containers and sandboxes it removed.
+    fn take_end(&mut self, outcome: Result<(usize, usize), String>, desk: &mut Desk<ContainerGcMsg>) {
+        self.busy = false;
+        if std::mem::take(&mut self.again) {
+            self.pass(None, desk);
+        }
+        match outcome {
+            Ok((0, 0)) => {}
+            Ok((containers, sandboxes)) => tracing::debug!(containers, sandboxes, "garbage removed"),
+            Err(error) => {
+                tracing::error!(error, "Container garbage collection failed");
+                let node = EventSubject::node(&self.agent.settings.node_name);
+                desk.tell(&self.agent.directory.event_recorder, node.warning("ContainerGCFailed", error));
+            }
+        }
+    }
 }
 
 /// Links that a container left whose log went another way than by its removal here.

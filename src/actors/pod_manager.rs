@@ -157,6 +157,8 @@ pub struct PodManager {
     sweep: Sweep,
     /// Pods whose worker ended: when, by order and by uptime. A pod that comes back trusts no look from before.
     retired: BTreeMap<PodUid, (Stamp, Duration)>,
+    /// The pods that `ContainerGc` knows: of all others it removes what is dead.
+    collector_told: Option<Arc<BTreeSet<PodUid>>>,
     /// A timer runs.
     retelling: bool,
     /// The wait of the next such timer.
@@ -195,6 +197,7 @@ impl Role for PodManager {
             resize_timer: None,
             sweep: Sweep::default(),
             retired: BTreeMap::new(),
+            collector_told: None,
             retelling: false,
             retell_wait: RETELL,
         };
@@ -267,6 +270,7 @@ impl Role for PodManager {
                 self.repeat_preempted(desk);
                 self.tell_all(&|| PodWorkerMsg::Repeat, desk);
                 self.repeat_api(desk);
+                self.collector_told = None;
                 self.tell_known(desk);
             }
         }
@@ -326,6 +330,23 @@ impl PodManager {
                     desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::NeverHere(uid));
                 }
             }
+        }
+        self.tell_collector(desk);
+    }
+
+    /// Tells `ContainerGc` which pods are wanted or still going, in the turn that made them so: before they have a container
+    /// that could be taken for another's remains.
+    fn tell_collector(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        if !self.roster.all_heard() {
+            return;
+        }
+        let known = Arc::new(self.roster.known());
+        if self.collector_told.as_ref() == Some(&known) {
+            return;
+        }
+        match desk.offer(&self.agent.directory.container_gc, ContainerGcMsg::Known(Arc::clone(&known))) {
+            true => self.collector_told = Some(known),
+            false => self.arm_retell(desk),
         }
     }
 
@@ -464,6 +485,7 @@ impl PodManager {
             self.carry_out(desk); // The roster gives them again, or newer ones.
         }
         self.tell_resizes(desk);
+        self.tell_collector(desk);
         if !self.retelling {
             self.retell_wait = RETELL;
         }
@@ -525,12 +547,9 @@ impl PodManager {
     fn tell_known(&mut self, desk: &mut Desk<PodManagerMsg>) {
         self.tell_active(desk);
         self.tell_statics(desk);
-        if self.roster.all_heard() {
-            let to = &self.agent.directory;
-            desk.tell(&to.container_gc, ContainerGcMsg::Known(Arc::new(self.roster.known())));
-            if !self.sweep.was_begun() && self.can_judge() {
-                self.clean_leftovers(desk);
-            }
+        self.tell_collector(desk);
+        if self.roster.all_heard() && !self.sweep.was_begun() && self.can_judge() {
+            self.clean_leftovers(desk);
         }
     }
 

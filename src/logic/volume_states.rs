@@ -89,6 +89,11 @@ pub enum Input {
         /// At what: a clause that stays the same for as long as it is at that.
         doing: String,
     },
+    /// Nothing of the pod starts any more: its volumes stay as they are, until they are wanted anew or released.
+    Settle {
+        /// Whose.
+        uid: PodUid,
+    },
     /// The pod's containers are gone: its volumes go.
     Release {
         /// Whose.
@@ -170,6 +175,8 @@ pub enum Standing {
 #[derive(Clone, Debug, Default)]
 struct PodState {
     wanted: bool,
+    /// Of a wanted pod, that no volume is set up any more.
+    settled: bool,
     volumes: BTreeMap<String, VolumeState>,
     running: BTreeMap<Task, Running>,
     failures: BTreeMap<Task, TaskFailure>,
@@ -292,6 +299,15 @@ impl VolumeStates {
                 }
                 vec![]
             }
+            Input::Settle { uid } => {
+                if let Some(pod) = self.pods.get_mut(&uid).filter(|pod| pod.wanted) {
+                    pod.settled = true;
+                    pod.volumes.values_mut().for_each(|volume| volume.due = false);
+                    pod.failures.clear();
+                    pod.looks.clear();
+                }
+                self.decide(&uid, now)
+            }
             Input::Release { uid } => {
                 self.release(&uid);
                 self.decide(&uid, now)
@@ -305,6 +321,7 @@ impl VolumeStates {
 
     fn want(&mut self, uid: &PodUid, volumes: Vec<(String, bool)>) {
         let pod = self.pods.entry(uid.clone()).or_default();
+        pod.settled = false;
         if !std::mem::replace(&mut pod.wanted, true) {
             // What a release has done meanwhile is not known: every volume is set up anew, which finds what is there.
             pod.volumes.clear();
@@ -374,7 +391,7 @@ impl VolumeStates {
                 match &task {
                     Task::Mount(name) => {
                         if let Some(volume) = pod.volumes.get_mut(name) {
-                            volume.due = true;
+                            volume.due = !pod.settled;
                         }
                     }
                     // Something may be there again.
@@ -382,7 +399,7 @@ impl VolumeStates {
                     Task::List | Task::Unmount(_) => {}
                 }
                 let stands = match &task {
-                    Task::Mount(name) => pod.volumes.contains_key(name),
+                    Task::Mount(name) => pod.volumes.contains_key(name) && !pod.settled,
                     _ => !pod.wanted,
                 };
                 if stands {

@@ -367,6 +367,24 @@ fn a_changed_object_is_not_waited_for_any_longer() {
     assert!(states.lacks_some(&uid()));
 }
 
+/// VOL-50: of a pod that ends nothing is set up any more, also when it failed or fails then; unless it is wanted again.
+#[test]
+fn volumes_of_a_pod_that_ends_stay_as_they_are() {
+    let mut states = VolumeStates::default();
+    let all = [("lost", true), ("slow", true), ("there", true)];
+    states.step(want(&all), at(0.0));
+    states.step(ended(mount("there")), at(0.0));
+    states.step(failed(mount("lost"), "not found", false), at(0.0));
+    assert_eq!(states.step(Input::Settle { uid: uid() }, at(0.1)), []);
+    assert_eq!(states.step(failed(mount("slow"), "not found", false), at(0.2)), []);
+    assert_eq!(states.wake_at(at(0.2)), None);
+    assert_eq!(states.step(Input::Due, at(900.0)), []);
+    assert_eq!(tasks(states.step(want(&all), at(901.0))), all.map(|(name, _)| mount(name)));
+    let mut released = VolumeStates::default();
+    assert_eq!(released.step(Input::Settle { uid: uid() }, at(0.0)), []);
+    assert!(released.is_empty(), "a pod that has no volumes is not remembered");
+}
+
 #[test]
 fn several_causes_are_told_together_and_each_once() {
     let mut states = VolumeStates::default();

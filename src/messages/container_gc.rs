@@ -18,6 +18,8 @@ pub enum ContainerGcMsg {
     Known(Arc<BTreeSet<PodUid>>),
     /// From `PodManager`: this pod has more dead containers than are kept.
     Surplus(Arc<RuntimePod>),
+    /// From itself: what there is; `None` where `Pleg` did not say. What it holds of any pod came after the pod was known.
+    Looked(Result<Option<Vec<Arc<RuntimePod>>>, Panicked>),
     /// From itself: a pass ended; how many containers and sandboxes it removed, or what it could not look at.
     PassEnded(Result<Result<(usize, usize), String>, Panicked>),
 }

@@ -84,6 +84,8 @@ pub enum VolumeManagerMsg {
     Ensure(Arc<Pod>, Address<PodWorkerMsg>, RpcReplyPort<Result<Arc<MountedVolumes>, VolumeFailure>>),
     /// From a `PodWorker`: what is in the pod's volumes may have changed.
     Refresh(Arc<Pod>),
+    /// From a `PodWorker`: nothing of the pod starts any more. Its volumes stay as they are until they are released.
+    Ending(PodUid),
     /// From `ObjectCache`: objects that these pods refer to are not as they were. Lost, it costs time: each sync of a pod
     /// looks again.
     ObjectsChanged(BTreeSet<PodUid>),

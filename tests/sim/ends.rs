@@ -1,5 +1,7 @@
 //! How pods end that do not end by themselves, what is told of it, and what is free once they have.
 
+use std::time::Duration;
+
 use podwright::sim::{Options, SimPod, World, describe, run, simulate_with};
 use serde_json::{Value, json};
 
@@ -164,6 +166,43 @@ fn a_pod_that_only_labels_keep_away_is_judged_by_the_newest_node() {
         world.delete_pod("web", None);
         world.sleep(seconds(60)).await;
     });
+}
+
+/// Has a pod created, and so much later the node labelled as the pod wants it; gives whether the pod was let in by a second
+/// look at the Node. What has ended of one that was is kept, and so not run again.
+fn is_let_in_by_a_second_look(delay: Duration) -> bool {
+    simulate_with(1, in_a_cluster(), move |world| async move {
+        let read = |world: &World| world.api().asked().get("get nodes").copied().unwrap_or_default();
+        world.start_agent();
+        world.settle().await;
+        let before = read(&world);
+        let labels = json!({ "metadata": { "labels": { "disk": "fast" } } });
+        let web = SimPod::of("web", "run").container("once", "exit 0 after 2s").init("first", "exit 0 after 1s");
+        let web = web.restarts("Never").own_field("nodeSelector", json!({ "disk": "fast" }));
+        world.create(&web).expect("made");
+        world.sleep(delay).await;
+        world.api().admin("PATCH", "/api/v1/nodes/node-1", labels).expect("it is there");
+        world.sleep(seconds(20)).await;
+        let is_let_in = status(&world, "web")["phase"] == "Running" && read(&world) - before == 1;
+        if is_let_in {
+            let ended = |world: &World| status(world, "web")["containerStatuses"][1]["state"]["terminated"].clone();
+            let first = ended(&world);
+            assert_eq!(first["exitCode"], 0, "{}", status(&world, "web"));
+            world.sleep(seconds(200)).await;
+            assert_eq!(ended(&world), first, "{}", status(&world, "web"));
+            assert_eq!(world.running().into_iter().collect::<Vec<_>>(), ["web/main#0"]);
+        }
+        world.delete_pod("web", None);
+        world.finish_cluster().await;
+        is_let_in
+    })
+}
+
+/// CRI-20, POD-31: a pod that the second look lets in is known at once to who removes dead containers.
+#[test]
+fn a_pod_let_in_by_a_second_look_keeps_what_has_ended() {
+    let delays = (0..60).step_by(3).map(Duration::from_millis);
+    assert!(delays.filter(|delay| is_let_in_by_a_second_look(*delay)).count() > 0, "never looked twice");
 }
 
 /// POD-25, POD-28: a container that never came to run is told as ended when its pod is over its time.

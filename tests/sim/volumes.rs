@@ -165,6 +165,29 @@ fn an_object_that_comes_late_is_used_within_seconds() {
     });
 }
 
+/// VOL-50: a pod and its ConfigMap are deleted together: while the pod takes its time, nothing is told of a volume that it
+/// has and that could not be set up anew.
+#[test]
+fn a_pod_that_ends_is_not_told_what_became_of_its_objects() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        let place = "/api/v1/namespaces/default/configmaps";
+        let settings = json!({ "metadata": { "name": "settings" }, "data": { "a": "1" } });
+        world.api().admin("POST", place, settings).expect("made");
+        let web = SimPod::of("web", "run stops in 20s").grace(30);
+        world.create(&web.volume("settings", json!({ "configMap": { "name": "settings" } }))).expect("made");
+        world.start_agent();
+        world.settle().await;
+        world.delete_pod("web", None);
+        world.sleep(seconds(1)).await;
+        world.api().admin("DELETE", &format!("{place}/settings"), json!({})).expect("it is there");
+        world.sleep(seconds(15)).await;
+        assert!(world.running().contains("web/main#0"), "{:?}", world.running());
+        world.finish_cluster().await;
+        let told: Vec<Value> = world.api().all("events").into_iter().map(|event| event["reason"].clone()).collect();
+        assert!(told.contains(&json!("Killing")) && !told.contains(&json!("FailedMount")), "{told:?}");
+    });
+}
+
 fn conditions(world: &World, pod: &str) -> Value {
     world.api_pod(pod).expect("it is there")["status"]["conditions"].clone()
 }

@@ -118,6 +118,8 @@ pub struct PodWorker {
     kept: BTreeSet<ObjectKey>,
     /// It was told that the pod has ended.
     let_go: bool,
+    /// `VolumeManager` was told that nothing starts any more.
+    settled: bool,
     /// The status is the last one.
     ended: bool,
     /// A call to the runtime that hangs, by its number, and the sentence about it: the same for as long as it does.
@@ -157,6 +159,7 @@ impl Role for PodWorker {
             probed: false,
             kept: BTreeSet::new(),
             let_go: false,
+            settled: false,
             ended: false,
             hung: None,
             resize: ResizeConditions::default(),
@@ -460,7 +463,11 @@ impl PodWorker {
                     self.kept = references;
                 }
             }
-            Stage::Terminating => {} // Its volumes are still there.
+            // Its volumes are still there, as they are.
+            Stage::Terminating => {
+                let ending = VolumeManagerMsg::Ending(self.site.uid.clone());
+                self.settled = self.settled || desk.offer(&self.site.agent.directory.volume_manager, ending);
+            }
             // Told by a new worker, too: it cannot know what its predecessor had kept.
             Stage::Terminated => {
                 let known = self.let_go || (references.is_empty() && self.kept.is_empty());

@@ -16,6 +16,7 @@ use crate::logic::environment::{EnvironmentSources, container_environment};
 use crate::logic::ids::PodUid;
 use crate::logic::image_policy::{ImageFailure, ImageInUse, PullPolicy};
 use crate::logic::pod_lifecycle::JobEnd;
+use crate::logic::pod_roster::is_static;
 use crate::logic::volume_states::{HANGS_AFTER, MountedVolume, MountedVolumes, VolumeFailure};
 use crate::logic::volumes::container_mounts::{
     ContainerMount, Propagation, container_devices, container_mounts, no_device,
@@ -160,9 +161,10 @@ impl JobSite {
         }
     }
 
-    /// Has the pod's volumes gone. A pod that names none has none; of one that only the runtime knew nothing is known.
+    /// Has the pod's volumes gone. A pod that names none has none, unless it is from a file: under a UID of its own it may
+    /// have been another. Of one that only the runtime knew nothing is known.
     pub(super) async fn release_volumes(&self, pod: Option<&Pod>) -> Result<(), String> {
-        if pod.is_some_and(|pod| volume_plans(pod).is_empty()) {
+        if pod.is_some_and(|pod| volume_plans(pod).is_empty() && !is_static(pod)) {
             return Ok(());
         }
         release(&self.agent, &self.uid, Cause::outside("clean-up")).await

@@ -51,6 +51,8 @@ struct WantedPod {
     mounted: BTreeMap<String, MountedVolume>,
     /// Since when volumes are waited for, by uptime: those that are not there, and those that are to be set up again.
     asked: BTreeMap<String, Duration>,
+    /// Nothing of it starts any more: what becomes of its objects is no concern of its volumes.
+    ending: bool,
 }
 
 /// Someone who waits for a pod's volumes.
@@ -106,10 +108,19 @@ impl Role for VolumeManager {
             }
             VolumeManagerMsg::Refresh(pod) => vec![self.want(uid_of(&pod), pod, desk)],
             VolumeManagerMsg::ObjectsChanged(uids) => {
-                let known = uids.into_iter().filter_map(|uid| Some((Arc::clone(&self.pods.get(&uid)?.pod), uid)));
+                let wanted = uids.into_iter().filter_map(|uid| Some((self.pods.get(&uid)?, uid)));
+                let known =
+                    wanted.filter(|(wanted, _)| !wanted.ending).map(|(wanted, uid)| (Arc::clone(&wanted.pod), uid));
                 let known: Vec<(Arc<Pod>, PodUid)> = known.collect();
                 known.into_iter().flat_map(|(pod, uid)| self.changed(uid, pod, desk)).collect()
             }
+            VolumeManagerMsg::Ending(uid) => match self.pods.get_mut(&uid) {
+                Some(wanted) => {
+                    wanted.ending = true;
+                    vec![Input::Settle { uid }]
+                }
+                None => vec![],
+            },
             VolumeManagerMsg::Release(uid, reply) => {
                 self.questions.push(Question::Released(uid.clone(), reply));
                 self.workers.remove(&uid);
@@ -169,7 +180,7 @@ impl VolumeManager {
         for plan in plans.values().filter(|plan| plan.is_set_up_again() || !mounted.contains_key(&plan.name)) {
             asked.entry(plan.name.clone()).or_insert(desk.clock().uptime());
         }
-        self.pods.insert(uid.clone(), WantedPod { pod, plans, mounted, asked });
+        self.pods.insert(uid.clone(), WantedPod { pod, plans, mounted, asked, ending: false });
         Input::Want { uid, volumes }
     }
 
@@ -247,12 +258,12 @@ impl VolumeManager {
     fn tell_failure(&self, uid: &PodUid, task: &Task, failure: &TaskFailure, desk: &Desk<VolumeManagerMsg>) {
         let message = &failure.message;
         match (self.pods.get(uid), task) {
-            (Some(wanted), Task::Mount(_)) => {
+            (Some(wanted), Task::Mount(_)) if !wanted.ending => {
                 let subject = EventSubject::pod(uid, &full_name(&wanted.pod));
                 let event = failure.reason.map(|reason| subject.warning(reason, message.clone()));
                 event.into_iter().for_each(|event| desk.tell(&self.agent.directory.event_recorder, event));
             }
-            (None, Task::Mount(_)) => {}
+            (_, Task::Mount(_)) => {}
             _ => match self.states.loudness(uid, task, failure) {
                 Loudness::Debug => tracing::debug!(pod = %uid, %task, error = message, "a volume stays still"),
                 _ => tracing::warn!(pod = %uid, %task, error = message, "a volume stays for now"),

@@ -490,6 +490,7 @@ impl PodLifecycle {
                 self.stops.end(true);
                 self.cleared_for = Some(self.next_attempt());
                 self.replacing = false;
+                self.prepared = false; // Whatever took its sandbox may have taken its cgroup along (POD-13).
                 if self.stage == Stage::Terminating { Some(None) } else { None }
             }
             JobEnd::CleanedUp(Ok(())) => {

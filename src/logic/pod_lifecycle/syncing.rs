@@ -180,9 +180,9 @@ impl PodLifecycle {
             actions.push(Action::NetworkNotReady(problem));
             return actions;
         }
-        // No container was made, so nobody saw to it that the cgroup was set: a runtime that puts a sandbox in makes the
-        // folder alone, and a try that failed may have left it half set.
-        let prepare = Action::Prepare { anew: seen.containers.is_empty() };
+        // No container was made, or none is left, so nobody saw to it that the cgroup is set: a runtime that puts a sandbox in
+        // makes the folder alone, and a try that failed may have left it half set.
+        let prepare = Action::Prepare { anew: seen.containers.is_empty() || self.cleared_for.is_some() };
         let prepare = (!self.prepared && self.may_begin(&Job::Prepare, now, "the pod's cgroup")).then_some(prepare);
         // A sandbox uses nothing that a limit is for: it is set up while the cgroup is, and waits only for one that could
         // not be made. A slice, though, must be there before something is put in it: one that systemd then makes by

@@ -128,6 +128,9 @@ impl Unresolved {
 
 /// The annotation that older clients wrote mount options to; it goes before the field.
 const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
+/// What a volume's kind says that is no device.
+const NO_BLOCK_PLUGIN: &str =
+    "MapVolume.FindMapperPluginBySpec failed to find BlockVolumeMapper plugin. Volume plugin is nil.";
 /// The file system of a device that has none and whose volume names none.
 const FS_TYPE: &str = "ext4";
 
@@ -155,6 +158,11 @@ pub fn resolve(
         let step = if block { "MapVolume.NodeAffinity check failed" } else { "MountVolume.NodeAffinity check failed" };
         Unresolved::new(step, problem)
     })?;
+    // First of all its kind: one that is not mounted may well take options or be a device.
+    if let Some(kind) = refused_kind(spec) {
+        let step = if block { NO_BLOCK_PLUGIN } else { step };
+        return Err(Unresolved::new(step, format!("no volume plugin matched: {kind} is not mounted by this version")));
+    }
     let options = mount_options(volume, spec);
     let takes_options = spec.local.is_some() || spec.nfs.is_some();
     if !block && !options.is_empty() && !takes_options {
@@ -162,8 +170,7 @@ pub fn resolve(
         return Err(Unresolved::new("MountVolume.MountOptionSupport check failed", problem));
     }
     if block && spec.local.is_none() {
-        let step = "MapVolume.FindMapperPluginBySpec failed to find BlockVolumeMapper plugin. Volume plugin is nil.";
-        return Err(Unresolved::new(step, "only local volumes are mapped as devices by this version"));
+        return Err(Unresolved::new(NO_BLOCK_PLUGIN, "only local volumes are mapped as devices by this version"));
     }
     set_up(volume, spec, pod, uid, read_only, options).map_err(|problem| Unresolved { step, problem })
 }
@@ -203,9 +210,33 @@ fn set_up(
         let set_up = nfs_set_up(source, read_only, options)?;
         return Ok(Resolved { place: Some(place(plugin::NFS)), host_path: None, set_up, relabel: false });
     }
-    let kind = [(spec.csi.is_some(), "csi"), (spec.iscsi.is_some(), "iscsi"), (spec.fc.is_some(), "fc")];
-    let kind = kind.iter().find(|(given, _)| *given).map_or("its kind", |(_, kind)| kind);
-    Err(format!("no volume plugin matched: {kind} is not mounted by this version"))
+    Err("no volume plugin matched: its kind is not mounted by this version".to_owned())
+}
+
+/// The name of a kind that this version does not mount.
+fn refused_kind(spec: &PersistentVolumeSpec) -> Option<&'static str> {
+    let kinds = [
+        (spec.csi.is_some(), "csi"),
+        (spec.iscsi.is_some(), "iscsi"),
+        (spec.fc.is_some(), "fc"),
+        (spec.flex_volume.is_some(), "flexVolume"),
+        (spec.cephfs.is_some(), "cephfs"),
+        (spec.rbd.is_some(), "rbd"),
+        (spec.glusterfs.is_some(), "glusterfs"),
+        (spec.flocker.is_some(), "flocker"),
+        (spec.quobyte.is_some(), "quobyte"),
+        (spec.scale_io.is_some(), "scaleIO"),
+        (spec.storageos.is_some(), "storageos"),
+        (spec.aws_elastic_block_store.is_some(), "awsElasticBlockStore"),
+        (spec.azure_disk.is_some(), "azureDisk"),
+        (spec.azure_file.is_some(), "azureFile"),
+        (spec.cinder.is_some(), "cinder"),
+        (spec.gce_persistent_disk.is_some(), "gcePersistentDisk"),
+        (spec.portworx_volume.is_some(), "portworxVolume"),
+        (spec.vsphere_volume.is_some(), "vsphereVolume"),
+        (spec.photon_persistent_disk.is_some(), "photonPersistentDisk"),
+    ];
+    kinds.iter().find(|(given, _)| *given).map(|(_, name)| *name)
 }
 
 /// Whether the volume may be used on this node, as its labels say.
@@ -389,6 +420,30 @@ mod tests {
             ("Filesystem", None, "MountVolume.NodeAffinity check failed", "the node's labels are not known yet"),
         ] {
             assert_eq!(resolved(spec(mode), node.as_ref()), Err((step.to_owned(), problem.to_owned())));
+        }
+    }
+
+    /// VOL-51: whatever else a volume is that this version does not mount, it is told what kind it is.
+    #[test]
+    fn a_kind_that_is_not_mounted_is_named() {
+        for (kind, source) in [
+            ("csi", json!({ "driver": "d", "volumeHandle": "h" })),
+            ("iscsi", json!({ "iqn": "i", "lun": 0, "targetPortal": "t" })),
+            ("fc", json!({})),
+            ("flexVolume", json!({ "driver": "d" })),
+            ("azureDisk", json!({ "diskName": "n", "diskURI": "u" })),
+        ] {
+            for more in [json!({}), json!({ "mountOptions": ["noexec"] }), json!({ "volumeMode": "Block" })] {
+                let mut spec = json!({ "local": null, kind: source });
+                merge(&mut spec, more);
+                let (step, problem) = resolved(json!({ "spec": spec }), None).unwrap_err();
+                assert_eq!(
+                    problem,
+                    format!("no volume plugin matched: {kind} is not mounted by this version"),
+                    "{spec}"
+                );
+                assert_eq!(step == NO_BLOCK_PLUGIN, spec["volumeMode"] == "Block");
+            }
         }
     }
 

@@ -227,37 +227,66 @@ fn directory_first(open: impl Fn(OFlags) -> rustix::io::Result<OwnedFd>) -> rust
     }
 }
 
-/// Opens a path below a directory, as the kernel resolves it without ever leaving that directory: links are followed
-/// only while they stay inside, magic ones never.
+/// Opens a path below a directory without ever leaving that directory: links are followed only while they stay inside,
+/// magic ones never.
 pub(super) fn resolve_beneath(base: impl AsFd, path: &str) -> io::Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     for _ in 0..RETRIES {
         match directory_first(|flags| rustix::fs::openat2(&base, path, flags, Mode::empty(), resolve)) {
             // Something was renamed meanwhile, and the kernel cannot tell whether the path stayed inside.
             Err(Errno::AGAIN) => {}
-            // Before Linux 5.6, or behind a filter of system calls that does not know it.
-            Err(Errno::NOSYS | Errno::PERM) => return walk_beneath(base, path),
+            // Before Linux 5.6, or behind a filter of system calls that does not know it; or there is an absolute link, which
+            // the kernel follows nowhere, not even back inside.
+            Err(Errno::NOSYS | Errno::PERM | Errno::XDEV) => return walk_beneath(&base, path),
             other => return Ok(other?),
         }
     }
     Err(Errno::AGAIN.into())
 }
 
-/// The same for kernels without `openat2`, one segment at a time. Nobody tells there whether a link stays inside: it is
-/// refused.
+/// The same, one segment at a time. `..` goes back to what was opened on the way, never to what the kernel says is above:
+/// whatever is renamed meanwhile, no step leads out. An absolute link is followed where it leads below the directory by the
+/// directory's own path.
 fn walk_beneath(base: impl AsFd, path: &str) -> io::Result<OwnedFd> {
-    let mut here = rustix::io::fcntl_dupfd_cloexec(base, 0)?;
-    for name in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
-        let name = segment(name)?;
-        let open = |flags| rustix::fs::openat(&here, name, flags | OFlags::NOFOLLOW, Mode::empty());
+    let outside = || io::Error::from(Errno::XDEV);
+    let segments = |path: &str| path.split('/').rev().map(str::to_owned).collect::<Vec<_>>();
+    let own = || rustix::io::fcntl_dupfd_cloexec(&base, 0);
+    let (mut above, mut here, mut rest, mut links) = (vec![], own()?, segments(path), 0);
+    while let Some(name) = rest.pop() {
+        match &*name {
+            "" | "." => continue,
+            ".." => {
+                here = above.pop().ok_or_else(outside)?;
+                continue;
+            }
+            _ => {}
+        }
+        let open = |flags| rustix::fs::openat(&here, &*name, flags | OFlags::NOFOLLOW, Mode::empty());
         let next = directory_first(open)?;
-        if FileType::from_raw_mode(rustix::fs::fstat(&next)?.st_mode) == FileType::Symlink {
+        if FileType::from_raw_mode(rustix::fs::fstat(&next)?.st_mode) != FileType::Symlink {
+            above.push(std::mem::replace(&mut here, next));
+            continue;
+        }
+        links += 1;
+        if links > LINKS_MAX {
             return Err(Errno::LOOP.into());
         }
-        here = next;
+        let target = rustix::fs::readlinkat(&next, "", Vec::new())?;
+        let target = Path::new(target.to_str().map_err(|_| Errno::ILSEQ)?);
+        let below = if target.is_absolute() {
+            let folder = std::fs::read_link(by_descriptor(&base))?;
+            (above, here) = (vec![], own()?);
+            target.strip_prefix(folder).map_err(|_| outside())?
+        } else {
+            target
+        };
+        rest.extend(segments(below.to_str().ok_or(Errno::ILSEQ)?));
     }
     Ok(here)
 }
+
+/// How many links a path may lead over, as with the kernel.
+const LINKS_MAX: usize = 40;
 
 /// How often a look-up is tried that renames disturb.
 const RETRIES: usize = 64;
@@ -287,18 +316,49 @@ mod tests {
     use crate::platform::mount_table;
     use crate::platform::volumes::testing::{Root, may_mount};
 
+    /// VOL-32: also where the kernel does not resolve such paths itself.
     #[test]
-    fn without_openat2_nothing_outside_is_reached_and_no_link_followed() {
+    fn links_are_followed_while_they_stay_inside() {
         let folder = tempfile::tempdir().expect("made");
-        std::fs::create_dir_all(folder.path().join("a/b")).expect("made");
-        std::fs::write(folder.path().join("a/b/file"), "").expect("written");
-        symlink("b", folder.path().join("a/link")).expect("linked");
-        let base = Directory::open(&folder.path().join("a")).expect("opened");
-        for path in ["b", "./b//file", "b/file", ""] {
-            walk_beneath(&base, path).expect("there");
-        }
-        for path in ["..", "b/../..", "link", "link/file", "b/file/below", "missing"] {
-            walk_beneath(&base, path).expect_err(path);
+        let root = folder.path().canonicalize().expect("there");
+        std::fs::create_dir_all(root.join("a/b")).expect("made");
+        std::fs::create_dir_all(root.join("ab")).expect("made");
+        std::fs::write(root.join("a/b/file"), "inside").expect("written");
+        std::fs::write(root.join("secret"), "").expect("written");
+        let link = |name: &str, target: &Path| symlink(target, root.join("a").join(name)).expect("linked");
+        link("link", Path::new("b"));
+        link("twice", Path::new("./link/../b"));
+        link("absolute", &root.join("a/b"));
+        link("again", &root.join("a/absolute/file"));
+        link("loop", Path::new("loop"));
+        link("up", Path::new("../secret"));
+        link("around", Path::new("b/../../a/b"));
+        link("elsewhere", Path::new("/etc"));
+        link("neighbour", &root.join("ab"));
+        link("absolute-up", &root.join("a/../secret"));
+        let base = Directory::open(&root.join("a")).expect("opened");
+        let file = rustix::fs::stat(root.join("a/b/file")).expect("there").st_ino;
+        let ways: [fn(&Directory, &str) -> io::Result<OwnedFd>; 2] =
+            [|base, path| walk_beneath(base, path), |base, path| resolve_beneath(base, path)];
+        for (number, open) in ways.into_iter().enumerate() {
+            for path in ["b/file", "./b//file", "link/file", "twice/file", "absolute/file", "again", "b/../link/file"] {
+                let found = open(&base, path).unwrap_or_else(|error| panic!("{number} {path}: {error}"));
+                assert_eq!(rustix::fs::fstat(&found).expect("open").st_ino, file, "{number} {path}");
+            }
+            for path in [
+                "..",
+                "b/../..",
+                "b/file/below",
+                "missing",
+                "loop",
+                "up",
+                "around",
+                "elsewhere",
+                "neighbour",
+                "absolute-up",
+            ] {
+                assert!(open(&base, path).is_err(), "{number} {path}");
+            }
         }
     }
 

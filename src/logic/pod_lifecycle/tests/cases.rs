@@ -98,7 +98,9 @@ fn an_adopted_pod_whose_cgroup_was_gone_is_replaced_once() {
     assert_eq!(script.ends(JobEnd::Prepared(Ok(true))), ["replace [a0 s0] 30s"]);
     assert_eq!(script.ends(JobEnd::PodKilled(Ok(()))), ["inspect"]);
     let ended = exited(&container, 137, script.moment);
-    assert_eq!(script.sees(&[stopped(0)], std::slice::from_ref(&ended)), ["sandbox 1", "image a"]);
+    let again = script.sees(&[stopped(0)], std::slice::from_ref(&ended));
+    assert_eq!(again, ["sandbox 1", "prepare anew", "image a"], "what took the sandbox may have taken the cgroup");
+    assert_eq!(script.ends(JobEnd::Prepared(Ok(true))), NOTHING);
     script.ends(image_there("a"));
     assert_eq!(script.ends(JobEnd::SandboxUp(Ok(ready(1)))), ["start a 1 in s1 of app:1"]);
     script.ends(started("a", "a1"));
@@ -113,7 +115,8 @@ fn a_broken_sandbox_is_cleared_away_before_the_next_attempt() {
     assert_eq!(script.sees(&[stopped(0)], std::slice::from_ref(&container)), ["replace [a0 s0] 30s"]);
     script.ends(JobEnd::PodKilled(Ok(())));
     let ended = exited(&container, 137, script.moment);
-    assert_eq!(script.sees(&[stopped(0)], std::slice::from_ref(&ended)), ["sandbox 1", "image a"]);
+    let again = script.sees(&[stopped(0)], std::slice::from_ref(&ended));
+    assert_eq!(again, ["sandbox 1", "prepare anew", "image a"]);
     // Another look at the same before the sandbox is there changes nothing.
     assert_eq!(script.sees(&[stopped(0)], &[ended]), NOTHING);
 }
@@ -144,7 +147,8 @@ fn a_sandbox_without_an_address_is_not_made_anew_without_a_pause() {
     let bare = RuntimeSandbox { ips: vec![], lacks_address: true, ..ready(0) };
     assert_eq!(script.ends(JobEnd::SandboxUp(Ok(bare))), ["replace [s0] 30s"]);
     script.ends(JobEnd::PodKilled(Ok(())));
-    assert_eq!(script.sees(&[stopped(0)], &[]), NOTHING);
+    assert_eq!(script.sees(&[stopped(0)], &[]), ["prepare anew"]);
+    assert_eq!(script.ends(JobEnd::Prepared(Ok(true))), NOTHING);
     assert_eq!(script.wakes_in(), Some(10.0));
     assert_eq!(script.passes(10), ["sandbox 1"]);
 }
@@ -525,8 +529,8 @@ fn init_containers_of_a_former_sandbox_go_before_the_next_is_made() {
     let seen = [exited(&running(&pod, "a", 0), 137, BEGINNING), exited(&running(&pod, "i", 0), 0, BEGINNING)];
     assert_eq!(script.sees(&[stopped(0)], &seen), ["replace [s0] 30s"]);
     script.ends(JobEnd::PodKilled(Ok(())));
-    assert_eq!(script.sees(&[stopped(0)], &seen), ["remove i0", "prepare", "image i"]);
-    assert_eq!(script.ends(JobEnd::Prepared(Ok(false))), NOTHING);
+    assert_eq!(script.sees(&[stopped(0)], &seen), ["remove i0", "prepare anew", "image i"]);
+    assert_eq!(script.ends(JobEnd::Prepared(Ok(true))), NOTHING);
     assert_eq!(script.ends(JobEnd::Removed(Ok(()))), ["inspect"]);
     assert_eq!(script.sees(&[stopped(0)], &seen[..1]), ["sandbox 1"]);
 }
