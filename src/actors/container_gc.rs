@@ -79,9 +79,6 @@ impl Role for ContainerGc {
 impl ContainerGc {
     /// One pass over all pods, or over one. What comes while one runs is looked at once more after it.
     fn pass(&mut self, only: Option<Arc<RuntimePod>>, desk: &mut Desk<ContainerGcMsg>) {
-        if self.known.is_none() {
-            return;
-        }
         if std::mem::replace(&mut self.busy, true) {
             self.again = true;
             return;
@@ -94,9 +91,11 @@ impl ContainerGc {
         desk.start("look for garbage", "dead containers", work, ContainerGcMsg::Looked);
     }
 
-    /// By what is known now, not when the look began: a pod may have been admitted since, and have containers in it.
+    /// By what is known now, not when the look began: a pod may have been admitted since, and have containers in it. While
+    /// nobody knows which pods there are to be, each may be: of all of them the surplus goes, and nothing else.
     fn remove(&mut self, pods: Vec<Arc<RuntimePod>>, whole: bool, desk: &mut Desk<ContainerGcMsg>) {
-        let (agent, known, now) = (Arc::clone(&self.agent), self.known.clone().unwrap_or_default(), desk.now());
+        let known = self.known.clone().unwrap_or_else(|| Arc::new(pods.iter().map(|pod| pod.uid.clone()).collect()));
+        let (agent, now) = (Arc::clone(&self.agent), desk.now());
         let settings = &self.agent.settings;
         let policy = GarbagePolicy {
             per_container: settings.dead_per_container,

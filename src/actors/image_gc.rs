@@ -10,6 +10,7 @@ use std::time::Duration;
 use tracing::Instrument;
 
 use super::desk::Desk;
+use super::ledger::Cause;
 use super::role::Role;
 use super::settings::{Agent, EventSubject};
 use crate::cri::{ContainerFilter, ImageSpec};
@@ -21,6 +22,9 @@ use crate::platform::observer::Occurrence;
 
 /// What is said about a disk that stays full is said again after this, if it is the same.
 const SAY_AGAIN: Duration = Duration::from_secs(3600);
+
+/// Patience with the actor's own answer.
+const ASK_LIMIT: Duration = Duration::from_secs(10);
 
 /// The pass under way.
 #[derive(Clone, Debug)]
@@ -53,7 +57,7 @@ impl Role for ImageGc {
         let policy = agent.settings.image_gc;
         let mut gc = Self {
             agent,
-            garbage: ImageGarbage::new(policy),
+            garbage: ImageGarbage::new(policy, desk.clock().uptime()),
             running: None,
             aged: false,
             looked_at: desk.now(),
@@ -73,6 +77,9 @@ impl Role for ImageGc {
                 self.look(desk);
             }
             ImageGcMsg::HandedOut(reference) => self.garbage.handed_out(&reference, desk.clock().uptime()),
+            ImageGcMsg::MayGo(image, reply) => {
+                let _ = reply.send(!self.garbage.was_handed_out(&image, desk.clock().uptime())); // The asker may have left.
+            }
             ImageGcMsg::Looked(outcome) => match outcome.map_err(|panicked| panicked.to_string()) {
                 Ok(Ok(look)) => self.looked(look, desk),
                 Ok(Err(problem)) | Err(problem) => self.fail(&problem, desk),
@@ -141,7 +148,8 @@ impl ImageGc {
         self.running = Some(running);
         let about = format!("{} images", pass.candidates.len());
         let span = tracing::info_span!(target: "podwright::turn", "pass", otel.name = "Images/GarbageCollect");
-        let work = async move { remove(&agent, pass).await }.instrument(span);
+        let cause = desk.cause();
+        let work = async move { remove(&agent, pass, cause).await }.instrument(span);
         desk.start("remove images", about, work, ImageGcMsg::Removed);
     }
 
@@ -263,7 +271,8 @@ async fn disk(agent: &Agent) -> Result<DiskUse, String> {
 
 /// Removes candidates one after the other until enough is freed. What a container has mounted as a volume is found out
 /// only now, since each container must be asked; at rest nothing is.
-async fn remove(agent: &Agent, pass: Pass) -> Result<ImagesRemoved, String> {
+/// While it lasts, pods are given images: those stay.
+async fn remove(agent: &Agent, pass: Pass, cause: Cause) -> Result<ImagesRemoved, String> {
     let mounted = mounted(agent).await?;
     let mut outcome = ImagesRemoved { mounted, ..ImagesRemoved::default() };
     let mut freed = 0_u64;
@@ -273,6 +282,10 @@ async fn remove(agent: &Agent, pass: Pass) -> Result<ImagesRemoved, String> {
         }
         let mounted = &outcome.mounted;
         if mounted.contains(&image.id) || image.names.iter().any(|name| mounted.contains(name)) {
+            continue;
+        }
+        let question = |reply| ImageGcMsg::MayGo(Box::new(image.clone()), reply);
+        if !agent.directory.image_gc.ask(cause.clone(), ASK_LIMIT, question).await.unwrap_or(false) {
             continue;
         }
         let spec = ImageSpec { image: image.id.clone(), ..ImageSpec::default() };

@@ -236,6 +236,7 @@ impl Role for PodManager {
                 self.node = Some(node);
                 self.admit(desk);
                 self.carry_out(desk);
+                self.tell_known(desk);
                 self.see_resizes(desk);
             }
             PodManagerMsg::HostChanged(host) => self.take_host(host, desk),

@@ -133,14 +133,16 @@ pub struct Holders {
 #[derive(Clone, Debug)]
 pub struct ImageGarbage {
     policy: ImageGcPolicy,
+    /// Since when it is known which images are used.
+    born: Duration,
     records: BTreeMap<String, Record>,
     handed_out: BTreeMap<String, Duration>,
 }
 
 impl ImageGarbage {
     /// Knows of no image yet.
-    pub fn new(policy: ImageGcPolicy) -> Self {
-        Self { policy, records: BTreeMap::new(), handed_out: BTreeMap::new() }
+    pub fn new(policy: ImageGcPolicy, born: Duration) -> Self {
+        Self { policy, born, records: BTreeMap::new(), handed_out: BTreeMap::new() }
     }
 
     /// A pod was given this image, by ID or name; its container may not be there yet. Upstream looks at containers alone,
@@ -187,10 +189,17 @@ impl ImageGarbage {
         images.flat_map(|image| image.names.iter().chain([&image.id])).cloned().collect()
     }
 
-    /// Images that nobody used for too long. None before the agent itself has run that long.
+    /// Whether a pod was given the image of late.
+    pub fn was_handed_out(&self, image: &ListedImage, now: Duration) -> bool {
+        let handed = |name: &String| self.handed_out.get(name).is_some_and(|at| now.saturating_sub(*at) < HANDED_OUT);
+        handed(&image.id) || image.names.iter().any(handed)
+    }
+
+    /// Images that nobody used for too long. None before their use is known for that long.
     pub fn too_old(&self, now: Duration) -> Pass {
-        let Some(age_max) = self.policy.age_max.filter(|age_max| now > *age_max) else { return Pass::default() };
-        let old = |record: &&Record| record.last_used.is_none_or(|used| now.saturating_sub(used) > age_max);
+        let Some(age_max) = self.policy.age_max else { return Pass::default() };
+        let unused_since = |record: &Record| record.last_used.unwrap_or(self.born);
+        let old = |record: &&Record| now.saturating_sub(unused_since(record)) > age_max;
         Pass { candidates: self.in_order(old), wanted: None }
     }
 
@@ -216,7 +225,7 @@ impl ImageGarbage {
     pub fn next_pass(&self, short_of_space: bool, now: Duration) -> Duration {
         let free = self.records.values().filter(|record| record.may_ever_go());
         let due = free.filter_map(|record| {
-            let of_age = self.policy.age_max.map(|age_max| record.last_used.unwrap_or_default() + age_max);
+            let of_age = self.policy.age_max.map(|age_max| record.last_used.unwrap_or(self.born) + age_max);
             let of_space = short_of_space.then_some(record.first_detected + self.policy.age_min);
             of_age.into_iter().chain(of_space).filter(|due| *due > now).min()
         });

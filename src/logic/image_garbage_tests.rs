@@ -29,7 +29,7 @@ fn ids(pass: &Pass) -> Vec<&str> {
 
 /// `a` in use until 10 s, `b` until 400 s, `c` never, `d` now, `e` only seen at 400 s.
 fn garbage() -> ImageGarbage {
-    let mut garbage = ImageGarbage::new(POLICY);
+    let mut garbage = ImageGarbage::new(POLICY, Duration::ZERO);
     let early: Vec<ListedImage> = ["a", "b", "c", "d"].map(|id| image(id, 10)).into();
     garbage.detect(&early, &used(&["a", "reg.example/b:1", "d"]), seconds(10));
     let mut late = early;
@@ -46,6 +46,27 @@ fn unused_images_go_by_age_once_the_agent_itself_is_old_enough() {
     assert_eq!(ids(&garbage.too_old(seconds(1005))), ["c", "e"], "never used counts as used at no time");
     assert_eq!(ids(&garbage.too_old(seconds(1011))), ["c", "e", "a"]);
     assert_eq!(ids(&garbage.too_old(seconds(1401))), ["c", "e", "a", "b"]);
+}
+
+/// One that begins late knows nothing of what was used before: nothing is too old until it has looked for that long.
+#[test]
+fn what_was_not_seen_to_be_used_is_no_older_than_the_collector() {
+    let mut garbage = ImageGarbage::new(POLICY, seconds(5000));
+    garbage.detect(&[image("a", 10)], &used(&[]), seconds(5001));
+    assert_eq!(ids(&garbage.too_old(seconds(5999))), Vec::<&str>::new());
+    assert_eq!(ids(&garbage.too_old(seconds(6001))), ["a"]);
+}
+
+/// CRI-26: also an image that a pass has picked already stays when a pod is given it.
+#[test]
+fn an_image_that_was_handed_out_is_somebodys_for_a_while() {
+    let mut garbage = garbage();
+    assert!(!garbage.was_handed_out(&image("a", 10), seconds(500)));
+    garbage.handed_out("reg.example/a:1", seconds(500));
+    garbage.handed_out("b", seconds(500));
+    for (id, after, was) in [("a", 1, true), ("b", 119, true), ("c", 1, false), ("a", 121, false)] {
+        assert_eq!(garbage.was_handed_out(&image(id, 10), seconds(500 + after)), was, "{id} after {after} s");
+    }
 }
 
 /// CRI-26.
@@ -79,7 +100,7 @@ fn when_removal_cannot_help_recently_used_images_stay() {
 
 #[test]
 fn pinned_images_and_those_of_sandboxes_never_go() {
-    let mut garbage = ImageGarbage::new(POLICY);
+    let mut garbage = ImageGarbage::new(POLICY, Duration::ZERO);
     let pinned = ListedImage { pinned: true, ..image("p", 1) };
     let sandbox = ListedImage { names: vec!["registry.k8s.io/pause:3.10".into()], ..image("s", 1) };
     let like = ListedImage { names: vec!["reg.example/pauses:1".into()], ..image("l", 1) };
@@ -111,7 +132,7 @@ fn the_next_pass_comes_when_an_image_becomes_old_enough() {
     assert_eq!(garbage.next_pass(false, seconds(900)), seconds(100), "c is old at 1000 s");
     assert_eq!(garbage.next_pass(true, seconds(500)), seconds(20), "e is old enough at 520 s");
     assert_eq!(garbage.next_pass(false, seconds(20)), PASS_PERIOD);
-    assert_eq!(ImageGarbage::new(POLICY).next_pass(true, seconds(1)), PASS_PERIOD);
+    assert_eq!(ImageGarbage::new(POLICY, Duration::ZERO).next_pass(true, seconds(1)), PASS_PERIOD);
 }
 
 #[test]
@@ -131,7 +152,7 @@ proptest! {
         available in 0_u64..1000,
     ) {
         let images: Vec<ListedImage> = ["a", "b", "c", "d", "e"].map(|id| image(id, 100)).into();
-        let mut garbage = ImageGarbage::new(POLICY);
+        let mut garbage = ImageGarbage::new(POLICY, Duration::ZERO);
         let mut now = Duration::ZERO;
         for (step, in_use) in usage {
             now += seconds(step);

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use ractor::RpcReplyPort;
+
 use super::describe;
 use crate::actors::desk::Panicked;
 use crate::logic::image_garbage::{DiskUse, ListedImage};
@@ -35,6 +37,8 @@ pub enum ImageGcMsg {
     PassDue,
     /// From `ImageManager`: a pod was given this image, by ID or name; its container may not be there yet.
     HandedOut(String),
+    /// From its own removal of images: whether this one is still nobody's.
+    MayGo(Box<ListedImage>, RpcReplyPort<bool>),
     /// From itself: images, containers and disk were looked at.
     Looked(Result<Result<ImageLook, String>, Panicked>),
     /// From itself: images were removed.

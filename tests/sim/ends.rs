@@ -205,6 +205,25 @@ fn a_pod_let_in_by_a_second_look_keeps_what_has_ended() {
     assert!(delays.filter(|delay| is_let_in_by_a_second_look(*delay)).count() > 0, "never looked twice");
 }
 
+/// CRI-20: the API server was never heard, so nobody knows which pods there are to be; a pod that fails again and again
+/// leaves no more behind for that.
+#[test]
+fn dead_containers_do_not_pile_up_while_not_all_pods_are_known() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        world.put(&SimPod::of("web", "exit 1 after 1s").container("side", "run"));
+        world.link().go_away(world.node(), seconds(3600));
+        world.start_agent();
+        world.sleep(seconds(1200)).await;
+        let made = || world.node().containers.lock().expect("no panic before").containers.len();
+        assert!(world.running().iter().any(|one| one.starts_with("web-node-1/side")), "{:?}", world.running());
+        // Of the one that fails: the newest, and the one before it that is kept for its logs.
+        assert!(made() <= 3, "{}", made());
+        world.sleep(seconds(3600)).await;
+        world.delete("web");
+        world.finish_cluster().await;
+    });
+}
+
 /// POD-25, POD-28: a container that never came to run is told as ended when its pod is over its time.
 #[test]
 fn a_pod_that_is_over_its_time_before_its_image_is_there_has_ended_containers() {

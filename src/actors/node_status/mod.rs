@@ -409,7 +409,7 @@ impl NodeStatus {
 
 /// Whether one Node is an earlier state of the same object than another. Versions of one resource can be compared as
 /// numbers (KEP-5504); those that are none say nothing.
-fn is_older(node: &Node, known: &Node) -> bool {
+pub(super) fn is_older(node: &Node, known: &Node) -> bool {
     let version = |node: &Node| node.metadata.resource_version.as_deref().and_then(|text| text.parse::<u128>().ok());
     let same = node.metadata.uid == known.metadata.uid;
     same && version(node).zip(version(known)).is_some_and(|(node, known)| node < known)

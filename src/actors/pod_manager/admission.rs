@@ -47,6 +47,7 @@ impl PodManager {
         }
         self.admit(desk);
         self.carry_out(desk);
+        self.tell_known(desk);
     }
 
     /// Judges the pods of the API server that are new. Until the Node is known, and what the runtime holds, all of them

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::PodManager;
 use crate::actors::desk::{Desk, Panicked};
+use crate::actors::node_status::is_older;
 use crate::logic::ids::PodUid;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::platform::kube_api::Place;
@@ -53,6 +54,8 @@ impl PodManager {
         desk: &mut Desk<PodManagerMsg>,
     ) {
         match outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
+            // The watch may have told a newer one since.
+            Ok(node) if self.node.as_ref().is_some_and(|known| is_older(&node, known)) => {}
             Ok(node) => self.node = Some(Arc::from(node)),
             Err(why) => tracing::warn!(why, "the Node cannot be read once more for a pod that it keeps away"),
         }
