@@ -29,6 +29,7 @@ use crate::messages::container_gc::ContainerGcMsg;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::mirror_manager::MirrorManagerMsg;
 use crate::messages::offline_pods::OfflinePodsMsg;
+use crate::messages::pleg::PlegMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::SourceKind;
 use crate::messages::pod_worker::PodWorkerMsg;
@@ -142,6 +143,8 @@ pub struct PodManager {
     rereading: rereading::Rereading,
     /// What the API server wants; `None` until it was heard.
     api_pods: Option<BTreeMap<PodUid, Arc<Pod>>>,
+    /// What it wanted when it was last heard, until that is in force.
+    recalled: Option<BTreeMap<PodUid, Arc<Pod>>>,
     admissions: Admissions,
     /// What the sources of static pods want, and what was decided about it.
     statics: BTreeMap<SourceKind, BTreeMap<PodUid, Arc<Pod>>>,
@@ -188,6 +191,7 @@ impl Role for PodManager {
             node: None,
             rereading: rereading::Rereading::default(),
             api_pods: None,
+            recalled: None,
             admissions: Admissions::default(),
             statics: BTreeMap::new(),
             static_admissions: BTreeMap::new(),
@@ -215,11 +219,8 @@ impl Role for PodManager {
                 self.see_resizes(desk);
             }
             PodManagerMsg::Recalled(pods) => {
-                if self.api_pods.is_none() {
-                    self.roster.remember(self.in_force(&pods));
-                    self.carry_out(desk);
-                    self.tell_known(desk);
-                }
+                self.recalled = Some(pods);
+                self.remember(desk);
             }
             PodManagerMsg::Observed(pod) => self.observe(pod, desk),
             PodManagerMsg::Relisted { taken, pods } => self.take_relist(taken, pods, desk),
@@ -512,6 +513,10 @@ impl PodManager {
     }
 
     fn take_relist(&mut self, taken: Stamp, pods: BTreeMap<PodUid, FullName>, desk: &mut Desk<PodManagerMsg>) {
+        // Of what vanished while `Pleg` began anew nobody else would say so.
+        for uid in self.runtime.keys().filter(|uid| !pods.contains_key(uid)) {
+            desk.tell(&self.agent.directory.pleg, PlegMsg::Inspect(uid.clone()));
+        }
         self.listed = pods;
         let first = self.relisted.replace(taken).is_none();
         if first {

@@ -67,12 +67,26 @@ impl PodManager {
     /// What was given before is known now: pods may be judged.
     pub(super) fn take_allocated(&mut self, given: &BTreeMap<PodUid, PodResources>, desk: &mut Desk<PodManagerMsg>) {
         if self.allocations.recall(given) {
+            self.remember(desk);
             self.judge_again(desk);
-            self.tell_known(desk);
             if self.can_judge() {
                 self.clean_leftovers(desk);
                 self.see_resizes(desk);
             }
+        }
+    }
+
+    /// Has wanted what the API server wanted when it was last heard, with what was given: not before both are known.
+    pub(super) fn remember(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        if self.api_pods.is_some() {
+            self.recalled = None; // It has been heard since.
+        }
+        if self.allocations.is_recalled()
+            && let Some(pods) = self.recalled.take()
+        {
+            self.roster.remember(self.in_force(&pods));
+            self.carry_out(desk);
+            self.tell_known(desk);
         }
     }
 

@@ -52,7 +52,8 @@ pub struct FileSource {
     agent: Arc<Agent>,
     files: BTreeMap<PathBuf, Known>,
     told: Option<BTreeMap<PodUid, Arc<Pod>>>,
-    refused: Vec<RefusedManifest>,
+    /// `None` until it was told: another may have been, by who was here before.
+    refused: Option<Vec<RefusedManifest>>,
     scanning: bool,
     scan_again: bool,
     timer: Option<OperationId>,
@@ -72,7 +73,7 @@ impl Role for FileSource {
             agent,
             files: BTreeMap::new(),
             told: None,
-            refused: Vec::new(),
+            refused: None,
             scanning: false,
             scan_again: false,
             timer: None,
@@ -186,8 +187,8 @@ impl FileSource {
             self.tell(pods, desk);
         }
         let refused: Vec<_> = self.files.values().filter_map(|known| known.pod.as_ref().err().cloned()).collect();
-        if self.refused != refused {
-            self.refused = refused;
+        if self.refused.as_ref() != Some(&refused) {
+            self.refused = Some(refused);
             self.tell_refused(desk);
         }
     }
@@ -199,7 +200,7 @@ impl FileSource {
     }
 
     fn tell_refused(&self, desk: &Desk<FileSourceMsg>) {
-        let refused = StatusManagerMsg::Refused(SourceKind::File, self.refused.clone());
+        let refused = StatusManagerMsg::Refused(SourceKind::File, self.refused.clone().unwrap_or_default());
         desk.tell(&self.agent.directory.status_manager, refused);
     }
 

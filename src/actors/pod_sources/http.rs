@@ -24,7 +24,8 @@ pub struct HttpSource {
     agent: Arc<Agent>,
     body: Option<Arc<[u8]>>,
     told: Option<BTreeMap<PodUid, Arc<Pod>>>,
-    refused: Option<RefusedManifest>,
+    /// `None` until it was told: another may have been, by who was here before.
+    refused: Option<Option<RefusedManifest>>,
     /// In a row.
     failures: u32,
 }
@@ -147,14 +148,14 @@ impl HttpSource {
     }
 
     fn refuse(&mut self, refused: Option<RefusedManifest>, desk: &Desk<HttpSourceMsg>) {
-        if self.refused != refused {
-            self.refused = refused;
+        if self.refused.as_ref() != Some(&refused) {
+            self.refused = Some(refused);
             self.tell_refused(desk);
         }
     }
 
     fn tell_refused(&self, desk: &Desk<HttpSourceMsg>) {
-        let refused = StatusManagerMsg::Refused(SourceKind::Http, self.refused.iter().cloned().collect());
+        let refused = StatusManagerMsg::Refused(SourceKind::Http, self.refused.iter().flatten().cloned().collect());
         desk.tell(&self.agent.directory.status_manager, refused);
     }
 

@@ -118,7 +118,7 @@ pub struct PodWorker {
     kept: BTreeSet<ObjectKey>,
     /// It was told that the pod has ended.
     let_go: bool,
-    /// `VolumeManager` was told that nothing starts any more.
+    /// `VolumeManager` was told that nothing starts any more: the volumes stay as they are.
     settled: bool,
     /// The status is the last one.
     ended: bool,
@@ -454,23 +454,23 @@ impl PodWorker {
 
     /// What a pod refers to in the API server is kept at hand from its start to the end of its volumes (VOL-50).
     fn tell_objects(&mut self, desk: &Desk<PodWorkerMsg>) {
-        let Some(pod) = self.lifecycle.pod() else { return };
-        let (to, references) = (&self.site.agent.directory.object_cache, object_references(pod));
-        match self.lifecycle.stage() {
-            Stage::Syncing => {
+        let (to, pod) = (&self.site.agent.directory.object_cache, self.lifecycle.pod());
+        let references = pod.map(|pod| object_references(pod)).unwrap_or_default();
+        match (self.lifecycle.stage(), pod) {
+            (Stage::Syncing, None) => {}
+            (Stage::Syncing, Some(pod)) => {
                 let known = self.kept == references && (references.is_empty() || !self.repeat);
                 if !known && desk.offer(to, ObjectCacheMsg::PodChanged(Arc::clone(pod))) {
                     self.kept = references;
                 }
             }
-            // Its volumes are still there, as they are.
-            Stage::Terminating => {
+            (Stage::Terminating, _) => {
                 let ending = VolumeManagerMsg::Ending(self.site.uid.clone());
                 self.settled = self.settled || desk.offer(&self.site.agent.directory.volume_manager, ending);
             }
-            // Told by a new worker, too: it cannot know what its predecessor had kept.
-            Stage::Terminated => {
-                let known = self.let_go || (references.is_empty() && self.kept.is_empty());
+            // Told by a new worker, too: it cannot know what its predecessor had kept; or of what pod, if nobody wants it now.
+            (Stage::Terminated, pod) => {
+                let known = self.let_go || (pod.is_some() && references.is_empty() && self.kept.is_empty());
                 self.let_go = known || desk.offer(to, ObjectCacheMsg::PodGone(self.site.uid.clone()));
             }
         }
