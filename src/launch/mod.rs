@@ -205,7 +205,6 @@ impl ServiceManager for Systemd {
 
     fn release_free_memory(&self) {
         process::release_free_memory();
-        process::release_unchanged_pages();
     }
 }
 

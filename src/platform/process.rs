@@ -82,35 +82,6 @@ pub fn release_free_memory() {
     }
 }
 
-/// Lets go of the pages of programs and libraries, code and constants: those in use come back from the page cache, a few
-/// microseconds each, and those that only the start needed do not. The kernel maps such files in large pieces around each
-/// place that is used, and takes back none of it while there is memory for all. Does nothing where the kernel does not
-/// show the process's mappings.
-pub fn release_unchanged_pages() {
-    let Ok(mappings) = procfs::process::Process::myself().and_then(|me| me.smaps()) else { return };
-    for (from, to) in mappings.into_iter().filter(is_unchanged).map(|mapping| mapping.address) {
-        let (Ok(from), Ok(length)) = (usize::try_from(from), usize::try_from(to - from)) else { continue };
-        #[expect(
-            unsafe_code,
-            reason = "the pages are the file's own: the kernel maps the same bytes again when they are used"
-        )]
-        // SAFETY: the range is one mapping of this process, of a file, not writable, and without a page that differs from
-        // the file's: nothing was written to it that could be lost, as relocations are to the mappings that hold them.
-        unsafe {
-            libc::madvise(std::ptr::without_provenance_mut(from), length, libc::MADV_DONTNEED);
-        }
-    }
-}
-
-/// Whether a mapping is of a file, cannot be written to, and holds the file's own pages alone.
-fn is_unchanged(mapping: &procfs::process::MemoryMap) -> bool {
-    use procfs::process::{MMPermissions, MMapPath};
-    mapping.perms.contains(MMPermissions::READ | MMPermissions::PRIVATE)
-        && !mapping.perms.contains(MMPermissions::WRITE)
-        && matches!(mapping.pathname, MMapPath::Path(_))
-        && mapping.extension.map.get("Anonymous") == Some(&0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,32 +112,6 @@ mod tests {
         assert_eq!(dumpable, DumpableBehavior::NotDumpable);
         let core = rustix::process::getrlimit(Resource::Core);
         assert_eq!((core.current, core.maximum), (Some(0), Some(0)));
-    }
-
-    #[test]
-    fn what_is_not_in_use_of_programs_and_libraries_is_let_go_and_the_rest_comes_back() {
-        if !alone("what_is_not_in_use_of_programs_and_libraries_is_let_go_and_the_rest_comes_back") {
-            return;
-        }
-        let mappings = || procfs::process::Process::myself().and_then(|me| me.smaps()).expect("shown");
-        let resident = || -> u64 {
-            let unchanged = mappings().into_iter().filter(is_unchanged);
-            unchanged.filter_map(|mapping| mapping.extension.map.get("Rss").copied()).sum()
-        };
-        let is_library = |mapping: &procfs::process::MemoryMap| matches!(&mapping.pathname, procfs::process::MMapPath::Path(path) if path.to_string_lossy().contains(".so"));
-        assert!(mappings().iter().any(|mapping| is_unchanged(mapping) && is_library(mapping)), "libraries count, too");
-        for (from, to) in mappings().into_iter().filter(is_unchanged).map(|mapping| mapping.address) {
-            for address in (from..to).step_by(4096) {
-                let address = std::ptr::without_provenance::<u8>(usize::try_from(address).expect("an address"));
-                #[expect(unsafe_code, reason = "code cannot be touched from safe code")]
-                // SAFETY: the address is within a mapping that is readable, and never goes.
-                std::hint::black_box(unsafe { address.read_volatile() });
-            }
-        }
-        let before = resident();
-        release_unchanged_pages();
-        let after = resident();
-        assert!(0 < after && after < before / 2, "{before} before, {after} after");
     }
 
     #[test]
