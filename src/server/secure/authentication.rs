@@ -41,8 +41,11 @@ pub struct Tokens {
     keep: Duration,
     known: Mutex<TimedCache<String, Option<User>>>,
     /// Tokens that are being asked about: the second who asks waits for the first one's answer.
-    asked: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    asked: Asked,
 }
+
+/// A mutex for each token, by its name.
+type Asked = Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>;
 
 /// What was found.
 #[derive(Debug, PartialEq, Eq)]
@@ -124,13 +127,19 @@ impl Tokens {
         })
     }
 
-    async fn user_of(&self, token: &str, clock: &dyn Clock) -> Result<Option<User>, String> {
+    /// How many tokens are being asked about.
+    #[cfg(test)]
+    pub(super) fn being_asked(&self) -> usize {
+        lock(&self.asked).len()
+    }
+
+    pub(super) async fn user_of(&self, token: &str, clock: &dyn Clock) -> Result<Option<User>, String> {
         let name = self.names.of(token);
         if let Some(known) = lock(&self.known).get(&name, clock.uptime()) {
             return Ok(known);
         }
-        let turn = Arc::clone(lock(&self.asked).entry(name.clone()).or_default());
-        let held = turn.lock().await;
+        let turn = Turn::of(&self.asked, &name);
+        let _held = turn.lock().await;
         let known = lock(&self.known).get(&name, clock.uptime());
         let answer = match known {
             Some(known) => Ok(known),
@@ -140,12 +149,41 @@ impl Tokens {
         if let Ok(user) = &answer {
             lock(&self.known).insert(name.clone(), user.clone(), clock.uptime() + self.keep);
         }
-        drop(held);
-        let mut asked = lock(&self.asked);
-        if asked.get(&name).is_some_and(|turn| Arc::strong_count(turn) <= 2) {
-            asked.remove(&name);
-        }
         answer
+    }
+}
+
+/// One client's place among those that wait for the answer about one token. A client may leave at any await, so the place
+/// is given up on drop; the last one to leave takes the token's entry along.
+struct Turn<'a> {
+    asked: &'a Asked,
+    name: &'a str,
+    /// Taken only on drop.
+    mutex: Option<Arc<tokio::sync::Mutex<()>>>,
+}
+
+impl<'a> Turn<'a> {
+    fn of(asked: &'a Asked, name: &'a str) -> Self {
+        let mutex = Arc::clone(lock(asked).entry(name.to_owned()).or_default());
+        Self { asked, name, mutex: Some(mutex) }
+    }
+
+    async fn lock(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        match &self.mutex {
+            Some(mutex) => Some(mutex.lock().await),
+            None => None,
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        // Under the lock, so that of two that leave at once the second sees the first one gone.
+        let mut asked = lock(self.asked);
+        self.mutex = None;
+        if asked.get(self.name).is_some_and(|mutex| Arc::strong_count(mutex) == 1) {
+            asked.remove(self.name);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod cves;
 mod pressure;
+mod strangers;
 
 use std::collections::BTreeMap;
 use std::path::Path;
