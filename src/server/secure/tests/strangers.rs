@@ -3,6 +3,9 @@
 use std::pin::Pin;
 use std::task::Poll;
 
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::{Context, SubscriberExt as _};
+
 use super::*;
 
 /// Moves a future on once; whether it waits for more.
@@ -24,4 +27,39 @@ async fn a_client_that_leaves_during_the_review_of_its_token_leaves_nothing() {
     assert_eq!(second.await, Ok(Some(named("admin"))));
     assert_eq!(tokens.being_asked(), 0);
     assert_eq!(port.reviews.tokens.load(Ordering::SeqCst), 3);
+}
+
+/// Keeps the names of spans.
+#[derive(Clone, Default)]
+struct Spans(Arc<Mutex<Vec<&'static str>>>);
+
+impl<S: tracing::Subscriber> Layer<S> for Spans {
+    fn on_new_span(&self, attributes: &tracing::span::Attributes<'_>, _: &tracing::Id, _: Context<'_, S>) {
+        lock(&self.0).push(attributes.metadata().name());
+    }
+}
+
+/// OBS-28, OBS-30: a caller begins a span only behind the door, whatever trace its headers name.
+#[tokio::test]
+async fn a_caller_without_rights_begins_no_span() {
+    let spans = Spans::default();
+    let _kept = tracing::subscriber::set_default(tracing_subscriber::registry().with(spans.clone()));
+    let port = Port::new();
+    let router = port.guarded();
+    let strange = Proof { peer: peer(&port.certificates.strange), ..Proof::default() };
+    for (proof, path, begun) in [
+        (Proof::default(), "/pods", 0),
+        (Proof::bearer("token-of-nobody"), "/exec/a/b/c", 0),
+        (strange, "/metrics", 0),
+        (Proof::bearer("token-of-reader"), "/pods", 0),
+        (Proof::bearer("token-of-reader"), "/nope", 0),
+        (Proof::bearer("token-of-reader"), "/metrics", 1),
+    ] {
+        let mut proof = proof.clone();
+        let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned();
+        proof.headers.push(("traceparent", trace));
+        send(&router, "GET", path, &proof).await;
+        let seen = std::mem::take(&mut *lock(&spans.0));
+        assert_eq!(seen.iter().filter(|name| **name == "request").count(), begun, "{path}: {seen:?}");
+    }
 }
