@@ -101,7 +101,8 @@ fn user_of(leaf: &CertificateDer<'_>, parse_uid: bool) -> Result<Option<User>, S
     let (_, certificate) = X509Certificate::from_der(leaf).map_err(|_| "x509: malformed certificate".to_owned())?;
     let subject = certificate.subject();
     let text = |value: &AttributeTypeAndValue<'_>| value.as_str().unwrap_or_default().to_owned();
-    let name = subject.iter_common_name().next().map(text).unwrap_or_default();
+    // Of several common names Go's parser keeps the last, and so does every other component that reads the certificate.
+    let name = subject.iter_common_name().last().map(text).unwrap_or_default();
     if name.is_empty() {
         return Ok(None);
     }

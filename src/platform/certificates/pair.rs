@@ -114,7 +114,7 @@ fn names_of(der: &[u8]) -> Result<Names, String> {
     let subject = certificate.subject();
     let text = |value: &x509_parser::prelude::AttributeTypeAndValue<'_>| value.as_str().unwrap_or_default().to_owned();
     let mut names = Names {
-        common_name: subject.iter_common_name().next().map(text).unwrap_or_default(),
+        common_name: subject.iter_common_name().last().map(text).unwrap_or_default(),
         organizations: subject.iter_organization().map(text).collect(),
         ..Names::default()
     };

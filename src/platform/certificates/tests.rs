@@ -45,7 +45,18 @@ impl Authority {
         self.sign_until(names, key, 2031)
     }
 
-    /// The same, until the beginning of another year.
+    /// The same, with a second common name behind the first.
+    pub fn sign_with_second_name(&self, names: &Names, second: &str, key: &PrivateKey) -> String {
+        let mut parameters = PrivateKey::parameters(names).expect("they fit");
+        parameters.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        parameters.not_after = rcgen::date_time_ymd(2031, 1, 1);
+        let common_name = rcgen::DnType::CustomDnType(vec![2, 5, 4, 3]);
+        parameters.distinguished_name.push(common_name, second);
+        let key = KeyPair::from_pem(&key.pem()).expect("a key");
+        parameters.signed_by(&key, &self.0).expect("signed").pem()
+    }
+
+    /// The same as [`Authority::sign`], until the beginning of another year.
     pub fn sign_until(&self, names: &Names, key: &PrivateKey, year: i32) -> String {
         let mut parameters = PrivateKey::parameters(names).expect("they fit");
         parameters.not_before = rcgen::date_time_ymd(2020, 1, 1);

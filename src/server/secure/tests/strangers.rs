@@ -1,4 +1,4 @@
-//! What somebody unknown may cost the authenticated port.
+//! What somebody unknown may cost the authenticated port, and whom a certificate names.
 
 use std::pin::Pin;
 use std::task::Poll;
@@ -61,5 +61,21 @@ async fn a_caller_without_rights_begins_no_span() {
         send(&router, "GET", path, &proof).await;
         let seen = std::mem::take(&mut *lock(&spans.0));
         assert_eq!(seen.iter().filter(|name| **name == "request").count(), begun, "{path}: {seen:?}");
+    }
+}
+
+/// SRV-17: of several common names the last one counts, as in Go's parser, for rights are given to that name.
+#[test]
+fn the_last_of_several_common_names_is_the_user() {
+    let (authority, key) = (Authority::new(), PrivateKey::generate().expect("a key"));
+    let folder = tempfile::tempdir().expect("a folder");
+    write(&folder.path().join("ca.crt"), &authority.pem());
+    let authorities = ClientAuthorities::open(&folder.path().join("ca.crt"), true, true).expect("authorities");
+    let names = Names { common_name: "admin".into(), ..Names::default() };
+    for (second, user) in [("jane", Some("jane")), ("", None)] {
+        let chain = authority.sign_with_second_name(&names, second, &key);
+        let pair = Pair::parse(chain.as_bytes(), key.pem().as_bytes()).expect("a pair");
+        let found = authorities.identify(&pair.certified().cert, Clock::now(&*clock())).expect("signed by ours");
+        assert_eq!(found.map(|user| user.name).as_deref(), user);
     }
 }
