@@ -81,19 +81,10 @@ pub fn post_start(container: &Container) -> Option<&LifecycleHandler> {
 }
 
 /// The signal that the container is to be stopped with; `None` for the image's own (KEP-4960, POD-24). `enabled` is the
-/// gate `ContainerStopSignals`.
-///
-/// # Errors
-/// One that is named while the gate is off: a container that may not be stopped as it asks for is not started. Upstream
-/// would stop it with another signal.
-pub fn stop_signal(container: &Container, enabled: bool) -> Result<Option<String>, String> {
+/// gate `ContainerStopSignals`: as upstream, what a pod names while it is off counts for nothing.
+pub fn stop_signal(container: &Container, enabled: bool) -> Option<String> {
     let named = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.stop_signal.clone());
-    match named {
-        Some(_) if !enabled => {
-            Err("lifecycle.stopSignal is set and the feature gate ContainerStopSignals is off".to_owned())
-        }
-        named => Ok(named),
-    }
+    named.filter(|_| enabled)
 }
 
 /// The grace period that a failed probe names for the container that it ends (PRB-18); `None` leaves the pod's own.
@@ -244,9 +235,9 @@ mod tests {
             lifecycle: Some(Lifecycle { stop_signal: Some("SIGUSR1".to_owned()), ..Lifecycle::default() }),
             ..container("c", None)
         };
-        assert_eq!(stop_signal(&named, true), Ok(Some("SIGUSR1".to_owned())));
-        assert!(stop_signal(&named, false).is_err());
-        assert_eq!(stop_signal(&container("c", None), false), Ok(None));
+        assert_eq!(stop_signal(&named, true), Some("SIGUSR1".to_owned()));
+        assert_eq!(stop_signal(&named, false), None);
+        assert_eq!(stop_signal(&container("c", None), true), None);
     }
 
     #[test]

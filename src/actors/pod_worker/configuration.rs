@@ -144,7 +144,7 @@ impl JobSite {
             ..ContainerFacts::default()
         };
         let config = container_config(pod, container, &facts).map_err(|error| error.to_string())?;
-        Ok(ContainerConfig { stop_signal: stop_signal(container, settings.stop_signals)?, ..config })
+        Ok(ContainerConfig { stop_signal: stop_signal(container, settings.stop_signals), ..config })
     }
 
     /// What the pod's runtime takes for itself.

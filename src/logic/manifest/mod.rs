@@ -3,8 +3,8 @@
 //!
 //! Owned by the file and HTTP pod sources, which read the bytes and act on the answer. Pure, and keeps nothing. The
 //! order is upstream's: decode, apply the API's defaults, give the pod its identity, validate as the API server would,
-//! refuse references to API objects; then, and this is ours, refuse every field that this agent would not act on. A
-//! pod is never run without something it asked for.
+//! refuse references to API objects; then, and this is ours, refuse what upstream would act on and this agent does not. A
+//! pod never runs without something that it asked for.
 
 use std::fmt;
 

@@ -1,14 +1,13 @@
-//! Tests of [`super`]: the table against the API's own types, and a case for each kind of rule.
+//! Tests of [`super`]: `tests/pod_fields.txt` against the API's own types and against what is refused.
 
 use super::*;
 use crate::logic::manifest::{Decoded, MANIFEST_SIZE_MAX, decode_pod};
-use proptest::prelude::*;
 use serde::Deserialize;
 use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde_json::{Error, json};
+use serde_json::{Error, Value, json};
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Visits every field that a type can have, by answering whatever the type asks for.
 #[derive(Clone)]
@@ -132,12 +131,65 @@ fn every_field() -> (BTreeSet<String>, Pod) {
     (seen.into_inner(), pod)
 }
 
-/// All patterns of both tables, containers spelled out.
-fn all_rules() -> Vec<(String, Rule)> {
-    let containers = CONTAINER_LISTS
-        .iter()
-        .flat_map(|list| CONTAINER_RULES.iter().map(move |(pattern, rule)| (format!("{list}{pattern}"), *rule)));
-    RULES.iter().map(|(pattern, rule)| ((*pattern).to_owned(), *rule)).chain(containers).collect()
+/// What the table says becomes of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// The pod runs.
+    Runs,
+    /// The pod is refused.
+    Refused,
+}
+
+/// The lists whose items the table calls `container[]`.
+const CONTAINER_LISTS: [&str; 3] = ["spec.containers[]", "spec.initContainers[]", "spec.ephemeralContainers[]"];
+
+/// Objects whose fields each have a line of their own, so that a new one needs a decision.
+const OPEN: [&str; 16] = [
+    "metadata",
+    "spec",
+    "spec.affinity",
+    "spec.resources",
+    "spec.securityContext",
+    "spec.tolerations[]",
+    "spec.volumes[]",
+    "spec.volumes[].projected.sources[]",
+    "container[]",
+    "container[].env[]",
+    "container[].env[].valueFrom",
+    "container[].envFrom[]",
+    "container[].lifecycle",
+    "container[].resources",
+    "container[].securityContext",
+    "container[].volumeMounts[]",
+];
+
+/// The table, by field.
+fn table() -> BTreeMap<&'static str, Verdict> {
+    let text = include_str!("../../../tests/pod_fields.txt");
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    let mut table = BTreeMap::new();
+    for line in lines.filter(|line| !line.is_empty()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let verdict = match words[1..] {
+            ["acted" | "ignored"] => Verdict::Runs,
+            ["never"] => Verdict::Refused,
+            ["until", issue] if issue.parse::<u32>().is_ok() => Verdict::Refused,
+            _ => panic!("{line:?} says nothing that is known"),
+        };
+        assert_eq!(table.insert(words[0], verdict), None, "{line:?} is there twice");
+    }
+    table
+}
+
+/// The field as the table names it.
+fn in_table(field: &str) -> String {
+    let list = CONTAINER_LISTS.iter().find(|list| field.starts_with(**list));
+    list.map_or_else(|| field.to_owned(), |list| field.replacen(list, "container[]", 1))
+}
+
+/// Whether `field` is `outer` or something in it.
+fn is_within(field: &str, outer: &str) -> bool {
+    field.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[', '{']))
 }
 
 fn refusals(spec: Value) -> Vec<(String, &'static str)> {
@@ -145,32 +197,27 @@ fn refusals(spec: Value) -> Vec<(String, &'static str)> {
     unsupported_fields(&pod).into_iter().map(|refusal| (refusal.path, refusal.reason)).collect()
 }
 
+/// POD-31.
 #[test]
-fn every_field_of_the_api_has_a_rule() {
+fn every_field_of_the_api_is_in_the_table() {
     let (fields, _) = every_field();
     assert!(fields.contains("spec.containers[].readinessProbe.httpGet.httpHeaders[].name"), "the exploration is deep");
-    for field in &fields {
-        // The rule of the field itself, or the one of the nearest field around it that settles the matter.
-        let settled = field
-            .char_indices()
-            .filter(|(_, c)| matches!(c, '.' | '[' | '{'))
-            .map(|(at, _)| &field[..at])
-            .chain([field.as_str()])
-            .find_map(|part| match rule_of(part) {
-                Some(Open) if part != field => None,
-                Some(_) => Some(()),
-                None => None,
-            });
-        assert!(settled.is_some(), "{field} has no rule: accept or refuse it");
+    let table = table();
+    for field in fields.iter().map(|field| in_table(field)) {
+        let is_decided = table.keys().any(|line| is_within(&field, line));
+        let is_shell = table.keys().any(|line| is_within(line, &field));
+        assert!(is_decided || is_shell, "{field} is not in tests/pod_fields.txt: what becomes of it?");
+    }
+    for open in OPEN {
+        assert!(!table.contains_key(open), "{open}: each of its fields has a line of its own");
     }
 }
 
 #[test]
-fn every_rule_is_about_a_field_of_the_api() {
-    let (fields, _) = every_field();
-    for (pattern, _) in all_rules() {
-        let field = pattern.split('{').next().unwrap_or_default().trim_end_matches("[]");
-        assert!(fields.contains(field) || ["apiVersion", "kind"].contains(&field), "{pattern} is a misspelt rule");
+fn every_line_of_the_table_names_a_field_of_the_api() {
+    let fields: BTreeSet<String> = every_field().0.iter().map(|field| in_table(field)).collect();
+    for line in table().keys() {
+        assert!(fields.contains(*line) || ["apiVersion", "kind"].contains(line), "{line} is misspelt");
     }
 }
 
@@ -186,27 +233,20 @@ fn a_pod_with_every_field_survives_being_written_and_read() {
 }
 
 #[test]
-fn rules_are_said_once() {
-    let patterns: Vec<String> = all_rules().into_iter().map(|(pattern, _)| pattern).collect();
-    assert_eq!(patterns.iter().collect::<BTreeSet<_>>().len(), patterns.len());
-}
-
-#[test]
-fn a_pod_that_asks_for_everything_is_refused_for_each_rule() {
-    let (_, pod) = every_field();
-    let refused: BTreeSet<String> = unsupported_fields(&pod)
+fn a_pod_that_asks_for_everything_is_refused_for_what_the_table_says_and_nothing_else() {
+    let (_, mut pod) = every_field();
+    pod.spec.as_mut().expect("given").host_users = Some(false);
+    let refused = unsupported_fields(&pod).into_iter().map(|refusal| refusal.path);
+    let refused: BTreeSet<String> = refused.map(|path| in_table(&path.replace("[0]", "[]"))).collect();
+    let mut expected: BTreeSet<String> = table()
         .into_iter()
-        .map(|refusal| refusal.path.replace("[0]", "[]").replace("[key]", "{}"))
+        .filter(|(_, verdict)| *verdict == Verdict::Refused)
+        .map(|(line, _)| line.to_owned())
         .collect();
-    let expected: BTreeSet<String> = all_rules()
-        .into_iter()
-        .filter(|(pattern, rule)| match rule {
-            Refuse(_) | RefuseAny(_) | RefuseGiven(_) => true,
-            Only(allowed, _) => *allowed != "true" && !pattern.is_empty(),
-            Accept | Open => false,
-        })
-        .map(|(pattern, _)| pattern)
-        .collect();
+    // One of another name than is given out.
+    for whose in ["container[]", "spec"] {
+        expected.extend(["limits", "requests"].map(|list| format!("{whose}.resources.{list}[key]")));
+    }
     assert_eq!(refused, expected);
 }
 
@@ -255,25 +295,11 @@ fn what_is_not_done_is_refused_with_its_path() {
     };
     for (spec, path, reason) in [
         (volume(json!({"csi": {"driver": "d"}})), "spec.volumes[0].csi", NO_VOLUME),
-        (
-            json!({"containers": [], "securityContext": {"fsGroup": 1, "windowsOptions": {"hostProcess": false}}}),
-            "spec.securityContext.windowsOptions",
-            NO_WINDOWS,
-        ),
-        (
-            json!({"containers": [], "hostUsers": false}),
-            "spec.hostUsers",
-            "user namespaces are not supported by this version",
-        ),
+        (json!({"containers": [], "hostUsers": false}), "spec.hostUsers", NO_USER_NAMESPACE),
         (
             json!({"containers": [], "resources": {"requests": {"cpu": "1", "example.com/gpu": "1"}}}),
             "spec.resources.requests[example.com/gpu]",
             NO_POD_RESOURCE,
-        ),
-        (
-            container(json!({"securityContext": {"windowsOptions": {"runAsUserName": "x"}}})),
-            "spec.containers[0].securityContext.windowsOptions",
-            NO_WINDOWS,
         ),
         (
             container(json!({"resources": {"limits": {"hugepages-2Mi": "2Mi", "example.com/gpu": "1"}}})),
@@ -290,13 +316,18 @@ fn what_is_not_done_is_refused_with_its_path() {
     }
 }
 
-proptest! {
-    #[test]
-    fn a_field_without_a_rule_is_refused(field in "[a-z]{1,12}") {
-        prop_assume!(rule_of(&format!("spec.{field}")).is_none());
-        let mut refused = Vec::new();
-        walk_into(&Place { path: "spec".into(), pattern: "spec".into() }, &json!({(field.as_str()): {"x": false}}),
-        &mut refused);
-        prop_assert_eq!(refused, vec![Refusal { path: format!("spec.{field}"), reason: UNKNOWN }]);
-    }
+/// A chart for Linux and Windows alike, a pod of a group that is scheduled together, and one that asks for nothing of a
+/// device.
+#[test]
+fn what_has_no_effect_on_a_linux_node_refuses_nothing() {
+    let windows = json!({"runAsUserName": "ContainerUser", "hostProcess": false, "gmsaCredentialSpecName": "x"});
+    let refused = refusals(json!({
+        "containers": [{
+            "name": "c", "securityContext": {"windowsOptions": windows},
+            "resources": {"limits": {"example.com/gpu": "0"}},
+        }],
+        "securityContext": {"windowsOptions": windows}, "schedulingGates": [{"name": "example.com/g"}],
+        "schedulingGroup": {"podGroupName": "g"}, "preemptionPolicy": "Never", "hostUsers": true, "resourceClaims": [],
+    }));
+    assert_eq!(refused, []);
 }
