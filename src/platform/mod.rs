@@ -18,6 +18,7 @@ pub mod host;
 pub mod http_exchange;
 pub mod image_host;
 pub mod kube_api;
+pub mod listening;
 pub mod lock_file;
 pub mod log_reader;
 pub mod manifests;

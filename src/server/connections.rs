@@ -25,6 +25,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::{AbortHandle, JoinSet};
 use tower::ServiceExt;
 
+use crate::platform::listening;
+
 /// Accepting that fails this often in a row ends the listener; its supervisor opens it anew.
 const ACCEPT_FAILURES_MAX: u32 = 50;
 /// Wait after a failure to accept, such as too many open files.
@@ -101,7 +103,8 @@ impl Accept for tokio::net::TcpListener {
 
     async fn accept(&self) -> io::Result<Option<Opening<Self::Stream>>> {
         let (stream, address) = self.accept().await?;
-        Ok(Some(Box::pin(ready(Some((stream, Peer { address: Some(address), ..Peer::default() }))))))
+        let address = Some(listening::plain(address));
+        Ok(Some(Box::pin(ready(Some((stream, Peer { address, ..Peer::default() }))))))
     }
 }
 

@@ -14,6 +14,7 @@ use super::routes::{self, Pages, Shared};
 use super::socket;
 use super::streams::Streams;
 use crate::actors::settings::{Agent, Listener};
+use crate::platform::listening;
 use crate::platform::log_reader::READERS_MAX;
 use crate::telemetry::Metrics;
 
@@ -36,7 +37,7 @@ impl Listener for HealthzListener {
     }
 
     async fn serve(&self, agent: Arc<Agent>) -> String {
-        match TcpListener::bind(self.address).await {
+        match listening::listen(self.address).and_then(TcpListener::from_std) {
             Ok(listener) => connections::serve(listener, routes::healthz(agent), Limits::default()).await,
             Err(error) => format!("cannot listen on {}: {error}", self.address),
         }
@@ -56,8 +57,7 @@ impl ReadOnlyListener {
     /// # Errors
     /// The port cannot be had.
     pub fn bind(address: SocketAddr, metrics: Arc<Metrics>) -> io::Result<Self> {
-        let listener = StdTcpListener::bind(address)?;
-        listener.set_nonblocking(true)?;
+        let listener = listening::listen(address)?;
         let address = listener.local_addr()?;
         Ok(Self { address, listener, metrics })
     }

@@ -1,6 +1,7 @@
 //! The agent's way into life: what it prints, and what it refuses to run with, in one clear sentence and status 1.
 
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixListener;
 use std::process::{Command, Output};
 
@@ -161,4 +162,22 @@ fn the_agent_says_that_it_is_well() {
     assert_eq!(shown["metadata"]["annotations"]["kubernetes.io/config.source"], "file");
     assert_eq!(shown["spec"]["nodeName"], "node1");
     assert_eq!(shown["status"]["qosClass"], "BestEffort");
+}
+
+/// SRV-01: an unspecified address stands for all addresses of both families, as Go's listener has it: an API server that
+/// knows the node by an IPv6 address reaches it.
+#[test]
+fn an_unspecified_address_is_every_address_of_both_families() {
+    let Some(mut node) = Node::new() else { return };
+    node.configure(json!({ "address": "0.0.0.0", "healthzBindAddress": "0.0.0.0" }));
+    node.start_agent();
+    for host in ["127.0.0.1", "[::1]"] {
+        for (port, path) in [("READ_ONLY_PORT", "/pods"), ("HEALTHZ_PORT", "/healthz")] {
+            let address = format!("{host}:{}", node.named(port));
+            let answer = node.eventually(&format!("{address} answers"), || http_get(&address, path));
+            assert_eq!(answer.0, 200, "{address}{path}: {}", answer.1);
+        }
+        // It speaks TLS; that it listens is enough here.
+        TcpStream::connect(format!("{host}:{}", node.named("PORT"))).expect("10250 listens");
+    }
 }

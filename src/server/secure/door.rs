@@ -9,6 +9,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::server::TlsStream;
 
+use crate::platform::listening;
 use crate::server::connections::{Accept, Opening, Peer};
 
 /// See the module.
@@ -30,6 +31,7 @@ impl Accept for TlsListener {
 
     async fn accept(&self) -> io::Result<Option<Opening<Self::Stream>>> {
         let (stream, address) = self.listener.accept().await?;
+        let address = Some(listening::plain(address));
         let (acceptor, limit) = (self.acceptor.clone(), self.handshake_max);
         Ok(Some(Box::pin(async move {
             // Small answers and keystrokes are not to wait for one another.
@@ -37,7 +39,7 @@ impl Accept for TlsListener {
             let stream = tokio::time::timeout(limit, acceptor.accept(stream)).await.ok()?.ok()?;
             let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
             let certificates = certificates.iter().map(|one| one.clone().into_owned()).collect();
-            Some((stream, Peer { address: Some(address), certificates }))
+            Some((stream, Peer { address, certificates }))
         })))
     }
 }

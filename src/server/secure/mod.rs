@@ -26,6 +26,7 @@ use super::routes::{self, Pages, Shared};
 use super::streams::Streams;
 use crate::actors::settings::{Agent, Listener};
 use crate::logic::server_access::Switches;
+use crate::platform::listening;
 use crate::telemetry::Metrics;
 
 /// Open connections; those whose users are known are not turned away for others.
@@ -69,8 +70,7 @@ impl SecureListener {
     /// # Errors
     /// The port cannot be had.
     pub fn bind(address: SocketAddr, parts: Parts) -> io::Result<Self> {
-        let listener = StdTcpListener::bind(address)?;
-        listener.set_nonblocking(true)?;
+        let listener = listening::listen(address)?;
         let address = listener.local_addr()?;
         let limits = Limits { connections_max: CONNECTIONS_MAX, answer: ANSWER_MAX, ..Limits::default() };
         Ok(Self { address, listener, parts, limits, handshake_max: HANDSHAKE_MAX })
