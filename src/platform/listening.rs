@@ -1,16 +1,23 @@
 //! Listening TCP sockets as the upstream kubelet has them from Go's library: an unspecified address listens on both
-//! families.
+//! families, and a connection whose other end has vanished is noticed.
 //!
 //! Used by the server's listeners. Keeps nothing.
 
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener};
+use std::os::fd::AsFd;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 /// Connections that wait to be accepted; the kernel has a bound of its own (`net.core.somaxconn`).
 const BACKLOG: i32 = 4096;
+
+/// A connection at rest is asked for a sign of life after this time, and then this often: Go's default.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// So many signs may be missing in a row.
+const KEEP_ALIVE_MISSED_MAX: u32 = 9;
 
 /// Listens at `address`. `0.0.0.0` and `::` both stand for every address of both families, where the kernel has IPv6.
 ///
@@ -46,6 +53,17 @@ fn open(address: SocketAddr) -> rustix::io::Result<TcpListener> {
     rustix::net::bind(&socket, &address)?;
     rustix::net::listen(&socket, BACKLOG)?;
     Ok(TcpListener::from(socket))
+}
+
+/// Makes an accepted connection notice that its other end has vanished, and send small answers and keystrokes at once.
+pub fn settle(connection: impl AsFd) {
+    let connection = connection.as_fd();
+    // A connection that is closed already refuses all of this, and needs none of it.
+    let _ = sockopt::set_tcp_nodelay(connection, true);
+    let _ = sockopt::set_tcp_keepidle(connection, KEEP_ALIVE);
+    let _ = sockopt::set_tcp_keepintvl(connection, KEEP_ALIVE);
+    let _ = sockopt::set_tcp_keepcnt(connection, KEEP_ALIVE_MISSED_MAX);
+    let _ = sockopt::set_socket_keepalive(connection, true);
 }
 
 /// The address of a client as it would be written: one of IPv4 that came to a socket of both families is one of IPv4.
@@ -94,6 +112,23 @@ mod tests {
         let address = listener.local_addr().expect("bound");
         assert!(address.is_ipv4() && connects("127.0.0.1", address.port()));
         assert!(listen_with(any("::"), false).is_err());
+    }
+
+    #[test]
+    fn a_vanished_client_is_noticed_after_a_few_missing_signs_of_life() {
+        let listener = listen(any("127.0.0.1")).expect("a port");
+        listener.set_nonblocking(false).expect("may wait");
+        let _client = TcpStream::connect(listener.local_addr().expect("bound")).expect("listening");
+        let (connection, _) = listener.accept().expect("a client");
+        assert!(!sockopt::socket_keepalive(&connection).expect("asked"));
+        settle(&connection);
+        let told = (
+            sockopt::tcp_keepidle(&connection),
+            sockopt::tcp_keepintvl(&connection),
+            sockopt::tcp_keepcnt(&connection),
+        );
+        assert_eq!(told, (Ok(Duration::from_secs(15)), Ok(Duration::from_secs(15)), Ok(9)));
+        assert!(sockopt::socket_keepalive(&connection).expect("asked"));
     }
 
     #[test]

@@ -25,14 +25,17 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::{AbortHandle, JoinSet};
 use tower::ServiceExt;
 
+use super::heads::{Head, Metered, Room};
 use crate::platform::listening;
 
 /// Accepting that fails this often in a row ends the listener; its supervisor opens it anew.
 const ACCEPT_FAILURES_MAX: u32 = 50;
 /// Wait after a failure to accept, such as too many open files.
 const ACCEPT_RETRY: Duration = Duration::from_millis(200);
-/// Bytes of a request's head, and of the buffer in front of the socket.
-const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of a request's head, and of the buffer in front of the socket, which grows only with what comes: Go's limit.
+const HEAD_BYTES_MAX: usize = 1 << 20;
+/// Headers of a request. Go has no such limit; room for each is made before any has come.
+const HEADERS_MAX: usize = 1024;
 
 /// From a request's head to its answer's head, where a command has to end first. Upstream waits for ever.
 const LONG_ANSWER: Duration = Duration::from_secs(4 * 3600);
@@ -103,6 +106,7 @@ impl Accept for tokio::net::TcpListener {
 
     async fn accept(&self) -> io::Result<Option<Opening<Self::Stream>>> {
         let (stream, address) = self.accept().await?;
+        listening::settle(&stream);
         let address = Some(listening::plain(address));
         Ok(Some(Box::pin(ready(Some((stream, Peer { address, ..Peer::default() }))))))
     }
@@ -110,7 +114,7 @@ impl Accept for tokio::net::TcpListener {
 
 /// Accepts and answers until accepting fails for good; says why. Dropping the future ends all connections.
 pub(super) async fn serve(listener: impl Accept, router: Router, limits: Limits) -> String {
-    let mut connections = Connections { tasks: JoinSet::new(), order: VecDeque::new(), limits };
+    let mut connections = Connections { tasks: JoinSet::new(), order: VecDeque::new(), limits, room: Room::default() };
     let mut failures = 0;
     loop {
         tokio::select! {
@@ -143,6 +147,7 @@ struct Connections {
     tasks: JoinSet<()>,
     order: VecDeque<(AbortHandle, Standing)>,
     limits: Limits,
+    room: Room,
 }
 
 impl Connections {
@@ -158,19 +163,23 @@ impl Connections {
                 oldest.abort();
             }
         }
-        let (limits, standing) = (self.limits, Standing::default());
+        let (limits, room, standing) = (self.limits, self.room.clone(), Standing::default());
         let known = standing.clone();
         let connection = async move {
             let Some((stream, peer)) = opening.await else { return };
+            let head = Arc::new(Head::new(room));
+            let stream = Metered { stream, head: Arc::clone(&head) };
             let service = service_fn(move |mut request: Request<Incoming>| {
+                head.is_read();
                 request.extensions_mut().insert(peer.clone());
                 request.extensions_mut().insert(standing.clone());
-                answer(request, router.clone(), limits)
+                answer(request, router.clone(), limits, Arc::clone(&head))
             });
             let served = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(limits.idle)
                 .max_buf_size(HEAD_BYTES_MAX)
+                .max_headers(HEADERS_MAX)
                 .serve_connection(TokioIo::new(stream), service)
                 .with_upgrades();
             // How a client's connection ends is the client's business.
@@ -190,7 +199,12 @@ fn takes_its_time(path: &str) -> bool {
     matches!(first, "run" | "exec" | "attach" | "portForward" | "checkpoint")
 }
 
-async fn answer(request: Request<Incoming>, router: Router, limits: Limits) -> Result<Response<Body>, Infallible> {
+async fn answer(
+    request: Request<Incoming>,
+    router: Router,
+    limits: Limits,
+    head: Arc<Head>,
+) -> Result<Response<Body>, Infallible> {
     let limit = if takes_its_time(request.uri().path()) { LONG_ANSWER } else { limits.answer };
     let request = request.map(|body| TimedBody { body, limit: limits.body, ends: None });
     let mut response = match tokio::time::timeout(limit, router.oneshot(request)).await {
@@ -200,7 +214,7 @@ async fn answer(request: Request<Incoming>, router: Router, limits: Limits) -> R
     };
     // What pods wrote may be in any answer; no browser is to take it for a page.
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    Ok(response)
+    Ok(head.until_answered(response))
 }
 
 /// A request's body that has to come within a time.

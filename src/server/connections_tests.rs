@@ -52,13 +52,37 @@ async fn the_oldest_connection_gives_way_to_a_new_one() {
 async fn a_head_that_is_too_large_or_no_http_ends_its_connection_only() {
     let (address, _tasks) = listening(Limits::default()).await;
     let mut large = b"GET /well HTTP/1.1\r\nx: ".to_vec();
-    large.resize(200 * 1024, b'a');
+    large.resize(2 << 20, b'a');
     for garbage in [b"\x16\x03\x01 not http\r\n\r\n".to_vec(), large] {
         let mut stream = connect(address).await;
         let _ = stream.write_all(&garbage).await; // May be cut short.
         assert!(!rest_of(stream).await.starts_with("HTTP/1.1 200"));
     }
     assert!(is_well(address).await);
+}
+
+/// As Go's server has it: a mebibyte, in one header or in many.
+#[tokio::test]
+async fn a_head_of_nearly_a_mebibyte_is_heard() {
+    let (address, _tasks) = listening(Limits::default()).await;
+    let many: String = (0..600).map(|number| format!("x-{number}: {}\r\n", "a".repeat(1600))).collect();
+    for headers in [format!("x: {}\r\n", "a".repeat(1_000_000)), many] {
+        let mut stream = connect(address).await;
+        let head = format!("GET /well HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n");
+        stream.write_all(head.as_bytes()).await.expect("open");
+        let said = rest_of(stream).await;
+        assert!(said.ends_with("\r\n\r\nok"), "{} bytes: {said}", head.len());
+    }
+}
+
+/// A follower whose machine vanished without a word is noticed, however silent the log.
+#[tokio::test]
+async fn an_accepted_connection_is_asked_for_signs_of_life() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let _client = connect(listener.local_addr().expect("bound")).await;
+    let (stream, _) = Accept::accept(&listener).await.expect("accepted").expect("taken").await.expect("open");
+    let socket = tokio::net::TcpSocket::from_std_stream(stream.into_std().expect("its own"));
+    assert!(socket.keepalive().expect("asked"));
 }
 
 #[tokio::test]

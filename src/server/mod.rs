@@ -35,6 +35,7 @@ mod container_logs;
 mod debugging;
 mod demands;
 mod explain;
+mod heads;
 mod health;
 mod listeners;
 mod node_logs;

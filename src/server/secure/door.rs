@@ -31,11 +31,10 @@ impl Accept for TlsListener {
 
     async fn accept(&self) -> io::Result<Option<Opening<Self::Stream>>> {
         let (stream, address) = self.listener.accept().await?;
+        listening::settle(&stream);
         let address = Some(listening::plain(address));
         let (acceptor, limit) = (self.acceptor.clone(), self.handshake_max);
         Ok(Some(Box::pin(async move {
-            // Small answers and keystrokes are not to wait for one another.
-            let _ = stream.set_nodelay(true);
             let stream = tokio::time::timeout(limit, acceptor.accept(stream)).await.ok()?.ok()?;
             let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
             let certificates = certificates.iter().map(|one| one.clone().into_owned()).collect();
