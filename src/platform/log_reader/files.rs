@@ -2,7 +2,7 @@
 //!
 //! Everything is reached from an open directory, segment by segment, and links are refused (SEC-13): a pod that may
 //! write to the node's logs must not have the agent read other files to it. The one link that is followed is Docker's,
-//! to the very file that Docker keeps for the container that is asked for.
+//! to the very file that Docker keeps for the container that is asked for, wherever its data-root is.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -17,8 +17,8 @@ use crate::logic::container_log::entry::{LogFormat, LogTime, parse_cri};
 use crate::logic::log_rotation;
 use crate::platform::beneath::{Directory, Mounts};
 
-/// Where Docker keeps logs: `<id>/<id>-json.log`.
-const DOCKER_CONTAINERS: &str = "/var/lib/docker/containers";
+/// Below its data-root, wherever that is, Docker keeps a container's log as `containers/<id>/<id>-json.log`.
+const DOCKER_CONTAINERS: &str = "containers";
 /// Rotated files of one log that are looked at, the newest ones: as many as a node may reasonably be told to keep.
 const ROTATED_MAX: usize = 64;
 /// Read at once when lines are counted.
@@ -62,14 +62,22 @@ impl LogFolder {
         Ok(folder.docker(container)?.unwrap_or(folder))
     }
 
-    /// Where the log is a link to what Docker writes for this container, its place there.
+    /// Where the log is a link to what Docker writes for this container, its place there. Whoever planted the link chose
+    /// the data-root, but no more: the names below it are the container's own, and no further link is followed. Docker
+    /// itself writes links of a data-root without links.
     fn docker(&self, container: &str) -> io::Result<Option<Self>> {
         let Some(target) = self.directory.link_target(&self.name)? else { return Ok(None) };
+        let other = || io::Error::other("it is a link");
         let name = format!("{container}-json.log");
-        if target != Path::new(DOCKER_CONTAINERS).join(container).join(&name) {
-            return Err(io::Error::other("it is a link"));
+        let mut below = target.to_str().and_then(|path| path.strip_prefix('/')).ok_or_else(other)?.split('/');
+        let is_own = below.next_back() == Some(name.as_str())
+            && below.next_back() == Some(container)
+            && below.clone().next_back() == Some(DOCKER_CONTAINERS);
+        if !is_own {
+            return Err(other());
         }
-        let directory = Directory::open(Path::new(DOCKER_CONTAINERS))?.directory(&[container], Mounts::Cross)?;
+        let segments: Vec<&str> = below.chain([container]).collect();
+        let directory = Directory::open(Path::new("/"))?.directory(&segments, Mounts::Cross)?;
         Ok(Some(Self { directory, name }))
     }
 

@@ -306,6 +306,36 @@ async fn links_and_other_places_are_refused() {
     assert_eq!(logs.read(logs.wanted()).await.unwrap(), "0\n");
 }
 
+/// SRV-35: Docker's data-root may be anywhere; its links lead to the asked container's own log there, and over no other link.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_that_docker_keeps_in_a_moved_data_root_is_read() {
+    let logs = Logs::new();
+    let data_root = tempfile::tempdir().unwrap();
+    let data_root = data_root.path().canonicalize().unwrap();
+    let keep = |id: &str| {
+        let folder = data_root.join("containers").join(id);
+        fs::create_dir_all(&folder).unwrap();
+        let file = folder.join(format!("{id}-json.log"));
+        fs::write(&file, "{\"log\":\"said\\n\",\"stream\":\"stdout\",\"time\":\"2026-01-02T03:04:05Z\"}\n").unwrap();
+        file
+    };
+    let container = logs.wanted().container;
+    symlink(keep(&container), logs.path("0.log")).unwrap();
+    assert_eq!(logs.read(logs.wanted()).await.unwrap(), "said\n");
+    // Another container's; one that is not in a data-root; one over a link.
+    let other = keep("other");
+    let stray = data_root.join(&container);
+    fs::create_dir(&stray).unwrap();
+    fs::copy(&other, stray.join(format!("{container}-json.log"))).unwrap();
+    symlink(&data_root, data_root.join("linked")).unwrap();
+    let log = format!("{container}/{container}-json.log");
+    for target in [other, data_root.join(&log), data_root.join("linked/containers").join(&log)] {
+        fs::remove_file(logs.path("0.log")).unwrap();
+        symlink(&target, logs.path("0.log")).unwrap();
+        assert!(logs.read(logs.wanted()).await.is_err(), "{}", target.display());
+    }
+}
+
 /// SEC-14: a line of hundreds of blocks goes through in parts that fit one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_very_long_line_is_read_in_parts() {
