@@ -146,6 +146,7 @@ impl JobSite {
         let order = SubPathOrder {
             uid: self.uid.clone(),
             volume: volume.name.clone(),
+            mount: mount.volume.name.clone(),
             volume_path: volume.host_path.clone(),
             container: container.name.clone(),
             index: mount.index,

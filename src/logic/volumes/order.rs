@@ -223,6 +223,8 @@ pub struct SubPathOrder {
     pub uid: PodUid,
     /// The volume's name in its place (see [`VolumePlace::name`]).
     pub volume: String,
+    /// The volume's name in the pod, as its author knows it.
+    pub mount: String,
     /// The volume's path on the host.
     pub volume_path: String,
     /// The container's name.

@@ -134,6 +134,7 @@ fn a_silent_file_system_costs_its_own_volumes_alone_and_they_still_come_down() {
         let part = SubPathOrder {
             uid: share.uid.clone(),
             volume: "share".into(),
+            mount: "data".into(),
             volume_path: dead.point.display().to_string(),
             container: "c".into(),
             index: 0,

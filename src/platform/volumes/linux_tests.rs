@@ -301,6 +301,7 @@ fn names_that_lead_elsewhere_make_nothing() {
             let order = SubPathOrder {
                 uid: uid(),
                 volume: volume.into(),
+                mount: "data".into(),
                 volume_path: root.folder.path().display().to_string(),
                 container: container.into(),
                 index: 0,

@@ -12,6 +12,7 @@ fn order(volume: &Path, sub_path: &str) -> SubPathOrder {
     SubPathOrder {
         uid: uid(),
         volume: "v".into(),
+        mount: "data".into(),
         volume_path: volume.display().to_string(),
         container: "c".into(),
         index: 3,
@@ -112,7 +113,7 @@ fn links_inside_the_volume_are_followed_and_those_out_of_it_refused() {
     assert!(!outside.path().join("new").exists() && !Path::new("/etc/new").exists(), "made something outside");
 }
 
-/// SEC-04.
+/// SEC-04. A claim's volume is named as the pod names it, not as its persistent volume.
 #[test]
 fn the_texts_tell_nothing_of_the_host() {
     let volume = tempfile::tempdir().expect("made");
@@ -120,8 +121,8 @@ fn the_texts_tell_nothing_of_the_host() {
     let root = Root::new();
     let order = order(volume.path(), "out/nope");
     let Err(step) = prepare(&root.layout(), &order) else { panic!("left the volume") };
-    let told = step.told(&order, "v").to_string();
-    assert!(told.ends_with("for volumeMount \"v\" of container \"c\"") && !told.contains("etc"), "{told}");
+    let told = step.told(&order).to_string();
+    assert!(told.ends_with("for volumeMount \"data\" of container \"c\"") && !told.contains("etc"), "{told}");
 }
 
 /// CVE-2021-25741, VOL-32, SEC-01, SEC-03: a container swaps a directory for a link to the host while the part is being
