@@ -137,3 +137,35 @@ pub(super) fn prepare(invocation: &Invocation) -> Result<(), String> {
     }
     Ok(())
 }
+
+/// The same with the root directory, which is there by now, by its path without links: so the mount table names it.
+///
+/// # Errors
+/// When it cannot be told.
+pub(super) fn at_real_root(mut invocation: Invocation) -> Result<Invocation, String> {
+    let given = &invocation.flags.root_dir;
+    let real = std::fs::canonicalize(given).map_err(|error| format!("find root directory {given:?}: {error}"))?;
+    let real = real.into_os_string().into_string().map_err(|real| format!("root directory {real:?} is not UTF-8"))?;
+    invocation.flags.root_dir = real;
+    Ok(invocation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Host as ConfiguredHost, Startup, load};
+
+    /// Whether a local volume is another pod's is read off the mount table, which knows paths without links.
+    #[test]
+    fn a_root_directory_that_is_a_link_is_known_by_where_it_leads() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (real, link) = (folder.path().join("disk"), folder.path().join("kubelet"));
+        std::fs::create_dir(&real).expect("made");
+        std::os::unix::fs::symlink(&real, &link).expect("linked");
+        let arguments = [format!("--root-dir={}", link.display())];
+        let loaded = load(&arguments, ConfiguredHost { cgroup_v1: false });
+        let Ok(Startup::Run(invocation)) = loaded else { panic!("{loaded:?}") };
+        let found = at_real_root(*invocation).expect("it is there").flags.root_dir;
+        assert_eq!(Path::new(&found), real.canonicalize().expect("there"));
+    }
+}

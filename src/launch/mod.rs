@@ -117,6 +117,7 @@ async fn serve(invocation: Invocation, visitors: &Handle) -> Result<(), String> 
     let node_name = facts.node_name.clone();
     let lock = Lock::take(&invocation).await?;
     host::prepare(&invocation)?;
+    let invocation = host::at_real_root(invocation)?;
     let watchdog = systemd::watchdog().map_err(|error| error.to_string())?;
     let agent = assemble(&invocation, &facts, node_name, watchdog, visitors).await?;
     let (address, root) = root::start(Arc::clone(&agent));

@@ -1,7 +1,7 @@
 //! Volumes of static pods: containers see them, restarts keep them, and nothing of them is left behind.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -347,4 +347,48 @@ fn mounts_are_read_only_to_the_depth_that_the_runtime_can() {
                     not supported by the runtime";
         assert_eq!(status(&shown, "insists")["state"]["waiting"]["message"], told);
     }
+}
+
+/// VOL-15: `--root-dir` may be a link, as where an administrator moved it to a larger disk. Volumes are found again by the
+/// next agent, none is mounted twice, and all of them go with their pod.
+#[test]
+fn volumes_are_below_a_root_directory_that_is_a_link() {
+    let Some(mut node) = Node::new() else { return };
+    let link = node.dir.join("linked");
+    symlink(node.dir.join("kubelet"), &link).unwrap();
+    let place = node.flags.iter().position(|flag| flag == "--root-dir").expect("given") + 1;
+    node.flags[place] = link.display().to_string();
+    node.start_agent();
+    let container = mounting(
+        shell("main", &then_forever("echo part > /part/file")),
+        json!([
+            { "name": "fast", "mountPath": "/fast" },
+            { "name": "fast", "mountPath": "/part", "subPath": "deep/part" },
+            { "name": "about", "mountPath": "/about" },
+        ]),
+    );
+    let name = json!([{ "path": "name", "fieldRef": { "fieldPath": "metadata.name" } }]);
+    node.apply(&with(
+        pod("web", &[container]),
+        json!({ "spec": { "volumes": [
+            { "name": "fast", "emptyDir": { "medium": "Memory", "sizeLimit": "1Mi" } },
+            { "name": "about", "downwardAPI": { "items": name } },
+        ] } }),
+    ));
+    let main = node.wait_running("web", "main");
+    node.eventually("the part is written", || {
+        (node.run_in(&main, "cat /fast/deep/part/file 2>/dev/null || true") == "part\n").then_some(())
+    });
+    assert_eq!(node.run_in(&main, "cat /about/name"), "web-node1");
+    let before = mounts(&node);
+    assert_eq!(before.len(), 3, "{before:?}");
+
+    node.kill_agent();
+    node.start_agent();
+    node.see_a_round();
+    assert_eq!(mounts(&node), before, "nothing is mounted a second time");
+    assert_eq!(node.running_now("web", "main").map(|one| one.id), Some(main.id));
+    node.delete("web");
+    node.wait_gone("web");
+    wait_released(&node);
 }
