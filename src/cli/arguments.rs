@@ -182,6 +182,9 @@ mod tests {
         use clap::CommandFactory;
         let known: Vec<String> = Options::command().get_subcommands().map(|it| it.get_name().to_owned()).collect();
         assert_eq!(known, super::super::SUBCOMMANDS);
+        // As the agent's own `--help` lists them.
+        let listed: Vec<&str> = crate::config::flags::suggest::COMMANDS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(known, listed);
     }
 
     #[test]

@@ -46,10 +46,12 @@ use std::collections::BTreeMap;
 pub enum Startup {
     /// To be the agent.
     Run(Box<Invocation>),
-    /// To print this on standard output and exit with status 0.
+    /// To print this and exit with status 0.
     PrintAndExit {
-        /// The text, with its last newline.
+        /// For standard output, with its last newline. Programs read it.
         stdout: String,
+        /// For standard error, with its last newline. People read it.
+        stderr: String,
     },
 }
 
@@ -109,11 +111,11 @@ pub fn load(args: &[String], host: Host) -> Result<Startup, StartupError> {
 
 fn load_parsed(parsed: &Parsed, host: Host) -> Result<Startup, String> {
     if let Some(argument) = parsed.positional.first() {
-        return Err(format!("unknown command {argument}"));
+        return Err(format!("unknown command {argument}{}", flags::suggest::command(argument)));
     }
     let flags = Flags::from_parsed(parsed);
-    if let Some(stdout) = information(&flags) {
-        return Ok(Startup::PrintAndExit { stdout });
+    if let Some((stdout, stderr)) = information(&flags) {
+        return Ok(Startup::PrintAndExit { stdout, stderr });
     }
     let flag_gates = flags::apply(&Config::default(), parsed).feature_gates;
     let flag_gates = set_gates(&FeatureGates::default(), &flag_gates)?;
@@ -134,14 +136,16 @@ fn load_parsed(parsed: &Parsed, host: Host) -> Result<Startup, String> {
     Ok(Startup::Run(Box::new(invocation)))
 }
 
-/// What `--help` and `--version` print.
-fn information(flags: &Flags) -> Option<String> {
+/// What `--help` and `--version` print on standard output, and beside it on standard error: programs that read the version
+/// take exactly upstream's words.
+fn information(flags: &Flags) -> Option<(String, String)> {
     if flags.help {
-        return Some(flags::help::usage());
+        return Some((flags::help::usage(), String::new()));
     }
+    let own = format!("{}\n", version::own());
     match flags.version.as_str() {
-        "raw" => Some(version::raw()),
-        "true" => Some(version::short(version::KUBERNETES_VERSION)),
+        "raw" => Some((version::raw(), own)),
+        "true" => Some((version::short(version::KUBERNETES_VERSION), own)),
         _ => None,
     }
 }

@@ -6,9 +6,20 @@ pub const KUBERNETES_VERSION: &str = "v1.36.0";
 /// The minor release before it: the only one whose hidden metrics may be shown again.
 pub const PREVIOUS_MINOR: &str = "1.35";
 
-/// What `--version` prints, with its newline.
+/// The program's own version.
+pub const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The commit that the program was built from; `unknown` where the build could not tell.
+pub const OWN_COMMIT: &str = env!("PODWRIGHT_COMMIT");
+
+/// What `--version` prints, with its newline: one line, because installers such as kubeadm take no other.
 pub fn short(version: &str) -> String {
     format!("Kubernetes {version}\n")
+}
+
+/// The program's own version, for people: `podwright 0.1.0 (commit 0123456789ab)`.
+pub fn own() -> String {
+    format!("podwright {OWN_VERSION} (commit {OWN_COMMIT})")
 }
 
 /// What `--version=raw` prints: Go's `%#v` of upstream's version struct.

@@ -27,7 +27,7 @@ use crate::actors::ledger::{Cause, Ledger};
 use crate::actors::object_cache::ApiObjects;
 use crate::actors::root;
 use crate::actors::settings::{Adapters, Agent, Directory, Listener, ServiceManager, Settings};
-use crate::config::{self, Config, Configz, Host, Invocation, Startup};
+use crate::config::{self, Config, Configz, Host, Invocation, Startup, version};
 use crate::cri::grpc::GrpcRuntime;
 use crate::cri::{CriError, RuntimeService};
 use crate::logic::cgroup_name::CgroupDriver;
@@ -71,9 +71,10 @@ const RUNTIME_CONFIG_TRIES: (u32, Duration) = (3, Duration::from_secs(2));
 /// Runs the program with these arguments, the program's name left out; the status to exit with.
 pub fn run(args: &[String]) -> ExitCode {
     let invocation = match config::load(args, Host::detect()) {
-        Ok(Startup::PrintAndExit { stdout }) => {
+        Ok(Startup::PrintAndExit { stdout, stderr }) => {
             // Whoever has read enough (`| head`) closes the pipe.
             let _ = io::stdout().write_all(stdout.as_bytes());
+            let _ = io::stderr().write_all(stderr.as_bytes());
             return ExitCode::SUCCESS;
         }
         Ok(Startup::Run(invocation)) => *invocation,
@@ -112,6 +113,7 @@ async fn serve(invocation: Invocation, visitors: &Handle) -> Result<(), String> 
     let config = &invocation.config;
     let _telemetry = telemetry::init(&config.logging, config.tracing.as_ref(), &facts.node_name)
         .map_err(|error| error.to_string())?;
+    say_version();
     say_warnings(&invocation);
     host::check(&invocation, &facts)?;
     let node_name = facts.node_name.clone();
@@ -148,6 +150,16 @@ async fn shut_down(root: &Address<RootMsg>) {
             }
         }
     }
+}
+
+/// The log's first line: upstream's, and which build of this program it is.
+fn say_version() {
+    tracing::info!(
+        kubeletVersion = config::KUBERNETES_VERSION,
+        podwright = version::OWN_VERSION,
+        commit = version::OWN_COMMIT,
+        "Kubelet version"
+    );
 }
 
 fn say_warnings(invocation: &Invocation) {

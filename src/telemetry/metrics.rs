@@ -34,7 +34,7 @@ use super::volume_metrics::VolumeMetrics;
 use crate::actors::ledger::Cause;
 use crate::actors::settings::Agent;
 use crate::config::FeatureGates;
-use crate::config::version::KUBERNETES_VERSION;
+use crate::config::version::{KUBERNETES_VERSION, OWN_COMMIT, OWN_VERSION};
 use crate::logic::resources::CgroupVersion;
 use crate::logic::runtime_pod::{ContainerState, RuntimePod, SandboxState};
 use crate::messages::pleg::PlegMsg;
@@ -248,6 +248,11 @@ fn build_info(families: &mut Vec<MetricFamily>) {
         ("platform", platform),
     ];
     family.sample(&labels, 1.0);
+    family.finish(families);
+    let help =
+        "A metric with a constant '1' value labeled by the program's own version and the commit it was built from.";
+    let mut family = Family::gauge("podwright_build_info", help);
+    family.sample(&[("commit", OWN_COMMIT), ("version", OWN_VERSION)], 1.0);
     family.finish(families);
 }
 

@@ -23,11 +23,15 @@ fn text(bytes: &[u8]) -> String {
 fn version_and_help_are_printed_and_nothing_runs() {
     let version = agent(&["--version"]);
     assert!(version.status.success());
-    assert!(text(&version.stdout).starts_with("Kubernetes v1.36."), "{version:?}");
+    let (level, own) = (text(&version.stdout), text(&version.stderr));
+    // kubeadm takes one line and no more.
+    assert!(level.starts_with("Kubernetes v1.36.") && level.lines().count() == 1, "{version:?}");
+    assert!(own.starts_with(concat!("podwright ", env!("CARGO_PKG_VERSION"), " (commit ")), "{version:?}");
     for flag in ["--help", "-h"] {
         let help = agent(&[flag]);
         assert!(help.status.success());
         let said = text(&help.stdout);
+        assert!(said.contains("podwright [flags]") && said.contains("\n  explain "), "{said}");
         for flag in ["--config string", "--root-dir string", "--hostname-override string"] {
             assert!(said.contains(flag), "{flag} in {said}");
         }

@@ -1,5 +1,6 @@
 //! The usage text, from the table of flags. Pure; keeps nothing.
 
+use super::suggest::COMMANDS;
 use super::table::{FLAGS, Flag, SHORTHANDS, Target};
 use crate::config::{decode, gates};
 use serde_json::Value;
@@ -9,9 +10,14 @@ use std::fmt::Write as _;
 pub fn usage() -> String {
     let mut text = String::from(
         "The node agent: runs the pods that the API server, files and URLs ask for on this node, and keeps them healthy.\n\
-         It takes the flags and the configuration file of the Kubernetes 1.36 kubelet.\n\n\
-         Usage:\n  kubelet [flags]\n",
+         It takes the flags and the configuration file of the Kubernetes 1.36 kubelet. With a command it looks into the\n\
+         agent that runs on this machine.\n\n\
+         Usage:\n  podwright [flags]\n  podwright <command> [options]\n\nCommands:\n",
     );
+    for (name, does) in COMMANDS {
+        let _ = writeln!(text, "  {name:<16}{does}");
+    }
+    text.push_str("\n`podwright <command> --help` lists a command's options.\n");
     // Title, whether its flags are deprecated, whether they are fields of the configuration.
     let groups = [
         ("Node flags", false, false),

@@ -2,12 +2,13 @@
 //!
 //! Pure. pflag's habits matter to every unit file and installer out there, so the parser is our own and works on a
 //! table; see `table` (the flags), `values` (their syntax), `parse` (the command line), `help` (the usage text),
-//! `shown` (what `/flagz` tells), `dump` (the log at the start).
+//! `shown` (what `/flagz` tells), `suggest` (what a mistyped word was meant to be), `dump` (the log at the start).
 
 pub mod dump;
 pub mod help;
 pub mod parse;
 pub mod shown;
+pub mod suggest;
 pub mod table;
 pub mod values;
 

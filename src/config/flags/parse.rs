@@ -2,6 +2,7 @@
 //!
 //! Pure; keeps nothing. Error texts are pflag's, because people and scripts know them.
 
+use super::suggest;
 use super::table::{self, Flag, SHORTHANDS};
 use super::values::{self, Syntax};
 use serde_json::Value;
@@ -64,7 +65,7 @@ fn parse_long(arg: &str, long: &str, rest: &mut Rest<'_>, parsed: &mut Parsed) -
         Some((name, value)) => (name, Some(value)),
         None => (long, None),
     };
-    let flag = table::find(name).ok_or_else(|| format!("unknown flag: --{name}"))?;
+    let flag = table::find(name).ok_or_else(|| format!("unknown flag: --{name}{}", suggest::flag(name)))?;
     let value = match (value, flag.syntax.alone()) {
         (Some(value), _) => value,
         (None, Some(alone)) => alone,

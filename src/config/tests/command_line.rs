@@ -33,6 +33,7 @@ fn what_cannot_be_read_is_told_in_the_words_of_pflag() {
     for (line, error) in [
         (&["--foo"][..], "unknown flag: --foo"),
         (&["--foo_bar=1"], "unknown flag: --foo_bar"),
+        (&["--kube-config=x"], "unknown flag: --kube-config; did you mean --kubeconfig?"),
         (&["-x"], "unknown shorthand flag: 'x' in -x"),
         (&["--max-pods"], "flag needs an argument: --max-pods"),
         (&["-v"], "flag needs an argument: 'v' in -v"),
@@ -224,12 +225,18 @@ fn a_deprecated_flag_says_so_and_works() {
 #[test]
 fn version_and_help_print_and_exit() {
     let printed = |line: &[&str]| match start(line) {
-        Ok(Startup::PrintAndExit { stdout }) => stdout,
+        Ok(Startup::PrintAndExit { stdout, .. }) => stdout,
         other => panic!("{line:?} should print: {other:?}"),
     };
     assert_eq!(printed(&["--version"]), "Kubernetes v1.36.0\n");
     assert_eq!(printed(&["--max-pods=-1", "--version=true"]), "Kubernetes v1.36.0\n");
     assert!(printed(&["--version=raw"]).starts_with("version.Info{Major:\"1\", Minor:\"36\", "));
+    // Beside it, for people: kubeadm takes no second line of standard output.
+    for line in ["--version", "--version=raw"] {
+        let Ok(Startup::PrintAndExit { stderr, .. }) = start(&[line]) else { panic!("{line} prints") };
+        let own = env!("CARGO_PKG_VERSION");
+        assert!(stderr.starts_with(&format!("podwright {own} (commit ")) && stderr.ends_with(")\n"), "{stderr}");
+    }
     run(&["--version=false"]);
     run(&["--version=v1.36.0-custom"]);
     let usage = printed(&["-h", "--version"]);
@@ -237,7 +244,9 @@ fn version_and_help_print_and_exit() {
     for flag in FLAGS {
         assert!(usage.contains(&format!("--{}", flag.name)), "{} is not in the usage", flag.name);
     }
+    assert!(usage.contains("\n  podwright [flags]\n") && usage.contains("\n  explain "), "{usage}");
     assert_eq!(failure(&["--help", "run"]), "unknown command run");
+    assert_eq!(failure(&["explian"]), "unknown command explian; did you mean \"explain\"?");
 }
 
 #[test]
