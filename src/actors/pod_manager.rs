@@ -162,6 +162,8 @@ pub struct PodManager {
     retired: BTreeMap<PodUid, (Stamp, Duration)>,
     /// The pods that `ContainerGc` knows: of all others it removes what is dead.
     collector_told: Option<Arc<BTreeSet<PodUid>>>,
+    /// `StatusManager` knows that all was heard.
+    heard_all_told: bool,
     /// A timer runs.
     retelling: bool,
     /// The wait of the next such timer.
@@ -202,6 +204,7 @@ impl Role for PodManager {
             sweep: Sweep::default(),
             retired: BTreeMap::new(),
             collector_told: None,
+            heard_all_told: false,
             retelling: false,
             retell_wait: RETELL,
         };
@@ -273,6 +276,7 @@ impl Role for PodManager {
                 self.tell_all(&|| PodWorkerMsg::Repeat, desk);
                 self.repeat_api(desk);
                 self.collector_told = None;
+                self.heard_all_told = false;
                 self.tell_known(desk);
             }
         }
@@ -334,22 +338,6 @@ impl PodManager {
             }
         }
         self.tell_collector(desk);
-    }
-
-    /// Tells `ContainerGc` which pods are wanted or still going, in the turn that made them so: before they have a container
-    /// that could be taken for another's remains.
-    fn tell_collector(&mut self, desk: &mut Desk<PodManagerMsg>) {
-        if !self.roster.all_heard() {
-            return;
-        }
-        let known = Arc::new(self.roster.known());
-        if self.collector_told.as_ref() == Some(&known) {
-            return;
-        }
-        match desk.offer(&self.agent.directory.container_gc, ContainerGcMsg::Known(Arc::clone(&known))) {
-            true => self.collector_told = Some(known),
-            false => self.arm_retell(desk),
-        }
     }
 
     /// Tells once more of pods that have no worker to do so.

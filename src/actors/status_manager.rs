@@ -17,13 +17,20 @@ use crate::logic::ids::PodUid;
 use crate::logic::pod_admission::{PREEMPTING, preempted_status};
 use crate::logic::pod_roster::{config_hash, full_name, is_static};
 use crate::logic::pod_status::{is_terminal, never_back, newly_ended};
+use crate::logic::settling::Settling;
 use crate::logic::status_sync::merge::all_ended;
 use crate::logic::status_sync::{Answer, Call, Order, Own, StatusSync};
 use crate::logic::time::Moment;
 use crate::messages::pod_source::SourceKind;
-use crate::messages::status_manager::{PodView, RefusedManifest, StatusManagerMsg};
+use crate::messages::status_manager::{Patience, PodView, RefusedManifest, StatusManagerMsg};
 use crate::platform::kube_api::{ApiError, ApiServer, PatchKind, Place};
 use crate::platform::observer::Occurrence;
+
+/// Who may wait at once until all pods are known; one more is answered at once.
+const WAITING_MAX: usize = 1024;
+
+/// So long the agent is new: whoever asks for all pods waits no longer for those that nobody has named yet.
+const NEW: Duration = Duration::from_secs(10);
 
 /// See the module.
 pub struct StatusManager {
@@ -38,6 +45,10 @@ pub struct StatusManager {
     changed: BTreeMap<PodUid, Duration>,
     /// The same of what is on its way.
     sent: BTreeMap<PodUid, Duration>,
+    /// Whether all pods are known since the start, and who waits for that.
+    settling: Settling,
+    waiting: Vec<(Patience, RpcReplyPort<()>)>,
+    is_new: bool,
 }
 
 impl Role for StatusManager {
@@ -45,7 +56,8 @@ impl Role for StatusManager {
     type Msg = StatusManagerMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, _: &mut Desk<StatusManagerMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, desk: &mut Desk<StatusManagerMsg>) -> Self {
+        desk.after(NEW, StatusManagerMsg::NewNoMore);
         let (pods, sync, refused) = (BTreeMap::new(), StatusSync::default(), BTreeMap::new());
         Self {
             agent,
@@ -56,6 +68,9 @@ impl Role for StatusManager {
             preempted: BTreeMap::new(),
             changed: BTreeMap::new(),
             sent: BTreeMap::new(),
+            settling: Settling::default(),
+            waiting: vec![],
+            is_new: true,
         }
     }
 
@@ -64,6 +79,7 @@ impl Role for StatusManager {
             StatusManagerMsg::StatusChanged(view) => self.take(view),
             StatusManagerMsg::Preempted(uid) => drop(self.preempted.entry(uid).or_insert(desk.now())),
             StatusManagerMsg::PodForgotten(uid) => {
+                self.settling.told(&uid);
                 // How a pod ended that made room can be looked at for as long as the API server has it.
                 match self.pods.get_mut(&uid).filter(|_| self.preempted.contains_key(&uid)) {
                     Some(view) => (view.may_run, view.waiting) = (false, Arc::default()),
@@ -103,7 +119,11 @@ impl Role for StatusManager {
             StatusManagerMsg::Refused(source, manifests) => {
                 self.refused.insert(source, manifests);
             }
+            StatusManagerMsg::HeardAll(pods) => self.settling.heard_all(&pods, |uid| self.pods.contains_key(uid)),
+            StatusManagerMsg::NewNoMore => self.is_new = false,
+            StatusManagerMsg::Settled(patience, reply) => self.wait(patience, reply),
             StatusManagerMsg::Known { pods, ended } => {
+                self.settling.keep_only(&pods);
                 self.pods.retain(|uid, _| pods.contains(uid));
                 self.preempted.retain(|uid, _| pods.contains(uid));
                 self.sync.keep_only(&pods);
@@ -118,11 +138,30 @@ impl Role for StatusManager {
                 return;
             }
         }
+        self.answer_waiting();
         self.carry_out(desk);
     }
 }
 
 impl StatusManager {
+    fn wait(&mut self, patience: Patience, reply: RpcReplyPort<()>) {
+        if self.waiting.len() >= WAITING_MAX {
+            self.waiting.retain(|(_, reply)| !reply.is_closed());
+        }
+        match self.waiting.len() < WAITING_MAX {
+            true => self.waiting.push((patience, reply)),
+            false => drop(reply.send(())), // The asker may have left.
+        }
+    }
+
+    fn answer_waiting(&mut self) {
+        let (settled, is_new) = (self.settling.is_settled(), self.is_new);
+        let is_over = |(patience, _): &mut (Patience, _)| settled || (*patience == Patience::WhileNew && !is_new);
+        for (_, reply) in self.waiting.extract_if(.., is_over) {
+            let _ = reply.send(()); // The asker may have left.
+        }
+    }
+
     fn take(&mut self, mut view: PodView) {
         if let Some(shown) = self.pods.get(&view.uid) {
             never_back(&mut view.status, &shown.status);
@@ -145,6 +184,7 @@ impl StatusManager {
             self.sync.own(&view.uid, own);
             self.changed.entry(view.uid.clone()).or_insert(self.agent.ledger.clock().uptime());
         }
+        self.settling.told(&view.uid);
         self.pods.insert(view.uid.clone(), view);
     }
 

@@ -75,6 +75,7 @@ pub mod runtime_health;
 pub mod runtime_pod;
 pub mod server_access;
 pub mod service_environment;
+pub mod settling;
 pub mod sha512_256;
 pub mod spdy;
 pub mod statistics;

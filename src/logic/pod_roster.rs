@@ -181,6 +181,12 @@ impl PodRoster {
         self.sources.values().flatten().flatten().chain(&self.remembered)
     }
 
+    /// Pods that have a worker which was told what they are to be.
+    pub fn with_worker(&self) -> BTreeSet<PodUid> {
+        let workers = self.workers.iter().filter(|(_, worker)| worker.told.is_some());
+        workers.map(|(uid, _)| uid.clone()).collect()
+    }
+
     /// UIDs that are wanted or still have a worker.
     pub fn known(&self) -> BTreeSet<PodUid> {
         self.all_wanted().map(|(uid, _)| uid.clone()).chain(self.workers.keys().cloned()).collect()

@@ -38,6 +38,15 @@ pub struct RefusedManifest {
     pub why: String,
 }
 
+/// How long someone waits for an agent that was just started to know its pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// As long as the agent is new: the list of what is known so far is of use, too.
+    WhileNew,
+    /// As long as it takes: without the pod that is asked for there is no answer.
+    UntilKnown,
+}
+
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum StatusManagerMsg {
@@ -61,6 +70,8 @@ pub enum StatusManagerMsg {
     Answered(PodUid, Result<Answer, Panicked>),
     /// From itself: what had to wait is due.
     SendDue,
+    /// From itself: the agent is no longer new.
+    NewNoMore,
     /// From a pod source: all manifests of it that give no pod; told whenever they changed.
     Refused(SourceKind, Vec<RefusedManifest>),
     /// From `PodManager`: these are all pods there are; told now and then, because a pod may have gone while `PodManager`
@@ -71,6 +82,12 @@ pub enum StatusManagerMsg {
         /// Those of which nothing is on the node any more, but which the API server still has.
         ended: BTreeSet<PodUid>,
     },
+    /// From `PodManager`: all sources and the runtime were heard, and these pods have workers, which tell their statuses.
+    /// Told once, and again after a restart of this actor.
+    HeardAll(BTreeSet<PodUid>),
+    /// From the server: told when the status of each pod is here that was wanted once all sources had been heard; at once
+    /// when the agent has known that for long, or never will.
+    Settled(Patience, RpcReplyPort<()>),
     /// From the server: all pods, by namespace and name.
     List(RpcReplyPort<Vec<PodView>>),
     /// From the server: all manifests that give no pod, by source and place.

@@ -4,12 +4,13 @@
 use axum::http::StatusCode;
 
 use super::explain::static_pod_name;
-use super::pods::{ASK_LIMIT, REQUEST};
+use super::pods::{ASK_LIMIT, REQUEST, settled};
 use super::reply::{self, Reply};
 use crate::actors::settings::Agent;
 use crate::logic::ids::FullName;
 use crate::logic::pod_lifecycle::{Demand, Demanded};
 use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::status_manager::Patience;
 
 /// Asks, and answers with the names of the containers that it is about, a line each: 404 for an unknown pod, 409 for what
 /// cannot be done.
@@ -21,6 +22,8 @@ pub(super) async fn answer(
     container: Option<String>,
 ) -> Reply {
     let demand = Demand { what, container };
+    // A pod that is not known yet may be soon.
+    settled(agent, Patience::WhileNew).await;
     for name in [name.to_owned(), static_pod_name(agent, name)] {
         let (pod, demand) = (FullName::new(&name, namespace), demand.clone());
         let question = |reply| PodManagerMsg::Demanded { pod, demand, reply };

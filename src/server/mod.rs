@@ -58,6 +58,8 @@ mod zpages;
 #[cfg(test)]
 mod cve_tests;
 #[cfg(test)]
+mod settled_tests;
+#[cfg(test)]
 pub(crate) mod tests;
 
 pub use listeners::{HealthzListener, LocalSocket, ReadOnlyListener};

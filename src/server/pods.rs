@@ -18,7 +18,7 @@ use crate::actors::ledger::Cause;
 use crate::actors::settings::Agent;
 use crate::logic::runtime_pod::{ContainerState, RuntimePod};
 use crate::messages::pleg::PlegMsg;
-use crate::messages::status_manager::{PodView, StatusManagerMsg};
+use crate::messages::status_manager::{Patience, PodView, StatusManagerMsg};
 
 /// How long an actor may take to answer a request.
 pub(crate) const ASK_LIMIT: Duration = Duration::from_secs(5);
@@ -34,8 +34,35 @@ struct Item<'a> {
     status: &'a PodStatus,
 }
 
-/// All pods with their newest status, by namespace and name.
+/// The longest that a request waits for a just started agent to know its pods.
+const SETTLED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Waits until the agent, if it was just started, knows all its pods. It goes on without that knowledge in the end: the
+/// answer is then what is known.
+pub(super) async fn settled(agent: &Agent, patience: Patience) {
+    let question = |reply| StatusManagerMsg::Settled(patience, reply);
+    let _ = agent.directory.status_manager.ask(REQUEST, SETTLED_WITHIN, question).await;
+}
+
+/// All pods with their newest status, by namespace and name; of an agent that is new, once it knows them.
 pub(super) async fn views(agent: &Agent) -> Result<Vec<PodView>, AskError> {
+    settled(agent, Patience::WhileNew).await;
+    known(agent).await
+}
+
+/// Those pods of which `is_meant` holds; before there are none, the agent has to know all its pods.
+pub(super) async fn named(agent: &Agent, is_meant: impl Fn(&PodView) -> bool) -> Result<Vec<PodView>, AskError> {
+    let mut found = known(agent).await?;
+    found.retain(&is_meant);
+    if found.is_empty() {
+        settled(agent, Patience::UntilKnown).await;
+        found = known(agent).await?;
+        found.retain(&is_meant);
+    }
+    Ok(found)
+}
+
+async fn known(agent: &Agent) -> Result<Vec<PodView>, AskError> {
     agent.directory.status_manager.ask(REQUEST, ASK_LIMIT, StatusManagerMsg::List).await
 }
 
@@ -52,6 +79,7 @@ pub(super) async fn pods(agent: &Agent) -> Reply {
 
 /// Answers `/runningpods/`: what the runtime runs, whoever wanted it.
 pub(super) async fn running_pods(agent: &Agent) -> Reply {
+    settled(agent, Patience::WhileNew).await;
     match agent.directory.pleg.ask(REQUEST, ASK_LIMIT, PlegMsg::Pods).await {
         Ok(pods) => {
             let alive: Vec<Arc<RuntimePod>> = pods.into_iter().filter(|pod| pod.is_alive()).collect();

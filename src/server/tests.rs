@@ -233,12 +233,25 @@ impl Node {
         Self::configured(None, Node0::with_socket, |settings| settings.served_logs = served)
     }
 
-    /// Starts the tree; all its actors may be told things then.
+    /// Starts the tree; all its actors may be told things then. Nobody waits for more pods.
     pub(crate) async fn start(&self) {
+        self.begin().await;
+        self.hear_all(&[]);
+    }
+
+    /// Starts the tree, which has not heard all sources: there is no runtime to be heard.
+    pub(super) async fn begin(&self) {
         root::start(Arc::clone(&self.agent));
         while !self.agent.directory.server.is_up() {
             tokio::task::yield_now().await;
         }
+    }
+
+    /// Tells, as `PodManager` would, that these are all pods.
+    pub(super) fn hear_all(&self, names: &[&str]) {
+        let pods = names.iter().map(|name| PodUid::from(format!("uid-{name}"))).collect();
+        let to = &self.agent.directory.status_manager;
+        to.tell(Cause::outside("test"), StatusManagerMsg::HeardAll(pods)).expect("room");
     }
 
     /// Tells of a pod as its worker would.
@@ -360,7 +373,7 @@ async fn a_turn_that_does_not_end_is_no_health_and_is_named() {
     let (let_go, release) = mpsc::channel();
     let held_up = HeldUp { kind: "StatusManager", release: Mutex::new(release) };
     let node = Node::with(Some(Arc::new(held_up)), |_| vec![]);
-    node.start().await;
+    node.begin().await;
     node.tell_pod("web", running(), &[]).await;
     // The others must be at rest: the clock that is set below would make their turns as old.
     let busy = || {

@@ -2,12 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::Node;
+use crate::harness::{AGENT, Node, http_get};
 use crate::lifecycle::{cgroups_of, places_of};
 use crate::pods::{forever, pod, shell, then_forever};
 use crate::restarts::another;
@@ -27,13 +28,15 @@ struct Said {
     body: String,
     requests: u32,
     last: String,
+    /// How long an answer takes.
+    late: Duration,
 }
 
 impl Manifests {
     fn serve() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let said = Said { status: "200 OK", body: list(&[]), requests: 0, last: String::new() };
+        let said = Said { status: "200 OK", body: list(&[]), requests: 0, last: String::new(), late: Duration::ZERO };
         let said = Arc::new(Mutex::new(said));
         let theirs = Arc::clone(&said);
         // Ends with the test's process; a request that fails is the agent's to repeat.
@@ -70,6 +73,8 @@ fn answer(mut stream: TcpStream, said: &Mutex<Said>) -> std::io::Result<()> {
             count => request.extend_from_slice(&part[..count]),
         }
     }
+    let late = said.lock().unwrap().late;
+    std::thread::sleep(late);
     let mut said = said.lock().unwrap();
     said.requests += 1;
     said.last = String::from_utf8_lossy(&request).into_owned();
@@ -139,4 +144,38 @@ fn pods_of_a_url_come_change_stay_and_go_with_its_list() {
     assert!(!node.log().contains("not-to-be-logged"), "headers carry credentials");
     assert_eq!(node.running_now("local", "main").map(|one| one.id), Some(local.id), "the folder's pods stay");
     assert!(node.agent_lives());
+}
+
+/// PAIN-16: whoever asks a just started agent, before its sources were heard, is answered as a moment later: pods and their logs
+/// are there all the time.
+#[test]
+fn requests_wait_for_an_agent_that_has_just_started() {
+    let Some(mut node) = Node::new() else { return };
+    let manifests = Manifests::serve();
+    let url = format!("http://127.0.0.1:{}/pods", manifests.port);
+    node.configure(json!({ "staticPodURL": url, "httpCheckFrequency": "1s" }));
+    manifests.said.lock().unwrap().body = list(&[pod("remote", &[shell("main", &then_forever("echo hello"))])]);
+    node.start_agent();
+    let container = node.wait_running("remote", "main");
+    node.eventually("it has spoken", || (node.output(&container) == "hello\n").then_some(()));
+
+    manifests.said.lock().unwrap().late = Duration::from_secs(4);
+    node.kill_agent();
+    node.start_agent();
+    let read_only = format!("127.0.0.1:{}", node.named("READ_ONLY_PORT"));
+    let (status, body) = node.eventually("the agent listens", || http_get(&read_only, "/pods"));
+    assert!(status == 200 && body.contains("remote-node1"), "the first answer: {status} {body}");
+
+    node.kill_agent();
+    node.start_agent();
+    let root_dir = node.dir.join("kubelet");
+    let said = node.eventually("the agent listens", || {
+        let logs = ["logs", "default/remote", "--root-dir"];
+        let output = Command::new(AGENT).args(logs).arg(&root_dir).stdin(Stdio::null()).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        (!error.contains("cannot reach the agent"))
+            .then(|| String::from_utf8_lossy(&output.stdout).into_owned() + &error)
+    });
+    assert_eq!(said, "hello\n", "the first answer");
+    assert_eq!(node.running_now("remote", "main").map(|one| one.id), Some(container.id), "and nothing was restarted");
 }

@@ -14,7 +14,9 @@ use crate::actors::settings::Agent;
 use crate::logic::cgroup_name::CgroupName;
 use crate::logic::ids::{FullName, PodUid};
 use crate::logic::loudness::Loudness;
+use crate::messages::container_gc::ContainerGcMsg;
 use crate::messages::pod_manager::{Leftovers, PodManagerMsg, Swept};
+use crate::messages::status_manager::StatusManagerMsg;
 use crate::platform::blocking;
 use crate::platform::observer::Occurrence;
 use crate::platform::pod_files::PodPlace;
@@ -66,6 +68,35 @@ impl Sweep {
 }
 
 impl PodManager {
+    /// Tells `ContainerGc` which pods are wanted or still going, in the turn that made them so: before they have a container
+    /// that could be taken for another's remains.
+    pub(super) fn tell_collector(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        if !self.roster.all_heard() {
+            return;
+        }
+        self.tell_heard_all(desk);
+        let known = Arc::new(self.roster.known());
+        if self.collector_told.as_ref() == Some(&known) {
+            return;
+        }
+        match desk.offer(&self.agent.directory.container_gc, ContainerGcMsg::Known(Arc::clone(&known))) {
+            true => self.collector_told = Some(known),
+            false => self.arm_retell(desk),
+        }
+    }
+
+    /// Has those answered who asked before all pods were known.
+    fn tell_heard_all(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        if self.heard_all_told || !self.can_judge() {
+            return;
+        }
+        let heard = StatusManagerMsg::HeardAll(self.roster.with_worker());
+        self.heard_all_told = desk.offer(&self.agent.directory.status_manager, heard);
+        if !self.heard_all_told {
+            self.arm_retell(desk);
+        }
+    }
+
     /// Whoever is wanted, judged or not, has a worker, or is held by the runtime.
     fn known(&self) -> BTreeSet<PodUid> {
         let mut known = self.roster.known();

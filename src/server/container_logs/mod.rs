@@ -13,7 +13,7 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::routing::get;
 
-use super::pods::views;
+use super::pods::named;
 use super::reply::{self, Reply};
 use super::routes::{Sources, only_get};
 use crate::actors::address::AskError;
@@ -74,12 +74,12 @@ async fn container_logs(
 /// The pod of this name; of several, the one that is not being deleted, or the youngest. A mirror has the name of its
 /// static pod, and that is the one which is here.
 async fn find(agent: &Agent, namespace: &str, name: &str) -> Result<Option<PodView>, AskError> {
-    let named = |view: &PodView| {
+    let is_it = |view: &PodView| {
         let metadata = &view.pod.metadata;
         metadata.namespace.as_deref().unwrap_or("default") == namespace && metadata.name.as_deref() == Some(name)
     };
-    let found = views(agent).await?.into_iter().filter(named);
-    Ok(found.max_by_key(|view| {
+    let found = named(agent, is_it).await?;
+    Ok(found.into_iter().max_by_key(|view| {
         let metadata = &view.pod.metadata;
         let made = metadata.creation_timestamp.as_ref().map(|time| time.0);
         (metadata.deletion_timestamp.is_none(), view.may_run, made)

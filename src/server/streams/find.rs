@@ -7,7 +7,7 @@ use crate::cri::pod_mapping::labels::{CONTAINER_NAME, POD_UID};
 use crate::cri::{ContainerFilter, ContainerState, CriResult, Labels, PodSandboxFilter, SandboxState};
 use crate::logic::ids::{ContainerId, PodUid, SandboxId};
 use crate::messages::status_manager::PodView;
-use crate::server::pods::views;
+use crate::server::pods::named;
 
 /// The pod of this name.
 pub(in crate::server) async fn pod(agent: &Agent, namespace: &str, name: &str) -> Result<PodView, Problem> {
@@ -15,7 +15,7 @@ pub(in crate::server) async fn pod(agent: &Agent, namespace: &str, name: &str) -
         let metadata = &view.pod.metadata;
         metadata.name.as_deref() == Some(name) && metadata.namespace.as_deref().unwrap_or("default") == namespace
     };
-    views(agent).await?.into_iter().find(is_it).ok_or_else(|| Problem::not_found("pod does not exist"))
+    named(agent, is_it).await?.into_iter().next().ok_or_else(|| Problem::not_found("pod does not exist"))
 }
 
 /// The container of this name that runs, the newest where there are more.
