@@ -116,6 +116,10 @@ pub enum VolumeManagerMsg {
         /// How; with the tokens that it asked for on its way.
         outcome: Box<TaskOutcome>,
     },
+    /// From itself: which volumes that the cluster attached to this node are mounted here, or why that is not known.
+    AttachedFound(Result<Result<BTreeSet<String>, String>, Panicked>),
+    /// From itself: time to look for them again.
+    AttachedDue,
     /// From itself: a wait is over.
     RetryDue {
         /// For when it was set.

@@ -33,6 +33,8 @@ pub struct Disk {
     pub logs: BTreeMap<String, BTreeSet<String>>,
     /// Volumes.
     pub volumes: BTreeSet<VolumePlace>,
+    /// What the cluster attached to the node, and is mounted there.
+    pub attached: BTreeSet<String>,
     /// What never ends about volumes, such as `set up data`.
     pub dead: Option<String>,
     /// Calls that wait for that, and since when.

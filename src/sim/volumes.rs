@@ -135,6 +135,11 @@ impl VolumeHost for Outlet {
         self.volume("release", uid.to_string(), |_| ()).await
     }
 
+    async fn attached(&self) -> Result<BTreeSet<String>, VolumeError> {
+        self.alive("look for", "attached volumes").await;
+        self.volume("look for attached volumes", String::new(), |node| lock(&node.disk).attached.clone()).await
+    }
+
     fn hanging(&self) -> Vec<(String, Moment)> {
         let Some(node) = self.touch() else { return vec![] };
         let disk = lock(&node.disk);

@@ -292,6 +292,11 @@ impl World {
         *lock(&self.node().stuck) = pod.map(str::to_owned);
     }
 
+    /// The cluster has attached these volumes to the node, and somebody has mounted them there.
+    pub fn attach(&self, volumes: &[&str]) {
+        lock(&self.node().disk).attached = volumes.iter().map(|volume| (*volume).to_owned()).collect();
+    }
+
     /// This never ends, from now on: `set up NAME` or `tear down NAME` of a volume, `prepare NAME`, of a part of it, or
     /// `read NAME`, of a file in it; `None`: all does.
     pub fn hang_volume(&self, what: Option<&str>) {

@@ -259,3 +259,30 @@ fn assert_container_waits_for(hangs: &'static str, field: &'static str, value: V
         world.finish_cluster().await;
     });
 }
+
+/// NODE-24: another agent mounted a volume that the cluster had attached. It stays in use over the start of this one, and
+/// over the time until the disk was read: the cluster takes away what is not in use.
+#[test]
+fn an_attached_volume_is_in_use_until_nobody_has_it_mounted() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        let volume = "kubernetes.io/csi/disks.example.com^h-1";
+        let in_use = || {
+            let node = world.api().get("nodes", "", "node-1").expect("there is a Node");
+            node["status"]["volumesInUse"].clone()
+        };
+        world.attach(&[volume]);
+        world.start_agent();
+        world.sleep(seconds(60)).await;
+        assert_eq!(in_use(), json!([volume]));
+        world.kill_agent();
+        world.hang_volume(Some("look for attached volumes"));
+        world.start_agent();
+        world.sleep(seconds(400)).await;
+        assert_eq!(in_use(), json!([volume]), "nobody has read the disk");
+        world.attach(&[]);
+        world.hang_volume(None);
+        world.sleep(seconds(400)).await;
+        assert!(in_use().as_array().is_none_or(Vec::is_empty), "{}", in_use());
+        world.finish_cluster().await;
+    });
+}

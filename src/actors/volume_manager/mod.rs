@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use ractor::RpcReplyPort;
 
 use super::address::Address;
-use super::desk::{Desk, OperationId};
+use super::desk::{Desk, OperationId, Panicked};
 use super::ledger::Cause;
 use super::role::Role;
 use super::settings::{Agent, EventSubject};
@@ -40,6 +40,9 @@ use timing::{Timing, planned_plugin, unmounting};
 
 /// The soonest that a pod is told to ask again.
 const RETRY_MIN: Duration = Duration::from_millis(100);
+
+/// Wait before attached volumes are looked for again: they go when their pods end.
+const ATTACHED_PERIOD: Duration = Duration::from_secs(30);
 
 /// Patience with `NodeStatus`.
 const NODE_PATIENCE: Duration = Duration::from_secs(1);
@@ -74,6 +77,8 @@ pub struct VolumeManager {
     certificates: BTreeMap<CertificateKey, CertificateState>,
     questions: Vec<Question>,
     wake: Option<(Moment, OperationId)>,
+    /// The attached volumes that `NodeStatus` was told of.
+    attached: Option<BTreeSet<String>>,
 }
 
 impl Role for VolumeManager {
@@ -82,9 +87,7 @@ impl Role for VolumeManager {
     type Args = Arc<Agent>;
 
     fn begin(agent: Arc<Agent>, desk: &mut Desk<VolumeManagerMsg>) -> Self {
-        // Only volumes that are attached to the node count, and none of the kinds that are mounted here is (NODE-24).
-        desk.tell(&agent.directory.node_status, NodeStatusMsg::News(NodeNews::VolumesInUse(vec![])));
-        Self {
+        let manager = Self {
             agent,
             states: VolumeStates::default(),
             pods: BTreeMap::new(),
@@ -94,7 +97,10 @@ impl Role for VolumeManager {
             certificates: BTreeMap::new(),
             questions: vec![],
             wake: None,
-        }
+            attached: None,
+        };
+        manager.look_for_attached(desk);
+        manager
     }
 
     fn receive(&mut self, message: VolumeManagerMsg, desk: &mut Desk<VolumeManagerMsg>) {
@@ -154,6 +160,8 @@ impl Role for VolumeManager {
                 let _ = reply.send(self.census()); // The asker may have left.
                 return;
             }
+            VolumeManagerMsg::AttachedFound(outcome) => return self.take_attached(outcome, desk),
+            VolumeManagerMsg::AttachedDue => return self.look_for_attached(desk),
             VolumeManagerMsg::RetryDue { at } => {
                 self.wake.take_if(|(armed, _)| *armed == at);
                 vec![Input::Due]
@@ -170,6 +178,38 @@ impl Role for VolumeManager {
 }
 
 impl VolumeManager {
+    /// What of the volumes that the cluster attaches is in use is read off the disk (NODE-24): none of the kinds that are
+    /// mounted here is attached, but another agent may have mounted such, and the cluster takes away what is not in use.
+    fn look_for_attached(&self, desk: &mut Desk<VolumeManagerMsg>) {
+        let host = Arc::clone(&self.agent.adapters.volumes);
+        let work = async move { host.attached().await.map_err(|error| error.to_string()) };
+        desk.start("look for attached volumes", "the node".to_owned(), work, VolumeManagerMsg::AttachedFound);
+    }
+
+    /// Until the disk was read nothing is said of them, so that what the Node shows stays.
+    fn take_attached(
+        &mut self,
+        outcome: Result<Result<BTreeSet<String>, String>, Panicked>,
+        desk: &mut Desk<VolumeManagerMsg>,
+    ) {
+        match outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
+            Ok(found) => {
+                let in_use = NodeNews::VolumesInUse(found.iter().cloned().collect());
+                let is_told = self.attached.as_ref() == Some(&found)
+                    || desk.offer(&self.agent.directory.node_status, NodeStatusMsg::News(in_use));
+                if is_told {
+                    let none_is_left = found.is_empty();
+                    self.attached = Some(found);
+                    if none_is_left {
+                        return;
+                    }
+                }
+            }
+            Err(problem) => tracing::warn!(problem, "it is not known yet which attached volumes are in use"),
+        }
+        desk.after(ATTACHED_PERIOD, VolumeManagerMsg::AttachedDue);
+    }
+
     fn want(&mut self, uid: PodUid, pod: Arc<Pod>, desk: &Desk<VolumeManagerMsg>) -> Input {
         let plans: BTreeMap<String, VolumePlan> =
             volume_plans(&pod).into_iter().map(|plan| (plan.name.clone(), plan)).collect();
@@ -423,7 +463,7 @@ fn own((key, token): (&TokenKey, &Token)) -> (TokenKey, Token) {
     (key.clone(), token.clone())
 }
 
-fn lost(task: &Task, panicked: &super::desk::Panicked) -> TaskFailure {
+fn lost(task: &Task, panicked: &Panicked) -> TaskFailure {
     tasks::failure(format!("{task}: {panicked}"))
 }
 

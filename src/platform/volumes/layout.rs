@@ -32,6 +32,11 @@ impl Layout {
         Self { root: root_dir.to_owned(), pods: root_dir.join("pods") }
     }
 
+    /// The root directory.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// `pods/<uid>/<below…>`, each level made when it is missing.
     pub(super) fn make(&self, uid: &PodUid, below: &[&str]) -> io::Result<Directory> {
         let mut here = Directory::open(&self.pods)?.make_directory(uid.as_str(), PRIVATE)?;

@@ -2,6 +2,7 @@
 //!
 //! Keeps the root directory's path and the calls under way.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +13,9 @@ use super::layout::{DEVICES, Layout};
 use super::locks::Locks;
 use super::patient::Patient;
 use super::progress::Progress;
-use super::{VolumeError, VolumeHost, atomic_writer, device, empty_dir, host_path, local, nfs, sub_path, tear_down};
+use super::{
+    VolumeError, VolumeHost, atomic_writer, device, empty_dir, host_path, in_use, local, nfs, sub_path, tear_down,
+};
 use crate::logic::ids::PodUid;
 use crate::logic::time::Moment;
 use crate::logic::volumes::order::{FilesOrder, SetUp, SubPathOrder, VolumePlace};
@@ -106,6 +109,15 @@ impl VolumeHost for LinuxVolumeHost {
                 tear_down::release(&layout, &uid).map_err(|error| VolumeError::failed("release", &path, error))
             })
             .await
+    }
+
+    async fn attached(&self) -> Result<BTreeSet<String>, VolumeError> {
+        let root = self.layout.root().to_path_buf();
+        let look = move || {
+            in_use::attached(&root)
+                .map_err(|error| VolumeError::failed("look for attached volumes below", &root, error))
+        };
+        self.patient.run("attached volumes".to_owned(), "look for", look).await
     }
 
     fn hanging(&self) -> Vec<(String, Moment)> {

@@ -9,6 +9,7 @@ mod dead_mount_tests;
 mod device;
 mod empty_dir;
 mod host_path;
+mod in_use;
 mod layout;
 mod level;
 mod linux;
@@ -25,6 +26,7 @@ mod tear_down;
 #[cfg(test)]
 mod testing;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -120,6 +122,11 @@ pub trait VolumeHost: Send + Sync {
     /// Removes what is left of the pod's volumes once none is there: parts of volumes that have no directory of their
     /// own, and markers. Fails when something is still mounted.
     async fn release(&self, uid: &PodUid) -> Result<(), VolumeError>;
+    /// The names, as the Node's status has them, of the volumes that the cluster attached to this node and that are mounted
+    /// here, whoever mounted them.
+    async fn attached(&self) -> Result<BTreeSet<String>, VolumeError> {
+        Ok(BTreeSet::new())
+    }
     /// Calls that have taken longer than they should: on what, and since when.
     fn hanging(&self) -> Vec<(String, Moment)>;
 }
