@@ -10,8 +10,10 @@ use k8s_openapi::api::core::v1::Pod;
 use super::desk::{Desk, OperationId};
 use super::role::Role;
 use super::settings::Agent;
-use crate::logic::mirror_pods::{MirrorPods, Order};
-use crate::logic::status_sync::MIRROR_ANNOTATION;
+use crate::logic::ids::FullName;
+use crate::logic::mirror_pods::{MirrorPods, Order, Outcome};
+use crate::logic::pod_roster::full_name;
+use crate::logic::status_sync::is_mirror;
 use crate::messages::mirror_manager::MirrorManagerMsg;
 use crate::platform::kube_api::{ApiError, ApiServer, Place};
 
@@ -34,15 +36,15 @@ impl Role for MirrorManager {
     fn receive(&mut self, message: MirrorManagerMsg, desk: &mut Desk<MirrorManagerMsg>) {
         match message {
             MirrorManagerMsg::Statics(pods, ending) => self.mirrors.set_statics(pods, ending),
-            MirrorManagerMsg::Mirrors(pods) => self.mirrors.set_mirrors(pods),
+            MirrorManagerMsg::Mirrors { mirrors, are_listed } => self.mirrors.set_mirrors(mirrors, are_listed),
             MirrorManagerMsg::NodeChanged(node) => self.mirrors.set_node(&node),
             MirrorManagerMsg::Answered(name, outcome) => {
-                let outcome = outcome.unwrap_or_else(|panicked| Err(panicked.to_string()));
-                if let Err(why) = &outcome {
-                    tracing::warn!(pod = %name, why, "mirror pod cannot be made or deleted yet");
-                }
+                let outcome = outcome.unwrap_or_else(|panicked| {
+                    tracing::error!(pod = %name, %panicked, "mirror pod was not made or deleted");
+                    Outcome::Refused
+                });
                 let jitter = self.agent.adapters.chance.next();
-                self.mirrors.answered(&name, outcome.is_ok(), desk.clock().uptime(), jitter);
+                self.mirrors.answered(&name, outcome, desk.clock().uptime(), jitter);
             }
             MirrorManagerMsg::RetryDue => self.wake = None,
         }
@@ -68,25 +70,38 @@ impl MirrorManager {
     }
 }
 
-async fn send(api: ApiServer, order: Order) -> Result<(), String> {
+async fn send(api: ApiServer, order: Order) -> Outcome {
     let at = Place::namespace(&*order.full_name().namespace);
-    let told = |error: ApiError| error.to_string();
     match order {
         Order::Delete { full_name, uid } => match api.delete::<Pod>(&at, &full_name.name, Some(0), Some(&uid)).await {
-            // Another one of its name has taken its place, or nobody has: this one is gone.
-            Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
-            other => other.map_err(told),
+            Ok(()) => Outcome::Deleted,
+            // Another one of its name has taken its place, or nobody has. The watch says so if that is true.
+            Err(error) if error.is_not_found() || error.is_conflict() => {
+                tracing::info!(pod = %full_name, %error, "the API server denies a mirror pod that is to be deleted");
+                Outcome::Denied
+            }
+            Err(error) => failed(&full_name, &error),
         },
         Order::Create(mirror) => match api.create::<Pod>(&at, &mirror).await {
-            Err(error) if error.is_already_exists() => {
-                let name = mirror.metadata.name.as_deref().unwrap_or_default();
-                let there: Pod = api.get(&at, name).await.map_err(told)?;
-                let hash =
-                    |pod: &Pod| pod.metadata.annotations.as_ref().and_then(|all| all.get(MIRROR_ANNOTATION).cloned());
-                // One that is for another version of the pod is shown by the watch, and goes then.
-                if hash(&there) == hash(&mirror) { Ok(()) } else { Err(error.to_string()) }
-            }
-            other => other.map(drop).map_err(told),
+            Ok(made) => Outcome::Made(Arc::new(made)),
+            Err(error) if error.is_already_exists() => there(&api, &at, &mirror, &error).await,
+            Err(error) => failed(&full_name(&mirror), &error),
         },
     }
+}
+
+/// There is a pod of the mirror's name. A mirror of another version, or one that is being deleted, is known by that, and goes
+/// next; a pod that somebody else made is left alone.
+async fn there(api: &ApiServer, at: &Place, mirror: &Pod, refusal: &ApiError) -> Outcome {
+    let node = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+    match api.get::<Pod>(at, mirror.metadata.name.as_deref().unwrap_or_default()).await {
+        Ok(there) if is_mirror(&there) && node(&there) == node(mirror) => Outcome::Made(Arc::new(there)),
+        Ok(_) => failed(&full_name(mirror), refusal),
+        Err(error) => failed(&full_name(mirror), &error),
+    }
+}
+
+fn failed(name: &FullName, error: &ApiError) -> Outcome {
+    tracing::warn!(pod = %name, %error, "mirror pod cannot be made or deleted yet");
+    if error.is_unreachable() { Outcome::Away } else { Outcome::Refused }
 }

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use super::describe;
 use crate::actors::desk::Panicked;
 use crate::logic::ids::FullName;
+use crate::logic::mirror_pods::Outcome;
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]
@@ -16,11 +17,16 @@ pub enum MirrorManagerMsg {
     /// end. Told once all sources were heard, and what the runtime holds is known.
     Statics(Vec<Arc<Pod>>, BTreeSet<FullName>),
     /// From `ApiSource`: all mirrors that the API server has.
-    Mirrors(Vec<Arc<Pod>>),
+    Mirrors {
+        /// As they were shown last.
+        mirrors: Vec<Arc<Pod>>,
+        /// The API server has listed all pods anew.
+        are_listed: bool,
+    },
     /// From `PodManager`: the newest Node object, which owns the mirrors.
     NodeChanged(Arc<Node>),
-    /// From itself: a call for this mirror ended; why it did not work, if it did not.
-    Answered(FullName, Result<Result<(), String>, Panicked>),
+    /// From itself: a call for this mirror ended.
+    Answered(FullName, Result<Outcome, Panicked>),
     /// From itself: a call may be tried again.
     RetryDue,
 }

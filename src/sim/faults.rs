@@ -57,6 +57,8 @@ pub enum Fault {
     ApiClocks,
     /// A call to the API server takes effect, but the answer does not come.
     ApiLostAnswers,
+    /// An API server that was away, or is new, answers 404 to deletions of pods that are there while its caches fill.
+    ApiFalseGone,
 }
 
 impl Fault {

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::common::{seeds, side_by_side};
 
-const FAULTS: [&str; 9] = [
+const FAULTS: [&str; 10] = [
     "api-slow",
     "api-away",
     "api-busy",
@@ -18,6 +18,7 @@ const FAULTS: [&str; 9] = [
     "api-stale",
     "api-clocks",
     "api-lost-answers",
+    "api-false-gone",
 ];
 
 const fn seconds(seconds: u64) -> Duration {

@@ -113,6 +113,62 @@ fn a_static_pod_that_was_edited_without_an_agent_keeps_its_mirror_until_the_old_
     });
 }
 
+/// The hash of the manifest that the mirror stands for.
+fn mirror_hash(world: &World) -> Option<Value> {
+    world.api_pod(MIRROR).map(|mirror| mirror["metadata"]["annotations"]["kubernetes.io/config.mirror"].clone())
+}
+
+/// How long until the mirror stands for another manifest than this, within two minutes.
+async fn exchanged(world: &World, before: &Option<Value>) -> Duration {
+    for turn in 0..1200 {
+        let hash = mirror_hash(world);
+        if hash.is_some() && hash != *before {
+            return Duration::from_millis(100) * turn;
+        }
+        world.sleep(Duration::from_millis(100)).await;
+    }
+    panic!("the mirror was not exchanged");
+}
+
+/// POD-06: an API server that has just started denies the mirror until its own caches are full. `kubeadm upgrade` waits for
+/// just this mirror.
+#[test]
+fn a_mirror_that_the_api_server_denies_is_exchanged_soon_after() {
+    for filling in [2, 9, 40] {
+        simulate_with(filling, in_a_cluster(), move |world| async move {
+            mirrored(&world).await;
+            let before = mirror_hash(&world);
+            world.link().fill_caches(world.node(), seconds(filling + 5));
+            world.put(&SimPod::of("fixed", "run").image("app:2"));
+            world.sleep(seconds(5)).await;
+            assert_eq!(mirror_hash(&world), before, "it was denied");
+            world.sleep(seconds(filling)).await;
+            let took = exchanged(&world, &before).await;
+            assert!(took <= Duration::from_millis(2500), "{took:?}");
+            world.finish_cluster().await;
+        });
+    }
+}
+
+/// POD-06: the edited static pod may be the API server itself, which is away for as long as that takes. The watch is
+/// opened again later than the mirror is exchanged.
+#[test]
+fn a_mirror_is_exchanged_soon_after_the_api_server_is_back() {
+    for away in [20, 90, 200] {
+        simulate_with(away, in_a_cluster(), move |world| async move {
+            mirrored(&world).await;
+            let before = mirror_hash(&world);
+            world.link().go_away(world.node(), seconds(away));
+            world.link().fill_caches(world.node(), seconds(away + 3));
+            world.put(&SimPod::of("fixed", "run").image("app:2"));
+            world.sleep(seconds(away + 3)).await;
+            let took = exchanged(&world, &before).await;
+            assert!(took <= Duration::from_millis(2500), "{took:?}");
+            world.finish_cluster().await;
+        });
+    }
+}
+
 /// POD-06, POD-31: a static pod that the node refuses has a mirror, too, which says why; one that ran as another version has
 /// a new one.
 #[test]

@@ -81,7 +81,7 @@ impl Role for ApiSource {
                     self.told = Some(self.wanted());
                     self.tell_pods(desk);
                     self.tell_shown(desk);
-                    self.tell_mirrors(desk);
+                    self.tell_mirrors(true, desk);
                 }
             }
         }
@@ -128,7 +128,7 @@ impl ApiSource {
             self.shown.insert(uid, pod);
         }
         self.tell_shown(desk);
-        self.tell_mirrors(desk);
+        self.tell_mirrors(true, desk);
         self.tell_changed(desk);
     }
 
@@ -138,14 +138,14 @@ impl ApiSource {
         self.shown.insert(uid, Arc::clone(&pod));
         let has_room = desk.offer(&self.agent.directory.status_manager, StatusManagerMsg::ApiPodSeen(Arc::clone(&pod)));
         self.see_to(has_room, desk);
-        if is_mirror(&pod) { self.tell_mirrors(desk) } else { self.tell_changed(desk) }
+        if is_mirror(&pod) { self.tell_mirrors(false, desk) } else { self.tell_changed(desk) }
     }
 
     fn remove(&mut self, pod: &Pod, desk: &mut Desk<ApiSourceMsg>) {
         let Some(pod) = self.shown.remove(&uid_of(pod)) else { return };
         let has_room = desk.offer(&self.agent.directory.status_manager, StatusManagerMsg::ApiPodGone(Arc::clone(&pod)));
         self.see_to(has_room, desk);
-        if is_mirror(&pod) { self.tell_mirrors(desk) } else { self.tell_changed(desk) }
+        if is_mirror(&pod) { self.tell_mirrors(false, desk) } else { self.tell_changed(desk) }
     }
 
     /// Tells `PodManager` when what a pod is to be has changed, or when there may be room for a resize that waits; a pod
@@ -176,9 +176,11 @@ impl ApiSource {
         self.see_to(has_room, desk);
     }
 
-    fn tell_mirrors(&mut self, desk: &mut Desk<ApiSourceMsg>) {
+    /// Tells all mirrors; whether the API server has just listed them, or somebody had no room for that.
+    fn tell_mirrors(&mut self, are_listed: bool, desk: &mut Desk<ApiSourceMsg>) {
         let mirrors = self.shown.values().filter(|pod| is_mirror(pod)).cloned().collect();
-        let has_room = desk.offer(&self.agent.directory.mirror_manager, MirrorManagerMsg::Mirrors(mirrors));
+        let all = MirrorManagerMsg::Mirrors { mirrors, are_listed };
+        let has_room = desk.offer(&self.agent.directory.mirror_manager, all);
         self.see_to(has_room, desk);
     }
 

@@ -17,6 +17,7 @@ use kube::client::Body;
 use serde_json::Value;
 
 use super::answers::{Answer, Refused};
+use super::resources::Target;
 use super::watches::Cut;
 use super::{ApiServer, Mood, Request, Who};
 use crate::actors::ledger::lock;
@@ -26,6 +27,9 @@ use crate::sim::faults::Fault;
 use crate::sim::node::Node;
 use crate::sim::outlet::Outlet;
 use crate::sim::random::Random;
+
+/// The longest time in which a server that has just started fills its caches.
+const FILLING_MAX: Duration = Duration::from_secs(12);
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Frames = Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, BoxError>> + Send>>;
@@ -55,6 +59,8 @@ pub struct Link {
     away_until: Mutex<Duration>,
     /// Counts how often the server went away.
     epoch: AtomicU64,
+    /// Until then the server's own caches fill: its admission finds no pod that is to be deleted.
+    filling_until: Mutex<Duration>,
 }
 
 impl Link {
@@ -65,6 +71,7 @@ impl Link {
             random: Random::named(seed, "api server"),
             away_until: Mutex::default(),
             epoch: AtomicU64::new(0),
+            filling_until: Mutex::default(),
         })
     }
 
@@ -74,6 +81,21 @@ impl Link {
         *lock(&self.away_until) = node.time.elapsed() + time;
         self.epoch.fetch_add(1, Ordering::Relaxed);
         self.server.end_watches();
+        if node.faults.has(Fault::ApiFalseGone) {
+            self.fill_caches(node, time + self.random.between(Duration::ZERO, FILLING_MAX));
+        }
+    }
+
+    /// For so long the server's caches fill.
+    pub fn fill_caches(&self, node: &Node, time: Duration) {
+        *lock(&self.filling_until) = node.time.elapsed() + time;
+    }
+
+    /// Whether the server denies the pod that is to be deleted, as long as its caches fill.
+    fn denies(&self, node: &Node, request: &Request) -> Option<Refused> {
+        let target = Target::parse(&request.path).filter(|_| request.title() == "delete pods")?;
+        let is_filling = node.time.elapsed() < *lock(&self.filling_until);
+        is_filling.then(|| Refused::not_found(target.resource, target.name.as_deref().unwrap_or_default()))
     }
 
     fn is_away(&self, node: &Node) -> bool {
@@ -83,6 +105,7 @@ impl Link {
     /// Nothing goes wrong from now on.
     pub fn recover(&self) {
         *lock(&self.away_until) = Duration::ZERO;
+        *lock(&self.filling_until) = Duration::ZERO;
         self.server.set_mood(Mood::default());
     }
 
@@ -110,6 +133,10 @@ impl Link {
                 let longest = Duration::from_secs(if long { 240 } else { 15 });
                 self.go_away(&node, random.between(Duration::from_millis(200), longest));
             }
+            if strikes(Fault::ApiFalseGone, 0.3) {
+                node.story.tell("fault", "the API server's caches fill");
+                self.fill_caches(&node, random.between(Duration::from_secs(1), FILLING_MAX));
+            }
             if strikes(Fault::ApiWatches, 0.3) {
                 node.story.tell("fault", "the API server forgets old versions");
                 self.server.compact();
@@ -136,6 +163,9 @@ impl Link {
     fn fate(&self, node: &Node, request: &Request) -> Fate {
         let strikes = |fault, share| node.faults.has(fault) && self.random.chance(share);
         let changes = !matches!(request.verb(), "get" | "list" | "watch");
+        if let Some(refused) = self.denies(node, request) {
+            return Fate::Refused(refused);
+        }
         if strikes(Fault::ApiBusy, 0.08) {
             let wait = Duration::from_secs(1 + self.random.below(4));
             let text = "too many requests, please try again later";
