@@ -219,6 +219,7 @@ impl Role for PodManager {
                 self.take_statics(source, pods, desk);
                 self.carry_out(desk);
                 self.tell_known(desk);
+                self.tell_resizes(desk);
                 self.see_resizes(desk);
             }
             PodManagerMsg::Recalled(pods) => {
@@ -305,11 +306,12 @@ impl PodManager {
         let before = self.api_pods.replace(pods.clone()).unwrap_or_default();
         let trigger = self.note_changes(&before, &pods, desk);
         self.admit(desk);
-        self.carry_out(desk);
-        self.tell_known(desk);
         if let Some(trigger) = trigger {
             self.resize(trigger, desk);
         }
+        self.carry_out(desk);
+        self.tell_known(desk);
+        self.tell_resizes(desk);
         self.see_resizes(desk);
     }
 

@@ -361,7 +361,8 @@ impl PodRoster {
     }
 }
 
-/// Whether an update is worth telling (POD-04): annotations of the agent's own do not count.
+/// Whether an update is worth telling (POD-04): annotations of the agent's own do not count. The generation does, although
+/// nothing else may differ from what was told: the status says which one was observed (POD-28).
 pub fn differs(one: &Pod, other: &Pod) -> bool {
     const LOCAL: [&str; 3] =
         ["kubernetes.io/config.source", "kubernetes.io/config.mirror", "kubernetes.io/config.seen"];
@@ -369,7 +370,8 @@ pub fn differs(one: &Pod, other: &Pod) -> bool {
         let all = pod.metadata.annotations.iter().flatten();
         all.filter(|(key, _)| !LOCAL.contains(&key.as_str())).map(|(key, value)| (key.clone(), value.clone())).collect()
     };
-    one.spec != other.spec
+    one.metadata.generation != other.metadata.generation
+        || one.spec != other.spec
         || one.metadata.labels != other.metadata.labels
         || one.metadata.deletion_timestamp != other.metadata.deletion_timestamp
         || one.metadata.deletion_grace_period_seconds != other.metadata.deletion_grace_period_seconds

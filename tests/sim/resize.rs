@@ -123,6 +123,81 @@ fn a_resize_without_room_waits_until_another_pod_is_gone() {
     });
 }
 
+/// Which generation of the pod its status says was observed.
+fn observed(world: &World) -> Value {
+    world.api_pod("web").expect("it is there")["status"]["observedGeneration"].clone()
+}
+
+/// Looks at the pod again and again: once its status says that the generation was observed, it says what came of it.
+async fn watch_observed(world: &World, generation: i64, is_told: impl Fn(&Value) -> bool) {
+    let mut seen = 0;
+    for _ in 0..4000 {
+        let pod = world.api_pod("web").expect("it is there");
+        if pod["status"]["observedGeneration"] == generation {
+            assert!(is_told(&pod["status"]), "{}", pod["status"]);
+            seen += 1;
+        }
+        world.sleep(Duration::from_millis(2)).await;
+    }
+    assert!(seen > 100, "{seen}");
+}
+
+fn pending<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
+    status["conditions"].as_array().into_iter().flatten().find(|one| one["type"] == kind)
+}
+
+/// POD-28, RES-56: the status, and each condition that has one, say which generation was acted on or judged: also where the
+/// resize has to wait, is never made, or was taken back.
+#[test]
+fn a_status_says_which_generation_was_judged() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        world.create(&pod("web", "500m", "128Mi")).expect("made");
+        world.start_agent();
+        world.settle().await;
+        assert_eq!(observed(&world), 1);
+        world.resize_pod("web", "main", &sized("9", "128Mi"));
+        let waits =
+            |status: &Value| pending(status, "PodResizePending").is_some_and(|it| it["observedGeneration"] == 2);
+        watch_observed(&world, 2, waits).await;
+        world.resize_pod("web", "main", &sized("500m", "128Mi"));
+        watch_observed(&world, 3, |status| pending(status, "PodResizePending").is_none()).await;
+        world.resize_pod("web", "main", &sized("1", "128Mi"));
+        let is_made = |status: &Value| {
+            let given = &status["containerStatuses"][0]["allocatedResources"];
+            pending(status, "PodResizeInProgress").is_some() || *given == sized("1", "128Mi")["requests"]
+        };
+        watch_observed(&world, 4, is_made).await;
+        world.settle().await;
+        let status = world.api_pod("web").expect("it is there")["status"].clone();
+        for kind in ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"] {
+            assert_eq!(pending(&status, kind).expect("it has it")["observedGeneration"], 4, "{kind}");
+        }
+        world.finish_cluster().await;
+    });
+}
+
+/// POD-28: what was asked for, taken back, and asked for again between two looks of the agent is another generation all the
+/// same.
+#[test]
+fn a_generation_that_asks_for_nothing_new_is_observed_too() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        world.create(&pod("web", "500m", "128Mi")).expect("made");
+        world.start_agent();
+        world.settle().await;
+        for round in 0..2 {
+            world.link().go_away(world.node(), seconds(30));
+            world.resize_pod("web", "main", &sized("700m", "128Mi"));
+            world.resize_pod("web", "main", &sized(if round == 0 { "500m" } else { "9" }, "128Mi"));
+            world.api().compact();
+            world.sleep(seconds(120)).await;
+            assert_eq!(observed(&world), 3 + 2 * round);
+        }
+        let told = world.condition("web", "PodResizePending").expect("it waits");
+        assert_eq!(told["observedGeneration"], 5);
+        world.finish_cluster().await;
+    });
+}
+
 /// RES-56: taken back while it waits, it is as if it had never been asked for.
 #[test]
 fn a_resize_that_is_taken_back_waits_no_more() {
@@ -136,6 +211,7 @@ fn a_resize_that_is_taken_back_waits_no_more() {
         world.resize_pod("web", "main", &sized("500m", "128Mi"));
         world.sleep(seconds(10)).await;
         assert_eq!(world.condition("web", "PodResizePending"), None);
+        assert_eq!(observed(&world), 3);
         world.finish_cluster().await;
     });
 }

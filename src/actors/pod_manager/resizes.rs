@@ -43,9 +43,29 @@ impl PodManager {
     /// Pods as they are carried out: with what they were given, and without what the gates have off.
     pub(super) fn in_force(&self, pods: &BTreeMap<PodUid, Arc<Pod>>) -> BTreeMap<PodUid, Arc<Pod>> {
         let settings = &self.agent.settings;
-        let in_force =
-            |uid, pod| self.allocations.in_force(uid, &settings.restart_gates.applied(pod), &settings.resize);
+        let in_force = |uid, pod| {
+            let asked = settings.restart_gates.applied(pod);
+            self.as_observed(uid, &asked, self.allocations.in_force(uid, &asked, &settings.resize))
+        };
         pods.iter().map(|(uid, pod)| (uid.clone(), in_force(uid, pod))).collect()
+    }
+
+    /// The pod with the generation that its status may say was observed. A generation whose resize is not decided yet is not
+    /// among these: who waits for it would take the resize for made.
+    fn as_observed(&self, uid: &PodUid, asked: &Pod, given: Arc<Pod>) -> Arc<Pod> {
+        if is_over(asked) || self.allocations.is_judged(uid, asked, &self.agent.settings.resize) {
+            return given;
+        }
+        let shown = || asked.status.as_ref().and_then(|status| status.observed_generation);
+        let before = self.roster.wanted(uid).and_then(|known| known.metadata.generation).or_else(shown);
+        match before.filter(|before| Some(*before) != given.metadata.generation) {
+            None => given,
+            Some(before) => {
+                let mut given = Arc::unwrap_or_clone(given);
+                given.metadata.generation = Some(before);
+                Arc::new(given)
+            }
+        }
     }
 
     /// Pods with what they take of the node.
@@ -150,6 +170,7 @@ impl PodManager {
             return;
         }
         self.resizes_seen = true;
+        let waited = self.allocations.all_waiting().clone();
         let all = self.all_admitted();
         let candidates = all.iter().filter(|(uid, pod)| self.has_room_to_change(uid, pod));
         let mut asked = Vec::new();
@@ -172,6 +193,11 @@ impl PodManager {
         }
         self.keep_allocations(desk);
         self.tell_resizes(desk);
+        if *self.allocations.all_waiting() != waited {
+            // After why it waits, the generation that was judged: its status says both, or neither.
+            self.set_rosters();
+            self.carry_out(desk);
+        }
         if self.allocations.all_waiting().values().any(|waiting| waiting.reason == DEFERRED) {
             self.arm_resize_retry(RETRY, desk);
         }

@@ -50,7 +50,10 @@ impl Trigger {
             } else if resources(pod) != resources(old) {
                 Some(Self::PodResized)
             } else {
-                (pod.spec != old.spec).then_some(Self::PodUpdated)
+                // A resize that was taken back and asked for again shows in the generation alone.
+                let is_another = pod.metadata.generation != old.metadata.generation
+                    && pod.metadata.deletion_timestamp == old.metadata.deletion_timestamp;
+                (is_another || pod.spec != old.spec).then_some(Self::PodUpdated)
             }
         };
         let gone = before.keys().any(|uid| !after.contains_key(uid)).then_some(Self::PodsRemoved);
@@ -145,6 +148,14 @@ impl Allocations {
         };
         asked.containers.iter().any(differs)
             || (gates.by_pod && !same_requirements(asked.pod.as_ref(), given.pod.as_ref()))
+    }
+
+    /// Whether the node has decided about what this generation of the pod asks for: it has that, or is told to wait. A resize
+    /// that was taken on counts once it was kept.
+    pub fn is_judged(&self, uid: &PodUid, pod: &Pod, gates: &ResizeGates) -> bool {
+        let waits = |waiting: &PendingResize| waiting.generation == pod.metadata.generation;
+        !self.accepted.contains_key(uid)
+            && (self.waiting.get(uid).is_some_and(waits) || !self.is_asked(uid, pod, gates))
     }
 
     /// Takes a resize on. It is in force once it was kept.
