@@ -11,6 +11,7 @@ use std::time::Duration;
 use ractor::RpcReplyPort;
 
 use super::desk::Desk;
+use super::held::Held;
 use super::role::Role;
 use super::settings::Agent;
 use crate::logic::ids::PodUid;
@@ -61,7 +62,7 @@ pub struct AllocationManager {
     agent: Arc<Agent>,
     /// `None` until the files were read; what came before that is held.
     books: Option<BTreeMap<Book, Pages>>,
-    held: Vec<AllocationManagerMsg>,
+    held: Held<AllocationManagerMsg>,
     counts: ResizeCounts,
 }
 
@@ -78,7 +79,7 @@ impl Role for AllocationManager {
             async move { read_both(&*files).await },
             AllocationManagerMsg::Read,
         );
-        Self { agent, books: None, held: vec![], counts: ResizeCounts::default() }
+        Self { agent, books: None, held: Held::default(), counts: ResizeCounts::default() }
     }
 
     fn receive(&mut self, message: AllocationManagerMsg, desk: &mut Desk<AllocationManagerMsg>) {
@@ -86,7 +87,7 @@ impl Role for AllocationManager {
             AllocationManagerMsg::Read(read) => self.take_read(read.unwrap_or_default(), desk),
             AllocationManagerMsg::Counted(counts) => counts.into_iter().for_each(|count| self.counts.add(count)),
             AllocationManagerMsg::Counts(reply) => drop(reply.send(self.counts.clone())), // The asker may have left.
-            early if self.books.is_none() => self.held.push(early),
+            early if self.books.is_none() => self.hold(early),
             AllocationManagerMsg::Allocate(given, reply) => {
                 let pages = self.book(Book::Allocated);
                 pages.entries.extend(given);
@@ -119,11 +120,31 @@ impl AllocationManager {
         books.get_mut(&book).expect("invariant: there are both")
     }
 
+    /// Holds back what comes before the files were read. Who finds no room is told so, or hears nothing, and asks again.
+    fn hold(&mut self, early: AllocationManagerMsg) {
+        match &early {
+            AllocationManagerMsg::Repeat => return, // What was read is told anyway.
+            AllocationManagerMsg::Known(_) => self.held.forget(|held| matches!(held, AllocationManagerMsg::Known(_))),
+            _ => {}
+        }
+        let is_left = |held: &AllocationManagerMsg| match held {
+            AllocationManagerMsg::Allocate(_, reply) | AllocationManagerMsg::Actuate(_, reply) => reply.is_closed(),
+            AllocationManagerMsg::Recall(_, reply) => reply.is_closed(),
+            _ => false,
+        };
+        if let Err(AllocationManagerMsg::Allocate(_, reply) | AllocationManagerMsg::Actuate(_, reply)) =
+            self.held.push(early, is_left)
+        {
+            let why = "too much waits for the checkpoints of resources to be read";
+            let _ = reply.send(Err(why.to_owned())); // The asker may have left.
+        }
+    }
+
     fn take_read(&mut self, kept: Kept, desk: &mut Desk<AllocationManagerMsg>) {
         let books = [(Book::Allocated, Pages::of(kept.allocated)), (Book::Actuated, Pages::of(kept.actuated))];
         self.books = Some(books.into());
         self.tell(desk);
-        for message in std::mem::take(&mut self.held) {
+        for message in self.held.take() {
             self.receive(message, desk);
         }
     }

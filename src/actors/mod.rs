@@ -11,6 +11,7 @@ mod certificate_tests;
 pub mod container_gc;
 pub mod desk;
 pub mod event_recorder;
+mod held;
 pub mod image_gc;
 pub mod image_manager;
 pub mod ledger;

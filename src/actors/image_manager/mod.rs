@@ -14,6 +14,7 @@ use std::time::Duration;
 use ractor::RpcReplyPort;
 
 use super::desk::{Desk, Panicked};
+use super::held::Held;
 use super::role::Role;
 use super::settings::{Agent, EventSubject};
 use crate::cri::{CriResult, Image, ImageSpec};
@@ -80,6 +81,14 @@ impl Pending {
     }
 }
 
+/// Holds a request back. Who finds no room is told so, and asks again.
+fn hold(held: &mut Held<(Arc<ImageRequest>, Reply)>, request: Arc<ImageRequest>, reply: Reply) {
+    if let Err((_, reply)) = held.push((request, reply), |(_, reply)| reply.is_closed()) {
+        let why = "too many images wait for the records of interrupted pulls to be read";
+        let _ = reply.send(Err(ImageFailure::lost(why.to_owned()))); // The asker may have left.
+    }
+}
+
 /// What back-off is counted by: the pod, and the image with its default tag.
 fn key(uid: &PodUid, image: &str) -> String {
     format!("{uid}_{image}")
@@ -92,7 +101,7 @@ pub struct ImageManager {
     pending: BTreeMap<u64, Pending>,
     next_number: u64,
     /// Requests that came before it was known what an earlier agent was pulling; `None` once it is.
-    held: Option<Vec<(Arc<ImageRequest>, Reply)>>,
+    held: Option<Held<(Arc<ImageRequest>, Reply)>>,
     answers: AnswerCache,
     /// The requests that wait for the same credentials: each program is asked once for all of them.
     gathering: BTreeMap<GatherKey, Vec<u64>>,
@@ -109,7 +118,7 @@ impl Role for ImageManager {
         let settings = &agent.settings;
         let limits =
             PullLimits { parallel_max: settings.pulls_max, rate: settings.pull_rate, burst: settings.pull_burst };
-        let held = settings.image_verification.records().then(Vec::new);
+        let held = settings.image_verification.records().then(Held::default);
         if held.is_some() {
             let work = steps::recover(Arc::clone(&agent));
             desk.start("read records", "interrupted pulls", work, ImageManagerMsg::Recovered);
@@ -129,7 +138,7 @@ impl Role for ImageManager {
     fn receive(&mut self, message: ImageManagerMsg, desk: &mut Desk<ImageManagerMsg>) {
         match message {
             ImageManagerMsg::Ensure(request, reply) => match &mut self.held {
-                Some(held) => held.push((request, reply)),
+                Some(held) => hold(held, request, reply),
                 None => self.ensure(request, reply, desk),
             },
             ImageManagerMsg::Forgive(uid, images) => {
@@ -138,7 +147,7 @@ impl Role for ImageManager {
                 }
             }
             ImageManagerMsg::Recovered(_) => {
-                for (request, reply) in self.held.take().unwrap_or_default() {
+                for (request, reply) in self.held.take().map(|mut held| held.take()).unwrap_or_default() {
                     self.ensure(request, reply, desk);
                 }
             }
