@@ -154,6 +154,34 @@ fn an_image_that_nobody_has_is_told_of_and_holds_up_no_other_pod() {
     });
 }
 
+/// CRI-22: the back-off is told of when it begins, not when the next pull would be due.
+#[test]
+fn the_first_back_off_of_an_image_is_told_of_at_once() {
+    simulate(1, |world| async move {
+        world.node().images.lock().expect("no panic yet").unknown.insert("gone:1".to_owned());
+        world.put(&SimPod::of("lost", "run").image("gone:1"));
+        world.start_agent();
+        let mut failed = None;
+        let told = loop {
+            world.sleep(Duration::from_millis(50)).await;
+            let views = world.statuses().await.unwrap_or_default();
+            let statuses = views.first().and_then(|view| view.status.container_statuses.clone()).unwrap_or_default();
+            let state = statuses.into_iter().next().and_then(|one| one.state);
+            let reason = state.and_then(|state| state.waiting).and_then(|waiting| waiting.reason);
+            let now = world.node().time.elapsed();
+            match reason.as_deref() {
+                Some("ErrImagePull") => drop(failed.get_or_insert(now)),
+                Some("ImagePullBackOff") => break now,
+                _ => {}
+            }
+            assert!(now < seconds(60), "{reason:?}");
+        };
+        let failed = failed.expect("that the pull failed is told of first");
+        assert!(told - failed < seconds(3), "{:?}", told - failed);
+        world.finish().await;
+    });
+}
+
 /// The checks themselves can fail: a pod that can never be started is no pod that runs.
 #[test]
 fn a_pod_that_does_not_run_is_found_out() {

@@ -36,6 +36,10 @@ use crate::messages::image_manager::{
 use crate::platform::observer::Occurrence;
 use tokens::Known;
 
+/// From a pull that failed to the next question, which hears of the back-off and is told of it: as upstream, whose next relist
+/// of the runtime wakes the pod.
+const BACK_OFF_TOLD: Duration = Duration::from_secs(1);
+
 type Reply = RpcReplyPort<Result<ImageInUse, ImageFailure>>;
 
 struct Pending {
@@ -490,7 +494,7 @@ impl ImageManager {
         let said = format!("Failed to pull image \"{}\": {error}", pending.request.image);
         desk.tell(to, subject.warning("Failed", said));
         self.queue.failed(number, &pending.key(), (reason.to_owned(), message.clone()), desk.now());
-        self.fail(number, reason, message, None, desk);
+        self.fail(number, reason, message, Some(BACK_OFF_TOLD), desk);
     }
 
     fn count(&self, pending: &Pending) {

@@ -106,7 +106,8 @@ async fn images_that_are_pulled_at_once_are_refused_beyond_the_burst() {
     let pods: Vec<String> = (1..=15).map(|pod| format!("pod-{pod}")).collect();
     let outcomes = join_all(pods.iter().map(|pod| ensure(&several.agent, pod, pod))).await;
     let refused: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
-    let expected = ImageFailure { reason: "ErrImagePull", message: "pull QPS exceeded".to_owned(), retry_after: None };
+    let (message, retry_after) = ("pull QPS exceeded".to_owned(), Some(Duration::from_secs(1)));
+    let expected = ImageFailure { reason: "ErrImagePull", message, retry_after };
     assert_eq!(refused, vec![expected; 5]);
     let again = ensure(&several.agent, "pod-15", "pod-15").await.expect_err("it backs off");
     assert_eq!(again.reason, "ImagePullBackOff");
