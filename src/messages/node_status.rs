@@ -75,8 +75,13 @@ pub enum NodeStatusMsg {
     Fetched(NodeAnswer),
     /// From itself: the Node was to be changed.
     Patched(NodeAnswer),
-    /// From itself: the API server's newest Node; `None` when there is none any more.
-    Watched(Option<Box<Node>>),
+    /// From itself: the API server's newest Node.
+    Watched {
+        /// `None` when there is none any more.
+        node: Option<Box<Node>>,
+        /// It was listed, not told by a watch: so it is, whatever was known of it.
+        is_listed: bool,
+    },
     /// From itself: the watch of the Node ended, which it does by a panic alone.
     WatchEnded(Result<Infallible, Panicked>),
     /// From itself: time to watch again.

@@ -20,6 +20,7 @@ mod pains;
 mod resize;
 mod resize_parts;
 mod restarts;
+mod restored;
 mod served;
 mod starting;
 mod statistics;

@@ -81,7 +81,9 @@ impl NodeStatus {
         let (agent, selector) = (Arc::clone(&self.agent), Selector::name(&name));
         let work = async move {
             let chance = move || agent.adapters.chance.next();
-            match follow::<Node>(&api, &Place::Cluster, &selector, chance, |followed| tell(&me, followed)).await {}
+            let mut is_listed = false;
+            let tell = |followed| is_listed = tell(&me, followed, is_listed);
+            match follow::<Node>(&api, &Place::Cluster, &selector, chance, tell).await {}
         };
         desk.start("watch node", name, work, NodeStatusMsg::WatchEnded);
     }
@@ -94,8 +96,9 @@ impl NodeStatus {
         desk.after(WATCH_RETRY, NodeStatusMsg::WatchDue);
     }
 
-    pub(super) fn watched(&mut self, node: Option<Box<Node>>, desk: &mut Desk<NodeStatusMsg>) {
+    pub(super) fn watched(&mut self, node: Option<Box<Node>>, is_listed: bool, desk: &mut Desk<NodeStatusMsg>) {
         match node {
+            Some(node) if is_listed => self.take(*node, desk),
             Some(node) => self.adopt(*node, desk),
             None if self.node.is_none() => {} // It is not registered yet.
             // It is not made anew while the agent runs: somebody wanted it gone.
@@ -107,18 +110,21 @@ impl NodeStatus {
     }
 }
 
-/// What the operation hears comes from outside. What finds no room is in the next one, or was written by the agent itself.
-fn tell(me: &Address<NodeStatusMsg>, followed: Followed<Node>) {
+/// What the operation hears comes from outside. What finds no room is in the next one, or was written by the agent itself. A
+/// list may say that versions went back, and so may what comes after a list that found no room: gives whether one is owed.
+fn tell(me: &Address<NodeStatusMsg>, followed: Followed<Node>, is_owed: bool) -> bool {
+    let is_listed = is_owed || matches!(followed, Followed::Reset(_));
     let node = match followed {
         Followed::Reset(nodes) => nodes.into_iter().next(),
         Followed::Applied(node) => Some(node),
         Followed::Deleted(_) => None,
         Followed::Trouble(error) => {
             tracing::debug!(%error, "the node cannot be followed at present");
-            return;
+            return is_owed;
         }
     };
-    let _ = me.tell(Cause::outside("API server"), NodeStatusMsg::Watched(node.map(Box::new)));
+    let told = NodeStatusMsg::Watched { node: node.map(Box::new), is_listed };
+    me.tell(Cause::outside("API server"), told).is_err() && is_listed
 }
 
 async fn ask_runtime(runtime: &dyn RuntimeService, images: &dyn ImageService) -> RuntimeAnswers {

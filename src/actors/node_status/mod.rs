@@ -164,7 +164,7 @@ impl Role for NodeStatus {
             NodeStatusMsg::Created(answer) => self.created(calls::flat(answer), desk),
             NodeStatusMsg::Fetched(answer) => self.fetched(calls::flat(answer), desk),
             NodeStatusMsg::Patched(answer) => self.patched(calls::flat(answer), desk),
-            NodeStatusMsg::Watched(node) => self.watched(node, desk),
+            NodeStatusMsg::Watched { node, is_listed } => self.watched(node, is_listed, desk),
             NodeStatusMsg::WatchEnded(why) => self.watch_ended(why, desk),
             NodeStatusMsg::WatchDue => self.watch(desk),
             NodeStatusMsg::CidrsTold(cidrs, outcome) => self.cidrs_told(cidrs, outcome),
@@ -319,11 +319,15 @@ impl NodeStatus {
         self.wait(wait, NodeStatusMsg::UpdateDue, desk);
     }
 
-    /// Takes the API server's newest Node, and does what follows from it.
+    /// Takes a Node of a watch's event, or of an answer, unless a newer one is known.
     fn adopt(&mut self, node: Node, desk: &mut Desk<NodeStatusMsg>) {
-        if self.node.as_ref().is_some_and(|known| is_older(&node, known)) {
-            return; // The watch lags behind what was written since.
+        if self.node.as_ref().is_none_or(|known| !is_older(&node, known)) {
+            self.take(node, desk); // Else the watch lags behind what was written since.
         }
+    }
+
+    /// Takes the API server's newest Node, and does what follows from it.
+    fn take(&mut self, node: Node, desk: &mut Desk<NodeStatusMsg>) {
         self.record(schedulable_event(self.unschedulable, &node), desk);
         self.unschedulable = node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false);
         if is_ready(node.status.as_ref()) {

@@ -31,6 +31,8 @@ pub(super) struct Copy {
     fresh_until: Option<Duration>,
     /// Somebody new came while it was read: it is to be read once more.
     again: bool,
+    /// It is read from the server's cache, which may be older than what was read before.
+    cached: bool,
 }
 
 /// See the module.
@@ -95,8 +97,8 @@ impl Entry {
             Heard::Is(object) => object,
         };
         (self.trouble, self.rested) = (None, None);
-        let version = |object: &Option<Object>| object.as_ref().map(Object::version);
-        let is_news = known.as_ref().is_some_and(|before| version(before) != version(&object));
+        // Not by versions alone: one that was given before a store was restored from a copy may be given once more.
+        let is_news = known.as_ref().is_some_and(|before| *before != object);
         let mut orders = answers(&mut self.waiting, &object.clone().ok_or_else(|| not_found(key)));
         orders.extend(is_news.then(|| Order::Changed(self.pods.clone())));
         match object {
@@ -113,7 +115,8 @@ impl Entry {
         let before = match std::mem::take(&mut self.state) {
             State::Read(Copy { object: Some(object), fresh_until: Some(until), .. }) if now < until => {
                 let answer = Order::Answer(question, Ok(object.clone()));
-                self.state = State::Read(Copy { object: Some(object), fresh_until: Some(until), again: false });
+                let fresh_until = Some(until);
+                self.state = State::Read(Copy { object: Some(object), fresh_until, ..Copy::default() });
                 return vec![answer];
             }
             State::Reading(copy) => {
@@ -127,7 +130,7 @@ impl Entry {
         self.waiting.push(question);
         // What was fresh once is only to be kept up: the server's cache will do.
         let cached = before.object.is_some() && before.fresh_until.is_some();
-        self.state = State::Reading(Copy { again: false, ..before });
+        self.state = State::Reading(Copy { again: false, cached, ..before });
         vec![Order::Read { read: ReadFor { key: key.clone(), question: None }, cached }]
     }
 
@@ -140,6 +143,9 @@ impl Entry {
             }
         };
         let older = |new: &Object| {
+            if !before.cached {
+                return false; // It is the newest, whatever its version.
+            }
             let old = before.object.as_ref().and_then(Object::version);
             matches!((old, new.version()), (Some(old), Some(new)) if new < old)
         };
@@ -150,11 +156,13 @@ impl Entry {
         let (object, fresh_until) = match &answer {
             Ok(new) if !older(new) => (Some(new.clone()), Some(now.saturating_add(ttl))),
             Err(ObjectError::NotFound(_)) => (None, None),
-            // The newest that is known stands: an older one, and trouble, tell nothing, so the next question reads again.
-            Ok(_) | Err(_) => (before.object, before.fresh_until),
+            // The newest that is known stands. The cache may be of a store that was restored: the next question asks past it.
+            Ok(_) => (before.object, None),
+            // Trouble tells nothing, so the next question reads again.
+            Err(_) => (before.object, before.fresh_until),
         };
         let told = object.clone().map_or(answer, Ok);
-        self.state = State::Read(Copy { object, fresh_until, again: false });
+        self.state = State::Read(Copy { object, fresh_until, ..Copy::default() });
         answers(&mut self.waiting, &told)
     }
 

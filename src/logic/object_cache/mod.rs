@@ -49,7 +49,7 @@ impl ChangeDetection {
 }
 
 /// A cached object. Its `Debug` names the object and nothing that is in it.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub enum Object {
     /// A ConfigMap.
     ConfigMap(Arc<ConfigMap>),

@@ -160,7 +160,8 @@ fn uid_of(pod: &Pod) -> PodUid {
     PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default())
 }
 
-/// Whether one is older than the other, as far as their versions tell: they are numbers that grow.
+/// Whether one is older than the other, as far as their versions tell: they are numbers that grow, unless the API server's
+/// store was restored from a copy. So watch events and answers are compared by them, and full lists are not.
 fn is_older(one: &Pod, other: &Pod) -> bool {
     matches!((version(one), version(other)), (Some(one), Some(other)) if one < other)
 }
@@ -227,6 +228,19 @@ impl StatusSync {
         }
     }
 
+    /// The API server has this pod now, whatever it said before.
+    fn listed(&mut self, pod: Arc<Pod>) {
+        if is_mirror(&pod) {
+            let name = full_name(&pod);
+            self.mirrors.insert(name.clone(), pod);
+            self.touch_static(&name);
+        } else {
+            let uid = uid_of(&pod);
+            self.pods.entry(uid.clone()).or_default().api = Some(pod);
+            self.dirty.insert(uid);
+        }
+    }
+
     /// How the API server shows this very pod, as far as is known.
     fn shown(&self, pod: &Pod) -> Option<&Arc<Pod>> {
         if is_mirror(pod) {
@@ -256,7 +270,7 @@ impl StatusSync {
         let lost: Vec<Arc<Pod>> =
             apis.chain(self.mirrors.values().cloned()).filter(|pod| !known.contains(&uid_of(pod))).collect();
         lost.iter().for_each(|pod| self.gone(pod));
-        pods.iter().for_each(|pod| self.seen(Arc::clone(pod)));
+        pods.iter().for_each(|pod| self.listed(Arc::clone(pod)));
         for entry in self.pods.values_mut() {
             entry.deleted = false;
         }

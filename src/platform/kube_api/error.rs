@@ -93,6 +93,12 @@ impl ApiError {
         self.has("Gone", 410) || self.has("Expired", 410)
     }
 
+    /// The server knows no version as new as the one asked for: list anew. One whose store was restored from a copy.
+    pub fn is_too_new(&self) -> bool {
+        self.code() == Some(504)
+            && self.refusal().is_some_and(|refusal| refusal.message.contains("Too large resource version"))
+    }
+
     /// The server asks for fewer calls.
     pub fn is_too_many(&self) -> bool {
         self.has("TooManyRequests", 429)

@@ -155,7 +155,7 @@ impl<C: FnMut() -> f64, T> Reflector<'_, C, T> {
         let version = self.version.clone().unwrap_or_default();
         match self.api.watch::<K>(self.at, self.selector, WatchFrom::Version(&version), timeout).await {
             Ok(watch) => self.hear(watch).await,
-            Err(error) if error.is_gone() => Ok(End::Relist),
+            Err(error) if error.is_gone() || error.is_too_new() => Ok(End::Relist),
             Err(error) if error.is_transient() => {
                 self.trouble(error).await;
                 Ok(End::Resume)
@@ -174,13 +174,18 @@ impl<C: FnMut() -> f64, T> Reflector<'_, C, T> {
     {
         let began = now();
         let mut heard = false;
+        let from = self.version.as_deref().and_then(number);
         while let Some(event) = watch.next().await {
             match event {
+                // What is older than the watch's beginning comes from a store that was restored from a copy.
+                Ok(event) if version_of(&event).and_then(number).is_some_and(|version| Some(version) < from) => {
+                    return Ok(End::Relist);
+                }
                 Ok(event) => {
                     heard = true;
                     self.take(event);
                 }
-                Err(error) if error.is_gone() => return Ok(End::Relist),
+                Err(error) if error.is_gone() || error.is_too_new() => return Ok(End::Relist),
                 // The connection broke, or the server has trouble: where we are is known.
                 Err(error) if error.is_transient() => {
                     self.trouble(error).await;
@@ -227,6 +232,21 @@ impl<C: FnMut() -> f64, T> Reflector<'_, C, T> {
     fn watch_timeout(&mut self) -> Duration {
         WATCH_MIN.mul_f64(1.0 + (self.waits.chance)().clamp(0.0, 1.0))
     }
+}
+
+/// The version that an event tells.
+fn version_of<K: ApiObject>(event: &WatchEvent<K>) -> Option<&str> {
+    match event {
+        WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
+            object.meta().resource_version.as_deref()
+        }
+        WatchEvent::Bookmark { resource_version, .. } => Some(resource_version),
+    }
+}
+
+/// A version as the number that it is (KEP-5504).
+fn number(version: &str) -> Option<u128> {
+    version.parse().ok()
 }
 
 /// Everything there is, with its version. `None` when the watch ends or falls silent before it said that this is all. What

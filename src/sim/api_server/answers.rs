@@ -83,6 +83,12 @@ impl Refused {
         Self::new(410, "Expired", format!("too old resource version: {version} ({oldest})"))
     }
 
+    /// There is no version as new as the one asked for.
+    pub fn too_new(version: u64, newest: u64) -> Self {
+        let text = format!("Too large resource version: {version}, current: {newest}");
+        Self::new(504, "Timeout", text).retry_after(Duration::from_secs(1))
+    }
+
     /// As the `Status` of an answer, or of a watch's last event.
     pub fn status(&self) -> Value {
         let Self { code, reason, message, retry_after } = self;

@@ -25,7 +25,7 @@ use tokio::time::Instant;
 
 use self::answers::{Answer, Refused};
 use self::resources::Target;
-use self::store::{Key, Selection, Store};
+use self::store::{Key, Saved, Selection, Store};
 use self::watches::{Cut, Watching};
 use crate::actors::ledger::lock;
 use crate::logic::time::Moment;
@@ -202,6 +202,16 @@ impl ApiServer {
         lock(&self.store).compact();
     }
 
+    /// A copy of all objects, to be restored later.
+    pub fn copy(&self) -> Saved {
+        lock(&self.store).copy()
+    }
+
+    /// Has what a copy holds, with the versions of that time, as after `etcdctl snapshot restore`.
+    pub fn restore(&self, copy: &Saved) {
+        lock(&self.store).restore(copy);
+    }
+
     /// Ends all watches, as when the server goes away.
     pub fn end_watches(&self) {
         lock(&self.store).end_watches();
@@ -262,8 +272,7 @@ impl ApiServer {
                 let asked: u64 =
                     asked.parse().map_err(|_| Refused::new(400, "BadRequest", "invalid resource version"))?;
                 if asked > store.version() {
-                    let text = format!("Too large resource version: {asked}, current: {}", store.version());
-                    return Err(Refused::new(504, "Timeout", text).retry_after(Duration::from_secs(1)));
+                    return Err(Refused::too_new(asked, store.version()));
                 }
                 store.version().saturating_sub(self.mood().lag).max(asked)
             }

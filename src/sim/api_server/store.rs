@@ -90,6 +90,13 @@ struct Watcher {
     teller: UnboundedSender<Value>,
 }
 
+/// A copy of a store, as `etcdctl snapshot save` makes one.
+#[derive(Clone, Debug)]
+pub struct Saved {
+    objects: BTreeMap<Key, Arc<Value>>,
+    version: u64,
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Store {
@@ -184,6 +191,9 @@ impl Store {
         since: Option<u64>,
         teller: UnboundedSender<Value>,
     ) -> Result<(), Refused> {
+        if let Some(since) = since.filter(|since| *since > self.version) {
+            return Err(Refused::too_new(since, self.version));
+        }
         if let Some(since) = since.filter(|since| *since < self.forgotten) {
             return Err(Refused::expired(since, self.forgotten));
         }
@@ -203,6 +213,18 @@ impl Store {
         }
         self.watchers.push(Watcher { selection, teller });
         Ok(())
+    }
+
+    /// What a copy of the store holds.
+    pub fn copy(&self) -> Saved {
+        Saved { objects: self.objects.clone(), version: self.version }
+    }
+
+    /// Holds what a copy did, and nothing since: versions go back, and who watches is not told.
+    pub fn restore(&mut self, copy: &Saved) {
+        (self.objects, self.version, self.forgotten) = (copy.objects.clone(), copy.version, copy.version);
+        self.changes.clear();
+        self.end_watches();
     }
 
     /// Ends all watches.
