@@ -214,8 +214,9 @@ impl Role for PodManager {
 
     fn receive(&mut self, message: PodManagerMsg, desk: &mut Desk<PodManagerMsg>) {
         match message {
-            PodManagerMsg::SourceSet { source: SourceKind::Api, pods } => self.take_api(pods, desk),
-            PodManagerMsg::SourceSet { source, pods } => {
+            PodManagerMsg::SourceSet { source: SourceKind::Api, pods, .. } => self.take_api(pods, desk),
+            PodManagerMsg::SourceSet { source, pods, lives } => {
+                self.begin_lives(source, lives);
                 self.take_statics(source, pods, desk);
                 self.carry_out(desk);
                 self.tell_known(desk);

@@ -172,6 +172,11 @@ pub struct Admissions {
 }
 
 impl Admissions {
+    /// A pod that was refused is to be judged anew.
+    pub fn forget_refusal(&mut self, uid: &PodUid) {
+        self.refused.remove(uid);
+    }
+
     /// Judges those of `pods` that are new, the oldest first.
     pub fn take(&mut self, pods: &BTreeMap<PodUid, Arc<Pod>>, at: Surroundings<'_>) -> Judged {
         self.admitted.retain(|uid| pods.contains_key(uid));

@@ -14,6 +14,7 @@ use super::manifest::identity::{CONFIG_HASH_ANNOTATION, CONFIG_SOURCE_ANNOTATION
 use super::pod_lifecycle::ORPHAN_GRACE;
 use super::pod_resize::{may_free, take_the_same};
 use super::pod_status::is_terminal;
+use super::time::Stamp;
 
 /// What the annotation says of pods from the API server.
 const API_SOURCE: &str = "api";
@@ -30,6 +31,8 @@ struct Worker {
     spec_again: bool,
     /// So is its end.
     end_again: bool,
+    /// Which life of a static pod it looks after; `None` for the first that its source knows of.
+    life: Option<Stamp>,
 }
 
 /// What is to be done.
@@ -75,6 +78,8 @@ pub struct PodRoster {
     /// What the API server wanted before the agent started; wanted until it is heard.
     remembered: BTreeMap<PodUid, Arc<Pod>>,
     workers: BTreeMap<PodUid, Worker>,
+    /// By source name, pods that it did not want in between, and since when it wants them again.
+    lives: BTreeMap<&'static str, BTreeMap<PodUid, Stamp>>,
     /// Pods of the API server whose life on this node is over, as long as the API server has them (POD-07: a UID ends once).
     ended: BTreeSet<PodUid>,
     /// What is left of this pod is being removed: it gets no worker meanwhile.
@@ -116,7 +121,7 @@ pub fn full_name(pod: &Pod) -> FullName {
 
 impl Worker {
     fn new(full_name: FullName, told: Option<Arc<Pod>>) -> Self {
-        Self { full_name, told, terminating: false, grace: None, spec_again: false, end_again: false }
+        Self { full_name, told, terminating: false, grace: None, spec_again: false, end_again: false, life: None }
     }
 
     fn end(&self, uid: &PodUid) -> Order {
@@ -132,6 +137,7 @@ impl PodRoster {
             sources: sources.into_iter().map(|name| (name, None)).collect(),
             remembered: BTreeMap::new(),
             workers: BTreeMap::new(),
+            lives: BTreeMap::new(),
             ended: BTreeSet::new(),
             held: None,
         }
@@ -145,6 +151,17 @@ impl PodRoster {
         self.sources.insert(source, Some(pods));
         let ended = std::mem::take(&mut self.ended);
         self.ended = ended.into_iter().filter(|uid| self.wanted(uid).is_some()).collect();
+    }
+
+    /// These pods of a source were not wanted in between. A source that was started again knows of none, and nothing ends for
+    /// that.
+    pub fn set_lives(&mut self, source: &'static str, lives: BTreeMap<PodUid, Stamp>) {
+        self.lives.insert(source, lives);
+    }
+
+    /// Which life of the pod is wanted; `None` for the first that its source knows of.
+    pub fn life(&self, uid: &PodUid) -> Option<Stamp> {
+        self.lives.values().find_map(|lives| lives.get(uid)).copied()
     }
 
     /// The API server cannot be heard, and wanted these when it last was. They are wanted; what is not among them is not
@@ -299,7 +316,12 @@ impl PodRoster {
         runtime: Option<&BTreeMap<PodUid, FullName>>,
         orders: &mut Vec<Order>,
     ) {
+        let life = self.life(uid);
         if let Some(worker) = self.workers.get_mut(uid) {
+            if life.is_some() && worker.life != life && !worker.terminating {
+                worker.terminating = true;
+                orders.push(worker.end(uid));
+            }
             // Wanted again while it ends: it ends first, and starts anew when its worker has finished.
             let changed = worker.told.as_ref().is_none_or(|told| differs(told, pod));
             let grace = deletion_grace(pod);
@@ -338,6 +360,7 @@ impl PodRoster {
         let worker = Worker {
             terminating: is_deleted,
             grace: deletion_grace(pod),
+            life,
             ..Worker::new(full_name.clone(), Some(Arc::clone(pod)))
         };
         let end = is_deleted.then(|| worker.end(uid));

@@ -47,6 +47,28 @@ fn what_is_remembered_is_started_and_ends_nothing_until_the_api_server_is_heard(
     assert!(roster.wanted(&PodUid::from("3")).is_none(), "the API server has spoken");
 }
 
+/// POD-09: nothing between the sets tells that the pod was not wanted in between; its life does. Who knows of no lives, such
+/// as a source that was started again, ends none.
+#[test]
+fn a_pod_of_another_life_ends_and_is_started_anew() {
+    let mut roster = PodRoster::new(["file"]);
+    let uid = PodUid::from("u1");
+    let lives = |life: u64| BTreeMap::from([(uid.clone(), Stamp(life))]);
+    roster.set("file", set(&[("u1", &pod("web", "a"))]));
+    assert_eq!(started(&roster.orders(Some(&BTreeMap::new()))), ["u1"]);
+    for life in [7, 9] {
+        roster.set_lives("file", lives(life));
+        let orders = roster.orders(Some(&BTreeMap::new()));
+        assert_eq!(orders, [Order::Terminate { uid: uid.clone(), grace: None }]);
+        assert_eq!(roster.orders(Some(&BTreeMap::new())), [], "once");
+        roster.finished(&uid);
+        assert_eq!(started(&roster.orders(Some(&BTreeMap::new()))), ["u1"]);
+        assert_eq!(roster.orders(Some(&BTreeMap::new())), [], "it is of this life");
+        roster.set_lives("file", BTreeMap::new());
+        assert_eq!(roster.orders(Some(&BTreeMap::new())), []);
+    }
+}
+
 /// POD-04.
 #[test]
 fn a_wanted_pod_is_started_once_and_told_only_changes() {

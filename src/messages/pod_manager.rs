@@ -48,6 +48,8 @@ pub enum PodManagerMsg {
         source: SourceKind,
         /// All its pods, checked and named.
         pods: BTreeMap<PodUid, Arc<Pod>>,
+        /// Pods that it did not want in between, and since when it wants them again: they end, and run anew.
+        lives: BTreeMap<PodUid, Stamp>,
     },
     /// From `OfflinePods`: the API server cannot be heard since the agent started; it wanted these pods last.
     Recalled(BTreeMap<PodUid, Arc<Pod>>),

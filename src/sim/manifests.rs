@@ -32,7 +32,7 @@ impl Manifests {
     /// Writes a manifest.
     pub fn write(&self, name: &str, content: &[u8], faults: &Faults) {
         lock(&self.files).insert(Self::path(name).into(), content.into());
-        self.hint(FolderChange::Growing, faults);
+        self.hint(FolderChange::growing(), faults);
     }
 
     /// Writes into a manifest what is none.
@@ -42,8 +42,9 @@ impl Manifests {
 
     /// Removes a manifest.
     pub fn remove(&self, name: &str, faults: &Faults) {
-        lock(&self.files).remove(&PathBuf::from(Self::path(name)));
-        self.hint(FolderChange::Whole, faults);
+        let path = PathBuf::from(Self::path(name));
+        lock(&self.files).remove(&path);
+        self.hint(FolderChange { is_whole: true, removed: [path].into() }, faults);
     }
 
     fn hint(&self, change: FolderChange, faults: &Faults) {
@@ -53,7 +54,7 @@ impl Manifests {
         if faults.strikes(Fault::Watches, 0.1) {
             lock(&self.watchers).clear();
         }
-        lock(&self.watchers).retain(|watcher| watcher.send(change).is_ok());
+        lock(&self.watchers).retain(|watcher| watcher.send(change.clone()).is_ok());
     }
 }
 

@@ -169,6 +169,42 @@ fn a_mirror_is_exchanged_soon_after_the_api_server_is_back() {
     }
 }
 
+/// How often the container was asked to stop.
+fn stops(world: &World) -> usize {
+    world
+        .story()
+        .iter()
+        .filter(|line| line.what.contains("fixed-node-1/main") && line.what.contains("is asked to stop"))
+        .count()
+}
+
+/// POD-09: a manifest that is removed and written again ends its pod and runs it anew, however soon, and though not a byte has
+/// changed. A restart of the agent is no new life.
+#[test]
+fn a_manifest_that_is_removed_and_written_again_runs_its_pod_anew() {
+    for (pause, policy) in [(0, "Always"), (5, "Always"), (100, "Always"), (3000, "Always")] {
+        simulate_with(1, in_a_cluster(), move |world| async move {
+            let pod = || SimPod::of("fixed", "run stops in 2s").grace(10).restarts(policy);
+            world.put(&pod());
+            world.start_agent();
+            world.settle().await;
+            world.delete("fixed");
+            world.sleep(Duration::from_millis(pause)).await;
+            world.put(&pod());
+            world.sleep(seconds(60)).await;
+            world.settle().await;
+            assert_eq!(stops(&world), 1, "{pause} {policy}");
+            assert_eq!(world.running().len(), 1, "{pause} {policy}");
+            let status = world.api_pod(MIRROR).expect("it has a mirror")["status"].clone();
+            assert_eq!(status["phase"], "Running", "{pause} {policy}");
+            world.kill_agent();
+            world.sleep(seconds(60)).await;
+            assert_eq!(stops(&world), 1, "a restart of the agent is no new life");
+            world.finish_cluster().await;
+        });
+    }
+}
+
 /// POD-06, POD-31: a static pod that the node refuses has a mirror, too, which says why; one that ran as another version has
 /// a new one.
 #[test]

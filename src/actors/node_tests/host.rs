@@ -80,7 +80,7 @@ fn want_pod(played: &PlayedAgent) {
     for message in [
         PodManagerMsg::Allocated(Arc::default()),
         PodManagerMsg::Relisted { taken, pods: Default::default() },
-        PodManagerMsg::SourceSet { source: SourceKind::File, pods },
+        PodManagerMsg::SourceSet { source: SourceKind::File, pods, lives: std::collections::BTreeMap::new() },
     ] {
         manager.tell(Cause::outside("test"), message).expect("room");
     }

@@ -22,6 +22,7 @@ use crate::logic::pod_lifecycle::Stage;
 use crate::logic::pod_roster::full_name;
 use crate::logic::pod_status::{rejected_status, waiting_status};
 use crate::logic::resources::pod_qos;
+use crate::logic::time::Stamp;
 use crate::messages::offline_pods::OfflinePodsMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::SourceKind;
@@ -78,6 +79,15 @@ impl PodManager {
         if !was_heard {
             self.tell_known(desk);
         }
+    }
+
+    /// Static pods begin new lives: one that was refused is judged anew.
+    pub(super) fn begin_lives(&mut self, source: SourceKind, lives: BTreeMap<PodUid, Stamp>) {
+        if let Some(admissions) = self.static_admissions.get_mut(&source) {
+            let is_new = |(uid, life): &(&PodUid, &Stamp)| self.roster.life(uid) != Some(**life);
+            lives.iter().filter(is_new).for_each(|(uid, _)| admissions.forget_refusal(uid));
+        }
+        self.roster.set_lives(source.as_str(), lives);
     }
 
     /// A source of static pods told what it wants.

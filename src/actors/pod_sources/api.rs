@@ -165,7 +165,7 @@ impl ApiSource {
 
     fn tell_pods(&mut self, desk: &mut Desk<ApiSourceMsg>) {
         let pods = self.told.clone().unwrap_or_default();
-        let set = PodManagerMsg::SourceSet { source: SourceKind::Api, pods };
+        let set = PodManagerMsg::SourceSet { source: SourceKind::Api, pods, lives: BTreeMap::new() };
         let has_room = desk.offer(&self.agent.directory.pod_manager, set);
         self.see_to(has_room, desk);
     }

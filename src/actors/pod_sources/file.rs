@@ -1,9 +1,10 @@
 //! `FileSource`: static pods from a folder or file.
 //!
 //! Parent: Root. Restarted: after a failure; the folder tells it all again. Keeps what it made of each file, so that an
-//! unchanged file costs nothing; and the last good pod of a file that is broken, for a while: somebody may be writing it.
+//! unchanged file costs nothing; and the last good pod of a file that is broken, for a while: somebody may be writing it. A
+//! file that was removed and is there again gives its pod a new life, although nothing in it may have changed (POD-09).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use crate::actors::role::Role;
 use crate::actors::settings::Agent;
 use crate::logic::ids::PodUid;
 use crate::logic::manifest::{Source, check_static, claimed_name};
+use crate::logic::time::Stamp;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::{FileSourceMsg, SourceKind};
 use crate::messages::status_manager::{RefusedManifest, StatusManagerMsg};
@@ -52,6 +54,12 @@ pub struct FileSource {
     agent: Arc<Agent>,
     files: BTreeMap<PathBuf, Known>,
     told: Option<BTreeMap<PodUid, Arc<Pod>>>,
+    /// Pods whose file was removed in between, and since when it is there again.
+    lives: BTreeMap<PodUid, Stamp>,
+    /// Files that were removed since the folder was last begun to be read.
+    removed: BTreeSet<PathBuf>,
+    /// Files that were removed before the folder was begun to be read, as it is being now.
+    removed_before: BTreeSet<PathBuf>,
     /// `None` until it was told: another may have been, by who was here before.
     refused: Option<Vec<RefusedManifest>>,
     scanning: bool,
@@ -73,6 +81,9 @@ impl Role for FileSource {
             agent,
             files: BTreeMap::new(),
             told: None,
+            lives: BTreeMap::new(),
+            removed: BTreeSet::new(),
+            removed_before: BTreeSet::new(),
             refused: None,
             scanning: false,
             scan_again: false,
@@ -129,7 +140,7 @@ impl FileSource {
                 Err(error) => error.problem,
                 Ok(mut changes) => {
                     // What changed before the watch began is found by reading once more.
-                    let _ = me.tell(Cause::outside("inotify"), FileSourceMsg::Changed(FolderChange::Growing));
+                    let _ = me.tell(Cause::outside("inotify"), FileSourceMsg::Changed(FolderChange::growing()));
                     while let Some(change) = changes.next().await {
                         let _ = me.tell(Cause::outside("inotify"), FileSourceMsg::Changed(change));
                     }
@@ -144,7 +155,9 @@ impl FileSource {
         let now = desk.clock().uptime();
         let is_alone = self.settling.is_none() && now.saturating_sub(self.read) >= SETTLE_MAX;
         let waited = now.saturating_sub(*self.settling.get_or_insert(now));
-        if waited >= SETTLE_MAX || (is_alone && change == FolderChange::Whole) {
+        let is_known = |path: &PathBuf| self.scanning || self.files.contains_key(path);
+        self.removed.extend(change.removed.into_iter().filter(is_known));
+        if waited >= SETTLE_MAX || (is_alone && change.is_whole) {
             self.scan(desk);
         } else {
             self.scan_in(SETTLE, desk);
@@ -168,12 +181,15 @@ impl FileSource {
             return;
         }
         (self.scan_again, self.read) = (false, desk.clock().uptime());
+        self.removed_before.append(&mut self.removed);
         let folder = self.folder();
         desk.start("read folder", "static pod path", async move { folder.scan().await }, scanned);
     }
 
     fn take(&mut self, folder: Folder, desk: &Desk<FileSourceMsg>) {
         let mut before = std::mem::take(&mut self.files);
+        let removed = std::mem::take(&mut self.removed_before);
+        let removed: Vec<Known> = removed.iter().filter_map(|path| before.remove(path)).collect();
         for file in folder.files {
             let known = before.remove(&file.path);
             let known = self.know(&file, known, desk);
@@ -183,6 +199,11 @@ impl FileSource {
             self.let_go_of_broken(desk.clock().uptime());
         }
         let pods = self.pods();
+        self.lives.retain(|uid, _| pods.contains_key(uid));
+        for (uid, _) in removed.iter().filter_map(Known::newest).filter(|(uid, _)| pods.contains_key(uid)) {
+            tracing::info!(%uid, "static pod ends and runs anew, since its file was removed and is there again");
+            self.lives.insert(uid.clone(), desk.clock().stamp());
+        }
         if self.told.as_ref() != Some(&pods) {
             self.tell(pods, desk);
         }
@@ -195,7 +216,8 @@ impl FileSource {
 
     /// A set that there is no room for counts as not told: the next scan tells it.
     fn tell(&mut self, pods: BTreeMap<PodUid, Arc<Pod>>, desk: &Desk<FileSourceMsg>) {
-        let set = PodManagerMsg::SourceSet { source: SourceKind::File, pods: pods.clone() };
+        let lives = self.lives.clone();
+        let set = PodManagerMsg::SourceSet { source: SourceKind::File, pods: pods.clone(), lives };
         self.told = desk.offer(&self.agent.directory.pod_manager, set).then_some(pods);
     }
 

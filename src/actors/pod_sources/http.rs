@@ -162,7 +162,7 @@ impl HttpSource {
     /// A set that there is no room for is told after the next fetch, as if it had brought something else.
     fn tell(&mut self, desk: &Desk<HttpSourceMsg>) {
         let pods = self.told.clone().unwrap_or_default();
-        let set = PodManagerMsg::SourceSet { source: SourceKind::Http, pods };
+        let set = PodManagerMsg::SourceSet { source: SourceKind::Http, pods, lives: BTreeMap::new() };
         if !desk.offer(&self.agent.directory.pod_manager, set) {
             self.body = None;
         }

@@ -2,6 +2,7 @@
 //!
 //! Owned by the file source of pods. Keeps the path only; a watch lives in the stream that it gives out.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -107,6 +108,9 @@ struct Watch {
     path: Option<WatchDescriptor>,
     parent: Option<WatchDescriptor>,
     name: OsString,
+    at: PathBuf,
+    /// What was removed or moved away since the last hint.
+    removed: BTreeSet<PathBuf>,
 }
 
 /// What an event means for the one who watches.
@@ -131,6 +135,7 @@ impl Watch {
         });
         let contents = WatchMask::CREATE | WatchMask::MODIFY | WatchMask::CLOSE_WRITE | WatchMask::ATTRIB;
         let moves = WatchMask::MOVE | WatchMask::DELETE | WatchMask::DELETE_SELF | WatchMask::MOVE_SELF;
+        let at = path.to_path_buf();
         let path = match inotify.watches().add(path, contents | moves) {
             Ok(descriptor) => Some(descriptor),
             // Missing for now; its parent will tell.
@@ -142,6 +147,8 @@ impl Watch {
             path,
             parent: parent.and_then(Result::ok),
             name: named.map(|(name, _)| name.to_os_string()).unwrap_or_default(),
+            at,
+            removed: BTreeSet::new(),
         })
     }
 
@@ -158,12 +165,13 @@ impl Watch {
                 None => break,
             }
         }
-        let change = if meaning == Meaning::Moved { FolderChange::Whole } else { FolderChange::Growing };
+        let change = FolderChange { is_whole: meaning == Meaning::Moved, removed: std::mem::take(&mut self.removed) };
         Some((change, (meaning < Meaning::End).then_some(self)))
     }
 
-    fn meaning_of(&self, event: Option<io::Result<Event<OsString>>>) -> Meaning {
+    fn meaning_of(&mut self, event: Option<io::Result<Event<OsString>>>) -> Meaning {
         let Some(Ok(event)) = event else { return Meaning::End };
+        self.removed.extend(self.removed_by(&event));
         let ends = EventMask::DELETE_SELF | EventMask::MOVE_SELF | EventMask::IGNORED | EventMask::UNMOUNT;
         if event.mask.contains(EventMask::Q_OVERFLOW) {
             Meaning::Written
@@ -182,6 +190,18 @@ impl Watch {
         } else {
             Meaning::Nothing
         }
+    }
+
+    /// The file that went with the event, as a scan names it. It may be there again by now. A file that another was moved
+    /// onto did not go: it was replaced.
+    fn removed_by(&self, event: &Event<OsString>) -> Option<PathBuf> {
+        let went = event.mask.intersects(EventMask::DELETE | EventMask::MOVED_FROM);
+        let name = event.name.as_ref().filter(|_| went)?;
+        if Some(&event.wd) == self.path.as_ref() {
+            return (!hidden(name)).then(|| self.at.join(name));
+        }
+        let is_ours = Some(&event.wd) == self.parent.as_ref() && *name == self.name;
+        is_ours.then(|| self.at.clone())
     }
 }
 

@@ -5,7 +5,6 @@ use std::os::unix::fs::symlink;
 use std::time::Duration;
 
 use super::*;
-use crate::platform::manifests::FolderChange::{Growing, Whole};
 
 /// How long a change may take to be seen; far more than it does.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -78,28 +77,49 @@ async fn the_path_may_be_a_file_or_missing_and_nothing_else() {
     assert_eq!(error.to_string(), "read static pod path /dev/null: is neither a directory nor a regular file");
 }
 
+/// What is done, the hint that is expected (whole or not, and which file went), and the doing.
+type Change<'a> = (&'a str, (bool, Option<&'a str>), &'a dyn Fn());
+
 #[tokio::test]
 async fn changes_of_files_are_seen() {
     let place = folder_of(&[("there", "x"), ("leaving", "x")]);
     let outside = folder_of(&[("coming", "x")]);
     let file = |name: &str| place.path().join(name);
-    let changes: [(&str, FolderChange, &dyn Fn()); 6] = [
-        ("created", Growing, &|| fs::write(file("new"), "x").expect("written")),
-        ("written", Growing, &|| fs::write(file("there"), "y").expect("written")),
-        ("rights", Growing, &|| {
+    let (growing, whole) = (|| (false, None), |gone| (true, gone));
+    let changes: [Change<'_>; 6] = [
+        ("created", growing(), &|| fs::write(file("new"), "x").expect("written")),
+        ("written", growing(), &|| fs::write(file("there"), "y").expect("written")),
+        ("rights", growing(), &|| {
             let rights = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o600);
             fs::set_permissions(file("there"), rights).expect("changed");
         }),
-        ("moved away", Whole, &|| fs::rename(file("leaving"), outside.path().join("left")).expect("moved")),
-        ("moved here", Whole, &|| fs::rename(outside.path().join("coming"), file("came")).expect("moved")),
-        ("removed", Whole, &|| fs::remove_file(file("there")).expect("removed")),
+        ("moved away", whole(Some("leaving")), &|| {
+            fs::rename(file("leaving"), outside.path().join("left")).expect("moved")
+        }),
+        ("moved here", whole(None), &|| fs::rename(outside.path().join("coming"), file("came")).expect("moved")),
+        ("removed", whole(Some("there")), &|| fs::remove_file(file("there")).expect("removed")),
     ];
-    for (what, kind, change) in changes {
+    for (what, (is_whole, gone), change) in changes {
         let mut watch = watch_of(place.path()).await;
         change();
-        assert_eq!(hint(&mut watch).await, Some(kind), "{what}");
+        let expected = FolderChange { is_whole, removed: gone.map(file).into_iter().collect() };
+        assert_eq!(hint(&mut watch).await, Some(expected), "{what}");
         assert!(watch.next().now_or_never().is_none_or(|end| end.is_some()), "{what}: the watch goes on");
     }
+}
+
+/// POD-09: a file that is there again, however soon, was gone; one that another was moved onto was not.
+#[tokio::test]
+async fn a_file_that_is_there_again_was_removed() {
+    let place = folder_of(&[("pod", "x"), ("next", "x")]);
+    let (pod, next) = (place.path().join("pod"), place.path().join("next"));
+    let mut watch = watch_of(place.path()).await;
+    fs::rename(&next, &pod).expect("moved");
+    assert_eq!(hint(&mut watch).await.expect("a hint").removed, BTreeSet::from([next]));
+    fs::remove_file(&pod).expect("removed");
+    fs::write(&pod, "x").expect("written");
+    let change = hint(&mut watch).await.expect("a hint");
+    assert_eq!(change, FolderChange { is_whole: false, removed: [pod].into() });
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 mod folder;
 mod url;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -47,12 +48,19 @@ pub struct ScanError {
 }
 
 /// A hint that something in the folder changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FolderChange {
-    /// Files were moved or removed: what is there is whole.
-    Whole,
-    /// Files are being made or written: there may be more to come.
-    Growing,
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FolderChange {
+    /// Files were moved or removed, and nothing else: what is there is whole. Else there may be more to come.
+    pub is_whole: bool,
+    /// Files that were removed or moved away, also those that are there again.
+    pub removed: BTreeSet<PathBuf>,
+}
+
+impl FolderChange {
+    /// Files are being made or written.
+    pub fn growing() -> Self {
+        Self::default()
+    }
 }
 
 /// Hints about the folder; ends when the watch breaks.

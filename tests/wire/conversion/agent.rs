@@ -242,7 +242,8 @@ pub async fn want(agent: &Arc<Agent>, pods: BTreeMap<PodUid, Arc<Pod>>) {
     .unwrap();
     let to = &agent.directory.pod_manager;
     to.tell(Cause::outside("test"), PodManagerMsg::NodeChanged(Arc::new(node))).unwrap();
-    to.tell(Cause::outside("test"), PodManagerMsg::SourceSet { source: SourceKind::Api, pods }).unwrap();
+    to.tell(Cause::outside("test"), PodManagerMsg::SourceSet { source: SourceKind::Api, pods, lives: BTreeMap::new() })
+        .unwrap();
 }
 
 /// The Events about a pod, as `reason: message`.
