@@ -240,6 +240,7 @@ impl Role for PodManager {
             PodManagerMsg::NodeChanged(node) => {
                 desk.tell(&self.agent.directory.mirror_manager, MirrorManagerMsg::NodeChanged(Arc::clone(&node)));
                 self.node = Some(node);
+                self.judge_refused(desk);
                 self.admit(desk);
                 self.carry_out(desk);
                 self.tell_known(desk);
@@ -309,6 +310,7 @@ impl PodManager {
         self.admit(desk);
         if let Some(trigger) = trigger {
             self.resize(trigger, desk);
+            self.judge_refused(desk);
         }
         self.carry_out(desk);
         self.tell_known(desk);
@@ -537,6 +539,7 @@ impl PodManager {
         desk.tell(&to.event_recorder, EventRecorderMsg::PodForgotten(uid.clone()));
         desk.tell(&to.prober, ProberMsg::PodGone(uid.clone()));
         self.make_room(uid, desk);
+        self.judge_refused(desk);
         self.carry_out(desk);
         self.tell_known(desk);
     }
@@ -571,16 +574,5 @@ impl PodManager {
         desk.tell(&to.status_manager, StatusManagerMsg::Known { pods: Arc::new(shown), ended });
         let known = Arc::new(known.clone());
         desk.tell(&to.prober, ProberMsg::Known(known));
-    }
-
-    fn keep_house(&mut self, desk: &mut Desk<PodManagerMsg>) {
-        let uptime = desk.clock().uptime();
-        self.retired.retain(|_, (_, at)| uptime.saturating_sub(*at) < RETIRED_KEPT);
-        self.clean_leftovers(desk);
-        self.ask_host(desk);
-        self.tell_active(desk); // Nobody says of a static pod that it has ended.
-        self.tell_statics(desk);
-        self.tell_undecided(desk);
-        desk.after(HOUSEKEEPING_PERIOD, PodManagerMsg::HousekeepingDue);
     }
 }

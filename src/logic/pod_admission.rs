@@ -162,17 +162,30 @@ pub fn preempted_status(mut status: PodStatus, since: Moment) -> PodStatus {
     status
 }
 
-/// What was decided about each pod of a kind of source. A decision stands for as long as the source wants the pod.
+/// What was decided about each pod of a kind of source. A decision stands for as long as the source wants the pod, but for the
+/// refusal of a static pod: nobody else makes another in its place, so it is taken once nothing is in the way any more.
 #[derive(Clone, Debug, Default)]
 pub struct Admissions {
     admitted: BTreeSet<PodUid>,
     refused: BTreeMap<PodUid, (String, String)>,
     /// By when those that make room are to have ended.
     room_by: BTreeMap<PodUid, Moment>,
+    /// A refusal stands only until it is judged anew.
+    judges_again: bool,
 }
 
 impl Admissions {
-    /// A pod that was refused is to be judged anew.
+    /// Of static pods.
+    pub fn of_statics() -> Self {
+        Self { judges_again: true, ..Self::default() }
+    }
+
+    /// Whether some were refused that are to be judged anew.
+    pub fn has_open_refusals(&self) -> bool {
+        self.judges_again && !self.refused.is_empty()
+    }
+
+    /// A pod that was refused is to be judged anew, and told of as if it were new.
     pub fn forget_refusal(&mut self, uid: &PodUid) {
         self.refused.remove(uid);
     }
@@ -185,8 +198,9 @@ impl Admissions {
         let unknown = |uid: &PodUid| !self.admitted.contains(uid) && !self.refused.contains_key(uid);
         let running: Vec<PodUid> = pods.keys().filter(|uid| unknown(uid) && (at.runs)(uid)).cloned().collect();
         self.admitted.extend(running);
-        let mut new: Vec<(&PodUid, &Arc<Pod>)> =
-            pods.iter().filter(|(uid, _)| !self.admitted.contains(*uid) && !self.refused.contains_key(*uid)).collect();
+        let is_open =
+            |uid: &PodUid| !self.admitted.contains(uid) && (self.judges_again || !self.refused.contains_key(uid));
+        let mut new: Vec<(&PodUid, &Arc<Pod>)> = pods.iter().filter(|(uid, _)| is_open(uid)).collect();
         new.sort_by_key(|(uid, pod)| (pod.metadata.creation_timestamp.as_ref().map(|time| time.0), (*uid).clone()));
         let mut judged = Judged::default();
         for (uid, pod) in new {
@@ -203,10 +217,15 @@ impl Admissions {
                 verdict
             };
             match verdict {
-                Verdict::Admitted => drop(self.admitted.insert(uid.clone())),
+                Verdict::Admitted => {
+                    self.refused.remove(uid);
+                    self.admitted.insert(uid.clone());
+                }
                 // It is new as long as it waits.
                 Verdict::NotYet { .. } => {}
                 Verdict::Unsure => judged.unsure.push(uid.clone()),
+                // Figures that change in the sentence are no news.
+                Verdict::Never { reason, .. } if self.refused.get(uid).is_some_and(|(known, _)| *known == reason) => {}
                 Verdict::Never { reason, message } => {
                     self.refused.insert(uid.clone(), (reason.clone(), message.clone()));
                     judged.refused.push(Refused { uid: uid.clone(), pod: Arc::clone(pod), reason, message });

@@ -179,10 +179,12 @@ fn stops(world: &World) -> usize {
 }
 
 /// POD-09: a manifest that is removed and written again ends its pod and runs it anew, however soon, and though not a byte has
-/// changed. A restart of the agent is no new life.
+/// changed. A restart of the agent is no new life. A mirror that showed an end cannot show that, so another one does.
 #[test]
 fn a_manifest_that_is_removed_and_written_again_runs_its_pod_anew() {
-    for (pause, policy) in [(0, "Always"), (5, "Always"), (100, "Always"), (3000, "Always")] {
+    for (pause, policy) in
+        [(0, "Always"), (5, "Always"), (100, "Always"), (3000, "Always"), (0, "Never"), (100, "Never")]
+    {
         simulate_with(1, in_a_cluster(), move |world| async move {
             let pod = || SimPod::of("fixed", "run stops in 2s").grace(10).restarts(policy);
             world.put(&pod());
@@ -238,6 +240,63 @@ fn a_refused_static_pod_says_so_in_its_mirror() {
         world.delete("fixed");
         world.sleep(seconds(60)).await;
     });
+}
+
+/// PAIN-18, POD-31: a static pod that was refused is taken once nothing is in the way any more: another mirror says so, for the
+/// API lets no phase go back. A pod of the API server stays refused.
+#[test]
+fn a_refused_static_pod_is_judged_again_when_the_node_changes() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        let choosy = |name: &str| SimPod::of(name, "run").own_field("nodeSelector", json!({ "disk": "fast" }));
+        let phase = |world: &World, pod: &str| world.api_pod(pod).map(|pod| pod["status"]["phase"].clone());
+        world.put(&choosy("fixed"));
+        world.create(&choosy("web")).expect("made");
+        world.start_agent();
+        world.sleep(seconds(90)).await;
+        for pod in [MIRROR, "web"] {
+            assert_eq!(phase(&world, pod), Some(json!("Failed")), "{pod}");
+        }
+        let before = world.api_pod(MIRROR).expect("it has a mirror")["metadata"]["uid"].clone();
+        let views = world.statuses().await.expect("an agent");
+        let waits = views.iter().find(|view| view.pod.metadata.name.as_deref() == Some(MIRROR)).expect("told");
+        assert!(waits.waiting[0].starts_with("not yet: Predicate NodeAffinity failed"), "{:?}", waits.waiting);
+        let refusals = || world.event_reasons(MIRROR).iter().filter(|reason| *reason == "NodeAffinity").count();
+        assert_eq!(refusals(), 1, "a refusal that stands is told of once");
+        let patch = json!({ "metadata": { "labels": { "disk": "fast" } } });
+        world.api().admin("PATCH", "/api/v1/nodes/node-1", patch).expect("it is there");
+        world.sleep(seconds(30)).await;
+        assert_eq!((phase(&world, MIRROR), phase(&world, "web")), (Some(json!("Running")), Some(json!("Failed"))));
+        let after = world.api_pod(MIRROR).expect("it has a mirror")["metadata"]["uid"].clone();
+        assert_ne!(before, after);
+        world.sleep(seconds(120)).await;
+        assert_eq!(world.api_pod(MIRROR).expect("it stays")["metadata"]["uid"], after);
+        assert_eq!(world.running().into_iter().collect::<Vec<_>>(), ["fixed-node-1/main#0"]);
+        world.delete_pod("web", None);
+        world.finish_cluster().await;
+    });
+}
+
+/// PAIN-18: the same of room that another static pod took, also without an API server.
+#[test]
+fn a_static_pod_without_room_is_taken_when_there_is_some() {
+    for cluster in [true, false] {
+        let options =
+            Options { cluster, settings: |settings| settings.node.status.capacity.max_pods = 1, ..Options::default() };
+        simulate_with(1, options, move |world| async move {
+            world.put(&SimPod::of("first", "run"));
+            world.start_agent();
+            world.settle().await;
+            world.put(&SimPod::of("second", "run"));
+            world.sleep(seconds(90)).await;
+            assert_eq!(world.running().into_iter().collect::<Vec<_>>(), ["first-node-1/main#0"], "{cluster}");
+            world.delete("first");
+            world.sleep(seconds(40)).await;
+            assert_eq!(world.running().into_iter().collect::<Vec<_>>(), ["second-node-1/main#0"], "{cluster}");
+            world.settle().await;
+            world.delete("second");
+            world.settle().await;
+        });
+    }
 }
 
 /// POD-31: a pod that has all containers start over does not run where the node does not declare that it can.

@@ -15,11 +15,11 @@ use crate::actors::settings::EventSubject;
 use crate::actors::volume_manager::node_facts;
 use crate::logic::ids::PodUid;
 use crate::logic::pod_admission::{
-    Judged, NodeAbilities, PREEMPTED, PREEMPTING, Surroundings, Verdict, Victim, is_over, judge, not_yet,
+    Admissions, Judged, NodeAbilities, PREEMPTED, PREEMPTING, Surroundings, Verdict, Victim, is_over, judge, not_yet,
     preempted_status, preemption_patience,
 };
 use crate::logic::pod_lifecycle::Stage;
-use crate::logic::pod_roster::full_name;
+use crate::logic::pod_roster::{full_name, is_static};
 use crate::logic::pod_status::{rejected_status, waiting_status};
 use crate::logic::resources::pod_qos;
 use crate::logic::time::Stamp;
@@ -49,6 +49,16 @@ impl PodManager {
         self.admit(desk);
         self.carry_out(desk);
         self.tell_known(desk);
+    }
+
+    /// Judges static pods anew that were refused: the Node, other pods, or what the runtime can do may have changed. Upstream
+    /// never does; but a static pod is the administrator's own, and nobody makes another in its place.
+    pub(super) fn judge_refused(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        let open = self.static_admissions.iter().filter(|(_, admissions)| admissions.has_open_refusals());
+        for source in open.map(|(source, _)| *source).collect::<Vec<_>>() {
+            let pods = self.statics.get(&source).cloned().unwrap_or_default();
+            self.admit_statics(source, &pods, desk);
+        }
     }
 
     /// Judges the pods of the API server that are new. Until the Node is known, and what the runtime holds, all of them
@@ -120,7 +130,7 @@ impl PodManager {
         let of_api = self.api_pods.iter().flat_map(|pods| self.counted(&self.admissions.admitted(pods)));
         beside.extend(of_api.map(|(_, pod)| pod));
         let (abilities, leaving) = (self.abilities(), self.leaving());
-        let mut admissions = self.static_admissions.remove(&source).unwrap_or_default();
+        let mut admissions = self.static_admissions.remove(&source).unwrap_or_else(Admissions::of_statics);
         let surroundings = Surroundings {
             runs: &|uid| self.listed.contains_key(uid),
             beside: &beside,
@@ -285,7 +295,7 @@ impl PodManager {
             pod: Arc::clone(pod),
             status: Arc::new(status),
             may_run: false,
-            waiting: Arc::default(),
+            waiting: if is_static(pod) { vec![format!("not yet: {message}")].into() } else { Arc::default() },
         };
         desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::Rejected(view));
     }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::PodManager;
+use super::{HOUSEKEEPING_PERIOD, PodManager, RETIRED_KEPT};
 use crate::actors::desk::{Desk, Panicked};
 use crate::actors::ledger::Cause;
 use crate::actors::pod_worker::volumes::release;
@@ -104,6 +104,20 @@ impl PodManager {
         known.extend(self.api_pods.iter().flat_map(BTreeMap::keys).cloned());
         known.extend(self.statics.values().flat_map(BTreeMap::keys).cloned());
         known
+    }
+
+    pub(super) fn keep_house(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        let uptime = desk.clock().uptime();
+        self.retired.retain(|_, (_, at)| uptime.saturating_sub(*at) < RETIRED_KEPT);
+        self.clean_leftovers(desk);
+        self.ask_host(desk);
+        // Nobody says of a static pod that it has ended.
+        self.judge_refused(desk);
+        self.carry_out(desk);
+        self.tell_active(desk);
+        self.tell_statics(desk);
+        self.tell_undecided(desk);
+        desk.after(HOUSEKEEPING_PERIOD, PodManagerMsg::HousekeepingDue);
     }
 
     /// Begins a pass, unless one is under way.

@@ -114,7 +114,8 @@ struct Entry {
     finished: bool,
     /// Whom the call under way is about, in the API.
     calling: Option<PodUid>,
-    deleted: bool,
+    /// Who was deleted, in the API.
+    deleted: Option<PodUid>,
     /// What is here has changed since the last call.
     changed: bool,
     last_call: Option<Duration>,
@@ -272,7 +273,7 @@ impl StatusSync {
         lost.iter().for_each(|pod| self.gone(pod));
         pods.iter().for_each(|pod| self.listed(Arc::clone(pod)));
         for entry in self.pods.values_mut() {
-            entry.deleted = false;
+            entry.deleted = None;
         }
         self.release(&[Why::Away, Why::Gone]);
     }
@@ -302,7 +303,9 @@ impl StatusSync {
         match answer {
             Answer::Done(pod) => {
                 (entry.failures, entry.not_before) = (0, None);
-                entry.deleted |= pod.is_none();
+                if pod.is_none() {
+                    entry.deleted.clone_from(&asked);
+                }
             }
             // The watch will say so, or has already, and has shown who came after. As long as it shows the pod all the same,
             // something else may have answered.
@@ -394,13 +397,17 @@ impl StatusSync {
 
     /// What is to be sent of the pod, and from when on.
     fn candidate(&self, uid: &PodUid) -> Option<Candidate> {
-        let entry = self.pods.get(uid).filter(|entry| entry.calling.is_none() && !entry.deleted)?;
+        let entry = self.pods.get(uid).filter(|entry| entry.calling.is_none())?;
         let is_static = entry.own.as_ref().is_some_and(|own| own.is_static);
         let api = if is_static { self.mirror_of(entry.own.as_ref()?)? } else { entry.api.as_ref()? };
         let shown = api.status.clone().unwrap_or_default();
         let api_uid = uid_of(api);
+        if entry.deleted.as_ref() == Some(&api_uid) {
+            return None;
+        }
         let desired = merge::as_allowed(api, &shown, self.desired(entry, &shown, is_static));
         let call = match merge::patch(&shown, &desired, api_uid.as_str()) {
+            _ if is_static && lives_again(entry, &shown) => Call::Delete,
             Some(mut body) => {
                 if entry.own.is_none() {
                     // All that is known of the pod's end is what the API server showed: it must not have shown more since.
@@ -441,6 +448,14 @@ impl StatusSync {
             }
         }
     }
+}
+
+/// Whether the mirror shows the end of a static pod that is not over, since it has begun a new life, or was refused and is no
+/// more. The API lets no phase go back: this mirror goes, and `MirrorManager` makes another.
+fn lives_again(entry: &Entry, shown: &PodStatus) -> bool {
+    let phase = |status: &PodStatus| is_terminal(status.phase.as_deref().unwrap_or_default());
+    let lives = |own: &Own| own.may_run && !phase(&own.status);
+    !entry.finished && entry.own.as_ref().is_some_and(lives) && phase(shown)
 }
 
 /// What is waited for elsewhere goes first (PAIN-32): where traffic goes, then who may take the place of what has ended.
