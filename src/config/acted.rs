@@ -22,7 +22,6 @@ pub const NOT_YET_ACTED_ON: &[&str] = &[
     "kubeReservedCgroup",
     "makeIPTablesUtilChains",
     "memoryManagerPolicy",
-    "protectKernelDefaults",
     "qosReserved",
     "reservedMemory",
     "showHiddenMetricsForVersion",

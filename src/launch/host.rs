@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use super::settings::HostFacts;
 use crate::config::Invocation;
 use crate::logic::cpu_list::CpuList;
+use crate::logic::kernel_tunables::{self, Rule, Surroundings, TUNABLES, Unset};
 use crate::logic::node_status::parse_node_ips;
 use crate::logic::resources::CgroupVersion;
 use crate::platform::cgroup;
 use crate::platform::directories;
 use crate::platform::host::{CGROUP_V1_REFUSED, Host, SWAP_REFUSED};
+use crate::platform::kernel_tunables::{KernelTunables, TunableError};
 use crate::platform::process;
 use crate::platform::volumes::knows_noswap;
 
@@ -111,6 +113,38 @@ fn check_reserved_cpus(text: &str, host: &Host) -> Result<(), String> {
             Err(format!("reserved-cpus: {text} is not a subset of online-cpus: {online}"))
         }
         _ => Ok(()),
+    }
+}
+
+/// Gives the kernel's parameters the values that a node needs, or compares them under `protectKernelDefaults` (RES-18).
+///
+/// # Errors
+/// A parameter that differs and is protected, or that cannot be read: upstream's texts.
+pub(super) fn tune_kernel(invocation: &Invocation, tunables: &KernelTunables) -> Result<(), String> {
+    let told = |error: TunableError| error.to_string();
+    let present = TUNABLES.map(|one| (one, tunables.read(one.name).map_err(told)));
+    let plan = kernel_tunables::plan(Rule::from_config(invocation.config.protect_kernel_defaults), present.into());
+    let mut unset = vec![];
+    for (tunable, actual) in plan.to_set {
+        tracing::info!(flag = tunable.name, expected = tunable.wanted, actual, "Updating kernel flag");
+        if let Err(error) = tunables.write(tunable.name, tunable.wanted) {
+            unset.push(Unset { forbidden: error.is_forbidden(), problem: error.to_string() });
+        }
+    }
+    let surroundings = Surroundings {
+        user_namespace: kernel_tunables::is_user_namespace(&tunables.uid_map()),
+        excused: invocation.gates.enabled("KubeletInUserNamespace"),
+    };
+    let verdict = kernel_tunables::verdict(plan.faults, unset, surroundings);
+    if let Some(problem) = verdict.warning {
+        tracing::warn!(problem, "this machine forbids changes of kernel parameters, they stay as they are");
+    }
+    match verdict.fatal {
+        None => Ok(()),
+        Some(problem) => {
+            tracing::error!(problem, "Failed to start ContainerManager");
+            Err(problem)
+        }
     }
 }
 

@@ -42,6 +42,7 @@ use crate::platform::container_logs::LinuxContainerLogs;
 use crate::platform::directories;
 use crate::platform::host::Host as HostFiles;
 use crate::platform::image_host::LinuxImageHost;
+use crate::platform::kernel_tunables::KernelTunables;
 use crate::platform::lock_file::{Contention, LockFile, watch_contention};
 use crate::platform::log_reader::LinuxLogReader;
 use crate::platform::manifests::{HttpManifestUrl, LinuxManifestFolder, ManifestFolder, ManifestUrl};
@@ -120,6 +121,7 @@ async fn serve(invocation: Invocation, visitors: &Handle) -> Result<(), String> 
     let lock = Lock::take(&invocation).await?;
     host::prepare(&invocation)?;
     let invocation = host::at_real_root(invocation)?;
+    host::tune_kernel(&invocation, &KernelTunables::at(PathBuf::from("/")))?;
     let watchdog = systemd::watchdog().map_err(|error| error.to_string())?;
     let agent = assemble(&invocation, &facts, node_name, watchdog, visitors).await?;
     let (address, root) = root::start(Arc::clone(&agent));

@@ -17,6 +17,7 @@ pub mod directories;
 pub mod host;
 pub mod http_exchange;
 pub mod image_host;
+pub mod kernel_tunables;
 pub mod kube_api;
 pub mod listening;
 pub mod lock_file;

@@ -44,6 +44,8 @@ pub struct Node {
     pub flags: Vec<String>,
     /// Variables of the agent's environment beside those of the test's own.
     pub variables: Vec<(&'static str, String)>,
+    /// What the agent is started through, such as `unshare` and its arguments; nothing when empty.
+    pub wrapper: Vec<String>,
     agent: Option<Child>,
     tokio: tokio::runtime::Runtime,
     cri: GrpcRuntime,
@@ -76,7 +78,18 @@ impl Node {
             .map(str::to_owned)
             .collect();
         let configuration = configuration(&dir, &env);
-        Some(Self { env, dir, configuration, flags, variables: vec![], agent: None, tokio, cri, _slot: slot })
+        Some(Self {
+            env,
+            dir,
+            configuration,
+            flags,
+            variables: vec![],
+            wrapper: vec![],
+            agent: None,
+            tokio,
+            cri,
+            _slot: slot,
+        })
     }
 
     /// A runtime with a running agent.
@@ -99,7 +112,9 @@ impl Node {
         let configuration = self.dir.join("kubelet.yaml");
         fs::write(&configuration, self.configuration.to_string()).unwrap();
         let log = OpenOptions::new().create(true).append(true).open(self.dir.join("agent.log")).unwrap();
-        let child = Command::new(AGENT)
+        let mut words = self.wrapper.iter().map(String::as_str).chain([AGENT]);
+        let child = Command::new(words.next().expect("at least the agent"))
+            .args(words)
             .arg("--config")
             .arg(&configuration)
             .args(&self.flags)

@@ -19,6 +19,7 @@ mod events;
 mod footprint;
 mod harness;
 mod hooks;
+mod host;
 mod images;
 mod lifecycle;
 mod log_reading;
