@@ -108,6 +108,8 @@ pub struct Settings {
     pub sysctls: SysctlAllowList,
     /// Whether the host enforces AppArmor profiles.
     pub app_armor: bool,
+    /// Gate `KubeletPSI`: whether statistics show pressure.
+    pub pressure: bool,
     /// Gate `EnvFiles`: whether variables may come from files of volumes.
     pub env_files: bool,
     /// Sizes of the host's huge pages, in bytes.

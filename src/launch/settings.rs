@@ -105,13 +105,11 @@ pub fn settings(
         sysctls: SysctlAllowList::new(&host.kernel_release, &config.allowed_unsafe_sysctls)?,
         app_armor: host.app_armor,
         selinux: host.selinux,
+        pressure: invocation.gates.enabled("KubeletPSI"),
         env_files: invocation.gates.enabled("EnvFiles"),
         hugepage_sizes: host.hugepages.keys().copied().collect(),
         crash_loop: crash_loop(config),
-        restart_gates: RestartGates {
-            rules: invocation.gates.enabled("ContainerRestartRules"),
-            all: invocation.gates.enabled("RestartAllContainersOnContainerExits"),
-        },
+        restart_gates: restart_gates(invocation),
         stop_signals: invocation.gates.enabled("ContainerStopSignals"),
         pulls_max: pulls_max(config),
         pull_rate: u32::try_from(config.registry_pull_qps).ok().filter(|rate| *rate > 0),
@@ -122,11 +120,7 @@ pub fn settings(
             invocation.gates.enabled("KubeletServiceAccountTokenForCredentialProviders"),
         )?
         .into(),
-        image_verification: VerificationPolicy::from_config(
-            invocation.gates.enabled("KubeletEnsureSecretPulledImages"),
-            &config.image_pull_credentials_verification_policy,
-            &config.preloaded_images_verification_allowlist,
-        ),
+        image_verification: image_verification(invocation),
         image_gc: image_gc(config),
         // On unless it was turned off by name; upstream's default is off. See ARCHITECTURE.md.
         evented: config.feature_gates.get("EventedPLEG") != Some(&false),
@@ -144,6 +138,21 @@ pub fn settings(
         volume_stats_period: Some(config.volume_stats_agg_period.to_std()).filter(|period| !period.is_zero()),
         watchdog_period: None,
     })
+}
+
+fn restart_gates(invocation: &Invocation) -> RestartGates {
+    RestartGates {
+        rules: invocation.gates.enabled("ContainerRestartRules"),
+        all: invocation.gates.enabled("RestartAllContainersOnContainerExits"),
+    }
+}
+
+fn image_verification(invocation: &Invocation) -> VerificationPolicy {
+    VerificationPolicy::from_config(
+        invocation.gates.enabled("KubeletEnsureSecretPulledImages"),
+        &invocation.config.image_pull_credentials_verification_policy,
+        &invocation.config.preloaded_images_verification_allowlist,
+    )
 }
 
 fn image_gc(config: &Config) -> ImageGcPolicy {

@@ -131,6 +131,7 @@ pub(crate) fn settings(root_dir: &str) -> Settings {
         sysctls: Default::default(),
         app_armor: false,
         selinux: false,
+        pressure: true,
         env_files: true,
         hugepage_sizes: vec![],
         crash_loop: BackoffPolicy::crash_loop(Duration::from_secs(300)),

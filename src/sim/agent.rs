@@ -75,6 +75,7 @@ pub fn settings(started: Moment) -> Settings {
         sysctls: SysctlAllowList::new("6.1.0", &[]).expect("no patterns, no bad ones"),
         app_armor: false,
         selinux: false,
+        pressure: true,
         env_files: true,
         hugepage_sizes: vec![],
         crash_loop: BackoffPolicy::crash_loop(Duration::from_secs(300)),

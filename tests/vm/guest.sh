@@ -296,6 +296,24 @@ start_is_refused() {
 
 running_at_most() { [ "$(count_running)" -le "$1" ]; }
 
+# Pressure of pods has figures with the cgroups of version 2, where version 1 shows zeros (OBS-22).
+test_pressure() {
+    echo "--- pressure"
+    cp "$CONFIG" /tmp/config
+    printf 'readOnlyPort: 10255\n' >>"$CONFIG"
+    check "the unit restarts with a read-only port" systemctl restart podwright
+    check "the pods are Ready with it" within 120 pods_ready 2
+    check "the kernel counts what a pod waited for" eval 'cat "$(kubepods cgroupfs)"/*/pod*/cpu.pressure | grep -q "^some .*total=[1-9]"'
+    check "the summary tells it" within 60 summary_has_pressure
+    cp /tmp/config "$CONFIG"
+    check "the unit restarts without the port" systemctl restart podwright
+    check "the pods are Ready without it" within 120 pods_ready 2
+}
+summary_has_pressure() {
+    busybox wget -qO- http://127.0.0.1:10255/stats/summary | tr -d ' \n' | sed 's/.*"pods":\[//' |
+        grep -q '"psi":{"full":{[^}]*},"some":{"total":[1-9]'
+}
+
 # The agent itself removes what no manifest wants any more.
 remove_pods() { # DRIVER
     echo "--- the end ($1)"
@@ -328,6 +346,7 @@ test_watchdog
 test_nfs
 test_huge_pages cgroupfs
 test_app_armor
+test_pressure
 test_swap
 test_stop
 remove_pods cgroupfs

@@ -1,12 +1,12 @@
 //! From a snapshot to `/stats/summary`: upstream's derivations (SRV-24, SRV-25).
 //!
-//! What the kernel does not tell is left out, where upstream shows zeros for pressure on kernels without it.
+//! What the kernel does not tell is left out, but for pressure: upstream shows zeros where the kernel has no figures.
 
-use super::figures::{FileSystem, GroupFigures, Interface, Usage, is_limit};
+use super::figures::{FileSystem, GroupFigures, Interface, Pressure, Usage, is_limit};
 use super::sample::{ContainerSample, DiskSample, Group, PodSample, RuntimeDisk, Snapshot, System};
 use super::summary::{
     ContainerStats, CpuStats, FsStats, InterfaceStats, IoStats, MemoryStats, NetworkStats, NodeStats, PodReference,
-    PodStats, ProcessStats, RlimitStats, RuntimeStats, Summary, SwapStats, Time,
+    PodStats, ProcessStats, PsiStats, RlimitStats, RuntimeStats, Summary, SwapStats, Time,
 };
 use crate::logic::time::Moment;
 
@@ -22,22 +22,26 @@ pub struct Facts {
     pub booted: Moment,
     /// When the agent started.
     pub agent_started: Moment,
+    /// Gate `KubeletPSI`: whether pressure is shown.
+    pub pressure: bool,
 }
 
 /// The whole answer.
 pub fn summary(snapshot: &Snapshot, facts: &Facts) -> Summary {
-    Builder { snapshot, whole: true }.summary(facts)
+    Builder { snapshot, whole: true, pressure: facts.pressure }.summary(facts)
 }
 
 /// The answer to `only_cpu_and_memory=true`.
 pub fn cpu_and_memory(snapshot: &Snapshot, facts: &Facts) -> Summary {
-    Builder { snapshot, whole: false }.summary(facts)
+    Builder { snapshot, whole: false, pressure: facts.pressure }.summary(facts)
 }
 
 struct Builder<'a> {
     snapshot: &'a Snapshot,
     /// Or processor time, memory and swap alone.
     whole: bool,
+    /// See [`Facts::pressure`].
+    pressure: bool,
 }
 
 impl Builder<'_> {
@@ -58,14 +62,14 @@ impl Builder<'_> {
             system_containers: self.systems(facts),
             start_time: Time(facts.booted),
             cpu: self.cpu(root),
-            memory: memory(&root.figures),
+            memory: self.memory(&root.figures),
             swap: swap(&root.figures),
             ..NodeStats::default()
         };
         if !self.whole {
             return stats;
         }
-        stats.io = io(&root.figures);
+        stats.io = self.io(&root.figures);
         stats.network = (!node.interfaces.is_empty()).then(|| network(root.figures.at, &node.interfaces));
         stats.rlimit = Some(RlimitStats { time: Time(sample.at), max_pid: node.pids_max, current: node.threads });
         if let Some(disks) = &sample.disks {
@@ -89,12 +93,12 @@ impl Builder<'_> {
                 System::Kubelet => facts.agent_started,
                 _ => group.figures.created.unwrap_or(Moment::EPOCH),
             };
-            let io = if self.whole { io(&group.figures) } else { None };
+            let io = self.io(&group.figures);
             ContainerStats {
                 name: name.to_owned(),
                 start_time: Time(start),
                 cpu: self.cpu(group),
-                memory: memory(&group.figures),
+                memory: self.memory(&group.figures),
                 swap: swap(&group.figures),
                 io,
                 ..ContainerStats::default()
@@ -117,9 +121,9 @@ impl Builder<'_> {
         match &pod.group {
             Some(group) => {
                 stats.cpu = self.cpu(group);
-                stats.memory = memory(&group.figures);
+                stats.memory = self.memory(&group.figures);
                 stats.swap = swap(&group.figures);
-                stats.io = if self.whole { io(&group.figures) } else { None };
+                stats.io = self.io(&group.figures);
             }
             None => sum_up(&mut stats, &containers),
         }
@@ -148,9 +152,9 @@ impl Builder<'_> {
         };
         if let Some(group) = &container.group {
             stats.cpu = self.cpu(group);
-            stats.memory = memory(&group.figures);
+            stats.memory = self.memory(&group.figures);
             stats.swap = swap(&group.figures);
-            stats.io = if self.whole { io(&group.figures) } else { None };
+            stats.io = self.io(&group.figures);
         }
         if let Some(disks) = self.snapshot.sample.disks.as_ref().filter(|_| self.whole) {
             let layer = self.snapshot.layers.get(&container.id).copied();
@@ -167,24 +171,36 @@ impl Builder<'_> {
             time: Time(group.figures.at),
             usage_nano_cores: self.snapshot.nano_cores.get(&group.path).copied(),
             usage_core_nano_seconds: Some(cpu.total_ns),
-            psi: cpu.pressure.map(Into::into),
+            psi: self.psi(cpu.pressure),
         })
     }
-}
 
-fn memory(figures: &GroupFigures) -> Option<MemoryStats> {
-    let memory = figures.memory.as_ref()?;
-    let limit = Some(figures.memory_limits.limit).filter(|limit| is_limit(*limit));
-    Some(MemoryStats {
-        time: Time(figures.at),
-        available_bytes: limit.map(|limit| limit.saturating_sub(memory.working_set())),
-        usage_bytes: Some(memory.usage),
-        working_set_bytes: Some(memory.working_set()),
-        rss_bytes: Some(memory.rss),
-        page_faults: Some(memory.page_faults),
-        major_page_faults: Some(memory.major_page_faults),
-        psi: memory.pressure.map(Into::into),
-    })
+    fn memory(&self, figures: &GroupFigures) -> Option<MemoryStats> {
+        let memory = figures.memory.as_ref()?;
+        let limit = Some(figures.memory_limits.limit).filter(|limit| is_limit(*limit));
+        Some(MemoryStats {
+            time: Time(figures.at),
+            available_bytes: limit.map(|limit| limit.saturating_sub(memory.working_set())),
+            usage_bytes: Some(memory.usage),
+            working_set_bytes: Some(memory.working_set()),
+            rss_bytes: Some(memory.rss),
+            page_faults: Some(memory.page_faults),
+            major_page_faults: Some(memory.major_page_faults),
+            psi: self.psi(memory.pressure),
+        })
+    }
+
+    /// Pressure is all that is shown of input and output.
+    fn io(&self, figures: &GroupFigures) -> Option<IoStats> {
+        let pressure = figures.io.as_ref().and_then(|io| io.pressure);
+        let shown = self.whole && self.pressure;
+        shown.then(|| IoStats { time: Time(figures.at), psi: self.psi(pressure) })
+    }
+
+    /// Under the gate always there, as upstream has it: zeros where the kernel has no figures.
+    fn psi(&self, pressure: Option<Pressure>) -> Option<PsiStats> {
+        self.pressure.then(|| pressure.unwrap_or_default().into())
+    }
 }
 
 fn swap(figures: &GroupFigures) -> Option<SwapStats> {
@@ -195,11 +211,6 @@ fn swap(figures: &GroupFigures) -> Option<SwapStats> {
         swap_available_bytes: limit.map(|limit| limit.saturating_sub(memory.swap)),
         swap_usage_bytes: Some(memory.swap),
     })
-}
-
-fn io(figures: &GroupFigures) -> Option<IoStats> {
-    let pressure = figures.io.as_ref()?.pressure?;
-    Some(IoStats { time: Time(figures.at), psi: Some(pressure.into()) })
 }
 
 fn network(at: Moment, interfaces: &[Interface]) -> NetworkStats {
@@ -316,6 +327,10 @@ fn sum_up(pod: &mut PodStats, containers: &[ContainerStats]) {
             sum.rss_bytes = plus(sum.rss_bytes, one.rss_bytes);
             sum.page_faults = plus(sum.page_faults, one.page_faults);
             sum.major_page_faults = plus(sum.major_page_faults, one.major_page_faults);
+        }
+        if let Some(one) = &container.io {
+            // Pressure of groups does not add up; upstream shows the time alone.
+            pod.io.get_or_insert(IoStats { time: one.time, psi: None });
         }
         if let Some(one) = &container.swap {
             let sum = pod.swap.get_or_insert_default();

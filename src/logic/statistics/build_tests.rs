@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::logic::ids::{ContainerId, PodUid, SandboxId};
 use crate::logic::statistics::figures::{
-    CpuFigures, MemoryFigures, MemoryLimits, Pressure, PressureLine, ProcessFigures, Traffic, UNLIMITED,
+    CpuFigures, IoFigures, MemoryFigures, MemoryLimits, Pressure, PressureLine, ProcessFigures, Traffic, UNLIMITED,
 };
 use crate::logic::statistics::sample::{NodeSample, RawSample, SandboxSample};
 use crate::logic::statistics::summary::ClaimReference;
@@ -118,6 +118,7 @@ fn facts() -> Facts {
         node_name: "node-1".to_owned(),
         booted: Moment(1_767_000_000_000_000_000),
         agent_started: Moment(1_767_300_000_000_000_000),
+        pressure: true,
     }
 }
 
@@ -125,10 +126,69 @@ fn shown(summary: &Summary) -> Value {
     serde_json::to_value(summary).expect("it has a JSON form")
 }
 
+/// What upstream shows where the kernel has no figures.
+fn no_pressure() -> Value {
+    let line = json!({"total": 0, "avg10": 0, "avg60": 0, "avg300": 0});
+    json!({"full": line, "some": line})
+}
+
+/// OBS-22, SRV-24: the gate `KubeletPSI`, with and without figures of the kernel.
+#[test]
+fn pressure_is_shown_under_its_gate_and_is_zero_where_the_kernel_has_none() {
+    let mut with = snapshot();
+    let line = PressureLine { total_us: 7, avg10: 0.5, avg60: 0.0, avg300: 0.0 };
+    let pressure = Some(Pressure { full: PressureLine::default(), some: line });
+    let set = |figures: &mut GroupFigures| {
+        figures.cpu.as_mut().expect("read").pressure = pressure;
+        figures.memory.as_mut().expect("read").pressure = pressure;
+        figures.io = Some(IoFigures { devices: vec![], pressure });
+    };
+    set(&mut with.sample.node.group.figures);
+    with.sample.systems.iter_mut().for_each(|(_, group)| set(&mut group.figures));
+    let pod = &mut with.sample.pods[0];
+    set(&mut pod.group.as_mut().expect("it has one").figures);
+    set(&mut pod.containers[0].group.as_mut().expect("it has one").figures);
+    let mut without = with.clone();
+    let clear = |figures: &mut GroupFigures| {
+        figures.cpu.as_mut().expect("read").pressure = None;
+        figures.memory.as_mut().expect("read").pressure = None;
+        figures.io = None;
+    };
+    clear(&mut without.sample.node.group.figures);
+    without.sample.systems.iter_mut().for_each(|(_, group)| clear(&mut group.figures));
+    let pod = &mut without.sample.pods[0];
+    clear(&mut pod.group.as_mut().expect("it has one").figures);
+    clear(&mut pod.containers[0].group.as_mut().expect("it has one").figures);
+
+    let figures = json!({
+        "full": {"total": 0, "avg10": 0, "avg60": 0, "avg300": 0},
+        "some": {"total": 7, "avg10": 0.5, "avg60": 0, "avg300": 0},
+    });
+    let off = Facts { pressure: false, ..facts() };
+    for (snapshot, facts, expected) in [
+        (&with, &facts(), Some(&figures)),
+        (&without, &facts(), Some(&no_pressure())),
+        (&with, &off, None),
+        (&without, &off, None),
+    ] {
+        let told = shown(&summary(snapshot, facts));
+        let brief = shown(&cpu_and_memory(snapshot, facts));
+        for place in ["/node", "/node/systemContainers/0", "/pods/0", "/pods/0/containers/0"] {
+            for resource in ["cpu", "memory", "io"] {
+                let path = format!("{place}/{resource}/psi");
+                assert_eq!(told.pointer(&path), expected, "{path}");
+                let expected = expected.filter(|_| resource != "io");
+                assert_eq!(brief.pointer(&path), expected, "{path} of processor time and memory alone");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_container_shows_what_upstream_shows() {
     let told = shown(&summary(&snapshot(), &facts()));
     assert_eq!(told["pods"].as_array().map(Vec::len), Some(1), "a pod without a running container is not told of");
+    let no_psi = no_pressure();
     let psi = json!({
         "full": {"total": 0, "avg10": 0, "avg60": 0, "avg300": 0},
         "some": {"total": 500, "avg10": 1.5, "avg60": 0, "avg300": 2},
@@ -143,8 +203,9 @@ fn a_container_shows_what_upstream_shows() {
             },
             "memory": {
                 "time": "2026-01-02T03:04:05Z", "availableBytes": 4100, "usageBytes": 1000, "workingSetBytes": 900,
-                "rssBytes": 600, "pageFaults": 7, "majorPageFaults": 1,
+                "rssBytes": 600, "pageFaults": 7, "majorPageFaults": 1, "psi": no_psi,
             },
+            "io": {"time": "2026-01-02T03:04:05Z", "psi": no_psi},
             "rootfs": {
                 "time": "2026-01-02T03:04:05Z", "availableBytes": 400_000, "capacityBytes": 1_000_000,
                 "usedBytes": 12_288, "inodesFree": 900, "inodes": 1000, "inodesUsed": 3,

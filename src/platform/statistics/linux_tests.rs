@@ -170,6 +170,7 @@ fn the_first_generation_is_read() {
     assert_eq!(systems, [(System::Kubelet, "/agent"), (System::Pods, "/kubepods")], "a tier that is empty is left out");
 }
 
+/// OBS-22.
 #[test]
 fn the_second_generation_is_read_under_systemd() {
     let node = Node::new(CgroupVersion::V2, CgroupDriver::Systemd);

@@ -58,6 +58,7 @@ async fn summary(State(shared): State<Sources>, RawQuery(query): RawQuery) -> Re
         node_name: settings.node_name.clone(),
         booted: settings.node.booted.unwrap_or(Moment::EPOCH),
         agent_started: settings.agent_started,
+        pressure: settings.pressure,
     };
     match snapshot(agent, wanted).await {
         Ok(snapshot) if only => indented(&build::cpu_and_memory(&snapshot, &facts)),
@@ -89,7 +90,8 @@ async fn resource(State(shared): State<Sources>) -> Reply {
 async fn cadvisor(State(shared): State<Sources>) -> Reply {
     match snapshot(&shared.agent, Wanted::EVERYTHING).await {
         Ok(snapshot) => {
-            let families = Page::new(snapshot).map(|family| Ok::<Bytes, Infallible>(Bytes::from(family)));
+            let families = Page::new(snapshot, shared.agent.settings.pressure)
+                .map(|family| Ok::<Bytes, Infallible>(Bytes::from(family)));
             scrape::text(Body::from_stream(stream::iter(families)))
         }
         Err(problem) => failed(&problem),

@@ -36,14 +36,19 @@ struct Series {
 pub struct Page {
     snapshot: Arc<Snapshot>,
     series: Vec<Series>,
+    /// Whether pressure is told of.
+    pressure: bool,
     next: usize,
 }
 
 impl Page {
-    /// The page of a snapshot that has everything.
-    pub fn new(snapshot: Arc<Snapshot>) -> Self {
+    /// The page of a snapshot that has everything. Pressure is there under its gate, `KubeletPSI`, and where the kernel
+    /// has figures for groups: with control groups of the second generation.
+    pub fn new(snapshot: Arc<Snapshot>, gate: bool) -> Self {
         let series = series(&snapshot);
-        Self { snapshot, series, next: 0 }
+        let mut systems = snapshot.sample.systems.iter();
+        let pressure = gate && systems.any(|(_, group)| group.figures.cpu.is_some_and(|cpu| cpu.pressure.is_some()));
+        Self { snapshot, series, pressure, next: 0 }
     }
 
     fn one(&self, place: Place) -> Option<One<'_>> {
@@ -64,6 +69,9 @@ impl Page {
 
     fn write(&self, family: &Family) -> String {
         let mut out = Exposition::default();
+        if matches!(family.source, Source::Pressure(_)) && !self.pressure {
+            return out.into_text();
+        }
         out.family(family.name, family.help, family.kind);
         for Series { place, labels, stamp } in &self.series {
             if let Some(one) = self.one(*place) {
@@ -154,9 +162,8 @@ fn write(source: &Source, one: &One<'_>, lines: &mut Lines<'_>) {
             }
         }
         Source::Pressure(total_us) => {
-            if let Some(total_us) = total_us(figures) {
-                lines.add(total_us as f64 / 1e6);
-            }
+            // A group whose pressure is turned off has none.
+            lines.add(total_us(figures).unwrap_or(0) as f64 / 1e6);
         }
         Source::Network(value) => {
             for interface in one.interfaces {

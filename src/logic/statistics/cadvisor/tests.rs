@@ -6,7 +6,9 @@ use std::sync::Arc;
 use super::families::FAMILIES;
 use super::*;
 use crate::logic::statistics::build::tests::snapshot;
-use crate::logic::statistics::figures::{CpuLimits, DeviceFigures, FileSystem, IoFigures, Operations};
+use crate::logic::statistics::figures::{
+    CpuLimits, DeviceFigures, FileSystem, IoFigures, Operations, Pressure, PressureLine,
+};
 
 fn everything() -> Snapshot {
     let mut snapshot = snapshot();
@@ -27,7 +29,7 @@ fn everything() -> Snapshot {
 }
 
 fn text(snapshot: Snapshot) -> String {
-    Page::new(Arc::new(snapshot)).collect()
+    Page::new(Arc::new(snapshot), true).collect()
 }
 
 fn has(told: &str, line: &str) {
@@ -125,6 +127,34 @@ fn the_table_is_in_order_and_names_what_dashboards_ask_for() {
     ] {
         assert!(names.contains(&wanted), "{wanted}");
     }
+}
+
+/// OBS-22: under the gate, and where the kernel has figures for groups.
+#[test]
+fn pressure_has_its_series_where_the_kernel_tells_it() {
+    let count = |told: &str| told.lines().filter(|line| line.starts_with("container_pressure_")).count();
+    let mut with = everything();
+    let line = |total_us| PressureLine { total_us, ..PressureLine::default() };
+    let all = with.sample.systems.iter_mut().map(|(_, group)| group);
+    let all = all.chain(with.sample.pods.iter_mut().flat_map(|pod| pod.group.iter_mut()));
+    for group in all {
+        let cpu = group.figures.cpu.as_mut().expect("read");
+        cpu.pressure = Some(Pressure { full: line(1_500_000), some: line(2_000_000) });
+    }
+    let told = text(with.clone());
+    let pod = "container=\"\",id=\"/kubepods/podu1\",image=\"\",name=\"\",namespace=\"ns\",pod=\"p\"";
+    has(&told, &format!("container_pressure_cpu_stalled_seconds_total{{{pod}}} 1.5 1767323045600"));
+    has(&told, &format!("container_pressure_cpu_waiting_seconds_total{{{pod}}} 2 1767323045600"));
+    // Turned off for this resource: zero, as upstream.
+    has(&told, &format!("container_pressure_io_waiting_seconds_total{{{pod}}} 0 1767323045600"));
+    assert_eq!(told.lines().filter(|line| line.starts_with("# TYPE container_pressure_")).count(), 6);
+
+    let off: String = Page::new(Arc::new(with.clone()), false).collect();
+    assert_eq!(count(&off), 0, "the gate is off");
+    with.sample.systems.iter_mut().for_each(|(_, group)| group.figures.cpu.as_mut().expect("read").pressure = None);
+    let told = text(with);
+    assert_eq!(count(&told), 0, "what the node has of /proc alone makes no series");
+    assert!(!told.contains("container_pressure_"));
 }
 
 #[test]
