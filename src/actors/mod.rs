@@ -19,6 +19,7 @@ pub mod ledger;
 mod leftover_tests;
 pub mod log_rotator;
 pub mod mirror_manager;
+pub mod network_rules;
 pub mod node_lease;
 pub mod node_status;
 #[cfg(test)]
@@ -93,6 +94,8 @@ pub enum Child {
     OfflinePods,
     /// Statistics, for whoever asks.
     StatsCollector,
+    /// Packet filter rules that others expect of a node.
+    NetworkRules,
     /// Listening sockets.
     Server,
 }
@@ -172,5 +175,6 @@ pub const TREE: &[ChildSpec] = &[
     spec(Child::HttpSource, 5, 64, 1, &[]),
     spec(Child::ApiSource, 5, 8192, 1, &[]),
     spec(Child::StatsCollector, 5, 1024, 1, &[]),
+    spec(Child::NetworkRules, 5, 64, 1, &[]),
     spec(Child::Server, 5, 64, 2, &[]),
 ];

@@ -153,6 +153,7 @@ impl Root {
             Child::OfflinePods => spawn!(super::offline_pods::OfflinePods, offline_pods),
             Child::AllocationManager => spawn!(super::allocation_manager::AllocationManager, allocation_manager),
             Child::StatsCollector => spawn!(super::stats_collector::StatsCollector, stats_collector),
+            Child::NetworkRules => spawn!(super::network_rules::NetworkRules, network_rules),
             Child::Server => spawn!(super::server::Server, server),
         };
         self.children.get_mut(&child).expect("every child has a slot").cell = Some(cell);
@@ -186,6 +187,7 @@ impl Root {
             Child::OfflinePods => desk.child_left(&to.offline_pods, why),
             Child::AllocationManager => desk.child_left(&to.allocation_manager, why),
             Child::StatsCollector => desk.child_left(&to.stats_collector, why),
+            Child::NetworkRules => desk.child_left(&to.network_rules, why),
             Child::Server => desk.child_left(&to.server, why),
         }
     }

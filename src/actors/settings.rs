@@ -34,6 +34,7 @@ use crate::messages::image_gc::ImageGcMsg;
 use crate::messages::image_manager::ImageManagerMsg;
 use crate::messages::log_rotator::LogRotatorMsg;
 use crate::messages::mirror_manager::MirrorManagerMsg;
+use crate::messages::network_rules::NetworkRulesMsg;
 use crate::messages::node_lease::NodeLeaseMsg;
 use crate::messages::node_status::NodeStatusMsg;
 use crate::messages::object_cache::ObjectCacheMsg;
@@ -57,6 +58,7 @@ use crate::platform::kube_api::ApiServer;
 use crate::platform::log_reader::LogReader;
 use crate::platform::manifests::{ManifestFolder, ManifestUrl};
 use crate::platform::network_probe::NetworkProber;
+use crate::platform::network_rules::NetworkRules;
 use crate::platform::node_facts::NodeFacts;
 use crate::platform::node_logs::NodeLogs;
 use crate::platform::objects::Objects;
@@ -108,6 +110,8 @@ pub struct Settings {
     pub sysctls: SysctlAllowList,
     /// Whether the host enforces AppArmor profiles.
     pub app_armor: bool,
+    /// `makeIPTablesUtilChains`.
+    pub network_rules: bool,
     /// Gate `KubeletPSI`: whether statistics show pressure.
     pub pressure: bool,
     /// Gate `EnvFiles`: whether variables may come from files of volumes.
@@ -324,6 +328,8 @@ pub struct Adapters {
     pub doubt_connections: Arc<dyn Fn() + Send + Sync>,
     /// What the host says for the Node's status.
     pub node_facts: Arc<dyn NodeFacts>,
+    /// The machine's packet filter.
+    pub network_rules: Arc<dyn NetworkRules>,
     /// Who counts what happens.
     pub observer: Arc<dyn Observer>,
     /// What listens, and answers; started by `Server`.
@@ -387,6 +393,8 @@ pub struct Directory {
     pub allocation_manager: Address<AllocationManagerMsg>,
     /// Statistics.
     pub stats_collector: Address<StatsCollectorMsg>,
+    /// Packet filter rules.
+    pub network_rules: Address<NetworkRulesMsg>,
     /// Endpoints.
     pub server: Address<ServerMsg>,
 }
@@ -425,6 +433,7 @@ impl Directory {
             offline_pods: address!(OfflinePods),
             allocation_manager: address!(AllocationManager),
             stats_collector: address!(StatsCollector),
+            network_rules: address!(NetworkRules),
             server: address!(Server),
         }
     }

@@ -20,7 +20,6 @@ pub const NOT_YET_ACTED_ON: &[&str] = &[
     "evictionSoftGracePeriod",
     "kernelMemcgNotification",
     "kubeReservedCgroup",
-    "makeIPTablesUtilChains",
     "memoryManagerPolicy",
     "qosReserved",
     "reservedMemory",

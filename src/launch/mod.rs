@@ -47,6 +47,7 @@ use crate::platform::lock_file::{Contention, LockFile, watch_contention};
 use crate::platform::log_reader::LinuxLogReader;
 use crate::platform::manifests::{HttpManifestUrl, LinuxManifestFolder, ManifestFolder, ManifestUrl};
 use crate::platform::network_probe::HostProber;
+use crate::platform::network_rules::Iptables;
 use crate::platform::node_facts::LinuxNodeFacts;
 use crate::platform::node_logs::LinuxNodeLogs;
 use crate::platform::objects::{Objects, Standalone};
@@ -304,15 +305,21 @@ async fn assemble(
         service_manager: Arc::new(Systemd),
         api: connected.as_ref().map(|connected| connected.api.clone()),
         certificates: Arc::new(certificates),
-        doubt_connections: match connected {
-            Some(Connected { transport, .. }) => Arc::new(move || transport.heartbeat_failed()),
-            None => Arc::new(|| {}),
-        },
+        doubt_connections: doubts(connected),
         node_facts: Arc::new(LinuxNodeFacts::new(HostFiles::default(), root_dir.to_owned())),
+        network_rules: Arc::new(Iptables::default()),
         listeners: listeners(invocation, secure, (pages, streams), &metrics, visitors)?,
         observer: metrics,
     };
     Ok(Arc::new(Agent { settings, adapters, directory, ledger }))
+}
+
+/// What is done when heartbeats failed repeatedly.
+fn doubts(connected: Option<Connected>) -> Arc<dyn Fn() + Send + Sync> {
+    match connected {
+        Some(Connected { transport, .. }) => Arc::new(move || transport.heartbeat_failed()),
+        None => Arc::new(|| {}),
+    }
 }
 
 /// Where figures of the node are read.

@@ -105,6 +105,7 @@ pub fn settings(
         sysctls: SysctlAllowList::new(&host.kernel_release, &config.allowed_unsafe_sysctls)?,
         app_armor: host.app_armor,
         selinux: host.selinux,
+        network_rules: config.make_iptables_util_chains,
         pressure: invocation.gates.enabled("KubeletPSI"),
         env_files: invocation.gates.enabled("EnvFiles"),
         hugepage_sizes: host.hugepages.keys().copied().collect(),

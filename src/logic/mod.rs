@@ -44,6 +44,7 @@ pub mod log_rotation;
 pub mod loudness;
 pub mod manifest;
 pub mod mirror_pods;
+pub mod network_rules;
 pub mod node_lease;
 pub mod node_log_query;
 pub mod node_object;

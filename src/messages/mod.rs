@@ -10,6 +10,7 @@ pub mod image_gc;
 pub mod image_manager;
 pub mod log_rotator;
 pub mod mirror_manager;
+pub mod network_rules;
 pub mod node_lease;
 pub mod node_status;
 pub mod object_cache;

@@ -26,6 +26,7 @@ pub mod manifests;
 pub mod mount_table;
 pub mod network_interfaces;
 pub mod network_probe;
+pub mod network_rules;
 pub mod node_facts;
 pub mod node_logs;
 pub mod objects;

@@ -131,6 +131,7 @@ pub(crate) fn settings(root_dir: &str) -> Settings {
         sysctls: Default::default(),
         app_armor: false,
         selinux: false,
+        network_rules: false,
         pressure: true,
         env_files: true,
         hugepage_sizes: vec![],
@@ -210,6 +211,7 @@ impl Node {
             certificates: Default::default(),
             doubt_connections: Arc::new(|| {}),
             node_facts: Arc::new(crate::platform::node_facts::FixedNodeFacts::of_a_small_node()),
+            network_rules: Arc::new(crate::platform::network_rules::NoNetworkRules),
             observer: metrics.clone(),
             listeners: listeners(&before),
         };

@@ -22,6 +22,7 @@ pub mod images;
 pub mod invariants;
 pub mod logs;
 pub mod manifests;
+pub mod network_rules;
 pub mod node;
 pub mod outlet;
 pub mod pods;

@@ -14,6 +14,7 @@ use super::faults::Faults;
 use super::images::Images;
 use super::invariants::Invariants;
 use super::manifests::Manifests;
+use super::network_rules::Firewall;
 use super::story::Story;
 use crate::actors::ledger::lock;
 use crate::cri::{ContainerEventKind, SandboxState};
@@ -42,6 +43,8 @@ pub struct Node {
     pub disk: Mutex<Disk>,
     /// Cgroups.
     pub cgroups: Mutex<Cgroups>,
+    /// The packet filter.
+    pub firewall: Mutex<Firewall>,
     /// The static pod path.
     pub manifests: Manifests,
     /// Whether the runtime answers.
@@ -78,6 +81,7 @@ impl Node {
             images: Mutex::default(),
             disk: Mutex::default(),
             cgroups: Mutex::default(),
+            firewall: Mutex::default(),
             manifests: Manifests::default(),
             runtime_up: AtomicBool::new(true),
             late_call: AtomicBool::new(false),

@@ -1,12 +1,14 @@
 //! What the agent prepares on the machine itself. No test here changes the machine: kernel parameters are files of the
-//! test, mounted over the kernel's in a mount namespace of the agent's.
+//! test, mounted over the kernel's in a mount namespace of the agent's; packet filter rules are in a network namespace.
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use serde_json::json;
 
 use crate::harness::Node;
+use crate::pods::{forever, pod};
 
 const PARAMETERS: [(&str, &str); 6] = [
     ("vm/overcommit_memory", "1"),
@@ -84,4 +86,133 @@ fn a_machine_that_forbids_changes_of_kernel_parameters_gets_one_warning() {
         assert!(warnings[0].contains(name), "{name} in {}", warnings[0]);
     }
     assert_eq!(values(&folder), before.map(str::to_owned));
+}
+
+// ------------------------------------------------------------ packet filter
+
+/// Has the agent run in a network namespace of the test's own, with this `PATH` if one is given.
+struct Namespace {
+    name: String,
+}
+
+impl Namespace {
+    fn new(node: &mut Node) -> Self {
+        let name = format!("pw-{}", node.named("CGROUP_ROOT").trim_matches('/').replace('/', "-"));
+        let name = name.chars().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect();
+        let namespace = Self { name };
+        namespace.run_outside(&["netns", "add", &namespace.name]);
+        namespace.inside(&["ip", "link", "set", "lo", "up"]).unwrap();
+        // Not `ip netns exec`, which also hides the cgroups behind a new `/sys`.
+        node.wrapper = vec!["nsenter".to_owned(), format!("--net=/run/netns/{}", namespace.name)];
+        node.configure(json!({ "makeIPTablesUtilChains": true }));
+        namespace
+    }
+
+    fn run_outside(&self, arguments: &[&str]) {
+        let status = Command::new("ip").args(arguments).status().unwrap();
+        assert!(status.success(), "ip {arguments:?}");
+    }
+
+    /// What a command prints in the namespace; none where it fails.
+    fn inside(&self, command: &[&str]) -> Option<String> {
+        let output = Command::new("ip").args(["netns", "exec", &self.name]).args(command).output().unwrap();
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// What is missing of the rules; nothing when all are there.
+    fn missing(&self) -> Vec<String> {
+        let mut missing = vec![];
+        for (family, chains) in [("iptables", &CHAINS[..]), ("ip6tables", &CHAINS[..4])] {
+            for (table, chain) in chains {
+                if self.inside(&[family, "-w", "-t", table, "-S", chain]).is_none() {
+                    missing.push(format!("{family} {table} {chain}"));
+                }
+            }
+        }
+        let rules = self.inside(&["iptables", "-w", "-S"]).unwrap_or_default();
+        for rule in [
+            "-A INPUT -j KUBE-FIREWALL",
+            "-A OUTPUT -j KUBE-FIREWALL",
+            "-A KUBE-FIREWALL ! -s 127.0.0.0/8 -d 127.0.0.0/8 -m comment --comment \"block incoming localnet connections\" \
+             -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP",
+        ] {
+            if rules.lines().filter(|line| *line == rule).count() != 1 {
+                missing.push(format!("{rule} in {rules}"));
+            }
+        }
+        missing
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "delete", &self.name]).status();
+    }
+}
+
+/// The chains of both families, then that of the older one alone.
+const CHAINS: [(&str, &str); 5] = [
+    ("mangle", "KUBE-IPTABLES-HINT"),
+    ("mangle", "KUBE-KUBELET-CANARY"),
+    ("nat", "KUBE-KUBELET-CANARY"),
+    ("filter", "KUBE-KUBELET-CANARY"),
+    ("filter", "KUBE-FIREWALL"),
+];
+
+/// Why this machine has no packet filter to test with.
+fn no_iptables() -> Option<&'static str> {
+    let there = |program| Command::new(program).arg("-V").output().is_ok_and(|output| output.status.success());
+    if !there("iptables") || !there("ip6tables") || !there("ip") {
+        return Some("iptables or ip is missing");
+    }
+    let script = "iptables -w -t nat -S && ip6tables -w -t nat -S && iptables -w -t mangle -S && iptables -w -A INPUT \
+                  -m comment --comment x -m conntrack ! --ctstate RELATED -j DROP";
+    let able = Command::new("unshare").args(["--net", "sh", "-ec", script]).output().unwrap();
+    (!able.status.success()).then_some("the kernel lacks tables of iptables")
+}
+
+/// CVE-2020-8558: the rules are there with the agent, once, and come back after a flush.
+#[test]
+fn cve_2020_8558_packet_filter_rules_are_made_and_come_back_after_a_flush() {
+    if let Some(reason) = no_iptables() {
+        crate::machine::skip("packet filter", reason);
+        return;
+    }
+    let Some(mut node) = Node::new() else { return };
+    let namespace = Namespace::new(&mut node);
+    node.start_agent();
+    node.eventually_none("the rules are there", || namespace.missing());
+    node.kill_agent();
+    node.start_agent();
+    node.answer(&["ps"]);
+    node.eventually("both families are kept again", || {
+        (node.log().matches("Initialized iptables rules.").count() == 4).then_some(())
+    });
+    assert_eq!(namespace.missing(), Vec::<String>::new(), "a second start makes nothing twice");
+    for table in ["mangle", "nat", "filter"] {
+        for family in ["iptables", "ip6tables"] {
+            namespace.inside(&[family, "-w", "-t", table, "-F"]).unwrap();
+            namespace.inside(&[family, "-w", "-t", table, "-X"]).unwrap();
+        }
+    }
+    assert!(!namespace.missing().is_empty(), "the flush is felt");
+    node.eventually_none("the rules are back", || namespace.missing());
+}
+
+/// A machine without the programs is no trouble.
+#[test]
+fn a_machine_without_iptables_runs_pods() {
+    let Some(mut node) = Node::new() else { return };
+    let bare = node.dir.join("bare-path");
+    fs::create_dir_all(&bare).unwrap();
+    node.variables.push(("PATH", bare.to_string_lossy().into_owned()));
+    node.configure(json!({ "makeIPTablesUtilChains": true }));
+    node.start_agent();
+    node.apply(&pod("web", &[forever("main")]));
+    node.wait_running("web", "main");
+    node.eventually("it says so", || {
+        node.log()
+            .contains("No iptables support on this system; not creating the KUBE-IPTABLES-HINT chain")
+            .then_some(())
+    });
 }

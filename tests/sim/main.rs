@@ -16,6 +16,7 @@ mod lifecycle;
 mod logs;
 mod many_pods;
 mod mirrors;
+mod network_rules;
 mod pains;
 mod resize;
 mod resize_parts;

@@ -156,6 +156,7 @@ pub(super) fn played_agent_with(
             doubted.fetch_add(1, Ordering::SeqCst);
         }),
         node_facts: Arc::new(FixedNodeFacts::of_a_small_node()),
+        network_rules: Arc::new(crate::platform::network_rules::NoNetworkRules),
         observer: Arc::new(Unobserved),
         listeners: vec![],
     };

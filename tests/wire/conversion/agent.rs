@@ -219,6 +219,7 @@ pub fn agent(root_dir: &Path, runtime: GrpcRuntime, patch: &Value) -> Arc<Agent>
         certificates: Default::default(),
         doubt_connections: Arc::new(|| {}),
         node_facts: Arc::new(FixedNodeFacts::of_a_small_node()),
+        network_rules: Arc::new(podwright::platform::network_rules::NoNetworkRules),
         observer: Arc::new(podwright::platform::observer::Unobserved),
         listeners: vec![],
     };
