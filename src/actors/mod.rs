@@ -33,6 +33,7 @@ pub mod pod_manager;
 pub mod pod_sources;
 pub mod pod_worker;
 pub mod prober;
+pub mod process_placement;
 pub mod resource_manager;
 pub mod role;
 pub mod root;
@@ -96,6 +97,8 @@ pub enum Child {
     StatsCollector,
     /// Packet filter rules that others expect of a node.
     NetworkRules,
+    /// Cgroups of the agent itself and of the machine's daemons.
+    ProcessPlacement,
     /// Listening sockets.
     Server,
 }
@@ -176,5 +179,6 @@ pub const TREE: &[ChildSpec] = &[
     spec(Child::ApiSource, 5, 8192, 1, &[]),
     spec(Child::StatsCollector, 5, 1024, 1, &[]),
     spec(Child::NetworkRules, 5, 64, 1, &[]),
+    spec(Child::ProcessPlacement, 5, 64, 1, &[]),
     spec(Child::Server, 5, 64, 2, &[]),
 ];

@@ -154,6 +154,7 @@ impl Root {
             Child::AllocationManager => spawn!(super::allocation_manager::AllocationManager, allocation_manager),
             Child::StatsCollector => spawn!(super::stats_collector::StatsCollector, stats_collector),
             Child::NetworkRules => spawn!(super::network_rules::NetworkRules, network_rules),
+            Child::ProcessPlacement => spawn!(super::process_placement::ProcessPlacement, process_placement),
             Child::Server => spawn!(super::server::Server, server),
         };
         self.children.get_mut(&child).expect("every child has a slot").cell = Some(cell);
@@ -188,6 +189,7 @@ impl Root {
             Child::AllocationManager => desk.child_left(&to.allocation_manager, why),
             Child::StatsCollector => desk.child_left(&to.stats_collector, why),
             Child::NetworkRules => desk.child_left(&to.network_rules, why),
+            Child::ProcessPlacement => desk.child_left(&to.process_placement, why),
             Child::Server => desk.child_left(&to.server, why),
         }
     }

@@ -22,6 +22,7 @@ use crate::logic::node_status::StatusSettings;
 use crate::logic::object_cache::ChangeDetection;
 use crate::logic::pod_admission::SysctlAllowList;
 use crate::logic::pod_resize::ResizeGates;
+use crate::logic::process_placement::PlacementSettings;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::logic::restart_gates::RestartGates;
 use crate::logic::streams::limits::StreamLimits;
@@ -43,6 +44,7 @@ use crate::messages::pleg::PlegMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::{ApiSourceMsg, FileSourceMsg, HttpSourceMsg};
 use crate::messages::prober::ProberMsg;
+use crate::messages::process_placement::ProcessPlacementMsg;
 use crate::messages::resource_manager::ResourceManagerMsg;
 use crate::messages::runtime_monitor::RuntimeMonitorMsg;
 use crate::messages::server::ServerMsg;
@@ -66,6 +68,7 @@ use crate::platform::observer::{Observer, Occurrence};
 use crate::platform::offline_store::OfflineStore;
 use crate::platform::pod_files::PodFiles;
 use crate::platform::probe_store::ProbeStore;
+use crate::platform::process_placement::ProcessPlacement;
 use crate::platform::statistics::Statistics;
 use crate::platform::volumes::VolumeHost;
 
@@ -110,6 +113,8 @@ pub struct Settings {
     pub sysctls: SysctlAllowList,
     /// Whether the host enforces AppArmor profiles.
     pub app_armor: bool,
+    /// `kubeletCgroups`, `systemCgroups`, `oomScoreAdj`.
+    pub placement: PlacementSettings,
     /// `makeIPTablesUtilChains`.
     pub network_rules: bool,
     /// Gate `KubeletPSI`: whether statistics show pressure.
@@ -330,6 +335,8 @@ pub struct Adapters {
     pub node_facts: Arc<dyn NodeFacts>,
     /// The machine's packet filter.
     pub network_rules: Arc<dyn NetworkRules>,
+    /// Processes of the machine and their cgroups.
+    pub placement: Arc<dyn ProcessPlacement>,
     /// Who counts what happens.
     pub observer: Arc<dyn Observer>,
     /// What listens, and answers; started by `Server`.
@@ -395,6 +402,8 @@ pub struct Directory {
     pub stats_collector: Address<StatsCollectorMsg>,
     /// Packet filter rules.
     pub network_rules: Address<NetworkRulesMsg>,
+    /// Cgroups of the machine's own processes.
+    pub process_placement: Address<ProcessPlacementMsg>,
     /// Endpoints.
     pub server: Address<ServerMsg>,
 }
@@ -434,6 +443,7 @@ impl Directory {
             allocation_manager: address!(AllocationManager),
             stats_collector: address!(StatsCollector),
             network_rules: address!(NetworkRules),
+            process_placement: address!(ProcessPlacement),
             server: address!(Server),
         }
     }

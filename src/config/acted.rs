@@ -35,9 +35,9 @@ pub const NOT_YET_ACTED_ON: &[&str] = &[
     "volumePluginDir",
 ];
 
-/// Fields that change some of what they do upstream: thresholds are taken off what pods may ask for, but nobody is evicted;
-/// daemons' cgroups are measured, but nobody is put into them.
-pub const ACTED_ON_IN_PART: &[&str] = &["evictionHard", "kubeletCgroups", "systemCgroups"];
+/// Fields that change some of what they do upstream: thresholds are taken off what pods may ask for, but nobody is
+/// evicted.
+pub const ACTED_ON_IN_PART: &[&str] = &["evictionHard"];
 
 /// Those of [`NOT_YET_ACTED_ON`] that are set away from their default, in order of names.
 pub fn set_but_not_acted_on(config: &Config) -> Vec<&'static str> {

@@ -155,10 +155,12 @@ pub(super) fn tune_kernel(invocation: &Invocation, tunables: &KernelTunables) ->
 pub(super) fn prepare(invocation: &Invocation) -> Result<(), String> {
     let config = &invocation.config;
     let files_max = u64::try_from(config.max_open_files).unwrap_or(0);
-    for refused in [process::set_oom_score_adj(config.oom_score_adj), process::set_open_files_limit(files_max)] {
-        if let Err(error) = refused {
-            tracing::warn!(%error, "the agent's own limits stay as they are");
-        }
+    if let Err(error) = process::set_open_files_limit(files_max) {
+        tracing::warn!(%error, "the agent's own limits stay as they are");
+    }
+    // Early, for the start itself; `ProcessPlacement` keeps it, and is who warns.
+    if let Err(error) = process::set_oom_score_adj(config.oom_score_adj) {
+        tracing::info!(%error, "Failed to ApplyOOMScoreAdj");
     }
     let root_dir = Path::new(&invocation.flags.root_dir);
     let mut wanted = directories::wanted(root_dir, Path::new(&config.pod_logs_dir));

@@ -55,6 +55,7 @@ use crate::platform::offline_store::{DiskStore, OfflineStore, RememberedObjects}
 use crate::platform::pod_files::LinuxPodFiles;
 use crate::platform::probe_store::ProbeStore;
 use crate::platform::process;
+use crate::platform::process_placement::{LinuxPlacement, ProcessPlacement};
 use crate::platform::statistics::{LinuxStatistics, Places};
 use crate::platform::systemd::{self, Watchdog};
 use crate::platform::tls::Offer;
@@ -308,10 +309,17 @@ async fn assemble(
         doubt_connections: doubts(connected),
         node_facts: Arc::new(LinuxNodeFacts::new(HostFiles::default(), root_dir.to_owned())),
         network_rules: Arc::new(Iptables::default()),
+        placement: placement()?,
         listeners: listeners(invocation, secure, (pages, streams), &metrics, visitors)?,
         observer: metrics,
     };
     Ok(Arc::new(Agent { settings, adapters, directory, ledger }))
+}
+
+/// The machine's own processes. Their cgroups are folders for any driver, as upstream has it.
+fn placement() -> Result<Arc<dyn ProcessPlacement>, String> {
+    let entry = cgroup::open_entry().map_err(|error| error.to_string())?;
+    Ok(Arc::new(LinuxPlacement::new(PathBuf::from("/proc"), cgroup::detect(), entry)))
 }
 
 /// What is done when heartbeats failed repeatedly.

@@ -17,6 +17,7 @@ use crate::logic::node_status::{self, CapacitySettings, Machine};
 use crate::logic::object_cache::ChangeDetection;
 use crate::logic::pod_admission::SysctlAllowList;
 use crate::logic::pod_resize::ResizeGates;
+use crate::logic::process_placement::PlacementSettings;
 use crate::logic::quantity::{Format, Quantity};
 use crate::logic::resources::{
     CPU, CgroupVersion, MEMORY, MemoryQos, NodeMemory, PIDS, ResourceList, ResourceOptions, hugepage_capacity,
@@ -105,6 +106,12 @@ pub fn settings(
         sysctls: SysctlAllowList::new(&host.kernel_release, &config.allowed_unsafe_sysctls)?,
         app_armor: host.app_armor,
         selinux: host.selinux,
+        placement: PlacementSettings::from_config(
+            &config.kubelet_cgroups,
+            &config.system_cgroups,
+            config.oom_score_adj,
+        )
+        .map_err(|error| error.to_string())?,
         network_rules: config.make_iptables_util_chains,
         pressure: invocation.gates.enabled("KubeletPSI"),
         env_files: invocation.gates.enabled("EnvFiles"),

@@ -67,6 +67,7 @@ pub mod pod_status;
 pub mod probe_memory;
 pub mod probe_schedule;
 pub mod probe_target;
+pub mod process_placement;
 pub mod pull_queue;
 pub mod quantity;
 pub mod resources;

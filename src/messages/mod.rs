@@ -20,6 +20,7 @@ pub mod pod_manager;
 pub mod pod_source;
 pub mod pod_worker;
 pub mod prober;
+pub mod process_placement;
 pub mod resource_manager;
 pub mod root;
 pub mod runtime_monitor;

@@ -38,6 +38,7 @@ pub mod pod_files;
 pub mod pod_keys;
 pub mod probe_store;
 pub mod process;
+pub mod process_placement;
 pub mod program;
 pub mod runtime_stream;
 pub mod statistics;

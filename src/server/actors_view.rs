@@ -151,6 +151,7 @@ fn is_up(to: &Directory, name: &str) -> Option<bool> {
         Child::AllocationManager => to.allocation_manager.is_up(),
         Child::StatsCollector => to.stats_collector.is_up(),
         Child::NetworkRules => to.network_rules.is_up(),
+        Child::ProcessPlacement => to.process_placement.is_up(),
         Child::Server => to.server.is_up(),
     })
 }

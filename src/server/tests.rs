@@ -131,6 +131,7 @@ pub(crate) fn settings(root_dir: &str) -> Settings {
         sysctls: Default::default(),
         app_armor: false,
         selinux: false,
+        placement: Default::default(),
         network_rules: false,
         pressure: true,
         env_files: true,
@@ -212,6 +213,7 @@ impl Node {
             doubt_connections: Arc::new(|| {}),
             node_facts: Arc::new(crate::platform::node_facts::FixedNodeFacts::of_a_small_node()),
             network_rules: Arc::new(crate::platform::network_rules::NoNetworkRules),
+            placement: Arc::new(crate::platform::process_placement::NoPlacement),
             observer: metrics.clone(),
             listeners: listeners(&before),
         };

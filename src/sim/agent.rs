@@ -23,6 +23,7 @@ use crate::logic::image_garbage::ImageGcPolicy;
 use crate::logic::image_records::VerificationPolicy;
 use crate::logic::log_rotation::RotationPolicy;
 use crate::logic::pod_admission::SysctlAllowList;
+use crate::logic::process_placement::PlacementSettings;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::logic::time::Moment;
 use crate::messages::root::RootMsg;
@@ -75,6 +76,7 @@ pub fn settings(started: Moment) -> Settings {
         sysctls: SysctlAllowList::new("6.1.0", &[]).expect("no patterns, no bad ones"),
         app_armor: false,
         selinux: false,
+        placement: PlacementSettings { oom_score_adj: -999, ..PlacementSettings::default() },
         network_rules: true,
         pressure: true,
         env_files: true,
@@ -170,6 +172,7 @@ impl Incarnation {
             probe_store: Arc::new(outlet.probe_store()),
             chance: outlet.clone(),
             network_rules: outlet.clone(),
+            placement: outlet.clone(),
             service_manager: outlet,
             api,
             certificates: Default::default(),

@@ -27,6 +27,7 @@ pub mod node;
 pub mod outlet;
 pub mod pods;
 pub mod probes;
+pub mod process_placement;
 pub mod random;
 pub mod resizes;
 pub mod runtime;

@@ -15,6 +15,7 @@ use super::images::Images;
 use super::invariants::Invariants;
 use super::manifests::Manifests;
 use super::network_rules::Firewall;
+use super::process_placement::Processes;
 use super::story::Story;
 use crate::actors::ledger::lock;
 use crate::cri::{ContainerEventKind, SandboxState};
@@ -45,6 +46,8 @@ pub struct Node {
     pub cgroups: Mutex<Cgroups>,
     /// The packet filter.
     pub firewall: Mutex<Firewall>,
+    /// Processes that are no containers'.
+    pub processes: Mutex<Processes>,
     /// The static pod path.
     pub manifests: Manifests,
     /// Whether the runtime answers.
@@ -82,6 +85,7 @@ impl Node {
             disk: Mutex::default(),
             cgroups: Mutex::default(),
             firewall: Mutex::default(),
+            processes: Mutex::default(),
             manifests: Manifests::default(),
             runtime_up: AtomicBool::new(true),
             late_call: AtomicBool::new(false),

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::harness::Node;
+use crate::harness::{Node, http_get};
 use crate::pods::{forever, pod};
 
 const PARAMETERS: [(&str, &str); 6] = [
@@ -215,4 +215,50 @@ fn a_machine_without_iptables_runs_pods() {
             .contains("No iptables support on this system; not creating the KUBE-IPTABLES-HINT chain")
             .then_some(())
     });
+}
+
+// ------------------------------------------------------------ processes
+
+/// RES-19: the agent moves itself, and is measured there.
+#[test]
+fn the_agent_moves_itself_to_the_cgroup_that_is_named_and_is_measured_there() {
+    let Some(mut node) = Node::new() else { return };
+    let wanted = format!("{}/agent", node.named("CGROUP_ROOT"));
+    node.configure(json!({ "kubeletCgroups": wanted, "oomScoreAdj": 17 }));
+    node.start_agent();
+    let proc = PathBuf::from(format!("/proc/{}", node.agent_pid()));
+    node.eventually("it moved", || {
+        let text = fs::read_to_string(proc.join("cgroup")).unwrap();
+        let here = |line: &&str| line.split(':').nth(1).is_some_and(|it| it.contains("memory") || it.is_empty());
+        text.lines().filter(here).any(|line| line.ends_with(&wanted)).then_some(())
+    });
+    assert_eq!(fs::read_to_string(proc.join("oom_score_adj")).unwrap().trim(), "17");
+    let address = format!("127.0.0.1:{}", node.named("READ_ONLY_PORT"));
+    let summary = node.eventually("it is measured", || {
+        let (status, body) = http_get(&address, "/stats/summary")?;
+        let summary: Value = (status == 200).then(|| serde_json::from_str(&body).unwrap())?;
+        let systems = summary["node"]["systemContainers"].as_array()?.clone();
+        systems.into_iter().find(|one| one["name"] == "kubelet")
+    });
+    assert!(summary["memory"]["workingSetBytes"].as_u64().unwrap() > 0, "{summary}");
+    // Under its gate, and with zeros where the kernel has no figures.
+    assert!(summary["cpu"]["psi"]["some"]["total"].is_u64() && summary["io"]["psi"].is_object(), "{summary}");
+    node.stop_agent();
+    let status = Command::new("sh")
+        .args([
+            "-c",
+            &format!("for d in /sys/fs/cgroup/*{wanted} /sys/fs/cgroup{wanted}; do rmdir $d 2>/dev/null; done; true"),
+        ])
+        .status();
+    assert!(status.unwrap().success());
+}
+
+/// RES-19: upstream's refusal.
+#[test]
+fn the_root_is_no_cgroup_for_the_systems_processes() {
+    let Some(mut node) = Node::new() else { return };
+    node.configure(json!({ "systemCgroups": "/" }));
+    let (status, said) = node.run_agent_to_its_end();
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains("system container cannot be root (\\\"/\\\")"), "{said}");
 }

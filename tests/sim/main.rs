@@ -18,6 +18,7 @@ mod many_pods;
 mod mirrors;
 mod network_rules;
 mod pains;
+mod process_placement;
 mod resize;
 mod resize_parts;
 mod restarts;

@@ -23,7 +23,7 @@ const RANGES: &[(&str, &[(u32, u32)])] = &[
     ("SRV", &[(31, 49)]),
     ("OBS", &[(1, 6), (11, 16), (19, 19), (22, 22), (24, 24), (28, 35)]),
     ("PAIN", &[(1, 18), (20, 26), (29, 29), (32, 32), (34, 34), (36, 37), (39, 40), (42, 42)]),
-    ("RES", &[(18, 18)]),
+    ("RES", &[(18, 19)]),
 ];
 
 /// What went wrong in kubelets and next to them before, as far as this agent's server and manifests could repeat it. The

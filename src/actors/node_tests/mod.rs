@@ -157,6 +157,7 @@ pub(super) fn played_agent_with(
         }),
         node_facts: Arc::new(FixedNodeFacts::of_a_small_node()),
         network_rules: Arc::new(crate::platform::network_rules::NoNetworkRules),
+        placement: Arc::new(crate::platform::process_placement::NoPlacement),
         observer: Arc::new(Unobserved),
         listeners: vec![],
     };

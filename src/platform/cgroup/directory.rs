@@ -183,6 +183,19 @@ impl Directory {
         Ok(pids)
     }
 
+    /// The processes in it, not below.
+    pub fn own_pids(&self) -> Result<BTreeSet<i32>, CgroupError> {
+        Ok(self.read("cgroup.procs")?.lines().filter_map(|line| line.parse().ok()).collect())
+    }
+
+    /// Puts a process into it; one that has ended is no error.
+    pub fn take_in(&self, pid: i32) -> Result<(), CgroupError> {
+        match self.write("cgroup.procs", &pid.to_string()) {
+            Err(CgroupError::Write { source, .. }) if source.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+            outcome => outcome,
+        }
+    }
+
     fn collect_pids(&self, pids: &mut BTreeSet<i32>, depth: usize) -> Result<(), CgroupError> {
         match self.read_text("cgroup.procs") {
             // A zero stands for a process outside our view of process ids.

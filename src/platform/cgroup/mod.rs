@@ -207,6 +207,22 @@ pub trait CgroupManager: Send + Sync {
     fn memory_usage(&self, name: &CgroupName) -> Result<u64, CgroupError>;
 }
 
+/// Puts processes that are no pod's into cgroups. All calls block.
+pub trait CgroupEntry: Send + Sync {
+    /// Puts a process into a cgroup of every hierarchy; the cgroup is made if it is not there. A process that has ended is
+    /// well placed.
+    ///
+    /// # Errors
+    /// The first thing that failed; other hierarchies were tried all the same.
+    fn enter(&self, name: &CgroupName, pid: i32) -> Result<(), CgroupError>;
+
+    /// The processes in the root itself, not in what is below.
+    ///
+    /// # Errors
+    /// A list that cannot be read.
+    fn root_pids(&self) -> Result<BTreeSet<i32>, CgroupError>;
+}
+
 /// The host's generation of control groups: v2 if, and only if, [`CGROUP_MOUNT`] is the unified hierarchy. A hybrid
 /// host, whose v2 tree lies beside the v1 ones without controllers, counts as v1.
 pub fn detect() -> CgroupVersion {
@@ -226,6 +242,17 @@ pub fn open_file_system(driver: CgroupDriver) -> Result<Box<dyn CgroupManager>, 
     Ok(match detect() {
         CgroupVersion::V1 => Box::new(v1::CgroupsV1::open(driver)?),
         CgroupVersion::V2 => Box::new(v2::CgroupsV2::open(driver)?),
+    })
+}
+
+/// Opens the host's control groups for processes that are no pod's.
+///
+/// # Errors
+/// As [`open_file_system`].
+pub fn open_entry() -> Result<Box<dyn CgroupEntry>, CgroupError> {
+    Ok(match detect() {
+        CgroupVersion::V1 => Box::new(v1::CgroupsV1::open(CgroupDriver::Cgroupfs)?),
+        CgroupVersion::V2 => Box::new(v2::CgroupsV2::open(CgroupDriver::Cgroupfs)?),
     })
 }
 

@@ -21,7 +21,7 @@ use cgroups_rs::fs::pid::PidController;
 use super::directory::Directory;
 use super::kill::{self, ATTEMPTS};
 use super::v2::list_pods_below;
-use super::{CgroupError, CgroupManager, FirstError, HugepageValues, hugepage_values, is_unified};
+use super::{CgroupEntry, CgroupError, CgroupManager, FirstError, HugepageValues, hugepage_values, is_unified};
 use crate::logic::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
 use crate::logic::ids::PodUid;
 use crate::logic::resources::{CgroupSettings, CgroupVersion};
@@ -224,6 +224,26 @@ impl CgroupsV1 {
             value: value.to_owned(),
             source: kernel_answer(&error),
         })
+    }
+}
+
+impl CgroupEntry for CgroupsV1 {
+    fn enter(&self, name: &CgroupName, pid: i32) -> Result<(), CgroupError> {
+        self.make(name)?;
+        let mut first = FirstError::default();
+        for root in self.hierarchies.values() {
+            first.note(match root.below(&name.folders(self.driver)) {
+                Ok(Some(directory)) => directory.take_in(pid),
+                // Removed meanwhile; the next look makes it again.
+                Ok(None) => Ok(()),
+                Err(error) => Err(error),
+            });
+        }
+        first.finish()
+    }
+
+    fn root_pids(&self) -> Result<BTreeSet<i32>, CgroupError> {
+        self.root("memory").map_or_else(|| Ok(BTreeSet::new()), Directory::own_pids)
     }
 }
 

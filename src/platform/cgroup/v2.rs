@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::directory::Directory;
 use super::kill::{self, ATTEMPTS};
-use super::{CGROUP_MOUNT, CONTROLLERS, CgroupError, CgroupManager, FirstError, HugepageValues, hugepage_values};
+use super::{
+    CGROUP_MOUNT, CONTROLLERS, CgroupEntry, CgroupError, CgroupManager, FirstError, HugepageValues, hugepage_values,
+};
 use crate::logic::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
 use crate::logic::ids::PodUid;
 use crate::logic::resources::{
@@ -62,6 +64,16 @@ impl CgroupsV2 {
             current = current.make_child(&folder)?.0;
         }
         Ok(current)
+    }
+}
+
+impl CgroupEntry for CgroupsV2 {
+    fn enter(&self, name: &CgroupName, pid: i32) -> Result<(), CgroupError> {
+        self.make(name)?.take_in(pid)
+    }
+
+    fn root_pids(&self) -> Result<BTreeSet<i32>, CgroupError> {
+        self.root.own_pids()
     }
 }
 

@@ -220,6 +220,7 @@ pub fn agent(root_dir: &Path, runtime: GrpcRuntime, patch: &Value) -> Arc<Agent>
         doubt_connections: Arc::new(|| {}),
         node_facts: Arc::new(FixedNodeFacts::of_a_small_node()),
         network_rules: Arc::new(podwright::platform::network_rules::NoNetworkRules),
+        placement: Arc::new(podwright::platform::process_placement::NoPlacement),
         observer: Arc::new(podwright::platform::observer::Unobserved),
         listeners: vec![],
     };

@@ -1,0 +1,24 @@
+//! To `ProcessPlacement`.
+
+use super::describe;
+use crate::actors::desk::Panicked;
+
+/// What is wrong with the places of processes; nothing where all is well.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Misplaced {
+    /// Of the agent itself.
+    pub agent: Option<String>,
+    /// Of the system's processes.
+    pub system: Option<String>,
+}
+
+/// See the module.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum ProcessPlacementMsg {
+    /// From itself: processes were put where they belong, but for these.
+    Placed(Result<Misplaced, Panicked>),
+    /// From itself: time to look again.
+    LookDue,
+}
+
+describe!(ProcessPlacementMsg);
