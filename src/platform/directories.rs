@@ -63,6 +63,15 @@ pub fn make(wanted: &[Wanted]) -> Result<(), MakeError> {
     Ok(())
 }
 
+/// Makes the folder of certificates, with upstream's mode: others may read certificates there, and keys have modes of
+/// their own.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn make_certificate_folder(path: &Path) -> io::Result<()> {
+    make_one(path, 0o755)
+}
+
 /// Sees to it that mounts below the root directory are shared with the runtime and with what its containers mount there:
 /// on a mount that is not shared, the directory is mounted onto itself and that mount is shared. Says whether it did.
 ///

@@ -2,10 +2,10 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Writes `bytes` to `path` with `mode` (less the umask), replacing what is there in one step; missing folders are made.
+/// Writes `bytes` to `path` with `mode`, whatever the umask, replacing what is there in one step; missing folders are made.
 /// The file is on the disk when this returns. For the agent's own folders alone: links on the way are followed.
 ///
 /// # Errors
@@ -23,6 +23,7 @@ pub fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
         _ => {}
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(beside)?;
+    file.set_permissions(fs::Permissions::from_mode(mode))?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(beside, path)
@@ -30,8 +31,6 @@ pub fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     #[test]
@@ -43,6 +42,9 @@ mod tests {
         write_whole(&path, b"two", 0o600).expect("written");
         assert_eq!(fs::read(&path).expect("there"), b"two");
         assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
+        // No umask leaves these all.
+        write_whole(&path, b"three", 0o666).expect("written");
+        assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o666);
         assert_eq!(fs::read_dir(path.parent().expect("a folder")).expect("there").count(), 1);
     }
 

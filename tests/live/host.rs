@@ -2,6 +2,7 @@
 //! test, mounted over the kernel's in a mount namespace of the agent's; packet filter rules are in a network namespace.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -261,4 +262,26 @@ fn the_root_is_no_cgroup_for_the_systems_processes() {
     let (status, said) = node.run_agent_to_its_end();
     assert_eq!(status.code(), Some(1), "{said}");
     assert!(said.contains("system container cannot be root (\\\"/\\\")"), "{said}");
+}
+
+/// SEC-60: folders and certificates have upstream's modes.
+#[test]
+fn folders_and_certificates_have_upstreams_modes() {
+    let Some(mut node) = Node::new() else { return };
+    fs::remove_dir_all(node.dir.join("kubelet")).unwrap();
+    node.start_agent();
+    node.answer(&["ps"]);
+    for (path, mode) in [
+        ("pki", 0o755),
+        ("pki/kubelet.crt", 0o644),
+        ("pki/kubelet.key", 0o600),
+        ("kubelet", 0o750),
+        ("kubelet/pods", 0o750),
+        ("kubelet/plugins", 0o750),
+        ("kubelet/plugins_registry", 0o750),
+        ("kubelet/pod-resources", 0o750),
+    ] {
+        let found = fs::metadata(node.dir.join(path)).unwrap().permissions().mode() & 0o7777;
+        assert_eq!(found, mode, "{path}: {found:o}");
+    }
 }

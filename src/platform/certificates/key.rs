@@ -10,6 +10,7 @@ use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PKCS_ECDSA_P2
 use rcgen::{PublicKeyData, SanType};
 
 use crate::logic::certificate_plan::Names;
+use crate::platform::directories::make_certificate_folder;
 use crate::platform::kube_api::kubeconfig::{read, words};
 
 /// A private key, ECDSA P-256 unless an older one is used again.
@@ -63,7 +64,7 @@ impl PrivateKey {
         let key = Self::generate()?;
         let write = || {
             if let Some(parent) = path.parent() {
-                std::fs::create_dir_all(parent)?;
+                make_certificate_folder(parent)?;
             }
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
             file.write_all(key.pem().as_bytes())?;

@@ -13,6 +13,7 @@ use rcgen::{
 
 use super::PrivateKey;
 use crate::logic::time::Moment;
+use crate::platform::directories::make_certificate_folder;
 use crate::platform::kube_api::kubeconfig::{read, words};
 use crate::platform::whole_file::write_whole;
 
@@ -72,7 +73,11 @@ fn sign(key: &PrivateKey, host: &str, now: Moment) -> Result<String, rcgen::Erro
 }
 
 fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), String> {
-    write_whole(path, bytes, mode).map_err(|error| format!("open {}: {}", path.display(), words(&error)))
+    let write = || {
+        path.parent().map_or(Ok(()), make_certificate_folder)?;
+        write_whole(path, bytes, mode)
+    };
+    write().map_err(|error| format!("open {}: {}", path.display(), words(&error)))
 }
 
 #[cfg(test)]

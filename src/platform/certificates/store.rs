@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::Pair;
 use crate::logic::time::Moment;
+use crate::platform::directories::make_certificate_folder;
 use crate::platform::kube_api::kubeconfig::{read, words};
 
 /// The certificates of one purpose in one folder.
@@ -76,7 +77,7 @@ impl FileStore {
         let stamp = now.to_timestamp().strftime("%Y-%m-%d-%H-%M-%S").to_string();
         let path = self.file(&stamp);
         let wrong = |what: &str, error: &io::Error| StoreError(format!("{what}: {}", words(error)));
-        fs::create_dir_all(&self.folder).map_err(|error| {
+        make_certificate_folder(&self.folder).map_err(|error| {
             wrong(&format!("could not create directory {:?} to store certificates", self.folder), &error)
         })?;
         write(&path, chain, key).map_err(|error| wrong(&format!("could not open {path:?}"), &error))?;
