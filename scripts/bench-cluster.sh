@@ -6,6 +6,8 @@
 #
 # KUBEBUILDER_ASSETS=<folder>  etcd, kube-apiserver and kubectl; see scripts/cluster.sh
 # PODWRIGHT=<file>             measures this executable
+# OTHER=<file>                 measures what a pod's life costs this executable, too, side by side
+# ONLY=lives                   measures that alone
 # STEADY=<seconds>             how long the steady state is watched (default 120)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,6 +17,8 @@ cd "$(dirname "$0")/.."
 PODS=${1:-30}
 STEADY=${STEADY:-120}
 SINGLE=9
+LIVES_ROUNDS=${LIVES_ROUNDS:-3} # of each executable, by turns
+WAVES=6 WAVE=10 # pods of one round, so many at a time
 ROUNDS=3 # deletions, with and without the agent; their medians are told
 dir=$PWD/target/bench/c$$ agent="" proxy="" node=bench
 
@@ -64,8 +68,8 @@ clean_up() {
     exit "$status"
 }
 
-start_agent() {
-    setsid env --default-signal=INT,QUIT "$PODWRIGHT" --config "$dir/kubelet.yaml" --root-dir "$dir/kubelet" \
+start_agent() { # [EXECUTABLE]
+    setsid env --default-signal=INT,QUIT "${1:-$PODWRIGHT}" --config "$dir/kubelet.yaml" --root-dir "$dir/kubelet" \
         --cert-dir "$dir/pki" --hostname-override "$node" --kubeconfig "$dir/cluster/pki/kubelet.conf" \
         </dev/null >>"$dir/agent.log" 2>&1 &
     agent=$!
@@ -159,7 +163,58 @@ YAML
     kubectl_ delete configmap words >/dev/null
 }
 
+end_agent() {
+    kill -TERM "$agent"
+    wait "$agent" || true
+}
+
+# Processor time of a process so far, in milliseconds.
+processor_ms() { # PID
+    awk -v hertz="$(getconf CLK_TCK)" '{ sub(/.*\) /, ""); print int(($12 + $13) * 1000 / hertz) }' "/proc/$1/stat"
+}
+
+# What pods' lives cost an executable: made, run and deleted, with the volume of their account's token.
+lives() { # EXECUTABLE
+    local wave before
+    start_agent "$1"
+    sleep 10
+    before=$(processor_ms "$agent")
+    for wave in $(seq "$WAVES"); do
+        pods "life-$wave" "$WAVE" | sed 's/"automountServiceAccountToken":false,//' | kubectl_ create -f - >/dev/null
+        all_ready
+        delete_pods
+        all_gone
+    done
+    echo "$(($(processor_ms "$agent") - before)) $(memory_kib "$agent" Private_Dirty)"
+    end_agent
+}
+
+measure_lives() {
+    local round file name
+    for round in $(seq "$LIVES_ROUNDS"); do
+        for name in PODWRIGHT OTHER; do
+            [ -z "${!name:-}" ] || lives "${!name}" >>"$dir/lives.$name"
+        done
+    done
+    for name in PODWRIGHT OTHER; do
+        file=$dir/lives.$name
+        [ -e "$file" ] || continue
+        figure "processor time a pod's life, $((WAVES * WAVE)) pods (${!name##*/}, best of $LIVES_ROUNDS)" \
+            "$(cut -d' ' -f1 <"$file" | sort -n | awk -v pods=$((WAVES * WAVE)) 'NR == 1 { printf "%.1f\n", $1 / pods }')" ms
+        figure "private memory after them (${!name##*/})" "$(cut -d' ' -f2 <"$file" | median)" KiB
+    done
+}
+
 all_ready() { kubectl_ wait pod --all --for=condition=Ready --timeout=300s >/dev/null; }
+
+# The agent, its Node ready for pods, and the way on which pods are asked for.
+start_node() {
+    start_agent
+    kubectl_ wait node/"$node" --for=create --timeout=60s >/dev/null
+    kubectl_ wait node/"$node" --for=condition=Ready --timeout=60s >/dev/null
+    kubectl_ taint node "$node" node.kubernetes.io/not-ready- >/dev/null 2>&1 || true
+    start_proxy
+}
 
 main() {
     local number round since floor client figures within ready resident
@@ -184,17 +239,19 @@ main() {
     load_env "$dir"
     write_agent_config "$dir" >"$dir/kubelet.yaml"
 
+    if [ "${ONLY:-}" = lives ]; then
+        start_node
+        end_agent
+        measure_lives
+        return
+    fi
     floor=$(for round in $(seq "$ROUNDS"); do
         "$client" floor "$RUNTIME_ENDPOINT" "$IMAGE_CLIENT" "$PODS" "$dir/bare-logs" "$CGROUP_ROOT/bare"
     done)
     figure "runtime alone: one pod" "$(value single_ms <<<"$floor" | median)" ms
     figure "runtime alone: $PODS pods deleted (median of $ROUNDS)" "$(value delete_ms <<<"$floor" | median)" ms
 
-    start_agent
-    kubectl_ wait node/"$node" --for=create --timeout=60s >/dev/null
-    kubectl_ wait node/"$node" --for=condition=Ready --timeout=60s >/dev/null
-    kubectl_ taint node "$node" node.kubernetes.io/not-ready- >/dev/null 2>&1 || true
-    start_proxy
+    start_node
     calls "$dir/calls.before"
     for number in $(seq "$SINGLE"); do
         post_pod "one-$number"
@@ -243,6 +300,9 @@ main() {
         audit gone "$since" | value gone_ms >>"$dir/gone"
     done
     figure "$PODS pods deleted: gone from the API (median of $ROUNDS)" "$(median <"$dir/gone")" ms
+
+    end_agent
+    measure_lives
 }
 
 main "$@"
