@@ -4,7 +4,7 @@
 //! log that nobody writes to costs nothing: the first write to it is heard of, and from then on the log is looked at as
 //! often as it could have grown too large. The names and the number of files are upstream's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::ToSpan;
@@ -111,12 +111,21 @@ pub struct LogRotation {
     policy: RotationPolicy,
     logs: BTreeMap<ContainerId, Log>,
     ids: BTreeMap<String, ContainerId>,
+    /// Logs of each pod.
+    pods: BTreeMap<PodUid, BTreeSet<ContainerId>>,
+    /// Looks to come, by uptime.
+    agenda: BTreeSet<(Duration, ContainerId)>,
+    /// Logs whose rotated files wait for their compression.
+    wanted: BTreeSet<ContainerId>,
+    /// Logs whose rotated files are being compressed.
+    running: BTreeSet<ContainerId>,
 }
 
 impl LogRotation {
     /// No logs.
     pub fn new(policy: RotationPolicy) -> Self {
-        Self { policy, logs: BTreeMap::new(), ids: BTreeMap::new() }
+        let (logs, ids, pods) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { policy, logs, ids, pods, agenda: BTreeSet::new(), wanted: BTreeSet::new(), running: BTreeSet::new() }
     }
 
     /// The policy.
@@ -142,12 +151,8 @@ impl LogRotation {
             .filter(|container| !container.log_path.is_empty())
             .map(|container| (&container.id, container))
             .collect();
-        let gone: Vec<ContainerId> = self
-            .logs
-            .iter()
-            .filter(|(id, log)| log.pod == pod.uid && !running.contains_key(id))
-            .map(|(id, _)| id.clone())
-            .collect();
+        let known = self.pods.get(&pod.uid).into_iter().flatten();
+        let gone: Vec<ContainerId> = known.filter(|id| !running.contains_key(id)).cloned().collect();
         gone.iter().for_each(|id| self.forget(id));
         let mut orders = vec![];
         for (id, container) in running {
@@ -165,7 +170,9 @@ impl LogRotation {
                 compression: if container.created_at < began { Compression::Wanted } else { Compression::None },
                 lost: 0,
             };
+            self.note_compression(id, log.compression);
             self.logs.insert(id.clone(), log);
+            self.pods.entry(pod.uid.clone()).or_default().insert(id.clone());
             self.ids.insert(path.clone(), id.clone());
             orders.push(LogOrder::Look(id.clone(), path.clone()));
         }
@@ -175,9 +182,13 @@ impl LogRotation {
 
     /// The log at this path was written to, moved or removed.
     pub fn written(&mut self, path: &str, now: Duration) {
-        let Some(log) = self.ids.get(path).and_then(|id| self.logs.get_mut(id)) else { return };
+        let Some(id) = self.ids.get(path).cloned() else { return };
+        let Some(log) = self.logs.get_mut(&id) else { return };
         match log.stage {
-            Stage::Resting => log.stage = Stage::Waiting(log.not_before.max(now)),
+            Stage::Resting => {
+                let due = log.not_before.max(now);
+                self.enter(&id, Stage::Waiting(due));
+            }
             Stage::Busy => log.written = true,
             Stage::Waiting(_) => {}
         }
@@ -185,20 +196,49 @@ impl LogRotation {
 
     /// When something is due next.
     pub fn next_due(&self) -> Option<Duration> {
-        let due = |log: &Log| if let Stage::Waiting(due) = log.stage { Some(due) } else { None };
-        self.logs.values().filter_map(due).min()
+        self.agenda.first().map(|(due, _)| *due)
     }
 
     /// What is due by now.
     pub fn due(&mut self, now: Duration) -> Vec<LogOrder> {
+        let due = self.agenda.iter().take_while(|(due, _)| *due <= now + TOGETHER);
+        let mut due: Vec<ContainerId> = due.map(|(_, id)| id.clone()).collect();
+        due.sort();
         let mut orders = vec![];
-        for (id, log) in &mut self.logs {
-            if matches!(log.stage, Stage::Waiting(due) if due <= now + TOGETHER) {
-                (log.stage, log.written) = (Stage::Busy, false);
-                orders.push(LogOrder::Look(id.clone(), log.path.clone()));
+        for id in due {
+            self.enter(&id, Stage::Busy);
+            if let Some(log) = self.logs.get_mut(&id) {
+                log.written = false;
+                orders.push(LogOrder::Look(id, log.path.clone()));
             }
         }
         orders
+    }
+
+    /// The log is at this by now.
+    fn enter(&mut self, id: &ContainerId, stage: Stage) {
+        let Some(log) = self.logs.get_mut(id) else { return };
+        if let Stage::Waiting(due) = std::mem::replace(&mut log.stage, stage) {
+            self.agenda.remove(&(due, id.clone()));
+        }
+        if let Stage::Waiting(due) = stage {
+            self.agenda.insert((due, id.clone()));
+        }
+    }
+
+    /// How far the log's rotated files are.
+    fn note_compression(&mut self, id: &ContainerId, compression: Compression) {
+        for (set, is_in) in
+            [(&mut self.wanted, compression == Compression::Wanted), (&mut self.running, compression.is_running())]
+        {
+            match is_in {
+                true => drop(set.insert(id.clone())),
+                false => drop(set.remove(id)),
+            }
+        }
+        if let Some(log) = self.logs.get_mut(id) {
+            log.compression = compression;
+        }
     }
 
     /// A look ended.
@@ -214,11 +254,12 @@ impl LogRotation {
                 let wait = log.wait(policy, bytes, now);
                 log.last = Some((now, bytes));
                 log.not_before = now + wait;
-                log.stage = match (heard, log.written) {
+                let stage = match (heard, log.written) {
                     (true, false) => Stage::Resting,
                     (true, true) => Stage::Waiting(log.not_before),
                     (false, _) => Stage::Waiting(now + policy.interval.min(wait.max(policy.interval / 10))),
                 };
+                self.enter(id, stage);
                 vec![]
             }
             LogLook::Missing => {
@@ -226,7 +267,7 @@ impl LogRotation {
                 vec![LogOrder::Reopen(id.clone())]
             }
             LogLook::Failed(_) => {
-                log.stage = Stage::Waiting(now + policy.interval);
+                self.enter(id, Stage::Waiting(now + policy.interval));
                 vec![]
             }
         }
@@ -239,7 +280,7 @@ impl LogRotation {
         if done && log.lost <= 1 {
             return vec![LogOrder::Look(id.clone(), log.path.clone())];
         }
-        log.stage = Stage::Waiting(now + interval);
+        self.enter(id, Stage::Waiting(now + interval));
         vec![]
     }
 
@@ -248,15 +289,16 @@ impl LogRotation {
         let interval = self.policy.interval;
         let Some(log) = self.logs.get_mut(id) else { return vec![] };
         if !done {
-            log.stage = Stage::Waiting(now + interval);
+            self.enter(id, Stage::Waiting(now + interval));
             return vec![];
         }
         (log.last, log.written) = (Some((now, 0)), false);
         let mut orders = vec![LogOrder::Look(id.clone(), log.path.clone())];
-        log.compression = match log.compression {
+        let compression = match log.compression {
             Compression::None | Compression::Wanted => Compression::Wanted,
             Compression::Running { .. } => Compression::Running { again: true },
         };
+        self.note_compression(id, compression);
         orders.extend(self.compress());
         orders
     }
@@ -264,9 +306,9 @@ impl LogRotation {
     /// A compression ended, well or not: what it left is done at once if the log was rotated meanwhile, or else after the
     /// next rotation.
     pub fn compressed(&mut self, id: &ContainerId) -> Vec<LogOrder> {
-        if let Some(log) = self.logs.get_mut(id) {
+        if let Some(log) = self.logs.get(id) {
             let again = log.compression == Compression::Running { again: true };
-            log.compression = if again { Compression::Wanted } else { Compression::None };
+            self.note_compression(id, if again { Compression::Wanted } else { Compression::None });
         }
         self.compress()
     }
@@ -277,20 +319,28 @@ impl LogRotation {
     }
 
     fn compress(&mut self) -> Vec<LogOrder> {
-        let running = self.logs.values().filter(|log| log.compression.is_running()).count();
-        let free = self.policy.workers.max(1).saturating_sub(running);
-        let wanted = self.logs.iter_mut().filter(|(_, log)| log.compression == Compression::Wanted);
-        let begin = |(id, log): (&ContainerId, &mut Log)| {
-            log.compression = Compression::Running { again: false };
-            LogOrder::Compress(id.clone(), log.path.clone())
+        let free = self.policy.workers.max(1).saturating_sub(self.running.len());
+        let next: Vec<ContainerId> = self.wanted.iter().take(free).cloned().collect();
+        let begin = |id: ContainerId| {
+            self.note_compression(&id, Compression::Running { again: false });
+            let path = self.logs.get(&id)?.path.clone();
+            Some(LogOrder::Compress(id, path))
         };
-        wanted.take(free).map(begin).collect()
+        next.into_iter().filter_map(begin).collect()
     }
 
     fn forget(&mut self, id: &ContainerId) {
-        if let Some(log) = self.logs.remove(id)
-            && self.ids.get(&log.path) == Some(id)
-        {
+        self.enter(id, Stage::Busy);
+        let Some(log) = self.logs.remove(id) else { return };
+        self.wanted.remove(id);
+        self.running.remove(id);
+        if let Some(ids) = self.pods.get_mut(&log.pod) {
+            ids.remove(id);
+            if ids.is_empty() {
+                self.pods.remove(&log.pod);
+            }
+        }
+        if self.ids.get(&log.path) == Some(id) {
             self.ids.remove(&log.path);
         }
     }
