@@ -81,7 +81,11 @@ impl Outbox {
 
     /// Takes a report in. One that still waits about the same Event is brought up to date instead, in its place.
     pub fn add(&mut self, report: Report) -> Vec<Action> {
-        if let Some(letter) = self.waiting.iter_mut().find(|letter| letter.report.is_about_same(&report)) {
+        // The first of its name can be about none that waits.
+        let known = (report.count > 1)
+            .then_some(())
+            .and_then(|()| self.waiting.iter_mut().find(|letter| letter.report.is_about_same(&report)));
+        if let Some(letter) = known {
             *letter.report = report;
             return vec![];
         }
