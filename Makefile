@@ -29,7 +29,7 @@ simulate: ## the same agent on a simulated node: make simulate SEED=1 PODS=20
 soak: ## seed after seed on the simulated node until one fails or HOURS are over
 	@exec scripts/soak.sh $(HOURS)
 
-chaos: ## kills the agent and containerd at random moments, and looks at what became of the pods (root, Debian)
+chaos: ## kills the agent and containerd at random moments, steps the agent's clock, and looks at what became of the pods (root, Debian)
 	@SEED=$(if $(filter command line environment,$(origin SEED)),$(SEED)) PODS=$(PODS) KILLS=$(KILLS) exec scripts/chaos.sh
 
 bench: ## memory, processor time and reaction times on a real containerd (root, Debian)

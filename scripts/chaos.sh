@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # `make chaos`: pods come, change and go on a private containerd while the agent is killed with SIGKILL at random
-# moments, and containerd too. Afterwards each wanted container must run exactly once, nothing else may be left, and the
+# moments, and containerd too, and while the agent's wall clock is set back and ahead. Afterwards each wanted container must run exactly once, nothing else may be left, and the
 # restart counts must be right. A line an action, and at the end a line a check; the status is not 0 if one failed.
 #
 #   scripts/chaos.sh [KILLS] [PODS]     (default 50 and 20)
 #
 # SEED=<n>          the same choices again; the moments still depend on the machine. By default one is chosen and printed
 # PODWRIGHT=<file>  this executable instead of a release one
+# CLOCK=0           leave the agent's wall clock alone. It is libfaketime (Debian's package of that name) that sets it, for
+#                   the agent's process; without the library the steps are left out. The machine's own clock is never set
 # SETTLE=<seconds>  how long the pods may take to be what the manifests say after the last kill (default 300)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,7 +23,9 @@ NODE=chaos
 # How long a job runs.
 JOB_SECONDS=2
 KINDS=(plain init sidecar prestop crash job web)
-dir=$PWD/target/chaos/$$ agent="" agents=0 number=0 picked=0 failures=0
+# The spans (s) that a step of the clock may have: short ones are as frequent as long ones.
+STEPS=(10 100 1000 10000 86400)
+dir=$PWD/target/chaos/$$ agent="" faketime="" steps=0 agents=0 number=0 picked=0 failures=0
 # Of each wanted pod: its kind, how often its manifest was written, and since when the present one is there (s).
 declare -A kind_of=() revision_of=() written_at=()
 # When (s of the epoch) something was killed: the agent or containerd; and containerd alone.
@@ -137,11 +141,32 @@ act() {
 
 # ---------------------------------------------------------------- what is killed
 
+# Its uptime and the times of files stay what they are.
 start_agent() {
-    setsid env --default-signal=INT,QUIT "$PODWRIGHT" --config "$dir/kubelet.yaml" --root-dir "$dir/kubelet" \
+    local clock=()
+    [ -z "$faketime" ] || clock=(LD_PRELOAD="$faketime" FAKETIME_TIMESTAMP_FILE="$dir/clock" FAKETIME_NO_CACHE=1
+        FAKETIME_DONT_FAKE_MONOTONIC=1 NO_FAKE_STAT=1)
+    setsid env --default-signal=INT,QUIT "${clock[@]}" "$PODWRIGHT" --config "$dir/kubelet.yaml" --root-dir "$dir/kubelet" \
         --cert-dir "$dir/pki" --hostname-override "$NODE" </dev/null >>"$dir/agent.log" 2>&1 &
     agent=$!
     agents=$((agents + 1))
+}
+
+# Sets the agent's wall clock off, now and then; by how much is added to `did`. The choices are the same without the library.
+may_step_clock() {
+    local span way=+
+    pick 3
+    [ "$picked" = 0 ] || return 0
+    pick ${#STEPS[@]}
+    pick "${STEPS[picked]}"
+    span=$((picked + 1))
+    pick 2
+    [ "$picked" = 0 ] || way=-
+    [ -n "$faketime" ] || return 0
+    echo "$way$span" >"$dir/.clock"
+    mv "$dir/.clock" "$dir/clock"
+    steps=$((steps + 1))
+    did+=" clock$way${span}s"
 }
 
 agent_lives() { [ -e "/proc/$agent" ] && ! grep -q '^State:.Z' "/proc/$agent/status" 2>/dev/null; }
@@ -474,6 +499,7 @@ round() { # NUMBER
     done
     pick 2001
     delay=$picked
+    may_step_clock
     rest "$delay"
     look_for_twice
     if [ $(($1 % 10)) = 4 ]; then
@@ -508,6 +534,9 @@ main() {
     OWNER=$$ setsid -w scripts/testenv.sh start "$dir"
     load_env "$dir"
     write_agent_config "$dir" >"$dir/kubelet.yaml"
+    [ "${CLOCK:-1}" = 0 ] || faketime=$(find /usr/lib -name libfaketimeMT.so.1 -print -quit 2>/dev/null)
+    echo +0 >"$dir/clock"
+    [ -n "$faketime" ] || tell "note: the agent's clock is left alone: $([ "${CLOCK:-1}" = 0 ] && echo CLOCK=0 || echo "there is no libfaketime")"
     tell "seed $SEED: $PODS pods, $KILLS kills; $("$PODWRIGHT" --version | head -n 1), containerd $RUNTIME_VERSION"
     RANDOM=$((SEED % 32768))
 
@@ -543,7 +572,7 @@ main() {
         tell "note: containerd lost network namespaces: $(sed 's|.*/||' "$dir/lost-networks.txt" | paste -sd ' ')"
     end_pids 10 "$agent"
     check "the environment goes without a rest" "$(stop_environment "$dir" 2>&1)"
-    tell "$agents starts of the agent, $((${#runtime_killed_at[@]} / 2)) kills of containerd, $number pods, $(cat "$dir"/marks/* | wc -l) starts of containers"
+    tell "$agents starts of the agent, $steps steps of its clock, $((${#runtime_killed_at[@]} / 2)) kills of containerd, $number pods, $(cat "$dir"/marks/* | wc -l) starts of containers"
     printf '\n%s' "$report"
     if [ "$failures" != 0 ]; then
         [ ! -s "$dir/ps.txt" ] || cat "$dir/ps.txt" >&2
