@@ -101,6 +101,8 @@ missing_list() { missing_packages | sort -u | paste -sd ' '; }
 missing_test_packages() {
     command -v docker-registry >/dev/null || echo docker-registry
     command -v skopeo >/dev/null || echo skopeo
+    command -v dbus-daemon >/dev/null || echo dbus-daemon
+    command -v losetup >/dev/null || echo mount
 }
 
 # Installs what is missing for some tests; it is no matter where that cannot be done.

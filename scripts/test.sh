@@ -6,7 +6,9 @@
 #   scripts/test.sh live ...  the named parts alone: fmt clippy deny test live run
 #
 # CONTAINERD=<dir> tests with the containerd of another folder too (see scripts/unpack-runtime.sh).
-# PODWRIGHT_LIVE=1 tells the live tests that they are to run: without it, in a plain `cargo test`, they say so and pass.
+# Root promises a machine that can run containers, mount and make cgroups: PODWRIGHT_LIVE=1, under which a test that
+# skips itself fails. Without it, and in a plain `cargo test`, each such test prints one line and passes. The summary
+# counts these lines, and those of tests that need what is no part of the promise (KUBEBUILDER_ASSETS, another containerd).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
@@ -17,6 +19,10 @@ FEATURES=sim,profiling
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
 summary=()
 failed=0 passed=0 skipped=0
+# What tests say of themselves when they cannot be done here (tests/support/skips.rs).
+PODWRIGHT_SKIPS=$(mktemp)
+export PODWRIGHT_SKIPS
+trap 'rm -f "$PODWRIGHT_SKIPS"' EXIT
 
 # Runs one part; its output is shown as it comes.
 part() { # NAME COMMAND...
@@ -37,6 +43,13 @@ skip() { # NAME WHY
     printf '\n==> %s: skipped, %s\n' "$1" "$2"
     skipped=$((skipped + 1))
     summary+=("$(printf 'skipped %-8s         %s' "$1" "$2")")
+}
+
+# Lines of the tests that were not done, by reason.
+skipped_tests() {
+    sort -u "$PODWRIGHT_SKIPS" | awk -F '\t' '
+        { reason = $1 ($3 == "" ? "" : ": " $3); count[reason]++ }
+        END { for (reason in count) printf "    %4d %s\n", count[reason], reason }' | sort -k2
 }
 
 # All but the live tests: the library's and the programs' own, those of every other program under tests/, and the
@@ -68,7 +81,7 @@ no_containers() {
 }
 
 live_tests() {
-    PODWRIGHT_LIVE=1 cargo test --locked --features "$FEATURES" --test live -- --test-threads=2
+    cargo test --locked --features "$FEATURES" --test live -- --test-threads=2
 }
 
 # What `make run` shows: both pods Ready, three views of them, and nothing left.
@@ -132,8 +145,9 @@ main() {
     check_rust
     if is_root && has_apt; then
         CONTAINERD="" install_packages
-        if wanted live; then install_test_packages; fi
+        if wanted live || wanted test; then install_test_packages; fi
     fi
+    if is_root; then export PODWRIGHT_LIVE=1; fi
     check_compiler
     for name in fmt clippy deny test live run; do
         if wanted "$name"; then "${name}_part"; fi
@@ -143,6 +157,8 @@ main() {
     printf '\n==> summary, %d s\n' "$SECONDS"
     printf '    %s\n' "${summary[@]}"
     printf '\nparts: %d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
+    printf 'tests that were not done: %d\n' "$(sort -u "$PODWRIGHT_SKIPS" | wc -l)"
+    skipped_tests
     [ "$failed" = 0 ]
 }
 

@@ -25,4 +25,7 @@ pub mod platform;
 pub mod server;
 #[cfg(feature = "sim")]
 pub mod sim;
+#[cfg(test)]
+#[path = "../tests/support/skips.rs"]
+mod skips;
 pub mod telemetry;

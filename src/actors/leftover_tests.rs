@@ -71,9 +71,14 @@ fn pod(labels: &Value, source: &Value) -> Arc<Pod> {
     Arc::new(serde_json::from_value(pod).expect("a pod"))
 }
 
-/// Whether this process may mount; elsewhere tests of mounts say nothing.
+/// Whether this process may mount; the test skips itself where not.
+#[track_caller]
 fn may_mount() -> bool {
-    rustix::process::geteuid().is_root()
+    let may = rustix::process::geteuid().is_root();
+    if !may {
+        crate::skips::skip("only root can mount");
+    }
+    may
 }
 
 /// SEC-52: a token is asked for once while it is good, and kept no longer than the volumes of its pod.

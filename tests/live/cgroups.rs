@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use crate::harness::Node;
-use crate::machine::skip;
 use crate::pods::{forever, pod, with};
+use crate::skips::needs;
 
 /// The folder of a cgroup in the hierarchy of a controller, whichever generation the host has.
 fn folder(node: &Node, controller: &str, path: &str) -> PathBuf {
@@ -164,13 +164,12 @@ fn processes_have_the_oom_score_of_their_quality_of_service() {
     }
 }
 
-/// CRI-05: what the runtime says of its cgroup driver counts, whatever the configuration says.
+/// CRI-05, CFG-31: what the runtime says of its cgroup driver counts, whatever the configuration says.
 #[test]
 fn the_runtimes_cgroup_driver_counts() {
     let Some(mut node) = Node::new() else { return };
     if node.runtime_major() < 2 {
-        skip("cgroup driver", "this containerd does not tell its own; CONTAINERD=<folder> names another");
-        return;
+        return needs("CONTAINERD=<folder of version 2>");
     }
     let (right, wrong) = match node.named("CGROUP_DRIVER") {
         "systemd" => ("systemd", "cgroupfs"),

@@ -16,9 +16,9 @@ use serde_json::json;
 
 use crate::harness::{Node, http_get};
 use crate::images::{BASIC, of_image, wait_reason, waiting};
-use crate::machine::skip;
 use crate::pods::pod;
 use crate::registry::{image, without_encryption};
+use crate::skips::skip;
 
 /// `user` with the password `secret`, as `htpasswd -B` writes it.
 const HTPASSWD: &str = "user:$2b$04$HIlPSO.gqVaNqDj5UuDleu74KVb5uYG58y5t3N9md/78n0zvOorBK\n";
@@ -41,7 +41,7 @@ impl DebianRegistry {
         let is_there = |program: &str| Command::new(program).arg("--version").stdout(Stdio::null()).status().is_ok();
         for program in ["docker-registry", "skopeo"] {
             if !is_there(program) {
-                skip("Debian's registry", &format!("missing here: {program}"));
+                skip(&format!("missing here: {program}"));
                 return None;
             }
         }

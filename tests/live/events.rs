@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::harness::{Node, http_get, send_signal};
-use crate::machine::skip;
 use crate::pods::{forever, pod};
 use crate::restarts::another;
+use crate::skips::needs;
 
 /// Whether this runtime has the stream, by its version: the agent is not asked.
 fn has_stream(node: &Node) -> bool {
@@ -38,7 +38,7 @@ fn events_of_the_runtime_take_the_place_of_most_looks() {
         assert!(!alone, "{}", node.log());
         assert!(looked <= 5.0, "{looked} looks in a quiet time");
     } else {
-        skip("event stream", "this containerd has none; CONTAINERD=<folder> names another");
+        needs("CONTAINERD=<folder of version 2>");
         assert!(alone, "{}", node.log());
         assert!(looked >= 2.0, "{looked} looks");
     }

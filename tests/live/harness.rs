@@ -22,8 +22,9 @@ use podwright::cri::{
 };
 use serde_json::{Value, json};
 
-use crate::machine::{Slot, fresh_directory, obstacle, path_text, read_env, script, skip};
+use crate::machine::{Slot, fresh_directory, obstacle, path_text, read_env, script};
 use crate::pods::merge;
+use crate::skips::skip;
 
 /// The agent.
 pub const AGENT: &str = env!("CARGO_BIN_EXE_podwright");
@@ -56,7 +57,7 @@ impl Node {
     /// A runtime, with no agent yet. `None`, after one line on standard error, where this machine cannot have one.
     pub fn new() -> Option<Self> {
         if let Some(obstacle) = obstacle() {
-            skip("all", obstacle);
+            skip(obstacle);
             return None;
         }
         let slot = Slot::take();

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,18 +11,6 @@ use std::sync::{Condvar, Mutex, OnceLock};
 
 /// Nodes that live at a time.
 const NODES_MAX: u32 = 2;
-
-/// Says, once for each reason, that something is not tested on this machine.
-pub fn skip(what: &str, reason: &str) {
-    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
-    let line = format!("live tests skipped ({what}): {reason}\n");
-    let mut said = SAID.lock().unwrap();
-    if !said.contains(&line) {
-        // Not through `eprintln!`, which the test runner keeps to itself while tests pass.
-        let _ = std::io::stderr().write_all(line.as_bytes());
-        said.push(line);
-    }
-}
 
 /// Why this machine cannot run live tests; looked for once.
 pub fn obstacle() -> Option<&'static str> {

@@ -2,7 +2,7 @@
 //!
 //! Every test has a node of its own (`harness`): a private containerd, a private cgroup, directories and ports that
 //! nobody else uses. What the runtime holds is asked from the runtime itself, never from the agent. Where the machine
-//! cannot run containers, one line says why and nothing is tested. `CONTAINERD=<folder>` picks another containerd.
+//! cannot run containers, each test says why and passes, or fails under `PODWRIGHT_LIVE=1` (`skips`). `CONTAINERD=<folder>` picks another containerd.
 //!
 //! Time is only ever bounded from below, or waited for generously: nothing here measures speed.
 
@@ -35,6 +35,8 @@ mod restarts;
 mod security;
 #[cfg(feature = "sim")]
 mod served;
+#[path = "../support/skips.rs"]
+mod skips;
 mod spans;
 mod start;
 mod statistics;

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 
 use crate::harness::{Node, http_get};
-use crate::machine::skip;
 use crate::pods::{forever, pod, with};
+use crate::skips::needs;
 
 /// Lint findings that upstream's own names cause, as `promtool check metrics` words them; reviewed one by one.
 const UPSTREAMS: &[&str] = &[
@@ -42,11 +42,11 @@ fn scrape(node: &Node, path: &str) -> String {
     try_scrape(node, path).unwrap_or_else(|| panic!("there is no {path}"))
 }
 
-/// OBS-01, OBS-02.
+/// OBS-01, OBS-02, SRV-26.
 #[test]
 fn promtool_finds_nothing_but_upstreams_own_names() {
     if Command::new("promtool").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
-        return skip("metrics", "there is no promtool (package prometheus)");
+        return needs("promtool");
     }
     let Some(node) = Node::running() else { return };
     node.apply(&pod("web", &[forever("main")]));

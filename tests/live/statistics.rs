@@ -8,8 +8,8 @@ use podwright::cri::{RuntimeService, StatsFilter};
 use serde_json::{Value, json};
 
 use crate::harness::{Node, http_get};
-use crate::machine::skip;
 use crate::pods::{pod, shell, then_forever, with};
+use crate::skips::needs;
 
 const MIB: u64 = 1 << 20;
 
@@ -182,8 +182,7 @@ fn prometheus_reads_both_pages() {
 fn lint(name: &str, page: &str) {
     let tool = Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let Ok(mut tool) = tool else {
-        skip(name, "promtool is not installed");
-        return;
+        return needs("promtool");
     };
     tool.stdin.take().expect("piped").write_all(page.as_bytes()).expect("it reads all");
     let output = tool.wait_with_output().expect("it ends");

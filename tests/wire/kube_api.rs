@@ -22,9 +22,14 @@ use podwright::platform::kube_api::{ApiServer, Lane, PatchKind, Place, Selector,
 use podwright::platform::tls::Offer;
 use serde_json::json;
 
+use crate::skips::needs;
+
 /// The administrator's connection, if a server is named.
 fn administrator(offer: Offer) -> Option<(Kubeconfig, Transport)> {
-    let path = std::env::var_os("PODWRIGHT_TEST_KUBECONFIG")?;
+    let Some(path) = std::env::var_os("PODWRIGHT_TEST_KUBECONFIG") else {
+        needs("PODWRIGHT_TEST_KUBECONFIG");
+        return None;
+    };
     let kubeconfig = Kubeconfig::load(path.as_ref()).expect("usable");
     let credentials = Credentials::new(kubeconfig.clone(), offer, Arc::new(SystemClock::start()));
     Some((kubeconfig.clone(), transport(&kubeconfig, offer, credentials)))

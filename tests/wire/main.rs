@@ -16,5 +16,8 @@ mod handshake;
 mod kube_api;
 mod observed;
 mod requests;
+#[path = "../support/skips.rs"]
+#[allow(dead_code, reason = "nothing here depends on what the promise of PODWRIGHT_LIVE covers")]
+mod skips;
 mod stats;
 mod trouble;

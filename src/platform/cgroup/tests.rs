@@ -33,22 +33,23 @@ struct LiveTree {
 }
 
 impl LiveTree {
-    /// `None`, with the reason printed, where the host or the user cannot do it.
+    /// `None`, and the test skips itself, where the host or the user cannot do it.
     fn open(driver: CgroupDriver) -> Option<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let skip = |reason: String| {
-            println!("skipped: {reason}");
+        let skip = |reason: &str| {
+            crate::skips::skip(reason);
             None
         };
         if detect() != CgroupVersion::V1 {
-            return skip("this host has the unified hierarchy".to_owned());
+            crate::skips::needs("a host with cgroup v1");
+            return None;
         }
         if !rustix::process::geteuid().is_root() {
-            return skip("not root".to_owned());
+            return skip("only root can make cgroups");
         }
         let manager = match CgroupsV1::open(driver) {
             Ok(manager) => manager,
-            Err(error) => return skip(error.to_string()),
+            Err(error) => return skip(&error.to_string()),
         };
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = format!("/podwright-test-{}-{number}", std::process::id());
@@ -56,7 +57,7 @@ impl LiveTree {
         let live = Self { manager, tree: CgroupTree::new(&path, true).expect("a path"), root };
         match live.manager.create(&live.root, &CgroupSettings::default()) {
             Ok(()) => Some(live),
-            Err(error) => skip(error.to_string()),
+            Err(error) => skip(&error.to_string()),
         }
     }
 
@@ -145,6 +146,7 @@ fn live_a_pods_cgroup_is_made_set_read_and_removed() {
     assert!(!live.folder("devices", &pod).exists(), "nothing is left in hierarchies the agent does not set");
 }
 
+/// RES-08.
 #[test]
 fn live_processes_left_in_a_pod_are_killed_before_it_is_removed() {
     let Some(live) = LiveTree::open(CgroupDriver::Cgroupfs) else { return };
@@ -235,7 +237,7 @@ impl LiveUnified {
             CgroupVersion::V1 => "/sys/fs/cgroup/unified",
         };
         let Ok(handed_down_before) = fs::read_to_string(format!("{mount}/cgroup.subtree_control")) else {
-            println!("skipped: this host has no unified hierarchy");
+            crate::skips::needs("a host with a unified hierarchy");
             return None;
         };
         let manager = CgroupsV2::open_at(mount, CgroupDriver::Cgroupfs).expect("a mount");
@@ -243,7 +245,7 @@ impl LiveUnified {
         let root = CgroupName::from_cgroupfs_path(&path).expect("a path");
         let tree = CgroupTree::new(&path, true).expect("a path");
         if let Err(error) = manager.create(&root, &CgroupSettings::default()) {
-            println!("skipped: {error}");
+            crate::skips::skip(&error.to_string());
             return None;
         }
         Some(Self { manager, mount, tree, root, handed_down_before })
@@ -251,6 +253,20 @@ impl LiveUnified {
 
     fn file(&self, name: &CgroupName, file: &str) -> PathBuf {
         PathBuf::from(format!("{}{}/{file}", self.mount, name.path(CgroupDriver::Cgroupfs)))
+    }
+
+    /// RES-06: a pod that asks for no huge pages gets none, and the tier above it is not limited.
+    fn check_huge_pages(&self, pod: &CgroupName) {
+        let controllers = fs::read_to_string(format!("{}/cgroup.controllers", self.mount)).expect("told");
+        if !controllers.split_whitespace().any(|one| one == "hugetlb") {
+            return crate::skips::needs("hugetlb in the unified hierarchy");
+        }
+        let limit = |name: &CgroupName| fs::read_to_string(self.file(name, "hugetlb.2MB.max")).expect("a limit");
+        assert_eq!(limit(pod).trim(), "0");
+        // The hierarchy beside v1 ones has no CPU controller.
+        let tier = CgroupSettings { cpu_shares: None, ..best_effort_tier_settings() };
+        self.manager.update(self.tree.pods(), &tier).expect("updated");
+        assert_ne!(limit(self.tree.pods()).trim(), "0");
     }
 }
 
@@ -267,6 +283,7 @@ impl Drop for LiveUnified {
     }
 }
 
+/// RES-06.
 #[test]
 fn live_the_kernels_unified_hierarchy_is_made_set_listed_and_removed() {
     let Some(live) = LiveUnified::open() else { return };
@@ -276,13 +293,7 @@ fn live_the_kernels_unified_hierarchy_is_made_set_listed_and_removed() {
     let settings = CgroupSettings { hugepages: Some(BTreeMap::new()), ..CgroupSettings::default() };
     live.manager.create(&pod, &settings).expect("created");
     live.manager.validate(&pod).expect("has every controller of the host");
-    if let Ok(limit) = fs::read_to_string(live.file(&pod, "hugetlb.2MB.max")) {
-        assert_eq!(limit.trim(), "0");
-        // The hierarchy beside v1 ones has no CPU controller.
-        let tier = CgroupSettings { cpu_shares: None, ..best_effort_tier_settings() };
-        live.manager.update(live.tree.pods(), &tier).expect("updated");
-        assert_ne!(fs::read_to_string(live.file(live.tree.pods(), "hugetlb.2MB.max")).expect("a limit").trim(), "0");
-    }
+    live.check_huge_pages(&pod);
     let container = pod.child("container").expect("plain");
     fs::create_dir(live.file(&container, "")).expect("made");
     let mut child = sleeper(&[live.file(&container, "")]);
@@ -491,8 +502,7 @@ fn pids_of_a_cgroup_include_those_below_and_our_own_keeps_it_alive() {
 fn what_a_runtime_made_in_a_hybrid_hosts_unified_hierarchy_goes_with_the_pod() {
     let Some(live) = LiveTree::open(CgroupDriver::Cgroupfs) else { return };
     if !is_unified("/sys/fs/cgroup/unified") {
-        println!("skipped: this host is no hybrid");
-        return;
+        return crate::skips::needs("a hybrid host");
     }
     let pod = live.pod("a", QosClass::BestEffort);
     live.manager.create(&pod, &pod_settings()).expect("create");

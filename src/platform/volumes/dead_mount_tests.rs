@@ -33,13 +33,19 @@ struct Silent {
 }
 
 impl Silent {
-    /// `None` where there is no FUSE.
+    /// `None`, and the test skips itself, where there is no FUSE.
     fn serve(point: PathBuf) -> Option<Self> {
-        let device = File::options().read(true).write(true).open("/dev/fuse").ok()?;
+        let device = match File::options().read(true).write(true).open("/dev/fuse") {
+            Ok(device) => device,
+            Err(error) => {
+                crate::skips::skip(&format!("/dev/fuse: {error}"));
+                return None;
+            }
+        };
         fs::create_dir(&point).expect("made");
         let data = format!("fd={},rootmode=40000,user_id=0,group_id=0,allow_other\0", device.as_raw_fd());
         let data = std::ffi::CStr::from_bytes_with_nul(data.as_bytes()).expect("ends with NUL");
-        mount("silent", &point, "fuse", MountFlags::empty(), Some(data)).ok()?;
+        mount("silent", &point, "fuse", MountFlags::empty(), Some(data)).expect("mounted");
         let silent = Arc::new(AtomicBool::new(false));
         let (mut requests, is_silent) = (device.try_clone().expect("cloned"), Arc::clone(&silent));
         std::thread::spawn(move || {

@@ -373,22 +373,26 @@ mod tests {
         let root = Root::new();
         let point = root.folder.path().join("debug");
         std::fs::create_dir(&point).expect("made");
-        if !may_mount() || mount("debugfs", &point, "debugfs", MountFlags::empty(), None).is_err() {
-            return; // Nothing to see here.
+        if !may_mount() {
+            return;
+        }
+        if mount("debugfs", &point, "debugfs", MountFlags::empty(), None).is_err() {
+            return crate::skips::needs("debugfs in the kernel");
         }
         let on_demand = point.join("tracing");
         let is_mounted = || mount_table::read().expect("told").iter().any(|mount| mount.point == on_demand);
         let base = Directory::open(&point).expect("opened");
-        if base.kind("tracing").is_ok_and(|kind| kind.is_some()) {
-            type Open<'a> = &'a dyn Fn() -> io::Result<OwnedFd>;
-            let ways: [Open<'_>; 3] =
-                [&|| open_path(&on_demand), &|| resolve_beneath(&base, "tracing"), &|| walk_beneath(&base, "tracing")];
-            for open in ways {
-                assert!(!is_mounted());
-                drop(open().expect("opened"));
-                assert!(is_mounted());
-                unmount(&on_demand, UnmountFlags::DETACH).expect("unmounted");
-            }
+        if !base.kind("tracing").is_ok_and(|kind| kind.is_some()) {
+            return crate::skips::needs("tracing in the kernel's debugfs");
+        }
+        type Open<'a> = &'a dyn Fn() -> io::Result<OwnedFd>;
+        let ways: [Open<'_>; 3] =
+            [&|| open_path(&on_demand), &|| resolve_beneath(&base, "tracing"), &|| walk_beneath(&base, "tracing")];
+        for open in ways {
+            assert!(!is_mounted());
+            drop(open().expect("opened"));
+            assert!(is_mounted());
+            unmount(&on_demand, UnmountFlags::DETACH).expect("unmounted");
         }
     }
 }

@@ -119,8 +119,11 @@ fn memory_is_never_swapped_where_the_kernel_can_promise_that() {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("told");
     let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
     let is_new = (numbers.next(), numbers.next()) >= (Some(6), Some(4));
-    if !may_mount() || !is_new {
+    if !may_mount() {
         return;
+    }
+    if !is_new {
+        return crate::skips::needs("Linux 6.4");
     }
     let root = Root::new();
     let (host, place) = (root.host(), root.place(plugin::SECRET, "s"));
@@ -133,8 +136,11 @@ fn memory_is_never_swapped_where_the_kernel_can_promise_that() {
 /// VOL-20.
 #[test]
 fn huge_pages_are_mounted_by_their_size() {
-    if !may_mount() || !std::path::Path::new("/sys/kernel/mm/hugepages/hugepages-2048kB").exists() {
+    if !may_mount() {
         return;
+    }
+    if !std::path::Path::new("/sys/kernel/mm/hugepages/hugepages-2048kB").exists() {
+        return crate::skips::needs("huge pages of 2 MiB");
     }
     let root = Root::new();
     let (host, place) = (root.host(), root.place(plugin::EMPTY_DIR, "huge"));

@@ -59,9 +59,14 @@ pub(super) fn uid() -> PodUid {
     PodUid::from("uid-1")
 }
 
-/// Whether this process may mount; elsewhere tests of mounts say nothing.
+/// Whether this process may mount; the test skips itself where not.
+#[track_caller]
 pub(super) fn may_mount() -> bool {
-    rustix::process::geteuid().is_root()
+    let may = rustix::process::geteuid().is_root();
+    if !may {
+        crate::skips::skip("only root can mount");
+    }
+    may
 }
 
 /// A disk of 16 MiB: a file behind a loop device, gone when dropped.
@@ -71,12 +76,17 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// `None` where there are no loop devices.
+    /// `None`, and the test skips itself, where there are no loop devices.
+    #[track_caller]
     pub(super) fn new(folder: &std::path::Path) -> Option<Self> {
         let path = folder.join("disk");
         std::fs::File::create(&path).and_then(|file| file.set_len(16 << 20)).expect("made");
         let ended = super::programs::run("losetup", &["-f", "--show", &path.display().to_string()], None);
-        ended.is_ok().then(|| Self { device: ended.output.trim().to_owned() })
+        if !ended.is_ok() {
+            crate::skips::skip(&format!("no loop device: {}", ended.output.trim()));
+            return None;
+        }
+        Some(Self { device: ended.output.trim().to_owned() })
     }
 
     /// Loop devices that have this one behind them.

@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 use super::Cluster;
 use crate::harness::{NODE_NAME, condition};
-use crate::machine::skip;
 use crate::pods::{forever, pod, with};
+use crate::skips::needs;
 
 /// A control plane that signs, and a node that knows nothing but a token.
 fn with_a_token() -> Option<Cluster> {
     let mut cluster = Cluster::new()?;
     if !cluster.kubectl.with_file_name("kube-controller-manager").exists() {
-        skip("of certificates", "there is no kube-controller-manager to sign them");
+        needs("kube-controller-manager in KUBEBUILDER_ASSETS");
         return None;
     }
     let path = |name: &str| cluster.dir.join(name).to_str().unwrap().to_owned();
@@ -37,7 +37,7 @@ fn name(request: &Value) -> String {
 const CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 const SERVING: &str = "kubernetes.io/kubelet-serving";
 
-/// NODE-50, NODE-52: a token is all that a node needs, and needs once.
+/// NODE-50, NODE-52, SRV-13, SRV-14: a token is all that a node needs, and needs once.
 #[test]
 fn a_node_with_a_token_gets_certificates_of_its_own() {
     let Some(mut cluster) = with_a_token() else { return };

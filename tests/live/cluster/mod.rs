@@ -29,8 +29,8 @@ use podwright::cri::ContainerStatus;
 use serde_json::Value;
 
 use crate::harness::{NODE_NAME, Node, PATIENCE, condition};
-use crate::machine::skip;
 use crate::pods::with;
+use crate::skips::needs;
 
 /// A node and its control plane.
 pub struct Cluster {
@@ -73,10 +73,8 @@ impl Cluster {
     /// The same with further flags of the API server, parted by spaces.
     pub fn with_api_flags(flags: &str) -> Option<Self> {
         let Some(assets) = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from) else {
-            skip(
-                "of a cluster",
-                "KUBEBUILDER_ASSETS names no folder with etcd, kube-apiserver and kubectl: only the simulated API server is asked",
-            );
+            // A folder with etcd, kube-apiserver and kubectl; without it only the simulated API server is asked.
+            needs("KUBEBUILDER_ASSETS");
             return None;
         };
         let mut node = Node::new()?;

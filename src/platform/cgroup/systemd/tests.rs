@@ -233,7 +233,7 @@ impl Bus {
         fs::write(&file, configuration).expect("a file");
         let argument = format!("--config-file={}", file.display());
         let Ok(daemon) = Command::new("dbus-daemon").args([&argument, "--nofork", "--nopidfile"]).spawn() else {
-            println!("skipped: this host has no dbus-daemon");
+            crate::skips::skip("there is no dbus-daemon");
             return None;
         };
         Some(Self { daemon, folder })
