@@ -195,6 +195,8 @@ fn a_broken_layer_is_tried_again() {
     registry.manner().broken = true;
     node.apply(&pod("broken", &[of_image(&registry.image("team/app:1"), "IfNotPresent")]));
     node.wait_for_words(&["Failed to pull image", "broken-node1"]);
+    let message = wait_reason(&node, "broken", "ImagePullBackOff");
+    assert!(message.starts_with("Back-off pulling image \"127.0.0.1:"), "{message}");
     registry.manner().broken = false;
     node.wait_running("broken", "main");
 }
@@ -237,7 +239,7 @@ fn an_image_that_must_be_verified_is_not_given_away() {
     assert!(message.contains("401") || message.contains("authorization"), "{message}");
 }
 
-/// CRI-26: what nobody has used for too long goes; what containers have, and what sandboxes need, stays.
+/// CRI-26, EVI-41: what nobody has used for too long goes; what containers have, and what sandboxes need, stays.
 #[test]
 fn images_that_nobody_uses_go() {
     let Some(mut node) = Node::new() else { return };
@@ -254,6 +256,7 @@ fn images_that_nobody_uses_go() {
     node.see_a_round();
 }
 
+/// EVI-40, EVI-43.
 /// PAIN-23: a disk that is full of other things loses its unused images, says who holds it, and says so once.
 #[test]
 fn a_disk_full_of_other_things_is_told_of_once() {

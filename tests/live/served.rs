@@ -15,8 +15,9 @@ use podwright::platform::clock::{Clock, SystemClock};
 use podwright::sim::api_server::{ApiServer, Deed, Who, http};
 use serde_json::{Value, json};
 
-use crate::harness::{NODE_NAME, Node, PATIENCE, condition, container_status, send_signal};
+use crate::harness::{NODE_NAME, Node, PATIENCE, condition, container_status, http_get, send_signal};
 use crate::pods::{forever, pod, shell, with};
+use crate::spans::Collector;
 
 /// Which objects: their resource and their namespace, which is empty where there is none.
 type Place = (&'static str, &'static str);
@@ -318,4 +319,50 @@ fn a_config_map_reaches_its_file() {
     served.eventually("the new colour", || (on_host() == "blue").then_some(()));
     assert_eq!(served.run_in(&main, "echo $COLOUR $(cat /settings/colour)"), "red blue\n");
     assert_eq!(served.running("reader").expect("it runs on").id, main.id);
+}
+
+/// OBS-35, SEC-40: what a Secret holds reaches its container and nobody else: it is in no log line, however much is logged,
+/// and in no metric, span, explanation, Event or object of the API but the Secret.
+#[test]
+fn nothing_of_a_secret_is_told() {
+    let Some(mut served) = Served::new() else { return };
+    let (collector, _runtime) = Collector::beside(&mut served.node);
+    served.configure(json!({ "logging": { "verbosity": 10 } }));
+    served.start_agent();
+    served.wait_ready();
+    let data = json!({ "token": "bWFya2VkLXNlY3JldC00NzEx" });
+    let secret = json!({ "metadata": { "name": "password", "namespace": "default" }, "data": data });
+    served.admin("POST", "/api/v1/namespaces/default/secrets", secret);
+    let key = json!({ "secretKeyRef": { "name": "password", "key": "token" } });
+    let mounts = json!([{ "name": "files", "mountPath": "/files" }]);
+    let main = json!({ "env": [{ "name": "TOKEN", "valueFrom": key }], "volumeMounts": mounts });
+    let volumes = json!([{ "name": "files", "secret": { "secretName": "password" } }]);
+    served.create_pod(with(pod("web", &[with(forever("main"), main)]), json!({ "spec": { "volumes": volumes } })));
+    served.wait_pod_ready("web");
+    let running = served.running("web").expect("it is Ready");
+    let has = served.run_in(&running, "echo $TOKEN; cat /files/token");
+    assert_eq!(has.trim(), "marked-secret-4711\nmarked-secret-4711", "the container has it");
+    let address = format!("127.0.0.1:{}", served.named("READ_ONLY_PORT"));
+    let metrics = served.eventually("metrics", || http_get(&address, "/metrics").filter(|(status, _)| *status == 200));
+    let pods = served.eventually("pods", || http_get(&address, "/pods").filter(|(status, _)| *status == 200));
+    let explained = served.eventually("the agent explains", || crate::agent::explain(&served, "default/web"));
+    served
+        .eventually("a span of the start", || collector.spans().iter().any(|one| one.name == "syncPod").then_some(()));
+    let objects = ["events", "pods", "nodes"].map(|plural| format!("{:?}", served.api.all(plural)));
+    let spans = format!("{:?}", collector.spans());
+    let log = served.log();
+    assert!(log.len() > 10_000, "much is logged");
+    let told = [
+        ("log", log),
+        ("metrics", metrics.1),
+        ("pods", pods.1),
+        ("spans", spans),
+        ("explanation", explained.to_string()),
+    ];
+    for (what, text) in told.into_iter().chain(objects.map(|text| ("API", text))) {
+        for marked in ["marked-secret", "bWFya2VkLXNlY3JldC"] {
+            let place = text.find(marked).map(|place| text[..place].chars().rev().take(200).collect::<String>());
+            assert_eq!(place, None, "in the {what}");
+        }
+    }
 }

@@ -15,7 +15,7 @@ use crate::pods::{forever, pod};
 
 /// A collector that remembers.
 #[derive(Clone, Default)]
-struct Collector(Arc<Mutex<Vec<ExportTraceServiceRequest>>>);
+pub struct Collector(Arc<Mutex<Vec<ExportTraceServiceRequest>>>);
 
 #[tonic::async_trait]
 impl TraceService for Collector {
@@ -29,6 +29,16 @@ impl TraceService for Collector {
 }
 
 impl Collector {
+    /// One beside a node, whose agent sends it every span; it listens as long as the runtime lives.
+    pub fn beside(node: &mut Node) -> (Self, tokio::runtime::Runtime) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let (collector, socket) = (Self::default(), node.dir.join("otel.sock"));
+        collector.listen(&runtime, &socket);
+        let endpoint = format!("unix://{}", socket.display());
+        node.configure(json!({"tracing": {"endpoint": endpoint, "samplingRatePerMillion": 1_000_000}}));
+        (collector, runtime)
+    }
+
     /// Listens on a socket as long as the runtime lives.
     fn listen(&self, runtime: &tokio::runtime::Runtime, socket: &Path) {
         let _context = runtime.enter();
@@ -38,7 +48,8 @@ impl Collector {
         runtime.spawn(server.serve_with_incoming(UnixListenerStream::new(listener)));
     }
 
-    fn spans(&self) -> Vec<Span> {
+    /// All spans that have come.
+    pub fn spans(&self) -> Vec<Span> {
         let requests = self.0.lock().unwrap();
         let resources = requests.iter().flat_map(|request| &request.resource_spans);
         resources.flat_map(|resource| &resource.scope_spans).flat_map(|scope| scope.spans.clone()).collect()
@@ -50,15 +61,11 @@ fn attributes(span: &Span) -> BTreeMap<&str, String> {
     span.attributes.iter().map(|pair| (pair.key.as_str(), text(&pair.value))).collect()
 }
 
-/// OBS-28, OBS-29, OBS-30.
+/// OBS-28, OBS-29, OBS-30, CFG-47.
 #[test]
 fn calls_to_the_runtime_are_below_the_pods_sync() {
     let Some(mut node) = Node::new() else { return };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let (collector, socket) = (Collector::default(), node.dir.join("otel.sock"));
-    collector.listen(&runtime, &socket);
-    let endpoint = format!("unix://{}", socket.display());
-    node.configure(json!({"tracing": {"endpoint": endpoint, "samplingRatePerMillion": 1_000_000}}));
+    let (collector, _runtime) = Collector::beside(&mut node);
     node.start_agent();
     node.apply(&pod("web", &[forever("main")]));
     node.wait_running("web", "main");

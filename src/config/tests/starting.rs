@@ -5,6 +5,7 @@ use super::super::{
 };
 use super::{Folder, decoded, failure, run, start};
 
+/// CFG-16.
 #[test]
 fn a_bad_configuration_names_every_broken_rule() {
     assert_eq!(
@@ -20,6 +21,7 @@ fn a_bad_configuration_names_every_broken_rule() {
     );
 }
 
+/// CFG-20, CFG-21, CFG-22.
 #[test]
 fn gates_are_refused_from_flags_and_files() {
     let folder = Folder::new();
@@ -61,6 +63,7 @@ fn gates_of_the_command_line_matter_to_defaults() {
     assert_eq!(config.crash_loop_back_off.max_container_restart_period, None);
 }
 
+/// CFG-25.
 #[test]
 fn labels_of_kubernetes_are_refused_before_files_are_read() {
     let error = failure(&["--node-labels=kubernetes.io/foo=1", "--config=/no/such/file"]);
@@ -81,6 +84,7 @@ fn bad_logging_is_told_before_the_rest() {
     );
 }
 
+/// CFG-28.
 #[test]
 fn late_checks_end_the_start_one_at_a_time() {
     for (line, error) in [
@@ -149,6 +153,7 @@ fn a_wrong_strategy_ends_the_start() {
     );
 }
 
+/// CFG-17.
 #[test]
 fn the_last_line_is_logged_as_upstream_does() {
     let error = start(&["--foo"]).map(|_| ()).expect_err("it is unknown");
@@ -177,6 +182,21 @@ fn old_defaults_warn_once_or_stop_the_start() {
          fields in one of --config-dir or by flags"
     );
     run(&[&["--refuse-insecure-defaults"][..], &closed].concat());
+}
+
+/// CFG-08, SRV-58.
+/// SEC-27: who may call is closed as soon as there is a file, be it empty; without one upstream's old defaults are in force.
+#[test]
+fn an_empty_file_closes_the_server_and_no_file_does_not() {
+    let folder = Folder::new();
+    let path = folder.config("config.yaml", "");
+    for (line, is_open) in [(&["--config", &path][..], false), (&[], true)] {
+        let config = run(line).config;
+        let access = (config.authentication.anonymous.enabled, config.authentication.webhook.enabled);
+        assert_eq!(access, (is_open, !is_open), "{line:?}");
+        let (mode, port) = if is_open { ("AlwaysAllow", 10255) } else { ("Webhook", 0) };
+        assert_eq!((config.authorization.mode.as_str(), config.read_only_port), (mode, port), "{line:?}");
+    }
 }
 
 #[test]

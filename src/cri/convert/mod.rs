@@ -4,6 +4,8 @@
 //! enumerations that are newer than this agent become the value that makes it act least. Owned by `grpc`.
 
 mod answers;
+#[cfg(test)]
+mod hostile_tests;
 mod requests;
 mod signals;
 mod stats;

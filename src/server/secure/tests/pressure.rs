@@ -52,6 +52,10 @@ async fn ten_thousand_connections_do_not_shut_out_those_with_rights() {
     const CROWD: usize = 10_000;
     // Those that the listener holds are this process's, too.
     let crowd_size = CROWD.min(room_for(16_384).saturating_sub(3000));
+    // A crowd that the listener has room for shows nothing.
+    if crowd_size < 2 * CONNECTIONS_MAX {
+        return crate::skips::skip("too few open files are allowed for a crowd");
+    }
     let served = Served::new().await;
     let mut known = served.connect(served.admin()).await;
     ask_again(&mut known).await;
