@@ -1,7 +1,7 @@
 # What one can do here; `make help` prints it. The work is done by scripts/, which say what they install before they do.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run join test test-vm simulate soak chaos bench bench-cluster fuzz fmt lint unit live clean-runs
+.PHONY: help run join test test-vm simulate soak chaos bench bench-cluster fuzz mutants fmt lint unit live clean-runs
 
 SEED ?= 1
 PODS ?= 20
@@ -37,6 +37,9 @@ bench: ## memory, processor time and reaction times on a real containerd (root, 
 
 bench-cluster: ## what the node of a cluster asks the API server, and how soon that sees what it did
 	@exec scripts/bench-cluster.sh
+
+mutants: ## one change at a time to the decisions, which some test has to see; MUTANTS="pod_status ...", SHARD=k/n
+	@exec scripts/mutants.sh $(MUTANTS)
 
 fuzz: ## any bytes against what reads hostile input, each target for a minute (a C++ compiler)
 	@exec scripts/fuzz.sh
