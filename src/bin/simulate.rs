@@ -54,6 +54,9 @@ struct Arguments {
     /// The node is part of a cluster: an API server, pods that it wants, and what goes wrong with it
     #[arg(long, conflicts_with = "crowd")]
     cluster: bool,
+    /// The agent of the cluster's node has `--offline-store`
+    #[arg(long, requires = "cluster")]
+    offline: bool,
     /// Print what was broken only, not the story
     #[arg(long)]
     quiet: bool,
@@ -93,6 +96,9 @@ impl Arguments {
         if self.cluster {
             command.push_str(" --cluster");
         }
+        if self.offline {
+            command.push_str(" --offline");
+        }
         if let Some(crash) = &self.crash {
             command.push_str(&format!(" --crash {crash}"));
         }
@@ -103,8 +109,8 @@ impl Arguments {
             command.push_str(&format!(" --kill {index}:{}", if after { "after" } else { "before" }));
         }
         let (crash, mailbox) = (self.crash.clone(), self.mailbox.clone());
-        let cluster = self.cluster;
-        Ok(Options { faults, cluster, crash, mailbox, kill_at: self.kill, command, ..Options::default() })
+        let (cluster, offline) = (self.cluster, self.offline);
+        Ok(Options { faults, cluster, offline, crash, mailbox, kill_at: self.kill, command, ..Options::default() })
     }
 
     fn run(&self, seed: u64) -> Result<Run<()>, String> {

@@ -30,6 +30,7 @@ use crate::messages::root::RootMsg;
 use crate::platform::node_facts::FixedNodeFacts;
 use crate::platform::objects::Standalone;
 use crate::platform::observer::Unobserved;
+use crate::platform::offline_store::{OfflineStore, RememberedObjects};
 
 /// The node's name.
 pub const NODE_NAME: &str = "node-1";
@@ -139,6 +140,7 @@ impl Incarnation {
         seed: u64,
         adjust: &dyn Fn(&mut Settings),
         link: Option<&Arc<Link>>,
+        offline: bool,
     ) -> Self {
         let life = Arc::new(Life::default());
         let outlet = Arc::new(Outlet::new(Arc::clone(node), Arc::clone(&life), seed));
@@ -149,6 +151,7 @@ impl Incarnation {
         adjust(&mut settings);
         let directory = Directory::new(&ledger);
         let api = link.map(|link| link.client(&outlet));
+        let store: Option<Arc<dyn OfflineStore>> = offline.then(|| outlet.clone() as _);
         let adapters = Adapters {
             runtime: outlet.clone(),
             images: outlet.clone(),
@@ -161,10 +164,14 @@ impl Incarnation {
             statistics: outlet.clone(),
             node_logs: outlet.clone(),
             volumes: outlet.clone(),
-            offline: None,
-            objects: match &api {
-                Some(api) => Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone())),
-                None => Arc::new(Standalone),
+            offline: store.clone(),
+            objects: match (&api, store) {
+                (Some(api), None) => Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone())),
+                (Some(api), Some(store)) => {
+                    let objects = Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone()));
+                    Arc::new(RememberedObjects::new(objects, store, Arc::clone(ledger.clock())))
+                }
+                (None, _) => Arc::new(Standalone),
             },
             folder: Some(outlet.clone()),
             url: None,

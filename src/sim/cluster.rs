@@ -175,7 +175,7 @@ impl World {
         self.node().story.tell("user", format!("makes the pod {}, {uid}", pod.name));
         wanted.insert(pod.name.clone(), Wanted { uid: uid.clone(), pod: pod.clone() });
         self.node().invariants.pod_wanted(&uid, pod);
-        self.node().invariants.api_pod_wanted(&uid, pod);
+        self.node().invariants.api_pod_wanted(&uid);
         Ok(uid)
     }
 
@@ -186,7 +186,6 @@ impl World {
             let how = grace.map_or_else(String::new, |grace| format!(" within {grace}s"));
             self.node().story.tell("user", format!("deletes the pod {name}{how}"));
             self.node().invariants.pod_unwanted(&wanted.uid);
-            self.node().invariants.api_pod_unwanted(&wanted.uid);
         }
         drop(self.api().admin("DELETE", &format!("{}/{name}", collection("pods")), options)); // It may be gone already.
     }

@@ -86,7 +86,7 @@ fn told(world: &World, wanted: &Wanted, object: &Arc<Value>, says: &str) -> Vec<
         problems.push((WANTED_RUNS, format!("{}: {how}; the agent says {says:?}", wanted.pod.name)));
     }
     // What is left of a pod that is over may have been cleared away.
-    problems.extend(untrue(&containers, wanted, &view).map(|how| (API_TRUTH, how)));
+    problems.extend(untrue(node, &containers, wanted, &view).map(|how| (API_TRUTH, how)));
     let stays = wanted.pod.containers.iter().all(|spec| matches!(spec.behaviour().life, Life::Run));
     let begins = wanted.pod.init.iter().all(|spec| match spec.behaviour().life {
         Life::Run => spec.is_sidecar(),

@@ -74,10 +74,13 @@ pub struct SimContainer {
     pub memory: u64,
     /// Wakes whoever waits for its end.
     pub ended: Arc<Notify>,
+    /// The runtime lost track of it once.
+    pub was_unknown: bool,
     /// The image's name in the pod, by which it is shown.
     image_name: String,
     created_at: Moment,
-    reason: &'static str,
+    /// Why it ended, as the runtime says.
+    pub reason: &'static str,
     message: String,
     labels: Labels,
     annotations: Labels,
@@ -157,8 +160,7 @@ impl Containers {
 
     /// Some running container of a pod.
     pub fn running_of(&self, uid: &PodUid) -> Option<String> {
-        let mut running =
-            self.containers.values().filter(|one| one.uid == *uid && one.state == ContainerState::Running);
+        let mut running = self.containers.values().filter(|one| one.uid == *uid && one.may_run());
         running.next().map(SimContainer::label)
     }
 
@@ -170,7 +172,7 @@ impl Containers {
     /// Containers that run in a sandbox.
     pub fn running_in(&self, id: &SandboxId) -> Vec<ContainerId> {
         let running = self.containers.values().filter(|container| container.sandbox == *id);
-        running.filter(|container| container.state == ContainerState::Running).map(|one| one.id.clone()).collect()
+        running.filter(|container| container.may_run()).map(|one| one.id.clone()).collect()
     }
 
     /// The sandbox is over; its network is given back. Its containers were ended before.
@@ -260,6 +262,7 @@ impl Containers {
             resources: config.resources.clone(),
             memory: 1 << 20,
             ended: Arc::default(),
+            was_unknown: false,
             created_at: now,
             reason: "",
             message: String::new(),
@@ -318,13 +321,20 @@ impl Containers {
     }
 
     /// The container's process is over. False when it did not run.
-    pub fn end(&mut self, id: &ContainerId, code: i32, now: Moment) -> bool {
+    pub fn end(&mut self, id: &ContainerId, code: i32, reason: &'static str, now: Moment) -> bool {
         let Some(container) = self.containers.get_mut(id) else { return false };
-        if container.state != ContainerState::Running {
+        if !container.may_run() {
             return false;
         }
-        container.finish(code, if code == 0 { "Completed" } else { "Error" }, "", now);
+        container.finish(code, reason, "", now);
         true
+    }
+
+    /// The runtime loses track of a container that runs.
+    pub fn lose_track(&mut self, id: &ContainerId) {
+        if let Some(container) = self.containers.get_mut(id).filter(|one| one.state == ContainerState::Running) {
+            (container.state, container.was_unknown) = (ContainerState::Unknown, true);
+        }
     }
 
     /// `ListContainers`.
@@ -393,6 +403,11 @@ impl SimContainer {
     /// `pod/name#attempt`.
     pub fn label(&self) -> String {
         format!("{}/{}#{}", self.pod, self.metadata.name, self.metadata.attempt)
+    }
+
+    /// Whether its process may be there.
+    pub fn may_run(&self) -> bool {
+        matches!(self.state, ContainerState::Running | ContainerState::Unknown)
     }
 
     fn finish(&mut self, code: i32, reason: &'static str, message: &str, now: Moment) {

@@ -60,18 +60,26 @@ pub struct Crashes {
     random: Random,
     story: Arc<Story>,
     counts: Mutex<Counts>,
+    /// A kind of actor whose next turn fails.
+    next: Mutex<Option<&'static str>>,
 }
 
 impl Crashes {
     /// With one exact crash, or only those of [`Fault::Crashes`].
     pub fn new(seed: u64, exact: Option<Crash>, faults: Arc<Faults>, story: Arc<Story>) -> Self {
-        Self { exact, mailbox: None, faults, random: Random::named(seed, "crashes"), story, counts: Mutex::default() }
+        let random = Random::named(seed, "crashes");
+        Self { exact, mailbox: None, faults, random, story, counts: Mutex::default(), next: Mutex::default() }
     }
 
     /// Bounds the mailboxes of one kind of actor.
     #[must_use]
     pub fn with_mailbox(self, mailbox: Option<(String, usize)>) -> Self {
         Self { mailbox, ..self }
+    }
+
+    /// The next turn of this kind of actor fails.
+    pub fn crash_next(&self, kind: &'static str) {
+        *lock(&self.next) = Some(kind);
     }
 
     /// Turns begun so far, by kind.
@@ -81,7 +89,8 @@ impl Crashes {
 
     fn strikes(&self, kind: &'static str, index: u64, after: bool) -> bool {
         let exact = self.exact.as_ref();
-        let hit = exact.is_some_and(|crash| crash.kind == kind && crash.index == index && crash.after == after)
+        let hit = (!after && lock(&self.next).take_if(|next| *next == kind).is_some())
+            || exact.is_some_and(|crash| crash.kind == kind && crash.index == index && crash.after == after)
             || (self.faults.has(Fault::Crashes) && self.random.chance(SHARE / 2.0));
         if hit {
             let when = if after { "after" } else { "before" };

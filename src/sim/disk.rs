@@ -1,6 +1,7 @@
 //! Pods' files, in memory, with a disk that is full now and then.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -16,6 +17,7 @@ use crate::logic::volumes::order::VolumePlace;
 use crate::platform::checkpoints::Checkpoints;
 use crate::platform::log_reader::{Admission, LogReadError, LogReader, LogWanted, OpenLog};
 use crate::platform::node_logs::{JournalOutput, NodeLog, NodeLogs};
+use crate::platform::offline_store::OfflineStore;
 use crate::platform::pod_files::{FileError, PodFiles, PodPlace};
 use crate::platform::probe_store::{FILE_NAME, KeptBytes, ProbeStore};
 
@@ -45,6 +47,8 @@ pub struct Disk {
     pub probe_results: Vec<u8>,
     /// Who writes to logs, and how much there is.
     pub writing: Writing,
+    /// Records of the offline store, by name.
+    pub offline: BTreeMap<String, Vec<u8>>,
     /// Checkpoints of the agent, by name.
     pub checkpoints: BTreeMap<String, Vec<u8>>,
     /// The node's resolver configuration.
@@ -114,6 +118,24 @@ impl Outlet {
 }
 
 impl Outlet {
+    /// What is on the disk after these bytes were written to a state file, and whether the writer is told that all are: now
+    /// and then only the first of them are, or one is another.
+    pub(super) fn torn(&self, file: &str, mut bytes: Vec<u8>) -> (Vec<u8>, Result<(), String>) {
+        let node = self.node();
+        if bytes.is_empty() || !node.faults.strikes(Fault::TornWrites, 0.2) {
+            return (bytes, Ok(()));
+        }
+        let place = usize::try_from(node.faults.dice().below(bytes.len() as u64)).unwrap_or_default();
+        if node.faults.dice().chance(0.5) {
+            bytes.truncate(place);
+        } else {
+            bytes[place] ^= 0x55;
+        }
+        node.story.tell("fault", format!("{file} is not written as it was meant"));
+        let is_told = node.faults.dice().chance(0.5);
+        (bytes, if is_told { Err("No space left on device (os error 28)".to_owned()) } else { Ok(()) })
+    }
+
     /// What is remembered of probes, as it is on the disk when the agent starts.
     pub fn probe_store(&self) -> ProbeStore {
         let bytes = lock(&self.node().disk).probe_results.clone();
@@ -124,8 +146,9 @@ impl Outlet {
 #[async_trait]
 impl KeptBytes for Outlet {
     async fn keep(&self, bytes: Vec<u8>) -> Result<(), String> {
+        let (bytes, torn) = self.torn(FILE_NAME, bytes);
         let kept = self.file("write file", FILE_NAME, |disk| disk.probe_results = bytes).await;
-        kept.map_err(|error| error.to_string())
+        kept.map_err(|error| error.to_string()).and_then(|()| torn)
     }
 }
 
@@ -235,8 +258,7 @@ impl PodFiles for Outlet {
             }
         })
         .await?;
-        // What was under way for an agent that was killed may take effect later still.
-        if logs && !self.node().faults.had(Fault::LateEffects) {
+        if logs {
             self.node().invariants.pod_removed(&pod.uid);
         }
         Ok(())
@@ -266,8 +288,9 @@ impl Checkpoints for Outlet {
     }
 
     async fn write(&self, name: &'static str, bytes: Vec<u8>) -> Result<(), String> {
+        let (bytes, torn) = self.torn(name, bytes);
         let written = self.file("write", name, |disk| drop(disk.checkpoints.insert(name.to_owned(), bytes))).await;
-        written.map_err(|error| error.to_string())
+        written.map_err(|error| error.to_string()).and_then(|()| torn)
     }
 
     async fn set_aside(&self, name: &'static str) -> Result<(), String> {
@@ -276,6 +299,33 @@ impl Checkpoints for Outlet {
             disk.checkpoints.extend(bytes.map(|bytes| (format!("{name}.corrupt"), bytes)));
         });
         renamed.await.map_err(|error| error.to_string())
+    }
+}
+
+#[async_trait]
+impl OfflineStore for Outlet {
+    async fn keep(&self, name: &str, content: Vec<u8>) -> io::Result<()> {
+        // Records are sealed: of one that is not what was kept nothing can be read.
+        let (now, torn) = self.torn(name, content.clone());
+        let content = if now == content { content } else { vec![] };
+        let kept = self.file("write", name, |disk| drop(disk.offline.insert(name.to_owned(), content))).await;
+        kept.map_err(io::Error::other).and_then(|()| torn.map_err(io::Error::other))
+    }
+
+    async fn renew(&self, name: &str) -> io::Result<bool> {
+        self.file("mark", name, |disk| disk.offline.contains_key(name)).await.map_err(io::Error::other)
+    }
+
+    async fn recall(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        let record = self.file("read", name, |disk| disk.offline.get(name).cloned()).await.map_err(io::Error::other)?;
+        match record {
+            Some(record) if record.is_empty() => Err(io::Error::other("not what was kept")),
+            record => Ok(record),
+        }
+    }
+
+    async fn forget(&self, name: &str) -> io::Result<()> {
+        self.file("remove", name, |disk| drop(disk.offline.remove(name))).await.map_err(io::Error::other)
     }
 }
 

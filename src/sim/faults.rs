@@ -39,6 +39,20 @@ pub enum Fault {
     Kills,
     /// Actors panic.
     Crashes,
+    /// Lists of the runtime show how it was seconds ago.
+    StaleLists,
+    /// Lists of the runtime lack some of what there is.
+    PartialLists,
+    /// The runtime loses track of a container that runs: its state is unknown.
+    UnknownContainers,
+    /// The kernel kills a container that takes too much memory.
+    OomKills,
+    /// The disk of the images is full.
+    FullImages,
+    /// State files of the agent are written in part, or hold something else afterwards.
+    TornWrites,
+    /// Work on a volume fails half way: its effect, or a part of it, is there.
+    HalfVolumes,
     /// Answers of the API server take up to seconds, or never come.
     ApiSlow,
     /// The API server cannot be reached, for seconds or minutes.
@@ -62,6 +76,11 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// Whether it came after seeds had been given names: `all` is without these, so that such a seed tells its story still.
+    pub fn is_later(self) -> bool {
+        (Self::StaleLists..=Self::HalfVolumes).contains(&self)
+    }
+
     /// Whether it is one of the API server: nothing happens by it without one.
     pub fn is_of_api(self) -> bool {
         self >= Self::ApiSlow
@@ -115,9 +134,22 @@ impl Faults {
         self.ever.contains(&fault)
     }
 
-    /// Whether nothing ever went wrong in the runtime itself, so that no sandbox has to be made anew.
+    /// Whether every call to the runtime ever did what its answer said, so that the agent never has to stop what it began.
     pub fn runtime_was_well(&self) -> bool {
-        let harmless = [Fault::Slow, Fault::Events, Fault::Pulls, Fault::Watches, Fault::Kills, Fault::Crashes];
+        let harmless = [
+            Fault::Slow,
+            Fault::Events,
+            Fault::Pulls,
+            Fault::Disk,
+            Fault::Cgroups,
+            Fault::FullImages,
+            Fault::TornWrites,
+            Fault::HalfVolumes,
+            Fault::Watches,
+            Fault::Sandboxes,
+            Fault::Kills,
+            Fault::Crashes,
+        ];
         let is_harmless = |fault: &Fault| harmless.contains(fault) || fault.is_of_api();
         self.ever.iter().all(is_harmless)
     }
@@ -157,7 +189,8 @@ impl Faults {
     }
 }
 
-/// Reads a list such as `refusals,events`; `all`, `api` (all of the API server) and `none` are lists, too.
+/// Reads a list such as `refusals,events`; `all` (but those that came later), `later` (those), `api` (all of the API server)
+/// and `none` are lists, too.
 ///
 /// # Errors
 /// The word that names no fault.
@@ -166,7 +199,8 @@ pub fn parse_list(text: &str) -> Result<BTreeSet<Fault>, String> {
     let mut faults = BTreeSet::new();
     for word in text.split(',').filter(|word| !word.is_empty()) {
         match word {
-            "all" => faults.extend(Fault::iter()),
+            "all" => faults.extend(Fault::iter().filter(|fault| !fault.is_later())),
+            "later" => faults.extend(Fault::iter().filter(|fault| fault.is_later())),
             "api" => faults.extend(Fault::iter().filter(|fault| fault.is_of_api())),
             "none" => faults.clear(),
             word => match word.strip_prefix('-') {
@@ -186,7 +220,7 @@ fn one(word: &str) -> Result<Fault, String> {
     use strum::IntoEnumIterator;
     word.parse().map_err(|_| {
         let known: Vec<String> = Fault::iter().map(|fault| fault.to_string()).collect();
-        format!("no fault is called {word:?}; known are all, api, none, {}", known.join(", "))
+        format!("no fault is called {word:?}; known are all, later, api, none, {}", known.join(", "))
     })
 }
 
@@ -209,6 +243,7 @@ mod tests {
         assert_eq!(parse_list("none"), Ok(BTreeSet::new()));
         assert_eq!(parse_list("events,lost-answers"), Ok([Fault::Events, Fault::LostAnswers].into()));
         assert_eq!(parse_list("all,-kills").expect("a list").len(), all.len() - 1);
+        assert!(parse_list("all,later").expect("a list").len() > all.len());
         assert!(parse_list("gremlins").is_err());
     }
 }

@@ -28,11 +28,19 @@ pub struct Images {
     pub pulling: BTreeMap<String, usize>,
     /// Records of pulls, by the runtime's reference.
     pub pulled: BTreeMap<String, PulledRecord>,
+    /// The disk is full of other things.
+    pub disk_is_full: bool,
     /// What no registry has.
     pub unknown: BTreeSet<String>,
 }
 
 impl Images {
+    /// Names of what is present under a name or ID.
+    fn named(&self, reference: &str) -> Vec<String> {
+        let wanted = self.present.iter().filter(|(name, image)| *name == reference || image.id == reference);
+        wanted.map(|(name, _)| name.clone()).collect()
+    }
+
     fn pull(&mut self, reference: &str) -> CriResult<String> {
         if self.unknown.contains(reference) {
             let message = format!("failed to pull and unpack image \"{reference}\": {reference}: not found");
@@ -73,8 +81,10 @@ impl ImageService for Outlet {
                 let message = format!("failed to pull image \"{reference}\": connection reset by peer");
                 return Err(CriError::Other { code: "Unknown", message });
             }
-            node.story.tell("runtime", format!("image {reference} is pulled"));
-            lock(&node.images).pull(&reference)
+            let pulled = lock(&node.images).pull(&reference);
+            let how = if pulled.is_ok() { "pulled" } else { "in no registry" };
+            node.story.tell("runtime", format!("image {reference} is {how}"));
+            pulled
         })
         .await
     }
@@ -82,7 +92,13 @@ impl ImageService for Outlet {
     async fn remove_image(&self, image: &ImageSpec) -> CriResult<()> {
         let reference = image.image.clone();
         self.call(Call::changing("RemoveImage"), move |node| {
-            lock(&node.images).present.remove(&reference);
+            // By name or ID, as the runtime takes it.
+            let named = lock(&node.images).named(&reference);
+            for name in named {
+                node.story.tell("runtime", format!("image {name} is removed"));
+                node.invariants.image_removed(&lock(&node.containers), &name);
+                lock(&node.images).present.remove(&name);
+            }
             Ok(())
         })
         .await
@@ -94,11 +110,13 @@ impl ImageService for Outlet {
     }
 }
 
-/// Records of pulls last as long as the node; its disk is never full of images.
+/// Records of pulls last as long as the node.
 #[async_trait]
 impl ImageHost for Outlet {
     async fn disk_use(&self, _: &str) -> Result<DiskUse, String> {
-        Ok(DiskUse { capacity: 100 << 30, available: 50 << 30 })
+        let is_full = lock(&self.node().images).disk_is_full;
+        // A full one has room for a few images more; to have enough, all that may go have to.
+        Ok(DiskUse { capacity: 100 << 30, available: if is_full { 5 << 30 } else { 50 << 30 } })
     }
 
     async fn node_credentials(&self) -> Keyring {

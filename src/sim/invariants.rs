@@ -16,7 +16,7 @@ use crate::logic::ids::{ContainerId, PodUid, SandboxId};
 
 /// Two instances of a container of a pod never run side by side.
 pub const ONE_INSTANCE: &str = "one-instance";
-/// A container of a pod that never restarts is started once at most.
+/// A container of a pod that never restarts is started once at most, unless the runtime lost track of it.
 pub const NEVER_TWICE: &str = "never-twice";
 /// No container is asked for before its sandbox was ready.
 pub const SANDBOX_FIRST: &str = "sandbox-first";
@@ -28,6 +28,8 @@ pub const COUNTS_GROW: &str = "counts-grow";
 pub const NO_WAY_BACK: &str = "no-way-back";
 /// A container is made with its pod's volumes there, and none of them is taken down while it runs.
 pub const VOLUMES_OUTLIVE: &str = "volumes-outlive";
+/// No image is removed while a container that has it runs.
+pub const IMAGES_STAY: &str = "images-stay";
 /// Once quiet: every wanted pod runs, or has ended as its policy says.
 pub const WANTED_RUNS: &str = "wanted-runs";
 /// Once quiet: nothing runs that nobody wants.
@@ -42,7 +44,7 @@ pub const STATUS_FORWARD: &str = "status-forward";
 pub const OWN_DELETES: &str = "own-deletes";
 /// A pod is taken from the API after its containers and volumes are gone, not before.
 pub const GONE_FIRST: &str = "gone-first";
-/// No container of a pod that the API wants is stopped because of what goes wrong between the agent and the API server.
+/// No container of a pod that is wanted is stopped, whatever goes wrong between the agent and its sources.
 pub const WANTED_LIVES: &str = "wanted-lives";
 /// Once quiet: what the API tells of pods is what the runtime holds, and it has no pod that nobody wants.
 pub const API_TRUTH: &str = "api-truth";
@@ -88,12 +90,18 @@ struct State {
     read: BTreeSet<PodUid>,
     never: BTreeSet<PodUid>,
     starts: BTreeMap<(PodUid, String), u32>,
+    /// Since when each pod is wanted; the first time counts.
+    since: BTreeMap<PodUid, Duration>,
+    /// Containers that were ever made, with the exit code of the newest instance that has ended.
+    made: BTreeMap<(PodUid, String), Option<i32>>,
+    /// Pods whose sandbox was ever lost without the agent's doing.
+    bereft: BTreeSet<PodUid>,
     graces: BTreeMap<ContainerId, (PodUid, Duration)>,
     retired: BTreeSet<PodUid>,
     /// Pods of the API that the agent may take for wanted.
     api_known: BTreeSet<PodUid>,
-    /// Pods of the API whose containers nobody may stop.
-    api_kept: BTreeSet<PodUid>,
+    /// Pods whose containers nobody may stop, with their regular containers.
+    kept: BTreeMap<PodUid, BTreeSet<String>>,
 }
 
 /// See the module.
@@ -131,7 +139,10 @@ impl Invariants {
     /// Forgets what is known of pods that nobody wants.
     pub fn forget_unwanted(&self) {
         let mut state = lock(&self.state);
-        let State { wanted, never, starts, graces, retired, .. } = &mut *state;
+        let State { wanted, never, starts, graces, retired, since, made, bereft, .. } = &mut *state;
+        since.retain(|uid, _| wanted.contains(uid));
+        made.retain(|(uid, _), _| wanted.contains(uid));
+        bereft.retain(|uid| wanted.contains(uid));
         never.retain(|uid| wanted.contains(uid));
         starts.retain(|(uid, _), _| wanted.contains(uid));
         graces.retain(|_, (uid, _)| wanted.contains(uid));
@@ -143,6 +154,13 @@ impl Invariants {
         let mut state = lock(&self.state);
         state.retired.remove(uid);
         state.wanted.insert(uid.clone());
+        let is_new = !state.since.contains_key(uid);
+        state.since.entry(uid.clone()).or_insert_with(|| self.time.elapsed());
+        // One that comes back may still be on the way of its earlier end.
+        if is_new && !pod.may_be_stopped() {
+            let regular = pod.containers.iter().map(|spec| spec.name.clone()).collect();
+            state.kept.insert(uid.clone(), regular);
+        }
         let has_own_policy = pod.init.iter().chain(&pod.containers).any(|spec| spec.restarts.is_some());
         if pod.restart_policy == "Never" && !has_own_policy {
             state.never.insert(uid.clone());
@@ -153,21 +171,14 @@ impl Invariants {
 
     /// Nobody wants a pod any more.
     pub fn pod_unwanted(&self, uid: &PodUid) {
-        lock(&self.state).wanted.remove(uid);
-    }
-
-    /// The API wants a pod from now on. Only its own probes may have a container of it stopped.
-    pub fn api_pod_wanted(&self, uid: &PodUid, pod: &SimPod) {
         let mut state = lock(&self.state);
-        state.api_known.insert(uid.clone());
-        if !pod.may_be_stopped() {
-            state.api_kept.insert(uid.clone());
-        }
+        state.wanted.remove(uid);
+        state.kept.remove(uid);
     }
 
-    /// The API wants a pod no more; the agent hears of it later.
-    pub fn api_pod_unwanted(&self, uid: &PodUid) {
-        lock(&self.state).api_kept.remove(uid);
+    /// The API wants a pod from now on.
+    pub fn api_pod_wanted(&self, uid: &PodUid) {
+        lock(&self.state).api_known.insert(uid.clone());
     }
 
     /// The agent itself took a pod from the API: it knows that nobody wants it.
@@ -175,11 +186,57 @@ impl Invariants {
         lock(&self.state).api_known.remove(uid);
     }
 
-    /// A running container in a ready sandbox is asked to stop, while the runtime itself works well.
-    pub fn kept_stopped(&self, container: &SimContainer) {
-        if lock(&self.state).api_kept.contains(&container.uid) {
+    /// A running container in a ready sandbox is asked to stop, while the runtime itself works well. Sidecars end when
+    /// nothing is left that they run beside.
+    pub fn kept_stopped(&self, containers: &Containers, container: &SimContainer) {
+        let regular = lock(&self.state).kept.get(&container.uid).cloned();
+        let Some(regular) = regular else { return };
+        let has_ended = |name: &String| {
+            let newest = containers.newest(&container.uid, name);
+            newest.is_some_and(|newest| newest.state == ContainerState::Exited)
+        };
+        if regular.contains(&container.metadata.name) || !regular.iter().all(has_ended) {
             self.broken(WANTED_LIVES, format!("{} is stopped", container.label()));
         }
+    }
+
+    /// A container's process is over, or could not begin.
+    pub fn container_ended(&self, container: &SimContainer) {
+        let key = (container.uid.clone(), container.metadata.name.clone());
+        lock(&self.state).made.insert(key, Some(container.exit_code));
+    }
+
+    /// A sandbox died, and the agent had no part in it.
+    pub fn sandbox_lost(&self, uid: &PodUid) {
+        lock(&self.state).bereft.insert(uid.clone());
+    }
+
+    /// Whether a sandbox of the pod ever died by itself.
+    pub fn is_bereft(&self, uid: &PodUid) -> bool {
+        lock(&self.state).bereft.contains(uid)
+    }
+
+    /// Since when the pod is wanted.
+    pub fn wanted_since(&self, uid: &PodUid) -> Option<Duration> {
+        lock(&self.state).since.get(uid).copied()
+    }
+
+    /// Some container has this image, and it is removed.
+    pub fn image_removed(&self, containers: &Containers, image: &str) {
+        let mut users = containers.containers.values().filter(|one| one.may_run() && one.image == image);
+        if let Some(user) = users.next() {
+            self.broken(IMAGES_STAY, format!("{image} is removed while {} runs", user.label()));
+        }
+    }
+
+    /// Whether a container of the pod was ever made.
+    pub fn was_made(&self, uid: &PodUid, name: &str) -> bool {
+        lock(&self.state).made.contains_key(&(uid.clone(), name.to_owned()))
+    }
+
+    /// With which exit code a container of the pod has ended last, however long ago it was removed.
+    pub fn last_end(&self, uid: &PodUid, name: &str) -> Option<i32> {
+        lock(&self.state).made.get(&(uid.clone(), name.to_owned())).copied().flatten()
     }
 
     /// The agent reads the manifests.
@@ -196,9 +253,9 @@ impl Invariants {
         }
     }
 
-    /// A sandbox is ready.
-    pub fn sandbox_started(&self, uid: &PodUid, label: &str) {
-        if lock(&self.state).retired.contains(uid) {
+    /// A sandbox is ready. `is_late`: a killed agent had asked for it, before another one removed the pod.
+    pub fn sandbox_started(&self, uid: &PodUid, label: &str, is_late: bool) {
+        if !is_late && lock(&self.state).retired.contains(uid) {
             self.broken(NO_WAY_BACK, format!("sandbox {label} of the removed pod {uid}"));
         }
     }
@@ -213,6 +270,7 @@ impl Invariants {
 
     /// A container was made.
     pub fn container_made(&self, containers: &Containers, new: &SimContainer) {
+        lock(&self.state).made.entry((new.uid.clone(), new.metadata.name.clone())).or_default();
         let before = containers.instances(&new.uid, &new.metadata.name).filter(|other| other.id != new.id);
         if let Some(highest) = before.map(|other| other.metadata.attempt).max()
             && highest >= new.metadata.attempt
@@ -221,23 +279,24 @@ impl Invariants {
         }
     }
 
-    /// A container was started.
-    pub fn container_started(&self, containers: &Containers, new: &SimContainer) {
+    /// A container was started; `is_late` as in [`Self::sandbox_started`].
+    pub fn container_started(&self, containers: &Containers, new: &SimContainer, is_late: bool) {
         let instances = containers.instances(&new.uid, &new.metadata.name);
-        let running = instances.filter(|other| other.state == ContainerState::Running).count();
+        let running = instances.filter(|other| other.may_run()).count();
         if running > 1 {
             self.broken(ONE_INSTANCE, format!("{} is the {running}. that runs", new.label()));
         }
+        let was_unknown = containers.instances(&new.uid, &new.metadata.name).any(|other| other.was_unknown);
         let twice = {
             let mut state = lock(&self.state);
             let starts = state.starts.entry((new.uid.clone(), new.metadata.name.clone())).or_default();
             *starts += 1;
-            *starts > 1 && state.never.contains(&new.uid)
+            *starts > 1 && !was_unknown && state.never.contains(&new.uid)
         };
         if twice {
             self.broken(NEVER_TWICE, format!("{} runs again", new.label()));
         }
-        if lock(&self.state).retired.contains(&new.uid) {
+        if !is_late && lock(&self.state).retired.contains(&new.uid) {
             self.broken(NO_WAY_BACK, format!("{} of a removed pod", new.label()));
         }
     }

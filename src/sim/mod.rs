@@ -20,8 +20,13 @@ pub mod events;
 pub mod faults;
 pub mod images;
 pub mod invariants;
+pub mod lists;
 pub mod logs;
 pub mod manifests;
+#[cfg(test)]
+mod negative_api_tests;
+#[cfg(test)]
+mod negative_tests;
 pub mod network_rules;
 pub mod node;
 pub mod outlet;

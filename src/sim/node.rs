@@ -13,6 +13,7 @@ use super::events::Events;
 use super::faults::Faults;
 use super::images::Images;
 use super::invariants::Invariants;
+use super::lists::Past;
 use super::manifests::Manifests;
 use super::network_rules::Firewall;
 use super::process_placement::Processes;
@@ -36,6 +37,8 @@ pub struct Node {
     pub invariants: Invariants,
     /// Sandboxes and containers.
     pub containers: Mutex<Containers>,
+    /// How they were, for lists that are old.
+    pub past: Mutex<Past>,
     /// Who hears of them.
     pub events: Events,
     /// Images.
@@ -54,6 +57,8 @@ pub struct Node {
     pub runtime_up: AtomicBool,
     /// A call to the API server is taking effect that its caller has left.
     pub late_call: AtomicBool,
+    /// A call to the runtime is taking effect whose caller has left.
+    late_effect: AtomicBool,
     /// Counts restarts of the runtime.
     pub runtime_epoch: AtomicU64,
     /// What the runtime says of itself and of the network, by condition; absent ones are well.
@@ -80,6 +85,7 @@ impl Node {
         Arc::new_cyclic(|me| Self {
             invariants: Invariants::new(seed, time.clone(), Arc::clone(&story)),
             containers: Mutex::default(),
+            past: Mutex::default(),
             events: Events::default(),
             images: Mutex::default(),
             disk: Mutex::default(),
@@ -89,6 +95,7 @@ impl Node {
             manifests: Manifests::default(),
             runtime_up: AtomicBool::new(true),
             late_call: AtomicBool::new(false),
+            late_effect: AtomicBool::new(false),
             runtime_epoch: AtomicU64::new(0),
             conditions: Mutex::default(),
             hung: Mutex::default(),
@@ -148,9 +155,18 @@ impl Node {
         lock(&self.orphans).insert(number, (delay, Box::new(what)));
         self.later(Duration::from_millis(1), |node| {
             for (_, (delay, what)) in std::mem::take(&mut *lock(&node.orphans)) {
-                node.later(delay, what);
+                node.later(delay, |node| {
+                    node.late_effect.store(true, Ordering::Relaxed);
+                    what(node);
+                    node.late_effect.store(false, Ordering::Relaxed);
+                });
             }
         });
+    }
+
+    /// Whether what happens now was asked for by somebody who has left.
+    pub fn is_late(&self) -> bool {
+        self.late_effect.load(Ordering::Relaxed)
     }
 
     /// The sandbox is ready: told, and its cgroup is there, because the runtime makes what it needs.
@@ -164,9 +180,16 @@ impl Node {
         };
         lock(&self.cgroups).ensure(&cgroup);
         self.story.tell("runtime", format!("sandbox {label} is ready"));
-        self.invariants.sandbox_started(&uid, &label);
+        self.invariants.sandbox_started(&uid, &label, self.is_late());
         self.tell_event(id.as_str(), ContainerEventKind::Created, &uid);
         self.tell_event(id.as_str(), ContainerEventKind::Started, &uid);
+    }
+
+    /// A sandbox dies without the agent's doing.
+    pub fn lose_sandbox(&self, id: &SandboxId, why: &str) {
+        let uid = lock(&self.containers).sandboxes.get(id).map(|one| PodUid::from(one.metadata.uid.as_str()));
+        uid.iter().for_each(|uid| self.invariants.sandbox_lost(uid));
+        self.stop_sandbox(id, why);
     }
 
     /// Stops a sandbox and, at once, all in it.
@@ -198,7 +221,7 @@ impl Node {
             let sandbox = containers.sandboxes.get(&container.sandbox);
             let end = container.behaviour.end(container.metadata.attempt);
             let cgroup = sandbox.map(|sandbox| sandbox.cgroup_parent.clone()).unwrap_or_default();
-            self.invariants.container_started(&containers, container);
+            self.invariants.container_started(&containers, container, self.is_late());
             let writes = container.behaviour.writes;
             (container.uid.clone(), container.label(), container.log_path.clone(), end, cgroup, writes)
         };
@@ -213,13 +236,23 @@ impl Node {
         }
     }
 
+    /// The kernel kills a container that takes too much memory.
+    pub fn kill_for_memory(&self, id: &ContainerId) {
+        self.end_container_as(id, 137, "OOMKilled", "is killed for its memory");
+    }
+
     /// A container's process is over.
     pub fn end_container(&self, id: &ContainerId, code: i32, why: &str) {
-        let ended = lock(&self.containers).end(id, code, self.time.now());
+        self.end_container_as(id, code, if code == 0 { "Completed" } else { "Error" }, why);
+    }
+
+    fn end_container_as(&self, id: &ContainerId, code: i32, reason: &'static str, why: &str) {
+        let ended = lock(&self.containers).end(id, code, reason, self.time.now());
         if !ended {
             return;
         }
         self.changed();
+        self.invariants.container_ended(&lock(&self.containers).containers[id]);
         let log = lock(&self.containers).containers[id].log_path.clone();
         lock(&self.disk).writing.end(&log, self.time.now());
         let (uid, label) = self.about(id);

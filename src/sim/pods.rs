@@ -202,10 +202,12 @@ impl SimPod {
         self
     }
 
-    /// Whether a probe, hook, resize or deadline of its own may have a container stopped.
+    /// Whether a probe, hook, resize, rule or deadline of its own may have a container stopped.
     pub fn may_be_stopped(&self) -> bool {
-        let fields = self.init.iter().chain(&self.containers).flat_map(|spec| &spec.fields);
+        let mut specs = self.init.iter().chain(&self.containers);
+        let fields = specs.clone().flat_map(|spec| &spec.fields);
         self.deadline.is_some()
+            || specs.any(SimSpec::is_ruled)
             || fields.into_iter().any(|(field, _)| !matches!(*field, "readinessProbe" | "resources"))
     }
 

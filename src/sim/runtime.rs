@@ -53,7 +53,7 @@ fn run_sandbox(node: &Node, config: &PodSandboxConfig) -> CriResult<SandboxId> {
         let (delay, id) = (node.faults.dice().between(Duration::ZERO, Duration::from_secs(20)), id.clone());
         node.later(delay, move |node| {
             if node.faults.has(Fault::Sandboxes) {
-                node.stop_sandbox(&id, "dies by itself");
+                node.lose_sandbox(&id, "dies by itself");
             }
         });
     }
@@ -85,6 +85,7 @@ fn create(node: &Node, sandbox: &SandboxId, config: &ContainerConfig) -> CriResu
     let image = &config.image.image;
     let is_there = lock(&node.images).present.iter().any(|(name, one)| name == image || one.id == *image);
     if !is_there {
+        node.story.tell("runtime", format!("{} is not made: its image {image} is gone", config.metadata.name));
         return Err(CriError::NotFound {
             message: format!("failed to get image from containerd \"{image}\": not found"),
         });
@@ -115,7 +116,12 @@ fn start(node: &Node, id: &ContainerId) -> CriResult<()> {
     node.changed();
     match started {
         Ok(()) => node.container_began(id),
-        Err(ref error) => node.story.tell("runtime", format!("{id} does not start: {error}")),
+        Err(ref error) => {
+            node.story.tell("runtime", format!("{id} does not start: {error}"));
+            let containers = lock(&node.containers);
+            let ended = containers.containers.get(id).filter(|one| one.state == ContainerState::Exited);
+            ended.into_iter().for_each(|one| node.invariants.container_ended(one));
+        }
     }
     started
 }
@@ -148,13 +154,14 @@ impl Outlet {
         let asked = self.call(call, move |node| {
             let containers = lock(&node.containers);
             let Some(container) = containers.containers.get(&about) else { return Ok(None) };
-            if container.state != ContainerState::Running {
+            if !container.may_run() {
                 return Ok(None);
             }
-            if node.faults.runtime_was_well() && containers.is_in_ready_sandbox(container) {
-                node.invariants.kept_stopped(container);
+            let is_known = container.state == ContainerState::Running;
+            if node.faults.runtime_was_well() && is_known && containers.is_in_ready_sandbox(container) {
+                node.invariants.kept_stopped(&containers, container);
             }
-            if !node.faults.had(Fault::LateEffects) {
+            if !node.is_late() {
                 // A stop whose caller left may come after the pod is wanted again.
                 node.invariants.stop_asked(container, grace);
             }
@@ -169,7 +176,7 @@ impl Outlet {
         let Some(ended) = asked.await? else { return Ok(()) };
         let is_over = |node: &Node| {
             let containers = lock(&node.containers);
-            containers.containers.get(id).is_none_or(|container| container.state != ContainerState::Running)
+            containers.containers.get(id).is_none_or(|container| !container.may_run())
         };
         let signal = ended.notified();
         if !is_over(self.node()) && tokio::time::timeout(grace, signal).await.is_err() {
@@ -270,7 +277,7 @@ impl RuntimeService for Outlet {
 
     async fn list_pod_sandboxes(&self, filter: &PodSandboxFilter) -> CriResult<Vec<PodSandbox>> {
         let filter = filter.clone();
-        self.ask("ListPodSandbox", move |node| Ok(lock(&node.containers).list_sandboxes(&filter))).await
+        self.ask("ListPodSandbox", move |node| Ok(super::lists::sandboxes(node, &filter))).await
     }
 
     async fn create_container(
@@ -308,7 +315,7 @@ impl RuntimeService for Outlet {
 
     async fn list_containers(&self, filter: &ContainerFilter) -> CriResult<Vec<Container>> {
         let filter = filter.clone();
-        self.ask("ListContainers", move |node| Ok(lock(&node.containers).list(&filter))).await
+        self.ask("ListContainers", move |node| Ok(super::lists::containers(node, &filter))).await
     }
 
     async fn container_status(&self, id: &ContainerId) -> CriResult<ContainerStatus> {
@@ -443,6 +450,6 @@ pub fn reset(node: &Node) {
         ready.map(|sandbox| sandbox.id.clone()).collect()
     };
     for id in all {
-        node.stop_sandbox(&id, "is gone with the machine");
+        node.lose_sandbox(&id, "is gone with the machine");
     }
 }

@@ -69,7 +69,7 @@ pub async fn problems(world: &World) -> Vec<Problem> {
         }
         match view {
             None => problems.push((TRUE_STATUS, format!("no status of {}", one.pod.name))),
-            Some(view) => problems.extend(untrue(&containers, one, view).map(|how| (TRUE_STATUS, how))),
+            Some(view) => problems.extend(untrue(node, &containers, one, view).map(|how| (TRUE_STATUS, how))),
         }
     }
     let uids: BTreeSet<&PodUid> = wanted.iter().map(|one| &one.uid).collect();
@@ -123,7 +123,7 @@ pub(super) fn as_wanted(
         .filter(|sandbox| sandbox.metadata.uid == wanted.uid.as_str() && sandbox.state == SandboxState::Ready);
     let ready = ready.count();
     if matches!(phase, "Succeeded" | "Failed") {
-        return ended_well(containers, wanted, phase, ready);
+        return ended_well(node, containers, wanted, view, ready);
     }
     if pod.containers.iter().chain(&pod.init).any(|spec| lock(&node.images).unknown.contains(&spec.image)) {
         return Ok(()); // It cannot run, and waits.
@@ -133,7 +133,7 @@ pub(super) fn as_wanted(
         return loops(node, containers.newest(&wanted.uid, &stuck.name))
             .map_err(|how| format!("init container {}: {how}", stuck.name));
     }
-    if pod.restart_policy == "Never" && gave_up(containers, wanted, ready) {
+    if pod.restart_policy == "Never" && gave_up(node, containers, wanted, ready) {
         return Ok(());
     }
     if ready != 1 {
@@ -152,25 +152,54 @@ pub(super) fn as_wanted(
 
 /// A pod that never restarts and lost its sandbox after a container was made gets no other one, whether that container
 /// had run or not.
-fn gave_up(containers: &Containers, wanted: &Wanted, ready: usize) -> bool {
+fn gave_up(node: &Node, containers: &Containers, wanted: &Wanted, ready: usize) -> bool {
+    if !node.invariants.is_bereft(&wanted.uid) {
+        return false;
+    }
     let mut made = containers.containers.values().filter(|one| one.uid == wanted.uid).peekable();
     ready == 0 && made.peek().is_some() && made.all(|one| one.state != ContainerState::Running)
 }
 
-fn ended_well(containers: &Containers, wanted: &Wanted, phase: &str, ready: usize) -> Result<(), String> {
+/// Whether a pod that is told as ended has ended so: nothing of it runs, its containers did what the phase says, and a
+/// deadline that it failed for is over.
+fn ended_well(
+    node: &Node,
+    containers: &Containers,
+    wanted: &Wanted,
+    view: Option<&PodView>,
+    ready: usize,
+) -> Result<(), String> {
     let pod = &wanted.pod;
-    let is_late = pod.deadline.is_some() && phase == "Failed";
-    if pod.restart_policy == "Always" && !is_late {
-        return Err(format!("has {phase} although it restarts always"));
-    }
-    let runs = containers.containers.values().filter(|one| one.uid == wanted.uid);
-    if ready > 0 || runs.clone().any(|one| one.state == ContainerState::Running) {
+    let status = view.map(|view| &*view.status);
+    let phase = status.and_then(|status| status.phase.as_deref()).unwrap_or_default();
+    let runs = containers.containers.values().any(|one| one.uid == wanted.uid && one.state == ContainerState::Running);
+    if ready > 0 || runs {
         return Err(format!("has {phase} and still runs"));
     }
-    if pod.restart_policy == "OnFailure" && phase == "Failed" && !is_late {
-        return Err("has failed although it is to be tried again".to_owned());
+    if status.and_then(|status| status.reason.as_deref()) == Some("DeadlineExceeded") {
+        return late(node, wanted);
     }
-    Ok(())
+    match (pod.restart_policy, phase) {
+        ("Always", _) => return Err(format!("has {phase} although it restarts always")),
+        ("OnFailure", "Failed") => return Err("has failed although it is to be tried again".to_owned()),
+        _ => {}
+    }
+    let last_end = |spec: &SimSpec| node.invariants.last_end(&wanted.uid, &spec.name);
+    if phase == "Succeeded" {
+        let other = pod.containers.iter().find(|spec| last_end(spec) != Some(0));
+        return other
+            .map_or(Ok(()), |spec| Err(format!("has Succeeded although {} ended {:?}", spec.name, last_end(spec))));
+    }
+    let has_failed = pod.init.iter().chain(&pod.containers).any(|spec| last_end(spec).is_some_and(|code| code != 0));
+    has_failed.then_some(()).ok_or_else(|| "has Failed although no container of it has".to_owned())
+}
+
+/// Whether the time of a pod that failed for its deadline is over.
+fn late(node: &Node, wanted: &Wanted) -> Result<(), String> {
+    let Some(deadline) = wanted.pod.deadline else { return Err("has no deadline and failed for it".to_owned()) };
+    let had = node.time.elapsed() - node.invariants.wanted_since(&wanted.uid).unwrap_or_default();
+    let is_over = had >= Duration::from_secs(deadline.into());
+    is_over.then_some(()).ok_or_else(|| format!("failed for its deadline of {deadline} s after {had:?}"))
 }
 
 fn expected(node: &Node, pod: &SimPod, spec: &SimSpec, newest: Option<&SimContainer>) -> Result<(), String> {
@@ -210,12 +239,17 @@ fn loops(node: &Node, newest: Option<&SimContainer>) -> Result<(), String> {
 }
 
 /// How the status differs from what the runtime holds.
-pub(super) fn untrue(containers: &Containers, wanted: &Wanted, view: &PodView) -> Option<String> {
+pub(super) fn untrue(node: &Node, containers: &Containers, wanted: &Wanted, view: &PodView) -> Option<String> {
     let statuses =
         view.status.container_statuses.iter().flatten().chain(view.status.init_container_statuses.iter().flatten());
     let by_name: BTreeMap<&str, &ContainerStatus> = statuses.map(|status| (status.name.as_str(), status)).collect();
     wanted.pod.init.iter().chain(&wanted.pod.containers).find_map(|spec| {
-        let newest = containers.newest(&wanted.uid, &spec.name)?;
+        let Some(newest) = containers.newest(&wanted.uid, &spec.name) else {
+            let is_over = matches!(view.status.phase.as_deref(), Some("Succeeded" | "Failed"));
+            let was_made = node.invariants.was_made(&wanted.uid, &spec.name);
+            let told = by_name.get(spec.name.as_str()).filter(|_| !is_over && !was_made)?;
+            return invented(told).map(|how| format!("{} was never made, told {how}", spec.name));
+        };
         let place = newest.label();
         let Some(status) = by_name.get(spec.name.as_str()) else { return Some(format!("{place} is not told of")) };
         let state = status.state.clone().unwrap_or_default();
@@ -223,6 +257,10 @@ pub(super) fn untrue(containers: &Containers, wanted: &Wanted, view: &PodView) -
         match newest.state {
             ContainerState::Running if state.running.is_none() => Some(format!("{place} runs, told {state:?}")),
             ContainerState::Exited if state.running.is_some() => Some(format!("{place} has ended, told as running")),
+            ContainerState::Exited if !tells_end(status, newest) => {
+                let (code, reason) = (newest.exit_code, newest.reason);
+                Some(format!("{place} ended with {code}, {reason}, told {state:?}, before {:?}", status.last_state))
+            }
             _ if status.container_id.as_ref().is_some_and(|told| *told != id) => {
                 Some(format!("{place} is {id}, told {:?}", status.container_id))
             }
@@ -236,8 +274,27 @@ pub(super) fn untrue(containers: &Containers, wanted: &Wanted, view: &PodView) -
     })
 }
 
+/// Whether the status tells how the instance ended: now, or of the last one while the next one is waited for. As upstream a
+/// container that was waited for when its pod ended is told as one that could not be located, with its end as the last one.
+fn tells_end(status: &ContainerStatus, newest: &SimContainer) -> bool {
+    let ended = |state: &Option<k8s_openapi::api::core::v1::ContainerState>| state.clone()?.terminated;
+    let now = ended(&status.state).filter(|now| now.reason.as_deref() != Some("ContainerStatusUnknown"));
+    let told = now.or_else(|| ended(&status.last_state));
+    told.is_some_and(|told| told.exit_code == newest.exit_code && told.reason.as_deref() == Some(newest.reason))
+}
+
+/// What is told of a container that there never was; `None` when only that it waits.
+fn invented(status: &ContainerStatus) -> Option<String> {
+    let state = status.state.clone().unwrap_or_default();
+    let is_told = state.running.is_some()
+        || state.terminated.is_some()
+        || status.restart_count > 0
+        || status.container_id.as_ref().is_some_and(|id| !id.is_empty());
+    is_told.then(|| format!("{state:?}, restart count {}, ID {:?}", status.restart_count, status.container_id))
+}
+
 /// Final phases stay, counts never fall.
-fn check_forward(world: &World, views: &[PodView]) {
+pub(super) fn check_forward(world: &World, views: &[PodView]) {
     let mut told = lock(&world.shared.told);
     let told = &mut *told;
     let mut broken = vec![];

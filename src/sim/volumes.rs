@@ -68,6 +68,10 @@ impl Outlet {
         if !self.is_alive() {
             return std::future::pending().await;
         }
+        if node.faults.strikes(Fault::HalfVolumes, 0.1) {
+            node.story.tell("fault", format!("{attempt} {path} fails half way"));
+            return Err(VolumeError::Failed { attempt, path, problem: "Input/output error (os error 5)".to_owned() });
+        }
         Ok(done)
     }
 }

@@ -18,6 +18,7 @@ use super::story::{Line, Story};
 use super::{cluster, runtime, truth};
 use crate::actors::ledger::{Cause, lock};
 use crate::actors::settings::Settings;
+use crate::cri::ContainerState;
 use crate::logic::ids::PodUid;
 use crate::messages::status_manager::{PodView, StatusManagerMsg};
 
@@ -44,6 +45,8 @@ pub struct Options {
     pub settings: fn(&mut Settings),
     /// The node is part of a cluster: there is an API server.
     pub cluster: bool,
+    /// The agent keeps what pods need of the API server (`--offline-store`).
+    pub offline: bool,
     /// What shows the run again, for violations.
     pub command: String,
 }
@@ -57,6 +60,7 @@ impl Default for Options {
             mailbox: None,
             settings: |_| {},
             cluster: false,
+            offline: false,
             command: String::new(),
         }
     }
@@ -81,6 +85,7 @@ pub(super) struct Shared {
     /// Pods of the API that are wanted, by name.
     pub(super) api_pods: Mutex<BTreeMap<String, Wanted>>,
     crashes: Arc<Crashes>,
+    offline: bool,
     settings: fn(&mut Settings),
     agent: Mutex<Option<Arc<Incarnation>>>,
     may_run: AtomicBool,
@@ -114,6 +119,7 @@ impl World {
             wanted: Mutex::default(),
             told: Mutex::default(),
             crashes,
+            offline: options.offline,
             settings: options.settings,
             agent: Mutex::default(),
             may_run: AtomicBool::new(false),
@@ -221,7 +227,8 @@ impl World {
         let (node, crashes) = (self.node(), &self.shared.crashes);
         node.story.tell("agent", "starts");
         let link = self.shared.link.as_ref();
-        let agent = Arc::new(Incarnation::start(node, crashes, seed, &self.shared.settings, link));
+        let (settings, offline) = (&self.shared.settings, self.shared.offline);
+        let agent = Arc::new(Incarnation::start(node, crashes, seed, settings, link, offline));
         *lock(&self.shared.agent) = Some(Arc::clone(&agent));
         let world = self.clone();
         spawn(async move {
@@ -264,7 +271,7 @@ impl World {
             let of_pod = containers.sandboxes.values().filter(|one| one.metadata.name == pod);
             of_pod.map(|one| one.id.clone()).collect()
         };
-        all.iter().for_each(|id| self.node().stop_sandbox(id, "dies by itself"));
+        all.iter().for_each(|id| self.node().lose_sandbox(id, "dies by itself"));
     }
 
     /// A condition of the runtime, such as `NetworkReady`; `None` when it holds.
@@ -318,6 +325,7 @@ impl World {
         self.node().faults.set(BTreeSet::new());
         self.hang(None);
         self.stick(None);
+        self.fill_images(false);
         self.shared.link.iter().for_each(|link| link.recover());
     }
 
@@ -333,7 +341,48 @@ impl World {
             if faults.strikes(Fault::Kills, 0.5) {
                 self.kill_agent();
             }
+            self.trouble_containers(&random);
+            if faults.strikes(Fault::FullImages, 0.4) {
+                self.fill_images(true);
+            } else if faults.has(Fault::FullImages) {
+                self.fill_images(false);
+            }
         }
+    }
+
+    /// What happens to containers by themselves.
+    fn trouble_containers(&self, random: &Random) {
+        let faults = &self.node().faults;
+        let some_running = || {
+            let containers = lock(&self.node().containers);
+            let running = containers.containers.values().filter(|one| one.state == ContainerState::Running);
+            let all: Vec<_> = running.map(|one| one.id.clone()).collect();
+            let which = random.below(all.len().max(1) as u64);
+            all.get(usize::try_from(which).unwrap_or_default()).cloned()
+        };
+        if faults.strikes(Fault::OomKills, 0.5) {
+            some_running().iter().for_each(|id| self.node().kill_for_memory(id));
+        }
+        if faults.strikes(Fault::UnknownContainers, 0.4)
+            && let Some(id) = some_running()
+        {
+            self.node().story.tell("fault", format!("the runtime loses track of {id}"));
+            lock(&self.node().containers).lose_track(&id);
+            self.node().changed();
+        }
+    }
+
+    /// The disk of the images is full, or has room again.
+    pub fn fill_images(&self, full: bool) {
+        let was = std::mem::replace(&mut lock(&self.node().images).disk_is_full, full);
+        if was != full {
+            self.node().story.tell("fault", format!("the images' disk is {}", if full { "full" } else { "not full" }));
+        }
+    }
+
+    /// The next message to an actor of this kind makes it panic.
+    pub fn crash_next(&self, kind: &'static str) {
+        self.shared.crashes.crash_next(kind);
     }
 
     // What comes of it.
@@ -418,7 +467,7 @@ impl World {
     /// Whether all that was ever told of a pod's containers, by name, is that none was started again.
     pub fn running(&self) -> BTreeSet<String> {
         let containers = lock(&self.node().containers);
-        let running = containers.containers.values().filter(|one| one.state == crate::cri::ContainerState::Running);
+        let running = containers.containers.values().filter(|one| one.state == ContainerState::Running);
         running.map(super::containers::SimContainer::label).collect()
     }
 }

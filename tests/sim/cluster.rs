@@ -83,6 +83,16 @@ fn a_cluster_is_served_under_all_trouble_at_once() {
     side_by_side(&seeds(8, 16), |seed| drop(standard(*seed, 6, 30, faults(*seed))));
 }
 
+/// PAIN-10: the same with what pods need kept on the disk.
+#[test]
+fn a_cluster_is_served_with_the_offline_store() {
+    let faults = |seed: u64| if seed.is_multiple_of(2) { "api,kills,crashes" } else { "none" };
+    side_by_side(&seeds(8, 0), |seed| {
+        let options = Options { offline: true, ..in_a_cluster() };
+        drop(standard_with(*seed, 6, 30, faults(*seed), options, " --offline"));
+    });
+}
+
 /// What these are told of the cluster, a mailbox for one message has no room for: it is told again.
 #[test]
 fn a_cluster_is_served_while_mailboxes_are_full() {

@@ -21,6 +21,10 @@ const ALONE: [&str; 14] = [
     "crashes",
 ];
 
+/// Those that came later, so that `all` tells its stories still. Lists of the runtime that are old or lack something are not
+/// among them: an agent that believes them makes a second instance.
+const LATER: [&str; 5] = ["oom-kills", "unknown-containers", "full-images", "torn-writes", "half-volumes"];
+
 #[test]
 fn invariants_hold_without_trouble() {
     side_by_side(&seeds(12, 0), |seed| standard(*seed, 8, 40, "none"));
@@ -31,6 +35,12 @@ fn invariants_hold_without_trouble() {
 fn invariants_hold_under_each_trouble_alone() {
     let runs: Vec<(&str, u64)> = ALONE.iter().flat_map(|fault| (0..8).map(move |seed| (*fault, seed))).collect();
     side_by_side(&runs, |(fault, seed)| standard(*seed, 8, 40, fault));
+}
+
+#[test]
+fn invariants_hold_under_each_later_trouble_alone() {
+    let runs: Vec<(&str, u64)> = LATER.iter().flat_map(|fault| (0..8).map(move |seed| (*fault, seed))).collect();
+    side_by_side(&runs, |(fault, seed)| standard(*seed, 6, 40, fault));
 }
 
 /// POD-07.
