@@ -5,18 +5,22 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::desk::Desk;
+use super::desk::{Desk, OperationId};
 use super::role::Role;
 use super::settings::Agent;
 use crate::logic::ids::PodUid;
-use crate::logic::offline_pods::{is_outdated, worth_keeping};
+use crate::logic::offline_pods::{is_outdated, needed, worth_keeping};
 use crate::logic::pod_roster::differs;
 use crate::messages::offline_pods::OfflinePodsMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::platform::offline_store::{OfflineStore, PODS_RECORD};
+
+/// When what no pod needs is looked for once more.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// See the module.
 pub struct OfflinePods {
@@ -31,6 +35,13 @@ pub struct OfflinePods {
     keeping: bool,
     /// The newest set, which came while an older one was being written.
     next: Option<BTreeMap<PodUid, Arc<Pod>>>,
+    /// All pods that the API server has here.
+    pods: BTreeMap<PodUid, Arc<Pod>>,
+    /// What no pod needs is being removed; once more after that.
+    forgetting: bool,
+    forget_again: bool,
+    /// The timer of the next look.
+    look: Option<OperationId>,
 }
 
 impl Role for OfflinePods {
@@ -39,7 +50,19 @@ impl Role for OfflinePods {
     type Args = Arc<Agent>;
 
     fn begin(agent: Arc<Agent>, _: &mut Desk<OfflinePodsMsg>) -> Self {
-        Self { agent, heard: false, recalled: None, recalling: false, kept: None, keeping: false, next: None }
+        Self {
+            agent,
+            heard: false,
+            recalled: None,
+            recalling: false,
+            kept: None,
+            keeping: false,
+            next: None,
+            pods: BTreeMap::new(),
+            forgetting: false,
+            forget_again: false,
+            look: None,
+        }
     }
 
     fn receive(&mut self, message: OfflinePodsMsg, desk: &mut Desk<OfflinePodsMsg>) {
@@ -58,9 +81,34 @@ impl Role for OfflinePods {
                 }
             }
             OfflinePodsMsg::Admitted(pods) => {
-                (self.heard, self.recalled) = (true, None);
+                let is_first = !std::mem::replace(&mut self.heard, true);
+                self.recalled = None;
                 self.next = Some(worth_keeping(&pods));
-                self.keep(store, desk);
+                self.keep(Arc::clone(&store), desk);
+                let have_gone = is_first || self.pods.keys().any(|uid| !pods.contains_key(uid));
+                self.pods = pods;
+                if have_gone {
+                    self.forget(store, desk);
+                    self.look_later(desk);
+                }
+            }
+            OfflinePodsMsg::Forgotten(outcome) => {
+                self.forgetting = false;
+                match outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
+                    Ok(0) => {}
+                    Ok(count) => tracing::debug!(count, "what no pod needs any more is gone from the offline store"),
+                    Err(why) => {
+                        tracing::warn!(why, "what no pod needs any more cannot be removed from the offline store yet");
+                        self.look_later(desk);
+                    }
+                }
+                if std::mem::take(&mut self.forget_again) {
+                    self.forget(store, desk);
+                }
+            }
+            OfflinePodsMsg::ForgetDue => {
+                self.look = None;
+                self.forget(store, desk);
             }
             OfflinePodsMsg::Kept(outcome) => {
                 self.keeping = false;
@@ -93,6 +141,24 @@ impl OfflinePods {
         }
     }
 
+    /// Has Secrets and tokens forgotten that no pod needs: of pods that are gone for good.
+    fn forget(&mut self, store: Arc<dyn OfflineStore>, desk: &mut Desk<OfflinePodsMsg>) {
+        if std::mem::replace(&mut self.forgetting, true) {
+            self.forget_again = true;
+            return;
+        }
+        let needed = needed(&self.pods);
+        let work = async move { store.keep_needed(&needed).await.map_err(|error| error.to_string()) };
+        desk.start("forget", "what no pod needs", work, OfflinePodsMsg::Forgotten);
+    }
+
+    /// A pod that still ends may have had something read, and kept, since.
+    fn look_later(&mut self, desk: &mut Desk<OfflinePodsMsg>) {
+        if self.look.is_none() {
+            self.look = Some(desk.after(LOOK_AGAIN, OfflinePodsMsg::ForgetDue));
+        }
+    }
+
     fn keep(&mut self, store: Arc<dyn OfflineStore>, desk: &mut Desk<OfflinePodsMsg>) {
         if self.keeping {
             return;
@@ -122,4 +188,59 @@ async fn keep(store: Arc<dyn OfflineStore>, pods: BTreeMap<PodUid, Arc<Pod>>) ->
     let pods: Vec<Pod> = pods.values().map(bare).collect();
     let content = serde_json::to_vec(&pods).expect("invariant: API objects have text keys alone");
     store.keep(PODS_RECORD, content).await.map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actors::ledger::Cause;
+    use crate::actors::node_tests::played_agent;
+    use crate::actors::played_api::ObjectServer;
+    use crate::actors::role::Stage;
+    use crate::platform::offline_store::DiskStore;
+
+    fn pods(secrets: &[(&str, &str)]) -> BTreeMap<PodUid, Arc<Pod>> {
+        let pod = |secret: &str| {
+            let volume = serde_json::json!({ "name": "v", "secret": { "secretName": secret } });
+            let pod = serde_json::json!({
+                "metadata": { "namespace": "ns" },
+                "spec": { "containers": [], "volumes": [volume] },
+            });
+            Arc::new(serde_json::from_value::<Pod>(pod).expect("a pod"))
+        };
+        secrets.iter().map(|(uid, secret)| (PodUid::from(*uid), pod(secret))).collect()
+    }
+
+    /// PAIN-10: Secrets go with the last pod that uses them, also of pods that went while the agent was away.
+    #[tokio::test(start_paused = true)]
+    async fn secrets_are_forgotten_with_the_last_pod_that_uses_them() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store: Arc<dyn OfflineStore> = Arc::new(DiskStore::open(folder.path(), None).expect("a store"));
+        let given = Arc::clone(&store);
+        let played = played_agent(ObjectServer::default().api(), move |_, adapters| adapters.offline = Some(given));
+        let to = &played.agent.directory.offline_pods;
+        Stage::<OfflinePods>::enter(to, Arc::clone(&played.agent), None);
+        let left = async |pods: &[(&str, &str)]| {
+            to.tell(Cause::outside("test"), OfflinePodsMsg::Admitted(self::pods(pods))).expect("has room");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let mut left = vec![];
+            for secret in ["old", "shared", "late"] {
+                let there = store.recall(&format!("secret/ns/{secret}")).await.expect("read").is_some();
+                left.extend(there.then_some(secret));
+            }
+            left
+        };
+        for secret in ["old", "shared", "late"] {
+            store.keep(&format!("secret/ns/{secret}"), b"hunter2".to_vec()).await.expect("kept");
+        }
+        // Nobody uses `old`: its pod went before this agent began.
+        assert_eq!(left(&[("1", "shared"), ("2", "shared"), ("3", "late")]).await, ["shared", "late"]);
+        assert_eq!(left(&[("2", "shared"), ("3", "late")]).await, ["shared", "late"]);
+        assert_eq!(left(&[("3", "late")]).await, ["late"]);
+        assert_eq!(left(&[]).await, [""; 0]);
+        // One that still ends may have its own read once more: it is looked for again.
+        store.keep("secret/ns/late", b"hunter2".to_vec()).await.expect("kept");
+        tokio::time::sleep(LOOK_AGAIN).await;
+        assert_eq!(left(&[]).await, [""; 0]);
+    }
 }

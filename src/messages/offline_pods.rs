@@ -20,6 +20,10 @@ pub enum OfflinePodsMsg {
     Recalled(Result<Result<Vec<Pod>, String>, Panicked>),
     /// From itself: the newest pods were kept; why they could not be, if so.
     Kept(Result<Result<(), String>, Panicked>),
+    /// From itself: what no pod needs was removed, how much that was; why it could not be, if so.
+    Forgotten(Result<Result<usize, String>, Panicked>),
+    /// From itself: it is time to look again for what no pod needs.
+    ForgetDue,
     /// From Root: `PodManager` was started again; tell it once more.
     Repeat,
 }

@@ -12,12 +12,13 @@ use super::outlet::Outlet;
 use crate::actors::ledger::lock;
 use crate::logic::ids::{ContainerId, PodUid};
 use crate::logic::log_path::{pod_log_directory_name, pod_uid_of_log_directory};
+use crate::logic::offline_pods::Needed;
 use crate::logic::time::Moment;
 use crate::logic::volumes::order::VolumePlace;
 use crate::platform::checkpoints::Checkpoints;
 use crate::platform::log_reader::{Admission, LogReadError, LogReader, LogWanted, OpenLog};
 use crate::platform::node_logs::{JournalOutput, NodeLog, NodeLogs};
-use crate::platform::offline_store::OfflineStore;
+use crate::platform::offline_store::{OfflineStore, is_needed};
 use crate::platform::pod_files::{FileError, PodFiles, PodPlace};
 use crate::platform::probe_store::{FILE_NAME, KeptBytes, ProbeStore};
 
@@ -49,6 +50,8 @@ pub struct Disk {
     pub writing: Writing,
     /// Records of the offline store, by name.
     pub offline: BTreeMap<String, Vec<u8>>,
+    /// How often some of them went because no pod needed them.
+    pub offline_generation: u64,
     /// Checkpoints of the agent, by name.
     pub checkpoints: BTreeMap<String, Vec<u8>>,
     /// The node's resolver configuration.
@@ -148,7 +151,7 @@ impl KeptBytes for Outlet {
     async fn keep(&self, bytes: Vec<u8>) -> Result<(), String> {
         let (bytes, torn) = self.torn(FILE_NAME, bytes);
         let kept = self.file("write file", FILE_NAME, |disk| disk.probe_results = bytes).await;
-        kept.map_err(|error| error.to_string()).and_then(|()| torn)
+        kept.map_err(|error| error.to_string()).and(torn)
     }
 }
 
@@ -290,7 +293,7 @@ impl Checkpoints for Outlet {
     async fn write(&self, name: &'static str, bytes: Vec<u8>) -> Result<(), String> {
         let (bytes, torn) = self.torn(name, bytes);
         let written = self.file("write", name, |disk| drop(disk.checkpoints.insert(name.to_owned(), bytes))).await;
-        written.map_err(|error| error.to_string()).and_then(|()| torn)
+        written.map_err(|error| error.to_string()).and(torn)
     }
 
     async fn set_aside(&self, name: &'static str) -> Result<(), String> {
@@ -326,6 +329,21 @@ impl OfflineStore for Outlet {
 
     async fn forget(&self, name: &str) -> io::Result<()> {
         self.file("remove", name, |disk| drop(disk.offline.remove(name))).await.map_err(io::Error::other)
+    }
+
+    async fn keep_needed(&self, needed: &Needed) -> io::Result<usize> {
+        let removed = self.file("remove", "records that no pod needs", |disk| {
+            let before = disk.offline.len();
+            disk.offline.retain(|name, _| is_needed(name, needed));
+            let removed = before - disk.offline.len();
+            disk.offline_generation += u64::from(removed > 0);
+            removed
+        });
+        removed.await.map_err(io::Error::other)
+    }
+
+    fn generation(&self) -> u64 {
+        lock(&self.node().disk).offline_generation
     }
 }
 

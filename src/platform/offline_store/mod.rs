@@ -6,18 +6,22 @@
 mod objects;
 mod sealed;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use async_trait::async_trait;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
 
+use crate::logic::ids::PodUid;
+use crate::logic::offline_pods::Needed;
 use crate::platform::blocking;
 use crate::platform::whole_file::write_whole;
 pub use objects::RememberedObjects;
@@ -35,6 +39,14 @@ const FOLDER: &str = "offline";
 const KEY_FILE: &str = "key";
 /// The name of the credential that the service manager may give the key in (`LoadCredentialEncrypted=`).
 const CREDENTIAL: &str = "podwright-offline-key";
+/// How names of Secrets' records begin.
+const SECRET: &str = "secret/";
+/// How names of tokens' records begin; then come namespace, service account and the pod's UID.
+const TOKEN: &str = "token/";
+/// How files of Secrets are marked.
+const SECRET_MARK: &str = ".s";
+/// How files of tokens are marked, before the digest of the pod's UID.
+const TOKEN_MARK: &str = ".t-";
 /// How records' files end.
 const RECORD_SUFFIX: &str = ".sealed";
 
@@ -61,6 +73,38 @@ pub trait OfflineStore: Send + Sync {
     /// # Errors
     /// When it cannot be removed.
     async fn forget(&self, name: &str) -> io::Result<()>;
+    /// Removes Secrets and tokens that none of these need; says how many.
+    ///
+    /// # Errors
+    /// When one cannot be removed; all others are.
+    async fn keep_needed(&self, needed: &Needed) -> io::Result<usize>;
+    /// Grows whenever records went by [`Self::keep_needed`].
+    fn generation(&self) -> u64;
+}
+
+/// The record of a Secret.
+fn secret_record(namespace: &str, name: &str) -> String {
+    format!("{SECRET}{namespace}/{name}")
+}
+
+/// Whether the record of this name stays while pods need these.
+pub fn is_needed(record: &str, needed: &Needed) -> bool {
+    let part = |prefix: &str| record.strip_prefix(prefix).map(|rest| rest.split('/').collect::<Vec<_>>());
+    match (part(SECRET).as_deref(), part(TOKEN).as_deref()) {
+        (Some([namespace, name]), _) => needed.secrets.contains(&((*namespace).to_owned(), (*name).to_owned())),
+        (_, Some([_, _, uid, ..])) => needed.pods.contains(&PodUid::from(*uid)),
+        _ => true,
+    }
+}
+
+/// Of a record that goes with the pods that need it, how its file is marked: a Secret as such, a token with its pod.
+fn mark(name: &str) -> String {
+    let pod = name.strip_prefix(TOKEN).and_then(|rest| rest.split('/').nth(2));
+    match pod {
+        Some(uid) => format!("{TOKEN_MARK}{}", sealed::name_digest(uid)),
+        None if name.starts_with(SECRET) => SECRET_MARK.to_owned(),
+        None => String::new(),
+    }
 }
 
 /// Records as files, encrypted, each under the digest of its name.
@@ -68,6 +112,7 @@ pub trait OfflineStore: Send + Sync {
 pub struct DiskStore {
     folder: PathBuf,
     seal: Arc<Seal>,
+    generation: Arc<AtomicU64>,
 }
 
 impl DiskStore {
@@ -90,11 +135,11 @@ impl DiskStore {
                 Seal::from_secret(&own_key(&path).map_err(|error| named(&path, error))?)
             }
         };
-        Ok(Self { folder, seal: Arc::new(seal) })
+        Ok(Self { folder, seal: Arc::new(seal), generation: Arc::default() })
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(format!("{}{RECORD_SUFFIX}", sealed::name_digest(name)))
+        self.folder.join(format!("{}{}{RECORD_SUFFIX}", sealed::name_digest(name), mark(name)))
     }
 
     fn write(&self, name: &str, content: Vec<u8>) -> io::Result<()> {
@@ -136,6 +181,31 @@ impl DiskStore {
         }
     }
 
+    fn remove_unneeded(&self, needed: &Needed) -> io::Result<usize> {
+        let secrets = needed.secrets.iter().map(|(namespace, name)| self.path(&secret_record(namespace, name)));
+        let secrets: BTreeSet<PathBuf> = secrets.collect();
+        let pods: BTreeSet<String> = needed.pods.iter().map(|uid| sealed::name_digest(uid.as_str())).collect();
+        let (mut removed, mut outcome) = (0, Ok(()));
+        for entry in fs::read_dir(&self.folder)?.flatten() {
+            let file = entry.file_name();
+            let Some(name) = file.to_str().and_then(|name| name.strip_suffix(RECORD_SUFFIX)) else { continue };
+            let goes = match name.split_once(TOKEN_MARK) {
+                Some((_, pod)) => !pods.contains(pod),
+                None => name.ends_with(SECRET_MARK) && !secrets.contains(&entry.path()),
+            };
+            if goes {
+                match fs::remove_file(entry.path()) {
+                    Ok(()) => removed += 1,
+                    Err(error) => outcome = Err(error),
+                }
+            }
+        }
+        if removed > 0 {
+            self.generation.fetch_add(1, Ordering::Relaxed);
+        }
+        outcome.map(|()| removed)
+    }
+
     fn thin_out(&self, most: usize) -> io::Result<()> {
         let pods = self.path(PODS_RECORD);
         let is_record = |path: &PathBuf| path.to_string_lossy().ends_with(RECORD_SUFFIX) && *path != pods;
@@ -168,6 +238,15 @@ impl OfflineStore for DiskStore {
     async fn forget(&self, name: &str) -> io::Result<()> {
         let (store, name) = (self.clone(), name.to_owned());
         blocking::run(move || store.remove(&name)).await
+    }
+
+    async fn keep_needed(&self, needed: &Needed) -> io::Result<usize> {
+        let (store, needed) = (self.clone(), needed.clone());
+        blocking::run(move || store.remove_unneeded(&needed)).await
+    }
+
+    fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
     }
 }
 
@@ -213,6 +292,32 @@ mod tests {
         store.remove("secret/ns/db").expect("removed");
         store.remove("secret/ns/db").expect("nothing there");
         assert_eq!(store.read("secret/ns/db").expect("read"), None);
+    }
+
+    #[test]
+    fn secrets_and_tokens_go_that_no_pod_needs_and_nothing_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = open(folder.path());
+        let names = [
+            PODS_RECORD,
+            "secret/ns/kept",
+            "secret/ns/gone",
+            "secret/other/kept",
+            "configmap/ns/gone",
+            "token/ns/robot/1/3600/",
+            "token/ns/robot uid/2/3600/vault/audience",
+        ];
+        for name in names {
+            store.write(name, b"x".to_vec()).expect("kept");
+        }
+        let secrets = [("ns".to_owned(), "kept".to_owned())].into();
+        let needed = Needed { secrets, pods: [PodUid::from("1")].into() };
+        // A restart changes nothing: what goes is read from the disk.
+        let store = open(folder.path());
+        assert_eq!((store.remove_unneeded(&needed).expect("removed"), store.generation()), (3, 1));
+        assert_eq!((store.remove_unneeded(&needed).expect("nothing"), store.generation()), (0, 1));
+        let left: Vec<&str> = names.into_iter().filter(|name| store.read(name).expect("read").is_some()).collect();
+        assert_eq!(left, [PODS_RECORD, "secret/ns/kept", "configmap/ns/gone", "token/ns/robot/1/3600/"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `RememberedObjects`: asks the API server, remembers what it said, and says that where it cannot be asked.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::sealed::content_digest;
-use super::{OfflineStore, RECORDS_MAX};
+use super::{OfflineStore, RECORDS_MAX, TOKEN, secret_record};
 use crate::logic::time::Moment;
 use crate::logic::volumes::certificate::Wanted;
 use crate::logic::volumes::token::{TokenKey, TokenLife};
@@ -44,13 +45,16 @@ pub struct RememberedObjects {
     store: Arc<dyn OfflineStore>,
     /// By record: what has not changed is not written again.
     kept: Mutex<BTreeMap<String, Known>>,
+    /// The store's generation that `kept` is of.
+    generation: AtomicU64,
     clock: Arc<dyn Clock>,
 }
 
 impl RememberedObjects {
     /// Objects of `inner`, remembered in `store`.
     pub fn new(inner: Arc<dyn Objects>, store: Arc<dyn OfflineStore>, clock: Arc<dyn Clock>) -> Self {
-        Self { inner, store, kept: Mutex::default(), clock }
+        let generation = AtomicU64::new(store.generation());
+        Self { inner, store, kept: Mutex::default(), generation, clock }
     }
 
     /// The answer, or else what was answered before, where nobody could be asked. An object that does not exist, or may not
@@ -92,6 +96,10 @@ impl RememberedObjects {
     /// one that nobody needs.
     async fn is_kept(&self, name: &str, digest: [u8; 32]) -> bool {
         let now = self.clock.uptime();
+        let generation = self.store.generation();
+        if self.generation.swap(generation, Ordering::Relaxed) != generation {
+            self.lock().clear(); // Some went that nobody needed then.
+        }
         match self.lock().get(name) {
             Some(known) if known.digest != digest => return false,
             Some(known) if now.saturating_sub(known.renewed) < RENEW_EVERY => return true,
@@ -153,7 +161,7 @@ impl Objects for RememberedObjects {
 
     async fn secret(&self, namespace: &str, name: &str) -> Result<Arc<Secret>, ObjectError> {
         let answer = self.inner.secret(namespace, name).await;
-        self.remember(format!("secret/{namespace}/{name}"), answer).await
+        self.remember(secret_record(namespace, name), answer).await
     }
 
     async fn claim(&self, namespace: &str, name: &str) -> Result<Arc<PersistentVolumeClaim>, ObjectError> {
@@ -180,7 +188,8 @@ impl Objects for RememberedObjects {
     async fn token(&self, key: &TokenKey) -> Result<Token, ObjectError> {
         let TokenKey { namespace, service_account, audience, expiration_seconds, pod_uid, .. } = key;
         let account = [service_account.as_str(), &key.service_account_uid].join(" ");
-        let name = format!("token/{namespace}/{}/{pod_uid}/{expiration_seconds}/{audience}", account.trim_end());
+        let account = account.trim_end();
+        let name = format!("{TOKEN}{namespace}/{account}/{pod_uid}/{expiration_seconds}/{audience}");
         let answer = self.inner.token(key).await.map(|token| KeptToken {
             text: token.text,
             expires: token.life.expires.0,
@@ -230,11 +239,11 @@ impl Objects for RememberedObjects {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU8, Ordering};
+    use std::sync::atomic::AtomicU8;
 
     use k8s_openapi::ByteString;
 
-    use super::super::DiskStore;
+    use super::super::{DiskStore, Needed};
     use super::*;
     use crate::logic::ids::PodUid;
     use crate::platform::clock::SystemClock;
@@ -340,6 +349,25 @@ mod tests {
             assert_eq!(error, ObjectError::Unavailable("away".to_owned()));
             let other = TokenKey { pod_uid: PodUid::from("2"), ..key() };
             assert!(after.token(&other).await.is_err(), "another pod's token");
+        });
+    }
+
+    /// PAIN-10: what was forgotten with the last pod that used it is kept again for the next one, however soon that comes.
+    #[test]
+    fn what_was_forgotten_is_kept_again_for_the_next_pod() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Arc::new(DiskStore::open(folder.path(), None).expect("a store"));
+        let played = Arc::new(Played::default());
+        let objects = RememberedObjects::new(played.clone(), store.clone(), clock());
+        block_on(async {
+            for _ in 0..2 {
+                objects.secret("ns", "db").await.expect("there");
+                assert_eq!(store.keep_needed(&Needed::default()).await.expect("removed"), 1);
+                assert_eq!(store.recall("secret/ns/db").await.expect("read"), None);
+            }
+            objects.secret("ns", "db").await.expect("there");
+            played.0.store(AWAY, Ordering::Relaxed);
+            objects.secret("ns", "db").await.expect("kept again");
         });
     }
 
