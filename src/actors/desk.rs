@@ -20,7 +20,7 @@ use super::address::{Address, Envelope, FromOperation, TellError};
 use super::ledger::{Cause, OpenOperation};
 use super::role::{Role, Stage};
 use crate::cri::open_calls::OpenCalls;
-use crate::logic::time::{Moment, Stamp};
+use crate::logic::time::{Clocks, Moment, Stamp, Steady};
 use crate::messages::Describe;
 use crate::platform::clock::Clock;
 
@@ -79,6 +79,16 @@ impl<M: Describe + Send + 'static> Desk<M> {
     /// The wall clock.
     pub fn now(&self) -> Moment {
         self.clock().now()
+    }
+
+    /// The agent's own clock, which waits are measured on.
+    pub fn steady(&self) -> Steady {
+        Steady::at(self.clock().uptime())
+    }
+
+    /// Both.
+    pub fn clocks(&self) -> Clocks {
+        Clocks { wall: self.now(), steady: self.steady() }
     }
 
     /// This turn, as the cause of what it leads to.

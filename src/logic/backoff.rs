@@ -1,9 +1,9 @@
 //! Growing waits: after failures in general ([`Backoff`]), and between a container's end and its next start
 //! ([`CrashLoops`]).
 //!
-//! Both follow upstream's `flowcontrol.Backoff` in their numbers. Times are wall-clock moments, because the runtime tells
-//! with those when a container ended. A clock that was set back makes no wait longer than twice its period: what seems to
-//! have happened later than that from now on says nothing, and is not waited for.
+//! Both follow upstream's `flowcontrol.Backoff` in their numbers. Waits are measured on the agent's own clock, so that
+//! setting the wall clock makes none of them longer or shorter. The runtime dates the ends of containers by the wall clock:
+//! each is placed on the agent's clock when it is first seen ([`CrashLoops::observe`]), and stays there.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Container;
 
 use super::ids::ContainerId;
-use super::runtime_pod::RuntimeContainer;
-use super::time::Moment;
+use super::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod};
+use super::time::{Clocks, Moment, Steady};
 
 /// How waits grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -63,32 +63,31 @@ pub struct Wait {
     /// The whole wait, as told to people.
     pub period: Duration,
     /// When it is over.
-    pub until: Moment,
+    pub until: Steady,
 }
 
 /// One thing's back-off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 struct Entry {
     period: Duration,
-    updated: Moment,
+    updated: Steady,
 }
 
 impl Entry {
-    fn is_expired(&self, event: Moment, policy: &BackoffPolicy) -> bool {
+    fn is_expired(&self, event: Steady, policy: &BackoffPolicy) -> bool {
         event.since(self.updated) > policy.reset
     }
 
     /// The wait that began at `event`, if it is not over.
-    fn wait(&self, event: Moment, now: Moment, policy: &BackoffPolicy) -> Option<Wait> {
-        let is_over = now.since(event) >= self.period || event.since(now) > self.period;
-        if is_over || self.is_expired(event, policy) {
+    fn wait(&self, event: Steady, now: Steady, policy: &BackoffPolicy) -> Option<Wait> {
+        let event = event.min(now);
+        if now.since(event) >= self.period || self.is_expired(event, policy) {
             return None;
         }
-        let until = event.plus(self.period).min(now.plus(self.period));
-        Some(Wait { period: self.period, until })
+        Some(Wait { period: self.period, until: event.plus(self.period) })
     }
 
-    fn next(before: Option<Self>, event: Moment, now: Moment, policy: &BackoffPolicy) -> Self {
+    fn next(before: Option<Self>, event: Steady, now: Steady, policy: &BackoffPolicy) -> Self {
         let period = match before {
             Some(entry) if !entry.is_expired(event, policy) => policy.doubled(entry.period),
             _ => policy.initial,
@@ -111,14 +110,14 @@ impl Backoff {
     }
 
     /// The wait that the last failure of `key` began, if it is not over.
-    pub fn wait(&self, key: &str, now: Moment) -> Option<Wait> {
+    pub fn wait(&self, key: &str, now: Steady) -> Option<Wait> {
         let entry = self.entries.get(key)?;
         // Here the event is the trial at `now`; the wait began with the failure before it.
         (!entry.is_expired(now, &self.policy)).then(|| entry.wait(entry.updated, now, &self.policy)).flatten()
     }
 
     /// `key` failed: begins its next wait, and says which.
-    pub fn fail(&mut self, key: &str, now: Moment) -> Wait {
+    pub fn fail(&mut self, key: &str, now: Steady) -> Wait {
         let entry = Entry::next(self.entries.get(key).copied(), now, now, &self.policy);
         self.entries.insert(key.to_owned(), entry);
         Wait { period: entry.period, until: now.plus(entry.period) }
@@ -130,7 +129,7 @@ impl Backoff {
     }
 
     /// Forgets what would be forgotten at its next use anyway.
-    pub fn collect_garbage(&mut self, now: Moment) {
+    pub fn collect_garbage(&mut self, now: Steady) {
         let policy = self.policy;
         self.entries.retain(|_, entry| !entry.is_expired(now, &policy));
     }
@@ -146,7 +145,9 @@ pub struct CrashLoops {
     policy: BackoffPolicy,
     by_container: BTreeMap<String, CrashLoop>,
     /// By container that was stopped to be started again at once: which instance, and the end that counts for that start.
-    stops: BTreeMap<String, (ContainerId, Option<Moment>)>,
+    stops: BTreeMap<String, (ContainerId, Option<Steady>)>,
+    /// When the instances ended that the runtime holds.
+    ends: BTreeMap<ContainerId, Steady>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -159,29 +160,39 @@ struct CrashLoop {
 impl CrashLoops {
     /// No container has ended yet.
     pub fn new(policy: BackoffPolicy) -> Self {
-        Self { policy, by_container: BTreeMap::new(), stops: BTreeMap::new() }
+        Self { policy, by_container: BTreeMap::new(), stops: BTreeMap::new(), ends: BTreeMap::new() }
+    }
+
+    /// Takes note of ends that the runtime shows. Where the wall clock is set later, they do not move.
+    pub fn observe(&mut self, seen: &RuntimePod, now: Clocks) {
+        let ended = |one: &&RuntimeContainer| one.state == ContainerState::Exited;
+        let known = std::mem::take(&mut self.ends);
+        let end =
+            |one: &RuntimeContainer| known.get(&one.id).copied().unwrap_or_else(|| now.steady_of(one.finished_at));
+        self.ends = seen.containers.iter().filter(ended).map(|one| (one.id.clone(), end(one))).collect();
     }
 
     /// How long the container, whose newest ended instance ended at `finished`, still has to wait.
-    pub fn wait(&self, container: &Container, finished: Moment, now: Moment) -> Option<Wait> {
+    pub fn wait(&self, container: &Container, finished: Steady, now: Steady) -> Option<Wait> {
         self.entry(container)?.wait(finished, now, &self.policy)
     }
 
     /// The container's running instance is being stopped to be started again at once: its back-off allows that now, counted
     /// from `ended`, the end of the instance before (upstream stops and starts in one pass, by the status from before it).
     /// Should that start not come to pass, the own end of this one counts as ever.
-    pub fn note_stop(&mut self, container_name: &str, instance: ContainerId, ended: Option<Moment>) {
+    pub fn note_stop(&mut self, container_name: &str, instance: ContainerId, ended: Option<Steady>) {
         self.stops.insert(container_name.to_owned(), (instance, ended));
     }
 
     /// From which end on the back-off of a start after this instance counts, where any does.
-    pub fn end_that_counts(&self, ended: &RuntimeContainer) -> Option<Moment> {
+    pub fn end_that_counts(&self, ended: &RuntimeContainer, now: Clocks) -> Option<Steady> {
         let stop = self.stops.get(&ended.name).filter(|(instance, _)| *instance == ended.id);
-        stop.map_or(Some(ended.finished_at), |(_, before)| *before)
+        let own = || self.ends.get(&ended.id).copied().unwrap_or_else(|| now.steady_of(ended.finished_at));
+        stop.map_or_else(|| Some(own()), |(_, before)| *before)
     }
 
     /// The container is being started at `now`, after the end that counts; with `None` its start is no repetition.
-    pub fn note_start(&mut self, container: &Container, finished: Option<Moment>, now: Moment) {
+    pub fn note_start(&mut self, container: &Container, finished: Option<Steady>, now: Steady) {
         self.stops.remove(&container.name);
         let Some(finished) = finished else { return };
         let entry = Entry::next(self.entry(container), finished, now, &self.policy);
@@ -196,16 +207,23 @@ impl CrashLoops {
     /// end and the newest instance explains: a gap of less than 10 s was the immediate restart, one of less than 20 s
     /// the wait of 10 s, and so on. The count alone would make a container that was restarted now and then over months
     /// wait as if it had crashed each time; the gap alone would count a slow image pull as a wait. Both can only err
-    /// upwards, so the smaller one is taken. The entry's time is that of the newest instance's creation; a run of more
-    /// than 600 s since then makes it void as ever.
-    pub fn recover(&mut self, container: &Container, newest: &RuntimeContainer, previous_finished: Option<Moment>) {
+    /// upwards, so the smaller one is taken; where the clock was set back in between, the gap tells nothing. The entry's
+    /// time is that of the newest instance's creation; a run of more than 600 s since then makes it void as ever.
+    pub fn recover(
+        &mut self,
+        container: &Container,
+        newest: &RuntimeContainer,
+        previous_finished: Option<Moment>,
+        now: Clocks,
+    ) {
         if newest.restart_count == 0 || self.entry(container).is_some() {
             return;
         }
         let by_count = self.policy.after(newest.restart_count);
+        let previous_finished = previous_finished.filter(|finished| *finished <= newest.created_at);
         let by_gap = previous_finished.map(|finished| self.explained_by(newest.created_at.since(finished)));
         let period = by_gap.map_or(by_count, |period| period.min(by_count));
-        self.insert(container, Entry { period, updated: newest.created_at });
+        self.insert(container, Entry { period, updated: now.steady_of(newest.created_at) });
     }
 
     /// Forgets the container, as when someone asked for it to be started at once.

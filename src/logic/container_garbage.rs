@@ -76,7 +76,8 @@ fn evict(uid: &PodUid, instances: &mut Vec<&RuntimeContainer>, keep: i32, garbag
     }
 }
 
-/// An equal share for each container, at least one; then the oldest go.
+/// An equal share for each container, at least one; then the oldest go, of each container in the order of its instances:
+/// one that seems to be made after its successor, because the clock was set back in between, is as old as that.
 fn limit_total(
     mut kept: BTreeMap<(PodUid, String), Vec<&RuntimeContainer>>,
     policy: GarbagePolicy,
@@ -92,14 +93,16 @@ fn limit_total(
         evict(uid, instances, share, garbage);
     }
     let surplus = count(&kept).saturating_sub(total);
-    let mut rest: Vec<(Moment, PodUid, ContainerId)> = kept
-        .into_iter()
-        .flat_map(|((uid, _), instances)| {
-            instances.into_iter().map(move |one| (one.created_at, uid.clone(), one.id.clone()))
-        })
-        .collect();
+    let mut rest: Vec<(Moment, PodUid, u32, ContainerId)> = vec![];
+    for ((uid, _), instances) in kept {
+        let mut made = Moment(i64::MAX);
+        for one in instances {
+            made = made.min(one.created_at);
+            rest.push((made, uid.clone(), one.restart_count, one.id.clone()));
+        }
+    }
     rest.sort();
-    garbage.containers.extend(rest.into_iter().take(surplus).map(|(_, uid, id)| (uid, id)));
+    garbage.containers.extend(rest.into_iter().take(surplus).map(|(_, uid, _, id)| (uid, id)));
 }
 
 /// A sandbox goes when it is stopped and holds no container; of a known pod the newest stays.
@@ -210,5 +213,26 @@ mod tests {
         assert_eq!(ids(&collect([&all], &known, young, Moment(100))), Vec::<&str>::new());
         let total = GarbagePolicy { total: 1, ..KEEP_ONE };
         assert_eq!(ids(&collect([&all], &known, total, Moment(100))), ["a"]);
+    }
+
+    /// CRI-20: the clock was set back between the making of the two; the newer one stays.
+    #[test]
+    fn the_newest_instance_stays_whatever_the_clock_showed() {
+        use crate::logic::runtime_pod::RuntimeContainer as Instance;
+        let instance = |id, count, created| Instance {
+            restart_count: count,
+            ..container(id, "web", ContainerState::Exited, created)
+        };
+        let known = [PodUid::from("u")].into();
+        let mut instances = vec![instance("first", 0, 500), instance("second", 1, 20)];
+        instances.sort_by(Instance::newest_first);
+        let all = pod("u", instances);
+        assert_eq!(ids(&collect([&all], &known, KEEP_ONE, Moment(600))), ["first"]);
+        let total = GarbagePolicy { total: 1, per_container: -1, ..KEEP_ONE };
+        let mut other = pod("v", vec![container("other", "web", ContainerState::Exited, 100)]);
+        other.sandboxes.clear();
+        let known = [PodUid::from("u"), PodUid::from("v")].into();
+        let total_of_two = GarbagePolicy { total: 2, ..total };
+        assert_eq!(ids(&collect([&all, &other], &known, total_of_two, Moment(600))), ["first"]);
     }
 }

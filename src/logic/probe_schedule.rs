@@ -2,8 +2,8 @@
 //!
 //! One machine per container and [`ProbeKind`]; the three kinds differ in their first value, in when they hold still and in
 //! nothing else. Whoever runs it keeps one timer, set to [`ProbeSchedule::due`], and carries out what it is told.
-//! Periods are measured in uptime, which never jumps; only the initial delay is measured on the wall clock, which the
-//! runtime's start times are of.
+//! Times are measured in uptime, which never jumps. The runtime dates a container's start by the wall clock: that date is read
+//! once, when the container is first seen running, so that setting the clock later moves no initial delay.
 
 mod seen;
 
@@ -150,8 +150,8 @@ pub struct ProbeSchedule {
     /// The container whose results are kept.
     container: Option<ContainerId>,
     last: Option<bool>,
-    /// Whether that container was seen running.
-    ran: bool,
+    /// When that container was first seen running, and how long it had run by then.
+    ran: Option<(Duration, Duration)>,
     /// How often in a row `last` was seen.
     run: u32,
     /// No probing until there is another container.
@@ -192,7 +192,7 @@ impl ProbeSchedule {
             timing,
             agent_started,
             container: None,
-            ran: false,
+            ran: None,
             last: None,
             run: 0,
             on_hold: false,
@@ -257,7 +257,9 @@ impl ProbeSchedule {
             (self.timeouts, self.put_off_until) = (0, Duration::ZERO);
         }
         let hastens = match self.kind {
-            ProbeKind::Startup => !target.started && (!self.ran || self.container.as_ref() != Some(&target.id)),
+            ProbeKind::Startup => {
+                !target.started && (self.ran.is_none() || self.container.as_ref() != Some(&target.id))
+            }
             ProbeKind::Readiness => target.started && !target.ready,
             ProbeKind::Liveness => false,
         };
@@ -339,7 +341,9 @@ impl ProbeSchedule {
             return Vec::new();
         }
         let former = self.container.replace(target.id.clone());
-        (self.on_hold, self.ran) = (false, false);
+        // One that came after another was started by this agent, whatever the wall clock says of it.
+        let is_first = former.is_none();
+        (self.on_hold, self.ran) = (false, None);
         (self.timeouts, self.put_off_until) = (0, Duration::ZERO);
         let mut actions: Vec<ProbeAction> = former.map(ProbeAction::Forget).into_iter().collect();
         if let Some(kept) = self.remembered.take().filter(|kept| kept.container == target.id) {
@@ -349,7 +353,9 @@ impl ProbeSchedule {
         let initial = match target.state {
             // It ran before the agent did: what it was, it stays, until a probe says otherwise. A sidecar that had started
             // must be seen so, since others are started after it.
-            TargetState::Running { started_at } if self.agent_started.since(started_at) > RESTART_MARGIN => {
+            TargetState::Running { started_at }
+                if is_first && self.agent_started.since(started_at) > RESTART_MARGIN =>
+            {
                 (self.kind == ProbeKind::Startup && target.is_sidecar && target.started).then_some(true)
             }
             _ => self.kind.initial(),
@@ -370,6 +376,13 @@ impl ProbeSchedule {
         kept.result.map(|result| ProbeAction::Store(kept.container.clone(), result))
     }
 
+    /// How long the container has run.
+    fn age(&mut self, target: &Target, wall: Moment, now: Duration) -> Duration {
+        let TargetState::Running { started_at } = target.state else { return Duration::ZERO };
+        let (met, age) = *self.ran.get_or_insert_with(|| (now, wall.since(started_at)));
+        age.saturating_add(now.saturating_sub(met))
+    }
+
     fn look(
         &mut self,
         target: &Target,
@@ -379,7 +392,7 @@ impl ProbeSchedule {
     ) -> Vec<ProbeAction> {
         let is_readiness = self.kind == ProbeKind::Readiness;
         let is_startup = self.kind == ProbeKind::Startup;
-        self.ran |= matches!(target.state, TargetState::Running { .. });
+        let age = self.age(target, wall, now);
         match target.state {
             _ if self.on_hold => {}
             // One that was made and does not run yet, as during its postStart hook, has not failed: were that stored, it
@@ -396,8 +409,7 @@ impl ProbeSchedule {
                 actions.push(ProbeAction::Store(target.id.clone(), true)); // for a quiet end
                 return self.end(actions);
             }
-            TargetState::Running { started_at } => {
-                let age = wall.since(started_at);
+            TargetState::Running { .. } => {
                 // A startup probe is for those that have not started, the others are for those that have.
                 if target.started == is_startup {
                     return actions;

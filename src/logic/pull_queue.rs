@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::backoff::{Backoff, BackoffPolicy, Wait};
 use super::ids::PodUid;
-use super::time::Moment;
+use super::time::Steady;
 
 /// How pulls are limited.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +73,7 @@ impl PullQueue {
     }
 
     /// Whether a pull of `key` has to wait, and the reason and message of what failed before.
-    pub fn back_off(&self, key: &str, now: Moment) -> Option<(Wait, Option<(String, String)>)> {
+    pub fn back_off(&self, key: &str, now: Steady) -> Option<(Wait, Option<(String, String)>)> {
         self.back_off.wait(key, now).map(|wait| (wait, self.failures.get(key).cloned()))
     }
 
@@ -83,7 +83,7 @@ impl PullQueue {
     }
 
     /// Request `number` of this pod wants to pull; `key` names pod and image.
-    pub fn want(&mut self, number: u64, pod: &PodUid, key: &str, now: Moment) -> Verdict {
+    pub fn want(&mut self, number: u64, pod: &PodUid, key: &str, now: Steady) -> Verdict {
         if let Some((wait, why)) = self.back_off(key, now) {
             return Verdict::BackingOff(wait, why);
         }
@@ -128,7 +128,7 @@ impl PullQueue {
     }
 
     /// A pull failed: begins its back-off.
-    pub fn failed(&mut self, number: u64, key: &str, failure: (String, String), now: Moment) {
+    pub fn failed(&mut self, number: u64, key: &str, failure: (String, String), now: Steady) {
         self.running.remove(&number);
         self.back_off.fail(key, now);
         self.failures.insert(key.to_owned(), failure);
@@ -141,7 +141,7 @@ impl PullQueue {
     }
 
     /// Forgets failures that are too old to matter.
-    pub fn collect_garbage(&mut self, now: Moment) {
+    pub fn collect_garbage(&mut self, now: Steady) {
         self.back_off.collect_garbage(now);
         let back_off = &self.back_off;
         self.failures.retain(|key, _| back_off.wait(key, now).is_some());
@@ -175,7 +175,7 @@ mod tests {
     }
 
     fn want(queue: &mut PullQueue, number: u64, key: &str, seconds: u64) -> Verdict {
-        queue.want(number, &uid(number), key, Moment::EPOCH.plus(Duration::from_secs(seconds)))
+        queue.want(number, &uid(number), key, Steady(0).plus(Duration::from_secs(seconds)))
     }
 
     /// All turns there are at this time.
@@ -243,7 +243,7 @@ mod tests {
     fn images_of_one_pod_wait_for_the_rate_behind_its_own_pulls() {
         let mut queue = queue(None, Some(5), 10);
         for number in 1..=15 {
-            queue.want(number, &uid(0), &number.to_string(), Moment::EPOCH);
+            queue.want(number, &uid(0), &number.to_string(), Steady(0));
         }
         want(&mut queue, 16, "16", 0);
         assert_eq!(turns(&mut queue, 0.0), [pulls(1..=10), refusals([16])].concat());
@@ -272,13 +272,13 @@ mod tests {
         let mut queue = queue(Some(1), None, 1);
         want(&mut queue, 1, "k", 0);
         turns(&mut queue, 0.0);
-        queue.failed(1, "k", ("ErrImagePull".to_owned(), "gone".to_owned()), Moment::EPOCH);
+        queue.failed(1, "k", ("ErrImagePull".to_owned(), "gone".to_owned()), Steady(0));
         let Verdict::BackingOff(wait, why) = want(&mut queue, 2, "k", 5) else { panic!("no wait") };
         assert_eq!(wait.period, Duration::from_secs(10));
         assert_eq!(why, Some(("ErrImagePull".to_owned(), "gone".to_owned())));
         assert_eq!(want(&mut queue, 3, "k", 11), Verdict::Queued);
         assert_eq!(want(&mut queue, 4, "other", 5), Verdict::Queued);
-        queue.failed(3, "k", ("ErrImagePull".to_owned(), "gone".to_owned()), Moment::EPOCH);
+        queue.failed(3, "k", ("ErrImagePull".to_owned(), "gone".to_owned()), Steady(0));
         queue.forgive("k");
         assert_eq!(want(&mut queue, 5, "k", 5), Verdict::Queued);
     }
@@ -318,7 +318,7 @@ mod tests {
                     (_, other) => {
                         other.into_iter().for_each(|number| under_way.push_front(number));
                         asked += 1;
-                        queue.want(asked, &uid(pod), &asked.to_string(), Moment::EPOCH);
+                        queue.want(asked, &uid(pod), &asked.to_string(), Steady(0));
                     }
                 }
                 step(&mut queue, &mut under_way, uptime)?;

@@ -1,6 +1,7 @@
 //! A pod as the runtime shows it: sandboxes and containers, newest first. What decisions look at instead of the
 //! runtime itself.
 
+use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
 use super::ids::{ContainerId, FullName, PodUid, SandboxId};
@@ -28,6 +29,24 @@ pub enum ContainerState {
     Unknown,
 }
 
+/// Where an instance stands among those of its container, or a sandbox among those of its pod: the greatest is the newest.
+///
+/// The count decides, which each new one continues; its time comes from a wall clock that somebody may have set back since
+/// the one before it was made. IDs settle a draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Generation<'a> {
+    count: u32,
+    created_at: Moment,
+    id: Reverse<&'a str>,
+}
+
+impl<'a> Generation<'a> {
+    /// Of a sandbox' attempt, or a container's restart count.
+    pub fn new(count: u32, created_at: Moment, id: &'a str) -> Self {
+        Self { count, created_at, id: Reverse(id) }
+    }
+}
+
 /// One sandbox of the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuntimeSandbox {
@@ -46,6 +65,17 @@ pub struct RuntimeSandbox {
     /// Whether the runtime told of its network, and no primary address. One that told nothing, or what is no address, may
     /// have one all the same.
     pub lacks_address: bool,
+}
+
+impl RuntimeSandbox {
+    /// The order of sandboxes, newest first.
+    pub fn newest_first(one: &Self, other: &Self) -> Ordering {
+        other.generation().cmp(&one.generation())
+    }
+
+    fn generation(&self) -> Generation<'_> {
+        Generation::new(self.attempt, self.created_at, self.id.as_str())
+    }
 }
 
 /// One container of the pod, running or not.
@@ -90,6 +120,17 @@ pub struct RuntimeContainer {
     pub resources: Option<RuntimeResources>,
 }
 
+impl RuntimeContainer {
+    /// The order of containers, the newest instance of each before its others.
+    pub fn newest_first(one: &Self, other: &Self) -> Ordering {
+        other.generation().cmp(&one.generation())
+    }
+
+    fn generation(&self) -> Generation<'_> {
+        Generation::new(self.restart_count, self.created_at, self.id.as_str())
+    }
+}
+
 /// CPU and memory of a container as the runtime has them in force; what it does not limit, or tell, is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuntimeResources {
@@ -108,9 +149,9 @@ pub struct RuntimePod {
     pub uid: PodUid,
     /// Name and namespace, as the runtime's labels tell.
     pub full_name: FullName,
-    /// Newest first: by attempt, then by creation.
+    /// Newest first ([`Generation`]).
     pub sandboxes: Vec<RuntimeSandbox>,
-    /// Newest first: by creation.
+    /// Of each container the newest instance first ([`Generation`]).
     pub containers: Vec<RuntimeContainer>,
     /// When this was looked at: nothing that happened after it is in it.
     pub taken: Stamp,
@@ -135,6 +176,11 @@ impl RuntimePod {
     /// All instances of the container of this name, newest first.
     pub fn instances<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a RuntimeContainer> {
         self.containers.iter().filter(move |container| container.name == name)
+    }
+
+    /// Whether an instance of the container of this name runs, be it the newest or not.
+    pub fn runs(&self, name: &str) -> bool {
+        self.running().any(|container| container.name == name)
     }
 
     /// Containers that run.

@@ -32,6 +32,47 @@ impl Moment {
     }
 }
 
+/// A point on the agent's own clock: nanoseconds of its uptime, below zero for what happened before its start. Nobody can set
+/// this clock, so waits are measured on it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, serde::Serialize)]
+#[serde(transparent)]
+pub struct Steady(pub i64);
+
+impl Steady {
+    /// The point at this uptime.
+    pub fn at(uptime: Duration) -> Self {
+        Self(0).plus(uptime)
+    }
+
+    /// How long before `self` the point `earlier` was; zero when it was not before.
+    pub fn since(self, earlier: Self) -> Duration {
+        Moment(self.0).since(Moment(earlier.0))
+    }
+
+    /// The point `duration` later.
+    pub fn plus(self, duration: Duration) -> Self {
+        Self(Moment(self.0).plus(duration).0)
+    }
+}
+
+/// Both clocks, read at one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clocks {
+    /// The wall clock. It may jump.
+    pub wall: Moment,
+    /// The agent's own.
+    pub steady: Steady,
+}
+
+impl Clocks {
+    /// Where on the agent's own clock an event lies that others date by the wall clock. An event in the future was dated
+    /// before somebody set the clock back: it counts as having just happened.
+    pub fn steady_of(self, event: Moment) -> Steady {
+        let age = i64::try_from(self.wall.since(event).as_nanos()).unwrap_or(i64::MAX);
+        Steady(self.steady.0.saturating_sub(age))
+    }
+}
+
 /// A place in the one order of everything that happens in the agent. Two events never share a stamp; a later event has
 /// the larger one. Used where "newer than" must be exact and a clock would be too coarse or might jump.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, serde::Serialize)]

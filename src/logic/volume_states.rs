@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::backoff::{Backoff, BackoffPolicy, Wait};
 use super::ids::PodUid;
 use super::loudness::Loudness;
-use super::time::Moment;
+use super::time::{Clocks, Moment, Steady};
 use super::volumes::order::VolumePlace;
 
 /// Waits after failures of one task: 500 ms, doubled up to 2 min 2 s.
@@ -191,18 +191,20 @@ struct PodState {
 /// A task under way.
 #[derive(Clone, Debug)]
 struct Running {
-    began: Moment,
+    began: Steady,
+    /// The same on the wall clock, for people.
+    since: Moment,
     /// When it was seen at work last, and at what.
-    moved: Option<(Moment, String)>,
+    moved: Option<(Steady, String)>,
 }
 
 impl Running {
     /// Since when it is waited for in vain, as far as is known.
-    fn quiet_since(&self) -> Moment {
+    fn quiet_since(&self) -> Steady {
         self.moved.as_ref().map_or(self.began, |(at, _)| *at)
     }
 
-    fn hangs(&self, now: Moment) -> bool {
+    fn hangs(&self, now: Steady) -> bool {
         now.since(self.quiet_since()) >= HANGS_AFTER
     }
 }
@@ -220,7 +222,7 @@ impl PodState {
 
     /// Whether something under way may still leave something behind. A mount that hangs has left nothing so far, and may
     /// never end: the pod's end does not wait for it, and should it end after all the disk is read again.
-    fn is_busy(&self, now: Moment) -> bool {
+    fn is_busy(&self, now: Steady) -> bool {
         self.running.iter().any(|(task, running)| !(matches!(task, Task::Mount(_)) && running.hangs(now)))
     }
 
@@ -250,11 +252,10 @@ fn waits_until(
     looks: &BTreeMap<Task, Wait>,
     uid: &PodUid,
     task: &Task,
-    now: Moment,
-) -> Option<Moment> {
+    now: Steady,
+) -> Option<Steady> {
     match looks.get(task) {
-        // A clock that was set back makes no wait longer.
-        Some(look) => Some(look.until.min(now.plus(look.period))).filter(|until| *until > now),
+        Some(look) => Some(look.until).filter(|until| *until > now),
         None => retries.wait(&key(uid, task), now).map(|wait| wait.until),
     }
 }
@@ -275,10 +276,10 @@ fn joined<'a>(causes: impl Iterator<Item = &'a str>) -> String {
 
 impl VolumeStates {
     /// Takes one input; says what to begin.
-    pub fn step(&mut self, input: Input, now: Moment) -> Vec<Order> {
+    pub fn step(&mut self, input: Input, now: Clocks) -> Vec<Order> {
         match input {
             Input::Due => {
-                self.retries.collect_garbage(now);
+                self.retries.collect_garbage(now.steady);
                 let uids: Vec<PodUid> = self.pods.keys().cloned().collect();
                 uids.iter().flat_map(|uid| self.decide(uid, now)).collect()
             }
@@ -295,7 +296,7 @@ impl VolumeStates {
             }
             Input::Moves { uid, task, doing } => {
                 if let Some(running) = self.pods.get_mut(&uid).and_then(|pod| pod.running.get_mut(&task)) {
-                    running.moved = Some((now, doing));
+                    running.moved = Some((now.steady, doing));
                 }
                 vec![]
             }
@@ -313,7 +314,7 @@ impl VolumeStates {
                 self.decide(&uid, now)
             }
             Input::Ended { uid, task, outcome } => {
-                self.end(&uid, task, outcome, now);
+                self.end(&uid, task, outcome, now.steady);
                 self.decide(&uid, now)
             }
         }
@@ -350,7 +351,7 @@ impl VolumeStates {
         }
     }
 
-    fn end(&mut self, uid: &PodUid, task: Task, outcome: Result<Vec<VolumePlace>, TaskFailure>, now: Moment) {
+    fn end(&mut self, uid: &PodUid, task: Task, outcome: Result<Vec<VolumePlace>, TaskFailure>, now: Steady) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         if pod.running.remove(&task).is_none() {
             return; // Of an order that no longer stands.
@@ -409,7 +410,7 @@ impl VolumeStates {
         }
     }
 
-    fn decide(&mut self, uid: &PodUid, now: Moment) -> Vec<Order> {
+    fn decide(&mut self, uid: &PodUid, now: Clocks) -> Vec<Order> {
         let Some(pod) = self.pods.get_mut(uid) else { return vec![] };
         let mut tasks: Vec<Task> = Vec::new();
         if pod.wanted {
@@ -422,14 +423,15 @@ impl VolumeStates {
                 // It is of an earlier release: the disk is read once it has ended.
                 _ if pod.finished || pod.running.contains_key(&Task::Finish) => {}
                 None => tasks.push(Task::List),
-                Some(listed) if listed.is_empty() && !pod.is_busy(now) => tasks.push(Task::Finish),
+                Some(listed) if listed.is_empty() && !pod.is_busy(now.steady) => tasks.push(Task::Finish),
                 Some(listed) => tasks.extend(listed.iter().cloned().map(Task::Unmount)),
             }
         }
         let (retries, looks) = (&self.retries, &pod.looks);
-        tasks.retain(|task| !pod.running.contains_key(task) && waits_until(retries, looks, uid, task, now).is_none());
+        let waits = |task: &Task| waits_until(retries, looks, uid, task, now.steady).is_some();
+        tasks.retain(|task| !pod.running.contains_key(task) && !waits(task));
         for task in &tasks {
-            pod.running.insert(task.clone(), Running { began: now, moved: None });
+            pod.running.insert(task.clone(), Running { began: now.steady, since: now.wall, moved: None });
             if let Task::Mount(name) = task {
                 pod.volumes.get_mut(name).expect("taken from there").due = false;
             }
@@ -438,7 +440,7 @@ impl VolumeStates {
     }
 
     /// Whether the pod has all its volumes.
-    pub fn mounted(&self, uid: &PodUid, now: Moment) -> Standing {
+    pub fn mounted(&self, uid: &PodUid, now: Steady) -> Standing {
         let Some(pod) = self.pods.get(uid) else { return Standing::Working };
         if !pod.wanted {
             return Standing::Failed(VolumeFailure {
@@ -483,7 +485,7 @@ impl VolumeStates {
     }
 
     /// Whether nothing of the pod's volumes is left.
-    pub fn released(&self, uid: &PodUid, now: Moment) -> Standing {
+    pub fn released(&self, uid: &PodUid, now: Steady) -> Standing {
         let Some(pod) = self.pods.get(uid) else { return Standing::Done };
         if pod.wanted {
             let message = "the pod is wanted again".to_owned();
@@ -506,9 +508,9 @@ impl VolumeStates {
     }
 
     /// What there is to say of a task that takes long. It names points in time, not spans, so that it stays the same.
-    fn hangs(pod: &PodState, now: Moment) -> Option<Standing> {
+    fn hangs(pod: &PodState, now: Steady) -> Option<Standing> {
         let (task, running) = pod.running.iter().find(|(_, running)| now.since(running.began) >= HANGS_AFTER)?;
-        let since = running.began.to_timestamp();
+        let since = running.since.to_timestamp();
         let message = match &running.moved {
             Some((_, doing)) if !running.hangs(now) => format!("{task} takes long, since {since}: {doing}"),
             _ => format!("{task} has not ended since {since}: the file system behind it may not answer"),
@@ -527,13 +529,13 @@ impl VolumeStates {
         self.pods.get(uid).is_some_and(|pod| pod.volumes.values().any(|volume| !volume.mounted))
     }
 
-    fn retry_after(&self, uid: &PodUid, task: &Task, now: Moment) -> Duration {
+    fn retry_after(&self, uid: &PodUid, task: &Task, now: Steady) -> Duration {
         let until = self.pods.get(uid).and_then(|pod| waits_until(&self.retries, &pod.looks, uid, task, now));
         until.map_or(Duration::ZERO, |until| until.since(now))
     }
 
     /// When something is due although nothing happens: a try, or a task's turn to be called hanging.
-    pub fn wake_at(&self, now: Moment) -> Option<Moment> {
+    pub fn wake_at(&self, now: Steady) -> Option<Steady> {
         let mut moments = Vec::new();
         for (uid, pod) in &self.pods {
             let open = pod.failures.keys().filter(|task| !pod.running.contains_key(task));

@@ -12,8 +12,13 @@ fn place(name: &str) -> VolumePlace {
     VolumePlace { uid: uid(), plugin: "kubernetes.io~empty-dir".into(), name: name.into(), is_device: false }
 }
 
-fn at(seconds: f64) -> Moment {
-    Moment::EPOCH.plus(Duration::from_secs_f64(1000.0 + seconds))
+fn at(seconds: f64) -> Steady {
+    Steady::at(Duration::from_secs_f64(1000.0 + seconds))
+}
+
+/// The wall clock shows the uptime.
+fn both(seconds: f64) -> Clocks {
+    Clocks { wall: Moment(at(seconds).0), steady: at(seconds) }
 }
 
 fn want(volumes: &[(&str, bool)]) -> Input {
@@ -49,24 +54,24 @@ fn message(standing: Standing) -> String {
 #[test]
 fn a_pods_volumes_are_mounted_side_by_side_and_once() {
     let mut states = VolumeStates::default();
-    assert_eq!(tasks(states.step(want(&[("a", false), ("b", true)]), at(0.0))), [mount("a"), mount("b")]);
-    assert_eq!(tasks(states.step(want(&[("a", false), ("b", true)]), at(0.1))), []);
-    states.step(ended(mount("a")), at(0.2));
+    assert_eq!(tasks(states.step(want(&[("a", false), ("b", true)]), both(0.0))), [mount("a"), mount("b")]);
+    assert_eq!(tasks(states.step(want(&[("a", false), ("b", true)]), both(0.1))), []);
+    states.step(ended(mount("a")), both(0.2));
     assert_eq!(states.mounted(&uid(), at(0.2)), Standing::Working);
     // It was wanted again while it was under way: once more, for what changed meanwhile.
-    assert_eq!(tasks(states.step(ended(mount("b")), at(0.3))), [mount("b")]);
+    assert_eq!(tasks(states.step(ended(mount("b")), both(0.3))), [mount("b")]);
     assert_eq!(states.mounted(&uid(), at(0.3)), Standing::Done);
-    states.step(ended(mount("b")), at(0.4));
-    assert_eq!(tasks(states.step(want(&[("a", false), ("b", true)]), at(60.0))), [mount("b")]);
+    states.step(ended(mount("b")), both(0.4));
+    assert_eq!(tasks(states.step(want(&[("a", false), ("b", true)]), both(60.0))), [mount("b")]);
     assert_eq!(states.mounted(&uid(), at(60.0)), Standing::Done, "a refresh takes nothing away");
-    states.step(failed(mount("b"), "no answer", false), at(61.0));
+    states.step(failed(mount("b"), "no answer", false), both(61.0));
     assert_eq!(states.mounted(&uid(), at(61.0)), Standing::Done, "not even one that fails");
 }
 
 #[test]
 fn a_pod_without_volumes_waits_for_nothing() {
     let mut states = VolumeStates::default();
-    assert_eq!(states.step(want(&[]), at(0.0)), []);
+    assert_eq!(states.step(want(&[]), both(0.0)), []);
     assert_eq!(states.mounted(&uid(), at(0.0)), Standing::Done);
 }
 
@@ -74,10 +79,10 @@ fn a_pod_without_volumes_waits_for_nothing() {
 #[test]
 fn failures_are_tried_again_later_each_time() {
     let mut states = VolumeStates::default();
-    states.step(want(&[("a", false)]), at(0.0));
+    states.step(want(&[("a", false)]), both(0.0));
     let mut now = 0.0;
     for wait in [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 122.0, 122.0] {
-        assert_eq!(states.step(failed(mount("a"), "not there", false), at(now)), []);
+        assert_eq!(states.step(failed(mount("a"), "not there", false), both(now)), []);
         let expected = Standing::Failed(VolumeFailure {
             message: "not there".into(),
             retry_after: Duration::from_secs_f64(wait),
@@ -85,21 +90,21 @@ fn failures_are_tried_again_later_each_time() {
         });
         assert_eq!(states.mounted(&uid(), at(now)), expected);
         assert_eq!(states.wake_at(at(now)), Some(at(now + wait)));
-        assert_eq!(states.step(Input::Due, at(now + wait - 0.01)), []);
-        assert_eq!(states.step(want(&[("a", false)]), at(now + wait - 0.01)), [], "asking is not trying");
+        assert_eq!(states.step(Input::Due, both(now + wait - 0.01)), []);
+        assert_eq!(states.step(want(&[("a", false)]), both(now + wait - 0.01)), [], "asking is not trying");
         now += wait;
-        assert_eq!(tasks(states.step(Input::Due, at(now))), [mount("a")]);
+        assert_eq!(tasks(states.step(Input::Due, both(now))), [mount("a")]);
     }
-    states.step(ended(mount("a")), at(now));
+    states.step(ended(mount("a")), both(now));
     assert_eq!(states.mounted(&uid(), at(now)), Standing::Done);
 }
 
 #[test]
 fn a_claim_without_volume_is_told_in_upstreams_words() {
     let mut states = VolumeStates::default();
-    states.step(want(&[("data", false), ("tmp", false)]), at(0.0));
-    states.step(ended(mount("tmp")), at(0.0));
-    states.step(failed(mount("data"), "error processing PVC ns/data: PVC is not bound", true), at(0.0));
+    states.step(want(&[("data", false), ("tmp", false)]), both(0.0));
+    states.step(ended(mount("tmp")), both(0.0));
+    states.step(failed(mount("data"), "error processing PVC ns/data: PVC is not bound", true), both(0.0));
     assert_eq!(
         message(states.mounted(&uid(), at(0.0))),
         "unmounted volumes=[data], unattached volumes=[], failed to process volumes=[data]: \
@@ -111,39 +116,39 @@ fn a_claim_without_volume_is_told_in_upstreams_words() {
 #[test]
 fn a_claim_that_cannot_be_used_is_looked_at_again_after_the_same_time() {
     let mut states = VolumeStates::default();
-    states.step(want(&[("a", false)]), at(0.0));
+    states.step(want(&[("a", false)]), both(0.0));
     for now in [0.0, 12.0, 24.0, 36.0, 48.0, 60.0, 72.0, 84.0, 96.0] {
-        assert_eq!(states.step(failed(mount("a"), "PVC is not bound", true), at(now)), []);
+        assert_eq!(states.step(failed(mount("a"), "PVC is not bound", true), both(now)), []);
         let Standing::Failed(failure) = states.mounted(&uid(), at(now)) else { panic!("it failed") };
         assert_eq!(failure.retry_after, Duration::from_secs(12));
         assert_eq!(states.wake_at(at(now)), Some(at(now + 12.0)));
-        assert_eq!(states.step(Input::Due, at(now + 11.9)), []);
-        assert_eq!(tasks(states.step(Input::Due, at(now + 12.0))), [mount("a")]);
+        assert_eq!(states.step(Input::Due, both(now + 11.9)), []);
+        assert_eq!(tasks(states.step(Input::Due, both(now + 12.0))), [mount("a")]);
     }
-    states.step(failed(mount("a"), "PVC is not bound", true), at(108.0));
+    states.step(failed(mount("a"), "PVC is not bound", true), both(108.0));
     let changed = Input::Changed { uid: uid(), volumes: vec!["a".to_owned()] };
-    assert_eq!(tasks(states.step(changed, at(109.0))), [mount("a")], "what changed is looked at at once");
-    states.step(failed(mount("a"), "no such device", false), at(110.0));
+    assert_eq!(tasks(states.step(changed, both(109.0))), [mount("a")], "what changed is looked at at once");
+    states.step(failed(mount("a"), "no such device", false), both(110.0));
     assert_eq!(states.wake_at(at(110.0)), Some(at(110.5)), "a mount that fails is another thing");
 }
 
 #[test]
 fn a_pods_end_does_not_wait_for_ever_for_a_mount_that_hangs() {
     let mut states = VolumeStates::default();
-    states.step(want(&[("dead", false)]), at(0.0));
-    assert_eq!(tasks(states.step(Input::Release { uid: uid() }, at(1.0))), [Task::List]);
-    assert_eq!(tasks(states.step(ended(Task::List), at(1.0))), [], "the mount may still make something");
+    states.step(want(&[("dead", false)]), both(0.0));
+    assert_eq!(tasks(states.step(Input::Release { uid: uid() }, both(1.0))), [Task::List]);
+    assert_eq!(tasks(states.step(ended(Task::List), both(1.0))), [], "the mount may still make something");
     assert_eq!(states.wake_at(at(1.0)), Some(at(30.0)));
-    assert_eq!(tasks(states.step(Input::Due, at(30.0))), [Task::Finish]);
-    assert_eq!(states.step(ended(Task::Finish), at(30.1)), []);
+    assert_eq!(tasks(states.step(Input::Due, both(30.0))), [Task::Finish]);
+    assert_eq!(states.step(ended(Task::Finish), both(30.1)), []);
     assert_eq!(states.released(&uid(), at(30.1)), Standing::Done);
-    assert_eq!(states.step(Input::Due, at(800.0)), [], "nothing more is to be done");
+    assert_eq!(states.step(Input::Due, both(800.0)), [], "nothing more is to be done");
     // It ends after all, and has made something.
-    assert_eq!(tasks(states.step(ended(mount("dead")), at(900.0))), [Task::List]);
+    assert_eq!(tasks(states.step(ended(mount("dead")), both(900.0))), [Task::List]);
     let listed = Input::Ended { uid: uid(), task: Task::List, outcome: Ok(vec![place("dead")]) };
-    assert_eq!(tasks(states.step(listed, at(900.0))), [Task::Unmount(place("dead"))]);
-    assert_eq!(tasks(states.step(ended(Task::Unmount(place("dead"))), at(900.0))), [Task::Finish]);
-    states.step(ended(Task::Finish), at(900.0));
+    assert_eq!(tasks(states.step(listed, both(900.0))), [Task::Unmount(place("dead"))]);
+    assert_eq!(tasks(states.step(ended(Task::Unmount(place("dead"))), both(900.0))), [Task::Finish]);
+    states.step(ended(Task::Finish), both(900.0));
     assert!(states.is_empty(), "forgotten");
 }
 
@@ -151,8 +156,8 @@ fn a_pods_end_does_not_wait_for_ever_for_a_mount_that_hangs() {
 #[test]
 fn what_hangs_is_named_and_others_go_on() {
     let mut states = VolumeStates::default();
-    states.step(want(&[("dead", false), ("live", false)]), at(0.0));
-    states.step(ended(mount("live")), at(1.0));
+    states.step(want(&[("dead", false), ("live", false)]), both(0.0));
+    states.step(ended(mount("live")), both(1.0));
     assert_eq!(states.mounted(&uid(), at(29.0)), Standing::Working);
     assert_eq!(states.wake_at(at(1.0)), Some(at(30.0)));
     let told = message(states.mounted(&uid(), at(31.0)));
@@ -162,31 +167,31 @@ fn what_hangs_is_named_and_others_go_on() {
     );
     assert_eq!(message(states.mounted(&uid(), at(41.0))), told, "the same words, however often it is asked");
     // Released meanwhile: what can go goes.
-    assert_eq!(tasks(states.step(Input::Release { uid: uid() }, at(40.0))), [Task::List]);
+    assert_eq!(tasks(states.step(Input::Release { uid: uid() }, both(40.0))), [Task::List]);
     let listed = Input::Ended { uid: uid(), task: Task::List, outcome: Ok(vec![place("live")]) };
-    assert_eq!(tasks(states.step(listed, at(40.0))), [Task::Unmount(place("live"))]);
-    assert_eq!(tasks(states.step(ended(Task::Unmount(place("live"))), at(40.0))), [Task::Finish]);
+    assert_eq!(tasks(states.step(listed, both(40.0))), [Task::Unmount(place("live"))]);
+    assert_eq!(tasks(states.step(ended(Task::Unmount(place("live"))), both(40.0))), [Task::Finish]);
     assert!(message(states.released(&uid(), at(41.0))).starts_with("set up of volume \"dead\""));
-    assert_eq!(states.step(ended(Task::Finish), at(42.0)), []);
+    assert_eq!(states.step(ended(Task::Finish), both(42.0)), []);
     assert_eq!(states.released(&uid(), at(42.0)), Standing::Done);
     // It ends after all: the disk is read again, for it may have made something.
-    assert_eq!(tasks(states.step(ended(mount("dead")), at(50.0))), [Task::List]);
+    assert_eq!(tasks(states.step(ended(mount("dead")), both(50.0))), [Task::List]);
 }
 
 #[test]
 fn a_release_reads_the_disk_unmounts_all_and_forgets_the_pod() {
     let mut states = VolumeStates::default();
     let release = || Input::Release { uid: uid() };
-    assert_eq!(tasks(states.step(release(), at(0.0))), [Task::List], "of a pod never heard of, too");
+    assert_eq!(tasks(states.step(release(), both(0.0))), [Task::List], "of a pod never heard of, too");
     let listed = Input::Ended { uid: uid(), task: Task::List, outcome: Ok(vec![place("a"), place("b")]) };
-    assert_eq!(tasks(states.step(listed, at(0.0))), [Task::Unmount(place("a")), Task::Unmount(place("b"))]);
-    states.step(ended(Task::Unmount(place("b"))), at(0.0));
-    states.step(failed(Task::Unmount(place("a")), "busy", false), at(0.0));
+    assert_eq!(tasks(states.step(listed, both(0.0))), [Task::Unmount(place("a")), Task::Unmount(place("b"))]);
+    states.step(ended(Task::Unmount(place("b"))), both(0.0));
+    states.step(failed(Task::Unmount(place("a")), "busy", false), both(0.0));
     assert_eq!(message(states.released(&uid(), at(0.0))), "mounted volumes=[a]: busy");
-    assert_eq!(tasks(states.step(Input::Due, at(1.0))), [Task::Unmount(place("a"))]);
-    assert_eq!(tasks(states.step(ended(Task::Unmount(place("a"))), at(1.0))), [Task::Finish]);
+    assert_eq!(tasks(states.step(Input::Due, both(1.0))), [Task::Unmount(place("a"))]);
+    assert_eq!(tasks(states.step(ended(Task::Unmount(place("a"))), both(1.0))), [Task::Finish]);
     assert_eq!(states.released(&uid(), at(1.0)), Standing::Working);
-    assert_eq!(states.step(ended(Task::Finish), at(1.0)), []);
+    assert_eq!(states.step(ended(Task::Finish), both(1.0)), []);
     assert_eq!(states.released(&uid(), at(1.0)), Standing::Done);
     assert!(states.is_empty());
 }
@@ -194,11 +199,11 @@ fn a_release_reads_the_disk_unmounts_all_and_forgets_the_pod() {
 #[test]
 fn a_pod_that_is_wanted_again_gets_its_volumes_after_the_unmount_ended() {
     let mut states = VolumeStates::default();
-    states.step(Input::Release { uid: uid() }, at(0.0));
+    states.step(Input::Release { uid: uid() }, both(0.0));
     let listed = Input::Ended { uid: uid(), task: Task::List, outcome: Ok(vec![place("a")]) };
-    states.step(listed, at(0.0));
-    assert_eq!(states.step(want(&[("a", false)]), at(0.1)), []);
-    assert_eq!(tasks(states.step(ended(Task::Unmount(place("a"))), at(0.2))), [mount("a")]);
+    states.step(listed, both(0.0));
+    assert_eq!(states.step(want(&[("a", false)]), both(0.1)), []);
+    assert_eq!(tasks(states.step(ended(Task::Unmount(place("a"))), both(0.2))), [mount("a")]);
 }
 
 #[test]
@@ -206,13 +211,13 @@ fn what_is_left_of_an_earlier_release_ends_before_the_disk_is_read_again() {
     let mut states = VolumeStates::default();
     let release = || Input::Release { uid: uid() };
     let nothing = || Input::Ended { uid: uid(), task: Task::List, outcome: Ok(vec![]) };
-    states.step(release(), at(0.0));
-    assert_eq!(tasks(states.step(nothing(), at(0.0))), [Task::Finish]);
-    assert_eq!(states.step(want(&[("a", false)]), at(0.1)), []);
-    assert_eq!(states.step(release(), at(0.2)), [], "neither is undone while it is under way");
-    assert_eq!(tasks(states.step(ended(Task::Finish), at(0.3))), [Task::List]);
-    assert_eq!(tasks(states.step(nothing(), at(0.4))), [Task::Finish]);
-    states.step(ended(Task::Finish), at(0.5));
+    states.step(release(), both(0.0));
+    assert_eq!(tasks(states.step(nothing(), both(0.0))), [Task::Finish]);
+    assert_eq!(states.step(want(&[("a", false)]), both(0.1)), []);
+    assert_eq!(states.step(release(), both(0.2)), [], "neither is undone while it is under way");
+    assert_eq!(tasks(states.step(ended(Task::Finish), both(0.3))), [Task::List]);
+    assert_eq!(tasks(states.step(nothing(), both(0.4))), [Task::Finish]);
+    states.step(ended(Task::Finish), both(0.5));
     assert!(states.is_empty());
 }
 
@@ -237,7 +242,7 @@ fn event() -> impl Strategy<Value = Event> {
 /// The machine beside a disk on which tasks take effect when they end.
 struct World {
     states: VolumeStates,
-    now: Moment,
+    now: Steady,
     open: Vec<Task>,
     disk: BTreeSet<String>,
     wanted: bool,
@@ -245,7 +250,8 @@ struct World {
 
 impl World {
     fn take(&mut self, input: Input) -> Result<(), TestCaseError> {
-        for order in self.states.step(input, self.now) {
+        let now = Clocks { wall: Moment(self.now.0), steady: self.now };
+        for order in self.states.step(input, now) {
             prop_assert!(!self.open.contains(&order.task), "{:?} twice at once", order.task);
             match &order.task {
                 Task::Mount(_) => {
@@ -302,6 +308,24 @@ impl World {
     }
 }
 
+/// VOL-01: the wall clock is set back by a day in the middle: neither kind of wait gets longer, and a task that hangs is told of in
+/// time, with the time at which it began.
+#[test]
+fn a_wait_does_not_follow_a_clock_that_is_set_back() {
+    const DAY: i64 = 86_400 * 1_000_000_000;
+    let back = |seconds: f64| Clocks { wall: Moment(at(seconds).0 - DAY), steady: at(seconds) };
+    for (in_processing, wait) in [(false, 0.5), (true, 12.0)] {
+        let mut states = VolumeStates::default();
+        states.step(want(&[("a", false)]), both(0.0));
+        states.step(failed(mount("a"), "not there", in_processing), both(1.0));
+        assert_eq!(tasks(states.step(Input::Due, back(1.1))), [], "set back, and not due yet");
+        assert_eq!(states.wake_at(at(1.1)), Some(at(1.0 + wait)));
+        assert_eq!(tasks(states.step(Input::Due, back(1.1 + wait))), [mount("a")], "{in_processing}");
+        let told = message(states.mounted(&uid(), at(40.0 + wait)));
+        assert!(told.contains("has not ended since"), "{told}");
+    }
+}
+
 proptest! {
     /// VOL-01: an unmount never precedes the release of the pod, and what is wanted, or released, comes about once
     /// failures end.
@@ -332,38 +356,38 @@ proptest! {
 #[test]
 fn what_takes_long_and_moves_does_not_hang() {
     let mut states = VolumeStates::default();
-    states.step(want(&[("big", false)]), at(0.0));
+    states.step(want(&[("big", false)]), both(0.0));
     let moves = || Input::Moves { uid: uid(), task: mount("big"), doing: "walks".into() };
-    states.step(moves(), at(20.0));
+    states.step(moves(), both(20.0));
     assert_eq!(states.mounted(&uid(), at(29.0)), Standing::Working);
     assert_eq!(states.wake_at(at(20.0)), Some(at(30.0)));
     let told = message(states.mounted(&uid(), at(31.0)));
     assert_eq!(told, "set up of volume \"big\" takes long, since 1970-01-01T00:16:40Z: walks");
-    states.step(moves(), at(40.0));
+    states.step(moves(), both(40.0));
     assert_eq!(message(states.mounted(&uid(), at(69.0))), told);
     assert_eq!(states.wake_at(at(40.0)), Some(at(70.0)));
     assert!(message(states.mounted(&uid(), at(71.0))).contains("has not ended since"));
     // Of a released pod it has made something: its end waits for it while it moves.
-    states.step(moves(), at(80.0));
-    states.step(Input::Release { uid: uid() }, at(81.0));
-    assert_eq!(tasks(states.step(ended(Task::List), at(81.0))), []);
-    assert_eq!(tasks(states.step(Input::Due, at(111.0))), [Task::Finish]);
+    states.step(moves(), both(80.0));
+    states.step(Input::Release { uid: uid() }, both(81.0));
+    assert_eq!(tasks(states.step(ended(Task::List), both(81.0))), []);
+    assert_eq!(tasks(states.step(Input::Due, both(111.0))), [Task::Finish]);
 }
 
 /// VOL-50.
 #[test]
 fn a_changed_object_is_not_waited_for_any_longer() {
     let mut states = VolumeStates::default();
-    states.step(want(&[("secret", true), ("claim", false)]), at(0.0));
+    states.step(want(&[("secret", true), ("claim", false)]), both(0.0));
     for name in ["secret", "claim"] {
         for _ in 0..9 {
             states.retries.fail(&key(&uid(), &mount(name)), at(0.0));
         }
-        assert_eq!(states.step(failed(mount(name), "not there", false), at(0.0)), []);
+        assert_eq!(states.step(failed(mount(name), "not there", false), both(0.0)), []);
     }
-    assert_eq!(states.step(want(&[("secret", true), ("claim", false)]), at(1.0)), []);
+    assert_eq!(states.step(want(&[("secret", true), ("claim", false)]), both(1.0)), []);
     let changed = Input::Changed { uid: uid(), volumes: vec!["secret".into()] };
-    assert_eq!(tasks(states.step(changed, at(1.0))), [mount("secret")]);
+    assert_eq!(tasks(states.step(changed, both(1.0))), [mount("secret")]);
     assert!(states.lacks_some(&uid()));
 }
 
@@ -372,25 +396,25 @@ fn a_changed_object_is_not_waited_for_any_longer() {
 fn volumes_of_a_pod_that_ends_stay_as_they_are() {
     let mut states = VolumeStates::default();
     let all = [("lost", true), ("slow", true), ("there", true)];
-    states.step(want(&all), at(0.0));
-    states.step(ended(mount("there")), at(0.0));
-    states.step(failed(mount("lost"), "not found", false), at(0.0));
-    assert_eq!(states.step(Input::Settle { uid: uid() }, at(0.1)), []);
-    assert_eq!(states.step(failed(mount("slow"), "not found", false), at(0.2)), []);
+    states.step(want(&all), both(0.0));
+    states.step(ended(mount("there")), both(0.0));
+    states.step(failed(mount("lost"), "not found", false), both(0.0));
+    assert_eq!(states.step(Input::Settle { uid: uid() }, both(0.1)), []);
+    assert_eq!(states.step(failed(mount("slow"), "not found", false), both(0.2)), []);
     assert_eq!(states.wake_at(at(0.2)), None);
-    assert_eq!(states.step(Input::Due, at(900.0)), []);
-    assert_eq!(tasks(states.step(want(&all), at(901.0))), all.map(|(name, _)| mount(name)));
+    assert_eq!(states.step(Input::Due, both(900.0)), []);
+    assert_eq!(tasks(states.step(want(&all), both(901.0))), all.map(|(name, _)| mount(name)));
     let mut released = VolumeStates::default();
-    assert_eq!(released.step(Input::Settle { uid: uid() }, at(0.0)), []);
+    assert_eq!(released.step(Input::Settle { uid: uid() }, both(0.0)), []);
     assert!(released.is_empty(), "a pod that has no volumes is not remembered");
 }
 
 #[test]
 fn several_causes_are_told_together_and_each_once() {
     let mut states = VolumeStates::default();
-    states.step(want(&[("a", false), ("b", false), ("c", false)]), at(0.0));
+    states.step(want(&[("a", false), ("b", false), ("c", false)]), both(0.0));
     for (name, cause) in [("a", "two"), ("b", "one"), ("c", "two")] {
-        states.step(failed(mount(name), cause, true), at(0.0));
+        states.step(failed(mount(name), cause, true), both(0.0));
     }
     let told = message(states.mounted(&uid(), at(0.0)));
     assert!(told.ends_with("failed to process volumes=[a b c]: one; two"), "{told}");
@@ -401,14 +425,14 @@ fn several_causes_are_told_together_and_each_once() {
 fn a_volume_that_stays_is_told_once_for_each_reason() {
     let mut states = VolumeStates::default();
     let stays = Task::Unmount(place("v"));
-    states.step(Input::Release { uid: uid() }, at(0.0));
-    states.step(Input::Ended { uid: uid(), task: Task::List, outcome: Ok(vec![place("v")]) }, at(0.0));
+    states.step(Input::Release { uid: uid() }, both(0.0));
+    states.step(Input::Ended { uid: uid(), task: Task::List, outcome: Ok(vec![place("v")]) }, both(0.0));
     let mut told = vec![];
     for (second, reason) in [(0.0, "busy"), (10.0, "busy"), (20.0, "gone"), (30.0, "gone")] {
         let failure = TaskFailure { message: reason.into(), in_processing: false, reason: None, look_again: None };
         told.push(states.loudness(&uid(), &stays, &failure));
-        states.step(failed(stays.clone(), reason, false), at(second));
-        states.step(Input::Due, at(second + 9.0));
+        states.step(failed(stays.clone(), reason, false), both(second));
+        states.step(Input::Due, both(second + 9.0));
     }
     assert_eq!(told, [Loudness::Told, Loudness::Debug, Loudness::Told, Loudness::Debug]);
 }

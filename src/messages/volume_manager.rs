@@ -12,7 +12,7 @@ use super::pod_worker::PodWorkerMsg;
 use crate::actors::address::Address;
 use crate::actors::desk::Panicked;
 use crate::logic::ids::PodUid;
-use crate::logic::time::Moment;
+use crate::logic::time::Steady;
 use crate::logic::volume_states::{MountedVolume, MountedVolumes, Task, TaskFailure, VolumeFailure};
 use crate::logic::volumes::certificate::{CertificateEvent, CertificateKey, CertificateState};
 use crate::logic::volumes::order::VolumePlace;
@@ -123,7 +123,7 @@ pub enum VolumeManagerMsg {
     /// From itself: a wait is over.
     RetryDue {
         /// For when it was set.
-        at: Moment,
+        at: Steady,
     },
 }
 

@@ -1,7 +1,7 @@
-//! The simulated node's time: tokio's paused clock, a wall clock on top of it, and the order of everything.
+//! The simulated node's time: tokio's paused clock, a wall clock on top of it that may be set, and the order of everything.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -16,12 +16,23 @@ const BEGINNING: Moment = Moment(1_893_456_000 * 1_000_000_000);
 #[derive(Clone, Debug)]
 pub struct VirtualTime {
     began: Instant,
+    /// How far the node's wall clock was set off, in nanoseconds. Copies of the time share it.
+    set_off: Arc<AtomicI64>,
+}
+
+/// What an event of the node is dated with.
+#[derive(Clone, Copy, Debug)]
+pub struct Date {
+    /// The node's wall clock, which tells it to others.
+    pub shown: Moment,
+    /// A clock that nobody sets, for the simulator's own sums.
+    pub truly: Moment,
 }
 
 impl VirtualTime {
     /// Begins now.
     pub fn begin() -> Self {
-        Self { began: instant() }
+        Self { began: instant(), set_off: Arc::default() }
     }
 
     /// Since the beginning.
@@ -29,9 +40,29 @@ impl VirtualTime {
         instant().saturating_duration_since(self.began)
     }
 
-    /// The wall clock.
+    /// The node's wall clock: the runtime's and the agent's.
     pub fn now(&self) -> Moment {
+        Moment(self.truly().0.saturating_add(self.set_off.load(Ordering::Relaxed)))
+    }
+
+    /// A wall clock that is right: that of other machines.
+    pub fn truly(&self) -> Moment {
         BEGINNING.plus(self.elapsed())
+    }
+
+    /// Both.
+    pub fn date(&self) -> Date {
+        Date { shown: self.now(), truly: self.truly() }
+    }
+
+    /// The node's wall clock jumps so many nanoseconds ahead, or back.
+    pub fn step(&self, nanoseconds: i64) {
+        self.set_off.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+
+    /// The node's wall clock is set right; says whether it was wrong.
+    pub fn set_right(&self) -> bool {
+        self.set_off.swap(0, Ordering::Relaxed) != 0
     }
 }
 

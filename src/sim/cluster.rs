@@ -38,7 +38,7 @@ fn collection(plural: &str) -> String {
 /// The API server of a node, with those who watch over what its agent does there.
 pub(super) fn begin(seed: u64, node: &Arc<Node>) -> Arc<Link> {
     let time = node.time.clone();
-    let server = ApiServer::new(move || time.now());
+    let server = ApiServer::new(move || time.truly());
     let witness = Arc::downgrade(node);
     server.set_witness(move |deed| {
         if let Some(node) = witness.upgrade() {

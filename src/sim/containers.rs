@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use super::behaviour::{Behaviour, Life};
+use super::clock::Date;
 use crate::cri::pod_mapping::labels::POD_UID;
 use crate::cri::{
     Container, ContainerConfig, ContainerFilter, ContainerMetadata, ContainerState, ContainerStatus, CriError,
@@ -60,10 +61,10 @@ pub struct SimContainer {
     pub behaviour: Behaviour,
     /// How it ended.
     pub exit_code: i32,
-    /// When it was started.
-    pub started_at: Moment,
-    /// When it ended.
-    pub finished_at: Moment,
+    /// When it was started, by a clock that nobody sets.
+    pub began: Moment,
+    /// When it ended, by the same.
+    pub over: Moment,
     /// Its image, as asked for.
     pub image: String,
     /// Its log; absolute.
@@ -79,6 +80,8 @@ pub struct SimContainer {
     /// The image's name in the pod, by which it is shown.
     image_name: String,
     created_at: Moment,
+    started_at: Moment,
+    finished_at: Moment,
     /// Why it ended, as the runtime says.
     pub reason: &'static str,
     message: String,
@@ -254,6 +257,8 @@ impl Containers {
             state: ContainerState::Created,
             behaviour: Behaviour::parse(&config.args),
             exit_code: 0,
+            began: Moment::EPOCH,
+            over: Moment::EPOCH,
             started_at: Moment::EPOCH,
             finished_at: Moment::EPOCH,
             image: config.image.image.clone(),
@@ -276,7 +281,7 @@ impl Containers {
     }
 
     /// `StartContainer`.
-    pub fn start(&mut self, id: &ContainerId, now: Moment) -> CriResult<()> {
+    pub fn start(&mut self, id: &ContainerId, now: Date) -> CriResult<()> {
         let container = self.containers.get_mut(id).ok_or_else(|| absent("container", id.as_str()))?;
         if container.state != ContainerState::Created {
             return Err(other(format!(
@@ -294,7 +299,7 @@ impl Containers {
             )));
         }
         container.state = ContainerState::Running;
-        container.started_at = now;
+        (container.started_at, container.began) = (now.shown, now.truly);
         Ok(())
     }
 
@@ -321,7 +326,7 @@ impl Containers {
     }
 
     /// The container's process is over. False when it did not run.
-    pub fn end(&mut self, id: &ContainerId, code: i32, reason: &'static str, now: Moment) -> bool {
+    pub fn end(&mut self, id: &ContainerId, code: i32, reason: &'static str, now: Date) -> bool {
         let Some(container) = self.containers.get_mut(id) else { return false };
         if !container.may_run() {
             return false;
@@ -410,9 +415,9 @@ impl SimContainer {
         matches!(self.state, ContainerState::Running | ContainerState::Unknown)
     }
 
-    fn finish(&mut self, code: i32, reason: &'static str, message: &str, now: Moment) {
+    fn finish(&mut self, code: i32, reason: &'static str, message: &str, now: Date) {
         self.state = ContainerState::Exited;
-        self.finished_at = now;
+        (self.finished_at, self.over) = (now.shown, now.truly);
         self.exit_code = code;
         self.reason = reason;
         message.clone_into(&mut self.message);

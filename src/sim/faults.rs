@@ -35,6 +35,8 @@ pub enum Fault {
     Sandboxes,
     /// The runtime is restarted.
     RuntimeRestarts,
+    /// The node's wall clock is set back or ahead by a second to a day.
+    ClockSteps,
     /// The agent is killed and started again.
     Kills,
     /// Actors panic.
@@ -110,6 +112,8 @@ pub struct Faults {
     active: Mutex<BTreeSet<Fault>>,
     calls: Random,
     others: Random,
+    /// Its own stream: the same seed meets the same faults of other kinds without this one.
+    clock: Random,
 }
 
 impl Faults {
@@ -121,6 +125,7 @@ impl Faults {
             active: Mutex::new(active),
             calls: Random::named(seed, "calls"),
             others: Random::named(seed, "faults"),
+            clock: Random::named(seed, "clock steps"),
         }
     }
 
@@ -147,6 +152,7 @@ impl Faults {
             Fault::HalfVolumes,
             Fault::Watches,
             Fault::Sandboxes,
+            Fault::ClockSteps,
             Fault::Kills,
             Fault::Crashes,
         ];
@@ -162,6 +168,18 @@ impl Faults {
     /// Whether a kind strikes now; `share` is how often, while it goes on.
     pub fn strikes(&self, fault: Fault, share: f64) -> bool {
         self.has(fault) && self.others.chance(share)
+    }
+
+    /// How far somebody sets the node's clock now, in nanoseconds; `share` is how often, while that goes on. Short steps are
+    /// as frequent as long ones.
+    pub fn clock_step(&self, share: f64) -> Option<i64> {
+        if !self.has(Fault::ClockSteps) || !self.clock.chance(share) {
+            return None;
+        }
+        const DAY: f64 = 86_400.0;
+        let step = Duration::from_secs_f64(DAY.powf(self.clock.unit()));
+        let nanoseconds = i64::try_from(step.as_nanos()).unwrap_or(i64::MAX);
+        Some(if self.clock.chance(0.5) { -nanoseconds } else { nanoseconds })
     }
 
     /// How long one half of a call takes: before its effect, or after it.

@@ -73,6 +73,8 @@ pub struct Node {
     pub calls: AtomicU64,
     /// The agent dies at this call: its number, and whether after its effect.
     pub kill_at: Mutex<Option<(u64, bool)>>,
+    /// Containers with a command that was left by a living agent before it had ended.
+    pub commands_left: Mutex<Vec<ContainerId>>,
     orphans: Mutex<BTreeMap<u64, Orphan>>,
     version: AtomicU64,
     over: AtomicBool,
@@ -103,6 +105,7 @@ impl Node {
             stuck: Mutex::default(),
             calls: AtomicU64::new(0),
             kill_at: Mutex::default(),
+            commands_left: Mutex::default(),
             orphans: Mutex::default(),
             version: AtomicU64::new(0),
             over: AtomicBool::new(false),
@@ -118,6 +121,21 @@ impl Node {
         let mut failing = lock(&self.failing);
         let left = failing.as_mut().filter(|(which, times)| *which == what && *times > 0);
         left.map(|(_, times)| *times -= 1).is_some()
+    }
+
+    /// Somebody may set the wall clock; `share` is how often, while that goes wrong.
+    pub fn may_step_clock(&self, share: f64) {
+        if let Some(step) = self.faults.clock_step(share) {
+            self.step_clock(step);
+        }
+    }
+
+    /// The wall clock jumps so many nanoseconds ahead, or back.
+    pub fn step_clock(&self, nanoseconds: i64) {
+        let span = Duration::from_nanos(nanoseconds.unsigned_abs());
+        let way = if nanoseconds < 0 { "back" } else { "ahead" };
+        self.story.tell("fault", format!("the clock is set {way} by {:.0}s", span.as_secs_f64()));
+        self.time.step(nanoseconds);
     }
 
     /// Something lasting changed.
@@ -227,7 +245,7 @@ impl Node {
         };
         lock(&self.cgroups).ensure(&cgroup);
         lock(&self.disk).write_log(&log);
-        lock(&self.disk).writing.begin(&log, writes, self.time.now());
+        lock(&self.disk).writing.begin(&log, writes, self.time.truly());
         self.story.tell("runtime", format!("{label} runs"));
         self.tell_event(id.as_str(), ContainerEventKind::Started, &uid);
         if let Some((after, code)) = end {
@@ -247,14 +265,14 @@ impl Node {
     }
 
     fn end_container_as(&self, id: &ContainerId, code: i32, reason: &'static str, why: &str) {
-        let ended = lock(&self.containers).end(id, code, reason, self.time.now());
+        let ended = lock(&self.containers).end(id, code, reason, self.time.date());
         if !ended {
             return;
         }
         self.changed();
         self.invariants.container_ended(&lock(&self.containers).containers[id]);
         let log = lock(&self.containers).containers[id].log_path.clone();
-        lock(&self.disk).writing.end(&log, self.time.now());
+        lock(&self.disk).writing.end(&log, self.time.truly());
         let (uid, label) = self.about(id);
         self.story.tell("runtime", format!("{label} {why}, exit code {code}"));
         self.tell_event(id.as_str(), ContainerEventKind::Stopped, &uid);

@@ -51,7 +51,7 @@ impl Outlet {
             return Err(late());
         }
         tokio::time::sleep(takes).await;
-        let now = node.time.now();
+        let now = node.time.truly();
         let containers = lock(&node.containers);
         let home = containers.sandboxes.values().find(|sandbox| sandbox.ip.as_deref() == Some(host));
         let lives = home.and_then(|home| {
@@ -59,7 +59,7 @@ impl Outlet {
             inside.find(|one| one.state == ContainerState::Running)
         });
         let one = lives.ok_or_else(|| format!("dial tcp {host}:{port}: connect: connection refused"))?;
-        Ok(answer(path, now.since(one.started_at)))
+        Ok(answer(path, now.since(one.began)))
     }
 }
 

@@ -47,6 +47,7 @@ fn run_sandbox(node: &Node, config: &PodSandboxConfig) -> CriResult<SandboxId> {
         let message = format!("failed to setup network for sandbox: {why}");
         return Err(CriError::Other { code: "Unknown", message });
     }
+    node.may_step_clock(0.05);
     let id = lock(&node.containers).run_sandbox(config, node.time.now())?;
     node.sandbox_began(&id);
     if node.faults.strikes(Fault::Sandboxes, 0.15) {
@@ -91,6 +92,7 @@ fn create(node: &Node, sandbox: &SandboxId, config: &ContainerConfig) -> CriResu
         });
     }
     node.invariants.container_wanted(&lock(&node.containers), sandbox, &config.metadata.name);
+    node.may_step_clock(0.1);
     let made = lock(&node.containers).create(sandbox, config, node.time.now());
     let id = match made {
         Ok(id) => id,
@@ -112,7 +114,7 @@ fn create(node: &Node, sandbox: &SandboxId, config: &ContainerConfig) -> CriResu
 }
 
 fn start(node: &Node, id: &ContainerId) -> CriResult<()> {
-    let started = lock(&node.containers).start(id, node.time.now());
+    let started = lock(&node.containers).start(id, node.time.date());
     node.changed();
     match started {
         Ok(()) => node.container_began(id),
@@ -187,6 +189,20 @@ impl Outlet {
     }
 }
 
+/// Whoever asked for a command leaves before it has ended: a runtime kills it then.
+struct LeftCommand<'a> {
+    outlet: &'a Outlet,
+    id: Option<&'a ContainerId>,
+}
+
+impl Drop for LeftCommand<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.filter(|_| self.outlet.is_alive()) {
+            lock(&self.outlet.node().commands_left).push(id.clone());
+        }
+    }
+}
+
 impl Outlet {
     /// Runs a command of [`super::probes`]'s words in a container, until it ends, its time is over or the container ends.
     async fn run_command(&self, id: &ContainerId, command: String, timeout: Duration) -> CriResult<ExecOutcome> {
@@ -199,12 +215,15 @@ impl Outlet {
                 return Err(CriError::Other { code: "Unknown", message: format!("container {about} is not running") });
             }
             node.story.tell("runtime", format!("{} runs {command}", container.label()));
-            Ok((container.ended.clone(), answer(&word, node.time.now().since(status.started_at)), slowness(&word)))
+            Ok((container.ended.clone(), answer(&word, node.time.truly().since(container.began)), slowness(&word)))
         });
         let (ended, well, takes) = begun.await?;
         let limit = if timeout.is_zero() { Duration::MAX } else { timeout };
         let in_time = takes.min(limit);
-        if tokio::time::timeout(in_time, ended.notified()).await.is_ok() && !in_time.is_zero() {
+        let mut left = LeftCommand { outlet: self, id: Some(id) };
+        let container_ended = tokio::time::timeout(in_time, ended.notified()).await.is_ok() && !in_time.is_zero();
+        left.id = None;
+        if container_ended {
             return Err(CriError::Other { code: "Unknown", message: format!("container {id} ended") });
         }
         if takes > limit {
@@ -351,7 +370,7 @@ impl RuntimeService for Outlet {
         let id = id.clone();
         let reopen = move |node: &Node| {
             let path = lock(&node.containers).status(&id)?.log_path;
-            lock(&node.disk).reopen_log(&path, node.time.now());
+            lock(&node.disk).reopen_log(&path, node.time.truly());
             Ok(())
         };
         self.call(Call { limit: Some(REOPEN_LIMIT), ..Call::changing("ReopenContainerLog") }, reopen).await

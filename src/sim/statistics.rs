@@ -19,6 +19,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// The node's own time. Looks need no order of their own.
 struct NodeClock {
     now: Moment,
+    uptime: Duration,
 }
 
 impl Clock for NodeClock {
@@ -27,7 +28,7 @@ impl Clock for NodeClock {
     }
 
     fn uptime(&self) -> Duration {
-        self.now.since(Moment::EPOCH)
+        self.uptime
     }
 
     fn stamp(&self) -> Stamp {
@@ -37,7 +38,8 @@ impl Clock for NodeClock {
 
 impl Outlet {
     fn figures(&self) -> FixedStatistics {
-        FixedStatistics::new(Arc::new(NodeClock { now: self.node().time.now() }))
+        let time = &self.node().time;
+        FixedStatistics::new(Arc::new(NodeClock { now: time.now(), uptime: time.elapsed() }))
     }
 }
 

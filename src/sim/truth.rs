@@ -229,11 +229,11 @@ fn expected(node: &Node, pod: &SimPod, spec: &SimSpec, newest: Option<&SimContai
 /// Whether a container that ends again and again is started again and again.
 fn loops(node: &Node, newest: Option<&SimContainer>) -> Result<(), String> {
     let Some(newest) = newest else { return Err("was never made".to_owned()) };
-    let now = node.time.now();
+    let now = node.time.truly();
     match newest.state {
         ContainerState::Running => Ok(()),
-        ContainerState::Exited if now.since(newest.finished_at) < DOWN_MAX => Ok(()),
-        ContainerState::Exited => Err(format!("is down for {:?}", now.since(newest.finished_at))),
+        ContainerState::Exited if now.since(newest.over) < DOWN_MAX => Ok(()),
+        ContainerState::Exited => Err(format!("is down for {:?}", now.since(newest.over))),
         ContainerState::Created | ContainerState::Unknown => Err("was made and never started".to_owned()),
     }
 }

@@ -223,6 +223,7 @@ impl World {
 
     fn launch(&self) {
         let number = self.shared.incarnations.fetch_add(1, Ordering::Relaxed);
+        self.node().may_step_clock(0.3);
         let seed = self.shared.seed.wrapping_add(number);
         let (node, crashes) = (self.node(), &self.shared.crashes);
         node.story.tell("agent", "starts");
@@ -319,9 +320,12 @@ impl World {
         lock(&self.node().disk).forget_logs();
     }
 
-    /// Nothing goes wrong any more, from now on.
+    /// Nothing goes wrong any more, from now on. A clock that is wrong is set right, which is one more step.
     pub fn stop_faults(&self) {
         self.node().story.tell("world", "nothing goes wrong any more");
+        if self.node().time.set_right() {
+            self.node().story.tell("world", "the clock is set right");
+        }
         self.node().faults.set(BTreeSet::new());
         self.hang(None);
         self.stick(None);
@@ -335,6 +339,7 @@ impl World {
         loop {
             tokio::time::sleep(random.between(Duration::from_secs(2), Duration::from_secs(25))).await;
             let faults = &self.node().faults;
+            self.node().may_step_clock(0.5);
             if faults.strikes(Fault::RuntimeRestarts, 0.4) {
                 self.restart_runtime(random.between(Duration::from_millis(200), Duration::from_secs(8)));
             }

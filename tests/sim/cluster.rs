@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::common::{seeds, side_by_side};
 
-const FAULTS: [&str; 10] = [
+const FAULTS: [&str; 11] = [
     "api-slow",
     "api-away",
     "api-busy",
@@ -19,6 +19,7 @@ const FAULTS: [&str; 10] = [
     "api-clocks",
     "api-lost-answers",
     "api-false-gone",
+    "clock-steps",
 ];
 
 const fn seconds(seconds: u64) -> Duration {
@@ -128,7 +129,7 @@ fn a_late_answer_hides_no_mirror() {
 /// An agent that started anew listed its pods from a cache older than one of them: the pod was ended, and told as failed.
 #[test]
 fn the_first_list_of_an_agent_is_not_an_old_one() {
-    drop(standard(8, 10, 40, "all,-late-effects"));
+    drop(standard(8, 10, 40, "all,-late-effects,-clock-steps"));
 }
 
 #[test]

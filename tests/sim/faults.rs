@@ -4,7 +4,7 @@ use podwright::sim::Options;
 
 use super::common::{seeds, side_by_side, standard, standard_with};
 
-const ALONE: [&str; 14] = [
+const ALONE: [&str; 15] = [
     "refusals",
     "lost-answers",
     "hangs",
@@ -17,6 +17,7 @@ const ALONE: [&str; 14] = [
     "watches",
     "sandboxes",
     "runtime-restarts",
+    "clock-steps",
     "kills",
     "crashes",
 ];
@@ -68,57 +69,57 @@ fn invariants_hold_while_mailboxes_are_full() {
 /// started since: the new worker made a second one.
 #[test]
 fn a_look_from_before_pod_manager_failed_counts_for_nothing() {
-    standard(1107, 8, 90, "all");
+    standard(1107, 8, 90, "all,-clock-steps");
 }
 
 /// Init containers are removed before a new sandbox, and with them went the memory of how often they had started: the
 /// status told a higher restart count than the container had.
 #[test]
 fn an_init_containers_restart_count_outlives_its_instances() {
-    standard(132_124_437, 5, 25, "all,-late-effects");
+    standard(132_124_437, 5, 25, "all,-late-effects,-clock-steps");
 }
 
 /// An agent was killed while it started a container; the start came late, when the next agent had already made another
 /// instance: both ran.
 #[test]
 fn a_start_that_comes_late_finds_nothing_to_start() {
-    standard(1_168_655_890, 5, 25, "all");
+    standard(1_168_655_890, 5, 25, "all,-clock-steps");
 }
 
 /// A container was made, never started, and removed; nobody remembered it once `PodManager` had failed: the restart count
 /// told of the pod fell back.
 #[test]
 fn a_container_that_was_only_made_is_no_restart() {
-    standard(1_000_002_525, 5, 25, "all");
-    standard(100_372, 8, 90, "all");
+    standard(1_000_002_525, 5, 25, "all,-clock-steps");
+    standard(100_372, 8, 90, "all,-clock-steps");
 }
 
 /// A pod was wanted again, by an agent that knew nothing of its end and was just stopping it: when it went for good, it
 /// was given its own time once more, and that was taken for a grace period that grew.
 #[test]
 fn a_pod_wanted_again_is_given_its_time_anew() {
-    standard(500_600, 8, 90, "all,-late-effects");
-    standard(501_082, 8, 90, "all,-late-effects");
+    standard(500_600, 8, 90, "all,-late-effects,-clock-steps");
+    standard(501_082, 8, 90, "all,-late-effects,-clock-steps");
 }
 
 /// A worker failed between making and starting a container; the start came late, when the next worker had begun to remove
 /// what it took for half-made: a container of a pod that never restarts was killed and run again.
 #[test]
 fn a_container_just_made_gets_time_to_start_after_all() {
-    standard(8_000_642, 16, 60, "all");
+    standard(8_000_642, 16, 60, "all,-clock-steps");
 }
 
 /// A pod was wanted again just as the last of it was removed, and its new worker was told a look from before: the pod
 /// seemed to have ended, for ever.
 #[test]
 fn a_pod_that_comes_back_trusts_no_look_from_before_it_went() {
-    standard(9_001_570, 16, 60, "all,-late-effects");
-    standard(9_001_648, 16, 60, "all,-late-effects");
+    standard(9_001_570, 16, 60, "all,-late-effects,-clock-steps");
+    standard(9_001_648, 16, 60, "all,-late-effects,-clock-steps");
 }
 
 /// The last of a pod's former life was removed while its manifest was deleted, and began anew before the agent knew of
 /// the deletion: that was taken for a pod that came back although nobody wants it.
 #[test]
 fn a_pod_comes_back_until_its_deletion_is_known() {
-    standard(9_002_718, 16, 60, "all,-late-effects");
+    standard(9_002_718, 16, 60, "all,-late-effects,-clock-steps");
 }

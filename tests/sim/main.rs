@@ -4,6 +4,7 @@
 
 mod absence;
 mod addresses;
+mod clock;
 mod cluster;
 mod common;
 mod containers;

@@ -180,7 +180,7 @@ impl Role for ImageManager {
 
 impl ImageManager {
     fn ensure(&mut self, request: Arc<ImageRequest>, reply: Reply, desk: &mut Desk<ImageManagerMsg>) {
-        self.queue.collect_garbage(desk.now());
+        self.queue.collect_garbage(desk.steady());
         self.next_number += 1;
         let number = self.next_number;
         let named = image_name::with_default_tag(&request.image);
@@ -303,7 +303,6 @@ impl ImageManager {
     /// Has the image pulled: finds credentials, unless the pull has to wait anyhow: no program is asked for a pull that is
     /// not tried. One with a pull secret that cannot be read is not, as upstream: nobody knows what it was meant for.
     fn prepare_pull(&mut self, number: u64, desk: &mut Desk<ImageManagerMsg>) {
-        let now = desk.now();
         if let Some(pending) = self.pending.get_mut(&number) {
             pending.pull_required = Some(true);
         }
@@ -315,7 +314,7 @@ impl ImageManager {
             self.fail(number, "ErrImagePull", problem, None, desk);
             return;
         }
-        if let Some((wait, why)) = self.queue.back_off(&pending.key(), now) {
+        if let Some((wait, why)) = self.queue.back_off(&pending.key(), desk.steady()) {
             self.back_off(number, &wait, why, desk);
             return;
         }
@@ -408,7 +407,7 @@ impl ImageManager {
 
     fn want_pull(&mut self, number: u64, desk: &Desk<ImageManagerMsg>) {
         let pending = &self.pending[&number];
-        match self.queue.want(number, &pending.request.uid, &pending.key(), desk.now()) {
+        match self.queue.want(number, &pending.request.uid, &pending.key(), desk.steady()) {
             // Upstream tells of the pull when it is wanted, before its turn has come and before the rate is asked.
             Verdict::Queued => {
                 let event = pending.subject().normal("Pulling", format!("Pulling image \"{}\"", pending.request.image));
@@ -423,7 +422,7 @@ impl ImageManager {
         let short = format!("Back-off pulling image \"{}\"", pending.request.image);
         desk.tell(&self.agent.directory.event_recorder, pending.subject().normal("BackOff", short.clone()));
         let message = why.map_or(short.clone(), |(reason, message)| format!("{short}: {reason}: {message}"));
-        self.fail(number, "ImagePullBackOff", message, Some(wait.until.since(desk.now())), desk);
+        self.fail(number, "ImagePullBackOff", message, Some(wait.until.since(desk.steady())), desk);
     }
 
     fn start_pulls(&mut self, desk: &mut Desk<ImageManagerMsg>) {
@@ -493,7 +492,7 @@ impl ImageManager {
         let (to, subject) = (&self.agent.directory.event_recorder, pending.subject());
         let said = format!("Failed to pull image \"{}\": {error}", pending.request.image);
         desk.tell(to, subject.warning("Failed", said));
-        self.queue.failed(number, &pending.key(), (reason.to_owned(), message.clone()), desk.now());
+        self.queue.failed(number, &pending.key(), (reason.to_owned(), message.clone()), desk.steady());
         self.fail(number, reason, message, Some(BACK_OFF_TOLD), desk);
     }
 

@@ -562,7 +562,7 @@ impl PodWorker {
             terminal: self.lifecycle.stage() == Stage::Terminated,
             is_static: is_static(pod),
             qos_class: pod_qos(pod, settings.resources.pod_level_resources).as_str(),
-            agent_started: settings.agent_started,
+            adopted: self.lifecycle.adopted(),
             now: desk.now(),
         })
     }
@@ -588,9 +588,9 @@ impl PodWorker {
         let sync = if self.refused { RETELL.min(sync) } else { sync };
         let deadline = self.lifecycle.pod().zip(self.status.as_ref()).and_then(|(pod, status)| deadline(pod, status));
         let deadline = deadline.filter(|_| self.lifecycle.stage() == Stage::Syncing);
-        let due = self.lifecycle.wake_at().into_iter().chain(deadline).min();
-        let due = due.map(|until| until.since(desk.now()) + Duration::from_millis(1));
-        let due = due.map_or(sync, |due| due.min(sync)).min(self.next_look_for_hung_calls());
+        let wait = self.lifecycle.wake_at().map(|until| until.since(desk.steady()));
+        let due = wait.into_iter().chain(deadline.map(|until| until.since(desk.now()))).min();
+        let due = due.map_or(sync, |due| sync.min(due + Duration::from_millis(1))).min(self.next_look_for_hung_calls());
         self.wake = Some(desk.after(due, PodWorkerMsg::RetryDue));
     }
 }

@@ -192,7 +192,7 @@ impl Prober {
     fn add(&mut self, key: ProbeKey, pod: &Pod, probe: &Probe, desk: &Desk<ProberMsg>) -> ProbeId {
         let agent = &self.agent;
         let timing = ProbeTiming::from(probe);
-        let (started, age) = (agent.settings.agent_started, desk.now().since(agent.settings.agent_started));
+        let (started, age) = (agent.settings.agent_started, desk.clock().uptime());
         let jitter = agent.adapters.chance.next();
         let mut schedule = ProbeSchedule::new(key.kind, timing, started, age, jitter, desk.clock().uptime());
         let kept = agent.adapters.probe_store.of(&key.uid).remove(&(key.container.to_string(), key.kind));

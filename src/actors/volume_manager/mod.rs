@@ -23,7 +23,7 @@ use crate::logic::ids::{FullName, PodUid};
 use crate::logic::loudness::Loudness;
 use crate::logic::quantity::{Format, Quantity};
 use crate::logic::resources::MEMORY;
-use crate::logic::time::Moment;
+use crate::logic::time::Steady;
 use crate::logic::volume_states::{
     Input, MountedVolume, MountedVolumes, Order, Standing, Task, TaskFailure, VolumeFailure, VolumeStates,
 };
@@ -76,7 +76,7 @@ pub struct VolumeManager {
     tokens: BTreeMap<TokenKey, Token>,
     certificates: BTreeMap<CertificateKey, CertificateState>,
     questions: Vec<Question>,
-    wake: Option<(Moment, OperationId)>,
+    wake: Option<(Steady, OperationId)>,
     /// The attached volumes that `NodeStatus` was told of.
     attached: Option<BTreeSet<String>>,
 }
@@ -168,7 +168,7 @@ impl Role for VolumeManager {
             }
         };
         for input in inputs {
-            for order in self.states.step(input, desk.now()) {
+            for order in self.states.step(input, desk.clocks()) {
                 self.begin_task(order, desk);
             }
         }
@@ -404,7 +404,7 @@ impl VolumeManager {
     }
 
     fn answer(&mut self, desk: &Desk<VolumeManagerMsg>) {
-        let now = desk.now();
+        let now = desk.steady();
         for question in std::mem::take(&mut self.questions) {
             let standing = match &question {
                 Question::Mounted(uid, reply) if !reply.is_closed() => self.states.mounted(uid, now),
@@ -445,7 +445,7 @@ impl VolumeManager {
             format!("{what} has not ended since {}, one of {} such calls", since.to_timestamp(), hanging.len())
         });
         desk.address().record().set_note(note);
-        let due = self.states.wake_at(desk.now());
+        let due = self.states.wake_at(desk.steady());
         if self.wake.as_ref().map(|(at, _)| *at) == due {
             return;
         }
@@ -453,7 +453,7 @@ impl VolumeManager {
             desk.cancel(timer);
         }
         if let Some(at) = due {
-            let delay = at.since(desk.now()) + Duration::from_millis(1);
+            let delay = at.since(desk.steady()) + Duration::from_millis(1);
             self.wake = Some((at, desk.after(delay, VolumeManagerMsg::RetryDue { at })));
         }
     }

@@ -18,7 +18,10 @@ use crate::logic::expansion::TooLong;
 use crate::logic::hostname::HostnameError;
 use crate::logic::path_segment::{UnsafeSegment, is_safe_segment};
 pub use container::{ContainerFacts, DeviceFacts, ImageUser, container_config, needs_hosts_file};
-pub use observe::{pod_identity, runtime_container, runtime_pod, runtime_sandbox, termination_message_file};
+pub use observe::{
+    generation, pod_identity, runtime_container, runtime_pod, runtime_sandbox, sandbox_generation,
+    termination_message_file,
+};
 pub use sandbox::{SandboxFacts, sandbox_config};
 
 /// Why a pod cannot be put to the runtime. For a container its text becomes the message of

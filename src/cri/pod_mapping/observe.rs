@@ -3,10 +3,12 @@
 
 use super::container::clean_absolute;
 use super::labels;
-use crate::cri::types::{ContainerStatus, Labels, LinuxContainerResources, NamespaceMode, PodSandboxStatus};
+use crate::cri::types::{
+    Container, ContainerStatus, Labels, LinuxContainerResources, NamespaceMode, PodSandbox, PodSandboxStatus,
+};
 use crate::logic::ids::{FullName, PodUid, SandboxId};
 use crate::logic::resources::{quota_to_milli_cpu, shares_to_milli_cpu};
-use crate::logic::runtime_pod::{RuntimeContainer, RuntimePod, RuntimeResources, RuntimeSandbox};
+use crate::logic::runtime_pod::{Generation, RuntimeContainer, RuntimePod, RuntimeResources, RuntimeSandbox};
 use crate::logic::time::Stamp;
 
 /// Whose sandbox or container it is, as its labels tell; `None` when it is none of a pod's.
@@ -76,7 +78,7 @@ pub fn runtime_sandbox(status: &PodSandboxStatus) -> RuntimeSandbox {
     }
 }
 
-/// A pod of these parts, newest first: sandboxes by attempt, then creation; containers by creation; IDs settle a draw.
+/// A pod of these parts, newest first.
 pub fn runtime_pod(
     uid: PodUid,
     full_name: FullName,
@@ -84,9 +86,19 @@ pub fn runtime_pod(
     mut containers: Vec<RuntimeContainer>,
     taken: Stamp,
 ) -> RuntimePod {
-    sandboxes.sort_by(|a, b| (b.attempt, b.created_at).cmp(&(a.attempt, a.created_at)).then_with(|| a.id.cmp(&b.id)));
-    containers.sort_by(|a, b| b.created_at.cmp(&a.created_at).then_with(|| a.id.cmp(&b.id)));
+    sandboxes.sort_by(RuntimeSandbox::newest_first);
+    containers.sort_by(RuntimeContainer::newest_first);
     RuntimePod { uid, full_name, sandboxes, containers, taken }
+}
+
+/// Where a listed container stands among the instances of its name.
+pub fn generation(container: &Container) -> Generation<'_> {
+    Generation::new(restart_count(&container.annotations), container.created_at, container.id.as_str())
+}
+
+/// Where a listed sandbox stands among those of its pod.
+pub fn sandbox_generation(sandbox: &PodSandbox) -> Generation<'_> {
+    Generation::new(sandbox.metadata.attempt, sandbox.created_at, sandbox.id.as_str())
 }
 
 /// The count of a container's starts before this one. It comes from outside and ends in the API, which has no number

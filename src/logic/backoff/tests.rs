@@ -6,8 +6,17 @@ use super::*;
 use crate::logic::ids::{ContainerId, SandboxId};
 use crate::logic::runtime_pod::ContainerState;
 
-fn at(seconds: u64) -> Moment {
-    Moment::EPOCH.plus(Duration::from_secs(1_000_000 + seconds))
+fn at(seconds: u64) -> Steady {
+    Steady::at(Duration::from_secs(1_000_000 + seconds))
+}
+
+/// The wall clock, which shows the uptime unless a test sets it.
+fn wall(seconds: u64) -> Moment {
+    Moment(at(seconds).0)
+}
+
+fn both(seconds: u64) -> Clocks {
+    Clocks { wall: wall(seconds), steady: at(seconds) }
 }
 
 fn container(image: &str) -> Container {
@@ -23,9 +32,9 @@ fn instance(restart_count: u32, created: u64) -> RuntimeContainer {
         hash: String::new(),
         stop_signal: None,
         state: ContainerState::Exited,
-        created_at: at(created),
-        started_at: at(created),
-        finished_at: at(created + 1),
+        created_at: wall(created),
+        started_at: wall(created),
+        finished_at: wall(created + 1),
         exit_code: 1,
         reason: "Error".to_owned(),
         message: String::new(),
@@ -107,8 +116,8 @@ fn an_agent_restart_goes_on_with_the_back_off() {
     for (restart_count, gap, period) in cases {
         let mut loops = CrashLoops::new(policy);
         let newest = instance(restart_count, 500_000);
-        loops.recover(&container("a"), &newest, gap.map(|gap| at(500_000 - gap)));
-        let wait = loops.wait(&container("a"), newest.finished_at, newest.finished_at);
+        loops.recover(&container("a"), &newest, gap.map(|gap| wall(500_000 - gap)), both(500_001));
+        let wait = loops.wait(&container("a"), at(500_001), at(500_001));
         assert_eq!(wait.map(|wait| wait.period.as_secs()), period, "{restart_count} {gap:?}");
     }
 }
@@ -118,7 +127,7 @@ fn recovery_never_replaces_what_is_known() {
     let mut loops = CrashLoops::new(BackoffPolicy::crash_loop(Duration::from_secs(300)));
     loops.note_start(&container("a"), Some(at(0)), at(0));
     let before = loops.clone();
-    loops.recover(&container("a"), &instance(7, 0), None);
+    loops.recover(&container("a"), &instance(7, 0), None, both(10));
     assert_eq!(loops, before);
 }
 
@@ -126,9 +135,9 @@ fn recovery_never_replaces_what_is_known() {
 fn a_recovered_back_off_is_void_after_a_long_run() {
     let mut loops = CrashLoops::new(BackoffPolicy::crash_loop(Duration::from_secs(300)));
     let mut newest = instance(9, 0);
-    newest.finished_at = at(700);
-    loops.recover(&container("a"), &newest, None);
-    assert_eq!(loops.wait(&container("a"), newest.finished_at, newest.finished_at), None);
+    newest.finished_at = wall(700);
+    loops.recover(&container("a"), &newest, None, both(700));
+    assert_eq!(loops.wait(&container("a"), at(700), at(700)), None);
 }
 
 #[test]
@@ -168,29 +177,65 @@ fn durations_read_as_go_prints_them() {
     );
 }
 
+/// POD-19: an agent starts after the clock was set back by an hour: the instances that it finds are dated later than now, and the
+/// newest seems to be made before the one before it ended.
+#[test]
+fn a_clock_set_back_shortens_no_back_off() {
+    let mut loops = CrashLoops::new(BackoffPolicy::crash_loop(Duration::from_secs(300)));
+    let mut newest = instance(3, 0);
+    loops.recover(&container("a"), &newest, Some(wall(3600)), both(2));
+    let end = loops.end_that_counts(&newest, both(2)).expect("nobody stopped it");
+    let wait = loops.wait(&container("a"), end, at(2)).expect("it waits");
+    assert_eq!((wait.period, wait.until), (Duration::from_secs(40), at(41)));
+    newest.finished_at = wall(7200);
+    assert_eq!(loops.end_that_counts(&newest, both(2)), Some(at(2)), "what is yet to come has just happened");
+}
+
+#[test]
+fn an_end_once_seen_moves_with_no_clock() {
+    let mut loops = CrashLoops::new(BackoffPolicy::crash_loop(Duration::from_secs(300)));
+    let ended = instance(1, 0);
+    let mut pod = RuntimePod::empty("u".into(), crate::logic::ids::FullName::new("p", "ns"), Default::default());
+    pod.containers = vec![ended.clone()];
+    loops.observe(&pod, both(1));
+    for (wall_seconds, seconds) in [(86_400, 5), (0, 9)] {
+        let now = Clocks { wall: wall(wall_seconds), steady: at(seconds) };
+        loops.observe(&pod, now);
+        assert_eq!(loops.end_that_counts(&ended, now), Some(at(1)));
+    }
+    pod.containers.clear();
+    loops.observe(&pod, both(10));
+    assert!(loops.ends.is_empty(), "nothing is kept of what the runtime lets go of");
+}
+
 proptest! {
     #[test]
     fn no_wait_is_longer_than_the_maximum(
         max in 1_u64..400,
-        runs in prop::collection::vec((0_u64..2000, -2000_i64..2000), 1..40),
+        runs in prop::collection::vec((0_u64..2000, -100_000_i64..100_000), 1..40),
     ) {
         let policy = BackoffPolicy::crash_loop(Duration::from_secs(max));
         let app = container("a");
         let mut loops = CrashLoops::new(policy);
-        let mut now = at(100_000);
-        for (run, jump) in runs {
+        let (mut now, mut set_off) = (at(200_000_000), 0);
+        for (count, (run, jump)) in (1_u32..).zip(runs) {
             let finished = now.plus(Duration::from_secs(run));
+            let mut ended = instance(count, 0);
+            ended.finished_at = Moment(finished.0 + set_off);
             // The clock may be set in between, in either direction.
-            let seen = Moment(finished.0 + jump * 1_000_000_000);
-            if let Some(wait) = loops.wait(&app, finished, seen) {
+            set_off += jump * 1_000_000_000;
+            let seen = Clocks { wall: Moment(finished.0 + set_off), steady: finished };
+            let end = loops.end_that_counts(&ended, seen).expect("nobody stopped it");
+            prop_assert!(end <= finished, "no end is yet to come");
+            if let Some(wait) = loops.wait(&app, end, finished) {
                 prop_assert!(wait.period <= policy.max);
-                prop_assert!(wait.until.since(seen) <= policy.max);
-                prop_assert!(wait.until > seen);
+                prop_assert!(wait.until.since(finished) <= policy.max);
+                prop_assert!(wait.until > finished);
                 now = wait.until;
             } else {
-                now = seen;
+                now = finished;
             }
-            loops.note_start(&app, Some(finished), now);
+            loops.note_start(&app, Some(end), now);
         }
     }
 }

@@ -19,7 +19,7 @@ use super::ids::{ContainerId, SandboxId};
 use super::pod_containers::ephemeral_containers;
 use super::pod_resize::ContainerUpdate;
 use super::runtime_pod::{ContainerState, ProbeResults, RuntimeContainer, RuntimePod};
-use super::time::Moment;
+use super::time::{Clocks, Steady};
 use init::Initialisation;
 use resize::ResizeInput;
 pub use restart_all::ResetContainer;
@@ -46,7 +46,7 @@ pub struct PlanInput<'a> {
     /// What is in force of resources; `None` while that is not known: then none are changed.
     pub resize: Option<ResizeInput<'a>>,
     /// Now.
-    pub now: Moment,
+    pub now: Clocks,
 }
 
 /// The list of the spec that a container comes from.
@@ -115,7 +115,7 @@ pub struct StartContainer {
     /// The instance that has to be stopped first, when this start replaces one.
     pub replaces: Option<ContainerId>,
     /// From which end on its back-off counts; to be told to [`CrashLoops::note_start`] when the start begins.
-    pub ended: Option<Moment>,
+    pub ended: Option<Steady>,
 }
 
 /// A container that is not started yet.
@@ -169,7 +169,7 @@ impl PodPlan {
     }
 
     /// When the first of the waiting containers is due.
-    pub fn due(&self) -> Option<Moment> {
+    pub fn due(&self) -> Option<Steady> {
         self.waiting.iter().map(|waiting| waiting.wait.until).min()
     }
 }
@@ -230,7 +230,8 @@ impl PodPlan {
         Self { kill_pod: Some(why), ..Self::default() }
     }
 
-    /// Starts the container, or lets it wait for the end of its back-off.
+    /// Starts the container, or lets it wait for the end of its back-off. Nothing starts beside an instance that runs, unless
+    /// this plan stops that one first: whichever instance is taken for the newest, two never run.
     fn start_or_wait(
         &mut self,
         input: &PlanInput<'_>,
@@ -239,10 +240,14 @@ impl PodPlan {
         replaces: Option<&RuntimeContainer>,
     ) {
         let name = container.name.clone();
+        let stays = |one: &RuntimeContainer| one.name == name && self.kill.iter().all(|kill| kill.id != one.id);
+        if self.kill_pod.is_none() && input.runtime.running().any(stays) {
+            return;
+        }
         let mut instances = input.runtime.instances(&container.name);
         let ended = instances.find(|instance| instance.state == ContainerState::Exited);
-        let ended = ended.and_then(|ended| input.crash_loops.end_that_counts(ended));
-        let wait = ended.and_then(|ended| input.crash_loops.wait(container, ended, input.now));
+        let ended = ended.and_then(|ended| input.crash_loops.end_that_counts(ended, input.now));
+        let wait = ended.and_then(|ended| input.crash_loops.wait(container, ended, input.now.steady));
         if let Some(wait) = wait {
             let message = crash_loop_message(wait.period, &name, &describe(input.pod));
             self.waiting.push(WaitingContainer { name, kind, reason: CRASH_LOOP_BACK_OFF, message, wait });

@@ -10,12 +10,21 @@ use super::*;
 use crate::logic::backoff::BackoffPolicy;
 use crate::logic::ids::{FullName, PodUid};
 use crate::logic::runtime_pod::{RuntimeSandbox, SandboxState};
-use crate::logic::time::Stamp;
+use crate::logic::time::{Moment, Stamp};
 
 const NOW: u64 = 100_000;
 
 fn at(seconds: u64) -> Moment {
     Moment::EPOCH.plus(Duration::from_secs(seconds))
+}
+
+/// The wall clock shows the uptime.
+fn steady(seconds: u64) -> Steady {
+    Steady(at(seconds).0)
+}
+
+fn now() -> Clocks {
+    Clocks { wall: at(NOW), steady: steady(NOW) }
 }
 
 fn container(name: &str) -> Container {
@@ -110,7 +119,7 @@ impl Case {
         let hashes = all.map(|container| (container.name.clone(), "h".to_owned())).collect();
         let (probes, crash_loops) = (&self.probes, &self.loops);
         let restarts = &self.restarts;
-        plan(&PlanInput { pod, runtime, hashes: &hashes, probes, crash_loops, restarts, resize: None, now: at(NOW) })
+        plan(&PlanInput { pod, runtime, hashes: &hashes, probes, crash_loops, restarts, resize: None, now: now() })
     }
 }
 
@@ -329,12 +338,12 @@ fn a_crashing_container_waits_and_says_so() {
     crashed.finished_at = at(NOW - 4);
     let pod = pod("Always", &[], &["a", "b"]);
     let mut case = Case::new();
-    case.loops.note_start(&container("a"), Some(at(NOW - 20)), at(NOW - 20));
+    case.loops.note_start(&container("a"), Some(steady(NOW - 20)), steady(NOW - 20));
     let plan = case.plan(&pod, &ready(vec![crashed, instance("b", 0, ContainerState::Running, 0)]));
     assert!(plan.is_idle());
     let waiting = &plan.waiting[0];
     assert_eq!(waiting.message, "back-off 10s restarting failed container=a pod=p_default(u)");
-    assert_eq!((waiting.reason, plan.due()), ("CrashLoopBackOff", Some(at(NOW + 6))));
+    assert_eq!((waiting.reason, plan.due()), ("CrashLoopBackOff", Some(steady(NOW + 6))));
 }
 
 #[test]
@@ -342,7 +351,7 @@ fn the_first_restart_is_immediate_and_tells_its_end() {
     let mut crashed = instance("a", 0, ContainerState::Exited, 1);
     crashed.finished_at = at(NOW);
     let plan = planned(&pod("Always", &[], &["a"]), &ready(vec![crashed]));
-    assert_eq!(plan.start[0].ended, Some(at(NOW)));
+    assert_eq!(plan.start[0].ended, Some(steady(NOW)));
     assert!(plan.waiting.is_empty());
 }
 
@@ -351,7 +360,7 @@ fn a_pod_that_waits_in_a_back_off_is_not_killed() {
     let mut crashed = instance("a", 1, ContainerState::Exited, 1);
     crashed.finished_at = at(NOW);
     let mut case = Case::new();
-    case.loops.note_start(&container("a"), Some(at(NOW - 5)), at(NOW - 5));
+    case.loops.note_start(&container("a"), Some(steady(NOW - 5)), steady(NOW - 5));
     let plan = case.plan(&pod("Always", &[], &["a"]), &ready(vec![crashed]));
     assert_eq!((plan.kill_pod, plan.waiting.len()), (None, 1));
 }
@@ -363,6 +372,18 @@ fn a_deleted_pod_starts_nothing() {
     for containers in [vec![], vec![instance("a", 0, ContainerState::Exited, 1)]] {
         assert!(planned(&pod, &ready(containers)).start.is_empty());
     }
+}
+
+/// Whichever instance is taken for the newest: one that runs is never joined by another, nor is its pod taken for over.
+#[test]
+fn nothing_starts_while_an_older_instance_runs() {
+    use ContainerState::{Exited, Running};
+    let held = |name, exit_code| ready(vec![instance(name, 1, Exited, exit_code), instance(name, 0, Running, 0)]);
+    for policy in ["Always", "OnFailure"] {
+        let plan = planned(&pod(policy, &[], &["a"]), &held("a", 1));
+        assert_eq!((starts(&plan), plan.kill_pod), (vec![], None), "{policy}");
+    }
+    assert_eq!(starts(&planned(&pod("Always", &["i"], &["a"]), &held("i", 1))), []);
 }
 
 mod restart_all;
@@ -401,7 +422,7 @@ proptest! {
         let runtime = runtime(vec![sandbox(0, state)], containers);
         let mut case = Case::new();
         for crash in 0..crashes {
-            case.loops.note_start(&container("a"), Some(at(NOW - 500 + crash)), at(NOW - 500 + crash));
+            case.loops.note_start(&container("a"), Some(steady(NOW - 500 + crash)), steady(NOW - 500 + crash));
         }
         let plan = case.plan(&pod, &runtime);
         let inits = plan.start.iter().filter(|start| start.kind == ContainerKind::Init).count();
@@ -410,13 +431,16 @@ proptest! {
             let newest = runtime.container(&start.name);
             let runs = newest.is_some_and(|newest| newest.state == ContainerState::Running);
             prop_assert!(!runs || plan.kill_pod.is_some() || start.replaces == newest.map(|newest| newest.id.clone()));
+            let stays = |one: &RuntimeContainer| plan.kill.iter().all(|kill| kill.id != one.id);
+            let mut beside = runtime.running().filter(|one| one.name == start.name);
+            prop_assert!(plan.kill_pod.is_some() || !beside.any(stays), "no instance of it runs on, old or new");
             prop_assert!(newest.is_none_or(|newest| start.restart_count == newest.restart_count + 1));
             prop_assert!(plan.waiting.iter().all(|waiting| waiting.name != start.name));
         }
         for start in plan.start.iter().filter_map(|start| start.replaces.as_ref()) {
             prop_assert!(plan.kill.iter().any(|kill| kill.id == *start));
         }
-        prop_assert!(plan.waiting.iter().all(|waiting| waiting.wait.until > at(NOW)));
+        prop_assert!(plan.waiting.iter().all(|waiting| waiting.wait.until > steady(NOW)));
         if plan.kill_pod.is_some() && plan.create_sandbox.is_none() {
             prop_assert!(plan.start.is_empty() && plan.waiting.is_empty());
         }

@@ -12,6 +12,7 @@
 mod demands;
 mod job;
 mod looks;
+mod now;
 mod obstacles;
 mod resizing;
 mod room;
@@ -38,10 +39,11 @@ use super::pod_status::StartError;
 use super::probe_schedule::ProbeKind;
 use super::runtime_health::RuntimeHealth;
 use super::runtime_pod::{ContainerState, ProbeResults, RuntimePod, RuntimeSandbox};
-use super::time::{Moment, Stamp};
+use super::time::{Moment, Stamp, Steady};
 use super::volume_states::MountedVolumes;
 pub use demands::{Demand, Demanded};
 pub use job::{Job, JobEnd, POST_START_HOOK_ERROR, SandboxFailure, StartFailure, Started};
+pub use now::Now;
 pub use resizing::ResizeMeans;
 
 /// Wait after an error, before jitter (upstream's back-off period of a pod worker).
@@ -199,26 +201,6 @@ impl Action {
     }
 }
 
-/// The time of a step.
-#[derive(Clone, Copy, Debug)]
-pub struct Now {
-    /// Wall clock. It may jump.
-    pub moment: Moment,
-    /// How long the agent has run.
-    pub uptime: Duration,
-    /// Order.
-    pub stamp: Stamp,
-    /// In 0..1, seeded: spreads retries.
-    pub jitter: f64,
-}
-
-impl Now {
-    /// What the wall clock will show at this uptime.
-    fn wall(&self, uptime: Duration) -> Moment {
-        self.moment.plus(uptime.saturating_sub(self.uptime))
-    }
-}
-
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct PodLifecycle {
@@ -255,6 +237,8 @@ pub struct PodLifecycle {
     /// Containers that are to be once their start under way has ended.
     restart_started: BTreeSet<String>,
     recovered: bool,
+    /// Instances that an earlier agent started.
+    adopted: BTreeSet<ContainerId>,
     probes: ProbeResults,
     /// The highest restart count that was seen of each container, among instances that were started.
     counts: BTreeMap<String, u32>,
@@ -262,7 +246,7 @@ pub struct PodLifecycle {
     /// look was asked for.
     half_made: BTreeMap<ContainerId, Option<Duration>>,
     replacing: bool,
-    waits: Vec<(String, Option<Moment>)>,
+    waits: Vec<(String, Option<Steady>)>,
     released: bool,
     /// Whether the clean-up under way leaves nothing.
     removing_everything: bool,
@@ -299,6 +283,7 @@ impl PodLifecycle {
             restarts: BTreeSet::new(),
             restart_started: BTreeSet::new(),
             recovered: false,
+            adopted: BTreeSet::new(),
             probes: ProbeResults::default(),
             counts: BTreeMap::new(),
             half_made: BTreeMap::new(),
@@ -361,13 +346,18 @@ impl PodLifecycle {
         self.grace
     }
 
+    /// Instances that an earlier agent started, and that the runtime still holds.
+    pub fn adopted(&self) -> &BTreeSet<ContainerId> {
+        &self.adopted
+    }
+
     /// What the pod waits for, one sentence each, newest decision.
     pub fn waits(&self) -> impl Iterator<Item = &str> {
         self.waits.iter().map(|(sentence, _)| sentence.as_str())
     }
 
     /// When something is due although nothing happens.
-    pub fn wake_at(&self) -> Option<Moment> {
+    pub fn wake_at(&self) -> Option<Steady> {
         self.waits.iter().filter_map(|(_, until)| *until).min()
     }
 
@@ -405,6 +395,10 @@ impl PodLifecycle {
                     self.problems.retain(|job, _| !is_gone(job));
                     self.half_made.retain(|id, _| ids.contains(id));
                     self.restarts.retain(|id| ids.contains(id));
+                    self.adopted.retain(|id| ids.contains(id));
+                    if self.observed.is_none() {
+                        self.adopted = now.adopted(&seen);
+                    }
                     // One that was only made may be removed and made again: that is no restart.
                     for container in seen.containers.iter().filter(|one| one.state != ContainerState::Created) {
                         let count = self.counts.entry(container.name.clone()).or_default();
@@ -547,7 +541,7 @@ impl PodLifecycle {
         }
         match self.retries.get(job) {
             Some(until) if *until > now.uptime => {
-                self.waits.push((format!("{waiting_for}, to be tried again"), Some(now.wall(*until))));
+                self.waits.push((format!("{waiting_for}, to be tried again"), Some(Steady::at(*until))));
                 false
             }
             _ => true,

@@ -86,7 +86,8 @@ impl PodLifecycle {
             return vec![];
         }
         let seen = self.observed.clone().expect("fresh, so there is one");
-        self.recover_crash_loops(&pod, &seen);
+        self.crash_loops.observe(&seen, now.clocks());
+        self.recover_crash_loops(&pod, &seen, now);
         if self.replacing {
             return self.kill_pod(&seen, self.own_grace(&pod), true, now);
         }
@@ -98,7 +99,7 @@ impl PodLifecycle {
             crash_loops: &self.crash_loops,
             restarts: &self.restarts,
             resize: self.resize_input(),
-            now: now.moment,
+            now: now.clocks(),
         });
         if plan.kill_pod.is_some() && plan.create_sandbox.is_none() {
             let mut actions = self.begin_termination(None, now);
@@ -161,7 +162,7 @@ impl PodLifecycle {
             self.outdate(now);
             return self.ask();
         }
-        plan.start.retain(|start| !half_made.names.contains(&start.name));
+        plan.start.retain(|start| !half_made.names.contains(&start.name) && !seen.runs(&start.name));
         let mut actions = self.resize(seen, &plan, now);
         if !actions.is_empty() || self.jobs.contains(&Job::Resize) {
             // The pod has its room before a container that needs more of it.
@@ -175,7 +176,7 @@ impl PodLifecycle {
         if (plan.create_sandbox.is_some() || !plan.start.is_empty())
             && let Some(problem) = self.network_problem(pod)
         {
-            let until = now.moment.plus(NETWORK_RETRY.mul_f64(1.0 + now.jitter / 2.0));
+            let until = now.steady().plus(NETWORK_RETRY.mul_f64(1.0 + now.jitter / 2.0));
             self.waits.push((format!("network is not ready: {problem}"), Some(until)));
             actions.push(Action::NetworkNotReady(problem));
             return actions;
@@ -221,7 +222,7 @@ impl PodLifecycle {
                 None => found.remove.push(made.id.clone()),
                 Some(due) if due > now.uptime => {
                     let sentence = format!("container {}, which was made, to start after all", made.name);
-                    self.waits.push((sentence, Some(now.wall(due))));
+                    self.waits.push((sentence, Some(Steady::at(due))));
                 }
                 Some(_) => {
                     *until = None;
@@ -406,7 +407,7 @@ impl PodLifecycle {
 
     /// After a restart of the agent the back-off goes on from what the runtime still holds. Only then: later a container
     /// without an entry is one that changed, whose back-off starts over (POD-19).
-    fn recover_crash_loops(&mut self, pod: &Pod, seen: &RuntimePod) {
+    fn recover_crash_loops(&mut self, pod: &Pod, seen: &RuntimePod, now: Now) {
         if std::mem::replace(&mut self.recovered, true) {
             return;
         }
@@ -415,7 +416,7 @@ impl PodLifecycle {
             let same = |newest: &&RuntimeContainer| self.hashes.get(&container.name) == Some(&newest.hash);
             if let Some(newest) = instances.next().filter(same) {
                 let previous_finished = instances.next().map(|instance| instance.finished_at);
-                self.crash_loops.recover(&container, newest, previous_finished);
+                self.crash_loops.recover(&container, newest, previous_finished, now.clocks());
             }
         }
     }
@@ -423,7 +424,7 @@ impl PodLifecycle {
     fn note_start(&mut self, pod: &Pod, start: &StartContainer, now: Now) {
         self.restart_started.remove(&start.name); // The start that it was about has failed: this one is new anyway.
         if let Some((_, container)) = find_container(pod, &start.name) {
-            self.crash_loops.note_start(&container, start.ended, now.moment);
+            self.crash_loops.note_start(&container, start.ended, now.steady());
         }
     }
 

@@ -137,7 +137,7 @@ impl Script {
 
     /// Seconds until something is due.
     fn wakes_in(&self) -> Option<f64> {
-        self.life.wake_at().map(|until| until.since(self.moment).as_secs_f64())
+        self.life.wake_at().map(|until| until.since(Steady::at(self.uptime)).as_secs_f64())
     }
 }
 

@@ -104,8 +104,8 @@ pub struct StatusInput<'a> {
     pub is_static: bool,
     /// `status.qosClass`.
     pub qos_class: &'a str,
-    /// When the agent started: containers that are older keep their readiness.
-    pub agent_started: Moment,
+    /// Instances that an earlier agent started.
+    pub adopted: &'a BTreeSet<ContainerId>,
     /// Now.
     pub now: Moment,
 }

@@ -1,10 +1,9 @@
 //! `started` and `ready` of every container (section 6 of upstream's prober rules).
 
-use k8s_openapi::api::core::v1::{Container, ContainerState, ContainerStatus, PodSpec};
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodSpec};
 
-use super::{StatusInput, conditions, moment};
+use super::{StatusInput, conditions};
 use crate::logic::ids::ContainerId;
-use crate::logic::probe_schedule::RESTART_MARGIN;
 use crate::logic::restart_policy::is_sidecar;
 
 /// Fills in both flags.
@@ -66,14 +65,8 @@ fn is_ready(input: &StatusInput<'_>, container: Option<&Container>, status: &Con
         Some(result) => *result,
         // An agent that has just started has no results. What was ready stays so until a probe says otherwise, and what
         // was not does not become so.
-        None => is_older_than_agent(input, status.state.as_ref()) && was_pod_ready(input),
+        None => input.adopted.contains(&id(status)) && was_pod_ready(input),
     }
-}
-
-fn is_older_than_agent(input: &StatusInput<'_>, state: Option<&ContainerState>) -> bool {
-    let running = state.and_then(|state| state.running.as_ref());
-    let started = running.and_then(|running| running.started_at.as_ref());
-    started.is_some_and(|started| input.agent_started.since(moment(started)) > RESTART_MARGIN)
 }
 
 /// As the API tells; of a static pod the API's object tells nothing, and what was shown before stands in.
@@ -84,7 +77,7 @@ fn was_pod_ready(input: &StatusInput<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::{ContainerStateRunning, Pod, Probe};
+    use k8s_openapi::api::core::v1::{ContainerState, ContainerStateRunning, Pod, Probe};
 
     use super::*;
     use crate::logic::ids::{FullName, PodUid};
@@ -125,6 +118,7 @@ mod tests {
                 volumes_mounted: true,
                 start_errors: &Default::default(),
                 restarts: &Default::default(),
+                adopted: &Default::default(),
                 resize: &Default::default(),
                 actuated: None,
                 figures: None,
@@ -137,7 +131,6 @@ mod tests {
                 terminal: false,
                 is_static: false,
                 qos_class: "BestEffort",
-                agent_started: Moment::EPOCH,
                 now: Moment::EPOCH,
             };
             let spec = PodSpec { init_containers: Some(vec![sidecar(policy)]), ..PodSpec::default() };

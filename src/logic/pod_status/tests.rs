@@ -26,6 +26,7 @@ struct Scene {
     probes: ProbeResults,
     errors: BTreeMap<String, StartError>,
     restarts: BTreeSet<ContainerId>,
+    adopted: BTreeSet<ContainerId>,
     host: HostIps,
     prefer_ipv6: bool,
     terminal: bool,
@@ -54,6 +55,7 @@ impl Scene {
             probes: ProbeResults::default(),
             errors: BTreeMap::new(),
             restarts: BTreeSet::new(),
+            adopted: BTreeSet::new(),
             host: host(&["192.168.0.1"]),
             prefer_ipv6: false,
             terminal: false,
@@ -100,7 +102,7 @@ impl Scene {
             terminal: self.terminal,
             is_static: self.is_static,
             qos_class: "BestEffort",
-            agent_started: at(AGENT_STARTED),
+            adopted: &self.adopted,
             now: at(self.now),
         })
     }
@@ -392,11 +394,11 @@ fn started_and_ready_follow_the_probes() {
 /// PRB-23.
 #[test]
 fn a_restart_of_the_agent_changes_no_readiness() {
-    let rows = [(20, true, true), (20, false, false), (9, true, false)];
-    for (age, was_ready, expected) in rows {
-        let mut running = instance("a", 0, ContainerState::Running, 0);
-        running.started_at = at(AGENT_STARTED - age);
+    let rows = [(true, true, true), (true, false, false), (false, true, false)];
+    for (adopted, was_ready, expected) in rows {
+        let running = instance("a", 0, ContainerState::Running, 0);
         let mut scene = Scene::new("Always", &[], &["a"]).holding(vec![running]);
+        scene.adopted = adopted.then(|| ContainerId::from("a0")).into_iter().collect();
         scene.spec().containers[0].readiness_probe = Some(Probe::default());
         let ready = PodCondition {
             type_: "Ready".to_owned(),
@@ -404,7 +406,7 @@ fn a_restart_of_the_agent_changes_no_readiness() {
             ..PodCondition::default()
         };
         scene.pod.status = Some(PodStatus { conditions: Some(vec![ready]), ..PodStatus::default() });
-        assert_eq!(of(&scene.status(), "a").ready, expected, "{age} {was_ready}");
+        assert_eq!(of(&scene.status(), "a").ready, expected, "{adopted} {was_ready}");
         scene.probes.readiness.insert(ContainerId::from("a0"), false);
         assert!(!of(&scene.status(), "a").ready, "a result counts more than the past");
     }

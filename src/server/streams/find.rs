@@ -4,6 +4,7 @@
 use super::problem::Problem;
 use crate::actors::settings::Agent;
 use crate::cri::pod_mapping::labels::{CONTAINER_NAME, POD_UID};
+use crate::cri::pod_mapping::{generation, sandbox_generation};
 use crate::cri::{ContainerFilter, ContainerState, CriResult, Labels, PodSandboxFilter, SandboxState};
 use crate::logic::ids::{ContainerId, PodUid, SandboxId};
 use crate::messages::status_manager::PodView;
@@ -28,7 +29,7 @@ pub(in crate::server) async fn running_container(
     let filter = ContainerFilter { state: Some(ContainerState::Running), label_selector, ..ContainerFilter::default() };
     let mut found = agent.adapters.runtime.list_containers(&filter).await?;
     found.retain(|container| container.labels.get(CONTAINER_NAME).is_some_and(|label| label == name));
-    Ok(found.into_iter().max_by_key(|container| container.created_at).map(|container| container.id))
+    Ok(found.into_iter().max_by(|one, other| generation(one).cmp(&generation(other))).map(|container| container.id))
 }
 
 /// Nothing of this name runs in the pod, in the words of exec and run.
@@ -41,7 +42,8 @@ pub(super) async fn ready_sandbox(agent: &Agent, uid: &PodUid) -> CriResult<Opti
     let label_selector = of_pod(uid);
     let filter = PodSandboxFilter { state: Some(SandboxState::Ready), label_selector, ..PodSandboxFilter::default() };
     let found = agent.adapters.runtime.list_pod_sandboxes(&filter).await?;
-    Ok(found.into_iter().max_by_key(|sandbox| sandbox.created_at).map(|sandbox| sandbox.id))
+    let newest = found.into_iter().max_by(|one, other| sandbox_generation(one).cmp(&sandbox_generation(other)));
+    Ok(newest.map(|sandbox| sandbox.id))
 }
 
 fn of_pod(uid: &PodUid) -> Labels {

@@ -189,5 +189,14 @@ fn the_newest_comes_first() {
     let containers = found.containers.iter().map(|container| container.id.as_str()).collect::<Vec<_>>();
     assert_eq!(sandboxes, ["new", "a", "b", "old"]);
     assert_eq!(containers, ["new", "a", "b", "old"]);
+    let counted = |id: &str, count: &str, created_at| {
+        let annotations = labels(&[("io.kubernetes.container.restartCount", count)]);
+        runtime_container(&container_status(id, created_at, annotations), &"s".into(), true)
+    };
+    // The clock was set back between the making of the second and the third.
+    let made = vec![counted("first", "0", 100), counted("second", "1", 200), counted("third", "2", 50)];
+    let stepped = runtime_pod(PodUid::from(UID), FullName::new("web", "shop"), vec![], made, Stamp(4));
+    let order = stepped.containers.iter().map(|container| container.id.as_str()).collect::<Vec<_>>();
+    assert_eq!(order, ["third", "second", "first"], "by restart count, whatever the clock showed");
     assert_eq!((found.uid.as_str(), found.taken), (UID, Stamp(4)));
 }

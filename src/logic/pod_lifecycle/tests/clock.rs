@@ -56,19 +56,65 @@ fn a_stop_under_way_goes_on() {
     assert_eq!(script.passes(5), NOTHING);
 }
 
-/// An end that seems to lie in the future says nothing of when it was; the next one is dated by the new clock.
+/// An end is placed on the agent's own clock when it is first seen.
 #[test]
 fn a_crash_loop_does_not_wait_for_the_clock_to_come_back() {
     let pod = a_pod("Always", &[], &["a"]);
     let mut script = Script::running(pod.clone());
     let restarted = RuntimeContainer { created_at: script.moment, ..running(&pod, "a", 1) };
     let ended = exited(&restarted, 1, script.moment);
-    script.life.crash_loops.note_start(
-        &pod.spec.as_ref().expect("a spec").containers[0],
-        Some(script.moment),
-        script.moment,
-    );
+    let (app, steady) = (&pod.spec.as_ref().expect("a spec").containers[0], Steady::at(script.uptime));
+    script.life.crash_loops.note_start(app, Some(steady), steady);
     assert_eq!(script.sees(&[ready(0)], std::slice::from_ref(&ended)), NOTHING, "it waits for ten seconds");
     script.sets_back_the_clock();
     assert_eq!(script.passes(10), ["image a"]);
+}
+
+/// POD-19: a clock that is set ahead ends no wait, and does not make a short run a long one.
+#[test]
+fn a_crash_loop_waits_although_the_clock_is_set_ahead() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let mut script = Script::running(pod.clone());
+    let restarted = RuntimeContainer { created_at: script.moment, ..running(&pod, "a", 1) };
+    let (app, steady) = (&pod.spec.as_ref().expect("a spec").containers[0], Steady::at(script.uptime));
+    script.life.crash_loops.note_start(app, Some(steady), steady);
+    script.moment = Moment(script.moment.0 + HOURS);
+    let ended = exited(&restarted, 1, script.moment);
+    assert_eq!(script.sees(&[ready(0)], std::slice::from_ref(&ended)), NOTHING, "it waits for ten seconds");
+    script.moment = Moment(script.moment.0 + HOURS);
+    assert_eq!(script.passes(9), NOTHING);
+    assert_eq!(script.passes(1), ["image a"]);
+}
+
+/// An end that is dated later than now has just happened, to an agent that has just started: it is waited for no longer than
+/// any other.
+#[test]
+fn an_end_in_the_future_has_just_happened() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let mut script = Script::unseen(pod.clone());
+    let restarted = RuntimeContainer { created_at: script.moment, ..running(&pod, "a", 1) };
+    let ended = exited(&restarted, 1, script.moment);
+    script.sets_back_the_clock();
+    script.sees(&[ready(0)], std::slice::from_ref(&ended));
+    script.ends(JobEnd::Prepared(Ok(false)));
+    assert_eq!(script.passes(9), NOTHING, "it waits for ten seconds");
+    assert_eq!(script.passes(1), ["image a"]);
+}
+
+/// PRB-23: readiness outlives an agent that finds the clock set back since the container was started, and is not taken over by one
+/// that was started since.
+#[test]
+fn an_earlier_agents_containers_are_known_whatever_the_clock_shows() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let instance = |moment: Moment| RuntimeContainer { started_at: moment, ..running(&pod, "a", 0) };
+    for (ago, is_adopted) in [(-HOURS, true), (0, false), (5_000_000_000, false), (HOURS, true)] {
+        let mut script = Script::unseen(pod.clone());
+        script.sees(&[ready(0)], &[instance(Moment(script.moment.0 - ago))]);
+        assert_eq!(!script.life.adopted().is_empty(), is_adopted, "started {ago} ns ago");
+    }
+    let mut script = Script::unseen(pod.clone());
+    script.sees(&[ready(0)], &[]);
+    script.sets_back_the_clock();
+    script.sees(&[ready(0)], &[instance(script.moment)]);
+    assert!(script.life.adopted().is_empty(), "this agent started it");
 }

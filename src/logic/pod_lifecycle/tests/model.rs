@@ -248,7 +248,7 @@ impl Node {
         for action in actions {
             self.take(action);
         }
-        assert!(self.life.wake_at().is_none_or(|until| until > self.moment), "a wait that is already over");
+        assert!(self.life.wake_at().is_none_or(|until| until > Steady::at(self.uptime)), "a wait that is already over");
     }
 
     fn check_progress(&mut self) {

@@ -114,7 +114,7 @@ impl RuntimeService for Cri {
         request: Request<ListContainersRequest>,
     ) -> Result<Response<ListContainersResponse>, Status> {
         only_of_a_pod(request.into_inner().filter.map(|filter| filter.label_selector))?;
-        let container = |id: &str, created_at| Container {
+        let container = |id: &str, count: &str, created_at| Container {
             id: id.into(),
             metadata: Some(ContainerMetadata { name: "a".into(), attempt: 0 }),
             state: ContainerState::ContainerRunning as i32,
@@ -122,9 +122,12 @@ impl RuntimeService for Cri {
             labels: [("io.kubernetes.container.name", "a"), ("io.kubernetes.pod.uid", "uid-web")]
                 .map(|(key, value)| (key.to_owned(), value.to_owned()))
                 .into(),
+            annotations: [("io.kubernetes.container.restartCount".to_owned(), count.to_owned())].into(),
             ..Container::default()
         };
-        Ok(Response::new(ListContainersResponse { containers: vec![container("old", 1), container("c1", 2)] }))
+        // The clock was set back between the making of the two.
+        let containers = vec![container("old", "0", 2), container("c1", "1", 1)];
+        Ok(Response::new(ListContainersResponse { containers }))
     }
 
     async fn list_pod_sandbox(
