@@ -45,6 +45,23 @@ fn a_hook_runs_before_the_stop_and_takes_from_its_time() {
     }
 }
 
+/// POD-23: a hook that outlasts the grace period is not cut off: it ends with its container, which is killed two seconds
+/// later.
+#[test]
+fn a_hook_that_outlasts_its_time_ends_with_its_container() {
+    simulate(1, |world| async move {
+        world.put(&SimPod::of("web", "run ignores stop").hooks(&[("preStop", "/slow/60")]).grace(30));
+        world.start_agent();
+        world.settle().await;
+        world.delete("web");
+        world.settle().await;
+        let (ran, killed) = (told(&world, "/main#0 runs /slow/60"), told(&world, "/main#0 is killed"));
+        assert_eq!((ran.len(), killed.len()), (1, 1));
+        assert_eq!((killed[0] - ran[0]).as_secs_f64().round() as u64, 32);
+        assert!(world.node().commands_left.lock().expect("whole").is_empty(), "nobody cut it off");
+    });
+}
+
 /// POD-23, CRI-18: one container's hook holds up the next one's start, and a pod whose hook fails starts again.
 #[test]
 fn a_hook_belongs_to_the_start() {

@@ -22,6 +22,20 @@ struct State {
     calls: Vec<String>,
 }
 
+/// A command whose caller leaves before it has ended.
+struct Left<'a> {
+    of: &'a PlayedRuntime,
+    call: Option<String>,
+}
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        if let Some(call) = self.call.take() {
+            self.of.note(call);
+        }
+    }
+}
+
 impl PlayedRuntime {
     /// Whether pods have no network.
     pub(super) fn set_no_network(&self, no_network: bool) {
@@ -208,7 +222,9 @@ impl RuntimeService for PlayedRuntime {
             _ => {}
         }
         let seconds = command.get(1).and_then(|seconds| seconds.parse().ok());
+        let mut left = Left { of: self, call: Some(format!("left ExecSync {id}")) };
         tokio::time::sleep(Duration::from_secs(seconds.unwrap_or(0))).await;
+        left.call = None;
         Ok(ExecOutcome { stderr: b"no".to_vec(), exit_code: i32::from(seconds.is_none()), ..ExecOutcome::default() })
     }
     async fn exec(&self, _: &ContainerId, _: &[String], _: Streams) -> CriResult<String> {

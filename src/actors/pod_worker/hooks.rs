@@ -1,5 +1,6 @@
 //! A pod worker's hooks: what containers asked for after their start and before their end (POD-23).
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +31,9 @@ impl From<String> for HookFailure {
         Self { error, output: String::new() }
     }
 }
+
+/// A preStop hook that goes on although its time is over.
+pub(super) type LateHook<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 impl JobSite {
     /// Runs the container's postStart hook, where it has one; the container has not started before it has ended. One that
@@ -63,36 +67,39 @@ impl JobSite {
         Err(StartFailure { reason: POST_START_HOOK_ERROR, message })
     }
 
-    /// Runs the container's preStop hook, where it has one, for at most `grace`, and gives how long it took. One that fails
-    /// changes nothing but that it is told.
-    pub(super) async fn pre_stop(
-        &self,
-        container: &Container,
-        id: &ContainerId,
+    /// Runs the container's preStop hook, where it has one. Waits for it for at most `grace`; gives how long it took, and the
+    /// hook where it goes on. One that fails changes nothing but that it is told.
+    pub(super) async fn pre_stop<'a>(
+        &'a self,
+        container: &'a Container,
+        id: &'a ContainerId,
         grace: Duration,
-        address: Option<&str>,
-        subject: &EventSubject,
-        cause: &Cause,
-    ) -> Duration {
-        let Some(handler) = hooks::pre_stop(container).filter(|_| !grace.is_zero()) else { return Duration::ZERO };
+        address: Option<&'a str>,
+        subject: &'a EventSubject,
+        cause: &'a Cause,
+    ) -> (Duration, Option<LateHook<'a>>) {
+        let Some(handler) = hooks::pre_stop(container).filter(|_| !grace.is_zero()) else {
+            return (Duration::ZERO, None);
+        };
         let clock = Arc::clone(self.agent.ledger.clock());
         let began = clock.uptime();
-        let run = self.run_hook(container, handler, id, address, cause);
-        match tokio::time::timeout(grace, run).await {
-            Ok(Ok(())) => {}
-            Ok(Err(failure)) => {
-                tracing::warn!(pod = %self.full_name, container = container.name, error = failure.error, "preStop hook failed");
+        let name = &container.name;
+        let mut hook: LateHook<'a> = Box::pin(async move {
+            if let Err(failure) = self.run_hook(container, handler, id, address, cause).await {
+                tracing::warn!(pod = %self.full_name, container = name, error = failure.error, "preStop hook failed");
                 self.tell(cause, subject.warning("FailedPreStopHook", "PreStopHook failed"));
             }
-            Err(_) => {
-                let name = &container.name;
-                if handler.sleep.is_some() {
-                    self.agent.happened(Occurrence::SleepCutShort);
-                }
-                tracing::warn!(pod = %self.full_name, container = name, ?grace, "preStop hook not done within its grace period");
-            }
+        });
+        let is_late = tokio::time::timeout(grace, &mut hook).await.is_err();
+        if is_late {
+            tracing::warn!(pod = %self.full_name, container = name, ?grace, "preStop hook not done within its grace period");
         }
-        clock.uptime().saturating_sub(began)
+        // A wait has no process that could go on.
+        let is_cut_short = is_late && handler.sleep.is_some();
+        if is_cut_short {
+            self.agent.happened(Occurrence::SleepCutShort);
+        }
+        (clock.uptime().saturating_sub(began), (is_late && !is_cut_short).then_some(hook))
     }
 
     /// Where a hook's request goes that names no host: to the pod, on the node's network to the node.

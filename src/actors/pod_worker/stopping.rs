@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
 use tokio::sync::watch;
 
-use super::hooks::named;
+use super::hooks::{LateHook, named};
 use super::jobs::JobSite;
 use crate::actors::ledger::{Cause, lock};
 use crate::cri::CriError;
@@ -16,6 +16,9 @@ use crate::logic::go_text::quoted;
 use crate::logic::hooks::{STOP_GRACE_MIN, left_of, stop_order};
 use crate::logic::ids::{ContainerId, SandboxId};
 use crate::logic::pod_lifecycle::JobEnd;
+
+/// How long the end of a late hook is waited for once its container has ended.
+const LATE_HOOK_END: Duration = Duration::from_secs(1);
 
 /// A container to stop.
 pub(super) struct Stop {
@@ -186,6 +189,25 @@ impl JobSite {
         }
     }
 
+    /// Stops the container while its hook, where that is late, goes on: the hook's process ends with the container, not before
+    /// (POD-23). How it ended is told shortly after.
+    async fn stop_beside(&self, late: Option<LateHook<'_>>, id: &ContainerId, grace: Duration) -> Result<(), CriError> {
+        let stop = self.agent.adapters.runtime.stop_container(id, grace);
+        let Some(mut hook) = late else { return stop.await };
+        tokio::pin!(stop);
+        tokio::select! {
+            biased;
+            () = &mut hook => stop.await,
+            stopped = &mut stop => {
+                if stopped.is_ok() {
+                    // No answer to the hook's call is a failure of that call, and keeps nobody.
+                    let _ = tokio::time::timeout(LATE_HOOK_END, hook).await;
+                }
+                stopped
+            }
+        }
+    }
+
     /// Tells the Event, runs the hook, waits for the container's turn, stops it: all within `grace`, but that the runtime is
     /// given two seconds in any case. A stop that is under way already is waited for instead.
     pub(super) async fn stop_one(
@@ -206,9 +228,10 @@ impl JobSite {
         let end = self.stops.begin(&stop.id);
         let subject = self.subject(self.path_of(pod, &stop.name));
         self.tell(cause, subject.normal("Killing", stop.message.clone()));
-        let mut spent = self.stops.spent(&stop.id);
+        let (mut spent, mut late) = (self.stops.spent(&stop.id), None);
         if let (None, Some(container)) = (spent, pod.and_then(|pod| named(pod, &stop.name))) {
-            let took = self.pre_stop(container, &stop.id, grace, address, &subject, cause).await;
+            let took;
+            (took, late) = self.pre_stop(container, &stop.id, grace, address, &subject, cause).await;
             self.stops.note(&stop.id, took);
             spent = Some(took);
         }
@@ -221,7 +244,7 @@ impl JobSite {
             self.stops.note(&stop.id, spent.unwrap_or_default() + waited);
             left = left_of(left, waited);
         }
-        self.agent.adapters.runtime.stop_container(&stop.id, left.max(STOP_GRACE_MIN)).await?;
+        self.stop_beside(late, &stop.id, left.max(STOP_GRACE_MIN)).await?;
         self.stops.forget(&stop.id);
         end.send_replace(true);
         if let Some(turn) = turn {

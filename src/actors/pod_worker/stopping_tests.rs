@@ -59,7 +59,9 @@ fn pre_stop(command: &[&str]) -> Value {
 async fn a_hook_counts_against_the_grace_period() {
     for (command, grace, calls, took) in [
         (&["sleep", "5"][..], 30, &["ExecSync main-1 sleep 5", "StopContainer main-1 25"][..], 6),
-        (&["sleep", "60"], 7, &["ExecSync main-1 sleep 60", "StopContainer main-1 2"], 8),
+        // It goes on until its container has ended.
+        (&["sleep", "60"], 7, &["ExecSync main-1 sleep 60", "StopContainer main-1 2", "left ExecSync main-1"], 9),
+        (&["sleep", "8"], 7, &["ExecSync main-1 sleep 8", "StopContainer main-1 2"], 8),
         (&["fails"], 30, &["ExecSync main-1 fails", "StopContainer main-1 30"], 1),
         (&["sleep", "5"], 0, &["StopContainer main-1 2"], 1),
     ] {
