@@ -563,7 +563,7 @@ main() {
     rm -f "$dir"/manifests/*
     kind_of=()
     tell "all manifests removed"
-    check "nothing of any pod is left: containers, cgroups, mounts, networks, logs" "$(until_quiet 120 remains)"
+    check "nothing of any pod is left: containers, cgroups, mounts, networks, logs" "$(until_quiet 240 remains)"
     shims lost >"$dir/lost-shims.txt"
     [ ! -s "$dir/lost-shims.txt" ] ||
         tell "note: containerd lost shims (process, sandbox): $(paste -sd ' ' "$dir/lost-shims.txt")"

@@ -17,6 +17,7 @@ use super::pod_manager::housekeeping::{find_leftovers, remove_leftovers};
 use super::role::Stage;
 use super::volume_manager::VolumeManager;
 use crate::logic::ids::PodUid;
+use crate::logic::log_keeping::LogKeeping;
 use crate::messages::volume_manager::VolumeManagerMsg;
 
 /// Longer than anything here takes.
@@ -132,7 +133,7 @@ async fn what_is_left_of_a_pod_goes_unless_there_is_data_in_it() {
     }
     let known = BTreeSet::from([PodUid::from("known")]);
     for expected in [&["gone", "held"][..], &["held"]] {
-        let left = find_leftovers(&scene.played.agent, &known).await;
+        let left = find_leftovers(&scene.played.agent, &known, &LogKeeping::default()).await.leftovers;
         assert_eq!(left.keys().map(PodUid::as_str).collect::<Vec<_>>(), expected);
         for (uid, left) in left {
             let swept = remove_leftovers(&scene.played.agent, &uid, left).await;

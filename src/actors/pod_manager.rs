@@ -26,7 +26,6 @@ use crate::logic::runtime_health::{self, RuntimeHealth};
 use crate::logic::runtime_pod::RuntimePod;
 use crate::logic::time::Stamp;
 use crate::messages::container_gc::ContainerGcMsg;
-use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::mirror_manager::MirrorManagerMsg;
 use crate::messages::offline_pods::OfflinePodsMsg;
 use crate::messages::pleg::PlegMsg;
@@ -39,6 +38,7 @@ use crate::platform::observer::Occurrence;
 
 mod admission;
 mod census;
+mod ends;
 mod host;
 pub(super) mod housekeeping;
 mod rereading;
@@ -158,6 +158,8 @@ pub struct PodManager {
     resize_timer: Option<OperationId>,
     /// The pass over what is left of pods that nobody knows.
     sweep: Sweep,
+    /// Releases of pods that the runtime does not hold.
+    releases: ends::Releases,
     /// Pods whose worker ended: when, by order and by uptime. A pod that comes back trusts no look from before.
     retired: BTreeMap<PodUid, (Stamp, Duration)>,
     /// The pods that `ContainerGc` knows: of all others it removes what is dead.
@@ -202,6 +204,7 @@ impl Role for PodManager {
             resizes_seen: false,
             resize_timer: None,
             sweep: Sweep::default(),
+            releases: ends::Releases::default(),
             retired: BTreeMap::new(),
             collector_told: None,
             heard_all_told: false,
@@ -247,10 +250,10 @@ impl Role for PodManager {
                 self.see_resizes(desk);
             }
             PodManagerMsg::HostChanged(host) => self.take_host(host, desk),
-            PodManagerMsg::WorkerFinished(uid) => {
-                self.retire(&uid, desk);
-                self.resize(Trigger::PodTerminated, desk);
-            }
+            PodManagerMsg::PodOver(uid) => self.take_over(&uid, desk),
+            PodManagerMsg::WorkerFinished(uid) => self.take_finished(&uid, desk),
+            PodManagerMsg::ReleaseDue(uid) => self.release_absent(uid, desk),
+            PodManagerMsg::Released(uid, outcome) => self.take_released(uid, outcome, desk),
             PodManagerMsg::Allocated(given) => self.take_allocated(&given, desk),
             PodManagerMsg::AllocationsKept(outcome) => self.take_kept(outcome, desk),
             PodManagerMsg::ResizeRetryDue => {
@@ -259,8 +262,8 @@ impl Role for PodManager {
                 self.keep_allocations(desk);
             }
             PodManagerMsg::Demanded { pod, demand, reply } => {
-                let mut slots = self.slots.values().filter(|slot| slot.full_name == pod);
-                match slots.next_back() {
+                let mut slots = self.slots.iter().filter(|(uid, _)| !self.roster.is_left_over(uid));
+                match slots.rfind(|(_, slot)| slot.full_name == pod).map(|(_, slot)| slot) {
                     // The newest of its name answers; one without room does not, and then nobody does.
                     Some(slot) => drop(desk.offer(&slot.address, PodWorkerMsg::Demanded { demand, reply })),
                     None => drop(reply.send(None)),
@@ -337,9 +340,7 @@ impl PodManager {
                         self.roster.end_refused(&uid);
                     }
                 }
-                Order::NeverHere(uid) => {
-                    desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::NeverHere(uid));
-                }
+                Order::Release(uid) => self.release_absent(uid, desk),
             }
         }
         self.tell_collector(desk);
@@ -521,27 +522,6 @@ impl PodManager {
             self.clean_leftovers(desk);
             self.see_resizes(desk);
         }
-    }
-
-    fn retire(&mut self, uid: &PodUid, desk: &mut Desk<PodManagerMsg>) {
-        let Some(slot) = self.slots.remove(uid) else { return };
-        if let Some(cell) = slot.cell {
-            cell.stop(None);
-        }
-        desk.child_left(&slot.address, None);
-        self.agent.ledger.forget(&slot.address.record().name);
-        self.roster.finished(uid);
-        self.retired.insert(uid.clone(), (desk.clock().stamp(), desk.clock().uptime()));
-        self.runtime.remove(uid);
-        self.listed.remove(uid);
-        let to = &self.agent.directory;
-        desk.tell(&to.status_manager, StatusManagerMsg::PodForgotten(uid.clone()));
-        desk.tell(&to.event_recorder, EventRecorderMsg::PodForgotten(uid.clone()));
-        desk.tell(&to.prober, ProberMsg::PodGone(uid.clone()));
-        self.make_room(uid, desk);
-        self.judge_refused(desk);
-        self.carry_out(desk);
-        self.tell_known(desk);
     }
 
     fn tell_known(&mut self, desk: &mut Desk<PodManagerMsg>) {

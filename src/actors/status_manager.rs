@@ -182,6 +182,9 @@ impl StatusManager {
                 may_run: view.may_run,
             };
             self.sync.own(&view.uid, own);
+            if view.is_over {
+                self.sync.never_here(&view.uid); // Not any more: it may go as soon as the API is known to have it.
+            }
             self.changed.entry(view.uid.clone()).or_insert(self.agent.ledger.clock().uptime());
         }
         self.settling.told(&view.uid);
@@ -269,6 +272,7 @@ fn refused(order: &Order, error: &ApiError) -> Answer {
     if error.is_unreachable() { Answer::Away } else { Answer::Failed(error.retry_after()) }
 }
 
-fn place(view: &PodView) -> (Option<&str>, Option<&str>, &PodUid) {
-    (view.pod.metadata.namespace.as_deref(), view.pod.metadata.name.as_deref(), &view.uid)
+/// By namespace and name; of two pods of one name the one that is over comes last.
+fn place(view: &PodView) -> (Option<&str>, Option<&str>, bool, &PodUid) {
+    (view.pod.metadata.namespace.as_deref(), view.pod.metadata.name.as_deref(), view.is_over, &view.uid)
 }

@@ -39,6 +39,7 @@ pub mod image_name;
 pub mod image_policy;
 pub mod image_records;
 pub mod kernel_tunables;
+pub mod log_keeping;
 pub mod log_path;
 pub mod log_rotation;
 pub mod loudness;

@@ -25,6 +25,8 @@ struct Worker {
     full_name: FullName,
     told: Option<Arc<Pod>>,
     terminating: bool,
+    /// The pod has ended, and its worker only removes what is left of it.
+    over: bool,
     /// The grace period that the worker was told, from the API object.
     grace: Option<Duration>,
     /// The pod is to be told again: to a worker that was started anew, or had no room.
@@ -66,8 +68,9 @@ pub enum Order {
         /// Time for its containers; `None` leaves the pod's own.
         grace: Option<Duration>,
     },
-    /// A pod of the API server that is to end, or has, and of which nothing is here: it gets no worker.
-    NeverHere(PodUid),
+    /// A pod of the API server that is to end, or has, and of which the runtime holds nothing: it gets no worker. What it had
+    /// of volumes and cgroups is to be released; then [`PodRoster::released`] is to be told.
+    Release(PodUid),
 }
 
 /// See the module.
@@ -82,6 +85,8 @@ pub struct PodRoster {
     lives: BTreeMap<&'static str, BTreeMap<PodUid, Stamp>>,
     /// Pods of the API server whose life on this node is over, as long as the API server has them (POD-07: a UID ends once).
     ended: BTreeSet<PodUid>,
+    /// Pods of [`Order::Release`] that are not released yet.
+    releasing: BTreeSet<PodUid>,
     /// What is left of this pod is being removed: it gets no worker meanwhile.
     held: Option<PodUid>,
 }
@@ -121,7 +126,8 @@ pub fn full_name(pod: &Pod) -> FullName {
 
 impl Worker {
     fn new(full_name: FullName, told: Option<Arc<Pod>>) -> Self {
-        Self { full_name, told, terminating: false, grace: None, spec_again: false, end_again: false, life: None }
+        let (grace, life) = (None, None);
+        Self { full_name, told, terminating: false, over: false, grace, spec_again: false, end_again: false, life }
     }
 
     fn end(&self, uid: &PodUid) -> Order {
@@ -139,6 +145,7 @@ impl PodRoster {
             workers: BTreeMap::new(),
             lives: BTreeMap::new(),
             ended: BTreeSet::new(),
+            releasing: BTreeSet::new(),
             held: None,
         }
     }
@@ -149,8 +156,9 @@ impl PodRoster {
             self.remembered.clear();
         }
         self.sources.insert(source, Some(pods));
-        let ended = std::mem::take(&mut self.ended);
+        let (ended, releasing) = (std::mem::take(&mut self.ended), std::mem::take(&mut self.releasing));
         self.ended = ended.into_iter().filter(|uid| self.wanted(uid).is_some()).collect();
+        self.releasing = releasing.into_iter().filter(|uid| self.wanted(uid).is_some()).collect();
     }
 
     /// These pods of a source were not wanted in between. A source that was started again knows of none, and nothing ends for
@@ -209,12 +217,34 @@ impl PodRoster {
         self.all_wanted().map(|(uid, _)| uid.clone()).chain(self.workers.keys().cloned()).collect()
     }
 
-    /// A worker's pod is gone from the node.
-    pub fn finished(&mut self, uid: &PodUid) {
-        self.workers.remove(uid);
-        if self.wanted(uid).is_some_and(|pod| is_over(pod)) {
+    /// A worker's pod has ended, and its volumes and its cgroup are gone: whatever is left of it, its name is free. Says
+    /// whether that is news.
+    pub fn over(&mut self, uid: &PodUid) -> bool {
+        let is_news = self.workers.get_mut(uid).is_some_and(|worker| !std::mem::replace(&mut worker.over, true));
+        if is_news && self.wanted(uid).is_some_and(|pod| is_over(pod)) {
             self.ended.insert(uid.clone());
         }
+        is_news
+    }
+
+    /// Whether the worker only removes what is left of its pod.
+    pub fn is_left_over(&self, uid: &PodUid) -> bool {
+        self.workers.get(uid).is_some_and(|worker| worker.over)
+    }
+
+    /// A worker's pod is gone from the node.
+    pub fn finished(&mut self, uid: &PodUid) {
+        self.over(uid);
+        self.workers.remove(uid);
+    }
+
+    /// Of a pod of [`Order::Release`] nothing is here; says whether it still counts.
+    pub fn released(&mut self, uid: &PodUid) -> bool {
+        let counts = self.releasing.remove(uid) && !self.workers.contains_key(uid);
+        if counts {
+            self.ended.insert(uid.clone());
+        }
+        counts
     }
 
     /// Pods that the API server still has and whose life on this node is over.
@@ -225,9 +255,11 @@ impl PodRoster {
     /// Names of static pods that nobody wants any more and that still end; and of pods that only the runtime knows, which
     /// may be such ones of before a restart.
     pub fn ending_statics(&self, runtime: &BTreeMap<PodUid, FullName>) -> BTreeSet<FullName> {
-        let ending = self.workers.values().filter(|worker| worker.terminating);
+        let ending = self.workers.values().filter(|worker| worker.terminating && !worker.over);
         let ending = ending.filter(|worker| worker.told.as_ref().is_none_or(|pod| is_static(pod)));
-        let strange = runtime.iter().filter(|(uid, _)| self.wanted(uid).is_none() && self.told(uid).is_none());
+        let is_strange =
+            |uid: &PodUid| self.wanted(uid).is_none() && self.told(uid).is_none() && !self.is_left_over(uid);
+        let strange = runtime.iter().filter(|(uid, _)| is_strange(uid));
         ending.map(|worker| &worker.full_name).chain(strange.map(|(_, name)| name)).cloned().collect()
     }
 
@@ -346,13 +378,17 @@ impl PodRoster {
         // Static pods of one name run one after the other (POD-09), also when the former is of before a restart.
         let Some(runtime) = runtime else { return };
         if is_over(pod) && !runtime.contains_key(uid) {
-            self.ended.insert(uid.clone());
-            orders.push(Order::NeverHere(uid.clone()));
+            if self.releasing.insert(uid.clone()) {
+                orders.push(Order::Release(uid.clone()));
+            }
             return;
         }
-        let held =
-            |(other, name): (&PodUid, &FullName)| *name == full_name && other != uid && self.wanted(other).is_none();
-        let is_taken = self.workers.values().any(|other| other.full_name == full_name) || runtime.iter().any(held);
+        self.releasing.remove(uid);
+        let held = |(other, name): (&PodUid, &FullName)| {
+            *name == full_name && other != uid && self.wanted(other).is_none() && !self.is_left_over(other)
+        };
+        let mut workers = self.workers.values().filter(|other| !other.over);
+        let is_taken = workers.any(|other| other.full_name == full_name) || runtime.iter().any(held);
         if is_static(pod) && is_taken {
             return;
         }

@@ -123,6 +123,39 @@ fn a_pod_wanted_again_while_it_ends_ends_first() {
     assert_eq!(started(&roster.orders(Some(&BTreeMap::new()))), ["u1"]);
 }
 
+/// POD-09, POD-14: what is left of a pod keeps nobody from its name; under its own UID it comes back once all of it is gone.
+#[test]
+fn a_pod_that_is_over_holds_up_nobody_of_its_name() {
+    let mut roster = PodRoster::new(["file"]);
+    let (first, second) = (pod("web", "a"), pod("web", "b"));
+    let runtime: BTreeMap<_, _> = [(PodUid::from("u1"), FullName::new("web", "default"))].into();
+    roster.set("file", set(&[("u1", &first)]));
+    roster.orders(Some(&runtime));
+    roster.set("file", set(&[("u2", &second)]));
+    roster.orders(Some(&runtime));
+    assert_eq!(roster.ending_statics(&runtime).len(), 1);
+    assert!(roster.over(&"u1".into()) && !roster.over(&"u1".into()), "news once");
+    assert!(roster.is_left_over(&"u1".into()));
+    assert!(roster.ending_statics(&runtime).is_empty());
+    assert_eq!(started(&roster.orders(Some(&runtime))), ["u2"], "although the runtime holds the other still");
+    assert!(roster.known().contains(&PodUid::from("u1")), "its worker removes what is left: nobody else does");
+    roster.set("file", set(&[("u1", &first)]));
+    let orders = roster.orders(Some(&runtime));
+    assert_eq!(orders, vec![Order::Terminate { uid: "u2".into(), grace: None }]);
+    roster.over(&"u2".into());
+    assert_eq!(roster.orders(Some(&runtime)), vec![]);
+    roster.finished(&"u1".into());
+    assert_eq!(started(&roster.orders(Some(&BTreeMap::new()))), ["u1"]);
+    // A worker that failed meanwhile is told its end again, and is over for everybody else as before.
+    roster.finished(&"u2".into());
+    roster.set("file", BTreeMap::new());
+    roster.orders(Some(&runtime));
+    roster.over(&"u1".into());
+    roster.forget_told(&"u1".into());
+    assert!(roster.is_left_over(&"u1".into()));
+    assert_eq!(roster.orders(Some(&runtime)).len(), 2);
+}
+
 #[test]
 fn a_worker_started_anew_is_told_again_and_an_ending_pod_keeps_its_grace_period() {
     let mut roster = PodRoster::new(["file"]);
@@ -238,8 +271,25 @@ fn a_deletion_ends_a_pod_once_and_a_later_one_may_shorten_its_time() {
 fn a_pod_that_is_over_and_is_not_here_never_comes() {
     let mut roster = PodRoster::new(["api"]);
     roster.set("api", set(&[("u1", &api_pod("web", Some(30)))]));
-    assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![Order::NeverHere("u1".into())]);
+    assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![Order::Release("u1".into())]);
     assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![]);
+    assert!(roster.ended().is_empty(), "volumes of it may be there still");
+    assert!(roster.released(&"u1".into()));
+    assert_eq!(roster.ended().len(), 1);
+    assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![]);
+    assert!(!roster.released(&"u1".into()), "once");
+    // The runtime shows it after all, before it is released: then it is ended as any other.
+    let shown: BTreeMap<_, _> = [(PodUid::from("u2"), FullName::new("late", "default"))].into();
+    roster.set("api", set(&[("u2", &api_pod("late", Some(30)))]));
+    assert_eq!(roster.orders(Some(&BTreeMap::new())), vec![Order::Release("u2".into())]);
+    assert_eq!(started(&roster.orders(Some(&shown))), ["u2"]);
+    assert!(!roster.released(&"u2".into()));
+    assert!(roster.ended().is_empty());
+    // One that the API server has no more is nobody's matter here.
+    roster.set("api", set(&[("u3", &api_pod("gone", Some(30)))]));
+    roster.orders(Some(&BTreeMap::new()));
+    roster.set("api", BTreeMap::new());
+    assert!(!roster.released(&"u3".into()));
     // One that the runtime holds is ended, as it was told last.
     let mut roster = PodRoster::new(["api"]);
     roster.set("api", set(&[("u1", &api_pod("web", Some(30)))]));

@@ -17,7 +17,7 @@ use crate::logic::pod_census::PodCensus;
 use crate::logic::pod_lifecycle::Demand;
 use crate::logic::pod_resize::PodResources;
 use crate::logic::runtime_pod::RuntimePod;
-use crate::logic::time::Stamp;
+use crate::logic::time::{Moment, Stamp};
 
 /// What is on the node of a pod that nobody knows.
 #[derive(Debug, Default)]
@@ -26,8 +26,19 @@ pub struct Leftovers {
     pub has_directory: bool,
     /// Directories of its logs.
     pub logs: Vec<String>,
+    /// When its logs were written to last, where somebody looked.
+    pub written: Option<Moment>,
     /// Its cgroups.
     pub cgroups: Vec<CgroupName>,
+}
+
+/// What a pass found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// By pod.
+    pub leftovers: BTreeMap<PodUid, Leftovers>,
+    /// Whether logs take room that the node is short of.
+    pub disk_is_full: bool,
 }
 
 /// What was done about that.
@@ -37,6 +48,8 @@ pub struct Swept {
     pub removed: usize,
     /// Whether it had a directory, and why that stays if it does.
     pub directory: Option<Result<(), String>>,
+    /// Why logs stay that were to go.
+    pub logs: Option<String>,
 }
 
 /// See the module.
@@ -68,8 +81,15 @@ pub enum PodManagerMsg {
     NodeChanged(Arc<Node>),
     /// From `NodeStatus`: the host's addresses, as the newest Node has them, or the host itself while there is none.
     HostChanged(HostIps),
-    /// From a `PodWorker`: the pod is gone from the node and nobody wants it.
+    /// From a `PodWorker`: nobody wants the pod, its containers have ended, its volumes are unmounted and its cgroup is gone.
+    /// Whatever is left of it, it may go from the API and another one take its name.
+    PodOver(PodUid),
+    /// From a `PodWorker`: nothing is left of such a pod.
     WorkerFinished(PodUid),
+    /// From itself: of a pod of the API that is over, and that the runtime does not hold, volumes and cgroup are to be released.
+    ReleaseDue(PodUid),
+    /// From itself: they are, or why they are not.
+    Released(PodUid, Result<Result<(), String>, Panicked>),
     /// From the local socket: someone on this machine asks something of a pod (PAIN-34, PAIN-36).
     Demanded {
         /// Of which pod.
@@ -96,7 +116,7 @@ pub enum PodManagerMsg {
     /// From itself: time for housekeeping.
     HousekeepingDue,
     /// From itself: leftovers of pods that nobody knew were looked for.
-    LeftoversFound(Result<BTreeMap<PodUid, Leftovers>, Panicked>),
+    LeftoversFound(Result<Found, Panicked>),
     /// From itself: what was left of one such pod was removed, or what could be.
     LeftoversRemoved(PodUid, Result<Swept, Panicked>),
     /// From the metrics: how many pods there are.
@@ -107,7 +127,10 @@ pub enum PodManagerMsg {
 
 describe!(PodManagerMsg, message => match message {
     PodManagerMsg::Observed(pod) => Some(&pod.uid),
-    PodManagerMsg::WorkerFinished(uid)
+    PodManagerMsg::PodOver(uid)
+    | PodManagerMsg::WorkerFinished(uid)
+    | PodManagerMsg::ReleaseDue(uid)
+    | PodManagerMsg::Released(uid, _)
     | PodManagerMsg::RestartDue(uid)
     | PodManagerMsg::GraceExceeded(uid)
     | PodManagerMsg::LeftoversRemoved(uid, _) => Some(uid),

@@ -23,6 +23,8 @@ pub struct PodView {
     pub status: Arc<PodStatus>,
     /// Whether containers of it may still run.
     pub may_run: bool,
+    /// Whether it may go from the API, and another pod of its name may be here: all that is left of it is to be removed.
+    pub is_over: bool,
     /// Why it is not running or not gone, newest cause first; empty when all is well.
     pub waiting: Arc<Vec<String>>,
 }
@@ -54,7 +56,7 @@ pub enum StatusManagerMsg {
     StatusChanged(PodView),
     /// From `PodManager`: nothing is left of the pod on the node; it may go from the API when it is to.
     PodForgotten(PodUid),
-    /// From `PodManager`: a pod of the API server that has ended, or is to, was not here at all.
+    /// From `PodManager`: of a pod of the API server that has ended, or is to, nothing is here: neither containers nor volumes.
     NeverHere(PodUid),
     /// From `PodManager`: this node does not take the pod; with the status that says so.
     Rejected(PodView),

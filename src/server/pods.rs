@@ -69,7 +69,7 @@ async fn known(agent: &Agent) -> Result<Vec<PodView>, AskError> {
 /// Answers `/pods`.
 pub(super) async fn pods(agent: &Agent) -> Reply {
     match views(agent).await {
-        Ok(views) => list(views, |view| {
+        Ok(views) => list(views.into_iter().filter(|view| !view.is_over).collect(), |view: &PodView| {
             let pod = &view.pod;
             serde_json::to_vec(&Item { metadata: &pod.metadata, spec: pod.spec.as_ref(), status: &view.status })
         }),

@@ -271,6 +271,7 @@ impl Node {
             pod: Arc::new(serde_json::from_value(pod).expect("a pod")),
             status: Arc::new(serde_json::from_value(status).expect("a status")),
             may_run: true,
+            is_over: false,
             waiting: Arc::new(waiting.iter().map(|text| (*text).to_owned()).collect()),
         };
         let to = &self.agent.directory;

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::agent::NODE_NAME;
+use super::agent::{NODE_NAME, cgroup_tree};
 use super::api_server::answers::Refused;
 use super::api_server::link::{Link, asked_since};
 use super::api_server::{ApiServer, Deed, Who};
+use super::faults::Fault;
 use super::invariants::{API_BOUNDED, GONE_FIRST, OWN_DELETES, STATUS_FORWARD};
 use super::node::{Node, spawn};
 use super::pods::SimPod;
@@ -142,6 +143,11 @@ fn check_delete(node: &Node, deed: &Deed<'_>, before: &Value) {
     if lock(&node.disk).volumes.iter().any(|place| place.uid == uid) {
         node.invariants.broken(GONE_FIRST, format!("{name} is taken from the API while a volume of it is there"));
     }
+    // A sandbox that comes late, after its caller left, has a cgroup again.
+    let late = node.faults.had(Fault::LateEffects);
+    if !late && lock(&node.cgroups).pods(&cgroup_tree()).iter().any(|(owner, _)| *owner == uid) {
+        node.invariants.broken(GONE_FIRST, format!("{name} is taken from the API while its cgroup is there"));
+    }
 }
 
 impl World {
@@ -260,6 +266,7 @@ impl World {
         }
         self.delete_all();
         self.settle().await;
+        self.logs_go().await;
     }
 
     /// Nothing goes wrong any more, and all is as it should be.

@@ -78,6 +78,7 @@ fn told(world: &World, wanted: &Wanted, object: &Arc<Value>, says: &str) -> Vec<
         status: Arc::new(typed.status.clone().unwrap_or_default()),
         pod: Arc::new(typed),
         may_run: false,
+        is_over: false,
         waiting: Arc::default(),
     };
     let node = world.node();

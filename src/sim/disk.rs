@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::busy::Busy;
 use super::faults::Fault;
 use super::logs::Writing;
 use super::outlet::Outlet;
@@ -24,6 +26,9 @@ use crate::platform::probe_store::{FILE_NAME, KeptBytes, ProbeStore};
 
 /// Where pods' logs are.
 pub const POD_LOGS: &str = "/var/log/pods";
+/// How long logs of a pod may stay after it was written to last, if nothing goes wrong: a minute until they may go, one until
+/// somebody looks, and the time that the pod's end takes.
+pub const LOGS_KEPT_MAX: Duration = Duration::from_secs(180);
 /// Where pods' directories are.
 const PODS: &str = "/var/lib/kubelet/pods";
 
@@ -42,6 +47,10 @@ pub struct Disk {
     pub dead: Option<String>,
     /// Calls that wait for that, and since when.
     pub hanging: BTreeMap<String, Moment>,
+    /// What cannot be removed or unmounted; nothing where it could.
+    pub(super) busy: BTreeMap<String, Option<Busy>>,
+    /// By directory of logs, when it was written to last.
+    pub(super) written: BTreeMap<String, Moment>,
     /// Links to logs.
     pub links: BTreeMap<String, String>,
     /// What is remembered of probes.
@@ -76,15 +85,30 @@ impl Disk {
         }
     }
 
+    /// A container wrote to its log, given its absolute path.
+    pub(super) fn note_written(&mut self, path: &str, now: Moment) {
+        if let Some((directory, _)) = log_place(path) {
+            self.written.insert(directory.to_owned(), now);
+        }
+    }
+
+    /// When a directory of logs was written to last.
+    pub(super) fn written_at(&self, directory: &str) -> Moment {
+        self.written.get(directory).copied().unwrap_or_default()
+    }
+
     /// Forgets what was in logs of pods that are gone.
     pub(super) fn forget_logs(&mut self) {
-        let Self { logs, writing, .. } = self;
+        let Self { logs, writing, written, busy, .. } = self;
+        written.retain(|directory, _| logs.contains_key(directory));
+        busy.clear();
         writing.keep_only(|file| log_place(file).is_some_and(|(directory, _)| logs.contains_key(directory)));
     }
 
-    /// UIDs of which anything is left, with what it is.
-    pub fn remains(&self) -> Vec<(PodUid, &'static str)> {
-        let logs = self.logs.keys().map(|name| (pod_uid_of_log_directory(name), "log directory"));
+    /// UIDs of which anything is left, with what it is. Logs that were written to lately may be there.
+    pub fn remains(&self, now: Moment) -> Vec<(PodUid, &'static str)> {
+        let old = self.logs.keys().filter(|name| now.since(self.written_at(name)) > LOGS_KEPT_MAX);
+        let logs = old.map(|name| (pod_uid_of_log_directory(name), "log directory"));
         let volumes = self.volumes.iter().map(|place| (place.uid.clone(), "volume"));
         self.pods.keys().map(|uid| (uid.clone(), "directory")).chain(logs).chain(volumes).collect()
     }
@@ -252,18 +276,11 @@ impl PodFiles for Outlet {
         .await
     }
 
-    async fn remove_pod(&self, pod: &PodPlace, logs: bool) -> Result<(), FileError> {
-        let (uid, name) = (pod.uid.clone(), directory_name(pod));
-        self.file("remove directory", pod.uid.as_str(), |disk| {
-            disk.pods.remove(&uid);
-            if logs {
-                disk.logs.remove(&name);
-            }
-        })
-        .await?;
-        if logs {
-            self.node().invariants.pod_removed(&pod.uid);
-        }
+    async fn remove_pod(&self, uid: &PodUid) -> Result<(), FileError> {
+        self.removal(uid.as_str()).await?;
+        let gone = uid.clone();
+        self.file("remove directory", uid.as_str(), |disk| drop(disk.pods.remove(&gone))).await?;
+        self.node().invariants.pod_removed(uid);
         Ok(())
     }
 
@@ -278,8 +295,17 @@ impl PodFiles for Outlet {
         .await
     }
 
+    async fn log_directory_written(&self, name: &str) -> Result<Option<Moment>, FileError> {
+        self.file("look at logs", name, |disk| disk.logs.contains_key(name).then(|| disk.written_at(name))).await
+    }
+
     async fn remove_log_directory(&self, name: &str) -> Result<(), FileError> {
-        self.file("remove directory", name, |disk| drop(disk.logs.remove(name))).await
+        self.removal(name).await?;
+        self.file("remove directory", name, |disk| {
+            disk.logs.remove(name);
+            disk.links.retain(|_, path| log_place(path).is_none_or(|(directory, _)| directory != name));
+        })
+        .await
     }
 }
 

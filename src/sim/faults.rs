@@ -29,6 +29,10 @@ pub enum Fault {
     Disk,
     /// Cgroups cannot be made or removed.
     Cgroups,
+    /// What is left of pods cannot be removed, for minutes: calls fail, or hang.
+    Removals,
+    /// Volumes cannot be unmounted, for minutes: calls fail, or hang.
+    Unmounts,
     /// Changes of the manifest folder are not told; it cannot be read.
     Watches,
     /// Sandboxes die by themselves.
@@ -147,6 +151,8 @@ impl Faults {
             Fault::Pulls,
             Fault::Disk,
             Fault::Cgroups,
+            Fault::Removals,
+            Fault::Unmounts,
             Fault::FullImages,
             Fault::TornWrites,
             Fault::HalfVolumes,

@@ -42,7 +42,7 @@ pub const TRUE_STATUS: &str = "true-status";
 pub const STATUS_FORWARD: &str = "status-forward";
 /// The agent takes from the API only pods that somebody deleted, for good, and by their UID.
 pub const OWN_DELETES: &str = "own-deletes";
-/// A pod is taken from the API after its containers and volumes are gone, not before.
+/// A pod is taken from the API after its containers have ended and its volumes and its cgroup are gone, not before.
 pub const GONE_FIRST: &str = "gone-first";
 /// No container of a pod that is wanted is stopped, whatever goes wrong between the agent and its sources.
 pub const WANTED_LIVES: &str = "wanted-lives";

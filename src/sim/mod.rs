@@ -8,6 +8,7 @@
 pub mod agent;
 pub mod api_server;
 pub mod behaviour;
+mod busy;
 pub mod cgroups;
 pub mod clock;
 pub mod cluster;

@@ -18,11 +18,11 @@ use crate::cri::{
     ContainerConfig, ContainerMetadata, ImageService, ImageSpec, Mount, PodSandboxConfig, PodSandboxMetadata,
     RuntimeService,
 };
-use crate::logic::ids::{ContainerId, FullName, PodUid, SandboxId};
+use crate::logic::ids::{ContainerId, PodUid, SandboxId};
 use crate::logic::volumes::order::VolumePlace;
 use crate::messages::status_manager::PodView;
 use crate::platform::manifests::ManifestFolder;
-use crate::platform::pod_files::{PodFiles, PodPlace};
+use crate::platform::pod_files::PodFiles;
 use crate::platform::volumes::VolumeHost;
 
 /// What the tests of this file are about; `every_invariant_has_its_negative_test` compares it with the invariants.
@@ -250,8 +250,7 @@ fn a_pod_that_comes_back_after_it_was_removed_is_seen() {
             let before = if with_sandbox_before { Some(rogue.sandbox().await) } else { None };
             world.delete("web");
             rogue.outlet.scan().await.expect("read");
-            let full_name = FullName { name: "web".into(), namespace: NAMESPACE.into() };
-            rogue.outlet.remove_pod(&PodPlace { uid: rogue.uid.clone(), full_name }, true).await.expect("removed");
+            rogue.outlet.remove_pod(&rogue.uid).await.expect("removed");
             match before {
                 Some(sandbox) => drop(rogue.started(&sandbox, 0).await),
                 None => drop(rogue.sandbox().await),
@@ -367,7 +366,7 @@ fn a_container_that_was_never_made_and_is_told_of_is_seen() {
 
 fn view(uid: &str, status: PodStatus) -> PodView {
     let (uid, status) = (PodUid::from(uid), Arc::new(status));
-    PodView { uid, status, pod: Arc::new(Pod::default()), may_run: true, waiting: Arc::default() }
+    PodView { uid, status, pod: Arc::new(Pod::default()), may_run: true, is_over: false, waiting: Arc::default() }
 }
 
 #[test]

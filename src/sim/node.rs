@@ -245,6 +245,7 @@ impl Node {
         };
         lock(&self.cgroups).ensure(&cgroup);
         lock(&self.disk).write_log(&log);
+        lock(&self.disk).note_written(&log, self.time.now());
         lock(&self.disk).writing.begin(&log, writes, self.time.truly());
         self.story.tell("runtime", format!("{label} runs"));
         self.tell_event(id.as_str(), ContainerEventKind::Started, &uid);
@@ -273,6 +274,7 @@ impl Node {
         self.invariants.container_ended(&lock(&self.containers).containers[id]);
         let log = lock(&self.containers).containers[id].log_path.clone();
         lock(&self.disk).writing.end(&log, self.time.truly());
+        lock(&self.disk).note_written(&log, self.time.now());
         let (uid, label) = self.about(id);
         self.story.tell("runtime", format!("{label} {why}, exit code {code}"));
         self.tell_event(id.as_str(), ContainerEventKind::Stopped, &uid);

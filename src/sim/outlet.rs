@@ -17,7 +17,7 @@ use crate::cri::open_calls::OpenCalls;
 use crate::cri::{CriError, CriResult};
 
 /// The deadline of most calls (CRI-02).
-const LIMIT: Duration = Duration::from_secs(120);
+pub(super) const LIMIT: Duration = Duration::from_secs(120);
 
 /// Whether the agent's process lives.
 #[derive(Debug, Default)]

@@ -68,7 +68,7 @@ fn cut_off_sandbox(node: &Node, config: &PodSandboxConfig) {
     }
 }
 
-fn remove_sandbox(node: &Node, id: &SandboxId) {
+pub(super) fn remove_sandbox(node: &Node, id: &SandboxId) {
     node.stop_sandbox(id, "is stopped for its removal");
     let known =
         lock(&node.containers).sandboxes.get(id).map(|one| (one.metadata.uid.clone(), one.metadata.name.clone()));
@@ -281,6 +281,7 @@ impl RuntimeService for Outlet {
     }
 
     async fn remove_pod_sandbox(&self, id: &SandboxId) -> CriResult<()> {
+        self.removal_call("RemovePodSandbox", id.as_str()).await?;
         let id = id.clone();
         self.call(Call::changing("RemovePodSandbox"), move |node| {
             remove_sandbox(node, &id);
@@ -324,6 +325,7 @@ impl RuntimeService for Outlet {
     }
 
     async fn remove_container(&self, id: &ContainerId) -> CriResult<()> {
+        self.removal_call("RemoveContainer", id.as_str()).await?;
         let id = id.clone();
         self.call(Call::changing("RemoveContainer"), move |node| {
             remove(node, &id);

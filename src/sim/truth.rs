@@ -100,7 +100,7 @@ pub(super) fn of_unwanted(node: &Node, wanted: &[Wanted]) -> Vec<Problem> {
     }
     drop(containers);
     let disk = lock(&node.disk);
-    let remains = disk.remains().into_iter().filter(|(uid, _)| !uids.contains(uid.as_str()));
+    let remains = disk.remains(node.time.now()).into_iter().filter(|(uid, _)| !uids.contains(uid.as_str()));
     problems.extend(remains.map(|(uid, what)| (NOTHING_LEFT, format!("{what} of {uid}"))));
     let cgroups = lock(&node.cgroups).pods(&cgroup_tree()).into_iter();
     let strange = cgroups.filter(|(uid, _)| !uids.contains(uid.as_str()));

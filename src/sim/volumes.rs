@@ -107,6 +107,9 @@ impl VolumeHost for Outlet {
     async fn tear_down(&self, place: &VolumePlace) -> Result<(), VolumeError> {
         let place = place.clone();
         self.alive("tear down", &place.name).await;
+        if let Some(problem) = self.unmount(&path(&place)).await {
+            return Err(VolumeError::Failed { attempt: "unmount", path: path(&place), problem });
+        }
         self.volume("tear down", path(&place), |node| {
             if let Some(label) = lock(&node.containers).running_of(&place.uid) {
                 node.invariants.broken(VOLUMES_OUTLIVE, format!("{place} went while {label} ran"));

@@ -275,6 +275,18 @@ impl World {
         all.iter().for_each(|id| self.node().lose_sandbox(id, "dies by itself"));
     }
 
+    /// Somebody removes a pod, by its name in the API, from the runtime behind the agent's back.
+    pub fn remove_from_runtime(&self, pod: &str) {
+        self.node().story.tell("user", format!("removes the sandboxes of {pod} from the runtime"));
+        self.kill_sandboxes(pod);
+        let of_pod = |containers: &super::containers::Containers| -> Vec<_> {
+            let sandboxes = containers.sandboxes.values().filter(|one| one.metadata.name == pod);
+            sandboxes.map(|one| one.id.clone()).collect()
+        };
+        let all = of_pod(&lock(&self.node().containers));
+        all.iter().for_each(|id| runtime::remove_sandbox(self.node(), id));
+    }
+
     /// A condition of the runtime, such as `NetworkReady`; `None` when it holds.
     pub fn set_condition(&self, kind: &'static str, problem: Option<&str>) {
         let mut conditions = lock(&self.node().conditions);
@@ -456,6 +468,13 @@ impl World {
         }
         self.settle().await;
         self.delete_all();
+        self.settle().await;
+        self.logs_go().await;
+    }
+
+    /// Once nothing is wanted: logs that are still read go, too.
+    pub(super) async fn logs_go(&self) {
+        self.sleep(super::disk::LOGS_KEPT_MAX).await;
         self.settle().await;
     }
 

@@ -117,6 +117,7 @@ mod tests {
                 .expect("a status"),
             ),
             may_run: true,
+            is_over: false,
             waiting: Arc::default(),
         };
         let mut families = vec![];

@@ -151,7 +151,7 @@ fn pods_that_nobody_wants_are_killed() {
     node.wait_gone("meanwhile");
     for name in ["before", "meanwhile"] {
         node.eventually_none("no log directory", || {
-            crate::lifecycle::places_of(&node, &format!("0000-{name}"))
+            crate::lifecycle::logs_of(&node, &format!("0000-{name}"))
                 .into_iter()
                 .chain(crate::lifecycle::cgroups_of(&node, &format!("0000-{name}")))
                 .collect()

@@ -121,18 +121,22 @@ fn a_removed_manifest_leaves_nothing_behind() {
 
     node.delete("web");
     node.wait_gone("web");
-    node.eventually_none("no cgroups, directories and links", || {
-        [cgroups_of(&node, &uid), places_of(&node, &uid), links_of(&node, "web")].concat()
-    });
+    node.eventually_none("no cgroups and directories", || [cgroups_of(&node, &uid), places_of(&node, &uid)].concat());
     assert_eq!(node.running_now("stays", "main").map(|one| one.id), Some(stays.id), "its neighbour is untouched");
 }
 
-/// The directories of a pod, and its logs.
+/// The directory of a pod.
 pub fn places_of(node: &Node, uid: &str) -> Vec<PathBuf> {
-    let mut found: Vec<_> = entries(&node.dir.join("logs"));
-    found.extend(entries(&node.dir.join("kubelet/pods")));
-    found.retain(|path| path.to_str().unwrap().ends_with(uid));
-    found
+    named_for(uid, &node.dir.join("kubelet/pods"))
+}
+
+/// The directory of a pod's logs, which outlives the pod by a minute or two.
+pub fn logs_of(node: &Node, uid: &str) -> Vec<PathBuf> {
+    named_for(uid, &node.dir.join("logs"))
+}
+
+fn named_for(uid: &str, folder: &Path) -> Vec<PathBuf> {
+    entries(folder).into_iter().filter(|path| path.to_str().unwrap().ends_with(uid)).collect()
 }
 
 /// The links to a pod's logs.

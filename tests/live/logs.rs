@@ -36,10 +36,25 @@ fn logs_lie_where_collectors_look_for_them() {
     node.eventually("the new instance is linked", || {
         links_of(&node, "web").iter().any(|link| link.to_str().unwrap().contains(back.id.as_str())).then_some(())
     });
+}
+
+/// POD-33: who reads a short-lived pod's log after its end finds the last lines, also by the link; then both go.
+#[test]
+fn the_last_lines_of_a_deleted_pod_are_read_after_its_end() {
+    let Some(node) = Node::running() else { return };
+    let last_words = "trap 'echo last words; exit 0' TERM; echo first; while :; do sleep 0.1; done";
+    node.apply(&pod("web", &[shell("main", last_words)]));
+    let main = node.wait_running("web", "main");
+    let uid = &main.labels["io.kubernetes.pod.uid"];
+    node.eventually("it speaks", || (node.output(&main) == "first\n").then_some(()));
+    node.eventually("its log is linked", || links_of(&node, "web").pop());
     node.delete("web");
     node.wait_gone("web");
+    assert_eq!(node.output(&main), "first\nlast words\n");
+    let link = links_of(&node, "web").pop().expect("it is there still");
+    assert!(std::fs::read_to_string(link).expect("it leads to the log").ends_with("last words\n"));
+    node.eventually_none("no log directory", || crate::lifecycle::logs_of(&node, uid));
     node.eventually_none("no links", || links_of(&node, "web"));
-    node.eventually_none("no log directory", || crate::lifecycle::places_of(&node, uid));
 }
 
 /// CRI-16: pods of one name in two namespaces, and names that run into each other, share nothing.

@@ -4,7 +4,7 @@ use podwright::sim::Options;
 
 use super::common::{seeds, side_by_side, standard, standard_with};
 
-const ALONE: [&str; 15] = [
+const ALONE: [&str; 17] = [
     "refusals",
     "lost-answers",
     "hangs",
@@ -14,6 +14,8 @@ const ALONE: [&str; 15] = [
     "pulls",
     "disk",
     "cgroups",
+    "removals",
+    "unmounts",
     "watches",
     "sandboxes",
     "runtime-restarts",

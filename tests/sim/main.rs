@@ -13,6 +13,7 @@ mod determinism;
 mod ends;
 mod faults;
 mod hooks;
+mod leftovers;
 mod lifecycle;
 mod logs;
 mod many_pods;

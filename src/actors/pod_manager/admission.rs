@@ -157,7 +157,8 @@ impl PodManager {
 
     /// Preempted pods that have not ended yet.
     pub(super) fn leaving(&self) -> Vec<Arc<Pod>> {
-        let pods = self.api_pods.iter().flatten().filter(|(uid, _)| self.slots.contains_key(*uid));
+        let ends = |uid: &PodUid| self.slots.contains_key(uid) && !self.roster.is_left_over(uid);
+        let pods = self.api_pods.iter().flatten().filter(|(uid, _)| ends(uid));
         pods.filter(|(uid, _)| self.is_preempted(uid)).map(|(_, pod)| Arc::clone(pod)).collect()
     }
 
@@ -268,6 +269,7 @@ impl PodManager {
                 pod: Arc::clone(pod),
                 status: Arc::new(waiting_status(pod, what.clone(), desk.now())),
                 may_run: true,
+                is_over: false,
                 waiting: vec![what].into(),
             };
             desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::StatusChanged(view));
@@ -282,7 +284,7 @@ impl PodManager {
             return;
         }
         if reason == PREEMPTING && is_over(pod) {
-            return desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::NeverHere(uid.clone()));
+            return desk.tell(&self.agent.directory.pod_manager, PodManagerMsg::ReleaseDue(uid.clone()));
         }
         let qos = pod_qos(pod, self.agent.settings.resources.pod_level_resources);
         let status = match reason {
@@ -295,6 +297,7 @@ impl PodManager {
             pod: Arc::clone(pod),
             status: Arc::new(status),
             may_run: false,
+            is_over: false,
             waiting: if is_static(pod) { vec![format!("not yet: {message}")].into() } else { Arc::default() },
         };
         desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::Rejected(view));

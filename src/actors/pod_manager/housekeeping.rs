@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{HOUSEKEEPING_PERIOD, PodManager, RETIRED_KEPT};
 use crate::actors::desk::{Desk, Panicked};
@@ -12,14 +13,15 @@ use crate::actors::ledger::Cause;
 use crate::actors::pod_worker::volumes::release;
 use crate::actors::settings::Agent;
 use crate::logic::cgroup_name::CgroupName;
-use crate::logic::ids::{FullName, PodUid};
+use crate::logic::ids::PodUid;
+use crate::logic::log_keeping::{LogKeeping, is_full};
 use crate::logic::loudness::Loudness;
+use crate::logic::time::Moment;
 use crate::messages::container_gc::ContainerGcMsg;
-use crate::messages::pod_manager::{Leftovers, PodManagerMsg, Swept};
+use crate::messages::pod_manager::{Found, Leftovers, PodManagerMsg, Swept};
 use crate::messages::status_manager::StatusManagerMsg;
 use crate::platform::blocking;
 use crate::platform::observer::Occurrence;
-use crate::platform::pod_files::PodPlace;
 
 /// How far the pass is, and what the one before it could not remove.
 #[derive(Default)]
@@ -32,10 +34,14 @@ pub(super) struct Sweep {
     removed: usize,
     /// How many directories there were to remove.
     directories: usize,
-    /// Directories that stay, and why.
+    /// How many of them stay.
+    failed: usize,
+    /// Of which pods something stays, and why.
     stay: BTreeMap<PodUid, String>,
     /// Those of the pass before.
     stayed: BTreeMap<PodUid, String>,
+    /// Until when logs stay.
+    pub(super) logs: LogKeeping,
 }
 
 impl Sweep {
@@ -49,8 +55,8 @@ impl Sweep {
         if self.under_way {
             return false;
         }
-        let stayed = std::mem::take(&mut self.stay);
-        *self = Self { begun: true, under_way: true, stayed, ..Self::default() };
+        let (stayed, logs) = (std::mem::take(&mut self.stay), std::mem::take(&mut self.logs));
+        *self = Self { begun: true, under_way: true, stayed, logs, ..Self::default() };
         true
     }
 
@@ -58,12 +64,27 @@ impl Sweep {
     fn note(&mut self, uid: PodUid, swept: Swept) {
         self.removed += swept.removed;
         self.directories += usize::from(swept.directory.is_some());
-        let Some(Err(error)) = swept.directory else { return };
+        self.failed += usize::from(matches!(swept.directory, Some(Err(_))));
+        let Some(error) = swept.directory.and_then(Result::err).or(swept.logs) else { return };
         match Loudness::of_reason(self.stayed.get(&uid).map(String::as_str), &error) {
-            Loudness::Debug => tracing::debug!(pod = %uid, error, "orphaned pod directory stays still"),
-            _ => tracing::warn!(pod = %uid, error, "orphaned pod directory stays"),
+            Loudness::Debug => tracing::debug!(pod = %uid, error, "what is left of an unknown pod stays still"),
+            _ => tracing::warn!(pod = %uid, error, "what is left of an unknown pod stays"),
         }
         self.stay.insert(uid, error);
+    }
+
+    /// Leaves logs alone that are to be read for a while yet.
+    fn keep_logs(&mut self, found: Found, now: Moment, uptime: Duration) -> BTreeMap<PodUid, Leftovers> {
+        let Found { mut leftovers, disk_is_full } = found;
+        self.logs.keep_only(|uid| leftovers.contains_key(uid), uptime);
+        for (uid, left) in leftovers.iter_mut().filter(|(_, left)| !left.logs.is_empty()) {
+            self.logs.found(uid, left.written.map(|written| now.since(written)), uptime);
+            if !self.logs.may_go(uid, uptime, disk_is_full) {
+                left.logs.clear();
+            }
+        }
+        leftovers.retain(|_, left| left.has_directory || !left.logs.is_empty() || !left.cgroups.is_empty());
+        leftovers
     }
 }
 
@@ -129,19 +150,17 @@ impl PodManager {
         let known = self.known();
         self.forget_allocations(&known, desk);
         let agent = Arc::clone(&self.agent);
-        let work = async move { find_leftovers(&agent, &known).await };
+        let logs = self.sweep.logs.clone();
+        let work = async move { find_leftovers(&agent, &known, &logs).await };
         desk.start("housekeeping", "unknown pods", work, PodManagerMsg::LeftoversFound);
     }
 
-    pub(super) fn take_leftovers(
-        &mut self,
-        found: Result<BTreeMap<PodUid, Leftovers>, Panicked>,
-        desk: &mut Desk<PodManagerMsg>,
-    ) {
-        self.sweep.open = found.unwrap_or_else(|panicked| {
+    pub(super) fn take_leftovers(&mut self, found: Result<Found, Panicked>, desk: &mut Desk<PodManagerMsg>) {
+        let found = found.unwrap_or_else(|panicked| {
             tracing::error!(error = %panicked, "housekeeping failed");
-            BTreeMap::new()
+            Found::default()
         });
+        self.sweep.open = self.sweep.keep_logs(found, desk.now(), desk.clock().uptime());
         self.sweep_next(desk);
     }
 
@@ -169,7 +188,7 @@ impl PodManager {
             return;
         }
         self.sweep.under_way = false;
-        let (found, failed) = (self.sweep.directories, self.sweep.stay.len());
+        let (found, failed) = (self.sweep.directories, self.sweep.failed);
         self.agent.happened(Occurrence::OrphansSwept { found, failed });
         if self.sweep.removed > 0 {
             tracing::info!(count = self.sweep.removed, "leftovers of unknown pods removed");
@@ -181,7 +200,8 @@ impl PodManager {
 pub(in crate::actors) async fn find_leftovers(
     agent: &Arc<Agent>,
     known: &BTreeSet<PodUid>,
-) -> BTreeMap<PodUid, Leftovers> {
+    logs: &LogKeeping,
+) -> Found {
     let files = &agent.adapters.files;
     let mut found: BTreeMap<PodUid, Leftovers> = BTreeMap::new();
     for uid in files.known_pods().await.unwrap_or_default() {
@@ -195,7 +215,17 @@ pub(in crate::actors) async fn find_leftovers(
         found.entry(uid).or_default().cgroups.push(name);
     }
     found.retain(|uid, _| !known.contains(uid));
-    found
+    let mut disk_is_full = false;
+    if found.values().any(|left| !left.logs.is_empty()) {
+        let disk = agent.adapters.image_host.disk_use(&agent.settings.pod_logs_dir).await;
+        disk_is_full = disk.is_ok_and(is_full);
+    }
+    for (_, left) in found.iter_mut().filter(|(uid, _)| !logs.knows(uid)) {
+        for name in &left.logs {
+            left.written = left.written.max(files.log_directory_written(name).await.ok().flatten());
+        }
+    }
+    Found { leftovers: found, disk_is_full }
 }
 
 fn pod_cgroups(agent: &Agent) -> Vec<(PodUid, CgroupName)> {
@@ -208,8 +238,12 @@ pub(in crate::actors) async fn remove_leftovers(agent: &Arc<Agent>, uid: &PodUid
     let files = &agent.adapters.files;
     let directory = if left.has_directory { Some(remove_directory(agent, uid).await) } else { None };
     let mut removed = usize::from(directory == Some(Ok(())));
+    let mut logs = None;
     for name in &left.logs {
-        removed += usize::from(files.remove_log_directory(name).await.is_ok());
+        match files.remove_log_directory(name).await {
+            Ok(()) => removed += 1,
+            Err(error) => logs = Some(error.to_string()),
+        }
     }
     // What still uses the volumes may be in the pod's cgroup: that stays as long as they do (upstream, too).
     if !matches!(directory, Some(Err(_))) {
@@ -217,12 +251,11 @@ pub(in crate::actors) async fn remove_leftovers(agent: &Arc<Agent>, uid: &PodUid
         let gone = move || left.cgroups.iter().filter(|name| cgroups.destroy(name).is_ok()).count();
         removed += blocking::run(gone).await;
     }
-    Swept { removed, directory }
+    Swept { removed, directory, logs }
 }
 
 /// What is mounted there is let go first, and a volume that cannot go keeps its directory (VOL-15).
 async fn remove_directory(agent: &Arc<Agent>, uid: &PodUid) -> Result<(), String> {
     release(agent, uid, Cause::outside("housekeeping")).await?;
-    let place = PodPlace { uid: uid.clone(), full_name: FullName::new("", "") };
-    agent.adapters.files.remove_pod(&place, false).await.map_err(|error| error.to_string())
+    agent.adapters.files.remove_pod(uid).await.map_err(|error| error.to_string())
 }

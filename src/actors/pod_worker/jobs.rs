@@ -3,6 +3,7 @@
 //! A job reports; it decides nothing. Each can be cut off at any await and done again.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::logic::ids::{ContainerId, FullName, PodUid, SandboxId};
 use crate::logic::image_policy::{ImageFailure, ImageInUse, PullPolicy};
 use crate::logic::log_path::log_link_name;
 use crate::logic::pod_containers::{find_container, target_name};
-use crate::logic::pod_lifecycle::{JobEnd, SandboxFailure, StartFailure, Started};
+use crate::logic::pod_lifecycle::{JobEnd, Remains, SandboxFailure, StartFailure, Started};
 use crate::logic::pod_resize::ContainerResources;
 use crate::logic::resources::{pod_cgroup_settings, pod_qos};
 use crate::logic::runtime_pod::{RuntimeContainer, RuntimePod, RuntimeSandbox};
@@ -300,73 +301,60 @@ impl JobSite {
         JobEnd::Removed(joined(problems))
     }
 
-    /// Gives back the pod's cgroup; with `everything` its sandboxes, containers and directories, too.
-    pub(super) async fn clean_up(
-        self,
-        pod: Option<Arc<Pod>>,
-        known: Option<Arc<RuntimePod>>,
-        sandboxes: Vec<SandboxId>,
-        containers: Vec<ContainerId>,
-        everything: bool,
-    ) -> JobEnd {
-        JobEnd::CleanedUp(self.try_clean_up(pod, known, sandboxes, containers, everything).await)
+    /// Has the pod's volumes unmounted, then its cgroup removed: what volumes in memory hold is charged to it.
+    pub(super) async fn clean_up(self, pod: Option<Arc<Pod>>) -> JobEnd {
+        JobEnd::CleanedUp(self.try_clean_up(pod.as_deref()).await)
     }
 
-    async fn try_clean_up(
-        &self,
-        pod: Option<Arc<Pod>>,
-        known: Option<Arc<RuntimePod>>,
-        sandboxes: Vec<SandboxId>,
-        containers: Vec<ContainerId>,
-        everything: bool,
-    ) -> Result<(), String> {
-        let removing = async {
-            for id in &containers {
-                remove_container(&self.agent, known.as_deref(), id).await?;
-            }
-            for id in &sandboxes {
-                self.agent.adapters.runtime.remove_pod_sandbox(id).await.map_err(|error| error.to_string())?;
-            }
-            Ok(())
-        };
-        // Nothing of the pod runs any more, so neither waits for the other. Volumes go first: what those in memory hold is
-        // charged to the cgroup.
-        let giving_back = async {
-            self.release_volumes(pod.as_deref()).await?;
-            self.destroy_cgroup(pod).await
-        };
-        let (removed, given_back): (Result<(), String>, _) = futures_util::join!(removing, giving_back);
-        removed.and(given_back)?;
-        if everything {
-            let removed = self.agent.adapters.files.remove_pod(&self.place(), true).await;
-            removed.map_err(|error| error.to_string())?;
-        }
-        Ok(())
+    async fn try_clean_up(&self, pod: Option<&Pod>) -> Result<(), String> {
+        self.release_volumes(pod).await?;
+        destroy_cgroup(&self.agent, &self.uid, pod).await
     }
 
-    async fn destroy_cgroup(&self, pod: Option<Arc<Pod>>) -> Result<(), String> {
-        let settings = &self.agent.settings;
-        if !settings.cgroup_tree.per_qos() {
-            return Ok(());
-        }
-        let (cgroups, tree, uid) =
-            (Arc::clone(&self.agent.adapters.cgroups), settings.cgroup_tree.clone(), self.uid.clone());
-        let qos = pod.map(|pod| pod_qos(&pod, settings.resources.pod_level_resources));
-        let destroyed = blocking::run(move || match qos {
-            Some(qos) => cgroups.destroy(&tree.pod(&uid, qos)?),
-            // Of a pod that only the runtime knew the class is not known: it is where it is.
-            None => {
-                let mine = cgroups.list_pods(&tree)?.into_iter().filter(|(owner, _)| *owner == uid);
-                mine.map(|(_, name)| name).try_for_each(|name| cgroups.destroy(&name))
+    /// Removes what is left of the pod, each thing whatever became of the others. Logs stay: they are read for a while yet.
+    pub(super) async fn remove_remains(self, known: Option<Arc<RuntimePod>>, remains: Remains) -> JobEnd {
+        let runtime = &self.agent.adapters.runtime;
+        let (mut problems, mut held) = (vec![], BTreeSet::new());
+        for id in &remains.containers {
+            if let Err(error) = runtime.remove_container(id).await {
+                let containers = known.iter().flat_map(|known| &known.containers);
+                held.extend(containers.filter(|one| one.id == *id).map(|one| one.sandbox_id.clone()));
+                problems.push(error.to_string());
             }
-        });
-        destroyed.await.map_err(|error| error.to_string())
+        }
+        for id in remains.sandboxes.iter().filter(|id| !held.contains(*id)) {
+            problems.extend(runtime.remove_pod_sandbox(id).await.err().map(|error| error.to_string()));
+        }
+        if remains.directory {
+            let removed = self.agent.adapters.files.remove_pod(&self.uid).await;
+            problems.extend(removed.err().map(|error| error.to_string()));
+        }
+        JobEnd::RemainsRemoved(remains, joined(problems))
     }
 
     pub(super) fn path_of(&self, pod: Option<&Pod>, container: &str) -> String {
         let found = pod.and_then(|pod| find_container(pod, container));
         field_path(found.map_or(ContainerKind::Regular, |(kind, _)| kind), container)
     }
+}
+
+/// Removes the cgroup of a pod that has ended.
+pub(in crate::actors) async fn destroy_cgroup(agent: &Agent, uid: &PodUid, pod: Option<&Pod>) -> Result<(), String> {
+    let settings = &agent.settings;
+    if !settings.cgroup_tree.per_qos() {
+        return Ok(());
+    }
+    let (cgroups, tree, uid) = (Arc::clone(&agent.adapters.cgroups), settings.cgroup_tree.clone(), uid.clone());
+    let qos = pod.map(|pod| pod_qos(pod, settings.resources.pod_level_resources));
+    let destroyed = blocking::run(move || match qos {
+        Some(qos) => cgroups.destroy(&tree.pod(&uid, qos)?),
+        // Of a pod that only the runtime knew the class is not known: it is where it is.
+        None => {
+            let mine = cgroups.list_pods(&tree)?.into_iter().filter(|(owner, _)| *owner == uid);
+            mine.map(|(_, name)| name).try_for_each(|name| cgroups.destroy(&name))
+        }
+    });
+    destroyed.await.map_err(|error| error.to_string())
 }
 
 /// Removes a container with its log and the log's link, log first, as upstream: what has no container has no log.

@@ -5,6 +5,7 @@
 //! its parent, the runtime or the disk cannot give back.
 
 mod configuration;
+mod counts;
 mod environment;
 mod events;
 mod hooks;
@@ -24,14 +25,12 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 
 use super::desk::{Desk, OperationId};
-use super::pod_sources::first_seen;
 use super::role::Role;
 use super::settings::{Agent, EventSubject};
-use crate::logic::container_actions::ContainerKind;
 use crate::logic::host_ips::HostIps;
 use crate::logic::ids::{FullName, PodUid};
 use crate::logic::object_references::{ObjectKey, object_references};
-use crate::logic::pod_containers::{all_containers, find_container};
+use crate::logic::pod_containers::all_containers;
 use crate::logic::pod_lifecycle::{
     Action, Demand, Demanded, Input, Job, JobEnd, Now, PodLifecycle, SandboxFailure, Stage,
 };
@@ -51,7 +50,6 @@ use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::prober::ProberMsg;
 use crate::messages::status_manager::{PodView, StatusManagerMsg};
 use crate::messages::volume_manager::VolumeManagerMsg;
-use crate::platform::observer::Occurrence;
 use jobs::{Given, JobSite};
 use passes::Passes;
 use stopping::{Kill, Stop};
@@ -106,6 +104,7 @@ pub struct PodWorker {
     sync_due: Option<Duration>,
     status: Option<Arc<PodStatus>>,
     told_waiting: Vec<String>,
+    told_over: bool,
     /// Containers of whose back-off an Event tells already.
     told_back_offs: BTreeSet<String>,
     /// Someone has forgotten what was told.
@@ -140,8 +139,9 @@ impl Role for PodWorker {
         let crash_loop = agent.settings.crash_loop;
         let remembered = agent.adapters.probe_store.results(&uid);
         resizing::recall(&agent, &uid, Duration::ZERO, desk);
-        let driver = agent.adapters.cgroups.driver();
+        let (driver, ttl) = (agent.adapters.cgroups.driver(), agent.settings.dead_age_min);
         let lifecycle = PodLifecycle::new(crash_loop, born).with_probes(remembered).with_cgroup_driver(driver);
+        let lifecycle = lifecycle.with_container_ttl(ttl);
         Self {
             lifecycle: lifecycle.with_resizing(resizing::means(&agent)),
             site: JobSite { agent, uid, full_name, host, stops: Arc::default() },
@@ -152,6 +152,7 @@ impl Role for PodWorker {
             sync_due: None,
             status: None,
             told_waiting: vec![],
+            told_over: false,
             told_back_offs: BTreeSet::new(),
             repeat: false,
             refused: false,
@@ -284,6 +285,10 @@ impl PodWorker {
                 None
             }
             JobEnd::CleanedUp(Err(why)) => {
+                tracing::warn!(pod = %self.site.full_name, why, "the pod's volumes or its cgroup cannot be released yet");
+                None
+            }
+            JobEnd::RemainsRemoved(_, Err(why)) => {
                 tracing::warn!(pod = %self.site.full_name, why, "what is left of the pod cannot be removed yet");
                 None
             }
@@ -293,24 +298,6 @@ impl PodWorker {
             desk.tell(&self.site.agent.directory.event_recorder, event);
         }
         Input::Ended(end)
-    }
-
-    /// Counts tries to start containers, each from its image on.
-    fn count(&self, end: &JobEnd) {
-        let (container, error) = match end {
-            JobEnd::ImageEnsured(container, Err(failure)) if !failure.reason.is_empty() => {
-                (container, Some(failure.reason))
-            }
-            JobEnd::Started(container, outcome) => (container, outcome.as_ref().err().map(|failure| failure.reason)),
-            _ => return,
-        };
-        let found = self.lifecycle.pod().and_then(|pod| find_container(pod, container));
-        let container_type = match found.map(|(kind, _)| kind) {
-            Some(ContainerKind::Init) => "init_container",
-            Some(ContainerKind::Ephemeral) => "ephemeral_container",
-            Some(ContainerKind::Regular) | None => "container",
-        };
-        self.site.agent.happened(Occurrence::ContainerTried { container_type, error });
     }
 
     /// Takes what someone on this machine asked for; that is an Event of each container, and in the log.
@@ -395,11 +382,12 @@ impl PodWorker {
                 let work = site.kill_pod(pod, stops, sandboxes, Kill { grace, replace, address }, cause);
                 self.begin(Job::KillPod, "stop pod", work, desk);
             }
-            Action::CleanUp { sandboxes, containers, everything } => {
+            Action::CleanUp => self.begin(Job::CleanUp, "clean up", site.clean_up(pod), desk),
+            Action::Remove(remains) => {
                 let known = self.lifecycle.observed().cloned();
-                let work = site.clean_up(pod, known, sandboxes, containers, everything);
-                self.begin(Job::CleanUp, "clean up", work, desk);
+                self.begin(Job::Remove, "remove", site.remove_remains(known, remains), desk);
             }
+            Action::Over => desk.tell(&site.agent.directory.pod_manager, PodManagerMsg::PodOver(site.uid)),
         }
     }
 
@@ -478,10 +466,10 @@ impl PodWorker {
 
     /// Tells the pod's status wherever it counts, when it changed.
     fn publish(&mut self, desk: &Desk<PodWorkerMsg>) {
-        let Some(pod) = self.lifecycle.pod().cloned() else { return };
         let hung = self.note_hung_call(desk);
         let waiting: Vec<String> = hung.iter().cloned().chain(self.waiting()).collect();
         desk.address().record().set_note(waiting.first().cloned());
+        let Some(pod) = self.lifecycle.pod().cloned() else { return };
         let Some(seen) = self.lifecycle.observed().cloned() else { return };
         let mut status = match (&self.status, self.ended) {
             // Its containers may be gone by now: how they ended was said while they could be looked at.
@@ -493,18 +481,21 @@ impl PodWorker {
         self.tell_change(&pod, &status, desk);
         self.count_start(&pod, &status, desk);
         self.ended = self.lifecycle.stage() == Stage::Terminated;
-        let is_known = self.status.as_ref() == Some(&status) && self.told_waiting == waiting;
+        let is_over = self.lifecycle.is_over();
+        let is_known =
+            self.status.as_ref() == Some(&status) && self.told_waiting == waiting && self.told_over == is_over;
         let is_due = std::mem::take(&mut self.repeat) | std::mem::take(&mut self.refused);
         if is_known && !is_due {
             return;
         }
-        (self.status, self.told_waiting) = (Some(Arc::clone(&status)), waiting.clone());
+        (self.status, self.told_waiting, self.told_over) = (Some(Arc::clone(&status)), waiting.clone(), is_over);
         let (uid, to) = (self.site.uid.clone(), &self.site.agent.directory);
         let view = PodView {
             uid: uid.clone(),
             pod: Arc::clone(&pod),
             status: Arc::clone(&status),
             may_run: self.lifecycle.stage() < Stage::Terminated,
+            is_over,
             waiting: waiting.into(),
         };
         // What there was no room for is told again soon.
@@ -527,17 +518,6 @@ impl PodWorker {
             _ => None,
         });
         hooks::without_started(pod, seen, starting)
-    }
-
-    /// Counts how long the pod took to run, as seen from here (upstream counts a second time when it is first looked at).
-    fn count_start(&self, pod: &Pod, status: &PodStatus, desk: &Desk<PodWorkerMsg>) {
-        let was_pending = self.status.as_ref().is_some_and(|before| before.phase.as_deref() == Some("Pending"));
-        if was_pending
-            && status.phase.as_deref() == Some("Running")
-            && let Some(seen) = first_seen(pod)
-        {
-            self.site.agent.happened(Occurrence::PodRuns { after: desk.now().since(seen) });
-        }
     }
 
     fn make_status(&self, pod: &Pod, seen: &RuntimePod, desk: &Desk<PodWorkerMsg>) -> PodStatus {

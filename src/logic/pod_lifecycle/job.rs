@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::Remains;
 use crate::logic::ids::ContainerId;
 use crate::logic::image_policy::{ImageFailure, ImageInUse};
 use crate::logic::pod_resize::ResizeReport;
@@ -31,8 +32,10 @@ pub enum Job {
     Resize,
     /// Stopping all containers, then the sandboxes.
     KillPod,
-    /// Removing what is left of the pod on the node.
+    /// Having the pod's volumes unmounted and its cgroup removed.
     CleanUp,
+    /// Removing what is left of the pod on the node.
+    Remove,
 }
 
 /// How a job ended.
@@ -58,8 +61,10 @@ pub enum JobEnd {
     Resized(ResizeReport),
     /// All containers were stopped, then all sandboxes.
     PodKilled(Result<(), String>),
-    /// What was left is removed.
+    /// The pod's volumes are unmounted and its cgroup is gone.
     CleanedUp(Result<(), String>),
+    /// What was to be removed; with an error some of it is there still.
+    RemainsRemoved(Remains, Result<(), String>),
 }
 
 /// Why a pod has no sandbox to use.
@@ -110,6 +115,7 @@ impl JobEnd {
             Self::Resized(_) => Job::Resize,
             Self::PodKilled(_) => Job::KillPod,
             Self::CleanedUp(_) => Job::CleanUp,
+            Self::RemainsRemoved(..) => Job::Remove,
         }
     }
 
@@ -129,6 +135,7 @@ impl JobEnd {
             Job::Resize => Self::Resized(ResizeReport { changed: true, problem: Some(why), ..ResizeReport::default() }),
             Job::KillPod => Self::PodKilled(Err(why)),
             Job::CleanUp => Self::CleanedUp(Err(why)),
+            Job::Remove => Self::RemainsRemoved(Remains::default(), Err(why)),
         }
     }
 }

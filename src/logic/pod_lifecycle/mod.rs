@@ -45,6 +45,8 @@ pub use demands::{Demand, Demanded};
 pub use job::{Job, JobEnd, POST_START_HOOK_ERROR, SandboxFailure, StartFailure, Started};
 pub use now::Now;
 pub use resizing::ResizeMeans;
+pub use terminating::Remains;
+use terminating::{RELEASE, REMAINS};
 
 /// Wait after an error, before jitter (upstream's back-off period of a pod worker).
 pub const ERROR_RETRY: Duration = Duration::from_secs(10);
@@ -159,14 +161,11 @@ pub enum Action {
         replace: bool,
     },
     /// Begin [`Job::CleanUp`].
-    CleanUp {
-        /// Sandboxes and containers to remove; empty while the pod's remains are still wanted for reading.
-        sandboxes: Vec<SandboxId>,
-        /// See `sandboxes`.
-        containers: Vec<ContainerId>,
-        /// Whether the pod's directories go, too.
-        everything: bool,
-    },
+    CleanUp,
+    /// Begin [`Job::Remove`].
+    Remove(Remains),
+    /// The pod is over: nothing of it runs, and its volumes and its cgroup are gone. Its name is free.
+    Over,
     /// End this job early.
     Cancel(Job),
     /// Ask for a fresh observation.
@@ -192,11 +191,17 @@ impl Action {
                 Some(format!("container {name} to stop, within {}s", grace.as_secs()))
             }
             Self::KillPod { grace, .. } => Some(format!("its containers to stop, within {}s", grace.as_secs())),
-            Self::CleanUp { .. } => Some("what is left of it to be removed".to_owned()),
+            Self::CleanUp => Some(RELEASE.to_owned()),
+            Self::Remove(_) => Some(REMAINS.to_owned()),
             Self::ResetContainers(_) => Some("its containers to be removed, to start over".to_owned()),
             Self::Resize(_) => Some("its resources to be changed".to_owned()),
             Self::RemoveContainers(_) => Some("dead containers to be removed".to_owned()),
-            Self::Cancel(_) | Self::Inspect | Self::InspectSoon | Self::NetworkNotReady(_) | Self::Finish => None,
+            Self::Cancel(_)
+            | Self::Inspect
+            | Self::InspectSoon
+            | Self::NetworkNotReady(_)
+            | Self::Over
+            | Self::Finish => None,
         }
     }
 }
@@ -247,10 +252,7 @@ pub struct PodLifecycle {
     half_made: BTreeMap<ContainerId, Option<Duration>>,
     replacing: bool,
     waits: Vec<(String, Option<Steady>)>,
-    released: bool,
-    /// Whether the clean-up under way leaves nothing.
-    removing_everything: bool,
-    finished: bool,
+    ending: terminating::Ending,
 }
 
 impl PodLifecycle {
@@ -290,9 +292,7 @@ impl PodLifecycle {
             replacing: false,
             problems: BTreeMap::new(),
             waits: Vec::new(),
-            released: false,
-            removing_everything: false,
-            finished: false,
+            ending: terminating::Ending::default(),
         }
     }
 
@@ -380,7 +380,6 @@ impl PodLifecycle {
             Input::Spec(pod) => self.take_spec(pod, now),
             Input::Removed { grace } => {
                 self.removed = true;
-                self.released = false; // What was kept for reading may go now.
                 self.begin_termination(grace, now)
             }
             Input::Observed(seen) => {
@@ -438,6 +437,7 @@ impl PodLifecycle {
             Input::Over => vec![],
             Input::Due => {
                 self.asked = false; // An answer that has not come by now may never come.
+                self.ending.say_again();
                 vec![]
             }
         }
@@ -488,11 +488,10 @@ impl PodLifecycle {
                 if self.stage == Stage::Terminating { Some(None) } else { None }
             }
             JobEnd::CleanedUp(Ok(())) => {
-                self.finished = self.removing_everything;
-                // Removed meanwhile: what was still kept for reading goes now, too.
-                self.released = self.finished || !self.removed;
+                self.ending.note_released();
                 None
             }
+            JobEnd::RemainsRemoved(remains, outcome) => self.note_removed(&remains, outcome.is_ok(), now).map(Some),
             JobEnd::ImageEnsured(container, Err(failure)) => {
                 self.note_start_error(container, failure.reason, failure.message);
                 Some(failure.retry_after)
@@ -575,14 +574,13 @@ impl PodLifecycle {
                     self.stops.begin(now.uptime.saturating_add(*grace), sandboxes);
                     Job::KillPod
                 }
-                Action::CleanUp { everything, .. } => {
-                    self.removing_everything = *everything;
-                    Job::CleanUp
-                }
+                Action::CleanUp => Job::CleanUp,
+                Action::Remove(_) => Job::Remove,
                 Action::Cancel(_)
                 | Action::Inspect
                 | Action::InspectSoon
                 | Action::NetworkNotReady(_)
+                | Action::Over
                 | Action::Finish => continue,
             };
             self.jobs.insert(job);

@@ -24,7 +24,7 @@ impl PodLifecycle {
             Job::SetUpSandbox => "waits for its sandbox and network",
             Job::MountVolumes => "waits for its volumes",
             Job::KillPod => "ends, waits for its containers to stop",
-            _ => "has ended, waits for what is left of it to be removed",
+            _ => "has ended, waits for its volumes and its cgroup to be released",
         };
         Some(format!("{sentence}: {problem}"))
     }
@@ -68,7 +68,9 @@ impl PodLifecycle {
             JobEnd::Prepared(Err(problem)) | JobEnd::PodKilled(Err(problem)) | JobEnd::CleanedUp(Err(problem)) => {
                 Some(problem.clone())
             }
-            JobEnd::Killed(_, Err(problem)) | JobEnd::Removed(Err(problem)) => Some(problem.clone()),
+            JobEnd::Killed(_, Err(problem))
+            | JobEnd::Removed(Err(problem))
+            | JobEnd::RemainsRemoved(_, Err(problem)) => Some(problem.clone()),
             JobEnd::SandboxUp(Err(failure)) => Some(failure.message.clone()),
             JobEnd::VolumesMounted(Err(failure)) => Some(failure.message.clone()),
             _ => None,

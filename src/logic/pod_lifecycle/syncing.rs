@@ -358,7 +358,7 @@ impl PodLifecycle {
     }
 
     /// Adds what a job did to the observation. One that lacks what another job did still lacks it.
-    fn amend(&mut self, now: Now, change: impl FnOnce(&mut RuntimePod)) {
+    pub(super) fn amend(&mut self, now: Now, change: impl FnOnce(&mut RuntimePod)) {
         let was_fresh = self.is_fresh();
         self.outdate(now);
         let Some(seen) = &self.observed else { return };

@@ -57,6 +57,8 @@ struct Script {
     stamp: u64,
     moment: Moment,
     uptime: Duration,
+    /// What was to be removed last.
+    remains: Remains,
 }
 
 impl Script {
@@ -78,7 +80,7 @@ impl Script {
     /// A worker of a pod that only the runtime knows.
     fn stranger() -> Self {
         let life = PodLifecycle::new(BackoffPolicy::crash_loop(Duration::from_secs(300)), Stamp(1));
-        Self { life, stamp: 1, moment: BEGINNING, uptime: Duration::ZERO }
+        Self { life, stamp: 1, moment: BEGINNING, uptime: Duration::ZERO, remains: Remains::default() }
     }
 
     /// A worker whose pod runs all that it should.
@@ -98,7 +100,25 @@ impl Script {
 
     fn step(&mut self, input: Input) -> Vec<String> {
         let now = self.now();
-        self.life.step(input, now).iter().map(words).collect()
+        let actions = self.life.step(input, now);
+        for action in &actions {
+            if let Action::Remove(remains) = action {
+                self.remains = remains.clone();
+            }
+        }
+        actions.iter().map(words).collect()
+    }
+
+    /// What was to be removed is removed, or not.
+    fn remains_go(&mut self, outcome: Result<(), String>) -> Vec<String> {
+        self.ends(JobEnd::RemainsRemoved(self.remains.clone(), outcome))
+    }
+
+    /// All that is left goes well, to the end.
+    fn goes(&mut self) {
+        assert_eq!(self.ends(JobEnd::CleanedUp(Ok(()))), ["over"]);
+        assert_eq!(self.remains_go(Ok(())), ["remove [] and directory"]);
+        assert_eq!(self.remains_go(Ok(())), ["finish"]);
     }
 
     fn ends(&mut self, end: JobEnd) -> Vec<String> {
@@ -168,11 +188,13 @@ fn words(action: &Action) -> String {
             let verb = if *replace { "replace" } else { "end" };
             format!("{verb} [{}] {}s", what.join(" "), grace.as_secs())
         }
-        Action::CleanUp { sandboxes, containers, everything } => {
+        Action::CleanUp => "clean".to_owned(),
+        Action::Remove(Remains { sandboxes, containers, directory }) => {
             let ids = sandboxes.iter().map(SandboxId::as_str).chain(containers.iter().map(ContainerId::as_str));
             let what: Vec<&str> = ids.collect();
-            format!("clean {}[{}]", if *everything { "all " } else { "" }, what.join(" "))
+            format!("remove [{}]{}", what.join(" "), if *directory { " and directory" } else { "" })
         }
+        Action::Over => "over".to_owned(),
         Action::Cancel(job) => format!("cancel {job:?}"),
         Action::Inspect => "inspect".to_owned(),
         Action::InspectSoon => "inspect soon".to_owned(),

@@ -61,12 +61,4 @@ impl PodLifecycle {
         };
         if self.may_begin(&Job::MountVolumes, now, &waiting_for) { vec![Action::MountVolumes] } else { vec![] }
     }
-
-    /// What a pod that has ended waits for.
-    pub(super) fn remains(&self) -> String {
-        match self.problem_of(&Job::CleanUp) {
-            Some(problem) => format!("what is left of it to be removed: {problem}"),
-            None => "what is left of it to be removed".to_owned(),
-        }
-    }
 }

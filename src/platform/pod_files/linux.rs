@@ -12,11 +12,12 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rustix::fs::FileType;
+use rustix::fs::{AtFlags, FileType};
 
 use super::log_lines;
 use super::{FileError, PodFiles, PodPlace};
 use crate::logic::ids::{ContainerId, PodUid};
+use crate::logic::time::Moment;
 use crate::platform::beneath::{Directory, Mounts, segment};
 use crate::platform::blocking;
 use crate::platform::clock::SystemClock;
@@ -140,9 +141,9 @@ impl PodFiles for LinuxPodFiles {
         self.run(move |folders| folders.remove_dead_links(&live)).await
     }
 
-    async fn remove_pod(&self, pod: &PodPlace, logs: bool) -> Result<(), FileError> {
-        let pod = pod.clone();
-        self.run(move |folders| folders.remove_pod(&pod, logs)).await
+    async fn remove_pod(&self, uid: &PodUid) -> Result<(), FileError> {
+        let uid = uid.clone();
+        self.run(move |folders| remove_below(&folders.pods, uid.as_str())).await
     }
 
     async fn known_pods(&self) -> Result<Vec<PodUid>, FileError> {
@@ -153,9 +154,14 @@ impl PodFiles for LinuxPodFiles {
         self.run(Folders::known_log_directories).await
     }
 
+    async fn log_directory_written(&self, name: &str) -> Result<Option<Moment>, FileError> {
+        let name = name.to_owned();
+        self.run(move |folders| folders.log_directory_written(&name)).await
+    }
+
     async fn remove_log_directory(&self, name: &str) -> Result<(), FileError> {
         let name = name.to_owned();
-        self.run(move |folders| remove_below(&folders.pod_logs, &name)).await
+        self.run(move |folders| folders.remove_log_directory(&name)).await
     }
 }
 
@@ -322,9 +328,43 @@ impl Folders {
         }
     }
 
-    fn remove_pod(&self, pod: &PodPlace, logs: bool) -> Result<(), FileError> {
-        remove_below(&self.pods, pod.uid.as_str())?;
-        if logs { remove_below(&self.pod_logs, &log_directory_name(pod)) } else { Ok(()) }
+    fn remove_log_directory(&self, name: &str) -> Result<(), FileError> {
+        if let Some(links) = &self.links {
+            let remove = || -> io::Result<()> {
+                let (folder, logs) = (Directory::open(links)?, self.pod_logs.join(segment(name)?));
+                for (link, kind) in folder.names()? {
+                    let target = if kind == FileType::Symlink { folder.link_target(&link)? } else { None };
+                    if target.is_some_and(|target| target.starts_with(&logs)) {
+                        folder.remove_file(&link)?;
+                    }
+                }
+                Ok(())
+            };
+            remove().or_else(absent_is_well).map_err(|error| failure("remove links to logs", links, &error))?;
+        }
+        remove_below(&self.pod_logs, name)
+    }
+
+    fn log_directory_written(&self, name: &str) -> Result<Option<Moment>, FileError> {
+        let look = || -> io::Result<Moment> {
+            let directory = Directory::open(&self.pod_logs)?.directory(&[name], Mounts::Refuse)?;
+            let mut last = changed(&directory, ".")?;
+            for (container, kind) in directory.names()? {
+                last = last.max(changed(&directory, &container)?);
+                if kind == FileType::Directory {
+                    let logs = directory.directory(&[&container], Mounts::Refuse)?;
+                    for (log, _) in logs.names()? {
+                        last = last.max(changed(&logs, &log)?);
+                    }
+                }
+            }
+            Ok(last)
+        };
+        match look() {
+            Ok(last) => Ok(Some(last)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failure("look at logs", &self.pod_logs.join(name), &error)),
+        }
     }
 
     fn known_pods(&self) -> Result<Vec<PodUid>, FileError> {
@@ -412,6 +452,13 @@ fn remove_below(folder: &Path, name: &str) -> Result<(), FileError> {
         }
         _ => Ok(()),
     }
+}
+
+/// When a file changed last; no link is followed.
+fn changed(directory: &Directory, name: &str) -> io::Result<Moment> {
+    let told = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    let nanoseconds = told.st_mtime.saturating_mul(1_000_000_000);
+    Ok(Moment(nanoseconds.saturating_add(i64::try_from(told.st_mtime_nsec).unwrap_or_default())))
 }
 
 fn directories_of(folder: &Path) -> Result<Vec<String>, FileError> {

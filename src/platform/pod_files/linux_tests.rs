@@ -71,7 +71,7 @@ async fn an_identity_that_is_no_segment_makes_nothing() {
         files.make_pod_directories(&place(uid)).await.expect_err(uid);
         files.write_etc_hosts(&place(uid), b"x").await.expect_err(uid);
         files.make_termination_log(&place(uid), "c", 0).await.expect_err(uid);
-        files.remove_pod(&place(uid), true).await.expect_err(uid);
+        files.remove_pod(&PodUid::from(uid)).await.expect_err(uid);
         files.read_termination_log(&PodUid::from(uid), "/etc/passwd", 10).await.expect_err(uid);
     }
     for container in ["..", "a/b", ""] {
@@ -283,26 +283,54 @@ async fn removing_a_pod_removes_its_files_and_follows_no_link() {
     node.write("logs/shop_web_u1/c/0.log", "x");
     symlink(node.path("outside"), node.path("pods/u1/volumes/link")).expect("linked");
     mkfifo(&node.path("pods/u1/volumes/fifo"));
-    node.files().remove_pod(&place("u1"), false).await.expect("removed");
-    assert!(!node.path("pods/u1").exists() && node.path("logs/shop_web_u1").exists());
     for _ in 0..2 {
-        node.files().remove_pod(&place("u1"), true).await.expect("removed");
+        node.files().remove_pod(&PodUid::from("u1")).await.expect("removed");
     }
-    assert!(!node.path("logs/shop_web_u1").exists());
+    assert!(!node.path("pods/u1").exists() && node.path("logs/shop_web_u1").exists());
     assert_eq!(fs::read_to_string(outside).expect("read"), "kept");
+}
+
+/// POD-33: how old logs are of a pod that ended before the agent began.
+#[tokio::test]
+async fn a_log_directory_is_as_old_as_the_youngest_log_in_it() {
+    let node = Node::new();
+    let log = node.write("logs/shop_web_u1/c/0.log", "x");
+    let outside = node.write("outside/young", "x");
+    symlink(&outside, node.path("logs/shop_web_u1/c/link")).expect("linked");
+    let at = |path: &Path, seconds: u64| {
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+        let opened = fs::File::open(path).expect("opened");
+        opened.set_times(fs::FileTimes::new().set_modified(time).set_accessed(time)).expect("set");
+    };
+    at(Path::new(&log), 4_000_000_000);
+    for (path, seconds) in [("logs/shop_web_u1/c", 1000), ("logs/shop_web_u1", 2000)] {
+        at(&node.path(path), seconds);
+    }
+    let written = node.files().log_directory_written("shop_web_u1").await.expect("looked at");
+    assert_eq!(written, Some(Moment(4_000_000_000_000_000_000)));
+    assert_eq!(node.files().log_directory_written("shop_web_u2").await, Ok(None));
+    node.files().log_directory_written("../outside").await.expect_err("outside");
 }
 
 #[tokio::test]
 async fn a_log_directory_is_removed_by_its_name_alone() {
     let node = Node::new();
-    node.write("logs/shop_web_u1/c/0.log", "x");
+    let log = node.write("logs/shop_web_u1/c/0.log", "x");
+    let other = node.write("logs/shop_web_u11/c/0.log", "x");
     node.write("other/file", "x");
+    node.files().link_log("web", &log).await.expect("linked");
+    node.files().link_log("other", &other).await.expect("linked");
     for name in ["../other", "..", "."] {
         node.files().remove_log_directory(name).await.expect_err(name);
     }
     node.files().remove_log_directory("shop_web_u1").await.expect("removed");
     node.files().remove_log_directory("shop_web_u1").await.expect("gone already");
     assert!(node.path("other/file").exists() && !node.path("logs/shop_web_u1").exists());
+    let links = [("web", false), ("other", true)];
+    for (link, stays) in links {
+        let there = fs::symlink_metadata(node.path("links").join(link)).is_ok();
+        assert_eq!(there, stays, "{link}: links go with the logs that they lead to");
+    }
 }
 
 /// CRI-20: a link whose log is gone goes too, unless its container is alive or it is somebody else's.

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 pub use linux::LinuxPodFiles;
 
 use crate::logic::ids::{ContainerId, FullName, PodUid};
+use crate::logic::time::Moment;
 
 /// A file operation that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,13 +68,14 @@ pub trait PodFiles: Send + Sync {
     /// Removes links to logs that are not there any more, unless they are of these containers; how many. Links that lead
     /// elsewhere than below the pod logs directory are somebody else's.
     async fn remove_dead_links(&self, live: &BTreeSet<ContainerId>) -> Result<usize, FileError>;
-    /// Removes the pod's directories, and its logs if `logs`. Never crosses into another file system; a mount inside is
-    /// an error that names it.
-    async fn remove_pod(&self, pod: &PodPlace, logs: bool) -> Result<(), FileError>;
+    /// Removes the pod's directory. Never crosses into another file system; a mount inside is an error that names it.
+    async fn remove_pod(&self, uid: &PodUid) -> Result<(), FileError>;
     /// UIDs that have a directory below `pods`.
     async fn known_pods(&self) -> Result<Vec<PodUid>, FileError>;
     /// Directories of pods' logs, by name, and the UID that each name ends with.
     async fn known_log_directories(&self) -> Result<Vec<(String, PodUid)>, FileError>;
-    /// Removes one directory of a pod's logs.
+    /// When a directory of a pod's logs, or a log in it, changed last; `None` when it is not there.
+    async fn log_directory_written(&self, name: &str) -> Result<Option<Moment>, FileError>;
+    /// Removes one directory of a pod's logs, and the links to logs in it.
     async fn remove_log_directory(&self, name: &str) -> Result<(), FileError>;
 }

@@ -14,7 +14,9 @@ use crate::server::pods::named;
 pub(in crate::server) async fn pod(agent: &Agent, namespace: &str, name: &str) -> Result<PodView, Problem> {
     let is_it = |view: &PodView| {
         let metadata = &view.pod.metadata;
-        metadata.name.as_deref() == Some(name) && metadata.namespace.as_deref().unwrap_or("default") == namespace
+        !view.is_over
+            && metadata.name.as_deref() == Some(name)
+            && metadata.namespace.as_deref().unwrap_or("default") == namespace
     };
     named(agent, is_it).await?.into_iter().next().ok_or_else(|| Problem::not_found("pod does not exist"))
 }

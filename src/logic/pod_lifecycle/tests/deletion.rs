@@ -18,9 +18,9 @@ fn a_removed_pod_is_stopped_cleaned_and_finished() {
     assert_eq!(script.removed(None), ["end [a0 b0 s0] 30s"]);
     assert_eq!(script.life.stage(), Stage::Terminating);
     let ended = [exited(&running(&pod, "a", 0), 0, BEGINNING), exited(&running(&pod, "b", 0), 137, BEGINNING)];
-    assert_eq!(stops(&mut script, &[stopped(0)], &ended), ["clean all [s0 a0 b0]"]);
+    assert_eq!(stops(&mut script, &[stopped(0)], &ended), ["clean", "remove [s0 a0 b0]"]);
     assert_eq!(script.life.stage(), Stage::Terminated);
-    assert_eq!(script.ends(JobEnd::CleanedUp(Ok(()))), ["finish"]);
+    script.goes();
     // Said again as long as someone asks, for the word may be lost.
     assert_eq!(script.passes(60), ["finish"]);
     assert_eq!(script.removed(None), ["finish"]);
@@ -31,7 +31,7 @@ fn a_removed_pod_is_stopped_cleaned_and_finished() {
 fn a_pod_that_never_began_ends_without_a_kill() {
     let mut script = Script::unseen(a_pod("Always", &[], &["a"]));
     assert_eq!(script.removed(None), NOTHING);
-    assert_eq!(script.sees(&[], &[]), ["clean all []"]);
+    assert_eq!(script.sees(&[], &[]), ["clean"]);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_kill_that_fails_or_does_nothing_is_tried_again_after_a_pause() {
         assert_eq!(script.sees(&[ready(0)], &[running(&pod, "a", 0)]), NOTHING);
         assert_eq!(script.wakes_in(), Some(10.0));
         assert_eq!(script.passes(10), ["end [a0 s0] 30s"]);
-        assert_eq!(stops(&mut script, &[stopped(0)], &[]), ["clean all [s0]"]);
+        assert_eq!(stops(&mut script, &[stopped(0)], &[]), ["clean", "remove [s0]"]);
     }
 }
 
@@ -99,12 +99,12 @@ fn a_pod_that_runs_once_ends_by_itself_and_stays_until_it_is_removed() {
         let mut script = Script::running(pod.clone());
         let ended = exited(&running(&pod, "a", 0), exit_code, script.moment);
         assert_eq!(script.sees(&[ready(0)], std::slice::from_ref(&ended)), ["end [s0] 30s"], "{policy}");
-        assert_eq!(stops(&mut script, &[stopped(0)], std::slice::from_ref(&ended)), ["clean []"], "{policy}");
+        assert_eq!(stops(&mut script, &[stopped(0)], std::slice::from_ref(&ended)), ["clean"], "{policy}");
         assert_eq!(script.ends(JobEnd::CleanedUp(Ok(()))), NOTHING, "{policy}");
         assert_eq!(script.passes(3600), NOTHING, "{policy}");
         assert_eq!(script.life.stage(), Stage::Terminated);
-        assert_eq!(script.removed(None), ["clean all [s0 a0]"], "{policy}");
-        assert_eq!(script.ends(JobEnd::CleanedUp(Ok(()))), ["finish"], "{policy}");
+        assert_eq!(script.removed(None), ["over", "remove [s0 a0] and directory"], "{policy}");
+        assert_eq!(script.remains_go(Ok(())), ["finish"], "{policy}");
     }
 }
 
@@ -122,21 +122,81 @@ fn a_pod_removed_while_its_cgroup_is_given_back_is_still_cleaned_of_everything()
     let mut script = Script::running(pod.clone());
     let ended = exited(&running(&pod, "a", 0), 0, script.moment);
     script.sees(&[ready(0)], std::slice::from_ref(&ended));
-    assert_eq!(stops(&mut script, &[stopped(0)], &[ended]), ["clean []"]);
-    assert_eq!(script.removed(None), NOTHING);
-    assert_eq!(script.ends(JobEnd::CleanedUp(Ok(()))), ["clean all [s0 a0]"]);
-    assert_eq!(script.ends(JobEnd::CleanedUp(Ok(()))), ["finish"]);
+    assert_eq!(stops(&mut script, &[stopped(0)], &[ended]), ["clean"]);
+    assert_eq!(script.removed(None), ["remove [s0 a0]"]);
+    script.goes();
 }
 
 #[test]
-fn a_clean_up_that_fails_is_tried_again() {
+fn a_clean_up_that_fails_is_tried_again_and_the_pod_is_not_over_before_it() {
     let mut script = Script::unseen(a_pod("Always", &[], &["a"]));
     script.removed(None);
-    assert_eq!(script.sees(&[], &[]), ["clean all []"]);
+    assert_eq!(script.sees(&[], &[]), ["clean"]);
     assert_eq!(script.ends(JobEnd::CleanedUp(Err("busy".to_owned()))), NOTHING);
+    assert!(!script.life.is_over());
     assert_eq!(script.wakes_in(), Some(10.0));
-    assert_eq!(script.passes(10), ["clean all []"]);
-    assert_eq!(script.ends(JobEnd::CleanedUp(Ok(()))), ["finish"]);
+    assert_eq!(script.passes(10), ["clean"]);
+    assert_eq!(script.ends(JobEnd::CleanedUp(Ok(()))), ["over", "remove [] and directory"]);
+    assert!(script.life.is_over());
+    assert_eq!(script.remains_go(Ok(())), ["finish"]);
+}
+
+/// POD-14, CRI-20: the pod is over although what is left of it cannot be removed; that is tried again, less and less often.
+#[test]
+fn a_removal_that_fails_holds_up_nobody_and_is_tried_again() {
+    let pod = a_pod("Always", &[], &["a"]);
+    let mut script = Script::running(pod.clone());
+    script.removed(None);
+    let ended = exited(&running(&pod, "a", 0), 137, script.moment);
+    assert_eq!(stops(&mut script, &[stopped(0)], &[ended]), ["clean", "remove [s0 a0]"]);
+    assert_eq!(script.ends(JobEnd::CleanedUp(Ok(()))), ["over"]);
+    let mut waits = vec![];
+    for _ in 0..5 {
+        assert_eq!(script.remains_go(Err("device or resource busy".to_owned())), NOTHING);
+        assert_eq!(script.life.obstacle(), None, "nobody is held up");
+        let told: Vec<&str> = script.life.waits().collect();
+        assert_eq!(told, ["what is left of it to be removed: device or resource busy, to be tried again"]);
+        let wait = script.wakes_in().expect("it is tried again");
+        waits.push(wait);
+        script.elapse(wait as u64);
+        // The word that it is over may have been lost, and is said again.
+        assert_eq!(script.step(Input::Due), ["over", "remove [s0 a0] and directory"]);
+    }
+    assert_eq!(waits, [10.0, 20.0, 40.0, 60.0, 60.0]);
+    assert_eq!(script.remains_go(Ok(())), ["finish"]);
+}
+
+/// CRI-20: `--minimum-container-ttl-duration` counts for pods that nobody wants, too, and no clock makes it longer.
+#[test]
+fn dead_containers_of_a_removed_pod_are_kept_for_as_long_as_they_are_to_be() {
+    let ttl = Duration::from_secs(60);
+    let pod = a_pod("Always", &[], &["a", "b"]);
+    let old = exited(&running(&pod, "a", 0), 0, BEGINNING);
+    let young = RuntimeContainer { created_at: BEGINNING.plus(Duration::from_secs(60)), ..running(&pod, "b", 0) };
+    let young = RuntimeContainer { sandbox_id: "s1".into(), ..exited(&young, 0, BEGINNING) };
+    let (sandboxes, containers) = ([stopped(1), stopped(0)], [old, young]);
+    for (set_back, rest) in [(0, 20_u32), (7200, 60)] {
+        let mut script = Script::unseen(pod.clone());
+        script.life = script.life.with_container_ttl(ttl);
+        script.elapse(100);
+        script.moment = Moment(script.moment.0 - set_back * 1_000_000_000);
+        script.removed(None);
+        assert_eq!(script.sees(&sandboxes, &containers), ["end [s1 s0] 30s"]);
+        let first = stops(&mut script, &sandboxes, &containers);
+        // Where the clock tells their age, the old one goes at once, with its sandbox.
+        let expected = if set_back == 0 { vec!["clean", "remove [s0 a0]"] } else { vec!["clean"] };
+        assert_eq!(first, expected);
+        script.ends(JobEnd::CleanedUp(Ok(())));
+        for _ in 0..2 {
+            script.remains_go(Ok(()));
+        }
+        assert!(script.life.is_over());
+        assert_eq!(script.life.waits().collect::<Vec<_>>(), ["its dead containers to be old enough to go"]);
+        assert_eq!(script.wakes_in(), Some(f64::from(rest)));
+        let last = script.passes(u64::from(rest));
+        assert!(last.last().is_some_and(|last| last.starts_with("remove [s1")), "{last:?}");
+        assert_eq!(script.remains_go(Ok(())), ["finish"]);
+    }
 }
 
 #[test]
@@ -158,7 +218,7 @@ fn a_finished_pod_is_known_again_after_a_restart_of_the_agent() {
     let ended = exited(&running(&pod, "a", 0), 1, BEGINNING);
     // It cannot know that the sandbox was stopped: to ask once more costs next to nothing.
     assert_eq!(script.sees(&[stopped(0)], std::slice::from_ref(&ended)), ["end [s0] 30s"]);
-    assert_eq!(stops(&mut script, &[stopped(0)], &[ended]), ["clean []"]);
+    assert_eq!(stops(&mut script, &[stopped(0)], &[ended]), ["clean"]);
     assert_eq!(script.life.stage(), Stage::Terminated);
 }
 
@@ -180,7 +240,7 @@ fn a_sandbox_that_is_not_ready_is_stopped_until_the_runtime_says_that_it_is() {
         assert_eq!(script.life.stage(), Stage::Terminating);
         assert_eq!(script.passes(10), ["end [s1 s0] 30s"]);
     }
-    assert_eq!(stops(&mut script, &sandboxes, &containers), ["clean all [s1 s0 a0]"]);
+    assert_eq!(stops(&mut script, &sandboxes, &containers), ["clean", "remove [s1 s0 a0]"]);
 }
 
 /// CRI-19: a sandbox that a call which was cut off made after all is stopped, too, and the others with it.
@@ -191,7 +251,7 @@ fn a_sandbox_that_comes_to_light_after_the_stop_is_stopped_although_it_is_dead()
     assert_eq!(script.ends(JobEnd::PodKilled(Ok(()))), ["inspect"]);
     assert_eq!(script.sees(&[stopped(1), stopped(0)], &[]), NOTHING);
     assert_eq!(script.passes(10), ["end [s1 s0] 30s"]);
-    assert_eq!(stops(&mut script, &[stopped(1), stopped(0)], &[]), ["clean all [s1 s0]"]);
+    assert_eq!(stops(&mut script, &[stopped(1), stopped(0)], &[]), ["clean", "remove [s1 s0]"]);
 }
 
 #[test]
@@ -201,8 +261,8 @@ fn a_pod_that_nobody_knows_is_killed_with_the_least_grace_and_cleaned() {
     assert_eq!(script.sees(&[ready(0)], &[running(&pod, "a", 0)]), NOTHING);
     assert_eq!(script.removed(None), ["end [a0 s0] 1s"]);
     let ended = exited(&running(&pod, "a", 0), 137, script.moment);
-    assert_eq!(stops(&mut script, &[stopped(0)], &[ended]), ["clean all [s0 a0]"]);
-    assert_eq!(script.ends(JobEnd::CleanedUp(Ok(()))), ["finish"]);
+    assert_eq!(stops(&mut script, &[stopped(0)], &[ended]), ["clean", "remove [s0 a0]"]);
+    script.goes();
 }
 
 #[test]
@@ -243,5 +303,5 @@ fn a_replacement_under_way_is_not_begun_again_by_the_deletion() {
     assert_eq!(script.sees(&[stopped(0)], &[running(&pod, "a", 0)]), ["replace [a0 s0] 30s"]);
     assert_eq!(script.removed(None), NOTHING);
     let ended = exited(&running(&pod, "a", 0), 137, script.moment);
-    assert_eq!(stops(&mut script, &[stopped(0)], &[ended]), ["clean all [s0 a0]"]);
+    assert_eq!(stops(&mut script, &[stopped(0)], &[ended]), ["clean", "remove [s0 a0]"]);
 }

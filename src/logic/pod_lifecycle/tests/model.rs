@@ -74,6 +74,8 @@ pub(super) struct Node {
     looks: VecDeque<Arc<RuntimePod>>,
     asked: bool,
     pub(super) removed: bool,
+    /// Its volumes and its cgroup were released.
+    released: bool,
     pub(super) finished: bool,
     grace: Option<Duration>,
     stage: Stage,
@@ -98,6 +100,7 @@ impl Node {
             looks: VecDeque::new(),
             asked: false,
             removed: false,
+            released: false,
             finished: false,
             grace: None,
             stage: Stage::Syncing,
@@ -278,11 +281,18 @@ impl Node {
                 assert!(self.stage == Stage::Syncing || Some(*grace) == self.grace, "not the grace period in force");
                 Job::KillPod
             }
-            Action::CleanUp { .. } => {
-                assert!(!self.is_alive(), "cleaned while it runs");
-                let stopped = self.sandboxes.iter().all(|sandbox| self.stopped.contains(&sandbox.id));
-                assert!(stopped, "cleaned before its sandboxes were stopped");
+            Action::CleanUp => {
+                self.check_stopped();
                 Job::CleanUp
+            }
+            Action::Remove(_) => {
+                assert!(self.removed, "removed although it is wanted");
+                self.check_stopped();
+                Job::Remove
+            }
+            Action::Over => {
+                assert!(self.removed && self.released, "over although it is wanted, or before it was released");
+                return;
             }
             Action::Cancel(job) => {
                 self.jobs.retain(|other| other.job != *job);
@@ -294,13 +304,19 @@ impl Node {
             }
             Action::NetworkNotReady(_) => return,
             Action::Finish => {
-                assert!(self.removed, "finished although it is wanted");
+                assert!(self.removed && self.released, "finished although it is wanted, or before it was released");
                 self.finished = true;
                 return;
             }
         };
         assert!(self.jobs.iter().all(|other| other.job != job), "a second {job:?}");
         self.jobs.push(Underway { action, job, hashes: syncing::expected_hashes(&self.pod), done: None });
+    }
+
+    fn check_stopped(&self) {
+        assert!(!self.is_alive(), "cleaned while it runs");
+        let stopped = self.sandboxes.iter().all(|sandbox| self.stopped.contains(&sandbox.id));
+        assert!(stopped, "cleaned before its sandboxes were stopped");
     }
 
     fn check_start(&self, start: &StartContainer, image: &ImageInUse, sandbox: &RuntimeSandbox) {
@@ -406,14 +422,21 @@ impl Node {
                 self.stop_sandboxes(&sandboxes);
                 JobEnd::PodKilled(Ok(()))
             }
-            Action::CleanUp { sandboxes, containers, .. } => {
-                self.containers.retain(|one| !containers.contains(&one.id));
-                self.sandboxes.retain(|one| !sandboxes.contains(&one.id));
+            Action::CleanUp => {
+                self.released = true;
                 JobEnd::CleanedUp(Ok(()))
             }
-            Action::Cancel(_) | Action::Inspect | Action::InspectSoon | Action::NetworkNotReady(_) | Action::Finish => {
-                return;
+            Action::Remove(remains) => {
+                self.containers.retain(|one| !remains.containers.contains(&one.id));
+                self.sandboxes.retain(|one| !remains.sandboxes.contains(&one.id));
+                JobEnd::RemainsRemoved(remains, Ok(()))
             }
+            Action::Cancel(_)
+            | Action::Inspect
+            | Action::InspectSoon
+            | Action::NetworkNotReady(_)
+            | Action::Over
+            | Action::Finish => return,
         };
         self.jobs[which].done = Some(end);
     }

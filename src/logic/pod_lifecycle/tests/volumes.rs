@@ -133,8 +133,8 @@ fn a_pod_that_ends_waits_no_longer_for_volumes_and_says_what_keeps_it() {
     script.ends(JobEnd::CleanedUp(Err("mounted volumes=[v]: busy".to_owned())));
     assert_eq!(
         script.life.obstacle().as_deref(),
-        Some("has ended, waits for what is left of it to be removed: mounted volumes=[v]: busy")
+        Some("has ended, waits for its volumes and its cgroup to be released: mounted volumes=[v]: busy")
     );
     let told: Vec<&str> = script.life.waits().collect();
-    assert_eq!(told, ["what is left of it to be removed: mounted volumes=[v]: busy, to be tried again"]);
+    assert_eq!(told, ["its volumes and its cgroup to be released: mounted volumes=[v]: busy, to be tried again"]);
 }

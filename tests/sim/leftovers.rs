@@ -1,0 +1,183 @@
+//! What is left of pods that have ended: who waits for it, who removes it, and when.
+
+use std::time::Duration;
+
+use podwright::logic::volumes::order::{VolumePlace, plugin};
+use podwright::sim::disk::LOGS_KEPT_MAX;
+use podwright::sim::{Options, SimPod, World, describe, run, simulate_with};
+use serde_json::json;
+
+use super::resize::{in_a_cluster, seconds};
+
+fn pod() -> SimPod {
+    SimPod::of("web", "run stops in 1s").volume("cache", json!({ "emptyDir": {} })).grace(5)
+}
+
+/// How many sandboxes the runtime holds.
+fn sandboxes(world: &World) -> usize {
+    world.node().containers.lock().expect("no panic before").sandboxes.len()
+}
+
+fn containers(world: &World) -> usize {
+    world.node().containers.lock().expect("no panic before").containers.len()
+}
+
+fn logs(world: &World) -> usize {
+    world.node().disk.lock().expect("no panic before").logs.len()
+}
+
+/// What the agent says of pods that wait.
+async fn waits(world: &World) -> Vec<String> {
+    let views = world.statuses().await.expect("the agent answers");
+    views.iter().flat_map(|view| view.waiting.iter().cloned()).collect()
+}
+
+/// POD-14, POD-36, CRI-20: a sandbox that cannot be removed keeps neither the pod's object nor another pod of its name; that
+/// it is still to be removed is told, and it is tried until it is gone.
+#[test]
+fn a_sandbox_that_cannot_be_removed_holds_up_nobody() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        world.create(&pod()).expect("made");
+        world.start_agent();
+        world.settle().await;
+        world.hang(Some("RemovePodSandbox"));
+        world.delete_pod("web", None);
+        world.sleep(seconds(10)).await;
+        assert!(world.api_pod("web").is_none(), "{:?}", world.api_pod("web"));
+        world.create(&pod()).expect("the name is free");
+        world.sleep(seconds(10)).await;
+        assert_eq!((world.running().len(), sandboxes(&world)), (1, 2));
+        assert_eq!(waits(&world).await, ["has ended, waits for what is left of it to be removed"]);
+        world.hang(None);
+        world.settle().await;
+        assert_eq!((world.running().len(), sandboxes(&world)), (1, 1));
+        world.finish_cluster().await;
+    });
+}
+
+/// POD-09: an edited manifest is not held up by what is left of the pod that it was before.
+#[test]
+fn an_edited_static_pod_does_not_wait_for_what_is_left_of_the_one_before() {
+    simulate_with(1, Options::default(), |world| async move {
+        world.put(&pod());
+        world.start_agent();
+        world.settle().await;
+        world.hang(Some("RemoveContainer"));
+        world.put(&pod().image("app:2"));
+        world.sleep(seconds(15)).await;
+        assert_eq!((world.running().len(), containers(&world)), (1, 2));
+        world.hang(None);
+        world.settle().await;
+        assert_eq!((world.running().len(), containers(&world)), (1, 1));
+        world.finish().await;
+    });
+}
+
+/// POD-36, VOL-04: until its volumes are unmounted the pod stays in the API, also for an agent that was started since, when
+/// the runtime holds nothing of the pod any more.
+#[test]
+fn a_pod_stays_in_the_api_until_its_volumes_are_unmounted() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        world.create(&pod()).expect("made");
+        world.start_agent();
+        world.settle().await;
+        world.hang_volume(Some("tear down cache"));
+        world.delete_pod("web", None);
+        world.sleep(seconds(20)).await;
+        assert_eq!((sandboxes(&world), world.api_pod("web").is_some()), (0, true), "its removal waits for no volume");
+        world.kill_agent();
+        world.sleep(seconds(100)).await;
+        assert!(world.api_pod("web").is_some());
+        world.hang_volume(None);
+        world.sleep(seconds(60)).await;
+        assert!(world.api_pod("web").is_none());
+        world.finish_cluster().await;
+    });
+}
+
+/// POD-36: the same of a pod whose containers somebody removed while the agent was away.
+#[test]
+fn a_pod_that_was_removed_from_the_runtime_stays_in_the_api_until_its_volumes_are_unmounted() {
+    simulate_with(1, in_a_cluster(), |world| async move {
+        world.create(&pod()).expect("made");
+        world.start_agent();
+        world.settle().await;
+        world.stop_agent();
+        world.remove_from_runtime("web");
+        world.delete_pod("web", None);
+        world.hang_volume(Some("tear down cache"));
+        world.start_agent();
+        world.sleep(seconds(100)).await;
+        assert!(world.api_pod("web").is_some());
+        world.hang_volume(None);
+        world.sleep(seconds(60)).await;
+        assert!(world.api_pod("web").is_none());
+        world.finish_cluster().await;
+    });
+}
+
+/// POD-36: the invariant `gone-first` sees a volume that is there when its pod is taken from the API: here of a pod that names none,
+/// so that the agent does not look for it.
+#[test]
+fn a_volume_that_outlives_its_pods_object_breaks_gone_first() {
+    let run = run(1, in_a_cluster(), |world| async move {
+        let uid = world.create(&SimPod::of("web", "run")).expect("made");
+        world.start_agent();
+        world.settle().await;
+        let place = VolumePlace { uid, plugin: plugin::EMPTY_DIR.to_owned(), name: "x".to_owned(), is_device: false };
+        world.node().disk.lock().expect("no panic before").volumes.insert(place);
+        world.delete_pod("web", None);
+        world.sleep(seconds(60)).await;
+    });
+    let broken: Vec<(&str, &str)> = run.violations.iter().map(|one| (one.name, one.how.as_str())).collect();
+    let expected = "web is taken from the API while a volume of it is there";
+    assert_eq!(broken, [("gone-first", expected)], "{}", describe(&run.violations, &run.story));
+}
+
+/// CRI-20: dead containers of a pod that is gone stay for as long as `--minimum-container-ttl-duration` says, and hold up
+/// nobody; sandboxes that hold one stay with it.
+#[test]
+fn dead_containers_of_a_deleted_pod_are_kept_where_that_is_asked_for() {
+    let options = Options { settings: |settings| settings.dead_age_min = Duration::from_secs(120), ..in_a_cluster() };
+    simulate_with(1, options, |world| async move {
+        world.create(&pod()).expect("made");
+        world.start_agent();
+        world.sleep(seconds(20)).await;
+        world.delete_pod("web", None);
+        world.sleep(seconds(20)).await;
+        assert!(world.api_pod("web").is_none());
+        assert_eq!((containers(&world), sandboxes(&world)), (1, 1));
+        world.kill_agent();
+        world.sleep(seconds(40)).await;
+        assert_eq!((containers(&world), sandboxes(&world)), (1, 1), "80 s after it was made");
+        world.sleep(seconds(60)).await;
+        assert_eq!((containers(&world), sandboxes(&world)), (0, 0));
+        world.finish_cluster().await;
+    });
+}
+
+/// POD-33: logs of a deleted pod are there for a minute after its end, and not much longer; on a full disk not so long. An
+/// agent that was started since goes by what the disk says.
+#[test]
+fn logs_outlive_their_pod_by_a_minute() {
+    for (is_full, restarts) in [(false, false), (true, false), (false, true)] {
+        simulate_with(1, in_a_cluster(), move |world| async move {
+            world.node().images.lock().expect("no panic before").disk_is_full = is_full;
+            world.create(&pod()).expect("made");
+            world.start_agent();
+            world.sleep(seconds(20)).await;
+            world.delete_pod("web", None);
+            world.sleep(seconds(10)).await;
+            assert!(world.api_pod("web").is_none());
+            assert_eq!((containers(&world), logs(&world)), (0, 1));
+            if restarts {
+                world.kill_agent();
+            }
+            world.sleep(seconds(45)).await;
+            assert_eq!(logs(&world), usize::from(!is_full), "restarted {restarts}");
+            world.sleep(LOGS_KEPT_MAX).await;
+            assert_eq!(logs(&world), 0);
+            world.finish_cluster().await;
+        });
+    }
+}
