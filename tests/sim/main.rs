@@ -17,6 +17,7 @@ mod leftovers;
 mod lifecycle;
 mod logs;
 mod many_pods;
+mod mends;
 mod mirrors;
 mod network_rules;
 mod pains;

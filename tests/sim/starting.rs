@@ -315,3 +315,56 @@ fn fields_without_effect_on_linux_keep_no_pod_from_running() {
         world.finish_cluster().await;
     });
 }
+
+/// CRI-25: each step of a start that fails is told with its own reason, and with no other one.
+#[test]
+fn each_step_of_a_start_that_fails_is_told_with_its_reason() {
+    for (method, reason) in [
+        ("ImageStatus", "ImageInspectError"),
+        ("PullImage", "ErrImagePull"),
+        ("CreateContainer", "CreateContainerError"),
+        ("StartContainer", "RunContainerError"),
+    ] {
+        let seen = simulate(1, move |world| async move {
+            world.fail(method, 3);
+            world.put(&SimPod::of("web", "run"));
+            world.start_agent();
+            let mut seen = std::collections::BTreeSet::new();
+            for _ in 0..3000 {
+                world.sleep(std::time::Duration::from_millis(20)).await;
+                for view in world.statuses().await.into_iter().flatten() {
+                    let all = view.status.container_statuses.iter().flatten();
+                    let waiting = all.filter_map(|one| one.state.clone()?.waiting?.reason);
+                    seen.extend(waiting);
+                }
+            }
+            world.finish().await;
+            seen
+        });
+        assert!(seen.contains(reason), "{method}: {seen:?}");
+        let usual = ["ContainerCreating", "ImagePullBackOff", "CrashLoopBackOff"];
+        let strange: Vec<_> = seen.iter().filter(|one| *one != reason && !usual.contains(&one.as_str())).collect();
+        assert!(strange.is_empty(), "{method}: {strange:?}");
+    }
+}
+
+/// CRI-22: an image that is in no registry is asked for again after 10 s, twice as long each time, five minutes at most.
+#[test]
+fn pulls_that_fail_come_ever_less_often() {
+    let tries = simulate(1, |world| async move {
+        world.node().images.lock().expect("no panic before").unknown.insert("app:none".to_owned());
+        world.put(&SimPod::of("web", "run").image("app:none"));
+        world.start_agent();
+        world.sleep(std::time::Duration::from_secs(1500)).await;
+        let tries = world.story().into_iter().filter(|line| line.what.ends_with("app:none is in no registry"));
+        let tries: Vec<u64> = tries.map(|line| line.at.as_secs()).collect();
+        world.finish().await;
+        tries
+    });
+    let waits: Vec<u64> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(waits.len() >= 7, "{waits:?}");
+    // What a pull takes, up to four seconds, comes before its end, by which the wait begins; a pod is looked at when it is over.
+    for (wait, least) in waits.iter().zip([10, 20, 40, 80, 160, 300, 300]) {
+        assert!((least..=least + 16).contains(wait), "{waits:?}");
+    }
+}
