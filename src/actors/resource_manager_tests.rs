@@ -102,7 +102,7 @@ async fn settled(cgroups: &StubbornCgroups, calls: usize) -> Vec<String> {
 
 const ALL_UPDATED: [&str; 3] = ["update /kubepods", "update /kubepods/besteffort", "update /kubepods/burstable"];
 
-/// Upstream's Events. Pods that use more than they may have must not keep the agent from starting.
+/// RES-04: Upstream's Events. Pods that use more than they may have must not keep the agent from starting.
 #[tokio::test(start_paused = true)]
 async fn a_limit_of_all_pods_that_cannot_be_set_is_told_of_until_it_is() {
     let cgroups = Arc::<StubbornCgroups>::default();

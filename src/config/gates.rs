@@ -220,6 +220,7 @@ mod tests {
         set(&[("NodeDeclaredFeatures", false)]).expect_err("its dependents are on");
     }
 
+    /// CFG-22.
     #[test]
     fn a_prerequisite_may_go_with_its_dependents() {
         set(&[("ContainerRestartRules", false), ("RestartAllContainersOnContainerExits", false)])
@@ -227,6 +228,7 @@ mod tests {
         set(&[("NodeSwap", true)]).expect("it is what it is locked to");
     }
 
+    /// CFG-23.
     #[test]
     fn group_gates_move_what_is_not_set_itself() {
         let gates = set(&[("AllAlpha", true), ("EventedPLEG", false), ("AllBeta", true)]).expect("fits together");

@@ -162,6 +162,7 @@ async fn files_elsewhere_are_the_first_certificate() {
     assert!(kept.current().is_some() && !kept.is_provisional());
 }
 
+/// CFG-34, SRV-57.
 #[tokio::test]
 async fn without_a_kubeconfig_the_agent_stands_alone() {
     let node = Node::new();

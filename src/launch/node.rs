@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(settings.status.declared_features, None);
     }
 
-    /// NODE-16.
+    /// NODE-16, CFG-45.
     #[test]
     fn cpus_kept_by_their_numbers_take_the_place_of_reserved_amounts() {
         let settings = settings_of(&[

@@ -239,6 +239,7 @@ mod tests {
 
     const CLASSES: [QosClass; 3] = [QosClass::Guaranteed, QosClass::Burstable, QosClass::BestEffort];
 
+    /// RES-01, RES-02.
     #[test]
     fn every_level_has_its_path_under_both_drivers() {
         let tree = CgroupTree::new("/", true).expect("a path");
@@ -280,6 +281,7 @@ mod tests {
         }
     }
 
+    /// RES-03.
     #[test]
     fn a_root_of_ones_own_comes_first() {
         for (root, cgroupfs, systemd) in [
@@ -296,6 +298,7 @@ mod tests {
         }
     }
 
+    /// RES-03.
     #[test]
     fn without_cgroups_per_class_pods_have_none() {
         let tree = CgroupTree::new("/kubelet", false).expect("a path");

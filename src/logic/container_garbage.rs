@@ -167,6 +167,7 @@ mod tests {
         garbage.containers.iter().map(|(_, id)| id.as_str()).collect()
     }
 
+    /// EVI-44.
     #[test]
     fn the_newest_dead_instance_stays_and_running_ones_do_not_count() {
         use ContainerState::{Exited, Running};

@@ -19,6 +19,7 @@ fn helper() -> Provider {
     parse_config(CONFIG).unwrap().remove(0)
 }
 
+/// CFG-50.
 #[test]
 fn a_configuration_is_read_strictly() {
     let helper = helper();

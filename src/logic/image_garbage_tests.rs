@@ -39,6 +39,7 @@ fn garbage() -> ImageGarbage {
     garbage
 }
 
+/// EVI-41.
 #[test]
 fn unused_images_go_by_age_once_the_agent_itself_is_old_enough() {
     let garbage = garbage();
@@ -69,7 +70,7 @@ fn an_image_that_was_handed_out_is_somebodys_for_a_while() {
     }
 }
 
-/// CRI-26.
+/// CRI-26, EVI-40.
 #[test]
 fn a_full_disk_takes_the_longest_unused_first_and_spares_the_young() {
     let garbage = garbage();
@@ -98,6 +99,7 @@ fn when_removal_cannot_help_recently_used_images_stay() {
     );
 }
 
+/// EVI-42.
 #[test]
 fn pinned_images_and_those_of_sandboxes_never_go() {
     let mut garbage = ImageGarbage::new(POLICY, Duration::ZERO);

@@ -45,6 +45,7 @@ fn tolerant() -> Value {
     json!([{"operator": "Exists"}])
 }
 
+/// RES-59.
 #[test]
 fn a_pod_is_taken_only_where_it_fits() {
     let asks = |cpu: &str, memory: &str| {
@@ -197,7 +198,7 @@ fn a_strict_pod_waits_for_the_runtimes_word() {
     assert_eq!(verdict(Some(true)), "admitted");
 }
 
-/// POD-32.
+/// POD-32, RES-60.
 #[test]
 fn others_go_for_a_critical_pod_and_it_waits_for_their_room() {
     let of = |name: &str, priority: i32, cpu: &str| {

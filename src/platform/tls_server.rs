@@ -165,6 +165,7 @@ mod tests {
         server_config(&settings, Arc::new(LiveCertificate::default()))
     }
 
+    /// SRV-09.
     /// SEC-38: whatever the configuration says, nothing is older than TLS 1.2, and no suite without forward secrecy and
     /// AEAD.
     #[test]
@@ -190,6 +191,7 @@ mod tests {
         }
     }
 
+    /// SRV-09.
     #[test]
     fn suites_and_groups_that_are_not_served_are_named_and_the_others_count() {
         let cipher_suites =

@@ -48,6 +48,7 @@ async fn the_oldest_connection_gives_way_to_a_new_one() {
     assert_eq!(rest_of(first).await, "");
 }
 
+/// SRV-03.
 #[tokio::test]
 async fn a_head_that_is_too_large_or_no_http_ends_its_connection_only() {
     let (address, _tasks) = listening(Limits::default()).await;
@@ -85,6 +86,7 @@ async fn an_accepted_connection_is_asked_for_signs_of_life() {
     assert!(socket.keepalive().expect("asked"));
 }
 
+/// SRV-03.
 #[tokio::test]
 async fn an_idle_connection_is_closed_before_and_after_a_request() {
     let (address, _tasks) = listening(Limits { idle: Duration::from_millis(30), ..Limits::default() }).await;

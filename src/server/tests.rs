@@ -326,6 +326,7 @@ fn running() -> Value {
     serde_json::from_str(RUNNING).expect("JSON")
 }
 
+/// SRV-06, SRV-21.
 #[tokio::test]
 async fn health_is_told_in_upstreams_words() {
     let node = Node::plain();
@@ -420,6 +421,7 @@ async fn a_turn_that_does_not_end_is_no_health_and_is_named() {
     drop(let_go);
 }
 
+/// CFG-37, SRV-01.
 #[tokio::test]
 async fn the_health_port_answers_over_tcp() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound");
@@ -437,6 +439,7 @@ async fn the_health_port_answers_over_tcp() {
     assert_eq!(answer.headers["x-content-type-options"], "nosniff");
 }
 
+/// CFG-39, SRV-08, SRV-23.
 #[tokio::test]
 async fn the_read_only_port_shows_pods_and_metrics_and_nothing_else() {
     let mut address = None;
@@ -527,6 +530,7 @@ async fn metrics_have_the_names_that_dashboards_ask_for() {
     assert_eq!(helps, sorted.into_iter().collect::<Vec<_>>(), "each family once, in order");
 }
 
+/// SRV-27.
 #[tokio::test]
 async fn the_local_socket_tells_everything() {
     let node = Node::with_socket();

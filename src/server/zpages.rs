@@ -171,6 +171,7 @@ fn not_acceptable() -> Reply {
 mod tests {
     use super::*;
 
+    /// SRV-28.
     #[test]
     fn the_form_is_the_one_that_is_asked_for() {
         let beta = "application/json;as=Flagz;v=v1beta1;g=config.k8s.io";

@@ -182,6 +182,7 @@ mod tests {
 
     const PROTOBUF: &str = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
 
+    /// SRV-26.
     #[test]
     fn protocol_buffers_are_for_those_who_prefer_them() {
         for (accept, expected) in [
@@ -199,6 +200,7 @@ mod tests {
         }
     }
 
+    /// SRV-26.
     #[test]
     fn both_forms_tell_the_same() {
         let registry = Registry::new();

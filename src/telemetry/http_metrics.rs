@@ -149,7 +149,7 @@ mod tests {
         Arc::new(SystemClock::start())
     }
 
-    /// OBS-11.
+    /// OBS-11, SRV-50.
     #[test]
     fn labels_are_of_a_fixed_set() {
         for (path, label) in [
@@ -186,6 +186,7 @@ mod tests {
         assert_eq!(seen(), (1, 0, 1));
     }
 
+    /// SRV-50.
     #[test]
     fn long_requests_are_those_that_upstream_takes_for_long() {
         let metrics = Arc::new(HttpMetrics::new(&Registry::new()));

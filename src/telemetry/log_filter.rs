@@ -136,7 +136,7 @@ mod tests {
         }
     }
 
-    /// OBS-33.
+    /// OBS-33, CFG-46.
     #[test]
     fn a_module_may_say_more_than_the_rest() {
         let filter = filter(0, &[("pod_*", 4), ("src/cri/*", 6)]);
@@ -162,7 +162,7 @@ mod tests {
         }
     }
 
-    /// OBS-33.
+    /// OBS-33, SRV-29.
     #[test]
     fn the_verbosity_can_be_changed() {
         let filter = filter(0, &[]);

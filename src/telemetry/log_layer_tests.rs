@@ -27,7 +27,7 @@ fn some_lines() {
     let _span = tracing::info_span!(target: "podwright::turn", "turn").entered();
 }
 
-/// OBS-31.
+/// OBS-31, CFG-46.
 #[test]
 fn text_lines_are_klogs() {
     let text = logged(Format::Text, 0, some_lines);
@@ -57,7 +57,7 @@ fn spans_cost_nothing_where_nothing_is_exported() {
     assert_eq!(text, "");
 }
 
-/// OBS-32.
+/// OBS-32, CFG-46.
 #[test]
 fn json_lines_are_zaps() {
     let text = logged(Format::Json, 4, some_lines);

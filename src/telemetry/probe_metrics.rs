@@ -58,7 +58,7 @@ mod tests {
     use crate::logic::ids::{FullName, PodUid};
     use crate::logic::probe_schedule::{ProbeKind, ProbeOutcome};
 
-    /// PRB-25: a round that could not be made is none, and only those that went well have a length.
+    /// PRB-25, OBS-18: a round that could not be made is none, and only those that went well have a length.
     #[test]
     fn rounds_are_counted_by_result() {
         let key = ProbeKey { uid: PodUid::from("u"), container: "main".into(), kind: ProbeKind::Liveness };

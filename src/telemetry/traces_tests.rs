@@ -111,6 +111,7 @@ async fn turns_operations_and_calls_reach_a_collector_with_parents_and_links() {
     assert!(traceparent.ends_with(&format!("{hex}-01")), "{traceparent}");
 }
 
+/// CFG-47.
 #[test]
 fn endpoints_have_grpcs_forms() {
     let host = |text: &str| Target::Host(text.to_owned());

@@ -20,7 +20,7 @@ fn identity(node: &Node, pod: &str) -> Vec<String> {
     instances.map(|one| one.id.to_string()).chain(sandboxes.iter().map(|one| one.id.to_string())).collect()
 }
 
-/// POD-10, POD-28, PRB-23: asked to end, and killed.
+/// POD-10, POD-28, PRB-23, CFG-56: asked to end, and killed.
 #[test]
 fn running_pods_do_not_notice_that_the_agent_is_replaced() {
     let Some(mut node) = Node::running() else { return };

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::harness::Node;
 use crate::pods::{CLIENT, forever, pod, shell, then_forever, with};
 
-/// POD-01, POD-05, CRI-06, CRI-08, CRI-13, CRI-14, CRI-15.
+/// POD-01, POD-05, CRI-06, CRI-08, CRI-13, CRI-14, CRI-15, CFG-34.
 #[test]
 fn a_pod_from_a_manifest_runs_as_the_manifest_says() {
     let Some(node) = Node::running() else { return };
@@ -105,7 +105,7 @@ fn an_edited_manifest_replaces_the_pod_after_the_old_one_is_gone() {
     assert!(node.all_containers("web").iter().all(|one| one.id == new.id));
 }
 
-/// POD-14, RES-08, CRI-16, CRI-19, CRI-20; sandboxes go with the pod.
+/// EVI-45, POD-14, RES-08, CRI-16, CRI-19, CRI-20: sandboxes go with the pod.
 #[test]
 fn a_removed_manifest_leaves_nothing_behind() {
     let Some(node) = Node::running() else { return };

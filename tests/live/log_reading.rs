@@ -65,7 +65,7 @@ fn started(node: &Node) -> ContainerStatus {
     node.wait_running("web", "main")
 }
 
-/// SRV-33, SRV-35, SRV-36: each option, of a container that runs, and by the command line.
+/// SRV-33, SRV-35, SRV-36, CRI-32: each option, of a container that runs, and by the command line.
 #[test]
 fn a_log_is_read_as_asked_for() {
     let Some(node) = Node::running() else { return };
@@ -117,6 +117,7 @@ fn a_crashing_containers_last_run_is_shown() {
     assert_eq!(logs(&node, "web", "follow=true"), "last words\n", "nothing more will come of that one");
 }
 
+/// CRI-32.
 /// SRV-37, PAIN-25, PAIN-26: a follower gets every line once and in order over many rotations, and ends with the
 /// container; who comes later gets the same from the rotated files.
 #[test]

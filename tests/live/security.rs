@@ -134,6 +134,7 @@ fn a_pod_sees_the_hosts_processes_where_it_may() {
     }
 }
 
+/// RES-64, RES-66.
 /// SEC-22, SEC-24, POD-31, CRI-07: what the node cannot or may not do is refused before anything starts, in
 /// upstream's words.
 #[test]
@@ -255,7 +256,7 @@ fn profiles_of_the_node_are_found_and_a_restart_changes_no_user() {
     assert_eq!(said, "1234\nSeccomp:\t2\n");
 }
 
-/// POD-31, POD-32: a static pod that asks for more than the node has makes nobody go, and is refused.
+/// POD-31, POD-32, RES-59: a static pod that asks for more than the node has makes nobody go, and is refused.
 #[test]
 fn what_does_not_fit_is_refused_and_ends_nobody() {
     let Some(node) = Node::running() else { return };

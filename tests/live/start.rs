@@ -38,7 +38,7 @@ fn version_and_help_are_printed_and_nothing_runs() {
     }
 }
 
-/// CFG-01: a flag that does not exist, and a configuration that is not there.
+/// CFG-18: a flag that does not exist, and a configuration that is not there.
 #[test]
 fn a_wrong_command_line_is_refused_by_name() {
     for (arguments, words) in [
@@ -52,7 +52,7 @@ fn a_wrong_command_line_is_refused_by_name() {
     }
 }
 
-/// CFG-10 and following: every mistake at once.
+/// CFG-16, CFG-17: every mistake at once.
 #[test]
 fn a_wrong_configuration_is_refused_with_all_that_is_wrong() {
     let Some(mut node) = Node::new() else { return };
@@ -154,7 +154,7 @@ fn leaving_for_a_lock_needs_a_lock() {
     assert!(text(&said.stderr).contains("cannot exit on lock file contention: no lock file specified"), "{said:?}");
 }
 
-/// CFG-37, CFG-39: health, and the list of pods on the read-only port.
+/// CFG-37, CFG-39, SRV-01: health, and the list of pods on the read-only port.
 #[test]
 fn the_agent_says_that_it_is_well() {
     let Some(node) = Node::running() else { return };

@@ -205,6 +205,7 @@ fn a_pod_let_in_by_a_second_look_keeps_what_has_ended() {
     assert!(delays.filter(|delay| is_let_in_by_a_second_look(*delay)).count() > 0, "never looked twice");
 }
 
+/// EVI-44.
 /// CRI-20: the API server was never heard, so nobody knows which pods there are to be; a pod that fails again and again
 /// leaves no more behind for that.
 #[test]

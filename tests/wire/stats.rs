@@ -183,6 +183,7 @@ fn own_sandbox() -> own::PodSandboxStats {
     }
 }
 
+/// CRI-34.
 #[tokio::test]
 async fn figures_arrive_whole() {
     let fake = Fake::new();
@@ -208,6 +209,7 @@ async fn figures_arrive_whole() {
     assert_eq!(runtime.image_fs_info().await, Ok(told));
 }
 
+/// CRI-34.
 #[tokio::test]
 async fn metrics_arrive_whole() {
     let fake = Fake::new();

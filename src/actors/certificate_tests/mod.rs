@@ -138,7 +138,7 @@ fn certificates(kind: Kind, cluster: &Cluster, clock: &Arc<dyn Clock>, folder: P
     }
 }
 
-/// NODE-50, NODE-51.
+/// NODE-50, NODE-51, SRV-14.
 #[tokio::test(start_paused = true)]
 async fn the_first_certificate_comes_by_bootstrap_and_the_next_by_the_first() {
     let played = Played::new(Kind::Client, DAY);
@@ -226,7 +226,7 @@ async fn a_denied_bootstrap_is_asked_for_again_and_again() {
     assert_eq!(manager.get_status(), ractor::ActorStatus::Running);
 }
 
-/// NODE-52, NODE-53.
+/// NODE-52, NODE-53, SRV-13.
 #[tokio::test(start_paused = true)]
 async fn a_serving_certificate_is_for_the_addresses_of_the_node() {
     let played = Played::new(Kind::Serving, Policy::Wait);
@@ -258,7 +258,7 @@ async fn a_serving_certificate_is_for_the_addresses_of_the_node() {
     assert!(played.stored(Purpose::Serving).expect("stored").same_chain(&shown));
 }
 
-/// NODE-55.
+/// NODE-55, SRV-11.
 #[tokio::test(start_paused = true)]
 async fn files_that_are_exchanged_are_shown() {
     let played = Played::new(Kind::Files, Policy::Wait);
@@ -348,7 +348,7 @@ async fn a_crash_at_any_message_costs_a_request_at_most() {
     }
 }
 
-/// NODE-51: what is told of a certificate to whoever watches over it.
+/// NODE-51, OBS-10: what is told of a certificate to whoever watches over it.
 #[tokio::test(start_paused = true)]
 async fn what_is_left_of_a_certificate_is_told() {
     let played = Played::new(Kind::Serving, Policy::Refuse(500));

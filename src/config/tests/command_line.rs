@@ -6,6 +6,7 @@ use super::super::{GoDuration, Startup, Taint};
 use super::{Folder, failure, run, start};
 use std::collections::BTreeMap;
 
+/// CFG-27.
 #[test]
 fn values_follow_an_equals_sign_or_come_next() {
     for line in [
@@ -28,6 +29,7 @@ fn a_bool_needs_an_equals_sign_for_its_value() {
     assert_eq!(failure(&["--fail-swap-on", "false"]), "unknown command false");
 }
 
+/// CFG-18.
 #[test]
 fn what_cannot_be_read_is_told_in_the_words_of_pflag() {
     for (line, error) in [
@@ -109,6 +111,7 @@ fn what_cannot_be_read_is_told_in_the_words_of_pflag() {
     }
 }
 
+/// CFG-19.
 #[test]
 fn positional_arguments_are_refused() {
     assert_eq!(failure(&["run"]), "unknown command run");
@@ -165,6 +168,7 @@ fn taints_and_labels_are_read() {
     assert_eq!(invocation.flags.node_labels, BTreeMap::from([("a".into(), "d".into()), ("c".into(), String::new())]));
 }
 
+/// CFG-06, CFG-07.
 #[test]
 fn flags_win_over_files_and_gates_merge() {
     let folder = Folder::new();
@@ -201,6 +205,7 @@ fn flags_of_the_node_have_upstreams_defaults() {
     assert_eq!(texts, ["/r", "/k", "h", "::1", "/l"]);
 }
 
+/// CFG-26.
 #[test]
 fn a_deprecated_flag_says_so_and_works() {
     let invocation =
@@ -222,6 +227,7 @@ fn a_deprecated_flag_says_so_and_works() {
     assert_eq!(error.notices.len(), 1, "notices before the error are not lost");
 }
 
+/// CFG-24.
 #[test]
 fn version_and_help_print_and_exit() {
     let printed = |line: &[&str]| match start(line) {

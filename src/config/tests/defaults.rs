@@ -116,11 +116,13 @@ fn golden() -> Value {
     serde_json::from_str(text).expect("it is JSON")
 }
 
+/// CFG-09, CFG-15.
 #[test]
 fn an_empty_file_gives_every_default() {
     assert_eq!(configz(&decoded("")), golden());
 }
 
+/// CFG-08, CFG-09.
 #[test]
 fn without_a_file_the_old_open_defaults_hold() {
     let mut expected = golden();
@@ -132,7 +134,7 @@ fn without_a_file_the_old_open_defaults_hold() {
     assert_eq!(configz(&run(&[]).config), expected);
 }
 
-/// CFG-53.
+/// CFG-53, CFG-11.
 #[test]
 fn zero_values_of_kubeadm_count_as_unset() {
     let zeros = "syncFrequency: 0s\nfileCheckFrequency: 0s\nnodeStatusReportFrequency: 0s\nmaxPods: 0\naddress: ''\n\
@@ -154,6 +156,7 @@ fn zero_values_of_pointers_are_values() {
     assert!(config.enforce_node_allocatable.is_empty() && config.eviction_hard.is_empty());
 }
 
+/// CFG-12, CFG-13.
 #[test]
 fn some_defaults_follow_other_fields() {
     assert_eq!(decoded("nodeStatusUpdateFrequency: 5s").node_status_report_frequency.to_string(), "5s");
@@ -169,6 +172,7 @@ fn some_defaults_follow_other_fields() {
     assert!(config.image_pull_credentials_verification_policy.is_empty());
 }
 
+/// CFG-10.
 #[test]
 fn partial_eviction_thresholds_stay_partial_unless_merged() {
     let partial = "evictionHard:\n  memory.available: 250Mi\n";
@@ -229,6 +233,7 @@ fn every_configuration_flag_names_a_field() {
     }
 }
 
+/// CFG-02, CFG-03.
 #[test]
 fn drop_ins_apply_over_the_complete_base() {
     let folder = Folder::new();
@@ -261,6 +266,7 @@ fn a_default_that_followed_is_fixed_before_drop_ins() {
     assert!(merged.serialize_image_pulls, "upstream refuses this combination later");
 }
 
+/// CFG-03.
 #[test]
 fn merge_patches_follow_the_examples_of_rfc_7386() {
     for (target, patch, result) in [
@@ -285,6 +291,7 @@ fn merge_patches_follow_the_examples_of_rfc_7386() {
     }
 }
 
+/// CFG-01.
 #[test]
 fn a_document_reads_the_same_in_json() {
     let yaml = document("maxPods: 5\nclusterDNS: [10.0.0.10]\n");

@@ -74,6 +74,7 @@ fn a_wrong_duration_or_quantity_is_named() {
     }
 }
 
+/// CFG-04.
 #[test]
 fn kind_and_version_are_needed() {
     for (text, error) in [
@@ -102,6 +103,7 @@ fn a_document_with_headers_is_not_shown() {
     assert_eq!(error, "failed to decode: Object 'Kind' is missing in '<masked>'");
 }
 
+/// CFG-05.
 #[test]
 fn unknown_fields_and_repeated_keys_only_warn() {
     let folder = Folder::new();
@@ -141,6 +143,7 @@ fn files_that_cannot_be_read_are_named() {
     }
 }
 
+/// CFG-14.
 #[test]
 fn relative_paths_of_the_main_file_start_at_its_folder() {
     let folder = Folder::new();
@@ -161,6 +164,7 @@ fn relative_paths_of_the_main_file_start_at_its_folder() {
     assert_eq!(config.pod_logs_dir, below("logs"));
 }
 
+/// CFG-04.
 #[test]
 fn wrong_drop_ins_are_fatal_with_their_path() {
     let kind = "kind: KubeletConfiguration\n";
@@ -208,6 +212,7 @@ fn a_missing_drop_in_directory_is_fatal() {
     );
 }
 
+/// CFG-02.
 #[test]
 fn drop_ins_alone_merge_on_the_old_defaults() {
     let folder = Folder::new();

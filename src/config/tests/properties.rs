@@ -73,6 +73,7 @@ fn read(document: &Value) -> Config {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
+    /// CFG-48.
     #[test]
     fn what_is_printed_reads_back(document in object_of(CONFIGURATION)) {
         let config = read(&with_type(document));
@@ -81,6 +82,7 @@ proptest! {
         prop_assert_eq!(decode::from_json(decode::to_json(&config)), config);
     }
 
+    /// CFG-01.
     #[test]
     fn what_a_file_sets_is_what_counts(document in object_of(CONFIGURATION)) {
         let mut whole = decode::to_json(&read(&with_type(document.clone())));

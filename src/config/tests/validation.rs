@@ -209,6 +209,7 @@ fn taints_are_judged() {
     }
 }
 
+/// CFG-44.
 #[test]
 fn node_allocatable_is_judged() {
     const FIELD: &str = "enforceNodeAllocatable (--enforce-node-allocatable)";
@@ -434,6 +435,7 @@ fn the_operating_system_comes_late_and_once() {
     assert_eq!(decoded("").user_namespace_ids_per_pod(), 65_536);
 }
 
+/// CFG-16.
 #[test]
 fn all_broken_rules_are_told_in_order() {
     let found = errors("maxPods: -1\neventBurst: -1\nhairpinMode: x\nfailSwapOn: true\n");

@@ -44,7 +44,7 @@ fn object(report: &Report) -> Value {
     serde_json::to_value(report.object("node-1")).expect("an object")
 }
 
-/// POD-37, PRB-24.
+/// POD-37, PRB-24, OBS-26.
 #[test]
 fn an_event_of_a_container_is_an_object_as_upstream_writes_it() {
     let report = Bench::default().see(event("web", "BackOff", "Back-off restarting failed container")).expect("passes");
@@ -71,6 +71,7 @@ fn an_event_of_a_container_is_an_object_as_upstream_writes_it() {
     );
 }
 
+/// OBS-26.
 #[test]
 fn an_event_of_the_node_is_in_the_default_namespace() {
     let starting = PodEvent {
@@ -131,6 +132,7 @@ fn what_is_not_equal_is_an_object_of_its_own() {
     }
 }
 
+/// OBS-27.
 #[test]
 fn the_tenth_similar_event_becomes_one_that_stands_for_them() {
     let mut bench = Bench::default();
@@ -162,7 +164,7 @@ fn similar_events_are_forgotten_after_ten_minutes_of_silence() {
     }
 }
 
-/// SEC-48.
+/// SEC-48, OBS-27.
 #[test]
 fn the_budget_of_an_object_is_25_and_then_one_in_five_minutes() {
     let mut bench = Bench::default();

@@ -69,7 +69,7 @@ mod tests {
         .expect("a pod")
     }
 
-    /// SEC-22.
+    /// SEC-22, RES-66.
     #[test]
     fn a_profile_needs_a_host_that_enforces_it_and_a_name() {
         const HOST: Option<&str> = Some("Cannot enforce AppArmor: AppArmor is not enabled on the host");

@@ -142,6 +142,7 @@ mod tests {
 
     const CRITICAL: i32 = 2_000_000_000;
 
+    /// RES-60.
     #[test]
     fn the_least_important_go_and_no_more_than_needed() {
         let (best, small, big) = (pod(0, 0, 0, false), pod(0, 100, 100, false), pod(0, 500, 300, false));

@@ -184,7 +184,7 @@ mod tests {
         SysctlAllowList::new("6.1.0-13-amd64", &patterns).expect("good patterns")
     }
 
-    /// SEC-24.
+    /// SEC-24, RES-64.
     #[test]
     fn the_safe_ones_are_free_and_the_others_are_asked_for() {
         let wide = ["kernel.msg*", "net.core.somaxconn", "net/ipv4/conf/eth0.1/*", "fs.mqueue.*"];

@@ -209,7 +209,7 @@ fn guaranteed(amounts: &str) -> Pod {
     pod(amounts, amounts)
 }
 
-/// RES-56.
+/// RES-56, RES-68.
 #[test]
 fn some_resizes_are_never_made() {
     let options = ResourceOptions::default();

@@ -184,6 +184,7 @@ mod tests {
         ResourceOptions { cgroup_version: CgroupVersion::V1, ..ResourceOptions::default() }
     }
 
+    /// RES-11.
     #[test]
     fn requests_and_limits_become_the_runtimes_numbers() {
         // requests, limits, shares, quota, memory, oom score
@@ -210,6 +211,7 @@ mod tests {
         }
     }
 
+    /// RES-10.
     #[test]
     fn options_change_quota_and_period() {
         let limited = container("a", "", "cpu=500m");
@@ -236,7 +238,7 @@ mod tests {
         assert_eq!(container_resources(&own, &bare, &NODE, false, &off).memory_limit_in_bytes, 0);
     }
 
-    /// CRI-10.
+    /// CRI-10, RES-12.
     #[test]
     fn every_size_of_huge_pages_has_a_limit() {
         let sizes = [2 << 20, 1 << 30];
@@ -254,6 +256,7 @@ mod tests {
         assert_eq!(limits(&container("a", "", "hugepages-64Ki=64Ki"), ""), named(0, 0), "pages that the host lacks");
     }
 
+    /// RES-15.
     #[test]
     fn unified_keys_and_swap_follow_the_host() {
         let limited = container("a", "", "memory=1Gi");
@@ -271,6 +274,7 @@ mod tests {
         assert_eq!(unified(false, true, CgroupVersion::V1), (String::new(), 1 << 30));
     }
 
+    /// RES-20.
     #[test]
     fn swap_is_shared_out_among_those_that_may_need_it() {
         let options =

@@ -109,6 +109,7 @@ mod tests {
     use crate::logic::resources::resource_list;
     use crate::logic::resources::testing::list;
 
+    /// RES-09.
     #[test]
     fn requests_become_shares_and_weights() {
         // thousandths of a CPU, shares, weight
@@ -144,6 +145,7 @@ mod tests {
         }
     }
 
+    /// RES-09.
     #[test]
     fn limits_become_quotas() {
         // thousandths of a CPU, period, quota

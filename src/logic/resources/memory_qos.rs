@@ -117,6 +117,7 @@ mod tests {
         unified.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
     }
 
+    /// RES-21.
     #[test]
     fn a_container_is_slowed_before_its_limit_and_keeps_what_it_asked_for() {
         for (requests, limits, reserves, expected) in [
@@ -139,6 +140,7 @@ mod tests {
         }
     }
 
+    /// RES-22.
     #[test]
     fn a_pod_and_the_tiers_keep_what_their_containers_keep() {
         let both = "cpu=1,memory=1Gi";

@@ -99,6 +99,7 @@ mod tests {
         container_oom_score_adj(pod, container, &NODE, &ResourceOptions::default())
     }
 
+    /// RES-14.
     #[test]
     fn a_container_scores_by_class_and_request() {
         let both = "cpu=1,memory=1G";

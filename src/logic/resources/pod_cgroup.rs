@@ -159,6 +159,7 @@ mod tests {
         (found.cpu_shares, found.cpu_quota, found.memory_limit)
     }
 
+    /// RES-07.
     #[test]
     fn a_pods_cgroup_follows_its_class() {
         let both = "cpu=500m,memory=128Mi";
@@ -213,6 +214,7 @@ mod tests {
         }
     }
 
+    /// RES-13.
     #[test]
     fn options_change_a_pods_quota_and_pids() {
         let both = "cpu=500m,memory=128Mi";
@@ -229,6 +231,7 @@ mod tests {
         assert_eq!(settings(&huge).hugepages, Some(BTreeMap::from([(2 << 20, 4 << 20)])));
     }
 
+    /// RES-05.
     #[test]
     fn the_burstable_tier_weighs_what_its_pods_ask_for() {
         let options = ResourceOptions::default();
@@ -245,6 +248,7 @@ mod tests {
         assert_eq!(best_effort_tier_settings().hugepages_otherwise, 1 << 62);
     }
 
+    /// RES-04.
     #[test]
     fn kubepods_gets_what_is_not_reserved() {
         let read = |text: &str| resource_list(list(text).as_ref());

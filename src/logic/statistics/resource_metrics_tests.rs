@@ -3,6 +3,7 @@
 use super::text;
 use crate::logic::statistics::build::tests::snapshot;
 
+/// OBS-17.
 #[test]
 fn the_whole_set_with_the_times_of_measurement() {
     let told = text(Some(&snapshot()));

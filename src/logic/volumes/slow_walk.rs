@@ -34,7 +34,7 @@ mod tests {
     use super::*;
     use crate::logic::volumes::order::plugin;
 
-    /// VOL-29.
+    /// VOL-29, PAIN-41.
     #[test]
     fn a_long_walk_is_told_after_half_a_minute_and_then_each_minute() {
         let place = VolumePlace { uid: "u".into(), plugin: plugin::LOCAL.into(), name: "pv".into(), is_device: false };

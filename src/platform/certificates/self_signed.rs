@@ -93,7 +93,7 @@ mod tests {
         Pair::parse(&fs::read(chain).expect("there"), &fs::read(key).expect("there")).expect("a pair")
     }
 
-    /// NODE-53.
+    /// NODE-53, CFG-40, SRV-12.
     #[test]
     fn a_node_that_was_given_no_serving_certificate_makes_one_and_keeps_it() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -107,6 +107,7 @@ impl Progress {
 mod tests {
     use super::*;
 
+    /// PAIN-41.
     #[test]
     fn a_walk_is_seen_while_it_goes_on_and_told_once_when_it_is_over() {
         let progress = Progress::default();

@@ -195,7 +195,7 @@ fn served() -> Vec<String> {
         .collect()
 }
 
-/// SEC-28.
+/// SEC-28, SRV-04.
 #[tokio::test]
 async fn nobody_gets_in_who_proves_nothing_or_not_enough_at_any_path_with_any_method() {
     let port = Port::new();
@@ -231,6 +231,7 @@ async fn nobody_gets_in_who_proves_nothing_or_not_enough_at_any_path_with_any_me
     }
 }
 
+/// SRV-04, SRV-05, SRV-06.
 #[tokio::test]
 async fn what_is_nowhere_or_elsewhere_is_told_without_asking_who_it_is() {
     let port = Port::new();
@@ -284,6 +285,7 @@ async fn a_token_may_come_among_the_protocols_of_a_websocket() {
     }
 }
 
+/// SRV-16.
 #[tokio::test]
 async fn a_certificate_names_its_user_and_groups() {
     let port = Port::new();
@@ -298,7 +300,7 @@ async fn a_certificate_names_its_user_and_groups() {
     assert!(error.contains("certificate"), "{error}");
 }
 
-/// NODE-55.
+/// NODE-55, SRV-15.
 #[tokio::test]
 async fn other_authorities_count_as_soon_as_their_file_was_read() {
     let port = Port::new();
@@ -320,6 +322,7 @@ fn write(path: &Path, text: &str) {
     std::fs::write(path, text).expect("written");
 }
 
+/// SRV-18.
 #[tokio::test]
 async fn whoever_shows_nothing_is_anonymous_where_that_is_allowed_and_a_bad_proof_never_is() {
     let mut port = Port::new();
@@ -341,6 +344,7 @@ async fn whoever_shows_nothing_is_anonymous_where_that_is_allowed_and_a_bad_proo
     assert_eq!(without.user(&Peer::default(), &mut headers).await.expect("anonymous").name, ANONYMOUS);
 }
 
+/// SRV-17.
 #[tokio::test]
 async fn a_token_is_asked_about_once_at_a_time_and_again_when_its_time_is_over() {
     let port = Port::new();
@@ -365,6 +369,7 @@ async fn a_token_is_asked_about_once_at_a_time_and_again_when_its_time_is_over()
     assert_eq!(asked(), 6);
 }
 
+/// SRV-19, SRV-20.
 #[tokio::test]
 async fn rights_are_asked_in_order_and_each_answer_is_kept_for_its_own_time() {
     let port = Port::new();
@@ -392,6 +397,7 @@ async fn rights_are_asked_in_order_and_each_answer_is_kept_for_its_own_time() {
     assert_eq!(tried().len(), 2);
 }
 
+/// SRV-07.
 #[tokio::test]
 async fn what_is_switched_off_says_so_to_those_with_rights() {
     let mut port = Port::new();
@@ -469,6 +475,7 @@ impl Served {
     }
 }
 
+/// SRV-10.
 #[tokio::test]
 async fn a_client_with_a_certificate_is_served_over_http_1_whatever_it_offers() {
     let served = Served::new().await;
@@ -490,6 +497,7 @@ fn extras_of_a_user_make_another_question() {
     assert_ne!(plain, extra);
 }
 
+/// SRV-28, SRV-29.
 #[tokio::test]
 async fn pages_about_the_program_have_the_forms_that_are_asked_for() {
     let node = Node::plain();

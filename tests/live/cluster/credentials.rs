@@ -69,6 +69,7 @@ fn claims(token: &str) -> Value {
     serde_json::from_slice(&bytes).expect("claims are JSON")
 }
 
+/// CFG-50.
 /// SEC-42, CRI-23, SEC-40, SEC-52: a program is asked with a token of the pod's account, made for it alone, and for no
 /// pod of an account that lacks what it asks for.
 #[test]

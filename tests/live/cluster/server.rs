@@ -35,6 +35,7 @@ impl Cluster {
     }
 }
 
+/// CFG-48, SRV-27.
 /// SRV-16 to SRV-20: the API server's own client may do everything; a service account what it is given and no more; who
 /// proves nothing, nothing.
 #[test]
@@ -74,7 +75,7 @@ fn the_port_knows_its_callers() {
     assert_eq!(shown["kubeletconfig"]["kind"], "KubeletConfiguration");
 }
 
-/// SRV-55: the port that the Node announces is the one that answers.
+/// SRV-55, SRV-23: the port that the Node announces is the one that answers.
 #[test]
 fn the_node_announces_its_port() {
     let Some(cluster) = Cluster::joined() else { return };

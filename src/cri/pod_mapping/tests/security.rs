@@ -90,7 +90,7 @@ fn run_as_non_root_is_verified() {
     }
 }
 
-/// SEC-21.
+/// SEC-21, RES-65.
 #[test]
 fn the_seccomp_profile_has_a_default() {
     let local = |name: Value| json!({ "seccompProfile": { "type": "Localhost", "localhostProfile": name } });

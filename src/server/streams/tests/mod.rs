@@ -78,7 +78,7 @@ impl Stage {
 const UPGRADE: [(&str, &str); 3] =
     [("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1"), ("X-Stream-Protocol-Version", "v4.channel.k8s.io")];
 
-/// SRV-40 and the refusals that come before the runtime is asked, in their bytes.
+/// SRV-06, SRV-40: the refusals that come before the runtime is asked, in their bytes.
 #[tokio::test]
 async fn what_is_wrong_with_a_request_is_told_in_upstreams_words() {
     let stage = Stage::new().await;
@@ -450,7 +450,7 @@ async fn run_answers_with_the_output() {
     }
 }
 
-/// SRV-49, SEC-39.
+/// SRV-49, SEC-39, CRI-33.
 #[tokio::test]
 async fn checkpoints_are_named_told_and_for_root_alone() {
     use std::os::unix::fs::PermissionsExt;
