@@ -20,7 +20,7 @@ SINGLE=9
 LIVES_ROUNDS=${LIVES_ROUNDS:-3} # of each executable, by turns
 WAVES=6 WAVE=10 # pods of one round, so many at a time
 ROUNDS=3 # deletions, with and without the agent; their medians are told
-dir=$PWD/target/bench/c$$ agent="" proxy="" node=bench
+dir=$PWD/target/bench/c$$ agent="" proxy="" node=bench socket_flag=()
 
 figure() { printf '%-60s %10s %s\n' "$1" "$2" "$3"; }
 kubectl_() { "$KUBEBUILDER_ASSETS/kubectl" --kubeconfig "$dir/cluster/pki/admin.conf" "$@"; }
@@ -71,7 +71,7 @@ clean_up() {
 start_agent() { # [EXECUTABLE]
     setsid env --default-signal=INT,QUIT "${1:-$PODWRIGHT}" --config "$dir/kubelet.yaml" --root-dir "$dir/kubelet" \
         --cert-dir "$dir/pki" --hostname-override "$node" --kubeconfig "$dir/cluster/pki/kubelet.conf" \
-        </dev/null >>"$dir/agent.log" 2>&1 &
+        ${socket_flag[@]+"${socket_flag[@]}"} </dev/null >>"$dir/agent.log" 2>&1 &
     agent=$!
 }
 
@@ -227,6 +227,7 @@ main() {
         cargo build --release --locked --bin podwright --example bare_client --example audit_figures
         PODWRIGHT=$PWD/target/release/podwright
     fi
+    choose_socket "$dir/kubelet/podwright.sock"
     client=${PODWRIGHT%/*}/examples/bare_client figures=${PODWRIGHT%/*}/examples/audit_figures
     trap clean_up EXIT
     trap 'exit 130' INT TERM

@@ -17,7 +17,7 @@ STEADY=${STEADY:-60}
 PROBED=${PROBED:-100}
 PROBES=${PROBES:-500}
 TICKS=$(getconf CLK_TCK)
-dir=$PWD/target/bench/$$ agent=""
+dir=$PWD/target/bench/$$ agent="" socket_flag=()
 
 now_ms() { date +%s%3N; }
 figure() { printf '%-52s %10s %s\n' "$1" "$2" "$3"; }
@@ -37,7 +37,7 @@ clean_up() {
 
 start_agent() {
     setsid env --default-signal=INT,QUIT "$PODWRIGHT" --config "$dir/kubelet.yaml" --root-dir "$dir/kubelet" \
-        --cert-dir "$dir/pki" --hostname-override bench </dev/null >>"$dir/agent.log" 2>&1 &
+        --cert-dir "$dir/pki" --hostname-override bench ${socket_flag[@]+"${socket_flag[@]}"} </dev/null >>"$dir/agent.log" 2>&1 &
     agent=$!
 }
 
@@ -108,13 +108,13 @@ YAML
 }
 
 all_ready() { # COUNT
-    [ "$("$PODWRIGHT" ps --root-dir "$dir/kubelet" -o json | grep -c '"ready": true')" = "$1" ]
+    [ "$("$PODWRIGHT" ps --socket "$dir/kubelet/podwright.sock" -o json | grep -c '"ready": true')" = "$1" ]
 }
 
 # The same probes by a loop that does nothing else, while the agent stands still.
 probed_alone() {
     local addresses seconds good
-    mapfile -t addresses < <("$PODWRIGHT" ps --root-dir "$dir/kubelet" -o json | sed -n 's/^ *"ip": "\(.*\)",\{0,1\}$/\1/p')
+    mapfile -t addresses < <("$PODWRIGHT" ps --socket "$dir/kubelet/podwright.sock" -o json | sed -n 's/^ *"ip": "\(.*\)",\{0,1\}$/\1/p')
     kill -STOP "$agent"
     read -r seconds good < <("$prober" 30 80 /healthz "${addresses[@]}")
     kill -CONT "$agent"
@@ -210,6 +210,7 @@ main() {
         cargo build --release --locked --bin podwright --example bare_client --example bare_prober --example server_cost
         PODWRIGHT=$PWD/target/release/podwright
     fi
+    choose_socket "$dir/kubelet/podwright.sock"
     client=${PODWRIGHT%/*}/examples/bare_client prober=${PODWRIGHT%/*}/examples/bare_prober
     server_cost=${PODWRIGHT%/*}/examples/server_cost
     for example in "$client" "$prober" "$server_cost"; do

@@ -147,7 +147,7 @@ start_agent() {
     [ -z "$faketime" ] || clock=(LD_PRELOAD="$faketime" FAKETIME_TIMESTAMP_FILE="$dir/clock" FAKETIME_NO_CACHE=1
         FAKETIME_DONT_FAKE_MONOTONIC=1 NO_FAKE_STAT=1)
     setsid env --default-signal=INT,QUIT "${clock[@]}" "$PODWRIGHT" --config "$dir/kubelet.yaml" --root-dir "$dir/kubelet" \
-        --cert-dir "$dir/pki" --hostname-override "$NODE" </dev/null >>"$dir/agent.log" 2>&1 &
+        --cert-dir "$dir/pki" --socket "$dir/podwright.sock" --hostname-override "$NODE" </dev/null >>"$dir/agent.log" 2>&1 &
     agent=$!
     agents=$((agents + 1))
 }
@@ -247,7 +247,7 @@ look_for_twice() {
 
 # The agent's word on its pods: "NAME UID PHASE READY RESTARTS" a line, without the node's name.
 agent_pods() {
-    "$PODWRIGHT" ps -o json --root-dir "$dir/kubelet" 2>/dev/null | awk -v node="-$NODE" '
+    "$PODWRIGHT" ps -o json --socket "$dir/podwright.sock" 2>/dev/null | awk -v node="-$NODE" '
         function value(line) { sub(/^[^:]*: */, "", line); gsub(/[",]/, "", line); return line }
         /^    "name":/ { name = value($0); sub(node "$", "", name) }
         /^    "uid":/ { uid = value($0) }
@@ -556,7 +556,7 @@ main() {
     check "nothing was started again without a reason" "$(needless_starts)"
     check "restart counts are those of the instances" "$(until_quiet 60 wrong_counts)"
     check "each job ran once" "$(job_faults)"
-    "$PODWRIGHT" ps --root-dir "$dir/kubelet" >"$dir/ps.txt" 2>&1 || true
+    "$PODWRIGHT" ps --socket "$dir/podwright.sock" >"$dir/ps.txt" 2>&1 || true
     runtime_containers >"$dir/runtime.txt"
     agent_lives || fail_now "the agent had ended by itself"
 

@@ -658,6 +658,14 @@ write_env() {
     done
 }
 
+# Fills `socket_flag` with what makes $PODWRIGHT have its socket at a place: nothing for what has no such flag, as the
+# upstream kubelet, and versions that have their socket in the root directory anyway.
+choose_socket() { # FILE
+    socket_flag=()
+    # shellcheck disable=SC2034 # used by the scripts that ask
+    if "$PODWRIGHT" --help 2>&1 | has -e '--socket '; then socket_flag=(--socket "$1"); fi
+}
+
 # The agent's configuration for an environment: examples/kubelet.yaml with the names filled in. After load_env.
 write_agent_config() { # DIR
     sed -e "s|@DIR@|$1|" -e "s|@RUNTIME_ENDPOINT@|$RUNTIME_ENDPOINT|" -e "s|@CGROUP_DRIVER@|$CGROUP_DRIVER|" \

@@ -95,12 +95,12 @@ start_agent() {
     done
     # In its own session: a Ctrl-C is for this script, which lets the pods end before the agent does.
     setsid env --default-signal=INT,QUIT "$PODWRIGHT" --config "$dir/kubelet.yaml" --root-dir "$dir/kubelet" --cert-dir "$dir/pki" \
-        --hostname-override "$node" --node-ip "$NODE_IP" ${joining[@]+"${joining[@]}"} </dev/null >"$dir/agent.log" 2>&1 &
+        --socket "$dir/podwright.sock" --hostname-override "$node" --node-ip "$NODE_IP" ${joining[@]+"${joining[@]}"} </dev/null >"$dir/agent.log" 2>&1 &
     agent=$!
     echo "$agent" >"$dir/agent.pid"
 }
 
-client() { "$PODWRIGHT" "$@" --root-dir "$dir/kubelet"; }
+client() { "$PODWRIGHT" "$@" --socket "$dir/podwright.sock"; }
 
 # The agent's own word on its pods, as one line of JSON without blanks.
 pods_json() { client ps -o json 2>/dev/null | tr -d ' \n\t'; }
@@ -152,9 +152,9 @@ show() {
        curl http://$NODE_IP:$HOST_PORT/
   2. Kill a container; it is started again:
        kill -KILL ${server:-<pid of httpd>}
-       $PODWRIGHT ps --root-dir $dir/kubelet
+       $PODWRIGHT ps --socket $dir/podwright.sock
   3. Ask why a pod is as it is:
-       $PODWRIGHT explain default/web-$node --root-dir $dir/kubelet
+       $PODWRIGHT explain default/web-$node --socket $dir/podwright.sock
 
 The agent's log: $dir/agent.log. Ctrl-C removes the pods and ends everything.
 TEXT

@@ -4,31 +4,21 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::server::LocalSocket;
+use crate::config::LOCAL_SOCKET;
 
 /// Looks inside the Podwright agent on this machine.
 #[derive(Debug, Parser)]
 #[command(name = "podwright")]
 pub(super) struct Options {
-    /// Directory of the agent's files, which holds its socket.
-    #[arg(long, global = true, default_value = "/var/lib/kubelet", value_name = "DIR")]
-    root_dir: PathBuf,
-    /// The agent's socket, where it is not in that directory.
-    #[arg(long, global = true, value_name = "PATH")]
-    socket: Option<PathBuf>,
+    /// The agent's socket.
+    #[arg(long, global = true, default_value = LOCAL_SOCKET, value_name = "PATH")]
+    pub(super) socket: PathBuf,
     /// How to print.
     #[arg(short, long, global = true, value_enum, default_value_t = Output::Text)]
     pub(super) output: Output,
     /// What to do.
     #[command(subcommand)]
     pub(super) command: Command,
-}
-
-impl Options {
-    /// The socket to ask.
-    pub(super) fn socket(&self) -> PathBuf {
-        self.socket.clone().unwrap_or_else(|| self.root_dir.join(LocalSocket::NAME))
-    }
 }
 
 /// How to print.
@@ -171,10 +161,10 @@ mod tests {
     }
 
     #[test]
-    fn the_socket_is_in_the_root_directory_unless_named() {
-        assert_eq!(options("ps", &[]).socket(), PathBuf::from("/var/lib/kubelet/podwright.sock"));
-        assert_eq!(options("ps", &["--root-dir", "/x"]).socket(), PathBuf::from("/x/podwright.sock"));
-        assert_eq!(options("actors", &["--socket=/y", "--root-dir=/x"]).socket(), PathBuf::from("/y"));
+    fn the_socket_is_where_no_pods_volume_is_unless_named() {
+        assert_eq!(options("ps", &[]).socket, PathBuf::from("/run/podwright/podwright.sock"));
+        assert_eq!(options("actors", &["--socket=/y"]).socket, PathBuf::from("/y"));
+        parse("ps", &["--root-dir=/x".to_owned()]).expect_err("the socket is not there");
     }
 
     #[test]

@@ -55,9 +55,7 @@ pub(super) enum Trouble {
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => " (only root may ask)",
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            " (does it run? --root-dir or --socket name another place)"
-        }
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => " (does it run? --socket names another place)",
         _ => "",
     }
 }

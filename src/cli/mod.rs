@@ -44,7 +44,7 @@ pub fn run(command: &str, arguments: &[String]) -> i32 {
         }
     };
     let colours = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let client = Client::new(options.socket());
+    let client = Client::new(options.socket.clone());
     let answered = match &options.command {
         Command::Ps => ps(&client, options.output, colours),
         Command::Explain { pod } => explain(&client, pod, options.output, colours),
@@ -197,8 +197,7 @@ mod tests {
         let listener = UnixListener::bind(&path).expect("bound");
         let length = body.len();
         let server = answer_once(listener, format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n{body}"));
-        let root_dir = folder.path().to_str().expect("text");
-        let all = [arguments, &["--root-dir", root_dir]].concat();
+        let all = [arguments, &["--socket", path.to_str().expect("text")]].concat();
         let exit = run_with(command, &all);
         (exit, server.join().expect("served"))
     }
@@ -219,7 +218,8 @@ mod tests {
     #[test]
     fn an_agent_that_is_not_there_is_no_answer() {
         let folder = tempfile::tempdir().expect("a folder");
-        assert_eq!(run_with("ps", &["--root-dir", folder.path().to_str().expect("text")]), NO_ANSWER);
+        let path = folder.path().join("none.sock");
+        assert_eq!(run_with("ps", &["--socket", path.to_str().expect("text")]), NO_ANSWER);
     }
 
     #[test]

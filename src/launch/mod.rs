@@ -399,9 +399,11 @@ fn listeners(
     visitors: &Handle,
 ) -> Result<Vec<Arc<dyn Listener>>, String> {
     let (config, flags) = (&invocation.config, &invocation.flags);
-    let socket = Path::new(&flags.root_dir).join(LocalSocket::NAME);
-    let mut listeners: Vec<Arc<dyn Listener>> =
-        vec![Arc::new(LocalSocket::new(socket, Arc::clone(metrics), pages).with_streams(streams))];
+    let old = Path::new(&flags.root_dir).join(LocalSocket::NAME);
+    let socket = LocalSocket::new(PathBuf::from(&flags.socket), Arc::clone(metrics), pages)
+        .owning_its_folder(flags.socket == config::LOCAL_SOCKET)
+        .instead_of(old);
+    let mut listeners: Vec<Arc<dyn Listener>> = vec![Arc::new(socket.with_streams(streams))];
     if let Some(secure) = secure {
         listeners.push(Arc::new(secure));
     }

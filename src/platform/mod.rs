@@ -41,6 +41,7 @@ pub mod process;
 pub mod process_placement;
 pub mod program;
 pub mod runtime_stream;
+pub mod socket_peer;
 pub mod statistics;
 pub mod systemd;
 pub mod tls;

@@ -14,6 +14,7 @@ use super::routes::{self, Pages, Shared};
 use super::socket;
 use super::streams::Streams;
 use crate::actors::settings::{Agent, Listener};
+use crate::platform::clock::Clock;
 use crate::platform::listening;
 use crate::platform::log_reader::READERS_MAX;
 use crate::telemetry::Metrics;
@@ -83,27 +84,49 @@ impl Listener for ReadOnlyListener {
     }
 }
 
-/// `<root-dir>/podwright.sock`: everything the agent knows about itself, for root alone.
+/// `/run/podwright/podwright.sock`: everything the agent knows about itself, for root on the node alone.
 pub struct LocalSocket {
     path: PathBuf,
+    old: Option<PathBuf>,
+    owns_folder: bool,
     metrics: Arc<Metrics>,
     pages: Arc<Pages>,
     streams: Arc<Streams>,
 }
 
 impl LocalSocket {
-    /// The socket's name below the agent's directory.
+    /// The socket's name; older versions had it in the agent's directory.
     pub const NAME: &'static str = "podwright.sock";
 
     /// With what is shown of the start.
     pub fn new(path: PathBuf, metrics: Arc<Metrics>, pages: Arc<Pages>) -> Self {
-        Self { path, metrics, pages, streams: Arc::default() }
+        Self { path, old: None, owns_folder: false, metrics, pages, streams: Arc::default() }
+    }
+
+    /// In a directory that is the socket's alone, and is made private also where it is there already. One that somebody else
+    /// chose may be shared with others, and keeps its mode.
+    #[must_use]
+    pub fn owning_its_folder(self, owns_folder: bool) -> Self {
+        Self { owns_folder, ..self }
+    }
+
+    /// Removes what an older version left at this place, where containers may see it.
+    #[must_use]
+    pub fn instead_of(self, old: PathBuf) -> Self {
+        Self { old: Some(old).filter(|old| *old != self.path), ..self }
     }
 
     /// Counts its streams together with other listeners' ones.
     #[must_use]
     pub fn with_streams(self, streams: Arc<Streams>) -> Self {
         Self { streams, ..self }
+    }
+
+    async fn bind(&self, clock: Arc<dyn Clock>) -> io::Result<socket::PrivateListener> {
+        if let Some(folder) = self.path.parent().filter(|_| self.owns_folder) {
+            socket::make_private(folder)?;
+        }
+        socket::PrivateListener::bind(&self.path, clock).await
     }
 }
 
@@ -116,7 +139,10 @@ impl Listener for LocalSocket {
     async fn serve(&self, agent: Arc<Agent>) -> String {
         let (metrics, pages, streams) = (Arc::clone(&self.metrics), Arc::clone(&self.pages), Arc::clone(&self.streams));
         let shared = Shared { agent, metrics, pages, streams };
-        let listener = match socket::PrivateListener::bind(&self.path).await {
+        if let Some(old) = &self.old {
+            socket::remove_old(old).await;
+        }
+        let listener = match self.bind(Arc::clone(shared.agent.ledger.clock())).await {
             Ok(listener) => listener,
             Err(error) => return format!("cannot listen on {}: {error}", self.path.display()),
         };

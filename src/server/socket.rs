@@ -1,30 +1,49 @@
-//! A Unix socket for root alone: made with mode 0600, answers only root and the agent's own user.
+//! A Unix socket for root alone: made with mode 0600, answers only root and the agent's own user, and only processes of
+//! the agent's own namespaces, which those of containers are not.
 
 use std::future::ready;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use rustix::fs::Mode;
+use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::net::{UnixListener, UnixStream};
 
 use super::connections::{Accept, Opening, Peer};
+use crate::actors::ledger::lock;
+use crate::platform::clock::Clock;
+use crate::platform::socket_peer::{PeerCheck, Stranger};
 
 /// Connections that wait for the agent.
 const BACKLOG: i32 = 16;
+/// From one line about refused processes to the next. Whoever sees the socket may connect as often as it likes.
+const REFUSALS_PERIOD: Duration = Duration::from_secs(10);
+/// For the look at an old socket.
+const OLD_MAX: Duration = Duration::from_secs(2);
+/// What a refused process reads.
+const REFUSAL: &[u8] =
+    b"HTTP/1.1 403 Forbidden\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: 71\r\n\r\n\
+    only root may ask, from the agent's own pid, user and mount namespaces\n";
 
 /// See the module.
 pub(super) struct PrivateListener {
     listener: UnixListener,
-    own_user: u32,
+    peers: PeerCheck,
+    refusals: Refusals,
 }
 
 impl PrivateListener {
-    /// Listens at `path`; takes the place of a socket that nobody answers, and of nothing else.
-    pub(super) async fn bind(path: &Path) -> io::Result<Self> {
+    /// Listens at `path`, in a directory that is made where there is none; takes the place of a socket that nobody answers,
+    /// and of nothing else.
+    pub(super) async fn bind(path: &Path, clock: Arc<dyn Clock>) -> io::Result<Self> {
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
         clear_stale(path).await?;
         let socket = rustix::net::socket_with(
             AddressFamily::UNIX,
@@ -41,12 +60,9 @@ impl PrivateListener {
         if mode & 0o077 != 0 {
             return Err(io::Error::other(format!("the socket's mode came out as {mode:o}")));
         }
-        Self::from_socket(socket)
-    }
-
-    fn from_socket(socket: OwnedFd) -> io::Result<Self> {
         let listener = UnixListener::from_std(StdUnixListener::from(socket))?;
-        Ok(Self { listener, own_user: rustix::process::geteuid().as_raw() })
+        let refusals = Refusals { clock, told: Mutex::default() };
+        Ok(Self { listener, peers: PeerCheck::of_this_process()?, refusals })
     }
 }
 
@@ -55,17 +71,62 @@ impl Accept for PrivateListener {
 
     async fn accept(&self) -> io::Result<Option<Opening<UnixStream>>> {
         let (stream, _) = self.listener.accept().await?;
-        let user = stream.peer_cred()?.uid();
-        if may_ask(user, self.own_user) {
-            return Ok(Some(Box::pin(ready(Some((stream, Peer::default()))))));
+        let peer = stream.peer_cred()?;
+        match self.peers.judge(stream.as_fd(), peer.uid(), peer.pid().unwrap_or_default()) {
+            Ok(()) => Ok(Some(Box::pin(ready(Some((stream, Peer::default())))))),
+            Err(stranger) => {
+                // There is room for it in a new connection; whoever does not read it gets the end of the connection.
+                let _ = stream.try_write(REFUSAL);
+                self.refusals.tell(&stranger);
+                Ok(None)
+            }
         }
-        tracing::warn!(user, "a user who is not root was turned away at the local socket");
-        Ok(None)
     }
 }
 
-fn may_ask(user: u32, own_user: u32) -> bool {
-    user == 0 || user == own_user
+/// Processes that were turned away, told of in a bounded number of lines.
+struct Refusals {
+    clock: Arc<dyn Clock>,
+    /// When the last line was written, since the machine's start, and how many were refused after it.
+    told: Mutex<(Option<Duration>, u64)>,
+}
+
+impl Refusals {
+    fn tell(&self, stranger: &Stranger) {
+        let now = self.clock.uptime();
+        let (last, more) = &mut *lock(&self.told);
+        if last.is_some_and(|last| now < last + REFUSALS_PERIOD) {
+            *more += 1;
+            return;
+        }
+        tracing::warn!(why = %stranger, unlogged = *more, "a process was turned away at the local socket");
+        (*last, *more) = (Some(now), 0);
+    }
+}
+
+/// Sees to it that a directory is there, and for its owner alone: the place of the socket where nobody names another.
+pub(super) fn make_private(folder: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(folder, flags, Mode::empty())?;
+    let found = rustix::fs::fstat(&opened)?;
+    if found.st_uid != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other(format!("{} belongs to another user", folder.display())));
+    }
+    if found.st_mode & 0o077 != 0 {
+        rustix::fs::fchmod(&opened, Mode::RWXU)?;
+    }
+    Ok(())
+}
+
+/// Removes the socket that versions before this one had in the agent's directory, where containers reached it. One that
+/// is answered, and what is no socket, stays.
+pub(super) async fn remove_old(path: &Path) {
+    match tokio::time::timeout(OLD_MAX, clear_stale(path)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(path = %path.display(), %error, "the old local socket stays"),
+        Err(_) => tracing::warn!(path = %path.display(), "the old local socket stays: it was not looked at in time"),
+    }
 }
 
 /// Removes a socket that an earlier process left behind.
@@ -86,43 +147,5 @@ async fn clear_stale(path: &Path) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn the_socket_is_for_its_owner_alone() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("agent.sock");
-        let _listener = PrivateListener::bind(&path).await.expect("free");
-        assert_eq!(std::fs::symlink_metadata(&path).expect("made").mode() & 0o777, 0o600);
-    }
-
-    #[tokio::test]
-    async fn a_socket_left_behind_is_replaced_and_a_live_one_is_not() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("agent.sock");
-        let first = PrivateListener::bind(&path).await.expect("free");
-        let error = PrivateListener::bind(&path).await.err().expect("in use");
-        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
-        drop(first);
-        PrivateListener::bind(&path).await.expect("left behind");
-    }
-
-    #[tokio::test]
-    async fn what_is_not_a_socket_is_left_alone() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("agent.sock");
-        std::fs::write(&path, "precious").expect("written");
-        PrivateListener::bind(&path).await.err().expect("not a socket");
-        let link = folder.path().join("link");
-        std::os::unix::fs::symlink(&path, &link).expect("linked");
-        PrivateListener::bind(&link).await.err().expect("not a socket");
-        assert_eq!(std::fs::read_to_string(&path).expect("there"), "precious");
-    }
-
-    #[test]
-    fn only_root_and_the_own_user_may_ask() {
-        assert!(may_ask(0, 1000) && may_ask(1000, 1000) && may_ask(0, 0));
-        assert!(!may_ask(1001, 1000) && !may_ask(1000, 0));
-    }
-}
+#[path = "socket_tests.rs"]
+mod tests;

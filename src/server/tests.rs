@@ -581,10 +581,10 @@ async fn the_command_line_reads_the_local_socket() {
     node.tell_pod("web", running(), &[]).await;
     node.tell_pod("stuck", json!({"phase": "Pending"}), &["waits for its image"]).await;
     node.ask_socket("/ps").await;
-    let root_dir = node.folder.path().to_str().expect("text").to_owned();
+    let socket = node.folder.path().join(LocalSocket::NAME).to_str().expect("text").to_owned();
     let run = async |command: &'static str, arguments: &[&str]| {
         let mut all: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
-        all.extend(["--root-dir".to_owned(), root_dir.clone()]);
+        all.extend(["--socket".to_owned(), socket.clone()]);
         crate::platform::blocking::run(move || cli::run(command, &all)).await
     };
     assert_eq!(run("ps", &[]).await, 0);

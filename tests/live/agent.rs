@@ -222,8 +222,8 @@ fn the_command_line_tells_what_is() {
 /// What `podwright explain` says of a pod.
 pub fn explain(node: &Node, pod: &str) -> Option<Value> {
     let output = std::process::Command::new(crate::harness::AGENT)
-        .args(["explain", pod, "-o", "json", "--root-dir"])
-        .arg(node.dir.join("kubelet"))
+        .args(["explain", pod, "-o", "json", "--socket"])
+        .arg(node.socket())
         .output()
         .unwrap();
     let answers: Vec<Value> = serde_json::from_slice(&output.stdout).ok()?;

@@ -163,7 +163,7 @@ fn a_pod_fails_when_its_time_is_over() {
 
 /// What a command of the agent's own prints, which must succeed.
 fn command(node: &Node, words: &[&str]) -> String {
-    let output = Command::new(AGENT).args(words).arg("--root-dir").arg(node.dir.join("kubelet")).output().unwrap();
+    let output = Command::new(AGENT).args(words).arg("--socket").arg(node.socket()).output().unwrap();
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -196,8 +196,7 @@ fn a_container_is_restarted_and_a_back_off_ended_on_demand() {
         });
     }
     let mut unknown = Command::new(AGENT);
-    let refused =
-        unknown.args(["restart", "default/none", "--root-dir"]).arg(node.dir.join("kubelet")).output().unwrap();
+    let refused = unknown.args(["restart", "default/none", "--socket"]).arg(node.socket()).output().unwrap();
     assert_eq!(refused.status.code(), Some(1), "{}", String::from_utf8_lossy(&refused.stderr));
 }
 

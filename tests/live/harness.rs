@@ -30,6 +30,8 @@ use crate::skips::skip;
 pub const AGENT: &str = env!("CARGO_BIN_EXE_podwright");
 /// The node's name, which ends every static pod's name.
 pub const NODE_NAME: &str = "node1";
+/// The agent's socket, below the node's directory.
+const SOCKET: &str = "run/podwright.sock";
 /// How long anything may take that must happen: far more than it needs on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -75,7 +77,7 @@ impl Node {
         }
         let flags = ["--root-dir", &path_text(&dir, "kubelet"), "--cert-dir", &path_text(&dir, "pki")]
             .into_iter()
-            .chain(["--hostname-override", NODE_NAME])
+            .chain(["--hostname-override", NODE_NAME, "--socket", &path_text(&dir, SOCKET)])
             .map(str::to_owned)
             .collect();
         let configuration = configuration(&dir, &env);
@@ -106,6 +108,11 @@ impl Node {
     }
 
     // ------------------------------------------------------------ the agent
+
+    /// Where this node's agent answers; many agents run beside each other here, so none has the usual place.
+    pub fn socket(&self) -> PathBuf {
+        self.dir.join(SOCKET)
+    }
 
     /// Starts the agent.
     pub fn start_agent(&mut self) {
@@ -184,8 +191,8 @@ impl Node {
     pub fn ask(&self, command: &[&str]) -> Option<Value> {
         let output = Command::new(AGENT)
             .args(command)
-            .args(["-o", "json", "--root-dir"])
-            .arg(self.dir.join("kubelet"))
+            .args(["-o", "json", "--socket"])
+            .arg(self.socket())
             .stdin(Stdio::null())
             .output()
             .unwrap();

@@ -42,13 +42,19 @@ fn values(folder: &std::path::Path) -> [String; 6] {
     PARAMETERS.map(|(name, _)| fs::read_to_string(folder.join(name)).unwrap().trim().to_owned())
 }
 
+/// Waits for the agent by its port: its socket answers nobody from outside of its mount namespace.
+fn is_up(node: &Node) {
+    let address = format!("127.0.0.1:{}", node.named("READ_ONLY_PORT"));
+    node.eventually("the agent answers", || http_get(&address, "/pods").filter(|(status, _)| *status == 200));
+}
+
 /// RES-18.
 #[test]
 fn kernel_parameters_are_set_before_anything_runs() {
     let Some(mut node) = Node::new() else { return };
     let folder = with_parameters(&mut node, ["0", "1", "0", "0", "200", "20000"], false);
     node.start_agent();
-    node.answer(&["ps"]);
+    is_up(&node);
     assert_eq!(values(&folder), PARAMETERS.map(|(_, wanted)| wanted.to_owned()));
     assert!(!node.log().contains("forbids"), "{}", node.log());
 }
@@ -68,7 +74,7 @@ fn protected_kernel_parameters_that_differ_are_refused() {
 
     let folder = with_parameters(&mut node, PARAMETERS.map(|(_, wanted)| wanted), false);
     node.start_agent();
-    node.answer(&["ps"]);
+    is_up(&node);
     assert_eq!(values(&folder), PARAMETERS.map(|(_, wanted)| wanted.to_owned()));
 }
 
@@ -79,7 +85,7 @@ fn a_machine_that_forbids_changes_of_kernel_parameters_gets_one_warning() {
     let before = ["0", "0", "0", "1", "1000000", "25000000"];
     let folder = with_parameters(&mut node, before, true);
     node.start_agent();
-    node.answer(&["ps"]);
+    is_up(&node);
     let said = node.log();
     let warnings: Vec<&str> = said.lines().filter(|line| line.contains("forbids changes of kernel")).collect();
     assert_eq!(warnings.len(), 1, "{said}");

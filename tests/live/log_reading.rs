@@ -20,7 +20,7 @@ struct Asked(UnixStream);
 impl Asked {
     /// Without keeping the connection, so that an answer ends with it.
     fn new(node: &Node, path: &str) -> Self {
-        let socket = node.dir.join("kubelet/podwright.sock");
+        let socket = node.socket();
         let mut stream = node.eventually("the socket answers", || UnixStream::connect(&socket).ok());
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         write!(stream, "GET {path} HTTP/1.0\r\nHost: node\r\n\r\n").unwrap();
@@ -95,8 +95,7 @@ fn a_log_is_read_as_asked_for() {
         assert_eq!((seen, text.as_str()), (status, body));
     }
     let command = |words: &[&str]| {
-        let output =
-            std::process::Command::new(AGENT).args(words).arg("--root-dir").arg(node.dir.join("kubelet")).output();
+        let output = std::process::Command::new(AGENT).args(words).arg("--socket").arg(node.socket()).output();
         String::from_utf8(output.unwrap().stdout).unwrap()
     };
     assert_eq!(command(&["logs", "default/web"]), all);

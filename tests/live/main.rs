@@ -22,6 +22,7 @@ mod hooks;
 mod host;
 mod images;
 mod lifecycle;
+mod local_socket;
 mod log_reading;
 mod logs;
 mod machine;

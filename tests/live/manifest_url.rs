@@ -168,10 +168,9 @@ fn requests_wait_for_an_agent_that_has_just_started() {
 
     node.kill_agent();
     node.start_agent();
-    let root_dir = node.dir.join("kubelet");
     let said = node.eventually("the agent listens", || {
-        let logs = ["logs", "default/remote", "--root-dir"];
-        let output = Command::new(AGENT).args(logs).arg(&root_dir).stdin(Stdio::null()).output().unwrap();
+        let logs = ["logs", "default/remote", "--socket"];
+        let output = Command::new(AGENT).args(logs).arg(node.socket()).stdin(Stdio::null()).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         (!error.contains("cannot reach the agent"))
             .then(|| String::from_utf8_lossy(&output.stdout).into_owned() + &error)

@@ -198,7 +198,7 @@ fn a_profile_names_what_took_the_time() {
     use std::io::Read;
 
     let Some(node) = Node::running() else { return };
-    let path = node.dir.join("kubelet/podwright.sock");
+    let path = node.socket();
     let mut socket = node.eventually("the local socket", || std::os::unix::net::UnixStream::connect(&path).ok());
     write!(socket, "GET /debug/pprof/profile?seconds=5 HTTP/1.0\r\nHost: node\r\n\r\n").unwrap();
     let profiled = std::thread::spawn(move || {

@@ -28,7 +28,7 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
 
 /// A connection to the agent.
 async fn wire(node: &Node) -> UnixStream {
-    UnixStream::connect(node.dir.join("kubelet/podwright.sock")).await.unwrap()
+    UnixStream::connect(node.socket()).await.unwrap()
 }
 
 fn place(pod: &str) -> String {

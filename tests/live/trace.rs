@@ -18,13 +18,8 @@ fn a_written_trace_follows_the_trace_event_format() {
     node.delete("web");
     node.wait_gone("web");
     let file = node.dir.join("trace.json");
-    let said = Command::new(AGENT)
-        .args(["trace", "--chrome"])
-        .arg(&file)
-        .arg("--root-dir")
-        .arg(node.dir.join("kubelet"))
-        .output()
-        .unwrap();
+    let said =
+        Command::new(AGENT).args(["trace", "--chrome"]).arg(&file).arg("--socket").arg(node.socket()).output().unwrap();
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     let trace: Value = serde_json::from_slice(&fs::read(&file).unwrap()).expect("the file is JSON");
     let events = trace["traceEvents"].as_array().expect("the object form of the format");

@@ -20,6 +20,9 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use table::{FLAGS, Target};
 
+/// Where the agent listens for its subcommands, and where these ask, unless `--socket` says otherwise.
+pub const LOCAL_SOCKET: &str = "/run/podwright/podwright.sock";
+
 /// The flags that are not part of KubeletConfiguration: about this node alone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Flags {
@@ -35,6 +38,8 @@ pub struct Flags {
     pub cert_dir: String,
     /// `--root-dir`: where the agent keeps its files.
     pub root_dir: String,
+    /// `--socket`, ours: where the subcommands reach the agent.
+    pub socket: String,
     /// `--hostname-override`: the node's name; empty: the host's.
     pub hostname_override: String,
     /// `--node-ip`: an address, or two between commas; empty: found out.
@@ -99,6 +104,7 @@ impl Flags {
             bootstrap_kubeconfig: text("bootstrap-kubeconfig"),
             cert_dir: text("cert-dir"),
             root_dir: text("root-dir"),
+            socket: text("socket"),
             hostname_override: text("hostname-override"),
             node_ip: text("node-ip"),
             node_labels: serde_json::from_value(value("node-labels")).unwrap_or_default(),
