@@ -84,7 +84,7 @@ fn may_mount() -> bool {
 
 /// SEC-52: a token is asked for once while it is good, and kept no longer than the volumes of its pod.
 #[tokio::test(start_paused = true)]
-async fn tokens_of_a_pod_are_forgotten_with_its_volumes() {
+async fn sec_52_tokens_of_a_pod_are_forgotten_with_its_volumes() {
     if !may_mount() {
         return;
     }

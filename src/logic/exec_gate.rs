@@ -168,7 +168,7 @@ mod tests {
         /// SEC-48: whoever asks, ends and hangs: the bounds hold, nobody is forgotten, no place stays empty that somebody
         /// may have, and no pod has two turns while another one that may have one has none.
         #[test]
-        fn the_bounds_hold_and_pods_take_turns(
+        fn sec_48_the_bounds_hold_and_pods_take_turns(
             (places, of_pod) in (1_usize..5, 1_usize..4),
             steps in prop::collection::vec((0_u8..4, 0_u32..12, 0_u64..6), 1..200),
         ) {

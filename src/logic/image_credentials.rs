@@ -361,9 +361,9 @@ mod tests {
         }
     }
 
-    /// SEC-40.
+    /// CVE-2020-8564, SEC-40.
     #[test]
-    fn what_cannot_be_read_is_named_and_not_shown() {
+    fn cve_2020_8564_what_cannot_be_read_is_named_and_not_shown() {
         let form = "pull secret pull: .dockerconfigjson is not a JSON object of registries";
         let auth = "pull secret pull: auth of registry \"reg.example\" is not base64 of username:password";
         let cases = [

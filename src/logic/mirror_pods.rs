@@ -309,7 +309,7 @@ mod tests {
 
     /// SEC-51.
     #[test]
-    fn a_mirror_is_made_once_everybody_was_heard() {
+    fn sec_51_a_mirror_is_made_once_everybody_was_heard() {
         let mut mirrors = MirrorPods::default();
         mirrors.set_statics([fixed()], BTreeSet::new());
         assert_eq!(mirrors.orders(at(0)).0, []);

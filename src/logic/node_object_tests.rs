@@ -21,9 +21,9 @@ fn node_with(capacity: &[(&str, &str)], allocatable: &[(&str, &str)]) -> Node {
     Node { status: Some(status), ..initial(&identity()) }
 }
 
-/// NODE-01, SEC-50.
+/// CVE-2025-5187, NODE-01, SEC-50.
 #[test]
-fn a_new_node_has_the_default_labels_and_nothing_more() {
+fn cve_2025_5187_sec_50_a_new_node_has_the_default_labels_and_nothing_more() {
     let node = initial(&identity());
     let expected = labels(&[
         ("beta.kubernetes.io/arch", "amd64"),

@@ -64,7 +64,7 @@ mod tests {
 
     /// SEC-39: nobody else reads them, and there are no more than is allowed.
     #[test]
-    fn archives_are_for_root_alone_and_bounded() {
+    fn sec_39_archives_are_for_root_alone_and_bounded() {
         let above = tempfile::tempdir().expect("a folder");
         let folder = above.path().join("checkpoints");
         let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;

@@ -85,7 +85,7 @@ mod tests {
 
     /// SEC-58.
     #[tokio::test]
-    async fn a_file_that_is_set_aside_is_kept_and_not_read() {
+    async fn sec_58_a_file_that_is_set_aside_is_kept_and_not_read() {
         let folder = tempfile::tempdir().expect("a folder");
         let files = FileCheckpoints::new(folder.path());
         for text in ["one", "two"] {

@@ -271,7 +271,7 @@ mod tests {
 
     /// SEC-15, SRV-31: links lead wherever they like below the directory, and nowhere else.
     #[tokio::test]
-    async fn nothing_outside_is_opened() {
+    async fn sec_15_nothing_outside_is_opened() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().join("log");
         fs::create_dir_all(root.join("pods/web")).expect("made");

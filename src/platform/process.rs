@@ -100,9 +100,10 @@ mod tests {
         false
     }
 
+    /// SEC-60.
     #[test]
-    fn a_hardened_process_leaves_no_core_and_makes_private_files() {
-        if !alone("a_hardened_process_leaves_no_core_and_makes_private_files") {
+    fn sec_60_a_hardened_process_leaves_no_core_and_makes_private_files() {
+        if !alone("sec_60_a_hardened_process_leaves_no_core_and_makes_private_files") {
             return;
         }
         harden().expect("allowed to all");

@@ -75,6 +75,27 @@ mod tests {
         rustix::process::kill_process(pid, Signal::KILL).expect("it runs");
     }
 
+    /// CVE-2024-21626: no program gets a descriptor of the agent's, whatever the agent has open.
+    #[tokio::test]
+    async fn cve_2024_21626_a_program_inherits_no_descriptor() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let _file = std::fs::File::create(folder.path().join("file")).expect("made");
+        let _folder = crate::platform::beneath::Directory::open(folder.path()).expect("opened");
+        let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("socket")).expect("bound");
+        let mut listing = Command::new("sh");
+        // The shell lists by itself: one descriptor more is of the folder that it reads.
+        listing.args(["-c", "for one in /proc/$$/fd/*; do readlink $one; done"]);
+        let program = Program::start(listing.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()));
+        let mut program = program.expect("runs");
+        let mut said = String::new();
+        let mut stdout = program.stdout.take().expect("piped");
+        tokio::io::AsyncReadExt::read_to_string(&mut stdout, &mut said).await.expect("told");
+        let path = folder.path().display().to_string();
+        assert!(said.contains("/dev/null") && said.contains("pipe:"), "{said}");
+        assert!(!said.contains(&path) && !said.contains("socket:"), "{said}");
+        program.wait().await.expect("ended");
+    }
+
     #[tokio::test]
     async fn one_that_is_cut_off_takes_with_it_what_it_started() {
         let (program, child) = with_a_child("wait").await;

@@ -392,7 +392,7 @@ mod tests {
 
     /// SEC-33: only the machine itself.
     #[test]
-    fn only_the_machine_itself_is_dialled() {
+    fn sec_33_only_the_machine_itself_is_dialled() {
         for own in ["127.0.0.1", "127.8.8.8", "::1", "0.0.0.0", "::ffff:127.0.0.1"] {
             assert!(is_own(own.parse().expect("an address")), "{own}");
         }

@@ -169,7 +169,7 @@ mod tests {
     /// SEC-38: whatever the configuration says, nothing is older than TLS 1.2, and no suite without forward secrecy and
     /// AEAD.
     #[test]
-    fn nothing_weak_is_served() {
+    fn sec_38_nothing_weak_is_served() {
         let weak =
             ["TLS_RSA_WITH_RC4_128_SHA", "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA", "TLS_RSA_WITH_AES_256_GCM_SHA384"];
         for min_version in ["", "VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"] {

@@ -21,7 +21,7 @@ fn below_all() -> impl Iterator<Item = String> {
 
 /// CVE-2019-11248, SEC-30: the health port has checks of health, and nothing else, whatever the other ports have.
 #[tokio::test]
-async fn cve_2019_11248_the_health_port_serves_no_profiles_nor_anything_else() {
+async fn cve_2019_11248_sec_30_the_health_port_serves_no_profiles_nor_anything_else() {
     let node = Node::plain();
     node.start().await;
     let router = routes::healthz(Arc::clone(&node.agent));
@@ -45,7 +45,7 @@ async fn post(router: &Router, path: &str) -> u16 {
 
 /// CVE-2025-0426, SEC-31: nothing that does, changes or reads anything of a container is on the read-only port.
 #[tokio::test]
-async fn cve_2025_0426_the_read_only_port_takes_no_checkpoints_nor_commands() {
+async fn cve_2025_0426_sec_31_the_read_only_port_takes_no_checkpoints_nor_commands() {
     let node = Node::plain();
     node.start().await;
     node.tell_pod("web", serde_json::json!({"phase": "Running"}), &[]).await;

@@ -205,7 +205,7 @@ mod tests {
     proptest! {
         /// SEC-29.
         #[test]
-        fn no_client_makes_series(path: String, method: String, stream: String) {
+        fn sec_29_no_client_makes_series(path: String, method: String, stream: String) {
             let metrics = Arc::new(HttpMetrics::new(&Registry::new()));
             drop(metrics.begin(&clock(), Port::ReadWrite, &method, &path));
             metrics.stream_opened(&stream);

@@ -203,7 +203,7 @@ fn a_broken_layer_is_tried_again() {
 
 /// CRI-24, SEC-43, SEC-44: what may not be used without proof looks like what is not there.
 #[test]
-fn an_image_that_must_be_verified_is_not_given_away() {
+fn sec_43_sec_44_an_image_that_must_be_verified_is_not_given_away() {
     let Some(mut node) = Node::new() else { return };
     let registry = Registry::start(&node.dir);
     registry.only(BASIC);

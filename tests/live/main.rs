@@ -30,6 +30,7 @@ mod manifest_url;
 mod metrics;
 mod network;
 mod pods;
+mod private_files;
 mod probes;
 mod registry;
 mod restarts;

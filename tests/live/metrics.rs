@@ -127,9 +127,10 @@ fn a_pods_life_is_counted_from_its_worker_to_its_end() {
     });
 }
 
-/// OBS-35, SEC-40: what a pod is given in confidence is in no log line, metric, Event or explanation, however much is told.
+/// OBS-35, SEC-40: what a pod is given in confidence is in no log line, metric, Event, explanation or trace, however much is
+/// told.
 #[test]
-fn nothing_secret_is_told_at_the_highest_verbosity() {
+fn sec_40_nothing_secret_is_told_at_the_highest_verbosity() {
     let Some(mut node) = Node::new() else { return };
     node.configure(json!({"logging": {"verbosity": 10}}));
     node.flags.push("--manifest-url-header=Authorization:Bearer marked-header-4711".to_owned());
@@ -140,11 +141,17 @@ fn nothing_secret_is_told_at_the_highest_verbosity() {
     assert_eq!(node.run_in(&container, "echo $TOKEN").trim(), "marked-environment-4711", "the pod has it");
     let explained = node.eventually("the agent explains", || crate::agent::explain(&node, "default/web-node1"));
     let metrics = scrape(&node, "/metrics");
+    let actors = node.answer(&["actors"]).to_string();
     node.delete("web");
     node.wait_gone("web");
+    let trace = node.answer(&["trace"]).to_string();
+    assert!(trace.contains("PodWorker"), "{trace}");
     let log = node.log();
     assert!(log.contains("FLAG: --manifest-url-header"), "flags are shown from verbosity 1 on");
-    for (what, text) in [("log", log), ("metrics", metrics), ("explanation", explained.to_string())] {
+    let explained = explained.to_string();
+    for (what, text) in
+        [("log", log), ("metrics", metrics), ("explanation", explained), ("actors", actors), ("trace", trace)]
+    {
         assert!(!text.contains("marked-"), "in the {what}: {:?}", text.lines().find(|line| line.contains("marked-")));
     }
 }

@@ -257,7 +257,7 @@ fn a_probe_that_has_decided_rests() {
 
 /// SEC-46: a command that prints megabytes costs its own container alone, and little is told of it.
 #[test]
-fn a_probe_that_floods_is_cut_short() {
+fn sec_46_a_probe_that_floods_is_cut_short() {
     let Some(node) = Node::running() else { return };
     let flood = |kind: &str, script: &str| {
         let probe = json!({ "exec": { "command": ["sh", "-c", script] }, "periodSeconds": 1, "timeoutSeconds": 10 });

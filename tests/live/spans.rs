@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio_stream::wrappers::UnixListenerStream;
 
 use crate::harness::Node;
-use crate::pods::{forever, pod};
+use crate::pods::{forever, pod, with};
 
 /// A collector that remembers.
 #[derive(Clone, Default)]
@@ -61,13 +61,14 @@ fn attributes(span: &Span) -> BTreeMap<&str, String> {
     span.attributes.iter().map(|pair| (pair.key.as_str(), text(&pair.value))).collect()
 }
 
-/// OBS-28, OBS-29, OBS-30, CFG-47.
+/// OBS-28, OBS-29, OBS-30, CFG-47, SEC-40: what a pod is given in confidence is in no span.
 #[test]
 fn calls_to_the_runtime_are_below_the_pods_sync() {
     let Some(mut node) = Node::new() else { return };
     let (collector, _runtime) = Collector::beside(&mut node);
     node.start_agent();
-    node.apply(&pod("web", &[forever("main")]));
+    let environment = json!({"env": [{"name": "TOKEN", "value": "marked-environment-4711"}]});
+    node.apply(&pod("web", &[with(forever("main"), environment)]));
     node.wait_running("web", "main");
     node.delete("web");
     node.wait_gone("web");
@@ -80,6 +81,7 @@ fn calls_to_the_runtime_are_below_the_pods_sync() {
     });
     node.stop_agent();
     let spans = collector.spans();
+    assert!(!format!("{spans:?}").contains("marked-"), "{spans:?}");
     let by_id: BTreeMap<&[u8], &Span> = spans.iter().map(|span| (span.span_id.as_slice(), span)).collect();
     // From a span up to its trace's root.
     let root_of = |span: &Span| {

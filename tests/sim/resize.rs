@@ -296,7 +296,7 @@ fn a_restart_of_the_agent_is_not_to_be_seen() {
 
 /// SEC-58: a file that cannot be believed costs nobody anything.
 #[test]
-fn a_checkpoint_that_cannot_be_believed_is_set_aside() {
+fn sec_58_a_checkpoint_that_cannot_be_believed_is_set_aside() {
     simulate_with(1, in_a_cluster(), |world| async move {
         world.create(&pod("web", "500m", "128Mi")).expect("made");
         world.start_agent();

@@ -106,9 +106,9 @@ async fn an_answer_that_cannot_be_read_is_an_invalid_answer() {
     assert!(error.to_string().contains(&host.endpoint()), "{error}");
 }
 
-/// SEC-46.
+/// SEC-46, SEC-49.
 #[tokio::test]
-async fn answers_up_to_16_mib_are_read_and_no_larger_ones() {
+async fn sec_49_answers_up_to_16_mib_are_read_and_no_larger_ones() {
     let fake = Fake::new();
     let host = Host::of(&fake);
     let runtime = host.connect();

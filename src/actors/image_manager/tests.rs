@@ -116,6 +116,20 @@ async fn images_that_are_pulled_at_once_are_refused_beyond_the_burst() {
     assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
 }
 
+/// CVE-2019-11245, SEC-20: whose image it is, the runtime is asked at each start, also when nothing is pulled.
+#[tokio::test(start_paused = true)]
+async fn cve_2019_11245_an_image_that_is_there_is_looked_at_for_its_user_each_time() {
+    let of_user = |uid| Ok(Some(Image { uid: Some(uid), username: String::new(), ..image() }));
+    let registry = Arc::new(Registry { shown: vec![of_user(1234), of_user(4321)], ..Registry::default() });
+    let played = played(&registry, None);
+    let start = async || {
+        let request = ImageRequest { policy: PullPolicy::IfNotPresent, ..request("pod", "image") };
+        answer_to(&played.agent, request).await.expect("it is there").user_uid
+    };
+    assert_eq!((start().await, start().await), (Some(1234), Some(4321)));
+    assert_eq!(registry.pulls.load(Ordering::SeqCst), 0);
+}
+
 /// Events of a pod, as `reason: message`.
 async fn events(agent: &Agent, pod: &str) -> Vec<String> {
     let question = |reply| EventRecorderMsg::OfPod(PodUid::from(pod), reply);

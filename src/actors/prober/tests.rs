@@ -131,9 +131,9 @@ async fn commands_of_all_pods_together_are_bounded() {
     assert_eq!(cost.counts.spent, Duration::from_secs(10), "the wait is no cost of its own");
 }
 
-/// SEC-47: commands that never end in time are counted, told of, and run less often.
+/// CVE-2026-53495, SEC-47: commands that never end in time are counted, told of, and run less often.
 #[tokio::test(start_paused = true)]
-async fn commands_that_never_end_are_counted_and_put_off() {
+async fn cve_2026_53495_sec_47_commands_that_never_end_are_counted_and_put_off() {
     let played = played();
     tell(&played.agent, changed(&played.agent, "web", &["hang"], json!({ "periodSeconds": 10 })));
     seconds(600.0).await;

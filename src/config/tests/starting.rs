@@ -166,7 +166,7 @@ fn the_last_line_is_logged_as_upstream_does() {
 
 /// SEC-27: what upstream has open without a configuration file is told of, or keeps the agent from starting.
 #[test]
-fn old_defaults_warn_once_or_stop_the_start() {
+fn sec_27_old_defaults_warn_once_or_stop_the_start() {
     let folder = Folder::new();
     let loud = |line: &[&str]| run(line).warnings.iter().filter(|text| text.starts_with("INSECURE: ")).count();
     assert_eq!(loud(&[]), 1);

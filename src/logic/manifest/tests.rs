@@ -171,7 +171,7 @@ fn nesting_without_end_is_refused() {
 /// CVE-2019-11253, CVE-2019-11254, SEC-18: a small text that means a large object is refused before there is one, as
 /// YAML and as JSON, from a file and from a URL.
 #[test]
-fn cve_2019_11253_cve_2019_11254_a_small_manifest_cannot_mean_a_large_object() {
+fn cve_2019_11253_cve_2019_11254_sec_18_a_small_manifest_cannot_mean_a_large_object() {
     let mut aliases = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
     for level in 1..9 {
         aliases.push_str(&format!("a{level}: &a{level} [{}]\n", vec![format!("*a{}", level - 1); 9].join(", ")));
@@ -187,7 +187,7 @@ fn cve_2019_11253_cve_2019_11254_a_small_manifest_cannot_mean_a_large_object() {
 
 /// CVE-2024-10220, CVE-2025-1767, SEC-08, VOL-51: a repository is never fetched for a pod.
 #[test]
-fn cve_2024_10220_cve_2025_1767_a_volume_of_a_repository_is_refused() {
+fn cve_2024_10220_cve_2025_1767_sec_08_a_volume_of_a_repository_is_refused() {
     for repository in ["https://git.example/r.git", "/var/lib/kubelet/pods/other/volumes/r"] {
         let volume = format!("{{name: v, gitRepo: {{repository: {repository}, directory: g/.git}}}}");
         let told = refusal(&format!("{WEB}  volumes: [{volume}]\n"));
@@ -195,10 +195,45 @@ fn cve_2024_10220_cve_2025_1767_a_volume_of_a_repository_is_refused() {
     }
 }
 
+/// SEC-17: each name of a manifest that becomes a part of a path is one segment, or the pod is refused.
 #[test]
-fn a_uid_that_climbs_out_of_its_directory_is_refused() {
+fn sec_17_a_name_that_climbs_out_of_its_directory_is_refused() {
     let text = WEB.replace("  name: web\nspec", "  name: web\n  uid: ../../x\nspec");
     assert_eq!(refusal(&text), "invalid pod: [metadata.uid: Invalid value: \"../../x\": may not contain '/']");
+    for climbing in ["../../x", "..", ".", "a/b", "/etc", "%2e%2e", "a\\0b"] {
+        let pod = |metadata: &str, container: &str, volume: &str| {
+            let json = format!(
+                "{{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {{\"name\": \"web\"{metadata}}}, \"spec\": {{
+                 \"containers\": [{{\"name\": \"{container}\", \"image\": \"i\"}}],
+                 \"volumes\": [{{\"name\": \"{volume}\", \"emptyDir\": {{}}}}]}}}}"
+            );
+            check(&json.replace("\\0", "\\u0000"))
+        };
+        assert!(pod("", "c", "v").is_ok(), "nothing else is wrong with it");
+        let field = |name: &str| pod(&format!(", \"{name}\": \"{climbing}\""), "c", "v");
+        for (place, found) in [
+            ("metadata.name", check(&WEB.replace("name: web\nspec", &format!("name: \"{climbing}\"\nspec")))),
+            ("metadata.namespace", field("namespace")),
+            ("metadata.uid", field("uid")),
+            ("spec.containers[0].name", pod("", climbing, "v")),
+            ("spec.volumes[0].name", pod("", "c", climbing)),
+        ] {
+            let told = found.expect_err(climbing).to_string();
+            assert!(told.contains(place), "{climbing}: {told}");
+        }
+    }
+}
+
+/// CVE-2025-4563: a static pod that names resource claims is refused, so that no mirror of it asks the API server for them.
+#[test]
+fn cve_2025_4563_a_static_pod_with_resource_claims_is_refused() {
+    let claims = format!("{WEB}  resourceClaims: [{{name: gpu, resourceClaimName: of-another-pod}}]\n");
+    let template = format!("{WEB}  resourceClaims: [{{name: gpu, resourceClaimTemplateName: big}}]\n");
+    let http = Source::Http { url: "http://host/".to_owned() };
+    for text in [claims, template] {
+        assert_eq!(refusal(&text), "static pods may not reference resourceclaims");
+        assert!(check_static_list(text.as_bytes(), &http, "node1").is_err());
+    }
 }
 
 #[test]
@@ -252,7 +287,7 @@ fn a_pod() -> impl Strategy<Value = Pod> {
 proptest! {
     /// SEC-59.
     #[test]
-    fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn sec_59_arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = check_static(&bytes, &source(), "node-1");
     }
 

@@ -283,9 +283,9 @@ fn a_version_that_was_given_before_may_be_of_another_state() {
     );
 }
 
-/// SEC-40.
+/// CVE-2020-8566, SEC-40: no Secret is in a line of the log, whatever kind of volume it is for.
 #[test]
-fn a_secret_is_not_printed() {
+fn cve_2020_8566_a_secret_is_not_printed() {
     let secret = json!({ "metadata": { "name": "s" }, "stringData": { "password": "hunter2" } });
     let shown = format!("{:?}", Object::Secret(Arc::new(serde_json::from_value(secret).unwrap())));
     assert_eq!(shown, "secret s");

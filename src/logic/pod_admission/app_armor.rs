@@ -71,7 +71,7 @@ mod tests {
 
     /// SEC-22, RES-66.
     #[test]
-    fn a_profile_needs_a_host_that_enforces_it_and_a_name() {
+    fn sec_22_a_profile_needs_a_host_that_enforces_it_and_a_name() {
         const HOST: Option<&str> = Some("Cannot enforce AppArmor: AppArmor is not enabled on the host");
         const NAME: Option<&str> = Some("Cannot enforce AppArmor: invalid empty AppArmor profile name");
         let kind = |kind: &str| json!({ "type": kind });

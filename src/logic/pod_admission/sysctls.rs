@@ -186,7 +186,7 @@ mod tests {
 
     /// SEC-24, RES-64.
     #[test]
-    fn the_safe_ones_are_free_and_the_others_are_asked_for() {
+    fn sec_24_the_safe_ones_are_free_and_the_others_are_asked_for() {
         let wide = ["kernel.msg*", "net.core.somaxconn", "net/ipv4/conf/eth0.1/*", "fs.mqueue.*"];
         // What is set, on the host's namespaces, what else is allowed, why not
         type Texts<'a> = &'a [&'a str];

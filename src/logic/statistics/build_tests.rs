@@ -326,7 +326,7 @@ fn times_are_told_to_the_second() {
 
 /// CVE-2020-8557, SEC-10: what a container adds to its hosts file counts as what its pod has on the node's disk.
 #[test]
-fn cve_2020_8557_a_hosts_file_that_grows_is_counted() {
+fn cve_2020_8557_sec_10_a_hosts_file_that_grows_is_counted() {
     let used = |hosts_bytes| {
         let mut snapshot = snapshot();
         for pod in &mut snapshot.sample.pods {

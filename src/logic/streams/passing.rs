@@ -60,7 +60,7 @@ mod tests {
 
     /// SEC-34: nothing by which the runtime could speak as the client.
     #[test]
-    fn credentials_are_withheld() {
+    fn sec_34_credentials_are_withheld() {
         for name in ["authorization", "cookie", "proxy-authorization", "impersonate-user", "x-remote-group"] {
             assert!(is_withheld(name), "{name}");
         }

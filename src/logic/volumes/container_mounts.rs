@@ -225,7 +225,7 @@ mod tests {
 
     /// VOL-33, SEC-02.
     #[test]
-    fn sub_paths_are_expanded_and_checked() {
+    fn sec_02_sub_paths_are_expanded_and_checked() {
         let variables = [("POD", "web-0"), ("EMPTY", ""), ("UP", "../x"), ("ABS", "/etc")];
         let cases = [
             (json!({ "subPath": "a/b" }), Ok("a/b")),

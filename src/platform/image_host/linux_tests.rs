@@ -133,7 +133,7 @@ fn provider(folder: &Path, script: &str) -> Provider {
 
 /// SEC-42: it is asked on standard input, with its arguments and variables; what it prints is bounded; it may fail.
 #[tokio::test]
-async fn a_program_is_run_within_bounds() {
+async fn sec_42_a_program_is_run_within_bounds() {
     let (folder, host) = host();
     let run = async |script: &str| {
         let provider = provider(folder.path(), script);

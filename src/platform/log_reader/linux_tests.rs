@@ -283,7 +283,7 @@ async fn readers_are_counted() {
 
 /// SEC-13: whatever a pod plants among the logs, nothing outside of them is read.
 #[tokio::test(flavor = "multi_thread")]
-async fn links_and_other_places_are_refused() {
+async fn sec_13_links_and_other_places_are_refused() {
     let logs = Logs::new();
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("0.log"), line(1)).unwrap();
@@ -368,7 +368,7 @@ fn peak_kib() -> u64 {
 
 /// SEC-14: a line of 1 GiB, in either format, passed over or shown, whole or in part, needs room for a few blocks.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_line_of_a_gibibyte_needs_room_for_a_few_blocks() {
+async fn sec_14_a_line_of_a_gibibyte_needs_room_for_a_few_blocks() {
     const LINE: u64 = 1 << 30;
     let logs = Logs::new();
     // A hole in the file is as good as so many letters.

@@ -259,7 +259,7 @@ async fn redirects_on_the_same_host_are_followed() {
 
 /// SEC-45.
 #[tokio::test]
-async fn a_redirect_to_another_host_is_the_answer() {
+async fn sec_45_a_redirect_to_another_host_is_the_answer() {
     let address = serve(|_, stream| {
         let location = "Location: http://127.0.0.2/\r\n";
         stream.write_all(answer("302 Found", location, "moved").as_bytes()).expect("sent");

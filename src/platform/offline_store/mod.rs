@@ -275,8 +275,9 @@ mod tests {
         DiskStore::open(folder, None).expect("a store")
     }
 
+    /// SEC-40: what is kept of Secrets and tokens is in no file as it is, nor in a file's name.
     #[test]
-    fn what_was_kept_is_there_after_a_restart_and_is_not_to_be_read_in_its_file() {
+    fn sec_40_what_was_kept_is_there_after_a_restart_and_is_not_to_be_read_in_its_file() {
         let folder = tempfile::tempdir().expect("a folder");
         open(folder.path()).write("secret/ns/db", b"hunter2".to_vec()).expect("kept");
         let store = open(folder.path());

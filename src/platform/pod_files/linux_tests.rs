@@ -167,7 +167,7 @@ async fn the_end_of_a_termination_log_is_read() {
 
 /// SEC-11.
 #[tokio::test]
-async fn a_termination_log_that_is_no_regular_file_of_the_pod_reads_as_empty() {
+async fn sec_11_a_termination_log_that_is_no_regular_file_of_the_pod_reads_as_empty() {
     let node = Node::new();
     let uid = PodUid::from("u1");
     node.files().make_pod_directories(&place("u1")).await.expect("made");

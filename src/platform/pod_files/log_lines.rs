@@ -104,7 +104,7 @@ mod tests {
 
     /// SEC-12.
     #[test]
-    fn the_last_lines_are_given_without_their_prefixes() {
+    fn sec_12_the_last_lines_are_given_without_their_prefixes() {
         let log = format!("{TIME} stdout F one\n{TIME} stderr F two  words\n{TIME} stdout F three\n");
         let cases: &[(usize, usize, &str)] = &[
             (80, 2048, "one\ntwo  words\nthree\n"),

@@ -109,7 +109,7 @@ fn versions_that_a_killed_writer_left_are_removed() {
 
 /// CVE-2017-1002102, SEC-05: what a container put in the place of the agent's own links must not lead anywhere.
 #[test]
-fn nothing_outside_is_touched_through_links_that_a_container_made() {
+fn cve_2017_1002102_sec_05_nothing_outside_is_touched_through_links_that_a_container_made() {
     let (folder, outside) = (tempfile::tempdir().expect("made"), tempfile::tempdir().expect("made"));
     let path = folder.path();
     let victim = outside.path().join("file");

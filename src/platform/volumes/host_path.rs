@@ -100,7 +100,7 @@ mod tests {
 
     /// VOL-22, SEC-09.
     #[test]
-    fn each_kind_is_checked_in_upstreams_words() {
+    fn sec_09_each_kind_is_checked_in_upstreams_words() {
         use HostPathKind::*;
         let folder = tempfile::tempdir().expect("a directory");
         let path = |name: &str| folder.path().join(name).display().to_string();

@@ -67,7 +67,7 @@ fn an_empty_directory_is_open_to_all_and_keeps_what_is_in_it() {
 
 /// SEC-07, VOL-29: what is made in it is the group's, too, wherever the directory lies.
 #[test]
-fn an_empty_directory_belongs_to_the_pods_group() {
+fn sec_07_an_empty_directory_belongs_to_the_pods_group() {
     if !may_mount() {
         return;
     }
@@ -115,7 +115,7 @@ fn table_line(point: &Path) -> String {
 
 /// SEC-06, VOL-19: a Secret must not be written to a swap device, where the kernel (6.4 and later) can promise that.
 #[test]
-fn memory_is_never_swapped_where_the_kernel_can_promise_that() {
+fn sec_06_memory_is_never_swapped_where_the_kernel_can_promise_that() {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("told");
     let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
     let is_new = (numbers.next(), numbers.next()) >= (Some(6), Some(4));

@@ -73,9 +73,9 @@ fn what_is_missing_is_made_with_the_mode_of_the_volume() {
     }
 }
 
-/// SEC-01.
+/// CVE-2017-1002101, SEC-01.
 #[test]
-fn links_inside_the_volume_are_followed_and_those_out_of_it_refused() {
+fn cve_2017_1002101_links_inside_the_volume_are_followed_and_those_out_of_it_refused() {
     if !may_mount() {
         return;
     }
@@ -115,7 +115,7 @@ fn links_inside_the_volume_are_followed_and_those_out_of_it_refused() {
 
 /// SEC-04. A claim's volume is named as the pod names it, not as its persistent volume.
 #[test]
-fn the_texts_tell_nothing_of_the_host() {
+fn sec_04_the_texts_tell_nothing_of_the_host() {
     let volume = tempfile::tempdir().expect("made");
     symlink("/etc", volume.path().join("out")).expect("linked");
     let root = Root::new();
@@ -128,7 +128,7 @@ fn the_texts_tell_nothing_of_the_host() {
 /// CVE-2021-25741, VOL-32, SEC-01, SEC-03: a container swaps a directory for a link to the host while the part is being
 /// prepared. In a thousand rounds what is mounted is never anything but the volume's own.
 #[test]
-fn a_container_that_swaps_links_never_gets_out() {
+fn cve_2021_25741_sec_01_sec_03_a_container_that_swaps_links_never_gets_out() {
     if !may_mount() {
         return;
     }

@@ -156,7 +156,7 @@ async fn each_form_has_its_switch() {
 
 /// CVE-2024-9042, SEC-16: nothing that is asked for becomes a command, an option or a second word.
 #[tokio::test(flavor = "multi_thread")]
-async fn cve_2024_9042_no_value_of_a_query_is_run() {
+async fn cve_2024_9042_sec_16_no_value_of_a_query_is_run() {
     let node = node(ALL).await;
     let made = node.folder.path().join("made");
     let touch = format!("touch {}", made.display());

@@ -197,7 +197,7 @@ fn served() -> Vec<String> {
 
 /// SEC-28, SRV-04.
 #[tokio::test]
-async fn nobody_gets_in_who_proves_nothing_or_not_enough_at_any_path_with_any_method() {
+async fn sec_28_nobody_gets_in_who_proves_nothing_or_not_enough_at_any_path_with_any_method() {
     let port = Port::new();
     let router = port.guarded();
     let strange = Proof { peer: peer(&port.certificates.strange), ..Proof::default() };
@@ -411,7 +411,7 @@ async fn what_is_switched_off_says_so_to_those_with_rights() {
 
 /// SEC-35.
 #[tokio::test]
-async fn opening_a_stream_by_get_can_be_made_to_need_the_right_to_create() {
+async fn sec_35_opening_a_stream_by_get_can_be_made_to_need_the_right_to_create() {
     let mut port = Port::new();
     let asked = |port: &Port| {
         let rights = std::mem::take(&mut *lock(&port.reviews.rights));

@@ -11,9 +11,9 @@ fn context(of_pod: Value, own: Value, facts: &ContainerFacts) -> Result<LinuxCon
     container_config(&pod, &container, facts).map(|config| config.security_context).map_err(|error| error.to_string())
 }
 
-/// SEC-23.
+/// SEC-23, SEC-25.
 #[test]
-fn every_field_of_a_security_context() {
+fn sec_23_sec_25_every_field_of_a_security_context() {
     let of_pod = json!({
         "runAsUser": 1, "runAsGroup": 2, "fsGroup": 3, "supplementalGroups": [4, 5],
         "supplementalGroupsPolicy": "Strict", "seLinuxOptions": { "level": "pod" },
@@ -50,7 +50,7 @@ fn every_field_of_a_security_context() {
 
 /// SEC-20.
 #[test]
-fn the_user_is_the_containers_the_pods_or_the_images() {
+fn sec_20_the_user_is_the_containers_the_pods_or_the_images() {
     let cases = [
         (json!({}), json!({}), ImageUser::Uid(7), (Some(7), "")),
         (json!({}), json!({}), ImageUser::Name("www".into()), (None, "www")),
@@ -64,9 +64,9 @@ fn the_user_is_the_containers_the_pods_or_the_images() {
     }
 }
 
-/// SEC-19.
+/// CVE-2024-40635, SEC-19: also no number that a runtime would cut to 32 bits, and so to root.
 #[test]
-fn run_as_non_root_is_verified() {
+fn cve_2024_40635_sec_19_run_as_non_root_is_verified() {
     let tail = format!("(pod: \"web_shop({UID})\", container: app)");
     let name = "container has runAsNonRoot and image has non-numeric user (www), cannot verify user is non-root";
     let range = "container has runAsNonRoot and image has an invalid user id (2147483648). (Must be 1-(2147483647)): \
@@ -78,6 +78,7 @@ fn run_as_non_root_is_verified() {
         (non_root.clone(), json!({}), ImageUser::Uid(0), Some("container has runAsNonRoot and image will run as root")),
         (non_root.clone(), json!({}), ImageUser::Name("www".into()), Some(name)),
         (non_root.clone(), json!({}), ImageUser::Uid(1 << 31), Some(range)),
+        (non_root.clone(), json!({}), ImageUser::Uid(1 << 32), Some(&range.replace("2147483648", "4294967296"))),
         (non_root.clone(), json!({ "runAsNonRoot": false }), ImageUser::Uid(0), None),
         (json!({}), as_user(0), ImageUser::Uid(5), Some("container's runAsUser breaks non-root policy")),
         (json!({}), as_user(1), ImageUser::Uid(0), None),
@@ -90,9 +91,9 @@ fn run_as_non_root_is_verified() {
     }
 }
 
-/// SEC-21, RES-65.
+/// CVE-2023-2431, SEC-21, RES-65: a local profile without a name is an error, and never means unconfined.
 #[test]
-fn the_seccomp_profile_has_a_default() {
+fn cve_2023_2431_sec_21_the_seccomp_profile_has_a_default() {
     let local = |name: Value| json!({ "seccompProfile": { "type": "Localhost", "localhostProfile": name } });
     let of_type = |kind: &str| json!({ "seccompProfile": { "type": kind } });
     let cases = [
@@ -105,6 +106,12 @@ fn the_seccomp_profile_has_a_default() {
             json!({}),
             local(json!("")),
             false,
+            Err("localhostProfile must be set if seccompProfile type is Localhost.".to_owned()),
+        ),
+        (
+            local(json!(null)),
+            json!({}),
+            true,
             Err("localhostProfile must be set if seccompProfile type is Localhost.".to_owned()),
         ),
         (

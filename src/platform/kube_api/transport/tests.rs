@@ -70,6 +70,8 @@ pub(super) struct Server {
     pub(super) asked: Mutex<Vec<String>>,
     /// Headers and values by which requests asked to be made as somebody else.
     acting: Mutex<Vec<(String, String)>>,
+    /// Where every request is sent on to.
+    leads_to: Mutex<Option<SocketAddr>>,
 }
 
 impl Server {
@@ -105,6 +107,11 @@ impl Server {
         let acting = request.headers().iter().filter(|(name, _)| name.as_str().starts_with("impersonate-"));
         let acting = acting.map(|(name, value)| (name.to_string(), value.to_str().expect("text").to_owned()));
         self.acting.lock().expect("log").extend(acting);
+        if let Some(other) = *self.leads_to.lock().expect("a place") {
+            let location = format!("https://{other}{}", request.uri().path());
+            let answer = Response::builder().status(302).header("location", location);
+            return Ok(answer.body(Full::default().boxed()).expect("an answer"));
+        }
         let query = request.uri().query().unwrap_or_default();
         if query.contains("watch=true") {
             return Ok(Response::new(BodyExt::boxed(StreamBody::new(futures_util::stream::pending::<
@@ -234,6 +241,24 @@ async fn a_refused_identity_is_told_so() {
     let error = transport.server(None, None).get::<Node>(&Place::Cluster, "stranger").await.expect_err("refused");
     assert!(error.is_unauthorized());
     assert_eq!(someone.refused.load(Ordering::Relaxed), 1);
+}
+
+/// CVE-2022-3172: a server that leads elsewhere leads nobody there, and the node's credentials neither.
+#[tokio::test]
+async fn cve_2022_3172_a_redirect_of_the_api_server_is_not_followed() {
+    for (protocols, offer) in [(["h2"], Offer::Http2), (["http/1.1"], Offer::Http1)] {
+        let (server, address, _tasks) = Server::start(&protocols).await;
+        let (other, elsewhere, _others) = Server::start(&protocols).await;
+        *server.leads_to.lock().expect("a place") = Some(elsewhere);
+        let (transport, _) = transport(address, offer);
+        let api = transport.server(None, None);
+        api.get::<Node>(&Place::Cluster, "n").await.expect_err("a redirect is no answer");
+        let from = WatchFrom::Version("1");
+        let watch = api.watch::<Node>(&Place::Cluster, &Selector::all(), from, Duration::from_secs(300)).await;
+        assert!(watch.is_err(), "nor a watch");
+        assert!(!server.asked.lock().expect("log").is_empty());
+        assert_eq!(other.connections.load(Ordering::Relaxed), 0);
+    }
 }
 
 #[tokio::test]

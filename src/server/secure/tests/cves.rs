@@ -98,7 +98,7 @@ async fn cve_2020_8551_paths_and_methods_of_clients_make_no_series() {
 /// CVE-2019-9512, CVE-2019-9514, CVE-2023-44487, CVE-2023-39325, SEC-37: there is no HTTP/2 to be flooded; who speaks it all the
 /// same is cut off, and others are served.
 #[tokio::test]
-async fn cve_2019_9512_cve_2019_9514_cve_2023_44487_cve_2023_39325_http_2_is_not_spoken() {
+async fn cve_2019_9512_cve_2019_9514_cve_2023_44487_cve_2023_39325_sec_37_http_2_is_not_spoken() {
     let served = Served::new().await;
     for config in [unverified_client(Offer::Http2), served.admin()] {
         let mut stream = served.connect(config).await;

@@ -26,7 +26,7 @@ impl Foreigner {
 /// CVE-2018-1002102, CVE-2020-8559, SEC-32: whatever redirect a runtime answers, neither the client nor the agent goes
 /// where it leads, on any kind of stream.
 #[tokio::test]
-async fn cve_2018_1002102_cve_2020_8559_a_redirect_of_the_runtime_leads_nobody_anywhere() {
+async fn cve_2018_1002102_cve_2020_8559_sec_32_a_redirect_of_the_runtime_leads_nobody_anywhere() {
     let (stage, foreigner) = (Stage::new().await, Foreigner::new());
     for status in ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"] {
         let to = foreigner.url();

@@ -418,7 +418,7 @@ async fn streams_are_bounded_and_their_places_come_free() {
 
 /// SEC-36: only where it is asked for.
 #[tokio::test]
-async fn origins_can_be_named() {
+async fn sec_36_origins_can_be_named() {
     let path = exec_path(PLACE, ALL, &["cat"]);
     let foreign = [("origin", "https://evil.example")];
     let stage = Stage::new().await;
