@@ -123,7 +123,7 @@ impl AllocationManager {
     /// Holds back what comes before the files were read. Who finds no room is told so, or hears nothing, and asks again.
     fn hold(&mut self, early: AllocationManagerMsg) {
         match &early {
-            AllocationManagerMsg::Repeat => return, // What was read is told anyway.
+            AllocationManagerMsg::Repeat => return, // The actor tells its checkpoints once they were read.
             AllocationManagerMsg::Known(_) => self.held.forget(|held| matches!(held, AllocationManagerMsg::Known(_))),
             _ => {}
         }

@@ -23,7 +23,7 @@ const FLUSH_POLLS: (u32, Duration) = (10, Duration::from_millis(500));
 /// See the module.
 pub struct NetworkRules {
     agent: Arc<Agent>,
-    /// What was last said of a family, so that it is said once.
+    /// The last outcome of each family: the log has each once.
     said: BTreeMap<Family, Kept>,
 }
 

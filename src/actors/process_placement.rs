@@ -26,7 +26,7 @@ const PASSES_MAX: u32 = 11;
 /// See the module.
 pub struct ProcessPlacement {
     agent: Arc<Agent>,
-    /// What was last said to be wrong, so that it is said once.
+    /// The faults of the last look: the log has each once.
     said: Misplaced,
 }
 
