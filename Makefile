@@ -1,7 +1,7 @@
 # What one can do here; `make help` prints it. The work is done by scripts/, which say what they install before they do.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run join test test-vm simulate soak chaos bench bench-cluster fuzz mutants fmt lint unit live clean-runs
+.PHONY: help run join test test-vm simulate soak chaos bench bench-cluster bench-scale fuzz mutants fmt lint unit live clean-runs
 
 SEED ?= 1
 PODS ?= 20
@@ -37,6 +37,9 @@ bench: ## memory, processor time and reaction times on a real containerd (root, 
 
 bench-cluster: ## what the node of a cluster asks the API server, and how soon that sees what it did
 	@exec scripts/bench-cluster.sh
+
+bench-scale: ## what one change costs on a simulated node of 10 to 1,000 pods, the longest turn, the latest probe
+	@exec cargo run --profile quick --locked --features sim --example scale
 
 mutants: ## one change at a time to the decisions, which some test has to see; MUTANTS="pod_status ...", SHARD=k/n
 	@exec scripts/mutants.sh $(MUTANTS)

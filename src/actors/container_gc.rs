@@ -1,7 +1,8 @@
 //! `ContainerGc`: removes dead containers and sandboxes that nobody reads any more.
 //!
-//! Parent: Root. Restarted: after a failure; `PodManager` tells it again which pods are known. Until it was told, nothing
-//! of unknown pods is removed. It asks `Pleg`, not the runtime, what there is.
+//! Parent: Root. Restarted: after a failure; keeps nothing. It asks `Pleg`, not the runtime, what there is, and then
+//! `PodManager` which pods are known: a pod is known before its first container. While nobody can say, nothing of unknown
+//! pods is removed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,8 +18,9 @@ use super::settings::{Agent, EventSubject};
 use crate::logic::container_garbage::{Garbage, GarbagePolicy, collect};
 use crate::logic::ids::PodUid;
 use crate::logic::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod};
-use crate::messages::container_gc::ContainerGcMsg;
+use crate::messages::container_gc::{ContainerGcMsg, Look};
 use crate::messages::pleg::PlegMsg;
+use crate::messages::pod_manager::PodManagerMsg;
 
 /// Wait between passes (CRI-20).
 pub const PASS_PERIOD: Duration = Duration::from_secs(60);
@@ -30,7 +32,6 @@ const ASK_LIMIT: Duration = Duration::from_secs(10);
 /// See the module.
 pub struct ContainerGc {
     agent: Arc<Agent>,
-    known: Option<Arc<BTreeSet<PodUid>>>,
     busy: bool,
     again: bool,
 }
@@ -54,18 +55,17 @@ impl Role for ContainerGc {
 
     fn begin(agent: Arc<Agent>, desk: &mut Desk<ContainerGcMsg>) -> Self {
         desk.after(PASS_PERIOD, ContainerGcMsg::PassDue);
-        Self { agent, known: None, busy: false, again: false }
+        Self { agent, busy: false, again: false }
     }
 
     fn receive(&mut self, message: ContainerGcMsg, desk: &mut Desk<ContainerGcMsg>) {
         match message {
-            ContainerGcMsg::Known(known) => self.known = Some(known),
             ContainerGcMsg::PassDue => {
                 self.pass(None, desk);
                 desk.after(PASS_PERIOD, ContainerGcMsg::PassDue);
             }
             ContainerGcMsg::Surplus(pod) => self.pass(Some(pod), desk),
-            ContainerGcMsg::Looked(Ok(Some(pods))) => self.remove(pods, true, desk),
+            ContainerGcMsg::Looked(Ok(Some(Look { pods, known }))) => self.remove(pods, known, true, desk),
             // It is being restarted, and the next pass finds it.
             ContainerGcMsg::Looked(Ok(None)) => self.take_end(Ok((0, 0)), desk),
             ContainerGcMsg::Looked(Err(panicked)) => self.take_end(Err(panicked.to_string()), desk),
@@ -84,17 +84,27 @@ impl ContainerGc {
             return;
         }
         if let Some(pod) = only {
-            return self.remove(vec![pod], false, desk);
+            return self.remove(vec![pod], None, false, desk);
         }
         let (agent, cause) = (Arc::clone(&self.agent), desk.cause());
-        let work = async move { agent.directory.pleg.ask(cause, ASK_LIMIT, PlegMsg::Pods).await.ok() };
+        let work = async move {
+            // In this order: a pod that was taken in between has nothing in the look yet.
+            let pods = agent.directory.pleg.ask(cause.clone(), ASK_LIMIT, PlegMsg::Pods).await.ok()?;
+            let known = agent.directory.pod_manager.ask(cause, ASK_LIMIT, PodManagerMsg::Known).await.ok();
+            Some(Look { pods, known: known.flatten() })
+        };
         desk.start("look for garbage", "dead containers", work, ContainerGcMsg::Looked);
     }
 
-    /// By what is known now, not when the look began: a pod may have been admitted since, and have containers in it. While
-    /// nobody knows which pods there are to be, each may be: of all of them the surplus goes, and nothing else.
-    fn remove(&mut self, pods: Vec<Arc<RuntimePod>>, whole: bool, desk: &mut Desk<ContainerGcMsg>) {
-        let known = self.known.clone().unwrap_or_else(|| Arc::new(pods.iter().map(|pod| pod.uid.clone()).collect()));
+    /// While nobody knows which pods there are to be, each may be: of all of them the surplus goes, and nothing else.
+    fn remove(
+        &mut self,
+        pods: Vec<Arc<RuntimePod>>,
+        known: Option<BTreeSet<PodUid>>,
+        whole: bool,
+        desk: &mut Desk<ContainerGcMsg>,
+    ) {
+        let known = known.unwrap_or_else(|| pods.iter().map(|pod| pod.uid.clone()).collect());
         let (agent, now) = (Arc::clone(&self.agent), desk.now());
         let settings = &self.agent.settings;
         let policy = GarbagePolicy {
@@ -200,7 +210,6 @@ mod tests {
     use crate::actors::pleg::Pleg;
     use crate::actors::role::Stage;
     use crate::logic::ids::FullName;
-    use crate::logic::runtime_pod::{RuntimeSandbox, SandboxState};
     use crate::logic::time::{Moment, Stamp};
     use crate::platform::pod_files::LinuxPodFiles;
 
@@ -215,29 +224,43 @@ mod tests {
         Stage::<EventRecorder>::enter(&to.event_recorder, Arc::clone(&played.agent), None);
         Stage::<Pleg>::enter(&to.pleg, Arc::clone(&played.agent), None);
         Stage::<ContainerGc>::enter(&to.container_gc, Arc::clone(&played.agent), None);
-        let known = ContainerGcMsg::Known(Arc::default());
-        to.container_gc.tell(Cause::outside("test"), known).expect("has room");
         played
+    }
+
+    /// An instance of one container that has ended.
+    fn dead(id: &str) -> RuntimeContainer {
+        RuntimeContainer {
+            id: id.into(),
+            sandbox_id: "s".into(),
+            name: "c".to_owned(),
+            restart_count: 0,
+            hash: String::new(),
+            stop_signal: None,
+            state: ContainerState::Exited,
+            created_at: Moment(0),
+            started_at: Moment(0),
+            finished_at: Moment(0),
+            exit_code: 0,
+            reason: String::new(),
+            message: String::new(),
+            image: String::new(),
+            image_ref: String::new(),
+            log_path: String::new(),
+            user: None,
+            resources: None,
+        }
     }
 
     /// CRI-20: what cannot be removed is for the log; what keeps the collector from looking is an Event of the node.
     #[tokio::test(start_paused = true)]
     async fn only_a_look_that_fails_is_an_event() {
         let calm = played("/nowhere/links");
-        let sandbox = RuntimeSandbox {
-            id: "s".into(),
-            attempt: 0,
-            state: SandboxState::NotReady,
-            created_at: Moment(0),
-            host_network: false,
-            ips: vec![],
-            lacks_address: false,
-        };
-        let gone = RuntimePod::empty(PodUid::from("gone"), FullName::new("gone", "ns"), Stamp(1));
-        let surplus = ContainerGcMsg::Surplus(Arc::new(RuntimePod { sandboxes: vec![sandbox], ..gone }));
+        let pod = RuntimePod::empty(PodUid::from("web"), FullName::new("web", "ns"), Stamp(1));
+        let containers = ["c-3", "kept-2", "kept-1"].map(dead).into();
+        let surplus = ContainerGcMsg::Surplus(Arc::new(RuntimePod { containers, ..pod }));
         calm.agent.directory.container_gc.tell(Cause::outside("test"), surplus).expect("has room");
         seconds(70.0).await;
-        assert_eq!(calm.runtime().calls("StopPodSandbox"), ["StopPodSandbox s"]);
+        assert_eq!(calm.runtime().calls("RemoveContainer"), ["RemoveContainer kept-2", "RemoveContainer kept-1"]);
         assert_eq!(calm.node_events().await, Vec::<String>::new());
         let blind = played(&format!("/{}", "x".repeat(300)));
         seconds(70.0).await;

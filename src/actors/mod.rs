@@ -171,7 +171,7 @@ pub const TREE: &[ChildSpec] = &[
     spec(Child::VolumeManager, 5, 4096, 2, &[]),
     spec(Child::Prober, 5, 4096, 1, &[Child::PodManager]),
     spec(Child::Pleg, 5, 8192, 1, &[]),
-    spec(Child::ContainerGc, 5, 64, 1, &[Child::PodManager]),
+    spec(Child::ContainerGc, 5, 64, 1, &[]),
     spec(Child::ImageGc, 5, 1024, 1, &[]),
     spec(Child::LogRotator, 5, 8192, 1, &[Child::Pleg]),
     spec(Child::FileSource, 5, 64, 1, &[]),

@@ -13,7 +13,7 @@ use super::desk::{Desk, OperationId};
 use super::role::Role;
 use super::settings::Agent;
 use crate::logic::ids::PodUid;
-use crate::logic::offline_pods::{is_outdated, needed, worth_keeping};
+use crate::logic::offline_pods::{is_outdated, is_worth_keeping, needed, worth_keeping};
 use crate::logic::pod_roster::differs;
 use crate::messages::offline_pods::OfflinePodsMsg;
 use crate::messages::pod_manager::PodManagerMsg;
@@ -33,6 +33,8 @@ pub struct OfflinePods {
     /// What is on the disk, or is being written.
     kept: Option<BTreeMap<PodUid, Arc<Pod>>>,
     keeping: bool,
+    /// What is on the disk is not what was to be kept.
+    failed: bool,
     /// The newest set, which came while an older one was being written.
     next: Option<BTreeMap<PodUid, Arc<Pod>>>,
     /// All pods that the API server has here.
@@ -57,6 +59,7 @@ impl Role for OfflinePods {
             recalling: false,
             kept: None,
             keeping: false,
+            failed: false,
             next: None,
             pods: BTreeMap::new(),
             forgetting: false,
@@ -110,11 +113,12 @@ impl Role for OfflinePods {
                 self.look = None;
                 self.forget(store, desk);
             }
+            OfflinePodsMsg::PodAdmitted(uid, pod) => self.take_pod(store, uid, pod, desk),
             OfflinePodsMsg::Kept(outcome) => {
                 self.keeping = false;
                 if let Err(why) = outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
                     tracing::warn!(why, "pods are not kept in the offline store");
-                    self.kept = None; // The next change is written whatever it is.
+                    self.failed = true; // Whatever is told next is written.
                 }
                 self.keep(store, desk);
             }
@@ -133,6 +137,42 @@ impl OfflinePods {
         tracing::info!(pods = pods.len(), "the API server cannot be heard, the pods that it wanted last are wanted");
         self.recalled = Some(pods);
         self.tell(desk);
+    }
+
+    /// One pod is as it is told here, or is wanted no more. Before the complete set nothing can be kept.
+    fn take_pod(
+        &mut self,
+        store: Arc<dyn OfflineStore>,
+        uid: PodUid,
+        pod: Option<Arc<Pod>>,
+        desk: &mut Desk<OfflinePodsMsg>,
+    ) {
+        if !self.heard {
+            return;
+        }
+        let has_gone = match &pod {
+            Some(pod) => {
+                self.pods.insert(uid.clone(), Arc::clone(pod));
+                false
+            }
+            None => self.pods.remove(&uid).is_some(),
+        };
+        if has_gone {
+            self.forget(Arc::clone(&store), desk);
+            self.look_later(desk);
+        }
+        let Some(newest) = self.next.as_ref().or(self.kept.as_ref()) else { return };
+        let now = pod.filter(|pod| is_worth_keeping(pod));
+        if !self.failed && is_same(newest.get(&uid), now.as_ref()) {
+            return;
+        }
+        let mut pods = newest.clone();
+        match now {
+            Some(pod) => drop(pods.insert(uid, pod)),
+            None => drop(pods.remove(&uid)),
+        }
+        self.next = Some(pods);
+        self.keep(store, desk);
     }
 
     fn tell(&self, desk: &Desk<OfflinePodsMsg>) {
@@ -164,12 +204,20 @@ impl OfflinePods {
             return;
         }
         let Some(pods) = self.next.take() else { return };
-        if self.kept.as_ref().is_some_and(|kept| !is_outdated(kept, &pods, differs)) {
+        if !self.failed && self.kept.as_ref().is_some_and(|kept| !is_outdated(kept, &pods, differs)) {
             return;
         }
-        self.keeping = true;
+        (self.keeping, self.failed) = (true, false);
         self.kept = Some(pods.clone());
         desk.start("keep pods", PODS_RECORD, keep(store, pods), OfflinePodsMsg::Kept);
+    }
+}
+
+/// Whether there is nothing new to be kept of a pod.
+fn is_same(kept: Option<&Arc<Pod>>, now: Option<&Arc<Pod>>) -> bool {
+    match (kept, now) {
+        (Some(kept), Some(now)) => Arc::ptr_eq(kept, now) || !differs(kept, now),
+        (kept, now) => kept.is_none() && now.is_none(),
     }
 }
 

@@ -18,16 +18,16 @@ use super::role::{ChildEnd, Role};
 use super::settings::Agent;
 use crate::logic::host_ips::HostIps;
 use crate::logic::ids::{FullName, PodUid};
-use crate::logic::pod_admission::Admissions;
+use crate::logic::pod_admission::{Admissions, Room};
 use crate::logic::pod_resize::{Allocations, PendingResize, Trigger};
 use crate::logic::pod_roster::{Order, PodRoster, is_static};
+use crate::logic::resources::{TierShares, TierSums};
 use crate::logic::restart_budget::{BudgetPolicy, RestartBudget, Verdict};
 use crate::logic::runtime_health::{self, RuntimeHealth};
 use crate::logic::runtime_pod::RuntimePod;
 use crate::logic::time::Stamp;
 use crate::messages::container_gc::ContainerGcMsg;
 use crate::messages::mirror_manager::MirrorManagerMsg;
-use crate::messages::offline_pods::OfflinePodsMsg;
 use crate::messages::pleg::PlegMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::SourceKind;
@@ -43,8 +43,10 @@ mod host;
 pub(super) mod housekeeping;
 mod rereading;
 mod resizes;
+mod telling;
 
 use housekeeping::Sweep;
+use telling::{Owed, RETELL};
 
 /// Messages that may wait for one worker.
 const WORKER_CAPACITY: usize = 256;
@@ -52,10 +54,6 @@ const WORKER_CAPACITY: usize = 256;
 /// pods clean up after themselves and the pass only finds what a crash left).
 const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(60);
 
-/// Wait before a worker whose mailbox was full is told again; doubled as long as one is full, up to [`RETELL_MAX`].
-const RETELL: Duration = Duration::from_millis(100);
-/// The longest such wait.
-const RETELL_MAX: Duration = Duration::from_secs(1);
 /// How long the end of a pod's worker is remembered: longer than a look at the pod from before it can take.
 const RETIRED_KEPT: Duration = Duration::from_secs(600);
 
@@ -68,60 +66,6 @@ struct Slot {
     /// What it was told last about a resize that waits; `None` when nothing.
     resize_told: Option<Option<PendingResize>>,
     stage: Arc<ShownStage>,
-}
-
-/// What a worker's full mailbox refused. Which orders those were, the roster knows.
-#[derive(Default)]
-struct Owed {
-    orders: bool,
-    health: bool,
-    host: bool,
-    repeat: bool,
-    observed: Option<Arc<RuntimePod>>,
-}
-
-impl Owed {
-    fn add(&mut self, refused: Owed) {
-        self.orders |= refused.orders;
-        self.health |= refused.health;
-        self.host |= refused.host;
-        self.repeat |= refused.repeat;
-        let newer = |seen: &Arc<RuntimePod>| self.observed.as_ref().is_none_or(|known| known.taken <= seen.taken);
-        if let Some(seen) = refused.observed.filter(newer) {
-            self.observed = Some(seen);
-        }
-    }
-
-    fn is_nothing(&self) -> bool {
-        !self.orders && !self.health && !self.host && !self.repeat && self.observed.is_none()
-    }
-}
-
-impl Slot {
-    /// Tells the worker; says whether there was room, and remembers what there was none for. A worker that is down is told
-    /// all when it is started again.
-    fn tell(&mut self, message: PodWorkerMsg, desk: &Desk<PodManagerMsg>) -> bool {
-        let refused = match &message {
-            PodWorkerMsg::SpecChanged(_) | PodWorkerMsg::Terminate { .. } => Owed { orders: true, ..Owed::default() },
-            PodWorkerMsg::HealthChanged(_) => Owed { health: true, ..Owed::default() },
-            PodWorkerMsg::HostChanged(_) => Owed { host: true, ..Owed::default() },
-            PodWorkerMsg::Repeat => Owed { repeat: true, ..Owed::default() },
-            PodWorkerMsg::Observed(seen) => Owed { observed: Some(Arc::clone(seen)), ..Owed::default() },
-            PodWorkerMsg::Probed { .. }
-            | PodWorkerMsg::VolumesChanged
-            | PodWorkerMsg::Demanded { .. }
-            // What it was told is remembered, and compared.
-            | PodWorkerMsg::ResizeJudged(_)
-            | PodWorkerMsg::Recalled(_)
-            | PodWorkerMsg::JobEnded(_)
-            | PodWorkerMsg::RetryDue => Owed::default(),
-        };
-        let has_room = desk.offer(&self.address, message);
-        if !has_room {
-            self.owed.add(refused);
-        }
-        has_room
-    }
 }
 
 /// See the module.
@@ -162,10 +106,20 @@ pub struct PodManager {
     releases: ends::Releases,
     /// Pods whose worker ended: when, by order and by uptime. A pod that comes back trusts no look from before.
     retired: BTreeMap<PodUid, (Stamp, Duration)>,
-    /// The pods that `ContainerGc` knows: of all others it removes what is dead.
-    collector_told: Option<Arc<BTreeSet<PodUid>>>,
     /// `StatusManager` knows that all was heard.
     heard_all_told: bool,
+    /// What admitted pods take of the node.
+    room: Room,
+    /// What the pods that count take of the tiers' cgroups.
+    active: TierShares,
+    /// What `ResourceManager` was told of that.
+    active_told: Option<TierSums>,
+    /// Pods that ask for other resources than they were given.
+    asking: BTreeSet<PodUid>,
+    /// Pods whose workers are to hear about a resize.
+    resize_due: BTreeSet<PodUid>,
+    /// More pods are to start, in the next turn.
+    starting_more: bool,
     /// A timer runs.
     retelling: bool,
     /// The wait of the next such timer.
@@ -206,8 +160,13 @@ impl Role for PodManager {
             sweep: Sweep::default(),
             releases: ends::Releases::default(),
             retired: BTreeMap::new(),
-            collector_told: None,
             heard_all_told: false,
+            room: Room::default(),
+            active: TierShares::default(),
+            active_told: None,
+            asking: BTreeSet::new(),
+            resize_due: BTreeSet::new(),
+            starting_more: false,
             retelling: false,
             retell_wait: RETELL,
         };
@@ -218,6 +177,8 @@ impl Role for PodManager {
     fn receive(&mut self, message: PodManagerMsg, desk: &mut Desk<PodManagerMsg>) {
         match message {
             PodManagerMsg::SourceSet { source: SourceKind::Api, pods, .. } => self.take_api(pods, desk),
+            PodManagerMsg::SourcePod { uid, pod, .. } => self.take_api_pod(&uid, pod, desk),
+            PodManagerMsg::StartMore => self.start_more(desk),
             PodManagerMsg::SourceSet { source, pods, lives } => {
                 self.begin_lives(source, lives);
                 self.take_statics(source, pods, desk);
@@ -276,13 +237,14 @@ impl Role for PodManager {
             PodManagerMsg::HousekeepingDue => self.keep_house(desk),
             PodManagerMsg::LeftoversFound(outcome) => self.take_leftovers(outcome, desk),
             PodManagerMsg::LeftoversRemoved(uid, outcome) => self.take_swept(uid, outcome, desk),
+            PodManagerMsg::Known(reply) => drop(reply.send(self.known_to_collector())),
             PodManagerMsg::Count(reply) => drop(reply.send(self.census())), // The asker may have left.
             PodManagerMsg::Repeat => {
                 self.repeat_preempted(desk);
                 self.tell_all(&|| PodWorkerMsg::Repeat, desk);
                 self.repeat_api(desk);
-                self.collector_told = None;
                 self.heard_all_told = false;
+                self.active_told = None;
                 self.tell_known(desk);
             }
         }
@@ -321,9 +283,49 @@ impl PodManager {
         self.see_resizes(desk);
     }
 
+    /// The API server told of one pod: what it is to be by now, or that it is wanted no more. No other is looked at.
+    fn take_api_pod(&mut self, uid: &PodUid, pod: Option<Arc<Pod>>, desk: &mut Desk<PodManagerMsg>) {
+        let Some(pods) = &mut self.api_pods else { return }; // The complete set is still to come, with this pod.
+        let before = match &pod {
+            Some(pod) => pods.insert(uid.clone(), Arc::clone(pod)),
+            None => pods.remove(uid),
+        };
+        let trigger = self.note_change(uid, before.as_ref(), pod.as_ref(), desk);
+        self.admit_one(uid, desk);
+        if let Some(trigger) = trigger {
+            self.resize(trigger, desk);
+            self.judge_refused(desk);
+        }
+        self.carry_out_for(uid, desk);
+        self.tell_active(desk);
+        self.tell_resizes(desk);
+    }
+
+    /// Does what is to be done about all pods.
     fn carry_out(&mut self, desk: &mut Desk<PodManagerMsg>) {
         let listed = self.can_judge().then_some(&self.listed);
-        for order in self.roster.orders(listed) {
+        let orders = self.roster.orders(listed);
+        self.carry_out_orders(orders, desk);
+    }
+
+    /// Does what is to be done about one pod, and about those that it may have held up.
+    fn carry_out_for(&mut self, uid: &PodUid, desk: &mut Desk<PodManagerMsg>) {
+        let listed = self.can_judge().then_some(&self.listed);
+        let orders = self.roster.orders_for(uid, listed);
+        self.carry_out_orders(orders, desk);
+    }
+
+    fn start_more(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        self.starting_more = false;
+        let listed = self.can_judge().then_some(&self.listed);
+        let orders = self.roster.orders_held_up(listed);
+        self.carry_out_orders(orders, desk);
+        self.tell_active(desk);
+        self.tell_resizes(desk);
+    }
+
+    fn carry_out_orders(&mut self, orders: Vec<Order>, desk: &mut Desk<PodManagerMsg>) {
+        for order in orders {
             match order {
                 Order::Start { uid, full_name } => self.start_worker(uid, full_name, desk),
                 // A pod whose worker has ended it was told as ended by the agent.
@@ -343,7 +345,17 @@ impl PodManager {
                 Order::Release(uid) => self.release_absent(uid, desk),
             }
         }
-        self.tell_collector(desk);
+        if self.roster.all_heard() {
+            self.tell_heard_all(desk);
+        }
+        if self.roster.is_unfinished() && !std::mem::replace(&mut self.starting_more, true) {
+            desk.after(Duration::ZERO, PodManagerMsg::StartMore);
+        }
+    }
+
+    /// The pods that are wanted or still going, for who removes what nobody knows; `None` before all sources were heard.
+    fn known_to_collector(&self) -> Option<BTreeSet<PodUid>> {
+        self.roster.all_heard().then(|| self.roster.known())
     }
 
     /// Tells once more of pods that have no worker to do so.
@@ -354,9 +366,8 @@ impl PodManager {
         for (uid, pod) in self.api_pods.iter().flatten().chain(self.statics.values().flatten()) {
             self.tell_rejected(uid, pod, desk);
         }
-        if let Some(pods) = self.api_pods.as_ref().filter(|_| self.roster.all_heard()) {
-            let admitted = self.admissions.admitted(pods);
-            desk.tell(&self.agent.directory.offline_pods, OfflinePodsMsg::Admitted(admitted));
+        if self.roster.all_heard() {
+            self.tell_offline(desk);
         }
         if let Some(node) = &self.node {
             desk.tell(&self.agent.directory.mirror_manager, MirrorManagerMsg::NodeChanged(Arc::clone(node)));
@@ -387,6 +398,8 @@ impl PodManager {
             stage,
         };
         self.slots.insert(uid.clone(), slot);
+        self.resize_due.insert(uid.clone());
+        self.recount(&uid);
         self.ask_host(desk);
         self.tell_worker(&uid, PodWorkerMsg::HealthChanged(self.health.clone()), desk);
         let seen = match (self.runtime.get(&uid), self.relisted) {
@@ -427,64 +440,11 @@ impl PodManager {
         slot.cell = Some(desk.spawn_child::<PodWorker>(&slot.address, args));
         slot.owed = Owed::default(); // It is told all anew.
         slot.resize_told = None;
+        self.resize_due.insert(uid.clone());
         self.tell_worker(uid, PodWorkerMsg::HealthChanged(self.health.clone()), desk);
         self.roster.forget_told(uid);
-        self.carry_out(desk);
+        self.carry_out_for(uid, desk);
         self.tell_resizes(desk);
-    }
-
-    /// Says whether there was room; if not, it is told again soon.
-    fn tell_worker(&mut self, uid: &PodUid, message: PodWorkerMsg, desk: &mut Desk<PodManagerMsg>) -> bool {
-        let has_room = self.slots.get_mut(uid).is_none_or(|slot| slot.tell(message, desk));
-        if !has_room {
-            self.arm_retell(desk);
-        }
-        has_room
-    }
-
-    fn tell_all(&mut self, message: &dyn Fn() -> PodWorkerMsg, desk: &mut Desk<PodManagerMsg>) {
-        let refused = self.slots.values_mut().filter_map(|slot| (!slot.tell(message(), desk)).then_some(())).count();
-        if refused > 0 {
-            self.arm_retell(desk);
-        }
-    }
-
-    fn arm_retell(&mut self, desk: &mut Desk<PodManagerMsg>) {
-        if !std::mem::replace(&mut self.retelling, true) {
-            desk.after(self.retell_wait, PodManagerMsg::RetellDue);
-            self.retell_wait = (self.retell_wait * 2).min(RETELL_MAX);
-        }
-    }
-
-    /// Tells workers again what they had no room for. Those that have none yet are owed it still.
-    fn retell(&mut self, desk: &mut Desk<PodManagerMsg>) {
-        self.retelling = false;
-        let health = self.health.clone();
-        let (mut orders, mut refused) = (false, false);
-        for slot in self.slots.values_mut().filter(|slot| !slot.owed.is_nothing()) {
-            let owed = std::mem::take(&mut slot.owed);
-            orders |= owed.orders;
-            let messages = [
-                owed.health.then(|| PodWorkerMsg::HealthChanged(health.clone())),
-                owed.host.then(|| PodWorkerMsg::HostChanged(self.host.clone())),
-                owed.repeat.then_some(PodWorkerMsg::Repeat),
-                owed.observed.map(PodWorkerMsg::Observed),
-            ];
-            for message in messages.into_iter().flatten() {
-                refused |= !slot.tell(message, desk);
-            }
-        }
-        if refused {
-            self.arm_retell(desk);
-        }
-        if orders {
-            self.carry_out(desk); // The roster gives them again, or newer ones.
-        }
-        self.tell_resizes(desk);
-        self.tell_collector(desk);
-        if !self.retelling {
-            self.retell_wait = RETELL;
-        }
     }
 
     fn observe(&mut self, pod: Arc<RuntimePod>, desk: &mut Desk<PodManagerMsg>) {
@@ -496,13 +456,14 @@ impl PodManager {
             self.listed.insert(uid.clone(), pod.full_name.clone());
             self.runtime.insert(uid.clone(), Arc::clone(&pod));
         }
+        self.recount(&uid);
         if self.slots.contains_key(&uid) {
             if super::container_gc::has_surplus(&pod, self.agent.settings.dead_per_container) {
                 desk.tell(&self.agent.directory.container_gc, ContainerGcMsg::Surplus(Arc::clone(&pod)));
             }
             self.tell_worker(&uid, PodWorkerMsg::Observed(pod), desk);
         } else {
-            self.carry_out(desk);
+            self.carry_out_for(&uid, desk);
         }
     }
 
@@ -525,9 +486,9 @@ impl PodManager {
     }
 
     fn tell_known(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        self.recount_all();
         self.tell_active(desk);
         self.tell_statics(desk);
-        self.tell_collector(desk);
         if self.roster.all_heard() && !self.sweep.was_begun() && self.can_judge() {
             self.clean_leftovers(desk);
         }

@@ -8,14 +8,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
-
 use super::desk::Desk;
 use super::role::Role;
 use super::settings::{Agent, EventSubject};
 use crate::logic::cgroup_name::CgroupName;
 use crate::logic::resources::{
-    CgroupSettings, QosClass, ResourceOptions, best_effort_tier_settings, burstable_tier_settings,
+    CgroupSettings, QosClass, ResourceOptions, TierSums, best_effort_tier_settings, burstable_tier_settings,
     reserved_cgroup_settings, reserved_tier_settings,
 };
 use crate::messages::resource_manager::{ResourceManagerMsg, Tiers, TiersMade};
@@ -30,7 +28,7 @@ const ENFORCED: &str = "Updated Node Allocatable limit across pods";
 /// See the module.
 pub struct ResourceManager {
     agent: Arc<Agent>,
-    pods: Arc<Vec<Arc<Pod>>>,
+    active: TierSums,
     /// What the tiers are set to, once they are.
     tiers: Option<Box<Tiers>>,
     made_once: bool,
@@ -55,7 +53,7 @@ impl Role for ResourceManager {
     fn begin(agent: Arc<Agent>, desk: &mut Desk<ResourceManagerMsg>) -> Self {
         let mut manager = Self {
             agent,
-            pods: Arc::default(),
+            active: TierSums::default(),
             tiers: None,
             made_once: false,
             enforcement: Enforcement::NotTried,
@@ -69,10 +67,10 @@ impl Role for ResourceManager {
 
     fn receive(&mut self, message: ResourceManagerMsg, desk: &mut Desk<ResourceManagerMsg>) {
         match message {
-            ResourceManagerMsg::ActivePods(pods) => {
-                self.pods = pods;
+            ResourceManagerMsg::ActivePods(active) => {
+                self.active = active;
                 // Most pods change nothing of the tiers. What somebody else did to them is mended by and by.
-                if self.busy || self.tiers.as_deref() != Some(&tiers(&self.agent, &self.pods)) {
+                if self.busy || self.tiers.as_deref() != Some(&tiers(&self.agent, &self.active)) {
                     self.refresh(desk);
                 }
             }
@@ -112,7 +110,7 @@ impl ResourceManager {
             self.again = true;
             return;
         }
-        let (agent, wanted) = (Arc::clone(&self.agent), Box::new(tiers(&self.agent, &self.pods)));
+        let (agent, wanted) = (Arc::clone(&self.agent), Box::new(tiers(&self.agent, &self.active)));
         let work = blocking::run(move || match set_tiers(&agent, &wanted) {
             Ok(unlimited) => Ok(TiersMade { tiers: wanted, unlimited: unlimited.as_ref().map(CgroupError::to_string) }),
             Err(error) => Err(error.to_string()),
@@ -142,13 +140,13 @@ impl ResourceManager {
     }
 }
 
-fn tiers(agent: &Agent, pods: &[Arc<Pod>]) -> Tiers {
+fn tiers(agent: &Agent, active: &TierSums) -> Tiers {
     let options: &ResourceOptions = &agent.settings.resources;
     let mut all = reserved_cgroup_settings(&agent.settings.kubepods, false);
-    let reserved = reserved_tier_settings(pods.iter().map(|pod| &**pod), options);
+    let reserved = reserved_tier_settings(active, options);
     let [above, below] = reserved.unwrap_or_default();
     all.unified.extend(above);
-    let mut burstable = burstable_tier_settings(pods.iter().map(|pod| &**pod), options);
+    let mut burstable = burstable_tier_settings(active);
     burstable.unified.extend(below);
     Tiers { all, best_effort: best_effort_tier_settings(), burstable }
 }

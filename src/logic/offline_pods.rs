@@ -13,8 +13,13 @@ use super::restart_policy::{ALWAYS, pod_policy};
 /// Those that are to run for ever. One that runs to its end may have come to it while nobody could be told: it is not to run
 /// twice.
 pub fn worth_keeping(pods: &BTreeMap<PodUid, Arc<Pod>>) -> BTreeMap<PodUid, Arc<Pod>> {
-    let lasting = pods.iter().filter(|(_, pod)| pod_policy(pod) == ALWAYS && !is_over(pod));
+    let lasting = pods.iter().filter(|(_, pod)| is_worth_keeping(pod));
     lasting.map(|(uid, pod)| (uid.clone(), Arc::clone(pod))).collect()
+}
+
+/// Whether the pod is one of them.
+pub fn is_worth_keeping(pod: &Pod) -> bool {
+    pod_policy(pod) == ALWAYS && !is_over(pod)
 }
 
 /// What pods need to have kept besides themselves, and what goes once none of them needs it.

@@ -8,6 +8,7 @@ mod app_armor;
 mod declared_features;
 mod predicates;
 mod preemption;
+mod room;
 mod sysctls;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +28,7 @@ pub use declared_features::update_problem;
 pub use predicates::matches_terms;
 use predicates::{Failure, failures};
 use preemption::{Missing, victims};
+pub use room::Room;
 pub use sysctls::{SysctlAllowList, dotted};
 
 /// The label that names a pod's operating system.
@@ -91,9 +93,7 @@ pub struct Refused {
 pub struct Surroundings<'a> {
     /// What runs here was admitted by an earlier run of the agent, and is not judged again (PAIN-17).
     pub runs: &'a dyn Fn(&PodUid) -> bool,
-    /// Pods of other sources that are here.
-    pub beside: &'a [Arc<Pod>],
-    /// Which of those that were admitted take room: not what has ended.
+    /// Which of those that are admitted take room: not what has ended.
     pub takes_room: &'a dyn Fn(&PodUid, &Pod) -> bool,
     /// Whether what is known of the Node is new enough to refuse this pod by its labels alone.
     pub may_go_by_node: &'a dyn Fn(&PodUid) -> bool,
@@ -168,6 +168,8 @@ pub fn preempted_status(mut status: PodStatus, since: Moment) -> PodStatus {
 pub struct Admissions {
     admitted: BTreeSet<PodUid>,
     refused: BTreeMap<PodUid, (String, String)>,
+    /// Those that were judged and wait.
+    waiting: BTreeSet<PodUid>,
     /// By when those that make room are to have ended.
     room_by: BTreeMap<PodUid, Moment>,
     /// A refusal stands only until it is judged anew.
@@ -190,49 +192,86 @@ impl Admissions {
         self.refused.remove(uid);
     }
 
-    /// Judges those of `pods` that are new, the oldest first.
-    pub fn take(&mut self, pods: &BTreeMap<PodUid, Arc<Pod>>, at: Surroundings<'_>) -> Judged {
+    /// Judges those of `pods` that are new, the oldest first. `room` holds what the others take that are here, whatever
+    /// source they are of; who is admitted is counted there, too.
+    pub fn take(&mut self, pods: &BTreeMap<PodUid, Arc<Pod>>, room: &mut Room, at: Surroundings<'_>) -> Judged {
         self.admitted.retain(|uid| pods.contains_key(uid));
         self.refused.retain(|uid, _| pods.contains_key(uid));
         self.room_by.retain(|uid, _| pods.contains_key(uid));
-        let unknown = |uid: &PodUid| !self.admitted.contains(uid) && !self.refused.contains_key(uid);
-        let running: Vec<PodUid> = pods.keys().filter(|uid| unknown(uid) && (at.runs)(uid)).cloned().collect();
-        self.admitted.extend(running);
+        self.waiting.clear();
         let is_open =
             |uid: &PodUid| !self.admitted.contains(uid) && (self.judges_again || !self.refused.contains_key(uid));
-        let mut new: Vec<(&PodUid, &Arc<Pod>)> = pods.iter().filter(|(uid, _)| is_open(uid)).collect();
-        new.sort_by_key(|(uid, pod)| (pod.metadata.creation_timestamp.as_ref().map(|time| time.0), (*uid).clone()));
+        let new = pods.iter().filter(|(uid, _)| is_open(uid));
+        let new: Vec<_> = new.map(|(uid, pod)| (uid.clone(), Arc::clone(pod))).collect();
+        self.take_new(new, room, at)
+    }
+
+    /// Judges these, of which nothing is decided yet, the oldest first. What runs here comes before all others.
+    pub fn take_new(&mut self, mut new: Vec<(PodUid, Arc<Pod>)>, room: &mut Room, at: Surroundings<'_>) -> Judged {
+        new.sort_by_cached_key(|(uid, pod)| {
+            let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+            (!self.goes_on(uid, at), created, uid.clone())
+        });
         let mut judged = Judged::default();
         for (uid, pod) in new {
-            let here = pods.iter().filter(|(uid, _)| self.admitted.contains(*uid)).map(|(_, pod)| pod);
-            let takes_room = |pod: &&Arc<Pod>| (at.takes_room)(&uid_of(pod), pod);
-            let here: Vec<&Arc<Pod>> = here.chain(at.beside).filter(takes_room).collect();
             // What is over takes no room and is not judged: it only has to be cleared away.
-            let verdict = if is_over(pod) || pod.metadata.deletion_timestamp.is_some() {
+            let verdict = if self.goes_on(&uid, at) || is_over(&pod) || pod.metadata.deletion_timestamp.is_some() {
                 Verdict::Admitted
             } else {
-                let chosen: Vec<&PodUid> = judged.victims.iter().map(|victim| &victim.uid).collect();
-                let (verdict, victims) = judge_among(pod, &here, &chosen, at);
+                let (verdict, victims) = judge_among(&pod, room, &judged.victims, at);
                 judged.victims.extend(victims);
                 verdict
             };
+            self.waiting.remove(&uid);
             match verdict {
                 Verdict::Admitted => {
-                    self.refused.remove(uid);
-                    self.admitted.insert(uid.clone());
+                    room.set(&uid, Some(&pod).filter(|pod| (at.takes_room)(&uid, pod)), at.abilities.pod_level);
+                    self.refused.remove(&uid);
+                    self.admitted.insert(uid);
                 }
                 // It is new as long as it waits.
-                Verdict::NotYet { .. } => {}
-                Verdict::Unsure => judged.unsure.push(uid.clone()),
+                Verdict::NotYet { .. } => drop(self.waiting.insert(uid)),
+                Verdict::Unsure => {
+                    self.waiting.insert(uid.clone());
+                    judged.unsure.push(uid);
+                }
                 // Figures that change in the sentence are no news.
-                Verdict::Never { reason, .. } if self.refused.get(uid).is_some_and(|(known, _)| *known == reason) => {}
+                Verdict::Never { reason, .. } if self.refused.get(&uid).is_some_and(|(known, _)| *known == reason) => {}
                 Verdict::Never { reason, message } => {
                     self.refused.insert(uid.clone(), (reason.clone(), message.clone()));
-                    judged.refused.push(Refused { uid: uid.clone(), pod: Arc::clone(pod), reason, message });
+                    judged.refused.push(Refused { uid, pod, reason, message });
                 }
             }
         }
         judged
+    }
+
+    /// Whether the pod runs here since before the agent's start; one that was refused does not.
+    fn goes_on(&self, uid: &PodUid, at: Surroundings<'_>) -> bool {
+        !self.refused.contains_key(uid) && (at.runs)(uid)
+    }
+
+    /// The source wants this pod no more.
+    pub fn forget(&mut self, uid: &PodUid) {
+        self.admitted.remove(uid);
+        self.refused.remove(uid);
+        self.room_by.remove(uid);
+        self.waiting.remove(uid);
+    }
+
+    /// Whether the pod was admitted.
+    pub fn is_admitted(&self, uid: &PodUid) -> bool {
+        self.admitted.contains(uid)
+    }
+
+    /// Whether the pod was admitted or refused.
+    pub fn is_decided(&self, uid: &PodUid) -> bool {
+        self.admitted.contains(uid) || self.refused.contains_key(uid)
+    }
+
+    /// Pods that were judged and have to wait.
+    pub fn waiting(&self) -> &BTreeSet<PodUid> {
+        &self.waiting
     }
 
     /// Takes back the admission of a pod that has to make room, and is to have ended by then.
@@ -241,6 +280,11 @@ impl Admissions {
             self.room_by.insert(uid.clone(), until);
             self.refused.insert(uid.clone(), (PREEMPTING.to_owned(), PREEMPTED.to_owned()));
         }
+    }
+
+    /// Pods that have to make room.
+    pub fn preempted(&self) -> impl Iterator<Item = &PodUid> {
+        self.room_by.keys()
     }
 
     /// What a pod waits for to which nothing is in the way but others that make room: `leaving`.
@@ -291,21 +335,27 @@ pub fn judge(pod: &Pod, node: Option<&Node>, abilities: &NodeAbilities) -> Verdi
         return verdict;
     }
     let Some(node) = node else { return not_yet("the Node object to be known") };
-    match failures(pod, &[], node, abilities.pod_level).into_iter().next() {
+    match failures(pod, &Room::default(), node, abilities.pod_level).into_iter().next() {
         Some(failure) => never(failure.reason(), failure.message()),
         None => after_predicates(pod, abilities),
     }
 }
 
+/// Whether the node has what the pod asks for beside what others take: labels, taints and abilities aside, nothing keeps
+/// it away.
+pub fn has_room(pod: &Pod, room: &Room, node: &Node, pod_level: bool) -> bool {
+    let found = failures(pod, room, node, pod_level);
+    !found.iter().any(Failure::is_of_others)
+}
+
 /// Judges a pod among those that are here; gives those that have to go for it. `chosen` are to go already.
-fn judge_among(pod: &Pod, here: &[&Arc<Pod>], chosen: &[&PodUid], at: Surroundings<'_>) -> (Verdict, Vec<Victim>) {
+fn judge_among(pod: &Pod, room: &Room, chosen: &[Victim], at: Surroundings<'_>) -> (Verdict, Vec<Victim>) {
     let Surroundings { node, abilities, .. } = at;
     let pod_level = abilities.pod_level;
     if let Some(verdict) = before_predicates(pod, abilities) {
         return (verdict, vec![]);
     }
-    let all: Vec<&Pod> = here.iter().copied().chain(at.leaving).map(|pod| &**pod).collect();
-    let found = failures(pod, &all, node, pod_level);
+    let found = failures(pod, room, node, pod_level);
     if !found.is_empty() && found.iter().all(Failure::is_of_labels) && !(at.may_go_by_node)(&uid_of(pod)) {
         return (Verdict::Unsure, vec![]);
     }
@@ -324,9 +374,11 @@ fn judge_among(pod: &Pod, here: &[&Arc<Pod>], chosen: &[&PodUid], at: Surroundin
         Some(_) => {}
     }
     // A critical pod, and too little of something: whoever is not yet on the way out may have to go.
-    let staying: Vec<&Arc<Pod>> = here.iter().copied().filter(|pod| !chosen.contains(&&uid_of(pod))).collect();
-    let pods: Vec<&Pod> = staying.iter().map(|pod| &***pod).collect();
-    let missing: Vec<Missing> = failures(pod, &pods, node, pod_level)
+    let leaving: BTreeSet<PodUid> =
+        at.leaving.iter().map(|pod| uid_of(pod)).chain(chosen.iter().map(|victim| victim.uid.clone())).collect();
+    let staying: Vec<(&PodUid, &Arc<Pod>)> = room.pods().filter(|(uid, _)| !leaving.contains(*uid)).collect();
+    let without = Room::of(staying.iter().copied(), pod_level);
+    let missing: Vec<Missing> = failures(pod, &without, node, pod_level)
         .into_iter()
         .filter_map(|failure| match failure {
             Failure::Shortage { name, requested, used, capacity } => {
@@ -336,14 +388,14 @@ fn judge_among(pod: &Pod, here: &[&Arc<Pod>], chosen: &[&PodUid], at: Surroundin
         })
         .collect();
     // The static ones are the administrator's own: they stay.
-    let candidates: Vec<&Arc<Pod>> = staying.into_iter().filter(|pod| !is_static(pod)).collect();
-    let pods: Vec<&Pod> = candidates.iter().map(|pod| &***pod).collect();
+    let candidates: Vec<(&PodUid, &Arc<Pod>)> = staying.into_iter().filter(|(_, pod)| !is_static(pod)).collect();
+    let pods: Vec<&Pod> = candidates.iter().map(|(_, pod)| &***pod).collect();
     match victims(pod, &pods, &missing, pod_level) {
         Ok(found) => {
             let resource = missing.first().map(|missing| missing.name.clone()).unwrap_or_default();
             let victim = |at: usize| Victim {
-                uid: uid_of(candidates[at]),
-                pod: Arc::clone(candidates[at]),
+                uid: candidates[at].0.clone(),
+                pod: Arc::clone(candidates[at].1),
                 resource: resource.clone(),
             };
             (not_yet("the pods to end that make room for it"), found.into_iter().map(victim).collect())
@@ -367,10 +419,9 @@ pub struct JudgedResize {
     pub victims: Vec<Victim>,
 }
 
-/// Judges a pod that asks for other resources, among those `beside` it. It may wait, for whatever reason (POD-26).
-pub fn judge_resize(pod: &Pod, at: Surroundings<'_>) -> JudgedResize {
-    let here: Vec<&Arc<Pod>> = at.beside.iter().collect();
-    let (verdict, victims) = judge_among(pod, &here, &[], at);
+/// Judges a pod that asks for other resources, beside what all others take. It may wait, for whatever reason (POD-26).
+pub fn judge_resize(pod: &Pod, room: &Room, at: Surroundings<'_>) -> JudgedResize {
+    let (verdict, victims) = judge_among(pod, room, &[], at);
     let refused = match verdict {
         Verdict::Admitted => None,
         Verdict::NotYet { what, .. } => Some(("NotYet".to_owned(), format!("waits for {what}"))),

@@ -22,9 +22,13 @@ fn node() -> Node {
 }
 
 fn reason(pod: &Pod, others: &[Pod]) -> String {
-    let others: Vec<Arc<Pod>> = others.iter().cloned().map(Arc::new).collect();
-    let others: Vec<&Arc<Pod>> = others.iter().collect();
-    name_of(judge_among(pod, &others, &[], at(&node(), &[], &NodeAbilities::default())).0)
+    name_of(judge_among(pod, &room(others), &[], at(&node(), &NodeAbilities::default())).0)
+}
+
+fn room(pods: &[Pod]) -> Room {
+    let numbered = pods.iter().enumerate().map(|(at, pod)| (PodUid::from(at.to_string()), Arc::new(pod.clone())));
+    let numbered: Vec<_> = numbered.collect();
+    Room::of(numbered.iter().map(|(uid, pod)| (uid, pod)), false)
 }
 
 fn name_of(verdict: Verdict) -> String {
@@ -36,9 +40,9 @@ fn name_of(verdict: Verdict) -> String {
     }
 }
 
-fn at<'a>(node: &'a Node, beside: &'a [Arc<Pod>], abilities: &'a NodeAbilities) -> Surroundings<'a> {
+fn at<'a>(node: &'a Node, abilities: &'a NodeAbilities) -> Surroundings<'a> {
     let takes_room = &|_: &PodUid, pod: &Pod| !is_over(pod);
-    Surroundings { runs: &|_| false, beside, takes_room, may_go_by_node: &|_| true, leaving: &[], node, abilities }
+    Surroundings { runs: &|_| false, takes_room, may_go_by_node: &|_| true, leaving: &[], node, abilities }
 }
 
 fn tolerant() -> Value {
@@ -110,7 +114,8 @@ fn what_runs_already_is_not_judged_again_and_takes_its_room() {
     let mut admissions = Admissions::default();
     let (node, abilities) = (node(), NodeAbilities::default());
     let runs = |uid: &PodUid| uid.as_str() == "old";
-    let refused = admissions.take(&pods, Surroundings { runs: &runs, ..at(&node, &[], &abilities) }).refused;
+    let surroundings = Surroundings { runs: &runs, ..at(&node, &abilities) };
+    let refused = admissions.take(&pods, &mut Room::default(), surroundings).refused;
     let reasons: BTreeMap<&str, &str> = refused.iter().map(|one| (one.uid.as_str(), &*one.reason)).collect();
     assert_eq!(reasons, BTreeMap::from([("new", "OutOfcpu"), ("stray", "NodeAffinity")]));
     assert_eq!(admissions.admitted(&pods).into_keys().collect::<Vec<_>>(), [PodUid::from("old")]);
@@ -127,7 +132,8 @@ fn a_pod_is_refused_by_labels_alone_only_where_they_were_read_for_it() {
     };
     let (node, abilities) = (node(), NodeAbilities::default());
     let judged = |admissions: &mut Admissions, pods, read: bool| {
-        let judged = admissions.take(pods, Surroundings { may_go_by_node: &|_| read, ..at(&node, &[], &abilities) });
+        let surroundings = Surroundings { may_go_by_node: &|_| read, ..at(&node, &abilities) };
+        let judged = admissions.take(pods, &mut Room::default(), surroundings);
         let reasons: Vec<String> = judged.refused.into_iter().map(|one| one.reason).collect();
         (judged.unsure, reasons)
     };
@@ -161,11 +167,11 @@ fn what_the_node_alone_knows_is_asked_in_upstreams_order() {
         "containers": [{"name": "a", "ports": [{"containerPort": 80, "hostPort": 80}]}],
     });
     let (node, able) = (node(), NodeAbilities { groups_policy: Some(false), ..NodeAbilities::default() });
-    let other = Arc::new(pod(json!({"containers": spec["containers"].clone()})));
+    let others = room(&[pod(json!({"containers": spec["containers"].clone()}))]);
     let reason = |spec: &Value, label: &str| {
         let mut pod = pod(spec.clone());
         pod.metadata.labels = Some([("kubernetes.io/os".to_owned(), label.to_owned())].into());
-        name_of(judge_among(&pod, &[&other], &[], at(&node, &[], &able)).0)
+        name_of(judge_among(&pod, &others, &[], at(&node, &able)).0)
     };
     assert_eq!(reason(&spec, "windows"), "SysctlForbidden");
     spec["securityContext"]["sysctls"] = Value::Null;
@@ -212,24 +218,55 @@ fn others_go_for_a_critical_pod_and_it_waits_for_their_room() {
     let (node, abilities) = (node(), NodeAbilities::default());
     let (mut pods, mut admissions) =
         (BTreeMap::from([of("big", 0, "1500m"), of("small", 0, "500m")]), Admissions::default());
-    assert!(admissions.take(&pods, at(&node, &[], &abilities)).refused.is_empty());
+    let mut room = Room::default();
+    assert!(admissions.take(&pods, &mut room, at(&node, &abilities)).refused.is_empty());
     pods.extend([of("vital", 2_000_000_000, "400m")]);
-    let judged = admissions.take(&pods, at(&node, &[], &abilities));
+    let judged = admissions.take(&pods, &mut room, at(&node, &abilities));
     let victims: Vec<&str> = judged.victims.iter().map(|victim| victim.uid.as_str()).collect();
     assert_eq!((victims, judged.refused.len()), (vec!["small"], 0));
     admissions.preempt(&"small".into(), Moment(5));
     assert_eq!(admissions.why_not(&"small".into()), Some((PREEMPTING, PREEMPTED)));
     // As long as it takes its room nobody else has to go.
     let leaving = [Arc::clone(&pods[&PodUid::from("small")])];
-    let judged = admissions.take(&pods, Surroundings { leaving: &leaving, ..at(&node, &[], &abilities) });
+    let judged = admissions.take(&pods, &mut room, Surroundings { leaving: &leaving, ..at(&node, &abilities) });
     assert!(judged.victims.is_empty() && judged.refused.is_empty());
     assert_eq!(admissions.undecided(&pods).count(), 1);
+    room.set(&"small".into(), None, false);
     let until = |waits: Verdict| matches!(waits, Verdict::NotYet { until, .. } if until == Some(Moment(5)));
     assert!(until(admissions.for_room(&leaving)) && !until(admissions.for_room(&[])));
-    let judged = admissions.take(&pods, at(&node, &[], &abilities));
+    let judged = admissions.take(&pods, &mut room, at(&node, &abilities));
     assert!(judged.victims.is_empty() && admissions.admitted(&pods).contains_key(&PodUid::from("vital")));
     // One that asks for more than the node has gets nobody killed.
     pods.extend([of("vast", 2_000_000_000, "3")]);
-    let judged = admissions.take(&pods, at(&node, &[], &abilities));
+    let judged = admissions.take(&pods, &mut room, at(&node, &abilities));
     assert_eq!((judged.victims.len(), judged.refused[0].reason.as_str()), (0, "UnexpectedAdmissionError"));
+}
+
+/// POD-31: a pod that comes alone is judged without a look at those that are here, however many they are.
+#[test]
+fn a_new_pod_costs_no_look_at_the_others() {
+    let numbered = |number: usize| {
+        let containers = json!([{"name": "a", "resources": {"requests": {"cpu": "1m"}}}]);
+        let mut pod = pod(json!({"containers": containers, "tolerations": tolerant()}));
+        pod.metadata.uid = Some(number.to_string());
+        (PodUid::from(number.to_string()), Arc::new(pod))
+    };
+    let mut node = node();
+    let status = node.status.as_mut().expect("a status");
+    status
+        .allocatable
+        .as_mut()
+        .expect("amounts")
+        .insert("pods".to_owned(), serde_json::from_value(json!("2000")).expect("one"));
+    let abilities = NodeAbilities::default();
+    for pods in [10, 1000] {
+        let (mut admissions, mut room) = (Admissions::default(), Room::default());
+        let all: BTreeMap<PodUid, Arc<Pod>> = (0..pods).map(numbered).collect();
+        admissions.take(&all, &mut room, at(&node, &abilities));
+        assert_eq!(room.read(), pods as u64, "each once");
+        let before = room.read();
+        let judged = admissions.take_new(vec![numbered(pods)], &mut room, at(&node, &abilities));
+        assert!(judged.refused.is_empty() && admissions.is_admitted(&pods.to_string().into()));
+        assert_eq!(room.read() - before, 1, "beside {pods} others");
+    }
 }

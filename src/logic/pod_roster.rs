@@ -3,6 +3,7 @@
 //! Owned by `PodManager`. Level-triggered: [`PodRoster::orders`] compares what sources want, what workers do and what the
 //! runtime holds, and says what is to be done about the difference; asking twice changes nothing.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,6 +90,43 @@ pub struct PodRoster {
     releasing: BTreeSet<PodUid>,
     /// What is left of this pod is being removed: it gets no worker meanwhile.
     held: Option<PodUid>,
+    /// How many workers have pods of each name that are not over.
+    names: BTreeMap<FullName, usize>,
+    /// Wanted pods without a worker, which something held up: each pass over any pod looks at them again.
+    held_up: BTreeSet<PodUid>,
+    /// The last pass started as many workers as one pass may; the next one goes on.
+    unfinished: bool,
+}
+
+/// The most workers that one pass starts. To start a thousand takes a processor for longer than one turn may.
+const STARTS_MAX: usize = 50;
+
+/// What the runtime holds, as a pass looks at it.
+struct Pass<'a> {
+    /// Whose pods the runtime holds; `None` before it was listed.
+    runtime: Option<&'a BTreeMap<PodUid, FullName>>,
+    /// The same by name: made for the first static pod that may start.
+    by_name: OnceCell<BTreeMap<&'a FullName, Vec<&'a PodUid>>>,
+    starts_left: usize,
+    orders: Vec<Order>,
+}
+
+impl<'a> Pass<'a> {
+    fn new(runtime: Option<&'a BTreeMap<PodUid, FullName>>, orders: Vec<Order>) -> Self {
+        Self { runtime, by_name: OnceCell::new(), starts_left: STARTS_MAX, orders }
+    }
+
+    /// Pods of this name that the runtime holds.
+    fn of_name(&self, full_name: &FullName) -> &[&'a PodUid] {
+        let by_name = self.by_name.get_or_init(|| {
+            let mut by_name: BTreeMap<&FullName, Vec<&PodUid>> = BTreeMap::new();
+            for (uid, name) in self.runtime.into_iter().flatten() {
+                by_name.entry(name).or_default().push(uid);
+            }
+            by_name
+        });
+        by_name.get(full_name).map(Vec::as_slice).unwrap_or_default()
+    }
 }
 
 /// Whether the pod is from a file or a URL.
@@ -147,6 +185,9 @@ impl PodRoster {
             ended: BTreeSet::new(),
             releasing: BTreeSet::new(),
             held: None,
+            names: BTreeMap::new(),
+            held_up: BTreeSet::new(),
+            unfinished: false,
         }
     }
 
@@ -170,6 +211,24 @@ impl PodRoster {
     /// Which life of the pod is wanted; `None` for the first that its source knows of.
     pub fn life(&self, uid: &PodUid) -> Option<Stamp> {
         self.lives.values().find_map(|lives| lives.get(uid)).copied()
+    }
+
+    /// A source that told its complete set tells of one pod: what it is to be by now, or that it is wanted no more.
+    pub fn set_pod(&mut self, source: &'static str, uid: &PodUid, pod: Option<Arc<Pod>>) {
+        let Some(Some(pods)) = self.sources.get_mut(source) else { return }; // Its complete set is still to come.
+        match pod {
+            Some(pod) => drop(pods.insert(uid.clone(), pod)),
+            None => drop(pods.remove(uid)),
+        }
+        if self.wanted(uid).is_none() {
+            self.ended.remove(uid);
+            self.releasing.remove(uid);
+        }
+    }
+
+    /// Whether the source told its complete set.
+    pub fn was_heard(&self, source: &'static str) -> bool {
+        self.sources.get(source).is_some_and(Option::is_some)
     }
 
     /// The API server cannot be heard, and wanted these when it last was. They are wanted; what is not among them is not
@@ -220,11 +279,19 @@ impl PodRoster {
     /// A worker's pod has ended, and its volumes and its cgroup are gone: whatever is left of it, its name is free. Says
     /// whether that is news.
     pub fn over(&mut self, uid: &PodUid) -> bool {
-        let is_news = self.workers.get_mut(uid).is_some_and(|worker| !std::mem::replace(&mut worker.over, true));
-        if is_news && self.wanted(uid).is_some_and(|pod| is_over(pod)) {
+        let worker = self.workers.get_mut(uid).filter(|worker| !worker.over);
+        let Some(worker) = worker else { return false };
+        worker.over = true;
+        if let Some(count) = self.names.get_mut(&worker.full_name) {
+            *count -= 1;
+            if *count == 0 {
+                self.names.remove(&worker.full_name);
+            }
+        }
+        if self.wanted(uid).is_some_and(|pod| is_over(pod)) {
             self.ended.insert(uid.clone());
         }
-        is_news
+        true
     }
 
     /// Whether the worker only removes what is left of its pod.
@@ -295,69 +362,138 @@ impl PodRoster {
         self.workers.get(uid).is_some_and(|worker| worker.spec_again)
     }
 
-    /// What is to be done. `runtime` is whose pods the runtime holds; `None` before it was listed: then nobody starts, for
-    /// a pod of the same name may be there still.
+    /// Whether the last pass left pods for the next one to start.
+    pub fn is_unfinished(&self) -> bool {
+        self.unfinished
+    }
+
+    /// What is to be done about all pods. `runtime` is whose pods the runtime holds; `None` before it was listed: then
+    /// nobody starts, for a pod of the same name may be there still.
     pub fn orders(&mut self, runtime: Option<&BTreeMap<PodUid, FullName>>) -> Vec<Order> {
-        let mut orders = self.repeat();
-        orders.extend(self.end_unwanted());
-        if let Some(runtime) = runtime.filter(|_| self.all_heard()) {
-            self.end_orphans(runtime, &mut orders);
+        self.held_up.clear();
+        self.unfinished = false;
+        let mut pass = Pass::new(runtime, vec![]);
+        let workers: Vec<PodUid> = self.workers.keys().cloned().collect();
+        workers.iter().for_each(|uid| self.repeat(uid, &mut pass.orders));
+        workers.iter().for_each(|uid| self.end_unwanted(uid, &mut pass.orders));
+        for uid in runtime.into_iter().flat_map(BTreeMap::keys) {
+            self.end_orphan(uid, &mut pass);
         }
         let wanted: Vec<(PodUid, Arc<Pod>)> =
             self.all_wanted().map(|(uid, pod)| (uid.clone(), Arc::clone(pod))).collect();
         for (uid, pod) in wanted {
-            self.want(&uid, &pod, runtime, &mut orders);
+            self.want(&uid, &pod, &mut pass);
         }
-        orders
+        pass.orders
     }
 
-    fn repeat(&mut self) -> Vec<Order> {
-        let mut orders = vec![];
-        for (uid, worker) in self.workers.iter_mut().filter(|(_, worker)| worker.spec_again || worker.end_again) {
-            if let Some(pod) = worker.told.as_ref().filter(|_| worker.spec_again) {
-                orders.push(Order::TellSpec { uid: uid.clone(), pod: Arc::clone(pod) });
-            }
-            if worker.end_again {
-                orders.push(worker.end(uid));
-            }
-            (worker.spec_again, worker.end_again) = (false, false);
-        }
-        orders
+    /// What is to be done about this pod, after news of it alone, and about those that it may have held up.
+    pub fn orders_for(&mut self, uid: &PodUid, runtime: Option<&BTreeMap<PodUid, FullName>>) -> Vec<Order> {
+        let mut pass = Pass::new(runtime, vec![]);
+        self.repeat(uid, &mut pass.orders);
+        self.end_unwanted(uid, &mut pass.orders);
+        self.end_orphan(uid, &mut pass);
+        self.held_up.insert(uid.clone());
+        self.go_on(&mut pass);
+        pass.orders
     }
 
-    fn end_unwanted(&mut self) -> Vec<Order> {
+    /// What is to be done about pods that something held up.
+    pub fn orders_held_up(&mut self, runtime: Option<&BTreeMap<PodUid, FullName>>) -> Vec<Order> {
+        let mut pass = Pass::new(runtime, vec![]);
+        self.go_on(&mut pass);
+        pass.orders
+    }
+
+    fn go_on(&mut self, pass: &mut Pass<'_>) {
+        self.unfinished = false;
+        for uid in std::mem::take(&mut self.held_up) {
+            if let Some(pod) = self.wanted(&uid).cloned() {
+                self.want(&uid, &pod, pass);
+            }
+        }
+    }
+
+    fn repeat(&mut self, uid: &PodUid, orders: &mut Vec<Order>) {
+        let Some(worker) = self.workers.get_mut(uid) else { return };
+        if let Some(pod) = worker.told.as_ref().filter(|_| worker.spec_again) {
+            orders.push(Order::TellSpec { uid: uid.clone(), pod: Arc::clone(pod) });
+        }
+        if worker.end_again {
+            orders.push(worker.end(uid));
+        }
+        (worker.spec_again, worker.end_again) = (false, false);
+    }
+
+    fn end_unwanted(&mut self, uid: &PodUid, orders: &mut Vec<Order>) {
         // A source that was not heard yet may want any of them; but the API server wants no static ones.
-        let (all_heard, statics_heard) = (self.all_heard(), self.statics_heard());
-        let wanted: BTreeSet<PodUid> = self.all_wanted().map(|(uid, _)| uid.clone()).collect();
-        let is_known_static = |worker: &Worker| worker.told.as_ref().is_some_and(|pod| is_static(pod)) && statics_heard;
-        let unwanted = self.workers.iter_mut().filter(|(uid, worker)| {
-            !worker.terminating && !wanted.contains(*uid) && (all_heard || is_known_static(worker))
-        });
-        unwanted
-            .map(|(uid, worker)| {
-                worker.terminating = true;
-                worker.end(uid)
-            })
-            .collect()
+        let (all_heard, statics_heard, is_wanted) =
+            (self.all_heard(), self.statics_heard(), self.wanted(uid).is_some());
+        let Some(worker) = self.workers.get_mut(uid).filter(|worker| !worker.terminating && !is_wanted) else { return };
+        let is_known_static = worker.told.as_ref().is_some_and(|pod| is_static(pod)) && statics_heard;
+        if all_heard || is_known_static {
+            worker.terminating = true;
+            orders.push(worker.end(uid));
+        }
     }
 
-    fn want(
-        &mut self,
-        uid: &PodUid,
-        pod: &Arc<Pod>,
-        runtime: Option<&BTreeMap<PodUid, FullName>>,
-        orders: &mut Vec<Order>,
-    ) {
-        let life = self.life(uid);
-        if let Some(worker) = self.workers.get_mut(uid) {
-            if life.is_some() && worker.life != life && !worker.terminating {
-                worker.terminating = true;
-                orders.push(worker.end(uid));
+    fn want(&mut self, uid: &PodUid, pod: &Arc<Pod>, pass: &mut Pass<'_>) {
+        if self.workers.contains_key(uid) {
+            return self.update(uid, pod, &mut pass.orders);
+        }
+        let full_name = full_name(pod);
+        if self.ended.contains(uid) {
+            return;
+        }
+        // Static pods of one name run one after the other (POD-09), also when the former is of before a restart.
+        let Some(runtime) = pass.runtime.filter(|_| self.held.as_ref() != Some(uid)) else {
+            self.held_up.insert(uid.clone());
+            return;
+        };
+        if is_over(pod) && !runtime.contains_key(uid) {
+            if self.releasing.insert(uid.clone()) {
+                pass.orders.push(Order::Release(uid.clone()));
             }
+            return;
+        }
+        self.releasing.remove(uid);
+        let is_held = |other: &&PodUid| *other != uid && self.wanted(other).is_none() && !self.is_left_over(other);
+        let is_taken =
+            is_static(pod) && (self.names.contains_key(&full_name) || pass.of_name(&full_name).iter().any(is_held));
+        if is_taken || pass.starts_left == 0 {
+            self.held_up.insert(uid.clone());
+            self.unfinished |= !is_taken;
+            return;
+        }
+        pass.starts_left -= 1;
+        let is_deleted = !is_static(pod) && pod.metadata.deletion_timestamp.is_some();
+        let worker = Worker {
+            terminating: is_deleted,
+            grace: deletion_grace(pod),
+            life: self.life(uid),
+            ..Worker::new(full_name.clone(), Some(Arc::clone(pod)))
+        };
+        let end = is_deleted.then(|| worker.end(uid));
+        self.hire(uid, worker);
+        pass.orders.push(Order::Start { uid: uid.clone(), full_name });
+        pass.orders.push(Order::TellSpec { uid: uid.clone(), pod: Arc::clone(pod) });
+        pass.orders.extend(end);
+    }
+
+    /// Tells a worker what is new about its pod.
+    fn update(&mut self, uid: &PodUid, pod: &Arc<Pod>, orders: &mut Vec<Order>) {
+        let life = self.life(uid);
+        let Some(worker) = self.workers.get_mut(uid) else { return };
+        if life.is_some() && worker.life != life && !worker.terminating {
+            worker.terminating = true;
+            orders.push(worker.end(uid));
+        }
+        let grace = deletion_grace(pod);
+        let is_deleted = !is_static(pod) && pod.metadata.deletion_timestamp.is_some();
+        // The very same pod has nothing new, whatever it is made of.
+        if worker.told.as_ref().is_none_or(|told| !Arc::ptr_eq(told, pod)) {
             // Wanted again while it ends: it ends first, and starts anew when its worker has finished.
             let changed = worker.told.as_ref().is_none_or(|told| differs(told, pod));
-            let grace = deletion_grace(pod);
-            let is_deleted = !is_static(pod) && pod.metadata.deletion_timestamp.is_some();
             let ended = !is_static(pod) && has_ended(pod) && !worker.told.as_deref().is_some_and(has_ended);
             // What is being deleted is told even while it ends: a later deletion may leave less time.
             if (changed || ended) && (!worker.terminating || is_deleted) {
@@ -365,58 +501,29 @@ impl PodRoster {
                 let (uid, pod) = (uid.clone(), Arc::clone(pod));
                 orders.push(if changed { Order::TellSpec { uid, pod } } else { Order::TellEnd { uid, pod } });
             }
-            if is_deleted && (!worker.terminating || grace < worker.grace) {
-                (worker.terminating, worker.grace) = (true, grace);
-                orders.push(worker.end(uid));
-            }
-            return;
         }
-        let full_name = full_name(pod);
-        if self.ended.contains(uid) || self.held.as_ref() == Some(uid) {
-            return;
+        if is_deleted && (!worker.terminating || grace < worker.grace) {
+            (worker.terminating, worker.grace) = (true, grace);
+            orders.push(worker.end(uid));
         }
-        // Static pods of one name run one after the other (POD-09), also when the former is of before a restart.
-        let Some(runtime) = runtime else { return };
-        if is_over(pod) && !runtime.contains_key(uid) {
-            if self.releasing.insert(uid.clone()) {
-                orders.push(Order::Release(uid.clone()));
-            }
-            return;
-        }
-        self.releasing.remove(uid);
-        let held = |(other, name): (&PodUid, &FullName)| {
-            *name == full_name && other != uid && self.wanted(other).is_none() && !self.is_left_over(other)
-        };
-        let mut workers = self.workers.values().filter(|other| !other.over);
-        let is_taken = workers.any(|other| other.full_name == full_name) || runtime.iter().any(held);
-        if is_static(pod) && is_taken {
-            return;
-        }
-        let is_deleted = !is_static(pod) && pod.metadata.deletion_timestamp.is_some();
-        let worker = Worker {
-            terminating: is_deleted,
-            grace: deletion_grace(pod),
-            life,
-            ..Worker::new(full_name.clone(), Some(Arc::clone(pod)))
-        };
-        let end = is_deleted.then(|| worker.end(uid));
-        self.workers.insert(uid.clone(), worker);
-        orders.push(Order::Start { uid: uid.clone(), full_name });
-        orders.push(Order::TellSpec { uid: uid.clone(), pod: Arc::clone(pod) });
-        orders.extend(end);
     }
 
-    fn end_orphans(&mut self, runtime: &BTreeMap<PodUid, FullName>, orders: &mut Vec<Order>) {
-        for (uid, full_name) in runtime {
-            if self.workers.contains_key(uid) || self.wanted(uid).is_some() || self.held.as_ref() == Some(uid) {
-                continue;
-            }
-            let full_name = full_name.clone();
-            let worker = Worker { terminating: true, ..Worker::new(full_name.clone(), None) };
-            self.workers.insert(uid.clone(), worker);
-            orders.push(Order::Start { uid: uid.clone(), full_name });
-            orders.push(Order::Terminate { uid: uid.clone(), grace: Some(ORPHAN_GRACE) });
+    fn end_orphan(&mut self, uid: &PodUid, pass: &mut Pass<'_>) {
+        let Some(full_name) = pass.runtime.filter(|_| self.all_heard()).and_then(|runtime| runtime.get(uid)) else {
+            return;
+        };
+        if self.workers.contains_key(uid) || self.wanted(uid).is_some() || self.held.as_ref() == Some(uid) {
+            return;
         }
+        let worker = Worker { terminating: true, ..Worker::new(full_name.clone(), None) };
+        self.hire(uid, worker);
+        pass.orders.push(Order::Start { uid: uid.clone(), full_name: full_name.clone() });
+        pass.orders.push(Order::Terminate { uid: uid.clone(), grace: Some(ORPHAN_GRACE) });
+    }
+
+    fn hire(&mut self, uid: &PodUid, worker: Worker) {
+        *self.names.entry(worker.full_name.clone()).or_default() += 1;
+        self.workers.insert(uid.clone(), worker);
     }
 }
 
@@ -425,38 +532,22 @@ impl PodRoster {
 pub fn differs(one: &Pod, other: &Pod) -> bool {
     const LOCAL: [&str; 3] =
         ["kubernetes.io/config.source", "kubernetes.io/config.mirror", "kubernetes.io/config.seen"];
-    let annotations = |pod: &Pod| -> BTreeMap<String, String> {
-        let all = pod.metadata.annotations.iter().flatten();
-        all.filter(|(key, _)| !LOCAL.contains(&key.as_str())).map(|(key, value)| (key.clone(), value.clone())).collect()
-    };
+    fn foreign(pod: &Pod) -> impl Iterator<Item = (&String, &String)> {
+        pod.metadata.annotations.iter().flatten().filter(|(key, _)| !LOCAL.contains(&key.as_str()))
+    }
     one.metadata.generation != other.metadata.generation
         || one.spec != other.spec
         || one.metadata.labels != other.metadata.labels
         || one.metadata.deletion_timestamp != other.metadata.deletion_timestamp
         || one.metadata.deletion_grace_period_seconds != other.metadata.deletion_grace_period_seconds
-        || annotations(one) != annotations(other)
+        || !foreign(one).eq(foreign(other))
         || gates(one) != gates(other)
 }
 
-/// What a source tells of the pods that it has `now`, where that is news after what it told. A pod of which there is
-/// nothing to tell stays as it was told: so its worker has it, and another version would only be kept beside that.
-pub fn to_tell(
-    told: Option<&BTreeMap<PodUid, Arc<Pod>>>,
-    mut now: BTreeMap<PodUid, Arc<Pod>>,
-) -> Option<BTreeMap<PodUid, Arc<Pod>>> {
-    let Some(told) = told else { return Some(now) };
-    let mut is_news = told.len() != now.len();
-    for (uid, pod) in &mut now {
-        match told.get(uid) {
-            Some(before) if !differs(before, pod) && !may_free(before, pod) => {
-                if take_the_same(before, pod) {
-                    *pod = Arc::clone(before);
-                }
-            }
-            _ => is_news = true,
-        }
-    }
-    is_news.then_some(now)
+/// Whether a source tells of a pod that it had told as `before`: what the pod is to be has changed, or what it takes of the
+/// node. Of another there is nothing to tell, and the version that was told stays the one that everybody shares.
+pub fn is_news(before: &Pod, now: &Pod) -> bool {
+    differs(before, now) || may_free(before, now) || !take_the_same(before, now)
 }
 
 /// What others say of the pod's readiness gates.

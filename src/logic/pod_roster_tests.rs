@@ -215,19 +215,55 @@ fn what_says_nothing_new_is_told_as_before() {
         Arc::new(pod)
     };
     let (new, running) = (pod("web", "a"), with(serde_json::json!({"phase": "Running"})));
-    let told = to_tell(None, set(&[("1", &new)])).expect("the first word is news");
-    assert_eq!(to_tell(Some(&told), set(&[("1", &running)])), None);
-    let more = to_tell(Some(&told), set(&[("1", &running), ("2", &pod("db", "a"))])).expect("another pod is news");
-    assert!(Arc::ptr_eq(&more[&PodUid::from("1")], &new), "the same as before");
+    assert!(!is_news(&new, &running), "its status alone");
     let taken = serde_json::json!([{"name": "c", "resources": {"requests": {"cpu": "1"}}, "image": "", "imageID": "",
         "ready": true, "restartCount": 0}]);
-    let resized = with(serde_json::json!({"phase": "Running", "containerStatuses": taken}));
-    let more = to_tell(Some(&told), set(&[("1", &resized), ("2", &pod("db", "a"))])).expect("another pod is news");
-    assert!(Arc::ptr_eq(&more[&PodUid::from("1")], &resized), "what it takes is known now");
-    let over = with(serde_json::json!({"phase": "Succeeded"}));
-    let freed = to_tell(Some(&told), set(&[("1", &over)])).expect("there is room again");
-    assert!(Arc::ptr_eq(&freed[&PodUid::from("1")], &over));
-    assert!(to_tell(Some(&told), set(&[("1", &pod("web", "b"))])).is_some(), "it is to be another");
+    assert!(is_news(&new, &with(serde_json::json!({"phase": "Running", "containerStatuses": taken}))), "what it takes");
+    assert!(is_news(&new, &with(serde_json::json!({"phase": "Succeeded"}))), "there is room again");
+    assert!(is_news(&new, &pod("web", "b")), "it is to be another");
+}
+
+/// POD-04: what is told of one pod is a state like the complete set: both lead to the same orders.
+#[test]
+fn news_of_one_pod_lead_to_what_the_complete_set_leads_to() {
+    let (runtime, web, db) = (BTreeMap::new(), api_pod("web", None), api_pod("db", None));
+    let heard = || {
+        let mut roster = PodRoster::new(["api", "file"]);
+        roster.set("file", BTreeMap::new());
+        roster.set("api", set(&[("u1", &web)]));
+        roster.orders(Some(&runtime));
+        roster
+    };
+    for (uid, pod, whole) in [
+        ("u2", Some(&db), set(&[("u1", &web), ("u2", &db)])),
+        ("u1", Some(&api_pod("web", Some(30))), set(&[("u1", &api_pod("web", Some(30)))])),
+        ("u1", None, BTreeMap::new()),
+        ("u1", Some(&web), set(&[("u1", &web)])),
+    ] {
+        let (mut one, mut all) = (heard(), heard());
+        one.set_pod("api", &uid.into(), pod.cloned());
+        all.set("api", whole);
+        assert_eq!(one.orders_for(&uid.into(), Some(&runtime)), all.orders(Some(&runtime)), "{uid} {pod:?}");
+    }
+    let mut unheard = PodRoster::new(["api"]);
+    unheard.set_pod("api", &"u1".into(), Some(Arc::clone(&web)));
+    assert_eq!(unheard.orders_for(&"u1".into(), Some(&runtime)), vec![], "the complete set is still to come");
+}
+
+/// A thousand pods at once are no turn of a thousand starts.
+#[test]
+fn one_pass_starts_a_bounded_number_of_workers_and_the_next_ones_the_rest() {
+    let mut roster = PodRoster::new(["api"]);
+    let pods =
+        (0..STARTS_MAX * 2 + 1).map(|number| (format!("u{number}").into(), api_pod(&format!("p{number}"), None)));
+    roster.set("api", pods.collect());
+    let runtime = BTreeMap::new();
+    let started = |orders: &[Order]| orders.iter().filter(|order| matches!(order, Order::Start { .. })).count();
+    let mut counts = vec![started(&roster.orders(Some(&runtime)))];
+    while roster.is_unfinished() {
+        counts.push(started(&roster.orders_held_up(Some(&runtime))));
+    }
+    assert_eq!(counts, [STARTS_MAX, STARTS_MAX, 1]);
 }
 
 fn api_pod(name: &str, deleted_within: Option<i64>) -> Arc<Pod> {

@@ -17,6 +17,7 @@ mod oom_score;
 mod pod_cgroup;
 mod pod_sums;
 mod qos;
+mod tier_shares;
 
 pub use container::{
     LinuxResources, container_hugepage_limits, container_resources, overhead_resources, sandbox_resources,
@@ -37,6 +38,7 @@ pub use pod_sums::{
     pod_limits, pod_requests,
 };
 pub use qos::{QosClass, pod_qos};
+pub use tier_shares::{TierShares, TierSums};
 
 /// Amounts by resource name; upstream's `ResourceList`.
 pub type ResourceList = BTreeMap<String, Quantity>;

@@ -8,18 +8,25 @@ use crate::actors::desk::Panicked;
 use crate::logic::ids::PodUid;
 use crate::logic::runtime_pod::RuntimePod;
 
+/// What a pass looks at.
+#[derive(Debug)]
+pub struct Look {
+    /// All pods that the runtime holds.
+    pub pods: Vec<Arc<RuntimePod>>,
+    /// Pods that are wanted or still going; `None` while nobody can say.
+    pub known: Option<BTreeSet<PodUid>>,
+}
+
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum ContainerGcMsg {
     /// From itself: time for a pass.
     PassDue,
-    /// From `PodManager`: the pods that are wanted or still going; all others' remains may go. Told once all sources
-    /// were heard.
-    Known(Arc<BTreeSet<PodUid>>),
     /// From `PodManager`: this pod has more dead containers than are kept.
     Surplus(Arc<RuntimePod>),
-    /// From itself: what there is; `None` where `Pleg` did not say. What it holds of any pod came after the pod was known.
-    Looked(Result<Option<Vec<Arc<RuntimePod>>>, Panicked>),
+    /// From itself: what there is, and then, which pods are known; `None` where `Pleg` did not say. What it holds of any pod
+    /// came after the pod was known.
+    Looked(Result<Option<Look>, Panicked>),
     /// From itself: a pass ended; how many containers and sandboxes it removed, or what it could not look at.
     PassEnded(Result<Result<(usize, usize), String>, Panicked>),
 }

@@ -16,6 +16,8 @@ pub enum OfflinePodsMsg {
     ApiSilent,
     /// From `PodManager`: these are all pods of the API server that are admitted.
     Admitted(BTreeMap<PodUid, Arc<Pod>>),
+    /// From `PodManager`: this pod is admitted as it is now; nothing, when it is wanted no more. The complete set came before.
+    PodAdmitted(PodUid, Option<Arc<Pod>>),
     /// From itself: what was kept was read; why it could not be, if so.
     Recalled(Result<Result<Vec<Pod>, String>, Panicked>),
     /// From itself: the newest pods were kept; why they could not be, if so.

@@ -1,6 +1,6 @@
 //! To `PodManager`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -64,6 +64,16 @@ pub enum PodManagerMsg {
         /// Pods that it did not want in between, and since when it wants them again: they end, and run anew.
         lives: BTreeMap<PodUid, Stamp>,
     },
+    /// From `ApiSource`: what one pod is to be by now; nothing, when it is wanted no more. The complete set came before: who
+    /// has not heard that one waits for it.
+    SourcePod {
+        /// Which source.
+        source: SourceKind,
+        /// Of which pod.
+        uid: PodUid,
+        /// What it is to be.
+        pod: Option<Arc<Pod>>,
+    },
     /// From `OfflinePods`: the API server cannot be heard since the agent started; it wanted these pods last.
     Recalled(BTreeMap<PodUid, Arc<Pod>>),
     /// From `Pleg`: what the runtime holds of one pod; nothing, when it is empty.
@@ -115,10 +125,14 @@ pub enum PodManagerMsg {
     RetellDue,
     /// From itself: time for housekeeping.
     HousekeepingDue,
+    /// From itself: more pods are to start than one turn does.
+    StartMore,
     /// From itself: leftovers of pods that nobody knew were looked for.
     LeftoversFound(Result<Found, Panicked>),
     /// From itself: what was left of one such pod was removed, or what could be.
     LeftoversRemoved(PodUid, Result<Swept, Panicked>),
+    /// From `ContainerGc`: which pods are wanted or still going; nothing before all sources were heard.
+    Known(RpcReplyPort<Option<BTreeSet<PodUid>>>),
     /// From the metrics: how many pods there are.
     Count(RpcReplyPort<PodCensus>),
     /// From Root: someone who learns from the workers was started again.
@@ -127,7 +141,8 @@ pub enum PodManagerMsg {
 
 describe!(PodManagerMsg, message => match message {
     PodManagerMsg::Observed(pod) => Some(&pod.uid),
-    PodManagerMsg::PodOver(uid)
+    PodManagerMsg::SourcePod { uid, .. }
+    | PodManagerMsg::PodOver(uid)
     | PodManagerMsg::WorkerFinished(uid)
     | PodManagerMsg::ReleaseDue(uid)
     | PodManagerMsg::Released(uid, _)

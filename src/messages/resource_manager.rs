@@ -1,12 +1,8 @@
 //! To `ResourceManager`.
 
-use std::sync::Arc;
-
-use k8s_openapi::api::core::v1::Pod;
-
 use super::describe;
 use crate::actors::desk::Panicked;
-use crate::logic::resources::CgroupSettings;
+use crate::logic::resources::{CgroupSettings, TierSums};
 
 /// What the cgroups above the pods' own are set to.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,8 +27,9 @@ pub struct TiersMade {
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum ResourceManagerMsg {
-    /// From `PodManager`: the pods that are wanted and not ended; the burstable tier's share follows them.
-    ActivePods(Arc<Vec<Arc<Pod>>>),
+    /// From `PodManager`: what the pods that are wanted and not ended ask for; the tiers' settings follow them. Told when it
+    /// changes.
+    ActivePods(TierSums),
     /// From itself: the cgroups of all pods and of the tiers are there, or why they cannot be.
     TiersMade(Result<Result<TiersMade, String>, Panicked>),
     /// From itself: time to set them again.

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 
 use super::faults::{Fault, Faults};
+use super::meter::TurnMeter;
 use super::random::Random;
 use super::story::Story;
 use crate::actors::ledger::{self, lock};
@@ -56,6 +57,7 @@ struct Counts {
 pub struct Crashes {
     exact: Option<Crash>,
     mailbox: Option<(String, usize)>,
+    meter: Option<Arc<TurnMeter>>,
     faults: Arc<Faults>,
     random: Random,
     story: Arc<Story>,
@@ -68,13 +70,20 @@ impl Crashes {
     /// With one exact crash, or only those of [`Fault::Crashes`].
     pub fn new(seed: u64, exact: Option<Crash>, faults: Arc<Faults>, story: Arc<Story>) -> Self {
         let random = Random::named(seed, "crashes");
-        Self { exact, mailbox: None, faults, random, story, counts: Mutex::default(), next: Mutex::default() }
+        let (counts, next) = (Mutex::default(), Mutex::default());
+        Self { exact, mailbox: None, meter: None, faults, random, story, counts, next }
     }
 
     /// Bounds the mailboxes of one kind of actor.
     #[must_use]
     pub fn with_mailbox(self, mailbox: Option<(String, usize)>) -> Self {
         Self { mailbox, ..self }
+    }
+
+    /// Has turns measured.
+    #[must_use]
+    pub fn with_meter(self, meter: Option<Arc<TurnMeter>>) -> Self {
+        Self { meter, ..self }
     }
 
     /// The next turn of this kind of actor fails.
@@ -114,10 +123,13 @@ impl ledger::Faults for Crashes {
             counts.after.insert(kind, index);
             index
         };
-        self.strikes(kind, index, false)
+        let strikes = self.strikes(kind, index, false);
+        self.meter.iter().for_each(|meter| meter.begin(kind));
+        strikes
     }
 
     fn strikes_after(&self, kind: &'static str, _: &str, _: u64) -> bool {
+        self.meter.iter().for_each(|meter| meter.end(kind));
         let index = lock(&self.counts).after.get(kind).copied().unwrap_or_default();
         self.strikes(kind, index, true)
     }

@@ -24,6 +24,7 @@ pub mod invariants;
 pub mod lists;
 pub mod logs;
 pub mod manifests;
+pub mod meter;
 #[cfg(test)]
 mod negative_api_tests;
 #[cfg(test)]

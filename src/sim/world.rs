@@ -11,6 +11,7 @@ use super::clock::VirtualTime;
 use super::crashes::{Crash, Crashes};
 use super::faults::{Fault, Faults};
 use super::invariants::Violation;
+use super::meter::TurnMeter;
 use super::node::{Node, spawn};
 use super::pods::SimPod;
 use super::random::Random;
@@ -47,6 +48,8 @@ pub struct Options {
     pub cluster: bool,
     /// The agent keeps what pods need of the API server (`--offline-store`).
     pub offline: bool,
+    /// Turns are measured by this clock of the run's thread.
+    pub turn_clock: Option<fn() -> Duration>,
     /// What shows the run again, for violations.
     pub command: String,
 }
@@ -61,6 +64,7 @@ impl Default for Options {
             settings: |_| {},
             cluster: false,
             offline: false,
+            turn_clock: None,
             command: String::new(),
         }
     }
@@ -86,6 +90,7 @@ pub(super) struct Shared {
     pub(super) api_pods: Mutex<BTreeMap<String, Wanted>>,
     crashes: Arc<Crashes>,
     offline: bool,
+    meter: Option<Arc<TurnMeter>>,
     settings: fn(&mut Settings),
     agent: Mutex<Option<Arc<Incarnation>>>,
     may_run: AtomicBool,
@@ -108,8 +113,9 @@ impl World {
         let node = Node::new(seed, time, Arc::clone(&story), Arc::clone(&faults));
         node.invariants.set_command(options.command.clone());
         *lock(&node.kill_at) = options.kill_at;
+        let meter = options.turn_clock.map(|clock| Arc::new(TurnMeter::new(clock, node.time.clone())));
         let crashes = Crashes::new(seed, options.crash.clone(), faults, story).with_mailbox(options.mailbox.clone());
-        let crashes = Arc::new(crashes);
+        let crashes = Arc::new(crashes.with_meter(meter.clone()));
         let link = options.cluster.then(|| cluster::begin(seed, &node));
         let shared = Shared {
             seed,
@@ -120,6 +126,7 @@ impl World {
             told: Mutex::default(),
             crashes,
             offline: options.offline,
+            meter,
             settings: options.settings,
             agent: Mutex::default(),
             may_run: AtomicBool::new(false),
@@ -134,6 +141,11 @@ impl World {
     /// The node itself.
     pub fn node(&self) -> &Arc<Node> {
         &self.shared.node
+    }
+
+    /// Who measures turns, where that was asked for.
+    pub fn meter(&self) -> Option<Arc<TurnMeter>> {
+        self.shared.meter.clone()
     }
 
     /// Chance of the test's own.

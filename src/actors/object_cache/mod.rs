@@ -60,6 +60,10 @@ pub struct ObjectCache {
     decisions: Decisions,
     watches: BTreeMap<ObjectKey, OperationId>,
     replies: BTreeMap<u64, RpcReplyPort<Answer>>,
+    /// Timers of questions that wait.
+    waits: BTreeMap<u64, OperationId>,
+    /// How many objects there are, and watches, by what was last said of them.
+    noted: (usize, usize),
     next_question: u64,
     /// By namespace and name; `None` until they were read once.
     services: Option<BTreeMap<(String, String), Service>>,
@@ -79,6 +83,8 @@ impl Role for ObjectCache {
             agent,
             watches: BTreeMap::new(),
             replies: BTreeMap::new(),
+            waits: BTreeMap::new(),
+            noted: (0, 0),
             next_question: 0,
             services: None,
             service_questions: BTreeMap::new(),
@@ -112,7 +118,10 @@ impl Role for ObjectCache {
             }
             ObjectCacheMsg::TooLate(question) => match self.service_questions.remove(&question) {
                 Some(asker) => drop(asker.reply.send(None)), // The asker may have left.
-                None => self.step(Input::TooLate(question), desk),
+                None => {
+                    self.waits.remove(&question);
+                    self.step(Input::TooLate(question), desk);
+                }
             },
             ObjectCacheMsg::SweepDue => {
                 self.sweep = None;
@@ -144,8 +153,13 @@ impl ObjectCache {
                 Order::Changed(pods) => {
                     desk.tell(&self.agent.directory.volume_manager, VolumeManagerMsg::ObjectsChanged(pods));
                 }
-                Order::Wait(question) => drop(desk.after(WAIT_MAX, ObjectCacheMsg::TooLate(question))),
+                Order::Wait(question) => {
+                    self.waits.insert(question, desk.after(WAIT_MAX, ObjectCacheMsg::TooLate(question)));
+                }
                 Order::Answer(question, answer) => {
+                    if let Some(timer) = self.waits.remove(&question) {
+                        desk.cancel(timer);
+                    }
                     if let Some(reply) = self.replies.remove(&question) {
                         let _ = reply.send(answer); // The asker may have left.
                     }
@@ -270,13 +284,14 @@ impl ObjectCache {
 
     /// One timer, only while there is something to look for; and how much is watched, for whoever looks.
     fn arm(&mut self, desk: &mut Desk<ObjectCacheMsg>) {
-        let watches = self.decisions.watches();
+        let (watches, objects) = (self.watches.len(), self.decisions.len());
         if watches > 0 && self.sweep.is_none() {
             self.sweep = Some(desk.after(SWEEP_PERIOD, ObjectCacheMsg::SweepDue));
         }
-        let objects = self.decisions.objects().count();
-        let note = (objects > 0).then(|| format!("{objects} objects referred to, {watches} of them watched"));
-        desk.address().record().set_note(note);
+        if std::mem::replace(&mut self.noted, (objects, watches)) != (objects, watches) {
+            let note = (objects > 0).then(|| format!("{objects} objects referred to, {watches} of them watched"));
+            desk.address().record().set_note(note);
+        }
     }
 }
 

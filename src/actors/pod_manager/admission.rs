@@ -2,7 +2,7 @@
 //!
 //! The decisions are those of `logic::pod_admission`; what is kept is kept by the actor.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, NodeStatus, Pod};
@@ -15,8 +15,8 @@ use crate::actors::settings::EventSubject;
 use crate::actors::volume_manager::node_facts;
 use crate::logic::ids::PodUid;
 use crate::logic::pod_admission::{
-    Admissions, Judged, NodeAbilities, PREEMPTED, PREEMPTING, Surroundings, Verdict, Victim, is_over, judge, not_yet,
-    preempted_status, preemption_patience,
+    Admissions, Judged, NodeAbilities, PREEMPTED, PREEMPTING, Room, Surroundings, Verdict, Victim, has_room, is_over,
+    judge, not_yet, preempted_status, preemption_patience,
 };
 use crate::logic::pod_lifecycle::Stage;
 use crate::logic::pod_roster::{full_name, is_static};
@@ -55,9 +55,14 @@ impl PodManager {
     /// never does; but a static pod is the administrator's own, and nobody makes another in its place.
     pub(super) fn judge_refused(&mut self, desk: &mut Desk<PodManagerMsg>) {
         let open = self.static_admissions.iter().filter(|(_, admissions)| admissions.has_open_refusals());
-        for source in open.map(|(source, _)| *source).collect::<Vec<_>>() {
-            let pods = self.statics.get(&source).cloned().unwrap_or_default();
-            self.admit_statics(source, &pods, desk);
+        let open: Vec<SourceKind> = open.map(|(source, _)| *source).collect();
+        for source in &open {
+            let pods = self.statics.get(source).cloned().unwrap_or_default();
+            self.admit_statics(*source, &pods, desk);
+        }
+        if !open.is_empty() {
+            self.carry_out(desk);
+            self.tell_statics(desk);
         }
     }
 
@@ -67,25 +72,17 @@ impl PodManager {
         let Some(pods) = self.api_pods.clone() else { return };
         let Some(node) = self.node.clone().filter(|_| self.can_judge()) else { return };
         let was_heard = self.roster.all_heard();
-        let statics = self.admitted_statics(None);
-        let (abilities, leaving) = (self.abilities(), self.leaving());
-        let mut admissions = std::mem::take(&mut self.admissions);
-        let surroundings = Surroundings {
-            runs: &|uid| self.listed.contains_key(uid),
-            beside: &statics,
-            takes_room: &|uid, pod| self.takes_room(uid, pod),
-            may_go_by_node: &|uid| self.may_go_by_node(uid),
-            leaving: &leaving,
-            node: &node,
-            abilities: &abilities,
-        };
-        let judged = admissions.take(&self.counted(&pods), surroundings);
+        self.recount_all();
+        let (mut admissions, counted) = (std::mem::take(&mut self.admissions), self.counted(&pods));
+        let judge = |room: &mut Room, at: Surroundings<'_>| admissions.take(&counted, room, at);
+        let judged = self.judged(&node, judge);
         self.admissions = admissions;
         self.tell_judged(judged, desk);
         let admitted = self.admissions.admitted(&pods);
-        desk.tell(&self.agent.directory.offline_pods, OfflinePodsMsg::Admitted(admitted.clone()));
+        self.tell_offline(desk);
         self.give(&admitted, desk);
         self.roster.set(SourceKind::Api.as_str(), self.in_force(&admitted));
+        self.note_asking_all();
         if !was_heard {
             self.tell_known(desk);
         }
@@ -98,6 +95,110 @@ impl PodManager {
             lives.iter().filter(is_new).for_each(|(uid, _)| admissions.forget_refusal(uid));
         }
         self.roster.set_lives(source.as_str(), lives);
+    }
+
+    /// Judges with what is known of the node and of what others take.
+    fn judged(&mut self, node: &Node, judge: impl FnOnce(&mut Room, Surroundings<'_>) -> Judged) -> Judged {
+        let (abilities, leaving) = (self.abilities(), self.leaving());
+        let mut room = std::mem::take(&mut self.room);
+        let judged = judge(
+            &mut room,
+            Surroundings {
+                runs: &|uid| self.listed.contains_key(uid),
+                takes_room: &|uid, pod| self.takes_room(uid, pod),
+                may_go_by_node: &|uid| self.may_go_by_node(uid),
+                leaving: &leaving,
+                node,
+                abilities: &abilities,
+            },
+        );
+        self.room = room;
+        judged
+    }
+
+    /// Judges one pod of the API server if it is new, and those that wait, whose room it may have been.
+    pub(super) fn admit_one(&mut self, uid: &PodUid, desk: &mut Desk<PodManagerMsg>) {
+        let source = SourceKind::Api.as_str();
+        if self.node.is_none() || !self.can_judge() {
+            return; // All are judged once these are known.
+        }
+        if !self.roster.was_heard(source) {
+            return self.admit(desk);
+        }
+        let Some(pod) = self.api_pods.as_ref().and_then(|pods| pods.get(uid)).cloned() else {
+            self.admissions.forget(uid);
+            self.roster.set_pod(source, uid, None);
+            self.asking.remove(uid);
+            self.recount(uid);
+            self.tell_offline_one(uid, None, desk);
+            return self.judge_waiting(desk);
+        };
+        if self.admissions.is_decided(uid) {
+            self.hand_on(uid, &pod, desk);
+            return self.judge_waiting(desk);
+        }
+        let mut due = self.admissions.waiting().clone();
+        due.insert(uid.clone());
+        self.judge_these(&due, desk);
+    }
+
+    /// Judges pods that wait: there may be room for them.
+    pub(super) fn judge_waiting(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        let due = self.admissions.waiting().clone();
+        if !due.is_empty() && self.can_judge() {
+            self.judge_these(&due, desk);
+        }
+    }
+
+    fn judge_these(&mut self, due: &BTreeSet<PodUid>, desk: &mut Desk<PodManagerMsg>) {
+        let Some(node) = self.node.clone() else { return };
+        let pods: Vec<(PodUid, Arc<Pod>)> =
+            due.iter().filter_map(|uid| Some((uid.clone(), Arc::clone(self.api_pods.as_ref()?.get(uid)?)))).collect();
+        let counted: Vec<_> = pods.iter().map(|(uid, pod)| (uid.clone(), self.counted_one(uid, pod))).collect();
+        // The sums may still hold what has ended since. They are never too small: who has room by them has room.
+        let pod_level = self.agent.settings.resources.pod_level_resources;
+        if counted.iter().any(|(_, pod)| !has_room(pod, &self.room, &node, pod_level)) {
+            self.recount_all();
+        }
+        let mut admissions = std::mem::take(&mut self.admissions);
+        let judge = |room: &mut Room, at: Surroundings<'_>| admissions.take_new(counted, room, at);
+        let judged = self.judged(&node, judge);
+        self.admissions = admissions;
+        self.tell_judged(judged, desk);
+        for (uid, pod) in &pods {
+            self.hand_on(uid, pod, desk);
+            self.carry_out_for(uid, desk);
+        }
+    }
+
+    /// An admitted pod is wanted as it is by now, with what it was given.
+    fn hand_on(&mut self, uid: &PodUid, pod: &Arc<Pod>, desk: &mut Desk<PodManagerMsg>) {
+        if self.admissions.is_admitted(uid) {
+            self.give_one(uid, pod, desk);
+            let in_force = self.in_force_one(uid, pod);
+            self.roster.set_pod(SourceKind::Api.as_str(), uid, Some(in_force));
+            self.note_asking(uid);
+            self.tell_offline_one(uid, Some(pod), desk);
+        }
+        self.recount(uid);
+    }
+
+    /// Tells which pods are to be kept for a boot without the API server, where they are kept.
+    pub(super) fn tell_offline(&self, desk: &Desk<PodManagerMsg>) {
+        if let Some(pods) = self.api_pods.as_ref().filter(|_| self.agent.adapters.offline.is_some()) {
+            let admitted = self.admissions.admitted(pods);
+            desk.tell(&self.agent.directory.offline_pods, OfflinePodsMsg::Admitted(admitted));
+        }
+    }
+
+    fn tell_offline_one(&self, uid: &PodUid, pod: Option<&Arc<Pod>>, desk: &Desk<PodManagerMsg>) {
+        if self.agent.adapters.offline.is_some() {
+            let admitted = OfflinePodsMsg::PodAdmitted(uid.clone(), pod.cloned());
+            // Nobody else would say so before the next complete set.
+            if !desk.offer(&self.agent.directory.offline_pods, admitted) {
+                self.tell_offline(desk);
+            }
+        }
     }
 
     /// A source of static pods told what it wants.
@@ -126,40 +227,23 @@ impl PodManager {
             return self.roster.set(source.as_str(), self.in_force(pods));
         }
         let node = self.node.clone().unwrap_or_else(|| Arc::new(self.own_node()));
-        let mut beside = self.admitted_statics(Some(source));
-        let of_api = self.api_pods.iter().flat_map(|pods| self.counted(&self.admissions.admitted(pods)));
-        beside.extend(of_api.map(|(_, pod)| pod));
-        let (abilities, leaving) = (self.abilities(), self.leaving());
+        self.recount_all();
         let mut admissions = self.static_admissions.remove(&source).unwrap_or_else(Admissions::of_statics);
-        let surroundings = Surroundings {
-            runs: &|uid| self.listed.contains_key(uid),
-            beside: &beside,
-            takes_room: &|uid, pod| self.takes_room(uid, pod),
-            may_go_by_node: &|uid| self.may_go_by_node(uid),
-            leaving: &leaving,
-            node: &node,
-            abilities: &abilities,
-        };
-        let judged = admissions.take(&self.counted(pods), surroundings);
+        let counted = self.counted(pods);
+        let judged = self.judged(&node, |room, at| admissions.take(&counted, room, at));
         let admitted = admissions.admitted(pods);
         self.static_admissions.insert(source, admissions);
         self.give(&admitted, desk);
         self.roster.set(source.as_str(), self.in_force(&admitted));
+        self.note_asking_all();
         self.tell_judged(judged, desk);
-    }
-
-    /// Static pods that are here, those of `except` left out.
-    fn admitted_statics(&self, except: Option<SourceKind>) -> Vec<Arc<Pod>> {
-        let others = self.statics.iter().filter(|(source, _)| Some(**source) != except);
-        let admitted = others.filter_map(|(source, pods)| Some(self.static_admissions.get(source)?.admitted(pods)));
-        admitted.flat_map(BTreeMap::into_values).collect()
     }
 
     /// Preempted pods that have not ended yet.
     pub(super) fn leaving(&self) -> Vec<Arc<Pod>> {
-        let ends = |uid: &PodUid| self.slots.contains_key(uid) && !self.roster.is_left_over(uid);
-        let pods = self.api_pods.iter().flatten().filter(|(uid, _)| ends(uid));
-        pods.filter(|(uid, _)| self.is_preempted(uid)).map(|(_, pod)| Arc::clone(pod)).collect()
+        let ends = |uid: &&PodUid| self.slots.contains_key(*uid) && !self.roster.is_left_over(uid);
+        let pods = self.admissions.preempted().filter(ends);
+        pods.filter_map(|uid| self.api_pods.as_ref()?.get(uid).cloned()).collect()
     }
 
     /// Tells once more whose statuses are to say that they make room.
@@ -170,7 +254,7 @@ impl PodManager {
         }
     }
 
-    fn is_preempted(&self, uid: &PodUid) -> bool {
+    pub(super) fn is_preempted(&self, uid: &PodUid) -> bool {
         self.admissions.why_not(uid).is_some_and(|(reason, _)| reason == PREEMPTING)
     }
 
@@ -212,6 +296,7 @@ impl PodManager {
             self.tell_rejected(&refused.uid, &refused.pod, desk);
         }
         let makes_room = !judged.victims.is_empty();
+        let mut preempted = Vec::new();
         for Victim { uid, pod, resource } in judged.victims {
             self.agent.happened(Occurrence::PodPreempted { resource: &resource });
             let event = EventSubject::pod(&uid, &full_name(&pod)).warning(PREEMPTING, PREEMPTED);
@@ -221,12 +306,12 @@ impl PodManager {
             self.admissions.preempt(&uid, desk.now().plus(patience));
             desk.after(patience, PodManagerMsg::GraceExceeded(uid.clone()));
             desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::Preempted(uid.clone()));
-            if let Some(pods) = &self.api_pods {
-                let admitted = self.in_force(&self.admissions.admitted(pods));
-                self.roster.set(SourceKind::Api.as_str(), admitted);
-            }
+            self.roster.set_pod(SourceKind::Api.as_str(), &uid, None);
+            self.recount(&uid);
+            preempted.push(uid.clone());
             self.tell_rejected(&uid, &pod, desk); // One without a worker has nobody else to say so.
         }
+        preempted.iter().for_each(|uid| self.carry_out_for(uid, desk));
         if makes_room {
             self.tell_undecided(desk);
         }

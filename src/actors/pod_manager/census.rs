@@ -1,5 +1,6 @@
 //! `PodManager`'s account of its pods: for the metrics, and of who takes room.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -47,12 +48,52 @@ impl PodManager {
         !self.has_ended(uid) && (!is_over(pod) || runs())
     }
 
-    /// Tells which pods count for the cgroups above the pods' own.
-    pub(super) fn tell_active(&self, desk: &Desk<PodManagerMsg>) {
-        let wanted = self.roster.all_wanted();
-        let active: Vec<Arc<Pod>> =
-            wanted.filter(|(uid, pod)| self.takes_room(uid, pod)).map(|(_, pod)| Arc::clone(pod)).collect();
-        desk.tell(&self.agent.directory.resource_manager, ResourceManagerMsg::ActivePods(Arc::new(active)));
+    /// Tells what the pods that count take of the cgroups above the pods' own, where that has changed.
+    pub(super) fn tell_active(&mut self, desk: &Desk<PodManagerMsg>) {
+        let sums = self.active.sums();
+        if self.active_told != Some(sums) {
+            let told = desk.offer(&self.agent.directory.resource_manager, ResourceManagerMsg::ActivePods(sums));
+            self.active_told = told.then_some(sums);
+        }
+    }
+
+    /// Counts one pod anew, of which something may have changed.
+    pub(super) fn recount(&mut self, uid: &PodUid) {
+        let pod_level = self.agent.settings.resources.pod_level_resources;
+        let share = self.share_of(uid);
+        self.room.set(uid, share.as_ref(), pod_level);
+        let active = self.roster.wanted(uid).filter(|pod| self.takes_room(uid, pod)).cloned();
+        self.active.set(uid, active.as_ref(), pod_level);
+    }
+
+    /// Counts all pods anew. Those that are as they were cost next to nothing; what has ended is found here.
+    pub(super) fn recount_all(&mut self) {
+        let mut known: BTreeSet<PodUid> = self.roster.all_wanted().map(|(uid, _)| uid.clone()).collect();
+        known.extend(self.api_pods.iter().chain(self.statics.values()).flat_map(BTreeMap::keys).cloned());
+        self.room.retain(|uid| known.contains(uid));
+        self.active.retain(|uid| known.contains(uid));
+        known.iter().for_each(|uid| self.recount(uid));
+    }
+
+    /// The pod with what it takes of the node; `None` of one that takes nothing.
+    fn share_of(&self, uid: &PodUid) -> Option<Arc<Pod>> {
+        let pod = self.source_pod(uid)?;
+        if self.is_admitted(uid) {
+            let counted = self.counted_one(uid, pod);
+            return Some(counted).filter(|pod| self.takes_room(uid, pod));
+        }
+        let leaves = self.is_preempted(uid) && self.slots.contains_key(uid) && !self.roster.is_left_over(uid);
+        leaves.then(|| Arc::clone(pod))
+    }
+
+    /// The pod as its source wants it.
+    pub(super) fn source_pod(&self, uid: &PodUid) -> Option<&Arc<Pod>> {
+        self.api_pods.iter().chain(self.statics.values()).find_map(|pods| pods.get(uid))
+    }
+
+    /// Whether the pod was admitted, whichever source it is of.
+    pub(super) fn is_admitted(&self, uid: &PodUid) -> bool {
+        self.admissions.is_admitted(uid) || self.static_admissions.values().any(|one| one.is_admitted(uid))
     }
 
     pub(super) fn has_ended(&self, uid: &PodUid) -> bool {

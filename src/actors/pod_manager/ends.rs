@@ -18,7 +18,7 @@ use crate::actors::settings::Agent;
 use crate::logic::ids::PodUid;
 use crate::logic::loudness::Loudness;
 use crate::logic::pod_resize::Trigger;
-use crate::logic::pod_roster::full_name;
+use crate::logic::pod_roster::{full_name, is_static};
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::prober::ProberMsg;
@@ -38,14 +38,20 @@ pub(super) struct Releases {
 impl PodManager {
     /// A pod is over, whatever is left of it.
     pub(super) fn take_over(&mut self, uid: &PodUid, desk: &mut Desk<PodManagerMsg>) {
+        let may_be_static = self.roster.told(uid).is_none_or(is_static);
         if !self.roster.over(uid) {
             return; // Said before.
         }
         self.sweep.logs.ended(uid, desk.clock().uptime());
+        self.recount(uid);
         self.make_room(uid, desk);
         self.judge_refused(desk);
-        self.carry_out(desk);
-        self.tell_known(desk);
+        self.judge_waiting(desk);
+        self.carry_out_for(uid, desk);
+        self.tell_active(desk);
+        if may_be_static {
+            self.tell_statics(desk); // Its name may be free for the mirror of another.
+        }
         self.resize(Trigger::PodTerminated, desk);
     }
 
@@ -69,8 +75,9 @@ impl PodManager {
         desk.tell(&to.status_manager, StatusManagerMsg::PodForgotten(uid.clone()));
         desk.tell(&to.event_recorder, EventRecorderMsg::PodForgotten(uid.clone()));
         desk.tell(&to.prober, ProberMsg::PodGone(uid.clone()));
-        self.carry_out(desk);
-        self.tell_known(desk);
+        self.recount(uid);
+        self.carry_out_for(uid, desk);
+        self.tell_active(desk);
     }
 
     /// Has volumes and cgroup of such a pod released; the API server may not let it go before.
@@ -98,6 +105,8 @@ impl PodManager {
             Ok(()) => {
                 self.releases.problems.remove(&uid);
                 self.roster.released(&uid);
+                self.recount(&uid);
+                self.tell_active(desk);
                 // The runtime may have shown it after all: then its worker sees to its end.
                 if !self.slots.contains_key(&uid) {
                     desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::NeverHere(uid));

@@ -17,7 +17,6 @@ use crate::logic::ids::PodUid;
 use crate::logic::log_keeping::{LogKeeping, is_full};
 use crate::logic::loudness::Loudness;
 use crate::logic::time::Moment;
-use crate::messages::container_gc::ContainerGcMsg;
 use crate::messages::pod_manager::{Found, Leftovers, PodManagerMsg, Swept};
 use crate::messages::status_manager::StatusManagerMsg;
 use crate::platform::blocking;
@@ -89,25 +88,8 @@ impl Sweep {
 }
 
 impl PodManager {
-    /// Tells `ContainerGc` which pods are wanted or still going, in the turn that made them so: before they have a container
-    /// that could be taken for another's remains.
-    pub(super) fn tell_collector(&mut self, desk: &mut Desk<PodManagerMsg>) {
-        if !self.roster.all_heard() {
-            return;
-        }
-        self.tell_heard_all(desk);
-        let known = Arc::new(self.roster.known());
-        if self.collector_told.as_ref() == Some(&known) {
-            return;
-        }
-        match desk.offer(&self.agent.directory.container_gc, ContainerGcMsg::Known(Arc::clone(&known))) {
-            true => self.collector_told = Some(known),
-            false => self.arm_retell(desk),
-        }
-    }
-
     /// Has those answered who asked before all pods were known.
-    fn tell_heard_all(&mut self, desk: &mut Desk<PodManagerMsg>) {
+    pub(super) fn tell_heard_all(&mut self, desk: &mut Desk<PodManagerMsg>) {
         if self.heard_all_told || !self.can_judge() {
             return;
         }
@@ -135,6 +117,7 @@ impl PodManager {
         // Nobody says of a static pod that it has ended.
         self.judge_refused(desk);
         self.carry_out(desk);
+        self.recount_all();
         self.tell_active(desk);
         self.tell_statics(desk);
         self.tell_undecided(desk);

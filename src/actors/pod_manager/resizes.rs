@@ -42,12 +42,13 @@ impl PodManager {
 
     /// Pods as they are carried out: with what they were given, and without what the gates have off.
     pub(super) fn in_force(&self, pods: &BTreeMap<PodUid, Arc<Pod>>) -> BTreeMap<PodUid, Arc<Pod>> {
+        pods.iter().map(|(uid, pod)| (uid.clone(), self.in_force_one(uid, pod))).collect()
+    }
+
+    pub(super) fn in_force_one(&self, uid: &PodUid, pod: &Arc<Pod>) -> Arc<Pod> {
         let settings = &self.agent.settings;
-        let in_force = |uid, pod| {
-            let asked = settings.restart_gates.applied(pod);
-            self.as_observed(uid, &asked, self.allocations.in_force(uid, &asked, &settings.resize))
-        };
-        pods.iter().map(|(uid, pod)| (uid.clone(), in_force(uid, pod))).collect()
+        let asked = settings.restart_gates.applied(pod);
+        self.as_observed(uid, &asked, self.allocations.in_force(uid, &asked, &settings.resize))
     }
 
     /// The pod with the generation that its status may say was observed. A generation whose resize is not decided yet is not
@@ -70,10 +71,11 @@ impl PodManager {
 
     /// Pods with what they take of the node.
     pub(super) fn counted(&self, pods: &BTreeMap<PodUid, Arc<Pod>>) -> BTreeMap<PodUid, Arc<Pod>> {
-        let gates = &self.agent.settings.resize;
-        let counted =
-            |(uid, pod)| (PodUid::clone(uid), counted_with_actual(&self.allocations.counted(uid, pod, gates)));
-        pods.iter().map(counted).collect()
+        pods.iter().map(|(uid, pod)| (uid.clone(), self.counted_one(uid, pod))).collect()
+    }
+
+    pub(super) fn counted_one(&self, uid: &PodUid, pod: &Arc<Pod>) -> Arc<Pod> {
+        counted_with_actual(&self.allocations.counted(uid, pod, &self.agent.settings.resize))
     }
 
     /// Those are admitted: they have what they asked for, unless they had something before.
@@ -82,6 +84,13 @@ impl PodManager {
             self.allocations.admit(uid, pod, &self.agent.settings.resize);
         }
         self.keep_allocations(desk);
+    }
+
+    /// This one is admitted.
+    pub(super) fn give_one(&mut self, uid: &PodUid, pod: &Pod, desk: &mut Desk<PodManagerMsg>) {
+        if !is_over(pod) && self.allocations.admit(uid, pod, &self.agent.settings.resize) {
+            self.keep_allocations(desk);
+        }
     }
 
     /// What was given before is known now: pods may be judged.
@@ -118,20 +127,31 @@ impl PodManager {
         after: &BTreeMap<PodUid, Arc<Pod>>,
         desk: &Desk<PodManagerMsg>,
     ) -> Option<Trigger> {
-        let changed = after.iter().filter_map(|(uid, new)| Some((before.get(uid)?, new)));
-        let changed: Vec<_> = changed.filter(|(old, new)| !Arc::ptr_eq(old, new) && old.spec != new.spec).collect();
-        for (old, new) in &changed {
+        let gone = before.iter().filter(|(uid, _)| !after.contains_key(*uid)).map(|(uid, old)| (uid, Some(old), None));
+        let there = after.iter().map(|(uid, new)| (uid, before.get(uid), Some(new)));
+        let triggers = gone.chain(there).map(|(uid, old, new)| self.note_change(uid, old, new, desk));
+        triggers.flatten().min()
+    }
+
+    /// The same of one pod.
+    pub(super) fn note_change(
+        &mut self,
+        uid: &PodUid,
+        old: Option<&Arc<Pod>>,
+        new: Option<&Arc<Pod>>,
+        desk: &Desk<PodManagerMsg>,
+    ) -> Option<Trigger> {
+        if let (Some(old), Some(new)) = (old, new)
+            && !Arc::ptr_eq(old, new)
+            && old.spec != new.spec
+        {
             self.tell_undeclared(old, new, desk);
-            let uid = PodUid::from(new.metadata.uid.as_deref().unwrap_or_default());
-            self.allocations.changed(&uid, new.metadata.generation);
+            self.allocations.changed(uid, new.metadata.generation);
+            self.resize_due.insert(uid.clone());
+            let counts = operations(old, new, &self.agent.settings.resize);
+            self.count(counts.into_iter().map(ResizeCount::Requested).collect(), desk);
         }
-        let counts: Vec<ResizeCount> = changed
-            .into_iter()
-            .flat_map(|(old, new)| operations(old, new, &self.agent.settings.resize))
-            .map(ResizeCount::Requested)
-            .collect();
-        self.count(counts, desk);
-        Trigger::between(before, after)
+        Trigger::between(old, new)
     }
 
     /// A pod was changed in a way that this node does not declare; the change stands, as upstream.
@@ -149,16 +169,34 @@ impl PodManager {
         }
     }
 
-    /// All admitted pods as their sources want them.
-    fn all_admitted(&self) -> BTreeMap<PodUid, Arc<Pod>> {
-        let mut all: BTreeMap<PodUid, Arc<Pod>> =
-            self.api_pods.iter().flat_map(|pods| self.admissions.admitted(pods)).collect();
-        let statics = self.statics.iter().filter_map(|(source, pods)| {
-            let admissions = self.static_admissions.get(source)?;
-            Some(admissions.admitted(pods))
-        });
-        all.extend(statics.flatten());
-        all
+    /// An admitted pod as its source wants it.
+    fn admitted_pod(&self, uid: &PodUid) -> Option<Arc<Pod>> {
+        self.source_pod(uid).filter(|_| self.is_admitted(uid)).cloned()
+    }
+
+    /// Takes note of whether this pod asks for other resources than it was given.
+    pub(super) fn note_asking(&mut self, uid: &PodUid) {
+        let pod = self.admitted_pod(uid).filter(|pod| self.has_room_to_change(uid, pod));
+        match pod {
+            Some(pod) if self.allocations.is_asked(uid, &pod, &self.agent.settings.resize) => {
+                self.asking.insert(uid.clone());
+            }
+            Some(_) => {
+                self.asking.remove(uid);
+                if self.allocations.settle(uid) {
+                    self.resize_due.insert(uid.clone());
+                }
+            }
+            None => drop(self.asking.remove(uid)),
+        }
+    }
+
+    /// The same of all pods.
+    pub(super) fn note_asking_all(&mut self) {
+        let all = self.api_pods.iter().chain(self.statics.values()).flat_map(BTreeMap::keys);
+        let all: Vec<PodUid> = all.cloned().collect();
+        self.asking.clear();
+        all.iter().for_each(|uid| self.note_asking(uid));
     }
 
     /// Looks at all resizes that are asked for and not taken on, in order.
@@ -171,32 +209,30 @@ impl PodManager {
         }
         self.resizes_seen = true;
         let waited = self.allocations.all_waiting().clone();
-        let all = self.all_admitted();
-        let candidates = all.iter().filter(|(uid, pod)| self.has_room_to_change(uid, pod));
         let mut asked = Vec::new();
-        let gates = self.agent.settings.resize;
-        let mut settled = Vec::new();
-        for (uid, pod) in candidates {
-            if !self.allocations.is_asked(uid, pod, &gates) {
-                settled.push(uid.clone());
-                continue;
-            }
+        for uid in self.asking.clone() {
+            let pod = self.admitted_pod(&uid).filter(|pod| self.has_room_to_change(&uid, pod));
+            let Some(pod) = pod else { continue };
             let is_known =
                 |waiting: &PendingResize| waiting.reason == INFEASIBLE && waiting.generation == pod.metadata.generation;
-            if !self.allocations.waiting(uid).is_some_and(is_known) {
-                asked.push(self.candidate(uid, pod));
+            if !self.allocations.is_accepted(&uid, &pod, &self.agent.settings.resize)
+                && !self.allocations.waiting(&uid).is_some_and(is_known)
+            {
+                asked.push(self.candidate(&uid, &pod));
             }
         }
-        settled.iter().for_each(|uid| self.allocations.settle(uid));
         for uid in in_order(asked) {
-            self.judge_one(&uid, &all, trigger, desk);
+            self.judge_one(&uid, trigger, desk);
         }
         self.keep_allocations(desk);
         self.tell_resizes(desk);
-        if *self.allocations.all_waiting() != waited {
-            // After why it waits, the generation that was judged: its status says both, or neither.
-            self.set_rosters();
-            self.carry_out(desk);
+        // After why it waits, the generation that was judged: its status says both, or neither.
+        let both = waited.keys().chain(self.allocations.all_waiting().keys());
+        let changed: BTreeSet<PodUid> =
+            both.filter(|uid| waited.get(*uid) != self.allocations.waiting(uid)).cloned().collect();
+        for uid in &changed {
+            self.hand_on_given(uid);
+            self.carry_out_for(uid, desk);
         }
         if self.allocations.all_waiting().values().any(|waiting| waiting.reason == DEFERRED) {
             self.arm_resize_retry(RETRY, desk);
@@ -228,40 +264,35 @@ impl PodManager {
         }
     }
 
-    fn judge_one(
-        &mut self,
-        uid: &PodUid,
-        all: &BTreeMap<PodUid, Arc<Pod>>,
-        trigger: Trigger,
-        desk: &mut Desk<PodManagerMsg>,
-    ) {
-        let pod = &all[uid];
+    fn judge_one(&mut self, uid: &PodUid, trigger: Trigger, desk: &mut Desk<PodManagerMsg>) {
+        let Some(pod) = &self.admitted_pod(uid) else { return };
         let (options, gates) = (self.agent.settings.resources, self.agent.settings.resize);
         let allocated = self.allocations.in_force(uid, pod, &gates);
         if let Some(never) = infeasible(pod, &allocated, &gates, &options) {
             self.count(vec![ResizeCount::Infeasible(never.detail)], desk);
             return self.let_wait(uid, pod, INFEASIBLE, INFEASIBLE, never.message, desk);
         }
-        let others = all.iter().filter(|(other, pod)| *other != uid && self.takes_room(other, pod));
-        let others = self.counted(&others.map(|(uid, pod)| (uid.clone(), Arc::clone(pod))).collect());
-        let others: Vec<Arc<Pod>> = others.into_values().collect();
+        self.recount_all(); // Of what has ended nobody may have said so yet.
         let node = self.node.clone().unwrap_or_else(|| Arc::new(self.own_node()));
         let (abilities, leaving) = (self.abilities(), self.leaving());
+        let mut room = std::mem::take(&mut self.room);
+        room.set(uid, None, options.pod_level_resources);
         let surroundings = Surroundings {
             runs: &|_| true,
-            beside: &others,
             takes_room: &|_, _| true,
             may_go_by_node: &|_| true,
             leaving: &leaving,
             node: &node,
             abilities: &abilities,
         };
-        let judged = judge_resize(pod, surroundings);
+        let judged = judge_resize(pod, &room, surroundings);
+        self.room = room;
         self.tell_judged(Judged { victims: judged.victims, ..Judged::default() }, desk);
         match judged.refused {
             None => self.allocations.accept(uid, pod, &gates, trigger),
             Some((reason, message)) => self.let_wait(uid, pod, DEFERRED, &reason, message, desk),
         }
+        self.recount(uid);
     }
 
     /// The resize waits: the pod's status says so, and an Event when that is news.
@@ -277,6 +308,7 @@ impl PodManager {
         let generation = pod.metadata.generation;
         let text = pod_resize::pending(pod, generation.unwrap_or_default(), detail, &message);
         let pending = PendingResize { reason, message, generation, since: desk.now() };
+        self.resize_due.insert(uid.clone());
         if self.allocations.wait(uid, pending, shown(pod)) {
             let event = if reason == INFEASIBLE { "ResizeInfeasible" } else { "ResizeDeferred" };
             let subject = EventSubject::pod(uid, &full_name(pod));
@@ -312,60 +344,64 @@ impl PodManager {
             Err(why) => {
                 tracing::warn!(why, "what pods are given could not be kept, resizes wait for that");
                 self.allocations.not_kept();
+                self.note_asking_all();
                 return self.arm_resize_retry(RETRY_KEEPING, desk);
             }
         };
         let resized = self.allocations.kept(&kept);
-        let all = self.all_admitted();
         for (uid, trigger) in &resized {
-            let Some(pod) = all.get(uid) else { continue };
+            self.resize_due.insert(uid.clone());
+            self.note_asking(uid);
+            let Some(pod) = &self.admitted_pod(uid) else { continue };
             let message = pod_resize::started(pod, pod.metadata.generation.unwrap_or_default());
             let event = EventSubject::pod(uid, &full_name(pod)).normal("ResizeStarted", message);
             desk.tell(&self.agent.directory.event_recorder, event);
             self.count(trigger.iter().map(|trigger| ResizeCount::DeferredAccepted(*trigger)).collect(), desk);
         }
+        for (uid, _) in &resized {
+            self.hand_on_given(uid);
+            self.recount(uid);
+            self.carry_out_for(uid, desk);
+        }
         if !resized.is_empty() {
-            self.set_rosters();
-            self.carry_out(desk);
             self.tell_resizes(desk);
-            self.tell_known(desk);
+            self.tell_active(desk);
         }
         self.keep_allocations(desk);
     }
 
-    /// What is wanted, with what was given since it was told.
-    fn set_rosters(&mut self) {
-        if let Some(pods) = &self.api_pods {
-            let admitted = self.in_force(&self.admissions.admitted(pods));
-            self.roster.set(SourceKind::Api.as_str(), admitted);
-        }
-        let statics: Vec<_> = self.statics.iter().map(|(source, pods)| (*source, pods.clone())).collect();
-        for (source, pods) in statics {
-            if let Some(admissions) = self.static_admissions.get(&source) {
-                let admitted = self.in_force(&admissions.admitted(&pods));
-                self.roster.set(source.as_str(), admitted);
-            }
-        }
+    /// An admitted pod is wanted with what it was given since it was told.
+    fn hand_on_given(&mut self, uid: &PodUid) {
+        let Some(pod) = self.admitted_pod(uid) else { return };
+        let is_api = self.api_pods.as_ref().is_some_and(|pods| pods.contains_key(uid));
+        let of = self.statics.iter().find(|(_, pods)| pods.contains_key(uid)).map(|(source, _)| *source);
+        let source = if is_api { SourceKind::Api } else { of.unwrap_or(SourceKind::File) };
+        let in_force = self.in_force_one(uid, &pod);
+        self.roster.set_pod(source.as_str(), uid, Some(in_force));
     }
 
     /// Tells workers why their pods' resizes wait, and that they do no more. What a worker has no room for, or what it
     /// can make nothing of before it has its pod, is told later.
     pub(super) fn tell_resizes(&mut self, desk: &mut Desk<PodManagerMsg>) {
-        let mut due = Vec::new();
-        for (uid, slot) in &self.slots {
-            let waiting = self.allocations.waiting(uid);
-            if slot.resize_told.as_ref().is_some_and(|told| told.as_ref() == waiting) || self.roster.owes_spec(uid) {
+        for uid in std::mem::take(&mut self.resize_due) {
+            let Some(slot) = self.slots.get(&uid) else { continue };
+            let waiting = self.allocations.waiting(&uid);
+            if slot.resize_told.as_ref().is_some_and(|told| told.as_ref() == waiting) {
                 continue;
             }
-            let says_so = || self.roster.wanted(uid).is_some_and(|pod| shown(pod).is_some());
-            if waiting.is_some() || slot.resize_told.is_some() || says_so() {
-                due.push((uid.clone(), waiting.cloned()));
+            if self.roster.owes_spec(&uid) {
+                self.resize_due.insert(uid);
+                continue;
             }
-        }
-        for (uid, waiting) in due {
+            let says_so = || self.roster.wanted(&uid).is_some_and(|pod| shown(pod).is_some());
+            if waiting.is_none() && slot.resize_told.is_none() && !says_so() {
+                continue;
+            }
+            let waiting = waiting.cloned();
             let has_room = self.tell_worker(&uid, PodWorkerMsg::ResizeJudged(waiting.clone()), desk);
-            if let Some(slot) = self.slots.get_mut(&uid).filter(|_| has_room) {
-                slot.resize_told = Some(waiting);
+            match self.slots.get_mut(&uid).filter(|_| has_room) {
+                Some(slot) => slot.resize_told = Some(waiting),
+                None => drop(self.resize_due.insert(uid)),
             }
         }
     }

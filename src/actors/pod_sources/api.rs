@@ -19,7 +19,7 @@ use crate::actors::role::Role;
 use crate::actors::settings::Agent;
 use crate::logic::ids::PodUid;
 use crate::logic::manifest::identity::CONFIG_SOURCE_ANNOTATION;
-use crate::logic::pod_roster::to_tell;
+use crate::logic::pod_roster::is_news;
 use crate::logic::status_sync::is_mirror;
 use crate::messages::mirror_manager::MirrorManagerMsg;
 use crate::messages::offline_pods::OfflinePodsMsg;
@@ -40,7 +40,7 @@ pub struct ApiSource {
     agent: Arc<Agent>,
     /// All pods and mirrors as the API server showed them last.
     shown: BTreeMap<PodUid, Arc<Pod>>,
-    /// What `PodManager` was told.
+    /// What `PodManager` was told; `None` before the first list. Mirrors are not run, and not told there.
     told: Option<BTreeMap<PodUid, Arc<Pod>>>,
     /// A timer runs, because somebody had no room.
     retelling: bool,
@@ -129,38 +129,55 @@ impl ApiSource {
         }
         self.tell_shown(desk);
         self.tell_mirrors(true, desk);
-        self.tell_changed(desk);
+        self.told = Some(self.wanted());
+        self.tell_pods(desk);
     }
 
     fn apply(&mut self, pod: Pod, desk: &mut Desk<ApiSourceMsg>) {
         let uid = uid_of(&pod);
         let pod = marked(pod, self.shown.get(&uid), desk);
-        self.shown.insert(uid, Arc::clone(&pod));
+        self.shown.insert(uid.clone(), Arc::clone(&pod));
         let has_room = desk.offer(&self.agent.directory.status_manager, StatusManagerMsg::ApiPodSeen(Arc::clone(&pod)));
         self.see_to(has_room, desk);
-        if is_mirror(&pod) { self.tell_mirrors(false, desk) } else { self.tell_changed(desk) }
+        if is_mirror(&pod) { self.tell_mirrors(false, desk) } else { self.tell_pod(uid, Some(pod), desk) }
     }
 
     fn remove(&mut self, pod: &Pod, desk: &mut Desk<ApiSourceMsg>) {
-        let Some(pod) = self.shown.remove(&uid_of(pod)) else { return };
+        let uid = uid_of(pod);
+        let Some(pod) = self.shown.remove(&uid) else { return };
         let has_room = desk.offer(&self.agent.directory.status_manager, StatusManagerMsg::ApiPodGone(Arc::clone(&pod)));
         self.see_to(has_room, desk);
-        if is_mirror(&pod) { self.tell_mirrors(false, desk) } else { self.tell_changed(desk) }
+        if is_mirror(&pod) { self.tell_mirrors(false, desk) } else { self.tell_pod(uid, None, desk) }
     }
 
-    /// Tells `PodManager` when what a pod is to be has changed, or when there may be room for a resize that waits; a pod
-    /// whose status changed otherwise costs nothing there.
-    fn tell_changed(&mut self, desk: &mut Desk<ApiSourceMsg>) {
-        if let Some(pods) = to_tell(self.told.as_ref(), self.wanted()) {
-            self.told = Some(pods);
-            self.tell_pods(desk);
+    /// Tells `PodManager` of one pod when what it is to be has changed, or when there may be room for a resize that waits;
+    /// a pod whose status changed otherwise costs nothing there, and no other pod is looked at.
+    fn tell_pod(&mut self, uid: PodUid, pod: Option<Arc<Pod>>, desk: &mut Desk<ApiSourceMsg>) {
+        let Some(told) = &mut self.told else { return }; // The first list is still to come.
+        let is_news = match (told.get(&uid), &pod) {
+            (Some(before), Some(now)) => is_news(before, now),
+            (before, now) => before.is_some() || now.is_some(),
+        };
+        if !is_news {
+            return;
         }
+        match &pod {
+            Some(pod) => drop(told.insert(uid.clone(), Arc::clone(pod))),
+            None => drop(told.remove(&uid)),
+        }
+        let news = PodManagerMsg::SourcePod { source: SourceKind::Api, uid, pod };
+        let has_room = desk.offer(&self.agent.directory.pod_manager, news);
+        self.see_to(has_room, desk);
     }
 
-    /// All pods as they are shown; mirrors are not run.
+    /// All pods that are to run: as they were told, where there is nothing new to tell of them, else as they are shown.
     fn wanted(&self) -> BTreeMap<PodUid, Arc<Pod>> {
+        let newest = |uid: &PodUid, pod: &Arc<Pod>| {
+            let told = self.told.as_ref().and_then(|told| told.get(uid));
+            Arc::clone(told.filter(|before| !is_news(before, pod)).unwrap_or(pod))
+        };
         let wanted = self.shown.iter().filter(|(_, pod)| !is_mirror(pod));
-        wanted.map(|(uid, pod)| (uid.clone(), Arc::clone(pod))).collect()
+        wanted.map(|(uid, pod)| (uid.clone(), newest(uid, pod))).collect()
     }
 
     fn tell_pods(&mut self, desk: &mut Desk<ApiSourceMsg>) {

@@ -174,17 +174,36 @@ pub struct ObjectCache {
     idle_max: Duration,
     pods: BTreeMap<PodUid, BTreeSet<ObjectKey>>,
     entries: BTreeMap<ObjectKey, Entry>,
+    /// What questions that wait are about.
+    open: BTreeMap<u64, ObjectKey>,
 }
 
 impl ObjectCache {
     /// An empty cache. Pods are synced every `sync_period`.
     pub fn new(detection: ChangeDetection, sync_period: Duration) -> Self {
         let idle_max = sync_period.saturating_mul(IDLE_SYNCS).max(IDLE_MIN);
-        Self { detection, idle_max, pods: BTreeMap::new(), entries: BTreeMap::new() }
+        let (pods, entries, open) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { detection, idle_max, pods, entries, open }
     }
 
     /// Takes one fact; says what to do about it. `now` is the uptime.
     pub fn step(&mut self, input: Input, now: Duration) -> Vec<Order> {
+        let asked = match &input {
+            Input::Asked(question, key) => Some((*question, key.clone())),
+            _ => None,
+        };
+        let orders = self.take(input, now);
+        for order in &orders {
+            match order {
+                Order::Wait(_) => self.open.extend(asked.clone()),
+                Order::Answer(question, _) => drop(self.open.remove(question)),
+                _ => {}
+            }
+        }
+        orders
+    }
+
+    fn take(&mut self, input: Input, now: Duration) -> Vec<Order> {
         match input {
             Input::PodChanged(uid, references) => self.set_references(uid, references),
             Input::PodGone(uid) => self.set_references(uid, BTreeSet::new()),
@@ -200,6 +219,16 @@ impl ObjectCache {
     /// How many objects are watched.
     pub fn watches(&self) -> usize {
         self.entries.values().filter(|entry| matches!(entry.state, State::Watched(_))).count()
+    }
+
+    /// How many objects pods refer to.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether no pod refers to any.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 
     /// What pods refer to, and of each whether it is watched; for whoever looks.
@@ -244,11 +273,11 @@ impl ObjectCache {
 
     fn give_up(&mut self, question: u64) -> Vec<Order> {
         // What was answered in the meantime waits no longer.
-        let found = self.entries.iter_mut().find_map(|(key, entry)| {
-            let waited = entry.give_up(question);
-            waited.then_some((key, &*entry))
-        });
-        let Some((key, entry)) = found else { return vec![] };
+        let Some(key) = self.open.get(&question) else { return vec![] };
+        let Some(entry) = self.entries.get_mut(key) else { return vec![] };
+        if !entry.give_up(question) {
+            return vec![];
+        }
         let answer = entry.last_resort().ok_or_else(|| not_synced(key, entry.trouble.as_ref()));
         vec![Order::Answer(question, answer)]
     }

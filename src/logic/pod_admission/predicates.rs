@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{
     Container, Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint, Toleration,
 };
 
+use super::room::Room;
 use crate::logic::pod_roster::is_static;
 use crate::logic::quantity::Quantity;
 use crate::logic::resources::{CPU, HUGEPAGES_PREFIX, MEMORY, ResourceList, pod_requests, resource_list};
@@ -15,6 +16,9 @@ pub(super) const PODS: &str = "pods";
 
 /// The predicate of the Node's labels.
 const NODE_AFFINITY: &str = "NodeAffinity";
+
+/// The predicate of the host's ports.
+const NODE_PORTS: &str = "NodePorts";
 
 /// One thing that keeps a pod from this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +33,11 @@ impl Failure {
     /// Whether only the Node's labels are not as the pod wants them.
     pub(super) fn is_of_labels(&self) -> bool {
         matches!(self, Self::Predicate(NODE_AFFINITY, _))
+    }
+
+    /// Whether it is others that take what the pod asks for.
+    pub(super) fn is_of_others(&self) -> bool {
+        matches!(self, Self::Shortage { .. } | Self::Predicate(NODE_PORTS, _))
     }
 
     pub(super) fn reason(&self) -> String {
@@ -48,8 +57,8 @@ impl Failure {
     }
 }
 
-/// All that keeps `pod` from `node`, on which `others` are.
-pub(super) fn failures(pod: &Pod, others: &[&Pod], node: &Node, pod_level: bool) -> Vec<Failure> {
+/// All that keeps `pod` from `node`, of which others take their share already.
+pub(super) fn failures(pod: &Pod, others: &Room, node: &Node, pod_level: bool) -> Vec<Failure> {
     let mut failures = shortages(pod, others, node, pod_level);
     if !matches_node(pod, node) {
         failures.push(Failure::Predicate(NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector"));
@@ -59,8 +68,8 @@ pub(super) fn failures(pod: &Pod, others: &[&Pod], node: &Node, pod_level: bool)
     if wanted.is_some() && wanted != name {
         failures.push(Failure::Predicate("NodeName", "node(s) didn't match the requested node name"));
     }
-    if takes_ports_in_use(pod, others) {
-        failures.push(Failure::Predicate("NodePorts", "node(s) didn't have free ports for the requested pod ports"));
+    if others.has_ports_of(pod) {
+        failures.push(Failure::Predicate(NODE_PORTS, "node(s) didn't have free ports for the requested pod ports"));
     }
     if !is_static(pod) && untolerated(pod, node) {
         failures.push(Failure::Predicate("TaintToleration", "node(s) had taints that the pod didn't tolerate"));
@@ -76,16 +85,17 @@ pub(super) fn taken(pod: &Pod, name: &str, pod_level: bool) -> i64 {
     pod_requests(pod, pod_level, true).get(name).map_or(0, |quantity| number(name, quantity))
 }
 
-fn number(name: &str, quantity: &Quantity) -> i64 {
+/// An amount as shortages count it: of CPU thousandths.
+pub(super) fn number(name: &str, quantity: &Quantity) -> i64 {
     if name == CPU { quantity.milli_value() } else { quantity.value() }
 }
 
 /// Resource by resource: the number of pods, CPU, memory, storage, the others by name.
-fn shortages(pod: &Pod, others: &[&Pod], node: &Node, pod_level: bool) -> Vec<Failure> {
+fn shortages(pod: &Pod, others: &Room, node: &Node, pod_level: bool) -> Vec<Failure> {
     let Some(status) = node.status.as_ref() else { return vec![] };
     let room: ResourceList = resource_list(status.allocatable.as_ref().or(status.capacity.as_ref()));
     let mut found = Vec::new();
-    let count = i64::try_from(others.len()).unwrap_or(i64::MAX);
+    let count = others.used(PODS);
     if let Some(capacity) = room.get(PODS).map(Quantity::value).filter(|pods| count >= *pods) {
         found.push(Failure::Shortage { name: PODS.to_owned(), requested: 1, used: count, capacity });
     }
@@ -101,7 +111,7 @@ fn shortages(pod: &Pod, others: &[&Pod], node: &Node, pod_level: bool) -> Vec<Fa
             // What else the node does not know (extended resources of others) is nobody's to refuse here.
             None => continue,
         };
-        let used = others.iter().map(|other| taken(other, name, pod_level)).fold(0, i64::saturating_add);
+        let used = others.used(name);
         let requested = number(name, asked);
         if used.saturating_add(requested) > capacity {
             found.push(Failure::Shortage { name: name.to_owned(), requested, used, capacity });
@@ -111,7 +121,7 @@ fn shortages(pod: &Pod, others: &[&Pod], node: &Node, pod_level: bool) -> Vec<Fa
 }
 
 /// Address, protocol and number of the host's ports that a pod takes.
-fn host_ports(pod: &Pod) -> impl Iterator<Item = (&str, &str, i32)> {
+pub(super) fn host_ports(pod: &Pod) -> impl Iterator<Item = (&str, &str, i32)> {
     let keeps = |container: &&Container| container.restart_policy.as_deref() == Some("Always");
     let spec = pod.spec.iter();
     let sidecars = spec.clone().flat_map(move |spec| spec.init_containers.iter().flatten().filter(keeps));
@@ -121,16 +131,6 @@ fn host_ports(pod: &Pod) -> impl Iterator<Item = (&str, &str, i32)> {
         let address = port.host_ip.as_deref().filter(|address| !address.is_empty()).unwrap_or("0.0.0.0");
         let protocol = port.protocol.as_deref().filter(|protocol| !protocol.is_empty()).unwrap_or("TCP");
         Some((address, protocol, number))
-    })
-}
-
-fn takes_ports_in_use(pod: &Pod, others: &[&Pod]) -> bool {
-    const ANY: &str = "0.0.0.0";
-    let meet = |one: &str, other: &str| one == other || one == ANY || other == ANY;
-    host_ports(pod).any(|(address, protocol, number)| {
-        others.iter().flat_map(|other| host_ports(other)).any(|(taken, its_protocol, its_number)| {
-            protocol == its_protocol && number == its_number && meet(address, taken)
-        })
     })
 }
 

@@ -21,7 +21,8 @@ pub fn is_resizable(kind: ContainerKind, container: &Container, gates: &ResizeGa
     }
 }
 
-fn resizable<'a>(spec: &'a PodSpec, gates: &'a ResizeGates) -> impl Iterator<Item = &'a Container> {
+/// The containers of a pod that resizes are about.
+pub(super) fn resizable<'a>(spec: &'a PodSpec, gates: &'a ResizeGates) -> impl Iterator<Item = &'a Container> {
     let init = spec.init_containers.iter().flatten().filter(|one| is_resizable(ContainerKind::Init, one, gates));
     init.chain(&spec.containers)
 }

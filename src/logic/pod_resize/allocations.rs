@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
+use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 
+use super::allocation::resizable;
 use super::{PendingResize, PodResources, ResizeGates, allocation_of, same_requirements, with_allocation};
 use crate::logic::ids::PodUid;
 use crate::logic::pod_status::is_terminal;
@@ -29,36 +30,37 @@ pub enum Trigger {
 }
 
 impl Trigger {
-    /// What of it a source's news are: from what it wanted to what it wants. What makes room comes first.
+    /// What of it the news of one pod are: from what was wanted to what is. What makes room is less than what takes it.
     /// See [`may_free`] for what of a status alone is told to whoever looks at this.
-    pub fn between(before: &BTreeMap<PodUid, Arc<Pod>>, after: &BTreeMap<PodUid, Arc<Pod>>) -> Option<Self> {
+    pub fn between(before: Option<&Arc<Pod>>, after: Option<&Arc<Pod>>) -> Option<Self> {
+        let (old, pod) = match (before, after) {
+            (None, None) => return None,
+            (Some(_), None) => return Some(Self::PodsRemoved),
+            (None, Some(_)) => return Some(Self::PodsAdded),
+            (Some(old), Some(new)) if Arc::ptr_eq(old, new) => return None,
+            (Some(old), Some(new)) => (old, new),
+        };
         let is_over =
             |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()).is_some_and(is_terminal);
-        let of = |uid: &PodUid, pod: &Arc<Pod>| {
-            let Some(old) = before.get(uid) else { return Some(Self::PodsAdded) };
-            if Arc::ptr_eq(old, pod) {
-                return None;
-            }
-            let resources = |pod: &Pod| {
-                let status = pod.status.as_ref();
-                let lists = status.map(|status| (&status.container_statuses, &status.init_container_statuses));
-                let all = lists.into_iter().flat_map(|(one, other)| one.iter().chain(other).flatten());
-                all.map(|status| status.resources.clone()).collect::<Vec<_>>()
-            };
-            if is_over(pod) && !is_over(old) {
-                Some(Self::PodTerminated)
-            } else if resources(pod) != resources(old) {
-                Some(Self::PodResized)
-            } else {
-                // A resize that was taken back and asked for again shows in the generation alone.
-                let is_another = pod.metadata.generation != old.metadata.generation
-                    && pod.metadata.deletion_timestamp == old.metadata.deletion_timestamp;
-                (is_another || pod.spec != old.spec).then_some(Self::PodUpdated)
-            }
-        };
-        let gone = before.keys().any(|uid| !after.contains_key(uid)).then_some(Self::PodsRemoved);
-        gone.into_iter().chain(after.iter().filter_map(|(uid, pod)| of(uid, pod))).min()
+        if is_over(pod) && !is_over(old) {
+            Some(Self::PodTerminated)
+        } else if !reported(pod).eq(reported(old)) {
+            Some(Self::PodResized)
+        } else {
+            // A resize that was taken back and asked for again shows in the generation alone.
+            let is_another = pod.metadata.generation != old.metadata.generation
+                && pod.metadata.deletion_timestamp == old.metadata.deletion_timestamp;
+            (is_another || pod.spec != old.spec).then_some(Self::PodUpdated)
+        }
     }
+}
+
+/// What statuses of containers say that they take, in their order.
+fn reported(pod: &Pod) -> impl Iterator<Item = Option<&ResourceRequirements>> {
+    let status = pod.status.iter();
+    let all =
+        status.flat_map(|status| status.container_statuses.iter().chain(&status.init_container_statuses).flatten());
+    all.map(|status| status.resources.as_ref())
 }
 
 /// Whether a pod's status alone tells that there may be room for others: it has ended, or what it takes has changed.
@@ -82,6 +84,21 @@ fn taken(pod: &Pod) -> BTreeMap<&str, &ResourceRequirements> {
         status.flat_map(|status| status.container_statuses.iter().chain(&status.init_container_statuses).flatten());
     all.filter_map(|status| Some((&*status.name, status.resources.as_ref()?))).collect()
 }
+
+/// Whether the pod asks for something else than this.
+fn asks_for_other(pod: &Pod, given: &PodResources, gates: &ResizeGates) -> bool {
+    let Some(spec) = &pod.spec else { return false };
+    let differs = |container: &Container| {
+        let given = given.containers.get(&container.name);
+        given.is_some_and(|given| {
+            !same_requirements(Some(given), Some(container.resources.as_ref().unwrap_or(&NOTHING)))
+        })
+    };
+    resizable(spec, gates).any(differs)
+        || (gates.by_pod && !same_requirements(spec.resources.as_ref(), given.pod.as_ref()))
+}
+
+static NOTHING: ResourceRequirements = ResourceRequirements { claims: None, limits: None, requests: None };
 
 /// A resize that was taken on and is being kept.
 #[derive(Clone, Debug)]
@@ -131,23 +148,20 @@ impl Allocations {
     }
 
     /// The pod was admitted: from now on it has what it asked for, unless it had something before.
-    pub fn admit(&mut self, uid: &PodUid, pod: &Pod, gates: &ResizeGates) {
-        if !self.given.contains_key(uid) {
+    /// Says whether there is something new to be kept.
+    pub fn admit(&mut self, uid: &PodUid, pod: &Pod, gates: &ResizeGates) -> bool {
+        let is_new = !self.given.contains_key(uid);
+        if is_new {
             self.given.insert(uid.clone(), allocation_of(pod, gates));
             self.unkept.insert(uid.clone());
         }
+        is_new
     }
 
-    /// Whether the pod asks for something else than it was given.
+    /// Whether the pod asks for something else than it was given, or is being given.
     pub fn is_asked(&self, uid: &PodUid, pod: &Pod, gates: &ResizeGates) -> bool {
         let given = self.accepted.get(uid).map(|accepted| &accepted.given).or_else(|| self.given.get(uid));
-        let Some(given) = given else { return false };
-        let asked = allocation_of(pod, gates);
-        let differs = |(name, asked): (&String, _)| {
-            given.containers.get(name).is_some_and(|given| !same_requirements(Some(given), Some(asked)))
-        };
-        asked.containers.iter().any(differs)
-            || (gates.by_pod && !same_requirements(asked.pod.as_ref(), given.pod.as_ref()))
+        given.is_some_and(|given| asks_for_other(pod, given, gates))
     }
 
     /// Whether the node has decided about what this generation of the pod asks for: it has that, or is told to wait. A resize
@@ -158,6 +172,10 @@ impl Allocations {
             && (self.waiting.get(uid).is_some_and(waits) || !self.is_asked(uid, pod, gates))
     }
 
+    /// Whether what the pod asks for was taken on, and is being kept.
+    pub fn is_accepted(&self, uid: &PodUid, pod: &Pod, gates: &ResizeGates) -> bool {
+        self.accepted.get(uid).is_some_and(|accepted| !asks_for_other(pod, &accepted.given, gates))
+    }
     /// Takes a resize on. It is in force once it was kept.
     pub fn accept(&mut self, uid: &PodUid, pod: &Pod, gates: &ResizeGates, trigger: Trigger) {
         let deferred = self.waiting.get(uid).filter(|waiting| waiting.reason == super::DEFERRED).map(|_| trigger);
@@ -193,9 +211,9 @@ impl Allocations {
         }
     }
 
-    /// What the pod asks for is what it was given.
-    pub fn settle(&mut self, uid: &PodUid) {
-        self.waiting.remove(uid);
+    /// What the pod asks for is what it was given. Says whether it had waited.
+    pub fn settle(&mut self, uid: &PodUid) -> bool {
+        self.waiting.remove(uid).is_some()
     }
 
     /// Forgets all but these pods.

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
-use super::{MEMORY, QosClass, ResourceOptions, amount, container_limits, container_requests, pod_qos, pod_requests};
+use super::{
+    MEMORY, QosClass, ResourceOptions, TierSums, amount, container_limits, container_requests, pod_qos, pod_requests,
+};
 
 /// Memory that the kernel never takes back.
 const MIN: &str = "memory.min";
@@ -70,20 +72,9 @@ pub(super) fn pod_unified(pod: &Pod, options: &ResourceOptions) -> BTreeMap<Stri
 
 /// What all guaranteed and all burstable pods reserve together, each a tier of its own: what a cgroup keeps counts only as
 /// far as the ones above it keep as much. The first settings are those of the cgroup of all pods.
-pub fn reserved_tier_settings<'a>(
-    active: impl IntoIterator<Item = &'a Pod>,
-    options: &ResourceOptions,
-) -> Option<[BTreeMap<String, String>; 2]> {
-    let qos = options.memory_qos?;
-    let (mut guaranteed, mut burstable) = (0_i64, 0_i64);
-    for pod in active.into_iter().filter(|_| qos.reserves) {
-        let request = amount(&pod_requests(pod, options.pod_level_resources, true), MEMORY).value();
-        match pod_qos(pod, options.pod_level_resources) {
-            QosClass::Guaranteed => guaranteed = guaranteed.saturating_add(request),
-            QosClass::Burstable => burstable = burstable.saturating_add(request),
-            QosClass::BestEffort => {}
-        }
-    }
+pub fn reserved_tier_settings(active: &TierSums, options: &ResourceOptions) -> Option<[BTreeMap<String, String>; 2]> {
+    let active = if options.memory_qos?.reserves { *active } else { TierSums::default() };
+    let (guaranteed, burstable) = (active.guaranteed_memory, active.burstable_memory);
     let one = |key: &str, value: i64| BTreeMap::from([(key.to_owned(), value.to_string())]);
     Some([one(MIN, guaranteed.saturating_add(burstable)), one(LOW, burstable)])
 }
@@ -154,7 +145,7 @@ mod tests {
             assert_eq!(shown(&pod_unified(one, &options(false))), not);
         }
         let tiers = |options: &ResourceOptions| {
-            let found = reserved_tier_settings([&guaranteed, &burstable, &idle], options);
+            let found = reserved_tier_settings(&TierSums::of([&guaranteed, &burstable, &idle], true), options);
             found.map(|tiers| tiers.map(|one| shown(&one)))
         };
         let texts = |above: &str, burstable: &str| Some([above.to_owned(), burstable.to_owned()]);

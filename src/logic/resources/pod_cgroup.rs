@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::Pod;
 use super::memory_qos::pod_unified;
 use super::pod_sums::limits_by_moment;
 use super::{
-    CPU, CPU_SHARES_MIN, HUGEPAGES_PREFIX, MEMORY, PIDS, QosClass, Quantity, ResourceList, ResourceOptions, amount,
-    has_pod_level_resources, hugepage_limits, milli_cpu_to_quota, milli_cpu_to_shares, pod_limits, pod_qos,
+    CPU, CPU_SHARES_MIN, HUGEPAGES_PREFIX, MEMORY, PIDS, QosClass, Quantity, ResourceList, ResourceOptions, TierSums,
+    amount, has_pod_level_resources, hugepage_limits, milli_cpu_to_quota, milli_cpu_to_shares, pod_limits, pod_qos,
     pod_requests, resource_list,
 };
 
@@ -89,16 +89,8 @@ fn is_limited(pod: &Pod, name: &str, options: &ResourceOptions) -> bool {
 }
 
 /// The settings of the tier of burstable pods: the share that its active pods ask for together.
-pub fn burstable_tier_settings<'a>(
-    active: impl IntoIterator<Item = &'a Pod>,
-    options: &ResourceOptions,
-) -> CgroupSettings {
-    let asked = active
-        .into_iter()
-        .filter(|pod| pod_qos(pod, options.pod_level_resources) == QosClass::Burstable)
-        .map(|pod| amount(&pod_requests(pod, options.pod_level_resources, true), CPU).milli_value())
-        .fold(0_i64, i64::saturating_add);
-    tier_settings(milli_cpu_to_shares(asked))
+pub fn burstable_tier_settings(active: &TierSums) -> CgroupSettings {
+    tier_settings(milli_cpu_to_shares(active.burstable_cpu))
 }
 
 /// The settings of the tier of best-effort pods: the smallest share, always.
@@ -242,8 +234,8 @@ mod tests {
             pod(vec![container("a", both, both)], vec![]),
             pod(vec![container("a", "", "")], vec![]),
         ];
-        assert_eq!(burstable_tier_settings(&pods, &options).cpu_shares, Some(512));
-        assert_eq!(burstable_tier_settings(&pods[2..], &options).cpu_shares, Some(2));
+        assert_eq!(burstable_tier_settings(&TierSums::of(&pods, options.pod_level_resources)).cpu_shares, Some(512));
+        assert_eq!(burstable_tier_settings(&TierSums::of(&pods[2..], options.pod_level_resources)).cpu_shares, Some(2));
         assert_eq!(best_effort_tier_settings().cpu_shares, Some(2));
         assert_eq!(best_effort_tier_settings().hugepages_otherwise, 1 << 62);
     }

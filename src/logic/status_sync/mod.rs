@@ -150,6 +150,16 @@ pub struct StatusSync {
     /// Whose difference was looked at and may not be sent before this: until then it is not looked at again, unless it
     /// changes.
     later: BTreeMap<PodUid, Duration>,
+    /// The same by time.
+    agenda: BTreeSet<(Duration, PodUid)>,
+    /// Pods whose calls are under way.
+    calling: BTreeSet<PodUid>,
+    /// Pods of which a call did not work, so that something may end their wait.
+    failed: BTreeSet<PodUid>,
+    /// Static pods by name: whom a mirror may be about.
+    statics: BTreeMap<FullName, BTreeSet<PodUid>>,
+    /// How often a pod's difference was looked at: for a test, that one event costs one pod.
+    looks: u64,
 }
 
 /// Whether the pod is a mirror.
@@ -178,9 +188,42 @@ fn version(pod: &Pod) -> Option<u64> {
 impl StatusSync {
     /// A worker told its pod's status.
     pub fn own(&mut self, uid: &PodUid, own: Own) {
+        if own.is_static {
+            self.statics.entry(own.full_name.clone()).or_default().insert(uid.clone());
+        }
         let entry = self.pods.entry(uid.clone()).or_default();
         (entry.own, entry.changed, entry.finished) = (Some(own), true, false);
         self.dirty.insert(uid.clone());
+    }
+
+    /// How often a pod's difference was looked at so far.
+    pub fn looks(&self) -> u64 {
+        self.looks
+    }
+
+    fn forget(&mut self, uid: &PodUid) {
+        let Some(entry) = self.pods.remove(uid) else { return };
+        self.calling.remove(uid);
+        self.failed.remove(uid);
+        self.put_off(uid, None);
+        if let Some(own) = entry.own.filter(|own| own.is_static)
+            && let Some(uids) = self.statics.get_mut(&own.full_name)
+        {
+            uids.remove(uid);
+            if uids.is_empty() {
+                self.statics.remove(&own.full_name);
+            }
+        }
+    }
+
+    /// The pod's difference is looked at again then; or not for the time alone.
+    fn put_off(&mut self, uid: &PodUid, due: Option<Duration>) {
+        let before = match due {
+            Some(due) => self.later.insert(uid.clone(), due),
+            None => self.later.remove(uid),
+        };
+        before.map(|before| self.agenda.remove(&(before, uid.clone())));
+        self.agenda.extend(due.map(|due| (due, uid.clone())));
     }
 
     /// Whether a status of the pod was told here.
@@ -192,7 +235,7 @@ impl StatusSync {
     pub fn finished(&mut self, uid: &PodUid) {
         let is_known = self.pods.get(uid).is_some_and(|entry| entry.api.is_some());
         if !is_known {
-            self.pods.remove(uid);
+            self.forget(uid);
             return;
         }
         let entry = self.pods.get_mut(uid).expect("known");
@@ -259,7 +302,7 @@ impl StatusSync {
         if let Some(entry) = self.pods.get_mut(&uid) {
             entry.api = None;
             if entry.finished || entry.own.is_none() {
-                self.pods.remove(&uid);
+                self.forget(&uid);
             }
         }
     }
@@ -280,8 +323,14 @@ impl StatusSync {
 
     /// Ends waits. How many calls are under way at once bounds what follows.
     fn release(&mut self, whys: &[Why]) {
-        let released = self.pods.iter_mut().filter_map(|(uid, entry)| entry.release(whys).then_some(uid));
-        self.dirty.extend(released.cloned());
+        for uid in std::mem::take(&mut self.failed) {
+            let Some(entry) = self.pods.get_mut(&uid) else { continue };
+            if entry.release(whys) {
+                self.dirty.insert(uid);
+            } else if entry.not_before.is_some() {
+                self.failed.insert(uid);
+            }
+        }
     }
 
     /// A call ended. `now` is uptime, `jitter` in 0..1.
@@ -299,6 +348,7 @@ impl StatusSync {
         let shown = self.shown_uid(uid);
         let Some(entry) = self.pods.get_mut(uid) else { return };
         let asked = entry.calling.take();
+        self.calling.remove(uid);
         entry.last_call = Some(now);
         match answer {
             Answer::Done(pod) => {
@@ -317,6 +367,9 @@ impl StatusSync {
             Answer::Away => entry.fail(Duration::ZERO, Why::Away, now, jitter),
             Answer::Failed(after) => entry.fail(after.unwrap_or_default(), Why::Refused, now, jitter),
         }
+        if entry.not_before.is_some() {
+            self.failed.insert(uid.clone());
+        }
         self.dirty.insert(uid.clone());
     }
 
@@ -333,18 +386,19 @@ impl StatusSync {
 
     /// The calls to make now, and when to ask again although nothing happens; both in uptime.
     pub fn orders(&mut self, now: Duration) -> (Vec<Order>, Option<Duration>) {
-        let mut room = CALLS_MAX.saturating_sub(self.pods.values().filter(|entry| entry.calling.is_some()).count());
+        let mut room = CALLS_MAX.saturating_sub(self.calling.len());
         let mut orders = Vec::new();
         let mut dirty = std::mem::take(&mut self.dirty);
-        dirty.extend(self.later.iter().filter(|(_, due)| **due <= now).map(|(uid, _)| uid.clone()));
-        self.later.retain(|uid, _| !dirty.contains(uid));
+        dirty.extend(self.agenda.iter().take_while(|(due, _)| *due <= now).map(|(_, uid)| uid.clone()));
+        dirty.iter().for_each(|uid| self.put_off(uid, None));
+        self.looks += dirty.len() as u64;
         let mut candidates: Vec<Candidate> = dirty.iter().filter_map(|uid| self.candidate(uid)).collect();
         candidates.sort_by_key(|candidate| candidate.urgency);
         for Candidate { order, due, urgency } in candidates {
             let uid = order.uid.clone();
             let due = due.into_iter().chain(self.held_until(&uid, urgency, now)).max();
             if let Some(due) = due.filter(|due| *due > now) {
-                self.later.insert(uid, due);
+                self.put_off(&uid, Some(due));
                 continue;
             }
             if room == 0 {
@@ -353,10 +407,11 @@ impl StatusSync {
             }
             let entry = self.pods.get_mut(&uid).expect("it has an order");
             (entry.calling, entry.changed, entry.held_since) = (Some(order.api_uid.clone()), false, None);
+            self.calling.insert(uid);
             room -= 1;
             orders.push(order);
         }
-        (orders, self.later.values().min().copied())
+        (orders, self.agenda.first().map(|(due, _)| *due))
     }
 
     /// Until when this is held back, as a detail of an end.
@@ -376,8 +431,7 @@ impl StatusSync {
 
     /// Whether something of the pod is on its way to the API server, or will have to be.
     pub fn is_waiting(&self, uid: &PodUid) -> bool {
-        let is_known = self.dirty.contains(uid) || self.later.contains_key(uid);
-        is_known || self.pods.get(uid).is_some_and(|entry| entry.calling.is_some())
+        self.dirty.contains(uid) || self.later.contains_key(uid) || self.calling.contains(uid)
     }
 
     /// The UID of the pod's object in the API, as it was shown last.
@@ -441,8 +495,8 @@ impl StatusSync {
     }
 
     fn touch_static(&mut self, name: &FullName) {
-        for (uid, entry) in &mut self.pods {
-            if entry.own.as_ref().is_some_and(|own| own.is_static && own.full_name == *name) {
+        for uid in self.statics.get(name).into_iter().flatten() {
+            if let Some(entry) = self.pods.get_mut(uid) {
                 entry.release(&[Why::Gone]); // It is there after all, or this is another one.
                 self.dirty.insert(uid.clone());
             }

@@ -1,0 +1,157 @@
+//! `make bench-scale`: what one change of one pod costs on a node with few and with many pods, how long a turn may be, and
+//! how late probes are while a thousand pods start. The node and the API server are simulated, processor time is real.
+//!
+//! Exits with a failure when a figure is beyond what ARCHITECTURE.md promises.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use podwright::sim::meter::Measured;
+use podwright::sim::{Options, SimPod, World, run};
+
+/// Nodes of so many pods are measured.
+const SIZES: [usize; 4] = [10, 100, 500, 1000];
+/// Changes of each kind that are measured on each node.
+const CHANGES: usize = 10;
+/// How often each node is measured: the least counts, for others use the same machine.
+const ROUNDS: usize = 3;
+/// A change on the largest node costs so many times one on the smallest.
+const GROWTH_MAX: f64 = 1.5;
+/// The longest turn.
+const TURN_MAX: Duration = Duration::from_millis(5);
+/// The latest probe.
+const LATE_MAX: Duration = Duration::from_millis(50);
+/// Pods that are there, and probed, before all others start.
+const PROBED: usize = 20;
+
+/// What a node of one size showed.
+#[derive(Clone, Debug)]
+struct Node {
+    /// A label of a pod is changed by somebody.
+    label: Duration,
+    /// A pod's container ends and starts again.
+    restart: Duration,
+    /// The same in turns.
+    turns: f64,
+    burst: Measured,
+    restarts: Measured,
+}
+
+/// Processor time of this thread.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), u32::try_from(time.tv_nsec).unwrap_or_default())
+}
+
+fn pod(number: usize) -> SimPod {
+    let pod = SimPod::of(&format!("web-{number}"), "run").grace(2);
+    if number < PROBED { pod.probe("readinessProbe", "/ready") } else { pod }
+}
+
+async fn all_run(world: &World, pods: usize) {
+    for _ in 0..600 {
+        world.sleep(Duration::from_secs(1)).await;
+        if world.running().len() >= pods {
+            break;
+        }
+    }
+    assert_eq!(world.running().len(), pods, "not all run");
+    world.sleep(Duration::from_secs(90)).await; // What follows a start: Events, looks, the next sync.
+}
+
+async fn measure(world: World, pods: usize) -> Node {
+    let meter = world.meter().expect("asked for");
+    world.start_agent();
+    for number in 0..pods.min(PROBED) {
+        world.create(&pod(number)).expect("the first of its name");
+    }
+    all_run(&world, pods.min(PROBED)).await;
+    meter.take();
+    for number in PROBED..pods {
+        world.create(&pod(number)).expect("the first of its name");
+    }
+    all_run(&world, pods).await;
+    let burst = meter.take();
+    // At rest something is done, too: that is no change's cost.
+    world.sleep(Duration::from_secs(20)).await;
+    let rest = meter.take().all().took / 20;
+    let mut label = Duration::ZERO;
+    for number in 0..CHANGES {
+        world.mark_pod(&format!("web-{number}"), "labels", "yes");
+        world.sleep(Duration::from_secs(2)).await;
+        label += meter.take().all().took.saturating_sub(rest * 2);
+    }
+    let (mut restart, mut turns, mut restarts) = (Duration::ZERO, 0, Measured::default());
+    for number in 0..CHANGES {
+        world.kill_sandboxes(&format!("web-{number}"));
+        world.sleep(Duration::from_secs(5)).await;
+        let measured = meter.take();
+        restart += measured.all().took.saturating_sub(rest * 5);
+        turns += measured.all().turns;
+        for (kind, cost) in &measured.kinds {
+            let sum = restarts.kinds.entry(kind).or_default();
+            (sum.turns, sum.took) = (sum.turns + cost.turns, sum.took + cost.took);
+        }
+    }
+    let count = u32::try_from(CHANGES).expect("few");
+    Node { label: label / count, restart: restart / count, turns: turns as f64 / CHANGES as f64, burst, restarts }
+}
+
+fn print(pods: usize, node: &Node) {
+    let micros = |time: Duration| time.as_secs_f64() * 1e6;
+    println!(
+        "{pods:>5} pods: a label {:>7.0} µs, a restart {:>7.0} µs in {:.1} turns; burst: longest turn {:.0} µs ({}), probes late by {:.1} ms",
+        micros(node.label),
+        micros(node.restart),
+        node.turns,
+        micros(node.burst.longest.0),
+        node.burst.longest.1,
+        node.burst.probes_late.as_secs_f64() * 1e3,
+    );
+    if std::env::var_os("VERBOSE").is_some() {
+        for (name, measured) in [("burst", &node.burst), ("restarts", &node.restarts)] {
+            for (kind, cost) in &measured.kinds {
+                println!("      {name} {kind:>18}: {:>6} turns, {:>9.0} µs", cost.turns, micros(cost.took));
+            }
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let mut nodes = Vec::new();
+    for pods in SIZES {
+        let one = |seed: u64| {
+            let options = Options { cluster: true, turn_clock: Some(processor_time), ..Options::default() };
+            run(seed, options, move |world| measure(world, pods)).value
+        };
+        let rounds: Vec<Node> = (1..=ROUNDS as u64).map(one).collect();
+        let mut best = rounds[0].clone();
+        for node in &rounds[1..] {
+            best.label = best.label.min(node.label);
+            best.restart = best.restart.min(node.restart);
+            if node.burst.longest.0 < best.burst.longest.0 {
+                best.burst.longest = node.burst.longest;
+            }
+            best.burst.probes_late = best.burst.probes_late.min(node.burst.probes_late);
+        }
+        print(pods, &best);
+        nodes.push(best);
+    }
+    let (first, last) = (&nodes[0], &nodes[nodes.len() - 1]);
+    let growth = |of: fn(&Node) -> Duration| of(last).as_secs_f64() / of(first).as_secs_f64();
+    let (label, restart) = (growth(|node| node.label), growth(|node| node.restart));
+    let longest = nodes.iter().map(|node| node.burst.longest.0).max().unwrap_or_default();
+    let late = nodes.iter().map(|node| node.burst.probes_late).max().unwrap_or_default();
+    let mut good = true;
+    for (what, is, most) in [
+        ("a change of a label: 1,000 pods to 10", label, GROWTH_MAX),
+        ("a restart: 1,000 pods to 10", restart, GROWTH_MAX),
+        ("longest turn, ms", longest.as_secs_f64() * 1e3, TURN_MAX.as_secs_f64() * 1e3),
+        ("latest probe, ms", late.as_secs_f64() * 1e3, LATE_MAX.as_secs_f64() * 1e3),
+    ] {
+        let word = if is <= most { "as promised" } else { "TOO MUCH" };
+        println!("{what}: {is:.2} of {most:.2} at most, {word}");
+        good &= is <= most;
+    }
+    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
