@@ -112,6 +112,17 @@ pub enum Input {
     Due,
 }
 
+impl Input {
+    /// Whose volumes it is about; `None` of one that may be about any.
+    pub fn about(&self) -> Option<&PodUid> {
+        match self {
+            Self::Want { uid, .. } | Self::Changed { uid, .. } | Self::Moves { uid, .. } => Some(uid),
+            Self::Settle { uid } | Self::Release { uid } | Self::Ended { uid, .. } => Some(uid),
+            Self::Due => None,
+        }
+    }
+}
+
 /// A task to begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
@@ -226,6 +237,21 @@ impl PodState {
         self.running.iter().any(|(task, running)| !(matches!(task, Task::Mount(_)) && running.hangs(now)))
     }
 
+    /// What is to be done by and by, whether or not it may be tried now.
+    fn due(&self, now: Steady) -> Vec<Task> {
+        if self.wanted {
+            let due = self.volumes.iter().filter(|(_, volume)| volume.due && !self.is_releasing());
+            return due.map(|(name, _)| Task::Mount(name.clone())).collect();
+        }
+        match &self.listed {
+            // It is of an earlier release: the disk is read once it has ended.
+            _ if self.finished || self.running.contains_key(&Task::Finish) => vec![],
+            None => vec![Task::List],
+            Some(listed) if listed.is_empty() && !self.is_busy(now) => vec![Task::Finish],
+            Some(listed) => listed.iter().cloned().map(Task::Unmount).collect(),
+        }
+    }
+
     /// Names of volumes that are not there yet, as upstream prints lists.
     fn unmounted(&self) -> String {
         let names = self.volumes.iter().filter(|(_, volume)| !volume.mounted).map(|(name, _)| name.as_str());
@@ -238,11 +264,16 @@ impl PodState {
 pub struct VolumeStates {
     pods: BTreeMap<PodUid, PodState>,
     retries: Backoff,
+    /// When something of each pod is due although nothing happens.
+    wakes: BTreeMap<PodUid, Steady>,
+    /// The same by time.
+    agenda: BTreeSet<(Steady, PodUid)>,
 }
 
 impl Default for VolumeStates {
     fn default() -> Self {
-        Self { pods: BTreeMap::new(), retries: Backoff::new(RETRY) }
+        let (pods, wakes, agenda) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Self { pods, retries: Backoff::new(RETRY), wakes, agenda }
     }
 }
 
@@ -280,7 +311,8 @@ impl VolumeStates {
         match input {
             Input::Due => {
                 self.retries.collect_garbage(now.steady);
-                let uids: Vec<PodUid> = self.pods.keys().cloned().collect();
+                let due = self.agenda.iter().take_while(|(at, _)| *at <= now.steady);
+                let uids: Vec<PodUid> = due.map(|(_, uid)| uid.clone()).collect();
                 uids.iter().flat_map(|uid| self.decide(uid, now)).collect()
             }
             Input::Want { uid, volumes } => {
@@ -298,6 +330,7 @@ impl VolumeStates {
                 if let Some(running) = self.pods.get_mut(&uid).and_then(|pod| pod.running.get_mut(&task)) {
                     running.moved = Some((now.steady, doing));
                 }
+                self.plan(&uid, now.steady);
                 vec![]
             }
             Input::Settle { uid } => {
@@ -411,22 +444,32 @@ impl VolumeStates {
     }
 
     fn decide(&mut self, uid: &PodUid, now: Clocks) -> Vec<Order> {
+        let orders = self.tasks(uid, now);
+        self.plan(uid, now.steady);
+        orders
+    }
+
+    /// Puts the pod into the agenda, in the place where it was.
+    fn plan(&mut self, uid: &PodUid, now: Steady) {
+        let at = self.pods.get(uid).and_then(|pod| {
+            let open = pod.failures.keys().cloned().chain(pod.due(now));
+            let open = open.filter(|task| !pod.running.contains_key(task));
+            let tries = open.filter_map(|task| waits_until(&self.retries, &pod.looks, uid, &task, now));
+            let long = pod.running.values().map(|running| running.began.plus(HANGS_AFTER));
+            let hanging = pod.running.values().map(|running| running.quiet_since().plus(HANGS_AFTER));
+            tries.chain(long.chain(hanging).filter(|at| *at > now)).min()
+        });
+        let before = match at {
+            Some(at) => self.wakes.insert(uid.clone(), at),
+            None => self.wakes.remove(uid),
+        };
+        before.map(|before| self.agenda.remove(&(before, uid.clone())));
+        self.agenda.extend(at.map(|at| (at, uid.clone())));
+    }
+
+    fn tasks(&mut self, uid: &PodUid, now: Clocks) -> Vec<Order> {
         let Some(pod) = self.pods.get_mut(uid) else { return vec![] };
-        let mut tasks: Vec<Task> = Vec::new();
-        if pod.wanted {
-            if !pod.is_releasing() {
-                let due = pod.volumes.iter().filter(|(_, volume)| volume.due);
-                tasks.extend(due.map(|(name, _)| Task::Mount(name.clone())));
-            }
-        } else {
-            match &pod.listed {
-                // It is of an earlier release: the disk is read once it has ended.
-                _ if pod.finished || pod.running.contains_key(&Task::Finish) => {}
-                None => tasks.push(Task::List),
-                Some(listed) if listed.is_empty() && !pod.is_busy(now.steady) => tasks.push(Task::Finish),
-                Some(listed) => tasks.extend(listed.iter().cloned().map(Task::Unmount)),
-            }
-        }
+        let mut tasks = pod.due(now.steady);
         let (retries, looks) = (&self.retries, &pod.looks);
         let waits = |task: &Task| waits_until(retries, looks, uid, task, now.steady).is_some();
         tasks.retain(|task| !pod.running.contains_key(task) && !waits(task));
@@ -535,16 +578,8 @@ impl VolumeStates {
     }
 
     /// When something is due although nothing happens: a try, or a task's turn to be called hanging.
-    pub fn wake_at(&self, now: Steady) -> Option<Steady> {
-        let mut moments = Vec::new();
-        for (uid, pod) in &self.pods {
-            let open = pod.failures.keys().filter(|task| !pod.running.contains_key(task));
-            moments.extend(open.filter_map(|task| waits_until(&self.retries, &pod.looks, uid, task, now)));
-            let long = pod.running.values().map(|running| running.began.plus(HANGS_AFTER));
-            let hanging = pod.running.values().map(|running| running.quiet_since().plus(HANGS_AFTER));
-            moments.extend(long.chain(hanging).filter(|at| *at > now));
-        }
-        moments.into_iter().min()
+    pub fn wake_at(&self) -> Option<Steady> {
+        self.agenda.first().map(|(at, _)| *at)
     }
 
     /// Pods of which anything is known.

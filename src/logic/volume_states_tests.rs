@@ -89,7 +89,7 @@ fn failures_are_tried_again_later_each_time() {
             in_processing: false,
         });
         assert_eq!(states.mounted(&uid(), at(now)), expected);
-        assert_eq!(states.wake_at(at(now)), Some(at(now + wait)));
+        assert_eq!(states.wake_at(), Some(at(now + wait)));
         assert_eq!(states.step(Input::Due, both(now + wait - 0.01)), []);
         assert_eq!(states.step(want(&[("a", false)]), both(now + wait - 0.01)), [], "asking is not trying");
         now += wait;
@@ -121,7 +121,7 @@ fn a_claim_that_cannot_be_used_is_looked_at_again_after_the_same_time() {
         assert_eq!(states.step(failed(mount("a"), "PVC is not bound", true), both(now)), []);
         let Standing::Failed(failure) = states.mounted(&uid(), at(now)) else { panic!("it failed") };
         assert_eq!(failure.retry_after, Duration::from_secs(12));
-        assert_eq!(states.wake_at(at(now)), Some(at(now + 12.0)));
+        assert_eq!(states.wake_at(), Some(at(now + 12.0)));
         assert_eq!(states.step(Input::Due, both(now + 11.9)), []);
         assert_eq!(tasks(states.step(Input::Due, both(now + 12.0))), [mount("a")]);
     }
@@ -129,7 +129,7 @@ fn a_claim_that_cannot_be_used_is_looked_at_again_after_the_same_time() {
     let changed = Input::Changed { uid: uid(), volumes: vec!["a".to_owned()] };
     assert_eq!(tasks(states.step(changed, both(109.0))), [mount("a")], "what changed is looked at at once");
     states.step(failed(mount("a"), "no such device", false), both(110.0));
-    assert_eq!(states.wake_at(at(110.0)), Some(at(110.5)), "a mount that fails is another thing");
+    assert_eq!(states.wake_at(), Some(at(110.5)), "a mount that fails is another thing");
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_pods_end_does_not_wait_for_ever_for_a_mount_that_hangs() {
     states.step(want(&[("dead", false)]), both(0.0));
     assert_eq!(tasks(states.step(Input::Release { uid: uid() }, both(1.0))), [Task::List]);
     assert_eq!(tasks(states.step(ended(Task::List), both(1.0))), [], "the mount may still make something");
-    assert_eq!(states.wake_at(at(1.0)), Some(at(30.0)));
+    assert_eq!(states.wake_at(), Some(at(30.0)));
     assert_eq!(tasks(states.step(Input::Due, both(30.0))), [Task::Finish]);
     assert_eq!(states.step(ended(Task::Finish), both(30.1)), []);
     assert_eq!(states.released(&uid(), at(30.1)), Standing::Done);
@@ -159,7 +159,7 @@ fn what_hangs_is_named_and_others_go_on() {
     states.step(want(&[("dead", false), ("live", false)]), both(0.0));
     states.step(ended(mount("live")), both(1.0));
     assert_eq!(states.mounted(&uid(), at(29.0)), Standing::Working);
-    assert_eq!(states.wake_at(at(1.0)), Some(at(30.0)));
+    assert_eq!(states.wake_at(), Some(at(30.0)));
     let told = message(states.mounted(&uid(), at(31.0)));
     assert_eq!(
         told,
@@ -319,7 +319,7 @@ fn a_wait_does_not_follow_a_clock_that_is_set_back() {
         states.step(want(&[("a", false)]), both(0.0));
         states.step(failed(mount("a"), "not there", in_processing), both(1.0));
         assert_eq!(tasks(states.step(Input::Due, back(1.1))), [], "set back, and not due yet");
-        assert_eq!(states.wake_at(at(1.1)), Some(at(1.0 + wait)));
+        assert_eq!(states.wake_at(), Some(at(1.0 + wait)));
         assert_eq!(tasks(states.step(Input::Due, back(1.1 + wait))), [mount("a")], "{in_processing}");
         let told = message(states.mounted(&uid(), at(40.0 + wait)));
         assert!(told.contains("has not ended since"), "{told}");
@@ -348,7 +348,7 @@ proptest! {
             prop_assert_eq!(world.states.released(&uid(), world.now), Standing::Done);
             prop_assert!(world.disk.is_empty() && world.open.is_empty());
         }
-        prop_assert!(world.states.wake_at(world.now).is_none_or(|at| at > world.now));
+        prop_assert!(world.states.wake_at().is_none_or(|at| at > world.now));
     }
 }
 
@@ -360,12 +360,12 @@ fn what_takes_long_and_moves_does_not_hang() {
     let moves = || Input::Moves { uid: uid(), task: mount("big"), doing: "walks".into() };
     states.step(moves(), both(20.0));
     assert_eq!(states.mounted(&uid(), at(29.0)), Standing::Working);
-    assert_eq!(states.wake_at(at(20.0)), Some(at(30.0)));
+    assert_eq!(states.wake_at(), Some(at(30.0)));
     let told = message(states.mounted(&uid(), at(31.0)));
     assert_eq!(told, "set up of volume \"big\" takes long, since 1970-01-01T00:16:40Z: walks");
     states.step(moves(), both(40.0));
     assert_eq!(message(states.mounted(&uid(), at(69.0))), told);
-    assert_eq!(states.wake_at(at(40.0)), Some(at(70.0)));
+    assert_eq!(states.wake_at(), Some(at(70.0)));
     assert!(message(states.mounted(&uid(), at(71.0))).contains("has not ended since"));
     // Of a released pod it has made something: its end waits for it while it moves.
     states.step(moves(), both(80.0));
@@ -401,7 +401,7 @@ fn volumes_of_a_pod_that_ends_stay_as_they_are() {
     states.step(failed(mount("lost"), "not found", false), both(0.0));
     assert_eq!(states.step(Input::Settle { uid: uid() }, both(0.1)), []);
     assert_eq!(states.step(failed(mount("slow"), "not found", false), both(0.2)), []);
-    assert_eq!(states.wake_at(at(0.2)), None);
+    assert_eq!(states.wake_at(), None);
     assert_eq!(states.step(Input::Due, both(900.0)), []);
     assert_eq!(tasks(states.step(want(&all), both(901.0))), all.map(|(name, _)| mount(name)));
     let mut released = VolumeStates::default();

@@ -60,8 +60,8 @@ struct WantedPod {
 
 /// Someone who waits for a pod's volumes.
 enum Question {
-    Mounted(PodUid, RpcReplyPort<Result<Arc<MountedVolumes>, VolumeFailure>>),
-    Released(PodUid, RpcReplyPort<Result<(), VolumeFailure>>),
+    Mounted(RpcReplyPort<Result<Arc<MountedVolumes>, VolumeFailure>>),
+    Released(RpcReplyPort<Result<(), VolumeFailure>>),
 }
 
 /// See the module.
@@ -73,9 +73,9 @@ pub struct VolumeManager {
     workers: BTreeMap<PodUid, Address<PodWorkerMsg>>,
     /// Pods to be released that were never wanted here; until the disk was read.
     strangers: BTreeSet<PodUid>,
-    tokens: BTreeMap<TokenKey, Token>,
+    tokens: BTreeMap<PodUid, BTreeMap<TokenKey, Token>>,
     certificates: BTreeMap<CertificateKey, CertificateState>,
-    questions: Vec<Question>,
+    questions: BTreeMap<PodUid, Vec<Question>>,
     wake: Option<(Steady, OperationId)>,
     /// The attached volumes that `NodeStatus` was told of.
     attached: Option<BTreeSet<String>>,
@@ -95,7 +95,7 @@ impl Role for VolumeManager {
             strangers: BTreeSet::new(),
             tokens: BTreeMap::new(),
             certificates: BTreeMap::new(),
-            questions: vec![],
+            questions: BTreeMap::new(),
             wake: None,
             attached: None,
         };
@@ -107,7 +107,7 @@ impl Role for VolumeManager {
         let inputs = match message {
             VolumeManagerMsg::Ensure(pod, worker, reply) => {
                 let uid = uid_of(&pod);
-                self.questions.push(Question::Mounted(uid.clone(), reply));
+                self.questions.entry(uid.clone()).or_default().push(Question::Mounted(reply));
                 let wanted = self.want(uid.clone(), pod, desk);
                 self.workers.insert(uid, worker);
                 vec![wanted]
@@ -128,13 +128,15 @@ impl Role for VolumeManager {
                 None => vec![],
             },
             VolumeManagerMsg::Release(uid, reply) => {
-                self.questions.push(Question::Released(uid.clone(), reply));
+                self.questions.entry(uid.clone()).or_default().push(Question::Released(reply));
                 self.workers.remove(&uid);
                 if self.pods.remove(&uid).is_none() {
                     self.strangers.insert(uid.clone());
                 }
-                self.tokens.retain(|key, _| key.pod_uid != uid);
-                self.certificates.retain(|key, _| key.pod_uid != uid);
+                self.tokens.remove(&uid);
+                for (key, _) in self.certificates_of(&uid) {
+                    self.certificates.remove(&key);
+                }
                 vec![Input::Release { uid }]
             }
             VolumeManagerMsg::All(reply) => {
@@ -167,12 +169,17 @@ impl Role for VolumeManager {
                 vec![Input::Due]
             }
         };
+        let mut touched = BTreeSet::new();
         for input in inputs {
+            match input.about() {
+                Some(uid) => drop(touched.insert(uid.clone())),
+                None => touched.extend(self.questions.keys().cloned()),
+            }
             for order in self.states.step(input, desk.clocks()) {
                 self.begin_task(order, desk);
             }
         }
-        self.answer(desk);
+        touched.iter().for_each(|uid| self.answer(uid, desk));
         self.arm(desk);
     }
 }
@@ -246,7 +253,8 @@ impl VolumeManager {
         desk: &Desk<VolumeManagerMsg>,
     ) -> Input {
         if let Some(wanted) = self.pods.get_mut(&uid) {
-            self.tokens.extend(secrets.tokens.into_iter().map(|(key, text, life)| (key, Token { text, life })));
+            let tokens = secrets.tokens.into_iter().map(|(key, text, life)| (key, Token { text, life }));
+            self.tokens.entry(uid.clone()).or_default().extend(tokens);
             if let (Task::Mount(name), Ok(TaskGain { mounted: Some(mounted), .. })) = (&task, &outcome) {
                 wanted.mounted.insert(name.clone(), mounted.clone());
                 let took = wanted.asked.remove(name).map(|since| desk.clock().uptime().saturating_sub(since));
@@ -337,7 +345,7 @@ impl VolumeManager {
                     pod: Arc::clone(&wanted.pod),
                     plan: wanted.plans[&name].clone(),
                     certificates: self.certificates_of(&uid),
-                    tokens: self.tokens.iter().filter(|(key, _)| key.pod_uid == uid).map(own).collect(),
+                    tokens: self.tokens.get(&uid).into_iter().flatten().map(own).collect(),
                     now: desk.now(),
                     chance: self.agent.adapters.chance.next(),
                     moves: Box::new(move |doing, event| {
@@ -399,21 +407,24 @@ impl VolumeManager {
     }
 
     fn certificates_of(&self, uid: &PodUid) -> Vec<(CertificateKey, CertificateState)> {
-        let own = self.certificates.iter().filter(|(key, _)| key.pod_uid == *uid);
+        let first = CertificateKey { pod_uid: uid.clone(), volume: String::new(), source: 0 };
+        let own = self.certificates.range(first..).take_while(|(key, _)| key.pod_uid == *uid);
         own.map(|(key, state)| (key.clone(), state.clone())).collect()
     }
 
-    fn answer(&mut self, desk: &Desk<VolumeManagerMsg>) {
+    /// Answers those who wait for this pod's volumes, if there is an answer.
+    fn answer(&mut self, uid: &PodUid, desk: &Desk<VolumeManagerMsg>) {
         let now = desk.steady();
-        for question in std::mem::take(&mut self.questions) {
+        let mut open = Vec::new();
+        for question in self.questions.remove(uid).unwrap_or_default() {
             let standing = match &question {
-                Question::Mounted(uid, reply) if !reply.is_closed() => self.states.mounted(uid, now),
-                Question::Released(uid, reply) if !reply.is_closed() => self.states.released(uid, now),
+                Question::Mounted(reply) if !reply.is_closed() => self.states.mounted(uid, now),
+                Question::Released(reply) if !reply.is_closed() => self.states.released(uid, now),
                 _ => continue, // The asker has left.
             };
             let outcome = match standing {
                 Standing::Working => {
-                    self.questions.push(question);
+                    open.push(question);
                     continue;
                 }
                 Standing::Done => Ok(()),
@@ -423,13 +434,16 @@ impl VolumeManager {
             };
             // The asker may leave at any time.
             match question {
-                Question::Mounted(uid, reply) => {
-                    let _ = reply.send(outcome.map(|()| self.mounted(&uid)));
+                Question::Mounted(reply) => {
+                    let _ = reply.send(outcome.map(|()| self.mounted(uid)));
                 }
-                Question::Released(_, reply) => {
+                Question::Released(reply) => {
                     let _ = reply.send(outcome);
                 }
             }
+        }
+        if !open.is_empty() {
+            self.questions.insert(uid.clone(), open);
         }
     }
 
@@ -445,8 +459,9 @@ impl VolumeManager {
             format!("{what} has not ended since {}, one of {} such calls", since.to_timestamp(), hanging.len())
         });
         desk.address().record().set_note(note);
-        let due = self.states.wake_at(desk.steady());
-        if self.wake.as_ref().map(|(at, _)| *at) == due {
+        let due = self.states.wake_at();
+        // One that comes too early looks, and is set anew: nearly all that a timer waits for ends long before.
+        if self.wake.as_ref().map(|(at, _)| *at).is_some_and(|set| due.is_none_or(|due| set <= due)) {
             return;
         }
         if let Some((_, timer)) = self.wake.take() {
