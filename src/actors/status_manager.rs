@@ -37,7 +37,8 @@ pub struct StatusManager {
     agent: Arc<Agent>,
     pods: BTreeMap<PodUid, PodView>,
     sync: StatusSync,
-    wake: Option<OperationId>,
+    /// The timer, and the uptime that it is set to.
+    wake: Option<(Duration, OperationId)>,
     refused: BTreeMap<SourceKind, Vec<RefusedManifest>>,
     /// Pods that make room for critical ones, and since when that is known.
     preempted: BTreeMap<PodUid, Moment>,
@@ -239,10 +240,13 @@ impl StatusManager {
         }
         // The rest has what is here already.
         self.changed.retain(|uid, _| self.sync.is_waiting(uid));
-        if let Some(timer) = self.wake.take() {
+        if self.wake.map(|(set, _)| set) == wake {
+            return;
+        }
+        if let Some((_, timer)) = self.wake.take() {
             desk.cancel(timer);
         }
-        self.wake = wake.map(|due| desk.after(due.saturating_sub(now), StatusManagerMsg::SendDue));
+        self.wake = wake.map(|due| (due, desk.after(due.saturating_sub(now), StatusManagerMsg::SendDue)));
     }
 }
 

@@ -62,7 +62,11 @@ pub fn merged(api: &PodStatus, own: &PodStatus, may_run: bool) -> PodStatus {
         observed_generation: own.observed_generation.max(api.observed_generation),
         resources: own.resources.clone().or_else(|| api.resources.clone()),
         allocated_resources: own.allocated_resources.clone().or_else(|| api.allocated_resources.clone()),
-        ..api.clone()
+        extended_resource_claim_status: api.extended_resource_claim_status.clone(),
+        node_allocatable_resource_claim_statuses: api.node_allocatable_resource_claim_statuses.clone(),
+        nominated_node_name: api.nominated_node_name.clone(),
+        resize: api.resize.clone(),
+        resource_claim_statuses: api.resource_claim_statuses.clone(),
     }
 }
 
@@ -169,6 +173,9 @@ fn end(status: &mut ContainerStatus) {
 /// The strategic merge patch that turns one status into the other; `None` where nothing differs. With the UID as a
 /// precondition: it cannot meet another pod of the same name.
 pub fn patch(from: &PodStatus, to: &PodStatus, uid: &str) -> Option<Value> {
+    if from == to {
+        return None; // As after each echo of the agent's own patches: then no tree is made.
+    }
     let tree = |status: &PodStatus| match serde_json::to_value(status) {
         // A list of nothing is no list, and an API server cannot merge one.
         Ok(Value::Object(mut fields)) => {

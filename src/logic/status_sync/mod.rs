@@ -9,6 +9,8 @@
 
 pub mod merge;
 #[cfg(test)]
+mod scale_tests;
+#[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -454,14 +456,15 @@ impl StatusSync {
         let entry = self.pods.get(uid).filter(|entry| entry.calling.is_none())?;
         let is_static = entry.own.as_ref().is_some_and(|own| own.is_static);
         let api = if is_static { self.mirror_of(entry.own.as_ref()?)? } else { entry.api.as_ref()? };
-        let shown = api.status.clone().unwrap_or_default();
+        let nothing = PodStatus::default();
+        let shown = api.status.as_ref().unwrap_or(&nothing);
         let api_uid = uid_of(api);
         if entry.deleted.as_ref() == Some(&api_uid) {
             return None;
         }
-        let desired = merge::as_allowed(api, &shown, self.desired(entry, &shown, is_static));
-        let call = match merge::patch(&shown, &desired, api_uid.as_str()) {
-            _ if is_static && lives_again(entry, &shown) => Call::Delete,
+        let desired = merge::as_allowed(api, shown, self.desired(entry, shown, is_static));
+        let call = match merge::patch(shown, &desired, api_uid.as_str()) {
+            _ if is_static && lives_again(entry, shown) => Call::Delete,
             Some(mut body) => {
                 if entry.own.is_none() {
                     // All that is known of the pod's end is what the API server showed: it must not have shown more since.
@@ -480,7 +483,7 @@ impl StatusSync {
         let urgency = match (&order.call, is_others) {
             (_, true) => Urgency::Repair,
             (Call::Delete, _) => Urgency::End,
-            _ if is_turn(&shown, &desired) => Urgency::Turn,
+            _ if is_turn(shown, &desired) => Urgency::Turn,
             _ => Urgency::Detail,
         };
         Some(Candidate { order, due, urgency })
