@@ -213,6 +213,12 @@ impl Directory {
         Ok(())
     }
 
+    /// Removes the folder of this name if nothing is below it and no process is in it: the kernel refuses any other. Says
+    /// whether it is gone.
+    pub fn remove_if_idle(&self, name: &str) -> bool {
+        matches!(rustix::fs::unlinkat(&self.descriptor, name, AtFlags::REMOVEDIR), Ok(()) | Err(Errno::NOENT))
+    }
+
     /// Removes the folder of this name and all below it, the deepest first. One that is not there is well removed.
     pub fn remove_tree(&self, name: &str) -> Result<(), CgroupError> {
         self.remove_to_depth(name, DEPTH_MAX)

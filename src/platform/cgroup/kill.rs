@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 use super::CgroupError;
-use crate::logic::cgroup_name::CgroupName;
+use crate::logic::cgroup_name::{CgroupDriver, CgroupName};
 
 /// How often processes are killed, and folders removed, before it is given up; upstream's number.
 pub(super) const ATTEMPTS: u32 = 5;
@@ -56,10 +56,17 @@ pub(super) fn kill_all(
     Err(CgroupError::Alive { name: name.clone(), pids })
 }
 
+/// The folders above the cgroup's own, and its own; refuses the root, which holds everything.
+pub(super) fn parent_and_folder(name: &CgroupName, driver: CgroupDriver) -> Result<(Vec<String>, String), CgroupError> {
+    let mut folders = name.folders(driver);
+    let last = folders.pop().ok_or_else(|| CgroupError::Own { name: name.clone() })?;
+    Ok((folders, last))
+}
+
 /// Refuses when this process is among them: the agent must not end itself by cleaning up.
 pub(super) fn refuse_own(name: &CgroupName, pids: &BTreeSet<i32>) -> Result<(), CgroupError> {
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
-    if name.components().is_empty() || pids.contains(&own) {
+    if pids.contains(&own) {
         return Err(CgroupError::Own { name: name.clone() });
     }
     Ok(())

@@ -279,10 +279,17 @@ impl CgroupManager for CgroupsV1 {
     }
 
     fn destroy(&self, name: &CgroupName) -> Result<(), CgroupError> {
+        let (folders, last) = kill::parent_and_folder(name, self.driver)?;
+        // Nearly always nothing is left in it: then each hierarchy is one step, and nobody has to be looked for.
+        let mut is_gone = true;
+        for root in self.everywhere() {
+            is_gone &= root.below(&folders)?.is_none_or(|parent| parent.remove_if_idle(&last));
+        }
+        if is_gone {
+            return Ok(());
+        }
         kill::refuse_own(name, &self.pids(name)?)?;
         kill::kill_all(name, || self.pids(name))?;
-        let mut folders = name.folders(self.driver);
-        let last = folders.pop().expect("the root was refused");
         let mut outcome = Ok(());
         for attempt in 0..ATTEMPTS {
             kill::wait_before(attempt);

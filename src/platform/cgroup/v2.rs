@@ -105,6 +105,12 @@ impl CgroupManager for CgroupsV2 {
     }
 
     fn destroy(&self, name: &CgroupName) -> Result<(), CgroupError> {
+        let (folders, last) = kill::parent_and_folder(name, self.driver)?;
+        let Some(parent) = self.root.below(&folders)? else { return Ok(()) };
+        // Nearly always nothing is left in it: then nobody has to be looked for.
+        if parent.remove_if_idle(&last) {
+            return Ok(());
+        }
         let Some(directory) = self.find(name)? else { return Ok(()) };
         let pids = directory.pids()?;
         kill::refuse_own(name, &pids)?;
@@ -116,9 +122,6 @@ impl CgroupManager for CgroupsV2 {
             kill::wait_before(1);
         }
         kill::kill_all(name, || directory.pids())?;
-        let mut folders = name.folders(self.driver);
-        let last = folders.pop().expect("the root was refused");
-        let Some(parent) = self.root.below(&folders)? else { return Ok(()) };
         let mut outcome = Ok(());
         for attempt in 0..ATTEMPTS {
             kill::wait_before(attempt);
