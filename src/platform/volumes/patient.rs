@@ -1,4 +1,4 @@
-//! Runs calls that may hang, each on a thread of its own, and knows which of them do (PAIN-12, PAIN-13).
+//! Runs calls that may hang, each on a thread that has nothing else to do, and knows which of them do (PAIN-12, PAIN-13).
 //!
 //! A call in a file system that does not answer cannot be ended. It costs its thread and the one volume that it is about:
 //! a second call for the same volume waits for the first, but not for one past its deadline, and such a call no longer
@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -21,8 +21,8 @@ use crate::platform::clock::Clock;
 const AT_ONCE_MAX: usize = 32;
 /// A call that takes longer is said to hang.
 pub(in crate::platform) const DEADLINE: Duration = Duration::from_secs(30);
-/// The longest name that Linux gives a thread, in bytes.
-const THREAD_NAME_MAX: usize = 15;
+/// How long a thread waits for another call before it ends. A pod's volumes come and go together.
+const IDLE: Duration = Duration::from_secs(2);
 
 /// See the module. Clones share the calls.
 #[derive(Clone)]
@@ -33,6 +33,68 @@ pub(in crate::platform) struct Patient {
     under_way: Arc<Mutex<BTreeMap<String, Call>>>,
     /// Told whenever a call ends.
     ended: Arc<Notify>,
+    threads: Threads,
+}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// The threads that have nothing to do: each waits for a call for a while, and then ends. One whose call hangs is not
+/// among them.
+#[derive(Clone)]
+struct Threads {
+    idle: Arc<Mutex<Idle>>,
+    patience: Duration,
+}
+
+/// How to give each such thread its next call, by a number that grows with each time that one becomes idle.
+#[derive(Default)]
+struct Idle {
+    next: u64,
+    threads: BTreeMap<u64, mpsc::Sender<Work>>,
+}
+
+impl Threads {
+    /// Begins the work on the thread that became idle last, or on a new one.
+    fn begin(&self, mut work: Work) -> std::io::Result<()> {
+        let take = || self.idle().threads.pop_last();
+        while let Some((_, thread)) = take() {
+            match thread.send(work) {
+                Ok(()) => return Ok(()),
+                Err(mpsc::SendError(back)) => work = back, // It has ended.
+            }
+        }
+        let threads = self.clone();
+        std::thread::Builder::new().name("volumes".to_owned()).spawn(move || threads.serve(work)).map(drop)
+    }
+
+    fn serve(&self, mut work: Work) {
+        loop {
+            work();
+            let (sender, receiver) = mpsc::channel();
+            let number = self.idle().add(sender);
+            work = match receiver.recv_timeout(self.patience) {
+                Ok(next) => next,
+                Err(_) if self.idle().threads.remove(&number).is_some() => return,
+                // It was chosen at the last moment.
+                Err(_) => match receiver.recv() {
+                    Ok(next) => next,
+                    Err(_) => return,
+                },
+            };
+        }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Idle> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Idle {
+    fn add(&mut self, thread: mpsc::Sender<Work>) -> u64 {
+        self.next += 1;
+        self.threads.insert(self.next, thread);
+        self.next
+    }
 }
 
 /// A call under way.
@@ -71,7 +133,8 @@ impl Patient {
 
     pub(super) fn with_deadline(clock: Arc<dyn Clock>, deadline: Duration) -> Self {
         let places = Arc::new(Semaphore::new(AT_ONCE_MAX));
-        Self { clock, deadline, places, under_way: Arc::default(), ended: Arc::default() }
+        let threads = Threads { idle: Arc::default(), patience: IDLE };
+        Self { clock, deadline, places, under_way: Arc::default(), ended: Arc::default(), threads }
     }
 
     /// Runs `call`, which does `doing` to `key`, to its end. Dropping the future leaves the call to itself: until it ends,
@@ -108,9 +171,7 @@ impl Patient {
             drop(entry);
             let _ = tell.send(outcome); // The asker may have left.
         };
-        let mut name = format!("vol {doing}");
-        name.truncate(THREAD_NAME_MAX);
-        if let Err(error) = std::thread::Builder::new().name(name).spawn(run) {
+        if let Err(error) = self.threads.begin(Box::new(run)) {
             return Err(VolumeError::Failed { attempt: "start a thread for", path: key, problem: error.to_string() });
         }
         let outcome = match tokio::time::timeout(self.deadline, &mut told).await {
@@ -176,8 +237,6 @@ impl Patient {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-
     use super::*;
     use crate::platform::clock::SystemClock;
 
@@ -308,5 +367,33 @@ mod tests {
         }));
         assert!(outcome.is_err());
         assert_eq!(runtime().block_on(patient.run("v".into(), "mount", || Ok(1))), Ok(1));
+    }
+
+    /// Calls one after the other share a thread; one that hangs keeps its own.
+    #[test]
+    fn a_thread_serves_one_call_after_the_other() {
+        let mut patient = patient(Duration::from_secs(30));
+        patient.threads.patience = Duration::from_secs(600);
+        runtime().block_on(async {
+            let here = || Ok(std::thread::current().id());
+            let first = patient.run("v1".into(), "mount", here).await.expect("no failure");
+            while patient.threads.idle().threads.is_empty() {
+                tokio::time::sleep(Duration::from_millis(1)).await; // It tells before it is idle.
+            }
+            let (release, hold) = mpsc::channel::<()>();
+            let (tell, told) = oneshot::channel();
+            let hung = patient.run("v2".into(), "mount", move || {
+                let _ = tell.send(std::thread::current().id());
+                hold.recv().expect("released");
+                Ok(())
+            });
+            let mut hung = Box::pin(hung);
+            let second = tokio::select! { id = told => id.expect("it began"), _ = &mut hung => panic!("it hangs") };
+            let third = patient.run("v3".into(), "mount", here).await.expect("no failure");
+            assert_eq!(second, first);
+            assert_ne!(third, second);
+            release.send(()).expect("it waits");
+            hung.await.expect("no failure");
+        });
     }
 }
