@@ -99,7 +99,10 @@ pub struct PodWorker {
     jobs: Vec<(Job, OperationId)>,
     passes: Passes,
     shown: Arc<ShownStage>,
-    wake: Option<OperationId>,
+    /// The timer, and the uptime that it is set to: no later than `due`.
+    wake: Option<(Duration, OperationId)>,
+    /// The uptime of what is due next.
+    due: Duration,
     /// When the next periodic sync is due, by uptime: a sync alone moves it, whatever else happens meanwhile.
     sync_due: Option<Duration>,
     status: Option<Arc<PodStatus>>,
@@ -149,6 +152,7 @@ impl Role for PodWorker {
             passes: Passes::default(),
             shown: stage,
             wake: None,
+            due: Duration::ZERO,
             sync_due: None,
             status: None,
             told_waiting: vec![],
@@ -169,6 +173,12 @@ impl Role for PodWorker {
     }
 
     fn receive(&mut self, message: PodWorkerMsg, desk: &mut Desk<PodWorkerMsg>) {
+        if matches!(message, PodWorkerMsg::RetryDue) {
+            self.wake = None;
+            if self.due > desk.clock().uptime() {
+                return self.set_timer(desk); // What it was set for is done by now.
+            }
+        }
         let is_update = matches!(message, PodWorkerMsg::SpecChanged(_));
         let may_refresh = is_update || matches!(message, PodWorkerMsg::RetryDue);
         let input = match message {
@@ -204,10 +214,7 @@ impl Role for PodWorker {
                 self.lifecycle.volumes_changed();
                 Input::Due
             }
-            PodWorkerMsg::RetryDue => {
-                self.wake = None;
-                Input::Due
-            }
+            PodWorkerMsg::RetryDue => Input::Due,
             PodWorkerMsg::Repeat => {
                 self.repeat = true;
                 Input::Due
@@ -557,11 +564,8 @@ impl PodWorker {
         self.lifecycle.waits().map(|sentence| format!("{stage} {sentence}")).collect()
     }
 
-    /// One timer, for whatever is due next: a retry, or the periodic sync (POD-11).
+    /// Finds what is due next: a retry, or the periodic sync (POD-11).
     fn arm(&mut self, desk: &mut Desk<PodWorkerMsg>) {
-        if let Some(timer) = self.wake.take() {
-            desk.cancel(timer);
-        }
         let (uptime, agent) = (desk.clock().uptime(), &self.site.agent);
         let next = || uptime + agent.settings.sync_period.mul_f64(1.0 + agent.adapters.chance.next() / 2.0);
         let sync = self.sync_due.get_or_insert_with(next).saturating_sub(uptime);
@@ -571,7 +575,20 @@ impl PodWorker {
         let wait = self.lifecycle.wake_at().map(|until| until.since(desk.steady()));
         let due = wait.into_iter().chain(deadline.map(|until| until.since(desk.now()))).min();
         let due = due.map_or(sync, |due| sync.min(due + Duration::from_millis(1))).min(self.next_look_for_hung_calls());
-        self.wake = Some(desk.after(due, PodWorkerMsg::RetryDue));
+        self.due = uptime + due;
+        self.set_timer(desk);
+    }
+
+    /// One timer for all of it. One that is set already and comes too early stays: to set it anew in each turn would cost
+    /// more than the turn that it wakes in vain.
+    fn set_timer(&mut self, desk: &mut Desk<PodWorkerMsg>) {
+        match self.wake {
+            Some((set, _)) if set <= self.due => return,
+            Some((_, timer)) => desk.cancel(timer),
+            None => {}
+        }
+        let wait = self.due.saturating_sub(desk.clock().uptime());
+        self.wake = Some((self.due, desk.after(wait, PodWorkerMsg::RetryDue)));
     }
 }
 
