@@ -11,6 +11,7 @@ mod error;
 mod exchange;
 mod exec_plugin;
 pub mod kubeconfig;
+mod managed_fields;
 mod observed;
 mod place;
 pub mod reflector;

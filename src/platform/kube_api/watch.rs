@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use tokio::time::Sleep;
 
 use super::exchange::{ANSWER_BYTES_MAX, broken, decode};
-use super::{ApiError, ApiObject};
+use super::{ApiError, ApiObject, managed_fields};
 
 /// The most bytes of one event. An object of etcd has 1.5 MiB by default.
 const EVENT_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -181,7 +181,5 @@ fn event<K: ApiObject>(line: &[u8]) -> Result<WatchEvent<K>, ApiError> {
 
 /// An object as it is kept: without the bookkeeping of who set which field, which is often half of it.
 pub(super) fn object<K: ApiObject>(json: &[u8]) -> Result<K, ApiError> {
-    let mut object: K = decode(&K::kind(&()), json)?;
-    object.meta_mut().managed_fields = None;
-    Ok(object)
+    decode(&K::kind(&()), &managed_fields::left_out(json))
 }
