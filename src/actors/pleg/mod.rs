@@ -4,6 +4,7 @@
 //! look at one pod, and a slow relist proves that nothing was missed; without one, the relist alone finds what changed.
 //! One pod that cannot be inspected delays that pod only. Keeps the last relist and the last account of each pod.
 
+mod accounts;
 mod look;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +28,8 @@ use crate::messages::pleg::{PlegMsg, Relist};
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::runtime_monitor::RuntimeMonitorMsg;
 use crate::platform::observer::Occurrence;
+
+use accounts::Accounts;
 
 /// From the end of one relist to the next, without an event stream (CRI-28).
 pub const RELIST_PERIOD: Duration = Duration::from_secs(1);
@@ -63,7 +66,7 @@ enum Stream {
 pub struct Pleg {
     agent: Arc<Agent>,
     last: pleg_diff::Relist,
-    pods: BTreeMap<PodUid, Arc<RuntimePod>>,
+    accounts: Accounts,
     inspecting: BTreeSet<PodUid>,
     again: BTreeSet<PodUid>,
     /// Pods of which something was made or started that no look has shown yet; one timer each.
@@ -103,7 +106,7 @@ impl Role for Pleg {
         let mut pleg = Self {
             agent,
             last: BTreeMap::new(),
-            pods: BTreeMap::new(),
+            accounts: Accounts::default(),
             inspecting: BTreeSet::new(),
             again: BTreeSet::new(),
             soon: BTreeMap::new(),
@@ -160,7 +163,7 @@ impl Role for Pleg {
             PlegMsg::Repeat => self.repeat(desk),
             PlegMsg::RepeatSeen => self.repeat_seen(desk),
             PlegMsg::Pods(reply) => {
-                let _ = reply.send(self.pods.values().cloned().collect()); // The asker may have left.
+                let _ = reply.send(self.accounts.all().cloned().collect()); // The asker may have left.
             }
         }
     }
@@ -241,7 +244,7 @@ impl Pleg {
     fn compare(&mut self, relist: Relist, desk: &mut Desk<PlegMsg>) {
         let diff = pleg_diff::diff(&self.last, &relist.pods);
         self.last = relist.pods;
-        let unseen = relist.names.iter().filter(|(uid, _)| !self.pods.contains_key(*uid));
+        let unseen = relist.names.iter().filter(|(uid, _)| self.accounts.get(uid).is_none());
         self.unseen = unseen.map(|(uid, name)| (uid.clone(), name.clone())).collect();
         for uid in &diff.changed {
             // Looked at by UID, so that also what is gone is told with the next account.
@@ -265,7 +268,7 @@ impl Pleg {
             desk.cancel(timer);
         }
         let (agent, about) = (Arc::clone(&self.agent), uid.clone());
-        let known = self.pods.get(&uid).cloned();
+        let known = self.accounts.get(&uid).cloned();
         let asked = uid.clone();
         let work = async move {
             let began = agent.ledger.clock().uptime();
@@ -296,11 +299,9 @@ impl Pleg {
                 self.last.insert(uid.clone(), record(&pod));
                 self.failing.remove(&uid);
                 if pod.is_empty() {
-                    self.pods.remove(&uid);
                     self.last.remove(&uid);
-                } else {
-                    self.pods.insert(uid.clone(), Arc::clone(&pod));
                 }
+                self.accounts.take(&pod);
                 let to = &self.agent.directory;
                 let logs = desk.offer(&to.log_rotator, LogRotatorMsg::Observed(Arc::clone(&pod)));
                 if !desk.offer(&to.pod_manager, PodManagerMsg::Observed(pod)) || !logs {
@@ -323,7 +324,7 @@ impl Pleg {
 
     /// Without an account of it nothing is done for a pod. One Event for as long as the same goes wrong.
     fn tell_failed_look(&mut self, uid: &PodUid, error: String, desk: &Desk<PlegMsg>) {
-        let name = self.pods.get(uid).map(|pod| &pod.full_name).or_else(|| self.unseen.get(uid));
+        let name = self.accounts.get(uid).map(|pod| &pod.full_name).or_else(|| self.unseen.get(uid));
         let Some(name) = name else { return }; // A relist will tell it.
         let event = EventSubject::pod(uid, name);
         let event = event.warning("FailedSync", format!("error determining status: {error}"));
@@ -389,21 +390,13 @@ impl Pleg {
     fn take_event(&mut self, event: ContainerEvent, desk: &mut Desk<PlegMsg>) {
         self.agent.happened(Occurrence::EventTaken { age: desk.now().since(event.created_at) });
         let named = event.pod_uid.filter(|uid| !uid.is_empty()).map(PodUid::from);
-        let Some(uid) = named.or_else(|| self.owner_of(event.container_id.as_str())) else {
+        let Some(uid) = named.or_else(|| self.accounts.owner_of(event.container_id.as_str())) else {
             return self.relist(desk); // An event that does not say whose, about what no known pod holds.
         };
         match event.kind {
             ContainerEventKind::Created | ContainerEventKind::Started => self.inspect_soon(uid, desk),
             ContainerEventKind::Stopped | ContainerEventKind::Deleted => self.inspect(uid, desk),
         }
-    }
-
-    fn owner_of(&self, id: &str) -> Option<PodUid> {
-        let owns = |pod: &&Arc<RuntimePod>| {
-            pod.containers.iter().any(|container| container.id.as_str() == id)
-                || pod.sandboxes.iter().any(|sandbox| sandbox.id.as_str() == id)
-        };
-        self.pods.values().find(owns).map(|pod| pod.uid.clone())
     }
 
     fn repeat(&mut self, desk: &mut Desk<PlegMsg>) {
@@ -417,7 +410,7 @@ impl Pleg {
     /// For logs an old account will do: a container that ended since is told of with the next. A runtime that hangs must
     /// not keep logs from being rotated.
     fn repeat_seen(&mut self, desk: &mut Desk<PlegMsg>) {
-        let pods: Vec<Arc<RuntimePod>> = self.pods.values().cloned().collect();
+        let pods: Vec<Arc<RuntimePod>> = self.accounts.all().cloned().collect();
         for pod in pods {
             let uid = pod.uid.clone();
             if !desk.offer(&self.agent.directory.log_rotator, LogRotatorMsg::Observed(pod)) {
