@@ -24,14 +24,23 @@ use crate::platform::checkpoints::Checkpoints;
 const RETELL: Duration = Duration::from_secs(1);
 
 type Reply = RpcReplyPort<Result<(), String>>;
+type Entries = BTreeMap<PodUid, PodResources>;
+
+/// Wait between two writes of one file, for each entry in it: with a thousand pods that start at once, each would
+/// otherwise have all others printed. Less than a millisecond is none.
+const PAUSE_PER_ENTRY: Duration = Duration::from_micros(20);
 
 /// One file: what it says, and what it is to say.
 #[derive(Default)]
 struct Pages {
-    kept: BTreeMap<PodUid, PodResources>,
-    entries: BTreeMap<PodUid, PodResources>,
+    kept: Entries,
+    entries: Entries,
     /// What is being written, and who is answered when that has ended.
-    writing: Option<(BTreeMap<PodUid, PodResources>, Vec<Reply>)>,
+    writing: Option<(Arc<Entries>, Vec<Reply>)>,
+    /// The uptime when the last write ended.
+    written_at: Duration,
+    /// The next write waits for a timer.
+    pausing: bool,
     /// Who is answered by the next one.
     waiting: Vec<Reply>,
     /// Entries have gone since the last write, and nobody waits for that.
@@ -39,7 +48,7 @@ struct Pages {
 }
 
 impl Pages {
-    fn of(kept: BTreeMap<PodUid, PodResources>) -> Self {
+    fn of(kept: Entries) -> Self {
         Self { entries: kept.clone(), kept, ..Self::default() }
     }
 
@@ -48,6 +57,13 @@ impl Pages {
         let entry = self.entries.get(uid);
         let written = self.writing.as_ref().map_or(entry, |(written, _)| written.get(uid));
         self.kept.get(uid) == entry && written == entry
+    }
+
+    /// How long the next write has still to wait, so that it serves whoever comes meanwhile.
+    fn pause(&self, uptime: Duration) -> Option<Duration> {
+        let pause = PAUSE_PER_ENTRY.saturating_mul(u32::try_from(self.entries.len()).unwrap_or(u32::MAX));
+        let left = (self.written_at + pause).saturating_sub(uptime);
+        (pause.as_millis() > 0 && !left.is_zero()).then_some(left)
     }
 
     fn sweep(&mut self, known: &BTreeSet<PodUid>) {
@@ -108,6 +124,10 @@ impl Role for AllocationManager {
             AllocationManagerMsg::Written(book, outcome) => {
                 let outcome = outcome.unwrap_or_else(|panicked| Err(panicked.to_string()));
                 self.take_written(book, &outcome, desk);
+            }
+            AllocationManagerMsg::WriteDue(book) => {
+                self.book(book).pausing = false;
+                self.write(book, desk);
             }
             AllocationManagerMsg::Repeat => self.tell(desk),
         }
@@ -175,9 +195,14 @@ impl AllocationManager {
     }
 
     fn write(&mut self, book: Book, desk: &mut Desk<AllocationManagerMsg>) {
-        let files = Arc::clone(&self.agent.adapters.checkpoints);
+        let (files, uptime) = (Arc::clone(&self.agent.adapters.checkpoints), desk.clock().uptime());
         let pages = self.book(book);
-        if pages.writing.is_some() || (pages.waiting.is_empty() && !pages.swept) {
+        if pages.writing.is_some() || pages.pausing || (pages.waiting.is_empty() && !pages.swept) {
+            return;
+        }
+        if let Some(pause) = pages.pause(uptime) {
+            pages.pausing = true;
+            desk.after(pause, AllocationManagerMsg::WriteDue(book));
             return;
         }
         pages.swept = false;
@@ -185,17 +210,19 @@ impl AllocationManager {
         if pages.entries == pages.kept {
             return waiting.into_iter().for_each(|reply| drop(reply.send(Ok(()))));
         }
-        pages.writing = Some((pages.entries.clone(), waiting));
-        let bytes = print_checkpoint(&pages.entries);
-        let work = async move { files.write(book.file(), bytes).await };
+        let entries = Arc::new(pages.entries.clone());
+        pages.writing = Some((Arc::clone(&entries), waiting));
+        let work = async move { files.write(book.file(), print_checkpoint(&entries)).await };
         desk.start("keep allocations", book.file(), work, move |outcome| AllocationManagerMsg::Written(book, outcome));
     }
 
     fn take_written(&mut self, book: Book, outcome: &Result<(), String>, desk: &mut Desk<AllocationManagerMsg>) {
+        let uptime = desk.clock().uptime();
         let pages = self.book(book);
         let Some((written, mut waiting)) = pages.writing.take() else { return };
+        pages.written_at = uptime;
         match outcome {
-            Ok(()) => pages.kept = written,
+            Ok(()) => pages.kept = Arc::unwrap_or_clone(written),
             Err(why) => {
                 tracing::error!(why, file = book.file(), "resources of pods are not kept");
                 // Whoever asked is told so, and asks again.
@@ -213,7 +240,7 @@ async fn read_both(files: &dyn Checkpoints) -> Kept {
 }
 
 /// A file that cannot be believed is set aside and not obeyed (SEC-58); upstream does not start with one.
-async fn read(files: &dyn Checkpoints, book: Book) -> BTreeMap<PodUid, PodResources> {
+async fn read(files: &dyn Checkpoints, book: Book) -> Entries {
     let bytes = match files.read(book.file()).await {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return BTreeMap::new(),
@@ -253,12 +280,24 @@ mod tests {
         assert!(pages.has(&mine));
         pages.entries.insert(other.clone(), of("b"));
         assert!(pages.has(&mine) && !pages.has(&other));
-        pages.writing = Some((pages.entries.clone(), vec![]));
+        pages.writing = Some((Arc::new(pages.entries.clone()), vec![]));
         assert!(pages.has(&mine) && !pages.has(&other), "a write that is under way may fail");
         pages.entries.insert(mine.clone(), of("c"));
         assert!(!pages.has(&mine));
-        pages.writing = Some((pages.entries.clone(), vec![]));
+        pages.writing = Some((Arc::new(pages.entries.clone()), vec![]));
         pages.entries.insert(mine.clone(), of("a"));
         assert!(!pages.has(&mine), "what is being written is not that");
+    }
+
+    /// POD-34: with many entries one write serves whoever comes soon after the last; with few nobody waits.
+    #[test]
+    fn many_entries_are_written_after_a_pause() {
+        let entry = |number: usize| (PodUid::from(format!("u{number}").as_str()), of("a"));
+        let at = Duration::from_millis;
+        let pages = |count: usize| Pages { written_at: at(1000), ..Pages::of((0..count).map(entry).collect()) };
+        assert_eq!(pages(10).pause(at(1000)), None);
+        assert_eq!(pages(1000).pause(at(1000)), Some(at(20)));
+        assert_eq!(pages(1000).pause(at(1015)), Some(at(5)));
+        assert_eq!(pages(1000).pause(at(1020)), None);
     }
 }

@@ -37,6 +37,8 @@ pub enum AllocationManagerMsg {
     Read(Result<Kept, Panicked>),
     /// From itself: a file was written, or why it could not be.
     Written(Book, Result<Result<(), String>, Panicked>),
+    /// From itself: the pause between two writes of a file is over.
+    WriteDue(Book),
     /// From Root: `PodManager` was started again. From itself: it had no room for what it was told.
     Repeat,
 }
