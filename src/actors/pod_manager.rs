@@ -54,6 +54,10 @@ const WORKER_CAPACITY: usize = 256;
 /// pods clean up after themselves and the pass only finds what a crash left).
 const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(60);
 
+/// Wait from the first of as many workers as may be started at once to the next such ones: 500 pods in a second, which no
+/// runtime starts as fast.
+const STARTS_PERIOD: Duration = Duration::from_millis(40);
+
 /// How long the end of a pod's worker is remembered: longer than a look at the pod from before it can take.
 const RETIRED_KEPT: Duration = Duration::from_secs(600);
 
@@ -118,7 +122,9 @@ pub struct PodManager {
     asking: BTreeSet<PodUid>,
     /// Pods whose workers are to hear about a resize.
     resize_due: BTreeSet<PodUid>,
-    /// More pods are to start, in the next turn.
+    /// The uptime from which on the newest workers were started, as many as may at once.
+    starts_from: Duration,
+    /// A timer runs, after which more pods are to start.
     starting_more: bool,
     /// A timer runs.
     retelling: bool,
@@ -166,6 +172,7 @@ impl Role for PodManager {
             active_told: None,
             asking: BTreeSet::new(),
             resize_due: BTreeSet::new(),
+            starts_from: desk.clock().uptime(),
             starting_more: false,
             retelling: false,
             retell_wait: RETELL,
@@ -303,6 +310,7 @@ impl PodManager {
 
     /// Does what is to be done about all pods.
     fn carry_out(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        self.refill_starts(desk);
         let listed = self.can_judge().then_some(&self.listed);
         let orders = self.roster.orders(listed);
         self.carry_out_orders(orders, desk);
@@ -310,6 +318,7 @@ impl PodManager {
 
     /// Does what is to be done about one pod, and about those that it may have held up.
     fn carry_out_for(&mut self, uid: &PodUid, desk: &mut Desk<PodManagerMsg>) {
+        self.refill_starts(desk);
         let listed = self.can_judge().then_some(&self.listed);
         let orders = self.roster.orders_for(uid, listed);
         self.carry_out_orders(orders, desk);
@@ -317,6 +326,7 @@ impl PodManager {
 
     fn start_more(&mut self, desk: &mut Desk<PodManagerMsg>) {
         self.starting_more = false;
+        self.refill_starts(desk);
         let listed = self.can_judge().then_some(&self.listed);
         let orders = self.roster.orders_held_up(listed);
         self.carry_out_orders(orders, desk);
@@ -349,7 +359,16 @@ impl PodManager {
             self.tell_heard_all(desk);
         }
         if self.roster.is_unfinished() && !std::mem::replace(&mut self.starting_more, true) {
-            desk.after(Duration::ZERO, PodManagerMsg::StartMore);
+            let next = (self.starts_from + STARTS_PERIOD).saturating_sub(desk.clock().uptime());
+            desk.after(next, PodManagerMsg::StartMore);
+        }
+    }
+
+    fn refill_starts(&mut self, desk: &Desk<PodManagerMsg>) {
+        let uptime = desk.clock().uptime();
+        if uptime >= self.starts_from + STARTS_PERIOD {
+            self.starts_from = uptime;
+            self.roster.refill();
         }
     }
 

@@ -94,12 +94,15 @@ pub struct PodRoster {
     names: BTreeMap<FullName, usize>,
     /// Wanted pods without a worker, which something held up: each pass over any pod looks at them again.
     held_up: BTreeSet<PodUid>,
-    /// The last pass started as many workers as one pass may; the next one goes on.
+    /// How many workers more may be started before the next refill.
+    starts_left: usize,
+    /// Pods wait for that.
     unfinished: bool,
 }
 
-/// The most workers that one pass starts. To start a thousand takes a processor for longer than one turn may.
-const STARTS_MAX: usize = 50;
+/// The most workers that are started until [`PodRoster::refill`] allows more. What a thousand do when they begin at once
+/// would keep a processor, and with it all probes, for a second.
+const STARTS_MAX: usize = 20;
 
 /// What the runtime holds, as a pass looks at it.
 struct Pass<'a> {
@@ -107,13 +110,12 @@ struct Pass<'a> {
     runtime: Option<&'a BTreeMap<PodUid, FullName>>,
     /// The same by name: made for the first static pod that may start.
     by_name: OnceCell<BTreeMap<&'a FullName, Vec<&'a PodUid>>>,
-    starts_left: usize,
     orders: Vec<Order>,
 }
 
 impl<'a> Pass<'a> {
     fn new(runtime: Option<&'a BTreeMap<PodUid, FullName>>, orders: Vec<Order>) -> Self {
-        Self { runtime, by_name: OnceCell::new(), starts_left: STARTS_MAX, orders }
+        Self { runtime, by_name: OnceCell::new(), orders }
     }
 
     /// Pods of this name that the runtime holds.
@@ -187,6 +189,7 @@ impl PodRoster {
             held: None,
             names: BTreeMap::new(),
             held_up: BTreeSet::new(),
+            starts_left: STARTS_MAX,
             unfinished: false,
         }
     }
@@ -362,7 +365,12 @@ impl PodRoster {
         self.workers.get(uid).is_some_and(|worker| worker.spec_again)
     }
 
-    /// Whether the last pass left pods for the next one to start.
+    /// As many workers as at first may be started from now on. To be called now and then, not at each pass.
+    pub fn refill(&mut self) {
+        self.starts_left = STARTS_MAX;
+    }
+
+    /// Whether pods wait only for a refill.
     pub fn is_unfinished(&self) -> bool {
         self.unfinished
     }
@@ -460,12 +468,12 @@ impl PodRoster {
         let is_held = |other: &&PodUid| *other != uid && self.wanted(other).is_none() && !self.is_left_over(other);
         let is_taken =
             is_static(pod) && (self.names.contains_key(&full_name) || pass.of_name(&full_name).iter().any(is_held));
-        if is_taken || pass.starts_left == 0 {
+        if is_taken || self.starts_left == 0 {
             self.held_up.insert(uid.clone());
             self.unfinished |= !is_taken;
             return;
         }
-        pass.starts_left -= 1;
+        self.starts_left -= 1;
         let is_deleted = !is_static(pod) && pod.metadata.deletion_timestamp.is_some();
         let worker = Worker {
             terminating: is_deleted,

@@ -261,6 +261,8 @@ fn one_pass_starts_a_bounded_number_of_workers_and_the_next_ones_the_rest() {
     let started = |orders: &[Order]| orders.iter().filter(|order| matches!(order, Order::Start { .. })).count();
     let mut counts = vec![started(&roster.orders(Some(&runtime)))];
     while roster.is_unfinished() {
+        assert_eq!(roster.orders_held_up(Some(&runtime)), [], "not before the refill");
+        roster.refill();
         counts.push(started(&roster.orders_held_up(Some(&runtime))));
     }
     assert_eq!(counts, [STARTS_MAX, STARTS_MAX, 1]);

@@ -125,7 +125,7 @@ pub enum PodManagerMsg {
     RetellDue,
     /// From itself: time for housekeeping.
     HousekeepingDue,
-    /// From itself: more pods are to start than one turn does.
+    /// From itself: more pods are to start than may at once.
     StartMore,
     /// From itself: leftovers of pods that nobody knew were looked for.
     LeftoversFound(Result<Found, Panicked>),
