@@ -2,14 +2,17 @@
 # Mutants: one change at a time to the code that decides, each of which some test has to see. Needs cargo-mutants
 # (`cargo install cargo-mutants --locked`).
 #
-#   scripts/mutants.sh                        all of src/logic
-#   scripts/mutants.sh pod_lifecycle ...      folders or files of src/logic by their names
-#   SHARD=3/24 scripts/mutants.sh ...         the fourth of 24 parts: each fits into a night on two cores
+#   scripts/mutants.sh                        all modules of src/logic
+#   scripts/mutants.sh pod_lifecycle ...      modules of src/logic, or files of them (pod_status/waiting), by their names
+#   SHARD=3/24 scripts/mutants.sh ...         the fourth of 24 even samples: each module gives its share
 #   ACTORS=yes scripts/mutants.sh [FILE ...]  parts of src/actors that decide, or these files, with the whole library's tests
 #
-# Decisions import nothing of the rest, so they are built and tested as a package of their own: a mutant costs seconds
-# instead of minutes. What survived is in target/mutants/<part>/mutants.out/missed.txt.
+# A mutant costs a build, so the first pass builds each module as a package of its own: the module, its tests, and what
+# the module imports. Random cases are few there. The second pass gives the survivors all tests of src/logic, with all
+# cases. target/mutants/first/<module> and target/mutants/second hold the results; the second's missed.txt and
+# timeout.txt name the mutants that no test saw.
 set -euo pipefail
+export LC_ALL=C
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
 . scripts/lib.sh
@@ -22,33 +25,110 @@ command -v cargo-mutants >/dev/null || die "there is no cargo-mutants: cargo ins
 DECIDING=(src/actors/pod_manager/admission.rs src/actors/pod_manager/housekeeping.rs src/actors/pod_manager/resizes.rs
     src/actors/pod_worker/passes.rs src/actors/pod_worker/stopping.rs src/actors/status_manager.rs
     src/actors/mirror_manager.rs src/actors/container_gc.rs src/actors/image_gc.rs)
-options=(--no-shuffle --timeout-multiplier 4 --minimum-test-timeout 60)
-[ -z "${SHARD:-}" ] || options+=(--shard "$SHARD")
+RESULTS=$PWD/target/mutants
+FEW_CASES=32
+shard=()
+[ -z "${SHARD:-}" ] || shard=(--shard "$SHARD" --sharding round-robin)
 
-# The package of the decisions, with the agent's own versions of its dependencies.
-logic_package() {
-    local package=target/mutants/logic
-    mkdir -p "$package/src"
-    rm -rf "$package/src/logic"
-    cp -r src/logic "$package/src/logic"
-    printf '//! The decisions by themselves.\npub mod logic;\n' >"$package/src/lib.rs"
-    cp Cargo.lock "$package/Cargo.lock"
+modules() { sed -n 's/^pub mod \(.*\);$/\1/p' src/logic/mod.rs; }
+files_of() { find "src/logic/$1.rs" "src/logic/$1" "src/logic/${1}_tests.rs" -name '*.rs' 2>/dev/null || true; }
+
+# The modules of src/logic that files import, and other names. Of what is above it, only a module's first file sees them.
+imports() {
+    local what='(\{[^;]*;|\w+)'
     {
-        printf '[package]\nname = "decisions"\nversion = "0.0.0"\nedition = "2024"\npublish = false\n\n[dependencies]\n'
+        grep -zohP "logic::$what" -- "$@" || true
+        printf '%s\n' "$@" | grep -E '^src/logic/\w+(/mod)?\.rs$' | xargs -r grep -zohP "super::$what" || true
+    } | tr -c 'a-z0-9_' '\n' | sort -u
+}
+
+# A module and whatever it needs. Of the others' files, those of tests count for nothing.
+needed() { # MODULE
+    local found fresh file
+    found=$(imports $(files_of "$1") | grep -Fx -f <(modules) || true; echo "$1")
+    while :; do
+        fresh=$(for name in $found; do files_of "$name" | grep -v tests; done | while read -r file; do imports "$file" || true; done)
+        fresh=$(printf '%s\n' $fresh $found | sort -u | grep -Fx -f <(modules))
+        [ "$(wc -w <<<"$fresh")" != "$(wc -w <<<"$found")" ] || break
+        found=$fresh
+    done
+    printf '%s\n' $found
+}
+
+# Decisions import nothing of the rest, so they make a package, with the agent's own versions of its dependencies.
+make_package() { # FOLDER
+    rm -rf "$1/src"
+    mkdir -p "$1/src" "$1/tests"
+    cp -r src/logic "$1/src/logic"
+    # The one file outside of src/logic that its tests read.
+    cp tests/pod_fields.txt "$1/tests/"
+    printf '//! The decisions by themselves.\npub mod logic;\n' >"$1/src/lib.rs"
+    cp Cargo.lock "$1/Cargo.lock"
+    {
+        printf '[package]\nname = "decisions_%s"\nversion = "0.0.0"\nedition = "2024"\npublish = false\n\n[dependencies]\n' "${1##*/}"
         sed -n '/^\[dependencies\]/,/^$/p' fuzz/Cargo.toml | grep -vE '^(\[|libfuzzer)'
         printf '\n[dev-dependencies]\n'
         grep -E '^(proptest|tempfile|url) =' Cargo.toml
         printf '\n[profile.dev]\ndebug = false\n\n[workspace]\n'
-    } >"$package/Cargo.toml"
-    printf '%s' "$package"
+    } >"$1/Cargo.toml"
+}
+
+# Leaves of a package one module with its tests, and what that needs without tests.
+reduce_package() { # FOLDER MODULE
+    local keep name file
+    keep=$(needed "$2")
+    for name in $(modules); do
+        grep -qFx "$name" <<<"$keep" || sed -i "/^pub mod $name;$/d" "$1/src/logic/mod.rs"
+    done
+    for name in $keep; do
+        [ "$name" = "$2" ] || (files_of "$name" | while read -r file; do sed -i 's/#\[cfg(test)\]/#[cfg(any())]/' "$1/$file"; done)
+    done
+}
+
+# One run of cargo-mutants, in place: the package is a copy, and its build stays for the next run. The codes 2 and 3 say
+# that mutants were missed or timed out, which is a result.
+run_mutants() { # PACKAGE OUTPUT OPTION... -- ARGUMENT...
+    local package=$1 output=$2 code=0
+    shift 2
+    mkdir -p "$output"
+    CARGO_TARGET_DIR=$RESULTS/build cargo mutants --dir "$package" --in-place --no-shuffle --output "$output" "$@" || code=$?
+    [ "$code" = 0 ] || [ "$code" = 2 ] || [ "$code" = 3 ] || exit "$code"
+}
+
+first_pass() { # NAME
+    local module=${1%%/*} package=$RESULTS/packages/${1%%/*}
+    say "$1"
+    make_package "$package"
+    reduce_package "$package" "$module"
+    rm -rf "${RESULTS:?}/first/$1"
+    PROPTEST_CASES=$FEW_CASES run_mutants "$package" "$RESULTS/first/$1" --file "src/logic/$1.rs" --file "src/logic/$1/**" \
+        ${shard[@]+"${shard[@]}"} --timeout-multiplier 10 --minimum-test-timeout 20 -- --lib -- "logic::$module::"
+    survivors+=("$RESULTS/first/$1/mutants.out/missed.txt" "$RESULTS/first/$1/mutants.out/timeout.txt")
+}
+
+# cargo-mutants skips what an earlier run in the same place caught: it is given all mutants but the survivors.
+second_pass() {
+    local package=$RESULTS/packages/all out=$RESULTS/second/mutants.out
+    rm -rf "$out"
+    mkdir -p "$out"
+    sort "${survivors[@]}" >"$out/survivors"
+    [ -s "$out/survivors" ] || return 0
+    say "the survivors"
+    make_package "$package"
+    cargo mutants --dir "$package" --list | sort | comm -23 - "$out/survivors" >"$out/caught.txt"
+    run_mutants "$package" "$RESULTS/second" --iterate --timeout-multiplier 4 --minimum-test-timeout 60 -- --lib
+    [ ! -s "$out/missed.txt" ] && [ ! -s "$out/timeout.txt" ]
 }
 
 if [ -n "${ACTORS:-}" ]; then
     [ $# -gt 0 ] || set -- "${DECIDING[@]}"
+    options=()
     for file; do options+=(--file "$file"); done
-    exec cargo mutants "${options[@]}" --output target/mutants/actors --features sim,profiling -- --locked --lib
+    exec cargo mutants --no-shuffle --timeout-multiplier 4 --minimum-test-timeout 60 "${options[@]}" \
+        ${shard[@]+"${shard[@]}"} --output "$RESULTS/actors" --features sim,profiling -- --locked --lib
 fi
-package=$(logic_package)
-for name; do options+=(--file "src/logic/$name.rs" --file "src/logic/$name/**"); done
-# In place: the package is a copy, and what was built stays for the next run.
-exec cargo mutants --dir "$package" --in-place "${options[@]}" --output "$package" -- --lib
+# shellcheck disable=SC2046
+[ $# -gt 0 ] || set -- $(modules)
+survivors=()
+for name; do first_pass "$name"; done
+second_pass
