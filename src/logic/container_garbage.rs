@@ -198,6 +198,30 @@ mod tests {
     }
 
     #[test]
+    fn a_stopped_sandbox_goes_with_the_last_of_its_containers() {
+        use ContainerState::Exited;
+        let old = |id| RuntimeContainer { sandbox_id: "s0".into(), ..container(id, "web", Exited, 10) };
+        let known = [PodUid::from("u")].into();
+        let kept = collect([&pod("u", vec![old("c1")])], &known, KEEP_ONE, Moment(100));
+        assert!(kept.containers.is_empty() && kept.sandboxes.is_empty(), "{kept:?}");
+        let pushed_out = pod("u", vec![container("c2", "web", Exited, 20), old("c1")]);
+        let garbage = collect([&pushed_out], &known, KEEP_ONE, Moment(100));
+        assert_eq!((ids(&garbage), &garbage.sandboxes[..]), (vec!["c1"], &[("u".into(), "s0".into())][..]));
+    }
+
+    #[test]
+    fn the_total_is_shared_out_before_the_oldest_go() {
+        let all = |name, created: &[i64]| -> Vec<RuntimeContainer> {
+            let one = |at: &i64| container(&format!("{name}{at}"), name, ContainerState::Exited, *at);
+            created.iter().map(one).collect()
+        };
+        let pod = pod("u", [all("a", &[50, 40, 30, 20]), all("b", &[10])].concat());
+        let policy = GarbagePolicy { per_container: -1, total: 4, ..KEEP_ONE };
+        let garbage = collect([&pod], &[PodUid::from("u")].into(), policy, Moment(100));
+        assert_eq!(ids(&garbage), ["a30", "a20"], "two for each; that of b is older, and alone");
+    }
+
+    #[test]
     fn of_an_unknown_pod_everything_dead_goes() {
         let pod = pod("gone", vec![container("c1", "web", ContainerState::Exited, 10)]);
         let garbage = collect([&pod], &BTreeSet::new(), KEEP_ONE, Moment(100));
