@@ -118,6 +118,18 @@ fn a_container_from_before_the_agent_keeps_what_it_was() {
     let state = TargetState::Running { started_at: wall(STARTED - 60) };
     let sidecar = Target { is_sidecar: true, started: true, state, ..old };
     assert_eq!(round(&mut schedule(ProbeKind::Startup, timing()), &sidecar), [store("c", true)]);
+    // All others wait for their probes' word.
+    for (kind, is_sidecar, started) in [
+        (ProbeKind::Startup, false, true),
+        (ProbeKind::Startup, false, false),
+        (ProbeKind::Startup, true, false),
+        (ProbeKind::Readiness, true, true),
+        (ProbeKind::Liveness, true, true),
+    ] {
+        let target = Target { is_sidecar, started, ..sidecar.clone() };
+        let stored = round(&mut schedule(kind, timing()), &target).contains(&store("c", true));
+        assert!(!stored, "{kind} {is_sidecar} {started}");
+    }
 }
 
 /// PRB-06, PRB-07.
@@ -219,6 +231,13 @@ fn the_startup_probe_of_a_new_container_is_made_at_once() {
     machine.finish(ProbeOutcome::Failure, secs(3));
     machine.notice(&Seen::Container(target), secs(4));
     assert_eq!(machine.due(), Some(secs(13)), "one that was met waits for its tick");
+    // PAIN-39: it was met before it ran, as during its postStart hook.
+    let mut machine = schedule(ProbeKind::Startup, timing());
+    let target = running("c", ProbeKind::Startup);
+    let waiting = Target { state: TargetState::Waiting, ..target.clone() };
+    machine.round(&Seen::Container(waiting), wall(STARTED + 1000), secs(0));
+    machine.notice(&Seen::Container(target), secs(3));
+    assert_eq!(machine.due(), Some(secs(3)));
 }
 
 #[test]
@@ -234,6 +253,8 @@ fn a_container_that_does_not_run_is_a_failure_and_its_last_end_is_the_end() {
     let ended = round(&mut machine, &with(TargetState::Ended { comes_back: false }));
     assert_eq!(ended, [store("c", false), forget("c"), ProbeAction::End]);
     assert_eq!(machine.due(), None);
+    let runs = Seen::Container(running("c", ProbeKind::Readiness));
+    assert_eq!(machine.round(&runs, wall(STARTED + 1000), secs(60)), [], "nothing follows the end");
     assert_eq!(machine.stop(), []);
 }
 
@@ -271,6 +292,7 @@ fn a_long_round_drops_ticks() {
     let target = running("c", ProbeKind::Readiness);
     round(&mut machine, &target);
     assert_eq!(machine.due(), None, "never two rounds at once");
+    assert_eq!(machine.round(&Seen::Container(target.clone()), wall(STARTED + 1000), secs(1)), []);
     machine.finish(ProbeOutcome::Success, secs(3));
     assert_eq!(machine.due(), Some(secs(10)));
     machine.round(&Seen::Container(target.clone()), wall(STARTED + 1000), secs(10));
@@ -385,8 +407,11 @@ fn a_command_that_never_ends_is_put_off_longer_each_time() {
     // Until the failure, the readiness that is missing hastens the next round; from then on the wait counts.
     assert_eq!(waits, [0, 0, 0, 20, 40, 60, 60]);
     assert_eq!(machine.put_off(), Some((7, secs(60))));
+    let over = machine.due().expect("no round is under way");
     round(&mut machine, &target);
+    machine.trigger(over);
     machine.finish(ProbeOutcome::Success, secs(400));
+    assert_eq!(machine.due(), Some(secs(400)), "once the wait is over a round may be asked for");
     assert_eq!(machine.put_off(), None);
     // Another container is not to blame.
     for _ in 0..4 {
@@ -480,6 +505,36 @@ fn the_status_tells_what_there_is_to_probe() {
             panic!("sees the container");
         };
         assert_eq!((target.state, target.id.as_str(), target.started), (expected, "c", true));
+    }
+}
+
+#[test]
+fn a_sidecars_probes_go_on_while_its_pod_ends() {
+    let containers = vec![with_probes("a", &[], None)];
+    let inits = vec![with_probes("i", &[], None), with_probes("s", &[], Some("Always"))];
+    let status = |container: &Container| ContainerStatus {
+        name: container.name.clone(),
+        container_id: Some("containerd://c".to_owned()),
+        ..ContainerStatus::default()
+    };
+    let shown = PodStatus {
+        container_statuses: Some(containers.iter().map(status).collect()),
+        init_container_statuses: Some(inits.iter().map(status).collect()),
+        ..PodStatus::default()
+    };
+    let spec = PodSpec { containers, init_containers: Some(inits), ..PodSpec::default() };
+    let pod = Pod { spec: Some(spec), ..Pod::default() };
+    for (name, ending, expected) in [
+        ("a", false, (false, false)),
+        ("a", true, (false, true)),
+        ("i", true, (false, true)),
+        ("s", false, (true, false)),
+        ("s", true, (true, false)),
+    ] {
+        let Seen::Container(target) = Seen::of(Some(&shown), &pod, &with_probes(name, &[], None), ending) else {
+            panic!("sees {name}");
+        };
+        assert_eq!((target.is_sidecar, target.ends), expected, "{name} {ending}");
     }
 }
 
