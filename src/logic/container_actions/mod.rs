@@ -157,17 +157,6 @@ pub struct PodPlan {
 }
 
 impl PodPlan {
-    /// Whether nothing is to be done now; a container may be waiting still.
-    pub fn is_idle(&self) -> bool {
-        self.kill_pod.is_none()
-            && self.reset.is_empty()
-            && self.create_sandbox.is_none()
-            && self.remove.is_empty()
-            && self.kill.is_empty()
-            && self.update.is_empty()
-            && self.start.is_empty()
-    }
-
     /// When the first of the waiting containers is due.
     pub fn due(&self) -> Option<Steady> {
         self.waiting.iter().map(|waiting| waiting.wait.until).min()

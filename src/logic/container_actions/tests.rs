@@ -114,13 +114,22 @@ impl Case {
     }
 
     fn plan(&self, pod: &Pod, runtime: &RuntimePod) -> PodPlan {
+        self.plan_with(pod, runtime, None)
+    }
+
+    fn plan_with(&self, pod: &Pod, runtime: &RuntimePod, resize: Option<ResizeInput<'_>>) -> PodPlan {
         let spec = pod.spec.as_ref().expect("has a spec");
         let all = spec.containers.iter().chain(init_containers(spec));
         let hashes = all.map(|container| (container.name.clone(), "h".to_owned())).collect();
         let (probes, crash_loops) = (&self.probes, &self.loops);
         let restarts = &self.restarts;
-        plan(&PlanInput { pod, runtime, hashes: &hashes, probes, crash_loops, restarts, resize: None, now: now() })
+        plan(&PlanInput { pod, runtime, hashes: &hashes, probes, crash_loops, restarts, resize, now: now() })
     }
+}
+
+/// Whether nothing is to be done now; a container may be waiting still.
+fn is_idle(plan: &PodPlan) -> bool {
+    PodPlan { sandbox: None, waiting: vec![], ..plan.clone() } == PodPlan::default()
 }
 
 fn planned(pod: &Pod, runtime: &RuntimePod) -> PodPlan {
@@ -301,7 +310,7 @@ fn a_lost_container_that_is_not_to_come_back_is_killed_alone() {
 fn a_finished_container_leaves_its_running_siblings_alone() {
     let containers = vec![instance("b", 0, ContainerState::Running, 0), instance("a", 0, ContainerState::Exited, 0)];
     let plan = planned(&pod("Never", &[], &["a", "b"]), &ready(containers));
-    assert!(plan.is_idle());
+    assert!(is_idle(&plan));
     assert_eq!(plan.sandbox, Some(SandboxId::from("s0")));
 }
 
@@ -340,7 +349,7 @@ fn a_crashing_container_waits_and_says_so() {
     let mut case = Case::new();
     case.loops.note_start(&container("a"), Some(steady(NOW - 20)), steady(NOW - 20));
     let plan = case.plan(&pod, &ready(vec![crashed, instance("b", 0, ContainerState::Running, 0)]));
-    assert!(plan.is_idle());
+    assert!(is_idle(&plan));
     let waiting = &plan.waiting[0];
     assert_eq!(waiting.message, "back-off 10s restarting failed container=a pod=p_default(u)");
     assert_eq!((waiting.reason, plan.due()), ("CrashLoopBackOff", Some(steady(NOW + 6))));
@@ -386,6 +395,7 @@ fn nothing_starts_while_an_older_instance_runs() {
     assert_eq!(starts(&planned(&pod("Always", &["i"], &["a"]), &held("i", 1))), []);
 }
 
+mod resize;
 mod restart_all;
 mod sidecars;
 

@@ -92,7 +92,7 @@ fn an_ephemeral_container_starts_once_whatever_else_goes_on() {
     assert_eq!((starts(&plan), plan.start[0].kind), (vec![("e", 0)], ContainerKind::Ephemeral));
     assert_eq!(starts(&planned(&pod, &ready(vec![]))), [("e", 0), ("i", 0)], "it is first");
     for state in [ContainerState::Created, Running, Exited, Unknown] {
-        assert!(planned(&pod, &ready(vec![instance("e", 0, state, 1), i()])).is_idle(), "{state:?}");
+        assert!(is_idle(&planned(&pod, &ready(vec![instance("e", 0, state, 1), i()]))), "{state:?}");
     }
     // It keeps no pod.
     let mut over = pod.clone();
