@@ -502,33 +502,7 @@ fn calls_are_bounded() {
     assert_eq!(sync.orders(at(0)).0.len(), 1);
 }
 
-#[test]
-fn what_is_left_of_a_pod_that_nobody_can_look_at_has_ended() {
-    let container = |name: &str, state: Value| json!({"name": name, "image": "i", "imageID": "", "ready": true, "restartCount": 0, "state": state});
-    let ended = finished(
-        status(json!({
-            "phase": "Running",
-            "conditions": [condition("Initialized", "True"), condition("Ready", "True")],
-            "initContainerStatuses": [
-                container("first", json!({"terminated": {"exitCode": 0}})),
-                container("second", json!({"running": {}})),
-                container("third", json!({"waiting": {}}))],
-            "containerStatuses": [container("main", json!({"running": {}}))],
-        })),
-        false,
-    );
-    let codes = |list: &Option<Vec<k8s_openapi::api::core::v1::ContainerStatus>>| -> Vec<Option<i32>> {
-        let code = |one: &k8s_openapi::api::core::v1::ContainerStatus| {
-            one.state.as_ref().and_then(|state| state.terminated.as_ref()).map(|ended| ended.exit_code)
-        };
-        list.iter().flatten().map(code).collect()
-    };
-    assert_eq!(codes(&ended.init_container_statuses), [Some(0), Some(137), None]);
-    assert_eq!(codes(&ended.container_statuses), [Some(137)]);
-    assert_eq!(ended.phase.as_deref(), Some("Failed"));
-    let ready = ended.conditions.iter().flatten().find(|one| one.type_ == "Ready").expect("kept");
-    assert_eq!((ready.status.as_str(), ready.reason.as_deref()), ("False", Some("PodFailed")));
-}
+mod ends;
 
 mod properties {
     use proptest::collection::btree_map;
