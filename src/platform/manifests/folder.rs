@@ -101,7 +101,18 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// A watch on the path and on the folder that holds it: a file replaced by a rename, or a path made anew, is seen there.
+/// What is watched of the path itself.
+const OF_PATH: WatchMask = WatchMask::CREATE
+    .union(WatchMask::MODIFY)
+    .union(WatchMask::CLOSE_WRITE)
+    .union(WatchMask::ATTRIB)
+    .union(WatchMask::MOVE)
+    .union(WatchMask::DELETE)
+    .union(WatchMask::DELETE_SELF)
+    .union(WatchMask::MOVE_SELF);
+
+/// A watch on the path and on the folder that holds it: a file replaced by a rename, or a path made anew, is seen there, and
+/// the path is watched anew then. The folder's watch goes on all the while: no removal falls between two watches.
 struct Watch {
     events: EventStream<[u8; EVENT_BYTES]>,
     /// None while the path is missing.
@@ -133,10 +144,8 @@ impl Watch {
             let mask = WatchMask::CREATE | WatchMask::MOVE | WatchMask::DELETE | WatchMask::ONLYDIR;
             inotify.watches().add(parent, mask)
         });
-        let contents = WatchMask::CREATE | WatchMask::MODIFY | WatchMask::CLOSE_WRITE | WatchMask::ATTRIB;
-        let moves = WatchMask::MOVE | WatchMask::DELETE | WatchMask::DELETE_SELF | WatchMask::MOVE_SELF;
         let at = path.to_path_buf();
-        let path = match inotify.watches().add(path, contents | moves) {
+        let path = match inotify.watches().add(path, OF_PATH) {
             Ok(descriptor) => Some(descriptor),
             // Missing for now; its parent will tell.
             Err(error) if error.kind() == io::ErrorKind::NotFound && matches!(parent, Some(Ok(_))) => None,
@@ -177,7 +186,7 @@ impl Watch {
             Meaning::Written
         } else if Some(&event.wd) == self.path.as_ref() {
             match &event.name {
-                _ if event.mask.intersects(ends) => Meaning::End,
+                _ if event.mask.intersects(ends) => self.watch_anew(Meaning::Written),
                 Some(name) if hidden(name) => Meaning::Nothing,
                 _ if event.mask.intersects(EventMask::MOVED_TO | EventMask::MOVED_FROM | EventMask::DELETE) => {
                     Meaning::Moved
@@ -185,11 +194,31 @@ impl Watch {
                 _ => Meaning::Written,
             }
         } else if Some(&event.wd) == self.parent.as_ref() {
-            let ours = event.name.as_ref() == Some(&self.name);
-            if ours || event.mask.intersects(ends) { Meaning::End } else { Meaning::Nothing }
+            match &event.name {
+                _ if event.mask.intersects(ends) => Meaning::End,
+                Some(name) if *name == self.name => {
+                    let is_made = event.mask.contains(EventMask::CREATE);
+                    self.watch_anew(if is_made { Meaning::Written } else { Meaning::Moved })
+                }
+                _ => Meaning::Nothing,
+            }
         } else {
             Meaning::Nothing
         }
+    }
+
+    /// Watches what is at the path now; nothing while it is missing. `meaning` is that of the event that asks for it.
+    fn watch_anew(&mut self, meaning: Meaning) -> Meaning {
+        let mut watches = self.events.watches();
+        if let Some(former) = self.path.take() {
+            let _ = watches.remove(former); // The kernel may have ended it itself.
+        }
+        match watches.add(&self.at, OF_PATH) {
+            Ok(descriptor) => self.path = Some(descriptor),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.parent.is_some() => {}
+            Err(_) => return Meaning::End,
+        }
+        meaning
     }
 
     /// The file that went with the event, as a scan names it. It may be there again by now. A file that another was moved

@@ -151,20 +151,56 @@ async fn many_changes_are_one_hint() {
     assert!((1..10).contains(&hints), "{hints} hints");
 }
 
+/// The hints until the next one that is not there yet.
+async fn hints(changes: &mut Changes) -> Vec<FolderChange> {
+    let mut all = vec![hint(changes).await.expect("a hint")];
+    while let Ok(next) = tokio::time::timeout(Duration::from_millis(50), changes.next()).await {
+        all.push(next.expect("the watch goes on"));
+    }
+    all
+}
+
 #[tokio::test]
-async fn a_path_that_is_removed_or_replaced_ends_the_watch_with_a_hint() {
+async fn a_path_that_is_removed_or_replaced_is_watched_on() {
     let outside = folder_of(&[("pod.yaml", "a"), ("next", "b")]);
     let folder = outside.path().join("manifests");
     fs::create_dir(&folder).expect("made");
     let mut watch = watch_of(&folder).await;
     fs::remove_dir(&folder).expect("removed");
-    while hint(&mut watch).await.is_some() {}
+    hints(&mut watch).await;
+    fs::create_dir(&folder).expect("made again");
+    hints(&mut watch).await;
+    fs::write(folder.join("pod.yaml"), "x").expect("written");
+    hints(&mut watch).await;
 
     let file = outside.path().join("pod.yaml");
     let mut watch = watch_of(&file).await;
     fs::rename(outside.path().join("next"), &file).expect("replaced");
-    assert!(hint(&mut watch).await.is_some());
-    while hint(&mut watch).await.is_some() {}
+    assert!(hints(&mut watch).await.iter().all(|hint| hint.removed.is_empty()), "it was replaced");
+    fs::write(&file, "c").expect("written");
+    hints(&mut watch).await;
+}
+
+/// POD-09: where the path is one file, no removal of it falls between two hints.
+#[tokio::test]
+async fn the_one_file_that_is_there_again_was_removed() {
+    let removed =
+        async |watch: &mut Changes| hints(watch).await.into_iter().flat_map(|hint| hint.removed).collect::<Vec<_>>();
+    for pause in [false, true] {
+        let place = folder_of(&[("pod.yaml", "x"), ("next", "x")]);
+        let pod = place.path().join("pod.yaml");
+        let mut watch = watch_of(&pod).await;
+        fs::rename(place.path().join("next"), &pod).expect("replaced");
+        if pause {
+            assert_eq!(removed(&mut watch).await, Vec::<PathBuf>::new(), "it was replaced");
+        }
+        fs::remove_file(&pod).expect("removed");
+        fs::write(&pod, "x").expect("written");
+        assert_eq!(removed(&mut watch).await, [pod.clone()], "after a pause: {pause}");
+        fs::remove_file(&pod).expect("removed");
+        fs::write(&pod, "x").expect("written");
+        assert_eq!(removed(&mut watch).await, [pod], "and once more");
+    }
 }
 
 #[tokio::test]
@@ -173,8 +209,9 @@ async fn a_missing_path_is_seen_when_it_comes() {
     let path = outside.path().join("manifests");
     let mut watch = watch_of(&path).await;
     fs::create_dir(&path).expect("made");
-    assert!(hint(&mut watch).await.is_some());
-    assert_eq!(hint(&mut watch).await, None);
+    hints(&mut watch).await;
+    fs::write(path.join("pod.yaml"), "x").expect("written");
+    hints(&mut watch).await;
     let nowhere = LinuxManifestFolder::new(&outside.path().join("a/b")).watch().await;
     assert!(nowhere.is_err(), "its parent is missing too");
 }
