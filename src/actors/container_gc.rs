@@ -267,4 +267,26 @@ mod tests {
         let told = blind.node_events().await;
         assert!(told[0].starts_with("ContainerGCFailed: remove dead links /xxx"), "{told:?}");
     }
+
+    /// CRI-20: what the runtime lost track of may still run, and is stopped before it is removed; or stays, if that fails.
+    #[tokio::test(start_paused = true)]
+    async fn an_unknown_container_is_stopped_before_it_is_removed() {
+        let played = played("/nowhere/links");
+        let of = |id: &str, state| RuntimeContainer { state, ..dead(id) };
+        let kept = [("newest", ContainerState::Exited), ("dead", ContainerState::Exited)];
+        let all = kept.into_iter().chain([("lost", ContainerState::Unknown), ("web", ContainerState::Unknown)]);
+        let pod = RuntimePod::empty(PodUid::from("web"), FullName::new("web", "ns"), Stamp(1));
+        let pod = RuntimePod { containers: all.map(|(id, state)| of(id, state)).collect(), ..pod };
+        let surplus = ContainerGcMsg::Surplus(Arc::new(pod));
+        played.agent.directory.container_gc.tell(Cause::outside("test"), surplus).expect("has room");
+        seconds(1.0).await;
+        let mut calls = played.runtime().calls("StopContainer");
+        calls.sort();
+        assert_eq!(calls, ["StopContainer lost 2", "StopContainer web 2"]);
+        let of_web: Vec<String> = played.runtime().calls("").into_iter().filter(|call| call.contains(" web")).collect();
+        assert_eq!(of_web, ["StopContainer web 2", "RemoveContainer web"]);
+        let mut removed = played.runtime().calls("RemoveContainer");
+        removed.sort();
+        assert_eq!(removed, ["RemoveContainer dead", "RemoveContainer web"], "the other could not be stopped");
+    }
 }

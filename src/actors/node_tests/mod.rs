@@ -5,6 +5,7 @@ mod events;
 mod events_live;
 mod host;
 mod lease;
+mod older_node;
 mod runtime;
 mod server;
 mod status;
