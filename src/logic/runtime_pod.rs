@@ -69,7 +69,7 @@ pub struct RuntimeSandbox {
 
 impl RuntimeSandbox {
     /// The order of sandboxes, newest first.
-    pub fn newest_first(one: &Self, other: &Self) -> Ordering {
+    fn newest_first(one: &Self, other: &Self) -> Ordering {
         other.generation().cmp(&one.generation())
     }
 
@@ -161,6 +161,12 @@ impl RuntimePod {
     /// A pod of which the runtime holds nothing.
     pub fn empty(uid: PodUid, full_name: FullName, taken: Stamp) -> Self {
         Self { uid, full_name, sandboxes: Vec::new(), containers: Vec::new(), taken }
+    }
+
+    /// Puts sandboxes and containers in their order.
+    pub fn put_newest_first(&mut self) {
+        self.sandboxes.sort_by(RuntimeSandbox::newest_first);
+        self.containers.sort_by(RuntimeContainer::newest_first);
     }
 
     /// The newest sandbox.

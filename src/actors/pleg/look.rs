@@ -76,14 +76,15 @@ pub(super) async fn inspect(agent: &Agent, uid: &PodUid, known: Option<&RuntimeP
         if let Some(container) = ended {
             containers.push(container.clone());
         } else if let Some(status) = present(runtime.container_status(&line.id).await)? {
-            containers.push(container(agent, uid, &status, &line.sandbox_id).await);
+            containers.push(container_account(agent, uid, &status, &line.sandbox_id).await);
         }
     }
     let full_name = full_name.unwrap_or_else(|| FullName::new("", ""));
     Ok(Arc::new(runtime_pod(uid.clone(), full_name, sandboxes, containers, taken)))
 }
 
-fn present<T>(answer: CriResult<T>) -> CriResult<Option<T>> {
+/// What the runtime has; nothing where it says that there is none.
+pub(in crate::actors) fn present<T>(answer: CriResult<T>) -> CriResult<Option<T>> {
     match answer {
         Ok(found) => Ok(Some(found)),
         Err(CriError::NotFound { .. }) => Ok(None),
@@ -92,7 +93,12 @@ fn present<T>(answer: CriResult<T>) -> CriResult<Option<T>> {
 }
 
 /// A container, with what it said itself about its end (POD-38).
-async fn container(agent: &Agent, uid: &PodUid, status: &ContainerStatus, sandbox: &SandboxId) -> RuntimeContainer {
+pub(in crate::actors) async fn container_account(
+    agent: &Agent,
+    uid: &PodUid,
+    status: &ContainerStatus,
+    sandbox: &SandboxId,
+) -> RuntimeContainer {
     let mut container = runtime_container(status, sandbox, agent.settings.stop_signals);
     if status.state != ContainerState::Exited {
         return container;
@@ -175,7 +181,7 @@ mod tests {
         let played: PlayedAgent = played_agent(ObjectServer::default().api(), |_, _| {});
         let said = async |uid: &str, log: &str| {
             let status = status("/nowhere/log", log);
-            container(&played.agent, &PodUid::from(uid), &status, &"s".into()).await.message
+            container_account(&played.agent, &PodUid::from(uid), &status, &"s".into()).await.message
         };
         let of_log =
             "Error on reading termination message from logs: open log /etc/passwd: is not below the pod logs directory";

@@ -7,6 +7,8 @@
 mod accounts;
 mod look;
 
+pub(in crate::actors) use look::{container_account, present};
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;

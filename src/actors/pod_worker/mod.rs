@@ -4,6 +4,7 @@
 //! nobody wants it. What happens next is decided by `logic::pod_lifecycle`; here it is carried out. Keeps nothing that
 //! its parent, the runtime or the disk cannot give back.
 
+mod absent;
 mod configuration;
 mod counts;
 mod environment;
@@ -389,6 +390,7 @@ impl PodWorker {
                 let work = site.kill_pod(pod, stops, sandboxes, Kill { grace, replace, address }, cause);
                 self.begin(Job::KillPod, "stop pod", work, desk);
             }
+            Action::Confirm(absent) => self.begin(Job::Confirm, "confirm absence", site.confirm(absent), desk),
             Action::CleanUp => self.begin(Job::CleanUp, "clean up", site.clean_up(pod), desk),
             Action::Remove(remains) => {
                 let known = self.lifecycle.observed().cloned();

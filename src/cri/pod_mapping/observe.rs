@@ -82,13 +82,13 @@ pub fn runtime_sandbox(status: &PodSandboxStatus) -> RuntimeSandbox {
 pub fn runtime_pod(
     uid: PodUid,
     full_name: FullName,
-    mut sandboxes: Vec<RuntimeSandbox>,
-    mut containers: Vec<RuntimeContainer>,
+    sandboxes: Vec<RuntimeSandbox>,
+    containers: Vec<RuntimeContainer>,
     taken: Stamp,
 ) -> RuntimePod {
-    sandboxes.sort_by(RuntimeSandbox::newest_first);
-    containers.sort_by(RuntimeContainer::newest_first);
-    RuntimePod { uid, full_name, sandboxes, containers, taken }
+    let mut pod = RuntimePod { uid, full_name, sandboxes, containers, taken };
+    pod.put_newest_first();
+    pod
 }
 
 /// Where a listed container stands among the instances of its name.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Remains;
+use super::{Absent, Found, Remains};
 use crate::logic::ids::ContainerId;
 use crate::logic::image_policy::{ImageFailure, ImageInUse};
 use crate::logic::pod_resize::ResizeReport;
@@ -32,6 +32,8 @@ pub enum Job {
     Resize,
     /// Stopping all containers, then the sandboxes.
     KillPod,
+    /// Asking the runtime, by ID, about what its list no longer shows.
+    Confirm,
     /// Having the pod's volumes unmounted and its cgroup removed.
     CleanUp,
     /// Removing what is left of the pod on the node.
@@ -61,6 +63,8 @@ pub enum JobEnd {
     Resized(ResizeReport),
     /// All containers were stopped, then all sandboxes.
     PodKilled(Result<(), String>),
+    /// What the runtime still has of what was absent from its list.
+    Confirmed(Absent, Result<Found, String>),
     /// The pod's volumes are unmounted and its cgroup is gone.
     CleanedUp(Result<(), String>),
     /// What was to be removed; with an error some of it is there still.
@@ -114,6 +118,7 @@ impl JobEnd {
             Self::Reset(_) => Job::ResetContainers,
             Self::Resized(_) => Job::Resize,
             Self::PodKilled(_) => Job::KillPod,
+            Self::Confirmed(..) => Job::Confirm,
             Self::CleanedUp(_) => Job::CleanUp,
             Self::RemainsRemoved(..) => Job::Remove,
         }
@@ -134,6 +139,7 @@ impl JobEnd {
             Job::ResetContainers => Self::Reset(Err(why)),
             Job::Resize => Self::Resized(ResizeReport { changed: true, problem: Some(why), ..ResizeReport::default() }),
             Job::KillPod => Self::PodKilled(Err(why)),
+            Job::Confirm => Self::Confirmed(Absent::default(), Err(why)),
             Job::CleanUp => Self::CleanedUp(Err(why)),
             Job::Remove => Self::RemainsRemoved(Remains::default(), Err(why)),
         }

@@ -9,6 +9,8 @@
 //!
 //! Starting is a graph: images and sandbox have no order among them. Containers keep upstream's order (POD-13, CRI-18).
 
+mod absent;
+mod action;
 mod demands;
 mod job;
 mod looks;
@@ -34,19 +36,20 @@ use super::cgroup_name::CgroupDriver;
 use super::container_actions::{ContainerKind, ResetContainer, StartContainer};
 use super::ids::{ContainerId, SandboxId};
 use super::image_policy::ImageInUse;
-use super::pod_resize::{PodResources, ResizeWork};
+use super::pod_resize::PodResources;
 use super::pod_status::StartError;
 use super::probe_schedule::ProbeKind;
 use super::runtime_health::RuntimeHealth;
 use super::runtime_pod::{ContainerState, ProbeResults, RuntimePod, RuntimeSandbox};
 use super::time::{Moment, Stamp, Steady};
 use super::volume_states::MountedVolumes;
+pub use absent::{Absent, Found};
+pub use action::Action;
 pub use demands::{Demand, Demanded};
 pub use job::{Job, JobEnd, POST_START_HOOK_ERROR, SandboxFailure, StartFailure, Started};
 pub use now::Now;
 pub use resizing::ResizeMeans;
 pub use terminating::Remains;
-use terminating::{RELEASE, REMAINS};
 
 /// Wait after an error, before jitter (upstream's back-off period of a pod worker).
 pub const ERROR_RETRY: Duration = Duration::from_secs(10);
@@ -103,109 +106,6 @@ pub enum Input {
     Due,
 }
 
-/// What a worker is to do.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Action {
-    /// Begin [`Job::Prepare`].
-    Prepare {
-        /// Whether the cgroup is to be set although it may be there: nothing says that it was.
-        anew: bool,
-    },
-    /// Begin [`Job::MountVolumes`].
-    MountVolumes,
-    /// Begin [`Job::SetUpSandbox`].
-    SetUpSandbox {
-        /// Counts re-creations.
-        attempt: u32,
-    },
-    /// Begin [`Job::EnsureImage`].
-    EnsureImage {
-        /// Whose image.
-        container: String,
-    },
-    /// Begin [`Job::StartContainer`].
-    StartContainer {
-        /// Which.
-        start: StartContainer,
-        /// In which sandbox.
-        sandbox: RuntimeSandbox,
-        /// From which image.
-        image: ImageInUse,
-    },
-    /// Begin [`Job::KillContainer`].
-    KillContainer {
-        /// Which.
-        id: ContainerId,
-        /// Its name.
-        name: String,
-        /// Why, for the Event.
-        message: String,
-        /// Time to end.
-        grace: Duration,
-    },
-    /// Begin [`Job::RemoveContainers`].
-    RemoveContainers(Vec<ContainerId>),
-    /// Begin [`Job::ResetContainers`].
-    ResetContainers(Vec<ResetContainer>),
-    /// Begin [`Job::Resize`].
-    Resize(ResizeWork),
-    /// Begin [`Job::KillPod`].
-    KillPod {
-        /// Containers that run, by ID and name.
-        containers: Vec<(ContainerId, String)>,
-        /// All sandboxes.
-        sandboxes: Vec<SandboxId>,
-        /// Time to end.
-        grace: Duration,
-        /// Whether a new sandbox is to follow.
-        replace: bool,
-    },
-    /// Begin [`Job::CleanUp`].
-    CleanUp,
-    /// Begin [`Job::Remove`].
-    Remove(Remains),
-    /// The pod is over: nothing of it runs, and its volumes and its cgroup are gone. Its name is free.
-    Over,
-    /// End this job early.
-    Cancel(Job),
-    /// Ask for a fresh observation.
-    Inspect,
-    /// Have it looked at once its own doing has settled: what it knows by now is enough to go on.
-    InspectSoon,
-    /// The network is missing; worth an Event.
-    NetworkNotReady(String),
-    /// Nothing is left of the pod: the worker may go.
-    Finish,
-}
-
-impl Action {
-    /// What the pod waits for once this has begun; `None` for what takes no time.
-    fn waited_for(&self) -> Option<String> {
-        match self {
-            Self::Prepare { .. } => Some("the pod's cgroup".to_owned()),
-            Self::MountVolumes => Some("its volumes to be mounted".to_owned()),
-            Self::SetUpSandbox { .. } => Some("the pod's sandbox and network".to_owned()),
-            Self::EnsureImage { container } => Some(format!("the image of container {container}")),
-            Self::StartContainer { start, .. } => Some(format!("container {} to start", start.name)),
-            Self::KillContainer { name, grace, .. } => {
-                Some(format!("container {name} to stop, within {}s", grace.as_secs()))
-            }
-            Self::KillPod { grace, .. } => Some(format!("its containers to stop, within {}s", grace.as_secs())),
-            Self::CleanUp => Some(RELEASE.to_owned()),
-            Self::Remove(_) => Some(REMAINS.to_owned()),
-            Self::ResetContainers(_) => Some("its containers to be removed, to start over".to_owned()),
-            Self::Resize(_) => Some("its resources to be changed".to_owned()),
-            Self::RemoveContainers(_) => Some("dead containers to be removed".to_owned()),
-            Self::Cancel(_)
-            | Self::Inspect
-            | Self::InspectSoon
-            | Self::NetworkNotReady(_)
-            | Self::Over
-            | Self::Finish => None,
-        }
-    }
-}
-
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct PodLifecycle {
@@ -215,6 +115,7 @@ pub struct PodLifecycle {
     removed: bool,
     grace: Option<Duration>,
     observed: Option<Arc<RuntimePod>>,
+    absences: absent::Absences,
     /// An observation older than this lacks something that this pod's own jobs did.
     fresh_after: Stamp,
     /// A fresh observation is worth asking for once nothing else is to be done.
@@ -266,6 +167,7 @@ impl PodLifecycle {
             removed: false,
             grace: None,
             observed: None,
+            absences: absent::Absences::default(),
             fresh_after: born,
             unconfirmed: false,
             asked: false,
@@ -365,11 +267,12 @@ impl PodLifecycle {
     pub fn step(&mut self, input: Input, now: Now) -> Vec<Action> {
         let mut actions = self.absorb(input, now);
         self.waits.clear();
-        actions.extend(match self.stage {
+        let doubt = self.resolve_absences(now);
+        actions.extend(doubt.unwrap_or_else(|| match self.stage {
             Stage::Syncing => self.sync(now),
             Stage::Terminating => self.terminate(now),
             Stage::Terminated => self.clean_up(now),
-        });
+        }));
         self.note_begun(&actions, now);
         self.let_go_of_emptied();
         actions
@@ -385,6 +288,7 @@ impl PodLifecycle {
             Input::Observed(seen) => {
                 let is_newest = self.observed.as_ref().is_none_or(|known| seen.taken >= known.taken);
                 if seen.taken >= self.fresh_after && is_newest {
+                    let seen = self.with_absent(seen);
                     let ids: BTreeSet<&ContainerId> = seen.containers.iter().map(|container| &container.id).collect();
                     for results in [&mut self.probes.readiness, &mut self.probes.liveness, &mut self.probes.startup] {
                         results.retain(|id, _| ids.contains(id));
@@ -447,12 +351,7 @@ impl PodLifecycle {
         let job = end.job();
         let failed = match end {
             JobEnd::Prepared(Ok(cgroup_made)) => {
-                self.prepared = true;
-                self.note_prepared(cgroup_made);
-                // Containers that run outside the pod's cgroup are started again inside it (POD-10).
-                if cgroup_made && self.observed.as_ref().is_some_and(|seen| seen.running().next().is_some()) {
-                    self.begin_replacement();
-                }
+                self.take_prepared(cgroup_made);
                 None
             }
             JobEnd::VolumesMounted(outcome) => outcome.err().map(|failure| Some(failure.retry_after)),
@@ -471,6 +370,7 @@ impl PodLifecycle {
                 None
             }
             JobEnd::Removed(Ok(())) | JobEnd::Reset(Ok(())) => {
+                self.note_removal_ended(true);
                 self.outdate(now);
                 None
             }
@@ -480,15 +380,15 @@ impl PodLifecycle {
                 Some(None)
             }
             JobEnd::PodKilled(Ok(())) => {
-                self.outdate(now);
-                self.stops.end(true);
-                self.cleared_for = Some(self.next_attempt());
-                self.replacing = false;
-                self.prepared = false; // Whatever took its sandbox may have taken its cgroup along (POD-13).
-                if self.stage == Stage::Terminating { Some(None) } else { None }
+                self.take_stopped(now);
+                (self.stage == Stage::Terminating).then_some(None)
             }
             JobEnd::CleanedUp(Ok(())) => {
                 self.ending.note_released();
+                None
+            }
+            JobEnd::Confirmed(asked, Ok(found)) => {
+                self.note_confirmed(&asked, &found);
                 None
             }
             JobEnd::RemainsRemoved(remains, outcome) => self.note_removed(&remains, outcome.is_ok(), now).map(Some),
@@ -510,13 +410,39 @@ impl PodLifecycle {
                 self.stops.end(false);
                 Some(None)
             }
-            JobEnd::SandboxUp(Err(_)) | JobEnd::Killed(_, Err(_)) | JobEnd::Reset(Err(_)) => {
+            JobEnd::Removed(Err(_)) => {
+                self.note_removal_ended(false);
+                Some(None)
+            }
+            JobEnd::Reset(Err(_)) => {
+                self.note_removal_ended(false);
                 self.outdate(now);
                 Some(None)
             }
-            JobEnd::Prepared(Err(_)) | JobEnd::Removed(Err(_)) | JobEnd::CleanedUp(Err(_)) => Some(None),
+            JobEnd::SandboxUp(Err(_)) | JobEnd::Killed(_, Err(_)) => {
+                self.outdate(now);
+                Some(None)
+            }
+            JobEnd::Prepared(Err(_)) | JobEnd::CleanedUp(Err(_)) | JobEnd::Confirmed(_, Err(_)) => Some(None),
         };
         self.note_retry(job, failed, now);
+    }
+
+    fn take_prepared(&mut self, cgroup_made: bool) {
+        self.prepared = true;
+        self.note_prepared(cgroup_made);
+        // Containers that run outside the pod's cgroup are started again inside it (POD-10).
+        if cgroup_made && self.observed.as_ref().is_some_and(|seen| seen.running().next().is_some()) {
+            self.begin_replacement();
+        }
+    }
+
+    fn take_stopped(&mut self, now: Now) {
+        self.outdate(now);
+        self.stops.end(true);
+        self.cleared_for = Some(self.next_attempt());
+        self.replacing = false;
+        self.prepared = false; // Whatever took its sandbox may have taken its cgroup along (POD-13).
     }
 
     /// When the job may be tried again; a failure that names no wait has the usual one.
@@ -552,38 +478,21 @@ impl PodLifecycle {
             if let Some(sentence) = action.waited_for() {
                 self.waits.push((sentence, None));
             }
-            let job = match action {
-                Action::Prepare { .. } => {
-                    self.note_preparing();
-                    Job::Prepare
-                }
-                Action::MountVolumes => Job::MountVolumes,
-                Action::SetUpSandbox { .. } => Job::SetUpSandbox,
-                Action::EnsureImage { container } => Job::EnsureImage(container.clone()),
+            match action {
+                Action::Prepare { .. } => self.note_preparing(),
                 Action::StartContainer { start, .. } => {
                     let hash = self.hashes.get(&start.name).cloned().unwrap_or_default();
                     self.starting.insert(start.name.clone(), hash);
                     self.note_starting(&start.name);
-                    Job::StartContainer(start.name.clone())
                 }
-                Action::KillContainer { id, .. } => Job::KillContainer(id.clone()),
-                Action::RemoveContainers(_) => Job::RemoveContainers,
-                Action::ResetContainers(_) => Job::ResetContainers,
-                Action::Resize(_) => Job::Resize,
                 Action::KillPod { grace, sandboxes, .. } => {
                     self.stops.begin(now.uptime.saturating_add(*grace), sandboxes);
-                    Job::KillPod
                 }
-                Action::CleanUp => Job::CleanUp,
-                Action::Remove(_) => Job::Remove,
-                Action::Cancel(_)
-                | Action::Inspect
-                | Action::InspectSoon
-                | Action::NetworkNotReady(_)
-                | Action::Over
-                | Action::Finish => continue,
-            };
-            self.jobs.insert(job);
+                Action::RemoveContainers(ids) => self.note_removing(ids.iter()),
+                Action::ResetContainers(all) => self.note_removing(all.iter().map(|reset| &reset.id)),
+                _ => {}
+            }
+            self.jobs.extend(action.job());
         }
     }
 }

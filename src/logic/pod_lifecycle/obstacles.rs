@@ -70,6 +70,7 @@ impl PodLifecycle {
             }
             JobEnd::Killed(_, Err(problem))
             | JobEnd::Removed(Err(problem))
+            | JobEnd::Confirmed(_, Err(problem))
             | JobEnd::RemainsRemoved(_, Err(problem)) => Some(problem.clone()),
             JobEnd::SandboxUp(Err(failure)) => Some(failure.message.clone()),
             JobEnd::VolumesMounted(Err(failure)) => Some(failure.message.clone()),

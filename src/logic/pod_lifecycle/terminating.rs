@@ -120,7 +120,7 @@ impl PodLifecycle {
         }
         if !jobs.is_empty() {
             // What a cancelled call did in the runtime all the same must be seen before it is stopped.
-            self.observed = None;
+            self.forget_observed();
             self.outdate(now);
         }
         jobs.into_iter().map(Action::Cancel).collect()

@@ -1,5 +1,6 @@
 //! The pod's life, checked without a runtime: named cases, and properties against a small model of one.
 
+mod absent;
 mod cases;
 mod clock;
 mod deletion;
@@ -59,6 +60,8 @@ struct Script {
     uptime: Duration,
     /// What was to be removed last.
     remains: Remains,
+    /// What was asked about last.
+    absent: Absent,
 }
 
 impl Script {
@@ -80,7 +83,14 @@ impl Script {
     /// A worker of a pod that only the runtime knows.
     fn stranger() -> Self {
         let life = PodLifecycle::new(BackoffPolicy::crash_loop(Duration::from_secs(300)), Stamp(1));
-        Self { life, stamp: 1, moment: BEGINNING, uptime: Duration::ZERO, remains: Remains::default() }
+        Self {
+            life,
+            stamp: 1,
+            moment: BEGINNING,
+            uptime: Duration::ZERO,
+            remains: Remains::default(),
+            absent: Absent::default(),
+        }
     }
 
     /// A worker whose pod runs all that it should.
@@ -102,8 +112,10 @@ impl Script {
         let now = self.now();
         let actions = self.life.step(input, now);
         for action in &actions {
-            if let Action::Remove(remains) = action {
-                self.remains = remains.clone();
+            match action {
+                Action::Remove(remains) => self.remains = remains.clone(),
+                Action::Confirm(absent) => self.absent = absent.clone(),
+                _ => {}
             }
         }
         actions.iter().map(words).collect()
@@ -112,6 +124,12 @@ impl Script {
     /// What was to be removed is removed, or not.
     fn remains_go(&mut self, outcome: Result<(), String>) -> Vec<String> {
         self.ends(JobEnd::RemainsRemoved(self.remains.clone(), outcome))
+    }
+
+    /// The runtime is asked about what was absent, and has these of it.
+    fn confirms(&mut self, sandboxes: &[RuntimeSandbox], containers: &[RuntimeContainer]) -> Vec<String> {
+        let found = Found { sandboxes: sandboxes.to_vec(), containers: containers.to_vec() };
+        self.ends(JobEnd::Confirmed(self.absent.clone(), Ok(found)))
     }
 
     /// All that is left goes well, to the end.
@@ -187,6 +205,10 @@ fn words(action: &Action) -> String {
             let what: Vec<&str> = ids.collect();
             let verb = if *replace { "replace" } else { "end" };
             format!("{verb} [{}] {}s", what.join(" "), grace.as_secs())
+        }
+        Action::Confirm(Absent { sandboxes, containers }) => {
+            let ids = sandboxes.iter().map(SandboxId::as_str).chain(containers.keys().map(ContainerId::as_str));
+            format!("confirm {}", ids.collect::<Vec<_>>().join(" "))
         }
         Action::CleanUp => "clean".to_owned(),
         Action::Remove(Remains { sandboxes, containers, directory }) => {

@@ -88,7 +88,8 @@ fn a_kill_that_fails_or_does_nothing_is_tried_again_after_a_pause() {
         assert_eq!(script.sees(&[ready(0)], &[running(&pod, "a", 0)]), NOTHING);
         assert_eq!(script.wakes_in(), Some(10.0));
         assert_eq!(script.passes(10), ["end [a0 s0] 30s"]);
-        assert_eq!(stops(&mut script, &[stopped(0)], &[]), ["clean", "remove [s0]"]);
+        assert_eq!(stops(&mut script, &[stopped(0)], &[]), ["confirm a0"]);
+        assert_eq!(script.confirms(&[], &[]), ["clean", "remove [s0]"]);
     }
 }
 
@@ -249,7 +250,8 @@ fn a_sandbox_that_comes_to_light_after_the_stop_is_stopped_although_it_is_dead()
     let mut script = Script::running(a_pod("Always", &[], &["a"]));
     assert_eq!(script.removed(None), ["end [a0 s0] 30s"]);
     assert_eq!(script.ends(JobEnd::PodKilled(Ok(()))), ["inspect"]);
-    assert_eq!(script.sees(&[stopped(1), stopped(0)], &[]), NOTHING);
+    assert_eq!(script.sees(&[stopped(1), stopped(0)], &[]), ["confirm a0"]);
+    assert_eq!(script.confirms(&[], &[]), NOTHING);
     assert_eq!(script.passes(10), ["end [s1 s0] 30s"]);
     assert_eq!(stops(&mut script, &[stopped(1), stopped(0)], &[]), ["clean", "remove [s1 s0]"]);
 }

@@ -90,7 +90,8 @@ fn a_pod_starts_over_once_all_its_containers_are_gone() {
     assert_eq!(script.sees(&[ready(0)], &[ended.clone(), side.clone()]), ["reset side0 app0"]);
     assert_eq!(script.sees(&[ready(0)], std::slice::from_ref(&ended)), [""; 0], "one at a time");
     assert_eq!(script.ends(JobEnd::Reset(Err("unwell".to_owned()))), ["inspect"]);
-    assert_eq!(script.sees(&[ready(0)], std::slice::from_ref(&ended)), [""; 0]);
+    assert_eq!(script.sees(&[ready(0)], std::slice::from_ref(&ended)), ["confirm side0"]);
+    assert_eq!(script.confirms(&[], &[]), [""; 0]);
     assert_eq!(script.passes(15), ["reset app0"], "what is left");
     assert_eq!(script.ends(JobEnd::Reset(Ok(()))), ["inspect"]);
     assert_eq!(script.sees(&[ready(0)], &[]), ["image app", "image side"]);

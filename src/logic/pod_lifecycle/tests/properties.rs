@@ -14,6 +14,7 @@ fn events() -> impl Strategy<Value = Event> {
         4 => (0..8_usize).prop_map(Event::Works),
         12 => (0..8_usize, fates()).prop_map(|(which, fate)| Event::Ends(which, fate)),
         6 => Just(Event::Seen),
+        3 => (0..3_usize).prop_map(Event::SeenInPart),
         3 => Just(Event::Looked),
         3 => (0..8_usize).prop_map(Event::ToldLate),
         3 => (0..8_usize, prop_oneof![Just(0), Just(1)]).prop_map(|(which, code)| Event::Exits(which, code)),
