@@ -7,9 +7,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ractor::RpcReplyPort;
 use tracing::Instrument;
 
 use super::desk::Desk;
+use super::held::Held;
 use super::ledger::Cause;
 use super::role::Role;
 use super::settings::{Agent, EventSubject};
@@ -39,6 +41,10 @@ pub struct ImageGc {
     agent: Arc<Agent>,
     garbage: ImageGarbage,
     running: Option<Running>,
+    /// The image that is being removed.
+    going: Option<ListedImage>,
+    /// Who is to be given it, and waits for the end of that.
+    waiting: Held<RpcReplyPort<bool>>,
     /// Of this pass, what was removed because of its age.
     aged: bool,
     /// When the look that images are judged by began.
@@ -59,6 +65,8 @@ impl Role for ImageGc {
             agent,
             garbage: ImageGarbage::new(policy, desk.clock().uptime()),
             running: None,
+            going: None,
+            waiting: Held::default(),
             aged: false,
             looked_at: desk.now(),
             failures: 0,
@@ -76,23 +84,50 @@ impl Role for ImageGc {
                 self.aged = false;
                 self.look(desk);
             }
-            ImageGcMsg::HandedOut(reference) => self.garbage.handed_out(&reference, desk.clock().uptime()),
+            ImageGcMsg::HandOut(reference, reply) => self.hand_out(&reference, reply, desk),
             ImageGcMsg::MayGo(image, reply) => {
-                let _ = reply.send(!self.garbage.was_handed_out(&image, desk.clock().uptime())); // The asker may have left.
+                self.removal_ended();
+                let may_go = !self.garbage.was_handed_out(&image, desk.clock().uptime());
+                self.going = may_go.then_some(*image);
+                let _ = reply.send(may_go); // The asker may have left.
             }
             ImageGcMsg::Looked(outcome) => match outcome.map_err(|panicked| panicked.to_string()) {
                 Ok(Ok(look)) => self.looked(look, desk),
                 Ok(Err(problem)) | Err(problem) => self.fail(&problem, desk),
             },
-            ImageGcMsg::Removed(outcome) => match outcome.map_err(|panicked| panicked.to_string()) {
-                Ok(Ok(removed)) => self.removed(&removed, desk),
-                Ok(Err(problem)) | Err(problem) => self.fail(&problem, desk),
-            },
+            ImageGcMsg::Removed(outcome) => {
+                self.removal_ended();
+                match outcome.map_err(|panicked| panicked.to_string()) {
+                    Ok(Ok(removed)) => self.removed(&removed, desk),
+                    Ok(Err(problem)) | Err(problem) => self.fail(&problem, desk),
+                }
+            }
         }
     }
 }
 
 impl ImageGc {
+    /// The image stays, unless it is just being removed. Where too many wait for that, the answer is a guess: then a
+    /// container that is made in vain is made again.
+    fn hand_out(&mut self, reference: &str, reply: RpcReplyPort<bool>, desk: &Desk<ImageGcMsg>) {
+        let reply = match self.going.as_ref().is_some_and(|image| image.is_named(reference)) {
+            true => self.waiting.push(reply, |reply| reply.is_closed()).err(),
+            false => Some(reply),
+        };
+        if let Some(reply) = reply {
+            self.garbage.handed_out(reference, desk.clock().uptime());
+            let _ = reply.send(true); // The asker may have left.
+        }
+    }
+
+    /// Whoever waits for the image that was being removed looks for it again.
+    fn removal_ended(&mut self) {
+        self.going = None;
+        for reply in self.waiting.take() {
+            let _ = reply.send(false); // The asker may have left.
+        }
+    }
+
     fn look(&mut self, desk: &mut Desk<ImageGcMsg>) {
         self.running = None;
         self.looked_at = desk.now();

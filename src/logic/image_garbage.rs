@@ -60,6 +60,11 @@ impl ListedImage {
         self.names.iter().any(|name| repository(name) == "pause")
     }
 
+    /// Whether this is its ID, or one of its names.
+    pub fn is_named(&self, reference: &str) -> bool {
+        self.id == reference || self.names.iter().any(|name| name == reference)
+    }
+
     /// What people call it.
     pub fn shown(&self) -> &str {
         self.names.first().map_or(self.id.as_str(), String::as_str)
@@ -191,8 +196,8 @@ impl ImageGarbage {
 
     /// Whether a pod was given the image of late.
     pub fn was_handed_out(&self, image: &ListedImage, now: Duration) -> bool {
-        let handed = |name: &String| self.handed_out.get(name).is_some_and(|at| now.saturating_sub(*at) < HANDED_OUT);
-        handed(&image.id) || image.names.iter().any(handed)
+        let lately = self.handed_out.iter().filter(|(_, at)| now.saturating_sub(**at) < HANDED_OUT);
+        lately.map(|(name, _)| name).any(|name| image.is_named(name))
     }
 
     /// Images that nobody used for too long. None before their use is known for that long.

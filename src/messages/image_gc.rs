@@ -35,8 +35,9 @@ pub struct ImagesRemoved {
 pub enum ImageGcMsg {
     /// From itself: time for a pass.
     PassDue,
-    /// From `ImageManager`: a pod was given this image, by ID or name; its container may not be there yet.
-    HandedOut(String),
+    /// From `ImageManager`: a pod is given this image, by ID or name; its container may not be there yet. Answered once no
+    /// removal of it is under way: false means that there was one, and the image is to be looked for again.
+    HandOut(String, RpcReplyPort<bool>),
     /// From its own removal of images: whether this one is still nobody's.
     MayGo(Box<ListedImage>, RpcReplyPort<bool>),
     /// From itself: images, containers and disk were looked at.

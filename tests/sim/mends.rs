@@ -167,6 +167,27 @@ fn a_full_disk_takes_unused_images_and_no_mounted_ones() {
     });
 }
 
+/// EVI-40: an image that a pod was given stays although the disk is full, and no container has it yet: it would be made in
+/// vain.
+#[test]
+fn an_image_that_a_pod_was_given_stays_until_its_container_is_made() {
+    for wait in [0, 60, 120, 180, 240, 300] {
+        simulate(1, move |world| async move {
+            node_with_an_unused_image(&world).await;
+            world.sleep(seconds(wait)).await;
+            world.hang(Some("CreateContainer"));
+            world.put(&SimPod::of("second", "run").image("data:1"));
+            world.sleep(seconds(10)).await; // The image is pulled, where it has gone by now.
+            let before = told(&world, "image data:1 is removed").len();
+            world.sleep(seconds(90)).await;
+            assert_eq!(told(&world, "image data:1 is removed").len(), before, "after {wait} s");
+            world.hang(None);
+            world.settle().await;
+            world.finish().await;
+        });
+    }
+}
+
 /// VOL-50: objects of a pod that nobody knows any more are let go of: they are not watched for ever.
 #[test]
 fn objects_of_a_pod_that_nobody_knows_are_not_watched_for_ever() {

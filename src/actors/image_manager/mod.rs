@@ -29,7 +29,6 @@ use crate::logic::image_records::{Access, Evidence, RecordedAccess, access, need
 use crate::logic::pull_queue::{PullLimits, PullQueue, Turn, Verdict};
 use crate::logic::time::Moment;
 use crate::logic::volumes::token::TokenKey;
-use crate::messages::image_gc::ImageGcMsg;
 use crate::messages::image_manager::{
     FoundImage, GatherKey, Gathered, Given, ImageManagerMsg, ImageRequest, ImageStep, PulledImage,
 };
@@ -215,7 +214,8 @@ impl ImageManager {
             return;
         }
         let (agent, known) = (Arc::clone(&self.agent), self.known(asked_for, &repository, desk));
-        let work = async move { ImageStep::LookedUp(steps::look_up(agent, spec, repository, known).await) };
+        let cause = desk.cause();
+        let work = async move { ImageStep::LookedUp(steps::look_up(agent, spec, repository, known, cause).await) };
         desk.start("image status", about, work, move |step| ImageManagerMsg::StepEnded { number, step });
     }
 
@@ -250,7 +250,7 @@ impl ImageManager {
                 let message = format!("Container image \"{image}\" already present on machine{verified}");
                 desk.tell(&self.agent.directory.event_recorder, subject.normal("Pulled", message));
                 let found = usable.expect("invariant: decided for its presence");
-                self.succeed(number, found.id.clone(), found, desk);
+                self.succeed(number, found.id.clone(), found);
             }
             ImageDecision::Refuse => {
                 let message = format!("Container image \"{image}\" is not present with pull policy of Never");
@@ -446,7 +446,7 @@ impl ImageManager {
         let (spec, image) = (pending.spec(), pending.image.clone());
         let (written, credentials) = (pending.request.image.clone(), std::mem::take(&mut pending.credentials));
         let config = Arc::clone(&pending.request.sandbox_config);
-        let pull = steps::pull_recorded(Arc::clone(&self.agent), spec, written, credentials, config);
+        let pull = steps::pull_recorded(Arc::clone(&self.agent), spec, written, credentials, config, desk.cause());
         let work = async move { ImageStep::Pulled(pull.await) };
         desk.start("pull image", image, work, move |step| ImageManagerMsg::StepEnded { number, step });
     }
@@ -472,7 +472,7 @@ impl ImageManager {
         self.queue.done(number, &pending.key());
         // The pull went well whatever is known of the image; but nobody may be run as its user before that is known.
         match shown {
-            Ok(Some(image)) => self.succeed(number, reference, image, desk),
+            Ok(Some(image)) => self.succeed(number, reference, image),
             Ok(None) => self.fail_inspection(number, "the runtime does not show it after its pull", desk),
             Err(error) => self.fail_inspection(number, &error.to_string(), desk),
         }
@@ -519,13 +519,9 @@ impl ImageManager {
         self.fail(number, "ErrImagePull", panicked.to_string(), None, desk);
     }
 
-    fn succeed(&mut self, number: u64, reference: String, image: Image, desk: &Desk<ImageManagerMsg>) {
+    fn succeed(&mut self, number: u64, reference: String, image: Image) {
         let Some(pending) = self.pending.remove(&number) else { return };
         self.count(&pending);
-        if !self.agent.settings.image_gc.is_off() {
-            let id = if image.id.is_empty() { reference.clone() } else { image.id };
-            desk.tell(&self.agent.directory.image_gc, ImageGcMsg::HandedOut(id));
-        }
         answer(
             pending,
             Ok(ImageInUse { reference, user_uid: image.uid, username: image.username, volumes: BTreeMap::new() }),

@@ -1,16 +1,33 @@
 //! What takes time about an image, step by step: looks, pulls, credentials, records. Decides nothing.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::tokens::{self, Known};
+use crate::actors::ledger::Cause;
 use crate::actors::settings::Agent;
 use crate::cri::{AuthConfig, CriResult, Image, ImageService, ImageSpec, PodSandboxConfig};
 use crate::logic::credential_plugins::{Provider, parse_answer};
 use crate::logic::credential_tokens::AccountToken;
 use crate::logic::image_credentials::Credential;
 use crate::logic::image_records::{Evidence, RecordedAccess, RecordedSecret, needs_proof};
+use crate::messages::image_gc::ImageGcMsg;
 use crate::messages::image_manager::{FoundImage, Gathered, Given, ImageRequest, PulledImage};
 use crate::platform::observer::Occurrence;
+
+/// For the removal of an image that a pod is to be given: longer than the runtime's deadline for it.
+const REMOVAL_PATIENCE: Duration = Duration::from_secs(150);
+
+/// Keeps the image, by ID or name, from being removed while its container is made; false when it was just being removed:
+/// whether it is there must be looked at again.
+async fn is_kept(agent: &Agent, cause: &Cause, reference: &str) -> bool {
+    if agent.settings.image_gc.is_off() {
+        return true;
+    }
+    let question = |reply| ImageGcMsg::HandOut(reference.to_owned(), reply);
+    // Nobody who could say so removes nothing, either.
+    agent.directory.image_gc.ask(cause.clone(), REMOVAL_PATIENCE, question).await.unwrap_or(true)
+}
 
 /// Asks the runtime for the image and, of one that is there, the records for who may use it. Where they name service
 /// accounts, the pod's counts if a program gives a credential for it now, as upstream: its name alone proves nothing.
@@ -19,8 +36,14 @@ pub(super) async fn look_up(
     spec: ImageSpec,
     repository: String,
     known: Known,
+    cause: Cause,
 ) -> CriResult<Option<Box<FoundImage>>> {
-    let Some(image) = agent.adapters.images.image_status(&spec).await? else { return Ok(None) };
+    let image = loop {
+        let Some(image) = agent.adapters.images.image_status(&spec).await? else { return Ok(None) };
+        if is_kept(&agent, &cause, &image.id).await {
+            break image;
+        }
+    };
     let (policy, request) = (&agent.settings.image_verification, Arc::clone(&known.request));
     let mut evidence = match policy.asks_records() {
         true => agent.adapters.image_host.evidence(&request.image, &image.id).await,
@@ -101,6 +124,7 @@ pub(super) async fn pull_recorded(
     image: String,
     credentials: Vec<Credential>,
     config: Arc<PodSandboxConfig>,
+    cause: Cause,
 ) -> Result<Box<PulledImage>, String> {
     let (images, host) = (&agent.adapters.images, &agent.adapters.image_host);
     let records = agent.settings.image_verification.records();
@@ -109,7 +133,13 @@ pub(super) async fn pull_recorded(
         begun
             .map_err(|error| format!("Failed to record image pull intent for container image \"{image}\": {error}"))?;
     }
-    let pulled = pull(&**images, &spec, &credentials, &config).await;
+    let pulled = loop {
+        let pulled = pull(&**images, &spec, &credentials, &config).await;
+        match &pulled {
+            Ok((reference, _)) if !is_kept(&agent, &cause, reference).await => {}
+            _ => break pulled,
+        }
+    };
     if records {
         let recorded = match &pulled {
             Ok((reference, used)) => {

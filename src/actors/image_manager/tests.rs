@@ -7,13 +7,16 @@ use futures_util::future::join_all;
 
 use super::*;
 use crate::actors::event_recorder::EventRecorder;
+use crate::actors::image_gc::ImageGc;
 use crate::actors::ledger::Cause;
 use crate::actors::node_tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
 use crate::actors::role::Stage;
 use crate::cri::{AuthConfig, CriError, ImageFsInfo, ImageService, PodSandboxConfig};
 use crate::logic::ids::FullName;
+use crate::logic::image_garbage::ListedImage;
 use crate::messages::event_recorder::EventRecorderMsg;
+use crate::messages::image_gc::{ImageGcMsg, ImagesRemoved};
 
 /// A registry with every image, and a runtime that takes a second to pull one.
 #[derive(Default)]
@@ -57,6 +60,7 @@ fn image() -> Image {
 fn played(registry: &Arc<Registry>, pulls_max: Option<usize>) -> PlayedAgent {
     let played = played_agent(ObjectServer::default().api(), |settings, adapters| {
         (settings.pulls_max, settings.pull_rate, settings.pull_burst) = (pulls_max, Some(5), 10);
+        settings.image_gc.high_percent = 85;
         adapters.images = registry.clone();
     });
     Stage::<ImageManager>::enter(&played.agent.directory.image_manager, Arc::clone(&played.agent), None);
@@ -194,4 +198,36 @@ async fn a_pulled_image_of_which_nothing_is_known_is_not_backed_off_nor_used() {
     let found = ensure(&played.agent, "web", "app:1").await.expect("no back-off");
     assert_eq!((found.reference.as_str(), found.username.as_str()), ("app:1", "www"));
     assert_eq!(registry.pulls.load(Ordering::SeqCst), 3);
+}
+
+/// EVI-40, CRI-22: an image that is being removed just as a pod is given it is looked for again when it is gone; an image
+/// that a pod was given is not removed.
+#[tokio::test(start_paused = true)]
+async fn an_image_that_is_just_being_removed_is_not_handed_out() {
+    for (policy, pulls) in [(PullPolicy::IfNotPresent, 1), (PullPolicy::Always, 2)] {
+        let shown = match policy {
+            PullPolicy::Always => vec![],
+            _ => vec![Ok(Some(image())), Ok(None), Ok(Some(image()))],
+        };
+        let registry = Arc::new(Registry { shown, ..Registry::default() });
+        let played = played(&registry, None);
+        let gc = &played.agent.directory.image_gc;
+        Stage::<ImageGc>::enter(gc, Arc::clone(&played.agent), None);
+        let may_go = async || {
+            let listed = ListedImage { id: image().id, names: vec!["app:1".to_owned()], bytes: 7, pinned: false };
+            let question = |reply| ImageGcMsg::MayGo(Box::new(listed), reply);
+            gc.ask(Cause::outside("test"), Duration::from_secs(1), question).await.expect("answered")
+        };
+        assert!(may_go().await, "nobody has it");
+        let asked = answer_to(&played.agent, ImageRequest { policy, ..request("web", "app:1") });
+        let removal = async {
+            seconds(30.0).await;
+            let ended = ImageGcMsg::Removed(Ok(Ok(ImagesRemoved::default())));
+            gc.tell(Cause::outside("test"), ended).expect("there is room");
+        };
+        let (found, ()) = futures_util::future::join(asked, removal).await;
+        assert_eq!(found.expect("pulled again").reference, "app:1");
+        assert_eq!(registry.pulls.load(Ordering::SeqCst), pulls, "{policy:?}");
+        assert!(!may_go().await, "it was handed out");
+    }
 }

@@ -77,6 +77,7 @@ mod tests {
 
     use super::super::steps::{gather, look_up};
     use super::*;
+    use crate::actors::ledger::Cause;
     use crate::actors::node_tests::{PlayedAgent, played_agent};
     use crate::actors::played_api::ObjectServer;
     use crate::cri::{AuthConfig, CriResult, Image, ImageFsInfo, ImageService, ImageSpec, PodSandboxConfig};
@@ -190,7 +191,8 @@ providers:
             host.record_pulled(name, "sha256:1", Some(&allowed), now).await.expect("recorded");
             let mut known = self.known(account, AnswerCache::default(), vec![]);
             known.request = Arc::new(ImageRequest { image: name.to_owned(), ..(*known.request).clone() });
-            let found = look_up(Arc::clone(agent), ImageSpec::default(), name.to_owned(), known).await;
+            let found =
+                look_up(Arc::clone(agent), ImageSpec::default(), name.to_owned(), known, Cause::outside("test")).await;
             let found = found.expect("answered").expect("it is there");
             access(&agent.settings.image_verification, name, &found.evidence, &[])
         }
