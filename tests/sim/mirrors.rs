@@ -199,6 +199,9 @@ fn a_manifest_that_is_removed_and_written_again_runs_its_pod_anew() {
             assert_eq!(world.running().len(), 1, "{pause} {policy}");
             let status = world.api_pod(MIRROR).expect("it has a mirror")["status"].clone();
             assert_eq!(status["phase"], "Running", "{pause} {policy}");
+            // The former life's log is still there, and tells the count.
+            assert_eq!(status["containerStatuses"][0]["restartCount"], 1, "{pause} {policy}");
+            assert!(world.running().iter().all(|name| name.ends_with("/main#1")), "{pause} {policy}");
             world.kill_agent();
             world.sleep(seconds(60)).await;
             assert_eq!(stops(&world), 1, "a restart of the agent is no new life");
