@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use podwright::sim::faults::{parse_list, write_list};
 use podwright::sim::random::Random;
-use podwright::sim::{Options, describe, run, scenario};
+use podwright::sim::{Options, SimPod, World, describe, run, scenario};
 
 /// What the derived seeds come from when nobody names the tree.
 const TREE_DEFAULT: &str = "no tree";
@@ -24,6 +24,15 @@ pub fn seeds(fixed: u64, derived: usize) -> Vec<u64> {
     let soak = std::env::var("PODWRIGHT_SOAK").ok().and_then(|count| count.parse::<u64>().ok()).unwrap_or_default();
     seeds.extend((0..soak).map(|_| fresh()));
     seeds
+}
+
+/// Has these pods wanted by the API server of a node whose agent starts, and waits until nothing happens any more.
+pub async fn started(world: &World, pods: &[SimPod]) {
+    for pod in pods {
+        world.create(pod).expect("made");
+    }
+    world.start_agent();
+    world.settle().await;
 }
 
 #[expect(clippy::disallowed_methods, reason = "a fresh seed comes from outside; it is printed when it fails")]

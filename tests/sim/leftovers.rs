@@ -7,6 +7,7 @@ use podwright::sim::disk::LOGS_KEPT_MAX;
 use podwright::sim::{Options, SimPod, World, describe, run, simulate_with};
 use serde_json::json;
 
+use super::common::started;
 use super::resize::{in_a_cluster, seconds};
 
 fn pod() -> SimPod {
@@ -37,9 +38,7 @@ async fn waits(world: &World) -> Vec<String> {
 #[test]
 fn a_sandbox_that_cannot_be_removed_holds_up_nobody() {
     simulate_with(1, in_a_cluster(), |world| async move {
-        world.create(&pod()).expect("made");
-        world.start_agent();
-        world.settle().await;
+        started(&world, &[pod()]).await;
         world.hang(Some("RemovePodSandbox"));
         world.delete_pod("web", None);
         world.sleep(seconds(10)).await;
@@ -78,9 +77,7 @@ fn an_edited_static_pod_does_not_wait_for_what_is_left_of_the_one_before() {
 #[test]
 fn a_pod_stays_in_the_api_until_its_volumes_are_unmounted() {
     simulate_with(1, in_a_cluster(), |world| async move {
-        world.create(&pod()).expect("made");
-        world.start_agent();
-        world.settle().await;
+        started(&world, &[pod()]).await;
         world.hang_volume(Some("tear down cache"));
         world.delete_pod("web", None);
         world.sleep(seconds(20)).await;
@@ -99,9 +96,7 @@ fn a_pod_stays_in_the_api_until_its_volumes_are_unmounted() {
 #[test]
 fn a_pod_that_was_removed_from_the_runtime_stays_in_the_api_until_its_volumes_are_unmounted() {
     simulate_with(1, in_a_cluster(), |world| async move {
-        world.create(&pod()).expect("made");
-        world.start_agent();
-        world.settle().await;
+        started(&world, &[pod()]).await;
         world.stop_agent();
         world.remove_from_runtime("web");
         world.delete_pod("web", None);

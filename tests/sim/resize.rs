@@ -8,7 +8,7 @@ use podwright::sim::faults::{parse_list, write_list};
 use podwright::sim::{Crash, Options, Run, SimPod, World, describe, run, simulate_with};
 use serde_json::{Value, json};
 
-use super::common::{seeds, side_by_side};
+use super::common::{seeds, side_by_side, started};
 
 pub const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -41,9 +41,7 @@ fn checkpoint(world: &World, name: &str) -> String {
 #[test]
 fn a_running_container_gets_what_its_pod_asks_for() {
     simulate_with(1, in_a_cluster(), |world| async move {
-        world.create(&pod("web", "500m", "128Mi")).expect("made");
-        world.start_agent();
-        world.settle().await;
+        started(&world, &[pod("web", "500m", "128Mi")]).await;
         assert_eq!(world.in_force("web", "main"), Some((512, 50_000, 128 << 20)));
         world.resize_pod("web", "main", &sized("1", "256Mi"));
         world.sleep(seconds(10)).await;
@@ -77,9 +75,7 @@ fn a_running_container_gets_what_its_pod_asks_for() {
 fn a_container_whose_policy_says_so_is_restarted_once_with_what_it_was_given() {
     simulate_with(1, in_a_cluster(), |world| async move {
         let policy = json!([{ "resourceName": "memory", "restartPolicy": "RestartContainer" }]);
-        world.create(&pod("web", "500m", "128Mi").field("resizePolicy", policy)).expect("made");
-        world.start_agent();
-        world.settle().await;
+        started(&world, &[pod("web", "500m", "128Mi").field("resizePolicy", policy)]).await;
         world.resize_pod("web", "main", &sized("1", "128Mi"));
         world.sleep(seconds(10)).await;
         assert_eq!(world.in_force("web", "main"), Some((1024, 100_000, 128 << 20)));
@@ -97,10 +93,7 @@ fn a_container_whose_policy_says_so_is_restarted_once_with_what_it_was_given() {
 #[test]
 fn a_resize_without_room_waits_until_another_pod_is_gone() {
     simulate_with(1, in_a_cluster(), |world| async move {
-        world.create(&pod("web", "500m", "128Mi")).expect("made");
-        world.create(&pod("large", "1200m", "128Mi")).expect("made");
-        world.start_agent();
-        world.settle().await;
+        started(&world, &[pod("web", "500m", "128Mi"), pod("large", "1200m", "128Mi")]).await;
         world.resize_pod("web", "main", &sized("1", "128Mi"));
         world.sleep(seconds(10)).await;
         assert_eq!(world.in_force("web", "main"), Some((512, 50_000, 128 << 20)));
@@ -151,9 +144,7 @@ fn pending<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
 #[test]
 fn a_status_says_which_generation_was_judged() {
     simulate_with(1, in_a_cluster(), |world| async move {
-        world.create(&pod("web", "500m", "128Mi")).expect("made");
-        world.start_agent();
-        world.settle().await;
+        started(&world, &[pod("web", "500m", "128Mi")]).await;
         assert_eq!(observed(&world), 1);
         world.resize_pod("web", "main", &sized("9", "128Mi"));
         let waits =
@@ -181,9 +172,7 @@ fn a_status_says_which_generation_was_judged() {
 #[test]
 fn a_generation_that_asks_for_nothing_new_is_observed_too() {
     simulate_with(1, in_a_cluster(), |world| async move {
-        world.create(&pod("web", "500m", "128Mi")).expect("made");
-        world.start_agent();
-        world.settle().await;
+        started(&world, &[pod("web", "500m", "128Mi")]).await;
         for round in 0..2 {
             world.link().go_away(world.node(), seconds(30));
             world.resize_pod("web", "main", &sized("700m", "128Mi"));
@@ -202,9 +191,7 @@ fn a_generation_that_asks_for_nothing_new_is_observed_too() {
 #[test]
 fn a_resize_that_is_taken_back_waits_no_more() {
     simulate_with(1, in_a_cluster(), |world| async move {
-        world.create(&pod("web", "500m", "128Mi")).expect("made");
-        world.start_agent();
-        world.settle().await;
+        started(&world, &[pod("web", "500m", "128Mi")]).await;
         world.resize_pod("web", "main", &sized("9", "128Mi"));
         world.sleep(seconds(10)).await;
         assert_eq!(reason(&world, "web", "PodResizePending").as_deref(), Some("Deferred"), "also more than there is");
@@ -220,9 +207,7 @@ fn a_resize_that_is_taken_back_waits_no_more() {
 fn a_resize_that_this_node_never_makes_is_told_as_infeasible() {
     let options = Options { settings: |settings| settings.resize.cpus_pinned = true, ..in_a_cluster() };
     simulate_with(1, options, |world| async move {
-        world.create(&pod("web", "500m", "128Mi")).expect("made");
-        world.start_agent();
-        world.settle().await;
+        started(&world, &[pod("web", "500m", "128Mi")]).await;
         world.resize_pod("web", "main", &sized("1", "128Mi"));
         world.sleep(seconds(10)).await;
         assert_eq!(reason(&world, "web", "PodResizePending").as_deref(), Some("Infeasible"));
@@ -240,9 +225,7 @@ fn a_resize_that_this_node_never_makes_is_told_as_infeasible() {
 #[test]
 fn memory_is_not_taken_from_a_container_that_uses_it() {
     simulate_with(1, in_a_cluster(), |world| async move {
-        world.create(&pod("web", "500m", "256Mi")).expect("made");
-        world.start_agent();
-        world.settle().await;
+        started(&world, &[pod("web", "500m", "256Mi")]).await;
         world.use_memory("web", 200 << 20);
         world.resize_pod("web", "main", &sized("500m", "128Mi"));
         world.sleep(seconds(20)).await;
@@ -269,10 +252,7 @@ fn memory_is_not_taken_from_a_container_that_uses_it() {
 #[test]
 fn a_restart_of_the_agent_is_not_to_be_seen() {
     simulate_with(1, in_a_cluster(), |world| async move {
-        world.create(&pod("web", "500m", "128Mi")).expect("made");
-        world.create(&pod("large", "1200m", "128Mi")).expect("made");
-        world.start_agent();
-        world.settle().await;
+        started(&world, &[pod("web", "500m", "128Mi"), pod("large", "1200m", "128Mi")]).await;
         world.resize_pod("web", "main", &sized("1", "128Mi"));
         world.sleep(seconds(10)).await;
         let since = world.condition("web", "PodResizePending").expect("it waits")["lastTransitionTime"].clone();
@@ -298,9 +278,7 @@ fn a_restart_of_the_agent_is_not_to_be_seen() {
 #[test]
 fn sec_58_a_checkpoint_that_cannot_be_believed_is_set_aside() {
     simulate_with(1, in_a_cluster(), |world| async move {
-        world.create(&pod("web", "500m", "128Mi")).expect("made");
-        world.start_agent();
-        world.settle().await;
+        started(&world, &[pod("web", "500m", "128Mi")]).await;
         world.stop_agent();
         for file in ["allocated_pods_state", "actuated_pods_state"] {
             let mut disk = world.node().disk.lock().expect("not poisoned");

@@ -4,6 +4,7 @@
 use podwright::sim::{SimPod, World, simulate_with};
 use serde_json::{Value, json};
 
+use super::common::started;
 use super::resize::{
     in_a_cluster, pod, reason, seconds, sized, wait_for_containers, with_crashes, with_kills, with_trouble,
 };
@@ -42,9 +43,7 @@ fn running(world: &World) -> Vec<String> {
 #[test]
 fn a_sidecar_gets_what_its_pod_asks_for() {
     simulate_with(1, in_a_cluster(), |world| async move {
-        world.create(&with_sidecar("web", "200m", "64Mi")).expect("made");
-        world.start_agent();
-        world.settle().await;
+        started(&world, &[with_sidecar("web", "200m", "64Mi")]).await;
         assert_eq!(world.in_force("web", "side"), Some((204, 20_000, 64 << 20)));
         world.resize_pod("web", "side", &sized("1", "256Mi"));
         world.sleep(seconds(10)).await;
@@ -71,9 +70,7 @@ fn a_sidecar_is_restarted_where_its_policy_says_so() {
     simulate_with(1, in_a_cluster(), |world| async move {
         let policy = json!([{ "resourceName": "memory", "restartPolicy": "RestartContainer" }]);
         let web = with_sidecar("web", "200m", "64Mi").field_of("side", "resizePolicy", policy);
-        world.create(&web).expect("made");
-        world.start_agent();
-        world.settle().await;
+        started(&world, &[web]).await;
         world.resize_pod("web", "side", &sized("300m", "64Mi"));
         world.sleep(seconds(10)).await;
         assert_eq!(running(&world), ["web/main#0", "web/side#0"], "CPU needs no restart");
@@ -139,9 +136,7 @@ fn an_init_container_is_resized_while_it_runs() {
 fn a_whole_pod_gets_what_it_asks_for() {
     simulate_with(1, in_a_cluster(), |world| async move {
         let own = shared("web", "500m", "128Mi").field_of("second", "resources", sized("100m", "32Mi"));
-        world.create(&own).expect("made");
-        world.start_agent();
-        world.settle().await;
+        started(&world, &[own]).await;
         let figures = |memory: i64, quota: i64| {
             let figures = world.pod_figures("web").expect("it has a cgroup");
             assert_eq!((figures.memory_limit, figures.cpu_quota), (Some(memory), Some(quota)));
@@ -174,10 +169,7 @@ fn a_whole_pod_gets_what_it_asks_for() {
 #[test]
 fn a_whole_pod_waits_for_room() {
     simulate_with(1, in_a_cluster(), |world| async move {
-        world.create(&shared("web", "500m", "128Mi")).expect("made");
-        world.create(&pod("large", "1200m", "128Mi")).expect("made");
-        world.start_agent();
-        world.settle().await;
+        started(&world, &[shared("web", "500m", "128Mi"), pod("large", "1200m", "128Mi")]).await;
         world.resize_whole_pod("web", &sized("1", "256Mi"));
         world.sleep(seconds(10)).await;
         world.settle().await;
@@ -200,9 +192,7 @@ fn memory_is_not_taken_from_a_whole_pod_that_uses_it() {
     simulate_with(1, in_a_cluster(), |world| async move {
         let both = sized("100m", "80Mi");
         let web = shared("web", "500m", "256Mi").field_of("main", "resources", both.clone());
-        world.create(&web.field_of("second", "resources", both)).expect("made");
-        world.start_agent();
-        world.settle().await;
+        started(&world, &[web.field_of("second", "resources", both)]).await;
         world.use_memory("web", 70 << 20);
         world.resize_whole_pod("web", &sized("300m", "128Mi"));
         world.sleep(seconds(20)).await;
@@ -227,10 +217,7 @@ fn memory_is_not_taken_from_a_whole_pod_that_uses_it() {
 #[test]
 fn a_restart_of_the_agent_is_not_to_be_seen() {
     simulate_with(1, in_a_cluster(), |world| async move {
-        world.create(&shared("web", "500m", "128Mi")).expect("made");
-        world.create(&with_sidecar("side", "200m", "64Mi")).expect("made");
-        world.start_agent();
-        world.settle().await;
+        started(&world, &[shared("web", "500m", "128Mi"), with_sidecar("side", "200m", "64Mi")]).await;
         world.resize_whole_pod("web", &sized("600m", "256Mi"));
         world.sleep(seconds(10)).await;
         world.stop_agent();
