@@ -54,6 +54,29 @@ fn a_sandbox_that_cannot_be_removed_holds_up_nobody() {
     });
 }
 
+/// CRI-20, PAIN-14: a removal that has failed is not forgotten with the agent that tried it: the next one goes on, for a pod
+/// that nobody knows by then, and another of its name runs meanwhile.
+#[test]
+fn a_removal_that_fails_is_gone_on_with_by_the_next_agent() {
+    for what in ["RemovePodSandbox", "RemoveContainer"] {
+        simulate_with(1, in_a_cluster(), move |world| async move {
+            started(&world, &[pod()]).await;
+            world.hang(Some(what));
+            world.delete_pod("web", None);
+            world.sleep(seconds(10)).await;
+            assert!(world.api_pod("web").is_none(), "{what}");
+            world.create(&pod()).expect("the name is free");
+            world.kill_agent();
+            world.sleep(seconds(120)).await;
+            assert_eq!((world.running().len(), sandboxes(&world)), (1, 2), "{what}");
+            world.hang(None);
+            world.sleep(seconds(120)).await;
+            assert_eq!((world.running().len(), sandboxes(&world), containers(&world)), (1, 1, 1), "{what}");
+            world.finish_cluster().await;
+        });
+    }
+}
+
 /// POD-09: an edited manifest is not held up by what is left of the pod that it was before.
 #[test]
 fn an_edited_static_pod_does_not_wait_for_what_is_left_of_the_one_before() {
