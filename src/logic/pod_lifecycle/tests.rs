@@ -9,6 +9,7 @@ mod model;
 mod properties;
 mod resizing;
 mod volumes;
+mod waits;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

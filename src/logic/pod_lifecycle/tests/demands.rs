@@ -66,6 +66,7 @@ fn what_cannot_be_done_says_why() {
     let once = "setup is an init container, which runs to its end once";
     assert_eq!(why(script.asks(Demanded::Restart, Some("setup"))), once);
     assert_eq!(script.asks(Demanded::Restart, None), Ok(vec!["app".to_owned()]), "all that may be");
+    assert_eq!(script.asks(Demanded::ResetBackOff, Some("setup")), Ok(vec!["setup".to_owned()]), "it may have failed");
     let pod = a_pod("Never", &[], &["app", "side"]);
     let (app, side) = (running(&pod, "app", 0), running(&pod, "side", 0));
     let mut never = Script::running(pod);

@@ -20,7 +20,11 @@ fn with_cpu(mut pod: Pod, amount: &str) -> Pod {
 
 /// A pod whose one container runs; nothing is known yet of what the runtime was told.
 fn resized(pod: &Pod, per_pod: bool) -> Script {
-    let means = ResizeMeans { gates: ResizeGates::default(), options: ResourceOptions::default(), per_pod };
+    resized_with(pod, per_pod, ResizeGates::default())
+}
+
+fn resized_with(pod: &Pod, per_pod: bool, gates: ResizeGates) -> Script {
+    let means = ResizeMeans { gates, options: ResourceOptions::default(), per_pod };
     let mut script = Script::stranger();
     script.life = script.life.with_resizing(means);
     script.step(Input::Spec(Arc::new(pod.clone())));
@@ -97,8 +101,48 @@ fn the_pods_cgroup_is_looked_at_once_after_a_start() {
     let mut script = resized(&pod, true);
     assert_eq!(script.step(told("2")), ["resize []"]);
     let cgroup = Some(PodFigures { cpu_shares: Some(2048), ..PodFigures::default() });
+    assert_eq!(script.life.pod_figures(), None, "it was not looked at");
     assert_eq!(script.ends(JobEnd::Resized(ResizeReport { cgroup, ..ResizeReport::default() })), [""; 0]);
+    assert_eq!(script.life.pod_figures(), cgroup.as_ref());
     assert_eq!(script.passes(60), [""; 0]);
     let wanted = with_cpu(a_pod("Always", &[], &["a"]), "1");
     assert_eq!(script.step(Input::Spec(Arc::new(wanted))), ["resize [a]"]);
+}
+
+#[test]
+fn a_pods_own_resources_are_in_force_where_those_that_were_noted_are_the_same() {
+    let gates = ResizeGates { by_pod: true, ..ResizeGates::default() };
+    for (wanted, noted, expected) in [
+        (Some("2"), Some("1"), false),
+        (Some("2"), Some("2"), true),
+        (Some("2"), None, true),
+        (None, Some("1"), true),
+        (None, None, true),
+    ] {
+        let mut pod = a_pod("Always", &[], &["a"]);
+        pod.spec.as_mut().expect("a spec").resources = wanted.map(cpu);
+        let mut script = resized_with(&pod, false, gates);
+        script.step(Input::Actuated(PodResources { pod: noted.map(cpu), ..PodResources::default() }));
+        assert_eq!(script.life.is_in_force(), Some(expected), "{wanted:?} {noted:?}");
+    }
+}
+
+/// A cgroup that is made now has what the pod was given; one that was there before may have something else.
+#[test]
+fn a_cgroup_that_was_just_made_needs_no_look() {
+    let gates = ResizeGates { by_pod: true, ..ResizeGates::default() };
+    let means = ResizeMeans { gates, options: ResourceOptions::default(), per_pod: true };
+    for made in [false, true] {
+        let mut pod = with_cpu(a_pod("Always", &[], &["a"]), "2");
+        pod.spec.as_mut().expect("a spec").resources = Some(cpu("4"));
+        let mut script = Script::stranger();
+        script.life = script.life.with_resizing(means);
+        script.step(Input::Spec(Arc::new(pod)));
+        script.sees(&[], &[]);
+        script.step(Input::Actuated(PodResources::default()));
+        script.ends(JobEnd::Prepared(Ok(made)));
+        assert_eq!(script.life.pod_figures().is_some(), made);
+        let own = script.life.actuated().and_then(|actuated| actuated.pod.clone());
+        assert_eq!(own, made.then(|| cpu("4")));
+    }
 }
