@@ -284,6 +284,10 @@ starts_of() { # POD CONTAINER
 # containerd. Either will do for such a one.
 job_phase() { # POD
     local at phase=Succeeded told uid
+    if failed_unrun "$1"; then
+        echo Failed
+        return
+    fi
     at=$(tail -n 1 "$dir/marks/$1.${revision_of[$1]}.main" 2>/dev/null || echo 0)
     read -r uid told < <(agent_pods | awk -v pod="$1" '$1 == pod { print $2, $3 }') || true
     if [ "$(between "$at" $((at + JOB_SECONDS + 1)) "${runtime_killed_at[@]}")" != 0 ] ||
@@ -293,13 +297,23 @@ job_phase() { # POD
     echo "$phase"
 }
 
+# Whether it is a job whose one start containerd cut off before its process ran. It has failed, to upstream as well, and
+# is not run again.
+failed_unrun() { # POD
+    local told uid
+    [ "${kind_of[$1]}" = job ] || return 1
+    read -r uid told < <(agent_pods | awk -v pod="$1" '$1 == pod { print $2, $3 }') || true
+    [ "${told:-}" = Failed ] && cut_off_starts create | has -xF "$uid main"
+}
+
 # What the agent says against what is wanted, as differences, one a line; nothing when all is as it should be.
 unsettled() {
     local pod wanted name
     # The agent may not have seen the last manifest yet, and speak of the revision before it.
     while read -r pod; do
         for name in $(all_of "${kind_of[$pod]}"); do
-            [ "$(starts_of "$pod" "$name")" != 0 ] || echo "$pod $name of revision ${revision_of[$pod]} has not started"
+            [ "$(starts_of "$pod" "$name")" != 0 ] || failed_unrun "$pod" ||
+                echo "$pod $name of revision ${revision_of[$pod]} has not started"
         done
     done < <(wanted_pods)
     wanted=$(while read -r pod; do
@@ -342,9 +356,9 @@ between() { # FROM TO MOMENT...
 }
 
 # The starts that containerd cut off after the process had begun to run, "UID CONTAINER" a line: when the caller is gone
-# before it has its answer, containerd ends what it has just started.
-cut_off_starts() {
-    awk '
+# before it has its answer, containerd ends what it has just started. With `create` those that it cut off before that.
+cut_off_starts() { # [create]
+    awk -v begun="failed to ${1:-start} containerd task.*context canceled" '
         # What follows the words, up to the end of a quotation or of a field.
         function after(words, at) {
             at = index($0, words)
@@ -359,7 +373,7 @@ cut_off_starts() {
             sandbox_of[id] = after("within sandbox \\\"")
             name_of[id] = after("ContainerMetadata{Name:")
         }
-        /failed to start containerd task .*context canceled/ {
+        $0 ~ begun {
             id = after("StartContainer for \\\"")
             if (id in name_of) print uid_of[sandbox_of[id]], name_of[id]
         }' "$dir/containerd.log"
@@ -376,7 +390,10 @@ needless_starts() {
         for name in $(all_of "${kind_of[$pod]}"); do
             cut_off=$(cut_off_starts | grep -cxF "$uid $name" || true)
             file=$dir/marks/$pod.${revision_of[$pod]}.$name before=""
-            [ -e "$file" ] || { echo "$pod $name never started" && continue; }
+            [ -e "$file" ] || {
+                failed_unrun "$pod" || echo "$pod $name never started"
+                continue
+            }
             while read -r at; do
                 if [ -n "$before" ] && [ "$(between $((before - 1)) $((before + 3)) "${runtime_killed_at[@]}")" = 0 ]; then
                     [ "$cut_off" != 0 ] || echo "$pod $name started again at $at, without a reason"
@@ -419,7 +436,8 @@ job_faults() {
         [ "$(wc -l <"$file")" = 1 ] || echo "${file##*/} ran $(wc -l <"$file") times"
     done
     while read -r pod; do
-        [ "${kind_of[$pod]}" != job ] || [ "$(starts_of "$pod" main)" = 1 ] || echo "$pod ran $(starts_of "$pod" main) times"
+        [ "${kind_of[$pod]}" != job ] || [ "$(starts_of "$pod" main)" = 1 ] || failed_unrun "$pod" ||
+            echo "$pod ran $(starts_of "$pod" main) times"
     done < <(wanted_pods)
 }
 
