@@ -33,6 +33,9 @@ struct Scene {
     is_static: bool,
     volumes_mounted: bool,
     recursive_read_only: Option<bool>,
+    actuated: Option<PodResources>,
+    figures: Option<PodFigures>,
+    by_pod: bool,
     now: u64,
 }
 
@@ -62,6 +65,9 @@ impl Scene {
             is_static: false,
             volumes_mounted: true,
             recursive_read_only: Some(false),
+            actuated: None,
+            figures: None,
+            by_pod: false,
             now: NOW,
         }
     }
@@ -91,10 +97,10 @@ impl Scene {
             start_errors: &self.errors,
             restarts: &self.restarts,
             resize: &Default::default(),
-            actuated: None,
-            figures: None,
+            actuated: self.actuated.as_ref(),
+            figures: self.figures.as_ref(),
             options: &Default::default(),
-            gates: &ResizeGates { by_pod: false, ..ResizeGates::default() },
+            gates: &ResizeGates { by_pod: self.by_pod, ..ResizeGates::default() },
             host: &self.host,
             prefer_ipv6: self.prefer_ipv6,
             runtime_name: "containerd",
@@ -120,6 +126,8 @@ impl Scene {
 }
 
 mod containers;
+mod ends;
+mod resources;
 mod restart_all;
 mod sidecars;
 
@@ -521,22 +529,6 @@ fn a_host_that_changes_its_family_is_told_of() {
     let expected = "Kubelet detected an IPv6 node IP (fd00::1), but the cloud provider selected an IPv4 node IP \
                     (10.0.0.1); pass an explicit `--node-ip` to kubelet to fix this.";
     assert_eq!(family_mismatch(&status("fd00::1"), &status("10.0.0.1")).as_deref(), Some(expected));
-}
-
-#[test]
-fn a_rejected_pod_says_why_and_nothing_else() {
-    let scene = Scene::new("Always", &[], &["a"]);
-    let status = rejected_status(&scene.pod, "OutOfcpu", "no cpu", "Burstable", at(NOW));
-    let expected = PodStatus {
-        phase: Some(FAILED.to_owned()),
-        reason: Some("OutOfcpu".to_owned()),
-        message: Some("Pod was rejected: no cpu".to_owned()),
-        qos_class: Some("Burstable".to_owned()),
-        start_time: Some(time(at(NOW))),
-        observed_generation: Some(3),
-        ..PodStatus::default()
-    };
-    assert_eq!(status, expected);
 }
 
 prop_compose! {

@@ -1,7 +1,9 @@
 //! The status of pods that start over in place (POD-18), of ephemeral containers (POD-22), of pods past their deadline
 //! (POD-25), and of those without their volumes (POD-16).
 
-use k8s_openapi::api::core::v1::{ContainerRestartRule, ContainerRestartRuleOnExitCodes, EphemeralContainer};
+use k8s_openapi::api::core::v1::{
+    ContainerRestartRule, ContainerRestartRuleOnExitCodes, ContainerStateTerminated, EphemeralContainer,
+};
 
 use super::*;
 use ContainerState::{Exited, Running};
@@ -152,4 +154,22 @@ fn a_pod_without_its_volumes_cannot_start_containers() {
     scene.volumes_mounted = false;
     let scene = scene.holding(vec![instance("a", 0, ContainerState::Running, 0)]);
     assert_eq!(says(&scene.status(), "PodReadyToStartContainers"), ("True", "", ""));
+}
+
+/// What asked for it was removed first, and only the status tells of its end: the others are on their way, too.
+#[test]
+fn a_pod_starts_over_while_the_end_that_asked_for_it_is_shown() {
+    let i = instance("i", 0, Exited, 0);
+    let all = vec![instance("b", 0, Running, 0), instance("a", 0, Running, 0), i.clone()];
+    for (code, expected) in [(42, "RestartingAllContainers"), (1, "ContainerStatusUnknown")] {
+        let mut scene = ruled("Never").holding(all.clone());
+        let mut before = scene.status();
+        let b = before.container_statuses.iter_mut().flatten().find(|one| one.name == "b").expect("has a status");
+        let state = b.state.as_mut().expect("has a state");
+        state.running = None;
+        state.terminated = Some(ContainerStateTerminated { exit_code: code, ..ContainerStateTerminated::default() });
+        scene.previous = Some(before);
+        scene.runtime.containers = vec![i.clone()];
+        assert_eq!(reasons(&scene.status(), "a").1.as_deref(), Some(expected), "{code}");
+    }
 }

@@ -21,6 +21,8 @@ fn a_sidecar_counts_for_the_phase_only_until_it_has_started() {
         ("Always", vec![running("a"), running("s")], RUNNING),
         ("Always", vec![running("a"), exited("s", 1)], RUNNING),
         ("Always", vec![running("a")], PENDING),
+        // Made and not started, it waits.
+        ("Always", vec![instance("s", 0, ContainerState::Created, 0)], PENDING),
         ("Never", vec![exited("a", 0), running("s")], RUNNING),
         ("Never", vec![exited("a", 0), exited("s", 1)], SUCCEEDED),
         ("Never", vec![exited("a", 0), exited("s", 137)], SUCCEEDED),
@@ -43,6 +45,15 @@ fn a_sidecar_that_starts_again_does_not_make_an_initialised_pod_pending() {
     assert_eq!(scene.phase(), PENDING);
     scene.probes.startup.insert(running, true);
     assert_eq!(scene.phase(), PENDING, "the regular container waits");
+}
+
+#[test]
+fn in_a_new_sandbox_a_pod_is_pending_until_its_sidecar_has_started() {
+    let former = RuntimeContainer { sandbox_id: SandboxId::from("former"), ..instance("a", 0, Exited, 1) };
+    let mut scene = scene("Always").holding(vec![former, instance("s", 1, Running, 0)]);
+    assert_eq!(scene.phase(), RUNNING);
+    scene.spec().init_containers.as_mut().expect("has one")[0].startup_probe = Some(Probe::default());
+    assert_eq!(scene.phase(), PENDING);
 }
 
 #[test]
