@@ -270,3 +270,58 @@ fn a_new_pod_costs_no_look_at_the_others() {
         assert_eq!(room.read() - before, 1, "beside {pods} others");
     }
 }
+
+#[test]
+fn a_pod_that_makes_room_has_its_grace_and_half_of_it_and_ten_seconds_at_least() {
+    for (grace, seconds) in [(json!(null), 10), (json!(-5), 10), (json!(6), 10), (json!(30), 45), (json!(31), 46)] {
+        let pod = pod(json!({ "terminationGracePeriodSeconds": grace }));
+        assert_eq!(preemption_patience(&pod), Duration::from_secs(seconds), "{grace}");
+    }
+}
+
+/// RES-60: and one that has ended well meanwhile has succeeded.
+#[test]
+fn a_preempted_pod_says_why_it_ends() {
+    let before = |phase: &str| -> PodStatus {
+        let conditions = json!([{"type": "Ready", "status": "True"}, {"type": "DisruptionTarget", "status": "False"}]);
+        let status = json!({"phase": phase, "observedGeneration": 4, "conditions": conditions});
+        serde_json::from_value(status).expect("a status")
+    };
+    for (phase, expected) in [
+        ("Running", json!({"phase": "Failed", "reason": PREEMPTING, "message": PREEMPTED})),
+        ("Succeeded", json!({"phase": "Succeeded"})),
+    ] {
+        let mut expected: PodStatus = serde_json::from_value(expected).expect("a status");
+        let disrupted = json!({
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "TerminationByKubelet",
+            "message": "Pod was preempted by Kubelet to accommodate a critical pod.",
+            "lastTransitionTime": "1970-01-01T00:00:05Z",
+            "observedGeneration": 4,
+        });
+        let ready = json!({"type": "Ready", "status": "True"});
+        expected.observed_generation = Some(4);
+        expected.conditions = Some(serde_json::from_value(json!([ready, disrupted])).expect("conditions"));
+        assert_eq!(preempted_status(before(phase), Moment(5_000_000_000)), expected, "{phase}");
+    }
+}
+
+/// Nobody else makes a static pod anew.
+#[test]
+fn only_refusals_of_static_pods_are_open() {
+    let (node, abilities) = (node(), NodeAbilities::default());
+    let vast = json!([{"name": "a", "resources": {"requests": {"cpu": "3"}}}]);
+    let of = |containers: &Value| {
+        let pod = pod(json!({"containers": containers, "tolerations": tolerant()}));
+        BTreeMap::from([(PodUid::from("u"), Arc::new(pod))])
+    };
+    for (mut admissions, containers, expected) in [
+        (Admissions::of_statics(), &vast, true),
+        (Admissions::of_statics(), &json!([{"name": "a"}]), false),
+        (Admissions::default(), &vast, false),
+    ] {
+        admissions.take(&of(containers), &mut room(&[]), at(&node, &abilities));
+        assert_eq!(admissions.has_open_refusals(), expected, "{containers}");
+    }
+}
