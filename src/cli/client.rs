@@ -15,6 +15,9 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
+/// What [`crate::server`] tells whom it turns away.
+const WHO_MAY_ASK: &str = "only root may ask, from the agent's own pid, user and mount namespaces";
+
 type Sender = hyper::client::conn::http1::SendRequest<Empty<Bytes>>;
 type Connection = hyper::client::conn::http1::Connection<TokioIo<UnixStream>, Empty<Bytes>>;
 
@@ -89,7 +92,7 @@ impl Client {
         runtime.block_on(async {
             let (mut sender, connection, request) = self.begin(Method::GET, path).await?;
             let exchange = async {
-                let response = sender.send_request(request).await.map_err(|error| self.no_answer(path, error))?;
+                let response = sender.send_request(request).await.map_err(|error| self.not_heard(path, &error))?;
                 let (status, mut body) = (response.status(), response.into_body());
                 if status != StatusCode::OK {
                     let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
@@ -141,7 +144,7 @@ impl Client {
     async fn ask(&self, method: Method, path: &str) -> Result<(StatusCode, Vec<u8>), Trouble> {
         let (mut sender, connection, request) = self.begin(method, path).await?;
         let exchange = async {
-            let response = sender.send_request(request).await.map_err(|error| self.no_answer(path, error))?;
+            let response = sender.send_request(request).await.map_err(|error| self.not_heard(path, &error))?;
             let status = response.status();
             let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
             let body = body.map_err(|error| self.no_answer(path, error))?;
@@ -161,6 +164,17 @@ impl Client {
             .map_err(|error| self.no_answer(path, format!("its answer makes no sense: {error}")))
     }
 
+    /// The agent turns strangers away before it reads what they ask: whether its words are still seen is a matter of luck.
+    fn not_heard(&self, path: &str, error: &hyper::Error) -> Trouble {
+        let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<io::Error>());
+        let is_cut = cause
+            .is_some_and(|cause| matches!(cause.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset));
+        match is_cut || error.is_canceled() {
+            true => self.no_answer(path, format!("it closed the connection ({WHO_MAY_ASK})")),
+            false => self.no_answer(path, error),
+        }
+    }
+
     fn no_answer(&self, path: &str, why: impl ToString) -> Trouble {
         Trouble::NoAnswer { socket: self.socket.clone(), path: path.to_owned(), why: why.to_string() }
     }
@@ -169,4 +183,34 @@ impl Client {
 /// A value as part of a path or query.
 pub(super) fn escape(value: &str) -> String {
     url::form_urlencoded::byte_serialize(value.as_bytes()).collect::<String>().replace('+', "%20")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// Whoever is turned away reads why, also where the refusal comes before the request was sent.
+    #[test]
+    fn a_refusal_that_comes_before_the_request_says_who_may_ask() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("podwright.sock");
+        let listener = UnixListener::bind(&socket).expect("listens");
+        let tries = 100;
+        let refuses = std::thread::spawn(move || {
+            for _ in 0..tries {
+                let (mut stream, _) = listener.accept().expect("a connection");
+                let head =
+                    format!("HTTP/1.1 403 Forbidden\r\nconnection: close\r\ncontent-length: {}", WHO_MAY_ASK.len());
+                let _ = stream.write_all(format!("{head}\r\n\r\n{WHO_MAY_ASK}").as_bytes());
+            }
+        });
+        for _ in 0..tries {
+            let told = Client::new(socket.clone()).get("/ps").expect_err("it is refused").to_string();
+            assert!(told.contains(WHO_MAY_ASK), "{told}");
+        }
+        refuses.join().expect("it served all");
+    }
 }
