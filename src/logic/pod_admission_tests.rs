@@ -325,3 +325,20 @@ fn only_refusals_of_static_pods_are_open() {
         assert_eq!(admissions.has_open_refusals(), expected, "{containers}");
     }
 }
+
+#[test]
+fn a_taint_that_would_have_the_pod_leave_is_tolerated_by_key_value_and_effect() {
+    for (toleration, expected) in [
+        (json!({"operator": "Exists"}), true),
+        (json!({"key": "old", "operator": "Exists"}), true),
+        (json!({"key": "old", "operator": "Exists", "effect": "NoExecute"}), true),
+        (json!({"key": "old"}), true),
+        (json!({"key": "old", "value": "v"}), false),
+        (json!({"key": "old", "operator": "Exists", "effect": "NoSchedule"}), false),
+        (json!({"key": "other", "operator": "Exists"}), false),
+        (json!({"value": ""}), false),
+    ] {
+        let pod = pod(json!({ "tolerations": [toleration] }));
+        assert_eq!(reason(&pod, &[]) == "admitted", expected, "{toleration}");
+    }
+}
