@@ -249,9 +249,13 @@ mod tests {
             ("Net.core", "sysctl \"Net.core\" must have at most 253 characters"),
             ("", "sysctl \"\" must have at most 253 characters"),
             (".net", "sysctl \".net\" must have at most 253 characters"),
+            ("net.a:b", "sysctl \"net.a:b\" must have at most 253 characters"),
         ] {
             let error = SysctlAllowList::new("6.1", &[pattern.to_owned()]).expect_err(pattern);
             assert!(error.starts_with(expected), "{error}");
+        }
+        for pattern in ["net.ipv4.conf.eth-0.forwarding", "net/ipv4/ip_forward", "net.*"] {
+            assert!(SysctlAllowList::new("6.1", &[pattern.to_owned()]).is_ok(), "{pattern}");
         }
     }
 
