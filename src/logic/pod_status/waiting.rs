@@ -33,7 +33,9 @@ mod tests {
         let waits =
             |pod: &Pod, seconds: i64| waiting_status(pod, "waits for room".to_owned(), Moment(seconds * 1_000_000_000));
         let mut pod = Pod::default();
+        pod.metadata.generation = Some(4);
         let first = waits(&pod, 100);
+        assert_eq!(first.conditions.as_ref().and_then(|all| all[0].observed_generation), Some(4));
         pod.status = Some(first.clone());
         assert_eq!(waits(&pod, 160), first);
         let conditions = pod.status.as_mut().and_then(|status| status.conditions.as_mut()).expect("it has one");

@@ -1,5 +1,7 @@
 //! The status of pods that end, or never begin.
 
+use k8s_openapi::api::core::v1::ContainerStateTerminated;
+
 use super::*;
 use ContainerState::{Exited, Running};
 
@@ -55,4 +57,29 @@ fn a_pod_whose_regular_container_has_started_is_initialised() {
     }
     let only = Scene::new("Always", &["i"], &["a"]).holding(vec![instance("i", 1, Running, 0)]).status();
     assert_eq!(says(&only, "Initialized").0, "False");
+}
+
+/// A failed start had moved its own end to the last state; how the instance before it ended is older.
+#[test]
+fn a_lost_container_keeps_its_own_end_as_its_last_state() {
+    let ended = |id: &str, exit_code: i32, reason: &str| ContainerStateTerminated {
+        container_id: Some(id.to_owned()).filter(|id| !id.is_empty()),
+        exit_code,
+        reason: Some(reason.to_owned()),
+        ..ContainerStateTerminated::default()
+    };
+    for (last, expected) in [
+        (ended("containerd://a1", 9, "Error"), "terminated 9 Error"),
+        (ended("", 137, "ContainerStatusUnknown"), "terminated 137 ContainerStatusUnknown"),
+        (ended("containerd://a0", 8, "Error"), "terminated 5 Error"),
+    ] {
+        let held = vec![instance("a", 1, ContainerState::Unknown, 0), instance("a", 0, Exited, 5)];
+        let mut scene = Scene::new("Always", &[], &["a"]).holding(held);
+        let mut before = scene.status();
+        let a = &mut before.container_statuses.as_mut().expect("statuses")[0];
+        let state = a.last_state.get_or_insert_default();
+        state.terminated = Some(last);
+        scene.previous = Some(before);
+        assert_eq!(last_state(&scene.status(), "a"), expected);
+    }
 }
