@@ -149,6 +149,7 @@ fn volume_mounts_are_told_once_and_for_all() {
     scene.spec().containers[0].volume_mounts = Some(vec![mount("rw", false), mount("ro", true)]);
     let status = scene.step();
     let mounts = of(&status, "a").volume_mounts.clone().expect("has mounts");
+    assert_eq!((mounts[0].name.as_str(), mounts[1].name.as_str()), ("rw", "ro"));
     assert_eq!((mounts[0].read_only, mounts[0].recursive_read_only.as_deref()), (None, None));
     assert_eq!((mounts[1].read_only, mounts[1].recursive_read_only.as_deref()), (Some(true), Some("Disabled")));
     scene.spec().containers[0].volume_mounts = None;

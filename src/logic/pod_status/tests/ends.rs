@@ -83,3 +83,39 @@ fn a_lost_container_keeps_its_own_end_as_its_last_state() {
         assert_eq!(last_state(&scene.status(), "a"), expected);
     }
 }
+
+/// PAIN-11.
+#[test]
+fn an_obstacle_is_told_in_one_condition_alone() {
+    let mut status = Scene::new("Always", &[], &["a"]).status();
+    let obstacle = Some("waits for its cgroup".to_owned());
+    set_obstacle(&mut status, obstacle.clone());
+    for condition in status.conditions.iter().flatten() {
+        assert_eq!(condition.message == obstacle, condition.type_ == "PodReadyToStartContainers", "{condition:?}");
+    }
+}
+
+#[test]
+fn what_keeps_a_container_from_starting_again_leaves_how_it_ended() {
+    let scene = Scene::new("Always", &["i"], &["a"]).holding(vec![instance("i", 0, Exited, 9)]);
+    let mut scene = scene.failing("i", "CrashLoopBackOff");
+    let status = scene.step();
+    assert_eq!(
+        (state(&status, "i"), last_state(&status, "i")),
+        ("waiting CrashLoopBackOff".into(), "terminated 9 Error".into())
+    );
+    scene.runtime.containers.clear();
+    let status = scene.step();
+    assert_eq!(
+        (state(&status, "i"), last_state(&status, "i")),
+        ("waiting CrashLoopBackOff".into(), "terminated 9 Error".into())
+    );
+}
+
+#[test]
+fn a_new_sandbox_without_an_address_is_not_said_to_have_the_former_ones() {
+    let mut scene = Scene::new("Always", &[], &["a"]);
+    assert_eq!(scene.step().pod_ip.as_deref(), Some("10.0.0.9"));
+    scene.runtime.sandboxes = vec![RuntimeSandbox { ips: vec![], ..sandbox(SandboxState::Ready) }];
+    assert_eq!(scene.step().pod_ip, None);
+}

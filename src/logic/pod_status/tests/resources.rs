@@ -94,8 +94,10 @@ fn a_whole_pod_shows_what_is_in_force_once_it_runs() {
     let in_force = resources("cpu=500m,memory=10Mi", "cpu=1500m,memory=1Gi");
     assert_eq!(scene.step().resources, Some(in_force.clone()));
     // A cgroup without figures says nothing new.
-    scene.figures = Some(PodFigures::default());
-    assert_eq!(scene.status().resources, Some(in_force));
+    for memory_limit in [None, Some(0)] {
+        scene.figures = Some(PodFigures { memory_limit, ..PodFigures::default() });
+        assert_eq!(scene.status().resources, Some(in_force.clone()));
+    }
     scene.figures = None;
     assert_eq!(scene.status().resources, Some(as_given), "nobody knows");
 }

@@ -173,3 +173,12 @@ fn a_pod_starts_over_while_the_end_that_asked_for_it_is_shown() {
         assert_eq!(reasons(&scene.status(), "a").1.as_deref(), Some(expected), "{code}");
     }
 }
+
+#[test]
+fn a_pod_that_has_ended_starts_nothing_over_and_says_so() {
+    for (code, reason) in [(0, "PodCompleted"), (1, "PodFailed")] {
+        let all = vec![instance("b", 0, Exited, code), instance("a", 0, Exited, 0), instance("i", 0, Exited, 0)];
+        let status = ruled("Never").holding(all).status();
+        assert_eq!(says(&status, "AllContainersRestarting"), ("False", reason, ""), "{:?}", status.phase);
+    }
+}
