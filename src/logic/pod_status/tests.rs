@@ -36,6 +36,7 @@ struct Scene {
     actuated: Option<PodResources>,
     figures: Option<PodFigures>,
     by_pod: bool,
+    resize: ResizeConditions,
     now: u64,
 }
 
@@ -68,6 +69,7 @@ impl Scene {
             actuated: None,
             figures: None,
             by_pod: false,
+            resize: ResizeConditions::default(),
             now: NOW,
         }
     }
@@ -96,7 +98,7 @@ impl Scene {
             volumes_mounted: self.volumes_mounted,
             start_errors: &self.errors,
             restarts: &self.restarts,
-            resize: &Default::default(),
+            resize: &self.resize,
             actuated: self.actuated.as_ref(),
             figures: self.figures.as_ref(),
             options: &Default::default(),

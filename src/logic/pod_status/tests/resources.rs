@@ -5,6 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
 use super::*;
+use crate::logic::pod_resize::{DEFERRED, PendingResize};
 use crate::logic::runtime_pod::RuntimeResources;
 use ContainerState::{Exited, Running};
 
@@ -113,4 +114,17 @@ fn a_pod_that_asks_for_nothing_has_no_resources_to_show() {
     let mut asks = given("cpu=100m", "", None);
     asks.by_pod = true;
     assert_eq!(asks.status().resources, Some(resources("cpu=100m", "")), "no list of nothing");
+}
+
+#[test]
+fn a_resize_that_waits_is_told_until_the_pod_is_over() {
+    let (reason, message) = (DEFERRED, "no room".to_owned());
+    let pending = PendingResize { reason, message, generation: Some(3), since: at(NOW) };
+    let mut scene = Scene::new("Never", &[], &["a"]).holding(vec![instance("a", 0, Running, 0)]);
+    scene.resize.pending = Some(pending);
+    for terminal in [false, true] {
+        scene.terminal = terminal;
+        let told = conditions::find(&scene.status(), "PodResizePending").is_some();
+        assert_eq!(told, !terminal);
+    }
 }
