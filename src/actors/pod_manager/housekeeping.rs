@@ -112,8 +112,15 @@ impl PodManager {
     pub(super) fn keep_house(&mut self, desk: &mut Desk<PodManagerMsg>) {
         let uptime = desk.clock().uptime();
         self.retired.retain(|_, (_, at)| uptime.saturating_sub(*at) < RETIRED_KEPT);
-        self.clean_leftovers(desk);
         self.ask_host(desk);
+        desk.after(HOUSEKEEPING_PERIOD, PodManagerMsg::HousekeepingDue);
+        // All pods are looked at once more in the turn that takes its outcome: with a thousand, both in one would take long.
+        if !self.clean_leftovers(desk) {
+            self.look_again(desk);
+        }
+    }
+
+    fn look_again(&mut self, desk: &mut Desk<PodManagerMsg>) {
         // Nobody says of a static pod that it has ended.
         self.judge_refused(desk);
         self.carry_out(desk);
@@ -121,13 +128,12 @@ impl PodManager {
         self.tell_active(desk);
         self.tell_statics(desk);
         self.tell_undecided(desk);
-        desk.after(HOUSEKEEPING_PERIOD, PodManagerMsg::HousekeepingDue);
     }
 
-    /// Begins a pass, unless one is under way.
-    pub(super) fn clean_leftovers(&mut self, desk: &mut Desk<PodManagerMsg>) {
+    /// Begins a pass, unless one is under way; says whether it did.
+    pub(super) fn clean_leftovers(&mut self, desk: &mut Desk<PodManagerMsg>) -> bool {
         if !self.roster.all_heard() || !self.can_judge() || !self.sweep.begin() {
-            return;
+            return false;
         }
         self.tell_gone(&self.roster.known(), desk);
         let known = self.known();
@@ -136,6 +142,7 @@ impl PodManager {
         let logs = self.sweep.logs.clone();
         let work = async move { find_leftovers(&agent, &known, &logs).await };
         desk.start("housekeeping", "unknown pods", work, PodManagerMsg::LeftoversFound);
+        true
     }
 
     pub(super) fn take_leftovers(&mut self, found: Result<Found, Panicked>, desk: &mut Desk<PodManagerMsg>) {
@@ -145,6 +152,7 @@ impl PodManager {
         });
         self.sweep.open = self.sweep.keep_logs(found, desk.now(), desk.clock().uptime());
         self.sweep_next(desk);
+        self.look_again(desk);
     }
 
     pub(super) fn take_swept(&mut self, uid: PodUid, outcome: Result<Swept, Panicked>, desk: &mut Desk<PodManagerMsg>) {
