@@ -253,6 +253,7 @@ impl Role for PodManager {
                 self.heard_all_told = false;
                 self.active_told = None;
                 self.tell_known(desk);
+                self.tell_heard_all(desk);
             }
         }
     }
@@ -355,9 +356,7 @@ impl PodManager {
                 Order::Release(uid) => self.release_absent(uid, desk),
             }
         }
-        if self.roster.all_heard() {
-            self.tell_heard_all(desk);
-        }
+        self.tell_heard_all(desk);
         if self.roster.is_unfinished() && !std::mem::replace(&mut self.starting_more, true) {
             let next = (self.starts_from + STARTS_PERIOD).saturating_sub(desk.clock().uptime());
             desk.after(next, PodManagerMsg::StartMore);

@@ -1,7 +1,10 @@
 //! Restarts of the agent, of the runtime and of the machine.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use podwright::actors::ledger::Cause;
+use podwright::messages::status_manager::{Patience, StatusManagerMsg};
 use podwright::sim::{Options, SimPod, World, simulate, simulate_with};
 use serde_json::{Value, json};
 
@@ -184,6 +187,36 @@ fn a_ready_pod_is_ready_in_every_word_of_the_next_agent() {
                 assert!(words.iter().all(|ready| *ready), "it flickered after {age} s");
             }
             if cluster { world.finish_cluster().await } else { world.finish().await }
+        });
+    }
+}
+
+/// PAIN-16: whoever waits until a new agent knows its pods finds all of them then, those of every source, also where there
+/// are more of them than start at once.
+#[test]
+fn once_a_new_agent_knows_its_pods_it_knows_those_of_every_source() {
+    for seed in 0..6 {
+        simulate_with(seed, Options { cluster: true, ..Options::default() }, move |world| async move {
+            world.put(&SimPod::of("fixed", "run"));
+            let mut wanted: BTreeSet<String> = (0..25).map(|number| format!("web-{number}")).collect();
+            for name in &wanted {
+                world.create(&SimPod::of(name, "run")).expect("made");
+            }
+            wanted.insert("fixed-node-1".to_owned());
+            world.start_agent();
+            world.settle().await;
+            let before = world.incarnations();
+            world.kill_agent();
+            while world.incarnations() == before {
+                world.sleep(Duration::from_millis(10)).await;
+            }
+            let manager = world.agent().expect("an agent").agent.directory.status_manager.clone();
+            let settled = |reply| StatusManagerMsg::Settled(Patience::UntilKnown, reply);
+            manager.ask(Cause::outside("test"), seconds(60), settled).await.expect("it knows them in the end");
+            let known = world.statuses().await.expect("an answer");
+            let names: BTreeSet<_> = known.iter().filter_map(|view| view.pod.metadata.name.clone()).collect();
+            assert_eq!(names, wanted, "seed {seed}");
+            world.finish_cluster().await;
         });
     }
 }

@@ -88,9 +88,11 @@ impl Sweep {
 }
 
 impl PodManager {
-    /// Has those answered who asked before all pods were known.
+    /// Has those answered who asked before all pods were known. A pod without a worker is not waited for, so this comes
+    /// after the orders that start workers, and after the last of them where not all start at once.
     pub(super) fn tell_heard_all(&mut self, desk: &mut Desk<PodManagerMsg>) {
-        if self.heard_all_told || !self.can_judge() {
+        let are_all_started = self.roster.all_heard() && self.can_judge() && !self.roster.is_unfinished();
+        if self.heard_all_told || !are_all_started {
             return;
         }
         let heard = StatusManagerMsg::HeardAll(self.roster.with_worker());

@@ -118,6 +118,7 @@ impl PodManager {
             self.carry_out(desk); // The roster gives them again, or newer ones.
         }
         self.tell_resizes(desk);
+        self.tell_heard_all(desk);
         if !self.retelling {
             self.retell_wait = RETELL;
         }
