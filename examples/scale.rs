@@ -89,12 +89,12 @@ async fn measure(world: World, pods: usize) -> Node {
     world.sleep(Duration::from_secs(60) * REST).await;
     let rest = meter.take().all().took / REST;
     for number in 0..LABELS.0 {
-        world.mark_pod(&format!("web-{number}"), "labels", "yes");
+        world.mark_pod(&format!("web-{}", number % pods), "labels", &format!("change-{number}"));
         world.sleep(Duration::from_secs(1) * LABELS.1).await;
     }
     let labels = meter.take();
     for number in 0..RESTARTS.0 {
-        world.kill_sandboxes(&format!("web-{number}"));
+        world.kill_sandboxes(&format!("web-{}", number % pods));
         world.sleep(Duration::from_secs(1) * RESTARTS.1).await;
     }
     let restarts = meter.take();
