@@ -5,10 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tokio::time::{Instant, timeout};
-use tonic::transport::{Channel, Endpoint, Uri};
 
 use crate::cri::instrumented::now;
 use crate::cri::{CriError, CriResult};
@@ -17,10 +15,6 @@ use crate::cri::{CriError, CriResult};
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// The wait after the first failed attempt, and the longest one. Upstream's values.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3));
-
-/// The longest error text that is read, in bytes as sent, where most signs other than letters take three. The library's
-/// own limit of 16 KiB would turn the long story of a failed pull into a broken stream.
-const ERROR_MAX: u32 = 1024 * 1024;
 
 /// The path in an endpoint: `unix:///run/x.sock`, `unix:/run/x.sock`, or a bare absolute path, as upstream takes it.
 ///
@@ -35,20 +29,8 @@ pub(super) fn socket_path(endpoint: &str) -> CriResult<PathBuf> {
     Err(CriError::Other { code: "InvalidArgument", message })
 }
 
-/// A connection that is made when it is first needed, and anew whenever it broke. Needs a running tokio.
-pub(super) fn channel(path: PathBuf) -> Channel {
-    let attempts = Arc::new(Attempts { path, memory: Mutex::new(None) });
-    let connector = tower::service_fn(move |_: Uri| {
-        let attempts = attempts.clone();
-        async move { attempts.connect().await.map(TokioIo::new) }
-    });
-    // Upstream's authority. The socket is the connector's business.
-    let endpoint = Endpoint::from_static("http://localhost").http2_max_header_list_size(ERROR_MAX);
-    endpoint.connect_with_connector_lazy(connector)
-}
-
 /// The attempts to reach one socket.
-struct Attempts {
+pub(super) struct Attempts {
     path: PathBuf,
     memory: Mutex<Option<Failure>>,
 }
@@ -64,8 +46,12 @@ struct Failure {
 }
 
 impl Attempts {
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, memory: Mutex::new(None) }
+    }
+
     /// Connects, or repeats the last failure while its back-off runs: callers never wait for a back-off.
-    async fn connect(&self) -> io::Result<UnixStream> {
+    pub async fn connect(&self) -> io::Result<UnixStream> {
         if let Some(failure) = self.memory().as_ref().filter(|failure| now() < failure.until) {
             return Err(io::Error::other(failure.text.clone()));
         }
@@ -126,7 +112,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_failure_is_repeated_until_its_back_off_is_over() {
         let folder = tempfile::tempdir().expect("a folder");
-        let attempts = Attempts { path: folder.path().join("socket"), memory: Mutex::new(None) };
+        let attempts = Attempts::new(folder.path().join("socket"));
         let first = attempts.connect().await.expect_err("nobody there").to_string();
         let _server = tokio::net::UnixListener::bind(&attempts.path).expect("a server");
         tokio::time::advance(BACKOFF.0 - Duration::from_millis(1)).await;

@@ -4,6 +4,7 @@
 //! CRI-02, told to the runtime too; every answer is bounded (16 MiB, SEC-49) and checked (CRI-03). Keeps nothing
 //! but the connection: dropping it loses nothing.
 
+mod channel;
 mod connection;
 mod events;
 mod images;
@@ -14,15 +15,17 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Uri;
 use tonic::metadata::AsciiMetadataKey;
-use tonic::transport::Channel;
-use tonic::{Code, Request, Response, Status, TimeoutExpired};
+use tonic::{Code, Request, Response, Status};
 
 use super::convert::{self, API_VERSION};
 use super::instrumented::{Call, CallObserver, Observation};
 use super::wire::image_service_client::ImageServiceClient;
 use super::wire::runtime_service_client::RuntimeServiceClient;
 use super::{CriError, CriResult, RuntimeVersion, wire};
+use channel::Channel;
+use connection::Attempts;
 
 /// Sends a message by a method of a service and gives the checked answer. A macro, because the generated clients
 /// borrow themselves for as long as the call lasts, and each method is a type of its own.
@@ -39,6 +42,8 @@ use ask;
 
 /// The largest answer that is read. Upstream's limit.
 const ANSWER_MAX: usize = 16 * 1024 * 1024;
+/// Upstream's authority. Where the socket is, the channel knows.
+const ORIGIN: &str = "http://localhost";
 /// Longer deadlines are as good as this one, and gRPC cannot write them.
 const DEADLINE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -78,10 +83,11 @@ impl GrpcRuntime {
         };
         let (name, image_name) = (connection::name(&path), connection::name(&image_path));
         let shared = path == image_path;
-        let channel = connection::channel(path);
-        let image_channel = if shared { channel.clone() } else { connection::channel(image_path) };
-        let runtime = RuntimeServiceClient::new(channel).max_decoding_message_size(ANSWER_MAX);
-        let images = ImageServiceClient::new(image_channel).max_decoding_message_size(ANSWER_MAX);
+        let channel = Channel::new(Attempts::new(path));
+        let image_channel = if shared { channel.clone() } else { Channel::new(Attempts::new(image_path)) };
+        let origin = Uri::from_static(ORIGIN);
+        let runtime = RuntimeServiceClient::with_origin(channel, origin.clone()).max_decoding_message_size(ANSWER_MAX);
+        let images = ImageServiceClient::with_origin(image_channel, origin).max_decoding_message_size(ANSWER_MAX);
         Ok(Self {
             runtime: Peer { endpoint: name, client: runtime },
             images: Peer { endpoint: image_name, client: images },
@@ -167,9 +173,6 @@ fn refusal(error: CriError, what: &str, endpoint: &str) -> CriError {
 fn error_of(call: Call, endpoint: &str, limit: Option<Duration>, status: &Status) -> CriError {
     let call = call.method;
     if let Some(source) = status.source() {
-        if chain(source).any(|cause| cause.is::<TimeoutExpired>()) {
-            return CriError::Deadline { call, limit: limit.unwrap_or_default() };
-        }
         let causes: Vec<_> = chain(source).map(ToString::to_string).collect();
         return CriError::Unavailable { message: format!("{endpoint}: {call}: {}", causes.join(": ")) };
     }
