@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ids::{ContainerId, PodUid, SandboxId};
+use super::ids::{ContainerId, FullName, PodUid, SandboxId};
 use super::runtime_pod::{ContainerState, RuntimePod, SandboxState};
+use super::time::Stamp;
 
 /// A sandbox or a container; both live and die alike here.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,9 +34,66 @@ impl PodRecord {
         self.0.insert(ObjectId::Container(id), state);
     }
 
+    fn sandboxes(&self) -> impl Iterator<Item = &SandboxId> {
+        self.0.keys().filter_map(|id| match id {
+            ObjectId::Sandbox(id) => Some(id),
+            ObjectId::Container(_) => None,
+        })
+    }
+
+    fn containers(&self) -> impl Iterator<Item = (&ContainerId, ContainerState)> {
+        self.0.iter().filter_map(|(id, state)| match id {
+            ObjectId::Container(id) => Some((id, *state)),
+            ObjectId::Sandbox(_) => None,
+        })
+    }
+
     /// Whether it holds nothing.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+/// What a pod is made of, as lists tell it: where a look at it begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodParts {
+    /// When the lists were asked for.
+    pub taken: Stamp,
+    /// The pod's name, if anything tells it.
+    pub full_name: Option<FullName>,
+    /// Its sandboxes.
+    pub sandboxes: Vec<SandboxId>,
+    /// Its containers, each with its sandbox.
+    pub containers: Vec<(ContainerId, SandboxId, ContainerState)>,
+}
+
+impl PodParts {
+    /// Those that a relist showed, which save the two lists of this pod alone. `None` where the relist lacks something that
+    /// was there before, for what is gone is looked for twice; and where it does not tell which sandbox a container is in.
+    pub fn of_relist(
+        taken: Stamp,
+        full_name: FullName,
+        record: &PodRecord,
+        known: Option<&RuntimePod>,
+    ) -> Option<Self> {
+        let sandboxes: Vec<SandboxId> = record.sandboxes().cloned().collect();
+        let has = |id: ObjectId| record.0.contains_key(&id);
+        let lacks_none = known.is_none_or(|known| {
+            known.sandboxes.iter().all(|sandbox| has(ObjectId::Sandbox(sandbox.id.clone())))
+                && known.containers.iter().all(|container| has(ObjectId::Container(container.id.clone())))
+        });
+        let sandbox_of = |id: &ContainerId, state| {
+            let known = known.and_then(|known| known.containers.iter().find(|container| container.id == *id));
+            match (known, &*sandboxes) {
+                (Some(known), _) => Some(known.sandbox_id.clone()),
+                // It runs, or is about to: its sandbox is there.
+                (None, [only]) if state != ContainerState::Exited => Some(only.clone()),
+                (None, _) => None,
+            }
+        };
+        let containers = record.containers().map(|(id, state)| Some((id.clone(), sandbox_of(id, state)?, state)));
+        let containers = containers.collect::<Option<Vec<_>>>().filter(|_| lacks_none)?;
+        Some(Self { taken, full_name: Some(full_name), sandboxes, containers })
     }
 }
 
@@ -129,6 +187,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::logic::runtime_pod::testing;
 
     fn relist(objects: &[(&str, &str, ContainerState)]) -> Relist {
         let mut relist = Relist::new();
@@ -180,6 +239,49 @@ mod tests {
         assert_eq!(found.events.len(), 1);
         assert_eq!(found.events[0].kind, EventKind::ContainerDied);
         assert_eq!(found.events[0].object, ObjectId::Sandbox(SandboxId::from("s")));
+    }
+
+    /// CRI-28: what a relist shows of a pod is asked for no second time, unless something is gone or cannot be placed.
+    #[test]
+    fn a_look_begins_with_what_the_relist_showed() {
+        use ContainerState::{Created, Exited, Running};
+        let record = |sandboxes: &[&str], containers: &[(&str, ContainerState)]| {
+            let mut record = PodRecord::default();
+            sandboxes.iter().for_each(|id| record.add_sandbox((*id).into(), SandboxState::Ready));
+            containers.iter().for_each(|(id, state)| record.add_container((*id).into(), *state));
+            record
+        };
+        let name = FullName::new("web", "ns");
+        let known = RuntimePod {
+            sandboxes: vec![testing::sandbox("s", SandboxState::Ready)],
+            containers: vec![testing::container("a", "a", Running)],
+            ..RuntimePod::empty(PodUid::from("u"), name.clone(), Stamp(1))
+        };
+        let cases = [
+            ("as it was", record(&["s"], &[("a", Exited)]), true, Some(vec!["a in s"])),
+            ("one more", record(&["s"], &[("a", Running), ("b", Created)]), true, Some(vec!["a in s", "b in s"])),
+            ("two sandboxes", record(&["s", "t"], &[("a", Running)]), true, Some(vec!["a in s"])),
+            ("in one of two", record(&["s", "t"], &[("a", Running), ("b", Running)]), true, None),
+            ("ended unseen", record(&["s"], &[("a", Running), ("b", Exited)]), true, None),
+            ("a container is gone", record(&["s"], &[]), true, None),
+            ("the sandbox is gone", record(&["t"], &[("a", Exited)]), true, None),
+            ("never seen", record(&["t"], &[("a", Running)]), false, Some(vec!["a in t"])),
+            ("never seen, empty", record(&["t"], &[]), false, Some(vec![])),
+        ];
+        for (case, record, is_known, expected) in cases {
+            let known = Some(&known).filter(|_| is_known);
+            let parts = PodParts::of_relist(Stamp(7), name.clone(), &record, known);
+            let placed = parts.as_ref().map(|parts| {
+                parts.containers.iter().map(|(id, sandbox, _)| format!("{id} in {sandbox}")).collect::<Vec<_>>()
+            });
+            assert_eq!(placed, expected.map(|placed| placed.iter().map(ToString::to_string).collect()), "{case}");
+            if let Some(parts) = parts {
+                assert_eq!(
+                    (parts.taken, parts.full_name, parts.sandboxes.len()),
+                    (Stamp(7), Some(name.clone()), record.sandboxes().count())
+                );
+            }
+        }
     }
 
     #[test]

@@ -215,3 +215,46 @@ pub struct ProbeResults {
     /// Startup.
     pub startup: BTreeMap<ContainerId, bool>,
 }
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::{ContainerState, RuntimeContainer, RuntimeSandbox, SandboxState};
+    use crate::logic::time::Moment;
+
+    /// A container of the sandbox `s`, the first of its name, with nothing to tell.
+    pub(crate) fn container(id: &str, name: &str, state: ContainerState) -> RuntimeContainer {
+        RuntimeContainer {
+            id: id.into(),
+            sandbox_id: "s".into(),
+            name: name.to_owned(),
+            restart_count: 0,
+            hash: String::new(),
+            stop_signal: None,
+            state,
+            created_at: Moment(0),
+            started_at: Moment(0),
+            finished_at: Moment(0),
+            exit_code: 0,
+            reason: String::new(),
+            message: String::new(),
+            image: String::new(),
+            image_ref: String::new(),
+            log_path: String::new(),
+            user: None,
+            resources: None,
+        }
+    }
+
+    /// The first sandbox of a pod, without an address.
+    pub(crate) fn sandbox(id: &str, state: SandboxState) -> RuntimeSandbox {
+        RuntimeSandbox {
+            id: id.into(),
+            attempt: 0,
+            state,
+            created_at: Moment(0),
+            host_network: false,
+            ips: vec![],
+            lacks_address: false,
+        }
+    }
+}

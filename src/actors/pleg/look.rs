@@ -11,7 +11,7 @@ use crate::cri::pod_mapping::{
 };
 use crate::cri::{ContainerFilter, ContainerState, ContainerStatus, CriError, CriResult, Labels, PodSandboxFilter};
 use crate::logic::ids::{FullName, PodUid, SandboxId};
-use crate::logic::pleg_diff::PodRecord;
+use crate::logic::pleg_diff::{PodParts, PodRecord};
 use crate::logic::runtime_pod::{RuntimeContainer, RuntimePod};
 use crate::messages::pleg::Relist;
 
@@ -44,43 +44,59 @@ pub(super) async fn relist(agent: &Agent) -> CriResult<Relist> {
     Ok(Relist { taken, pods, names })
 }
 
-/// Looks at one pod. What vanishes between the lists and the question after it counts as gone. `known` saves the
-/// question about containers that had ended by then: they do not change any more.
-pub(super) async fn inspect(agent: &Agent, uid: &PodUid, known: Option<&RuntimePod>) -> CriResult<Arc<RuntimePod>> {
+/// The parts that the runtime lists for a pod.
+async fn list_parts(agent: &Agent, uid: &PodUid) -> CriResult<PodParts> {
     let runtime = &agent.adapters.runtime;
     let taken = agent.ledger.clock().stamp();
     let label_selector: Labels = [(labels::POD_UID.to_owned(), uid.to_string())].into();
     let sandbox_filter = PodSandboxFilter { label_selector: label_selector.clone(), ..PodSandboxFilter::default() };
     let container_filter = ContainerFilter { label_selector, ..ContainerFilter::default() };
-    let (sandbox_lines, container_lines) =
+    let (sandboxes, containers) =
         try_join(runtime.list_pod_sandboxes(&sandbox_filter), runtime.list_containers(&container_filter)).await?;
-    let mut full_name = known.map(|known| known.full_name.clone());
+    let of_sandboxes = sandboxes.iter().rev().map(|sandbox| &sandbox.labels);
+    let full_name = of_sandboxes.chain(containers.iter().map(|container| &container.labels)).find_map(pod_identity);
+    Ok(PodParts {
+        taken,
+        full_name: full_name.map(|(_, name)| name),
+        sandboxes: sandboxes.into_iter().map(|sandbox| sandbox.id).collect(),
+        containers: containers.into_iter().map(|line| (line.id, line.sandbox_id, line.state)).collect(),
+    })
+}
+
+/// Looks at one pod, from these parts on if they are told. What vanishes between the lists and the question after it counts
+/// as gone. `known` saves the question about containers that had ended by then: they do not change any more.
+pub(super) async fn inspect(
+    agent: &Agent,
+    uid: &PodUid,
+    known: Option<&RuntimePod>,
+    parts: Option<PodParts>,
+) -> CriResult<Arc<RuntimePod>> {
+    let runtime = &agent.adapters.runtime;
+    let parts = match parts {
+        Some(parts) => parts,
+        None => list_parts(agent, uid).await?,
+    };
     let mut sandboxes = vec![];
-    for line in sandbox_lines {
-        if let Some((_, name)) = pod_identity(&line.labels) {
-            full_name = Some(name);
-        }
-        if let Some(status) = present(runtime.pod_sandbox_status(&line.id).await)? {
+    for id in &parts.sandboxes {
+        if let Some(status) = present(runtime.pod_sandbox_status(id).await)? {
             sandboxes.push(runtime_sandbox(&status));
         }
     }
     let mut containers = vec![];
-    for line in container_lines {
-        if let Some((_, name)) = pod_identity(&line.labels) {
-            full_name.get_or_insert(name);
-        }
+    for (id, sandbox_id, state) in &parts.containers {
         let ended = known.and_then(|known| {
-            let same = known.containers.iter().find(|container| container.id == line.id);
-            same.filter(|container| container.state == ContainerState::Exited && line.state == ContainerState::Exited)
+            let same = known.containers.iter().find(|container| container.id == *id);
+            same.filter(|container| container.state == ContainerState::Exited && *state == ContainerState::Exited)
         });
         if let Some(container) = ended {
             containers.push(container.clone());
-        } else if let Some(status) = present(runtime.container_status(&line.id).await)? {
-            containers.push(container_account(agent, uid, &status, &line.sandbox_id).await);
+        } else if let Some(status) = present(runtime.container_status(id).await)? {
+            containers.push(container_account(agent, uid, &status, sandbox_id).await);
         }
     }
+    let full_name = parts.full_name.or_else(|| known.map(|known| known.full_name.clone()));
     let full_name = full_name.unwrap_or_else(|| FullName::new("", ""));
-    Ok(Arc::new(runtime_pod(uid.clone(), full_name, sandboxes, containers, taken)))
+    Ok(Arc::new(runtime_pod(uid.clone(), full_name, sandboxes, containers, parts.taken)))
 }
 
 /// What the runtime has; nothing where it says that there is none.

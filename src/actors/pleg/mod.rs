@@ -21,7 +21,7 @@ use super::role::Role;
 use super::settings::{Agent, EventSubject};
 use crate::cri::{ContainerEvent, ContainerEventKind, CriError, CriResult};
 use crate::logic::ids::{FullName, PodUid};
-use crate::logic::pleg_diff::{self, PodRecord};
+use crate::logic::pleg_diff::{self, PodParts, PodRecord};
 use crate::logic::runtime_health::{self, FIRST_RELIST_MAX, RELIST_AGE_MAX};
 use crate::logic::runtime_pod::RuntimePod;
 use crate::logic::time::Stamp;
@@ -249,8 +249,14 @@ impl Pleg {
         let unseen = relist.names.iter().filter(|(uid, _)| self.accounts.get(uid).is_none());
         self.unseen = unseen.map(|(uid, name)| (uid.clone(), name.clone())).collect();
         for uid in &diff.changed {
-            // Looked at by UID, so that also what is gone is told with the next account.
-            self.inspect(uid.clone(), desk);
+            let (known, record) = (self.accounts.get(uid), self.last.get(uid));
+            let of_relist = |record| {
+                let name = relist.names.get(uid)?.clone();
+                PodParts::of_relist(relist.taken, name, record, known.map(|known| &**known))
+            };
+            // Else looked at by UID, so that also what is gone is told with the next account.
+            let parts = record.and_then(of_relist);
+            self.inspect_parts(uid.clone(), parts, desk);
         }
         let told = PodManagerMsg::Relisted { taken: relist.taken, pods: relist.names };
         if !desk.offer(&self.agent.directory.pod_manager, told) {
@@ -262,6 +268,10 @@ impl Pleg {
     }
 
     fn inspect(&mut self, uid: PodUid, desk: &mut Desk<PlegMsg>) {
+        self.inspect_parts(uid, None, desk);
+    }
+
+    fn inspect_parts(&mut self, uid: PodUid, parts: Option<PodParts>, desk: &mut Desk<PlegMsg>) {
         if !self.inspecting.insert(uid.clone()) {
             self.again.insert(uid); // The look under way may have missed what this one is about.
             return;
@@ -274,7 +284,7 @@ impl Pleg {
         let asked = uid.clone();
         let work = async move {
             let began = agent.ledger.clock().uptime();
-            let found = look::inspect(&agent, &asked, known.as_deref()).await;
+            let found = look::inspect(&agent, &asked, known.as_deref(), parts).await;
             let took = agent.ledger.clock().uptime().saturating_sub(began);
             agent.happened(Occurrence::PodInspected { took });
             found
