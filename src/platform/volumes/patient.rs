@@ -21,8 +21,9 @@ use crate::platform::clock::Clock;
 const AT_ONCE_MAX: usize = 32;
 /// A call that takes longer is said to hang.
 pub(in crate::platform) const DEADLINE: Duration = Duration::from_secs(30);
-/// How long a thread waits for another call before it ends. A pod's volumes come and go together.
-const IDLE: Duration = Duration::from_secs(2);
+/// How long a thread waits for another call before it ends, as those for other calls that block do. A pod's volumes come
+/// and go together.
+const IDLE: Duration = Duration::from_secs(10);
 
 /// See the module. Clones share the calls.
 #[derive(Clone)]
