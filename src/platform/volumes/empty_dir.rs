@@ -30,7 +30,9 @@ pub(super) fn set_up(
         move |error: io::Error| VolumeError::failed(attempt, &path, error)
     };
     let parent = layout.make_parent(place).map_err(failed("make directory of"))?;
-    let mounted = is_mounted(&parent, &place.name).map_err(failed("look at"))?;
+    // The mount table is long on a node of many pods: it is not read for what is new.
+    let is_new = parent.kind(&place.name).is_ok_and(|kind| kind.is_none());
+    let mounted = !is_new && is_mounted(&parent, &place.name).map_err(failed("look at"))?;
     let ready = layout.is_ready(place).map_err(failed("look at marker of"))?;
     let is_there = ready && (mounted || (medium == Medium::Disk && is_directory(&parent, &place.name)));
     if is_there {

@@ -176,7 +176,12 @@ impl Layout {
     pub(super) fn clear_ready(&self, place: &VolumePlace) -> io::Result<()> {
         let Some(name) = Self::marker_name(place) else { return Ok(()) };
         match self.find(&place.uid, &["plugins", plugin::EMPTY_DIR])? {
-            Some(markers) => markers.remove_tree(&name),
+            Some(markers) => {
+                if let Ok(marker) = markers.directory(&[&name], Mounts::Refuse) {
+                    marker.remove_file("ready")?;
+                }
+                markers.remove_tree(&name)
+            }
             None => Ok(()),
         }
     }

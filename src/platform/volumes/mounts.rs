@@ -85,10 +85,14 @@ pub(super) fn make_read_only(parent: &Directory, name: &str) -> io::Result<()> {
 pub(super) fn unmount_all(parent: &Directory, name: &str) -> io::Result<usize> {
     let path = format!("{}/{}", by_descriptor(parent), segment(name)?);
     for count in 0..STACK_MAX {
-        if !is_mounted(parent, name)? {
-            return Ok(count);
+        match unmount(path.as_str(), UnmountFlags::NOFOLLOW) {
+            Ok(()) => {}
+            // The kernel says so of what is no mount point, and of nothing at all.
+            Err(Errno::INVAL | Errno::NOENT) => return Ok(count),
+            // Who may not mount has mounted nothing.
+            Err(Errno::PERM) if !is_mounted(parent, name)? => return Ok(count),
+            Err(errno) => return Err(errno.into()),
         }
-        unmount(path.as_str(), UnmountFlags::NOFOLLOW)?;
     }
     Err(Errno::BUSY.into())
 }
