@@ -32,6 +32,8 @@ pub struct Images {
     pub disk_is_full: bool,
     /// What no registry has.
     pub unknown: BTreeSet<String>,
+    /// What the runtime does not pull, with its words.
+    pub refused: BTreeMap<String, String>,
 }
 
 impl Images {
@@ -45,6 +47,9 @@ impl Images {
         if self.unknown.contains(reference) {
             let message = format!("failed to pull and unpack image \"{reference}\": {reference}: not found");
             return Err(CriError::NotFound { message });
+        }
+        if let Some(message) = self.refused.get(reference).cloned() {
+            return Err(CriError::Other { code: "Unknown", message });
         }
         let id = format!("sha256:{reference}");
         let image =
