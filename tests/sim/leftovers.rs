@@ -33,17 +33,22 @@ async fn waits(world: &World) -> Vec<String> {
     views.iter().flat_map(|view| view.waiting.iter().cloned()).collect()
 }
 
+/// A pod is deleted and goes from the API although the runtime hangs in this call; then another one has its name.
+async fn replaced_while_removal_hangs(world: &World, call: &'static str) {
+    started(world, &[pod()]).await;
+    world.hang(Some(call));
+    world.delete_pod("web", None);
+    world.sleep(seconds(10)).await;
+    assert!(world.api_pod("web").is_none(), "{call}: {:?}", world.api_pod("web"));
+    world.create(&pod()).expect("the name is free");
+}
+
 /// POD-14, POD-36, CRI-20: a sandbox that cannot be removed keeps neither the pod's object nor another pod of its name; that
 /// it is still to be removed is told, and it is tried until it is gone.
 #[test]
 fn a_sandbox_that_cannot_be_removed_holds_up_nobody() {
     simulate_with(1, in_a_cluster(), |world| async move {
-        started(&world, &[pod()]).await;
-        world.hang(Some("RemovePodSandbox"));
-        world.delete_pod("web", None);
-        world.sleep(seconds(10)).await;
-        assert!(world.api_pod("web").is_none(), "{:?}", world.api_pod("web"));
-        world.create(&pod()).expect("the name is free");
+        replaced_while_removal_hangs(&world, "RemovePodSandbox").await;
         world.sleep(seconds(10)).await;
         assert_eq!((world.running().len(), sandboxes(&world)), (1, 2));
         assert_eq!(waits(&world).await, ["has ended, waits for what is left of it to be removed"]);
@@ -60,12 +65,7 @@ fn a_sandbox_that_cannot_be_removed_holds_up_nobody() {
 fn a_removal_that_fails_is_gone_on_with_by_the_next_agent() {
     for what in ["RemovePodSandbox", "RemoveContainer"] {
         simulate_with(1, in_a_cluster(), move |world| async move {
-            started(&world, &[pod()]).await;
-            world.hang(Some(what));
-            world.delete_pod("web", None);
-            world.sleep(seconds(10)).await;
-            assert!(world.api_pod("web").is_none(), "{what}");
-            world.create(&pod()).expect("the name is free");
+            replaced_while_removal_hangs(&world, what).await;
             world.kill_agent();
             world.sleep(seconds(120)).await;
             assert_eq!((world.running().len(), sandboxes(&world)), (1, 2), "{what}");
@@ -95,6 +95,16 @@ fn an_edited_static_pod_does_not_wait_for_what_is_left_of_the_one_before() {
     });
 }
 
+/// Its volumes hang as they are unmounted: the pod is in the API for as long.
+async fn stays_until_unmounted(world: &World) {
+    world.sleep(seconds(100)).await;
+    assert!(world.api_pod("web").is_some());
+    world.hang_volume(None);
+    world.sleep(seconds(60)).await;
+    assert!(world.api_pod("web").is_none());
+    world.finish_cluster().await;
+}
+
 /// POD-36, VOL-04: until its volumes are unmounted the pod stays in the API, also for an agent that was started since, when
 /// the runtime holds nothing of the pod any more.
 #[test]
@@ -106,12 +116,7 @@ fn a_pod_stays_in_the_api_until_its_volumes_are_unmounted() {
         world.sleep(seconds(20)).await;
         assert_eq!((sandboxes(&world), world.api_pod("web").is_some()), (0, true), "its removal waits for no volume");
         world.kill_agent();
-        world.sleep(seconds(100)).await;
-        assert!(world.api_pod("web").is_some());
-        world.hang_volume(None);
-        world.sleep(seconds(60)).await;
-        assert!(world.api_pod("web").is_none());
-        world.finish_cluster().await;
+        stays_until_unmounted(&world).await;
     });
 }
 
@@ -125,12 +130,7 @@ fn a_pod_that_was_removed_from_the_runtime_stays_in_the_api_until_its_volumes_ar
         world.delete_pod("web", None);
         world.hang_volume(Some("tear down cache"));
         world.start_agent();
-        world.sleep(seconds(100)).await;
-        assert!(world.api_pod("web").is_some());
-        world.hang_volume(None);
-        world.sleep(seconds(60)).await;
-        assert!(world.api_pod("web").is_none());
-        world.finish_cluster().await;
+        stays_until_unmounted(&world).await;
     });
 }
 
@@ -181,9 +181,7 @@ fn logs_outlive_their_pod_by_a_minute() {
     for (is_full, restarts) in [(false, false), (true, false), (false, true)] {
         simulate_with(1, in_a_cluster(), move |world| async move {
             world.node().images.lock().expect("no panic before").disk_is_full = is_full;
-            world.create(&pod()).expect("made");
-            world.start_agent();
-            world.sleep(seconds(20)).await;
+            started(&world, &[pod()]).await;
             world.delete_pod("web", None);
             world.sleep(seconds(10)).await;
             assert!(world.api_pod("web").is_none());
