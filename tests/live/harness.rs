@@ -144,6 +144,14 @@ impl Node {
         (status, self.log().split_off(before))
     }
 
+    /// The agent is given its root directory by a link to it.
+    pub fn link_root_directory(&mut self) {
+        let link = self.dir.join("linked");
+        std::os::unix::fs::symlink(self.dir.join("kubelet"), &link).unwrap();
+        let place = self.flags.iter().position(|flag| flag == "--root-dir").expect("given") + 1;
+        self.flags[place] = link.display().to_string();
+    }
+
     /// Waits until the agent has ended by itself.
     pub fn wait_for_agent(&mut self) -> ExitStatus {
         let mut agent = self.agent.take().expect("an agent runs");

@@ -321,6 +321,58 @@ fn a_config_map_reaches_its_file() {
     assert_eq!(served.running("reader").expect("it runs on").id, main.id);
 }
 
+/// VOL-15, VOL-29: `--root-dir` may be a link. That another pod uses a local volume already, whose files keep their group for
+/// that, is read off the mount table, which knows paths without links.
+#[test]
+fn a_local_volume_in_use_keeps_its_group_below_a_root_directory_that_is_a_link() {
+    let Some(mut served) = Served::new() else { return };
+    served.link_root_directory();
+    served.start_agent();
+    served.wait_ready();
+    let disk = served.dir.join("disk");
+    fs::create_dir(&disk).unwrap();
+    let on_this_node = json!([{ "matchExpressions": [
+        { "key": "kubernetes.io/hostname", "operator": "In", "values": [NODE_NAME] },
+    ] }]);
+    let claim = served.admin(
+        "POST",
+        "/api/v1/namespaces/default/persistentvolumeclaims",
+        json!({
+            "metadata": { "name": "disk" }, "status": { "phase": "Bound" },
+            "spec": { "accessModes": ["ReadWriteOnce"], "volumeName": "disk" },
+        }),
+    );
+    let uid = &claim["metadata"]["uid"];
+    served.admin(
+        "POST",
+        "/api/v1/persistentvolumes",
+        json!({ "metadata": { "name": "disk" }, "spec": {
+            "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"], "local": { "path": disk },
+            "claimRef": { "namespace": "default", "name": "disk", "uid": uid },
+            "nodeAffinity": { "required": { "nodeSelectorTerms": on_this_node } },
+        } }),
+    );
+    let container = with(forever("main"), json!({ "volumeMounts": [{ "name": "v", "mountPath": "/v" }] }));
+    for (name, group) in [("first", 4711), ("second", 4712)] {
+        let volumes = json!([{ "name": "v", "persistentVolumeClaim": { "claimName": "disk" } }]);
+        let spec = json!({ "volumes": volumes, "securityContext": { "fsGroup": group } });
+        served.create_pod(with(pod(name, &[container.clone()]), json!({ "spec": spec })));
+        let shown = served.wait_pod_ready(name);
+        let main = served.running(name).expect("it is Ready");
+        assert_eq!(served.run_in(&main, "stat -c %g /v"), "4711\n", "{name}");
+        if name == "second" {
+            let told = served.wait_event(&shown, "AlreadyMountedVolume");
+            let expected =
+                "The requested fsGroup is 4712, but the volume disk has GID 4711. The volume may not be shareable.";
+            assert_eq!(told["message"], expected);
+        }
+    }
+    for name in ["first", "second"] {
+        served.admin("DELETE", &format!("/api/v1/namespaces/default/pods/{name}"), json!({ "gracePeriodSeconds": 1 }));
+        served.wait_no_pod(name);
+    }
+}
+
 /// OBS-35, SEC-40: what a Secret holds reaches its container and nobody else: it is in no log line, however much is logged,
 /// and in no metric, span, explanation, Event or object of the API but the Secret.
 #[test]

@@ -1,7 +1,7 @@
 //! Volumes of static pods: containers see them, restarts keep them, and nothing of them is left behind.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -354,10 +354,7 @@ fn mounts_are_read_only_to_the_depth_that_the_runtime_can() {
 #[test]
 fn volumes_are_below_a_root_directory_that_is_a_link() {
     let Some(mut node) = Node::new() else { return };
-    let link = node.dir.join("linked");
-    symlink(node.dir.join("kubelet"), &link).unwrap();
-    let place = node.flags.iter().position(|flag| flag == "--root-dir").expect("given") + 1;
-    node.flags[place] = link.display().to_string();
+    node.link_root_directory();
     node.start_agent();
     let container = mounting(
         shell("main", &then_forever("echo part > /part/file")),
