@@ -293,5 +293,4 @@ pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
 }
 
 #[cfg(test)]
-#[path = "desk_tests.rs"]
 mod tests;

@@ -169,5 +169,4 @@ fn set_tiers(agent: &Agent, tiers: &Tiers) -> Result<Option<CgroupError>, Cgroup
 }
 
 #[cfg(test)]
-#[path = "resource_manager_tests.rs"]
 mod tests;

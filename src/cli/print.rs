@@ -259,5 +259,4 @@ fn events(all: &[EventShown], colours: bool) -> String {
 }
 
 #[cfg(test)]
-#[path = "print_tests.rs"]
 mod tests;

@@ -226,5 +226,4 @@ fn holds(pair: &Pair, now: Moment) -> bool {
 }
 
 #[cfg(test)]
-#[path = "api_tests.rs"]
 mod tests;

@@ -321,5 +321,4 @@ fn key_of(key: KeyType, repository: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "credential_plugins_tests.rs"]
 mod tests;

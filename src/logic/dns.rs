@@ -279,5 +279,4 @@ fn missing_cluster_dns(pod: &Pod) -> DnsWarning {
 }
 
 #[cfg(test)]
-#[path = "dns_tests.rs"]
 mod tests;

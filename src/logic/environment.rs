@@ -293,5 +293,4 @@ fn key_value(
 }
 
 #[cfg(test)]
-#[path = "environment_tests.rs"]
 mod tests;

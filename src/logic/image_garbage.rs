@@ -299,5 +299,4 @@ pub fn shown_bytes(bytes: u64) -> String {
 }
 
 #[cfg(test)]
-#[path = "image_garbage_tests.rs"]
 mod tests;

@@ -363,5 +363,4 @@ pub fn without_tag(image: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "image_records_tests.rs"]
 mod tests;

@@ -442,5 +442,4 @@ fn stamp_of(base: &str, name: &str) -> Option<DateTime> {
 }
 
 #[cfg(test)]
-#[path = "log_rotation_tests.rs"]
 mod tests;

@@ -244,5 +244,4 @@ fn micro_time(now: Moment) -> MicroTime {
 }
 
 #[cfg(test)]
-#[path = "node_lease_tests.rs"]
 mod tests;

@@ -243,5 +243,4 @@ pub fn repair_labels(node: &mut Node, architecture: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "node_object_tests.rs"]
 mod tests;

@@ -483,5 +483,4 @@ fn after_predicates(pod: &Pod, abilities: &NodeAbilities) -> Verdict {
 }
 
 #[cfg(test)]
-#[path = "pod_admission_tests.rs"]
 mod tests;

@@ -574,5 +574,4 @@ fn gates(pod: &Pod) -> Vec<(&str, &str)> {
 }
 
 #[cfg(test)]
-#[path = "pod_roster_tests.rs"]
 mod tests;

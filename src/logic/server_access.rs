@@ -264,5 +264,4 @@ fn cleaned(path: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "server_access_tests.rs"]
 mod tests;

@@ -254,5 +254,4 @@ fn head(kind: u16, length: usize) -> BytesMut {
 }
 
 #[cfg(test)]
-#[path = "spdy_tests.rs"]
 mod tests;

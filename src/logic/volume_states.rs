@@ -594,5 +594,4 @@ impl VolumeStates {
 }
 
 #[cfg(test)]
-#[path = "volume_states_tests.rs"]
 mod tests;

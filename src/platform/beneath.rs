@@ -416,5 +416,4 @@ fn mounted(path: &Path) -> io::Error {
 }
 
 #[cfg(test)]
-#[path = "beneath_tests.rs"]
 mod tests;

@@ -220,5 +220,4 @@ impl Host {
 }
 
 #[cfg(test)]
-#[path = "host_tests.rs"]
 mod tests;

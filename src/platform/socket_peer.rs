@@ -198,5 +198,4 @@ fn other_end(socket: BorrowedFd<'_>) -> io::Result<u32> {
 }
 
 #[cfg(test)]
-#[path = "socket_peer_tests.rs"]
 mod tests;

@@ -257,5 +257,4 @@ enum BodyError {
 }
 
 #[cfg(test)]
-#[path = "connections_tests.rs"]
 mod tests;

@@ -458,5 +458,4 @@ fn wait_named_in(message: &str) -> Option<Duration> {
 }
 
 #[cfg(test)]
-#[path = "explain_tests.rs"]
 mod tests;

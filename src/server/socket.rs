@@ -147,5 +147,4 @@ async fn clear_stale(path: &Path) -> io::Result<()> {
 }
 
 #[cfg(test)]
-#[path = "socket_tests.rs"]
 mod tests;

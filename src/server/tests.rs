@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 use tokio::net::{TcpStream, UnixStream};
 use tower::ServiceExt;
 
-#[path = "client_tests.rs"]
 mod client;
 
 pub(crate) use client::WoundClock;

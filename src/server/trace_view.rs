@@ -223,5 +223,4 @@ fn line(turn: &Turn, level: usize, start: Duration) -> String {
 }
 
 #[cfg(test)]
-#[path = "trace_view_tests.rs"]
 mod tests;

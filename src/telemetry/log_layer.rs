@@ -203,5 +203,4 @@ impl<S: Subscriber> Layer<S> for LogLayer {
 }
 
 #[cfg(test)]
-#[path = "log_layer_tests.rs"]
 mod tests;

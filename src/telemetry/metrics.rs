@@ -279,5 +279,4 @@ fn registered(families: &mut Vec<MetricFamily>) {
 }
 
 #[cfg(test)]
-#[path = "catalogue_tests.rs"]
 mod tests;

@@ -223,5 +223,4 @@ pub(super) fn propagator() -> TextMapCompositePropagator {
 }
 
 #[cfg(test)]
-#[path = "traces_tests.rs"]
 mod tests;

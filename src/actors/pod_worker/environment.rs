@@ -147,5 +147,4 @@ impl JobSite {
 }
 
 #[cfg(test)]
-#[path = "environment_tests.rs"]
 mod tests;

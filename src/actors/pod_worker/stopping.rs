@@ -255,5 +255,4 @@ impl JobSite {
 }
 
 #[cfg(test)]
-#[path = "stopping_tests.rs"]
 mod tests;

@@ -359,5 +359,4 @@ impl MountTask {
 }
 
 #[cfg(test)]
-#[path = "tasks_tests.rs"]
 mod tests;

@@ -233,5 +233,4 @@ fn parse_json(line: &[u8]) -> Option<Entry<'_>> {
 }
 
 #[cfg(test)]
-#[path = "entry_tests.rs"]
 mod tests;

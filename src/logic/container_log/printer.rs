@@ -226,5 +226,4 @@ impl Printer {
 }
 
 #[cfg(test)]
-#[path = "printer_tests.rs"]
 mod tests;

@@ -148,5 +148,4 @@ fn strange_sources(volume: &Volume) -> impl Iterator<Item = &'static str> {
 }
 
 #[cfg(test)]
-#[path = "supported_tests.rs"]
 mod tests;

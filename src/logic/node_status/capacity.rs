@@ -237,5 +237,4 @@ fn write(list: BTreeMap<String, Amount>) -> BTreeMap<String, ApiQuantity> {
 }
 
 #[cfg(test)]
-#[path = "capacity_tests.rs"]
 mod tests;

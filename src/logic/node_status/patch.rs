@@ -92,5 +92,4 @@ fn merge_list(key: &str, identity: &str, before: &[Value], after: &[Value], patc
 }
 
 #[cfg(test)]
-#[path = "patch_tests.rs"]
 pub(super) mod tests;

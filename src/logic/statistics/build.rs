@@ -342,5 +342,4 @@ fn sum_up(pod: &mut PodStats, containers: &[ContainerStats]) {
 }
 
 #[cfg(test)]
-#[path = "build_tests.rs"]
 pub(super) mod tests;

@@ -333,5 +333,4 @@ pub fn open_files_max(text: &[u8]) -> Option<i64> {
 }
 
 #[cfg(test)]
-#[path = "parse_tests.rs"]
 mod tests;

@@ -152,5 +152,4 @@ fn swapped(swap: Option<SwapStats>) -> Option<(f64, Option<Time>)> {
 }
 
 #[cfg(test)]
-#[path = "resource_metrics_tests.rs"]
 mod tests;

@@ -220,5 +220,4 @@ fn clean_chain(chain: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "certificate_tests.rs"]
 mod tests;

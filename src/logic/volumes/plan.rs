@@ -449,5 +449,4 @@ fn memory(limit: Option<Quantity>, pod: &Pod, node: &NodeFacts) -> Medium {
 }
 
 #[cfg(test)]
-#[path = "plan_tests.rs"]
 mod tests;

@@ -269,5 +269,4 @@ impl Place {
 }
 
 #[cfg(test)]
-#[path = "linux_tests.rs"]
 mod tests;

@@ -161,5 +161,4 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 #[cfg(test)]
-#[path = "linux_tests.rs"]
 mod tests;

@@ -158,5 +158,4 @@ impl OpenLog for LinuxLog {
 }
 
 #[cfg(test)]
-#[path = "linux_tests.rs"]
 mod tests;

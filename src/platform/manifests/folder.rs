@@ -235,5 +235,4 @@ impl Watch {
 }
 
 #[cfg(test)]
-#[path = "folder_tests.rs"]
 mod tests;

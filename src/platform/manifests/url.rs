@@ -94,5 +94,4 @@ impl ManifestUrl for HttpManifestUrl {
 }
 
 #[cfg(test)]
-#[path = "url_tests.rs"]
 mod tests;

@@ -138,5 +138,4 @@ fn varint(message: &mut &[u8]) -> Option<u64> {
 }
 
 #[cfg(test)]
-#[path = "grpc_tests.rs"]
 mod tests;

@@ -105,5 +105,4 @@ fn outcome_of(outcome: Result<Answer, ExchangeError>) -> ProbeOutcome {
 }
 
 #[cfg(test)]
-#[path = "http_tests.rs"]
 mod tests;

@@ -509,5 +509,4 @@ fn read_last(file: &mut File, bytes_max: usize) -> io::Result<Vec<u8>> {
 }
 
 #[cfg(test)]
-#[path = "linux_tests.rs"]
 mod tests;

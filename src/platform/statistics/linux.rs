@@ -296,5 +296,4 @@ fn own_group(proc: &OwnedFd, version: CgroupVersion) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "linux_tests.rs"]
 mod tests;

@@ -145,5 +145,4 @@ fn failed(error: Errno) -> Stopped {
 }
 
 #[cfg(test)]
-#[path = "walk_tests.rs"]
 mod tests;

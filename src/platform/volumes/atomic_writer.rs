@@ -243,5 +243,4 @@ pub(super) fn make_mount_points(volume: &Directory, paths: &[String]) -> io::Res
 }
 
 #[cfg(test)]
-#[path = "atomic_writer_tests.rs"]
 mod tests;

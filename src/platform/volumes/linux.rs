@@ -195,5 +195,4 @@ fn write_files(
 }
 
 #[cfg(test)]
-#[path = "linux_tests.rs"]
 mod tests;

@@ -291,5 +291,4 @@ pub(super) fn release_device(layout: &Layout, place: &VolumePlace) -> io::Result
 }
 
 #[cfg(test)]
-#[path = "local_tests.rs"]
 mod tests;

@@ -165,5 +165,4 @@ pub(super) fn clean_all(layout: &Layout, uid: &PodUid) -> io::Result<()> {
 }
 
 #[cfg(test)]
-#[path = "sub_path_tests.rs"]
 mod tests;

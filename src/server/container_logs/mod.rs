@@ -101,5 +101,4 @@ fn too_many() -> Reply {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

@@ -83,5 +83,4 @@ fn not_acceptable(problems: &[String]) -> Reply {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

@@ -256,5 +256,4 @@ fn series(snapshot: &Snapshot) -> Vec<Series> {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

@@ -3,9 +3,7 @@
 //! What is looked at is code: comments and the insides of strings are blanked first, and the tests' own code is left out
 //! where a rule does not bind it. Lists of exceptions are short, each with its reason, and are not meant to grow.
 
-#[path = "tidy/checklist.rs"]
 mod checklist;
-#[path = "tidy/source.rs"]
 mod source;
 
 use std::collections::{BTreeMap, BTreeSet};

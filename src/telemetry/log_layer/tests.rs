@@ -41,7 +41,7 @@ fn text_lines_are_klogs() {
     assert_eq!(date, "I0000 00:00:00.000000");
     let process = format!("{:>7}", std::process::id());
     assert_eq!(head[21..].trim_start_matches(' ').split(' ').next(), Some(process.trim_start()));
-    assert!(place.ends_with(" log_layer_tests.rs:00"), "{place}");
+    assert!(place.ends_with(" tests.rs:00"), "{place}");
     assert!(lines[1].starts_with('E'));
     assert!(lines[1].ends_with(r#"] "sync failed" err="no\x1b way" output=<"#), "{}", lines[1]);
     assert_eq!(lines[2..], ["\tone", "\ttwo[2J", " >"]);
@@ -67,7 +67,7 @@ fn json_lines_are_zaps() {
         (&lines[0]["msg"], &lines[0]["v"], &lines[0]["restarts"]),
         (&"pod \"changed\"".into(), &0.into(), &3.into())
     );
-    assert!(lines[0]["caller"].as_str().is_some_and(|caller| caller.starts_with("telemetry/log_layer_tests.rs:")));
+    assert!(lines[0]["caller"].as_str().is_some_and(|caller| caller.starts_with("log_layer/tests.rs:")));
     assert!(lines[0]["ts"].as_f64().is_some_and(|millis| millis > 1e12), "milliseconds since the epoch");
     assert_eq!((&lines[1]["err"], lines[1].get("v")), (&"no\u{1b} way".into(), None));
     assert_eq!((&lines[2]["msg"], &lines[2]["v"]), (&"detail".into(), &4.into()));

@@ -165,7 +165,7 @@ const OPEN: [&str; 16] = [
 
 /// The table, by field.
 fn table() -> BTreeMap<&'static str, Verdict> {
-    let text = include_str!("../../../tests/pod_fields.txt");
+    let text = include_str!("../../../../tests/pod_fields.txt");
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     let mut table = BTreeMap::new();
     for line in lines.filter(|line| !line.is_empty()) {
