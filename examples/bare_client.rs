@@ -28,8 +28,8 @@ use podwright::cri::{
     ImageSpec, PodSandboxConfig, RuntimeService,
 };
 use podwright::logic::environment::EnvironmentSources;
-use podwright::logic::field_path::Addresses;
-use podwright::logic::ids::{ContainerId, SandboxId};
+use podwright::logic::environment::field_path::Addresses;
+use podwright::logic::model::ids::{ContainerId, SandboxId};
 use podwright::logic::resources::{CgroupVersion, NodeMemory, ResourceOptions, container_resources, sandbox_resources};
 
 /// Pods that are started one after the other, and containers that are killed; the median counts.

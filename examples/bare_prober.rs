@@ -13,7 +13,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use podwright::logic::probe_schedule::SLOT;
+use podwright::logic::probes::probe_schedule::SLOT;
 use rustix::time::{ClockId, clock_gettime};
 
 /// A container that does not answer in so long is counted as one that did not.

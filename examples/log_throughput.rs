@@ -7,7 +7,7 @@ use std::error::Error;
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-use podwright::logic::container_log::printer::PrintOptions;
+use podwright::logic::logs::container_log::printer::PrintOptions;
 use podwright::platform::log_reader::{LinuxLogReader, LogReader, LogWanted, Part};
 use podwright::platform::node_logs::{LinuxNodeLogs, NodeLog, NodeLogs};
 use tokio::io::AsyncWriteExt;

@@ -3,7 +3,7 @@
 # (`cargo install cargo-mutants --locked`).
 #
 #   scripts/mutants.sh                        all modules of src/logic
-#   scripts/mutants.sh pod_lifecycle ...      modules of src/logic, or files of them (pod_status/waiting), by their names
+#   scripts/mutants.sh pods/pod_lifecycle ... modules of src/logic, or files of them (status/pod_status/waiting)
 #   SHARD=3/24 scripts/mutants.sh ...         the fourth of 24 even samples: each module gives its share
 #   ACTORS=yes scripts/mutants.sh [FILE ...]  parts of src/actors that decide, or these files, with the whole library's tests
 #
@@ -30,22 +30,35 @@ FEW_CASES=32
 shard=()
 [ -z "${SHARD:-}" ] || shard=(--shard "$SHARD" --sharding round-robin)
 
-modules() { sed -n 's/^pub mod \(.*\);$/\1/p' src/logic/mod.rs; }
-files_of() { find "src/logic/$1.rs" "src/logic/$1" "src/logic/${1}_tests.rs" -name '*.rs' 2>/dev/null || true; }
+# The modules of a domain, each as domain/module; the domain itself where its mod.rs holds more than their names.
+modules() {
+    local domain
+    for domain in $(sed -n 's/^pub mod \(.*\);$/\1/p' src/logic/mod.rs); do
+        if grep -qvE '^(//!.*|pub mod .*;|)$' "src/logic/$domain/mod.rs"; then
+            echo "$domain"
+        else
+            sed -n "s,^pub mod \(.*\);$,$domain/\1,p" "src/logic/$domain/mod.rs"
+        fi
+    done
+}
+files_of() { find "src/logic/$1.rs" "src/logic/$1" -name '*.rs' 2>/dev/null || true; }
 
-# The modules of src/logic that files import, and other names. Of what is above it, only a module's first file sees them.
+# The modules of src/logic that files import, and other names: by `logic::domain::module`, or as a neighbour by `super::`.
 imports() {
-    local what='(\{[^;]*;|\w+)'
+    local what='(\{[^;]*;|\w+)' words='{ gsub(/[^a-z0-9_]+/, " "); print $1; for (i = 2; i <= NF; i++) print $1 "/" $i }' file
     {
-        grep -zohP "logic::$what" -- "$@" || true
-        printf '%s\n' "$@" | grep -E '^src/logic/\w+(/mod)?\.rs$' | xargs -r grep -zohP "super::$what" || true
-    } | tr -c 'a-z0-9_' '\n' | sort -u
+        grep -zohP "(?<=logic::)\w+(::$what)?" -- "$@" | tr '\n\0' ' \n' || true
+        for file; do
+            file=${file#src/logic/}
+            grep -zohP "(?<=super::)$what" "src/logic/$file" | tr '\n\0' ' \n' | sed "s/^/${file%%/*} /" || true
+        done
+    } | awk "$words" | sort -u
 }
 
 # A module and whatever it needs. Of the others' files, those of tests count for nothing.
 needed() { # MODULE
     local found fresh file
-    found=$(imports $(files_of "$1") | grep -Fx -f <(modules) || true; echo "$1")
+    found=$({ imports $(files_of "$1") | grep -Fx -f <(modules) || true; echo "$1"; } | sort -u)
     while :; do
         fresh=$(for name in $found; do files_of "$name" | grep -v tests; done | while read -r file; do imports "$file" || true; done)
         fresh=$(printf '%s\n' $fresh $found | sort -u | grep -Fx -f <(modules))
@@ -78,7 +91,11 @@ reduce_package() { # FOLDER MODULE
     local keep name file
     keep=$(needed "$2")
     for name in $(modules); do
-        grep -qFx "$name" <<<"$keep" || sed -i "/^pub mod $name;$/d" "$1/src/logic/mod.rs"
+        case $name in
+            */*) file=$1/src/logic/${name%/*}/mod.rs ;;
+            *) file=$1/src/logic/mod.rs ;;
+        esac
+        grep -qFx "$name" <<<"$keep" || sed -i "/^pub mod ${name##*/};$/d" "$file"
     done
     for name in $keep; do
         [ "$name" = "$2" ] || (files_of "$name" | while read -r file; do sed -i 's/#\[cfg(test)\]/#[cfg(any())]/' "$1/$file"; done)
@@ -96,13 +113,16 @@ run_mutants() { # PACKAGE OUTPUT OPTION... -- ARGUMENT...
 }
 
 first_pass() { # NAME
-    local module=${1%%/*} package=$RESULTS/packages/${1%%/*}
+    local module package
+    module=$(modules | while read -r name; do [[ $1/ != "$name"/* ]] || echo "$name"; done)
+    [ -n "$module" ] || die "src/logic has no $1"
+    package=$RESULTS/packages/${module//\//_}
     say "$1"
     make_package "$package"
     reduce_package "$package" "$module"
     rm -rf "${RESULTS:?}/first/$1"
     PROPTEST_CASES=$FEW_CASES run_mutants "$package" "$RESULTS/first/$1" --file "src/logic/$1.rs" --file "src/logic/$1/**" \
-        ${shard[@]+"${shard[@]}"} --timeout-multiplier 10 --minimum-test-timeout 20 -- --lib -- "logic::$module::"
+        ${shard[@]+"${shard[@]}"} --timeout-multiplier 10 --minimum-test-timeout 20 -- --lib -- "logic::${module//\//::}::"
     survivors+=("$RESULTS/first/$1/mutants.out/missed.txt" "$RESULTS/first/$1/mutants.out/timeout.txt")
 }
 
@@ -129,6 +149,8 @@ if [ -n "${ACTORS:-}" ]; then
 fi
 # shellcheck disable=SC2046
 [ $# -gt 0 ] || set -- $(modules)
+# shellcheck disable=SC2046
+set -- $(for name; do modules | grep "^$name/" || echo "$name"; done)
 survivors=()
 for name; do first_pass "$name"; done
 second_pass

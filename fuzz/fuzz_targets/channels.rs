@@ -3,10 +3,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use podwright_fuzz::logic::streams::channels::{FromClient, from_client, sizes};
-use podwright_fuzz::logic::streams::options::{listed, tunnelled};
-use podwright_fuzz::logic::streams::passing::{forwarded_for, without_bearer};
-use podwright_fuzz::logic::streams::status::from_runtime;
+use podwright_fuzz::logic::serving::streams::channels::{FromClient, from_client, sizes};
+use podwright_fuzz::logic::serving::streams::options::{listed, tunnelled};
+use podwright_fuzz::logic::serving::streams::passing::{forwarded_for, without_bearer};
+use podwright_fuzz::logic::serving::streams::status::from_runtime;
 
 fuzz_target!(|message: &[u8]| {
     if from_client(message) == FromClient::Stdin {

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use podwright_fuzz::logic::container_log::printer::{PrintOptions, Printer, Rest};
+use podwright_fuzz::logic::logs::container_log::printer::{PrintOptions, Printer, Rest};
 
 /// Room for what was not taken.
 const ROOM: usize = 4096;

@@ -4,8 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use podwright_fuzz::logic::formats::path_segment::is_safe_segment;
 use podwright_fuzz::logic::manifest::{Source, check_static, check_static_list, claimed_name};
-use podwright_fuzz::logic::path_segment::is_safe_segment;
 
 fuzz_target!(|text: &[u8]| {
     let file = Source::File { path: "/etc/kubernetes/manifests/a.yaml".to_owned() };

@@ -4,14 +4,14 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use podwright_fuzz::logic::byte_ranges::{Asked, parse};
-use podwright_fuzz::logic::container_log::query::LogQuery;
-use podwright_fuzz::logic::go_pattern::check;
-use podwright_fuzz::logic::node_log_query::NodeLogQuery;
-use podwright_fuzz::logic::server_access::{Switches, Way, way};
-use podwright_fuzz::logic::streams::options::{StreamOptions, ports};
-use podwright_fuzz::logic::time::Moment;
-use podwright_fuzz::logic::url_query::pairs;
+use podwright_fuzz::logic::formats::byte_ranges::{Asked, parse};
+use podwright_fuzz::logic::formats::go_pattern::check;
+use podwright_fuzz::logic::formats::url_query::pairs;
+use podwright_fuzz::logic::logs::container_log::query::LogQuery;
+use podwright_fuzz::logic::logs::node_log_query::NodeLogQuery;
+use podwright_fuzz::logic::model::time::Moment;
+use podwright_fuzz::logic::serving::server_access::{Switches, Way, way};
+use podwright_fuzz::logic::serving::streams::options::{StreamOptions, ports};
 
 /// `--utc`, `--no-pager` and `--output`, which are always there.
 const ALWAYS: usize = 3;

@@ -15,9 +15,9 @@ use super::ledger::Cause;
 use super::pod_worker::jobs::remove_container;
 use super::role::Role;
 use super::settings::{Agent, EventSubject};
-use crate::logic::container_garbage::{Garbage, GarbagePolicy, collect};
-use crate::logic::ids::PodUid;
-use crate::logic::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod};
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod};
+use crate::logic::pods::container_garbage::{Garbage, GarbagePolicy, collect};
 use crate::messages::container_gc::{ContainerGcMsg, Look};
 use crate::messages::pleg::PlegMsg;
 use crate::messages::pod_manager::PodManagerMsg;
@@ -209,8 +209,8 @@ mod tests {
     use crate::actors::played_api::ObjectServer;
     use crate::actors::pleg::Pleg;
     use crate::actors::role::Stage;
-    use crate::logic::ids::FullName;
-    use crate::logic::time::{Moment, Stamp};
+    use crate::logic::model::ids::FullName;
+    use crate::logic::model::time::{Moment, Stamp};
     use crate::platform::pod_files::LinuxPodFiles;
 
     /// A collector over a runtime that removes nothing; links to logs are in the folder of this name.

@@ -20,7 +20,7 @@ use super::address::{Address, Envelope, FromOperation, TellError};
 use super::ledger::{Cause, OpenOperation};
 use super::role::{Role, Stage};
 use crate::cri::open_calls::OpenCalls;
-use crate::logic::time::{Clocks, Moment, Stamp, Steady};
+use crate::logic::model::time::{Clocks, Moment, Stamp, Steady};
 use crate::messages::Describe;
 use crate::platform::clock::Clock;
 

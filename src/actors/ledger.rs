@@ -15,8 +15,8 @@ use litemap::LiteMap;
 
 use self::turn_ring::TurnRing;
 use crate::cri::open_calls::{OpenCall, OpenCalls};
-use crate::logic::ids::PodUid;
-use crate::logic::time::{Moment, Stamp};
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::{Moment, Stamp};
 use crate::platform::clock::Clock;
 
 /// Turns that the whole node remembers.

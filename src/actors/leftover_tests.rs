@@ -16,8 +16,8 @@ use super::played_api::ObjectServer;
 use super::pod_manager::housekeeping::{find_leftovers, remove_leftovers};
 use super::role::Stage;
 use super::volume_manager::VolumeManager;
-use crate::logic::ids::PodUid;
-use crate::logic::log_keeping::LogKeeping;
+use crate::logic::logs::log_keeping::LogKeeping;
+use crate::logic::model::ids::PodUid;
 use crate::messages::volume_manager::VolumeManagerMsg;
 
 /// Longer than anything here takes.

@@ -11,8 +11,8 @@ use std::time::Duration;
 use super::desk::{Desk, OperationId, Panicked};
 use super::role::Role;
 use super::settings::Agent;
-use crate::logic::ids::ContainerId;
-use crate::logic::log_rotation::{LogLook, LogOrder, LogRotation};
+use crate::logic::logs::log_rotation::{LogLook, LogOrder, LogRotation};
+use crate::logic::model::ids::ContainerId;
 use crate::messages::log_rotator::LogRotatorMsg;
 
 /// See the module.

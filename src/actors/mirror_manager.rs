@@ -10,10 +10,10 @@ use k8s_openapi::api::core::v1::Pod;
 use super::desk::{Desk, OperationId};
 use super::role::Role;
 use super::settings::Agent;
-use crate::logic::ids::FullName;
-use crate::logic::mirror_pods::{MirrorPods, Order, Outcome};
-use crate::logic::pod_roster::full_name;
-use crate::logic::status_sync::is_mirror;
+use crate::logic::model::ids::FullName;
+use crate::logic::pods::pod_roster::full_name;
+use crate::logic::status::mirror_pods::{MirrorPods, Order, Outcome};
+use crate::logic::status::status_sync::is_mirror;
 use crate::messages::mirror_manager::MirrorManagerMsg;
 use crate::platform::kube_api::{ApiError, ApiServer, Place};
 

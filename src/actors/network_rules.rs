@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::desk::{Desk, Panicked};
 use super::role::Role;
 use super::settings::Agent;
-use crate::logic::network_rules::{Answer, Family, Item, is_supported, items, looked_at, other_canaries};
+use crate::logic::network::network_rules::{Answer, Family, Item, is_supported, items, looked_at, other_canaries};
 use crate::messages::network_rules::{Kept, NetworkRulesMsg};
 use crate::platform::network_rules;
 

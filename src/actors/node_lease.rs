@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Node;
 use super::desk::{Desk, OperationId};
 use super::role::Role;
 use super::settings::Agent;
-use crate::logic::node_lease::{Action, Input, LeaseKeeper, NAMESPACE};
+use crate::logic::node::node_lease::{Action, Input, LeaseKeeper, NAMESPACE};
 use crate::messages::node_lease::NodeLeaseMsg;
 use crate::platform::kube_api::{ApiError, ApiServer, Lane, Place};
 

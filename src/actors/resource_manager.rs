@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::desk::Desk;
 use super::role::Role;
 use super::settings::{Agent, EventSubject};
-use crate::logic::cgroup_name::CgroupName;
+use crate::logic::resources::cgroup_name::CgroupName;
 use crate::logic::resources::{
     CgroupSettings, QosClass, ResourceOptions, TierSums, best_effort_tier_settings, burstable_tier_settings,
     reserved_cgroup_settings, reserved_tier_settings,

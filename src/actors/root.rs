@@ -15,7 +15,7 @@ use super::desk::Desk;
 use super::role::{ChildEnd, Role, Stage};
 use super::settings::Agent;
 use super::{Child, ChildSpec, FAILURE_WINDOW, TREE};
-use crate::logic::restart_budget::{BudgetPolicy, RestartBudget, Verdict};
+use crate::logic::model::restart_budget::{BudgetPolicy, RestartBudget, Verdict};
 use crate::messages::allocation_manager::AllocationManagerMsg;
 use crate::messages::node_status::NodeStatusMsg;
 use crate::messages::offline_pods::OfflinePodsMsg;

@@ -6,7 +6,7 @@
 use super::gates::FeatureGates;
 use super::schema;
 use super::types::Config;
-use crate::logic::yaml::{self, Duplicates};
+use crate::logic::formats::yaml::{self, Duplicates};
 use serde_json::{Map, Value, json};
 
 const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";

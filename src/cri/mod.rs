@@ -20,7 +20,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::Stream;
 
-use crate::logic::ids::{ContainerId, SandboxId};
+use crate::logic::model::ids::{ContainerId, SandboxId};
 pub use stats::*;
 pub use types::*;
 

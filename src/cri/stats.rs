@@ -1,7 +1,7 @@
 //! Figures that the runtime tells of sandboxes and containers. `None` means "not told", never zero.
 
 use super::{ContainerMetadata, FilesystemUsage, Labels, PodSandboxMetadata};
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
 
 /// Which statistics to list.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::{Invocation, KUBERNETES_VERSION};
-use crate::logic::certificate_plan::{KubeconfigState, Purpose, StartPlan, at_start};
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
+use crate::logic::node::certificate_plan::{KubeconfigState, Purpose, StartPlan, at_start};
 use crate::platform::certificates::{FileStore, KeptCertificate, LiveCertificate, Once, Pair};
 use crate::platform::clock::Clock;
 use crate::platform::kube_api::ApiServer;

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::logic::credential_plugins::{Provider, parse_config, validate};
+use crate::logic::images::credential_plugins::{Provider, parse_config, validate};
 
 /// The most bytes of one file.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;

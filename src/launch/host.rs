@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::settings::HostFacts;
 use crate::config::Invocation;
-use crate::logic::cpu_list::CpuList;
-use crate::logic::kernel_tunables::{self, Rule, Surroundings, TUNABLES, Unset};
-use crate::logic::node_status::parse_node_ips;
+use crate::logic::node::kernel_tunables::{self, Rule, Surroundings, TUNABLES, Unset};
+use crate::logic::node::node_status::parse_node_ips;
 use crate::logic::resources::CgroupVersion;
+use crate::logic::resources::cpu_list::CpuList;
 use crate::platform::cgroup;
 use crate::platform::directories;
 use crate::platform::host::{CGROUP_V1_REFUSED, Host, SWAP_REFUSED};

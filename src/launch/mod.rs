@@ -30,7 +30,7 @@ use crate::actors::settings::{Adapters, Agent, Directory, Listener, ServiceManag
 use crate::config::{self, Config, Configz, Host, Invocation, Startup, version};
 use crate::cri::grpc::GrpcRuntime;
 use crate::cri::{CriError, RuntimeService};
-use crate::logic::cgroup_name::CgroupDriver;
+use crate::logic::resources::cgroup_name::CgroupDriver;
 use crate::logic::statistics::sample::System;
 use crate::messages::root::RootMsg;
 use crate::platform::cgroup::systemd::SystemdCgroups;

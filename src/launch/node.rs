@@ -6,12 +6,12 @@ use super::settings::HostFacts;
 use crate::actors::settings::NodeSettings;
 use crate::config::version::KUBERNETES_VERSION;
 use crate::config::{Config, GoDuration, Invocation};
-use crate::logic::cpu_list::CpuList;
-use crate::logic::node_object::{NodeIdentity, go_architecture};
-use crate::logic::node_status::{
+use crate::logic::model::quantity::{Format, Quantity};
+use crate::logic::node::node_object::{NodeIdentity, go_architecture};
+use crate::logic::node::node_status::{
     AddressSettings, CapacitySettings, DECLARED_FEATURES, StatusSettings, Threshold, USER_NAMESPACES_HOST_NETWORK,
 };
-use crate::logic::quantity::{Format, Quantity};
+use crate::logic::resources::cpu_list::CpuList;
 use crate::logic::resources::{CPU, ResourceList};
 
 /// What the Node object shows, as far as the configuration says so.

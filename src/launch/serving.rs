@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::Invocation;
-use crate::logic::certificate_plan::Purpose;
-use crate::logic::server_access::Switches;
+use crate::logic::node::certificate_plan::Purpose;
+use crate::logic::serving::server_access::Switches;
 use crate::platform::access_review::{AccessReviews, ApiReviews};
 use crate::platform::certificates::{
     Certificates, ClientAuthorities, FileStore, KeptCertificate, LiveCertificate, ServingFiles, ensure_serving_files,

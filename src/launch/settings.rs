@@ -7,24 +7,24 @@ use std::time::Duration;
 
 use crate::actors::settings::{ServedLogs, Settings, StreamSettings};
 use crate::config::{Config, GoDuration, Invocation};
-use crate::logic::backoff::BackoffPolicy;
-use crate::logic::cgroup_name::CgroupTree;
-use crate::logic::dns::DnsSettings;
-use crate::logic::image_garbage::ImageGcPolicy;
-use crate::logic::image_records::VerificationPolicy;
-use crate::logic::log_rotation::RotationPolicy;
-use crate::logic::node_status::{self, CapacitySettings, Machine};
-use crate::logic::object_cache::ChangeDetection;
-use crate::logic::pod_admission::SysctlAllowList;
-use crate::logic::pod_resize::ResizeGates;
-use crate::logic::process_placement::PlacementSettings;
-use crate::logic::quantity::{Format, Quantity};
+use crate::logic::images::image_garbage::ImageGcPolicy;
+use crate::logic::images::image_records::VerificationPolicy;
+use crate::logic::logs::log_rotation::RotationPolicy;
+use crate::logic::manifest::restart_gates::RestartGates;
+use crate::logic::model::backoff::BackoffPolicy;
+use crate::logic::model::quantity::{Format, Quantity};
+use crate::logic::model::time::Moment;
+use crate::logic::network::dns::DnsSettings;
+use crate::logic::node::node_status::{self, CapacitySettings, Machine};
+use crate::logic::objects::object_cache::ChangeDetection;
+use crate::logic::pods::pod_admission::SysctlAllowList;
+use crate::logic::pods::pod_resize::ResizeGates;
+use crate::logic::resources::cgroup_name::CgroupTree;
+use crate::logic::resources::process_placement::PlacementSettings;
 use crate::logic::resources::{
     CPU, CgroupVersion, MEMORY, MemoryQos, NodeMemory, PIDS, ResourceList, ResourceOptions, hugepage_capacity,
     kubepods_resources,
 };
-use crate::logic::restart_gates::RestartGates;
-use crate::logic::time::Moment;
 use crate::platform::host::Host as HostFiles;
 use crate::platform::node_facts::LinuxNodeFacts;
 

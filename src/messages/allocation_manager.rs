@@ -9,8 +9,8 @@ use ractor::RpcReplyPort;
 
 use super::describe;
 use crate::actors::desk::Panicked;
-use crate::logic::ids::PodUid;
-use crate::logic::pod_resize::{ContainerResources, Operation, PodResources, Trigger};
+use crate::logic::model::ids::PodUid;
+use crate::logic::pods::pod_resize::{ContainerResources, Operation, PodResources, Trigger};
 
 /// Upper bounds of the buckets of `kubelet_pod_resize_duration_milliseconds`.
 pub const DURATION_BUCKETS: [f64; 14] = [

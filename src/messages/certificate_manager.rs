@@ -2,8 +2,8 @@
 
 use super::describe;
 use crate::actors::desk::Panicked;
-use crate::logic::certificate_plan::Purpose;
-use crate::logic::certificate_rotation::{Held, Missed};
+use crate::logic::node::certificate_plan::Purpose;
+use crate::logic::node::certificate_rotation::{Held, Missed};
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]

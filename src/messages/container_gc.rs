@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::describe;
 use crate::actors::desk::Panicked;
-use crate::logic::ids::PodUid;
-use crate::logic::runtime_pod::RuntimePod;
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::runtime_pod::RuntimePod;
 
 /// What a pass looks at.
 #[derive(Debug)]

@@ -6,10 +6,10 @@ use ractor::RpcReplyPort;
 
 use super::describe;
 use crate::actors::desk::Panicked;
-pub use crate::logic::event_correlator::PodEvent;
-use crate::logic::event_correlator::outbox::Outcome;
-use crate::logic::ids::PodUid;
-use crate::logic::time::Moment;
+pub use crate::logic::events::PodEvent;
+use crate::logic::events::outbox::Outcome;
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::Moment;
 
 /// An event and how often it was seen.
 #[derive(Clone, Debug, serde::Serialize)]

@@ -6,7 +6,7 @@ use ractor::RpcReplyPort;
 
 use super::describe;
 use crate::actors::desk::Panicked;
-use crate::logic::image_garbage::{DiskUse, ListedImage};
+use crate::logic::images::image_garbage::{DiskUse, ListedImage};
 
 /// What the runtime holds.
 #[derive(Debug)]

@@ -8,13 +8,13 @@ use ractor::RpcReplyPort;
 use super::describe;
 use crate::actors::desk::Panicked;
 use crate::cri::{CriResult, Image, PodSandboxConfig};
-use crate::logic::credential_plugins::Answer;
-use crate::logic::credential_tokens::KnownToken;
-use crate::logic::ids::{FullName, PodUid};
-use crate::logic::image_credentials::{Credential, Keyring};
-use crate::logic::image_policy::{ImageFailure, ImageInUse, PullPolicy};
-use crate::logic::image_records::{Evidence, RecordedAccount};
-use crate::logic::time::Moment;
+use crate::logic::images::credential_plugins::Answer;
+use crate::logic::images::credential_tokens::KnownToken;
+use crate::logic::images::image_credentials::{Credential, Keyring};
+use crate::logic::images::image_policy::{ImageFailure, ImageInUse, PullPolicy};
+use crate::logic::images::image_records::{Evidence, RecordedAccount};
+use crate::logic::model::ids::{FullName, PodUid};
+use crate::logic::model::time::Moment;
 use crate::logic::volumes::token::TokenKey;
 
 /// A container's need of an image.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::describe;
 use crate::actors::desk::Panicked;
-use crate::logic::ids::ContainerId;
-use crate::logic::log_rotation::LogLook;
-use crate::logic::runtime_pod::RuntimePod;
+use crate::logic::logs::log_rotation::LogLook;
+use crate::logic::model::ids::ContainerId;
+use crate::logic::model::runtime_pod::RuntimePod;
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]

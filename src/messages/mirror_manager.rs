@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 
 use super::describe;
 use crate::actors::desk::Panicked;
-use crate::logic::ids::FullName;
-use crate::logic::mirror_pods::Outcome;
+use crate::logic::model::ids::FullName;
+use crate::logic::status::mirror_pods::Outcome;
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]

@@ -29,7 +29,7 @@ pub mod stats_collector;
 pub mod status_manager;
 pub mod volume_manager;
 
-use crate::logic::ids::PodUid;
+use crate::logic::model::ids::PodUid;
 
 /// What the ledger wants to know of a message.
 pub trait Describe {
@@ -51,7 +51,7 @@ macro_rules! describe {
             fn name(&self) -> &'static str {
                 self.into()
             }
-            fn pod(&self) -> Option<&$crate::logic::ids::PodUid> {
+            fn pod(&self) -> Option<&$crate::logic::model::ids::PodUid> {
                 let $name = self;
                 $pod
             }

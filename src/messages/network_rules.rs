@@ -2,7 +2,7 @@
 
 use super::describe;
 use crate::actors::desk::Panicked;
-use crate::logic::network_rules::Family;
+use crate::logic::network::network_rules::Family;
 
 /// What became of a family's rules.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use super::describe;
 use crate::actors::desk::Panicked;
-use crate::logic::node_lease::Input;
+use crate::logic::node::node_lease::Input;
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]

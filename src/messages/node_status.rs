@@ -9,9 +9,11 @@ use ractor::RpcReplyPort;
 use super::describe;
 use crate::actors::desk::Panicked;
 use crate::cri::CriResult;
-use crate::logic::node_startup::StartupDurations;
-use crate::logic::node_status::{AddressFacts, DeviceResources, HostFacts, Pressure, RuntimeAnswers, RuntimeFact};
-use crate::logic::runtime_health::RuntimeHealth;
+use crate::logic::model::runtime_health::RuntimeHealth;
+use crate::logic::node::node_startup::StartupDurations;
+use crate::logic::node::node_status::{
+    AddressFacts, DeviceResources, HostFacts, Pressure, RuntimeAnswers, RuntimeFact,
+};
 use crate::platform::kube_api::ApiError;
 
 /// Something that the Node's status shows and that another actor knows. Each is told whole, whenever it changes.

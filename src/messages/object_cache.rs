@@ -12,9 +12,9 @@ use ractor::RpcReplyPort;
 
 use super::describe;
 use crate::actors::desk::Panicked;
-use crate::logic::ids::PodUid;
-use crate::logic::object_cache::{Answer, Heard, ObjectError, ReadFor};
-use crate::logic::object_references::{ObjectKey, ObjectKind};
+use crate::logic::model::ids::PodUid;
+use crate::logic::objects::object_cache::{Answer, Heard, ObjectError, ReadFor};
+use crate::logic::objects::object_references::{ObjectKey, ObjectKind};
 
 /// A watch between two things heard: gives the next one, and itself. Nothing of what it hears can be lost on the way.
 pub struct Watch<T>(pub Pin<Box<dyn Future<Output = (T, Watch<T>)> + Send>>);

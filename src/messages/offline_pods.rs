@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::describe;
 use crate::actors::desk::Panicked;
-use crate::logic::ids::PodUid;
+use crate::logic::model::ids::PodUid;
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]

@@ -8,10 +8,10 @@ use ractor::RpcReplyPort;
 use super::describe;
 use crate::actors::desk::Panicked;
 use crate::cri::{ContainerEvent, CriError, CriResult};
-use crate::logic::ids::{FullName, PodUid};
-use crate::logic::pleg_diff::PodRecord;
-use crate::logic::runtime_pod::RuntimePod;
-use crate::logic::time::Stamp;
+use crate::logic::model::ids::{FullName, PodUid};
+use crate::logic::model::runtime_pod::RuntimePod;
+use crate::logic::model::time::Stamp;
+use crate::logic::pods::pleg_diff::PodRecord;
 
 /// What two list calls showed: each pod's sandboxes and containers, by state.
 #[derive(Debug)]

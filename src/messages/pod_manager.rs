@@ -10,14 +10,14 @@ use super::describe;
 use super::pod_source::SourceKind;
 use super::runtime_monitor::RuntimeHealth;
 use crate::actors::desk::Panicked;
-use crate::logic::cgroup_name::CgroupName;
-use crate::logic::host_ips::HostIps;
-use crate::logic::ids::{FullName, PodUid};
-use crate::logic::pod_census::PodCensus;
-use crate::logic::pod_lifecycle::Demand;
-use crate::logic::pod_resize::PodResources;
-use crate::logic::runtime_pod::RuntimePod;
-use crate::logic::time::{Moment, Stamp};
+use crate::logic::model::ids::{FullName, PodUid};
+use crate::logic::model::runtime_pod::RuntimePod;
+use crate::logic::model::time::{Moment, Stamp};
+use crate::logic::network::host_ips::HostIps;
+use crate::logic::pods::pod_census::PodCensus;
+use crate::logic::pods::pod_lifecycle::Demand;
+use crate::logic::pods::pod_resize::PodResources;
+use crate::logic::resources::cgroup_name::CgroupName;
 
 /// What is on the node of a pod that nobody knows.
 #[derive(Debug, Default)]

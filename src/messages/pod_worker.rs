@@ -9,12 +9,12 @@ use ractor::RpcReplyPort;
 use super::describe;
 use super::runtime_monitor::RuntimeHealth;
 use crate::actors::desk::Panicked;
-use crate::logic::host_ips::HostIps;
-use crate::logic::ids::ContainerId;
-use crate::logic::pod_lifecycle::{Demand, JobEnd};
-use crate::logic::pod_resize::{PendingResize, PodResources};
-use crate::logic::probe_schedule::ProbeKind;
-use crate::logic::runtime_pod::RuntimePod;
+use crate::logic::model::ids::ContainerId;
+use crate::logic::model::runtime_pod::RuntimePod;
+use crate::logic::network::host_ips::HostIps;
+use crate::logic::pods::pod_lifecycle::{Demand, JobEnd};
+use crate::logic::pods::pod_resize::{PendingResize, PodResources};
+use crate::logic::probes::probe_schedule::ProbeKind;
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]
@@ -55,7 +55,7 @@ pub enum PodWorkerMsg {
     /// From `VolumeManager`: what kept the pod's volumes away may be over.
     VolumesChanged,
     /// From itself: an operation ended.
-    JobEnded(Result<JobEnd, (crate::logic::pod_lifecycle::Job, Panicked)>),
+    JobEnded(Result<JobEnd, (crate::logic::pods::pod_lifecycle::Job, Panicked)>),
     /// From itself: a back-off ran out, or a resync is due.
     RetryDue,
     /// From `PodManager`: tell everyone everything once more.

@@ -11,8 +11,8 @@ use super::describe;
 use super::pod_worker::PodWorkerMsg;
 use crate::actors::address::Address;
 use crate::actors::desk::Panicked;
-use crate::logic::ids::{FullName, PodUid};
-use crate::logic::probe_schedule::{self, ProbeKind};
+use crate::logic::model::ids::{FullName, PodUid};
+use crate::logic::probes::probe_schedule::{self, ProbeKind};
 use crate::platform::network_probe::ProbeOutcome;
 
 /// One prober: a container's probe of one kind.

@@ -6,7 +6,7 @@ use super::describe;
 use crate::actors::desk::Panicked;
 use crate::cri::{CriResult, RuntimeStatus};
 
-pub use crate::logic::runtime_health::RuntimeHealth;
+pub use crate::logic::model::runtime_health::RuntimeHealth;
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]

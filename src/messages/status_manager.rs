@@ -9,8 +9,8 @@ use ractor::RpcReplyPort;
 use super::describe;
 use super::pod_source::SourceKind;
 use crate::actors::desk::Panicked;
-use crate::logic::ids::PodUid;
-use crate::logic::status_sync::Answer;
+use crate::logic::model::ids::PodUid;
+use crate::logic::status::status_sync::Answer;
 
 /// A pod with its newest status.
 #[derive(Clone, Debug)]

@@ -11,12 +11,12 @@ use super::describe;
 use super::pod_worker::PodWorkerMsg;
 use crate::actors::address::Address;
 use crate::actors::desk::Panicked;
-use crate::logic::ids::PodUid;
-use crate::logic::time::Steady;
-use crate::logic::volume_states::{MountedVolume, MountedVolumes, Task, TaskFailure, VolumeFailure};
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::Steady;
 use crate::logic::volumes::certificate::{CertificateEvent, CertificateKey, CertificateState};
 use crate::logic::volumes::order::VolumePlace;
 use crate::logic::volumes::token::{TokenKey, TokenLife};
+use crate::logic::volumes::volume_states::{MountedVolume, MountedVolumes, Task, TaskFailure, VolumeFailure};
 
 /// Tokens and certificates that an operation asked for. No `Debug`: they are secret.
 #[derive(Clone, Default)]

@@ -9,7 +9,7 @@ use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessRevie
 
 use super::kube_api::{ApiError, ApiServer, Observed, Place};
 use super::observer::Review;
-use crate::logic::server_access::User;
+use crate::logic::serving::server_access::User;
 use crate::platform::tls;
 
 /// The longest that one question may take, its retries included; as upstream's webhooks.

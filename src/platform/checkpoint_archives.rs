@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
 
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
 
 /// Where an archive is to be written: `<folder>/<name>-<local time>.tar`. Makes the folder if it is not there.
 ///

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::logic::time::{Moment, Stamp};
+use crate::logic::model::time::{Moment, Stamp};
 
 /// Time and order, handed to everything that needs them.
 pub trait Clock: Send + Sync {

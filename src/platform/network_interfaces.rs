@@ -10,7 +10,7 @@ use std::path::Path;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 
-use crate::logic::default_address::{
+use crate::logic::network::default_address::{
     InterfaceAddress, default_addresses_of, default_route_of_fourth, default_route_of_sixth,
 };
 

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 
 use super::program::Program;
-use crate::logic::network_rules::{Answer, Family};
+use crate::logic::network::network_rules::{Answer, Family};
 
 /// How long one call of a program may take; it waits for the lock for a part of that.
 const TIME_MAX: Duration = Duration::from_secs(30);

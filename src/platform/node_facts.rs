@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use super::blocking;
 use super::host::{Host, HostError};
 use super::network_interfaces;
-use crate::logic::node_status::{AddressFacts, AddressSettings, HostFacts, Machine, Versions};
+use crate::logic::node::node_status::{AddressFacts, AddressSettings, HostFacts, Machine, Versions};
 
 /// How long the node's name is looked up: a name server that is away must not hold up a heartbeat.
 const LOOKUP_MAX: Duration = Duration::from_secs(5);

@@ -12,8 +12,8 @@ use k8s_openapi::api::certificates::v1beta1::PodCertificateRequest;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Secret, ServiceAccount};
 use k8s_openapi::api::node::v1::RuntimeClass;
 
-pub use crate::logic::object_cache::ObjectError;
-use crate::logic::object_references::Looked;
+pub use crate::logic::objects::object_cache::ObjectError;
+use crate::logic::objects::object_references::Looked;
 use crate::logic::volumes::certificate::Wanted;
 use crate::logic::volumes::token::{TokenKey, TokenLife};
 
@@ -159,7 +159,7 @@ impl Objects for Standalone {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::logic::time::Moment;
+    use crate::logic::model::time::Moment;
 
     #[test]
     fn a_token_is_not_printed() {

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::logic::ids::PodUid;
-use crate::logic::pod_status::EndedContainer;
-use crate::logic::time::Moment;
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::Moment;
+use crate::logic::status::pod_status::EndedContainer;
 
 /// What is asked about a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use super::blocking;
-use crate::logic::ids::PodUid;
-use crate::logic::probe_memory::{PodMemory, ProbeMemory, Remembered};
-use crate::logic::probe_schedule::ProbeKind;
-use crate::logic::runtime_pod::ProbeResults;
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::runtime_pod::ProbeResults;
+use crate::logic::probes::probe_memory::{PodMemory, ProbeMemory, Remembered};
+use crate::logic::probes::probe_schedule::ProbeKind;
 
 /// The file's name below the agent's root directory.
 pub const FILE_NAME: &str = "probe_results.json";
@@ -156,8 +156,8 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::logic::ids::ContainerId;
-    use crate::logic::time::Moment;
+    use crate::logic::model::ids::ContainerId;
+    use crate::logic::model::time::Moment;
 
     fn ready() -> Remembered {
         let container = ContainerId::from("id");

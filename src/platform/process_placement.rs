@@ -9,9 +9,9 @@ use std::path::PathBuf;
 
 use super::cgroup::{CgroupEntry, CgroupError};
 use super::process;
-use crate::logic::cgroup_name::CgroupName;
-use crate::logic::process_placement::RootProcess;
 use crate::logic::resources::CgroupVersion;
+use crate::logic::resources::cgroup_name::CgroupName;
+use crate::logic::resources::process_placement::RootProcess;
 
 /// The most that is read of a process's list of cgroups.
 const BYTES_MAX: u64 = 64 * 1024;
@@ -139,7 +139,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::logic::cgroup_name::CgroupDriver;
+    use crate::logic::resources::cgroup_name::CgroupDriver;
     use crate::platform::cgroup::v2::CgroupsV2;
 
     /// RES-19: the files of a kernel, played by a folder.

@@ -10,7 +10,7 @@ use crate::actors::ledger::{ActorView, Cause, Ending, KindSums, Turn};
 use crate::actors::root::STUCK_AFTER;
 use crate::actors::settings::{Agent, Directory};
 use crate::actors::{Child, FAILURE_WINDOW, TREE};
-use crate::logic::ids::PodUid;
+use crate::logic::model::ids::PodUid;
 
 /// All actors. Times are in seconds.
 #[derive(Serialize)]

@@ -13,9 +13,9 @@ use serde_json::json;
 use super::reply::{self, Reply};
 use super::routes::Sources;
 use super::streams::{Audit, Kind, Place, Problem, find};
-use crate::logic::ids::FullName;
-use crate::logic::pod_containers::find_container;
-use crate::logic::streams::query;
+use crate::logic::model::ids::FullName;
+use crate::logic::pods::pod_containers::find_container;
+use crate::logic::serving::streams::query;
 use crate::platform::{blocking, checkpoint_archives};
 
 /// The routes of this module.
@@ -58,7 +58,7 @@ async fn answer(shared: &Sources, place: &Place, asked: &str) -> Result<Reply, P
 async fn make(
     shared: &Sources,
     place: &Place,
-    uid: &crate::logic::ids::PodUid,
+    uid: &crate::logic::model::ids::PodUid,
     seconds: i64,
 ) -> Result<PathBuf, String> {
     let (agent, settings) = (&shared.agent, &shared.agent.settings.streams);

@@ -10,7 +10,7 @@ use tower::ServiceExt;
 
 use super::routes;
 use super::tests::{Node, ask_routes};
-use crate::logic::server_access::PATHS;
+use crate::logic::serving::server_access::PATHS;
 
 /// A path below each that the authenticated port has.
 fn below_all() -> impl Iterator<Item = String> {

@@ -7,8 +7,8 @@ use super::explain::static_pod_name;
 use super::pods::{ASK_LIMIT, REQUEST, settled};
 use super::reply::{self, Reply};
 use crate::actors::settings::Agent;
-use crate::logic::ids::FullName;
-use crate::logic::pod_lifecycle::{Demand, Demanded};
+use crate::logic::model::ids::FullName;
+use crate::logic::pods::pod_lifecycle::{Demand, Demanded};
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::status_manager::Patience;
 

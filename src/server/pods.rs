@@ -16,7 +16,7 @@ use super::reply::{self, Reply};
 use crate::actors::address::AskError;
 use crate::actors::ledger::Cause;
 use crate::actors::settings::Agent;
-use crate::logic::runtime_pod::{ContainerState, RuntimePod};
+use crate::logic::model::runtime_pod::{ContainerState, RuntimePod};
 use crate::messages::pleg::PlegMsg;
 use crate::messages::status_manager::{Patience, PodView, StatusManagerMsg};
 

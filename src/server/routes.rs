@@ -18,7 +18,7 @@ use super::{
     trace_view, zpages,
 };
 use crate::actors::settings::Agent;
-use crate::logic::pod_lifecycle::Demanded;
+use crate::logic::pods::pod_lifecycle::Demanded;
 use crate::telemetry::{Metrics, Port};
 
 /// What the local socket's answers come from.

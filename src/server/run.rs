@@ -11,7 +11,7 @@ use axum::routing::post;
 use super::reply::{self, Reply};
 use super::routes::Sources;
 use super::streams::{Audit, Kind, Place, Problem, find};
-use crate::logic::streams::query;
+use crate::logic::serving::streams::query;
 
 /// The routes of this module.
 pub(super) fn routes() -> Router<Sources> {

@@ -14,7 +14,7 @@ use super::reply::{self, Reply};
 use super::table::{clean, span};
 use crate::actors::ledger::{Ending, Turn};
 use crate::actors::settings::Agent;
-use crate::logic::time::Stamp;
+use crate::logic::model::time::Stamp;
 
 /// What a request asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

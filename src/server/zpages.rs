@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::reply::{self, Reply};
 use super::routes::{Sources, only_get};
-use crate::logic::server_access::PATHS;
+use crate::logic::serving::server_access::PATHS;
 
 const COMPONENT: &str = "kubelet";
 const WARNING: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility \

@@ -9,8 +9,8 @@ use super::node::Node;
 use super::outlet::Outlet;
 use crate::actors::ledger::lock;
 use crate::cri::ContainerState;
-use crate::logic::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
-use crate::logic::ids::PodUid;
+use crate::logic::model::ids::PodUid;
+use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
 use crate::logic::resources::{CgroupSettings, CgroupVersion};
 use crate::platform::cgroup::{CgroupError, CgroupManager};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::logic::time::{Moment, Stamp};
+use crate::logic::model::time::{Moment, Stamp};
 use crate::platform::clock::Clock;
 
 /// 2030-01-01T00:00:00Z: the wall clock of a run's beginning.

@@ -18,8 +18,8 @@ use super::node::{Node, spawn};
 use super::pods::SimPod;
 use super::world::{Wanted, World};
 use crate::actors::ledger::lock;
-use crate::logic::ids::PodUid;
-use crate::logic::status_sync::MIRROR_ANNOTATION;
+use crate::logic::model::ids::PodUid;
+use crate::logic::status::status_sync::MIRROR_ANNOTATION;
 
 /// The namespace of all pods.
 pub const NAMESPACE: &str = "default";

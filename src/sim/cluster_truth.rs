@@ -16,8 +16,8 @@ use super::invariants::{API_TRUTH, MIRRORS, NODE_READY, TRUE_STATUS, WANTED_RUNS
 use super::truth::{Problem, as_wanted, of_unwanted, untrue};
 use super::world::{Wanted, World};
 use crate::actors::ledger::lock;
-use crate::logic::ids::PodUid;
-use crate::logic::status_sync::MIRROR_ANNOTATION;
+use crate::logic::model::ids::PodUid;
+use crate::logic::status::status_sync::MIRROR_ANNOTATION;
 use crate::messages::status_manager::PodView;
 
 /// The oldest that a Lease may be.
@@ -117,7 +117,7 @@ fn node_problems(world: &World) -> Vec<Problem> {
         Some(lease) => {
             let renewed = lease["spec"]["renewTime"].as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok());
             let now = world.node().time.now();
-            let age = renewed.map(|time| now.since(crate::logic::time::Moment::from_timestamp(time)));
+            let age = renewed.map(|time| now.since(crate::logic::model::time::Moment::from_timestamp(time)));
             if age.is_none_or(|age| age > LEASE_AGE_MAX) {
                 problems.push((NODE_READY, format!("the Lease was renewed {age:?} ago")));
             }

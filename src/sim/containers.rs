@@ -15,8 +15,8 @@ use crate::cri::{
     CriResult, Labels, LinuxContainerResources, LinuxContainerUser, Mount, NamespaceMode, PodSandbox, PodSandboxConfig,
     PodSandboxFilter, PodSandboxMetadata, PodSandboxStatus, SandboxState,
 };
-use crate::logic::ids::{ContainerId, PodUid, SandboxId};
-use crate::logic::time::Moment;
+use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
+use crate::logic::model::time::Moment;
 
 /// A sandbox.
 #[derive(Debug)]

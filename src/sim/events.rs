@@ -10,7 +10,7 @@ use super::faults::Fault;
 use super::node::Node;
 use crate::actors::ledger::lock;
 use crate::cri::{ContainerEvent, ContainerEventKind, ContainerEvents, CriError, CriResult};
-use crate::logic::ids::{ContainerId, PodUid};
+use crate::logic::model::ids::{ContainerId, PodUid};
 
 type Sender = mpsc::UnboundedSender<CriResult<ContainerEvent>>;
 

@@ -11,12 +11,12 @@ use crate::actors::ledger::lock;
 use crate::cri::{
     AuthConfig, CriError, CriResult, FilesystemUsage, Image, ImageFsInfo, ImageService, ImageSpec, PodSandboxConfig,
 };
-use crate::logic::credential_plugins::Provider;
-use crate::logic::credential_tokens::AccountToken;
-use crate::logic::image_credentials::Keyring;
-use crate::logic::image_garbage::DiskUse;
-use crate::logic::image_records::{Evidence, PullIntent, PulledRecord, RecordedAccess, merged, to_prune};
-use crate::logic::time::Moment;
+use crate::logic::images::credential_plugins::Provider;
+use crate::logic::images::credential_tokens::AccountToken;
+use crate::logic::images::image_credentials::Keyring;
+use crate::logic::images::image_garbage::DiskUse;
+use crate::logic::images::image_records::{Evidence, PullIntent, PulledRecord, RecordedAccess, merged, to_prune};
+use crate::logic::model::time::Moment;
 use crate::platform::image_host::ImageHost;
 
 /// Images present, and those that cannot be pulled. A registry has every other image.

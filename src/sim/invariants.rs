@@ -12,7 +12,7 @@ use super::pods::SimPod;
 use super::story::Story;
 use crate::actors::ledger::lock;
 use crate::cri::ContainerState;
-use crate::logic::ids::{ContainerId, PodUid, SandboxId};
+use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
 
 /// Two instances of a container of a pod never run side by side.
 pub const ONE_INSTANCE: &str = "one-instance";

@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 use super::disk::{Disk, log_place};
 use super::outlet::Outlet;
 use crate::actors::ledger::lock;
-use crate::logic::log_rotation::{LogLook, compressed_names, leftovers, plan, to_compress};
-use crate::logic::time::Moment;
+use crate::logic::logs::log_rotation::{LogLook, compressed_names, leftovers, plan, to_compress};
+use crate::logic::model::time::Moment;
 use crate::platform::container_logs::ContainerLogs;
 use crate::platform::pod_files::FileError;
 

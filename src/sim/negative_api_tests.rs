@@ -13,7 +13,7 @@ use super::node::spawn;
 use super::{SimPod, World, run};
 use crate::actors::ledger::lock;
 use crate::cri::RuntimeService;
-use crate::logic::status_sync::MIRROR_ANNOTATION;
+use crate::logic::status::status_sync::MIRROR_ANNOTATION;
 
 /// The path of a pod of the API.
 fn place(name: &str) -> String {

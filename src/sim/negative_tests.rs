@@ -18,7 +18,7 @@ use crate::cri::{
     ContainerConfig, ContainerMetadata, ImageService, ImageSpec, Mount, PodSandboxConfig, PodSandboxMetadata,
     RuntimeService,
 };
-use crate::logic::ids::{ContainerId, PodUid, SandboxId};
+use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
 use crate::logic::volumes::order::VolumePlace;
 use crate::messages::status_manager::PodView;
 use crate::platform::manifests::ManifestFolder;

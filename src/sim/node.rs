@@ -20,7 +20,7 @@ use super::process_placement::Processes;
 use super::story::Story;
 use crate::actors::ledger::lock;
 use crate::cri::{ContainerEventKind, SandboxState};
-use crate::logic::ids::{ContainerId, PodUid, SandboxId};
+use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
 
 /// The effect of a call whose caller left, and how late it comes.
 type Orphan = (Duration, Box<dyn FnOnce(&Node) + Send>);

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::behaviour::Behaviour;
 use super::manifests::Manifests;
-use crate::logic::ids::PodUid;
 use crate::logic::manifest::{Source, check_static};
+use crate::logic::model::ids::PodUid;
 
 /// A container of a simulated pod.
 #[derive(Clone, Debug)]

@@ -5,9 +5,9 @@ use std::io;
 
 use super::outlet::Outlet;
 use crate::actors::ledger::lock;
-use crate::logic::cgroup_name::CgroupName;
-use crate::logic::process_placement::RootProcess;
 use crate::logic::resources::CgroupVersion;
+use crate::logic::resources::cgroup_name::CgroupName;
+use crate::logic::resources::process_placement::RootProcess;
 use crate::platform::cgroup::CgroupError;
 use crate::platform::process::SettingError;
 use crate::platform::process_placement::ProcessPlacement;

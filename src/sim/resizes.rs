@@ -12,12 +12,12 @@ use super::truth::Problem;
 use super::world::{Wanted, World};
 use crate::actors::ledger::lock;
 use crate::cri::ContainerState;
-use crate::logic::ids::PodUid;
-use crate::logic::pod_resize::{PENDING, PROGRESS, PodFigures};
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::restart_policy::is_sidecar;
+use crate::logic::pods::pod_resize::{PENDING, PROGRESS, PodFigures};
 use crate::logic::resources::{
     CgroupVersion, NodeMemory, ResourceOptions, container_resources, pod_cgroup_settings, pod_qos,
 };
-use crate::logic::restart_policy::is_sidecar;
 
 impl World {
     /// Somebody gives a container of a pod other resources, if it is there (`kubectl patch --subresource resize`).

@@ -19,7 +19,7 @@ use crate::cri::{
     PodSandboxStatus, REOPEN_LIMIT, RuntimeCondition, RuntimeService, RuntimeStatus, RuntimeVersion, SandboxState,
     StatsFilter, Streams,
 };
-use crate::logic::ids::{ContainerId, PodUid, SandboxId};
+use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
 
 /// Added to a stop's grace period for its deadline (CRI-02).
 const STOP_MARGIN: Duration = Duration::from_secs(120);

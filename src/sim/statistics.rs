@@ -7,9 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::outlet::Outlet;
+use crate::logic::model::time::{Moment, Stamp};
 use crate::logic::statistics::sample::RawSample;
 use crate::logic::statistics::walks::WalkKey;
-use crate::logic::time::{Moment, Stamp};
 use crate::platform::clock::Clock;
 use crate::platform::statistics::{FixedStatistics, LookOrder, Statistics, WalkPlace, Walked};
 

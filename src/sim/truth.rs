@@ -15,8 +15,8 @@ use super::pods::{SimPod, SimSpec};
 use super::world::{Wanted, World};
 use crate::actors::ledger::lock;
 use crate::cri::{ContainerState, SandboxState};
-use crate::logic::ids::PodUid;
-use crate::logic::pod_status::DEADLINE_EXCEEDED;
+use crate::logic::model::ids::PodUid;
+use crate::logic::status::pod_status::DEADLINE_EXCEEDED;
 use crate::messages::status_manager::PodView;
 
 /// The longest that a container which ends again and again may be down: the back-off, and time to start.

@@ -12,8 +12,8 @@ use super::invariants::VOLUMES_OUTLIVE;
 use super::outlet::Outlet;
 use crate::actors::ledger::lock;
 use crate::cri::Mount;
-use crate::logic::ids::PodUid;
-use crate::logic::time::Moment;
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::Moment;
 use crate::logic::volumes::order::{SetUp, SubPathOrder, VolumePlace};
 use crate::platform::volumes::{Progress, VolumeError, VolumeHost};
 

@@ -20,7 +20,7 @@ use super::{cluster, runtime, truth};
 use crate::actors::ledger::{Cause, lock};
 use crate::actors::settings::Settings;
 use crate::cri::ContainerState;
-use crate::logic::ids::PodUid;
+use crate::logic::model::ids::PodUid;
 use crate::messages::status_manager::{PodView, StatusManagerMsg};
 
 /// Wait of the service manager before it starts an agent that ended.

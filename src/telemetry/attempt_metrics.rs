@@ -4,7 +4,7 @@ use prometheus::{HistogramVec, IntCounter, IntCounterVec, Registry};
 
 use super::pod_metrics::observe;
 use super::register::{DEFAULT_BOUNDS, Registrar};
-use crate::logic::pod_status::EndedContainer;
+use crate::logic::status::pod_status::EndedContainer;
 use crate::platform::observer::Occurrence;
 
 /// See the module.

@@ -12,7 +12,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
 
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
 
 /// Samples a second of processor time, as Go takes them.
 const HERTZ: i32 = 100;

@@ -13,7 +13,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
 use super::log_filter::verbosity_of;
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
 use crate::platform::clock::{Clock, SystemClock};
 
 /// How a line looks.

@@ -35,8 +35,8 @@ use crate::actors::ledger::Cause;
 use crate::actors::settings::Agent;
 use crate::config::FeatureGates;
 use crate::config::version::{KUBERNETES_VERSION, OWN_COMMIT, OWN_VERSION};
+use crate::logic::model::runtime_pod::{ContainerState, RuntimePod, SandboxState};
 use crate::logic::resources::CgroupVersion;
-use crate::logic::runtime_pod::{ContainerState, RuntimePod, SandboxState};
 use crate::messages::pleg::PlegMsg;
 use crate::platform::observer::{Observer, Occurrence, Review};
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::logic::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
-use crate::logic::ids::PodUid;
+use crate::logic::model::ids::PodUid;
+use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
 use crate::logic::resources::{CgroupSettings, CgroupVersion};
 use crate::platform::cgroup::{CgroupError, CgroupManager};
 use crate::platform::clock::Clock;

@@ -55,8 +55,8 @@ fn told(all: Vec<(ProbeKey, ProbeCounts)>, families: &mut Vec<MetricFamily>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::logic::ids::{FullName, PodUid};
-    use crate::logic::probe_schedule::{ProbeKind, ProbeOutcome};
+    use crate::logic::model::ids::{FullName, PodUid};
+    use crate::logic::probes::probe_schedule::{ProbeKind, ProbeOutcome};
 
     /// PRB-25, OBS-18: a round that could not be made is none, and only those that went well have a length.
     #[test]

@@ -3,7 +3,7 @@
 use prometheus::{Gauge, Histogram, IntCounter, Registry};
 
 use super::register::{DEFAULT_BOUNDS, Registrar};
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
 use crate::platform::observer::Occurrence;
 
 /// See the module.

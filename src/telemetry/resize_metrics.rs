@@ -9,7 +9,7 @@ use prometheus::proto::MetricFamily;
 use super::families::Family;
 use crate::actors::ledger::Cause;
 use crate::actors::settings::Agent;
-use crate::logic::pod_resize::{PENDING, PROGRESS};
+use crate::logic::pods::pod_resize::{PENDING, PROGRESS};
 use crate::messages::allocation_manager::{AllocationManagerMsg, DURATION_BUCKETS, ResizeCounts};
 use crate::messages::status_manager::{PodView, StatusManagerMsg};
 
@@ -87,8 +87,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::logic::ids::PodUid;
-    use crate::logic::pod_resize::{Operation, Trigger};
+    use crate::logic::model::ids::PodUid;
+    use crate::logic::pods::pod_resize::{Operation, Trigger};
     use crate::messages::allocation_manager::ResizeCount;
 
     /// OBS-08.

@@ -8,9 +8,9 @@ use prometheus::{Gauge, Histogram, HistogramVec, Registry};
 
 use super::register::Registrar;
 use crate::actors::ledger::lock;
-use crate::logic::ids::PodUid;
-use crate::logic::pod_startup::{PodStartup, StartupTracker};
-use crate::logic::time::Moment;
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::Moment;
+use crate::logic::status::pod_startup::{PodStartup, StartupTracker};
 use crate::platform::observer::Occurrence;
 
 /// Upper bounds of how long pods take to start, in seconds: half a second to an hour.

@@ -7,7 +7,7 @@ use prometheus::proto::MetricFamily;
 use super::families::Family;
 use crate::actors::ledger::Cause;
 use crate::actors::settings::Agent;
-use crate::logic::node_startup::StartupDurations;
+use crate::logic::node::node_startup::StartupDurations;
 use crate::messages::node_status::NodeStatusMsg;
 
 /// How long `NodeStatus` may be waited for; a scrape without its figures is better than none.

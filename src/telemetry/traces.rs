@@ -172,7 +172,7 @@ pub(super) fn record_call(operation: &'static str, took: Duration, failed: bool)
     if !parent.span().span_context().is_sampled() {
         return;
     }
-    let ended = std::time::UNIX_EPOCH + export.clock.now().since(crate::logic::time::Moment::EPOCH);
+    let ended = std::time::UNIX_EPOCH + export.clock.now().since(crate::logic::model::time::Moment::EPOCH);
     let span = export
         .tracer
         .span_builder(call_name(operation))

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use podwright::cri::{ContainerState, SandboxState};
-use podwright::logic::container_hash::container_hash;
+use podwright::logic::pods::container_hash::container_hash;
 use serde_json::json;
 
 use crate::harness::Node;

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use podwright::cri::{ContainerState, ContainerStatus};
-use podwright::logic::time::Moment;
+use podwright::logic::model::time::Moment;
 use serde_json::json;
 
 use crate::harness::{Node, container_status, send_signal};

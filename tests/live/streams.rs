@@ -5,7 +5,7 @@ mod clients;
 
 use std::time::Duration;
 
-use podwright::logic::spdy;
+use podwright::logic::serving::spdy;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use podwright::actors::ledger::Cause;
-use podwright::logic::ids::FullName;
-use podwright::logic::pod_lifecycle::{Demand, Demanded};
+use podwright::logic::model::ids::FullName;
+use podwright::logic::pods::pod_lifecycle::{Demand, Demanded};
 use podwright::messages::pod_manager::PodManagerMsg;
 use podwright::sim::faults::parse_list;
 use podwright::sim::{Options, SimPod, World, describe, run, simulate, simulate_with};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use podwright::logic::restart_gates::RestartGates;
+use podwright::logic::manifest::restart_gates::RestartGates;
 use podwright::sim::{Options, SimPod, World, simulate_with};
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use podwright::logic::network_rules::Family;
+use podwright::logic::network::network_rules::Family;
 use podwright::sim::{Crash, Options, World, describe, run};
 
 const SEED: u64 = 11;

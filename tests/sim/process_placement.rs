@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use podwright::actors::settings::Settings;
-use podwright::logic::cgroup_name::CgroupName;
-use podwright::logic::process_placement::PlacementSettings;
+use podwright::logic::resources::cgroup_name::CgroupName;
+use podwright::logic::resources::process_placement::PlacementSettings;
 use podwright::sim::process_placement::AGENT;
 use podwright::sim::{Crash, Options, World, describe, run};
 

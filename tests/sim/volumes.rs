@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use podwright::logic::ids::PodUid;
+use podwright::logic::model::ids::PodUid;
 use podwright::logic::volumes::order::{VolumePlace, plugin};
 use podwright::sim::faults::parse_list;
 use podwright::sim::{Options, SimPod, World, describe, run, simulate, simulate_with};

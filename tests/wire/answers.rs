@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use podwright::cri::{self as own, ImageService, RuntimeService, wire};
-use podwright::logic::time::Moment;
+use podwright::logic::model::time::Moment;
 
 use crate::fake::{Fake, Host};
 

@@ -9,7 +9,7 @@ use podwright::cri::{
     ContainerConfig, ContainerFilter, CriError, CriResult, ImageService, ImageSpec, Labels, LinuxContainerResources,
     PodSandboxConfig, PodSandboxFilter, REOPEN_LIMIT, RuntimeService, StatsFilter, Streams,
 };
-use podwright::logic::ids::{ContainerId, SandboxId};
+use podwright::logic::model::ids::{ContainerId, SandboxId};
 use tonic::Status;
 
 use crate::fake::{Fake, Host, until};

@@ -10,7 +10,7 @@ use podwright::cri::wire::{
 use podwright::cri::{
     ContainerEvent, ContainerEventKind, ContainerEvents, CriError, CriResult, PodSandboxConfig, RuntimeService,
 };
-use podwright::logic::time::Moment;
+use podwright::logic::model::time::Moment;
 
 use crate::fake::{Fake, Host, until};
 

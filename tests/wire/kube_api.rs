@@ -9,7 +9,7 @@ use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateS
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::core::ObjectMeta;
-use podwright::logic::certificate_plan::Names;
+use podwright::logic::node::certificate_plan::Names;
 use podwright::platform::certificates::{
     CLIENT_SIGNER, CLIENT_USAGES, LiveCertificate, Pair, PrivateKey, Request, request_certificate,
 };

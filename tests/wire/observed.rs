@@ -9,7 +9,7 @@ use podwright::cri::{
     ContainerConfig, ImageService, ImageSpec, Labels, LinuxContainerResources, PodSandboxConfig, RuntimeService,
     Streams, wire,
 };
-use podwright::logic::ids::{ContainerId, SandboxId};
+use podwright::logic::model::ids::{ContainerId, SandboxId};
 use tonic::Status;
 
 use crate::fake::{Fake, Host, Seen};

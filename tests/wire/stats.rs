@@ -1,7 +1,7 @@
 //! Figures arrive whole, and what the runtime does not tell never becomes a zero.
 
 use podwright::cri::{self as own, ImageService, RuntimeService, wire};
-use podwright::logic::time::Moment;
+use podwright::logic::model::time::Moment;
 
 use crate::answers::{map, texts};
 use crate::fake::{Fake, Host};

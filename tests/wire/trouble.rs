@@ -10,7 +10,7 @@ use podwright::cri::wire::*;
 use podwright::cri::{
     ContainerConfig, CriError, CriResult, ImageService, ImageSpec, PodSandboxConfig, RuntimeService, Streams,
 };
-use podwright::logic::ids::{ContainerId, SandboxId};
+use podwright::logic::model::ids::{ContainerId, SandboxId};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::codegen::http;
 use tonic::{Code, Status};

@@ -15,7 +15,7 @@ use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::{FromDer, GeneralName, ParsedExtension};
 
 use crate::actors::played_api::{Answer, not_found, refused, serve, streamed, whole};
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
 use crate::platform::clock::Clock;
 use crate::platform::kube_api::ApiServer;
 

@@ -11,7 +11,7 @@ use super::ledger::{Cause, Faults};
 use super::node_tests::{PlayedAgent, paused_clock, played_agent_with, seconds};
 use super::role::Stage;
 use super::root;
-use crate::logic::certificate_plan::Purpose;
+use crate::logic::node::certificate_plan::Purpose;
 use crate::messages::certificate_manager::CertificateManagerMsg;
 use crate::platform::certificates::{
     Certificates, FileStore, KeptCertificate, LiveCertificate, Once, Pair, ServingFiles, ensure_serving_files,

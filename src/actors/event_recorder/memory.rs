@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::logic::event_correlator::PodEvent;
-use crate::logic::ids::PodUid;
-use crate::logic::time::Moment;
+use crate::logic::events::PodEvent;
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::Moment;
 use crate::messages::event_recorder::CountedEvent;
 
 /// Events kept of a pod.

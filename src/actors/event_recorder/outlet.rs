@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::Event;
 
 use crate::actors::desk::{Desk, Panicked};
 use crate::actors::settings::{Agent, Chance};
-use crate::logic::event_correlator::outbox::{Action, Outbox, Outcome};
-use crate::logic::event_correlator::{EventCorrelator, PodEvent, Report};
+use crate::logic::events::outbox::{Action, Outbox, Outcome};
+use crate::logic::events::{EventCorrelator, PodEvent, Report};
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::platform::kube_api::{ApiError, ApiServer, Lane, PatchKind, Place};
 

@@ -18,16 +18,16 @@ use super::held::Held;
 use super::role::Role;
 use super::settings::{Agent, EventSubject};
 use crate::cri::{CriResult, Image, ImageSpec};
-use crate::logic::backoff::{Wait, go_duration};
-use crate::logic::credential_plugins::{AnswerCache, Provider};
-use crate::logic::credential_tokens::KnownToken;
-use crate::logic::ids::PodUid;
-use crate::logic::image_credentials::Credential;
-use crate::logic::image_name::{self, ImageName};
-use crate::logic::image_policy::{ImageDecision, ImageFailure, ImageInUse, PullPolicy, decide, pull_failure};
-use crate::logic::image_records::{Access, Evidence, RecordedAccess, access, needs_proof};
-use crate::logic::pull_queue::{PullLimits, PullQueue, Turn, Verdict};
-use crate::logic::time::Moment;
+use crate::logic::images::credential_plugins::{AnswerCache, Provider};
+use crate::logic::images::credential_tokens::KnownToken;
+use crate::logic::images::image_credentials::Credential;
+use crate::logic::images::image_name::{self, ImageName};
+use crate::logic::images::image_policy::{ImageDecision, ImageFailure, ImageInUse, PullPolicy, decide, pull_failure};
+use crate::logic::images::image_records::{Access, Evidence, RecordedAccess, access, needs_proof};
+use crate::logic::images::pull_queue::{PullLimits, PullQueue, Turn, Verdict};
+use crate::logic::model::backoff::{Wait, go_duration};
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::Moment;
 use crate::logic::volumes::token::TokenKey;
 use crate::messages::image_manager::{
     FoundImage, GatherKey, Gathered, Given, ImageManagerMsg, ImageRequest, ImageStep, PulledImage,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::ImageManager;
-use crate::logic::backoff::go_duration;
+use crate::logic::model::backoff::go_duration;
 use crate::messages::image_manager::PullProgress;
 
 impl ImageManager {

@@ -13,8 +13,8 @@ use crate::actors::node_tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
 use crate::actors::role::Stage;
 use crate::cri::{AuthConfig, CriError, ImageFsInfo, ImageService, PodSandboxConfig};
-use crate::logic::ids::FullName;
-use crate::logic::image_garbage::ListedImage;
+use crate::logic::images::image_garbage::ListedImage;
+use crate::logic::model::ids::FullName;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::image_gc::{ImageGcMsg, ImagesRemoved};
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::steps::ask_program;
 use crate::actors::settings::Agent;
-use crate::logic::credential_plugins::{AnswerCache, Provider};
-use crate::logic::credential_tokens::{Account, AccountToken, KnownToken, TokenAttributes};
-use crate::logic::image_records::RecordedAccount;
+use crate::logic::images::credential_plugins::{AnswerCache, Provider};
+use crate::logic::images::credential_tokens::{Account, AccountToken, KnownToken, TokenAttributes};
+use crate::logic::images::image_records::RecordedAccount;
 use crate::logic::volumes::token::{EXPIRATION_SECONDS, TokenKey};
 use crate::messages::image_manager::{Given, ImageRequest};
 use crate::platform::objects::patiently;
@@ -81,10 +81,10 @@ mod tests {
     use crate::actors::node_tests::{PlayedAgent, played_agent};
     use crate::actors::played_api::ObjectServer;
     use crate::cri::{AuthConfig, CriResult, Image, ImageFsInfo, ImageService, ImageSpec, PodSandboxConfig};
-    use crate::logic::credential_plugins::{parse_config, validate};
-    use crate::logic::ids::{FullName, PodUid};
-    use crate::logic::image_policy::PullPolicy;
-    use crate::logic::image_records::{Access, RecordedAccess, VerificationPolicy, access};
+    use crate::logic::images::credential_plugins::{parse_config, validate};
+    use crate::logic::images::image_policy::PullPolicy;
+    use crate::logic::images::image_records::{Access, RecordedAccess, VerificationPolicy, access};
+    use crate::logic::model::ids::{FullName, PodUid};
     use crate::messages::image_manager::Gathered;
     use crate::platform::image_host::LinuxImageHost;
 

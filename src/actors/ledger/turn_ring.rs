@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Cause, Ending, Turn};
-use crate::logic::ids::PodUid;
-use crate::logic::time::{Moment, Stamp};
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::{Moment, Stamp};
 
 /// Room is made for so many turns at a time, or for a quarter more: most rings are never full.
 const GROWTH: usize = 8;

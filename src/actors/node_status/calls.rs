@@ -12,7 +12,7 @@ use crate::actors::address::Address;
 use crate::actors::desk::{Desk, Panicked};
 use crate::actors::ledger::Cause;
 use crate::cri::{Image, ImageService, RuntimeService};
-use crate::logic::node_status::{ImageFact, RuntimeAnswers};
+use crate::logic::node::node_status::{ImageFact, RuntimeAnswers};
 use crate::messages::node_status::{Gathered, NodeAnswer, NodeStatusMsg};
 use crate::platform::kube_api::reflector::{Followed, follow};
 use crate::platform::kube_api::{ApiError, PatchKind, Place, Selector};

@@ -11,9 +11,9 @@ use std::time::Duration;
 use super::NodeStatus;
 use crate::actors::desk::{Desk, OperationId, Panicked};
 use crate::actors::settings::EventSubject;
-use crate::logic::dns::resolv_conf_problem;
-use crate::logic::host_ips::HostIps;
-use crate::logic::node_status::AddressFacts;
+use crate::logic::network::dns::resolv_conf_problem;
+use crate::logic::network::host_ips::HostIps;
+use crate::logic::node::node_status::AddressFacts;
 use crate::messages::node_status::NodeStatusMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 

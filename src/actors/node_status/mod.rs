@@ -17,10 +17,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::desk::{Desk, OperationId};
 use super::role::Role;
 use super::settings::{Agent, EventSubject};
-use crate::logic::node_registration::{self as registration, Registration};
-use crate::logic::node_startup::NodeStartup;
-use crate::logic::node_status::{HostFacts, NodeEvent, ReportSchedule, RuntimeAnswers, Told, has_changed, is_ready};
-use crate::logic::node_status::{pod_cidrs, schedulable_event};
+use crate::logic::node::node_registration::{self as registration, Registration};
+use crate::logic::node::node_startup::NodeStartup;
+use crate::logic::node::node_status::{
+    HostFacts, NodeEvent, ReportSchedule, RuntimeAnswers, Told, has_changed, is_ready,
+};
+use crate::logic::node::node_status::{pod_cidrs, schedulable_event};
 use crate::logic::resources::CgroupVersion;
 use crate::messages::certificate_manager::CertificateManagerMsg;
 use crate::messages::node_lease::NodeLeaseMsg;

@@ -6,9 +6,9 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::{Facts, NodeStatus, TRIES_MAX, Work};
 use crate::actors::desk::{Desk, Panicked};
-use crate::logic::node_object;
-use crate::logic::node_registration::{Action, Input, Refusal};
-use crate::logic::node_status::{Outcome, RuntimeAnswers, has_changed, set_status, status_patch};
+use crate::logic::node::node_object;
+use crate::logic::node::node_registration::{Action, Input, Refusal};
+use crate::logic::node::node_status::{Outcome, RuntimeAnswers, has_changed, set_status, status_patch};
 use crate::messages::node_status::{Gathered, NodeStatusMsg};
 use crate::platform::kube_api::ApiError;
 

@@ -12,7 +12,7 @@ use crate::actors::event_recorder::EventRecorder;
 use crate::actors::ledger::Cause;
 use crate::actors::role::Stage;
 use crate::actors::settings::EventSubject;
-use crate::logic::ids::{FullName, PodUid};
+use crate::logic::model::ids::{FullName, PodUid};
 use crate::messages::event_recorder::EventRecorderMsg;
 
 const EVENTS: &str = "/api/v1/namespaces/shop/events";

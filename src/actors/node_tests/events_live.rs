@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Event;
 use super::Played;
 use super::server::PlayedServer;
 use crate::actors::settings::EventSubject;
-use crate::logic::ids::{FullName, PodUid};
+use crate::logic::model::ids::{FullName, PodUid};
 use crate::platform::clock::{Clock, SystemClock};
 use crate::platform::kube_api::credentials::Credentials;
 use crate::platform::kube_api::kubeconfig::Kubeconfig;

@@ -14,7 +14,7 @@ use crate::actors::played_api::{not_found, serve, whole};
 use crate::actors::pod_manager::PodManager;
 use crate::actors::role::Stage;
 use crate::actors::status_manager::StatusManager;
-use crate::logic::ids::PodUid;
+use crate::logic::model::ids::PodUid;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::SourceKind;
 use crate::messages::status_manager::StatusManagerMsg;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::cri::*;
-use crate::logic::ids::{ContainerId, SandboxId};
+use crate::logic::model::ids::{ContainerId, SandboxId};
 
 #[derive(Default)]
 pub(in crate::actors) struct PlayedRuntime {

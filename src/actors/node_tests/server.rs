@@ -15,7 +15,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::logic::node_status::apply_patch;
+use crate::logic::node::node_status::apply_patch;
 use crate::platform::kube_api::ApiServer;
 
 type Frames = Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, Infallible>> + Send>>;

@@ -1,7 +1,7 @@
 //! `ObjectCache`: ConfigMaps and Secrets that pods refer to, and services, each as new as the configuration wants it.
 //!
 //! Parent: Root. Restarted: after a failure; workers tell their pods again, the API server gives the rest. What is watched
-//! and read is decided by `logic::object_cache`; here it is carried out. Keeps objects only while a pod refers to them, and
+//! and read is decided by `logic::objects::object_cache`; here it is carried out. Keeps objects only while a pod refers to them, and
 //! of services what variables are made of. Has nothing to do where no API server is named.
 
 mod objects;
@@ -22,12 +22,12 @@ use super::desk::{Desk, OperationId, Panicked};
 use super::ledger::Cause;
 use super::role::Role;
 use super::settings::Agent;
-use crate::logic::ids::PodUid;
-use crate::logic::object_cache::{
+use crate::logic::environment::service_environment::{MASTER, service_variables};
+use crate::logic::model::ids::PodUid;
+use crate::logic::objects::object_cache::{
     Answer, Heard, Input, Object, ObjectCache as Decisions, ObjectError, Order, ReadFor, TTL,
 };
-use crate::logic::object_references::{ObjectKey, ObjectKind, object_references};
-use crate::logic::service_environment::{MASTER, service_variables};
+use crate::logic::objects::object_references::{ObjectKey, ObjectKind, object_references};
 use crate::messages::node_status::NodeStatusMsg;
 use crate::messages::object_cache::{ObjectCacheMsg, ServiceVariables, ServicesHeard, Watch};
 use crate::messages::volume_manager::VolumeManagerMsg;

@@ -17,9 +17,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 
 use crate::actors::address::Address;
 use crate::actors::ledger::{Cause, lock};
-use crate::logic::object_cache::{Object, ObjectError};
-use crate::logic::object_references::ObjectKind;
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
+use crate::logic::objects::object_cache::{Object, ObjectError};
+use crate::logic::objects::object_references::ObjectKind;
 use crate::logic::volumes::certificate::Wanted;
 use crate::logic::volumes::token::{TokenKey, TokenLife};
 use crate::messages::object_cache::{ObjectCacheMsg, ServiceVariables};

@@ -6,7 +6,7 @@ use super::*;
 use crate::actors::node_tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
 use crate::actors::role::Stage;
-use crate::logic::object_cache::ChangeDetection;
+use crate::logic::objects::object_cache::ChangeDetection;
 use crate::logic::volumes::token::TokenKey;
 use crate::platform::objects::Objects;
 

@@ -14,8 +14,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::objects::failure;
 use crate::actors::settings::Chance;
-use crate::logic::object_cache::{Heard, Object};
-use crate::logic::object_references::{ObjectKey, ObjectKind};
+use crate::logic::objects::object_cache::{Heard, Object};
+use crate::logic::objects::object_references::{ObjectKey, ObjectKind};
 use crate::messages::object_cache::{ServicesHeard, Watch};
 use crate::platform::kube_api::reflector::{Followed, follow};
 use crate::platform::kube_api::{ApiObject, ApiServer, Place, Selector};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::logic::ids::PodUid;
-use crate::logic::runtime_pod::RuntimePod;
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::runtime_pod::RuntimePod;
 
 /// See the module.
 #[derive(Default)]
@@ -49,9 +49,9 @@ impl Accounts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::logic::ids::FullName;
-    use crate::logic::runtime_pod::{RuntimeSandbox, SandboxState};
-    use crate::logic::time::{Moment, Stamp};
+    use crate::logic::model::ids::FullName;
+    use crate::logic::model::runtime_pod::{RuntimeSandbox, SandboxState};
+    use crate::logic::model::time::{Moment, Stamp};
 
     #[test]
     fn parts_belong_to_their_pod_as_long_as_its_account_has_them() {

@@ -10,9 +10,9 @@ use crate::cri::pod_mapping::{
     labels, pod_identity, runtime_container, runtime_pod, runtime_sandbox, termination_message_file,
 };
 use crate::cri::{ContainerFilter, ContainerState, ContainerStatus, CriError, CriResult, Labels, PodSandboxFilter};
-use crate::logic::ids::{FullName, PodUid, SandboxId};
-use crate::logic::pleg_diff::{PodParts, PodRecord};
-use crate::logic::runtime_pod::{RuntimeContainer, RuntimePod};
+use crate::logic::model::ids::{FullName, PodUid, SandboxId};
+use crate::logic::model::runtime_pod::{RuntimeContainer, RuntimePod};
+use crate::logic::pods::pleg_diff::{PodParts, PodRecord};
 use crate::messages::pleg::Relist;
 
 /// The most bytes of a container's termination message (POD-38).

@@ -1,6 +1,6 @@
 //! `PodManager`'s judgement of new pods: who is taken, who is told that it is not, who has to make room.
 //!
-//! The decisions are those of `logic::pod_admission`; what is kept is kept by the actor.
+//! The decisions are those of `logic::pods::pod_admission`; what is kept is kept by the actor.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use super::PodManager;
 use crate::actors::desk::Desk;
 use crate::actors::settings::EventSubject;
 use crate::actors::volume_manager::node_facts;
-use crate::logic::ids::PodUid;
-use crate::logic::pod_admission::{
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::Stamp;
+use crate::logic::pods::pod_admission::{
     Admissions, Judged, NodeAbilities, PREEMPTED, PREEMPTING, Room, Surroundings, Verdict, Victim, has_room, is_over,
     judge, not_yet, preempted_status, preemption_patience,
 };
-use crate::logic::pod_lifecycle::Stage;
-use crate::logic::pod_roster::{full_name, is_static};
-use crate::logic::pod_status::{rejected_status, waiting_status};
+use crate::logic::pods::pod_lifecycle::Stage;
+use crate::logic::pods::pod_roster::{full_name, is_static};
 use crate::logic::resources::pod_qos;
-use crate::logic::time::Stamp;
+use crate::logic::status::pod_status::{rejected_status, waiting_status};
 use crate::messages::offline_pods::OfflinePodsMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::SourceKind;

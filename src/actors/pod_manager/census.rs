@@ -7,11 +7,11 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::PodManager;
 use crate::actors::desk::Desk;
-use crate::logic::ids::PodUid;
-use crate::logic::pod_admission::is_over;
-use crate::logic::pod_census::{Claim, PodCensus};
-use crate::logic::pod_lifecycle::Stage;
-use crate::logic::pod_roster::is_static;
+use crate::logic::model::ids::PodUid;
+use crate::logic::pods::pod_admission::is_over;
+use crate::logic::pods::pod_census::{Claim, PodCensus};
+use crate::logic::pods::pod_lifecycle::Stage;
+use crate::logic::pods::pod_roster::is_static;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::resource_manager::ResourceManagerMsg;
 

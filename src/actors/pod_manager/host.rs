@@ -2,7 +2,7 @@
 
 use super::PodManager;
 use crate::actors::desk::Desk;
-use crate::logic::host_ips::HostIps;
+use crate::logic::network::host_ips::HostIps;
 use crate::messages::node_status::NodeStatusMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_worker::PodWorkerMsg;

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Node;
 use super::PodManager;
 use crate::actors::desk::{Desk, Panicked};
 use crate::actors::node_status::is_older;
-use crate::logic::ids::PodUid;
+use crate::logic::model::ids::PodUid;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::platform::kube_api::Place;
 

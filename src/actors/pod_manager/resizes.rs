@@ -1,6 +1,6 @@
 //! `PodManager`'s part of in-place resize: what pods are given, and which resizes wait.
 //!
-//! The decisions are those of `logic::pod_resize` and `logic::pod_admission`. What is given is kept on the disk before
+//! The decisions are those of `logic::pods::pod_resize` and `logic::pods::pod_admission`. What is given is kept on the disk before
 //! anyone acts on it; pods are handed on with what they were given in the place of what they ask for.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,13 +12,13 @@ use k8s_openapi::api::core::v1::Pod;
 use super::PodManager;
 use crate::actors::desk::{Desk, Panicked};
 use crate::actors::settings::EventSubject;
-use crate::logic::ids::PodUid;
-use crate::logic::pod_admission::{Judged, Surroundings, judge_resize, update_problem};
-use crate::logic::pod_resize::{
+use crate::logic::model::ids::PodUid;
+use crate::logic::pods::pod_admission::{Judged, Surroundings, judge_resize, update_problem};
+use crate::logic::pods::pod_resize::{
     self, Candidate, DEFERRED, INFEASIBLE, PENDING, PendingResize, PodResources, ResizeConditions, Trigger,
     counted_with_actual, in_order, infeasible, is_increase, operations,
 };
-use crate::logic::pod_roster::{full_name, is_over};
+use crate::logic::pods::pod_roster::{full_name, is_over};
 use crate::logic::resources::{QosClass, pod_qos};
 use crate::messages::allocation_manager::{AllocationManagerMsg, ResizeCount};
 use crate::messages::pod_manager::PodManagerMsg;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::{PodManager, Slot};
 use crate::actors::desk::Desk;
-use crate::logic::ids::PodUid;
-use crate::logic::runtime_pod::RuntimePod;
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::runtime_pod::RuntimePod;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_worker::PodWorkerMsg;
 

@@ -6,7 +6,7 @@ pub mod http;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
 
 /// When a pod was first seen here (POD-05).
 const SEEN: &str = "kubernetes.io/config.seen";

@@ -4,7 +4,7 @@ use super::jobs::JobSite;
 use crate::actors::pleg::{container_account, present};
 use crate::cri::CriResult;
 use crate::cri::pod_mapping::runtime_sandbox;
-use crate::logic::pod_lifecycle::{Absent, Found, JobEnd};
+use crate::logic::pods::pod_lifecycle::{Absent, Found, JobEnd};
 
 impl JobSite {
     /// Asks about each by its ID.

@@ -12,16 +12,16 @@ use crate::cri::pod_mapping::{
     sandbox_config,
 };
 use crate::cri::{ContainerConfig, LinuxContainerResources, PodSandboxConfig};
-use crate::logic::container_actions::StartContainer;
-use crate::logic::dns::{DnsWarning, NodeDns, Resolver};
-use crate::logic::field_path::Addresses;
-use crate::logic::hooks::stop_signal;
-use crate::logic::hostname::PodHostname;
-use crate::logic::hosts_file::{host_network_hosts_file, pod_network_hosts_file};
+use crate::logic::environment::field_path::Addresses;
+use crate::logic::model::runtime_pod::RuntimeSandbox;
+use crate::logic::network::dns::{DnsWarning, NodeDns, Resolver};
+use crate::logic::network::hostname::PodHostname;
+use crate::logic::network::hosts_file::{host_network_hosts_file, pod_network_hosts_file};
+use crate::logic::pods::container_actions::StartContainer;
+use crate::logic::pods::hooks::stop_signal;
 use crate::logic::resources::{
     LinuxResources, container_hugepage_limits, container_resources, overhead_resources, pod_qos, sandbox_resources,
 };
-use crate::logic::runtime_pod::RuntimeSandbox;
 use crate::platform::objects::{ObjectError, patiently};
 
 /// Where a container's instance leaves what it says.

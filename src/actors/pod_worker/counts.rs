@@ -5,9 +5,9 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use super::PodWorker;
 use crate::actors::desk::Desk;
 use crate::actors::pod_sources::first_seen;
-use crate::logic::container_actions::ContainerKind;
-use crate::logic::pod_containers::find_container;
-use crate::logic::pod_lifecycle::JobEnd;
+use crate::logic::pods::container_actions::ContainerKind;
+use crate::logic::pods::pod_containers::find_container;
+use crate::logic::pods::pod_lifecycle::JobEnd;
 use crate::messages::pod_worker::PodWorkerMsg;
 use crate::platform::observer::Occurrence;
 

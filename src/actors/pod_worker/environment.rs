@@ -8,15 +8,15 @@ use k8s_openapi::api::core::v1::{Container, FileKeySelector, Pod, ResourceFieldS
 use super::jobs::JobSite;
 use crate::actors::ledger::Cause;
 use crate::actors::volume_manager::{node_facts, own_node};
-use crate::logic::env_file::{FILE_BYTES_MAX, value_of};
+use crate::logic::environment::env_file::{FILE_BYTES_MAX, value_of};
+use crate::logic::environment::field_path::Addresses;
 use crate::logic::environment::{EnvironmentSources, file_keys, resource_fields};
-use crate::logic::field_path::Addresses;
-use crate::logic::image_credentials::{Credential, Keyring};
-use crate::logic::image_name::ImageName;
-use crate::logic::object_references::{ObjectKind, environment_references};
-use crate::logic::pod_roster::is_static;
-use crate::logic::volume_states::{HANGS_AFTER, MountedVolumes};
+use crate::logic::images::image_credentials::{Credential, Keyring};
+use crate::logic::images::image_name::ImageName;
+use crate::logic::objects::object_references::{ObjectKind, environment_references};
+use crate::logic::pods::pod_roster::is_static;
 use crate::logic::volumes::downward::variable_value;
+use crate::logic::volumes::volume_states::{HANGS_AFTER, MountedVolumes};
 use crate::platform::objects::{looked, patiently};
 use crate::platform::volumes::VolumeError;
 

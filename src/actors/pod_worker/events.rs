@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use super::PodWorker;
 use crate::actors::desk::Desk;
 use crate::actors::settings::EventSubject;
-use crate::logic::container_actions::CRASH_LOOP_BACK_OFF;
-use crate::logic::pod_status::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE, family_mismatch};
+use crate::logic::pods::container_actions::CRASH_LOOP_BACK_OFF;
+use crate::logic::status::pod_status::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE, family_mismatch};
 use crate::messages::pod_worker::PodWorkerMsg;
 
 impl PodWorker {

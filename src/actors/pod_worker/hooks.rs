@@ -12,10 +12,10 @@ use crate::actors::ledger::Cause;
 use crate::actors::prober::output;
 use crate::actors::settings::EventSubject;
 use crate::cri::ExecOutcome;
-use crate::logic::hooks::{self, HookAction};
-use crate::logic::ids::ContainerId;
-use crate::logic::pod_lifecycle::{POST_START_HOOK_ERROR, StartFailure};
-use crate::logic::runtime_pod::{ContainerState, RuntimePod, RuntimeSandbox};
+use crate::logic::model::ids::ContainerId;
+use crate::logic::model::runtime_pod::{ContainerState, RuntimePod, RuntimeSandbox};
+use crate::logic::pods::hooks::{self, HookAction};
+use crate::logic::pods::pod_lifecycle::{POST_START_HOOK_ERROR, StartFailure};
 use crate::platform::network_probe::HookAnswer;
 use crate::platform::observer::Occurrence;
 

@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::Pod;
 use super::PodWorker;
 use crate::actors::desk::Desk;
 use crate::cri::open_calls::OpenCall;
-use crate::logic::runtime_health::{CALL_HANGS_AFTER, hangs};
-use crate::logic::time::Moment;
+use crate::logic::model::runtime_health::{CALL_HANGS_AFTER, hangs};
+use crate::logic::model::time::Moment;
 use crate::messages::pod_worker::PodWorkerMsg;
 
 /// From one look for such calls to the next, while there is anything to wait for.

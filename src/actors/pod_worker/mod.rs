@@ -1,7 +1,7 @@
 //! `PodWorker`: carries one pod (one UID) through its life on this node.
 //!
 //! Parent: `PodManager`. Restarted: after a failure, later each time. Stops: when the pod is gone from the node and
-//! nobody wants it. What happens next is decided by `logic::pod_lifecycle`; here it is carried out. Keeps nothing that
+//! nobody wants it. What happens next is decided by `logic::pods::pod_lifecycle`; here it is carried out. Keeps nothing that
 //! its parent, the runtime or the disk cannot give back.
 
 mod absent;
@@ -28,20 +28,20 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use super::desk::{Desk, OperationId};
 use super::role::Role;
 use super::settings::{Agent, EventSubject};
-use crate::logic::host_ips::HostIps;
-use crate::logic::ids::{FullName, PodUid};
-use crate::logic::object_references::{ObjectKey, object_references};
-use crate::logic::pod_containers::all_containers;
-use crate::logic::pod_lifecycle::{
+use crate::logic::model::ids::{FullName, PodUid};
+use crate::logic::model::runtime_pod::RuntimePod;
+use crate::logic::model::time::Stamp;
+use crate::logic::network::host_ips::HostIps;
+use crate::logic::objects::object_references::{ObjectKey, object_references};
+use crate::logic::pods::pod_containers::all_containers;
+use crate::logic::pods::pod_lifecycle::{
     Action, Demand, Demanded, Input, Job, JobEnd, Now, PodLifecycle, SandboxFailure, Stage,
 };
-use crate::logic::pod_resize::ResizeConditions;
-use crate::logic::pod_roster::is_static;
-use crate::logic::pod_status::{self, StatusInput, deadline};
-use crate::logic::probe_schedule::probes_of;
+use crate::logic::pods::pod_resize::ResizeConditions;
+use crate::logic::pods::pod_roster::is_static;
+use crate::logic::probes::probe_schedule::probes_of;
 use crate::logic::resources::pod_qos;
-use crate::logic::runtime_pod::RuntimePod;
-use crate::logic::time::Stamp;
+use crate::logic::status::pod_status::{self, StatusInput, deadline};
 use crate::logic::volumes::plan::{VolumePlan, volume_plans};
 use crate::messages::image_manager::ImageManagerMsg;
 use crate::messages::object_cache::ObjectCacheMsg;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tracing::Span;
 
 use super::jobs::JobSite;
-use crate::logic::pod_lifecycle::Stage;
+use crate::logic::pods::pod_lifecycle::Stage;
 use crate::platform::observer::Occurrence;
 
 /// The pass that is open.
@@ -79,7 +79,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::logic::ids::{FullName, PodUid};
+    use crate::logic::model::ids::{FullName, PodUid};
     use crate::server::tests::Node;
 
     /// POD-39.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::jobs::{JobSite, field_path};
 use super::stopping::failed;
 use crate::actors::ledger::Cause;
-use crate::logic::container_actions::ResetContainer;
-use crate::logic::pod_lifecycle::JobEnd;
+use crate::logic::pods::container_actions::ResetContainer;
+use crate::logic::pods::pod_lifecycle::JobEnd;
 
 /// What the runtime gives a container to end that gets no time: the least that it is ever given (POD-08).
 const NO_GRACE: Duration = Duration::from_secs(2);

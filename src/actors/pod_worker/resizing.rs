@@ -1,6 +1,6 @@
 //! The worker's part of in-place resize: what comes of its pod's conditions, and the job that tells kernel and runtime.
 //!
-//! Order and refusals are those of `logic::pod_resize`. Each change is noted on the disk once the runtime has taken it;
+//! Order and refusals are those of `logic::pods::pod_resize`. Each change is noted on the disk once the runtime has taken it;
 //! one that was cut off in between is made again, which changes nothing.
 
 use std::collections::BTreeMap;
@@ -15,14 +15,14 @@ use crate::actors::desk::Desk;
 use crate::actors::ledger::Cause;
 use crate::actors::settings::{Agent, EventSubject};
 use crate::cri::{CriError, Labels, LinuxContainerResources};
-use crate::logic::cgroup_name::CgroupName;
-use crate::logic::ids::{PodUid, SandboxId};
-use crate::logic::pod_containers::{find_container, first_containers};
-use crate::logic::pod_lifecycle::{JobEnd, ResizeMeans, Stage};
-use crate::logic::pod_resize::{
+use crate::logic::model::ids::{PodUid, SandboxId};
+use crate::logic::pods::pod_containers::{find_container, first_containers};
+use crate::logic::pods::pod_lifecycle::{JobEnd, ResizeMeans, Stage};
+use crate::logic::pods::pod_resize::{
     self, Amounts, ContainerResources, ContainerUpdate, PodFigures, PodResources, ResizeConditions, ResizeReport,
     ResizeWork, Step, memory_check, merged, refusal, steps, with_amounts,
 };
+use crate::logic::resources::cgroup_name::CgroupName;
 use crate::logic::resources::{pod_cgroup_settings, pod_qos};
 use crate::messages::allocation_manager::{Actuated, AllocationManagerMsg, ResizeCount};
 use crate::messages::pod_worker::PodWorkerMsg;

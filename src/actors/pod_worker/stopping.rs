@@ -12,10 +12,10 @@ use super::hooks::{LateHook, named};
 use super::jobs::JobSite;
 use crate::actors::ledger::{Cause, lock};
 use crate::cri::CriError;
-use crate::logic::go_text::quoted;
-use crate::logic::hooks::{STOP_GRACE_MIN, left_of, stop_order};
-use crate::logic::ids::{ContainerId, SandboxId};
-use crate::logic::pod_lifecycle::JobEnd;
+use crate::logic::formats::go_text::quoted;
+use crate::logic::model::ids::{ContainerId, SandboxId};
+use crate::logic::pods::hooks::{STOP_GRACE_MIN, left_of, stop_order};
+use crate::logic::pods::pod_lifecycle::JobEnd;
 
 /// How long the end of a late hook is waited for once its container has ended.
 const LATE_HOOK_END: Duration = Duration::from_secs(1);

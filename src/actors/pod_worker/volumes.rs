@@ -11,18 +11,18 @@ use crate::actors::address::Address;
 use crate::actors::ledger::Cause;
 use crate::actors::settings::Agent;
 use crate::cri::{Device, ImageSpec, Mount, MountPropagation, PodSandboxConfig};
-use crate::logic::container_actions::ContainerKind;
 use crate::logic::environment::{EnvironmentSources, container_environment};
-use crate::logic::ids::PodUid;
-use crate::logic::image_policy::{ImageFailure, ImageInUse, PullPolicy};
-use crate::logic::pod_lifecycle::JobEnd;
-use crate::logic::pod_roster::is_static;
-use crate::logic::volume_states::{HANGS_AFTER, MountedVolume, MountedVolumes, VolumeFailure};
+use crate::logic::images::image_policy::{ImageFailure, ImageInUse, PullPolicy};
+use crate::logic::model::ids::PodUid;
+use crate::logic::pods::container_actions::ContainerKind;
+use crate::logic::pods::pod_lifecycle::JobEnd;
+use crate::logic::pods::pod_roster::is_static;
 use crate::logic::volumes::container_mounts::{
     ContainerMount, Propagation, container_devices, container_mounts, no_device,
 };
 use crate::logic::volumes::order::SubPathOrder;
 use crate::logic::volumes::plan::{VolumeKind, VolumePlan, mounted_images, volume_plans};
+use crate::logic::volumes::volume_states::{HANGS_AFTER, MountedVolume, MountedVolumes, VolumeFailure};
 use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::volume_manager::VolumeManagerMsg;
 use crate::platform::observer::Occurrence;

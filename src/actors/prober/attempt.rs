@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::actors::settings::Agent;
 use crate::cri::{CriError, ExecOutcome};
-use crate::logic::backoff::go_duration;
-use crate::logic::go_text::quoted;
-use crate::logic::ids::ContainerId;
-use crate::logic::probe_target::ProbeTarget;
+use crate::logic::formats::go_text::quoted;
+use crate::logic::model::backoff::go_duration;
+use crate::logic::model::ids::ContainerId;
+use crate::logic::probes::probe_target::ProbeTarget;
 use crate::messages::prober::Round;
 use crate::platform::network_probe::{NetworkProbe, NetworkProber, ProbeOutcome};
 

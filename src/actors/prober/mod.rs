@@ -1,6 +1,6 @@
 //! `Prober`: probes containers; tells each pod's worker what came of it.
 //!
-//! Parent: Root. Restarted: after a failure; workers tell it their pods again. One machine (`logic::probe_schedule`) for
+//! Parent: Root. Restarted: after a failure; workers tell it their pods again. One machine (`logic::probes::probe_schedule`) for
 //! each container and kind of probe; a probe under way is an operation, or a part of one with all that began in the same
 //! turn, so one that hangs holds up nobody. A machine has one probe under way at most, so that those of a container that
 //! hangs cannot pile up, and commands of all containers pass one gate, which is fair by pod (SEC-47, SEC-48). What is known
@@ -22,12 +22,14 @@ use super::address::Address;
 use super::desk::{Desk, OperationId, Panicked, Part};
 use super::role::Role;
 use super::settings::Agent;
-use crate::logic::exec_gate::{ExecGate, GateLimits};
-use crate::logic::ids::{ContainerId, PodUid};
-use crate::logic::pod_roster::full_name;
-use crate::logic::probe_memory::Remembered;
-use crate::logic::probe_schedule::{self, ProbeAction, ProbeKind, ProbeSchedule, ProbeTiming, Seen, Target, probes_of};
-use crate::logic::probe_target::{self, ProbeTarget};
+use crate::logic::model::ids::{ContainerId, PodUid};
+use crate::logic::pods::pod_roster::full_name;
+use crate::logic::probes::exec_gate::{ExecGate, GateLimits};
+use crate::logic::probes::probe_memory::Remembered;
+use crate::logic::probes::probe_schedule::{
+    self, ProbeAction, ProbeKind, ProbeSchedule, ProbeTiming, Seen, Target, probes_of,
+};
+use crate::logic::probes::probe_target::{self, ProbeTarget};
 use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::prober::{ProbeCounts, ProbeId, ProbeKey, Probed, ProberMsg, Round};
 use crate::platform::network_probe::{NetworkProbe, ProbeOutcome};

@@ -7,9 +7,9 @@ use k8s_openapi::api::core::v1::Probe;
 use super::{Prober, SAVE_PERIOD, SAVE_RETRY};
 use crate::actors::desk::{Desk, Panicked};
 use crate::actors::settings::EventSubject;
-use crate::logic::backoff::go_duration;
-use crate::logic::ids::PodUid;
-use crate::logic::pod_roster::full_name;
+use crate::logic::model::backoff::go_duration;
+use crate::logic::model::ids::PodUid;
+use crate::logic::pods::pod_roster::full_name;
 use crate::messages::prober::{ProbeCost, ProbeId, ProbeKey, ProberMsg};
 use crate::platform::network_probe::ProbeOutcome;
 

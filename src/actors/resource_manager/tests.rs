@@ -12,9 +12,9 @@ use crate::actors::ledger::lock;
 use crate::actors::node_tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
 use crate::actors::role::Stage;
-use crate::logic::cgroup_name::{CgroupDriver, CgroupTree};
-use crate::logic::ids::PodUid;
+use crate::logic::model::ids::PodUid;
 use crate::logic::resources::CgroupVersion;
+use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupTree};
 use crate::platform::cgroup::CgroupManager;
 
 /// Cgroups of which some cannot be made or set. Remembers what was done.

@@ -14,7 +14,7 @@ use super::desk::Desk;
 use super::role::Role;
 use super::settings::Agent;
 use crate::cri::ImageFsInfo;
-use crate::logic::ids::{ContainerId, PodUid};
+use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::statistics::figures::Usage;
 use crate::logic::statistics::rates::Rates;
 use crate::logic::statistics::sample::{Depth, RawSample, Snapshot, Wanted};

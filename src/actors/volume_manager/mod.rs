@@ -1,7 +1,7 @@
 //! `VolumeManager`: has pods' volumes there when containers need them, and gone when the pods are.
 //!
 //! Parent: Root. Restarted: after a failure; who asked hears that there is no answer, and asks again. What is to be done
-//! is decided by `logic::volume_states`; here it is carried out, one operation a volume, so that a mount that hangs keeps
+//! is decided by `logic::volumes::volume_states`; here it is carried out, one operation a volume, so that a mount that hangs keeps
 //! nobody else. Keeps which volumes wanted pods have, and their tokens; a pod's end is read from the disk.
 
 mod tasks;
@@ -19,17 +19,17 @@ use super::desk::{Desk, OperationId, Panicked};
 use super::ledger::Cause;
 use super::role::Role;
 use super::settings::{Agent, EventSubject};
-use crate::logic::ids::{FullName, PodUid};
-use crate::logic::loudness::Loudness;
-use crate::logic::quantity::{Format, Quantity};
+use crate::logic::model::ids::{FullName, PodUid};
+use crate::logic::model::loudness::Loudness;
+use crate::logic::model::quantity::{Format, Quantity};
+use crate::logic::model::time::Steady;
 use crate::logic::resources::MEMORY;
-use crate::logic::time::Steady;
-use crate::logic::volume_states::{
-    Input, MountedVolume, MountedVolumes, Order, Standing, Task, TaskFailure, VolumeFailure, VolumeStates,
-};
 use crate::logic::volumes::certificate::{CertificateKey, CertificateState};
 use crate::logic::volumes::plan::{NodeFacts, VolumePlan, node_allocatable, volume_plans};
 use crate::logic::volumes::token::TokenKey;
+use crate::logic::volumes::volume_states::{
+    Input, MountedVolume, MountedVolumes, Order, Standing, Task, TaskFailure, VolumeFailure, VolumeStates,
+};
 use crate::messages::node_status::{NodeNews, NodeStatusMsg};
 use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::volume_manager::{NewSecrets, TaskGain, VolumeCensus, VolumeEvent, VolumeManagerMsg};

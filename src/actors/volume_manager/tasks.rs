@@ -9,9 +9,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, Pod};
 
 use super::timing::{Timing, mounting, plugin_of};
-use crate::logic::ids::PodUid;
-use crate::logic::time::Moment;
-use crate::logic::volume_states::{MountedVolume, TaskFailure};
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::Moment;
 use crate::logic::volumes::certificate::{
     Asked, CertificateKey, CertificateState, KeyAndChain, Step, Wanted, bundle, next_step, note_asked, note_looked,
     overdue,
@@ -25,6 +24,7 @@ use crate::logic::volumes::projected::{Looked, Sources};
 use crate::logic::volumes::slow_walk::{DOING, progress_event};
 use crate::logic::volumes::token::TokenKey;
 use crate::logic::volumes::trust::{NOTHING_SELECTED, TrustKey};
+use crate::logic::volumes::volume_states::{MountedVolume, TaskFailure};
 use crate::messages::volume_manager::{NewSecrets, TaskGain, VolumeEvent};
 use crate::platform::objects::{ObjectError, Objects, Token, looked, patiently};
 use crate::platform::volumes::{Doing, Progress, VolumeError, VolumeHost};

@@ -4,9 +4,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::logic::volume_states::MountedVolume;
 use crate::logic::volumes::order::{VolumePlace, plugin};
 use crate::logic::volumes::plan::{VolumeKind, VolumePlan};
+use crate::logic::volumes::volume_states::MountedVolume;
 use crate::platform::clock::Clock;
 use crate::platform::observer::{Observer, Occurrence};
 use crate::platform::volumes::Walk;

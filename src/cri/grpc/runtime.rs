@@ -12,7 +12,7 @@ use crate::cri::{
     PodSandboxFilter, PodSandboxMetrics, PodSandboxStats, PodSandboxStatus, REOPEN_LIMIT, RuntimeService,
     RuntimeStatus, RuntimeVersion, StatsFilter, Streams, convert, wire,
 };
-use crate::logic::ids::{ContainerId, SandboxId};
+use crate::logic::model::ids::{ContainerId, SandboxId};
 
 #[async_trait]
 impl RuntimeService for GrpcRuntime {

@@ -9,9 +9,9 @@ use crate::cri::types::{
     ContainerConfig, ContainerMetadata, Device, Image, ImageSpec, Labels, LinuxContainerResources, Mount, UserNamespace,
 };
 use crate::logic::environment::{Environment, EnvironmentSources, container_environment};
-use crate::logic::expansion::TooLong;
-use crate::logic::ids::ContainerId;
-use crate::logic::log_path::container_log_path;
+use crate::logic::formats::expansion::TooLong;
+use crate::logic::logs::log_path::container_log_path;
+use crate::logic::model::ids::ContainerId;
 
 /// The hosts file's place in every container.
 const ETC_HOSTS: &str = "/etc/hosts";

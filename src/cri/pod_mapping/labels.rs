@@ -7,8 +7,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::PodNames;
 use crate::cri::types::Labels;
-use crate::logic::container_hash::container_hash;
-use crate::logic::go_text::json_string;
+use crate::logic::formats::go_text::json_string;
+use crate::logic::pods::container_hash::container_hash;
 
 /// The pod's name.
 pub const POD_NAME: &str = "io.kubernetes.pod.name";

@@ -14,9 +14,9 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::types::UserNamespace;
 use crate::logic::environment::EnvironmentError;
-use crate::logic::expansion::TooLong;
-use crate::logic::hostname::HostnameError;
-use crate::logic::path_segment::{UnsafeSegment, is_safe_segment};
+use crate::logic::formats::expansion::TooLong;
+use crate::logic::formats::path_segment::{UnsafeSegment, is_safe_segment};
+use crate::logic::network::hostname::HostnameError;
 pub use container::{ContainerFacts, DeviceFacts, ImageUser, container_config, needs_hosts_file};
 pub use observe::{
     generation, pod_identity, runtime_container, runtime_pod, runtime_sandbox, sandbox_generation,

@@ -6,10 +6,10 @@ use super::labels;
 use crate::cri::types::{
     Container, ContainerStatus, Labels, LinuxContainerResources, NamespaceMode, PodSandbox, PodSandboxStatus,
 };
-use crate::logic::ids::{FullName, PodUid, SandboxId};
+use crate::logic::model::ids::{FullName, PodUid, SandboxId};
+use crate::logic::model::runtime_pod::{Generation, RuntimeContainer, RuntimePod, RuntimeResources, RuntimeSandbox};
+use crate::logic::model::time::Stamp;
 use crate::logic::resources::{quota_to_milli_cpu, shares_to_milli_cpu};
-use crate::logic::runtime_pod::{Generation, RuntimeContainer, RuntimePod, RuntimeResources, RuntimeSandbox};
-use crate::logic::time::Stamp;
 
 /// Whose sandbox or container it is, as its labels tell; `None` when it is none of a pod's.
 pub fn pod_identity(labels: &Labels) -> Option<(PodUid, FullName)> {

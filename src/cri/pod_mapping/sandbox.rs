@@ -12,10 +12,10 @@ use crate::cri::types::{
     DnsConfig, Labels, LinuxContainerResources, LinuxPodSandboxConfig, LinuxSandboxSecurityContext, PodSandboxConfig,
     PodSandboxMetadata, PortMapping, Protocol, SecurityProfile, UserNamespace,
 };
-use crate::logic::dns::{DnsWarning, NodeDns, pod_dns};
-use crate::logic::hostname::PodHostname;
-use crate::logic::log_path::pod_log_directory;
-use crate::logic::pod_admission::dotted;
+use crate::logic::logs::log_path::pod_log_directory;
+use crate::logic::network::dns::{DnsWarning, NodeDns, pod_dns};
+use crate::logic::network::hostname::PodHostname;
+use crate::logic::pods::pod_admission::dotted;
 
 /// What a sandbox' configuration needs to know besides the pod.
 #[derive(Clone, Debug, Default)]

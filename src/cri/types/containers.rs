@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::{ContainerState, IdMapping, ImageSpec, Labels, LinuxContainerSecurityContext, LinuxContainerUser};
-use crate::logic::ids::{ContainerId, SandboxId};
-use crate::logic::time::Moment;
+use crate::logic::model::ids::{ContainerId, SandboxId};
+use crate::logic::model::time::Moment;
 
 /// Limits and shares of a container. Zero means "not set", as on the wire.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Labels;
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
 
 /// An image, as asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]

@@ -11,7 +11,7 @@ mod security;
 
 use std::collections::BTreeMap;
 
-pub use crate::logic::runtime_pod::{ContainerState, SandboxState};
+pub use crate::logic::model::runtime_pod::{ContainerState, SandboxState};
 pub use containers::*;
 pub use images::*;
 pub use pods::*;

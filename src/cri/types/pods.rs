@@ -1,8 +1,8 @@
 //! Pod sandboxes: as asked for, listed and shown.
 
 use super::{Labels, LinuxContainerResources, LinuxSandboxSecurityContext, NamespaceMode, SandboxState};
-use crate::logic::ids::SandboxId;
-use crate::logic::time::Moment;
+use crate::logic::model::ids::SandboxId;
+use crate::logic::model::time::Moment;
 
 /// What makes a sandbox.
 #[derive(Clone, Debug, PartialEq, Default)]

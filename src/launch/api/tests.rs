@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::{self, Startup};
-use crate::logic::certificate_plan::Names;
+use crate::logic::node::certificate_plan::Names;
 use crate::platform::certificates::PrivateKey;
 use crate::platform::certificates::tests::{Authority, NEW_YEAR};
 use crate::platform::clock::SystemClock;

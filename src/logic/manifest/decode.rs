@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 
 use super::{ManifestError, tree};
-use crate::logic::yaml::{self, Duplicates};
+use crate::logic::formats::yaml::{self, Duplicates};
 
 /// The largest manifest that is read, in bytes: upstream's 10 MiB.
 pub const MANIFEST_SIZE_MAX: usize = 10 << 20;

@@ -11,8 +11,8 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
-use crate::logic::image_name::ImageName;
-use crate::logic::quantity::Quantity;
+use crate::logic::images::image_name::ImageName;
+use crate::logic::model::quantity::Quantity;
 use crate::logic::resources::{
     CPU, HUGEPAGES_PREFIX, MEMORY, aggregate_container_limits, aggregate_container_requests, is_pod_level_resource,
 };

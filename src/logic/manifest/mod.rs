@@ -5,17 +5,20 @@
 //! order is upstream's: decode, apply the API's defaults, give the pod its identity, validate as the API server would,
 //! refuse references to API objects; then, and this is ours, refuse what upstream would act on and this agent does not. A
 //! pod never runs without something that it asked for.
+//!
+//! May import `formats`, `model`, `resources` and `images`.
 
 use std::fmt;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::restart_gates::RestartGates;
+use crate::logic::manifest::restart_gates::RestartGates;
 
 pub mod decode;
 pub mod defaults;
 pub mod identity;
 pub mod references;
+pub mod restart_gates;
 pub mod supported;
 mod tree;
 pub mod validation;

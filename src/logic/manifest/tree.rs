@@ -12,7 +12,7 @@ use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use crate::logic::quantity::Quantity;
+use crate::logic::model::quantity::Quantity;
 
 /// A field that could not be read: where it is and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq)]

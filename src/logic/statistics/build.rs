@@ -8,7 +8,7 @@ use super::summary::{
     ContainerStats, CpuStats, FsStats, InterfaceStats, IoStats, MemoryStats, NetworkStats, NodeStats, PodReference,
     PodStats, ProcessStats, PsiStats, RlimitStats, RuntimeStats, Summary, SwapStats, Time,
 };
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
 
 /// The interface that counts as a pod's or node's own.
 const DEFAULT_INTERFACE: &str = "eth0";

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::sample::{ContainerSample, PodSample, SandboxSample};
-use crate::logic::ids::FullName;
-use crate::logic::runtime_pod::{ContainerState, RuntimePod, SandboxState};
+use crate::logic::model::ids::FullName;
+use crate::logic::model::runtime_pod::{ContainerState, RuntimePod, SandboxState};
 
 /// Pods with something that runs, by namespace and name, with nothing read of them yet. A pod that was made anew hides
 /// its predecessors; a container that was started again hides those that ended.
@@ -57,9 +57,9 @@ fn sample(pod: &RuntimePod) -> Option<PodSample> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::logic::ids::{ContainerId, PodUid, SandboxId};
-    use crate::logic::runtime_pod::{RuntimeContainer, RuntimeSandbox};
-    use crate::logic::time::{Moment, Stamp};
+    use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
+    use crate::logic::model::runtime_pod::{RuntimeContainer, RuntimeSandbox};
+    use crate::logic::model::time::{Moment, Stamp};
 
     fn sandbox(id: &str, state: SandboxState, created: i64) -> RuntimeSandbox {
         let created_at = Moment(created);

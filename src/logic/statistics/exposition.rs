@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
 
 /// What a family's values are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]

@@ -1,6 +1,6 @@
 //! What the kernel says of one control group, one network interface, one file system. Units are in the names or docs.
 
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
 
 /// The kernel's "no limit", and what stands for it here.
 pub const UNLIMITED: u64 = u64::MAX;

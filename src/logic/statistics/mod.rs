@@ -3,6 +3,8 @@
 //! Pure. `figures` is what was read, `parse` how the kernel writes it, `sample` one look at everything; `rates` needs two
 //! looks. Of a sample come `/stats/summary` (`summary`, `build`), `/metrics/resource` (`resource_metrics`),
 //! `/metrics/cadvisor` (`cadvisor`), and what an eviction manager decides by (`signals`).
+//!
+//! May import `formats`, `model` and `volumes`.
 
 pub mod build;
 pub mod cadvisor;

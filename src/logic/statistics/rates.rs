@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::sample::RawSample;
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
 
 /// Looks nearer to each other tell no rate: the later one leaves what the earlier ones told.
 const SPAN_MIN: Duration = Duration::from_millis(500);

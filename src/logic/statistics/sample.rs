@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::figures::{DiskFigures, FileSystem, GroupFigures, Interface, MountedDevice, Usage};
-use crate::logic::ids::{ContainerId, PodUid, SandboxId};
-use crate::logic::time::Moment;
+use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
+use crate::logic::model::time::Moment;
 
 /// How much is read of each group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

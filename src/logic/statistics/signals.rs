@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::figures::{FileSystem, is_limit};
 use super::sample::{Snapshot, System};
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
 
 /// A resource of which there can be too little.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]

@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer};
 
 use super::figures::{Pressure, PressureLine};
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
 
 /// A time in whole seconds; the epoch stands for one that is not known, which is written as null.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

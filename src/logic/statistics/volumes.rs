@@ -104,7 +104,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::logic::time::Moment;
+    use crate::logic::model::time::Moment;
 
     fn pod(volumes: serde_json::Value) -> Pod {
         let spec = json!({"containers": [], "volumes": volumes});

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::logic::ids::{ContainerId, PodUid};
+use crate::logic::model::ids::{ContainerId, PodUid};
 
 /// A walk may take this part of the time until the next one.
 const SHARE: u32 = 100;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use k8s_openapi::api::certificates::v1beta1::PodCertificateRequest;
 use k8s_openapi::api::core::v1::{Pod, PodCertificateProjection};
 
-use crate::logic::ids::PodUid;
-use crate::logic::time::Moment;
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::Moment;
 
 /// A request that is not found any more after this long was deleted, as far as anybody can tell.
 const LOST_AFTER: Duration = Duration::from_secs(600);

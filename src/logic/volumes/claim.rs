@@ -4,8 +4,8 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, 
 
 use super::order::{ChangePolicy, HostPathKind, LocalOrder, Ownership, SetUp, VolumePlace, plugin};
 use super::plan::{check_host_path, goes_up, mounting_containers, nfs_set_up, readers};
-use crate::logic::ids::PodUid;
-use crate::logic::pod_admission::matches_terms;
+use crate::logic::model::ids::PodUid;
+use crate::logic::pods::pod_admission::matches_terms;
 
 /// The finalizer that keeps a claim while pods use it.
 const PROTECTION: &str = "kubernetes.io/pvc-protection";

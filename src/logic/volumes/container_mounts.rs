@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, VolumeMount};
 
 use super::plan::{VolumePlan, volume_plan};
 use crate::logic::environment::Environment;
-use crate::logic::expansion::{TooLong, expand};
+use crate::logic::formats::expansion::{TooLong, expand};
 
 /// Bytes of the longest path that Linux takes, its end included.
 const PATH_BYTES_MAX: usize = 4096;

@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1::{Container, DownwardAPIVolumeFile, Pod, ResourceFieldSelector};
 
 use super::payload::{Payload, PayloadError, clean, permission_bits};
-use crate::logic::field_path::{Addresses, field_value};
-use crate::logic::quantity::Quantity;
+use crate::logic::environment::field_path::{Addresses, field_value};
+use crate::logic::model::quantity::Quantity;
 use crate::logic::resources::{CPU, MEMORY, ResourceList, container_limits, container_requests, resource_list};
 
 /// Resources whose missing limit is what the node has for pods.

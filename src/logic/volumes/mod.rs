@@ -3,7 +3,9 @@
 //! Pure. `plan` says which volumes a pod uses and of which kind; `order` is what the host is told to do for one;
 //! `payload`, `downward`, `projected` and `token` compute files; `claim` resolves claims; `container_mounts` and `nested`
 //! say what a container gets;
-//! `slow_walk` what is told of long work. Nothing here keeps state: that is `logic::volume_states`.
+//! `slow_walk` what is told of long work. Nothing here keeps state: that is `logic::volumes::volume_states`.
+//!
+//! May import `formats`, `model`, `resources`, `objects` and `environment`.
 
 pub mod certificate;
 pub mod claim;
@@ -17,3 +19,4 @@ pub mod projected;
 pub mod slow_walk;
 pub mod token;
 pub mod trust;
+pub mod volume_states;

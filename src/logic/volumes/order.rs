@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::payload::Payload;
-use crate::logic::ids::PodUid;
-use crate::logic::time::Moment;
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::Moment;
 
 /// Names of plugins as directories below `pods/<uid>/volumes`: upstream's plugin name with `/` written as `~`.
 pub mod plugin {

@@ -15,12 +15,12 @@ use super::payload::{Payload, config_map_payload, secret_payload};
 use super::projected::{Readers, Sources, projected_payload, token_key};
 use super::token::TokenKey;
 use super::trust::{TrustKey, trust_key};
-use crate::logic::ids::PodUid;
-use crate::logic::quantity::Quantity;
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::quantity::Quantity;
+use crate::logic::model::time::Moment;
 use crate::logic::resources::{
     MEMORY, ResourceList, ResourceOptions, pod_cgroup_settings, pod_requests, resource_list,
 };
-use crate::logic::time::Moment;
 
 /// What a container of any kind mounts.
 #[derive(Clone, Copy, Debug)]

@@ -13,8 +13,8 @@ use super::downward::downward_payload;
 use super::payload::{Payload, PayloadError, aggregate, config_map_payload, secret_payload};
 use super::token::{EXPIRATION_SECONDS, TokenKey, private_file};
 use super::trust::{TrustKey, anchors_file, trust_key};
-use crate::logic::ids::PodUid;
-pub use crate::logic::object_references::Looked;
+use crate::logic::model::ids::PodUid;
+pub use crate::logic::objects::object_references::Looked;
 use crate::logic::resources::ResourceList;
 
 /// The objects that a volume's files come from. No `Debug`: it holds Secrets.

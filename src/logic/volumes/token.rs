@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::payload::permission_bits;
-use crate::logic::ids::PodUid;
-use crate::logic::time::Moment;
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::Moment;
 
 /// A token is asked for anew when it is older than this, however long it lives.
 const AGE_MAX: Duration = Duration::from_secs(24 * 3600);

@@ -15,8 +15,8 @@ use x509_parser::der_parser::oid::Oid;
 use x509_parser::oid_registry::asn1_rs::oid;
 use x509_parser::prelude::{AttributeTypeAndValue, FromDer, X509Certificate};
 
-use crate::logic::server_access::{CREDENTIAL_ID, User};
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
+use crate::logic::serving::server_access::{CREDENTIAL_ID, User};
 use crate::platform::kube_api::kubeconfig::{read, words};
 use crate::platform::tls::{provider, sha256_hex};
 

@@ -14,8 +14,8 @@ use super::{
     BOOTSTRAP_TIMEOUT, CLIENT_SIGNER, CLIENT_USAGES, FileStore, LiveCertificate, Pair, PrivateKey, ROTATION_TIMEOUT,
     Request, SERVING_SIGNER, SERVING_USAGES, StoreError, request_certificate,
 };
-use crate::logic::certificate_plan::{Names, Purpose, bootstrap_request_name};
-use crate::logic::certificate_rotation::Held;
+use crate::logic::node::certificate_plan::{Names, Purpose, bootstrap_request_name};
+use crate::logic::node::certificate_rotation::Held;
 use crate::platform::blocking;
 use crate::platform::clock::Clock;
 use crate::platform::kube_api::ApiServer;

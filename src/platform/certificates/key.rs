@@ -9,7 +9,7 @@ use std::path::Path;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256};
 use rcgen::{PublicKeyData, SanType};
 
-use crate::logic::certificate_plan::Names;
+use crate::logic::node::certificate_plan::Names;
 use crate::platform::directories::make_certificate_folder;
 use crate::platform::kube_api::kubeconfig::{read, words};
 

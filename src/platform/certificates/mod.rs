@@ -1,6 +1,6 @@
 //! The node's certificates: keys, files, requests, and the one that connections show.
 //!
-//! Adapters for whoever rotates them; when that is due is decided in `logic::certificate_plan`.
+//! Adapters for whoever rotates them; when that is due is decided in `logic::node::certificate_plan`.
 
 mod all;
 mod authorities;

@@ -11,8 +11,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-use crate::logic::certificate_plan::Names;
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
+use crate::logic::node::certificate_plan::Names;
 use crate::platform::tls::provider;
 
 /// A certificate chain and the key of its first certificate.

@@ -13,7 +13,7 @@ use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::FromDer;
 
 use super::pair::validity_in;
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
 use crate::platform::kube_api::reflector::{Followed, follow};
 use crate::platform::kube_api::{ApiError, ApiServer, Place, Selector};
 

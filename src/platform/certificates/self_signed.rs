@@ -12,7 +12,7 @@ use rcgen::{
 };
 
 use super::PrivateKey;
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
 use crate::platform::directories::make_certificate_folder;
 use crate::platform::kube_api::kubeconfig::{read, words};
 use crate::platform::whole_file::write_whole;

@@ -9,7 +9,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use super::Pair;
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
 use crate::platform::directories::make_certificate_folder;
 use crate::platform::kube_api::kubeconfig::{read, words};
 

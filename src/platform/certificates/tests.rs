@@ -19,8 +19,8 @@ use super::{
     CLIENT_SIGNER, CLIENT_USAGES, FileStore, LiveCertificate, Pair, PrivateKey, Request, RequestError,
     request_certificate, validity_in,
 };
-use crate::logic::certificate_plan::Names;
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
+use crate::logic::node::certificate_plan::Names;
 use crate::platform::kube_api::ApiServer;
 
 /// 2030-01-01T00:00:00Z.

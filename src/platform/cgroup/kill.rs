@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 use super::CgroupError;
-use crate::logic::cgroup_name::{CgroupDriver, CgroupName};
+use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupName};
 
 /// How often processes are killed, and folders removed, before it is given up; upstream's number.
 pub(super) const ATTEMPTS: u32 = 5;

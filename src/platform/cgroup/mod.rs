@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use crate::logic::cgroup_name::{CgroupDriver, CgroupName, CgroupTree, InvalidComponent};
-use crate::logic::ids::PodUid;
+use crate::logic::model::ids::PodUid;
+use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupName, CgroupTree, InvalidComponent};
 use crate::logic::resources::{CgroupSettings, CgroupVersion, hugepage_unit_name};
 
 mod directory;

@@ -13,8 +13,8 @@ use tokio::runtime::Handle;
 use zbus::zvariant::{OwnedObjectPath, Value};
 
 use super::{CgroupError, CgroupManager, FirstError, kill, open_file_system};
-use crate::logic::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
-use crate::logic::ids::PodUid;
+use crate::logic::model::ids::PodUid;
+use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
 use crate::logic::resources::{CPU_PERIOD_DEFAULT_US, CgroupSettings, CgroupVersion, shares_to_weight};
 
 /// How long systemd may take for one order; upstream's number.

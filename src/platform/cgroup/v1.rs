@@ -22,8 +22,8 @@ use super::directory::Directory;
 use super::kill::{self, ATTEMPTS};
 use super::v2::list_pods_below;
 use super::{CgroupEntry, CgroupError, CgroupManager, FirstError, HugepageValues, hugepage_values, is_unified};
-use crate::logic::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
-use crate::logic::ids::PodUid;
+use crate::logic::model::ids::PodUid;
+use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
 use crate::logic::resources::{CgroupSettings, CgroupVersion};
 
 /// Hierarchies that a cgroup must be in, where they are mounted; upstream's list.

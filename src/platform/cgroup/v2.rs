@@ -9,8 +9,8 @@ use super::kill::{self, ATTEMPTS};
 use super::{
     CGROUP_MOUNT, CONTROLLERS, CgroupEntry, CgroupError, CgroupManager, FirstError, HugepageValues, hugepage_values,
 };
-use crate::logic::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
-use crate::logic::ids::PodUid;
+use crate::logic::model::ids::PodUid;
+use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
 use crate::logic::resources::{
     CPU_PERIOD_DEFAULT_US, CgroupSettings, CgroupVersion, QosClass, shares_to_weight, weight_to_shares,
 };

@@ -20,8 +20,8 @@ use rustix::fs::{AtFlags, FileType, RenameFlags};
 use rustix::io::Errno;
 
 use super::ContainerLogs;
-use crate::logic::log_rotation::{LogLook, compressed_names, leftovers, plan, to_compress};
-use crate::logic::time::Moment;
+use crate::logic::logs::log_rotation::{LogLook, compressed_names, leftovers, plan, to_compress};
+use crate::logic::model::time::Moment;
 use crate::platform::beneath::{Directory, Mounts};
 use crate::platform::blocking;
 use crate::platform::pod_files::FileError;

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 pub use linux::LinuxContainerLogs;
 
 use super::pod_files::FileError;
-use crate::logic::log_rotation::LogLook;
-use crate::logic::time::Moment;
+use crate::logic::logs::log_rotation::LogLook;
+use crate::logic::model::time::Moment;
 
 /// Files below the pod logs directory. Paths are those that the runtime names; one that is elsewhere is refused, and no
 /// link below that directory is followed.

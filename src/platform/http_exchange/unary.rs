@@ -8,7 +8,7 @@ use hyper::header::{self, HeaderMap};
 
 use super::connection::{Connection, Payload};
 use super::peeked::Beginning;
-use crate::logic::url_query::unescaped;
+use crate::logic::formats::url_query::unescaped;
 
 /// The most bytes of an answer that are read, its frame too.
 const ANSWER_BYTES_MAX: usize = 10 * 1024;

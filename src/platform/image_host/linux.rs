@@ -9,12 +9,12 @@ use async_trait::async_trait;
 
 use super::records::Records;
 use super::{ImageHost, plugins};
-use crate::logic::credential_plugins::Provider;
-use crate::logic::credential_tokens::AccountToken;
-use crate::logic::image_credentials::{ConfigForm, Keyring};
-use crate::logic::image_garbage::DiskUse;
-use crate::logic::image_records::{Evidence, PullIntent, RecordedAccess};
-use crate::logic::time::Moment;
+use crate::logic::images::credential_plugins::Provider;
+use crate::logic::images::credential_tokens::AccountToken;
+use crate::logic::images::image_credentials::{ConfigForm, Keyring};
+use crate::logic::images::image_garbage::DiskUse;
+use crate::logic::images::image_records::{Evidence, PullIntent, RecordedAccess};
+use crate::logic::model::time::Moment;
 use crate::platform::{blocking, tls};
 
 /// The largest file with credentials.

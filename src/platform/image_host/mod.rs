@@ -10,12 +10,12 @@ use async_trait::async_trait;
 
 pub use linux::LinuxImageHost;
 
-use crate::logic::credential_plugins::Provider;
-use crate::logic::credential_tokens::AccountToken;
-use crate::logic::image_credentials::Keyring;
-use crate::logic::image_garbage::DiskUse;
-use crate::logic::image_records::{Evidence, PullIntent, RecordedAccess};
-use crate::logic::time::Moment;
+use crate::logic::images::credential_plugins::Provider;
+use crate::logic::images::credential_tokens::AccountToken;
+use crate::logic::images::image_credentials::Keyring;
+use crate::logic::images::image_garbage::DiskUse;
+use crate::logic::images::image_records::{Evidence, PullIntent, RecordedAccess};
+use crate::logic::model::time::Moment;
 
 /// Files, programs and file systems of the node, as far as images need them. Texts of errors name the file, and never
 /// hold a credential.

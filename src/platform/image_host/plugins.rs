@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
-use crate::logic::credential_plugins::Provider;
+use crate::logic::images::credential_plugins::Provider;
 use crate::platform::program::Program;
 
 /// How long a program may take: upstream's limit.

@@ -10,8 +10,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::logic::image_records::{Evidence, PullIntent, PulledRecord, RecordedAccess, merged, to_prune};
-use crate::logic::time::Moment;
+use crate::logic::images::image_records::{Evidence, PullIntent, PulledRecord, RecordedAccess, merged, to_prune};
+use crate::logic::model::time::Moment;
 use crate::platform::tls::sha256_hex;
 
 const PREFIX: &str = "sha256-";

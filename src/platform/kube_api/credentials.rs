@@ -248,7 +248,7 @@ impl Identity for Credentials {
         let Ok(mut given) = self.given.try_lock() else { return };
         let last = given.last.as_mut();
         if let Some(last) = last.filter(|last| last.token.is_none() || last.is_shown_by(shown)) {
-            last.expires = Some(crate::logic::time::Moment::EPOCH);
+            last.expires = Some(crate::logic::model::time::Moment::EPOCH);
         }
     }
 }

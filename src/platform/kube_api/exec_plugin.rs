@@ -12,7 +12,7 @@ use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
 use super::kubeconfig::{Cluster, Exec, read};
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
 use crate::platform::certificates::Pair;
 use crate::platform::program::Program;
 

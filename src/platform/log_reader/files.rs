@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use flate2::read::MultiGzDecoder;
 use rustix::fs::FileType;
 
-use crate::logic::container_log::entry::{LogFormat, LogTime, parse_cri};
-use crate::logic::log_rotation;
+use crate::logic::logs::container_log::entry::{LogFormat, LogTime, parse_cri};
+use crate::logic::logs::log_rotation;
 use crate::platform::beneath::{Directory, Mounts};
 
 /// Below its data-root, wherever that is, Docker keeps a container's log as `containers/<id>/<id>-json.log`.

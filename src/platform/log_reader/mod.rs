@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 pub use linux::LinuxLogReader;
 
-use crate::logic::container_log::printer::{PrintOptions, UnknownFormat};
+use crate::logic::logs::container_log::printer::{PrintOptions, UnknownFormat};
 
 /// Which log, and what of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

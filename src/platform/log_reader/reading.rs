@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use super::files::{LogFile, LogFolder, ending_of, lines_in, same, tail_of, unpacked};
 use super::{LogReadError, LogWanted};
-use crate::logic::container_log::printer::{PrintOptions, Printer, Rest};
+use crate::logic::logs::container_log::printer::{PrintOptions, Printer, Rest};
 
 /// Read at once, and the longest line that is kept whole: runtimes cut them at 16 KiB.
 const BLOCK: usize = 256 * 1024;
@@ -301,6 +301,6 @@ fn sources(
 
 /// Whether all that is older than the file is older than what is wanted. A file that cannot be read now is met again
 /// when it is its turn.
-fn is_older(file: &LogFile, since: Option<crate::logic::container_log::entry::LogTime>) -> bool {
+fn is_older(file: &LogFile, since: Option<crate::logic::logs::container_log::entry::LogTime>) -> bool {
     since.is_some_and(|since| file.begins_before(since).unwrap_or(false))
 }

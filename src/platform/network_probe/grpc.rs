@@ -2,8 +2,8 @@
 //! field each, so they are written and read by hand.
 
 use super::{GrpcProbe, ProbeOutcome};
-use crate::logic::backoff::go_duration;
-use crate::logic::go_text::quoted;
+use crate::logic::formats::go_text::quoted;
+use crate::logic::model::backoff::go_duration;
 use crate::platform::http_exchange::{Unary, UnaryError, unary};
 
 /// What a probe calls itself.

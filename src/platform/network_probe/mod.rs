@@ -9,7 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rustls::ClientConfig;
 
-pub use crate::logic::probe_target::{GrpcProbe, HttpProbe, TcpProbe};
+pub use crate::logic::probes::probe_target::{GrpcProbe, HttpProbe, TcpProbe};
 use crate::platform::tls::{self, Offer};
 
 /// What a probe found.

@@ -20,8 +20,8 @@ use async_trait::async_trait;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
 
-use crate::logic::ids::PodUid;
-use crate::logic::offline_pods::Needed;
+use crate::logic::model::ids::PodUid;
+use crate::logic::pods::offline_pods::Needed;
 use crate::platform::blocking;
 use crate::platform::whole_file::write_whole;
 pub use objects::RememberedObjects;

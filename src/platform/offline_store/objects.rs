@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::sealed::content_digest;
 use super::{OfflineStore, RECORDS_MAX, TOKEN, secret_record};
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
 use crate::logic::volumes::certificate::Wanted;
 use crate::logic::volumes::token::{TokenKey, TokenLife};
 use crate::platform::clock::Clock;
@@ -245,7 +245,7 @@ mod tests {
 
     use super::super::{DiskStore, Needed};
     use super::*;
-    use crate::logic::ids::PodUid;
+    use crate::logic::model::ids::PodUid;
     use crate::platform::clock::SystemClock;
 
     /// An API server that is there, away, or has nothing.

@@ -16,8 +16,8 @@ use rustix::fs::{AtFlags, FileType};
 
 use super::log_lines;
 use super::{FileError, PodFiles, PodPlace};
-use crate::logic::ids::{ContainerId, PodUid};
-use crate::logic::time::Moment;
+use crate::logic::model::ids::{ContainerId, PodUid};
+use crate::logic::model::time::Moment;
 use crate::platform::beneath::{Directory, Mounts, segment};
 use crate::platform::blocking;
 use crate::platform::clock::SystemClock;

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 
 pub use linux::LinuxPodFiles;
 
-use crate::logic::ids::{ContainerId, FullName, PodUid};
-use crate::logic::time::Moment;
+use crate::logic::model::ids::{ContainerId, FullName, PodUid};
+use crate::logic::model::time::Moment;
 
 /// A file operation that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

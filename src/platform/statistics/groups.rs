@@ -9,12 +9,12 @@ use rustix::fs::{FileType, Mode, OFlags};
 use super::files::{Reader, Trail};
 use super::processes::Processes;
 use super::{v1, v2};
-use crate::logic::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
-use crate::logic::ids::PodUid;
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::Moment;
+use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
 use crate::logic::resources::{CgroupVersion, QosClass};
 use crate::logic::statistics::figures::GroupFigures;
 use crate::logic::statistics::sample::{Depth, Group};
-use crate::logic::time::Moment;
 use crate::platform::clock::Clock;
 
 const CLASSES: [QosClass; 3] = [QosClass::Guaranteed, QosClass::Burstable, QosClass::BestEffort];

@@ -13,9 +13,9 @@ use super::open_files::{Counts, OpenFiles};
 use super::processes::Processes;
 use super::walk::{Stopped, walk};
 use super::{LookOrder, RuntimeDiskAt, Statistics, WalkOutcome, WalkPlace, Walked, disks, host, layers};
-use crate::logic::cgroup_name::{CgroupDriver, CgroupTree};
-use crate::logic::log_path::pod_log_directory_name;
+use crate::logic::logs::log_path::pod_log_directory_name;
 use crate::logic::resources::CgroupVersion;
+use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupTree};
 use crate::logic::statistics::figures::Usage;
 use crate::logic::statistics::sample::{
     Depth, DiskSample, Group, Machine, PodSample, RawSample, RuntimeDisk, System, Wanted,

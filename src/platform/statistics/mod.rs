@@ -23,7 +23,7 @@ use async_trait::async_trait;
 pub use fixed::FixedStatistics;
 pub use linux::{LinuxStatistics, Places};
 
-use crate::logic::ids::ContainerId;
+use crate::logic::model::ids::ContainerId;
 use crate::logic::statistics::figures::Usage;
 use crate::logic::statistics::sample::{PodSample, RawSample, RuntimeDisk, Wanted};
 use crate::logic::statistics::volumes::{Measure, Space};

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use super::layout::{make_level, open_through};
 use super::ownership;
 use super::progress::Progress;
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
 use crate::logic::volumes::order::Ownership;
 use crate::logic::volumes::payload::{Payload, PayloadFile};
 use crate::platform::beneath::{Directory, Mounts};

@@ -12,7 +12,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use super::testing::{Root, may_mount};
 use super::{LinuxVolumeHost, VolumeHost};
-use crate::logic::ids::PodUid;
+use crate::logic::model::ids::PodUid;
 use crate::logic::volumes::order::{
     HostPathKind, LocalOrder, Medium, Ownership, SetUp, SubPathOrder, VolumePlace, plugin,
 };

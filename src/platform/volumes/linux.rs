@@ -16,8 +16,8 @@ use super::progress::Progress;
 use super::{
     VolumeError, VolumeHost, atomic_writer, device, empty_dir, host_path, in_use, local, nfs, sub_path, tear_down,
 };
-use crate::logic::ids::PodUid;
-use crate::logic::time::Moment;
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::Moment;
 use crate::logic::volumes::order::{FilesOrder, SetUp, SubPathOrder, VolumePlace};
 use crate::platform::beneath::{Directory, Mounts, segment};
 use crate::platform::clock::Clock;

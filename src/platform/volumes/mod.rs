@@ -36,8 +36,8 @@ pub use mounts::knows_noswap;
 pub(in crate::platform) use patient::{DEADLINE, Patient};
 pub use progress::{Doing, Progress, Walk};
 
-use crate::logic::ids::PodUid;
-use crate::logic::time::Moment;
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::Moment;
 use crate::logic::volumes::order::{SetUp, SubPathOrder, VolumePlace};
 
 /// Why something could not be done for a volume.

@@ -14,7 +14,7 @@ use tokio::sync::{Notify, Semaphore, oneshot};
 
 use super::VolumeError;
 use super::progress::{Doing, Progress};
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
 use crate::platform::clock::Clock;
 
 /// Calls that run at once; those past their deadline are not counted.

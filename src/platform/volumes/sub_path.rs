@@ -13,7 +13,7 @@ use super::VolumeError;
 use super::layout::{Layout, PRIVATE, handle, open_path, remove_empty, resolve_beneath};
 use super::level::make_level;
 use super::mounts::{bind, is_mounted, unmount_all};
-use crate::logic::ids::PodUid;
+use crate::logic::model::ids::PodUid;
 use crate::logic::volumes::order::SubPathOrder;
 use crate::platform::beneath::{Directory, Mounts, segment};
 

@@ -9,7 +9,7 @@ use super::layout::{DEVICES, Layout, remove_empty};
 use super::locks::Locks;
 use super::mounts::unmount_all;
 use super::{device, local, nfs, sub_path};
-use crate::logic::ids::PodUid;
+use crate::logic::model::ids::PodUid;
 use crate::logic::volumes::order::{VolumePlace, plugin};
 use crate::platform::beneath::{Directory, Mounts};
 

@@ -7,7 +7,7 @@ use rustix::mount::{UnmountFlags, unmount};
 
 use super::layout::Layout;
 use super::linux::LinuxVolumeHost;
-use crate::logic::ids::PodUid;
+use crate::logic::model::ids::PodUid;
 use crate::logic::volumes::order::VolumePlace;
 use crate::platform::clock::SystemClock;
 use crate::platform::mount_table;

@@ -18,10 +18,10 @@ use super::reply::{self, Reply};
 use super::routes::{Sources, only_get};
 use crate::actors::address::AskError;
 use crate::actors::settings::Agent;
-use crate::logic::container_log::query::{LogQuery, QueryFault};
-use crate::logic::container_log::selection;
-use crate::logic::go_text::quoted;
-use crate::logic::url_query;
+use crate::logic::formats::go_text::quoted;
+use crate::logic::formats::url_query;
+use crate::logic::logs::container_log::query::{LogQuery, QueryFault};
+use crate::logic::logs::container_log::selection;
 use crate::messages::status_manager::PodView;
 use crate::platform::log_reader::READERS_MAX;
 

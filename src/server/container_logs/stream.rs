@@ -11,9 +11,9 @@ use futures_util::stream::{self, Stream};
 
 use crate::actors::settings::Agent;
 use crate::cri::{ContainerState, CriError};
-use crate::logic::container_log::query::LogQuery;
-use crate::logic::container_log::selection::runtime_id;
-use crate::logic::ids::ContainerId;
+use crate::logic::logs::container_log::query::LogQuery;
+use crate::logic::logs::container_log::selection::runtime_id;
+use crate::logic::model::ids::ContainerId;
 use crate::platform::log_reader::{Admission, Change, LogWanted, OpenLog, Part};
 
 /// How soon the runtime is asked again whether a container runs whose log was closed. Doubled each time.

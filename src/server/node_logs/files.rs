@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use futures_util::stream;
 
 use super::super::reply::{self, Reply};
-use crate::logic::byte_ranges::{self, Asked, Multipart, Part};
+use crate::logic::formats::byte_ranges::{self, Asked, Multipart, Part};
 use crate::platform::log_reader::Admission;
 use crate::platform::node_logs::{NodeLog, NodeLogFile, NodeLogs};
 

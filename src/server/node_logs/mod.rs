@@ -14,8 +14,8 @@ use axum::routing::get;
 
 use super::reply::{self, Reply};
 use super::routes::{Sources, only_get};
-use crate::logic::node_log_query::{NodeLogQuery, Refused, joined};
-use crate::logic::url_query;
+use crate::logic::formats::url_query;
+use crate::logic::logs::node_log_query::{NodeLogQuery, Refused, joined};
 
 /// The routes of the node's logs.
 pub(super) fn routes() -> Router<Sources> {

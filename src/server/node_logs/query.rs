@@ -11,7 +11,7 @@ use flate2::write::GzEncoder;
 use futures_util::{Stream, StreamExt, stream};
 
 use super::super::reply::{self, Reply};
-use crate::logic::node_log_query::{NodeLogQuery, files_of, is_in_journal};
+use crate::logic::logs::node_log_query::{NodeLogQuery, files_of, is_in_journal};
 use crate::platform::log_reader::Admission;
 use crate::platform::node_logs::{JournalOutput, NodeLog, NodeLogFile, NodeLogs};
 

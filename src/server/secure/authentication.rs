@@ -12,8 +12,8 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::actors::ledger::lock;
-use crate::logic::server_access::User;
-use crate::logic::timed_cache::TimedCache;
+use crate::logic::serving::server_access::User;
+use crate::logic::serving::timed_cache::TimedCache;
 use crate::platform::access_review::{AccessReviews, TokenNames};
 use crate::platform::certificates::ClientAuthorities;
 use crate::platform::clock::Clock;

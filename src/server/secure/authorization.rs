@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::actors::ledger::lock;
-use crate::logic::server_access::{self, User};
-use crate::logic::timed_cache::TimedCache;
+use crate::logic::serving::server_access::{self, User};
+use crate::logic::serving::timed_cache::TimedCache;
 use crate::platform::access_review::{AccessReviews, Right};
 use crate::platform::clock::Clock;
 

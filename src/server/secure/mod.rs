@@ -25,7 +25,7 @@ use super::connections::{self, Limits};
 use super::routes::{self, Pages, Shared};
 use super::streams::Streams;
 use crate::actors::settings::{Agent, Listener};
-use crate::logic::server_access::Switches;
+use crate::logic::serving::server_access::Switches;
 use crate::platform::listening;
 use crate::telemetry::Metrics;
 

@@ -22,8 +22,8 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::actors::ledger::lock;
-use crate::logic::certificate_plan::Names;
-use crate::logic::server_access::{ANONYMOUS, AUTHENTICATED, PATHS, UNAUTHENTICATED, User, subresources};
+use crate::logic::node::certificate_plan::Names;
+use crate::logic::serving::server_access::{ANONYMOUS, AUTHENTICATED, PATHS, UNAUTHENTICATED, User, subresources};
 use crate::platform::access_review::{AccessReviews, Right};
 use crate::platform::certificates::tests::Authority;
 use crate::platform::certificates::{ClientAuthorities, LiveCertificate, Pair, PrivateKey};
@@ -220,7 +220,7 @@ async fn sec_28_nobody_gets_in_who_proves_nothing_or_not_enough_at_any_path_with
             let may = method == "GET" && path.starts_with("/metrics");
             assert_eq!(status.as_u16(), if may { 200 } else { 403 }, "{method} {path}: {body}");
             if !may {
-                let verb = crate::logic::server_access::verb(method);
+                let verb = crate::logic::serving::server_access::verb(method);
                 let tried = subresources(&path).join(" ");
                 let told = format!("Forbidden (user=reader, verb={verb}, resource=nodes, subresource(s)=[{tried}])\n");
                 assert_eq!(body, if method == "HEAD" { "" } else { &told }, "{method} {path}");

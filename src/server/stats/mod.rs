@@ -17,12 +17,12 @@ use super::reply::{self, Reply};
 use super::routes::{Sources, only_get};
 use super::scrape;
 use crate::actors::settings::Agent;
+use crate::logic::model::time::Moment;
 use crate::logic::statistics::build::{self, Facts};
 use crate::logic::statistics::cadvisor::Page;
 use crate::logic::statistics::resource_metrics;
 use crate::logic::statistics::sample::{Snapshot, Wanted};
 use crate::logic::statistics::summary::Summary;
-use crate::logic::time::Moment;
 use crate::messages::stats_collector::StatsCollectorMsg;
 
 /// How old figures may be: who asks at about the same time shares a look.

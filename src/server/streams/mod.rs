@@ -32,11 +32,11 @@ use super::reply::{self, Reply};
 use super::routes::Sources;
 use crate::actors::ledger::lock;
 use crate::actors::settings::Agent;
-use crate::logic::ids::FullName;
-use crate::logic::pod_containers::find_container;
-use crate::logic::streams::limits::{OpenStreams, TooMany};
-use crate::logic::streams::options::{self, StreamOptions};
-use crate::logic::streams::query;
+use crate::logic::model::ids::FullName;
+use crate::logic::pods::pod_containers::find_container;
+use crate::logic::serving::streams::limits::{OpenStreams, TooMany};
+use crate::logic::serving::streams::options::{self, StreamOptions};
+use crate::logic::serving::streams::query;
 
 /// The streams that are open, of all listeners that share it.
 #[derive(Default)]

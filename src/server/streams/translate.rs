@@ -23,10 +23,10 @@ use super::pass::Carried;
 use super::relay::Traffic;
 use super::tunnel::{SPDY, STREAM_PROTOCOL};
 use super::websocket::{self, Connection};
-use crate::logic::spdy::{self, Event, Reader, Writer};
-use crate::logic::streams::channels::{self, FromClient};
-use crate::logic::streams::options::StreamOptions;
-use crate::logic::streams::status;
+use crate::logic::serving::spdy::{self, Event, Reader, Writer};
+use crate::logic::serving::streams::channels::{self, FromClient};
+use crate::logic::serving::streams::options::StreamOptions;
+use crate::logic::serving::streams::status;
 use crate::platform::runtime_stream::{self, Answer, Ask, RuntimeStream, StreamError};
 
 const V4: HeaderValue = HeaderValue::from_static("v4.channel.k8s.io");

@@ -16,7 +16,7 @@ use super::pass::Carried;
 use super::problem::Problem;
 use super::relay::relay;
 use super::websocket::{self, Connection};
-use crate::logic::streams::options::{self, TUNNEL_PREFIX};
+use crate::logic::serving::streams::options::{self, TUNNEL_PREFIX};
 use crate::platform::runtime_stream::RuntimeStream;
 use crate::server::reply::Reply;
 

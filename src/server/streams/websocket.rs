@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use super::problem::Problem;
-use crate::logic::streams::options;
+use crate::logic::serving::streams::options;
 use crate::server::reply::Reply;
 
 /// A client's connection.

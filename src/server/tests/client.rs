@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 
-use crate::logic::time::{Moment, Stamp};
+use crate::logic::model::time::{Moment, Stamp};
 use crate::platform::clock::Clock;
 use crate::platform::played_program::write_program;
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::actors::ledger::Cause;
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
 
 fn turn(
     id: u64,

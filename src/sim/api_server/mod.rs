@@ -28,7 +28,7 @@ use self::resources::Target;
 use self::store::{Key, Saved, Selection, Store};
 use self::watches::{Cut, Watching};
 use crate::actors::ledger::lock;
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]

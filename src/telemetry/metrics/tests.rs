@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::cri::instrumented::CallObserver;
-use crate::logic::ids::PodUid;
-use crate::logic::pod_status::EndedContainer;
-use crate::logic::time::Moment;
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::Moment;
+use crate::logic::status::pod_status::EndedContainer;
 use crate::platform::observer::{Observer, Occurrence, Review};
 use crate::server::tests::Node;
 use crate::telemetry::{Metrics, Port};

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use podwright::cri::wire;
-use podwright::logic::ids::PodUid;
-use podwright::logic::yaml::{Duplicates, to_json};
+use podwright::logic::formats::yaml::{Duplicates, to_json};
+use podwright::logic::model::ids::PodUid;
 use serde_json::{Value, json};
 
 use crate::fake::{Fake, Host};

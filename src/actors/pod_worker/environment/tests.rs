@@ -13,9 +13,9 @@ use crate::actors::object_cache::ObjectCache;
 use crate::actors::played_api::ObjectServer;
 use crate::actors::role::Stage;
 use crate::logic::environment::container_environment;
-use crate::logic::ids::{FullName, PodUid};
-use crate::logic::image_policy::ImageInUse;
-use crate::logic::volume_states::MountedVolume;
+use crate::logic::images::image_policy::ImageInUse;
+use crate::logic::model::ids::{FullName, PodUid};
+use crate::logic::volumes::volume_states::MountedVolume;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::object_cache::ObjectCacheMsg;
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::actors::node_tests::{PlayedAgent, played_agent};
 use crate::actors::played_api::ObjectServer;
-use crate::logic::ids::{FullName, PodUid};
+use crate::logic::model::ids::{FullName, PodUid};
 
 struct Scene {
     played: PlayedAgent,

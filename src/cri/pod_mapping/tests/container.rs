@@ -8,9 +8,9 @@ use crate::cri::pod_mapping::container::{DeviceFacts, clean_absolute};
 use crate::cri::pod_mapping::{ContainerFacts, ImageUser, container_config, needs_hosts_file};
 use crate::cri::types::*;
 use crate::logic::environment::EnvironmentSources;
-use crate::logic::field_path::Addresses;
-use crate::logic::host_ips::HostIps;
-use crate::logic::object_references::Looked;
+use crate::logic::environment::field_path::Addresses;
+use crate::logic::network::host_ips::HostIps;
+use crate::logic::objects::object_references::Looked;
 
 pub(super) fn facts() -> ContainerFacts {
     ContainerFacts {

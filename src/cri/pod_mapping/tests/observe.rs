@@ -5,9 +5,9 @@ use crate::cri::pod_mapping::{
     pod_identity, runtime_container, runtime_pod, runtime_sandbox, termination_message_file,
 };
 use crate::cri::types::*;
-use crate::logic::ids::{FullName, PodUid};
-use crate::logic::runtime_pod::{RuntimeContainer, RuntimeResources, RuntimeSandbox};
-use crate::logic::time::{Moment, Stamp};
+use crate::logic::model::ids::{FullName, PodUid};
+use crate::logic::model::runtime_pod::{RuntimeContainer, RuntimeResources, RuntimeSandbox};
+use crate::logic::model::time::{Moment, Stamp};
 
 fn container_status(id: &str, created_at: i64, annotations: Labels) -> ContainerStatus {
     ContainerStatus {
@@ -115,7 +115,7 @@ fn a_hash_written_is_the_hash_read() {
     let facts = super::container::facts();
     let config = crate::cri::pod_mapping::container_config(&pod, &container, &facts).unwrap();
     let found = runtime_container(&container_status("c", 1, config.annotations), &"s".into(), true);
-    assert_eq!(found.hash, crate::logic::container_hash::container_hash("app", "busybox"));
+    assert_eq!(found.hash, crate::logic::pods::container_hash::container_hash("app", "busybox"));
     assert_eq!(found.restart_count, facts.restart_count);
     assert_eq!(pod_identity(&config.labels), Some((PodUid::from(UID), FullName::new("web", "shop"))));
 }

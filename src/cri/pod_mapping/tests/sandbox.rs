@@ -3,7 +3,7 @@
 use super::*;
 use crate::cri::pod_mapping::{MappingError, SandboxFacts, sandbox_config};
 use crate::cri::types::*;
-use crate::logic::dns::{NodeDns, Resolver};
+use crate::logic::network::dns::{NodeDns, Resolver};
 
 fn facts() -> SandboxFacts {
     SandboxFacts {

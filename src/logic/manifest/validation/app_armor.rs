@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{AppArmorProfile, PodSpec};
 
 use super::field::{Errors, FieldPath};
-use crate::logic::go_text::quoted;
+use crate::logic::formats::go_text::quoted;
 use crate::logic::manifest::supported::APP_ARMOR_ANNOTATION_PREFIX;
 
 type Annotations = BTreeMap<String, String>;

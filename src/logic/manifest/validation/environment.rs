@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{EnvFromSource, EnvVar, EnvVarSource, ObjectFiel
 
 use super::field::{Errors, FieldPath, text};
 use super::{mounts, names};
-use crate::logic::quantity::Quantity;
+use crate::logic::model::quantity::Quantity;
 
 /// The fields of the pod that a variable can carry.
 const FIELDS_OF_VARIABLES: [&str; 9] = [

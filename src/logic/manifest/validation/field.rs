@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::logic::go_text::quoted;
+use crate::logic::formats::go_text::quoted;
 
 /// What is wrong with a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::field::{Errors, FieldPath, text};
 use super::{names, scheduling};
-use crate::logic::path_segment::is_safe_segment;
+use crate::logic::formats::path_segment::is_safe_segment;
 
 /// The size of all annotations, keys and values, in bytes.
 const ANNOTATIONS_SIZE_MAX: usize = 256 * 1024;

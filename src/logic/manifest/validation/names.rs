@@ -2,7 +2,7 @@
 //!
 //! Each function gives the sentences of the API server about a text, none when the text has the form.
 
-use crate::logic::dns_label::{self, SUBDOMAIN_MAX};
+use crate::logic::formats::dns_label::{self, SUBDOMAIN_MAX};
 
 /// The longest value of a label.
 const LABEL_LENGTH_MAX: usize = 63;

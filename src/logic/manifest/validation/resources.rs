@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
 use super::field::{Errors, FieldPath, text};
 use super::names;
-use crate::logic::quantity::Quantity;
+use crate::logic::model::quantity::Quantity;
 use crate::logic::resources::{aggregate_container_limits, aggregate_container_requests, container_limits};
 
 type ResourceList = BTreeMap<String, ApiQuantity>;

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::field::{Errors, FieldPath, text};
 use super::{container, environment, mounts, names};
-use crate::logic::quantity::Quantity;
+use crate::logic::model::quantity::Quantity;
 
 const MODE_RANGE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 const ONE_TYPE: &str = "may not specify more than 1 volume type";

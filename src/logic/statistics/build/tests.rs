@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::logic::ids::{ContainerId, PodUid, SandboxId};
+use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
 use crate::logic::statistics::figures::{
     CpuFigures, IoFigures, MemoryFigures, MemoryLimits, Pressure, PressureLine, ProcessFigures, Traffic, UNLIMITED,
 };

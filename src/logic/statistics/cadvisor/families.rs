@@ -1,12 +1,12 @@
 //! The families of groups, in the order of their names: what each is called and where its values come from.
 
 use super::{Lines, One};
+use crate::logic::model::time::Moment;
 use crate::logic::statistics::exposition::{Kind, Value, seconds};
 use crate::logic::statistics::figures::{
     CpuFigures, DeviceFigures, DiskFigures, FileSystem, GroupFigures, Interface, MemoryFigures, ProcessFigures,
     is_limit,
 };
-use crate::logic::time::Moment;
 
 /// What a group did on a device.
 pub(super) type OfGroup = fn(&DeviceFigures) -> u64;

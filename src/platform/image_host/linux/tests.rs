@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use super::*;
-use crate::logic::image_records::RecordedSecret;
+use crate::logic::images::image_records::RecordedSecret;
 use crate::platform::played_program::write_program;
 
 const NOW: Moment = Moment(1_767_225_600_000_000_000);

@@ -18,7 +18,7 @@ use http::HeaderMap;
 
 use super::exec_plugin::ExecPlugin;
 use super::transport::{Endpoint, Proxy};
-use crate::logic::yaml::{Duplicates, to_json};
+use crate::logic::formats::yaml::{Duplicates, to_json};
 pub use file::write_client_kubeconfig;
 use file::{AuthInfo, Document};
 pub(in crate::platform::kube_api) use file::{Cluster, Exec};

@@ -11,8 +11,8 @@ use url::{Host, Url};
 
 use super::connect::{DIAL_TIMEOUT, Stream, dial, handshake};
 use super::{Endpoint, TransportError};
-use crate::logic::http_proxy::{ProxyEnvironment, answer};
-use crate::logic::url_query::unescaped;
+use crate::logic::formats::url_query::unescaped;
+use crate::logic::network::http_proxy::{ProxyEnvironment, answer};
 
 /// The most bytes of a proxy's answer.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;

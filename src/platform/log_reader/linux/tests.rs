@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::super::files::LogFolder;
 use super::*;
-use crate::logic::container_log::printer::PrintOptions;
-use crate::logic::time::Moment;
+use crate::logic::logs::container_log::printer::PrintOptions;
+use crate::logic::model::time::Moment;
 use crate::platform::container_logs::{ContainerLogs, LinuxContainerLogs};
 
 const NOON: Moment = Moment(1_800_000_000_000_000_000);
@@ -179,7 +179,8 @@ async fn a_line_that_was_rotated_within_is_one() {
 async fn a_time_reaches_back_over_rotated_files() {
     let logs = rotated_twice().await;
     for second in [0, 5, 10, 11, 20, 25] {
-        let since = crate::logic::container_log::entry::WrittenTime::parse(&line(second).as_bytes()[..20]).unwrap();
+        let since =
+            crate::logic::logs::container_log::entry::WrittenTime::parse(&line(second).as_bytes()[..20]).unwrap();
         let print = PrintOptions { since: Some(since.time()), ..PrintOptions::default() };
         let wanted = LogWanted { print, ..logs.wanted() };
         assert_eq!(logs.read(wanted).await.unwrap(), words(second..30), "since {second}");
@@ -382,7 +383,8 @@ async fn sec_14_a_line_of_a_gibibyte_needs_room_for_a_few_blocks() {
     let docker =
         |words: &str| format!("{{\"log\":\"{words}\",\"stream\":\"stdout\",\"time\":\"2026-01-02T03:04:05Z\"}}\n");
     let after = |second: u32| {
-        let since = crate::logic::container_log::entry::WrittenTime::parse(&line(second).as_bytes()[..20]).unwrap();
+        let since =
+            crate::logic::logs::container_log::entry::WrittenTime::parse(&line(second).as_bytes()[..20]).unwrap();
         PrintOptions { since: Some(since.time()), ..PrintOptions::default() }
     };
     let part = PrintOptions { bytes_max: Some(10), lines_max: Some(2), ..PrintOptions::default() };

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::logic::ids::FullName;
+use crate::logic::model::ids::FullName;
 
 struct Node {
     root: tempfile::TempDir,
@@ -349,7 +349,7 @@ async fn dead_links_to_logs_are_removed() {
     link("p_n_web-foreign.log", &folder.path().join("elsewhere/0.log"));
     fs::write(links.join("file.log"), "").unwrap();
     let files = LinuxPodFiles::new(folder.path(), logs, Some(links.clone()));
-    let live = std::collections::BTreeSet::from([crate::logic::ids::ContainerId::from("live")]);
+    let live = std::collections::BTreeSet::from([crate::logic::model::ids::ContainerId::from("live")]);
     assert_eq!(files.remove_dead_links(&live).await, Ok(2));
     let mut left: Vec<_> = fs::read_dir(&links).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();

@@ -3,9 +3,9 @@
 use std::fs;
 
 use super::*;
-use crate::logic::ids::{ContainerId, PodUid, SandboxId};
+use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
+use crate::logic::model::time::Moment;
 use crate::logic::statistics::sample::{ContainerSample, SandboxSample};
-use crate::logic::time::Moment;
 use crate::platform::clock::SystemClock;
 
 struct Node {

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::PathBuf;
 
 use super::*;
-use crate::logic::time::Moment;
+use crate::logic::model::time::Moment;
 use crate::logic::volumes::order::{LocalOrder, Medium, Ownership, plugin};
 use crate::logic::volumes::payload::Payload;
 use crate::platform::volumes::testing::{Root, may_mount, uid};

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use super::*;
-use crate::logic::ids::PodUid;
+use crate::logic::model::ids::PodUid;
 use crate::logic::volumes::order::{Ownership, plugin};
 use crate::platform::volumes::testing::{Disk, Root, may_mount};
 use crate::platform::volumes::{device, tear_down};

@@ -15,8 +15,8 @@ use tonic::Status;
 use self::clients::{Command, Socket, Spdy, ask, exec_path};
 use self::played::{Played, Script};
 use crate::actors::settings::StreamSettings;
-use crate::logic::spdy;
-use crate::logic::streams::limits::StreamLimits;
+use crate::logic::serving::spdy;
+use crate::logic::serving::streams::limits::StreamLimits;
 use crate::server::LocalSocket;
 use crate::server::tests::Node;
 

@@ -137,7 +137,7 @@ proptest! {
     fn names_that_pass_are_safe_in_paths(name in "[a-zA-Z0-9._/%\n-]{0,12}") {
         let spec = json!({"containers": [{"name": name, "image": "i"}], "volumes": [{"name": name}]});
         if said(json!({"name": "web"}), spec).is_empty() {
-            prop_assert!(crate::logic::path_segment::is_safe_segment(&name).is_ok());
+            prop_assert!(crate::logic::formats::path_segment::is_safe_segment(&name).is_ok());
             prop_assert!(!name.contains('.') && name.to_lowercase() == name);
         }
     }

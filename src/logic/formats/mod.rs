@@ -1,0 +1,16 @@
+//! Formats: texts as Go, Kubernetes and the protocols around them write and read them, and checks of such texts.
+//!
+//! Each module converts between text and plain values and knows nothing of pods or nodes.
+//!
+//! May import no other domain.
+
+pub mod byte_ranges;
+pub mod dns_label;
+pub mod expansion;
+pub mod go_pattern;
+pub mod go_text;
+pub mod host_pattern;
+pub mod path_segment;
+pub mod sha512_256;
+pub mod url_query;
+pub mod yaml;

@@ -1,0 +1,14 @@
+//! The model: what all domains speak of. Identities, time, quantities, waits between tries, and the runtime as decisions
+//! see it: its health, and its view of a pod.
+//!
+//! May import `formats`.
+
+pub mod backoff;
+pub mod ids;
+pub mod loudness;
+pub mod quantity;
+pub mod restart_budget;
+pub mod restart_policy;
+pub mod runtime_health;
+pub mod runtime_pod;
+pub mod time;

@@ -1,0 +1,12 @@
+//! Node: the Node object, its status and its lease, the node's certificates, and the kernel parameters that it needs.
+//!
+//! May import `formats`, `model` and `resources`.
+
+pub mod certificate_plan;
+pub mod certificate_rotation;
+pub mod kernel_tunables;
+pub mod node_lease;
+pub mod node_object;
+pub mod node_registration;
+pub mod node_startup;
+pub mod node_status;

@@ -1,0 +1,486 @@
+//! Whether this node takes a pod (POD-31, section 17 of upstream's admission): what the scheduler looked at once more,
+//! what the node alone knows, and what this version can do.
+//!
+//! Owned by `PodManager`. Pure. A refusal is one of two kinds: "never" fails the pod for good, as upstream; "not yet"
+//! leaves it pending, because what is missing is known to come.
+
+mod app_armor;
+mod declared_features;
+mod predicates;
+mod preemption;
+mod room;
+mod sysctls;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod, PodCondition, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::pod_roster::is_static;
+use crate::logic::manifest::supported::unsupported_fields;
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::Moment;
+use crate::logic::resources::{has_pod_level_resources, is_critical};
+use crate::logic::status::pod_status::{FAILED, SUCCEEDED, is_terminal};
+pub use declared_features::update_problem;
+pub use predicates::matches_terms;
+use predicates::{Failure, failures};
+use preemption::{Missing, victims};
+pub use room::Room;
+pub use sysctls::{SysctlAllowList, dotted};
+
+/// The label that names a pod's operating system.
+const OS_LABEL: &str = "kubernetes.io/os";
+/// The operating system here.
+const OS: &str = "linux";
+
+/// What is decided about a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may run.
+    Admitted,
+    /// It has to wait, and will be judged again (PAIN-18).
+    NotYet {
+        /// For what.
+        what: String,
+        /// By when it is to be over, if anything says so.
+        until: Option<Moment>,
+    },
+    /// Nothing but the Node's labels keeps it away, and they may be newer than what is known of them: the Node is to be read
+    /// once more.
+    Unsure,
+    /// It fails, with this reason and message.
+    Never {
+        /// One word, as upstream says it.
+        reason: String,
+        /// A sentence.
+        message: String,
+    },
+}
+
+/// What the node can do, as nobody else knows it.
+#[derive(Clone, Debug, Default)]
+pub struct NodeAbilities {
+    /// Gate `PodLevelResources`: whether resources of whole pods count.
+    pub pod_level: bool,
+    /// Which kernel parameters pods may set.
+    pub sysctls: SysctlAllowList,
+    /// Whether the host enforces AppArmor profiles.
+    pub app_armor: bool,
+    /// Whether the runtime keeps to `supplementalGroupsPolicy`; `None` until it was asked.
+    pub groups_policy: Option<bool>,
+    /// Features that the node declares; `None` where it declares nothing at all (gate `NodeDeclaredFeatures`).
+    pub declared: Option<Vec<String>>,
+}
+
+/// A pod that was refused just now, or has to go.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// Whose.
+    pub uid: PodUid,
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// One word.
+    pub reason: String,
+    /// A sentence.
+    pub message: String,
+}
+
+/// Where pods are judged.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// What runs here was admitted by an earlier run of the agent, and is not judged again (PAIN-17).
+    pub runs: &'a dyn Fn(&PodUid) -> bool,
+    /// Which of those that are admitted take room: not what has ended.
+    pub takes_room: &'a dyn Fn(&PodUid, &Pod) -> bool,
+    /// Whether what is known of the Node is new enough to refuse this pod by its labels alone.
+    pub may_go_by_node: &'a dyn Fn(&PodUid) -> bool,
+    /// Preempted pods that still take room.
+    pub leaving: &'a [Arc<Pod>],
+    /// The node.
+    pub node: &'a Node,
+    /// What it can do.
+    pub abilities: &'a NodeAbilities,
+}
+
+/// A pod that has to make room for a critical one (POD-32).
+#[derive(Clone, Debug)]
+pub struct Victim {
+    /// Whose.
+    pub uid: PodUid,
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// What there was too little of, the first of all if there was more.
+    pub resource: String,
+}
+
+/// What came of judging.
+#[derive(Clone, Debug, Default)]
+pub struct Judged {
+    /// Pods that are refused for good.
+    pub refused: Vec<Refused>,
+    /// Pods that have to make room.
+    pub victims: Vec<Victim>,
+    /// Pods for which the Node is to be read once more.
+    pub unsure: Vec<PodUid>,
+}
+
+/// Why a pod had to make room.
+pub const PREEMPTING: &str = "Preempting";
+/// The sentence to [`PREEMPTING`].
+pub const PREEMPTED: &str = "Preempted in order to admit critical pod";
+
+/// How long the end of a pod that makes room may take, before that is an Event (upstream's `killPodNow`): its grace period
+/// and half of it, but not less than what the runtime needs.
+pub fn preemption_patience(pod: &Pod) -> Duration {
+    let seconds = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(0);
+    let grace = u64::try_from(seconds).unwrap_or(0);
+    Duration::from_secs((grace + grace / 2).max(10))
+}
+
+/// The status of a pod that has to make room. It may be told as long as containers still run: a phase that is an end is
+/// held back until then. A pod whose containers all ended well when they were stopped has succeeded, as upstream has it.
+pub fn preempted_status(mut status: PodStatus, since: Moment) -> PodStatus {
+    if status.phase.as_deref() != Some(SUCCEEDED) {
+        status.phase = Some(FAILED.to_owned());
+        status.reason = Some(PREEMPTING.to_owned());
+        status.message = Some(PREEMPTED.to_owned());
+    }
+    let conditions = status.conditions.get_or_insert_default();
+    conditions.retain(|condition| condition.type_ != "DisruptionTarget");
+    conditions.push(PodCondition {
+        type_: "DisruptionTarget".to_owned(),
+        status: "True".to_owned(),
+        reason: Some("TerminationByKubelet".to_owned()),
+        message: Some("Pod was preempted by Kubelet to accommodate a critical pod.".to_owned()),
+        last_transition_time: Some(Time(since.to_timestamp())),
+        observed_generation: status.observed_generation,
+        ..PodCondition::default()
+    });
+    status
+}
+
+/// What was decided about each pod of a kind of source. A decision stands for as long as the source wants the pod, but for the
+/// refusal of a static pod: nobody else makes another in its place, so it is taken once nothing is in the way any more.
+#[derive(Clone, Debug, Default)]
+pub struct Admissions {
+    admitted: BTreeSet<PodUid>,
+    refused: BTreeMap<PodUid, (String, String)>,
+    /// Those that were judged and wait.
+    waiting: BTreeSet<PodUid>,
+    /// By when those that make room are to have ended.
+    room_by: BTreeMap<PodUid, Moment>,
+    /// A refusal stands only until it is judged anew.
+    judges_again: bool,
+}
+
+impl Admissions {
+    /// Of static pods.
+    pub fn of_statics() -> Self {
+        Self { judges_again: true, ..Self::default() }
+    }
+
+    /// Whether some were refused that are to be judged anew.
+    pub fn has_open_refusals(&self) -> bool {
+        self.judges_again && !self.refused.is_empty()
+    }
+
+    /// A pod that was refused is to be judged anew, and told of as if it were new.
+    pub fn forget_refusal(&mut self, uid: &PodUid) {
+        self.refused.remove(uid);
+    }
+
+    /// Judges those of `pods` that are new, the oldest first. `room` holds what the others take that are here, whatever
+    /// source they are of; who is admitted is counted there, too.
+    pub fn take(&mut self, pods: &BTreeMap<PodUid, Arc<Pod>>, room: &mut Room, at: Surroundings<'_>) -> Judged {
+        self.admitted.retain(|uid| pods.contains_key(uid));
+        self.refused.retain(|uid, _| pods.contains_key(uid));
+        self.room_by.retain(|uid, _| pods.contains_key(uid));
+        self.waiting.clear();
+        let is_open =
+            |uid: &PodUid| !self.admitted.contains(uid) && (self.judges_again || !self.refused.contains_key(uid));
+        let new = pods.iter().filter(|(uid, _)| is_open(uid));
+        let new: Vec<_> = new.map(|(uid, pod)| (uid.clone(), Arc::clone(pod))).collect();
+        self.take_new(new, room, at)
+    }
+
+    /// Judges these, of which nothing is decided yet, the oldest first. What runs here comes before all others.
+    pub fn take_new(&mut self, mut new: Vec<(PodUid, Arc<Pod>)>, room: &mut Room, at: Surroundings<'_>) -> Judged {
+        new.sort_by_cached_key(|(uid, pod)| {
+            let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+            (!self.goes_on(uid, at), created, uid.clone())
+        });
+        let mut judged = Judged::default();
+        for (uid, pod) in new {
+            // What is over takes no room and is not judged: it only has to be cleared away.
+            let verdict = if self.goes_on(&uid, at) || is_over(&pod) || pod.metadata.deletion_timestamp.is_some() {
+                Verdict::Admitted
+            } else {
+                let (verdict, victims) = judge_among(&pod, room, &judged.victims, at);
+                judged.victims.extend(victims);
+                verdict
+            };
+            self.waiting.remove(&uid);
+            match verdict {
+                Verdict::Admitted => {
+                    room.set(&uid, Some(&pod).filter(|pod| (at.takes_room)(&uid, pod)), at.abilities.pod_level);
+                    self.refused.remove(&uid);
+                    self.admitted.insert(uid);
+                }
+                // It is new as long as it waits.
+                Verdict::NotYet { .. } => drop(self.waiting.insert(uid)),
+                Verdict::Unsure => {
+                    self.waiting.insert(uid.clone());
+                    judged.unsure.push(uid);
+                }
+                // Figures that change in the sentence are no news.
+                Verdict::Never { reason, .. } if self.refused.get(&uid).is_some_and(|(known, _)| *known == reason) => {}
+                Verdict::Never { reason, message } => {
+                    self.refused.insert(uid.clone(), (reason.clone(), message.clone()));
+                    judged.refused.push(Refused { uid, pod, reason, message });
+                }
+            }
+        }
+        judged
+    }
+
+    /// Whether the pod runs here since before the agent's start; one that was refused does not.
+    fn goes_on(&self, uid: &PodUid, at: Surroundings<'_>) -> bool {
+        !self.refused.contains_key(uid) && (at.runs)(uid)
+    }
+
+    /// The source wants this pod no more.
+    pub fn forget(&mut self, uid: &PodUid) {
+        self.admitted.remove(uid);
+        self.refused.remove(uid);
+        self.room_by.remove(uid);
+        self.waiting.remove(uid);
+    }
+
+    /// Whether the pod was admitted.
+    pub fn is_admitted(&self, uid: &PodUid) -> bool {
+        self.admitted.contains(uid)
+    }
+
+    /// Whether the pod was admitted or refused.
+    pub fn is_decided(&self, uid: &PodUid) -> bool {
+        self.admitted.contains(uid) || self.refused.contains_key(uid)
+    }
+
+    /// Pods that were judged and have to wait.
+    pub fn waiting(&self) -> &BTreeSet<PodUid> {
+        &self.waiting
+    }
+
+    /// Takes back the admission of a pod that has to make room, and is to have ended by then.
+    pub fn preempt(&mut self, uid: &PodUid, until: Moment) {
+        if self.admitted.remove(uid) {
+            self.room_by.insert(uid.clone(), until);
+            self.refused.insert(uid.clone(), (PREEMPTING.to_owned(), PREEMPTED.to_owned()));
+        }
+    }
+
+    /// Pods that have to make room.
+    pub fn preempted(&self) -> impl Iterator<Item = &PodUid> {
+        self.room_by.keys()
+    }
+
+    /// What a pod waits for to which nothing is in the way but others that make room: `leaving`.
+    pub fn for_room(&self, leaving: &[Arc<Pod>]) -> Verdict {
+        let until = leaving.iter().filter_map(|pod| self.room_by.get(&uid_of(pod)).copied()).max();
+        Verdict::NotYet { what: "room that other pods still take".to_owned(), until }
+    }
+
+    /// Those of `pods` that were admitted.
+    pub fn admitted(&self, pods: &BTreeMap<PodUid, Arc<Pod>>) -> BTreeMap<PodUid, Arc<Pod>> {
+        let admitted = pods.iter().filter(|(uid, _)| self.admitted.contains(*uid));
+        admitted.map(|(uid, pod)| (uid.clone(), Arc::clone(pod))).collect()
+    }
+
+    /// Those of `pods` that nothing was decided about yet.
+    pub fn undecided<'a>(
+        &'a self,
+        pods: &'a BTreeMap<PodUid, Arc<Pod>>,
+    ) -> impl Iterator<Item = (&'a PodUid, &'a Arc<Pod>)> {
+        pods.iter().filter(|(uid, _)| !self.admitted.contains(*uid) && !self.refused.contains_key(*uid))
+    }
+
+    /// Reason and message of a refusal.
+    pub fn why_not(&self, uid: &PodUid) -> Option<(&str, &str)> {
+        self.refused.get(uid).map(|(reason, message)| (&**reason, &**message))
+    }
+}
+
+const UNEXPECTED: &str = "UnexpectedAdmissionError";
+
+/// Whether the API server shows the pod as ended.
+pub fn is_over(pod: &Pod) -> bool {
+    pod.status.as_ref().and_then(|status| status.phase.as_deref()).is_some_and(is_terminal)
+}
+
+fn never(reason: impl Into<String>, message: impl Into<String>) -> Verdict {
+    Verdict::Never { reason: reason.into(), message: message.into() }
+}
+
+/// It waits for this, and nothing says until when.
+pub fn not_yet(what: &str) -> Verdict {
+    Verdict::NotYet { what: what.to_owned(), until: None }
+}
+
+/// Judges a pod by itself, as if no other were here.
+pub fn judge(pod: &Pod, node: Option<&Node>, abilities: &NodeAbilities) -> Verdict {
+    if let Some(verdict) = before_predicates(pod, abilities) {
+        return verdict;
+    }
+    let Some(node) = node else { return not_yet("the Node object to be known") };
+    match failures(pod, &Room::default(), node, abilities.pod_level).into_iter().next() {
+        Some(failure) => never(failure.reason(), failure.message()),
+        None => after_predicates(pod, abilities),
+    }
+}
+
+/// Whether the node has what the pod asks for beside what others take: labels, taints and abilities aside, nothing keeps
+/// it away.
+pub fn has_room(pod: &Pod, room: &Room, node: &Node, pod_level: bool) -> bool {
+    let found = failures(pod, room, node, pod_level);
+    !found.iter().any(Failure::is_of_others)
+}
+
+/// Judges a pod among those that are here; gives those that have to go for it. `chosen` are to go already.
+fn judge_among(pod: &Pod, room: &Room, chosen: &[Victim], at: Surroundings<'_>) -> (Verdict, Vec<Victim>) {
+    let Surroundings { node, abilities, .. } = at;
+    let pod_level = abilities.pod_level;
+    if let Some(verdict) = before_predicates(pod, abilities) {
+        return (verdict, vec![]);
+    }
+    let found = failures(pod, room, node, pod_level);
+    if !found.is_empty() && found.iter().all(Failure::is_of_labels) && !(at.may_go_by_node)(&uid_of(pod)) {
+        return (Verdict::Unsure, vec![]);
+    }
+    let is_shortage = |failure: &&Failure| matches!(failure, Failure::Shortage { .. });
+    let other = found.iter().find(|failure| !is_shortage(failure));
+    let first = match (is_critical(pod), other) {
+        // Room can be made for a critical pod; the rest cannot be helped.
+        (true, Some(other)) => Some(other),
+        (true, None) | (false, _) => found.first(),
+    };
+    match first {
+        None => return (after_predicates(pod, abilities), vec![]),
+        Some(failure) if !is_critical(pod) || !is_shortage(&failure) => {
+            return (never(failure.reason(), failure.message()), vec![]);
+        }
+        Some(_) => {}
+    }
+    // A critical pod, and too little of something: whoever is not yet on the way out may have to go.
+    let leaving: BTreeSet<PodUid> =
+        at.leaving.iter().map(|pod| uid_of(pod)).chain(chosen.iter().map(|victim| victim.uid.clone())).collect();
+    let staying: Vec<(&PodUid, &Arc<Pod>)> = room.pods().filter(|(uid, _)| !leaving.contains(*uid)).collect();
+    let without = Room::of(staying.iter().copied(), pod_level);
+    let missing: Vec<Missing> = failures(pod, &without, node, pod_level)
+        .into_iter()
+        .filter_map(|failure| match failure {
+            Failure::Shortage { name, requested, used, capacity } => {
+                Some(Missing { name, amount: requested.saturating_sub(capacity.saturating_sub(used)) })
+            }
+            Failure::Predicate(..) => None,
+        })
+        .collect();
+    // The static ones are the administrator's own: they stay.
+    let candidates: Vec<(&PodUid, &Arc<Pod>)> = staying.into_iter().filter(|(_, pod)| !is_static(pod)).collect();
+    let pods: Vec<&Pod> = candidates.iter().map(|(_, pod)| &***pod).collect();
+    match victims(pod, &pods, &missing, pod_level) {
+        Ok(found) => {
+            let resource = missing.first().map(|missing| missing.name.clone()).unwrap_or_default();
+            let victim = |at: usize| Victim {
+                uid: candidates[at].0.clone(),
+                pod: Arc::clone(candidates[at].1),
+                resource: resource.clone(),
+            };
+            (not_yet("the pods to end that make room for it"), found.into_iter().map(victim).collect())
+        }
+        Err(error) => {
+            let message = "Unexpected error while attempting to recover from admission failure";
+            (
+                never(UNEXPECTED, format!("{message}: preemption: error finding a set of pods to preempt: {error}")),
+                vec![],
+            )
+        }
+    }
+}
+
+/// What came of judging a pod that asks for other resources.
+#[derive(Debug, Default)]
+pub struct JudgedResize {
+    /// Why it cannot have them now: one word, and a sentence; `None` when it can.
+    pub refused: Option<(String, String)>,
+    /// Pods that have to go for it, where it is critical.
+    pub victims: Vec<Victim>,
+}
+
+/// Judges a pod that asks for other resources, beside what all others take. It may wait, for whatever reason (POD-26).
+pub fn judge_resize(pod: &Pod, room: &Room, at: Surroundings<'_>) -> JudgedResize {
+    let (verdict, victims) = judge_among(pod, room, &[], at);
+    let refused = match verdict {
+        Verdict::Admitted => None,
+        Verdict::NotYet { what, .. } => Some(("NotYet".to_owned(), format!("waits for {what}"))),
+        Verdict::Unsure => Some(("NotYet".to_owned(), "waits for the Node to be read once more".to_owned())),
+        Verdict::Never { reason, message } => Some((reason, message)),
+    };
+    JudgedResize { refused, victims }
+}
+
+fn uid_of(pod: &Pod) -> PodUid {
+    PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default())
+}
+
+/// What upstream looks at before room and affinity, in its order.
+fn before_predicates(pod: &Pod, abilities: &NodeAbilities) -> Option<Verdict> {
+    let refused = unsupported_fields(pod);
+    if !refused.is_empty() {
+        let fields: Vec<String> = refused.iter().map(ToString::to_string).collect();
+        let message = format!("this node agent cannot do what the pod asks for: {}", fields.join(", "));
+        return Some(never("PodFeatureUnsupported", message));
+    }
+    if let Some(message) = abilities.sysctls.refusal(pod) {
+        return Some(never("SysctlForbidden", message));
+    }
+    let label = pod.metadata.labels.as_ref().and_then(|labels| labels.get(OS_LABEL));
+    if label.is_some_and(|os| os != OS) {
+        let message = "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label";
+        return Some(never("PodOSSelectorNodeLabelDoesNotMatch", message));
+    }
+    let spec = pod.spec.as_ref()?;
+    if spec.os.as_ref().is_some_and(|os| os.name != OS) {
+        return Some(never("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"));
+    }
+    let policy = spec.security_context.as_ref().and_then(|context| context.supplemental_groups_policy.as_deref());
+    match (policy, abilities.groups_policy) {
+        (Some("Strict"), None) => Some(not_yet("the runtime to say what it can do")),
+        (Some("Strict"), Some(false)) => {
+            let message = "SupplementalGroupsPolicy=Strict is not supported in this node";
+            Some(never("SupplementalGroupsPolicyNotSupported", message))
+        }
+        _ => None,
+    }
+}
+
+/// And after them.
+fn after_predicates(pod: &Pod, abilities: &NodeAbilities) -> Verdict {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("Pending");
+    // One that ran before the agent was started anew keeps running.
+    if let Some(message) = app_armor::refusal(pod, abilities.app_armor).filter(|_| phase == "Pending") {
+        return never("AppArmor", message);
+    }
+    if has_pod_level_resources(pod) && !abilities.pod_level {
+        return never("PodLevelResourcesNotSupported", "PodLevelResources feature gate is disabled");
+    }
+    if let Some(message) = declared_features::refusal(pod, abilities.declared.as_deref()) {
+        return never("PodFeatureUnsupported", message);
+    }
+    Verdict::Admitted
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! Whether the node declares the features that a pod relies on (KEP-5328; upstream's `nodedeclaredfeatures`). Pure.
+
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+
+use crate::logic::model::restart_policy::{ALWAYS, could_restart_all};
+
+/// What a new pod may rely on.
+const RESTART_ALL: &str = "RestartAllContainersOnContainerExits";
+/// What a change of a pod's own resources relies on.
+const POD_RESIZE: &str = "InPlacePodLevelResourcesVerticalScaling";
+/// What a change of an init container's resources relies on.
+const INIT_RESIZE: &str = "InPlacePodVerticalScalingInitContainers";
+
+/// Why a new pod is refused: the node does not declare what it relies on. A node that declares nothing at all asks for
+/// nothing. What else pods may rely on is refused by its own field.
+pub(super) fn refusal(pod: &Pod, declared: Option<&[String]>) -> Option<String> {
+    let relies = pod.spec.as_ref().is_some_and(could_restart_all);
+    missing(relies.then_some(RESTART_ALL), declared)
+}
+
+/// What is to be told of a pod that was changed in a way that the node does not declare. The change stands.
+pub fn update_problem(old: &Pod, new: &Pod, declared: Option<&[String]>) -> Option<String> {
+    let (old, new) = (old.spec.as_ref()?, new.spec.as_ref()?);
+    let of_pod = (old.resources != new.resources).then_some(POD_RESIZE);
+    let of_init = is_init_resized(old, new).then_some(INIT_RESIZE);
+    missing(of_pod.into_iter().chain(of_init), declared)
+}
+
+fn is_init_resized(old: &PodSpec, new: &PodSpec) -> bool {
+    let all = |spec: &PodSpec| spec.init_containers.clone().unwrap_or_default();
+    let is_sidecar = |container: &Container| container.restart_policy.as_deref() == Some(ALWAYS);
+    all(old).iter().zip(&all(new)).any(|(old, new)| !is_sidecar(old) && old.resources != new.resources)
+}
+
+fn missing(wanted: impl IntoIterator<Item = &'static str>, declared: Option<&[String]>) -> Option<String> {
+    let declared = declared?;
+    let missing: Vec<&str> =
+        wanted.into_iter().filter(|feature| !declared.iter().any(|known| known == feature)).collect();
+    (!missing.is_empty()).then(|| format!("Pod requires node features that are not available: {}", missing.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(spec: Value) -> Pod {
+        serde_json::from_value(json!({ "spec": spec })).expect("a pod")
+    }
+
+    /// POD-31.
+    #[test]
+    fn a_pod_that_relies_on_what_is_not_declared_is_refused() {
+        let rule = json!([{ "action": "RestartAllContainers", "exitCodes": { "operator": "In", "values": [1] } }]);
+        let relying = pod(json!({ "containers": [{ "name": "a", "restartPolicyRules": rule }] }));
+        let in_init = pod(json!({
+            "containers": [{ "name": "a" }], "initContainers": [{ "name": "i", "restartPolicyRules": rule }],
+        }));
+        let why = "Pod requires node features that are not available: RestartAllContainersOnContainerExits";
+        for relying in [&relying, &in_init] {
+            assert_eq!(refusal(relying, Some(&[])).as_deref(), Some(why));
+            assert_eq!(refusal(relying, Some(&[RESTART_ALL.to_owned()])), None);
+            assert_eq!(refusal(relying, None), None, "such a node declares nothing");
+        }
+        assert_eq!(refusal(&pod(json!({ "containers": [{ "name": "a" }] })), Some(&[])), None);
+    }
+
+    #[test]
+    fn a_change_that_is_not_declared_is_told_of() {
+        let of = |pod_cpu: &str, init_cpu: &str, policy: Option<&str>| {
+            pod(json!({
+                "resources": { "requests": { "cpu": pod_cpu } }, "containers": [{ "name": "a" }],
+                "initContainers": [{ "name": "i", "restartPolicy": policy, "resources": { "requests": { "cpu": init_cpu } } }],
+            }))
+        };
+        let prefix = "Pod requires node features that are not available: ";
+        for (new, declared, expected) in [
+            (of("1", "1", None), vec![], None),
+            (of("2", "1", None), vec![], Some(POD_RESIZE)),
+            (of("2", "1", None), vec![POD_RESIZE.to_owned()], None),
+            (of("1", "2", None), vec![], Some(INIT_RESIZE)),
+            (of("2", "2", None), vec![POD_RESIZE.to_owned()], Some(INIT_RESIZE)),
+        ] {
+            let told = update_problem(&of("1", "1", None), &new, Some(&declared));
+            assert_eq!(told, expected.map(|feature| format!("{prefix}{feature}")), "{declared:?}");
+        }
+        let (old, new) = (of("1", "1", Some(ALWAYS)), of("1", "2", Some(ALWAYS)));
+        assert_eq!(update_problem(&old, &new, Some(&[])), None, "a sidecar is resized as others are");
+    }
+}

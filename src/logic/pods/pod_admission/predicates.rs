@@ -1,0 +1,193 @@
+//! What the scheduler looked at, once more at the node: room, affinity, name, ports, taints (POD-31, section 17.2).
+//!
+//! Pure. Upstream's `AdmissionCheck` of the scheduler, in its order.
+
+use k8s_openapi::api::core::v1::{
+    Container, Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint, Toleration,
+};
+
+use super::room::Room;
+use crate::logic::model::quantity::Quantity;
+use crate::logic::pods::pod_roster::is_static;
+use crate::logic::resources::{CPU, HUGEPAGES_PREFIX, MEMORY, ResourceList, pod_requests, resource_list};
+
+/// The resource name of the number of pods.
+pub(super) const PODS: &str = "pods";
+
+/// The predicate of the Node's labels.
+const NODE_AFFINITY: &str = "NodeAffinity";
+
+/// The predicate of the host's ports.
+const NODE_PORTS: &str = "NodePorts";
+
+/// One thing that keeps a pod from this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// Too little of a resource is left; CPU in thousandths.
+    Shortage { name: String, requested: i64, used: i64, capacity: i64 },
+    /// A predicate of this name, and why it fails.
+    Predicate(&'static str, &'static str),
+}
+
+impl Failure {
+    /// Whether only the Node's labels are not as the pod wants them.
+    pub(super) fn is_of_labels(&self) -> bool {
+        matches!(self, Self::Predicate(NODE_AFFINITY, _))
+    }
+
+    /// Whether it is others that take what the pod asks for.
+    pub(super) fn is_of_others(&self) -> bool {
+        matches!(self, Self::Shortage { .. } | Self::Predicate(NODE_PORTS, _))
+    }
+
+    pub(super) fn reason(&self) -> String {
+        match self {
+            Self::Shortage { name, .. } => format!("OutOf{name}"),
+            Self::Predicate(name, _) => (*name).to_owned(),
+        }
+    }
+
+    pub(super) fn message(&self) -> String {
+        match self {
+            Self::Shortage { name, requested, used, capacity } => format!(
+                "Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {capacity}"
+            ),
+            Self::Predicate(name, why) => format!("Predicate {name} failed: {why}"),
+        }
+    }
+}
+
+/// All that keeps `pod` from `node`, of which others take their share already.
+pub(super) fn failures(pod: &Pod, others: &Room, node: &Node, pod_level: bool) -> Vec<Failure> {
+    let mut failures = shortages(pod, others, node, pod_level);
+    if !matches_node(pod, node) {
+        failures.push(Failure::Predicate(NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector"));
+    }
+    let name = node.metadata.name.as_deref();
+    let wanted = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|wanted| !wanted.is_empty());
+    if wanted.is_some() && wanted != name {
+        failures.push(Failure::Predicate("NodeName", "node(s) didn't match the requested node name"));
+    }
+    if others.has_ports_of(pod) {
+        failures.push(Failure::Predicate(NODE_PORTS, "node(s) didn't have free ports for the requested pod ports"));
+    }
+    if !is_static(pod) && untolerated(pod, node) {
+        failures.push(Failure::Predicate("TaintToleration", "node(s) had taints that the pod didn't tolerate"));
+    }
+    failures
+}
+
+/// What a pod takes of one resource, as shortages count it.
+pub(super) fn taken(pod: &Pod, name: &str, pod_level: bool) -> i64 {
+    if name == PODS {
+        return 1;
+    }
+    pod_requests(pod, pod_level, true).get(name).map_or(0, |quantity| number(name, quantity))
+}
+
+/// An amount as shortages count it: of CPU thousandths.
+pub(super) fn number(name: &str, quantity: &Quantity) -> i64 {
+    if name == CPU { quantity.milli_value() } else { quantity.value() }
+}
+
+/// Resource by resource: the number of pods, CPU, memory, storage, the others by name.
+fn shortages(pod: &Pod, others: &Room, node: &Node, pod_level: bool) -> Vec<Failure> {
+    let Some(status) = node.status.as_ref() else { return vec![] };
+    let room: ResourceList = resource_list(status.allocatable.as_ref().or(status.capacity.as_ref()));
+    let mut found = Vec::new();
+    let count = others.used(PODS);
+    if let Some(capacity) = room.get(PODS).map(Quantity::value).filter(|pods| count >= *pods) {
+        found.push(Failure::Shortage { name: PODS.to_owned(), requested: 1, used: count, capacity });
+    }
+    let wanted = pod_requests(pod, pod_level, true);
+    let first = [CPU, MEMORY, "ephemeral-storage"];
+    let rest = wanted.keys().map(String::as_str).filter(|name| !first.contains(name));
+    for name in first.into_iter().chain(rest) {
+        let Some(asked) = wanted.get(name).filter(|asked| asked.is_positive()) else { continue };
+        let capacity = match room.get(name) {
+            Some(capacity) => number(name, capacity),
+            // Pages that the node does not have are none.
+            None if name.starts_with(HUGEPAGES_PREFIX) => 0,
+            // What else the node does not know (extended resources of others) is nobody's to refuse here.
+            None => continue,
+        };
+        let used = others.used(name);
+        let requested = number(name, asked);
+        if used.saturating_add(requested) > capacity {
+            found.push(Failure::Shortage { name: name.to_owned(), requested, used, capacity });
+        }
+    }
+    found
+}
+
+/// Address, protocol and number of the host's ports that a pod takes.
+pub(super) fn host_ports(pod: &Pod) -> impl Iterator<Item = (&str, &str, i32)> {
+    let keeps = |container: &&Container| container.restart_policy.as_deref() == Some("Always");
+    let spec = pod.spec.iter();
+    let sidecars = spec.clone().flat_map(move |spec| spec.init_containers.iter().flatten().filter(keeps));
+    let containers = spec.flat_map(|spec| &spec.containers).chain(sidecars);
+    containers.flat_map(|container| container.ports.iter().flatten()).filter_map(|port| {
+        let number = port.host_port.filter(|number| *number > 0)?;
+        let address = port.host_ip.as_deref().filter(|address| !address.is_empty()).unwrap_or("0.0.0.0");
+        let protocol = port.protocol.as_deref().filter(|protocol| !protocol.is_empty()).unwrap_or("TCP");
+        Some((address, protocol, number))
+    })
+}
+
+fn matches_node(pod: &Pod, node: &Node) -> bool {
+    let Some(spec) = &pod.spec else { return true };
+    let label = |key: &str| node.metadata.labels.as_ref().and_then(|all| all.get(key)).map(String::as_str);
+    let selected = spec.node_selector.iter().flatten().all(|(key, value)| label(key) == Some(value.as_str()));
+    let required = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = required.and_then(|it| it.required_during_scheduling_ignored_during_execution.as_ref());
+    selected && required.is_none_or(|it| matches_terms(it, node))
+}
+
+/// Whether the node has what one of the terms asks for.
+pub fn matches_terms(selector: &NodeSelector, node: &Node) -> bool {
+    selector.node_selector_terms.iter().any(|term| matches_term(term, node))
+}
+
+/// A term without any requirement matches nothing.
+fn matches_term(term: &NodeSelectorTerm, node: &Node) -> bool {
+    let (labels, fields) = (term.match_expressions.as_deref(), term.match_fields.as_deref());
+    let (labels, fields) = (labels.unwrap_or_default(), fields.unwrap_or_default());
+    let label = |key: &str| node.metadata.labels.as_ref().and_then(|all| all.get(key)).map(String::as_str);
+    let field = |key: &str| (key == "metadata.name").then_some(node.metadata.name.as_deref()).flatten();
+    !(labels.is_empty() && fields.is_empty())
+        && labels.iter().all(|it| meets(it, label(&it.key)))
+        && fields.iter().all(|it| meets(it, field(&it.key)))
+}
+
+fn meets(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+    let values = requirement.values.as_deref().unwrap_or_default();
+    let is_in = value.is_some_and(|value| values.iter().any(|one| one == value));
+    let number = |text: &str| text.parse::<i64>().ok();
+    let compared = || Some((number(value?)?, number(values.first()?)?));
+    match requirement.operator.as_str() {
+        "In" => is_in,
+        "NotIn" => !is_in,
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        "Gt" => compared().is_some_and(|(value, bound)| value > bound),
+        "Lt" => compared().is_some_and(|(value, bound)| value < bound),
+        _ => false,
+    }
+}
+
+/// Of the taints only those count that would have the pod leave again.
+fn untolerated(pod: &Pod, node: &Node) -> bool {
+    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    let tolerations = || pod.spec.iter().flat_map(|spec| spec.tolerations.iter().flatten());
+    let mut leaving = taints.filter(|taint| taint.effect == "NoExecute");
+    leaving.any(|taint| !tolerations().any(|toleration| tolerates(toleration, taint)))
+}
+
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    let (effect, key) = (text(&toleration.effect), text(&toleration.key));
+    let exists = toleration.operator.as_deref() == Some("Exists");
+    (effect.is_empty() || effect == taint.effect)
+        && (key == taint.key || (key.is_empty() && exists))
+        && (exists || text(&toleration.value) == text(&taint.value))
+}

@@ -1,0 +1,147 @@
+//! A pod's jobs and how they end.
+
+use std::sync::Arc;
+
+use super::{Absent, Found, Remains};
+use crate::logic::images::image_policy::{ImageFailure, ImageInUse};
+use crate::logic::model::ids::ContainerId;
+use crate::logic::model::runtime_pod::{RuntimeContainer, RuntimeSandbox};
+use crate::logic::pods::pod_resize::ResizeReport;
+use crate::logic::volumes::volume_states::{MountedVolumes, VolumeFailure};
+
+/// Work on a pod that takes time. At most one of each is under way.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Job {
+    /// The pod's cgroup.
+    Prepare,
+    /// The pod's volumes.
+    MountVolumes,
+    /// A sandbox.
+    SetUpSandbox,
+    /// A container's image.
+    EnsureImage(String),
+    /// Creating and starting a container.
+    StartContainer(String),
+    /// Stopping one container.
+    KillContainer(ContainerId),
+    /// Removing dead init containers.
+    RemoveContainers,
+    /// Stopping and removing all containers, to start over.
+    ResetContainers,
+    /// Giving running containers, and the pod's cgroup, other resources.
+    Resize,
+    /// Stopping all containers, then the sandboxes.
+    KillPod,
+    /// Asking the runtime, by ID, about what its list no longer shows.
+    Confirm,
+    /// Having the pod's volumes unmounted and its cgroup removed.
+    CleanUp,
+    /// Removing what is left of the pod on the node.
+    Remove,
+}
+
+/// How a job ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum JobEnd {
+    /// Whether the pod's cgroup had to be made, or to be set as if it had.
+    Prepared(Result<bool, String>),
+    /// Where the pod's volumes are, all of them.
+    VolumesMounted(Result<Arc<MountedVolumes>, VolumeFailure>),
+    /// The sandbox, ready and with its addresses.
+    SandboxUp(Result<RuntimeSandbox, SandboxFailure>),
+    /// The image that the container is to use.
+    ImageEnsured(String, Result<ImageInUse, ImageFailure>),
+    /// The container that was started.
+    Started(String, Result<Started, StartFailure>),
+    /// One container was stopped.
+    Killed(ContainerId, Result<(), String>),
+    /// Dead init containers were removed.
+    Removed(Result<(), String>),
+    /// All containers were stopped and removed.
+    Reset(Result<(), String>),
+    /// What came of changing resources.
+    Resized(ResizeReport),
+    /// All containers were stopped, then all sandboxes.
+    PodKilled(Result<(), String>),
+    /// What the runtime still has of what was absent from its list.
+    Confirmed(Absent, Result<Found, String>),
+    /// The pod's volumes are unmounted and its cgroup is gone.
+    CleanedUp(Result<(), String>),
+    /// What was to be removed; with an error some of it is there still.
+    RemainsRemoved(Remains, Result<(), String>),
+}
+
+/// Why a pod has no sandbox to use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SandboxFailure {
+    /// Whether it was made, and the runtime then did not say how it is.
+    pub made: bool,
+    /// A sentence.
+    pub message: String,
+}
+
+/// A container that was started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Started {
+    /// What the runtime calls it.
+    pub id: ContainerId,
+    /// With which count it was made: the log directory may know of more instances than the pod's worker (CRI-16).
+    pub restart_count: u32,
+    /// How the runtime showed it right after, running. Without it the status would be told twice: first what is known of
+    /// a container that was started, then what only the runtime knows.
+    pub seen: Option<Box<RuntimeContainer>>,
+}
+
+/// The reason of a container that ran, and was ended because its postStart hook failed.
+pub const POST_START_HOOK_ERROR: &str = "PostStartHookError";
+
+/// Why a container did not start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartFailure {
+    /// The waiting reason (CRI-25), such as `CreateContainerError`.
+    pub reason: &'static str,
+    /// A sentence.
+    pub message: String,
+}
+
+impl JobEnd {
+    /// Which job it was.
+    pub fn job(&self) -> Job {
+        match self {
+            Self::Prepared(_) => Job::Prepare,
+            Self::VolumesMounted(_) => Job::MountVolumes,
+            Self::SandboxUp(_) => Job::SetUpSandbox,
+            Self::ImageEnsured(container, _) => Job::EnsureImage(container.clone()),
+            Self::Started(container, _) => Job::StartContainer(container.clone()),
+            Self::Killed(id, _) => Job::KillContainer(id.clone()),
+            Self::Removed(_) => Job::RemoveContainers,
+            Self::Reset(_) => Job::ResetContainers,
+            Self::Resized(_) => Job::Resize,
+            Self::PodKilled(_) => Job::KillPod,
+            Self::Confirmed(..) => Job::Confirm,
+            Self::CleanedUp(_) => Job::CleanUp,
+            Self::RemainsRemoved(..) => Job::Remove,
+        }
+    }
+
+    /// The end of a job whose own code failed.
+    pub fn lost(job: Job, why: String) -> Self {
+        match job {
+            Job::Prepare => Self::Prepared(Err(why)),
+            Job::MountVolumes => Self::VolumesMounted(Err(VolumeFailure::lost(why))),
+            Job::SetUpSandbox => Self::SandboxUp(Err(SandboxFailure { made: false, message: why })),
+            Job::EnsureImage(container) => Self::ImageEnsured(container, Err(ImageFailure::lost(why))),
+            Job::StartContainer(container) => {
+                Self::Started(container, Err(StartFailure { reason: "RunContainerError", message: why }))
+            }
+            Job::KillContainer(id) => Self::Killed(id, Err(why)),
+            Job::RemoveContainers => Self::Removed(Err(why)),
+            Job::ResetContainers => Self::Reset(Err(why)),
+            Job::Resize => Self::Resized(ResizeReport { changed: true, problem: Some(why), ..ResizeReport::default() }),
+            Job::KillPod => Self::PodKilled(Err(why)),
+            Job::Confirm => Self::Confirmed(Absent::default(), Err(why)),
+            Job::CleanUp => Self::CleanedUp(Err(why)),
+            Job::Remove => Self::RemainsRemoved(Remains::default(), Err(why)),
+        }
+    }
+}

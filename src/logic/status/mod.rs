@@ -1,0 +1,8 @@
+//! Status: what the API shows of a pod, and what the API server is sent of it; the mirrors of static pods.
+//!
+//! May import `formats`, `model`, `resources`, `network`, `manifest` and `pods`.
+
+pub mod mirror_pods;
+pub mod pod_startup;
+pub mod pod_status;
+pub mod status_sync;

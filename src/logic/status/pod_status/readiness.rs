@@ -1,0 +1,151 @@
+//! `started` and `ready` of every container (section 6 of upstream's prober rules).
+
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodSpec};
+
+use super::{StatusInput, conditions};
+use crate::logic::model::ids::ContainerId;
+use crate::logic::model::restart_policy::is_sidecar;
+
+/// Fills in both flags.
+pub(super) fn fill_in(
+    input: &StatusInput<'_>,
+    spec: &PodSpec,
+    init: &mut [ContainerStatus],
+    regular: &mut [ContainerStatus],
+) {
+    for status in init {
+        let container = named(spec.init_containers.as_deref().unwrap_or_default(), &status.name);
+        if container.is_some_and(is_sidecar) {
+            fill_in_probed(input, container, status);
+            continue;
+        }
+        status.started = Some(is_started(input, container, status));
+        let ended = status.state.as_ref().and_then(|state| state.terminated.as_ref());
+        status.ready = ended.is_some_and(|ended| ended.exit_code == 0);
+    }
+    for status in regular {
+        let container = named(&spec.containers, &status.name);
+        fill_in_probed(input, container, status);
+    }
+}
+
+/// Of a container that probes may be about: a regular one or a sidecar.
+fn fill_in_probed(input: &StatusInput<'_>, container: Option<&Container>, status: &mut ContainerStatus) {
+    let started = is_started(input, container, status);
+    status.ready = started && is_ready(input, container, status);
+    status.started = Some(started);
+}
+
+fn named<'a>(containers: &'a [Container], name: &str) -> Option<&'a Container> {
+    containers.iter().find(|container| container.name == name)
+}
+
+fn id(status: &ContainerStatus) -> ContainerId {
+    let full = status.container_id.as_deref().unwrap_or_default();
+    ContainerId::from(full.split_once("://").map_or(full, |(_, id)| id))
+}
+
+fn is_started(input: &StatusInput<'_>, container: Option<&Container>, status: &ContainerStatus) -> bool {
+    if status.state.as_ref().is_none_or(|state| state.running.is_none()) {
+        return false;
+    }
+    if let Some(result) = input.probes.startup.get(&id(status)) {
+        return *result;
+    }
+    // `started` still holds what was shown of this very container before.
+    status.started == Some(true) || container.is_none_or(|container| container.startup_probe.is_none())
+}
+
+/// Readiness of a container that runs and has started.
+fn is_ready(input: &StatusInput<'_>, container: Option<&Container>, status: &ContainerStatus) -> bool {
+    if container.is_none_or(|container| container.readiness_probe.is_none()) {
+        return true;
+    }
+    match input.probes.readiness.get(&id(status)) {
+        Some(result) => *result,
+        // An agent that has just started has no results. What was ready stays so until a probe says otherwise, and what
+        // was not does not become so.
+        None => input.adopted.contains(&id(status)) && was_pod_ready(input),
+    }
+}
+
+/// As the API tells; of a static pod the API's object tells nothing, and what was shown before stands in.
+fn was_pod_ready(input: &StatusInput<'_>) -> bool {
+    let of_api = input.pod.status.as_ref().filter(|status| status.conditions.is_some());
+    of_api.or(input.previous).is_some_and(conditions::is_ready)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{ContainerState, ContainerStateRunning, Pod, Probe};
+
+    use super::*;
+    use crate::logic::model::ids::{FullName, PodUid};
+    use crate::logic::model::runtime_pod::{ProbeResults, RuntimePod};
+    use crate::logic::model::time::{Moment, Stamp};
+    use crate::logic::pods::pod_resize::ResizeGates;
+
+    /// Section 6 of upstream's rules: a sidecar is started and ready by its probes, as a regular container is; an ordinary
+    /// init container is ready once it has ended well.
+    #[test]
+    fn a_sidecar_is_ready_by_its_probes() {
+        let sidecar = |restart_policy: Option<&str>| Container {
+            name: "s".to_owned(),
+            restart_policy: restart_policy.map(str::to_owned),
+            startup_probe: Some(Probe::default()),
+            readiness_probe: Some(Probe::default()),
+            ..Container::default()
+        };
+        let pod = Pod::default();
+        let runtime = RuntimePod::empty(PodUid::from("u"), FullName::new("p", "ns"), Stamp::default());
+        let running = ContainerState { running: Some(ContainerStateRunning::default()), ..ContainerState::default() };
+        let id = ContainerId::from("i");
+        for (policy, startup, readiness, expected) in [
+            (Some("Always"), None, None, (false, false)),
+            (Some("Always"), Some(true), None, (true, false)),
+            (Some("Always"), Some(true), Some(true), (true, true)),
+            (Some("Always"), Some(false), Some(true), (false, false)),
+            (None, Some(true), Some(true), (true, false)),
+        ] {
+            let mut probes = ProbeResults::default();
+            probes.startup.extend(startup.map(|result| (id.clone(), result)));
+            probes.readiness.extend(readiness.map(|result| (id.clone(), result)));
+            let input = StatusInput {
+                pod: &pod,
+                runtime: &runtime,
+                previous: None,
+                probes: &probes,
+                volumes_mounted: true,
+                start_errors: &Default::default(),
+                restarts: &Default::default(),
+                adopted: &Default::default(),
+                resize: &Default::default(),
+                actuated: None,
+                figures: None,
+                options: &Default::default(),
+                gates: &ResizeGates { by_pod: false, ..ResizeGates::default() },
+                host: &Default::default(),
+                prefer_ipv6: false,
+                runtime_name: "containerd",
+                recursive_read_only: Some(false),
+                terminal: false,
+                is_static: false,
+                qos_class: "BestEffort",
+                now: Moment::EPOCH,
+            };
+            let spec = PodSpec { init_containers: Some(vec![sidecar(policy)]), ..PodSpec::default() };
+            let mut init = [ContainerStatus {
+                name: "s".to_owned(),
+                container_id: Some("containerd://i".to_owned()),
+                state: Some(running.clone()),
+                ..ContainerStatus::default()
+            }];
+            fill_in(&input, &spec, &mut init, &mut []);
+            assert_eq!(
+                (init[0].started == Some(true), init[0].ready),
+                expected,
+                "{policy:?} {startup:?} {readiness:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What is said of a pod that is not admitted yet.
+
+use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
+
+use super::{conditions, time};
+use crate::logic::model::time::Moment;
+
+/// The status of a pod that waits to be admitted: as the API has it, and why (PAIN-18). Said again it is the same.
+pub fn waiting_status(pod: &Pod, message: String, now: Moment) -> PodStatus {
+    let mut status = pod.status.clone().unwrap_or_default();
+    let before = conditions::find(&status, conditions::READY_TO_START).filter(|before| before.status == "False");
+    let since = before.and_then(|before| before.last_transition_time.clone());
+    let known = status.conditions.get_or_insert_default();
+    known.retain(|condition| condition.type_ != conditions::READY_TO_START);
+    known.push(PodCondition {
+        type_: conditions::READY_TO_START.to_owned(),
+        status: "False".to_owned(),
+        message: Some(message),
+        last_transition_time: since.or_else(|| Some(time(now))),
+        observed_generation: pod.metadata.generation,
+        ..PodCondition::default()
+    });
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// PAIN-18: it is said again every minute, and each new time would be a patch.
+    #[test]
+    fn a_pod_that_goes_on_waiting_has_waited_since_it_began_to() {
+        let waits =
+            |pod: &Pod, seconds: i64| waiting_status(pod, "waits for room".to_owned(), Moment(seconds * 1_000_000_000));
+        let mut pod = Pod::default();
+        pod.metadata.generation = Some(4);
+        let first = waits(&pod, 100);
+        assert_eq!(first.conditions.as_ref().and_then(|all| all[0].observed_generation), Some(4));
+        pod.status = Some(first.clone());
+        assert_eq!(waits(&pod, 160), first);
+        let conditions = pod.status.as_mut().and_then(|status| status.conditions.as_mut()).expect("it has one");
+        conditions[0].status = "True".to_owned();
+        assert_ne!(waits(&pod, 160), first, "it was another before");
+    }
+}

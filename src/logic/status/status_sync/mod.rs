@@ -1,0 +1,558 @@
+//! What the API server is to be told of pods, and when a pod may go from it (POD-34, POD-35, POD-36; upstream's status
+//! manager).
+//!
+//! Owned by `StatusManager`. Level-triggered: it keeps what each pod's status is here and what the API server last showed,
+//! and says what is to be sent about the difference, one call a pod at a time. A status that the API server has already
+//! costs nothing: an agent that starts again sends nothing.
+//!
+//! Waits are kept in uptime: the wall clock may be set back, and would hold a status back for as long.
+
+pub mod merge;
+#[cfg(test)]
+mod scale_tests;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use serde_json::Value;
+
+use super::pod_status::is_terminal;
+use crate::logic::model::ids::{FullName, PodUid};
+use crate::logic::pods::pod_roster::full_name;
+
+/// Calls under way at once: after the API server was away, what changed is spread out.
+pub const CALLS_MAX: usize = 16;
+/// How often a status that others keep changing is set right (upstream's resync).
+const RECONCILE_PERIOD: Duration = Duration::from_secs(10);
+/// The first wait after a call that failed; each further one is twice as long.
+const RETRY_FIRST: Duration = Duration::from_millis(500);
+/// How long what is merely detail of a pod that is being deleted waits for more: its end follows soon, in the same patch.
+const DETAIL_PAUSE: Duration = Duration::from_secs(1);
+/// How long it waits to be told that a pod which is being deleted is unready as all its containers have ended: its phase
+/// follows in the same patch, as soon as its sandbox is stopped. Upstream tells of neither before that, however long it takes.
+const UNREADY_PAUSE: Duration = Duration::from_secs(2);
+/// The longest wait after a call that failed, before jitter, which may double it: what is not sent yet is tried every 10 s
+/// at least, as upstream does.
+const RETRY_MAX: Duration = Duration::from_secs(5);
+/// The longest wait that the server may ask for, before jitter.
+const ASKED_MAX: Duration = Duration::from_secs(60);
+
+/// The annotation that makes a pod the stand-in of a static pod.
+pub const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
+
+/// A pod's status as its worker told it.
+#[derive(Clone, Debug)]
+pub struct Own {
+    /// The pod's name and namespace.
+    pub full_name: FullName,
+    /// From a file or a URL: its status goes to its mirror.
+    pub is_static: bool,
+    /// What its mirror is known by; of a static pod.
+    pub config_hash: Option<String>,
+    /// The status.
+    pub status: Arc<PodStatus>,
+    /// Whether containers of it may still run.
+    pub may_run: bool,
+}
+
+/// A call to make.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Call {
+    /// Patch the pod's subresource `status`.
+    Patch {
+        /// Strategic merge.
+        body: Value,
+    },
+    /// Delete the pod: grace period 0, with its UID as a precondition.
+    Delete,
+}
+
+/// A call, and for whom.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Order {
+    /// The pod here.
+    pub uid: PodUid,
+    /// The pod in the API: another one than here for a static pod.
+    pub api_uid: PodUid,
+    /// Its name and namespace.
+    pub full_name: FullName,
+    /// What to do.
+    pub call: Call,
+}
+
+/// How a call ended.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// Done; after a patch, with the pod as it is then.
+    Done(Option<Arc<Pod>>),
+    /// There is no such pod, or another one of its name.
+    Gone,
+    /// Nobody answered.
+    Away,
+    /// It did not work, but may later; after this long, where the server said so.
+    Failed(Option<Duration>),
+}
+
+/// Why a call is not made yet, and so what ends the wait early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    /// Nobody answered: any other call that works shows that the server is back.
+    Away,
+    /// The server knew no such pod: over once the watch shows it.
+    Gone,
+    /// The server did not want it: it is as long as it is.
+    Refused,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    own: Option<Own>,
+    api: Option<Arc<Pod>>,
+    /// Nothing of the pod is left on the node.
+    finished: bool,
+    /// Whom the call under way is about, in the API.
+    calling: Option<PodUid>,
+    /// Who was deleted, in the API.
+    deleted: Option<PodUid>,
+    /// What is here has changed since the last call.
+    changed: bool,
+    last_call: Option<Duration>,
+    not_before: Option<(Duration, Why)>,
+    /// Since when there is only detail to be sent of the end that is under way.
+    held_since: Option<Duration>,
+    failures: u32,
+}
+
+impl Entry {
+    /// Ends the wait, if it is for one of these; gives whether it was.
+    fn release(&mut self, whys: &[Why]) -> bool {
+        self.not_before.take_if(|(_, why)| whys.contains(why)).is_some()
+    }
+
+    /// A call did not work: each further wait is longer, and spread.
+    fn fail(&mut self, asked: Duration, why: Why, now: Duration, jitter: f64) {
+        let wait = RETRY_FIRST.saturating_mul(1 << self.failures.min(6)).min(RETRY_MAX);
+        let wait = asked.min(ASKED_MAX).max(wait).mul_f64(1.0 + jitter);
+        self.not_before = Some((now + wait, why));
+        (self.failures, self.changed) = (self.failures.saturating_add(1), true);
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct StatusSync {
+    pods: BTreeMap<PodUid, Entry>,
+    mirrors: BTreeMap<FullName, Arc<Pod>>,
+    /// Whose difference is to be looked at.
+    dirty: BTreeSet<PodUid>,
+    /// Whose difference was looked at and may not be sent before this: until then it is not looked at again, unless it
+    /// changes.
+    later: BTreeMap<PodUid, Duration>,
+    /// The same by time.
+    agenda: BTreeSet<(Duration, PodUid)>,
+    /// Pods whose calls are under way.
+    calling: BTreeSet<PodUid>,
+    /// Pods of which a call did not work, so that something may end their wait.
+    failed: BTreeSet<PodUid>,
+    /// Static pods by name: whom a mirror may be about.
+    statics: BTreeMap<FullName, BTreeSet<PodUid>>,
+    /// How often a pod's difference was looked at: for a test, that one event costs one pod.
+    looks: u64,
+}
+
+/// Whether the pod is a mirror.
+pub fn is_mirror(pod: &Pod) -> bool {
+    pod.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(MIRROR_ANNOTATION))
+}
+
+fn uid_of(pod: &Pod) -> PodUid {
+    PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default())
+}
+
+/// Whether one is older than the other, as far as their versions tell: they are numbers that grow, unless the API server's
+/// store was restored from a copy. So watch events and answers are compared by them, and full lists are not.
+fn is_older(one: &Pod, other: &Pod) -> bool {
+    matches!((version(one), version(other)), (Some(one), Some(other)) if one < other)
+}
+
+fn is_as_new(one: &Pod, other: &Pod) -> bool {
+    matches!((version(one), version(other)), (Some(one), Some(other)) if one >= other)
+}
+
+fn version(pod: &Pod) -> Option<u64> {
+    pod.metadata.resource_version.as_deref()?.parse().ok()
+}
+
+impl StatusSync {
+    /// A worker told its pod's status.
+    pub fn own(&mut self, uid: &PodUid, own: Own) {
+        if own.is_static {
+            self.statics.entry(own.full_name.clone()).or_default().insert(uid.clone());
+        }
+        let entry = self.pods.entry(uid.clone()).or_default();
+        (entry.own, entry.changed, entry.finished) = (Some(own), true, false);
+        self.dirty.insert(uid.clone());
+    }
+
+    /// How often a pod's difference was looked at so far.
+    pub fn looks(&self) -> u64 {
+        self.looks
+    }
+
+    fn forget(&mut self, uid: &PodUid) {
+        let Some(entry) = self.pods.remove(uid) else { return };
+        self.calling.remove(uid);
+        self.failed.remove(uid);
+        self.put_off(uid, None);
+        if let Some(own) = entry.own.filter(|own| own.is_static)
+            && let Some(uids) = self.statics.get_mut(&own.full_name)
+        {
+            uids.remove(uid);
+            if uids.is_empty() {
+                self.statics.remove(&own.full_name);
+            }
+        }
+    }
+
+    /// The pod's difference is looked at again then; or not for the time alone.
+    fn put_off(&mut self, uid: &PodUid, due: Option<Duration>) {
+        let before = match due {
+            Some(due) => self.later.insert(uid.clone(), due),
+            None => self.later.remove(uid),
+        };
+        before.map(|before| self.agenda.remove(&(before, uid.clone())));
+        self.agenda.extend(due.map(|due| (due, uid.clone())));
+    }
+
+    /// Whether a status of the pod was told here.
+    pub fn has_own(&self, uid: &PodUid) -> bool {
+        self.pods.get(uid).is_some_and(|entry| entry.own.is_some())
+    }
+
+    /// Nothing of the pod is left on the node; or nothing ever was. Without an API object it is forgotten.
+    pub fn finished(&mut self, uid: &PodUid) {
+        let is_known = self.pods.get(uid).is_some_and(|entry| entry.api.is_some());
+        if !is_known {
+            self.forget(uid);
+            return;
+        }
+        let entry = self.pods.get_mut(uid).expect("known");
+        (entry.finished, entry.changed) = (true, true);
+        self.dirty.insert(uid.clone());
+    }
+
+    /// A pod that will never be on the node is finished as soon as the API shows it.
+    pub fn never_here(&mut self, uid: &PodUid) {
+        let entry = self.pods.entry(uid.clone()).or_default();
+        (entry.finished, entry.changed) = (true, true);
+        self.dirty.insert(uid.clone());
+    }
+
+    /// The API server showed a pod. Older ones than are known already are passed over.
+    pub fn seen(&mut self, pod: Arc<Pod>) {
+        if is_mirror(&pod) {
+            let name = full_name(&pod);
+            if self.mirrors.get(&name).is_some_and(|known| is_older(&pod, known)) {
+                return; // Also where another one has taken its place since.
+            }
+            self.mirrors.insert(name.clone(), pod);
+            self.touch_static(&name);
+            return;
+        }
+        let uid = uid_of(&pod);
+        let entry = self.pods.entry(uid.clone()).or_default();
+        if entry.api.as_ref().is_none_or(|known| !is_older(&pod, known)) {
+            if entry.api.as_ref().is_none_or(|known| is_older(known, &pod)) {
+                entry.release(&[Why::Gone]);
+            }
+            entry.api = Some(pod);
+            self.dirty.insert(uid);
+        }
+    }
+
+    /// The API server has this pod now, whatever it said before.
+    fn listed(&mut self, pod: Arc<Pod>) {
+        if is_mirror(&pod) {
+            let name = full_name(&pod);
+            self.mirrors.insert(name.clone(), pod);
+            self.touch_static(&name);
+        } else {
+            let uid = uid_of(&pod);
+            self.pods.entry(uid.clone()).or_default().api = Some(pod);
+            self.dirty.insert(uid);
+        }
+    }
+
+    /// How the API server shows this very pod, as far as is known.
+    fn shown(&self, pod: &Pod) -> Option<&Arc<Pod>> {
+        if is_mirror(pod) {
+            return self.mirrors.get(&full_name(pod)).filter(|known| uid_of(known) == uid_of(pod));
+        }
+        self.pods.get(&uid_of(pod)).and_then(|entry| entry.api.as_ref())
+    }
+
+    /// The API server no longer has the pod.
+    pub fn gone(&mut self, pod: &Pod) {
+        let (uid, name) = (uid_of(pod), full_name(pod));
+        if self.mirrors.get(&name).is_some_and(|mirror| uid_of(mirror) == uid) {
+            self.mirrors.remove(&name);
+        }
+        if let Some(entry) = self.pods.get_mut(&uid) {
+            entry.api = None;
+            if entry.finished || entry.own.is_none() {
+                self.forget(&uid);
+            }
+        }
+    }
+
+    /// These are all pods that the API server has: it is there, and so are they.
+    pub fn all(&mut self, pods: &[Arc<Pod>]) {
+        let known: BTreeSet<PodUid> = pods.iter().map(|pod| uid_of(pod)).collect();
+        let apis = self.pods.values().filter_map(|entry| entry.api.clone());
+        let lost: Vec<Arc<Pod>> =
+            apis.chain(self.mirrors.values().cloned()).filter(|pod| !known.contains(&uid_of(pod))).collect();
+        lost.iter().for_each(|pod| self.gone(pod));
+        pods.iter().for_each(|pod| self.listed(Arc::clone(pod)));
+        for entry in self.pods.values_mut() {
+            entry.deleted = None;
+        }
+        self.release(&[Why::Away, Why::Gone]);
+    }
+
+    /// Ends waits. How many calls are under way at once bounds what follows.
+    fn release(&mut self, whys: &[Why]) {
+        for uid in std::mem::take(&mut self.failed) {
+            let Some(entry) = self.pods.get_mut(&uid) else { continue };
+            if entry.release(whys) {
+                self.dirty.insert(uid);
+            } else if entry.not_before.is_some() {
+                self.failed.insert(uid);
+            }
+        }
+    }
+
+    /// A call ended. `now` is uptime, `jitter` in 0..1.
+    pub fn answered(&mut self, uid: &PodUid, answer: Answer, now: Duration, jitter: f64) {
+        if matches!(answer, Answer::Done(_)) {
+            self.release(&[Why::Away]);
+        }
+        // The answer may come after the watch said that the pod is gone, or that another one has its name, or after the watch
+        // showed the same: that pod is shared with whoever else knows it, an answer's is not.
+        if let Answer::Done(Some(pod)) = &answer
+            && self.shown(pod).is_some_and(|known| !is_as_new(known, pod))
+        {
+            self.seen(Arc::clone(pod));
+        }
+        let shown = self.shown_uid(uid);
+        let Some(entry) = self.pods.get_mut(uid) else { return };
+        let asked = entry.calling.take();
+        self.calling.remove(uid);
+        entry.last_call = Some(now);
+        match answer {
+            Answer::Done(pod) => {
+                (entry.failures, entry.not_before) = (0, None);
+                if pod.is_none() {
+                    entry.deleted.clone_from(&asked);
+                }
+            }
+            // The watch will say so, or has already, and has shown who came after. As long as it shows the pod all the same,
+            // something else may have answered.
+            Answer::Gone => {
+                entry.failures = 0;
+                entry.not_before = (asked == shown).then(|| (now + RECONCILE_PERIOD, Why::Gone));
+                entry.changed = true;
+            }
+            Answer::Away => entry.fail(Duration::ZERO, Why::Away, now, jitter),
+            Answer::Failed(after) => entry.fail(after.unwrap_or_default(), Why::Refused, now, jitter),
+        }
+        if entry.not_before.is_some() {
+            self.failed.insert(uid.clone());
+        }
+        self.dirty.insert(uid.clone());
+    }
+
+    /// Forgets what has no worker: those not in `known` are told as finished.
+    pub fn keep_only(&mut self, known: &BTreeSet<PodUid>) {
+        let lost: Vec<PodUid> = self.pods.keys().filter(|uid| !known.contains(*uid)).cloned().collect();
+        for uid in lost {
+            let has_own = self.pods.get(&uid).is_some_and(|entry| entry.own.is_some() && !entry.finished);
+            if has_own {
+                self.finished(&uid);
+            }
+        }
+    }
+
+    /// The calls to make now, and when to ask again although nothing happens; both in uptime.
+    pub fn orders(&mut self, now: Duration) -> (Vec<Order>, Option<Duration>) {
+        let mut room = CALLS_MAX.saturating_sub(self.calling.len());
+        let mut orders = Vec::new();
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.extend(self.agenda.iter().take_while(|(due, _)| *due <= now).map(|(_, uid)| uid.clone()));
+        dirty.iter().for_each(|uid| self.put_off(uid, None));
+        self.looks += dirty.len() as u64;
+        let mut candidates: Vec<Candidate> = dirty.iter().filter_map(|uid| self.candidate(uid)).collect();
+        candidates.sort_by_key(|candidate| candidate.urgency);
+        for Candidate { order, due, urgency } in candidates {
+            let uid = order.uid.clone();
+            let due = due.into_iter().chain(self.held_until(&uid, urgency, now)).max();
+            if let Some(due) = due.filter(|due| *due > now) {
+                self.put_off(&uid, Some(due));
+                continue;
+            }
+            if room == 0 {
+                self.dirty.insert(uid); // The end of a call leads here again.
+                continue;
+            }
+            let entry = self.pods.get_mut(&uid).expect("it has an order");
+            (entry.calling, entry.changed, entry.held_since) = (Some(order.api_uid.clone()), false, None);
+            self.calling.insert(uid);
+            room -= 1;
+            orders.push(order);
+        }
+        (orders, self.agenda.first().map(|(due, _)| *due))
+    }
+
+    /// Until when this is held back, as a detail of an end.
+    fn held_until(&mut self, uid: &PodUid, urgency: Urgency, now: Duration) -> Option<Duration> {
+        let entry = self.pods.get_mut(uid)?;
+        let is_ending = entry.api.as_ref().is_some_and(|api| api.metadata.deletion_timestamp.is_some());
+        if !is_ending || entry.finished {
+            return None;
+        }
+        let pause = match urgency {
+            Urgency::Detail => DETAIL_PAUSE,
+            Urgency::Turn if entry.own.as_ref().is_some_and(is_stopping) => UNREADY_PAUSE,
+            _ => return None,
+        };
+        Some(*entry.held_since.get_or_insert(now) + pause)
+    }
+
+    /// Whether something of the pod is on its way to the API server, or will have to be.
+    pub fn is_waiting(&self, uid: &PodUid) -> bool {
+        self.dirty.contains(uid) || self.later.contains_key(uid) || self.calling.contains(uid)
+    }
+
+    /// The UID of the pod's object in the API, as it was shown last.
+    fn shown_uid(&self, uid: &PodUid) -> Option<PodUid> {
+        let entry = self.pods.get(uid)?;
+        let fixed = entry.own.as_ref().filter(|own| own.is_static);
+        let api = fixed.map_or(entry.api.as_ref(), |own| self.mirror_of(own));
+        api.map(|pod| uid_of(pod))
+    }
+
+    /// The mirror that stands for just this static pod: one of its name may be another version's (POD-06).
+    fn mirror_of(&self, own: &Own) -> Option<&Arc<Pod>> {
+        let mirror = self.mirrors.get(&own.full_name)?;
+        let hash = mirror.metadata.annotations.as_ref()?.get(MIRROR_ANNOTATION);
+        (hash == own.config_hash.as_ref()).then_some(mirror)
+    }
+
+    /// What is to be sent of the pod, and from when on.
+    fn candidate(&self, uid: &PodUid) -> Option<Candidate> {
+        let entry = self.pods.get(uid).filter(|entry| entry.calling.is_none())?;
+        let is_static = entry.own.as_ref().is_some_and(|own| own.is_static);
+        let api = if is_static { self.mirror_of(entry.own.as_ref()?)? } else { entry.api.as_ref()? };
+        let nothing = PodStatus::default();
+        let shown = api.status.as_ref().unwrap_or(&nothing);
+        let api_uid = uid_of(api);
+        if entry.deleted.as_ref() == Some(&api_uid) {
+            return None;
+        }
+        let desired = merge::as_allowed(api, shown, self.desired(entry, shown, is_static));
+        let call = match merge::patch(shown, &desired, api_uid.as_str()) {
+            _ if is_static && lives_again(entry, shown) => Call::Delete,
+            Some(mut body) => {
+                if entry.own.is_none() {
+                    // All that is known of the pod's end is what the API server showed: it must not have shown more since.
+                    body["metadata"]["resourceVersion"] = api.metadata.resource_version.clone().into();
+                }
+                Call::Patch { body }
+            }
+            None if may_be_deleted(entry, api) => Call::Delete,
+            None => return None,
+        };
+        // Nobody here changed anything: somebody else did, and may go on to.
+        let is_others = !entry.changed && call != Call::Delete;
+        let calm = entry.last_call.filter(|_| is_others).map(|last| last + RECONCILE_PERIOD);
+        let due = entry.not_before.map(|(due, _)| due).into_iter().chain(calm).max();
+        let order = Order { uid: uid.clone(), api_uid, full_name: full_name(api), call };
+        let urgency = match (&order.call, is_others) {
+            (_, true) => Urgency::Repair,
+            (Call::Delete, _) => Urgency::End,
+            _ if is_turn(shown, &desired) => Urgency::Turn,
+            _ => Urgency::Detail,
+        };
+        Some(Candidate { order, due, urgency })
+    }
+
+    fn desired(&self, entry: &Entry, shown: &PodStatus, is_static: bool) -> PodStatus {
+        let status = match &entry.own {
+            Some(own) => merge::merged(shown, &own.status, own.may_run && !entry.finished),
+            None => shown.clone(),
+        };
+        if entry.finished { merge::finished(status, is_static) } else { status }
+    }
+
+    fn touch_static(&mut self, name: &FullName) {
+        for uid in self.statics.get(name).into_iter().flatten() {
+            if let Some(entry) = self.pods.get_mut(uid) {
+                entry.release(&[Why::Gone]); // It is there after all, or this is another one.
+                self.dirty.insert(uid.clone());
+            }
+        }
+    }
+}
+
+/// Whether the mirror shows the end of a static pod that is not over, since it has begun a new life, or was refused and is no
+/// more. The API lets no phase go back: this mirror goes, and `MirrorManager` makes another.
+fn lives_again(entry: &Entry, shown: &PodStatus) -> bool {
+    let phase = |status: &PodStatus| is_terminal(status.phase.as_deref().unwrap_or_default());
+    let lives = |own: &Own| own.may_run && !phase(&own.status);
+    !entry.finished && entry.own.as_ref().is_some_and(lives) && phase(shown)
+}
+
+/// What is waited for elsewhere goes first (PAIN-32): where traffic goes, then who may take the place of what has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Urgency {
+    /// The pod became ready or unready, or is in another phase.
+    Turn,
+    /// It may go.
+    End,
+    /// Anything else that is new here. Of a pod that is being deleted it waits a moment for what comes next.
+    Detail,
+    /// What somebody else changed is put right.
+    Repair,
+}
+
+/// What could be sent.
+struct Candidate {
+    order: Order,
+    due: Option<Duration>,
+    urgency: Urgency,
+}
+
+fn is_turn(shown: &PodStatus, desired: &PodStatus) -> bool {
+    let ready = |status: &PodStatus| {
+        status.conditions.iter().flatten().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    };
+    shown.phase != desired.phase || ready(shown) != ready(desired)
+}
+
+/// Whether all containers of the pod have ended, and its phase does not say so yet: only its sandbox is to be stopped.
+fn is_stopping(own: &Own) -> bool {
+    let status = &own.status;
+    let all = [&status.init_container_statuses, &status.container_statuses, &status.ephemeral_container_statuses];
+    let mut containers = all.into_iter().flatten().flatten();
+    let phase = status.phase.as_deref().unwrap_or_default();
+    !is_terminal(phase) && containers.all(|one| one.state.as_ref().is_some_and(|state| state.running.is_none()))
+}
+
+/// A pod goes from the API once it is being deleted, its last status is there, and nothing of it is left here (POD-36).
+fn may_be_deleted(entry: &Entry, api: &Pod) -> bool {
+    let phase = api.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
+    entry.finished && api.metadata.deletion_timestamp.is_some() && !is_mirror(api) && is_terminal(phase)
+}
