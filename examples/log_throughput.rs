@@ -8,8 +8,8 @@ use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use podwright::logic::logs::container_log::printer::PrintOptions;
-use podwright::platform::log_reader::{LinuxLogReader, LogReader, LogWanted, Part};
-use podwright::platform::node_logs::{LinuxNodeLogs, NodeLog, NodeLogs};
+use podwright::platform::logs::log_reader::{LinuxLogReader, LogReader, LogWanted, Part};
+use podwright::platform::logs::node_logs::{LinuxNodeLogs, NodeLog, NodeLogs};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 

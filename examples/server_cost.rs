@@ -26,7 +26,7 @@ use podwright::cri::instrumented::Unobserved;
 use podwright::cri::{ContainerFilter, RuntimeService, Streams};
 use podwright::logic::model::ids::ContainerId;
 use podwright::logic::serving::spdy;
-use podwright::platform::tls::{Offer, provider, unverified_client};
+use podwright::platform::network::tls::{Offer, provider, unverified_client};
 use procfs::process::Process;
 use rustls::pki_types::{PrivatePkcs8KeyDer, ServerName};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};

@@ -18,7 +18,7 @@ use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_resize::{PodResources, parse_checkpoint, print_checkpoint};
 use crate::messages::allocation_manager::{Actuated, AllocationManagerMsg, Book, Kept, ResizeCounts};
 use crate::messages::pod_manager::PodManagerMsg;
-use crate::platform::checkpoints::Checkpoints;
+use crate::platform::files::checkpoints::Checkpoints;
 
 /// Wait before what `PodManager` had no room for is told again.
 const RETELL: Duration = Duration::from_secs(1);

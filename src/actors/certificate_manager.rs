@@ -13,8 +13,8 @@ use super::settings::Agent;
 use crate::logic::node::certificate_plan::{Names, Purpose, Without, without_certificate};
 use crate::logic::node::certificate_rotation::{Action, Held, Input, Missed, Rotation, When};
 use crate::messages::certificate_manager::CertificateManagerMsg;
-use crate::platform::blocking;
-use crate::platform::certificates::{ClientAuthorities, KeptCertificate, Marks, ServingFiles};
+use crate::platform::cluster::certificates::{ClientAuthorities, KeptCertificate, Marks, ServingFiles};
+use crate::platform::host::blocking;
 
 /// How often it is looked whether the client certificate is still there, and the wall clock, which may be set, is read.
 const LOOK_PERIOD: Duration = Duration::from_secs(10);

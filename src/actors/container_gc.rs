@@ -211,7 +211,7 @@ mod tests {
     use crate::actors::role::Stage;
     use crate::logic::model::ids::FullName;
     use crate::logic::model::time::{Moment, Stamp};
-    use crate::platform::pod_files::LinuxPodFiles;
+    use crate::platform::pods::pod_files::LinuxPodFiles;
 
     /// A collector over a runtime that removes nothing; links to logs are in the folder of this name.
     fn played(links: &str) -> PlayedAgent {

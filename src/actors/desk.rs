@@ -22,7 +22,7 @@ use super::role::{Role, Stage};
 use crate::cri::open_calls::OpenCalls;
 use crate::logic::model::time::{Clocks, Moment, Stamp, Steady};
 use crate::messages::Describe;
-use crate::platform::clock::Clock;
+use crate::platform::host::clock::Clock;
 
 /// An operation or timer of one actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

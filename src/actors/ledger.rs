@@ -17,7 +17,7 @@ use self::turn_ring::TurnRing;
 use crate::cri::open_calls::{OpenCall, OpenCalls};
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::{Moment, Stamp};
-use crate::platform::clock::Clock;
+use crate::platform::host::clock::Clock;
 
 /// Turns that the whole node remembers.
 pub const NODE_TURNS_MAX: usize = 4096;

@@ -15,7 +15,7 @@ use crate::logic::pods::pod_roster::full_name;
 use crate::logic::status::mirror_pods::{MirrorPods, Order, Outcome};
 use crate::logic::status::status_sync::is_mirror;
 use crate::messages::mirror_manager::MirrorManagerMsg;
-use crate::platform::kube_api::{ApiError, ApiServer, Place};
+use crate::platform::cluster::kube_api::{ApiError, ApiServer, Place};
 
 /// See the module.
 pub struct MirrorManager {

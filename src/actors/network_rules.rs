@@ -13,7 +13,7 @@ use super::role::Role;
 use super::settings::Agent;
 use crate::logic::network::network_rules::{Answer, Family, Item, is_supported, items, looked_at, other_canaries};
 use crate::messages::network_rules::{Kept, NetworkRulesMsg};
-use crate::platform::network_rules;
+use crate::platform::network::network_rules;
 
 /// Wait between looks; upstream's.
 const LOOK_PERIOD: Duration = Duration::from_secs(60);

@@ -14,7 +14,7 @@ use super::role::Role;
 use super::settings::Agent;
 use crate::logic::node::node_lease::{Action, Input, LeaseKeeper, NAMESPACE};
 use crate::messages::node_lease::NodeLeaseMsg;
-use crate::platform::kube_api::{ApiError, ApiServer, Lane, Place};
+use crate::platform::cluster::kube_api::{ApiError, ApiServer, Lane, Place};
 
 /// See the module.
 pub struct NodeLease {

@@ -17,7 +17,7 @@ use crate::logic::pods::offline_pods::{is_outdated, is_worth_keeping, needed, wo
 use crate::logic::pods::pod_roster::differs;
 use crate::messages::offline_pods::OfflinePodsMsg;
 use crate::messages::pod_manager::PodManagerMsg;
-use crate::platform::offline_store::{OfflineStore, PODS_RECORD};
+use crate::platform::cluster::offline_store::{OfflineStore, PODS_RECORD};
 
 /// When what no pod needs is looked for once more.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
@@ -245,7 +245,7 @@ mod tests {
     use crate::actors::node_tests::played_agent;
     use crate::actors::played_api::ObjectServer;
     use crate::actors::role::Stage;
-    use crate::platform::offline_store::DiskStore;
+    use crate::platform::cluster::offline_store::DiskStore;
 
     fn pods(secrets: &[(&str, &str)]) -> BTreeMap<PodUid, Arc<Pod>> {
         let pod = |secret: &str| {

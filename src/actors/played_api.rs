@@ -14,7 +14,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::platform::kube_api::ApiServer;
+use crate::platform::cluster::kube_api::ApiServer;
 
 type Frames = Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, Infallible>> + Send>>;
 /// What such a server answers.

@@ -13,8 +13,8 @@ use super::settings::Agent;
 use crate::logic::resources::cgroup_name::CgroupName;
 use crate::logic::resources::process_placement::{PlacementSettings, cgroup_of, is_elsewhere, to_move};
 use crate::messages::process_placement::{Misplaced, ProcessPlacementMsg};
-use crate::platform::blocking;
-use crate::platform::process_placement;
+use crate::platform::cgroup::process_placement;
+use crate::platform::host::blocking;
 
 /// Wait between looks where a setting names a cgroup; upstream's.
 const ENSURE_PERIOD: Duration = Duration::from_secs(60);

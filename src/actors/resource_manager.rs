@@ -17,8 +17,8 @@ use crate::logic::resources::{
     reserved_cgroup_settings, reserved_tier_settings,
 };
 use crate::messages::resource_manager::{ResourceManagerMsg, Tiers, TiersMade};
-use crate::platform::blocking;
 use crate::platform::cgroup::CgroupError;
+use crate::platform::host::blocking;
 
 /// Wait between refreshes (upstream's QoS cgroup manager).
 const REFRESH_PERIOD: Duration = Duration::from_secs(60);

@@ -23,7 +23,7 @@ use crate::logic::status::status_sync::merge::all_ended;
 use crate::logic::status::status_sync::{Answer, Call, Order, Own, StatusSync};
 use crate::messages::pod_source::SourceKind;
 use crate::messages::status_manager::{Patience, PodView, RefusedManifest, StatusManagerMsg};
-use crate::platform::kube_api::{ApiError, ApiServer, PatchKind, Place};
+use crate::platform::cluster::kube_api::{ApiError, ApiServer, PatchKind, Place};
 use crate::platform::observer::Occurrence;
 
 /// Who may wait at once until all pods are known; one more is answered at once.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use crate::config::{Invocation, KUBERNETES_VERSION};
 use crate::logic::model::time::Moment;
 use crate::logic::node::certificate_plan::{KubeconfigState, Purpose, StartPlan, at_start};
-use crate::platform::certificates::{FileStore, KeptCertificate, LiveCertificate, Once, Pair};
-use crate::platform::clock::Clock;
-use crate::platform::kube_api::ApiServer;
-use crate::platform::kube_api::credentials::Credentials;
-use crate::platform::kube_api::kubeconfig::{ClientCertificate, Kubeconfig, write_client_kubeconfig};
-use crate::platform::kube_api::transport::{Rate, Settings, Transport, user_agent};
+use crate::platform::cluster::certificates::{FileStore, KeptCertificate, LiveCertificate, Once, Pair};
+use crate::platform::cluster::kube_api::ApiServer;
+use crate::platform::cluster::kube_api::credentials::Credentials;
+use crate::platform::cluster::kube_api::kubeconfig::{ClientCertificate, Kubeconfig, write_client_kubeconfig};
+use crate::platform::cluster::kube_api::transport::{Rate, Settings, Transport, user_agent};
+use crate::platform::host::clock::Clock;
 use crate::platform::observer::Observer;
 
 /// Where the key of the first certificate waits for it.

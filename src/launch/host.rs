@@ -9,10 +9,10 @@ use crate::logic::node::node_status::parse_node_ips;
 use crate::logic::resources::CgroupVersion;
 use crate::logic::resources::cpu_list::CpuList;
 use crate::platform::cgroup;
-use crate::platform::directories;
+use crate::platform::files::directories;
+use crate::platform::host::kernel_tunables::{KernelTunables, TunableError};
+use crate::platform::host::process;
 use crate::platform::host::{CGROUP_V1_REFUSED, Host, SWAP_REFUSED};
-use crate::platform::kernel_tunables::{KernelTunables, TunableError};
-use crate::platform::process;
 use crate::platform::volumes::knows_noswap;
 
 /// Reads what settings depend on.

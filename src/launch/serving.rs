@@ -7,13 +7,13 @@ use std::sync::Arc;
 use crate::config::Invocation;
 use crate::logic::node::certificate_plan::Purpose;
 use crate::logic::serving::server_access::Switches;
-use crate::platform::access_review::{AccessReviews, ApiReviews};
-use crate::platform::certificates::{
+use crate::platform::cluster::access_review::{AccessReviews, ApiReviews};
+use crate::platform::cluster::certificates::{
     Certificates, ClientAuthorities, FileStore, KeptCertificate, LiveCertificate, ServingFiles, ensure_serving_files,
 };
-use crate::platform::clock::Clock;
-use crate::platform::kube_api::ApiServer;
-use crate::platform::tls_server::{ServerTls, server_config};
+use crate::platform::cluster::kube_api::ApiServer;
+use crate::platform::host::clock::Clock;
+use crate::platform::network::tls_server::{ServerTls, server_config};
 use crate::server::secure::{Authentication, Authorization, Parts, SecureListener, Tokens};
 use crate::server::{Pages, Streams};
 use crate::telemetry::Metrics;

@@ -26,7 +26,7 @@ use crate::logic::resources::{
     kubepods_resources,
 };
 use crate::platform::host::Host as HostFiles;
-use crate::platform::node_facts::LinuxNodeFacts;
+use crate::platform::host::node_facts::LinuxNodeFacts;
 
 /// What the host is, as far as settings depend on it.
 #[derive(Clone, Debug)]

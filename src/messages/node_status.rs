@@ -14,7 +14,7 @@ use crate::logic::node::node_startup::StartupDurations;
 use crate::logic::node::node_status::{
     AddressFacts, DeviceResources, HostFacts, Pressure, RuntimeAnswers, RuntimeFact,
 };
-use crate::platform::kube_api::ApiError;
+use crate::platform::cluster::kube_api::ApiError;
 
 /// Something that the Node's status shows and that another actor knows. Each is told whole, whenever it changes.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::describe;
 use crate::actors::desk::Panicked;
-use crate::platform::manifests::{FetchError, Fetched, Folder, FolderChange, ScanError};
+use crate::platform::pods::manifests::{FetchError, Fetched, Folder, FolderChange, ScanError};
 
 /// Where a pod is wanted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]

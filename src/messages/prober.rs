@@ -13,7 +13,7 @@ use crate::actors::address::Address;
 use crate::actors::desk::Panicked;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::probes::probe_schedule::{self, ProbeKind};
-use crate::platform::network_probe::ProbeOutcome;
+use crate::platform::network::network_probe::ProbeOutcome;
 
 /// One prober: a container's probe of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

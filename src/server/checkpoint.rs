@@ -16,7 +16,8 @@ use super::streams::{Audit, Kind, Place, Problem, find};
 use crate::logic::model::ids::FullName;
 use crate::logic::pods::pod_containers::find_container;
 use crate::logic::serving::streams::query;
-use crate::platform::{blocking, checkpoint_archives};
+use crate::platform::host::blocking;
+use crate::platform::pods::checkpoint_archives;
 
 /// The routes of this module.
 pub(super) fn routes() -> Router<Sources> {

@@ -26,7 +26,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tower::ServiceExt;
 
 use super::heads::{Head, Metered, Room};
-use crate::platform::listening;
+use crate::platform::network::listening;
 
 /// Accepting that fails this often in a row ends the listener; its supervisor opens it anew.
 const ACCEPT_FAILURES_MAX: u32 = 50;

@@ -14,9 +14,9 @@ use super::routes::{self, Pages, Shared};
 use super::socket;
 use super::streams::Streams;
 use crate::actors::settings::{Agent, Listener};
-use crate::platform::clock::Clock;
-use crate::platform::listening;
-use crate::platform::log_reader::READERS_MAX;
+use crate::platform::host::clock::Clock;
+use crate::platform::logs::log_reader::READERS_MAX;
+use crate::platform::network::listening;
 use crate::telemetry::Metrics;
 
 /// `healthzBindAddress`:`healthzPort`: `/healthz` and its checks, without authentication.

@@ -10,7 +10,7 @@ use axum::routing::get;
 
 use super::reply::{self, Reply};
 use super::routes::{Sources, only_get};
-use crate::platform::blocking;
+use crate::platform::host::blocking;
 use crate::telemetry::Sampler;
 
 /// What is sampled when nothing else, or nonsense, is asked for.

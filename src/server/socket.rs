@@ -16,8 +16,8 @@ use tokio::net::{UnixListener, UnixStream};
 
 use super::connections::{Accept, Opening, Peer};
 use crate::actors::ledger::lock;
-use crate::platform::clock::Clock;
-use crate::platform::socket_peer::{PeerCheck, Stranger};
+use crate::platform::host::clock::Clock;
+use crate::platform::network::socket_peer::{PeerCheck, Stranger};
 
 /// Connections that wait for the agent.
 const BACKLOG: i32 = 16;

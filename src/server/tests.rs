@@ -35,16 +35,16 @@ use crate::logic::resources::{CgroupSettings, CgroupVersion, NodeMemory, Resourc
 use crate::messages::pod_source::SourceKind;
 use crate::messages::status_manager::{PodView, RefusedManifest, StatusManagerMsg};
 use crate::platform::cgroup::{CgroupError, CgroupManager};
-use crate::platform::chance::SystemChance;
-use crate::platform::checkpoints::FileCheckpoints;
-use crate::platform::container_logs::LinuxContainerLogs;
-use crate::platform::image_host::LinuxImageHost;
-use crate::platform::log_reader::LinuxLogReader;
-use crate::platform::network_probe::HostProber;
-use crate::platform::node_logs::LinuxNodeLogs;
-use crate::platform::objects::Standalone;
-use crate::platform::pod_files::LinuxPodFiles;
-use crate::platform::tls::Offer;
+use crate::platform::cluster::objects::Standalone;
+use crate::platform::files::checkpoints::FileCheckpoints;
+use crate::platform::host::chance::SystemChance;
+use crate::platform::images::LinuxImageHost;
+use crate::platform::logs::container_logs::LinuxContainerLogs;
+use crate::platform::logs::log_reader::LinuxLogReader;
+use crate::platform::logs::node_logs::LinuxNodeLogs;
+use crate::platform::network::network_probe::HostProber;
+use crate::platform::network::tls::Offer;
+use crate::platform::pods::pod_files::LinuxPodFiles;
 use crate::platform::volumes::LinuxVolumeHost;
 use crate::telemetry::Metrics;
 
@@ -210,9 +210,9 @@ impl Node {
             api: None,
             certificates: Default::default(),
             doubt_connections: Arc::new(|| {}),
-            node_facts: Arc::new(crate::platform::node_facts::FixedNodeFacts::of_a_small_node()),
-            network_rules: Arc::new(crate::platform::network_rules::NoNetworkRules),
-            placement: Arc::new(crate::platform::process_placement::NoPlacement),
+            node_facts: Arc::new(crate::platform::host::node_facts::FixedNodeFacts::of_a_small_node()),
+            network_rules: Arc::new(crate::platform::network::network_rules::NoNetworkRules),
+            placement: Arc::new(crate::platform::cgroup::process_placement::NoPlacement),
             observer: metrics.clone(),
             listeners: listeners(&before),
         };
@@ -584,7 +584,7 @@ async fn the_command_line_reads_the_local_socket() {
     let run = async |command: &'static str, arguments: &[&str]| {
         let mut all: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
         all.extend(["--socket".to_owned(), socket.clone()]);
-        crate::platform::blocking::run(move || cli::run(command, &all)).await
+        crate::platform::host::blocking::run(move || cli::run(command, &all)).await
     };
     assert_eq!(run("ps", &[]).await, 0);
     assert_eq!(run("ps", &["-o", "wide"]).await, 0);

@@ -27,10 +27,10 @@ use crate::logic::resources::cgroup_name::CgroupTree;
 use crate::logic::resources::process_placement::PlacementSettings;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::messages::root::RootMsg;
-use crate::platform::node_facts::FixedNodeFacts;
-use crate::platform::objects::Standalone;
+use crate::platform::cluster::objects::Standalone;
+use crate::platform::cluster::offline_store::{OfflineStore, RememberedObjects};
+use crate::platform::host::node_facts::FixedNodeFacts;
 use crate::platform::observer::Unobserved;
-use crate::platform::offline_store::{OfflineStore, RememberedObjects};
 
 /// The node's name.
 pub const NODE_NAME: &str = "node-1";

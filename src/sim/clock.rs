@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::logic::model::time::{Moment, Stamp};
-use crate::platform::clock::Clock;
+use crate::platform::host::clock::Clock;
 
 /// 2030-01-01T00:00:00Z: the wall clock of a run's beginning.
 const BEGINNING: Moment = Moment(1_893_456_000 * 1_000_000_000);

@@ -17,12 +17,12 @@ use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::model::time::Moment;
 use crate::logic::pods::offline_pods::Needed;
 use crate::logic::volumes::order::VolumePlace;
-use crate::platform::checkpoints::Checkpoints;
-use crate::platform::log_reader::{Admission, LogReadError, LogReader, LogWanted, OpenLog};
-use crate::platform::node_logs::{JournalOutput, NodeLog, NodeLogs};
-use crate::platform::offline_store::{OfflineStore, is_needed};
-use crate::platform::pod_files::{FileError, PodFiles, PodPlace};
-use crate::platform::probe_store::{FILE_NAME, KeptBytes, ProbeStore};
+use crate::platform::cluster::offline_store::{OfflineStore, is_needed};
+use crate::platform::files::checkpoints::Checkpoints;
+use crate::platform::logs::log_reader::{Admission, LogReadError, LogReader, LogWanted, OpenLog};
+use crate::platform::logs::node_logs::{JournalOutput, NodeLog, NodeLogs};
+use crate::platform::pods::pod_files::{FileError, PodFiles, PodPlace};
+use crate::platform::pods::probe_store::{FILE_NAME, KeptBytes, ProbeStore};
 
 /// Where pods' logs are.
 pub const POD_LOGS: &str = "/var/log/pods";

@@ -17,7 +17,7 @@ use crate::logic::images::image_credentials::Keyring;
 use crate::logic::images::image_garbage::DiskUse;
 use crate::logic::images::image_records::{Evidence, PullIntent, PulledRecord, RecordedAccess, merged, to_prune};
 use crate::logic::model::time::Moment;
-use crate::platform::image_host::ImageHost;
+use crate::platform::images::ImageHost;
 
 /// Images present, and those that cannot be pulled. A registry has every other image.
 #[derive(Debug, Default)]

@@ -21,8 +21,8 @@ use crate::cri::{
 use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
 use crate::logic::volumes::order::VolumePlace;
 use crate::messages::status_manager::PodView;
-use crate::platform::manifests::ManifestFolder;
-use crate::platform::pod_files::PodFiles;
+use crate::platform::pods::manifests::ManifestFolder;
+use crate::platform::pods::pod_files::PodFiles;
 use crate::platform::volumes::VolumeHost;
 
 /// What the tests of this file are about; `every_invariant_has_its_negative_test` compares it with the invariants.

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use super::outlet::Outlet;
 use crate::actors::ledger::lock;
 use crate::logic::network::network_rules::{Answer, Family};
-use crate::platform::network_rules::{NetworkRules, Ran, RulesError};
+use crate::platform::network::network_rules::{NetworkRules, Ran, RulesError};
 
 /// How long a program runs.
 const CALL: Duration = Duration::from_millis(3);

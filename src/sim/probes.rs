@@ -15,7 +15,7 @@ use super::outlet::Outlet;
 use crate::actors::ledger::lock;
 use crate::actors::settings::{Chance, ServiceManager};
 use crate::cri::ContainerState;
-use crate::platform::network_probe::{
+use crate::platform::network::network_probe::{
     GrpcProbe, HookAnswer, HttpProbe, NetworkProbe, NetworkProber, ProbeOutcome, TcpProbe,
 };
 

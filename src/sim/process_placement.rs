@@ -9,8 +9,8 @@ use crate::logic::resources::CgroupVersion;
 use crate::logic::resources::cgroup_name::CgroupName;
 use crate::logic::resources::process_placement::RootProcess;
 use crate::platform::cgroup::CgroupError;
-use crate::platform::process::SettingError;
-use crate::platform::process_placement::ProcessPlacement;
+use crate::platform::cgroup::process_placement::ProcessPlacement;
+use crate::platform::host::process::SettingError;
 
 /// The agent's process ID.
 pub const AGENT: i32 = 500;

@@ -10,7 +10,7 @@ use super::outlet::Outlet;
 use crate::logic::model::time::{Moment, Stamp};
 use crate::logic::statistics::sample::RawSample;
 use crate::logic::statistics::walks::WalkKey;
-use crate::platform::clock::Clock;
+use crate::platform::host::clock::Clock;
 use crate::platform::statistics::{FixedStatistics, LookOrder, Statistics, WalkPlace, Walked};
 
 /// How long a look takes.

@@ -4,7 +4,7 @@ use prometheus::proto::MetricFamily;
 
 use super::families::Family;
 use crate::actors::settings::Agent;
-use crate::platform::certificates::KeptCertificate;
+use crate::platform::cluster::certificates::KeptCertificate;
 
 /// Upper bounds of how long an exchanged certificate was held, in seconds: a minute to four years.
 const LIVES: [f64; 10] =

@@ -7,7 +7,7 @@ use std::time::Duration;
 use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec, Registry};
 
 use super::register::{DEFAULT_BOUNDS, Registrar};
-use crate::platform::clock::Clock;
+use crate::platform::host::clock::Clock;
 
 const LABELS: [&str; 4] = ["method", "path", "server_type", "long_running"];
 /// Methods that keep their name; the others are `other`.
@@ -143,7 +143,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::platform::clock::SystemClock;
+    use crate::platform::host::clock::SystemClock;
 
     fn clock() -> Arc<dyn Clock> {
         Arc::new(SystemClock::start())

@@ -14,7 +14,7 @@ use tracing_subscriber::layer::Context;
 
 use super::log_filter::verbosity_of;
 use crate::logic::model::time::Moment;
-use crate::platform::clock::{Clock, SystemClock};
+use crate::platform::host::clock::{Clock, SystemClock};
 
 /// How a line looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

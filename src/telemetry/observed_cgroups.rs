@@ -7,7 +7,7 @@ use crate::logic::model::ids::PodUid;
 use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
 use crate::logic::resources::{CgroupSettings, CgroupVersion};
 use crate::platform::cgroup::{CgroupError, CgroupManager};
-use crate::platform::clock::Clock;
+use crate::platform::host::clock::Clock;
 use crate::platform::observer::{Observer, Occurrence};
 
 /// See the module.

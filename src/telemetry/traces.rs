@@ -24,7 +24,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use crate::config::Tracing;
 use crate::cri::instrumented::Call;
-use crate::platform::clock::{Clock, SystemClock};
+use crate::platform::host::clock::{Clock, SystemClock};
 
 /// The target of the spans that are exported.
 pub(super) const TURN_TARGET: &str = "podwright::turn";

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use podwright::platform::tls::sha256_hex;
+use podwright::platform::network::tls::sha256_hex;
 use serde_json::json;
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";

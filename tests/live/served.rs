@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use podwright::cri::{ContainerState, ContainerStatus};
-use podwright::platform::clock::{Clock, SystemClock};
+use podwright::platform::host::clock::{Clock, SystemClock};
 use podwright::sim::api_server::{ApiServer, Deed, Who, http};
 use serde_json::{Value, json};
 

@@ -10,16 +10,16 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::core::ObjectMeta;
 use podwright::logic::node::certificate_plan::Names;
-use podwright::platform::certificates::{
+use podwright::platform::cluster::certificates::{
     CLIENT_SIGNER, CLIENT_USAGES, LiveCertificate, Pair, PrivateKey, Request, request_certificate,
 };
-use podwright::platform::clock::{Clock, SystemClock};
-use podwright::platform::kube_api::credentials::Credentials;
-use podwright::platform::kube_api::kubeconfig::Kubeconfig;
-use podwright::platform::kube_api::reflector::{Followed, follow};
-use podwright::platform::kube_api::transport::{Settings, Transport, user_agent};
-use podwright::platform::kube_api::{ApiServer, Lane, PatchKind, Place, Selector, WatchFrom};
-use podwright::platform::tls::Offer;
+use podwright::platform::cluster::kube_api::credentials::Credentials;
+use podwright::platform::cluster::kube_api::kubeconfig::Kubeconfig;
+use podwright::platform::cluster::kube_api::reflector::{Followed, follow};
+use podwright::platform::cluster::kube_api::transport::{Settings, Transport, user_agent};
+use podwright::platform::cluster::kube_api::{ApiServer, Lane, PatchKind, Place, Selector, WatchFrom};
+use podwright::platform::host::clock::{Clock, SystemClock};
+use podwright::platform::network::tls::Offer;
 use serde_json::json;
 
 use crate::skips::needs;

@@ -16,8 +16,8 @@ use x509_parser::prelude::{FromDer, GeneralName, ParsedExtension};
 
 use crate::actors::played_api::{Answer, not_found, refused, serve, streamed, whole};
 use crate::logic::model::time::Moment;
-use crate::platform::clock::Clock;
-use crate::platform::kube_api::ApiServer;
+use crate::platform::cluster::kube_api::ApiServer;
+use crate::platform::host::clock::Clock;
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 

@@ -13,12 +13,12 @@ use super::role::Stage;
 use super::root;
 use crate::logic::node::certificate_plan::Purpose;
 use crate::messages::certificate_manager::CertificateManagerMsg;
-use crate::platform::certificates::{
+use crate::platform::cluster::certificates::{
     Certificates, FileStore, KeptCertificate, LiveCertificate, Once, Pair, ServingFiles, ensure_serving_files,
 };
-use crate::platform::clock::Clock;
-use crate::platform::kube_api::kubeconfig::{Authority, Bearer, ClientCertificate, Kubeconfig};
-use crate::platform::kube_api::transport::Endpoint;
+use crate::platform::cluster::kube_api::kubeconfig::{Authority, Bearer, ClientCertificate, Kubeconfig};
+use crate::platform::cluster::kube_api::transport::Endpoint;
+use crate::platform::host::clock::Clock;
 
 const HOUR: f64 = 3600.0;
 const DAY: Policy = Policy::Sign(24 * 3600);

@@ -9,7 +9,7 @@ use crate::actors::settings::{Agent, Chance};
 use crate::logic::events::outbox::{Action, Outbox, Outcome};
 use crate::logic::events::{EventCorrelator, PodEvent, Report};
 use crate::messages::event_recorder::EventRecorderMsg;
-use crate::platform::kube_api::{ApiError, ApiServer, Lane, PatchKind, Place};
+use crate::platform::cluster::kube_api::{ApiError, ApiServer, Lane, PatchKind, Place};
 
 /// See the module.
 pub(super) struct Outlet {

@@ -10,7 +10,7 @@ use crate::logic::images::credential_tokens::{Account, AccountToken, KnownToken,
 use crate::logic::images::image_records::RecordedAccount;
 use crate::logic::volumes::token::{EXPIRATION_SECONDS, TokenKey};
 use crate::messages::image_manager::{Given, ImageRequest};
-use crate::platform::objects::patiently;
+use crate::platform::cluster::objects::patiently;
 
 /// What is known when credentials are looked for.
 pub(super) struct Known {
@@ -86,7 +86,7 @@ mod tests {
     use crate::logic::images::image_records::{Access, RecordedAccess, VerificationPolicy, access};
     use crate::logic::model::ids::{FullName, PodUid};
     use crate::messages::image_manager::Gathered;
-    use crate::platform::image_host::LinuxImageHost;
+    use crate::platform::images::LinuxImageHost;
 
     const CONFIG: &str = "
 apiVersion: kubelet.config.k8s.io/v1
@@ -113,7 +113,7 @@ providers:
         });
         let path = folder.join("helper");
         let script = format!("#!/bin/sh\ncat >>\"$0.asked\"\necho '{answer}'\n");
-        crate::platform::played_program::write_program(&path, &script);
+        crate::platform::host::played_program::write_program(&path, &script);
     }
 
     struct Scene {

@@ -14,8 +14,8 @@ use crate::actors::ledger::Cause;
 use crate::cri::{Image, ImageService, RuntimeService};
 use crate::logic::node::node_status::{ImageFact, RuntimeAnswers};
 use crate::messages::node_status::{Gathered, NodeAnswer, NodeStatusMsg};
-use crate::platform::kube_api::reflector::{Followed, follow};
-use crate::platform::kube_api::{ApiError, PatchKind, Place, Selector};
+use crate::platform::cluster::kube_api::reflector::{Followed, follow};
+use crate::platform::cluster::kube_api::{ApiError, PatchKind, Place, Selector};
 
 /// How long what the runtime says of itself and its images holds (upstream's image cache).
 const ANSWERS_MAX_AGE: Duration = Duration::from_secs(30);

@@ -29,7 +29,7 @@ use crate::messages::node_lease::NodeLeaseMsg;
 use crate::messages::node_status::{NodeNews, NodeStatusMsg};
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::runtime_monitor::RuntimeMonitorMsg;
-use crate::platform::kube_api::{ApiServer, Lane};
+use crate::platform::cluster::kube_api::{ApiServer, Lane};
 
 /// How often the runtime is looked at until the node is ready for the first time (NODE-31).
 const LOOK_PERIOD: Duration = Duration::from_millis(100);

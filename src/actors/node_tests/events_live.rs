@@ -11,12 +11,12 @@ use super::Played;
 use super::server::PlayedServer;
 use crate::actors::settings::EventSubject;
 use crate::logic::model::ids::{FullName, PodUid};
-use crate::platform::clock::{Clock, SystemClock};
-use crate::platform::kube_api::credentials::Credentials;
-use crate::platform::kube_api::kubeconfig::Kubeconfig;
-use crate::platform::kube_api::transport::{Rate, Settings, Transport, user_agent};
-use crate::platform::kube_api::{ApiServer, Place, Selector};
-use crate::platform::tls::Offer;
+use crate::platform::cluster::kube_api::credentials::Credentials;
+use crate::platform::cluster::kube_api::kubeconfig::Kubeconfig;
+use crate::platform::cluster::kube_api::transport::{Rate, Settings, Transport, user_agent};
+use crate::platform::cluster::kube_api::{ApiServer, Place, Selector};
+use crate::platform::host::clock::{Clock, SystemClock};
+use crate::platform::network::tls::Offer;
 
 fn server_of(variable: &str, clock: &Arc<SystemClock>) -> ApiServer {
     let path = std::env::var(variable).unwrap_or_else(|_| panic!("{variable} names no kubeconfig"));

@@ -23,8 +23,8 @@ use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::SourceKind;
 use crate::messages::status_manager::StatusManagerMsg;
-use crate::platform::node_facts::{FixedNodeFacts, NodeFacts};
-use crate::platform::pod_files::{LinuxPodFiles, PodFiles, PodPlace};
+use crate::platform::host::node_facts::{FixedNodeFacts, NodeFacts};
+use crate::platform::pods::pod_files::{LinuxPodFiles, PodFiles, PodPlace};
 
 /// A host whose addresses change.
 #[derive(Default)]

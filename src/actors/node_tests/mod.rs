@@ -31,19 +31,19 @@ use crate::logic::model::time::{Moment, Stamp};
 use crate::logic::node::node_object::NodeIdentity;
 use crate::logic::node::node_status::{AddressSettings, CapacitySettings, StatusSettings};
 use crate::messages::event_recorder::{CountedEvent, EventRecorderMsg};
-use crate::platform::checkpoints::FileCheckpoints;
-use crate::platform::clock::Clock;
-use crate::platform::container_logs::LinuxContainerLogs;
-use crate::platform::image_host::LinuxImageHost;
-use crate::platform::kube_api::ApiServer;
-use crate::platform::log_reader::LinuxLogReader;
-use crate::platform::network_probe::HostProber;
-use crate::platform::node_facts::FixedNodeFacts;
-use crate::platform::node_logs::LinuxNodeLogs;
+use crate::platform::cluster::kube_api::ApiServer;
+use crate::platform::files::checkpoints::FileCheckpoints;
+use crate::platform::host::clock::Clock;
+use crate::platform::host::node_facts::FixedNodeFacts;
+use crate::platform::images::LinuxImageHost;
+use crate::platform::logs::container_logs::LinuxContainerLogs;
+use crate::platform::logs::log_reader::LinuxLogReader;
+use crate::platform::logs::node_logs::LinuxNodeLogs;
+use crate::platform::network::network_probe::HostProber;
+use crate::platform::network::tls::Offer;
 use crate::platform::observer::Unobserved;
-use crate::platform::pod_files::LinuxPodFiles;
+use crate::platform::pods::pod_files::LinuxPodFiles;
 use crate::platform::statistics::FixedStatistics;
-use crate::platform::tls::Offer;
 use crate::platform::volumes::LinuxVolumeHost;
 use crate::server::tests::{CalmCgroups, NoServiceManager};
 
@@ -157,8 +157,8 @@ pub(super) fn played_agent_with(
             doubted.fetch_add(1, Ordering::SeqCst);
         }),
         node_facts: Arc::new(FixedNodeFacts::of_a_small_node()),
-        network_rules: Arc::new(crate::platform::network_rules::NoNetworkRules),
-        placement: Arc::new(crate::platform::process_placement::NoPlacement),
+        network_rules: Arc::new(crate::platform::network::network_rules::NoNetworkRules),
+        placement: Arc::new(crate::platform::cgroup::process_placement::NoPlacement),
         observer: Arc::new(Unobserved),
         listeners: vec![],
     };

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::logic::node::node_status::apply_patch;
-use crate::platform::kube_api::ApiServer;
+use crate::platform::cluster::kube_api::ApiServer;
 
 type Frames = Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, Infallible>> + Send>>;
 

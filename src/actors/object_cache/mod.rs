@@ -31,7 +31,7 @@ use crate::logic::objects::object_references::{ObjectKey, ObjectKind, object_ref
 use crate::messages::node_status::NodeStatusMsg;
 use crate::messages::object_cache::{ObjectCacheMsg, ServiceVariables, ServicesHeard, Watch};
 use crate::messages::volume_manager::VolumeManagerMsg;
-use crate::platform::kube_api::{ApiError, ApiObject, ApiServer, Place};
+use crate::platform::cluster::kube_api::{ApiError, ApiObject, ApiServer, Place};
 pub use objects::ApiObjects;
 use objects::failure;
 

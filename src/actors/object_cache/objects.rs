@@ -23,9 +23,10 @@ use crate::logic::objects::object_references::ObjectKind;
 use crate::logic::volumes::certificate::Wanted;
 use crate::logic::volumes::token::{TokenKey, TokenLife};
 use crate::messages::object_cache::{ObjectCacheMsg, ServiceVariables};
-use crate::platform::kube_api::{ApiError, ApiObject, ApiServer, Place, Selector};
-use crate::platform::objects::{Objects, Token};
-use crate::platform::{blocking, pod_keys};
+use crate::platform::cluster::kube_api::{ApiError, ApiObject, ApiServer, Place, Selector};
+use crate::platform::cluster::objects::{Objects, Token};
+use crate::platform::host::blocking;
+use crate::platform::pods::pod_keys;
 
 /// Patience with `ObjectCache`, which answers sooner where it watches and reads with the API server's own time limit.
 const PATIENCE: Duration = Duration::from_secs(35);

@@ -8,7 +8,7 @@ use crate::actors::played_api::ObjectServer;
 use crate::actors::role::Stage;
 use crate::logic::objects::object_cache::ChangeDetection;
 use crate::logic::volumes::token::TokenKey;
-use crate::platform::objects::Objects;
+use crate::platform::cluster::objects::Objects;
 
 const CONFIG_MAP: &str = "/api/v1/namespaces/ns/configmaps/cm";
 const SECRET: &str = "/api/v1/namespaces/ns/secrets/s";

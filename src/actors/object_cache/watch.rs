@@ -17,8 +17,8 @@ use crate::actors::settings::Chance;
 use crate::logic::objects::object_cache::{Heard, Object};
 use crate::logic::objects::object_references::{ObjectKey, ObjectKind};
 use crate::messages::object_cache::{ServicesHeard, Watch};
-use crate::platform::kube_api::reflector::{Followed, follow};
-use crate::platform::kube_api::{ApiObject, ApiServer, Place, Selector};
+use crate::platform::cluster::kube_api::reflector::{Followed, follow};
+use crate::platform::cluster::kube_api::{ApiObject, ApiServer, Place, Selector};
 
 /// A reflector that is polled only while somebody waits for what it hears.
 struct Chain<T> {

@@ -19,7 +19,7 @@ use crate::logic::model::time::Moment;
 use crate::logic::resources::cgroup_name::CgroupName;
 use crate::messages::pod_manager::{Found, Leftovers, PodManagerMsg, Swept};
 use crate::messages::status_manager::StatusManagerMsg;
-use crate::platform::blocking;
+use crate::platform::host::blocking;
 use crate::platform::observer::Occurrence;
 
 /// How far the pass is, and what the one before it could not remove.

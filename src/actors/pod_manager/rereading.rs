@@ -11,7 +11,7 @@ use crate::actors::desk::{Desk, Panicked};
 use crate::actors::node_status::is_older;
 use crate::logic::model::ids::PodUid;
 use crate::messages::pod_manager::PodManagerMsg;
-use crate::platform::kube_api::Place;
+use crate::platform::cluster::kube_api::Place;
 
 /// For whom the Node is read once more.
 #[derive(Default)]

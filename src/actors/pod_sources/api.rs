@@ -26,8 +26,8 @@ use crate::messages::offline_pods::OfflinePodsMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::{ApiSourceMsg, Overrun, SourceKind};
 use crate::messages::status_manager::StatusManagerMsg;
-use crate::platform::kube_api::reflector::{Followed, follow};
-use crate::platform::kube_api::{ApiServer, Place, Selector};
+use crate::platform::cluster::kube_api::reflector::{Followed, follow};
+use crate::platform::cluster::kube_api::{ApiServer, Place, Selector};
 
 /// Wait before the API server is followed anew after more came at once than could be taken.
 const FOLLOW_AGAIN: Duration = Duration::from_secs(1);

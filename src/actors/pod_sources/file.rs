@@ -23,7 +23,7 @@ use crate::logic::model::time::Stamp;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::{FileSourceMsg, SourceKind};
 use crate::messages::status_manager::{RefusedManifest, StatusManagerMsg};
-use crate::platform::manifests::{Folder, FolderChange, ManifestFile, ManifestFolder, ScanError};
+use crate::platform::pods::manifests::{Folder, FolderChange, ManifestFile, ManifestFolder, ScanError};
 
 /// Quiet time after a change before the folder is read, so that a file that is being written is read once, whole, and
 /// many changes are read together.

@@ -22,7 +22,7 @@ use crate::logic::pods::hooks::stop_signal;
 use crate::logic::resources::{
     LinuxResources, container_hugepage_limits, container_resources, overhead_resources, pod_qos, sandbox_resources,
 };
-use crate::platform::objects::{ObjectError, patiently};
+use crate::platform::cluster::objects::{ObjectError, patiently};
 
 /// Where a container's instance leaves what it says.
 struct Logs {

@@ -17,7 +17,7 @@ use crate::logic::objects::object_references::{ObjectKind, environment_reference
 use crate::logic::pods::pod_roster::is_static;
 use crate::logic::volumes::downward::variable_value;
 use crate::logic::volumes::volume_states::{HANGS_AFTER, MountedVolumes};
-use crate::platform::objects::{looked, patiently};
+use crate::platform::cluster::objects::{looked, patiently};
 use crate::platform::volumes::VolumeError;
 
 impl JobSite {

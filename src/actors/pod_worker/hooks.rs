@@ -16,7 +16,7 @@ use crate::logic::model::ids::ContainerId;
 use crate::logic::model::runtime_pod::{ContainerState, RuntimePod, RuntimeSandbox};
 use crate::logic::pods::hooks::{self, HookAction};
 use crate::logic::pods::pod_lifecycle::{POST_START_HOOK_ERROR, StartFailure};
-use crate::platform::network_probe::HookAnswer;
+use crate::platform::network::network_probe::HookAnswer;
 use crate::platform::observer::Occurrence;
 
 /// Why a hook failed.

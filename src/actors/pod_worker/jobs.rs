@@ -27,9 +27,9 @@ use crate::logic::resources::{pod_cgroup_settings, pod_qos};
 use crate::logic::volumes::volume_states::MountedVolumes;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::image_manager::{ImageManagerMsg, ImageRequest};
-use crate::platform::blocking;
+use crate::platform::host::blocking;
 use crate::platform::observer::Occurrence;
-use crate::platform::pod_files::PodPlace;
+use crate::platform::pods::pod_files::PodPlace;
 
 /// Patience with `ImageManager`; a pull itself has no deadline, as upstream.
 const IMAGE_PATIENCE: Duration = Duration::from_secs(24 * 3600);

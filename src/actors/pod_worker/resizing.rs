@@ -26,7 +26,7 @@ use crate::logic::resources::cgroup_name::CgroupName;
 use crate::logic::resources::{pod_cgroup_settings, pod_qos};
 use crate::messages::allocation_manager::{Actuated, AllocationManagerMsg, ResizeCount};
 use crate::messages::pod_worker::PodWorkerMsg;
-use crate::platform::blocking;
+use crate::platform::host::blocking;
 
 /// Patience with `AllocationManager`, which waits for the disk.
 const KEEP_PATIENCE: Duration = Duration::from_secs(60);

@@ -10,7 +10,7 @@ use crate::logic::model::backoff::go_duration;
 use crate::logic::model::ids::ContainerId;
 use crate::logic::probes::probe_target::ProbeTarget;
 use crate::messages::prober::Round;
-use crate::platform::network_probe::{NetworkProbe, NetworkProber, ProbeOutcome};
+use crate::platform::network::network_probe::{NetworkProbe, NetworkProber, ProbeOutcome};
 
 /// Tries of one round, while the probe itself cannot be made (PRB-08).
 const TRIES_MAX: u32 = 3;

@@ -10,7 +10,7 @@ use crate::actors::ledger::Cause;
 use crate::actors::node_tests::played_agent_with;
 use crate::actors::played_api::ObjectServer;
 use crate::actors::role::Stage;
-use crate::platform::clock::SystemClock;
+use crate::platform::host::clock::SystemClock;
 
 const PROBES: u32 = 500;
 const SECONDS: u32 = 20;

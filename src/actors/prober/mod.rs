@@ -4,7 +4,7 @@
 //! each container and kind of probe; a probe under way is an operation, or a part of one with all that began in the same
 //! turn, so one that hangs holds up nobody. A machine has one probe under way at most, so that those of a container that
 //! hangs cannot pile up, and commands of all containers pass one gate, which is fair by pod (SEC-47, SEC-48). What is known
-//! outlives the agent in `platform::probe_store` (PAIN-16).
+//! outlives the agent in `platform::pods::probe_store` (PAIN-16).
 
 mod attempt;
 mod told;
@@ -32,7 +32,7 @@ use crate::logic::probes::probe_schedule::{
 use crate::logic::probes::probe_target::{self, ProbeTarget};
 use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::prober::{ProbeCounts, ProbeId, ProbeKey, Probed, ProberMsg, Round};
-use crate::platform::network_probe::{NetworkProbe, ProbeOutcome};
+use crate::platform::network::network_probe::{NetworkProbe, ProbeOutcome};
 
 /// Commands of probes under way at once: on the whole node, of those in their first seconds; and of one pod.
 const COMMANDS: GateLimits = GateLimits { places: 32, of_pod: 8, hold: Duration::from_secs(10) };

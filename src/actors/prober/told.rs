@@ -11,7 +11,7 @@ use crate::logic::model::backoff::go_duration;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_roster::full_name;
 use crate::messages::prober::{ProbeCost, ProbeId, ProbeKey, ProberMsg};
-use crate::platform::network_probe::ProbeOutcome;
+use crate::platform::network::network_probe::ProbeOutcome;
 
 /// What a probe does, in the API's word.
 pub(super) fn action_of(probe: &Probe) -> &'static str {

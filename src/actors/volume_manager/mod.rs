@@ -33,7 +33,7 @@ use crate::logic::volumes::volume_states::{
 use crate::messages::node_status::{NodeNews, NodeStatusMsg};
 use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::volume_manager::{NewSecrets, TaskGain, VolumeCensus, VolumeEvent, VolumeManagerMsg};
-use crate::platform::objects::Token;
+use crate::platform::cluster::objects::Token;
 use crate::platform::observer::Occurrence;
 use tasks::MountTask;
 use timing::{Timing, planned_plugin, unmounting};

@@ -26,7 +26,7 @@ use crate::logic::volumes::token::TokenKey;
 use crate::logic::volumes::trust::{NOTHING_SELECTED, TrustKey};
 use crate::logic::volumes::volume_states::{MountedVolume, TaskFailure};
 use crate::messages::volume_manager::{NewSecrets, TaskGain, VolumeEvent};
-use crate::platform::objects::{ObjectError, Objects, Token, looked, patiently};
+use crate::platform::cluster::objects::{ObjectError, Objects, Token, looked, patiently};
 use crate::platform::volumes::{Doing, Progress, VolumeError, VolumeHost};
 
 /// From one look at a set-up that takes long to the next.

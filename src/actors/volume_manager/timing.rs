@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::logic::volumes::order::{VolumePlace, plugin};
 use crate::logic::volumes::plan::{VolumeKind, VolumePlan};
 use crate::logic::volumes::volume_states::MountedVolume;
-use crate::platform::clock::Clock;
+use crate::platform::host::clock::Clock;
 use crate::platform::observer::{Observer, Occurrence};
 use crate::platform::volumes::Walk;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::*;
 use crate::config::{self, Startup};
 use crate::logic::node::certificate_plan::Names;
-use crate::platform::certificates::PrivateKey;
-use crate::platform::certificates::tests::{Authority, NEW_YEAR};
-use crate::platform::clock::SystemClock;
+use crate::platform::cluster::certificates::PrivateKey;
+use crate::platform::cluster::certificates::tests::{Authority, NEW_YEAR};
+use crate::platform::host::clock::SystemClock;
 
 /// A node's files.
 struct Node {

@@ -2,7 +2,7 @@
 //!
 //! [`CgroupManager`] is what the resource manager holds; its forms are the file system of either generation ([`v1`],
 //! [`v2`]) and [`systemd`], which asks the service manager first. They keep open directories and nothing else: the tree
-//! itself is the state. All calls block: run them through [`crate::platform::blocking`].
+//! itself is the state. All calls block: run them through [`crate::platform::host::blocking`].
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,6 +13,7 @@ use crate::logic::resources::{CgroupSettings, CgroupVersion, hugepage_unit_name}
 
 mod directory;
 mod kill;
+pub mod process_placement;
 pub mod systemd;
 pub mod v1;
 pub mod v2;

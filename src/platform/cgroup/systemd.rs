@@ -69,7 +69,7 @@ struct Session {
 /// The slices of this host.
 ///
 /// Its calls wait for systemd, on the runtime it was made on: they must come from that runtime's threads for blocking
-/// calls ([`crate::platform::blocking`], several threads), never from a task.
+/// calls ([`crate::platform::host::blocking`], several threads), never from a task.
 pub struct SystemdCgroups {
     files: Box<dyn CgroupManager>,
     runtime: Handle,

@@ -8,8 +8,8 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use super::files::folder;
 use super::walk::BLOCK_BYTES;
 use crate::logic::statistics::figures::{FileSystem, Usage};
-use crate::platform::beneath::segment;
-use crate::platform::clock::Clock;
+use crate::platform::files::beneath::segment;
+use crate::platform::host::clock::Clock;
 
 /// The file system that a path is on.
 pub(super) fn file_system(path: &Path, clock: &dyn Clock) -> Option<FileSystem> {

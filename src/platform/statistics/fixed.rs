@@ -15,7 +15,7 @@ use crate::logic::statistics::sample::{
 };
 use crate::logic::statistics::volumes::Space;
 use crate::logic::statistics::walks::WalkKey;
-use crate::platform::clock::Clock;
+use crate::platform::host::clock::Clock;
 
 /// What each container has in use, in bytes.
 pub const CONTAINER_BYTES: u64 = 8 << 20;

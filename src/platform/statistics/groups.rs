@@ -15,7 +15,7 @@ use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupName, CgroupTree}
 use crate::logic::resources::{CgroupVersion, QosClass};
 use crate::logic::statistics::figures::GroupFigures;
 use crate::logic::statistics::sample::{Depth, Group};
-use crate::platform::clock::Clock;
+use crate::platform::host::clock::Clock;
 
 const CLASSES: [QosClass; 3] = [QosClass::Guaranteed, QosClass::Burstable, QosClass::BestEffort];
 

@@ -22,9 +22,9 @@ use crate::logic::statistics::sample::{
 };
 use crate::logic::statistics::volumes::{Measure, Space};
 use crate::logic::statistics::walks::WalkKey;
-use crate::platform::blocking;
-use crate::platform::clock::Clock;
 use crate::platform::host::Host;
+use crate::platform::host::blocking;
+use crate::platform::host::clock::Clock;
 use crate::platform::volumes::Patient;
 
 /// How long a file system of its own, which may be at the other end of a network, is waited for.

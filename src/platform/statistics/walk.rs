@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use super::disks::blocks;
 use crate::logic::statistics::figures::Usage;
-use crate::platform::clock::Clock;
+use crate::platform::host::clock::Clock;
 
 /// What the kernel counts a file's blocks in, whatever the file system.
 pub(super) const BLOCK_BYTES: u64 = 512;

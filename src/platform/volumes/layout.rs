@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::logic::model::ids::PodUid;
 use crate::logic::volumes::order::{VolumePlace, plugin};
-use crate::platform::beneath::{Directory, Mounts, segment};
+use crate::platform::files::beneath::{Directory, Mounts, segment};
 
 /// Mode of the agent's own directories.
 pub(super) const PRIVATE: u32 = 0o750;
@@ -323,7 +323,7 @@ mod tests {
     use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
     use super::*;
-    use crate::platform::mount_table;
+    use crate::platform::files::mount_table;
     use crate::platform::volumes::testing::{Root, may_mount};
 
     /// VOL-32: also where the kernel does not resolve such paths itself.

@@ -13,14 +13,13 @@ use super::layout::{DEVICES, Layout};
 use super::locks::Locks;
 use super::patient::Patient;
 use super::progress::Progress;
-use super::{
-    VolumeError, VolumeHost, atomic_writer, device, empty_dir, host_path, in_use, local, nfs, sub_path, tear_down,
-};
+use super::{VolumeError, VolumeHost, atomic_writer, in_use, sub_path, tear_down};
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
 use crate::logic::volumes::order::{FilesOrder, SetUp, SubPathOrder, VolumePlace};
-use crate::platform::beneath::{Directory, Mounts, segment};
-use crate::platform::clock::Clock;
+use crate::platform::files::beneath::{Directory, Mounts, segment};
+use crate::platform::host::clock::Clock;
+use crate::platform::volumes::kinds::{device, empty_dir, host_path, local, nfs};
 
 /// [`VolumeHost`] on real file systems.
 #[derive(Clone)]

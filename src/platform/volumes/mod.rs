@@ -6,17 +6,13 @@
 mod atomic_writer;
 #[cfg(test)]
 mod dead_mount_tests;
-mod device;
-mod empty_dir;
-mod host_path;
 mod in_use;
+pub mod kinds;
 mod layout;
 mod level;
 mod linux;
-mod local;
 mod locks;
 mod mounts;
-mod nfs;
 mod ownership;
 mod patient;
 mod programs;

@@ -12,8 +12,8 @@ use rustix::mount::{
 };
 
 use super::layout::{by_descriptor, handle, open_through};
-use crate::platform::beneath::{Directory, segment};
-use crate::platform::mount_table;
+use crate::platform::files::beneath::{Directory, segment};
+use crate::platform::files::mount_table;
 
 /// More mounts on one point than this are not ours.
 const STACK_MAX: usize = 32;

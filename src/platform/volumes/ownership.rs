@@ -168,7 +168,7 @@ mod tests {
     use rustix::mount::mount_bind;
 
     use super::*;
-    use crate::platform::beneath::Directory;
+    use crate::platform::files::beneath::Directory;
     use crate::platform::volumes::testing::{Root, may_mount};
 
     const GROUP: u32 = 4242;

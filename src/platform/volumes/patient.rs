@@ -15,7 +15,7 @@ use tokio::sync::{Notify, Semaphore, oneshot};
 use super::VolumeError;
 use super::progress::{Doing, Progress};
 use crate::logic::model::time::Moment;
-use crate::platform::clock::Clock;
+use crate::platform::host::clock::Clock;
 
 /// Calls that run at once; those past their deadline are not counted.
 const AT_ONCE_MAX: usize = 32;
@@ -239,7 +239,7 @@ impl Patient {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::platform::clock::SystemClock;
+    use crate::platform::host::clock::SystemClock;
 
     fn patient(deadline: Duration) -> Patient {
         Patient::with_deadline(Arc::new(SystemClock::start()), deadline)

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::platform::clock::Clock;
+use crate::platform::host::clock::Clock;
 
 /// What a set-up is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -8,10 +8,11 @@ use super::VolumeError;
 use super::layout::{DEVICES, Layout, remove_empty};
 use super::locks::Locks;
 use super::mounts::unmount_all;
-use super::{device, local, nfs, sub_path};
+use super::sub_path;
 use crate::logic::model::ids::PodUid;
 use crate::logic::volumes::order::{VolumePlace, plugin};
-use crate::platform::beneath::{Directory, Mounts};
+use crate::platform::files::beneath::{Directory, Mounts};
+use crate::platform::volumes::kinds::{device, local, nfs};
 
 /// Takes one volume down. Of a volume whose data is not the agent's or the pod's own, only an empty directory is removed.
 pub(super) fn volume(layout: &Layout, locks: &Locks, place: &VolumePlace) -> Result<(), VolumeError> {

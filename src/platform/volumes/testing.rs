@@ -9,8 +9,8 @@ use super::layout::Layout;
 use super::linux::LinuxVolumeHost;
 use crate::logic::model::ids::PodUid;
 use crate::logic::volumes::order::VolumePlace;
-use crate::platform::clock::SystemClock;
-use crate::platform::mount_table;
+use crate::platform::files::mount_table;
+use crate::platform::host::clock::SystemClock;
 
 /// See the module.
 pub(super) struct Root {

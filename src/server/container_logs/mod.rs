@@ -23,7 +23,7 @@ use crate::logic::formats::url_query;
 use crate::logic::logs::container_log::query::{LogQuery, QueryFault};
 use crate::logic::logs::container_log::selection;
 use crate::messages::status_manager::PodView;
-use crate::platform::log_reader::READERS_MAX;
+use crate::platform::logs::log_reader::READERS_MAX;
 
 /// When a client that was turned away may try again, in seconds.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");

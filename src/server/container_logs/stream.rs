@@ -14,7 +14,7 @@ use crate::cri::{ContainerState, CriError};
 use crate::logic::logs::container_log::query::LogQuery;
 use crate::logic::logs::container_log::selection::runtime_id;
 use crate::logic::model::ids::ContainerId;
-use crate::platform::log_reader::{Admission, Change, LogWanted, OpenLog, Part};
+use crate::platform::logs::log_reader::{Admission, Change, LogWanted, OpenLog, Part};
 
 /// How soon the runtime is asked again whether a container runs whose log was closed. Doubled each time.
 const CLOSED_CHECK: Duration = Duration::from_millis(50);

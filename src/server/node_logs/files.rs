@@ -10,8 +10,8 @@ use futures_util::stream;
 
 use super::super::reply::{self, Reply};
 use crate::logic::formats::byte_ranges::{self, Asked, Multipart, Part};
-use crate::platform::log_reader::Admission;
-use crate::platform::node_logs::{NodeLog, NodeLogFile, NodeLogs};
+use crate::platform::logs::log_reader::Admission;
+use crate::platform::logs::node_logs::{NodeLog, NodeLogFile, NodeLogs};
 
 /// What is looked at of a file to tell text from what is none.
 const SNIFFED_BYTES: u64 = 512;

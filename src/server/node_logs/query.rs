@@ -12,8 +12,8 @@ use futures_util::{Stream, StreamExt, stream};
 
 use super::super::reply::{self, Reply};
 use crate::logic::logs::node_log_query::{NodeLogQuery, files_of, is_in_journal};
-use crate::platform::log_reader::Admission;
-use crate::platform::node_logs::{JournalOutput, NodeLog, NodeLogFile, NodeLogs};
+use crate::platform::logs::log_reader::Admission;
+use crate::platform::logs::node_logs::{JournalOutput, NodeLog, NodeLogFile, NodeLogs};
 
 /// For all that an answer takes.
 const LIMIT: Duration = Duration::from_secs(30);

@@ -14,9 +14,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use crate::actors::ledger::lock;
 use crate::logic::serving::server_access::User;
 use crate::logic::serving::timed_cache::TimedCache;
-use crate::platform::access_review::{AccessReviews, TokenNames};
-use crate::platform::certificates::ClientAuthorities;
-use crate::platform::clock::Clock;
+use crate::platform::cluster::access_review::{AccessReviews, TokenNames};
+use crate::platform::cluster::certificates::ClientAuthorities;
+use crate::platform::host::clock::Clock;
 use crate::server::connections::Peer;
 
 /// Tokens whose answers are kept.

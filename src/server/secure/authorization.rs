@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::actors::ledger::lock;
 use crate::logic::serving::server_access::{self, User};
 use crate::logic::serving::timed_cache::TimedCache;
-use crate::platform::access_review::{AccessReviews, Right};
-use crate::platform::clock::Clock;
+use crate::platform::cluster::access_review::{AccessReviews, Right};
+use crate::platform::host::clock::Clock;
 
 /// Answers that are kept.
 const ANSWERS_MAX: usize = 8192;

@@ -9,7 +9,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::server::TlsStream;
 
-use crate::platform::listening;
+use crate::platform::network::listening;
 use crate::server::connections::{Accept, Opening, Peer};
 
 /// See the module.

@@ -12,7 +12,7 @@ use tracing::Instrument;
 use super::authentication::Authentication;
 use super::authorization::{Authorization, Verdict};
 use crate::logic::serving::server_access::{Switches, Way, place, way};
-use crate::platform::clock::Clock;
+use crate::platform::host::clock::Clock;
 use crate::server::caller::Caller;
 use crate::server::connections::{Peer, Standing};
 use crate::server::reply::{self, Reply};

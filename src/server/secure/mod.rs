@@ -26,7 +26,7 @@ use super::routes::{self, Pages, Shared};
 use super::streams::Streams;
 use crate::actors::settings::{Agent, Listener};
 use crate::logic::serving::server_access::Switches;
-use crate::platform::listening;
+use crate::platform::network::listening;
 use crate::telemetry::Metrics;
 
 /// Open connections; those whose users are known are not turned away for others.

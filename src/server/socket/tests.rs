@@ -1,7 +1,7 @@
 //! Who gets a place at the socket, and what the socket takes the place of.
 
 use super::*;
-use crate::platform::clock::SystemClock;
+use crate::platform::host::clock::SystemClock;
 
 async fn bind(path: &Path) -> io::Result<PrivateListener> {
     PrivateListener::bind(path, Arc::new(SystemClock::start())).await

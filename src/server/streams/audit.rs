@@ -10,8 +10,8 @@ use axum::http::StatusCode;
 use super::Place;
 use super::relay::Traffic;
 use crate::actors::settings::Agent;
-use crate::platform::clock::Clock;
-use crate::platform::tls::sha256_hex;
+use crate::platform::host::clock::Clock;
+use crate::platform::network::tls::sha256_hex;
 use crate::server::caller::Caller;
 
 /// What is asked for.

@@ -15,7 +15,7 @@ use super::{Permit, translate, tunnel, websocket};
 use crate::actors::settings::Agent;
 use crate::logic::serving::streams::options::{StreamOptions, V5};
 use crate::logic::serving::streams::passing;
-use crate::platform::runtime_stream::{self, Answer, Ask, Refusal};
+use crate::platform::network::runtime_stream::{self, Answer, Ask, Refusal};
 use crate::server::connections::Peer;
 use crate::server::reply::Reply;
 use crate::server::routes::Sources;

@@ -6,7 +6,7 @@ use super::super::reply::{self, Reply};
 use crate::actors::address::AskError;
 use crate::cri::CriError;
 use crate::logic::serving::streams::limits::TooMany;
-use crate::platform::runtime_stream::StreamError;
+use crate::platform::network::runtime_stream::StreamError;
 
 /// The time that upstream names to whom comes too often: how long a URL of the runtime's is good for.
 const RETRY_AFTER: &str = "60";

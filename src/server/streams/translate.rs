@@ -27,7 +27,7 @@ use crate::logic::serving::spdy::{self, Event, Reader, Writer};
 use crate::logic::serving::streams::channels::{self, FromClient};
 use crate::logic::serving::streams::options::StreamOptions;
 use crate::logic::serving::streams::status;
-use crate::platform::runtime_stream::{self, Answer, Ask, RuntimeStream, StreamError};
+use crate::platform::network::runtime_stream::{self, Answer, Ask, RuntimeStream, StreamError};
 
 const V4: HeaderValue = HeaderValue::from_static("v4.channel.k8s.io");
 /// How often the runtime is asked for a sign of life, which keeps what is in between from forgetting the connection.

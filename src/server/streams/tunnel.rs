@@ -17,7 +17,7 @@ use super::problem::Problem;
 use super::relay::relay;
 use super::websocket::{self, Connection};
 use crate::logic::serving::streams::options::{self, TUNNEL_PREFIX};
-use crate::platform::runtime_stream::RuntimeStream;
+use crate::platform::network::runtime_stream::RuntimeStream;
 use crate::server::reply::Reply;
 
 /// What SPDY is called in an upgrade.

@@ -12,8 +12,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 
 use crate::logic::model::time::{Moment, Stamp};
-use crate::platform::clock::Clock;
-use crate::platform::played_program::write_program;
+use crate::platform::host::clock::Clock;
+use crate::platform::host::played_program::write_program;
 
 /// A clock that a test winds.
 #[derive(Default)]

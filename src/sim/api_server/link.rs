@@ -21,7 +21,7 @@ use super::resources::Target;
 use super::watches::Cut;
 use super::{ApiServer, Mood, Request, Who};
 use crate::actors::ledger::lock;
-use crate::platform::kube_api;
+use crate::platform::cluster::kube_api;
 use crate::sim::agent::NODE_NAME;
 use crate::sim::faults::Fault;
 use crate::sim::node::Node;

@@ -73,8 +73,10 @@ async fn exported<T>(
         let _default = tracing::subscriber::set_default(subscriber);
         code().await
     };
-    crate::platform::blocking::run(move || provider.shutdown_with_timeout(Duration::from_secs(60)).expect("sent"))
-        .await;
+    crate::platform::host::blocking::run(move || {
+        provider.shutdown_with_timeout(Duration::from_secs(60)).expect("sent")
+    })
+    .await;
     let requests = collector.0.lock().expect("whole").clone();
     let spans = requests
         .iter()

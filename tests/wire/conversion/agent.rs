@@ -22,18 +22,18 @@ use podwright::messages::event_recorder::EventRecorderMsg;
 use podwright::messages::pod_manager::PodManagerMsg;
 use podwright::messages::pod_source::SourceKind;
 use podwright::platform::cgroup::{CgroupError, CgroupManager};
-use podwright::platform::chance::SystemChance;
-use podwright::platform::checkpoints::FileCheckpoints;
-use podwright::platform::clock::SystemClock;
-use podwright::platform::container_logs::LinuxContainerLogs;
-use podwright::platform::image_host::LinuxImageHost;
-use podwright::platform::log_reader::LinuxLogReader;
-use podwright::platform::network_probe::HostProber;
-use podwright::platform::node_facts::FixedNodeFacts;
-use podwright::platform::node_logs::LinuxNodeLogs;
-use podwright::platform::objects::{ObjectError, Objects, Token};
-use podwright::platform::pod_files::LinuxPodFiles;
-use podwright::platform::tls::Offer;
+use podwright::platform::cluster::objects::{ObjectError, Objects, Token};
+use podwright::platform::files::checkpoints::FileCheckpoints;
+use podwright::platform::host::chance::SystemChance;
+use podwright::platform::host::clock::SystemClock;
+use podwright::platform::host::node_facts::FixedNodeFacts;
+use podwright::platform::images::LinuxImageHost;
+use podwright::platform::logs::container_logs::LinuxContainerLogs;
+use podwright::platform::logs::log_reader::LinuxLogReader;
+use podwright::platform::logs::node_logs::LinuxNodeLogs;
+use podwright::platform::network::network_probe::HostProber;
+use podwright::platform::network::tls::Offer;
+use podwright::platform::pods::pod_files::LinuxPodFiles;
 use podwright::platform::volumes::{Progress, VolumeError, VolumeHost};
 use serde_json::{Value, json};
 
@@ -219,8 +219,8 @@ pub fn agent(root_dir: &Path, runtime: GrpcRuntime, patch: &Value) -> Arc<Agent>
         certificates: Default::default(),
         doubt_connections: Arc::new(|| {}),
         node_facts: Arc::new(FixedNodeFacts::of_a_small_node()),
-        network_rules: Arc::new(podwright::platform::network_rules::NoNetworkRules),
-        placement: Arc::new(podwright::platform::process_placement::NoPlacement),
+        network_rules: Arc::new(podwright::platform::network::network_rules::NoNetworkRules),
+        placement: Arc::new(podwright::platform::cgroup::process_placement::NoPlacement),
         observer: Arc::new(podwright::platform::observer::Unobserved),
         listeners: vec![],
     };

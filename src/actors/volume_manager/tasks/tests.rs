@@ -18,7 +18,7 @@ use crate::logic::volumes::plan::volume_plans;
 use crate::logic::volumes::token::TokenLife;
 use std::time::Duration;
 
-use crate::platform::objects::ObjectError;
+use crate::platform::cluster::objects::ObjectError;
 use crate::platform::observer::{Observer, Occurrence};
 
 /// An API server: objects by `kind/name`, as the API writes them.
@@ -466,7 +466,7 @@ fn without_an_api_server_only_what_needs_none_is_projected() {
         .expect("a pod");
         let task = MountTask {
             timing: timing(),
-            objects: Arc::new(crate::platform::objects::Standalone),
+            objects: Arc::new(crate::platform::cluster::objects::Standalone),
             host: Arc::new(Host::default()),
             own_node: None,
             node: NodeFacts { allocatable: ResourceList::new(), resources: ResourceOptions::default() },
@@ -490,7 +490,8 @@ fn without_an_api_server_only_what_needs_none_is_projected() {
 }
 
 fn timing() -> Timing {
-    use crate::platform::{clock::SystemClock, observer::Unobserved};
+    use crate::platform::host::clock::SystemClock;
+    use crate::platform::observer::Unobserved;
     Timing { observer: Arc::new(Unobserved), clock: Arc::new(SystemClock::start()) }
 }
 

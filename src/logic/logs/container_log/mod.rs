@@ -1,7 +1,7 @@
 //! Reading containers' logs: what is asked for, whose log it is, what a line says, and what of it is shown (SRV-33 to
 //! SRV-36, CRI-32).
 //!
-//! Pure. The files are read by `platform::log_reader`, block by block; whatever a file holds, what is kept of it here is
+//! Pure. The files are read by `platform::logs::log_reader`, block by block; whatever a file holds, what is kept of it here is
 //! bounded.
 
 pub mod entry;

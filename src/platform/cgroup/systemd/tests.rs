@@ -294,7 +294,7 @@ impl Scene {
 
     async fn call<T: Send + 'static>(&self, call: impl FnOnce(&SystemdCgroups) -> T + Send + 'static) -> T {
         let manager = self.manager.clone();
-        crate::platform::blocking::run(move || call(&manager)).await
+        crate::platform::host::blocking::run(move || call(&manager)).await
     }
 
     fn take_orders(&self) -> Vec<String> {

@@ -6,7 +6,7 @@ use super::*;
 use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
 use crate::logic::model::time::Moment;
 use crate::logic::statistics::sample::{ContainerSample, SandboxSample};
-use crate::platform::clock::SystemClock;
+use crate::platform::host::clock::SystemClock;
 
 struct Node {
     folder: tempfile::TempDir,

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
 use super::*;
-use crate::platform::clock::SystemClock;
+use crate::platform::host::clock::SystemClock;
 use crate::platform::statistics::disks;
 
 fn count(path: &Path) -> Result<Usage, Stopped> {

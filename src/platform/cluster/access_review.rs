@@ -1,0 +1,173 @@
+//! What the API server says about users: whose token this is, and what a user may do (SRV-17, SRV-19). An adapter; answers
+//! are kept by whoever asks.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+
+use super::kube_api::{ApiError, ApiServer, Observed, Place};
+use crate::logic::serving::server_access::User;
+use crate::platform::network::tls;
+use crate::platform::observer::Review;
+
+/// The longest that one question may take, its retries included; as upstream's webhooks.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// Waits between tries: as upstream, five tries, each wait one and a half times the one before.
+const RETRY_FIRST: Duration = Duration::from_millis(500);
+/// How many tries there are.
+const TRIES: u32 = 5;
+
+/// A right on the node.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Right {
+    /// The API's verb.
+    pub verb: &'static str,
+    /// The node's name.
+    pub node: String,
+    /// The subresource of `nodes`.
+    pub subresource: &'static str,
+}
+
+/// See the module.
+#[async_trait]
+pub trait AccessReviews: Send + Sync {
+    /// Whose token this is; `None` when it is nobody's.
+    ///
+    /// # Errors
+    /// When nobody could say, in words for the log.
+    async fn user_of(&self, token: &str) -> Result<Option<User>, String>;
+
+    /// Whether the user has the right.
+    ///
+    /// # Errors
+    /// When nobody could say, in words for the log.
+    async fn may(&self, user: &User, right: &Right) -> Result<bool, String>;
+}
+
+/// Asks the API server.
+pub struct ApiReviews {
+    api: ApiServer,
+}
+
+impl ApiReviews {
+    /// On its own deadline.
+    pub fn new(api: &ApiServer) -> Self {
+        Self { api: api.within(DEADLINE) }
+    }
+
+    async fn create<K: super::kube_api::ApiObject + Clone>(&self, kind: Review, review: K) -> Result<K, String> {
+        let began = self.api.observer().map(Observed::uptime);
+        let answer = self.try_create(review).await;
+        if let Some((observed, began)) = self.api.observer().zip(began) {
+            let code = answer.as_ref().map_or_else(ApiError::code, |_| Some(201));
+            observed.reviewed(kind, code, began);
+        }
+        answer.map_err(|error| error.to_string())
+    }
+
+    async fn try_create<K: super::kube_api::ApiObject + Clone>(&self, review: K) -> Result<K, ApiError> {
+        let mut wait = RETRY_FIRST;
+        for _ in 1..TRIES {
+            match self.api.create(&Place::Cluster, &review).await {
+                Err(error) if is_worth_retrying(&error) => tokio::time::sleep(wait).await,
+                answer => return answer,
+            }
+            wait = wait * 3 / 2;
+        }
+        self.api.create(&Place::Cluster, &review).await
+    }
+}
+
+fn is_worth_retrying(error: &ApiError) -> bool {
+    error.is_too_many() || error.code().is_some_and(|code| matches!(code, 500 | 504))
+}
+
+#[async_trait]
+impl AccessReviews for ApiReviews {
+    async fn user_of(&self, token: &str) -> Result<Option<User>, String> {
+        let spec = TokenReviewSpec { token: token.to_owned(), audiences: None };
+        let asked = self.create(Review::Identity, TokenReview { spec, ..TokenReview::default() });
+        let answer = tokio::time::timeout(DEADLINE, asked).await.map_err(|_| "token review timed out".to_owned())??;
+        let status = answer.status.unwrap_or_default();
+        match (status.authenticated, status.error.filter(|error| !error.is_empty())) {
+            (Some(true), _) => Ok(Some(user(status.user.unwrap_or_default()))),
+            (_, Some(error)) => Err(error),
+            (_, None) => Ok(None),
+        }
+    }
+
+    async fn may(&self, user: &User, right: &Right) -> Result<bool, String> {
+        let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let attributes = ResourceAttributes {
+            verb: text(right.verb),
+            version: text("v1"),
+            resource: text("nodes"),
+            subresource: text(right.subresource),
+            name: text(&right.node),
+            ..ResourceAttributes::default()
+        };
+        let spec = SubjectAccessReviewSpec {
+            user: text(&user.name),
+            uid: text(&user.uid),
+            groups: Some(user.groups.clone()).filter(|groups| !groups.is_empty()),
+            extra: Some(user.extra.clone().into_iter().collect()).filter(|_| !user.extra.is_empty()),
+            resource_attributes: Some(attributes),
+            non_resource_attributes: None,
+        };
+        let asked = self.create(Review::Right, SubjectAccessReview { spec, ..SubjectAccessReview::default() });
+        let answer =
+            tokio::time::timeout(DEADLINE, asked).await.map_err(|_| "subject access review timed out".to_owned())??;
+        let status = answer.status.unwrap_or_default();
+        match (status.allowed, status.denied.unwrap_or_default()) {
+            (true, true) => Err("webhook subject access review returned both allow and deny response".to_owned()),
+            (allowed, _) => Ok(allowed),
+        }
+    }
+}
+
+fn user(info: UserInfo) -> User {
+    User {
+        name: info.username.unwrap_or_default(),
+        uid: info.uid.unwrap_or_default(),
+        groups: info.groups.unwrap_or_default(),
+        extra: info.extra.unwrap_or_default().into_iter().collect(),
+    }
+}
+
+/// Names tokens without telling them: the same token has the same name for as long as this is there, and no longer.
+pub struct TokenNames {
+    secret: [u8; 32],
+}
+
+impl TokenNames {
+    /// With a secret of its own.
+    ///
+    /// # Errors
+    /// When there is no randomness.
+    pub fn new() -> Result<Self, String> {
+        let mut secret = [0; 32];
+        tls::provider().secure_random.fill(&mut secret).map_err(|_| "no randomness".to_owned())?;
+        Ok(Self { secret })
+    }
+
+    /// The name of a token.
+    pub fn of(&self, token: &str) -> String {
+        // What follows the token is as secret as what precedes it, so no name tells of another.
+        tls::sha256_hex(&[&self.secret, token.as_bytes(), &self.secret].concat())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_has_one_name_and_another_in_another_life() {
+        let (names, others) = (TokenNames::new().expect("random"), TokenNames::new().expect("random"));
+        assert_eq!(names.of("secret"), names.of("secret"));
+        assert_ne!(names.of("secret"), names.of("secret2"));
+        assert_ne!(names.of("secret"), others.of("secret"));
+    }
+}

@@ -1,0 +1,46 @@
+//! All certificates of the agent. Made by `launch`; keeps who they are, and whether the agent can go on with them.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use super::{ClientAuthorities, KeptCertificate, LiveCertificate, Pair};
+use crate::platform::cluster::kube_api::kubeconfig::{read, words};
+
+/// The serving certificate in files.
+#[derive(Clone, Debug)]
+pub struct ServingFiles {
+    /// The chain, leaf first.
+    pub chain: PathBuf,
+    /// The leaf's key.
+    pub key: PathBuf,
+    /// Whether they are read again while the agent runs (gate `ReloadKubeletServerCertificateFile`).
+    pub reload: bool,
+}
+
+impl ServingFiles {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// When they cannot be read, or are no pair; in upstream's words.
+    pub fn read(&self) -> Result<Pair, String> {
+        let open = |path: &PathBuf| read(path).map_err(|error| format!("open {}: {}", path.display(), words(&error)));
+        Pair::parse(&open(&self.chain)?, &open(&self.key)?)
+    }
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Certificates {
+    /// The client certificate, where the agent asks for it itself.
+    pub client: Option<Arc<KeptCertificate>>,
+    /// The serving certificate, where the agent asks for it (`serverTLSBootstrap`).
+    pub serving: Option<Arc<KeptCertificate>>,
+    /// The serving certificate's files, where it has some.
+    pub files: Option<ServingFiles>,
+    /// Who signs the certificates of those who ask the agent; `None` where none are accepted.
+    pub authorities: Option<Arc<ClientAuthorities>>,
+    /// What the agent's server shows, wherever it is from.
+    pub shown: Arc<LiveCertificate>,
+    /// Set once the agent cannot go on; says why.
+    pub hopeless: OnceLock<&'static str>,
+}

@@ -1,0 +1,218 @@
+//! A program that gives credentials (`client.authentication.k8s.io`): runs it, reads what it prints. Owned by the
+//! credentials; keeps how to run it. What it prints is secret and appears in no text.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use http::header::HeaderValue;
+use k8s_openapi::ByteString;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt;
+use tokio::process::Command;
+
+use super::kubeconfig::{Cluster, Exec, read};
+use crate::logic::model::time::Moment;
+use crate::platform::cluster::certificates::Pair;
+use crate::platform::host::program::Program;
+
+/// Versions of the protocol that are spoken.
+const VERSIONS: [&str; 2] = ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
+/// The extension of a cluster that its programs are told, as their configuration.
+const CONFIG_EXTENSION: &str = "client.authentication.k8s.io/exec";
+/// How long the program may take. Upstream waits for ever, and with it every call.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// The most bytes that it may print.
+const OUTPUT_BYTES_MAX: u64 = 1024 * 1024;
+
+/// How to run the program.
+#[derive(Clone)]
+pub struct ExecPlugin {
+    exec: Exec,
+    /// What it is told, as JSON.
+    info: Value,
+}
+
+/// What a program gave.
+#[derive(Clone, Default)]
+pub(super) struct ExecCredential {
+    pub token: Option<String>,
+    pub certificate: Option<Pair>,
+    /// Until when it may be used; `None` for as long as the server takes it.
+    pub expires: Option<Moment>,
+}
+
+impl ExecCredential {
+    /// Whether an `Authorization` header shows this token.
+    pub(super) fn is_shown_by(&self, header: Option<&HeaderValue>) -> bool {
+        let shown = header.and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+        self.token.as_ref().is_some_and(|token| shown == Some(token.trim().as_bytes()))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Printed {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+    status: Option<PrintedStatus>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct PrintedStatus {
+    expiration_timestamp: Option<String>,
+    token: Option<String>,
+    client_certificate_data: Option<String>,
+    client_key_data: Option<String>,
+}
+
+impl ExecPlugin {
+    /// Checks what can be checked before it is run.
+    pub(super) fn new(exec: Exec, cluster: &Cluster) -> Result<Self, String> {
+        if !VERSIONS.contains(&exec.api_version.as_str()) {
+            return Err(format!("exec plugin: invalid apiVersion {:?}", exec.api_version));
+        }
+        let mut spec = json!({"interactive": false});
+        if exec.provide_cluster_info {
+            spec["cluster"] = cluster_info(cluster);
+        }
+        let info = json!({"kind": "ExecCredential", "apiVersion": exec.api_version, "spec": spec});
+        Ok(Self { exec, info })
+    }
+
+    /// Runs it once.
+    ///
+    /// # Errors
+    /// In upstream's words where it has some.
+    pub(super) async fn run(self) -> Result<ExecCredential, String> {
+        if self.exec.interactive_mode == "Always" {
+            return Err("exec plugin cannot support interactive mode: standard input is not a terminal".to_owned());
+        }
+        let output = tokio::time::timeout(TIMEOUT, self.output()).await;
+        let output =
+            output.map_err(|_| format!("exec: executable {} did not end within 60 s", self.exec.command))??;
+        self.read(&output)
+    }
+
+    async fn output(&self) -> Result<Vec<u8>, String> {
+        let name = &self.exec.command;
+        let mut command = Command::new(name);
+        command.args(self.exec.args.iter().flatten());
+        command.envs(self.exec.env.iter().flatten().map(|variable| (&variable.name, &variable.value)));
+        command.env("KUBERNETES_EXEC_INFO", self.info.to_string());
+        // What it complains of goes where the agent's own log goes.
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = Program::start(&mut command).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => format!("exec: executable {name} not found{}", self.hint()),
+            _ => format!("exec: {error}"),
+        })?;
+        let mut output = vec![];
+        let stdout = child.stdout.take().expect("it is piped");
+        let read = stdout.take(OUTPUT_BYTES_MAX + 1).read_to_end(&mut output).await;
+        read.map_err(|error| format!("decoding stdout: {error}"))?;
+        if output.len() as u64 > OUTPUT_BYTES_MAX {
+            return Err("decoding stdout: larger than 1 MiB".to_owned());
+        }
+        let status = child.wait().await.map_err(|error| format!("exec: {error}"))?;
+        match status.code() {
+            Some(0) => Ok(output),
+            Some(code) => Err(format!("exec: executable {name} failed with exit code {code}{}", self.hint())),
+            None => Err(format!("exec: {status}")),
+        }
+    }
+
+    fn hint(&self) -> String {
+        if self.exec.install_hint.is_empty() { String::new() } else { format!("\n\n{}", self.exec.install_hint) }
+    }
+
+    fn read(&self, output: &[u8]) -> Result<ExecCredential, String> {
+        let wrong = |_| "decoding stdout: it is no ExecCredential".to_owned();
+        let printed: Printed = serde_json::from_slice(output).map_err(wrong)?;
+        if printed.kind != "ExecCredential" {
+            return Err("decoding stdout: it is no ExecCredential".to_owned());
+        }
+        if printed.api_version != self.exec.api_version {
+            return Err(format!(
+                "exec plugin is configured to use API version {}, plugin returned version {}",
+                self.exec.api_version, printed.api_version
+            ));
+        }
+        let status = printed.status.ok_or_else(|| "exec plugin didn't return a status field".to_owned())?;
+        let given = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let token = given(status.token);
+        let certificate = match (given(status.client_certificate_data), given(status.client_key_data)) {
+            (Some(chain), Some(key)) => {
+                let wrong = |error| format!("failed parsing client key/certificate: {error}");
+                Some(Pair::parse(chain.as_bytes(), key.as_bytes()).map_err(wrong)?)
+            }
+            (None, None) if token.is_none() => {
+                return Err("exec plugin didn't return a token or cert/key pair".to_owned());
+            }
+            (None, None) => None,
+            _ => return Err("exec plugin returned only certificate or key, not both".to_owned()),
+        };
+        let expires = match status.expiration_timestamp {
+            None => None,
+            Some(text) => {
+                let wrong = |_| "decoding stdout: expirationTimestamp is no time".to_owned();
+                Some(Moment::from_timestamp(text.parse().map_err(wrong)?))
+            }
+        };
+        Ok(ExecCredential { token, certificate, expires })
+    }
+}
+
+/// What a program is told of the cluster, if it wants to know.
+fn cluster_info(cluster: &Cluster) -> Value {
+    let mut info = json!({"server": cluster.server});
+    if !cluster.tls_server_name.is_empty() {
+        info["tls-server-name"] = cluster.tls_server_name.clone().into();
+    }
+    if cluster.insecure_skip_tls_verify {
+        info["insecure-skip-tls-verify"] = true.into();
+    }
+    let data = match &cluster.certificate_authority_data {
+        Some(data) => data.0.clone(),
+        None => read(std::path::Path::new(&cluster.certificate_authority)).unwrap_or_default(),
+    };
+    if !data.is_empty() {
+        info["certificate-authority-data"] = serde_json::to_value(ByteString(data)).expect("bytes have a text");
+    }
+    if !cluster.proxy_url.is_empty() {
+        info["proxy-url"] = cluster.proxy_url.clone().into();
+    }
+    let extension = cluster.extensions.iter().flatten().find(|extension| extension.name == CONFIG_EXTENSION);
+    info["config"] = extension.map_or(Value::Null, |extension| extension.extension.clone());
+    info
+}
+
+#[cfg(test)]
+mod cases {
+    use serde_json::{Value, json};
+
+    use super::{Cluster, Exec, ExecPlugin};
+
+    #[test]
+    fn a_program_is_told_of_the_cluster_what_the_kubeconfig_has_for_it() {
+        let told = |wants: bool, extensions: Value| {
+            let exec = json!({"apiVersion": "client.authentication.k8s.io/v1", "provideClusterInfo": wants});
+            let exec: Exec = serde_json::from_value(exec).expect("a program");
+            let cluster = json!({"server": "https://h", "tls-server-name": "kube", "extensions": extensions});
+            let cluster: Cluster = serde_json::from_value(cluster).expect("a cluster");
+            let Ok(plugin) = ExecPlugin::new(exec, &cluster) else { panic!("it is usable") };
+            plugin.info["spec"]["cluster"].clone()
+        };
+        let config = json!({"audience": "a", "more": [1]});
+        let extensions = json!([
+            {"name": "other", "extension": {"audience": "b"}},
+            {"name": "client.authentication.k8s.io/exec", "extension": config},
+        ]);
+        let expected = json!({"server": "https://h", "tls-server-name": "kube", "config": config});
+        assert_eq!(told(true, extensions.clone()), expected);
+        assert_eq!(told(true, Value::Null)["config"], Value::Null);
+        assert_eq!(told(false, extensions), Value::Null);
+    }
+}

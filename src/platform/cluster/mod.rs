@@ -1,0 +1,7 @@
+//! Cluster: the API server's client, the agent's certificates, API objects, and the store for a boot without the server.
+
+pub mod access_review;
+pub mod certificates;
+pub mod kube_api;
+pub mod objects;
+pub mod offline_store;

@@ -1,0 +1,100 @@
+//! Small files below the agent's root directory that say what it decided, so that a later run knows (CFG state files).
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+
+use super::whole_file::write_whole;
+use crate::platform::host::blocking;
+
+/// The most that is read of one: a thousand pods take less than a tenth of it.
+const BYTES_MAX: u64 = 16 << 20;
+/// Who may read them: the agent.
+const MODE: u32 = 0o600;
+
+/// Files by name. Texts of errors name the file.
+#[async_trait]
+pub trait Checkpoints: Send + Sync {
+    /// What the file says; `None` where there is none.
+    async fn read(&self, name: &'static str) -> Result<Option<Vec<u8>>, String>;
+    /// Writes the file, whole or not at all.
+    async fn write(&self, name: &'static str, bytes: Vec<u8>) -> Result<(), String>;
+    /// Keeps the file for people to look at, where no agent reads it: as `<name>.corrupt`. An older one gives way.
+    async fn set_aside(&self, name: &'static str) -> Result<(), String>;
+}
+
+/// The real ones.
+pub struct FileCheckpoints {
+    folder: PathBuf,
+}
+
+impl FileCheckpoints {
+    /// Below the agent's root directory.
+    pub fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
+    }
+}
+
+fn told(attempt: &str, path: &Path, error: &io::Error) -> String {
+    format!("{attempt} {}: {error}", path.display())
+}
+
+#[async_trait]
+impl Checkpoints for FileCheckpoints {
+    async fn read(&self, name: &'static str) -> Result<Option<Vec<u8>>, String> {
+        let path = self.folder.join(name);
+        blocking::run(move || {
+            let mut bytes = vec![];
+            let opened = fs::File::open(&path).and_then(|file| file.take(BYTES_MAX).read_to_end(&mut bytes));
+            match opened {
+                Ok(_) => Ok(Some(bytes)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(told("read", &path, &error)),
+            }
+        })
+        .await
+    }
+
+    async fn write(&self, name: &'static str, bytes: Vec<u8>) -> Result<(), String> {
+        let path = self.folder.join(name);
+        blocking::run(move || write_whole(&path, &bytes, MODE).map_err(|error| told("write", &path, &error))).await
+    }
+
+    async fn set_aside(&self, name: &'static str) -> Result<(), String> {
+        let path = self.folder.join(name);
+        let aside = self.folder.join(format!("{name}.corrupt"));
+        blocking::run(move || fs::rename(&path, &aside).map_err(|error| told("rename", &path, &error))).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_file_is_read_as_it_was_written_and_none_is_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = FileCheckpoints::new(folder.path());
+        assert_eq!(files.read("state").await, Ok(None));
+        files.write("state", b"one".to_vec()).await.expect("written");
+        files.write("state", b"two".to_vec()).await.expect("written");
+        assert_eq!(files.read("state").await, Ok(Some(b"two".to_vec())));
+    }
+
+    /// SEC-58.
+    #[tokio::test]
+    async fn sec_58_a_file_that_is_set_aside_is_kept_and_not_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = FileCheckpoints::new(folder.path());
+        for text in ["one", "two"] {
+            files.write("state", text.into()).await.expect("written");
+            files.set_aside("state").await.expect("set aside");
+            assert_eq!(files.read("state").await, Ok(None));
+            assert_eq!(fs::read_to_string(folder.path().join("state.corrupt")).expect("kept"), text);
+        }
+        let why = files.set_aside("state").await.expect_err("it is not there");
+        assert!(why.contains("state"), "{why}");
+    }
+}

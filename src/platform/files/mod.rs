@@ -1,0 +1,9 @@
+//! Files: directories as descriptors, files that are whole or not there, the mount table, the agent's own directories.
+//!
+//! Other adapters build on these where a path comes from outside, or where a crash must not leave half a file.
+
+pub mod beneath;
+pub mod checkpoints;
+pub mod directories;
+pub mod mount_table;
+pub mod whole_file;

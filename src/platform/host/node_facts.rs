@@ -1,0 +1,205 @@
+//! What the host says for the status of the Node object: sizes, identities, versions, addresses.
+//!
+//! Read by `NodeStatus`. Keeps where to look, nothing that it read.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::blocking;
+use crate::logic::node::node_status::{AddressFacts, AddressSettings, HostFacts, Machine, Versions};
+use crate::platform::host::{Host, HostError};
+use crate::platform::network::network_interfaces;
+
+/// How long the node's name is looked up: a name server that is away must not hold up a heartbeat.
+const LOOKUP_MAX: Duration = Duration::from_secs(5);
+
+/// See the module.
+#[async_trait]
+pub trait NodeFacts: Send + Sync {
+    /// All facts as they are now; what `addresses` makes needless is not asked for. What cannot be told says so itself.
+    async fn read(&self, addresses: &AddressSettings) -> HostFacts;
+    /// Those about addresses alone.
+    async fn addresses(&self, settings: &AddressSettings) -> AddressFacts;
+}
+
+/// A host that always says the same: for tests, and for the simulated node.
+#[derive(Clone, Debug)]
+pub struct FixedNodeFacts(pub HostFacts);
+
+impl FixedNodeFacts {
+    /// A node of two processors, 8 GiB of memory and 100 GiB of disk, at 10.0.0.1.
+    pub fn of_a_small_node() -> Self {
+        Self(HostFacts {
+            machine: Ok(Machine {
+                cpus: 2,
+                memory_bytes: 8 << 30,
+                machine_id: "machine-1".to_owned(),
+                system_uuid: "system-1".to_owned(),
+                boot_id: "boot-1".to_owned(),
+                ..Machine::default()
+            }),
+            versions: Ok(Versions { kernel: "6.1.0".to_owned(), os_image: "Linux".to_owned() }),
+            storage_bytes: Some(100 << 30),
+            addresses: AddressFacts {
+                interfaces: vec![IpAddr::from([10, 0, 0, 1])],
+                resolved: vec![],
+                unresolved: false,
+                default_routes: vec![IpAddr::from([10, 0, 0, 1])],
+            },
+        })
+    }
+}
+
+#[async_trait]
+impl NodeFacts for FixedNodeFacts {
+    async fn read(&self, _: &AddressSettings) -> HostFacts {
+        self.0.clone()
+    }
+
+    async fn addresses(&self, _: &AddressSettings) -> AddressFacts {
+        self.0.addresses.clone()
+    }
+}
+
+/// The host that the agent runs on.
+#[derive(Clone, Debug)]
+pub struct LinuxNodeFacts {
+    host: Host,
+    storage: PathBuf,
+}
+
+impl LinuxNodeFacts {
+    /// Facts of `host`, whose space for pods is the file system that holds the folder `storage`.
+    pub fn new(host: Host, storage: PathBuf) -> Self {
+        Self { host, storage }
+    }
+
+    fn machine(&self) -> Result<Machine, HostError> {
+        let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        Ok(Machine {
+            cpus: i64::from(self.host.processors()?),
+            memory_bytes: number(self.host.memory_bytes()?),
+            hugepages: self.host.hugepages()?,
+            swap_bytes: number(self.host.swap_bytes()?),
+            machine_id: self.host.machine_id(),
+            system_uuid: self.host.system_uuid(),
+            boot_id: self.host.boot_id()?,
+        })
+    }
+
+    fn versions(&self) -> Result<Versions, HostError> {
+        Ok(Versions { kernel: self.host.kernel_version()?, os_image: self.host.os_image() })
+    }
+
+    /// The size of the file system for pods.
+    pub fn storage_bytes(&self) -> Option<i64> {
+        let told = match rustix::fs::statvfs(&self.storage) {
+            Ok(told) => told,
+            Err(error) => {
+                tracing::warn!(folder = %self.storage.display(), %error, "the size of the file system is not known");
+                return None;
+            }
+        };
+        i64::try_from(told.f_blocks.saturating_mul(told.f_frsize)).ok()
+    }
+
+    fn read_blocking(&self, addresses: &AddressSettings, resolved: Option<Vec<IpAddr>>) -> HostFacts {
+        HostFacts {
+            machine: self.machine().map_err(|error| error.to_string()),
+            versions: self.versions().map_err(|error| error.to_string()),
+            storage_bytes: self.storage_bytes(),
+            addresses: Self::addresses_blocking(addresses, resolved),
+        }
+    }
+
+    fn addresses_blocking(settings: &AddressSettings, resolved: Option<Vec<IpAddr>>) -> AddressFacts {
+        let unresolved = resolved.is_none();
+        let resolved = resolved.unwrap_or_default();
+        let checked = !settings.node_ips.is_empty() || resolved.iter().any(|ip| !ip.is_loopback());
+        let by_route = settings.needs_routes();
+        if !(checked || by_route) {
+            return AddressFacts { resolved, unresolved, ..AddressFacts::default() };
+        }
+        let told = network_interfaces::addresses();
+        let interfaces = told.inspect_err(|error| tracing::warn!(%error, "network interfaces are not known"));
+        let interfaces = interfaces.unwrap_or_default();
+        let routed =
+            if by_route { network_interfaces::default_addresses(&interfaces, settings.standalone) } else { Ok(vec![]) };
+        let default_routes = routed.inspect_err(|error| tracing::warn!(%error, "default routes are not known"));
+        AddressFacts {
+            interfaces: interfaces.into_iter().map(|one| one.ip).collect(),
+            resolved,
+            unresolved,
+            default_routes: default_routes.unwrap_or_default(),
+        }
+    }
+}
+
+#[async_trait]
+impl NodeFacts for LinuxNodeFacts {
+    async fn read(&self, addresses: &AddressSettings) -> HostFacts {
+        let resolved = resolved(addresses).await;
+        let (facts, addresses) = (self.clone(), addresses.clone());
+        blocking::run(move || facts.read_blocking(&addresses, resolved)).await
+    }
+
+    async fn addresses(&self, settings: &AddressSettings) -> AddressFacts {
+        let resolved = resolved(settings).await;
+        let settings = settings.clone();
+        blocking::run(move || Self::addresses_blocking(&settings, resolved)).await
+    }
+}
+
+/// What the node's name stands for, where that counts; `None` where nobody says so in time.
+async fn resolved(settings: &AddressSettings) -> Option<Vec<IpAddr>> {
+    if settings.needs_lookup() { lookup(&settings.hostname).await } else { Some(vec![]) }
+}
+
+async fn lookup(name: &str) -> Option<Vec<IpAddr>> {
+    match tokio::time::timeout(LOOKUP_MAX, tokio::net::lookup_host((name, 0))).await {
+        Ok(Ok(found)) => Some(found.map(|address| address.ip()).collect()),
+        Ok(Err(error)) => {
+            tracing::debug!(name, %error, "the node's name has no address");
+            Some(vec![])
+        }
+        Err(_) => {
+            tracing::warn!(name, limit = ?LOOKUP_MAX, "the node's name was not looked up in time");
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn this_hosts_facts_are_told() {
+        let facts = LinuxNodeFacts::new(Host::default(), PathBuf::from("/"));
+        let settings = AddressSettings { hostname: "10.0.0.9".to_owned(), ..AddressSettings::default() };
+        let told = facts.read(&settings).await;
+        let machine = told.machine.expect("told");
+        assert!(machine.cpus >= 1 && machine.memory_bytes > 1 << 20 && machine.boot_id.len() == 36);
+        assert!(!told.versions.expect("told").kernel.is_empty());
+        assert!(told.storage_bytes.is_some_and(|bytes| bytes > 0));
+        assert_eq!(told.addresses.interfaces, Vec::<IpAddr>::new(), "nothing is to be checked");
+        let named = AddressSettings { node_ips: vec![IpAddr::from([127, 0, 0, 1])], ..settings };
+        let told = facts.read(&named).await;
+        assert!(told.addresses.interfaces.contains(&IpAddr::from([127, 0, 0, 1])), "{:?}", told.addresses.interfaces);
+        assert_eq!(facts.addresses(&named).await, told.addresses);
+    }
+
+    #[tokio::test]
+    async fn a_host_that_tells_nothing_says_so() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let facts = LinuxNodeFacts::new(Host::at(folder.path().to_owned()), folder.path().join("missing"));
+        let told = facts.read(&AddressSettings { hostname: "::1".to_owned(), ..AddressSettings::default() }).await;
+        let problem = told.machine.expect_err("there is nothing");
+        assert!(problem.contains("the online processors"), "{problem}");
+        assert!(told.versions.is_err());
+        assert_eq!(told.storage_bytes, None);
+    }
+}

@@ -1,0 +1,81 @@
+//! Runs a program that gives credentials (SEC-42): once for one image, within a minute, with what it prints bounded.
+//!
+//! Owned by the adapter; keeps nothing.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
+
+use crate::logic::images::credential_plugins::Provider;
+use crate::platform::host::program::Program;
+
+/// How long a program may take: upstream's limit.
+const TIME_MAX: Duration = Duration::from_secs(60);
+/// The most bytes of an answer. Upstream reads all there is.
+const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
+/// The most bytes of its complaints that are told.
+const COMPLAINT_BYTES_MAX: u64 = 4096;
+
+/// Runs the program and tells it `request`; gives what it printed.
+pub(super) async fn run(
+    folder: &Path,
+    provider: &Provider,
+    repository: &str,
+    request: String,
+) -> Result<Vec<u8>, String> {
+    let what = format!("error execing credential provider plugin {} for image {repository}", provider.name);
+    let ran = tokio::time::timeout(TIME_MAX, exchange(folder, provider, request)).await;
+    match ran {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(problem)) => Err(format!("{what}: {problem}")),
+        Err(_) => Err(format!("{what}: context deadline exceeded")),
+    }
+}
+
+async fn exchange(folder: &Path, provider: &Provider, request: String) -> Result<Vec<u8>, String> {
+    let mut command = Command::new(folder.join(&provider.name));
+    // Its own variables come after the agent's, and count over them.
+    command.args(&provider.args).envs(provider.env.iter().map(|(name, value)| (name, value)));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = Program::start(&mut command).map_err(|error| error.to_string())?;
+    let (mut stdin, stdout, stderr) = (
+        child.stdin.take().expect("invariant: it is piped"),
+        child.stdout.take().expect("invariant: it is piped"),
+        child.stderr.take().expect("invariant: it is piped"),
+    );
+    let tell = async move {
+        // A program need not read what it is asked.
+        let _ = stdin.write_all(request.as_bytes()).await;
+        drop(stdin);
+    };
+    let ((), answer, complaint) = tokio::join!(tell, bounded(stdout, ANSWER_BYTES_MAX), beginning(stderr));
+    let answer = answer.map_err(|error| format!("read its answer: {error}"))?;
+    if answer.len() as u64 > ANSWER_BYTES_MAX {
+        return Err(format!("its answer is larger than {ANSWER_BYTES_MAX} bytes"));
+    }
+    let status = child.wait().await.map_err(|error| error.to_string())?;
+    if status.success() {
+        return Ok(answer);
+    }
+    let ended = status.code().map_or_else(|| status.to_string(), |code| format!("exit status {code}"));
+    let complaint = complaint.unwrap_or_default();
+    Err(format!("{ended}: {}", String::from_utf8_lossy(&complaint).trim_end()))
+}
+
+/// Reads up to one byte more than `most`. Of a program that goes on, the pipe is closed then.
+async fn bounded(from: impl AsyncRead + Unpin, most: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![];
+    from.take(most + 1).read_to_end(&mut bytes).await?;
+    Ok(bytes)
+}
+
+/// The first bytes of its complaints; the rest is read and dropped, so that it need not wait for a reader.
+async fn beginning(mut from: impl AsyncRead + Unpin) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![];
+    (&mut from).take(COMPLAINT_BYTES_MAX).read_to_end(&mut bytes).await?;
+    tokio::io::copy(&mut from, &mut tokio::io::sink()).await?;
+    Ok(bytes)
+}

@@ -1,0 +1,11 @@
+//! Network: sockets, TLS, HTTP requests, probes, streams of the runtime; interfaces and packet filter rules of the host.
+
+pub mod http_exchange;
+pub mod listening;
+pub mod network_interfaces;
+pub mod network_probe;
+pub mod network_rules;
+pub mod runtime_stream;
+pub mod socket_peer;
+pub mod tls;
+pub mod tls_server;

@@ -1,0 +1,105 @@
+//! Probes and hooks that go over the network, from the node's own namespace (PRB-12, PRB-13, PRB-14, POD-23).
+
+mod grpc;
+mod http;
+mod tcp;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rustls::ClientConfig;
+
+pub use crate::logic::probes::probe_target::{GrpcProbe, HttpProbe, TcpProbe};
+use crate::platform::network::tls::{self, Offer};
+
+/// What a probe found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProbeOutcome {
+    /// Well.
+    Success,
+    /// Well, with something to say.
+    Warning(String),
+    /// Not well, and why.
+    Failure(String),
+    /// The probe could not be made; its result counts for nothing (PRB-07).
+    Error(String),
+}
+
+/// How a hook's request went that was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookAnswer {
+    /// As it was asked.
+    AsAsked,
+    /// A server that was to speak TLS spoke plain HTTP, and was asked again so.
+    OverPlainHttp,
+}
+
+/// A probe that is ready to be made, as often as wanted: what is the same each time was done once.
+#[async_trait]
+pub trait NetworkProbe: Send + Sync {
+    /// Makes it once.
+    async fn make(self: Arc<Self>) -> ProbeOutcome;
+}
+
+/// Prepares probes, and makes hooks, over the network.
+#[async_trait]
+pub trait NetworkProber: Send + Sync {
+    /// One request, with its redirects.
+    fn http(&self, probe: HttpProbe) -> Arc<dyn NetworkProbe>;
+    /// One connection.
+    fn tcp(&self, probe: TcpProbe) -> Arc<dyn NetworkProbe>;
+    /// One question for a server's health.
+    fn grpc(&self, probe: GrpcProbe) -> Arc<dyn NetworkProbe>;
+    /// A hook's request: any answer is a success. One that is asked for over TLS is asked for again without, when the
+    /// server turns out to speak plain HTTP; credentials are then left out.
+    ///
+    /// # Errors
+    /// Why there was no answer.
+    async fn hook(&self, request: HttpProbe) -> Result<HookAnswer, String>;
+}
+
+/// [`NetworkProber`] over real connections, each its own. Keeps its TLS settings.
+#[derive(Clone, Debug)]
+pub struct HostProber {
+    tls: Arc<ClientConfig>,
+}
+
+impl HostProber {
+    /// Probes that offer these protocols over TLS. Servers' certificates are not verified.
+    pub fn new(offer: Offer) -> Self {
+        Self { tls: tls::unverified_client(offer) }
+    }
+}
+
+#[async_trait]
+impl NetworkProbe for TcpProbe {
+    async fn make(self: Arc<Self>) -> ProbeOutcome {
+        tcp::probe(&self).await
+    }
+}
+
+#[async_trait]
+impl NetworkProbe for GrpcProbe {
+    async fn make(self: Arc<Self>) -> ProbeOutcome {
+        grpc::probe(&self).await
+    }
+}
+
+#[async_trait]
+impl NetworkProber for HostProber {
+    fn http(&self, probe: HttpProbe) -> Arc<dyn NetworkProbe> {
+        Arc::new(http::Prepared::new(&self.tls, &probe))
+    }
+
+    fn tcp(&self, probe: TcpProbe) -> Arc<dyn NetworkProbe> {
+        Arc::new(probe)
+    }
+
+    fn grpc(&self, probe: GrpcProbe) -> Arc<dyn NetworkProbe> {
+        Arc::new(probe)
+    }
+
+    async fn hook(&self, request: HttpProbe) -> Result<HookAnswer, String> {
+        http::hook(&self.tls, request).await
+    }
+}

@@ -1,0 +1,7 @@
+//! Pods: manifests, and the files that the agent keeps of a pod. Volumes, logs and cgroups have folders of their own.
+
+pub mod checkpoint_archives;
+pub mod manifests;
+pub mod pod_files;
+pub mod pod_keys;
+pub mod probe_store;

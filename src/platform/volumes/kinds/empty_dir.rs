@@ -1,0 +1,66 @@
+//! Empty directories (VOL-18, VOL-19, VOL-20), alone or under files. Made once: the marker `ready` says so, here and
+//! upstream, and what is in them survives restarts.
+
+use std::io;
+
+use rustix::fs::Mode;
+
+use crate::logic::volumes::order::{Medium, Ownership, VolumePlace};
+use crate::platform::files::beneath::Directory;
+use crate::platform::volumes::VolumeError;
+use crate::platform::volumes::layout::{Layout, make_level, open_through};
+use crate::platform::volumes::mounts::{is_mounted, mount_huge_pages, mount_tmpfs};
+use crate::platform::volumes::ownership;
+use crate::platform::volumes::progress::Progress;
+
+/// Whatever a container runs as may write there.
+const OPEN_TO_ALL: u32 = 0o777;
+
+/// Has the directory there, mounted if it is to be; gives it open.
+pub(in crate::platform::volumes) fn set_up(
+    layout: &Layout,
+    place: &VolumePlace,
+    medium: Medium,
+    ownership: Ownership,
+    progress: &Progress,
+) -> Result<Directory, VolumeError> {
+    let path = layout.path(place);
+    let failed = |attempt| {
+        let path = path.clone();
+        move |error: io::Error| VolumeError::failed(attempt, &path, error)
+    };
+    let parent = layout.make_parent(place).map_err(failed("make directory of"))?;
+    // The mount table is long on a node of many pods: it is not read for what is new.
+    let is_new = parent.kind(&place.name).is_ok_and(|kind| kind.is_none());
+    let mounted = !is_new && is_mounted(&parent, &place.name).map_err(failed("look at"))?;
+    let ready = layout.is_ready(place).map_err(failed("look at marker of"))?;
+    let is_there = ready && (mounted || (medium == Medium::Disk && is_directory(&parent, &place.name)));
+    if is_there {
+        return open_through(&parent, &place.name).map_err(failed("open"));
+    }
+    if !mounted {
+        make_level(&parent, &place.name, OPEN_TO_ALL).map_err(failed("make directory"))?;
+    }
+    let made = match medium {
+        _ if mounted => Ok(()),
+        Medium::Disk => Ok(()),
+        Medium::Memory { size_max } => mount_tmpfs(&parent, &place.name, size_max),
+        Medium::HugePages { page_size } => mount_huge_pages(&parent, &place.name, page_size),
+    };
+    made.map_err(failed("mount"))?;
+    let directory = open_through(&parent, &place.name).map_err(failed("open"))?;
+    if medium == Medium::Disk {
+        let mode = Mode::from_raw_mode(OPEN_TO_ALL);
+        rustix::fs::fchmod(&directory, mode).map_err(|errno| failed("set mode of")(errno.into()))?;
+    }
+    // As upstream, a failure here does not keep the pod from starting.
+    if let Err(error) = ownership::apply(&directory, ownership, progress) {
+        tracing::warn!(volume = %place, %error, "ownership of a volume could not be changed");
+    }
+    layout.set_ready(place).map_err(failed("mark"))?;
+    Ok(directory)
+}
+
+fn is_directory(parent: &Directory, name: &str) -> bool {
+    matches!(parent.kind(name), Ok(Some(rustix::fs::FileType::Directory)))
+}

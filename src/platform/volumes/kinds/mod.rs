@@ -1,0 +1,7 @@
+//! Kinds of volumes that need more than files in a directory, one file per kind.
+
+pub(super) mod device;
+pub(super) mod empty_dir;
+pub(super) mod host_path;
+pub(super) mod local;
+pub(super) mod nfs;
