@@ -22,9 +22,10 @@ check_compiler
 command -v cargo-mutants >/dev/null || die "there is no cargo-mutants: cargo install cargo-mutants --locked"
 
 # What of the actors decides rather than moves messages.
-DECIDING=(src/actors/pod_manager/admission.rs src/actors/pod_manager/housekeeping.rs src/actors/pod_manager/resizes.rs
-    src/actors/pod_worker/passes.rs src/actors/pod_worker/stopping.rs src/actors/status_manager.rs
-    src/actors/mirror_manager.rs src/actors/container_gc.rs src/actors/image_gc.rs)
+DECIDING=(src/actors/pods/pod_manager/admission.rs src/actors/pods/pod_manager/housekeeping.rs
+    src/actors/pods/pod_manager/resizes.rs src/actors/pods/pod_worker/passes.rs src/actors/pods/pod_worker/stopping.rs
+    src/actors/status/status_manager.rs src/actors/status/mirror_manager.rs src/actors/runtime/container_gc.rs
+    src/actors/images/image_gc.rs)
 RESULTS=$PWD/target/mutants
 FEW_CASES=32
 shard=()

@@ -2,47 +2,27 @@
 //!
 //! [`TREE`] is Root's children, in start order; `PodManager` has one `PodWorker` for each pod UID. Shutdown runs the
 //! order backwards.
+//!
+//! A folder is a domain, a file in it an actor (or a folder once the actor has helpers). [`kit`] is the actor runtime.
 
-pub mod address;
-pub mod allocation_manager;
-pub mod certificate_manager;
-#[cfg(test)]
-mod certificate_tests;
-pub mod container_gc;
-pub mod desk;
-pub mod event_recorder;
-mod held;
-pub mod image_gc;
-pub mod image_manager;
-pub mod ledger;
-#[cfg(test)]
-mod leftover_tests;
-pub mod log_rotator;
-pub mod mirror_manager;
-pub mod network_rules;
-pub mod node_lease;
-pub mod node_status;
-#[cfg(test)]
-pub(crate) mod node_tests;
-pub mod object_cache;
-pub mod offline_pods;
+pub mod events;
+pub mod images;
+pub mod kit;
+pub mod node;
+pub mod objects;
 #[cfg(test)]
 pub(crate) mod played_api;
-pub mod pleg;
-pub mod pod_manager;
-pub mod pod_sources;
-pub mod pod_worker;
-pub mod prober;
-pub mod process_placement;
-pub mod resource_manager;
-pub mod role;
+pub mod pods;
+pub mod probes;
+pub mod resources;
 pub mod root;
-pub mod runtime_monitor;
+pub mod runtime;
 pub mod server;
 pub mod settings;
-pub mod stats_collector;
-pub mod status_manager;
-pub mod volume_manager;
+pub mod sources;
+pub mod statistics;
+pub mod status;
+pub mod volumes;
 
 use std::time::Duration;
 

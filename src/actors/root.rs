@@ -10,11 +10,11 @@ use std::time::Duration;
 use ractor::{ActorCell, ActorId, RpcReplyPort};
 use strum::IntoEnumIterator;
 
-use super::address::Address;
-use super::desk::Desk;
-use super::role::{ChildEnd, Role, Stage};
 use super::settings::Agent;
 use super::{Child, ChildSpec, FAILURE_WINDOW, TREE};
+use crate::actors::kit::address::Address;
+use crate::actors::kit::desk::Desk;
+use crate::actors::kit::role::{ChildEnd, Role, Stage};
 use crate::logic::model::restart_budget::{BudgetPolicy, RestartBudget, Verdict};
 use crate::messages::allocation_manager::AllocationManagerMsg;
 use crate::messages::node_status::NodeStatusMsg;
@@ -130,31 +130,41 @@ impl Root {
             };
         }
         let cell = match child {
-            Child::CertificateManager => spawn!(super::certificate_manager::CertificateManager, certificate_manager),
-            Child::EventRecorder => spawn!(super::event_recorder::EventRecorder, event_recorder),
-            Child::StatusManager => spawn!(super::status_manager::StatusManager, status_manager),
-            Child::ObjectCache => spawn!(super::object_cache::ObjectCache, object_cache),
-            Child::NodeStatus => spawn!(super::node_status::NodeStatus, node_status),
-            Child::NodeLease => spawn!(super::node_lease::NodeLease, node_lease),
-            Child::RuntimeMonitor => spawn!(super::runtime_monitor::RuntimeMonitor, runtime_monitor),
-            Child::ResourceManager => spawn!(super::resource_manager::ResourceManager, resource_manager),
-            Child::ImageManager => spawn!(super::image_manager::ImageManager, image_manager),
-            Child::VolumeManager => spawn!(super::volume_manager::VolumeManager, volume_manager),
-            Child::Prober => spawn!(super::prober::Prober, prober),
-            Child::Pleg => spawn!(super::pleg::Pleg, pleg),
-            Child::PodManager => spawn!(super::pod_manager::PodManager, pod_manager),
-            Child::ContainerGc => spawn!(super::container_gc::ContainerGc, container_gc),
-            Child::ImageGc => spawn!(super::image_gc::ImageGc, image_gc),
-            Child::LogRotator => spawn!(super::log_rotator::LogRotator, log_rotator),
-            Child::FileSource => spawn!(super::pod_sources::file::FileSource, file_source),
-            Child::HttpSource => spawn!(super::pod_sources::http::HttpSource, http_source),
-            Child::ApiSource => spawn!(super::pod_sources::api::ApiSource, api_source),
-            Child::MirrorManager => spawn!(super::mirror_manager::MirrorManager, mirror_manager),
-            Child::OfflinePods => spawn!(super::offline_pods::OfflinePods, offline_pods),
-            Child::AllocationManager => spawn!(super::allocation_manager::AllocationManager, allocation_manager),
-            Child::StatsCollector => spawn!(super::stats_collector::StatsCollector, stats_collector),
-            Child::NetworkRules => spawn!(super::network_rules::NetworkRules, network_rules),
-            Child::ProcessPlacement => spawn!(super::process_placement::ProcessPlacement, process_placement),
+            Child::CertificateManager => {
+                spawn!(crate::actors::node::certificate_manager::CertificateManager, certificate_manager)
+            }
+            Child::EventRecorder => spawn!(crate::actors::events::event_recorder::EventRecorder, event_recorder),
+            Child::StatusManager => spawn!(crate::actors::status::status_manager::StatusManager, status_manager),
+            Child::ObjectCache => spawn!(crate::actors::objects::object_cache::ObjectCache, object_cache),
+            Child::NodeStatus => spawn!(crate::actors::node::node_status::NodeStatus, node_status),
+            Child::NodeLease => spawn!(crate::actors::node::node_lease::NodeLease, node_lease),
+            Child::RuntimeMonitor => spawn!(crate::actors::runtime::runtime_monitor::RuntimeMonitor, runtime_monitor),
+            Child::ResourceManager => {
+                spawn!(crate::actors::resources::resource_manager::ResourceManager, resource_manager)
+            }
+            Child::ImageManager => spawn!(crate::actors::images::image_manager::ImageManager, image_manager),
+            Child::VolumeManager => spawn!(crate::actors::volumes::volume_manager::VolumeManager, volume_manager),
+            Child::Prober => spawn!(crate::actors::probes::prober::Prober, prober),
+            Child::Pleg => spawn!(crate::actors::runtime::pleg::Pleg, pleg),
+            Child::PodManager => spawn!(crate::actors::pods::pod_manager::PodManager, pod_manager),
+            Child::ContainerGc => spawn!(crate::actors::runtime::container_gc::ContainerGc, container_gc),
+            Child::ImageGc => spawn!(crate::actors::images::image_gc::ImageGc, image_gc),
+            Child::LogRotator => spawn!(crate::actors::runtime::log_rotator::LogRotator, log_rotator),
+            Child::FileSource => spawn!(crate::actors::sources::file::FileSource, file_source),
+            Child::HttpSource => spawn!(crate::actors::sources::http::HttpSource, http_source),
+            Child::ApiSource => spawn!(crate::actors::sources::api::ApiSource, api_source),
+            Child::MirrorManager => spawn!(crate::actors::status::mirror_manager::MirrorManager, mirror_manager),
+            Child::OfflinePods => spawn!(crate::actors::pods::offline_pods::OfflinePods, offline_pods),
+            Child::AllocationManager => {
+                spawn!(crate::actors::resources::allocation_manager::AllocationManager, allocation_manager)
+            }
+            Child::StatsCollector => {
+                spawn!(crate::actors::statistics::stats_collector::StatsCollector, stats_collector)
+            }
+            Child::NetworkRules => spawn!(crate::actors::node::network_rules::NetworkRules, network_rules),
+            Child::ProcessPlacement => {
+                spawn!(crate::actors::resources::process_placement::ProcessPlacement, process_placement)
+            }
             Child::Server => spawn!(super::server::Server, server),
         };
         self.children.get_mut(&child).expect("every child has a slot").cell = Some(cell);

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::desk::Desk;
-use super::role::Role;
 use super::settings::Agent;
+use crate::actors::kit::desk::Desk;
+use crate::actors::kit::role::Role;
 use crate::messages::server::ServerMsg;
 
 /// Wait before a listener that failed is opened again.

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::address::Address;
-use super::ledger::Ledger;
 use super::{Child, TREE};
+use crate::actors::kit::address::Address;
+use crate::actors::kit::ledger::Ledger;
 use crate::cri::{ImageService, RuntimeService};
 use crate::logic::images::credential_plugins::Provider;
 use crate::logic::images::image_garbage::ImageGcPolicy;

@@ -22,9 +22,9 @@ use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::api::Connected;
-use crate::actors::address::Address;
-use crate::actors::ledger::{Cause, Ledger};
-use crate::actors::object_cache::ApiObjects;
+use crate::actors::kit::address::Address;
+use crate::actors::kit::ledger::{Cause, Ledger};
+use crate::actors::objects::object_cache::ApiObjects;
 use crate::actors::root;
 use crate::actors::settings::{Adapters, Agent, Directory, Listener, ServiceManager, Settings};
 use crate::config::{self, Config, Configz, Host, Invocation, Startup, version};

@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
-use crate::actors::ledger::Ledger;
+use crate::actors::kit::ledger::Ledger;
 use crate::actors::root::STUCK_AFTER;
 use crate::actors::settings::{Agent, Listener};
 
@@ -98,7 +98,7 @@ mod tests {
     use std::sync::mpsc::{Sender, channel};
 
     use super::*;
-    use crate::actors::node_tests::played_agent;
+    use crate::actors::node::node_tests::played_agent;
     use crate::actors::played_api::ObjectServer;
 
     /// Says on which thread it is served, and when that is over.

@@ -9,8 +9,8 @@ use ractor::RpcReplyPort;
 
 use super::describe;
 use super::pod_worker::PodWorkerMsg;
-use crate::actors::address::Address;
-use crate::actors::desk::Panicked;
+use crate::actors::kit::address::Address;
+use crate::actors::kit::desk::Panicked;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::probes::probe_schedule::{self, ProbeKind};
 use crate::platform::network::network_probe::ProbeOutcome;

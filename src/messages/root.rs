@@ -4,7 +4,7 @@ use ractor::RpcReplyPort;
 
 use super::describe;
 use crate::actors::Child;
-use crate::actors::desk::Panicked;
+use crate::actors::kit::desk::Panicked;
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]

@@ -1,7 +1,7 @@
 //! To `Server`.
 
 use super::describe;
-use crate::actors::desk::Panicked;
+use crate::actors::kit::desk::Panicked;
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::table::{Cell, Mood, clean, span, table};
-use crate::actors::ledger::{ActorView, Cause, Ending, KindSums, Turn};
+use crate::actors::kit::ledger::{ActorView, Cause, Ending, KindSums, Turn};
 use crate::actors::root::STUCK_AFTER;
 use crate::actors::settings::{Agent, Directory};
 use crate::actors::{Child, FAILURE_WINDOW, TREE};

@@ -13,9 +13,9 @@ use super::views::{
     BackOffShown, ConditionShown, ContainerShown, EventShown, Explanation, OperationOpen, PodRow, ProbeShown,
     WorkerShown,
 };
-use crate::actors::address::AskError;
-use crate::actors::ledger::ActorView;
-use crate::actors::pleg::RELIST_ABOUT;
+use crate::actors::kit::address::AskError;
+use crate::actors::kit::ledger::ActorView;
+use crate::actors::runtime::pleg::RELIST_ABOUT;
 use crate::actors::settings::Agent;
 use crate::logic::model::restart_policy::is_sidecar;
 use crate::logic::model::runtime_health::hangs;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 
 use super::reply::{self, Reply};
-use crate::actors::ledger::lock;
+use crate::actors::kit::ledger::lock;
 use crate::actors::root::STUCK_AFTER;
 use crate::actors::settings::Agent;
 use crate::platform::observer::Occurrence;

@@ -13,8 +13,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::reply::{self, Reply};
-use crate::actors::address::AskError;
-use crate::actors::ledger::Cause;
+use crate::actors::kit::address::AskError;
+use crate::actors::kit::ledger::Cause;
 use crate::actors::settings::Agent;
 use crate::logic::model::runtime_pod::{ContainerState, RuntimePod};
 use crate::messages::pleg::PlegMsg;

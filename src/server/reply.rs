@@ -65,7 +65,7 @@ pub(super) async fn only_get_and_post() -> Reply {
 }
 
 /// An actor did not answer.
-pub(super) fn unanswered(actor: &str, error: crate::actors::address::AskError) -> Reply {
+pub(super) fn unanswered(actor: &str, error: crate::actors::kit::address::AskError) -> Reply {
     text(StatusCode::SERVICE_UNAVAILABLE, format!("Internal Error: {actor}: {error}\n"))
 }
 

@@ -20,7 +20,7 @@ pub(crate) use client::WoundClock;
 pub(super) use client::{Answer, ask, ask_with};
 
 use super::{HealthzListener, LocalSocket, Pages, ReadOnlyListener, routes};
-use crate::actors::ledger::{Cause, Faults, Ledger};
+use crate::actors::kit::ledger::{Cause, Faults, Ledger};
 use crate::actors::root;
 use crate::actors::settings::{Adapters, Agent, Directory, EventSubject, Listener, ServiceManager, Settings};
 use crate::cli;

@@ -12,7 +12,7 @@ use super::actors_view::show_turn;
 use super::explain::static_pod_name;
 use super::reply::{self, Reply};
 use super::table::{clean, span};
-use crate::actors::ledger::{Ending, Turn};
+use crate::actors::kit::ledger::{Ending, Turn};
 use crate::actors::settings::Agent;
 use crate::logic::model::time::Stamp;
 

@@ -9,7 +9,7 @@ use super::faults::{Fault, Faults};
 use super::meter::TurnMeter;
 use super::random::Random;
 use super::story::Story;
-use crate::actors::ledger::{self, lock};
+use crate::actors::kit::ledger::{self, lock};
 
 /// Share of turns that fail while [`Fault::Crashes`] goes on.
 const SHARE: f64 = 0.01;

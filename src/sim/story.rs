@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use super::clock::VirtualTime;
-use crate::actors::ledger::lock;
+use crate::actors::kit::ledger::lock;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use super::invariants::{NOTHING_LEFT, STATUS_FORWARD, TRUE_STATUS, UNWANTED_STOP
 use super::node::Node;
 use super::pods::{SimPod, SimSpec};
 use super::world::{Wanted, World};
-use crate::actors::ledger::lock;
+use crate::actors::kit::ledger::lock;
 use crate::cri::{ContainerState, SandboxState};
 use crate::logic::model::ids::PodUid;
 use crate::logic::status::pod_status::DEADLINE_EXCEEDED;

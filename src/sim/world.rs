@@ -17,7 +17,7 @@ use super::pods::SimPod;
 use super::random::Random;
 use super::story::{Line, Story};
 use super::{cluster, runtime, truth};
-use crate::actors::ledger::{Cause, lock};
+use crate::actors::kit::ledger::{Cause, lock};
 use crate::actors::settings::Settings;
 use crate::cri::ContainerState;
 use crate::logic::model::ids::PodUid;

@@ -3,7 +3,7 @@
 use prometheus::proto::MetricFamily;
 
 use super::families::Family;
-use crate::actors::ledger::{BUCKET_BOUNDS_US, Ledger};
+use crate::actors::kit::ledger::{BUCKET_BOUNDS_US, Ledger};
 
 /// Reads the ledger.
 pub(super) fn families(ledger: &Ledger, families: &mut Vec<MetricFamily>) {

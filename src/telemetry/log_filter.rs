@@ -141,8 +141,8 @@ mod tests {
     fn a_module_may_say_more_than_the_rest() {
         let filter = filter(0, &[("pod_*", 4), ("src/cri/*", 6)]);
         let takes = |file, level| filter.takes_from("podwright::x", Some(file), level);
-        assert!(takes("src/actors/pod_manager.rs", Level::DEBUG));
-        assert!(!takes("src/actors/pod_manager.rs", Level::TRACE));
+        assert!(takes("src/actors/pods/pod_manager.rs", Level::DEBUG));
+        assert!(!takes("src/actors/pods/pod_manager.rs", Level::TRACE));
         assert!(takes("src/cri/stats.rs", Level::TRACE));
         assert!(!takes("src/cri/grpc/mod.rs", Level::DEBUG), "a star does not cross a slash");
         assert!(!takes("src/actors/root.rs", Level::DEBUG));

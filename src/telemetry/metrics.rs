@@ -31,7 +31,7 @@ use super::startup_metrics;
 use super::statistics_metrics;
 use super::traces;
 use super::volume_metrics::VolumeMetrics;
-use crate::actors::ledger::Cause;
+use crate::actors::kit::ledger::Cause;
 use crate::actors::settings::Agent;
 use crate::config::FeatureGates;
 use crate::config::version::{KUBERNETES_VERSION, OWN_COMMIT, OWN_VERSION};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use podwright::actors::ledger::Cause;
+use podwright::actors::kit::ledger::Cause;
 use podwright::logic::model::runtime_health::RuntimeHealth;
 use podwright::messages::pod_manager::PodManagerMsg;
 use podwright::sim::invariants::WANTED_RUNS;

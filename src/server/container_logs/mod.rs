@@ -16,7 +16,7 @@ use axum::routing::get;
 use super::pods::named;
 use super::reply::{self, Reply};
 use super::routes::{Sources, only_get};
-use crate::actors::address::AskError;
+use crate::actors::kit::address::AskError;
 use crate::actors::settings::Agent;
 use crate::logic::formats::go_text::quoted;
 use crate::logic::formats::url_query;

@@ -30,7 +30,7 @@ pub(super) use self::audit::{Audit, Kind};
 pub(super) use self::problem::Problem;
 use super::reply::{self, Reply};
 use super::routes::Sources;
-use crate::actors::ledger::lock;
+use crate::actors::kit::ledger::lock;
 use crate::actors::settings::Agent;
 use crate::logic::model::ids::FullName;
 use crate::logic::pods::pod_containers::find_container;

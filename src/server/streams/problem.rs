@@ -3,7 +3,7 @@
 use axum::http::{HeaderValue, StatusCode, header};
 
 use super::super::reply::{self, Reply};
-use crate::actors::address::AskError;
+use crate::actors::kit::address::AskError;
 use crate::cri::CriError;
 use crate::logic::serving::streams::limits::TooMany;
 use crate::platform::network::runtime_stream::StreamError;

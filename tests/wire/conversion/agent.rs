@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret};
 use k8s_openapi::api::node::v1::RuntimeClass;
-use podwright::actors::ledger::{Cause, Ledger};
+use podwright::actors::kit::ledger::{Cause, Ledger};
 use podwright::actors::root;
 use podwright::actors::settings::{Adapters, Agent, Directory, ServiceManager, Settings};
 use podwright::cri::grpc::GrpcRuntime;

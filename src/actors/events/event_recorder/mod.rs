@@ -1,0 +1,79 @@
+//! `EventRecorder`: what was said about each pod and the node, the last of it, with equal ones counted; and from it the
+//! Events that the API server has, where one is named.
+//!
+//! Parent: Root. Restarted: after a failure. Keeps nothing that must survive: events are told once, and logged then. What
+//! had not reached the API server yet is lost with it, and equal events are counted from one again, in new objects.
+
+mod memory;
+mod outlet;
+
+use std::sync::Arc;
+
+use self::memory::Memory;
+pub use self::memory::{EVENTS_PER_POD_MAX, PODS_MAX};
+use self::outlet::Outlet;
+use crate::actors::kit::desk::Desk;
+use crate::actors::kit::role::Role;
+use crate::actors::settings::Agent;
+use crate::messages::event_recorder::{EventRecorderMsg, PodEvent};
+
+/// See the module.
+pub struct EventRecorder {
+    memory: Memory,
+    /// Where an API server is named.
+    outlet: Option<Outlet>,
+}
+
+impl Role for EventRecorder {
+    const KIND: &'static str = "EventRecorder";
+    type Msg = EventRecorderMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, _: &mut Desk<EventRecorderMsg>) -> Self {
+        let outlet = agent.adapters.api.as_ref().map(|api| Outlet::new(&agent, api));
+        if outlet.is_none() {
+            tracing::info!("No api server defined - no events will be sent to API server");
+        }
+        Self { memory: Memory::default(), outlet }
+    }
+
+    fn receive(&mut self, message: EventRecorderMsg, desk: &mut Desk<EventRecorderMsg>) {
+        match message {
+            EventRecorderMsg::Recorded(event) => self.record(event.bounded(), desk),
+            EventRecorderMsg::SendEnded(outcome) => {
+                if let Some(outlet) = &mut self.outlet {
+                    outlet.ended(outcome, desk);
+                }
+            }
+            EventRecorderMsg::RetryDue => {
+                if let Some(outlet) = &mut self.outlet {
+                    outlet.wait_over(desk);
+                }
+            }
+            EventRecorderMsg::PodForgotten(uid) => self.memory.forget(&uid),
+            EventRecorderMsg::OfPod(uid, reply) => {
+                let _ = reply.send(Arc::new(self.memory.of_pod(&uid))); // The asker may have left.
+            }
+        }
+    }
+}
+
+impl EventRecorder {
+    fn record(&mut self, event: PodEvent, desk: &mut Desk<EventRecorderMsg>) {
+        let kind = if event.warning { "Warning" } else { "Normal" };
+        if event.is_about_node() {
+            let node = &event.full_name.name;
+            tracing::info!(target: "podwright::event", node = %node, kind, reason = &*event.reason, "{}", event.message);
+        } else {
+            tracing::info!(
+                target: "podwright::event",
+                pod = %event.full_name, uid = %event.uid, object = event.field_path,
+                kind, reason = &*event.reason, "{}", event.message
+            );
+        }
+        if let Some(outlet) = &mut self.outlet {
+            outlet.take(event.clone(), desk);
+        }
+        self.memory.record(event, desk.now());
+    }
+}

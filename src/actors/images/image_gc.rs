@@ -1,0 +1,354 @@
+//! `ImageGc`: removes images that nobody uses, when the disk is full or they are old, and says why others stay.
+//!
+//! Parent: Root. Restarted: after a failure; when images were first seen and last used is then counted anew. What is in
+//! use is read from the runtime, all containers included; what was just given to a pod, `ImageManager` tells.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::RpcReplyPort;
+use tracing::Instrument;
+
+use crate::actors::kit::desk::Desk;
+use crate::actors::kit::held::Held;
+use crate::actors::kit::ledger::Cause;
+use crate::actors::kit::role::Role;
+use crate::actors::settings::{Agent, EventSubject};
+use crate::cri::{ContainerFilter, ImageSpec};
+use crate::logic::images::image_garbage::{DiskUse, ImageGarbage, ListedImage, PASS_PERIOD, Pass, Removal, not_enough};
+use crate::logic::model::time::Moment;
+use crate::messages::image_gc::{ImageGcMsg, ImageLook, ImagesRemoved};
+use crate::messages::image_manager::ImageManagerMsg;
+use crate::platform::observer::Occurrence;
+
+/// What is said about a disk that stays full is said again after this, if it is the same.
+const SAY_AGAIN: Duration = Duration::from_secs(3600);
+
+/// Patience with the actor's own answer.
+const ASK_LIMIT: Duration = Duration::from_secs(10);
+
+/// The pass under way.
+#[derive(Clone, Debug)]
+struct Running {
+    why: Removal,
+    pass: Pass,
+    disk: Option<DiskUse>,
+}
+
+/// See the module.
+pub struct ImageGc {
+    agent: Arc<Agent>,
+    garbage: ImageGarbage,
+    running: Option<Running>,
+    /// The image that is being removed.
+    going: Option<ListedImage>,
+    /// Who is to be given it, and waits for the end of that.
+    waiting: Held<RpcReplyPort<bool>>,
+    /// Of this pass, what was removed because of its age.
+    aged: bool,
+    /// When the look that images are judged by began.
+    looked_at: Moment,
+    failures: u32,
+    /// What was said last, and when.
+    said: Option<(String, Duration)>,
+}
+
+impl Role for ImageGc {
+    const KIND: &'static str = "ImageGc";
+    type Msg = ImageGcMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, desk: &mut Desk<ImageGcMsg>) -> Self {
+        let policy = agent.settings.image_gc;
+        let mut gc = Self {
+            agent,
+            garbage: ImageGarbage::new(policy, desk.clock().uptime()),
+            running: None,
+            going: None,
+            waiting: Held::default(),
+            aged: false,
+            looked_at: desk.now(),
+            failures: 0,
+            said: None,
+        };
+        if !policy.is_off() {
+            gc.look(desk);
+        }
+        gc
+    }
+
+    fn receive(&mut self, message: ImageGcMsg, desk: &mut Desk<ImageGcMsg>) {
+        match message {
+            ImageGcMsg::PassDue => {
+                self.aged = false;
+                self.look(desk);
+            }
+            ImageGcMsg::HandOut(reference, reply) => self.hand_out(&reference, reply, desk),
+            ImageGcMsg::MayGo(image, reply) => {
+                self.removal_ended();
+                let may_go = !self.garbage.was_handed_out(&image, desk.clock().uptime());
+                self.going = may_go.then_some(*image);
+                let _ = reply.send(may_go); // The asker may have left.
+            }
+            ImageGcMsg::Looked(outcome) => match outcome.map_err(|panicked| panicked.to_string()) {
+                Ok(Ok(look)) => self.looked(look, desk),
+                Ok(Err(problem)) | Err(problem) => self.fail(&problem, desk),
+            },
+            ImageGcMsg::Removed(outcome) => {
+                self.removal_ended();
+                match outcome.map_err(|panicked| panicked.to_string()) {
+                    Ok(Ok(removed)) => self.removed(&removed, desk),
+                    Ok(Err(problem)) | Err(problem) => self.fail(&problem, desk),
+                }
+            }
+        }
+    }
+}
+
+impl ImageGc {
+    /// The image stays, unless it is just being removed. Where too many wait for that, the answer is a guess: then a
+    /// container that is made in vain is made again.
+    fn hand_out(&mut self, reference: &str, reply: RpcReplyPort<bool>, desk: &Desk<ImageGcMsg>) {
+        let reply = match self.going.as_ref().is_some_and(|image| image.is_named(reference)) {
+            true => self.waiting.push(reply, |reply| reply.is_closed()).err(),
+            false => Some(reply),
+        };
+        if let Some(reply) = reply {
+            self.garbage.handed_out(reference, desk.clock().uptime());
+            let _ = reply.send(true); // The asker may have left.
+        }
+    }
+
+    /// Whoever waits for the image that was being removed looks for it again.
+    fn removal_ended(&mut self) {
+        self.going = None;
+        for reply in self.waiting.take() {
+            let _ = reply.send(false); // The asker may have left.
+        }
+    }
+
+    fn look(&mut self, desk: &mut Desk<ImageGcMsg>) {
+        self.running = None;
+        self.looked_at = desk.now();
+        let agent = Arc::clone(&self.agent);
+        desk.start("look at images", "all images", async move { look(&agent).await }, ImageGcMsg::Looked);
+    }
+
+    fn looked(&mut self, look: ImageLook, desk: &mut Desk<ImageGcMsg>) {
+        let now = desk.clock().uptime();
+        self.garbage.detect(&look.images, &look.used, now);
+        let old = if self.aged { Pass::default() } else { self.garbage.too_old(now) };
+        if !old.candidates.is_empty() {
+            self.aged = true;
+            self.remove(Running { why: Removal::Age, pass: old, disk: None }, desk);
+            return;
+        }
+        let disk = match look.disk {
+            Ok(disk) => disk,
+            Err(problem) => {
+                self.fail(&problem, desk);
+                return;
+            }
+        };
+        if disk.capacity == 0 {
+            let problem = "invalid capacity 0 on image filesystem";
+            self.tell_node("InvalidDiskCapacity", problem.to_owned(), desk);
+            self.fail(problem, desk);
+            return;
+        }
+        let pass = self.garbage.for_space(disk, now);
+        match pass.wanted {
+            None => self.end(false, desk),
+            Some(_) if pass.candidates.is_empty() => {
+                // Images that are only too young yet are no reason to complain.
+                if self.garbage.next_pass(true, now) == PASS_PERIOD {
+                    self.say_not_enough(disk, 0, &pass, desk);
+                }
+                self.end(true, desk);
+            }
+            Some(wanted) => {
+                tracing::info!(
+                    usage = disk.percent(),
+                    wanted,
+                    "disk usage on image filesystem is over the high threshold"
+                );
+                self.remove(Running { why: Removal::Space, pass, disk: Some(disk) }, desk);
+            }
+        }
+    }
+
+    fn remove(&mut self, running: Running, desk: &mut Desk<ImageGcMsg>) {
+        let (agent, pass) = (Arc::clone(&self.agent), running.pass.clone());
+        self.running = Some(running);
+        let about = format!("{} images", pass.candidates.len());
+        let span = tracing::info_span!(target: "podwright::turn", "pass", otel.name = "Images/GarbageCollect");
+        let cause = desk.cause();
+        let work = async move { remove(&agent, pass, cause).await }.instrument(span);
+        desk.start("remove images", about, work, ImageGcMsg::Removed);
+    }
+
+    fn removed(&mut self, outcome: &ImagesRemoved, desk: &mut Desk<ImageGcMsg>) {
+        let Some(running) = self.running.take() else { return };
+        self.garbage.mounted(&outcome.mounted, desk.clock().uptime());
+        let mut freed = 0_u64;
+        for image in &outcome.removed {
+            freed = freed.saturating_add(image.bytes);
+            self.garbage.removed(&image.id);
+            let reason = if running.why == Removal::Age { "age" } else { "space" };
+            self.agent.happened(Occurrence::ImageRemoved { reason });
+            let why = if running.why == Removal::Age { "nobody used it for too long" } else { "the disk is full" };
+            tracing::info!(image = image.shown(), id = image.id, bytes = image.bytes, why, "image removed");
+        }
+        let left = ImageManagerMsg::ImagesLeft(Arc::new(self.garbage.known()), self.looked_at);
+        if !outcome.removed.is_empty() {
+            desk.tell(&self.agent.directory.image_manager, left);
+        }
+        if !outcome.problems.is_empty() {
+            let problems = outcome.problems.join(", ");
+            let text = match (running.why, running.pass.wanted) {
+                (Removal::Space, Some(wanted)) => format!(
+                    "wanted to free {wanted} bytes, but freed {freed} bytes space with errors in image deletion: {problems}"
+                ),
+                _ => {
+                    format!("wanted to free images that are too old, encountered errors in image deletion: {problems}")
+                }
+            };
+            self.fail(&text, desk);
+            return;
+        }
+        match (running.disk, running.pass.wanted) {
+            (Some(disk), Some(wanted)) => {
+                let short = freed < wanted;
+                if short {
+                    self.say_not_enough(disk, freed, &running.pass, desk);
+                }
+                self.end(short, desk);
+            }
+            // The old are gone: is there room now?
+            _ => self.look(desk),
+        }
+    }
+
+    fn say_not_enough(&mut self, disk: DiskUse, freed: u64, pass: &Pass, desk: &Desk<ImageGcMsg>) {
+        let holders = self.garbage.holders(disk, pass);
+        let text = not_enough(disk, freed, holders);
+        // A disk that is full of other things is said once, not at each pass. A change of the figures is no news.
+        let key = format!("{} {freed}", disk.percent());
+        self.say("FreeDiskSpaceFailed", text, key, desk);
+    }
+
+    fn end(&mut self, short_of_space: bool, desk: &mut Desk<ImageGcMsg>) {
+        self.failures = 0;
+        if !short_of_space {
+            self.said = None;
+        }
+        let wait = self.garbage.next_pass(short_of_space, desk.clock().uptime());
+        desk.after(wait, ImageGcMsg::PassDue);
+    }
+
+    /// A first failure is logged; only further ones are worth an Event, as upstream.
+    fn fail(&mut self, problem: &str, desk: &mut Desk<ImageGcMsg>) {
+        self.running = None;
+        self.failures += 1;
+        tracing::error!(problem, failures = self.failures, "image garbage collection failed");
+        if self.failures > 1 {
+            self.say("ImageGCFailed", problem.to_owned(), problem.to_owned(), desk);
+        }
+        desk.after(PASS_PERIOD, ImageGcMsg::PassDue);
+    }
+
+    fn say(&mut self, reason: &'static str, text: String, key: String, desk: &Desk<ImageGcMsg>) {
+        let now = desk.clock().uptime();
+        let again = |(said, at): &(String, Duration)| *said != key || now.saturating_sub(*at) >= SAY_AGAIN;
+        if self.said.as_ref().is_none_or(again) {
+            tracing::warn!(reason, "{text}");
+            self.said = Some((key, now));
+            self.tell_node(reason, text, desk);
+        }
+    }
+
+    fn tell_node(&self, reason: &'static str, text: String, desk: &Desk<ImageGcMsg>) {
+        let node = EventSubject::node(&self.agent.settings.node_name);
+        desk.tell(&self.agent.directory.event_recorder, node.warning(reason, text));
+    }
+}
+
+async fn look(agent: &Agent) -> Result<ImageLook, String> {
+    let adapters = &agent.adapters;
+    let images = adapters.images.list_images(None).await.map_err(|error| error.to_string())?;
+    let containers = adapters.runtime.list_containers(&ContainerFilter::default()).await;
+    let containers = containers.map_err(|error| error.to_string())?;
+    let used = containers.into_iter().flat_map(|one| [one.image, one.image_ref, one.image_id]);
+    Ok(ImageLook {
+        images: images
+            .into_iter()
+            .map(|image| ListedImage {
+                names: image.repo_tags.into_iter().chain(image.repo_digests).collect(),
+                id: image.id,
+                bytes: image.size,
+                pinned: image.pinned,
+            })
+            .collect(),
+        used: used.filter(|reference| !reference.is_empty()).collect(),
+        disk: disk(agent).await,
+    })
+}
+
+/// Use of the file system that the runtime has its images on.
+async fn disk(agent: &Agent) -> Result<DiskUse, String> {
+    let told = agent.adapters.images.image_fs_info().await.map_err(|error| error.to_string())?;
+    let Some(file_system) = told.image_filesystems.into_iter().next() else {
+        return Err("the runtime tells no file system of images".to_owned());
+    };
+    agent.adapters.image_host.disk_use(&file_system.mountpoint).await
+}
+
+/// Removes candidates one after the other until enough is freed. What a container has mounted as a volume is found out
+/// only now, since each container must be asked; at rest nothing is.
+/// While it lasts, pods are given images: those stay.
+async fn remove(agent: &Agent, pass: Pass, cause: Cause) -> Result<ImagesRemoved, String> {
+    let mounted = mounted(agent).await?;
+    let mut outcome = ImagesRemoved { mounted, ..ImagesRemoved::default() };
+    let mut freed = 0_u64;
+    for image in pass.candidates {
+        if pass.wanted.is_some_and(|wanted| freed >= wanted) {
+            break;
+        }
+        let mounted = &outcome.mounted;
+        if mounted.contains(&image.id) || image.names.iter().any(|name| mounted.contains(name)) {
+            continue;
+        }
+        let question = |reply| ImageGcMsg::MayGo(Box::new(image.clone()), reply);
+        if !agent.directory.image_gc.ask(cause.clone(), ASK_LIMIT, question).await.unwrap_or(false) {
+            continue;
+        }
+        let spec = ImageSpec { image: image.id.clone(), ..ImageSpec::default() };
+        match agent.adapters.images.remove_image(&spec).await {
+            Ok(()) => {
+                freed = freed.saturating_add(image.bytes);
+                outcome.removed.push(image);
+            }
+            Err(error) => outcome.problems.push(format!("{}: {error}", image.shown())),
+        }
+    }
+    Ok(outcome)
+}
+
+/// Images that containers have as volumes, by ID or name.
+async fn mounted(agent: &Agent) -> Result<BTreeSet<String>, String> {
+    let runtime = &agent.adapters.runtime;
+    let containers = runtime.list_containers(&ContainerFilter::default()).await.map_err(|error| error.to_string())?;
+    let mut mounted = BTreeSet::new();
+    for container in containers {
+        let status = match runtime.container_status(&container.id).await {
+            Ok(status) => status,
+            // It was removed meanwhile.
+            Err(crate::cri::CriError::NotFound { .. }) => continue,
+            Err(error) => return Err(format!("get container status: {error}")),
+        };
+        let images = status.mounts.into_iter().filter_map(|mount| mount.image);
+        mounted.extend(images.flat_map(|image| [image.image, image.image_ref]).filter(|name| !name.is_empty()));
+    }
+    Ok(mounted)
+}

@@ -1,0 +1,576 @@
+//! `ImageManager`: has images there when containers need them: policy, back-off, queue and rate for the whole node.
+//!
+//! Parent: Root. Restarted: after a failure; who asked hears that there is no answer, and asks again. Pulls, and with
+//! whose credentials, are recorded on the disk. Keeps what programs answered about credentials, for as long as they said.
+
+mod progress;
+mod steps;
+mod tokens;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::RpcReplyPort;
+
+use crate::actors::kit::desk::{Desk, Panicked};
+use crate::actors::kit::held::Held;
+use crate::actors::kit::role::Role;
+use crate::actors::settings::{Agent, EventSubject};
+use crate::cri::{CriResult, Image, ImageSpec};
+use crate::logic::images::credential_plugins::{AnswerCache, Provider};
+use crate::logic::images::credential_tokens::KnownToken;
+use crate::logic::images::image_credentials::Credential;
+use crate::logic::images::image_name::{self, ImageName};
+use crate::logic::images::image_policy::{ImageDecision, ImageFailure, ImageInUse, PullPolicy, decide, pull_failure};
+use crate::logic::images::image_records::{Access, Evidence, RecordedAccess, access, needs_proof};
+use crate::logic::images::pull_queue::{PullLimits, PullQueue, Turn, Verdict};
+use crate::logic::model::backoff::{Wait, go_duration};
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::Moment;
+use crate::logic::volumes::token::TokenKey;
+use crate::messages::image_manager::{
+    FoundImage, GatherKey, Gathered, Given, ImageManagerMsg, ImageRequest, ImageStep, PulledImage,
+};
+use crate::platform::observer::Occurrence;
+use tokens::Known;
+
+/// From a pull that failed to the next question, which hears of the back-off and is told of it: as upstream, whose next relist
+/// of the runtime wakes the pod.
+const BACK_OFF_TOLD: Duration = Duration::from_secs(1);
+
+type Reply = RpcReplyPort<Result<ImageInUse, ImageFailure>>;
+
+struct Pending {
+    request: Arc<ImageRequest>,
+    /// With its default tag.
+    image: String,
+    reply: Reply,
+    asked: Duration,
+    pull_began: Option<Duration>,
+    /// Whether the image was on the node, once that was looked for.
+    present: Option<bool>,
+    /// Whether it has to be pulled, once that is known.
+    pull_required: Option<bool>,
+    /// The pod's, then the node's.
+    credentials: Vec<Credential>,
+}
+
+impl Pending {
+    fn key(&self) -> String {
+        key(&self.request.uid, &self.image)
+    }
+
+    /// The image's full name without tag and digest.
+    fn repository(&self) -> String {
+        ImageName::parse(&self.image).map(|name| name.repository).unwrap_or_default()
+    }
+
+    fn spec(&self) -> ImageSpec {
+        ImageSpec {
+            image: self.image.clone(),
+            annotations: self.request.sandbox_config.annotations.clone(),
+            user_specified_image: self.request.image.clone(),
+            ..ImageSpec::default()
+        }
+    }
+
+    fn subject(&self) -> EventSubject {
+        EventSubject {
+            uid: self.request.uid.clone(),
+            full_name: self.request.full_name.clone(),
+            field_path: self.request.field_path.clone(),
+        }
+    }
+}
+
+/// Holds a request back. Who finds no room is told so, and asks again.
+fn hold(held: &mut Held<(Arc<ImageRequest>, Reply)>, request: Arc<ImageRequest>, reply: Reply) {
+    if let Err((_, reply)) = held.push((request, reply), |(_, reply)| reply.is_closed()) {
+        let why = "too many images wait for the records of interrupted pulls to be read";
+        let _ = reply.send(Err(ImageFailure::lost(why.to_owned()))); // The asker may have left.
+    }
+}
+
+/// What back-off is counted by: the pod, and the image with its default tag.
+fn key(uid: &PodUid, image: &str) -> String {
+    format!("{uid}_{image}")
+}
+
+/// See the module.
+pub struct ImageManager {
+    agent: Arc<Agent>,
+    queue: PullQueue,
+    pending: BTreeMap<u64, Pending>,
+    next_number: u64,
+    /// Requests that came before it was known what an earlier agent was pulling; `None` once it is.
+    held: Option<Held<(Arc<ImageRequest>, Reply)>>,
+    answers: AnswerCache,
+    /// The requests that wait for the same credentials: each program is asked once for all of them.
+    gathering: BTreeMap<GatherKey, Vec<u64>>,
+    /// Tokens that programs were given, while they are good.
+    tokens: BTreeMap<TokenKey, KnownToken>,
+}
+
+impl Role for ImageManager {
+    const KIND: &'static str = "ImageManager";
+    type Msg = ImageManagerMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, desk: &mut Desk<ImageManagerMsg>) -> Self {
+        let settings = &agent.settings;
+        let limits =
+            PullLimits { parallel_max: settings.pulls_max, rate: settings.pull_rate, burst: settings.pull_burst };
+        let held = settings.image_verification.records().then(Held::default);
+        if held.is_some() {
+            let work = steps::recover(Arc::clone(&agent));
+            desk.start("read records", "interrupted pulls", work, ImageManagerMsg::Recovered);
+        }
+        Self {
+            agent,
+            queue: PullQueue::new(limits),
+            pending: BTreeMap::new(),
+            next_number: 0,
+            held,
+            answers: AnswerCache::default(),
+            gathering: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+        }
+    }
+
+    fn receive(&mut self, message: ImageManagerMsg, desk: &mut Desk<ImageManagerMsg>) {
+        match message {
+            ImageManagerMsg::Ensure(request, reply) => match &mut self.held {
+                Some(held) => hold(held, request, reply),
+                None => self.ensure(request, reply, desk),
+            },
+            ImageManagerMsg::Forgive(uid, images) => {
+                for image in images.iter().filter_map(|image| image_name::with_default_tag(image).ok()) {
+                    self.queue.forgive(&key(&uid, &image));
+                }
+            }
+            ImageManagerMsg::Recovered(_) => {
+                for (request, reply) in self.held.take().map(|mut held| held.take()).unwrap_or_default() {
+                    self.ensure(request, reply, desk);
+                }
+            }
+            ImageManagerMsg::StepEnded { number, step } => match step {
+                Ok(ImageStep::LookedUp(found)) => self.looked_up(number, found, desk),
+                Ok(ImageStep::Pulled(outcome)) => self.pulled(number, outcome, desk),
+                Err(panicked) => self.lose(number, &panicked, desk),
+            },
+            ImageManagerMsg::Gathered(key, outcome) => self.gathered(&key, outcome, desk),
+            ImageManagerMsg::RecordsWritten(_) => {}
+            ImageManagerMsg::ImagesLeft(images, began) => {
+                let agent = Arc::clone(&self.agent);
+                let work = async move {
+                    let removed = agent.adapters.image_host.prune_records(&images, began).await;
+                    tracing::debug!(removed, "records of images that are gone removed");
+                };
+                desk.start("prune records", "images that are gone", work, ImageManagerMsg::RecordsWritten);
+            }
+            ImageManagerMsg::Progress(reply) => {
+                let _ = reply.send(self.progress(desk.clock().uptime())); // The asker may have left.
+            }
+        }
+        self.start_pulls(desk);
+    }
+}
+
+impl ImageManager {
+    fn ensure(&mut self, request: Arc<ImageRequest>, reply: Reply, desk: &mut Desk<ImageManagerMsg>) {
+        self.queue.collect_garbage(desk.steady());
+        self.next_number += 1;
+        let number = self.next_number;
+        let named = image_name::with_default_tag(&request.image);
+        let image = named.clone().unwrap_or_default();
+        let policy = request.policy;
+        let asked = desk.clock().uptime();
+        let pending = Pending {
+            request,
+            image,
+            reply,
+            asked,
+            pull_began: None,
+            present: None,
+            pull_required: None,
+            credentials: vec![],
+        };
+        if let Err(error) = named {
+            let message = format!("Failed to apply default image tag \"{}\": {error}", pending.request.image);
+            desk.tell(
+                &self.agent.directory.event_recorder,
+                pending.subject().warning("InspectFailed", message.clone()),
+            );
+            self.pending.insert(number, pending);
+            self.fail(number, "InvalidImageName", message, None, desk);
+            return;
+        }
+        let (spec, repository, asked_for) = (pending.spec(), pending.repository(), Arc::clone(&pending.request));
+        let about = pending.image.clone();
+        self.pending.insert(number, pending);
+        if policy == PullPolicy::Always {
+            self.prepare_pull(number, desk);
+            return;
+        }
+        let (agent, known) = (Arc::clone(&self.agent), self.known(asked_for, &repository, desk));
+        let cause = desk.cause();
+        let work = async move { ImageStep::LookedUp(steps::look_up(agent, spec, repository, known, cause).await) };
+        desk.start("image status", about, work, move |step| ImageManagerMsg::StepEnded { number, step });
+    }
+
+    fn looked_up(&mut self, number: u64, found: CriResult<Option<Box<FoundImage>>>, desk: &mut Desk<ImageManagerMsg>) {
+        let Some(pending) = self.pending.get(&number) else { return };
+        let repository = pending.repository();
+        let (image, subject) = (pending.request.image.clone(), pending.subject());
+        let found = match found {
+            Ok(found) => found,
+            Err(error) => return self.fail_inspection(number, &error.to_string(), desk),
+        };
+        let is_present = found.is_some();
+        let usable = found.and_then(|found| {
+            let FoundImage { image, evidence, asked } = *found;
+            self.remember(asked, &repository, desk);
+            self.allowed(number, image, &evidence, desk)
+        });
+        if let Some(pending) = self.pending.get_mut(&number) {
+            pending.present = Some(is_present);
+            // An absent image that may not be pulled is neither.
+            pending.pull_required = is_present.then_some(usable.is_none());
+        }
+        // An image that the pod may not use is as good as absent, and told of in the same words (SEC-44).
+        let policy = self.pending[&number].request.policy;
+        match decide(policy, Some(usable.is_some())) {
+            ImageDecision::Use => {
+                let verified = if self.agent.settings.image_verification.records() {
+                    " and can be accessed by the pod"
+                } else {
+                    ""
+                };
+                let message = format!("Container image \"{image}\" already present on machine{verified}");
+                desk.tell(&self.agent.directory.event_recorder, subject.normal("Pulled", message));
+                let found = usable.expect("invariant: decided for its presence");
+                self.succeed(number, found.id.clone(), found);
+            }
+            ImageDecision::Refuse => {
+                let message = format!("Container image \"{image}\" is not present with pull policy of Never");
+                desk.tell(&self.agent.directory.event_recorder, subject.warning("ErrImageNeverPull", message.clone()));
+                self.fail(number, "ErrImageNeverPull", message, None, desk);
+            }
+            ImageDecision::Pull => self.prepare_pull(number, desk),
+        }
+    }
+
+    /// The image, if the pod may use it without a pull (CRI-24, SEC-43).
+    fn allowed(
+        &self,
+        number: u64,
+        found: Image,
+        evidence: &Evidence,
+        desk: &mut Desk<ImageManagerMsg>,
+    ) -> Option<Image> {
+        let (agent, request) = (&self.agent, &self.pending[&number].request);
+        let policy = &agent.settings.image_verification;
+        let secrets: Vec<_> = match (&evidence.record, &request.credentials) {
+            (Some(_), Ok(credentials)) => credentials.iter().filter_map(|one| steps::recorded(agent, one)).collect(),
+            _ => vec![],
+        };
+        let access = access(policy, &request.image, evidence, &secrets);
+        if policy.records() {
+            self.agent.happened(Occurrence::ImageChecked {
+                result: checked(&access, needs_proof(policy, &request.image, evidence)),
+            });
+        }
+        match access {
+            Access::Allowed => Some(found),
+            Access::AllowedBy(secret) => {
+                let (agent, image, reference) = (Arc::clone(agent), request.image.clone(), found.id.clone());
+                let about = image.clone();
+                let work = async move {
+                    let (now, access) = (agent.ledger.clock().now(), RecordedAccess::of(Some(secret)));
+                    let host = &agent.adapters.image_host;
+                    if let Err(error) = host.record_pulled(&image, &reference, Some(&access), now).await {
+                        tracing::error!(image, error, "failed to write an image pulled record");
+                    }
+                };
+                desk.start("write record", about, work, ImageManagerMsg::RecordsWritten);
+                Some(found)
+            }
+            Access::MustPull => None,
+        }
+    }
+
+    /// Has the image pulled: finds credentials, unless the pull has to wait anyhow: no program is asked for a pull that is
+    /// not tried. One with a pull secret that cannot be read is not, as upstream: nobody knows what it was meant for.
+    fn prepare_pull(&mut self, number: u64, desk: &mut Desk<ImageManagerMsg>) {
+        if let Some(pending) = self.pending.get_mut(&number) {
+            pending.pull_required = Some(true);
+        }
+        let pending = &self.pending[&number];
+        if let Err(problem) = &pending.request.credentials {
+            let (problem, image) = (problem.clone(), &pending.request.image);
+            let said = format!("Failed to pull image \"{image}\": {problem}");
+            desk.tell(&self.agent.directory.event_recorder, pending.subject().warning("Failed", said));
+            self.fail(number, "ErrImagePull", problem, None, desk);
+            return;
+        }
+        if let Some((wait, why)) = self.queue.back_off(&pending.key(), desk.steady()) {
+            self.back_off(number, &wait, why, desk);
+            return;
+        }
+        let (repository, request) = (pending.repository(), Arc::clone(&pending.request));
+        let agent = Arc::clone(&self.agent);
+        let providers = agent.settings.credential_providers.iter().enumerate();
+        let with_tokens = steps::given_tokens(&agent, &request, &repository);
+        let key: GatherKey = (repository.clone(), (!with_tokens.is_empty()).then(|| request.uid.clone()));
+        if let Some(others) = self.gathering.get_mut(&key) {
+            others.push(number);
+            return;
+        }
+        let known = self.known(Arc::clone(&request), &repository, desk);
+        // Whether an answer of one that is given tokens is known depends on the token.
+        let asks = |place: usize, provider: &Provider| {
+            with_tokens.contains(&place) || self.answers.find(provider, "", &repository, known.uptime).is_none()
+        };
+        let ask = providers.filter(|(place, provider)| provider.is_for(&repository) && asks(*place, provider));
+        let ask: Vec<usize> = ask.map(|(place, _)| place).collect();
+        self.gathering.insert(key.clone(), vec![number]);
+        let work = steps::gather(Arc::clone(&agent), repository.clone(), ask, known);
+        desk.start("find credentials", repository, work, move |found| ImageManagerMsg::Gathered(key, found));
+    }
+
+    /// What is known to programs that are given tokens of the pod's account.
+    fn known(&mut self, request: Arc<ImageRequest>, repository: &str, desk: &Desk<ImageManagerMsg>) -> Known {
+        let now = desk.now();
+        self.tokens.retain(|_, token| !token.life.is_due(now, 0.5));
+        let of_pod = self.tokens.iter().filter(|(key, _)| key.pod_uid == request.uid);
+        let tokens = of_pod.map(|(key, token)| (key.clone(), token.clone())).collect();
+        let answers = match steps::given_tokens(&self.agent, &request, repository)[..] {
+            [] => AnswerCache::default(),
+            _ => self.answers.clone(),
+        };
+        Known { request, answers, tokens, uptime: desk.clock().uptime() }
+    }
+
+    /// Keeps what programs answered; gives it by their places.
+    fn remember(
+        &mut self,
+        asked: Gathered,
+        repository: &str,
+        desk: &Desk<ImageManagerMsg>,
+    ) -> BTreeMap<usize, Option<Given>> {
+        let uptime = desk.clock().uptime();
+        self.tokens.extend(asked.tokens);
+        let agent = Arc::clone(&self.agent);
+        let providers = &agent.settings.credential_providers;
+        let mut given: BTreeMap<usize, Option<Given>> = BTreeMap::new();
+        for (place, outcome) in asked.answers {
+            let outcome = outcome.unwrap_or_else(|error| {
+                let provider = &providers[place].name;
+                tracing::error!(provider, image = repository, error, "Failed to provide credentials for image");
+                None
+            });
+            if let Some(Given { answer, account, is_new: true }) = &outcome {
+                let kept_under = account.as_ref().map_or("", |(_, kept_under)| kept_under);
+                self.answers.keep(&providers[place], kept_under, repository, answer, uptime);
+            }
+            given.insert(place, outcome);
+        }
+        given
+    }
+
+    fn gathered(&mut self, key: &GatherKey, outcome: Result<Gathered, Panicked>, desk: &mut Desk<ImageManagerMsg>) {
+        let mut gathered = outcome.unwrap_or_default();
+        let (uptime, repository) = (desk.clock().uptime(), key.0.as_str());
+        let node = std::mem::take(&mut gathered.node);
+        let given = self.remember(gathered, repository, desk);
+        let agent = Arc::clone(&self.agent);
+        let providers = &agent.settings.credential_providers;
+        let mut found = node.of(repository);
+        for (place, provider) in providers.iter().enumerate().filter(|(_, provider)| provider.is_for(repository)) {
+            match given.get(&place) {
+                Some(given) => found.extend(given.iter().flat_map(|given| credentials(given, repository))),
+                // Not asked, because it has answered before.
+                None => {
+                    let known = self.answers.find(provider, "", repository, uptime);
+                    found.extend(known.into_iter().flat_map(|answer| answer.of(repository)));
+                }
+            }
+        }
+        for number in self.gathering.remove(key).unwrap_or_default() {
+            if let Some(pending) = self.pending.get_mut(&number) {
+                pending.credentials = pending.request.credentials.iter().flatten().chain(&found).cloned().collect();
+                self.want_pull(number, desk);
+            }
+        }
+    }
+
+    fn want_pull(&mut self, number: u64, desk: &Desk<ImageManagerMsg>) {
+        let pending = &self.pending[&number];
+        match self.queue.want(number, &pending.request.uid, &pending.key(), desk.steady()) {
+            // Upstream tells of the pull when it is wanted, before its turn has come and before the rate is asked.
+            Verdict::Queued => {
+                let event = pending.subject().normal("Pulling", format!("Pulling image \"{}\"", pending.request.image));
+                desk.tell(&self.agent.directory.event_recorder, event);
+            }
+            Verdict::BackingOff(wait, why) => self.back_off(number, &wait, why, desk),
+        }
+    }
+
+    fn back_off(&mut self, number: u64, wait: &Wait, why: Option<(String, String)>, desk: &Desk<ImageManagerMsg>) {
+        let pending = &self.pending[&number];
+        let short = format!("Back-off pulling image \"{}\"", pending.request.image);
+        desk.tell(&self.agent.directory.event_recorder, pending.subject().normal("BackOff", short.clone()));
+        let message = why.map_or(short.clone(), |(reason, message)| format!("{short}: {reason}: {message}"));
+        self.fail(number, "ImagePullBackOff", message, Some(wait.until.since(desk.steady())), desk);
+    }
+
+    fn start_pulls(&mut self, desk: &mut Desk<ImageManagerMsg>) {
+        while let Some(turn) = self.queue.take_next(desk.clock().uptime()) {
+            let (Turn::Pull(number) | Turn::RateExceeded(number)) = turn;
+            if self.pending.get(&number).is_none_or(|pending| pending.reply.is_closed()) {
+                self.queue.withdraw(number);
+                self.pending.remove(&number);
+                continue;
+            }
+            match turn {
+                Turn::Pull(number) => self.start_pull(number, desk),
+                Turn::RateExceeded(number) => self.fail_pull(number, "pull QPS exceeded", desk),
+            }
+        }
+    }
+
+    fn start_pull(&mut self, number: u64, desk: &mut Desk<ImageManagerMsg>) {
+        let Some(pending) = self.pending.get_mut(&number) else { return };
+        pending.pull_began = Some(desk.clock().uptime());
+        let (spec, image) = (pending.spec(), pending.image.clone());
+        let (written, credentials) = (pending.request.image.clone(), std::mem::take(&mut pending.credentials));
+        let config = Arc::clone(&pending.request.sandbox_config);
+        let pull = steps::pull_recorded(Arc::clone(&self.agent), spec, written, credentials, config, desk.cause());
+        let work = async move { ImageStep::Pulled(pull.await) };
+        desk.start("pull image", image, work, move |step| ImageManagerMsg::StepEnded { number, step });
+    }
+
+    fn pulled(&mut self, number: u64, outcome: Result<Box<PulledImage>, String>, desk: &Desk<ImageManagerMsg>) {
+        let Some(pending) = self.pending.get(&number) else { return };
+        let PulledImage { reference, shown } = match outcome {
+            Ok(pulled) => *pulled,
+            Err(error) => return self.fail_pull(number, &error, desk),
+        };
+        let uptime = desk.clock().uptime();
+        let pull = uptime.saturating_sub(pending.pull_began.unwrap_or(uptime));
+        let whole = uptime.saturating_sub(pending.asked);
+        let bytes = shown.iter().flatten().next().map_or(0, |image| image.size);
+        self.count_pull(&pending.request.uid, bytes, whole, desk);
+        let message = format!(
+            "Successfully pulled image \"{}\" in {} ({} including waiting). Image size: {bytes} bytes.",
+            pending.request.image,
+            go_duration(whole_millis(pull)),
+            go_duration(whole_millis(whole)),
+        );
+        desk.tell(&self.agent.directory.event_recorder, pending.subject().normal("Pulled", message));
+        self.queue.done(number, &pending.key());
+        // The pull went well whatever is known of the image; but nobody may be run as its user before that is known.
+        match shown {
+            Ok(Some(image)) => self.succeed(number, reference, image),
+            Ok(None) => self.fail_inspection(number, "the runtime does not show it after its pull", desk),
+            Err(error) => self.fail_inspection(number, &error.to_string(), desk),
+        }
+    }
+
+    fn fail_inspection(&mut self, number: u64, problem: &str, desk: &Desk<ImageManagerMsg>) {
+        let pending = &self.pending[&number];
+        let message = format!("Failed to inspect image \"{}\": {problem}", pending.request.image);
+        let event = pending.subject().warning("InspectFailed", message.clone());
+        desk.tell(&self.agent.directory.event_recorder, event);
+        self.fail(number, "ImageInspectError", message, None, desk);
+    }
+
+    fn fail_pull(&mut self, number: u64, error: &str, desk: &Desk<ImageManagerMsg>) {
+        let pending = &self.pending[&number];
+        let (reason, message) = pull_failure(&pending.request.image, error);
+        let (to, subject) = (&self.agent.directory.event_recorder, pending.subject());
+        let said = format!("Failed to pull image \"{}\": {error}", pending.request.image);
+        desk.tell(to, subject.warning("Failed", said));
+        self.queue.failed(number, &pending.key(), (reason.to_owned(), message.clone()), desk.steady());
+        self.fail(number, reason, message, Some(BACK_OFF_TOLD), desk);
+    }
+
+    fn count(&self, pending: &Pending) {
+        let policy = match pending.request.policy {
+            PullPolicy::Always => "always",
+            PullPolicy::Never => "never",
+            PullPolicy::IfNotPresent => "ifnotpresent",
+        };
+        let (present, pull_required) = (pending.present, pending.pull_required);
+        self.agent.happened(Occurrence::ImageEnsured { policy, present, pull_required });
+    }
+
+    /// Counts a pull with its wait for a turn, as upstream does.
+    fn count_pull(&self, uid: &PodUid, bytes: u64, took: Duration, desk: &Desk<ImageManagerMsg>) {
+        let began = Moment(desk.now().0.saturating_sub(i64::try_from(took.as_nanos()).unwrap_or(i64::MAX)));
+        self.agent.happened(Occurrence::ImagePulled { uid, bytes, began, took: whole_millis(took) });
+    }
+
+    fn lose(&mut self, number: u64, panicked: &Panicked, desk: &Desk<ImageManagerMsg>) {
+        if let Some(pending) = self.pending.get(&number) {
+            self.queue.done(number, &pending.key());
+        }
+        self.fail(number, "ErrImagePull", panicked.to_string(), None, desk);
+    }
+
+    fn succeed(&mut self, number: u64, reference: String, image: Image) {
+        let Some(pending) = self.pending.remove(&number) else { return };
+        self.count(&pending);
+        answer(
+            pending,
+            Ok(ImageInUse { reference, user_uid: image.uid, username: image.username, volumes: BTreeMap::new() }),
+        );
+    }
+
+    fn fail(
+        &mut self,
+        number: u64,
+        reason: &'static str,
+        message: String,
+        retry_after: Option<Duration>,
+        desk: &Desk<ImageManagerMsg>,
+    ) {
+        let Some(pending) = self.pending.remove(&number) else { return };
+        self.count(&pending);
+        // A volume's failure is told of with the container that mounts it, by who asked.
+        if !pending.request.field_path.is_empty() {
+            let event = pending.subject().warning("Failed", format!("Error: {reason}"));
+            desk.tell(&self.agent.directory.event_recorder, event);
+        }
+        answer(pending, Err(ImageFailure { reason, message, retry_after }));
+    }
+}
+
+/// The credentials that a program gave, marked with whom they were given for.
+fn credentials(given: &Given, repository: &str) -> Vec<Credential> {
+    let account = given.account.as_ref().map(|(account, _)| account.clone());
+    let found = given.answer.of(repository).into_iter();
+    found.map(|credential| Credential { account: account.clone(), ..credential }).collect()
+}
+
+/// Upstream's word for what came of a check.
+fn checked(access: &Access, proof_needed: bool) -> &'static str {
+    match access {
+        Access::Allowed if !proof_needed => "credentialPolicyAllowed",
+        Access::Allowed | Access::AllowedBy(_) => "credentialRecordFound",
+        Access::MustPull => "mustAuthenticate",
+    }
+}
+
+/// Events tell times of pulls to the millisecond, as upstream.
+fn whole_millis(duration: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn answer(pending: Pending, outcome: Result<ImageInUse, ImageFailure>) {
+    let _ = pending.reply.send(outcome); // The asker may have been cancelled.
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,283 @@
+//! `CertificateManager`: has the cluster sign the agent's certificates, and exchanges them in time.
+//!
+//! Parent: Root. Restarted: after a failure; what is held is in the adapters and on disk, `NodeStatus` tells the addresses
+//! again, and what was asked for is asked for again. Keeps when which certificate is due. Has nothing to do where the
+//! credentials are the administrator's.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::actors::kit::desk::{Desk, OperationId, Panicked};
+use crate::actors::kit::role::Role;
+use crate::actors::settings::Agent;
+use crate::logic::node::certificate_plan::{Names, Purpose, Without, without_certificate};
+use crate::logic::node::certificate_rotation::{Action, Held, Input, Missed, Rotation, When};
+use crate::messages::certificate_manager::CertificateManagerMsg;
+use crate::platform::cluster::certificates::{ClientAuthorities, KeptCertificate, Marks, ServingFiles};
+use crate::platform::host::blocking;
+
+/// How often it is looked whether the client certificate is still there, and the wall clock, which may be set, is read.
+const LOOK_PERIOD: Duration = Duration::from_secs(10);
+/// How often it is looked whether somebody touched the files of the serving certificate, or that of the authorities.
+const FILES_PERIOD: Duration = Duration::from_secs(10);
+
+/// One certificate that the cluster signs.
+struct Kept {
+    certificate: Arc<KeptCertificate>,
+    rotation: Rotation,
+    asking: Option<OperationId>,
+}
+
+/// See the module.
+pub struct CertificateManager {
+    agent: Arc<Agent>,
+    client: Option<Kept>,
+    serving: Option<Kept>,
+    /// Whether the API server answered when it was asked for the client certificate last; as upstream, not before it has.
+    server_answers: bool,
+    /// The uptime at which there was a client certificate that holds.
+    client_seen: Duration,
+    /// The uptime at which files were looked at.
+    files_read: Duration,
+    /// How the serving certificate's files were found, and how the authorities'.
+    marks: [Arc<Marks>; 2],
+    look: Option<OperationId>,
+}
+
+impl Role for CertificateManager {
+    const KIND: &'static str = "CertificateManager";
+    type Msg = CertificateManagerMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, desk: &mut Desk<CertificateManagerMsg>) -> Self {
+        let certificates = &agent.adapters.certificates;
+        let kept = |certificate: &Option<Arc<KeptCertificate>>| {
+            let certificate = Arc::clone(certificate.as_ref().filter(|_| agent.adapters.api.is_some())?);
+            let (exchanged, provisional) = (certificate.is_exchanged(), certificate.is_provisional());
+            let rotation = Rotation::new(exchanged, certificate.held(), provisional, agent.adapters.chance.next());
+            Some(Kept { certificate, rotation, asking: None })
+        };
+        let (client, serving) = (kept(&certificates.client), kept(&certificates.serving));
+        let uptime = desk.clock().uptime();
+        let mut manager = Self {
+            agent,
+            client,
+            serving,
+            server_answers: false,
+            client_seen: uptime,
+            files_read: uptime,
+            marks: Default::default(),
+            look: None,
+        };
+        manager.step(Purpose::Client, Input::Wanted(Names::of_client(&manager.agent.settings.node_name)), desk);
+        manager.wait(desk);
+        manager
+    }
+
+    fn receive(&mut self, message: CertificateManagerMsg, desk: &mut Desk<CertificateManagerMsg>) {
+        match message {
+            CertificateManagerMsg::LookDue => self.look(desk),
+            CertificateManagerMsg::Obtained(purpose, outcome) => self.obtained(purpose, outcome, desk),
+            CertificateManagerMsg::AddressesChanged(addresses) => self.hear(&addresses, desk),
+            CertificateManagerMsg::FilesRead(outcome) => tell_of_files(outcome),
+            CertificateManagerMsg::AuthoritiesRead(outcome) => tell_of_authorities(outcome),
+        }
+        self.wait(desk);
+    }
+}
+
+impl CertificateManager {
+    fn look(&mut self, desk: &mut Desk<CertificateManagerMsg>) {
+        self.look = None;
+        self.step(Purpose::Client, Input::Looked, desk);
+        self.step(Purpose::Serving, Input::Looked, desk);
+        self.check_client(desk);
+        self.read_files(desk);
+    }
+
+    /// Whether the agent can go on: without a client certificate, for long, it cannot.
+    fn check_client(&mut self, desk: &mut Desk<CertificateManagerMsg>) {
+        let Some(client) = self.client.as_ref().filter(|client| client.certificate.is_exchanged()) else { return };
+        let uptime = desk.clock().uptime();
+        if client.certificate.current().is_some() {
+            self.client_seen = uptime;
+        }
+        let hopeless = &self.agent.adapters.certificates.hopeless;
+        let since = uptime.saturating_sub(self.client_seen);
+        match without_certificate(since, self.server_answers) {
+            Without::Bearable => {}
+            Without::Unreachable(problem) => tracing::error!(without_for = ?since, "{problem}"),
+            Without::Exit(problem) => {
+                tracing::error!(without_for = ?since, "{problem}");
+                // The next incarnation says the same, until Root gives up.
+                let _ = hopeless.set(problem);
+            }
+        }
+        if let Some(problem) = hopeless.get() {
+            desk.escalate((*problem).to_owned());
+        }
+    }
+
+    fn obtained(
+        &mut self,
+        purpose: Purpose,
+        outcome: Result<Result<Box<Held>, Missed>, Panicked>,
+        desk: &mut Desk<CertificateManagerMsg>,
+    ) {
+        if let Some(kept) = self.kept(purpose) {
+            kept.asking = None;
+        }
+        let input = match outcome {
+            Ok(Ok(held)) => {
+                self.heard(purpose, Some(true));
+                let expiration = held.not_after.to_timestamp();
+                match purpose {
+                    Purpose::Client => tracing::info!(
+                        %expiration,
+                        "Certificate rotation detected, shutting down client connections to start using new credentials"
+                    ),
+                    Purpose::Serving => tracing::info!(%expiration, "Serving certificate rotated"),
+                }
+                Input::Issued(*held)
+            }
+            Ok(Err(Missed { problem, server_answers })) => {
+                self.heard(purpose, server_answers);
+                tracing::error!(purpose = purpose.name(), error = problem, "no certificate, will retry");
+                Input::Failed
+            }
+            Err(_) => Input::Failed, // It was logged as it happened.
+        };
+        self.step(purpose, input, desk);
+    }
+
+    /// What was seen of the server counts for the client certificate alone: without one, nothing else is asked of it.
+    fn heard(&mut self, purpose: Purpose, answers: Option<bool>) {
+        if let (Purpose::Client, Some(answers)) = (purpose, answers) {
+            self.server_answers = answers;
+        }
+    }
+
+    /// The serving certificate is for the node's addresses.
+    fn hear(&mut self, addresses: &[(String, String)], desk: &mut Desk<CertificateManagerMsg>) {
+        let settings = &self.agent.settings;
+        let addresses = addresses.iter().map(|(kind, address)| (kind.as_str(), address.as_str()));
+        // As long as there are none to be asked for, an earlier certificate does.
+        if let Some(names) = Names::of_server(&settings.node_name, addresses, settings.node.names_alone_serve) {
+            self.step(Purpose::Serving, Input::Wanted(names), desk);
+        }
+    }
+
+    fn step(&mut self, purpose: Purpose, input: Input, desk: &mut Desk<CertificateManagerMsg>) {
+        let when = self.when(desk);
+        let Some(kept) = self.kept(purpose) else { return };
+        for action in kept.rotation.step(input, when) {
+            self.perform(purpose, action, desk);
+        }
+    }
+
+    fn perform(&mut self, purpose: Purpose, action: Action, desk: &mut Desk<CertificateManagerMsg>) {
+        let (Some(api), chance) = (self.agent.adapters.api.clone(), Arc::clone(&self.agent.adapters.chance)) else {
+            return;
+        };
+        let Some(kept) = self.kept(purpose) else { return };
+        match action {
+            Action::Ask(names) => {
+                tracing::info!(purpose = purpose.name(), "Rotating certificates");
+                let certificate = Arc::clone(&kept.certificate);
+                let work = async move {
+                    let obtained = certificate.obtain(api, &names, || chance.next()).await;
+                    obtained
+                        .map(Box::new)
+                        .map_err(|error| Missed { server_answers: error.server_answers(), problem: error.to_string() })
+                };
+                let ended = move |outcome| CertificateManagerMsg::Obtained(purpose, outcome);
+                kept.asking = Some(desk.start("obtain certificate", purpose.name(), work, ended));
+            }
+            Action::Abandon => {
+                if let Some(asking) = kept.asking.take() {
+                    desk.cancel(asking);
+                }
+            }
+        }
+    }
+
+    /// Reads the serving certificate's files, and the authorities of users' certificates, when that is due and somebody
+    /// touched them.
+    fn read_files(&mut self, desk: &mut Desk<CertificateManagerMsg>) {
+        let uptime = desk.clock().uptime();
+        if uptime.saturating_sub(self.files_read) < FILES_PERIOD {
+            return;
+        }
+        self.files_read = uptime;
+        if let Some(files) = self.reloaded_files().cloned() {
+            let about = files.chain.display().to_string();
+            let shown = Arc::clone(&self.agent.adapters.certificates.shown);
+            let marks = Arc::clone(&self.marks[0]);
+            let work = blocking::run(move || {
+                let read = || files.read().map(|pair| shown.set(pair));
+                marks.read_if_touched(&[&files.chain, &files.key], read)
+            });
+            desk.start("read serving certificate", about, work, CertificateManagerMsg::FilesRead);
+        }
+        if let Some(authorities) = self.reloaded_authorities().cloned() {
+            let about = authorities.path().display().to_string();
+            let marks = Arc::clone(&self.marks[1]);
+            let work = blocking::run(move || marks.read_if_touched(&[authorities.path()], || authorities.read_again()));
+            desk.start("read client authorities", about, work, CertificateManagerMsg::AuthoritiesRead);
+        }
+    }
+
+    fn reloaded_authorities(&self) -> Option<&Arc<ClientAuthorities>> {
+        self.agent.adapters.certificates.authorities.as_ref().filter(|authorities| authorities.reload)
+    }
+
+    fn reloaded_files(&self) -> Option<&ServingFiles> {
+        self.agent.adapters.certificates.files.as_ref().filter(|files| files.reload)
+    }
+
+    /// Looks again when something is due, and now and then: the wall clock may be set, files may be exchanged.
+    fn wait(&mut self, desk: &mut Desk<CertificateManagerMsg>) {
+        if let Some(look) = self.look.take() {
+            desk.cancel(look);
+        }
+        let when = self.when(desk);
+        let kept: Vec<&Kept> = self.client.iter().chain(&self.serving).collect();
+        let reads_files = self.reloaded_files().is_some() || self.reloaded_authorities().is_some();
+        let files = reads_files.then(|| FILES_PERIOD.saturating_sub(when.uptime.saturating_sub(self.files_read)));
+        let due = kept.iter().filter_map(|kept| kept.rotation.rest(when)).chain(files);
+        let period = (!kept.is_empty()).then_some(LOOK_PERIOD);
+        // What cannot go on does not wait to say so again.
+        let at_once = self.agent.adapters.certificates.hopeless.get().map(|_| Duration::ZERO);
+        if let Some(wait) = due.chain(period).chain(at_once).min() {
+            self.look = Some(desk.after(wait, CertificateManagerMsg::LookDue));
+        }
+    }
+
+    fn kept(&mut self, purpose: Purpose) -> Option<&mut Kept> {
+        match purpose {
+            Purpose::Client => self.client.as_mut(),
+            Purpose::Serving => self.serving.as_mut(),
+        }
+    }
+
+    fn when(&self, desk: &Desk<CertificateManagerMsg>) -> When {
+        When { now: desk.now(), uptime: desk.clock().uptime(), chance: self.agent.adapters.chance.next() }
+    }
+}
+
+fn tell_of_authorities(outcome: Result<Result<bool, String>, Panicked>) {
+    match outcome {
+        Ok(Ok(true)) => tracing::info!("loaded client CA file"),
+        Ok(Err(error)) => tracing::error!(error, "the client CA file is no good, its last content counts"),
+        Ok(Ok(false)) | Err(_) => {} // A panic was logged as it happened.
+    }
+}
+
+fn tell_of_files(outcome: Result<Result<bool, String>, Panicked>) {
+    match outcome {
+        Ok(Ok(true)) => tracing::info!("loaded certificate and key pair in kubelet server certificate manager"),
+        // Half written, maybe: the old one is shown until it is whole.
+        Ok(Err(error)) => tracing::error!(error, "invalid certificate and key pair from file"),
+        Ok(Ok(false)) | Err(_) => {} // A panic was logged as it happened.
+    }
+}

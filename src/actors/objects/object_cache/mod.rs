@@ -1,0 +1,326 @@
+//! `ObjectCache`: ConfigMaps and Secrets that pods refer to, and services, each as new as the configuration wants it.
+//!
+//! Parent: Root. Restarted: after a failure; workers tell their pods again, the API server gives the rest. What is watched
+//! and read is decided by `logic::objects::object_cache`; here it is carried out. Keeps objects only while a pod refers to them, and
+//! of services what variables are made of. Has nothing to do where no API server is named.
+
+mod objects;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Service};
+use ractor::RpcReplyPort;
+
+use crate::actors::kit::address::Address;
+use crate::actors::kit::desk::{Desk, OperationId, Panicked};
+use crate::actors::kit::ledger::Cause;
+use crate::actors::kit::role::Role;
+use crate::actors::settings::Agent;
+use crate::logic::environment::service_environment::{MASTER, service_variables};
+use crate::logic::model::ids::PodUid;
+use crate::logic::objects::object_cache::{
+    Answer, Heard, Input, Object, ObjectCache as Decisions, ObjectError, Order, ReadFor, TTL,
+};
+use crate::logic::objects::object_references::{ObjectKey, ObjectKind, object_references};
+use crate::messages::node_status::NodeStatusMsg;
+use crate::messages::object_cache::{ObjectCacheMsg, ServiceVariables, ServicesHeard, Watch};
+use crate::messages::volume_manager::VolumeManagerMsg;
+use crate::platform::cluster::kube_api::{ApiError, ApiObject, ApiServer, Place};
+pub use objects::ApiObjects;
+use objects::failure;
+
+/// How long one waits for what is watched to be heard for the first time. Upstream waits 1 s; twice as long outlasts the
+/// moment that the API server needs to learn that the pod, and with it the right to read its objects, is this node's.
+const WAIT_MAX: Duration = Duration::from_secs(2);
+/// How often watches are looked for that nobody needs.
+const SWEEP_PERIOD: Duration = Duration::from_secs(60);
+/// How long after it fell over a watch is begun again.
+const FALL_PAUSE: Duration = Duration::from_secs(5);
+/// The node's annotation that says, in seconds, for how long what was read counts as fresh.
+const TTL_ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
+/// Patience with `NodeStatus`.
+const NODE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Someone who waits for services to be read.
+struct ServiceQuestion {
+    namespace: String,
+    links: bool,
+    reply: RpcReplyPort<ServiceVariables>,
+}
+
+/// See the module.
+pub struct ObjectCache {
+    agent: Arc<Agent>,
+    decisions: Decisions,
+    watches: BTreeMap<ObjectKey, OperationId>,
+    replies: BTreeMap<u64, RpcReplyPort<Answer>>,
+    /// Timers of questions that wait.
+    waits: BTreeMap<u64, OperationId>,
+    /// How many objects there are, and watches, by what was last said of them.
+    noted: (usize, usize),
+    next_question: u64,
+    /// By namespace and name; `None` until they were read once.
+    services: Option<BTreeMap<(String, String), Service>>,
+    service_questions: BTreeMap<u64, ServiceQuestion>,
+    sweep: Option<OperationId>,
+}
+
+impl Role for ObjectCache {
+    const KIND: &'static str = "ObjectCache";
+    type Msg = ObjectCacheMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, desk: &mut Desk<ObjectCacheMsg>) -> Self {
+        let settings = &agent.settings;
+        let cache = Self {
+            decisions: Decisions::new(settings.change_detection, settings.sync_period),
+            agent,
+            watches: BTreeMap::new(),
+            replies: BTreeMap::new(),
+            waits: BTreeMap::new(),
+            noted: (0, 0),
+            next_question: 0,
+            services: None,
+            service_questions: BTreeMap::new(),
+            sweep: None,
+        };
+        cache.watch_services(desk);
+        cache
+    }
+
+    fn receive(&mut self, message: ObjectCacheMsg, desk: &mut Desk<ObjectCacheMsg>) {
+        match message {
+            ObjectCacheMsg::PodChanged(pod) => {
+                let uid = PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default());
+                self.step(Input::PodChanged(uid, object_references(&pod)), desk);
+            }
+            ObjectCacheMsg::PodGone(uid) => self.step(Input::PodGone(uid), desk),
+            ObjectCacheMsg::Get { kind, namespace, name, reply } => {
+                self.next_question += 1;
+                self.replies.insert(self.next_question, reply);
+                let input = Input::Asked(self.next_question, ObjectKey { kind, namespace, name });
+                self.step(input, desk);
+            }
+            ObjectCacheMsg::Services { namespace, links, patient, reply } => {
+                self.ask_services(ServiceQuestion { namespace, links, reply }, patient, desk);
+            }
+            ObjectCacheMsg::Heard(key, heard) => self.hear(key, heard, desk),
+            ObjectCacheMsg::ServicesHeard(heard) => self.hear_services(heard, desk),
+            ObjectCacheMsg::Read(read, outcome) => {
+                let (answer, ttl) = outcome.unwrap_or_else(|panicked| (Err(lost(&panicked)), TTL));
+                self.step(Input::Read(read, answer, ttl), desk);
+            }
+            ObjectCacheMsg::TooLate(question) => match self.service_questions.remove(&question) {
+                Some(asker) => drop(asker.reply.send(None)), // The asker may have left.
+                None => {
+                    self.waits.remove(&question);
+                    self.step(Input::TooLate(question), desk);
+                }
+            },
+            ObjectCacheMsg::SweepDue => {
+                self.sweep = None;
+                self.step(Input::SweepDue, desk);
+            }
+            ObjectCacheMsg::WatchAgain(None) => self.watch_services(desk),
+            // Nobody may refer to it any more.
+            ObjectCacheMsg::WatchAgain(Some(key)) => {
+                if self.watches.contains_key(&key) {
+                    self.watch(key, desk);
+                }
+            }
+        }
+        self.arm(desk);
+    }
+}
+
+impl ObjectCache {
+    fn step(&mut self, input: Input, desk: &mut Desk<ObjectCacheMsg>) {
+        for order in self.decisions.step(input, desk.clock().uptime()) {
+            match order {
+                Order::Watch(key) => self.watch(key, desk),
+                Order::Unwatch(key) => {
+                    if let Some(watch) = self.watches.remove(&key) {
+                        desk.cancel(watch);
+                    }
+                }
+                Order::Read { read, cached } => self.read(read, cached, desk),
+                Order::Changed(pods) => {
+                    desk.tell(&self.agent.directory.volume_manager, VolumeManagerMsg::ObjectsChanged(pods));
+                }
+                Order::Wait(question) => {
+                    self.waits.insert(question, desk.after(WAIT_MAX, ObjectCacheMsg::TooLate(question)));
+                }
+                Order::Answer(question, answer) => {
+                    if let Some(timer) = self.waits.remove(&question) {
+                        desk.cancel(timer);
+                    }
+                    if let Some(reply) = self.replies.remove(&question) {
+                        let _ = reply.send(answer); // The asker may have left.
+                    }
+                }
+            }
+        }
+    }
+
+    fn watch(&mut self, key: ObjectKey, desk: &mut Desk<ObjectCacheMsg>) {
+        let Some(api) = self.agent.adapters.api.clone() else { return };
+        let watch = watch::of_object(api, Arc::clone(&self.agent.adapters.chance), &key);
+        self.listen(key, watch, desk);
+    }
+
+    fn listen(&mut self, key: ObjectKey, watch: Watch<Heard>, desk: &mut Desk<ObjectCacheMsg>) {
+        let of = key.clone();
+        let ended = move |heard| ObjectCacheMsg::Heard(of, heard);
+        let operation = desk.start("watch object", key.to_string(), watch.0, ended);
+        self.watches.insert(key, operation);
+    }
+
+    fn hear(
+        &mut self,
+        key: ObjectKey,
+        heard: Result<(Heard, Watch<Heard>), Panicked>,
+        desk: &mut Desk<ObjectCacheMsg>,
+    ) {
+        match heard {
+            Ok((heard, rest)) => {
+                if let Heard::Trouble(error) = &heard {
+                    tracing::warn!(object = %key, %error, "object cannot be watched at present");
+                }
+                self.listen(key.clone(), rest, desk);
+                self.step(Input::Heard(key, heard), desk); // May end the watch.
+            }
+            Err(panicked) => {
+                let again = desk.after(FALL_PAUSE, ObjectCacheMsg::WatchAgain(Some(key.clone())));
+                self.watches.insert(key.clone(), again);
+                self.step(Input::Heard(key, Heard::Trouble(lost(&panicked))), desk);
+            }
+        }
+    }
+
+    fn read(&self, read: ReadFor, cached: bool, desk: &mut Desk<ObjectCacheMsg>) {
+        let node_status = self.agent.directory.node_status.clone();
+        let (api, key) = (self.agent.adapters.api.clone(), read.key.clone());
+        let about = key.to_string();
+        let work = async move {
+            let Some(api) = api else {
+                return (Err(ObjectError::Unavailable("there is no API server".to_owned())), TTL);
+            };
+            let answer = match key.kind {
+                ObjectKind::ConfigMap => {
+                    get(&api, &key, cached).await.map(|object| Object::ConfigMap(Arc::new(object)))
+                }
+                ObjectKind::Secret => get(&api, &key, cached).await.map(|object| Object::Secret(Arc::new(object))),
+            };
+            (answer.map_err(|error| failure(&error)), ttl(&node_status).await)
+        };
+        desk.start("read object", about, work, move |outcome| ObjectCacheMsg::Read(read, outcome));
+    }
+
+    fn watch_services(&self, desk: &mut Desk<ObjectCacheMsg>) {
+        let Some(api) = self.agent.adapters.api.clone() else { return };
+        listen_to_services(watch::of_services(api, Arc::clone(&self.agent.adapters.chance)), desk);
+    }
+
+    fn hear_services(
+        &mut self,
+        heard: Result<(ServicesHeard, Watch<ServicesHeard>), Panicked>,
+        desk: &mut Desk<ObjectCacheMsg>,
+    ) {
+        let heard = match heard {
+            Ok((heard, rest)) => {
+                listen_to_services(rest, desk);
+                heard
+            }
+            Err(panicked) => {
+                desk.after(FALL_PAUSE, ObjectCacheMsg::WatchAgain(None));
+                ServicesHeard::Trouble(lost(&panicked))
+            }
+        };
+        match heard {
+            ServicesHeard::All(services) => {
+                self.services = Some(services.into_iter().map(|service| (name_of(&service), service)).collect());
+            }
+            ServicesHeard::Changed(service) => {
+                self.services.get_or_insert_default().insert(name_of(&service), *service);
+            }
+            ServicesHeard::Gone(namespace, name) => {
+                self.services.get_or_insert_default().remove(&(namespace, name));
+            }
+            ServicesHeard::Trouble(error) => {
+                tracing::warn!(%error, "services cannot be watched at present");
+                return;
+            }
+        }
+        for (_, asker) in std::mem::take(&mut self.service_questions) {
+            let _ = asker.reply.send(self.variables(&asker.namespace, asker.links)); // The asker may have left.
+        }
+    }
+
+    fn ask_services(&mut self, asker: ServiceQuestion, patient: bool, desk: &mut Desk<ObjectCacheMsg>) {
+        let variables = self.variables(&asker.namespace, asker.links);
+        if variables.is_some() || !patient {
+            let _ = asker.reply.send(variables); // The asker may have left.
+            return;
+        }
+        self.next_question += 1;
+        self.service_questions.insert(self.next_question, asker);
+        desk.after(WAIT_MAX, ObjectCacheMsg::TooLate(self.next_question));
+    }
+
+    fn variables(&self, namespace: &str, links: bool) -> ServiceVariables {
+        let services = self.services.as_ref()?;
+        let first = Bound::Included((namespace.to_owned(), String::new()));
+        let own = services.range((first, Bound::Unbounded)).take_while(|((of, _), _)| of == namespace);
+        let master = services.get(&(MASTER.0.to_owned(), MASTER.1.to_owned()));
+        let seen = own.filter(|_| links).map(|(_, service)| service).chain(master);
+        Some(Arc::new(service_variables(seen, namespace, links)))
+    }
+
+    /// One timer, only while there is something to look for; and how much is watched, for whoever looks.
+    fn arm(&mut self, desk: &mut Desk<ObjectCacheMsg>) {
+        let (watches, objects) = (self.watches.len(), self.decisions.len());
+        if watches > 0 && self.sweep.is_none() {
+            self.sweep = Some(desk.after(SWEEP_PERIOD, ObjectCacheMsg::SweepDue));
+        }
+        if std::mem::replace(&mut self.noted, (objects, watches)) != (objects, watches) {
+            let note = (objects > 0).then(|| format!("{objects} objects referred to, {watches} of them watched"));
+            desk.address().record().set_note(note);
+        }
+    }
+}
+
+fn listen_to_services(watch: Watch<ServicesHeard>, desk: &mut Desk<ObjectCacheMsg>) {
+    desk.start("watch services", "all", watch.0, ObjectCacheMsg::ServicesHeard);
+}
+
+fn name_of(service: &Service) -> (String, String) {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    (text(&service.metadata.namespace), text(&service.metadata.name))
+}
+
+fn lost(panicked: &Panicked) -> ObjectError {
+    ObjectError::Unavailable(panicked.to_string())
+}
+
+async fn get<K: ApiObject>(api: &ApiServer, key: &ObjectKey, cached: bool) -> Result<K, ApiError> {
+    let at = Place::namespace(&key.namespace);
+    if cached { api.get_cached(&at, &key.name).await } else { api.get(&at, &key.name).await }
+}
+
+/// For how long what was read counts as fresh: the Node says, or upstream's minute.
+async fn ttl(node_status: &Address<NodeStatusMsg>) -> Duration {
+    let answer = node_status.ask(Cause::outside("read object"), NODE_PATIENCE, NodeStatusMsg::Node).await;
+    let node = answer.ok().flatten();
+    node.as_deref().and_then(ttl_of).unwrap_or(TTL)
+}
+
+fn ttl_of(node: &Node) -> Option<Duration> {
+    let seconds = node.metadata.annotations.as_ref()?.get(TTL_ANNOTATION)?;
+    seconds.parse().ok().map(Duration::from_secs)
+}

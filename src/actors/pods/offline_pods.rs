@@ -1,0 +1,294 @@
+//! `OfflinePods`: keeps the pods of the API server on the disk, and has them started after a boot without it (PAIN-10).
+//!
+//! Parent: Root. Restarted: after a failure; the disk has what was kept, `PodManager` tells what is to be kept. Nothing to
+//! do without `--offline-store`. What was kept is wanted only until the API server is heard; it ends nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::actors::kit::desk::{Desk, OperationId};
+use crate::actors::kit::role::Role;
+use crate::actors::settings::Agent;
+use crate::logic::model::ids::PodUid;
+use crate::logic::pods::offline_pods::{is_outdated, is_worth_keeping, needed, worth_keeping};
+use crate::logic::pods::pod_roster::differs;
+use crate::messages::offline_pods::OfflinePodsMsg;
+use crate::messages::pod_manager::PodManagerMsg;
+use crate::platform::cluster::offline_store::{OfflineStore, PODS_RECORD};
+
+/// When what no pod needs is looked for once more.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+/// See the module.
+pub struct OfflinePods {
+    agent: Arc<Agent>,
+    /// The API server was heard: what it said last year is no news any more.
+    heard: bool,
+    /// What was read from the disk, once it was.
+    recalled: Option<BTreeMap<PodUid, Arc<Pod>>>,
+    recalling: bool,
+    /// What is on the disk, or is being written.
+    kept: Option<BTreeMap<PodUid, Arc<Pod>>>,
+    keeping: bool,
+    /// What is on the disk is not what was to be kept.
+    failed: bool,
+    /// The newest set, which came while an older one was being written.
+    next: Option<BTreeMap<PodUid, Arc<Pod>>>,
+    /// All pods that the API server has here.
+    pods: BTreeMap<PodUid, Arc<Pod>>,
+    /// What no pod needs is being removed; once more after that.
+    forgetting: bool,
+    forget_again: bool,
+    /// The timer of the next look.
+    look: Option<OperationId>,
+}
+
+impl Role for OfflinePods {
+    const KIND: &'static str = "OfflinePods";
+    type Msg = OfflinePodsMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, _: &mut Desk<OfflinePodsMsg>) -> Self {
+        Self {
+            agent,
+            heard: false,
+            recalled: None,
+            recalling: false,
+            kept: None,
+            keeping: false,
+            failed: false,
+            next: None,
+            pods: BTreeMap::new(),
+            forgetting: false,
+            forget_again: false,
+            look: None,
+        }
+    }
+
+    fn receive(&mut self, message: OfflinePodsMsg, desk: &mut Desk<OfflinePodsMsg>) {
+        let Some(store) = self.agent.adapters.offline.clone() else { return };
+        match message {
+            OfflinePodsMsg::ApiSilent => {
+                if !self.heard && self.recalled.is_none() && !std::mem::replace(&mut self.recalling, true) {
+                    desk.start("recall pods", PODS_RECORD, recall(store), OfflinePodsMsg::Recalled);
+                }
+            }
+            OfflinePodsMsg::Recalled(outcome) => {
+                self.recalling = false;
+                match outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
+                    Ok(pods) => self.take_recalled(pods, desk),
+                    Err(why) => tracing::error!(why, "pods of the offline store cannot be read"),
+                }
+            }
+            OfflinePodsMsg::Admitted(pods) => {
+                let is_first = !std::mem::replace(&mut self.heard, true);
+                self.recalled = None;
+                self.next = Some(worth_keeping(&pods));
+                self.keep(Arc::clone(&store), desk);
+                let have_gone = is_first || self.pods.keys().any(|uid| !pods.contains_key(uid));
+                self.pods = pods;
+                if have_gone {
+                    self.forget(store, desk);
+                    self.look_later(desk);
+                }
+            }
+            OfflinePodsMsg::Forgotten(outcome) => {
+                self.forgetting = false;
+                match outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
+                    Ok(0) => {}
+                    Ok(count) => tracing::debug!(count, "what no pod needs any more is gone from the offline store"),
+                    Err(why) => {
+                        tracing::warn!(why, "what no pod needs any more cannot be removed from the offline store yet");
+                        self.look_later(desk);
+                    }
+                }
+                if std::mem::take(&mut self.forget_again) {
+                    self.forget(store, desk);
+                }
+            }
+            OfflinePodsMsg::ForgetDue => {
+                self.look = None;
+                self.forget(store, desk);
+            }
+            OfflinePodsMsg::PodAdmitted(uid, pod) => self.take_pod(store, uid, pod, desk),
+            OfflinePodsMsg::Kept(outcome) => {
+                self.keeping = false;
+                if let Err(why) = outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
+                    tracing::warn!(why, "pods are not kept in the offline store");
+                    self.failed = true; // Whatever is told next is written.
+                }
+                self.keep(store, desk);
+            }
+            OfflinePodsMsg::Repeat => self.tell(desk),
+        }
+    }
+}
+
+impl OfflinePods {
+    fn take_recalled(&mut self, pods: Vec<Pod>, desk: &Desk<OfflinePodsMsg>) {
+        if self.heard {
+            return;
+        }
+        let uid = |pod: &Pod| PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default());
+        let pods: BTreeMap<PodUid, Arc<Pod>> = pods.into_iter().map(|pod| (uid(&pod), Arc::new(pod))).collect();
+        tracing::info!(pods = pods.len(), "the API server cannot be heard, the pods that it wanted last are wanted");
+        self.recalled = Some(pods);
+        self.tell(desk);
+    }
+
+    /// One pod is as it is told here, or is wanted no more. Before the complete set nothing can be kept.
+    fn take_pod(
+        &mut self,
+        store: Arc<dyn OfflineStore>,
+        uid: PodUid,
+        pod: Option<Arc<Pod>>,
+        desk: &mut Desk<OfflinePodsMsg>,
+    ) {
+        if !self.heard {
+            return;
+        }
+        let has_gone = match &pod {
+            Some(pod) => {
+                self.pods.insert(uid.clone(), Arc::clone(pod));
+                false
+            }
+            None => self.pods.remove(&uid).is_some(),
+        };
+        if has_gone {
+            self.forget(Arc::clone(&store), desk);
+            self.look_later(desk);
+        }
+        let Some(newest) = self.next.as_ref().or(self.kept.as_ref()) else { return };
+        let now = pod.filter(|pod| is_worth_keeping(pod));
+        if !self.failed && is_same(newest.get(&uid), now.as_ref()) {
+            return;
+        }
+        let mut pods = newest.clone();
+        match now {
+            Some(pod) => drop(pods.insert(uid, pod)),
+            None => drop(pods.remove(&uid)),
+        }
+        self.next = Some(pods);
+        self.keep(store, desk);
+    }
+
+    fn tell(&self, desk: &Desk<OfflinePodsMsg>) {
+        if let Some(pods) = self.recalled.clone() {
+            desk.tell(&self.agent.directory.pod_manager, PodManagerMsg::Recalled(pods));
+        }
+    }
+
+    /// Has Secrets and tokens forgotten that no pod needs: of pods that are gone for good.
+    fn forget(&mut self, store: Arc<dyn OfflineStore>, desk: &mut Desk<OfflinePodsMsg>) {
+        if std::mem::replace(&mut self.forgetting, true) {
+            self.forget_again = true;
+            return;
+        }
+        let needed = needed(&self.pods);
+        let work = async move { store.keep_needed(&needed).await.map_err(|error| error.to_string()) };
+        desk.start("forget", "what no pod needs", work, OfflinePodsMsg::Forgotten);
+    }
+
+    /// A pod that still ends may have had something read, and kept, since.
+    fn look_later(&mut self, desk: &mut Desk<OfflinePodsMsg>) {
+        if self.look.is_none() {
+            self.look = Some(desk.after(LOOK_AGAIN, OfflinePodsMsg::ForgetDue));
+        }
+    }
+
+    fn keep(&mut self, store: Arc<dyn OfflineStore>, desk: &mut Desk<OfflinePodsMsg>) {
+        if self.keeping {
+            return;
+        }
+        let Some(pods) = self.next.take() else { return };
+        if !self.failed && self.kept.as_ref().is_some_and(|kept| !is_outdated(kept, &pods, differs)) {
+            return;
+        }
+        (self.keeping, self.failed) = (true, false);
+        self.kept = Some(pods.clone());
+        desk.start("keep pods", PODS_RECORD, keep(store, pods), OfflinePodsMsg::Kept);
+    }
+}
+
+/// Whether there is nothing new to be kept of a pod.
+fn is_same(kept: Option<&Arc<Pod>>, now: Option<&Arc<Pod>>) -> bool {
+    match (kept, now) {
+        (Some(kept), Some(now)) => Arc::ptr_eq(kept, now) || !differs(kept, now),
+        (kept, now) => kept.is_none() && now.is_none(),
+    }
+}
+
+async fn recall(store: Arc<dyn OfflineStore>) -> Result<Vec<Pod>, String> {
+    let content = store.recall(PODS_RECORD).await.map_err(|error| error.to_string())?;
+    // A store in which nothing was kept yet has no pods.
+    content.map_or(Ok(vec![]), |content| serde_json::from_slice(&content).map_err(|error| error.to_string()))
+}
+
+async fn keep(store: Arc<dyn OfflineStore>, pods: BTreeMap<PodUid, Arc<Pod>>) -> Result<(), String> {
+    let bare = |pod: &Arc<Pod>| {
+        let mut pod = Pod::clone(pod);
+        pod.metadata.managed_fields = None; // Large, and nobody's business here.
+        pod
+    };
+    let pods: Vec<Pod> = pods.values().map(bare).collect();
+    let content = serde_json::to_vec(&pods).expect("invariant: API objects have text keys alone");
+    store.keep(PODS_RECORD, content).await.map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actors::kit::ledger::Cause;
+    use crate::actors::kit::role::Stage;
+    use crate::actors::node::node_tests::played_agent;
+    use crate::actors::played_api::ObjectServer;
+    use crate::platform::cluster::offline_store::DiskStore;
+
+    fn pods(secrets: &[(&str, &str)]) -> BTreeMap<PodUid, Arc<Pod>> {
+        let pod = |secret: &str| {
+            let volume = serde_json::json!({ "name": "v", "secret": { "secretName": secret } });
+            let pod = serde_json::json!({
+                "metadata": { "namespace": "ns" },
+                "spec": { "containers": [], "volumes": [volume] },
+            });
+            Arc::new(serde_json::from_value::<Pod>(pod).expect("a pod"))
+        };
+        secrets.iter().map(|(uid, secret)| (PodUid::from(*uid), pod(secret))).collect()
+    }
+
+    /// PAIN-10: Secrets go with the last pod that uses them, also of pods that went while the agent was away.
+    #[tokio::test(start_paused = true)]
+    async fn secrets_are_forgotten_with_the_last_pod_that_uses_them() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store: Arc<dyn OfflineStore> = Arc::new(DiskStore::open(folder.path(), None).expect("a store"));
+        let given = Arc::clone(&store);
+        let played = played_agent(ObjectServer::default().api(), move |_, adapters| adapters.offline = Some(given));
+        let to = &played.agent.directory.offline_pods;
+        Stage::<OfflinePods>::enter(to, Arc::clone(&played.agent), None);
+        let left = async |pods: &[(&str, &str)]| {
+            to.tell(Cause::outside("test"), OfflinePodsMsg::Admitted(self::pods(pods))).expect("has room");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let mut left = vec![];
+            for secret in ["old", "shared", "late"] {
+                let there = store.recall(&format!("secret/ns/{secret}")).await.expect("read").is_some();
+                left.extend(there.then_some(secret));
+            }
+            left
+        };
+        for secret in ["old", "shared", "late"] {
+            store.keep(&format!("secret/ns/{secret}"), b"hunter2".to_vec()).await.expect("kept");
+        }
+        // Nobody uses `old`: its pod went before this agent began.
+        assert_eq!(left(&[("1", "shared"), ("2", "shared"), ("3", "late")]).await, ["shared", "late"]);
+        assert_eq!(left(&[("2", "shared"), ("3", "late")]).await, ["shared", "late"]);
+        assert_eq!(left(&[("3", "late")]).await, ["late"]);
+        assert_eq!(left(&[]).await, [""; 0]);
+        // One that still ends may have its own read once more: it is looked for again.
+        store.keep("secret/ns/late", b"hunter2".to_vec()).await.expect("kept");
+        tokio::time::sleep(LOOK_AGAIN).await;
+        assert_eq!(left(&[]).await, [""; 0]);
+    }
+}

@@ -1,0 +1,390 @@
+//! `PodManager`'s judgement of new pods: who is taken, who is told that it is not, who has to make room.
+//!
+//! The decisions are those of `logic::pods::pod_admission`; what is kept is kept by the actor.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, NodeStatus, Pod};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::PodManager;
+use crate::actors::kit::desk::Desk;
+use crate::actors::settings::EventSubject;
+use crate::actors::volumes::volume_manager::node_facts;
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::Stamp;
+use crate::logic::pods::pod_admission::{
+    Admissions, Judged, NodeAbilities, PREEMPTED, PREEMPTING, Room, Surroundings, Verdict, Victim, has_room, is_over,
+    judge, not_yet, preempted_status, preemption_patience,
+};
+use crate::logic::pods::pod_lifecycle::Stage;
+use crate::logic::pods::pod_roster::{full_name, is_static};
+use crate::logic::resources::pod_qos;
+use crate::logic::status::pod_status::{rejected_status, waiting_status};
+use crate::messages::offline_pods::OfflinePodsMsg;
+use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::pod_source::SourceKind;
+use crate::messages::status_manager::{PodView, StatusManagerMsg};
+use crate::platform::observer::Occurrence;
+
+impl PodManager {
+    pub(super) fn abilities(&self) -> NodeAbilities {
+        let settings = &self.agent.settings;
+        NodeAbilities {
+            pod_level: settings.resources.pod_level_resources,
+            sysctls: settings.sysctls.clone(),
+            app_armor: settings.app_armor,
+            groups_policy: self.health.groups_policy,
+            declared: settings.node.status.declared_features.clone(),
+        }
+    }
+
+    /// Judges all that is not decided yet: something that it may have waited for is there.
+    pub(super) fn judge_again(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        for (source, pods) in self.statics.clone() {
+            self.admit_statics(source, &pods, desk);
+        }
+        self.admit(desk);
+        self.carry_out(desk);
+        self.tell_known(desk);
+    }
+
+    /// Judges static pods anew that were refused: the Node, other pods, or what the runtime can do may have changed. Upstream
+    /// never does; but a static pod is the administrator's own, and nobody makes another in its place.
+    pub(super) fn judge_refused(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        let open = self.static_admissions.iter().filter(|(_, admissions)| admissions.has_open_refusals());
+        let open: Vec<SourceKind> = open.map(|(source, _)| *source).collect();
+        for source in &open {
+            let pods = self.statics.get(source).cloned().unwrap_or_default();
+            self.admit_statics(*source, &pods, desk);
+        }
+        if !open.is_empty() {
+            self.carry_out(desk);
+            self.tell_statics(desk);
+        }
+    }
+
+    /// Judges the pods of the API server that are new. Until the Node is known, and what the runtime holds, all of them
+    /// wait, and nothing that the API server may want is ended.
+    pub(super) fn admit(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        let Some(pods) = self.api_pods.clone() else { return };
+        let Some(node) = self.node.clone().filter(|_| self.can_judge()) else { return };
+        let was_heard = self.roster.all_heard();
+        self.recount_all();
+        let (mut admissions, counted) = (std::mem::take(&mut self.admissions), self.counted(&pods));
+        let judge = |room: &mut Room, at: Surroundings<'_>| admissions.take(&counted, room, at);
+        let judged = self.judged(&node, judge);
+        self.admissions = admissions;
+        self.tell_judged(judged, desk);
+        let admitted = self.admissions.admitted(&pods);
+        self.tell_offline(desk);
+        self.give(&admitted, desk);
+        self.roster.set(SourceKind::Api.as_str(), self.in_force(&admitted));
+        self.note_asking_all();
+        if !was_heard {
+            self.tell_known(desk);
+        }
+    }
+
+    /// Static pods begin new lives: one that was refused is judged anew.
+    pub(super) fn begin_lives(&mut self, source: SourceKind, lives: BTreeMap<PodUid, Stamp>) {
+        if let Some(admissions) = self.static_admissions.get_mut(&source) {
+            let is_new = |(uid, life): &(&PodUid, &Stamp)| self.roster.life(uid) != Some(**life);
+            lives.iter().filter(is_new).for_each(|(uid, _)| admissions.forget_refusal(uid));
+        }
+        self.roster.set_lives(source.as_str(), lives);
+    }
+
+    /// Judges with what is known of the node and of what others take.
+    fn judged(&mut self, node: &Node, judge: impl FnOnce(&mut Room, Surroundings<'_>) -> Judged) -> Judged {
+        let (abilities, leaving) = (self.abilities(), self.leaving());
+        let mut room = std::mem::take(&mut self.room);
+        let judged = judge(
+            &mut room,
+            Surroundings {
+                runs: &|uid| self.listed.contains_key(uid),
+                takes_room: &|uid, pod| self.takes_room(uid, pod),
+                may_go_by_node: &|uid| self.may_go_by_node(uid),
+                leaving: &leaving,
+                node,
+                abilities: &abilities,
+            },
+        );
+        self.room = room;
+        judged
+    }
+
+    /// Judges one pod of the API server if it is new, and those that wait, whose room it may have been.
+    pub(super) fn admit_one(&mut self, uid: &PodUid, desk: &mut Desk<PodManagerMsg>) {
+        let source = SourceKind::Api.as_str();
+        if self.node.is_none() || !self.can_judge() {
+            return; // All are judged once these are known.
+        }
+        if !self.roster.was_heard(source) {
+            return self.admit(desk);
+        }
+        let Some(pod) = self.api_pods.as_ref().and_then(|pods| pods.get(uid)).cloned() else {
+            self.admissions.forget(uid);
+            self.roster.set_pod(source, uid, None);
+            self.asking.remove(uid);
+            self.recount(uid);
+            self.tell_offline_one(uid, None, desk);
+            return self.judge_waiting(desk);
+        };
+        if self.admissions.is_decided(uid) {
+            self.hand_on(uid, &pod, desk);
+            return self.judge_waiting(desk);
+        }
+        let mut due = self.admissions.waiting().clone();
+        due.insert(uid.clone());
+        self.judge_these(&due, desk);
+    }
+
+    /// Judges pods that wait: there may be room for them.
+    pub(super) fn judge_waiting(&mut self, desk: &mut Desk<PodManagerMsg>) {
+        let due = self.admissions.waiting().clone();
+        if !due.is_empty() && self.can_judge() {
+            self.judge_these(&due, desk);
+        }
+    }
+
+    fn judge_these(&mut self, due: &BTreeSet<PodUid>, desk: &mut Desk<PodManagerMsg>) {
+        let Some(node) = self.node.clone() else { return };
+        let pods: Vec<(PodUid, Arc<Pod>)> =
+            due.iter().filter_map(|uid| Some((uid.clone(), Arc::clone(self.api_pods.as_ref()?.get(uid)?)))).collect();
+        let counted: Vec<_> = pods.iter().map(|(uid, pod)| (uid.clone(), self.counted_one(uid, pod))).collect();
+        // The sums may still hold what has ended since. They are never too small: who has room by them has room.
+        let pod_level = self.agent.settings.resources.pod_level_resources;
+        if counted.iter().any(|(_, pod)| !has_room(pod, &self.room, &node, pod_level)) {
+            self.recount_all();
+        }
+        let mut admissions = std::mem::take(&mut self.admissions);
+        let judge = |room: &mut Room, at: Surroundings<'_>| admissions.take_new(counted, room, at);
+        let judged = self.judged(&node, judge);
+        self.admissions = admissions;
+        self.tell_judged(judged, desk);
+        for (uid, pod) in &pods {
+            self.hand_on(uid, pod, desk);
+            self.carry_out_for(uid, desk);
+        }
+    }
+
+    /// An admitted pod is wanted as it is by now, with what it was given.
+    fn hand_on(&mut self, uid: &PodUid, pod: &Arc<Pod>, desk: &mut Desk<PodManagerMsg>) {
+        if self.admissions.is_admitted(uid) {
+            self.give_one(uid, pod, desk);
+            let in_force = self.in_force_one(uid, pod);
+            self.roster.set_pod(SourceKind::Api.as_str(), uid, Some(in_force));
+            self.note_asking(uid);
+            self.tell_offline_one(uid, Some(pod), desk);
+        }
+        self.recount(uid);
+    }
+
+    /// Tells which pods are to be kept for a boot without the API server, where they are kept.
+    pub(super) fn tell_offline(&self, desk: &Desk<PodManagerMsg>) {
+        if let Some(pods) = self.api_pods.as_ref().filter(|_| self.agent.adapters.offline.is_some()) {
+            let admitted = self.admissions.admitted(pods);
+            desk.tell(&self.agent.directory.offline_pods, OfflinePodsMsg::Admitted(admitted));
+        }
+    }
+
+    fn tell_offline_one(&self, uid: &PodUid, pod: Option<&Arc<Pod>>, desk: &Desk<PodManagerMsg>) {
+        if self.agent.adapters.offline.is_some() {
+            let admitted = OfflinePodsMsg::PodAdmitted(uid.clone(), pod.cloned());
+            // Nobody else would say so before the next complete set.
+            if !desk.offer(&self.agent.directory.offline_pods, admitted) {
+                self.tell_offline(desk);
+            }
+        }
+    }
+
+    /// A source of static pods told what it wants.
+    pub(super) fn take_statics(
+        &mut self,
+        source: SourceKind,
+        pods: BTreeMap<PodUid, Arc<Pod>>,
+        desk: &mut Desk<PodManagerMsg>,
+    ) {
+        let before = self.statics.insert(source, pods.clone()).unwrap_or_default();
+        let trigger = self.note_changes(&before, &pods, desk);
+        for uid in before.keys().filter(|uid| !pods.contains_key(*uid) && !self.slots.contains_key(*uid)) {
+            // It was refused: nobody else says that it is no more.
+            desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::PodForgotten(uid.clone()));
+        }
+        self.admit_statics(source, &pods, desk);
+        if let Some(trigger) = trigger {
+            self.resize(trigger, desk);
+        }
+    }
+
+    /// Judges static pods that are new. They do not wait for the Node object. Until it is known what the runtime holds none
+    /// starts anyway, and none is refused.
+    fn admit_statics(&mut self, source: SourceKind, pods: &BTreeMap<PodUid, Arc<Pod>>, desk: &mut Desk<PodManagerMsg>) {
+        if !self.can_judge() {
+            return self.roster.set(source.as_str(), self.in_force(pods));
+        }
+        let node = self.node.clone().unwrap_or_else(|| Arc::new(self.own_node()));
+        self.recount_all();
+        let mut admissions = self.static_admissions.remove(&source).unwrap_or_else(Admissions::of_statics);
+        let counted = self.counted(pods);
+        let judged = self.judged(&node, |room, at| admissions.take(&counted, room, at));
+        let admitted = admissions.admitted(pods);
+        self.static_admissions.insert(source, admissions);
+        self.give(&admitted, desk);
+        self.roster.set(source.as_str(), self.in_force(&admitted));
+        self.note_asking_all();
+        self.tell_judged(judged, desk);
+    }
+
+    /// Preempted pods that have not ended yet.
+    pub(super) fn leaving(&self) -> Vec<Arc<Pod>> {
+        let ends = |uid: &&PodUid| self.slots.contains_key(*uid) && !self.roster.is_left_over(uid);
+        let pods = self.admissions.preempted().filter(ends);
+        pods.filter_map(|uid| self.api_pods.as_ref()?.get(uid).cloned()).collect()
+    }
+
+    /// Tells once more whose statuses are to say that they make room.
+    pub(super) fn repeat_preempted(&self, desk: &Desk<PodManagerMsg>) {
+        for pod in self.leaving() {
+            let uid = PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default());
+            desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::Preempted(uid));
+        }
+    }
+
+    pub(super) fn is_preempted(&self, uid: &PodUid) -> bool {
+        self.admissions.why_not(uid).is_some_and(|(reason, _)| reason == PREEMPTING)
+    }
+
+    /// What static pods are judged by where there is no Node object: the host itself.
+    pub(super) fn own_node(&self) -> Node {
+        let settings = &self.agent.settings;
+        let identity = &settings.node.identity;
+        let mut allocatable: BTreeMap<String, ApiQuantity> = node_facts(&self.agent, None)
+            .allocatable
+            .iter()
+            .map(|(name, quantity)| (name.clone(), ApiQuantity(quantity.to_string())))
+            .collect();
+        allocatable.insert("pods".to_owned(), ApiQuantity(settings.node.status.capacity.max_pods.to_string()));
+        let mut labels = identity.labels.clone();
+        for (key, value) in [
+            ("kubernetes.io/hostname", settings.node_name.as_str()),
+            ("kubernetes.io/os", "linux"),
+            ("kubernetes.io/arch", identity.architecture.as_str()),
+        ] {
+            labels.insert(key.to_owned(), value.to_owned());
+        }
+        Node {
+            metadata: ObjectMeta {
+                name: Some(settings.node_name.clone()),
+                labels: Some(labels),
+                ..ObjectMeta::default()
+            },
+            status: Some(NodeStatus { allocatable: Some(allocatable), ..NodeStatus::default() }),
+            ..Node::default()
+        }
+    }
+
+    pub(super) fn tell_judged(&mut self, judged: Judged, desk: &mut Desk<PodManagerMsg>) {
+        for refused in judged.refused {
+            let subject = EventSubject::pod(&refused.uid, &full_name(&refused.pod));
+            self.agent.happened(Occurrence::PodRefused { reason: &refused.reason });
+            let event = subject.warning(refused.reason, refused.message);
+            desk.tell(&self.agent.directory.event_recorder, event);
+            self.tell_rejected(&refused.uid, &refused.pod, desk);
+        }
+        let makes_room = !judged.victims.is_empty();
+        let mut preempted = Vec::new();
+        for Victim { uid, pod, resource } in judged.victims {
+            self.agent.happened(Occurrence::PodPreempted { resource: &resource });
+            let event = EventSubject::pod(&uid, &full_name(&pod)).warning(PREEMPTING, PREEMPTED);
+            desk.tell(&self.agent.directory.event_recorder, event);
+            tracing::warn!(%uid, pod = %full_name(&pod), "pod has to make room for a critical one");
+            let patience = preemption_patience(&pod);
+            self.admissions.preempt(&uid, desk.now().plus(patience));
+            desk.after(patience, PodManagerMsg::GraceExceeded(uid.clone()));
+            desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::Preempted(uid.clone()));
+            self.roster.set_pod(SourceKind::Api.as_str(), &uid, None);
+            self.recount(&uid);
+            preempted.push(uid.clone());
+            self.tell_rejected(&uid, &pod, desk); // One without a worker has nobody else to say so.
+        }
+        preempted.iter().for_each(|uid| self.carry_out_for(uid, desk));
+        if makes_room {
+            self.tell_undecided(desk);
+        }
+        self.reread_node(judged.unsure, desk);
+    }
+
+    /// A pod that makes room had its time; says so where people look if it has not ended.
+    pub(super) fn tell_grace_exceeded(&self, uid: &PodUid, desk: &Desk<PodManagerMsg>) {
+        let ending = self.slots.get(uid).filter(|slot| slot.stage.get() != Stage::Terminated);
+        if let Some(slot) = ending {
+            let message = "Container runtime did not kill the pod within specified grace period.";
+            let event = EventSubject::pod(uid, &slot.full_name).warning("ExceededGracePeriod", message);
+            desk.tell(&self.agent.directory.event_recorder, event);
+        }
+    }
+
+    /// A pod's end may be what a critical one waits for. How it ended its worker has told.
+    pub(super) fn make_room(&mut self, uid: &PodUid, desk: &mut Desk<PodManagerMsg>) {
+        if self.is_preempted(uid) {
+            self.judge_again(desk);
+        }
+    }
+
+    /// A pod that cannot be judged for long says so where people look. One that was started already has more to tell.
+    pub(super) fn tell_undecided(&self, desk: &Desk<PodManagerMsg>) {
+        let abilities = self.abilities();
+        let started = |pod: &Pod| pod.status.as_ref().is_some_and(|status| status.start_time.is_some());
+        let undecided = self.api_pods.iter().flat_map(|pods| self.admissions.undecided(pods));
+        for (uid, pod) in undecided.filter(|(_, pod)| !started(pod)) {
+            let verdict = match judge(pod, self.node.as_deref(), &abilities) {
+                waits @ Verdict::NotYet { .. } => waits,
+                _ if self.relisted.is_none() => not_yet("the runtime's account of its pods"),
+                _ => self.admissions.for_room(&self.leaving()),
+            };
+            let Verdict::NotYet { what, until } = verdict else { continue };
+            let until = until.map(|until| format!(", until {}", until.to_timestamp())).unwrap_or_default();
+            let what = format!("waits for {what}{until}");
+            let view = PodView {
+                uid: uid.clone(),
+                pod: Arc::clone(pod),
+                status: Arc::new(waiting_status(pod, what.clone(), desk.now())),
+                may_run: true,
+                is_over: false,
+                waiting: vec![what].into(),
+            };
+            desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::StatusChanged(view));
+        }
+    }
+
+    /// Tells of a pod that is refused. One that still ends has its worker to tell of it.
+    pub(super) fn tell_rejected(&self, uid: &PodUid, pod: &Arc<Pod>, desk: &Desk<PodManagerMsg>) {
+        let all = self.static_admissions.values().chain([&self.admissions]);
+        let Some((reason, message)) = all.into_iter().find_map(|one| one.why_not(uid)) else { return };
+        if self.slots.contains_key(uid) {
+            return;
+        }
+        if reason == PREEMPTING && is_over(pod) {
+            return desk.tell(&self.agent.directory.pod_manager, PodManagerMsg::ReleaseDue(uid.clone()));
+        }
+        let qos = pod_qos(pod, self.agent.settings.resources.pod_level_resources);
+        let status = match reason {
+            // What is known of its containers and addresses stays true.
+            PREEMPTING => preempted_status(pod.status.clone().unwrap_or_default(), desk.now()),
+            _ => rejected_status(pod, reason, message, qos.as_str(), desk.now()),
+        };
+        let view = PodView {
+            uid: uid.clone(),
+            pod: Arc::clone(pod),
+            status: Arc::new(status),
+            may_run: false,
+            is_over: false,
+            waiting: if is_static(pod) { vec![format!("not yet: {message}")].into() } else { Arc::default() },
+        };
+        desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::Rejected(view));
+    }
+}

@@ -1,0 +1,213 @@
+//! A pod worker's configurations of sandboxes and containers: what the mapping needs to know is gathered here.
+//!
+//! Part of the jobs; decides nothing.
+
+use k8s_openapi::api::core::v1::{Container, Pod};
+
+use super::jobs::{Given, JobSite, find, target};
+use crate::actors::kit::ledger::Cause;
+use crate::actors::settings::EventSubject;
+use crate::cri::pod_mapping::{
+    ContainerFacts, DeviceFacts, ImageUser, MappingError, SandboxFacts, container_config, needs_hosts_file,
+    sandbox_config,
+};
+use crate::cri::{ContainerConfig, LinuxContainerResources, PodSandboxConfig};
+use crate::logic::environment::field_path::Addresses;
+use crate::logic::model::runtime_pod::RuntimeSandbox;
+use crate::logic::network::dns::{DnsWarning, NodeDns, Resolver};
+use crate::logic::network::hostname::PodHostname;
+use crate::logic::network::hosts_file::{host_network_hosts_file, pod_network_hosts_file};
+use crate::logic::pods::container_actions::StartContainer;
+use crate::logic::pods::hooks::stop_signal;
+use crate::logic::resources::{
+    LinuxResources, container_hugepage_limits, container_resources, overhead_resources, pod_qos, sandbox_resources,
+};
+use crate::platform::cluster::objects::{ObjectError, patiently};
+
+/// Where a container's instance leaves what it says.
+struct Logs {
+    restart_count: u32,
+    termination_log_path: Option<String>,
+}
+
+impl JobSite {
+    /// The runtime's handler for the pod's runtime class; empty without one (CRI-37).
+    pub(super) async fn runtime_handler(&self, pod: &Pod) -> Result<String, String> {
+        let class = pod.spec.as_ref().and_then(|spec| spec.runtime_class_name.as_deref()).unwrap_or_default();
+        if class.is_empty() {
+            return Ok(String::new());
+        }
+        let found = patiently("runtimeclass", class, self.agent.adapters.objects.runtime_class(class)).await;
+        found.map(|class| class.handler.clone()).map_err(|error| match error {
+            ObjectError::NotFound(text) => text,
+            other => format!("failed to lookup RuntimeClass {class}: {other}"),
+        })
+    }
+
+    /// The configuration of a sandbox that is to be made, by what the node's resolver configuration says now. Its warnings
+    /// are told, to the node what concerns it.
+    pub(super) async fn new_sandbox(&self, pod: &Pod, attempt: u32, cause: &Cause) -> Result<PodSandboxConfig, String> {
+        let dns = self.dns().await?;
+        let (config, warnings) = self.sandbox_config(pod, attempt, dns).map_err(|error| error.to_string())?;
+        let node = EventSubject::node(&self.agent.settings.node_name);
+        for DnsWarning { reason, pod_message, node_message } in warnings {
+            if let Some(message) = node_message {
+                self.tell(cause, node.warning(reason, message));
+            }
+            self.tell(cause, self.subject(String::new()).warning(reason, pod_message));
+        }
+        Ok(config)
+    }
+
+    /// That of a sandbox that is there, or on its way, to go with its images and containers: runtimes do not look at its
+    /// resolver again, so a file that cannot be read now keeps none of them from starting.
+    pub(super) async fn made_sandbox(&self, pod: &Pod, attempt: u32) -> Result<PodSandboxConfig, MappingError> {
+        let settings = &self.agent.settings.dns;
+        let dns = self.dns().await.unwrap_or_else(|_| settings.with_host(Some(Resolver::default())));
+        Ok(self.sandbox_config(pod, attempt, dns)?.0)
+    }
+
+    /// What the node knows about names, the node's resolver configuration read anew (CRI-06).
+    async fn dns(&self) -> Result<NodeDns, String> {
+        let settings = &self.agent.settings.dns;
+        let Some(path) = &settings.resolv_conf else { return Ok(settings.with_host(None)) };
+        let text = self.agent.adapters.files.node_resolv_conf(path).await.map_err(|error| error.to_string())?;
+        let resolver = Resolver::parse(&text).map_err(|error| error.to_string())?;
+        Ok(settings.with_host(Some(resolver)))
+    }
+
+    fn sandbox_config(
+        &self,
+        pod: &Pod,
+        attempt: u32,
+        dns: NodeDns,
+    ) -> Result<(PodSandboxConfig, Vec<DnsWarning>), MappingError> {
+        let settings = &self.agent.settings;
+        let qos = pod_qos(pod, settings.resources.pod_level_resources);
+        let driver = self.agent.adapters.cgroups.driver();
+        let cgroup_parent = settings.cgroup_tree.cgroup_parent(&self.uid, qos, driver).unwrap_or_default();
+        let facts = SandboxFacts {
+            attempt,
+            pod_logs: settings.pod_logs_dir.clone(),
+            cgroup_parent,
+            dns,
+            resources: sandbox_resources(pod, false, &settings.resources).into(),
+            overhead: overhead_resources(pod, &settings.resources).into(),
+            ..SandboxFacts::default()
+        };
+        sandbox_config(pod, &facts)
+    }
+
+    /// The configuration of a container, its log directory, hosts file and termination log made.
+    pub(super) async fn container_config(
+        &self,
+        pod: &Pod,
+        start: &StartContainer,
+        sandbox: &RuntimeSandbox,
+        given: &Given,
+    ) -> Result<ContainerConfig, String> {
+        let Given { image, volumes, .. } = given;
+        let settings = &self.agent.settings;
+        let (container, _) = find(pod, &start.name);
+        let container = container.as_ref();
+        let target = target(pod, start, given.runtime.as_deref())?;
+        let own = |ip: std::net::IpAddr| ip.to_string();
+        let pod_ips = if sandbox.host_network { self.host.shown().map(own).collect() } else { sandbox.ips.clone() };
+        let resources = self.resources(pod, container);
+        let prefer_ipv6 = settings.node.status.addresses.prefers_sixth();
+        let addresses = Addresses { pod_ips: pod_ips.clone(), host: self.host.clone(), prefer_ipv6 };
+        // Side by side: each waits for another thread or actor, and the pod's start for all of them.
+        let (logs, etc_hosts_path, environment) = futures_util::join!(
+            self.make_logs(container, start.restart_count),
+            self.hosts_file(pod, container, sandbox.host_network, &pod_ips),
+            self.environment_sources(pod, container, addresses, volumes),
+        );
+        let (Logs { restart_count, termination_log_path }, etc_hosts_path) = (logs?, etc_hosts_path?);
+        let volume_mounts = self.volume_mounts(pod, container, &environment, given).await?;
+        let devices = DeviceFacts { devices: Self::volume_devices(pod, container, given)?, ..DeviceFacts::default() };
+        let facts = ContainerFacts {
+            devices,
+            restart_count,
+            image_ref: image.reference.clone(),
+            image_user: ImageUser::new(image.user_uid, &image.username),
+            environment,
+            volume_mounts,
+            volume_groups: volumes.volumes.values().filter_map(|volume| volume.group).collect(),
+            resources: resources.into(),
+            etc_hosts_path,
+            termination_log_path,
+            selinux_enabled: settings.selinux,
+            seccomp_default: settings.seccomp_default,
+            seccomp_root: settings.seccomp_root.clone(),
+            thermal_throttle_paths: settings.thermal_throttle_paths.clone(),
+            target,
+            ..ContainerFacts::default()
+        };
+        let config = container_config(pod, container, &facts).map_err(|error| error.to_string())?;
+        Ok(ContainerConfig { stop_signal: stop_signal(container, settings.stop_signals), ..config })
+    }
+
+    /// What the pod's runtime takes for itself.
+    pub(super) fn overhead(&self, pod: &Pod) -> LinuxContainerResources {
+        overhead_resources(pod, &self.agent.settings.resources).into()
+    }
+
+    pub(super) fn resources(&self, pod: &Pod, container: &Container) -> LinuxResources {
+        let settings = &self.agent.settings;
+        let options = &settings.resources;
+        LinuxResources {
+            hugepage_limits: container_hugepage_limits(pod, container, &settings.hugepage_sizes, options),
+            ..container_resources(pod, container, &settings.node_memory, false, options)
+        }
+    }
+
+    /// Makes the container's log directory and, where it may leave a message, a new file for that.
+    async fn make_logs(&self, container: &Container, restart_count: u32) -> Result<Logs, String> {
+        let (files, place) = (&self.agent.adapters.files, self.place());
+        let found = files.make_log_directory(&place, &container.name).await.map_err(|error| error.to_string())?;
+        // What the runtime forgot the log directory still knows (CRI-16).
+        let restart_count = match (restart_count, found) {
+            (0, Some(highest)) => highest.saturating_add(1),
+            (count, _) => count,
+        };
+        let termination_log_path = match container.termination_message_path.as_deref() {
+            None | Some("") => None,
+            Some(_) => {
+                // Without it the container only cannot leave a message; that is no reason not to start it.
+                let made = files.make_termination_log(&place, &container.name, restart_count).await;
+                made.inspect_err(|error| tracing::warn!(pod = %self.full_name, %error, "no termination log")).ok()
+            }
+        };
+        Ok(Logs { restart_count, termination_log_path })
+    }
+
+    /// Writes the pod's hosts file, if the container is to have it.
+    async fn hosts_file(
+        &self,
+        pod: &Pod,
+        container: &Container,
+        host_network: bool,
+        pod_ips: &[String],
+    ) -> Result<Option<String>, String> {
+        if !needs_hosts_file(pod, container, pod_ips) {
+            return Ok(None);
+        }
+        self.write_hosts(pod, host_network, pod_ips).await.map(Some)
+    }
+
+    async fn write_hosts(&self, pod: &Pod, host_network: bool, pod_ips: &[String]) -> Result<String, String> {
+        let files = &self.agent.adapters.files;
+        let spec = pod.spec.as_ref().ok_or("the pod has no spec")?;
+        let aliases = spec.host_aliases.as_deref().unwrap_or_default();
+        let content = if host_network {
+            let node = files.node_hosts().await.map_err(|error| error.to_string())?;
+            host_network_hosts_file(&node, aliases)
+        } else {
+            let (name, namespace) = (&self.full_name.name, &self.full_name.namespace);
+            let domain = &self.agent.settings.dns.cluster_domain;
+            let host = PodHostname::of(name, namespace, spec, domain).map_err(|error| error.to_string())?;
+            pod_network_hosts_file(pod_ips, &host.hostname, &host.domain, aliases).into_bytes()
+        };
+        files.write_etc_hosts(&self.place(), &content).await.map_err(|error| error.to_string())
+    }
+}

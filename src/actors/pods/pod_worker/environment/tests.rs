@@ -1,0 +1,205 @@
+//! What a pod worker's jobs find in a played API server, under paused time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::super::jobs::Given;
+use super::*;
+use crate::actors::events::event_recorder::EventRecorder;
+use crate::actors::kit::role::Stage;
+use crate::actors::node::node_tests::{PlayedAgent, played_agent};
+use crate::actors::objects::object_cache::ObjectCache;
+use crate::actors::played_api::ObjectServer;
+use crate::logic::environment::container_environment;
+use crate::logic::images::image_policy::ImageInUse;
+use crate::logic::model::ids::{FullName, PodUid};
+use crate::logic::volumes::volume_states::MountedVolume;
+use crate::messages::event_recorder::EventRecorderMsg;
+use crate::messages::object_cache::ObjectCacheMsg;
+
+struct Scene {
+    played: PlayedAgent,
+    server: ObjectServer,
+    site: JobSite,
+    pod: Arc<Pod>,
+    volumes: MountedVolumes,
+}
+
+impl Scene {
+    /// A pod of this specification that `ObjectCache` knows of.
+    fn new(spec: Value) -> Self {
+        let server = ObjectServer::default();
+        let played = played_agent(server.api(), |settings, _| settings.selinux = true);
+        let (agent, to) = (&played.agent, &played.agent.directory);
+        Stage::<EventRecorder>::enter(&to.event_recorder, Arc::clone(agent), None);
+        Stage::<ObjectCache>::enter(&to.object_cache, Arc::clone(agent), None);
+        let metadata = json!({ "name": "web", "namespace": "ns", "uid": "uid-1" });
+        let pod = serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).expect("a pod");
+        let pod = Arc::new(pod);
+        let known = ObjectCacheMsg::PodChanged(Arc::clone(&pod));
+        to.object_cache.tell(Cause::outside("test"), known).expect("has room");
+        let site = JobSite {
+            agent: Arc::clone(agent),
+            uid: PodUid::from("uid-1"),
+            full_name: FullName::new("web", "ns"),
+            host: Default::default(),
+            stops: Arc::default(),
+        };
+        Self { played, server, site, pod, volumes: MountedVolumes::default() }
+    }
+
+    fn put(&self, collection: &str, name: &str, object: Value) {
+        self.server.put(&format!("/api/v1/namespaces/ns/{collection}/{name}"), object);
+    }
+
+    /// The container's variables as `NAME=value`, or why there are none.
+    async fn variables(&self) -> Result<Vec<String>, String> {
+        let container = &self.pod.spec.as_ref().expect("a spec").containers[0];
+        let sources = self.site.environment_sources(&self.pod, container, Addresses::default(), &self.volumes).await;
+        let found = container_environment(&self.pod, container, &sources).map_err(|error| error.to_string())?;
+        let shown = |(name, value): (String, Vec<u8>)| format!("{name}={}", String::from_utf8_lossy(&value));
+        Ok(found.into_variables().into_iter().map(shown).collect())
+    }
+
+    /// The mounts of the first container: their paths on the host, and whether the runtime labels them.
+    async fn mounts(&self) -> Vec<(String, bool)> {
+        let container = &self.pod.spec.as_ref().expect("a spec").containers[0];
+        let sources = self.site.environment_sources(&self.pod, container, Addresses::default(), &self.volumes).await;
+        let given = Given {
+            image: ImageInUse::default(),
+            volumes: Arc::new(self.volumes.clone()),
+            recursive_read_only: false,
+            runtime: None,
+        };
+        let mounts = self.site.volume_mounts(&self.pod, container, &sources, &given).await.expect("mounts");
+        mounts.into_iter().map(|mount| (mount.host_path, mount.selinux_relabel)).collect()
+    }
+
+    async fn users(&self, image: &str) -> Result<Vec<String>, String> {
+        let found = self.site.credentials(&self.pod, image, &Cause::outside("test")).await?;
+        Ok(found.into_iter().map(|one| format!("{}:{}", one.username, one.password)).collect())
+    }
+
+    async fn events(&self) -> Vec<String> {
+        let question = |reply| EventRecorderMsg::OfPod(PodUid::from("uid-1"), reply);
+        let recorder = &self.played.agent.directory.event_recorder;
+        let events = recorder.ask(Cause::outside("test"), Duration::from_secs(1), question).await.expect("answered");
+        events.iter().map(|counted| format!("{}: {}", counted.event.reason, counted.event.message)).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn variables_come_from_config_maps_secrets_services_and_resources() {
+    let env = json!([
+        { "name": "LEVEL", "valueFrom": { "configMapKeyRef": { "name": "cm", "key": "level" } } },
+        { "name": "USER", "valueFrom": { "secretKeyRef": { "name": "s", "key": "user" } } },
+        { "name": "NONE", "valueFrom": { "secretKeyRef": { "name": "none", "key": "k", "optional": true } } },
+        { "name": "CPU", "valueFrom": { "resourceFieldRef": { "resource": "limits.cpu", "divisor": "1m" } } },
+    ]);
+    let env_from = json!([{ "configMapRef": { "name": "cm" }, "prefix": "P_" }]);
+    let resources = json!({ "limits": { "cpu": "250m" } });
+    let container = json!({ "name": "app", "env": env, "envFrom": env_from, "resources": resources });
+    let scene = Scene::new(json!({ "containers": [container], "enableServiceLinks": true }));
+    assert_eq!(scene.variables().await, Err("configmap \"cm\" not found".into()));
+    scene.put("configmaps", "cm", json!({ "data": { "level": "high" } }));
+    scene.put("secrets", "s", json!({ "data": { "user": "cm9vdA==" } }));
+    scene.put("services", "web", json!({ "spec": { "clusterIP": "10.0.0.2", "ports": [] } }));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let expected = ["P_level=high", "LEVEL=high", "USER=root", "CPU=250", "WEB_SERVICE_HOST=10.0.0.2"];
+    assert_eq!(scene.variables().await, Ok(expected.map(String::from).to_vec()));
+}
+
+/// CRI-11: each mount of a volume is labelled, as the runtime labels nothing but what it is given.
+#[tokio::test(start_paused = true)]
+async fn all_mounts_of_a_volume_are_labelled() {
+    let mount = |name: &str, path: &str| json!({ "name": name, "mountPath": path });
+    let mounts = [mount("own", "/a"), mount("own", "/b"), mount("host", "/c")];
+    let mut scene = Scene::new(json!({
+        "containers": [{ "name": "app", "volumeMounts": mounts }],
+        "enableServiceLinks": false,
+        "volumes": [{ "name": "own", "emptyDir": {} }, { "name": "host", "hostPath": { "path": "/host" } }],
+    }));
+    for (name, relabel) in [("own", true), ("host", false)] {
+        let volume =
+            MountedVolume { host_path: format!("/{name}"), name: name.to_owned(), relabel, ..Default::default() };
+        scene.volumes.volumes.insert(name.to_owned(), volume);
+    }
+    let expected = [("/own", true), ("/own", true), ("/host", false)];
+    assert_eq!(scene.mounts().await, expected.map(|(path, labelled)| (path.to_owned(), labelled)));
+}
+
+/// CRI-13: an ephemeral container's own resources are there without its name.
+#[tokio::test(start_paused = true)]
+async fn a_container_outside_the_pods_lists_has_its_own_resources() {
+    let field = json!({ "resourceFieldRef": { "resource": "limits.memory" } });
+    let scene = Scene::new(json!({ "containers": [{ "name": "app" }] }));
+    let container = json!({ "name": "debugger", "env": [{ "name": "MEMORY", "valueFrom": field }] });
+    let container: Container = serde_json::from_value(container).expect("a container");
+    let sources = scene.site.environment_sources(&scene.pod, &container, Addresses::default(), &scene.volumes).await;
+    assert!(matches!(sources.resolved[&0], Ok(Some(_))), "{:?}", sources.resolved);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_waits_for_services_and_then_says_so() {
+    let scene = Scene::new(json!({ "containers": [{ "name": "app" }], "enableServiceLinks": false }));
+    scene.server.refuse("services", Some((503, "ServiceUnavailable")));
+    let text = "services have not yet been read at least once, cannot construct envvars";
+    assert_eq!(scene.variables().await, Err(text.into()));
+}
+
+/// CRI-23, SEC-40.
+#[tokio::test(start_paused = true)]
+async fn pull_secrets_become_credentials_and_missing_ones_an_event() {
+    let with_secrets = |names: &[&str]| {
+        let names: Vec<Value> = names.iter().map(|name| json!({ "name": name })).collect();
+        let scene = Scene::new(json!({ "containers": [], "imagePullSecrets": names }));
+        let secret =
+            |config: &str| json!({ "type": "kubernetes.io/dockerconfigjson", "data": { ".dockerconfigjson": config } });
+        // {"auths":{"reg.example":{"username":"u","password":"p"}}}, and "hunter2", which is no JSON.
+        scene.put(
+            "secrets",
+            "good",
+            secret("eyJhdXRocyI6eyJyZWcuZXhhbXBsZSI6eyJ1c2VybmFtZSI6InUiLCJwYXNzd29yZCI6InAifX19"),
+        );
+        scene.put("secrets", "broken", secret("aHVudGVyMg=="));
+        scene
+    };
+    let scene = with_secrets(&["good", "missing", ""]);
+    assert_eq!(scene.users("reg.example/team/app:1").await, Ok(vec!["u:p".to_owned()]));
+    assert_eq!(scene.users("other.example/app").await, Ok(vec![]));
+    let text = "FailedToRetrieveImagePullSecret: Unable to retrieve some image pull secrets (missing); \
+                attempting to pull the image may not succeed.";
+    assert_eq!(scene.events().await, [text]);
+    // Whatever the image: nobody knows what it was meant for.
+    let scene = with_secrets(&["broken", "good"]);
+    let wrong = "pull secret broken: .dockerconfigjson is not a JSON object of registries";
+    assert_eq!(scene.users("reg.example/team/app:1").await, Err(wrong.into()));
+    assert!(scene.events().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_without_pull_secrets_asks_for_none() {
+    let scene = Scene::new(json!({ "containers": [] }));
+    assert_eq!(scene.users("reg.example/app").await, Ok(vec![]));
+    assert!(scene.server.calls("/secrets").is_empty() && scene.events().await.is_empty());
+}
+
+/// CRI-37.
+#[tokio::test(start_paused = true)]
+async fn a_runtime_class_gives_its_handler_also_while_the_api_server_is_away() {
+    let scene = Scene::new(json!({ "containers": [], "runtimeClassName": "small" }));
+    let handler = async || scene.site.runtime_handler(&scene.pod).await;
+    scene.server.refuse("runtimeclasses", Some((503, "ServiceUnavailable")));
+    let unknown = handler().await.expect_err("never read");
+    assert!(unknown.starts_with("failed to lookup RuntimeClass small: "), "{unknown}");
+    scene.server.refuse("runtimeclasses", None);
+    assert!(handler().await.is_err(), "there is none");
+    scene.server.put("/apis/node.k8s.io/v1/runtimeclasses/small", json!({ "handler": "gvisor" }));
+    assert_eq!(handler().await.as_deref(), Ok("gvisor"));
+    scene.server.refuse("runtimeclasses", Some((503, "ServiceUnavailable")));
+    assert_eq!(handler().await.as_deref(), Ok("gvisor"));
+    let plain = Scene::new(json!({ "containers": [] }));
+    assert_eq!(plain.site.runtime_handler(&plain.pod).await.as_deref(), Ok(""));
+}

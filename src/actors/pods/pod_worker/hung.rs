@@ -1,0 +1,50 @@
+//! A call to the runtime that hangs, named to whoever looks at the pod that waits for it (PAIN-02).
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::PodWorker;
+use crate::actors::kit::desk::Desk;
+use crate::cri::open_calls::OpenCall;
+use crate::logic::model::runtime_health::{CALL_HANGS_AFTER, hangs};
+use crate::logic::model::time::Moment;
+use crate::messages::pod_worker::PodWorkerMsg;
+
+/// From one look for such calls to the next, while there is anything to wait for.
+const LOOK_PERIOD: Duration = CALL_HANGS_AFTER.saturating_add(Duration::from_secs(1));
+
+impl PodWorker {
+    /// One sentence about the call of this pod that hangs: one of its own jobs, or `Pleg`'s look at it. It names a point in
+    /// time, not a span, so that it is told once.
+    pub(super) fn note_hung_call(&mut self, desk: &Desk<PodWorkerMsg>) -> Option<String> {
+        let call = self.hung_call(desk);
+        let known = self.hung.take().filter(|(number, _)| call.is_some_and(|call| call.number == *number));
+        self.hung = known.or_else(|| {
+            let OpenCall { number, method, open } = call?;
+            let since = Moment(desk.now().0.saturating_sub(i64::try_from(open.as_nanos()).ok()?)).to_timestamp();
+            Some((number, format!("waits for the runtime, which has not answered {method} since {since}")))
+        });
+        self.hung.as_ref().map(|(_, sentence)| sentence.clone())
+    }
+
+    fn hung_call(&self, desk: &Desk<PodWorkerMsg>) -> Option<OpenCall> {
+        let own = desk.address().record().oldest_call(None);
+        let pleg = self.site.agent.directory.pleg.record().oldest_call(Some(self.site.uid.as_str()));
+        let grace =
+            self.lifecycle.grace().or_else(|| self.lifecycle.pod().map(|pod| own_grace(pod))).unwrap_or_default();
+        let hung = own.into_iter().chain(pleg).filter(|call| hangs(call.method, call.open, grace));
+        hung.max_by_key(|call| call.open)
+    }
+
+    /// Nothing tells when a call begins to hang: while there is one, it is looked for.
+    pub(super) fn next_look_for_hung_calls(&self) -> Duration {
+        let waits = !self.jobs.is_empty() || self.lifecycle.awaits_a_look();
+        if waits { LOOK_PERIOD } else { Duration::MAX }
+    }
+}
+
+fn own_grace(pod: &Pod) -> Duration {
+    let seconds = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30);
+    Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+}

@@ -1,0 +1,599 @@
+//! `PodWorker`: carries one pod (one UID) through its life on this node.
+//!
+//! Parent: `PodManager`. Restarted: after a failure, later each time. Stops: when the pod is gone from the node and
+//! nobody wants it. What happens next is decided by `logic::pods::pod_lifecycle`; here it is carried out. Keeps nothing that
+//! its parent, the runtime or the disk cannot give back.
+
+mod absent;
+mod configuration;
+mod counts;
+mod environment;
+mod events;
+mod hooks;
+mod hung;
+pub mod jobs;
+mod passes;
+mod reset;
+mod resizing;
+mod stopping;
+pub(in crate::actors) mod volumes;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+
+use crate::actors::kit::desk::{Desk, OperationId};
+use crate::actors::kit::role::Role;
+use crate::actors::settings::{Agent, EventSubject};
+use crate::logic::model::ids::{FullName, PodUid};
+use crate::logic::model::runtime_pod::RuntimePod;
+use crate::logic::model::time::Stamp;
+use crate::logic::network::host_ips::HostIps;
+use crate::logic::objects::object_references::{ObjectKey, object_references};
+use crate::logic::pods::pod_containers::all_containers;
+use crate::logic::pods::pod_lifecycle::{
+    Action, Demand, Demanded, Input, Job, JobEnd, Now, PodLifecycle, SandboxFailure, Stage,
+};
+use crate::logic::pods::pod_resize::ResizeConditions;
+use crate::logic::pods::pod_roster::is_static;
+use crate::logic::probes::probe_schedule::probes_of;
+use crate::logic::resources::pod_qos;
+use crate::logic::status::pod_status::{self, StatusInput, deadline};
+use crate::logic::volumes::plan::{VolumePlan, volume_plans};
+use crate::messages::image_manager::ImageManagerMsg;
+use crate::messages::object_cache::ObjectCacheMsg;
+use crate::messages::pleg::PlegMsg;
+use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::pod_worker::PodWorkerMsg;
+use crate::messages::prober::ProberMsg;
+use crate::messages::status_manager::{PodView, StatusManagerMsg};
+use crate::messages::volume_manager::VolumeManagerMsg;
+use jobs::{Given, JobSite};
+use passes::Passes;
+use stopping::{Kill, Stop};
+
+/// Wait before a status is told again that there was no room for.
+const RETELL: Duration = Duration::from_secs(1);
+
+/// What a new incarnation is given.
+pub struct WorkerArgs {
+    /// The agent.
+    pub agent: Arc<Agent>,
+    /// Whose worker.
+    pub uid: PodUid,
+    /// The pod's name and namespace.
+    pub full_name: FullName,
+    /// Observations from before do not count.
+    pub born: Stamp,
+    /// Where it shows how far the pod is.
+    pub stage: Arc<ShownStage>,
+    /// The host's addresses, until the worker is told others.
+    pub host: HostIps,
+}
+
+/// How far a pod is, for whoever looks from outside its worker.
+#[derive(Debug, Default)]
+pub struct ShownStage(AtomicU8);
+
+impl ShownStage {
+    /// As it is now.
+    pub fn get(&self) -> Stage {
+        match self.0.load(Ordering::Relaxed) {
+            0 => Stage::Syncing,
+            1 => Stage::Terminating,
+            _ => Stage::Terminated,
+        }
+    }
+
+    fn set(&self, stage: Stage) {
+        self.0.store(stage as u8, Ordering::Relaxed);
+    }
+}
+
+/// See the module.
+pub struct PodWorker {
+    site: JobSite,
+    lifecycle: PodLifecycle,
+    jobs: Vec<(Job, OperationId)>,
+    passes: Passes,
+    shown: Arc<ShownStage>,
+    /// The timer, and the uptime that it is set to: no later than `due`.
+    wake: Option<(Duration, OperationId)>,
+    /// The uptime of what is due next.
+    due: Duration,
+    /// When the next periodic sync is due, by uptime: a sync alone moves it, whatever else happens meanwhile.
+    sync_due: Option<Duration>,
+    status: Option<Arc<PodStatus>>,
+    told_waiting: Vec<String>,
+    told_over: bool,
+    /// Containers of whose back-off an Event tells already.
+    told_back_offs: BTreeSet<String>,
+    /// Someone has forgotten what was told.
+    repeat: bool,
+    /// Someone had no room for it.
+    refused: bool,
+    network_event_told: bool,
+    probed: bool,
+    /// What `ObjectCache` keeps at hand for the pod.
+    kept: BTreeSet<ObjectKey>,
+    /// It was told that the pod has ended.
+    let_go: bool,
+    /// `VolumeManager` was told that nothing starts any more: the volumes stay as they are.
+    settled: bool,
+    /// The status is the last one.
+    ended: bool,
+    /// A call to the runtime that hangs, by its number, and the sentence about it: the same for as long as it does.
+    hung: Option<(u64, String)>,
+    /// What is said of resizes.
+    resize: ResizeConditions,
+    /// When the change of resources that is under way began, by uptime.
+    resize_began: Option<Duration>,
+}
+
+impl Role for PodWorker {
+    const KIND: &'static str = "PodWorker";
+    type Msg = PodWorkerMsg;
+    type Args = WorkerArgs;
+
+    fn begin(args: WorkerArgs, desk: &mut Desk<PodWorkerMsg>) -> Self {
+        let WorkerArgs { agent, uid, full_name, born, stage, host } = args;
+        let crash_loop = agent.settings.crash_loop;
+        let remembered = agent.adapters.probe_store.results(&uid);
+        resizing::recall(&agent, &uid, Duration::ZERO, desk);
+        let (driver, ttl) = (agent.adapters.cgroups.driver(), agent.settings.dead_age_min);
+        let lifecycle = PodLifecycle::new(crash_loop, born).with_probes(remembered).with_cgroup_driver(driver);
+        let lifecycle = lifecycle.with_container_ttl(ttl);
+        Self {
+            lifecycle: lifecycle.with_resizing(resizing::means(&agent)),
+            site: JobSite { agent, uid, full_name, host, stops: Arc::default() },
+            jobs: vec![],
+            passes: Passes::default(),
+            shown: stage,
+            wake: None,
+            due: Duration::ZERO,
+            sync_due: None,
+            status: None,
+            told_waiting: vec![],
+            told_over: false,
+            told_back_offs: BTreeSet::new(),
+            repeat: false,
+            refused: false,
+            network_event_told: false,
+            probed: false,
+            kept: BTreeSet::new(),
+            let_go: false,
+            settled: false,
+            ended: false,
+            hung: None,
+            resize: ResizeConditions::default(),
+            resize_began: None,
+        }
+    }
+
+    fn receive(&mut self, message: PodWorkerMsg, desk: &mut Desk<PodWorkerMsg>) {
+        if matches!(message, PodWorkerMsg::RetryDue) {
+            self.wake = None;
+            if self.due > desk.clock().uptime() {
+                return self.set_timer(desk); // What it was set for is done by now.
+            }
+        }
+        let is_update = matches!(message, PodWorkerMsg::SpecChanged(_));
+        let may_refresh = is_update || matches!(message, PodWorkerMsg::RetryDue);
+        let input = match message {
+            PodWorkerMsg::SpecChanged(pod) => {
+                self.note_spec(&pod, desk);
+                Input::Spec(pod)
+            }
+            PodWorkerMsg::Terminate { grace } => Input::Removed { grace },
+            PodWorkerMsg::Observed(pod) => Input::Observed(pod),
+            PodWorkerMsg::HealthChanged(health) => Input::Health(health),
+            PodWorkerMsg::HostChanged(host) => {
+                self.site.host = host;
+                Input::Due
+            }
+            PodWorkerMsg::Probed { container, kind, healthy } => Input::Probed { container, kind, healthy },
+            PodWorkerMsg::JobEnded(Ok(end)) => self.take_end(end, desk),
+            PodWorkerMsg::JobEnded(Err((job, panicked))) => {
+                self.take_end(JobEnd::lost(job, panicked.to_string()), desk)
+            }
+            PodWorkerMsg::Demanded { demand, reply } => {
+                let _ = reply.send(Some(self.take_demand(&demand, desk))); // the asker may have left
+                Input::Due
+            }
+            PodWorkerMsg::ResizeJudged(pending) => {
+                self.resize.pending = pending;
+                Input::Due
+            }
+            PodWorkerMsg::Recalled(read) => {
+                let read = read.unwrap_or_else(|panicked| Err(panicked.to_string()));
+                self.take_recalled(read, desk).map_or(Input::Due, Input::Actuated)
+            }
+            PodWorkerMsg::VolumesChanged => {
+                self.lifecycle.volumes_changed();
+                Input::Due
+            }
+            PodWorkerMsg::RetryDue => Input::Due,
+            PodWorkerMsg::Repeat => {
+                self.repeat = true;
+                Input::Due
+            }
+        };
+        let now = self.now(desk);
+        let actions = self.lifecycle.step(input, now);
+        self.network_event_told &= self.lifecycle.health().network_problem.is_some();
+        self.tell_objects(desk); // Before the actions, which ask for them.
+        self.perform_all(actions, is_update, desk);
+        if may_refresh {
+            self.refresh_volumes(desk);
+            self.sync_due = None;
+        }
+        self.tell_back_offs(desk);
+        self.follow_resize(desk);
+        self.publish(desk);
+        self.end_if_over(now, desk);
+        self.shown.set(self.lifecycle.stage());
+        if self.jobs.is_empty() {
+            self.passes.end(&self.site, desk.clock().uptime());
+        }
+        self.arm(desk);
+    }
+}
+
+impl PodWorker {
+    fn now(&self, desk: &Desk<PodWorkerMsg>) -> Now {
+        let jitter = self.site.agent.adapters.chance.next();
+        Now { moment: desk.now(), uptime: desk.clock().uptime(), stamp: desk.clock().stamp(), jitter }
+    }
+
+    /// A phase that is final is never left: what still runs is stopped (upstream's sync ends so, too).
+    fn end_if_over(&mut self, now: Now, desk: &mut Desk<PodWorkerMsg>) {
+        let phase = self.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
+        if self.lifecycle.stage() != Stage::Syncing || !pod_status::is_terminal(phase) {
+            return;
+        }
+        let actions = self.lifecycle.step(Input::Over, now);
+        self.perform_all(actions, false, desk);
+        self.publish(desk);
+    }
+
+    fn perform_all(&mut self, actions: Vec<Action>, is_update: bool, desk: &mut Desk<PodWorkerMsg>) {
+        let (uptime, stage) = (desk.clock().uptime(), self.lifecycle.stage());
+        // Before it knows the pod, and what is of it, a worker has nothing to be at.
+        let is_informed = self.lifecycle.pod().is_some() && self.lifecycle.observed().is_some();
+        let pass = match is_informed || stage != Stage::Syncing {
+            true => self.passes.enter(&self.site, stage, is_update, uptime),
+            false => tracing::Span::none(),
+        };
+        pass.in_scope(|| actions.into_iter().for_each(|action| self.perform(action, desk)));
+    }
+
+    fn take_end(&mut self, end: JobEnd, desk: &Desk<PodWorkerMsg>) -> Input {
+        let job = end.job();
+        self.jobs.retain(|(open, _)| *open != job);
+        self.count(&end);
+        let subject = EventSubject::pod(&self.site.uid, &self.site.full_name);
+        let event = match &end {
+            JobEnd::Prepared(Err(why)) => {
+                let message = format!("unable to ensure pod container exists: {why}");
+                Some(subject.warning("FailedCreatePodContainer", message))
+            }
+            JobEnd::SandboxUp(Err(SandboxFailure { made: false, message })) => {
+                Some(subject.warning("FailedCreatePodSandBox", format!("Failed to create pod sandbox: {message}")))
+            }
+            JobEnd::SandboxUp(Err(SandboxFailure { made: true, message })) => {
+                Some(subject.warning("FailedPodSandBoxStatus", format!("Unable to get pod sandbox status: {message}")))
+            }
+            JobEnd::Reset(Err(why)) => Some(subject.warning("FailedSync", format!("error restarting pod: {why}"))),
+            JobEnd::PodKilled(Err(why)) => Some(subject.warning("FailedKillPod", format!("error killing pod: {why}"))),
+            JobEnd::Resized(report) => {
+                self.take_resized(report, desk);
+                None
+            }
+            JobEnd::CleanedUp(Err(why)) => {
+                tracing::warn!(pod = %self.site.full_name, why, "the pod's volumes or its cgroup cannot be released yet");
+                None
+            }
+            JobEnd::RemainsRemoved(_, Err(why)) => {
+                tracing::warn!(pod = %self.site.full_name, why, "what is left of the pod cannot be removed yet");
+                None
+            }
+            _ => None,
+        };
+        if let Some(event) = event {
+            desk.tell(&self.site.agent.directory.event_recorder, event);
+        }
+        Input::Ended(end)
+    }
+
+    /// Takes what someone on this machine asked for; that is an Event of each container, and in the log.
+    fn take_demand(&mut self, demand: &Demand, desk: &Desk<PodWorkerMsg>) -> Result<Vec<String>, String> {
+        let met = self.lifecycle.demand(demand);
+        let (reason, what) = match demand.what {
+            Demanded::Restart => ("RestartRequested", "Restart"),
+            Demanded::ResetBackOff => ("BackOffReset", "End of the back-off"),
+        };
+        self.forgive_images(demand, met.as_deref().unwrap_or_default(), desk);
+        tracing::info!(pod = %self.site.full_name, what, container = demand.container, ?met, "asked for at the local socket");
+        for container in met.iter().flatten() {
+            let path = self.site.path_of(self.lifecycle.pod().map(AsRef::as_ref), container);
+            let message = format!("{what} of container {container} was asked for on the node");
+            desk.tell(&self.site.agent.directory.event_recorder, self.site.subject(path).normal(reason, message));
+        }
+        met
+    }
+
+    /// Pulls of these containers' images wait no longer. Told before the pulls are asked for.
+    fn forgive_images(&self, demand: &Demand, names: &[String], desk: &Desk<PodWorkerMsg>) {
+        let Some(pod) = self.lifecycle.pod().filter(|_| demand.what == Demanded::ResetBackOff) else { return };
+        let images = all_containers(pod).filter(|(_, container)| names.contains(&container.name));
+        let images = images.filter_map(|(_, container)| container.image.clone()).collect();
+        let message = ImageManagerMsg::Forgive(self.site.uid.clone(), images);
+        desk.tell(&self.site.agent.directory.image_manager, message);
+    }
+
+    fn perform(&mut self, action: Action, desk: &mut Desk<PodWorkerMsg>) {
+        let site = self.site.clone();
+        let pod = self.lifecycle.pod().cloned();
+        let cause = desk.cause();
+        match action {
+            Action::Cancel(job) => self.cancel(&job, desk),
+            Action::Inspect => desk.tell(&site.agent.directory.pleg, PlegMsg::Inspect(site.uid.clone())),
+            Action::InspectSoon => desk.tell(&site.agent.directory.pleg, PlegMsg::InspectSoon(site.uid.clone())),
+            Action::NetworkNotReady(problem) => self.tell_network(&problem, desk),
+            Action::Finish => desk.tell(&site.agent.directory.pod_manager, PodManagerMsg::WorkerFinished(site.uid)),
+            Action::Prepare { anew } => {
+                self.begin(Job::Prepare, "prepare", site.prepare(wanted(pod), anew, cause), desk)
+            }
+            Action::MountVolumes => {
+                let work = site.mount_volumes(wanted(pod), desk.address().clone(), cause);
+                self.begin(Job::MountVolumes, "mount volumes", work, desk);
+            }
+            Action::SetUpSandbox { attempt } => {
+                self.begin(Job::SetUpSandbox, "run sandbox", site.set_up_sandbox(wanted(pod), attempt, cause), desk);
+            }
+            Action::EnsureImage { container } => {
+                let job = Job::EnsureImage(container.clone());
+                self.begin(job, "ensure image", site.ensure_image(wanted(pod), container, cause), desk);
+            }
+            Action::StartContainer { start, sandbox, image } => {
+                let job = Job::StartContainer(start.name.clone());
+                let volumes = self.lifecycle.volumes().cloned().unwrap_or_default();
+                let recursive_read_only = self.lifecycle.health().recursive_read_only.unwrap_or_default();
+                let runtime = self.lifecycle.observed().cloned();
+                let given = Given { image, volumes, recursive_read_only, runtime };
+                let work = site.start_container(wanted(pod), start, sandbox, given, cause);
+                self.begin(job, "start container", work, desk);
+            }
+            Action::KillContainer { id, name, message, grace } => {
+                let job = Job::KillContainer(id.clone());
+                let work = site.kill_container(pod, Stop { id, name, message }, grace, self.address(), cause);
+                self.begin(job, "stop container", work, desk);
+            }
+            Action::RemoveContainers(ids) => {
+                let known = self.lifecycle.observed().cloned();
+                self.begin(Job::RemoveContainers, "remove containers", site.remove_containers(known, ids), desk);
+            }
+            Action::ResetContainers(containers) => {
+                let work = site.reset_containers(containers, cause);
+                self.begin(Job::ResetContainers, "start over", work, desk);
+            }
+            Action::Resize(work) => {
+                self.resize_began = Some(desk.clock().uptime());
+                self.begin(Job::Resize, "resize", site.resize(wanted(pod), work, cause), desk);
+            }
+            Action::KillPod { containers, sandboxes, grace, replace } => {
+                let stops = containers.into_iter().map(|(id, name)| Stop::with_pod(id, name)).collect();
+                let address = self.address();
+                let work = site.kill_pod(pod, stops, sandboxes, Kill { grace, replace, address }, cause);
+                self.begin(Job::KillPod, "stop pod", work, desk);
+            }
+            Action::Confirm(absent) => self.begin(Job::Confirm, "confirm absence", site.confirm(absent), desk),
+            Action::CleanUp => self.begin(Job::CleanUp, "clean up", site.clean_up(pod), desk),
+            Action::Remove(remains) => {
+                let known = self.lifecycle.observed().cloned();
+                self.begin(Job::Remove, "remove", site.remove_remains(known, remains), desk);
+            }
+            Action::Over => desk.tell(&site.agent.directory.pod_manager, PodManagerMsg::PodOver(site.uid)),
+        }
+    }
+
+    /// The pod's address, where the runtime knows one.
+    fn address(&self) -> Option<String> {
+        self.site.address_of(self.lifecycle.observed()?.sandbox()?)
+    }
+
+    fn begin(
+        &mut self,
+        job: Job,
+        name: &'static str,
+        work: impl Future<Output = JobEnd> + Send + 'static,
+        desk: &mut Desk<PodWorkerMsg>,
+    ) {
+        let about = match &job {
+            Job::EnsureImage(container) | Job::StartContainer(container) => container.clone(),
+            Job::KillContainer(id) => id.to_string(),
+            _ => self.site.full_name.to_string(),
+        };
+        let lost = job.clone();
+        let id = desk.start(name, about, work, move |outcome| {
+            PodWorkerMsg::JobEnded(outcome.map_err(|panicked| (lost, panicked)))
+        });
+        self.jobs.push((job, id));
+    }
+
+    fn cancel(&mut self, job: &Job, desk: &mut Desk<PodWorkerMsg>) {
+        let (ended, open): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.jobs).into_iter().partition(|(open, _)| open == job);
+        self.jobs = open;
+        for (_, id) in ended {
+            desk.cancel(id);
+        }
+    }
+
+    fn tell_network(&mut self, problem: &str, desk: &Desk<PodWorkerMsg>) {
+        if !std::mem::replace(&mut self.network_event_told, true) {
+            let subject = EventSubject::pod(&self.site.uid, &self.site.full_name);
+            let message = format!("network is not ready: {problem}");
+            desk.tell(&self.site.agent.directory.event_recorder, subject.warning("NetworkNotReady", message));
+        }
+    }
+
+    /// What is in some kinds of volumes changes while the pod runs; upstream looks at each sync of a pod, too.
+    fn refresh_volumes(&self, desk: &Desk<PodWorkerMsg>) {
+        let Some(pod) = self.lifecycle.pod().filter(|_| self.lifecycle.stage() == Stage::Syncing) else { return };
+        if self.lifecycle.volumes().is_some() && volume_plans(pod).iter().any(VolumePlan::is_set_up_again) {
+            desk.tell(&self.site.agent.directory.volume_manager, VolumeManagerMsg::Refresh(Arc::clone(pod)));
+        }
+    }
+
+    /// What a pod refers to in the API server is kept at hand from its start to the end of its volumes (VOL-50).
+    fn tell_objects(&mut self, desk: &Desk<PodWorkerMsg>) {
+        let (to, pod) = (&self.site.agent.directory.object_cache, self.lifecycle.pod());
+        let references = pod.map(|pod| object_references(pod)).unwrap_or_default();
+        match (self.lifecycle.stage(), pod) {
+            (Stage::Syncing, None) => {}
+            (Stage::Syncing, Some(pod)) => {
+                let known = self.kept == references && (references.is_empty() || !self.repeat);
+                if !known && desk.offer(to, ObjectCacheMsg::PodChanged(Arc::clone(pod))) {
+                    self.kept = references;
+                }
+            }
+            (Stage::Terminating, _) => {
+                let ending = VolumeManagerMsg::Ending(self.site.uid.clone());
+                self.settled = self.settled || desk.offer(&self.site.agent.directory.volume_manager, ending);
+            }
+            // Told by a new worker, too: it cannot know what its predecessor had kept; or of what pod, if nobody wants it now.
+            (Stage::Terminated, pod) => {
+                let known = self.let_go || (pod.is_some() && references.is_empty() && self.kept.is_empty());
+                self.let_go = known || desk.offer(to, ObjectCacheMsg::PodGone(self.site.uid.clone()));
+            }
+        }
+    }
+
+    /// Tells the pod's status wherever it counts, when it changed.
+    fn publish(&mut self, desk: &Desk<PodWorkerMsg>) {
+        let hung = self.note_hung_call(desk);
+        let waiting: Vec<String> = hung.iter().cloned().chain(self.waiting()).collect();
+        desk.address().record().set_note(waiting.first().cloned());
+        let Some(pod) = self.lifecycle.pod().cloned() else { return };
+        let Some(seen) = self.lifecycle.observed().cloned() else { return };
+        let mut status = match (&self.status, self.ended) {
+            // Its containers may be gone by now: how they ended was said while they could be looked at.
+            (Some(status), true) => PodStatus::clone(status),
+            _ => self.make_status(&pod, &self.as_shown(&pod, &seen), desk),
+        };
+        pod_status::set_obstacle(&mut status, hung.or_else(|| self.lifecycle.obstacle()));
+        let status = Arc::new(status);
+        self.tell_change(&pod, &status, desk);
+        self.count_start(&pod, &status, desk);
+        self.ended = self.lifecycle.stage() == Stage::Terminated;
+        let is_over = self.lifecycle.is_over();
+        let is_known =
+            self.status.as_ref() == Some(&status) && self.told_waiting == waiting && self.told_over == is_over;
+        let is_due = std::mem::take(&mut self.repeat) | std::mem::take(&mut self.refused);
+        if is_known && !is_due {
+            return;
+        }
+        (self.status, self.told_waiting, self.told_over) = (Some(Arc::clone(&status)), waiting.clone(), is_over);
+        let (uid, to) = (self.site.uid.clone(), &self.site.agent.directory);
+        let view = PodView {
+            uid: uid.clone(),
+            pod: Arc::clone(&pod),
+            status: Arc::clone(&status),
+            may_run: self.lifecycle.stage() < Stage::Terminated,
+            is_over,
+            waiting: waiting.into(),
+        };
+        // What there was no room for is told again soon.
+        self.refused |= !desk.offer(&to.status_manager, StatusManagerMsg::StatusChanged(view));
+        if self.lifecycle.stage() == Stage::Terminated {
+            if std::mem::replace(&mut self.probed, false) {
+                desk.tell(&to.prober, ProberMsg::PodGone(uid));
+            }
+        } else if !probes_of(&pod).is_empty() {
+            self.probed = true;
+            let (worker, ending) = (desk.address().clone(), self.lifecycle.stage() == Stage::Terminating);
+            self.refused |= !desk.offer(&to.prober, ProberMsg::PodChanged { uid, pod, status, ending, worker });
+        }
+    }
+
+    /// A container whose postStart hook still runs has not started yet, for whoever reads the status.
+    fn as_shown(&self, pod: &Pod, seen: &Arc<RuntimePod>) -> Arc<RuntimePod> {
+        let starting = self.jobs.iter().filter_map(|(job, _)| match job {
+            Job::StartContainer(name) => Some(name.as_str()),
+            _ => None,
+        });
+        hooks::without_started(pod, seen, starting)
+    }
+
+    fn make_status(&self, pod: &Pod, seen: &RuntimePod, desk: &Desk<PodWorkerMsg>) -> PodStatus {
+        let settings = &self.site.agent.settings;
+        pod_status::generate(&StatusInput {
+            pod,
+            runtime: seen,
+            previous: self.status.as_deref(),
+            probes: self.lifecycle.probes(),
+            volumes_mounted: self.lifecycle.has_its_volumes(),
+            start_errors: self.lifecycle.start_errors(),
+            restarts: self.lifecycle.restarts(),
+            resize: &self.resize,
+            actuated: self.lifecycle.actuated(),
+            figures: self.lifecycle.pod_figures(),
+            options: &settings.resources,
+            gates: &settings.resize,
+            host: &self.site.host,
+            prefer_ipv6: settings.node.status.addresses.prefers_sixth(),
+            runtime_name: &settings.runtime_name,
+            recursive_read_only: self.lifecycle.health().recursive_read_only,
+            terminal: self.lifecycle.stage() == Stage::Terminated,
+            is_static: is_static(pod),
+            qos_class: pod_qos(pod, settings.resources.pod_level_resources).as_str(),
+            adopted: self.lifecycle.adopted(),
+            now: desk.now(),
+        })
+    }
+
+    /// What the pod waits for; nothing when it is as it should be.
+    fn waiting(&self) -> Vec<String> {
+        let stage: &str = match self.lifecycle.stage() {
+            Stage::Syncing => "waits for",
+            Stage::Terminating => "ends, waits for",
+            Stage::Terminated => "has ended, waits for",
+        };
+        self.lifecycle.waits().map(|sentence| format!("{stage} {sentence}")).collect()
+    }
+
+    /// Finds what is due next: a retry, or the periodic sync (POD-11).
+    fn arm(&mut self, desk: &mut Desk<PodWorkerMsg>) {
+        let (uptime, agent) = (desk.clock().uptime(), &self.site.agent);
+        let next = || uptime + agent.settings.sync_period.mul_f64(1.0 + agent.adapters.chance.next() / 2.0);
+        let sync = self.sync_due.get_or_insert_with(next).saturating_sub(uptime);
+        let sync = if self.refused { RETELL.min(sync) } else { sync };
+        let deadline = self.lifecycle.pod().zip(self.status.as_ref()).and_then(|(pod, status)| deadline(pod, status));
+        let deadline = deadline.filter(|_| self.lifecycle.stage() == Stage::Syncing);
+        let wait = self.lifecycle.wake_at().map(|until| until.since(desk.steady()));
+        let due = wait.into_iter().chain(deadline.map(|until| until.since(desk.now()))).min();
+        let due = due.map_or(sync, |due| sync.min(due + Duration::from_millis(1))).min(self.next_look_for_hung_calls());
+        self.due = uptime + due;
+        self.set_timer(desk);
+    }
+
+    /// One timer for all of it. One that is set already and comes too early stays: to set it anew in each turn would cost
+    /// more than the turn that it wakes in vain.
+    fn set_timer(&mut self, desk: &mut Desk<PodWorkerMsg>) {
+        match self.wake {
+            Some((set, _)) if set <= self.due => return,
+            Some((_, timer)) => desk.cancel(timer),
+            None => {}
+        }
+        let wait = self.due.saturating_sub(desk.clock().uptime());
+        self.wake = Some((self.due, desk.after(wait, PodWorkerMsg::RetryDue)));
+    }
+}
+
+fn wanted(pod: Option<Arc<Pod>>) -> Arc<Pod> {
+    pod.expect("only a wanted pod is started")
+}

@@ -1,0 +1,3 @@
+//! Probes: runs the probes of all containers.
+
+pub mod prober;

@@ -1,0 +1,429 @@
+//! `Prober`: probes containers; tells each pod's worker what came of it.
+//!
+//! Parent: Root. Restarted: after a failure; workers tell it their pods again. One machine (`logic::probes::probe_schedule`) for
+//! each container and kind of probe; a probe under way is an operation, or a part of one with all that began in the same
+//! turn, so one that hangs holds up nobody. A machine has one probe under way at most, so that those of a container that
+//! hangs cannot pile up, and commands of all containers pass one gate, which is fair by pod (SEC-47, SEC-48). What is known
+//! outlives the agent in `platform::pods::probe_store` (PAIN-16).
+
+mod attempt;
+mod told;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Pod, PodStatus, Probe};
+
+use attempt::Aim;
+pub(in crate::actors) use attempt::output;
+
+use crate::actors::kit::address::Address;
+use crate::actors::kit::desk::{Desk, OperationId, Panicked, Part};
+use crate::actors::kit::role::Role;
+use crate::actors::settings::Agent;
+use crate::logic::model::ids::{ContainerId, PodUid};
+use crate::logic::pods::pod_roster::full_name;
+use crate::logic::probes::exec_gate::{ExecGate, GateLimits};
+use crate::logic::probes::probe_memory::Remembered;
+use crate::logic::probes::probe_schedule::{
+    self, ProbeAction, ProbeKind, ProbeSchedule, ProbeTiming, Seen, Target, probes_of,
+};
+use crate::logic::probes::probe_target::{self, ProbeTarget};
+use crate::messages::pod_worker::PodWorkerMsg;
+use crate::messages::prober::{ProbeCounts, ProbeId, ProbeKey, Probed, ProberMsg, Round};
+use crate::platform::network::network_probe::{NetworkProbe, ProbeOutcome};
+
+/// Commands of probes under way at once: on the whole node, of those in their first seconds; and of one pod.
+const COMMANDS: GateLimits = GateLimits { places: 32, of_pod: 8, hold: Duration::from_secs(10) };
+/// Rounds that begin in one turn, before other actors have theirs: each connection takes the thread some 50 µs. More that
+/// are due at once begin in the next.
+const ROUNDS_MAX: usize = 32;
+/// From one writing of what is remembered to the next; after one that failed.
+const SAVE_PERIOD: Duration = Duration::from_secs(1);
+const SAVE_RETRY: Duration = Duration::from_secs(30);
+
+struct Watched {
+    pod: Arc<Pod>,
+    worker: Address<PodWorkerMsg>,
+}
+
+struct Machine {
+    key: ProbeKey,
+    schedule: ProbeSchedule,
+    /// The container, as last told.
+    seen: Seen,
+    /// What the probe does to it, and that made ready.
+    target: Result<ProbeTarget, String>,
+    aim: Aim,
+    /// Its place in the agenda: the uptime of its next round.
+    due: Option<Duration>,
+    /// The probe under way, and the uptime of its beginning.
+    probe: Option<(UnderWay, Duration)>,
+    result: Option<(ContainerId, bool)>,
+    /// What the store was told last.
+    remembered: Option<Remembered>,
+    counts: ProbeCounts,
+    /// What its probe does: `exec`, ….
+    action: &'static str,
+    period: Duration,
+}
+
+/// A probe under way: over the network as one of many, or alone.
+enum UnderWay {
+    /// It begins with the others of this turn.
+    Loaded,
+    Part(Part),
+    Alone(OperationId),
+}
+
+/// See the module.
+pub struct Prober {
+    agent: Arc<Agent>,
+    pods: BTreeMap<PodUid, Watched>,
+    ids: BTreeMap<ProbeKey, ProbeId>,
+    machines: BTreeMap<ProbeId, Machine>,
+    /// The rounds to come, by uptime: one timer serves all that are due together.
+    agenda: BTreeSet<(Duration, ProbeId)>,
+    /// That timer, set to the first of them, or to when a place for a command becomes free.
+    alarm: Option<(Duration, OperationId)>,
+    /// The probes over the network that begin with this turn's end, all at once.
+    volley: Vec<(PodUid, ProbeId, Arc<dyn NetworkProbe>)>,
+    gate: ExecGate<PodUid, ProbeId>,
+    /// What is remembered is being written, or will be soon.
+    saving: bool,
+}
+
+impl Role for Prober {
+    const KIND: &'static str = "Prober";
+    type Msg = ProberMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, _: &mut Desk<ProberMsg>) -> Self {
+        Self {
+            agent,
+            pods: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            machines: BTreeMap::new(),
+            agenda: BTreeSet::new(),
+            alarm: None,
+            volley: Vec::new(),
+            gate: ExecGate::new(COMMANDS),
+            saving: false,
+        }
+    }
+
+    fn receive(&mut self, message: ProberMsg, desk: &mut Desk<ProberMsg>) {
+        match message {
+            ProberMsg::PodChanged { uid, pod, status, ending, worker } => {
+                self.pods.insert(uid.clone(), Watched { pod: Arc::clone(&pod), worker });
+                self.notice(&uid, &pod, &status, ending, desk);
+                self.repeat(&uid, desk);
+            }
+            ProberMsg::PodGone(uid) => self.forget(&uid, desk),
+            ProberMsg::Known(known) => {
+                self.agent.adapters.probe_store.keep_only(&known);
+                let gone: Vec<PodUid> = self.pods.keys().filter(|uid| !known.contains(*uid)).cloned().collect();
+                for uid in gone {
+                    self.forget(&uid, desk);
+                }
+            }
+            ProberMsg::RoundsDue => self.rounds(desk),
+            ProberMsg::Probed(ended) => {
+                for Probed { id, round, .. } in ended {
+                    self.finish(id, round, desk);
+                }
+            }
+            ProberMsg::Saved(outcome) => self.saved(outcome, desk),
+            ProberMsg::SaveDue => self.saving = false,
+            ProberMsg::Counts(reply) => {
+                let counts = self.ids.iter().map(|(key, id)| (key.clone(), self.machines[id].counts.clone()));
+                let _ = reply.send(counts.collect()); // The asker may have left.
+            }
+            ProberMsg::Costs(uid, reply) => {
+                let _ = reply.send(self.costs(&uid)); // The asker may have left.
+            }
+        }
+        self.let_in(desk);
+        self.fire(desk);
+        self.save(desk);
+        self.set_alarm(desk);
+    }
+}
+
+impl Prober {
+    /// The machines of a pod's probes.
+    fn of_pod(&self, uid: &PodUid) -> impl Iterator<Item = ProbeId> {
+        self.ids.range(ProbeKey::first_of(uid)..).take_while(move |(key, _)| key.uid == *uid).map(|(_, id)| *id)
+    }
+
+    fn notice(&mut self, uid: &PodUid, pod: &Pod, status: &PodStatus, ending: bool, desk: &mut Desk<ProberMsg>) {
+        let uptime = desk.clock().uptime();
+        let mut others: BTreeSet<ProbeId> = self.of_pod(uid).collect();
+        for (container, kind) in probes_of(pod) {
+            let key = ProbeKey { uid: uid.clone(), container: container.name.as_str().into(), kind };
+            let Some(probe) = kind.of(container) else { continue };
+            let seen = Seen::of(Some(status), pod, container, ending);
+            let known = self.ids.get(&key).copied();
+            known.map(|id| others.remove(&id));
+            if is_over(&seen, kind) {
+                known.into_iter().for_each(|id| self.drop_machine(id, desk));
+                continue;
+            }
+            let id = known.unwrap_or_else(|| self.add(key, pod, probe, desk));
+            let Some(machine) = self.machines.get_mut(&id) else { continue };
+            let target = probe_target::target(container, probe, status);
+            if machine.target != target {
+                machine.target.clone_from(&target);
+                machine.aim = Aim::at(target, &*self.agent.adapters.prober);
+            }
+            machine.schedule.notice(&seen, uptime);
+            machine.seen = seen;
+            // What is due now begins in this turn, which is its cause.
+            if machine.schedule.due().is_some_and(|due| due <= uptime) {
+                self.round(id, desk);
+            } else {
+                self.arm(id, desk);
+            }
+        }
+        for id in others {
+            self.machines.get_mut(&id).into_iter().for_each(|machine| machine.seen = Seen::Nothing);
+        }
+    }
+
+    fn add(&mut self, key: ProbeKey, pod: &Pod, probe: &Probe, desk: &Desk<ProberMsg>) -> ProbeId {
+        let agent = &self.agent;
+        let timing = ProbeTiming::from(probe);
+        let (started, age) = (agent.settings.agent_started, desk.clock().uptime());
+        let jitter = agent.adapters.chance.next();
+        let mut schedule = ProbeSchedule::new(key.kind, timing, started, age, jitter, desk.clock().uptime());
+        let kept = agent.adapters.probe_store.of(&key.uid).remove(&(key.container.to_string(), key.kind));
+        kept.into_iter().for_each(|kept| schedule.resume(kept));
+        let id = ProbeId(desk.clock().stamp().0);
+        self.ids.insert(key.clone(), id);
+        let machine = Machine {
+            key,
+            schedule,
+            seen: Seen::Nothing,
+            target: Err(String::new()),
+            aim: Aim::Nowhere(String::new()),
+            due: None,
+            probe: None,
+            result: None,
+            remembered: None,
+            counts: ProbeCounts::of(full_name(pod)),
+            action: told::action_of(probe),
+            period: timing.period,
+        };
+        self.machines.insert(id, machine);
+        id
+    }
+
+    /// Tells the pod's worker what is known: one that was started anew has heard none of it, and hears only changes else.
+    fn repeat(&self, uid: &PodUid, desk: &Desk<ProberMsg>) {
+        let Some(watched) = self.pods.get(uid) else { return };
+        for machine in self.of_pod(uid).map(|id| &self.machines[&id]) {
+            if let Some((container, healthy)) = machine.result.clone() {
+                desk.tell(&watched.worker, PodWorkerMsg::Probed { container, kind: machine.key.kind, healthy });
+            }
+        }
+    }
+
+    fn forget(&mut self, uid: &PodUid, desk: &mut Desk<ProberMsg>) {
+        self.agent.adapters.probe_store.forget(uid);
+        self.pods.remove(uid);
+        let gone: Vec<ProbeId> = self.of_pod(uid).collect();
+        for id in gone {
+            self.drop_machine(id, desk);
+        }
+    }
+
+    fn drop_machine(&mut self, id: ProbeId, desk: &mut Desk<ProberMsg>) {
+        if let Some(machine) = self.machines.remove(&id) {
+            self.ids.remove(&machine.key);
+            machine.due.map(|due| self.agenda.remove(&(due, id)));
+            match machine.probe {
+                Some((UnderWay::Alone(operation), _)) => desk.cancel(operation),
+                Some((UnderWay::Part(part), _)) => part.cancel(),
+                Some((UnderWay::Loaded, _)) => self.volley.retain(|(_, loaded, _)| *loaded != id),
+                None => {}
+            }
+        }
+        self.gate.leave(&id);
+    }
+
+    /// Puts the machine's next round into the agenda, in the place of the one that was there.
+    fn arm(&mut self, id: ProbeId, desk: &Desk<ProberMsg>) {
+        let Some(machine) = self.machines.get_mut(&id) else { return };
+        let due = machine.schedule.wake(desk.clock().uptime());
+        if machine.due == due {
+            return;
+        }
+        let before = std::mem::replace(&mut machine.due, due);
+        before.map(|before| self.agenda.remove(&(before, id)));
+        self.agenda.extend(due.map(|due| (due, id)));
+    }
+
+    fn set_alarm(&mut self, desk: &mut Desk<ProberMsg>) {
+        let round = self.agenda.first().map(|(due, _)| *due);
+        let first = round.into_iter().chain(self.gate.due(desk.clock().uptime())).min();
+        if self.alarm.map(|(set_to, _)| set_to) == first {
+            return;
+        }
+        if let Some((_, timer)) = self.alarm.take() {
+            desk.cancel(timer);
+        }
+        self.alarm = first.map(|due| {
+            let delay = due.saturating_sub(desk.clock().uptime());
+            (due, desk.alarm(delay, ProberMsg::RoundsDue))
+        });
+    }
+
+    /// Begins the rounds that are due.
+    fn rounds(&mut self, desk: &mut Desk<ProberMsg>) {
+        self.alarm = None;
+        let uptime = desk.clock().uptime();
+        for _ in 0..ROUNDS_MAX {
+            if self.agenda.first().is_none_or(|(due, _)| *due > uptime) {
+                return;
+            }
+            if let Some((_, id)) = self.agenda.pop_first() {
+                self.round(id, desk);
+            }
+        }
+    }
+
+    fn round(&mut self, id: ProbeId, desk: &mut Desk<ProberMsg>) {
+        let (wall, uptime) = (desk.now(), desk.clock().uptime());
+        let Some(machine) = self.machines.get_mut(&id) else { return };
+        machine.due.take().map(|due| self.agenda.remove(&(due, id)));
+        let actions = machine.schedule.round(&machine.seen, wall, uptime);
+        self.perform(id, actions, desk);
+        self.remember(id, desk);
+        self.arm(id, desk);
+    }
+
+    /// Takes the outcome of a probe, unless nobody waits for it any more.
+    fn finish(&mut self, id: ProbeId, round: Result<Round, Panicked>, desk: &mut Desk<ProberMsg>) {
+        let Some(machine) = self.machines.get_mut(&id) else { return };
+        let uptime = desk.clock().uptime();
+        let began = machine.probe.take().map_or(uptime, |(_, began)| began);
+        let panicked =
+            |panicked: Panicked| Round { outcome: ProbeOutcome::Error(panicked.to_string()), timed_out: false };
+        let Round { outcome, timed_out } = round.unwrap_or_else(panicked);
+        let verdict = match outcome {
+            ProbeOutcome::Failure(_) if timed_out => probe_schedule::ProbeOutcome::TimedOut,
+            ProbeOutcome::Success | ProbeOutcome::Warning(_) => probe_schedule::ProbeOutcome::Success,
+            ProbeOutcome::Failure(_) => probe_schedule::ProbeOutcome::Failure,
+            ProbeOutcome::Error(_) => probe_schedule::ProbeOutcome::Errored,
+        };
+        machine.counts.note(verdict, uptime.saturating_sub(began));
+        let before = machine.schedule.put_off();
+        let actions = machine.schedule.finish(verdict, uptime);
+        let put_off = machine.schedule.put_off().filter(|(_, wait)| before.is_none_or(|(_, before)| before != *wait));
+        self.tell_event(id, &outcome, desk);
+        self.gate.leave(&id);
+        self.perform(id, actions, desk);
+        self.remember(id, desk);
+        self.tell_put_off(id, put_off, desk);
+        self.arm(id, desk);
+    }
+
+    fn perform(&mut self, id: ProbeId, actions: Vec<ProbeAction>, desk: &mut Desk<ProberMsg>) {
+        for action in actions {
+            let Some(machine) = self.machines.get_mut(&id) else { return };
+            match action {
+                ProbeAction::Store(container, healthy) => {
+                    let result = Some((container.clone(), healthy));
+                    if machine.result != result {
+                        machine.result = result;
+                        let message = PodWorkerMsg::Probed { container, kind: machine.key.kind, healthy };
+                        if let Some(watched) = self.pods.get(&machine.key.uid) {
+                            desk.tell(&watched.worker, message);
+                        }
+                    }
+                }
+                ProbeAction::Forget(_) => machine.result = None,
+                ProbeAction::Probe(_) => self.probe(id, desk),
+                ProbeAction::End => self.drop_machine(id, desk),
+            }
+        }
+    }
+
+    fn probe(&mut self, id: ProbeId, desk: &mut Desk<ProberMsg>) {
+        let Some(machine) = self.machines.get_mut(&id) else { return };
+        let began = desk.clock().uptime();
+        match &machine.aim {
+            Aim::Network(probe) => {
+                self.volley.push((machine.key.uid.clone(), id, Arc::clone(probe)));
+                machine.probe = Some((UnderWay::Loaded, began));
+            }
+            Aim::Nowhere(problem) => {
+                let round = Round { outcome: ProbeOutcome::Error(problem.clone()), timed_out: false };
+                let ended = ProberMsg::Probed(vec![Probed { uid: machine.key.uid.clone(), id, round: Ok(round) }]);
+                machine.probe = Some((UnderWay::Alone(desk.after(Duration::ZERO, ended)), began));
+            }
+            Aim::Command(..) => self.gate.ask(&machine.key.uid, id),
+        }
+    }
+
+    /// Begins the commands whose turn it is.
+    fn let_in(&mut self, desk: &mut Desk<ProberMsg>) {
+        let uptime = desk.clock().uptime();
+        while let Some(id) = self.gate.admit(uptime) {
+            let machine = self.machines.get_mut(&id);
+            let wanted = machine.and_then(|machine| Some((machine.schedule.probing().cloned()?, machine)));
+            let Some((container, machine)) = wanted else {
+                self.gate.leave(&id);
+                continue;
+            };
+            let Aim::Command(command, timeout) = &machine.aim else {
+                self.gate.leave(&id); // It changed while it waited.
+                self.probe(id, desk);
+                continue;
+            };
+            let (uid, about) = (machine.key.uid.clone(), machine.key.about());
+            let work = attempt::run(Arc::clone(&self.agent), container, Arc::clone(command), *timeout);
+            let ended = move |round| ProberMsg::Probed(vec![Probed { uid, id, round }]);
+            machine.probe = Some((UnderWay::Alone(desk.start("probe", about, work, ended)), uptime));
+        }
+    }
+
+    /// Begins the probes over the network that this turn has led to.
+    fn fire(&mut self, desk: &mut Desk<ProberMsg>) {
+        let volley = std::mem::take(&mut self.volley);
+        let Some(first) = volley.first().and_then(|(_, id, _)| self.machines.get(id)) else { return };
+        let about = match volley.len() {
+            1 => first.key.about(),
+            many => format!("{} and {} more", first.key.about(), many - 1),
+        };
+        let ids: Vec<ProbeId> = volley.iter().map(|(_, id, _)| *id).collect();
+        let works = volley.into_iter().map(|(uid, id, probe)| ((uid, id), attempt::ask(probe))).collect();
+        let ended = |rounds: Vec<((PodUid, ProbeId), Result<Round, Panicked>)>| {
+            ProberMsg::Probed(rounds.into_iter().map(|((uid, id), round)| Probed { uid, id, round }).collect())
+        };
+        let parts = desk.start_each("probe", about, works, ended);
+        for (id, part) in ids.into_iter().zip(parts) {
+            let machine = self.machines.get_mut(&id);
+            machine
+                .and_then(|machine| machine.probe.as_mut())
+                .into_iter()
+                .for_each(|(probe, _)| *probe = UnderWay::Part(part.clone()));
+        }
+    }
+}
+
+/// Whether the container is not to be probed so any more, whatever it answers: nothing is restarted in a pod that ends
+/// (PRB-21), so only readiness and a sidecar's probes go on.
+fn is_over(seen: &Seen, kind: ProbeKind) -> bool {
+    match seen {
+        Seen::PodOver => true,
+        Seen::Container(Target { ends, .. }) => *ends && kind != ProbeKind::Readiness,
+        Seen::Nothing => false,
+    }
+}
+
+#[cfg(test)]
+mod load_tests;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,303 @@
+//! `AllocationManager`: keeps on the disk what pods were given, and what the runtime was told of it; counts resizes.
+//!
+//! Parent: Root. Restarted: after a failure; the two files have all that was answered for, and who was not answered asks
+//! again. It decides nothing: `PodManager` gives, pods' workers tell the runtime. While a file is being written further
+//! changes gather and are written together. What could not be written is as if it had not been asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::RpcReplyPort;
+
+use crate::actors::kit::desk::Desk;
+use crate::actors::kit::held::Held;
+use crate::actors::kit::role::Role;
+use crate::actors::settings::Agent;
+use crate::logic::model::ids::PodUid;
+use crate::logic::pods::pod_resize::{PodResources, parse_checkpoint, print_checkpoint};
+use crate::messages::allocation_manager::{Actuated, AllocationManagerMsg, Book, Kept, ResizeCounts};
+use crate::messages::pod_manager::PodManagerMsg;
+use crate::platform::files::checkpoints::Checkpoints;
+
+/// Wait before what `PodManager` had no room for is told again.
+const RETELL: Duration = Duration::from_secs(1);
+
+type Reply = RpcReplyPort<Result<(), String>>;
+type Entries = BTreeMap<PodUid, PodResources>;
+
+/// Wait between two writes of one file, for each entry in it: with a thousand pods that start at once, each would
+/// otherwise have all others printed. Less than a millisecond is none.
+const PAUSE_PER_ENTRY: Duration = Duration::from_micros(20);
+
+/// One file: what it says, and what it is to say.
+#[derive(Default)]
+struct Pages {
+    kept: Entries,
+    entries: Entries,
+    /// What is being written, and who is answered when that has ended.
+    writing: Option<(Arc<Entries>, Vec<Reply>)>,
+    /// The uptime when the last write ended.
+    written_at: Duration,
+    /// The next write waits for a timer.
+    pausing: bool,
+    /// Who is answered by the next one.
+    waiting: Vec<Reply>,
+    /// Entries have gone since the last write, and nobody waits for that.
+    swept: bool,
+}
+
+impl Pages {
+    fn of(kept: Entries) -> Self {
+        Self { entries: kept.clone(), kept, ..Self::default() }
+    }
+
+    /// Whether the disk has what the entry says, and will have it after the write that is under way.
+    fn has(&self, uid: &PodUid) -> bool {
+        let entry = self.entries.get(uid);
+        let written = self.writing.as_ref().map_or(entry, |(written, _)| written.get(uid));
+        self.kept.get(uid) == entry && written == entry
+    }
+
+    /// How long the next write has still to wait, so that it serves whoever comes meanwhile.
+    fn pause(&self, uptime: Duration) -> Option<Duration> {
+        let pause = PAUSE_PER_ENTRY.saturating_mul(u32::try_from(self.entries.len()).unwrap_or(u32::MAX));
+        let left = (self.written_at + pause).saturating_sub(uptime);
+        (pause.as_millis() > 0 && !left.is_zero()).then_some(left)
+    }
+
+    fn sweep(&mut self, known: &BTreeSet<PodUid>) {
+        let before = self.entries.len();
+        self.entries.retain(|uid, _| known.contains(uid));
+        self.swept |= self.entries.len() < before;
+    }
+}
+
+/// See the module.
+pub struct AllocationManager {
+    agent: Arc<Agent>,
+    /// `None` until the files were read; what came before that is held.
+    books: Option<BTreeMap<Book, Pages>>,
+    held: Held<AllocationManagerMsg>,
+    counts: ResizeCounts,
+}
+
+impl Role for AllocationManager {
+    const KIND: &'static str = "AllocationManager";
+    type Msg = AllocationManagerMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, desk: &mut Desk<AllocationManagerMsg>) -> Self {
+        let files = Arc::clone(&agent.adapters.checkpoints);
+        desk.start(
+            "read allocations",
+            "checkpoints",
+            async move { read_both(&*files).await },
+            AllocationManagerMsg::Read,
+        );
+        Self { agent, books: None, held: Held::default(), counts: ResizeCounts::default() }
+    }
+
+    fn receive(&mut self, message: AllocationManagerMsg, desk: &mut Desk<AllocationManagerMsg>) {
+        match message {
+            AllocationManagerMsg::Read(read) => self.take_read(read.unwrap_or_default(), desk),
+            AllocationManagerMsg::Counted(counts) => counts.into_iter().for_each(|count| self.counts.add(count)),
+            AllocationManagerMsg::Counts(reply) => drop(reply.send(self.counts.clone())), // The asker may have left.
+            early if self.books.is_none() => self.hold(early),
+            AllocationManagerMsg::Allocate(given, reply) => {
+                let pages = self.book(Book::Allocated);
+                pages.entries.extend(given);
+                pages.waiting.push(reply);
+                self.write(Book::Allocated, desk);
+            }
+            AllocationManagerMsg::Actuate(actuated, reply) => self.actuate(actuated, reply, desk),
+            AllocationManagerMsg::Recall(uid, reply) => {
+                let told = self.book(Book::Actuated).entries.get(&uid).cloned();
+                let _ = reply.send(told.unwrap_or_default()); // The asker may have left.
+            }
+            AllocationManagerMsg::Known(known) => {
+                for book in [Book::Allocated, Book::Actuated] {
+                    self.book(book).sweep(&known);
+                    self.write(book, desk);
+                }
+            }
+            AllocationManagerMsg::Written(book, outcome) => {
+                let outcome = outcome.unwrap_or_else(|panicked| Err(panicked.to_string()));
+                self.take_written(book, &outcome, desk);
+            }
+            AllocationManagerMsg::WriteDue(book) => {
+                self.book(book).pausing = false;
+                self.write(book, desk);
+            }
+            AllocationManagerMsg::Repeat => self.tell(desk),
+        }
+    }
+}
+
+impl AllocationManager {
+    fn book(&mut self, book: Book) -> &mut Pages {
+        let books = self.books.as_mut().expect("invariant: what needs the books is held until they were read");
+        books.get_mut(&book).expect("invariant: there are both")
+    }
+
+    /// Holds back what comes before the files were read. Who finds no room is told so, or hears nothing, and asks again.
+    fn hold(&mut self, early: AllocationManagerMsg) {
+        match &early {
+            AllocationManagerMsg::Repeat => return, // The actor tells its checkpoints once they were read.
+            AllocationManagerMsg::Known(_) => self.held.forget(|held| matches!(held, AllocationManagerMsg::Known(_))),
+            _ => {}
+        }
+        let is_left = |held: &AllocationManagerMsg| match held {
+            AllocationManagerMsg::Allocate(_, reply) | AllocationManagerMsg::Actuate(_, reply) => reply.is_closed(),
+            AllocationManagerMsg::Recall(_, reply) => reply.is_closed(),
+            _ => false,
+        };
+        if let Err(AllocationManagerMsg::Allocate(_, reply) | AllocationManagerMsg::Actuate(_, reply)) =
+            self.held.push(early, is_left)
+        {
+            let why = "too much waits for the checkpoints of resources to be read";
+            let _ = reply.send(Err(why.to_owned())); // The asker may have left.
+        }
+    }
+
+    fn take_read(&mut self, kept: Kept, desk: &mut Desk<AllocationManagerMsg>) {
+        let books = [(Book::Allocated, Pages::of(kept.allocated)), (Book::Actuated, Pages::of(kept.actuated))];
+        self.books = Some(books.into());
+        self.tell(desk);
+        for message in self.held.take() {
+            self.receive(message, desk);
+        }
+    }
+
+    /// What is being written is not told: should it fail, nobody must count on it.
+    fn tell(&mut self, desk: &mut Desk<AllocationManagerMsg>) {
+        let given = Arc::new(self.book(Book::Allocated).kept.clone());
+        // Nothing is judged before this is heard, so it is told until there is room for it.
+        if !desk.offer(&self.agent.directory.pod_manager, PodManagerMsg::Allocated(given)) {
+            desk.after(RETELL, AllocationManagerMsg::Repeat);
+        }
+    }
+
+    fn actuate(&mut self, actuated: Actuated, reply: Reply, desk: &mut Desk<AllocationManagerMsg>) {
+        let Actuated { uid, containers, pod } = actuated;
+        let pages = self.book(Book::Actuated);
+        let entry = pages.entries.entry(uid.clone()).or_default();
+        if containers.iter().any(|(name, own)| entry.containers.get(name) != Some(own)) {
+            Arc::make_mut(&mut entry.containers).extend(containers);
+        }
+        entry.pod = pod.or(entry.pod.take());
+        if pages.has(&uid) {
+            // Said before: whoever repeats it waits for nobody's write.
+            return drop(reply.send(Ok(()))); // The asker may have left.
+        }
+        pages.waiting.push(reply);
+        self.write(Book::Actuated, desk);
+    }
+
+    fn write(&mut self, book: Book, desk: &mut Desk<AllocationManagerMsg>) {
+        let (files, uptime) = (Arc::clone(&self.agent.adapters.checkpoints), desk.clock().uptime());
+        let pages = self.book(book);
+        if pages.writing.is_some() || pages.pausing || (pages.waiting.is_empty() && !pages.swept) {
+            return;
+        }
+        if let Some(pause) = pages.pause(uptime) {
+            pages.pausing = true;
+            desk.after(pause, AllocationManagerMsg::WriteDue(book));
+            return;
+        }
+        pages.swept = false;
+        let waiting = std::mem::take(&mut pages.waiting);
+        if pages.entries == pages.kept {
+            return waiting.into_iter().for_each(|reply| drop(reply.send(Ok(()))));
+        }
+        let entries = Arc::new(pages.entries.clone());
+        pages.writing = Some((Arc::clone(&entries), waiting));
+        let work = async move { files.write(book.file(), print_checkpoint(&entries)).await };
+        desk.start("keep allocations", book.file(), work, move |outcome| AllocationManagerMsg::Written(book, outcome));
+    }
+
+    fn take_written(&mut self, book: Book, outcome: &Result<(), String>, desk: &mut Desk<AllocationManagerMsg>) {
+        let uptime = desk.clock().uptime();
+        let pages = self.book(book);
+        let Some((written, mut waiting)) = pages.writing.take() else { return };
+        pages.written_at = uptime;
+        match outcome {
+            Ok(()) => pages.kept = Arc::unwrap_or_clone(written),
+            Err(why) => {
+                tracing::error!(why, file = book.file(), "resources of pods are not kept");
+                // Whoever asked is told so, and asks again.
+                pages.entries.clone_from(&pages.kept);
+                waiting.append(&mut pages.waiting);
+            }
+        }
+        waiting.into_iter().for_each(|reply| drop(reply.send(outcome.clone())));
+        self.write(book, desk);
+    }
+}
+
+async fn read_both(files: &dyn Checkpoints) -> Kept {
+    Kept { allocated: read(files, Book::Allocated).await, actuated: read(files, Book::Actuated).await }
+}
+
+/// A file that cannot be believed is set aside and not obeyed (SEC-58); upstream does not start with one.
+async fn read(files: &dyn Checkpoints, book: Book) -> Entries {
+    let bytes = match files.read(book.file()).await {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return BTreeMap::new(),
+        Err(why) => {
+            tracing::error!(why, file = book.file(), "what pods were given cannot be read");
+            return BTreeMap::new();
+        }
+    };
+    match parse_checkpoint(&bytes) {
+        Ok(entries) => entries,
+        Err(corrupt) => {
+            tracing::error!(error = %corrupt, file = book.file(), "checkpoint is set aside, it cannot be believed");
+            if let Err(why) = files.set_aside(book.file()).await {
+                tracing::warn!(why, file = book.file(), "checkpoint cannot be set aside");
+            }
+            BTreeMap::new()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ResourceRequirements;
+
+    use super::*;
+
+    fn of(container: &str) -> PodResources {
+        let containers = Arc::new([(container.to_owned(), ResourceRequirements::default())].into_iter().collect());
+        PodResources { containers, pod: None }
+    }
+
+    /// Only what the disk has, and will have, needs no write.
+    #[test]
+    fn an_entry_is_there_when_no_write_can_change_it() {
+        let (mine, other) = (PodUid::from("mine"), PodUid::from("other"));
+        let mut pages = Pages::of([(mine.clone(), of("a"))].into());
+        assert!(pages.has(&mine));
+        pages.entries.insert(other.clone(), of("b"));
+        assert!(pages.has(&mine) && !pages.has(&other));
+        pages.writing = Some((Arc::new(pages.entries.clone()), vec![]));
+        assert!(pages.has(&mine) && !pages.has(&other), "a write that is under way may fail");
+        pages.entries.insert(mine.clone(), of("c"));
+        assert!(!pages.has(&mine));
+        pages.writing = Some((Arc::new(pages.entries.clone()), vec![]));
+        pages.entries.insert(mine.clone(), of("a"));
+        assert!(!pages.has(&mine), "what is being written is not that");
+    }
+
+    /// POD-34: with many entries one write serves whoever comes soon after the last; with few nobody waits.
+    #[test]
+    fn many_entries_are_written_after_a_pause() {
+        let entry = |number: usize| (PodUid::from(format!("u{number}").as_str()), of("a"));
+        let at = Duration::from_millis;
+        let pages = |count: usize| Pages { written_at: at(1000), ..Pages::of((0..count).map(entry).collect()) };
+        assert_eq!(pages(10).pause(at(1000)), None);
+        assert_eq!(pages(1000).pause(at(1000)), Some(at(20)));
+        assert_eq!(pages(1000).pause(at(1015)), Some(at(5)));
+        assert_eq!(pages(1000).pause(at(1020)), None);
+    }
+}

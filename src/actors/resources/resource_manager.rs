@@ -1,0 +1,172 @@
+//! `ResourceManager`: the cgroups above the pods' own: all pods', and the tiers of burstable and best-effort pods.
+//!
+//! Parent: Root. Restarted: after a failure; `PodManager` tells it the pods again, the cgroups themselves are on the
+//! node. A tier that cannot be made at the start ends the agent, as upstream's container manager does. Limits of all pods
+//! that cannot be set do not: pods that use more may have to end first. The node's Events tell of them, each minute
+//! until they are in force.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::actors::kit::desk::Desk;
+use crate::actors::kit::role::Role;
+use crate::actors::settings::{Agent, EventSubject};
+use crate::logic::resources::cgroup_name::CgroupName;
+use crate::logic::resources::{
+    CgroupSettings, QosClass, ResourceOptions, TierSums, best_effort_tier_settings, burstable_tier_settings,
+    reserved_cgroup_settings, reserved_tier_settings,
+};
+use crate::messages::resource_manager::{ResourceManagerMsg, Tiers, TiersMade};
+use crate::platform::cgroup::CgroupError;
+use crate::platform::host::blocking;
+
+/// Wait between refreshes (upstream's QoS cgroup manager).
+const REFRESH_PERIOD: Duration = Duration::from_secs(60);
+/// Upstream's text of the Event.
+const ENFORCED: &str = "Updated Node Allocatable limit across pods";
+
+/// See the module.
+pub struct ResourceManager {
+    agent: Arc<Agent>,
+    active: TierSums,
+    /// What the tiers are set to, once they are.
+    tiers: Option<Box<Tiers>>,
+    made_once: bool,
+    enforcement: Enforcement,
+    busy: bool,
+    again: bool,
+}
+
+/// Whether the limits of all pods were ever in force.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Enforcement {
+    NotTried,
+    Failed,
+    Done,
+}
+
+impl Role for ResourceManager {
+    const KIND: &'static str = "ResourceManager";
+    type Msg = ResourceManagerMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, desk: &mut Desk<ResourceManagerMsg>) -> Self {
+        let mut manager = Self {
+            agent,
+            active: TierSums::default(),
+            tiers: None,
+            made_once: false,
+            enforcement: Enforcement::NotTried,
+            busy: false,
+            again: false,
+        };
+        manager.refresh(desk);
+        desk.after(REFRESH_PERIOD, ResourceManagerMsg::RefreshDue);
+        manager
+    }
+
+    fn receive(&mut self, message: ResourceManagerMsg, desk: &mut Desk<ResourceManagerMsg>) {
+        match message {
+            ResourceManagerMsg::ActivePods(active) => {
+                self.active = active;
+                // Most pods change nothing of the tiers. What somebody else did to them is mended by and by.
+                if self.busy || self.tiers.as_deref() != Some(&tiers(&self.agent, &self.active)) {
+                    self.refresh(desk);
+                }
+            }
+            ResourceManagerMsg::RefreshDue => {
+                self.refresh(desk);
+                desk.after(REFRESH_PERIOD, ResourceManagerMsg::RefreshDue);
+            }
+            ResourceManagerMsg::TiersMade(outcome) => {
+                self.busy = false;
+                self.tiers = None;
+                match outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
+                    Ok(TiersMade { tiers, unlimited }) => {
+                        self.made_once = true;
+                        self.tiers = Some(tiers);
+                        self.enforced(unlimited, desk);
+                    }
+                    Err(problem) if self.made_once => tracing::warn!(problem, "cgroups of pods not set"),
+                    Err(problem) => {
+                        tracing::error!(problem, "Failed to start ContainerManager");
+                        desk.escalate(problem);
+                    }
+                }
+                if std::mem::take(&mut self.again) {
+                    self.refresh(desk);
+                }
+            }
+        }
+    }
+}
+
+impl ResourceManager {
+    fn refresh(&mut self, desk: &mut Desk<ResourceManagerMsg>) {
+        if !self.agent.settings.cgroup_tree.per_qos() {
+            return;
+        }
+        if std::mem::replace(&mut self.busy, true) {
+            self.again = true;
+            return;
+        }
+        let (agent, wanted) = (Arc::clone(&self.agent), Box::new(tiers(&self.agent, &self.active)));
+        let work = blocking::run(move || match set_tiers(&agent, &wanted) {
+            Ok(unlimited) => Ok(TiersMade { tiers: wanted, unlimited: unlimited.as_ref().map(CgroupError::to_string) }),
+            Err(error) => Err(error.to_string()),
+        });
+        desk.start("set tier cgroups", "kubepods", work, ResourceManagerMsg::TiersMade);
+    }
+
+    /// Upstream's Events: each failure until the first success, and that. A new incarnation does not repeat it.
+    fn enforced(&mut self, unlimited: Option<String>, desk: &Desk<ResourceManagerMsg>) {
+        let (node, to) = (EventSubject::node(&self.agent.settings.node_name), &self.agent.directory.event_recorder);
+        match (unlimited, self.enforcement) {
+            (None, Enforcement::Done) => {}
+            (None, before) => {
+                self.enforcement = Enforcement::Done;
+                if before == Enforcement::Failed || desk.address().record().restarts() == 0 {
+                    desk.tell(to, node.normal("NodeAllocatableEnforced", ENFORCED));
+                }
+            }
+            (Some(problem), Enforcement::Done) => tracing::warn!(problem, "limits of all pods not set again"),
+            (Some(problem), _) => {
+                self.enforcement = Enforcement::Failed;
+                let cgroup = self.agent.settings.cgroup_tree.pods().components().join("\" \"");
+                let text = format!("Failed to update Node Allocatable Limits [\"{cgroup}\"]: {problem}");
+                desk.tell(to, node.warning("FailedNodeAllocatableEnforcement", text));
+            }
+        }
+    }
+}
+
+fn tiers(agent: &Agent, active: &TierSums) -> Tiers {
+    let options: &ResourceOptions = &agent.settings.resources;
+    let mut all = reserved_cgroup_settings(&agent.settings.kubepods, false);
+    let reserved = reserved_tier_settings(active, options);
+    let [above, below] = reserved.unwrap_or_default();
+    all.unified.extend(above);
+    let mut burstable = burstable_tier_settings(active);
+    burstable.unified.extend(below);
+    Tiers { all, best_effort: best_effort_tier_settings(), burstable }
+}
+
+/// Makes and sets all; why the limits of all pods are not in force, if that is all that failed.
+fn set_tiers(agent: &Agent, tiers: &Tiers) -> Result<Option<CgroupError>, CgroupError> {
+    let (tree, cgroups) = (&agent.settings.cgroup_tree, &agent.adapters.cgroups);
+    let unlimited = if cgroups.exists(tree.pods()) {
+        cgroups.update(tree.pods(), &tiers.all).err()
+    } else {
+        cgroups.create(tree.pods(), &tiers.all)?;
+        None
+    };
+    let set = |name: &CgroupName, settings: &CgroupSettings| {
+        if cgroups.exists(name) { cgroups.update(name, settings) } else { cgroups.create(name, settings) }
+    };
+    set(&tree.tier(QosClass::BestEffort), &tiers.best_effort)?;
+    set(&tree.tier(QosClass::Burstable), &tiers.burstable)?;
+    Ok(unlimited)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! Cgroups of all pods that cannot be made, or cannot be limited yet.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Mutex;
+
+use ractor::{ActorCell, ActorStatus};
+
+use super::*;
+use crate::actors::events::event_recorder::EventRecorder;
+use crate::actors::kit::ledger::lock;
+use crate::actors::kit::role::Stage;
+use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
+use crate::actors::played_api::ObjectServer;
+use crate::logic::model::ids::PodUid;
+use crate::logic::resources::CgroupVersion;
+use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupTree};
+use crate::platform::cgroup::CgroupManager;
+
+/// Cgroups of which some cannot be made or set. Remembers what was done.
+#[derive(Default)]
+struct StubbornCgroups {
+    refused: Mutex<BTreeSet<String>>,
+    made: Mutex<BTreeSet<String>>,
+    calls: Mutex<Vec<String>>,
+}
+
+impl StubbornCgroups {
+    fn refuse(&self, calls: &[&str]) {
+        *lock(&self.refused) = calls.iter().map(|&call| call.to_owned()).collect();
+    }
+
+    fn done(&self) -> Vec<String> {
+        std::mem::take(&mut *lock(&self.calls))
+    }
+
+    fn attempt(&self, what: &str, name: &CgroupName) -> Result<(), CgroupError> {
+        let call = format!("{what} {name}");
+        lock(&self.calls).push(call.clone());
+        let source = io::Error::from(io::ErrorKind::ResourceBusy);
+        if lock(&self.refused).contains(&call) {
+            return Err(CgroupError::Write { file: "memory.max".to_owned(), value: "7".to_owned(), source });
+        }
+        lock(&self.made).insert(name.to_string());
+        Ok(())
+    }
+}
+
+impl CgroupManager for StubbornCgroups {
+    fn version(&self) -> CgroupVersion {
+        CgroupVersion::V2
+    }
+    fn driver(&self) -> CgroupDriver {
+        CgroupDriver::Cgroupfs
+    }
+    fn validate(&self, name: &CgroupName) -> Result<(), CgroupError> {
+        let missing = CgroupError::MissingPaths { path: name.to_string(), missing: vec![] };
+        if lock(&self.made).contains(&name.to_string()) { Ok(()) } else { Err(missing) }
+    }
+    fn create(&self, name: &CgroupName, _: &CgroupSettings) -> Result<(), CgroupError> {
+        self.attempt("create", name)
+    }
+    fn update(&self, name: &CgroupName, _: &CgroupSettings) -> Result<(), CgroupError> {
+        self.attempt("update", name)
+    }
+    fn destroy(&self, _: &CgroupName) -> Result<(), CgroupError> {
+        Ok(())
+    }
+    fn pids(&self, _: &CgroupName) -> Result<BTreeSet<i32>, CgroupError> {
+        Ok(BTreeSet::new())
+    }
+    fn list_pods(&self, _: &CgroupTree) -> Result<Vec<(PodUid, CgroupName)>, CgroupError> {
+        Ok(vec![])
+    }
+    fn read(&self, _: &CgroupName) -> Result<CgroupSettings, CgroupError> {
+        Ok(CgroupSettings::default())
+    }
+    fn memory_usage(&self, _: &CgroupName) -> Result<u64, CgroupError> {
+        Ok(0)
+    }
+}
+
+fn played(cgroups: &Arc<StubbornCgroups>) -> (PlayedAgent, ActorCell) {
+    let cgroups = Arc::clone(cgroups);
+    let played = played_agent(ObjectServer::default().api(), |_, adapters| adapters.cgroups = cgroups);
+    let to = &played.agent.directory;
+    Stage::<EventRecorder>::enter(&to.event_recorder, Arc::clone(&played.agent), None);
+    let manager = Stage::<ResourceManager>::enter(&to.resource_manager, Arc::clone(&played.agent), None);
+    (played, manager)
+}
+
+/// Lets what blocks end, which paused time does not wait for.
+async fn settled(cgroups: &StubbornCgroups, calls: usize) -> Vec<String> {
+    let mut done = vec![];
+    while done.len() < calls {
+        seconds(0.1).await;
+        done.extend(cgroups.done());
+    }
+    seconds(1.0).await;
+    done
+}
+
+const ALL_UPDATED: [&str; 3] = ["update /kubepods", "update /kubepods/besteffort", "update /kubepods/burstable"];
+
+/// RES-04: Upstream's Events. Pods that use more than they may have must not keep the agent from starting.
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_all_pods_that_cannot_be_set_is_told_of_until_it_is() {
+    let cgroups = Arc::<StubbornCgroups>::default();
+    for name in ["/kubepods", "/kubepods/besteffort", "/kubepods/burstable"] {
+        lock(&cgroups.made).insert(name.to_owned());
+    }
+    cgroups.refuse(&["update /kubepods"]);
+    let (played, manager) = played(&cgroups);
+    assert_eq!(settled(&cgroups, 3).await, ALL_UPDATED, "the tiers do not wait");
+    let failed = "FailedNodeAllocatableEnforcement: Failed to update Node Allocatable Limits [\"kubepods\"]: \
+                  write \"7\" to memory.max: resource busy";
+    assert_eq!(played.node_events().await, [failed]);
+    cgroups.refuse(&[]);
+    seconds(60.0).await;
+    assert_eq!(settled(&cgroups, 3).await, ALL_UPDATED);
+    let enforced = "NodeAllocatableEnforced: Updated Node Allocatable limit across pods";
+    assert_eq!(played.node_events().await, [failed, enforced]);
+    cgroups.refuse(&["update /kubepods"]);
+    seconds(60.0).await;
+    settled(&cgroups, 3).await;
+    assert_eq!(played.node_events().await, [failed, enforced], "that is for the log");
+    assert_eq!(manager.get_status(), ActorStatus::Running);
+}
+
+/// Without the cgroups no pod can start: that ends the agent.
+#[tokio::test(start_paused = true)]
+async fn cgroups_that_cannot_be_made_or_tiers_that_cannot_be_set_end_the_agent() {
+    for (made, refused, calls) in [
+        (&[][..], "create /kubepods", 1),
+        (&["/kubepods"], "create /kubepods/besteffort", 2),
+        (&["/kubepods", "/kubepods/besteffort"], "update /kubepods/besteffort", 2),
+    ] {
+        let cgroups = Arc::<StubbornCgroups>::default();
+        lock(&cgroups.made).extend(made.iter().map(|&name| name.to_owned()));
+        cgroups.refuse(&[refused]);
+        let (_played, manager) = played(&cgroups);
+        assert_eq!(settled(&cgroups, calls).await.last().map(String::as_str), Some(refused));
+        assert_eq!(manager.get_status(), ActorStatus::Stopped, "{refused}");
+    }
+}

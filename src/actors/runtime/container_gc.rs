@@ -1,0 +1,292 @@
+//! `ContainerGc`: removes dead containers and sandboxes that nobody reads any more.
+//!
+//! Parent: Root. Restarted: after a failure; keeps nothing. It asks `Pleg`, not the runtime, what there is, and then
+//! `PodManager` which pods are known: a pod is known before its first container. While nobody can say, nothing of unknown
+//! pods is removed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::Instrument;
+
+use crate::actors::kit::desk::Desk;
+use crate::actors::kit::ledger::Cause;
+use crate::actors::kit::role::Role;
+use crate::actors::pods::pod_worker::jobs::remove_container;
+use crate::actors::settings::{Agent, EventSubject};
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod};
+use crate::logic::pods::container_garbage::{Garbage, GarbagePolicy, collect};
+use crate::messages::container_gc::{ContainerGcMsg, Look};
+use crate::messages::pleg::PlegMsg;
+use crate::messages::pod_manager::PodManagerMsg;
+
+/// Wait between passes (CRI-20).
+pub const PASS_PERIOD: Duration = Duration::from_secs(60);
+/// Grace of a container that the runtime lost track of, before it is removed.
+const STOP_GRACE_MIN: Duration = Duration::from_secs(2);
+/// Patience with `Pleg`.
+const ASK_LIMIT: Duration = Duration::from_secs(10);
+
+/// See the module.
+pub struct ContainerGc {
+    agent: Arc<Agent>,
+    busy: bool,
+    again: bool,
+}
+
+/// Whether the pod has more dead instances of a container than are kept.
+pub fn has_surplus(pod: &RuntimePod, per_container: i32) -> bool {
+    let policy = GarbagePolicy { per_container, total: -1, age_min: Duration::ZERO };
+    let garbage = collect(
+        [pod],
+        &[pod.uid.clone()].into(),
+        policy,
+        pod.containers.first().map_or_else(Default::default, |newest| newest.created_at),
+    );
+    !garbage.containers.is_empty()
+}
+
+impl Role for ContainerGc {
+    const KIND: &'static str = "ContainerGc";
+    type Msg = ContainerGcMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, desk: &mut Desk<ContainerGcMsg>) -> Self {
+        desk.after(PASS_PERIOD, ContainerGcMsg::PassDue);
+        Self { agent, busy: false, again: false }
+    }
+
+    fn receive(&mut self, message: ContainerGcMsg, desk: &mut Desk<ContainerGcMsg>) {
+        match message {
+            ContainerGcMsg::PassDue => {
+                self.pass(None, desk);
+                desk.after(PASS_PERIOD, ContainerGcMsg::PassDue);
+            }
+            ContainerGcMsg::Surplus(pod) => self.pass(Some(pod), desk),
+            ContainerGcMsg::Looked(Ok(Some(Look { pods, known }))) => self.remove(pods, known, true, desk),
+            // It is being restarted, and the next pass finds it.
+            ContainerGcMsg::Looked(Ok(None)) => self.take_end(Ok((0, 0)), desk),
+            ContainerGcMsg::Looked(Err(panicked)) => self.take_end(Err(panicked.to_string()), desk),
+            ContainerGcMsg::PassEnded(outcome) => {
+                self.take_end(outcome.unwrap_or_else(|panicked| Err(panicked.to_string())), desk);
+            }
+        }
+    }
+}
+
+impl ContainerGc {
+    /// One pass over all pods, or over one. What comes while one runs is looked at once more after it.
+    fn pass(&mut self, only: Option<Arc<RuntimePod>>, desk: &mut Desk<ContainerGcMsg>) {
+        if std::mem::replace(&mut self.busy, true) {
+            self.again = true;
+            return;
+        }
+        if let Some(pod) = only {
+            return self.remove(vec![pod], None, false, desk);
+        }
+        let (agent, cause) = (Arc::clone(&self.agent), desk.cause());
+        let work = async move {
+            // In this order: a pod that was taken in between has nothing in the look yet.
+            let pods = agent.directory.pleg.ask(cause.clone(), ASK_LIMIT, PlegMsg::Pods).await.ok()?;
+            let known = agent.directory.pod_manager.ask(cause, ASK_LIMIT, PodManagerMsg::Known).await.ok();
+            Some(Look { pods, known: known.flatten() })
+        };
+        desk.start("look for garbage", "dead containers", work, ContainerGcMsg::Looked);
+    }
+
+    /// While nobody knows which pods there are to be, each may be: of all of them the surplus goes, and nothing else.
+    fn remove(
+        &mut self,
+        pods: Vec<Arc<RuntimePod>>,
+        known: Option<BTreeSet<PodUid>>,
+        whole: bool,
+        desk: &mut Desk<ContainerGcMsg>,
+    ) {
+        let known = known.unwrap_or_else(|| pods.iter().map(|pod| pod.uid.clone()).collect());
+        let (agent, now) = (Arc::clone(&self.agent), desk.now());
+        let settings = &self.agent.settings;
+        let policy = GarbagePolicy {
+            per_container: settings.dead_per_container,
+            total: settings.dead_total,
+            age_min: settings.dead_age_min,
+        };
+        let work = async move {
+            let garbage = collect(pods.iter().map(|pod| &**pod), &known, policy, now);
+            let removed = remove(&agent, &pods, garbage).await;
+            if whole {
+                remove_dead_links(&agent, &pods).await?;
+            }
+            Ok(removed)
+        };
+        let span = tracing::info_span!(target: "podwright::turn", "pass", otel.name = "Containers/GarbageCollect");
+        desk.start("collect garbage", "dead containers", work.instrument(span), ContainerGcMsg::PassEnded);
+    }
+
+    /// A pass is over: how many containers and sandboxes it removed.
+    fn take_end(&mut self, outcome: Result<(usize, usize), String>, desk: &mut Desk<ContainerGcMsg>) {
+        self.busy = false;
+        if std::mem::take(&mut self.again) {
+            self.pass(None, desk);
+        }
+        match outcome {
+            Ok((0, 0)) => {}
+            Ok((containers, sandboxes)) => tracing::debug!(containers, sandboxes, "garbage removed"),
+            Err(error) => {
+                tracing::error!(error, "Container garbage collection failed");
+                let node = EventSubject::node(&self.agent.settings.node_name);
+                desk.tell(&self.agent.directory.event_recorder, node.warning("ContainerGCFailed", error));
+            }
+        }
+    }
+}
+
+/// Links that a container left whose log went another way than by its removal here.
+///
+/// # Errors
+/// What keeps them from being looked at.
+async fn remove_dead_links(agent: &Agent, pods: &[Arc<RuntimePod>]) -> Result<(), String> {
+    let containers = pods.iter().flat_map(|pod| &pod.containers);
+    let live = containers.filter(|one| one.state != ContainerState::Exited).map(|one| one.id.clone()).collect();
+    let links = agent.adapters.files.remove_dead_links(&live).await.map_err(|error| error.to_string())?;
+    if links > 0 {
+        tracing::debug!(links, "dead links to logs removed");
+    }
+    Ok(())
+}
+
+/// Removes what it can; what it cannot does not hold up the rest, and is for the log alone, as upstream: the next pass
+/// tries again.
+async fn remove(agent: &Agent, pods: &[Arc<RuntimePod>], garbage: Garbage) -> (usize, usize) {
+    let (mut containers, mut sandboxes) = (0, 0);
+    for (uid, id) in &garbage.containers {
+        let pod = pods.iter().find(|pod| pod.uid == *uid).map(|pod| &**pod);
+        // What the runtime lost track of may still run (CRI-20).
+        let lost = |one: &RuntimeContainer| one.id == *id && one.state == ContainerState::Unknown;
+        if pod.is_some_and(|pod| pod.containers.iter().any(lost)) {
+            tracing::info!(container = %id, "Container is in unknown state, try killing it before removal");
+            if let Err(error) = agent.adapters.runtime.stop_container(id, STOP_GRACE_MIN).await {
+                tracing::error!(pod = %uid, container = %id, %error, "Failed to stop container");
+                continue;
+            }
+        }
+        match remove_container(agent, pod, id).await {
+            Ok(()) => containers += 1,
+            Err(error) => tracing::error!(pod = %uid, container = %id, %error, "Failed to remove container"),
+        }
+    }
+    for (uid, id) in &garbage.sandboxes {
+        let runtime = &agent.adapters.runtime;
+        let removed = match runtime.stop_pod_sandbox(id).await {
+            Ok(()) => runtime.remove_pod_sandbox(id).await,
+            Err(error) => Err(error),
+        };
+        match removed {
+            Ok(()) => sandboxes += 1,
+            Err(error) => tracing::error!(pod = %uid, sandbox = %id, %error, "Failed to remove sandbox"),
+        }
+    }
+    let touched: BTreeSet<PodUid> = garbage
+        .containers
+        .iter()
+        .map(|(uid, _)| uid)
+        .chain(garbage.sandboxes.iter().map(|(uid, _)| uid))
+        .cloned()
+        .collect();
+    for uid in touched {
+        // What was removed is seen at once, not at the next relist.
+        let _ = agent.directory.pleg.tell(Cause::outside("garbage"), PlegMsg::Inspect(uid));
+    }
+    (containers, sandboxes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actors::events::event_recorder::EventRecorder;
+    use crate::actors::kit::role::Stage;
+    use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
+    use crate::actors::played_api::ObjectServer;
+    use crate::actors::runtime::pleg::Pleg;
+    use crate::logic::model::ids::FullName;
+    use crate::logic::model::time::{Moment, Stamp};
+    use crate::platform::pods::pod_files::LinuxPodFiles;
+
+    /// A collector over a runtime that removes nothing; links to logs are in the folder of this name.
+    fn played(links: &str) -> PlayedAgent {
+        let links = links.to_owned();
+        let played = played_agent(ObjectServer::default().api(), move |_, adapters| {
+            adapters.files =
+                Arc::new(LinuxPodFiles::new("/nowhere".as_ref(), "/nowhere/logs".into(), Some(links.into())));
+        });
+        let to = &played.agent.directory;
+        Stage::<EventRecorder>::enter(&to.event_recorder, Arc::clone(&played.agent), None);
+        Stage::<Pleg>::enter(&to.pleg, Arc::clone(&played.agent), None);
+        Stage::<ContainerGc>::enter(&to.container_gc, Arc::clone(&played.agent), None);
+        played
+    }
+
+    /// An instance of one container that has ended.
+    fn dead(id: &str) -> RuntimeContainer {
+        RuntimeContainer {
+            id: id.into(),
+            sandbox_id: "s".into(),
+            name: "c".to_owned(),
+            restart_count: 0,
+            hash: String::new(),
+            stop_signal: None,
+            state: ContainerState::Exited,
+            created_at: Moment(0),
+            started_at: Moment(0),
+            finished_at: Moment(0),
+            exit_code: 0,
+            reason: String::new(),
+            message: String::new(),
+            image: String::new(),
+            image_ref: String::new(),
+            log_path: String::new(),
+            user: None,
+            resources: None,
+        }
+    }
+
+    /// CRI-20: what cannot be removed is for the log; what keeps the collector from looking is an Event of the node.
+    #[tokio::test(start_paused = true)]
+    async fn only_a_look_that_fails_is_an_event() {
+        let calm = played("/nowhere/links");
+        let pod = RuntimePod::empty(PodUid::from("web"), FullName::new("web", "ns"), Stamp(1));
+        let containers = ["c-3", "kept-2", "kept-1"].map(dead).into();
+        let surplus = ContainerGcMsg::Surplus(Arc::new(RuntimePod { containers, ..pod }));
+        calm.agent.directory.container_gc.tell(Cause::outside("test"), surplus).expect("has room");
+        seconds(70.0).await;
+        assert_eq!(calm.runtime().calls("RemoveContainer"), ["RemoveContainer kept-2", "RemoveContainer kept-1"]);
+        assert_eq!(calm.node_events().await, Vec::<String>::new());
+        let blind = played(&format!("/{}", "x".repeat(300)));
+        seconds(70.0).await;
+        let told = blind.node_events().await;
+        assert!(told[0].starts_with("ContainerGCFailed: remove dead links /xxx"), "{told:?}");
+    }
+
+    /// CRI-20: what the runtime lost track of may still run, and is stopped before it is removed; or stays, if that fails.
+    #[tokio::test(start_paused = true)]
+    async fn an_unknown_container_is_stopped_before_it_is_removed() {
+        let played = played("/nowhere/links");
+        let of = |id: &str, state| RuntimeContainer { state, ..dead(id) };
+        let kept = [("newest", ContainerState::Exited), ("dead", ContainerState::Exited)];
+        let all = kept.into_iter().chain([("lost", ContainerState::Unknown), ("web", ContainerState::Unknown)]);
+        let pod = RuntimePod::empty(PodUid::from("web"), FullName::new("web", "ns"), Stamp(1));
+        let pod = RuntimePod { containers: all.map(|(id, state)| of(id, state)).collect(), ..pod };
+        let surplus = ContainerGcMsg::Surplus(Arc::new(pod));
+        played.agent.directory.container_gc.tell(Cause::outside("test"), surplus).expect("has room");
+        seconds(1.0).await;
+        let mut calls = played.runtime().calls("StopContainer");
+        calls.sort();
+        assert_eq!(calls, ["StopContainer lost 2", "StopContainer web 2"]);
+        let of_web: Vec<String> = played.runtime().calls("").into_iter().filter(|call| call.contains(" web")).collect();
+        assert_eq!(of_web, ["StopContainer web 2", "RemoveContainer web"]);
+        let mut removed = played.runtime().calls("RemoveContainer");
+        removed.sort();
+        assert_eq!(removed, ["RemoveContainer dead", "RemoveContainer web"], "the other could not be stopped");
+    }
+}

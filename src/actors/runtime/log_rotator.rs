@@ -1,0 +1,186 @@
+//! `LogRotator`: keeps the logs of running containers within their bound.
+//!
+//! Parent: Root. Restarted: after a failure; `Pleg` tells it again of all pods, as they were last seen. Hears of a log's
+//! first write after a look, and looks again before the log can have grown too large; nothing is done for logs that
+//! nobody writes to, and the runtime is asked for nothing but to open a log anew.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::actors::kit::desk::{Desk, OperationId, Panicked};
+use crate::actors::kit::role::Role;
+use crate::actors::settings::Agent;
+use crate::logic::logs::log_rotation::{LogLook, LogOrder, LogRotation};
+use crate::logic::model::ids::ContainerId;
+use crate::messages::log_rotator::LogRotatorMsg;
+
+/// See the module.
+pub struct LogRotator {
+    agent: Arc<Agent>,
+    /// `None` when logs are not rotated.
+    rotation: Option<LogRotation>,
+    timer: Option<(Duration, OperationId)>,
+    /// What was last said of a log that cannot be kept small, so that it is said once.
+    said: BTreeMap<ContainerId, String>,
+}
+
+impl Role for LogRotator {
+    const KIND: &'static str = "LogRotator";
+    type Msg = LogRotatorMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, desk: &mut Desk<LogRotatorMsg>) -> Self {
+        let rotation = agent.settings.log_rotation.map(LogRotation::new);
+        let rotator = Self { agent, rotation, timer: None, said: BTreeMap::new() };
+        if rotator.rotation.is_some() {
+            rotator.listen(desk);
+        }
+        rotator
+    }
+
+    fn receive(&mut self, message: LogRotatorMsg, desk: &mut Desk<LogRotatorMsg>) {
+        let Some(rotation) = &mut self.rotation else { return };
+        let now = desk.clock().uptime();
+        let orders = match message {
+            LogRotatorMsg::Observed(pod) => rotation.observed(&pod, self.agent.settings.agent_started),
+            LogRotatorMsg::Written(paths) => {
+                for path in paths.unwrap_or_default() {
+                    rotation.written(&path, now);
+                }
+                self.listen(desk);
+                vec![]
+            }
+            LogRotatorMsg::LookDue => {
+                self.timer = None;
+                rotation.due(now)
+            }
+            LogRotatorMsg::Looked(ids, looks) => self.looked(&ids, looks, now),
+            LogRotatorMsg::Reopened(id, outcome) => {
+                let done = self.outcome(&id, "open the missing log", outcome).is_some();
+                self.rotation.as_mut().map_or_else(Vec::new, |rotation| rotation.reopened(&id, done, now))
+            }
+            LogRotatorMsg::Rotated(id, outcome) => {
+                let done = self.outcome(&id, "rotate the log", outcome).is_some();
+                self.rotation.as_mut().map_or_else(Vec::new, |rotation| rotation.rotated(&id, done, now))
+            }
+            LogRotatorMsg::Compressed(id, outcome) => {
+                if let Some(files) = self.outcome(&id, "compress rotated logs", outcome) {
+                    tracing::debug!(container = %id, files, "rotated logs compressed");
+                }
+                self.rotation.as_mut().map_or_else(Vec::new, |rotation| rotation.compressed(&id))
+            }
+        };
+        self.carry_out(orders, desk);
+        self.set_timer(desk);
+    }
+}
+
+impl LogRotator {
+    fn listen(&self, desk: &mut Desk<LogRotatorMsg>) {
+        let logs = Arc::clone(&self.agent.adapters.logs);
+        desk.start("wait for writes", "logs", async move { logs.written().await }, LogRotatorMsg::Written);
+    }
+
+    fn looked(&mut self, ids: &[ContainerId], looks: Result<Vec<LogLook>, Panicked>, now: Duration) -> Vec<LogOrder> {
+        let Some(rotation) = &mut self.rotation else { return vec![] };
+        let looks = looks.unwrap_or_else(|panicked| vec![LogLook::Failed(panicked.to_string()); ids.len()]);
+        let mut orders = vec![];
+        for (id, look) in ids.iter().zip(looks) {
+            if let LogLook::Failed(problem) = &look
+                && self.said.insert(id.clone(), problem.clone()).as_ref() != Some(problem)
+            {
+                tracing::warn!(container = %id, problem, "log cannot be looked at, and is not rotated");
+            }
+            orders.extend(rotation.looked(id, &look, now));
+        }
+        self.said.retain(|id, _| rotation.knows(id));
+        orders
+    }
+
+    /// What came of work on a log; a problem is logged once.
+    fn outcome<T>(
+        &mut self,
+        id: &ContainerId,
+        attempt: &'static str,
+        outcome: Result<Result<T, String>, Panicked>,
+    ) -> Option<T> {
+        let outcome = outcome.unwrap_or_else(|panicked| Err(panicked.to_string()));
+        match outcome {
+            Ok(value) => {
+                self.said.remove(id);
+                Some(value)
+            }
+            Err(problem) => {
+                if self.said.get(id) != Some(&problem) {
+                    tracing::warn!(container = %id, attempt, problem, "log may grow beyond its bound");
+                    self.said.insert(id.clone(), problem);
+                }
+                None
+            }
+        }
+    }
+
+    fn carry_out(&self, orders: Vec<LogOrder>, desk: &mut Desk<LogRotatorMsg>) {
+        let adapters = &self.agent.adapters;
+        let (mut ids, mut paths) = (vec![], vec![]);
+        for order in orders {
+            match order {
+                LogOrder::Look(id, path) => {
+                    ids.push(id);
+                    paths.push(path);
+                }
+                LogOrder::Reopen(id) => {
+                    let (runtime, about, asked) = (Arc::clone(&adapters.runtime), id.to_string(), id.clone());
+                    let work =
+                        async move { runtime.reopen_container_log(&asked).await.map_err(|error| error.to_string()) };
+                    desk.start("reopen log", about, work, move |outcome| LogRotatorMsg::Reopened(id, outcome));
+                }
+                LogOrder::Rotate(id, path) => self.rotate(id, path, desk),
+                LogOrder::Compress(id, path) => {
+                    let (logs, about) = (Arc::clone(&adapters.logs), path.clone());
+                    let work = async move { logs.compress(&path).await.map_err(|error| error.to_string()) };
+                    desk.start("compress logs", about, work, move |outcome| LogRotatorMsg::Compressed(id, outcome));
+                }
+            }
+        }
+        if !ids.is_empty() {
+            let (logs, about) = (Arc::clone(&adapters.logs), format!("{} logs", ids.len()));
+            let work = async move { logs.look(&paths).await };
+            desk.start("look at logs", about, work, move |looks| LogRotatorMsg::Looked(ids, looks));
+        }
+    }
+
+    /// Renames, then has the runtime open a new log; if it does not, the old name is given back, and the next look tries
+    /// again. An agent that is killed between the two leaves a missing log, which is reopened by the next one.
+    fn rotate(&self, id: ContainerId, path: String, desk: &mut Desk<LogRotatorMsg>) {
+        let adapters = &self.agent.adapters;
+        let (logs, runtime, now) = (Arc::clone(&adapters.logs), Arc::clone(&adapters.runtime), desk.now());
+        let files_max = self.agent.settings.log_rotation.map_or(2, |policy| policy.files_max);
+        let (about, asked) = (path.clone(), id.clone());
+        let work = async move {
+            let rotated = logs.begin_rotation(&path, files_max, now).await.map_err(|error| error.to_string())?;
+            let Err(error) = runtime.reopen_container_log(&asked).await else { return Ok(()) };
+            match logs.undo_rotation(&path, &rotated).await {
+                Ok(()) => Err(format!("failed to reopen container log {asked:?}: {error}")),
+                Err(undo) => Err(format!("failed to reopen container log {asked:?}: {error}; {undo}")),
+            }
+        };
+        desk.start("rotate log", about, work, move |outcome| LogRotatorMsg::Rotated(id, outcome));
+    }
+
+    fn set_timer(&mut self, desk: &mut Desk<LogRotatorMsg>) {
+        let due = self.rotation.as_ref().and_then(LogRotation::next_due);
+        match (due, self.timer) {
+            (Some(due), Some((set, _))) if set <= due => {}
+            (None, _) => {}
+            (Some(due), old) => {
+                if let Some((_, timer)) = old {
+                    desk.cancel(timer);
+                }
+                let wait = due.saturating_sub(desk.clock().uptime());
+                self.timer = Some((due, desk.after(wait, LogRotatorMsg::LookDue)));
+            }
+        }
+    }
+}

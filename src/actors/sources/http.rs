@@ -1,0 +1,187 @@
+//! `HttpSource`: static pods from a URL.
+//!
+//! Parent: Root. Restarted: after a failure; the URL tells it all again. Keeps the last body, so that an unchanged one
+//! costs nothing; an error leaves the pods as they are.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::mark_seen;
+use crate::actors::kit::desk::Desk;
+use crate::actors::kit::role::Role;
+use crate::actors::settings::{Agent, EventSubject};
+use crate::logic::manifest::{Checked, Source, check_static_list, claimed_name};
+use crate::logic::model::ids::{FullName, PodUid};
+use crate::logic::model::loudness::Loudness;
+use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::pod_source::{HttpSourceMsg, SourceKind};
+use crate::messages::status_manager::{RefusedManifest, StatusManagerMsg};
+
+/// See the module.
+pub struct HttpSource {
+    agent: Arc<Agent>,
+    body: Option<Arc<[u8]>>,
+    told: Option<BTreeMap<PodUid, Arc<Pod>>>,
+    /// `None` until it was told: another may have been, by who was here before.
+    refused: Option<Option<RefusedManifest>>,
+    /// In a row.
+    failures: u32,
+}
+
+impl Role for HttpSource {
+    const KIND: &'static str = "HttpSource";
+    type Msg = HttpSourceMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, desk: &mut Desk<HttpSourceMsg>) -> Self {
+        let source = Self { agent, body: None, told: None, refused: None, failures: 0 };
+        source.fetch(desk);
+        source
+    }
+
+    fn receive(&mut self, message: HttpSourceMsg, desk: &mut Desk<HttpSourceMsg>) {
+        match message {
+            HttpSourceMsg::FetchDue => self.fetch(desk),
+            HttpSourceMsg::FetchEnded(outcome) => {
+                let taken = match outcome {
+                    Ok(Ok(fetched)) => self.take(&fetched.body, desk),
+                    Ok(Err(error)) => Err(error.to_string()),
+                    Err(panicked) => Err(panicked.to_string()),
+                };
+                self.log(taken);
+                desk.after(self.agent.settings.http_check_period, HttpSourceMsg::FetchDue);
+            }
+            HttpSourceMsg::Repeat => {
+                if self.told.is_some() {
+                    self.tell(desk);
+                }
+                self.tell_refused(desk);
+            }
+        }
+    }
+}
+
+impl HttpSource {
+    fn fetch(&self, desk: &mut Desk<HttpSourceMsg>) {
+        let Some(url) = self.agent.adapters.url.clone() else { return };
+        desk.start("fetch manifests", "static pod URL", async move { url.fetch().await }, HttpSourceMsg::FetchEnded);
+    }
+
+    /// A URL that fails is asked every few seconds: the first failures say all that there is to say.
+    fn log(&mut self, taken: Result<(), String>) {
+        let url = &self.agent.settings.static_pod_url;
+        let Err(error) = taken else {
+            if std::mem::take(&mut self.failures) > 0 {
+                tracing::info!(url, "static pods are read again");
+            }
+            return;
+        };
+        match Loudness::after(self.failures) {
+            Loudness::Told => tracing::error!(url, error, "static pods cannot be read, they stay as they are"),
+            Loudness::ToldLast => {
+                tracing::error!(
+                    url,
+                    error,
+                    "static pods cannot be read, they stay as they are; logged no more at this level"
+                );
+            }
+            Loudness::Debug => tracing::debug!(url, error, "static pods cannot be read"),
+        }
+        self.failures = self.failures.saturating_add(1);
+    }
+
+    fn take(&mut self, body: &Arc<[u8]>, desk: &Desk<HttpSourceMsg>) -> Result<(), String> {
+        if self.body.as_ref() == Some(body) {
+            return Ok(());
+        }
+        let url = self.agent.settings.static_pod_url.clone();
+        if body.is_empty() {
+            tracing::error!(url, "zero-length data received from the static pod URL, all its pods go");
+            self.told = Some(BTreeMap::new());
+        } else {
+            let source = Source::Http { url: url.clone() };
+            let gates = self.agent.settings.restart_gates;
+            let within =
+                |all: Vec<Checked>| all.into_iter().map(|checked| checked.within(gates)).collect::<Result<Vec<_>, _>>();
+            match check_static_list(body, &source, &self.agent.settings.node_name).and_then(within) {
+                Ok(checked) => {
+                    for warning in checked.iter().flat_map(|checked| &checked.warnings) {
+                        tracing::warn!(url, warning, "static pod");
+                    }
+                    self.told = Some(self.unique(checked.into_iter().map(|checked| checked.pod), desk));
+                }
+                Err(error) => {
+                    let why = error.to_string();
+                    let pod = claimed_name(body, &source, &self.agent.settings.node_name);
+                    self.refuse(Some(RefusedManifest { pod, place: url, why: why.clone() }), desk);
+                    return Err(why);
+                }
+            }
+        }
+        self.body = Some(Arc::clone(body));
+        self.refuse(None, desk);
+        self.tell(desk);
+        Ok(())
+    }
+
+    /// Of two pods of one name in one answer the second is dropped (POD-04).
+    fn unique(&self, pods: impl Iterator<Item = Pod>, desk: &Desk<HttpSourceMsg>) -> BTreeMap<PodUid, Arc<Pod>> {
+        let mut names = std::collections::BTreeSet::new();
+        let mut unique = BTreeMap::new();
+        for mut pod in pods {
+            let text = |field: &Option<String>| field.clone().unwrap_or_default();
+            let (name, namespace) = (text(&pod.metadata.name), text(&pod.metadata.namespace));
+            let uid = PodUid::from(text(&pod.metadata.uid));
+            let before = self.told.as_ref().and_then(|told| told.get(&uid));
+            mark_seen(&mut pod, before.map(|pod| &**pod), desk.now());
+            if names.insert((namespace.clone(), name.clone())) {
+                unique.insert(uid, Arc::new(pod));
+                continue;
+            }
+            let subject = EventSubject::pod(&uid, &FullName::new(&name, &namespace));
+            let message = duplicate(&name, &namespace, &uid);
+            desk.tell(&self.agent.directory.event_recorder, subject.warning("FailedValidation", message));
+        }
+        unique
+    }
+
+    fn refuse(&mut self, refused: Option<RefusedManifest>, desk: &Desk<HttpSourceMsg>) {
+        if self.refused.as_ref() != Some(&refused) {
+            self.refused = Some(refused);
+            self.tell_refused(desk);
+        }
+    }
+
+    fn tell_refused(&self, desk: &Desk<HttpSourceMsg>) {
+        let refused = StatusManagerMsg::Refused(SourceKind::Http, self.refused.iter().flatten().cloned().collect());
+        desk.tell(&self.agent.directory.status_manager, refused);
+    }
+
+    /// A set that there is no room for is told after the next fetch, as if it had brought something else.
+    fn tell(&mut self, desk: &Desk<HttpSourceMsg>) {
+        let pods = self.told.clone().unwrap_or_default();
+        let set = PodManagerMsg::SourceSet { source: SourceKind::Http, pods, lives: BTreeMap::new() };
+        if !desk.offer(&self.agent.directory.pod_manager, set) {
+            self.body = None;
+        }
+    }
+}
+
+/// What the Event says of a pod whose name another one has.
+fn duplicate(name: &str, namespace: &str, uid: &PodUid) -> String {
+    format!("Error validating pod {name}_{namespace}({uid}) from http due to duplicate pod name \"{name}\", ignoring")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// POD-04.
+    #[test]
+    fn a_second_pod_of_a_name_is_told_in_upstreams_words() {
+        let expected = "Error validating pod web_shop(u1) from http due to duplicate pod name \"web\", ignoring";
+        assert_eq!(duplicate("web", "shop", &"u1".into()), expected);
+    }
+}

@@ -1,0 +1,375 @@
+//! `StatsCollector`: statistics of the node, its pods, containers and volumes, looked at only when somebody asks.
+//!
+//! Parent: Root. Restarted: after a failure; rates need two looks again, volumes and layers are walked again. Keeps the
+//! last snapshot, so that many who ask share one, what two looks are compared by, and what walks counted: those are made
+//! seldom, and the more seldom the longer they take. Who asks waits for short walks; longer ones go on beside.
+
+mod steps;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::actors::kit::desk::Desk;
+use crate::actors::kit::role::Role;
+use crate::actors::settings::Agent;
+use crate::cri::ImageFsInfo;
+use crate::logic::model::ids::{ContainerId, PodUid};
+use crate::logic::statistics::figures::Usage;
+use crate::logic::statistics::rates::Rates;
+use crate::logic::statistics::sample::{Depth, RawSample, Snapshot, Wanted};
+use crate::logic::statistics::volumes::{Space, VolumeFigures, of_claims};
+use crate::logic::statistics::walks::{WalkKey, Walks};
+use crate::messages::stats_collector::{
+    Cost, Looked, SnapshotReply, StatsCollectorMsg, StatsReport, VolumeThere, WalksEnded,
+};
+use crate::platform::statistics::{WalkOutcome, WalkPlace, Walked};
+
+/// How long who asks waits for walks.
+const WALKS_MAX: Duration = Duration::from_millis(250);
+/// How long walks beside may take, each time that they are begun.
+const WALKS_BESIDE_MAX: Duration = Duration::from_secs(60);
+/// A writable layer is walked again after this: as often as the runtime would.
+const LAYER_PERIOD: Duration = Duration::from_secs(10);
+/// The runtime is asked for its disks again after this.
+const DISKS_PERIOD: Duration = Duration::from_secs(10);
+/// What sandboxes are made of is asked for again after this.
+const SANDBOX_IMAGE_PERIOD: Duration = Duration::from_secs(600);
+/// How long a snapshot is kept for others who ask: it is large where pods are many.
+const KEPT: Duration = Duration::from_secs(10);
+/// The most who wait for a look.
+const WAITING_MAX: usize = 1024;
+
+struct Waiting {
+    wanted: Wanted,
+    /// Uptime from which on a look may have begun.
+    from: Duration,
+    reply: SnapshotReply,
+}
+
+/// A look under way, or one whose walks are.
+struct Look {
+    wanted: Wanted,
+    began: Duration,
+    sample: Option<RawSample>,
+}
+
+/// See the module.
+pub struct StatsCollector {
+    agent: Arc<Agent>,
+    rates: Rates,
+    /// The newest snapshot, how much it shows, and the uptime at which it was begun.
+    newest: Option<(Arc<Snapshot>, Wanted, Duration)>,
+    look: Option<Look>,
+    waiting: Vec<Waiting>,
+    walks: Walks,
+    /// Whether walks are under way.
+    walking: bool,
+    listing: bool,
+    layers: BTreeMap<ContainerId, Usage>,
+    volumes: BTreeMap<WalkKey, VolumeThere>,
+    spaces: BTreeMap<WalkKey, Space>,
+    disks: Option<(ImageFsInfo, Duration)>,
+    sandbox_image: Option<(String, Duration)>,
+    costs: BTreeMap<&'static str, Cost>,
+    walk_cost: Cost,
+}
+
+impl Role for StatsCollector {
+    const KIND: &'static str = "StatsCollector";
+    type Msg = StatsCollectorMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, _: &mut Desk<StatsCollectorMsg>) -> Self {
+        Self {
+            agent,
+            rates: Rates::default(),
+            newest: None,
+            look: None,
+            waiting: vec![],
+            walks: Walks::default(),
+            walking: false,
+            listing: false,
+            layers: BTreeMap::new(),
+            volumes: BTreeMap::new(),
+            spaces: BTreeMap::new(),
+            disks: None,
+            sandbox_image: None,
+            costs: BTreeMap::new(),
+            walk_cost: Cost::default(),
+        }
+    }
+
+    fn receive(&mut self, message: StatsCollectorMsg, desk: &mut Desk<StatsCollectorMsg>) {
+        match message {
+            StatsCollectorMsg::Get { wanted, age_max, reply } => self.get(wanted, age_max, reply, desk),
+            StatsCollectorMsg::Report(reply) => {
+                let _ = reply.send(self.report()); // The asker may have left.
+                self.list_volumes(desk);
+            }
+            StatsCollectorMsg::ForgetDue => {
+                let uptime = desk.clock().uptime();
+                self.newest.take_if(|(_, _, began)| uptime.saturating_sub(*began) >= KEPT);
+            }
+            StatsCollectorMsg::Looked(outcome) => match outcome.map_err(|panicked| panicked.to_string()) {
+                Ok(Ok(looked)) => self.looked(*looked, desk),
+                Ok(Err(problem)) | Err(problem) => self.failed(&problem, desk),
+            },
+            StatsCollectorMsg::VolumesListed(listed) => {
+                self.listing = false;
+                if let Ok(Some(volumes)) = listed {
+                    self.volumes = by_key(volumes);
+                    self.walk_claims(desk);
+                }
+            }
+            StatsCollectorMsg::Walked(outcome) => {
+                self.walking = false;
+                let left = self.walked(outcome, desk);
+                self.finish(desk);
+                self.walk_beside(left, desk);
+            }
+            StatsCollectorMsg::WalkedBeside(outcome) => {
+                self.walking = false;
+                // What there was no time for now is due at the next look.
+                self.walked(outcome, desk);
+            }
+        }
+    }
+}
+
+impl StatsCollector {
+    fn get(&mut self, wanted: Wanted, age_max: Duration, reply: SnapshotReply, desk: &mut Desk<StatsCollectorMsg>) {
+        let from = desk.clock().uptime().saturating_sub(age_max);
+        if let Some((snapshot, shown, began)) = &self.newest
+            && !age_max.is_zero()
+            && shown.covers(wanted)
+            && *began >= from
+        {
+            let _ = reply.send(Ok(Arc::clone(snapshot))); // The asker may have left.
+            return;
+        }
+        self.waiting.retain(|waiting| !waiting.reply.is_closed());
+        if self.waiting.len() >= WAITING_MAX {
+            let _ = reply.send(Err("too many wait for statistics".to_owned()));
+            return;
+        }
+        self.waiting.push(Waiting { wanted, from, reply });
+        self.begin_look(desk);
+    }
+
+    /// One look for all who wait, unless one is under way: then the next one is for them.
+    fn begin_look(&mut self, desk: &mut Desk<StatsCollectorMsg>) {
+        let Some(wanted) = self.waiting.iter().map(|waiting| waiting.wanted).reduce(Wanted::and) else { return };
+        if self.look.is_some() {
+            return;
+        }
+        let uptime = desk.clock().uptime();
+        let known_image = self.sandbox_image.as_ref();
+        let needs = steps::Needs {
+            wanted,
+            disks: wanted.disks && self.disks.as_ref().is_none_or(|(_, at)| uptime.saturating_sub(*at) >= DISKS_PERIOD),
+            known_disks: self.disks.as_ref().map(|(disks, _)| disks.clone()),
+            sandbox_image: wanted.depth == Depth::Everything
+                && known_image.is_none_or(|(_, at)| uptime.saturating_sub(*at) >= SANDBOX_IMAGE_PERIOD),
+            volumes: wanted.disks && self.agent.settings.volume_stats_period.is_some(),
+        };
+        self.look = Some(Look { wanted, began: uptime, sample: None });
+        let agent = Arc::clone(&self.agent);
+        let work = async move { steps::look(&agent, needs).await.map(Box::new) };
+        desk.start("look at statistics", name_of(wanted), work, StatsCollectorMsg::Looked);
+    }
+
+    fn looked(&mut self, looked: Looked, desk: &mut Desk<StatsCollectorMsg>) {
+        let uptime = desk.clock().uptime();
+        let Some(look) = &mut self.look else { return };
+        let cost = self.costs.entry(name_of(look.wanted)).or_default();
+        cost.count += 1;
+        cost.took += uptime.saturating_sub(look.began);
+        cost.cpu += Duration::from_nanos(looked.sample.cpu_ns);
+        if let Some(disks) = looked.disks {
+            self.disks = Some((disks, uptime));
+        }
+        if let Some(image) = looked.sandbox_image {
+            self.sandbox_image = Some((image, uptime));
+        }
+        if let Some(volumes) = looked.volumes {
+            self.volumes = by_key(volumes);
+        }
+        let walks_wanted = look.wanted.disks;
+        let containers = looked.sample.pods.iter().flat_map(|pod| &pod.containers);
+        let layers: Vec<ContainerId> = containers.map(|container| container.id.clone()).collect();
+        look.sample = Some(looked.sample);
+        if !walks_wanted || self.walking {
+            self.finish(desk);
+            return;
+        }
+        let due = self.due(&layers, uptime);
+        if due.is_empty() {
+            self.finish(desk);
+            return;
+        }
+        self.walking = true;
+        self.walk(due, WALKS_MAX, StatsCollectorMsg::Walked, desk);
+    }
+
+    /// Layers and volumes whose time has come. What is known of others that have gone is forgotten.
+    fn due(&mut self, layers: &[ContainerId], uptime: Duration) -> Vec<(WalkKey, WalkPlace)> {
+        let mut there: BTreeMap<WalkKey, Duration> =
+            layers.iter().map(|id| (WalkKey::Layer(id.clone()), LAYER_PERIOD)).collect();
+        if let Some(period) = self.agent.settings.volume_stats_period {
+            there.extend(self.volumes.keys().map(|key| (key.clone(), period)));
+        }
+        self.layers.retain(|id, _| there.contains_key(&WalkKey::Layer(id.clone())));
+        self.spaces.retain(|key, _| there.contains_key(key));
+        let due = self.walks.due(&there, uptime).into_iter();
+        due.filter_map(|key| {
+            let place = match &key {
+                WalkKey::Layer(id) => WalkPlace::Layer(id.clone()),
+                WalkKey::Volume(..) => self.volumes.get(&key)?.place.clone(),
+            };
+            Some((key, place))
+        })
+        .collect()
+    }
+
+    fn walk(
+        &self,
+        places: Vec<(WalkKey, WalkPlace)>,
+        limit: Duration,
+        ended: fn(WalksEnded) -> StatsCollectorMsg,
+        desk: &mut Desk<StatsCollectorMsg>,
+    ) {
+        let agent = Arc::clone(&self.agent);
+        let about = format!("{} layers and volumes", places.len());
+        desk.start("walk through directories", about, async move { steps::walk(&agent, places, limit).await }, ended);
+    }
+
+    fn walk_beside(&mut self, left: Vec<(WalkKey, WalkPlace)>, desk: &mut Desk<StatsCollectorMsg>) {
+        if !left.is_empty() && !self.walking {
+            self.walking = true;
+            self.walk(left, WALKS_BESIDE_MAX, StatsCollectorMsg::WalkedBeside, desk);
+        }
+    }
+
+    /// Takes in what walks counted; gives those that are to be made again with more time.
+    fn walked(&mut self, outcome: WalksEnded, desk: &mut Desk<StatsCollectorMsg>) -> Vec<(WalkKey, WalkPlace)> {
+        let uptime = desk.clock().uptime();
+        let Ok((walked, mut left)) = outcome else { return vec![] }; // It was logged.
+        for Walked { key, took, outcome } in walked {
+            self.walk_cost.count += 1;
+            self.walk_cost.took += took;
+            let chance = match &key {
+                WalkKey::Layer(_) => 0.0,
+                // Volumes of many pods are not to be walked all at once.
+                WalkKey::Volume(..) => self.agent.adapters.chance.next(),
+            };
+            match (&key, outcome) {
+                (WalkKey::Layer(id), WalkOutcome::Layer(usage)) => {
+                    self.layers.insert(id.clone(), usage);
+                }
+                (WalkKey::Volume(..), WalkOutcome::Volume(space)) => {
+                    self.spaces.insert(key.clone(), space);
+                }
+                (_, WalkOutcome::Unfinished) => tracing::debug!(?key, ?took, "walk through a directory is unfinished"),
+                (_, WalkOutcome::Failed(problem)) => {
+                    // Figures of a volume that cannot be read are left out, as upstream does.
+                    self.spaces.remove(&key);
+                    tracing::debug!(?key, problem, "walk through a directory failed");
+                }
+                (WalkKey::Layer(id), _) => {
+                    self.layers.remove(id);
+                }
+                (WalkKey::Volume(..), _) => {
+                    self.spaces.remove(&key);
+                }
+            }
+            self.walks.ended(key, uptime, took, chance);
+        }
+        left.retain(|(key, _)| matches!(key, WalkKey::Layer(_)) || self.volumes.contains_key(key));
+        left
+    }
+
+    /// Answers all whom the look serves, and begins the next one for the others.
+    fn finish(&mut self, desk: &mut Desk<StatsCollectorMsg>) {
+        let Some(Look { wanted, began, sample: Some(sample) }) = self.look.take() else { return };
+        let nano_cores = self.rates.take(&sample);
+        let snapshot = Arc::new(Snapshot {
+            nano_cores,
+            layers: self.layers.clone(),
+            volumes: self.volume_figures(),
+            sandbox_image: self.sandbox_image.as_ref().map(|(image, _)| image.clone()).unwrap_or_default(),
+            sample,
+        });
+        self.newest = Some((Arc::clone(&snapshot), wanted, began));
+        desk.after(KEPT, StatsCollectorMsg::ForgetDue);
+        for waiting in std::mem::take(&mut self.waiting) {
+            if wanted.covers(waiting.wanted) && began >= waiting.from {
+                let _ = waiting.reply.send(Ok(Arc::clone(&snapshot))); // The asker may have left.
+            } else {
+                self.waiting.push(waiting);
+            }
+        }
+        self.begin_look(desk);
+    }
+
+    fn failed(&mut self, problem: &str, desk: &mut Desk<StatsCollectorMsg>) {
+        let Some(look) = self.look.take() else { return };
+        tracing::warn!(problem, wanted = name_of(look.wanted), "statistics cannot be had");
+        for waiting in std::mem::take(&mut self.waiting) {
+            if look.wanted.covers(waiting.wanted) {
+                let _ = waiting.reply.send(Err(problem.to_owned())); // The asker may have left.
+            } else {
+                self.waiting.push(waiting);
+            }
+        }
+        self.begin_look(desk);
+    }
+
+    fn volume_figures(&self) -> BTreeMap<PodUid, Vec<VolumeFigures>> {
+        let mut figures: BTreeMap<PodUid, Vec<VolumeFigures>> = BTreeMap::new();
+        for (key, there) in &self.volumes {
+            if let (WalkKey::Volume(uid, _), Some(space)) = (key, self.spaces.get(key)) {
+                figures.entry(uid.clone()).or_default().push(VolumeFigures { space: *space, ..there.volume.clone() });
+            }
+        }
+        figures
+    }
+
+    fn report(&self) -> StatsReport {
+        let figures = self.volume_figures();
+        StatsReport { claims: of_claims(figures.values().flatten()), looks: self.costs.clone(), walks: self.walk_cost }
+    }
+
+    /// Volumes of claims are told of by `/metrics`, which may be the only one who asks.
+    fn list_volumes(&mut self, desk: &mut Desk<StatsCollectorMsg>) {
+        if self.listing || self.walking || self.agent.settings.volume_stats_period.is_none() {
+            return;
+        }
+        self.listing = true;
+        let agent = Arc::clone(&self.agent);
+        let work = async move { steps::volumes(&agent).await };
+        desk.start("list volumes", "all pods", work, StatsCollectorMsg::VolumesListed);
+    }
+
+    fn walk_claims(&mut self, desk: &mut Desk<StatsCollectorMsg>) {
+        let known: Vec<ContainerId> = self.layers.keys().cloned().collect();
+        let mut due = self.due(&known, desk.clock().uptime());
+        let is_claim = |key: &WalkKey| self.volumes.get(key).is_some_and(|there| there.volume.claim.is_some());
+        due.retain(|(key, _)| is_claim(key));
+        self.walk_beside(due, desk);
+    }
+}
+
+fn by_key(volumes: Vec<VolumeThere>) -> BTreeMap<WalkKey, VolumeThere> {
+    volumes.into_iter().map(|volume| (volume.key.clone(), volume)).collect()
+}
+
+fn name_of(wanted: Wanted) -> &'static str {
+    match (wanted.depth, wanted.disks) {
+        (Depth::Resources, false) => "resources",
+        (Depth::Summary, false) => "processor time and memory",
+        (Depth::Everything, false) => "everything but disks",
+        (Depth::Everything, true) => "everything",
+        (_, true) => "summary",
+    }
+}

@@ -1,0 +1,165 @@
+//! The operations of `StatsCollector`: a look, walks, a list of volumes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::actors::kit::ledger::Cause;
+use crate::actors::settings::Agent;
+use crate::cri::{ContainerStats, FilesystemUsage, ImageFsInfo, StatsFilter};
+use crate::logic::statistics::chosen::chosen;
+use crate::logic::statistics::figures::{FileSystem, Usage};
+use crate::logic::statistics::sample::{RuntimeDisk, Wanted};
+use crate::logic::statistics::volumes::{Space, VolumeFigures, claim_of, is_ephemeral, measure, volume_of};
+use crate::logic::statistics::walks::WalkKey;
+use crate::messages::pleg::PlegMsg;
+use crate::messages::stats_collector::{Looked, VolumeThere};
+use crate::messages::volume_manager::VolumeManagerMsg;
+use crate::platform::statistics::{LookOrder, RuntimeDiskAt, WalkOutcome, WalkPlace, Walked};
+
+/// How long another actor may take to answer.
+const ASK_LIMIT: Duration = Duration::from_secs(5);
+/// How long the runtime may take to say what nobody else can.
+const RUNTIME_LIMIT: Duration = Duration::from_secs(10);
+
+/// What a look has to find out.
+pub(super) struct Needs {
+    pub(super) wanted: Wanted,
+    /// Ask the runtime for its disks.
+    pub(super) disks: bool,
+    /// What it said of them before.
+    pub(super) known_disks: Option<ImageFsInfo>,
+    /// Find out what sandboxes are made of.
+    pub(super) sandbox_image: bool,
+    /// Ask which volumes there are.
+    pub(super) volumes: bool,
+}
+
+/// One look at everything that is wanted.
+pub(super) async fn look(agent: &Agent, needs: Needs) -> Result<Looked, String> {
+    let cause = Cause::outside("statistics");
+    let pods = agent.directory.pleg.ask(cause, ASK_LIMIT, PlegMsg::Pods).await;
+    let pods = pods.map_err(|error| format!("list pods: {error}"))?;
+    let disks = if needs.disks { image_disks(agent).await } else { None };
+    let sandbox_image = if needs.sandbox_image { sandbox_image(agent).await } else { None };
+    let volumes = if needs.volumes { volumes(agent).await } else { None };
+    let (images, containers) = match (needs.wanted.disks, disks.as_ref().or(needs.known_disks.as_ref())) {
+        (true, Some(told)) => places(told),
+        _ => (None, None),
+    };
+    let pods = chosen(pods.iter().map(|pod| &**pod));
+    let order = LookOrder { wanted: needs.wanted, pods, images, containers };
+    let sample = agent.adapters.statistics.look(order).await?;
+    Ok(Looked { sample, disks, sandbox_image, volumes })
+}
+
+/// What the runtime says of its disks; nothing when it does not answer in time: what it said last counts on.
+async fn image_disks(agent: &Agent) -> Option<ImageFsInfo> {
+    match tokio::time::timeout(RUNTIME_LIMIT, agent.adapters.images.image_fs_info()).await {
+        Ok(Ok(told)) => Some(told),
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "the runtime does not tell its disks");
+            None
+        }
+        Err(_) => None,
+    }
+}
+
+/// The first disk of each kind, as upstream takes them. The one of writable layers is told apart only if it is another.
+fn places(told: &ImageFsInfo) -> (Option<RuntimeDiskAt>, Option<RuntimeDiskAt>) {
+    let at = |usage: &FilesystemUsage| RuntimeDiskAt {
+        path: usage.mountpoint.clone(),
+        told: RuntimeDisk {
+            file_system: None,
+            at: usage.timestamp,
+            used: usage.used_bytes,
+            inodes_used: usage.inodes_used,
+        },
+    };
+    let images = told.image_filesystems.first();
+    let elsewhere = |usage: &&FilesystemUsage| images.is_none_or(|images| images.mountpoint != usage.mountpoint);
+    (images.map(at), told.container_filesystems.first().filter(elsewhere).map(at))
+}
+
+/// What sandboxes are made of: the image that the runtime has pinned, or one that is named as the usual one.
+async fn sandbox_image(agent: &Agent) -> Option<String> {
+    let images = tokio::time::timeout(RUNTIME_LIMIT, agent.adapters.images.list_images(None)).await.ok()?.ok()?;
+    let is_pause = |name: &str| {
+        let last = name.rsplit('/').next().unwrap_or(name);
+        last.split([':', '@']).next() == Some("pause")
+    };
+    let named = |image: &crate::cri::Image| image.repo_tags.iter().find(|tag| is_pause(tag)).cloned();
+    let pinned = images
+        .iter()
+        .filter(|image| image.pinned)
+        .find_map(|image| named(image).or_else(|| image.repo_tags.first().cloned()));
+    images.iter().filter(|image| image.pinned).find_map(named).or_else(|| images.iter().find_map(named)).or(pinned)
+}
+
+/// The volumes that pods have and that there are figures of; `None` when nobody answers.
+pub(super) async fn volumes(agent: &Agent) -> Option<Vec<VolumeThere>> {
+    let cause = Cause::outside("statistics");
+    let pods = agent.directory.volume_manager.ask(cause, ASK_LIMIT, VolumeManagerMsg::All).await.ok()?;
+    let mut there = vec![];
+    for (uid, pod, mounted) in pods {
+        for (name, volume) in &mounted.volumes {
+            let Some(measure) = measure(&volume.host_path).filter(|_| !volume.is_device) else { continue };
+            let Some(spec) = volume_of(&pod, name) else { continue };
+            let unmeasured = Space { file_system: FileSystem::default(), usage: None };
+            there.push(VolumeThere {
+                key: WalkKey::Volume(uid.clone(), name.clone()),
+                place: WalkPlace::Volume(volume.host_path.clone(), measure),
+                volume: VolumeFigures {
+                    name: name.clone(),
+                    claim: claim_of(&pod, spec),
+                    is_ephemeral: is_ephemeral(spec),
+                    space: unmeasured,
+                },
+            });
+        }
+    }
+    Some(there)
+}
+
+/// Walks; what the runtime keeps in a way of its own it is asked for. Gives what was walked and what was not.
+pub(super) async fn walk(
+    agent: &Arc<Agent>,
+    places: Vec<(WalkKey, WalkPlace)>,
+    limit: Duration,
+) -> (Vec<Walked>, Vec<(WalkKey, WalkPlace)>) {
+    let mut walked = agent.adapters.statistics.walk(places.clone(), limit).await;
+    let is_unknown = |one: &Walked| matches!((&one.key, &one.outcome), (WalkKey::Layer(_), WalkOutcome::NotHere));
+    if walked.iter().any(is_unknown) {
+        ask_runtime(agent, &mut walked).await;
+    }
+    let is_unfinished = |one: &Walked| one.outcome == WalkOutcome::Unfinished;
+    let done = |key: &WalkKey| walked.iter().any(|one| one.key == *key && !is_unfinished(one));
+    let left = places.into_iter().filter(|(key, _)| !done(key)).collect();
+    (walked, left)
+}
+
+/// One call for all of them: the runtime asks every container's shim all the same. It counts as the time that each took,
+/// so that it is made seldom if it takes long.
+async fn ask_runtime(agent: &Agent, walked: &mut [Walked]) {
+    let clock = agent.ledger.clock();
+    let began = clock.uptime();
+    let all = StatsFilter::default();
+    let call = agent.adapters.runtime.list_container_stats(&all);
+    let told: Vec<ContainerStats> = match tokio::time::timeout(RUNTIME_LIMIT, call).await {
+        Ok(Ok(told)) => told,
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "the runtime does not tell writable layers");
+            vec![]
+        }
+        Err(_) => vec![],
+    };
+    let took = clock.uptime().saturating_sub(began);
+    for one in walked {
+        let (WalkKey::Layer(id), WalkOutcome::NotHere) = (&one.key, &one.outcome) else { continue };
+        one.took = took;
+        let layer = told.iter().find(|stats| stats.id == id.as_str()).and_then(|stats| stats.writable_layer.as_ref());
+        if let Some(FilesystemUsage { timestamp, used_bytes: Some(bytes), inodes_used, .. }) = layer {
+            let inodes = inodes_used.unwrap_or(0);
+            one.outcome = WalkOutcome::Layer(Usage { at: *timestamp, bytes: *bytes, inodes });
+        }
+    }
+}

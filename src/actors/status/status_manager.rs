@@ -1,0 +1,282 @@
+//! `StatusManager`: the newest status of every pod, and the manifests that give none, for whoever asks; and for the API
+//! server, which is sent what it does not have yet, and has the pods deleted that are over.
+//!
+//! Parent: Root. Restarted: after a failure; the pods' workers and the sources tell it everything again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use ractor::RpcReplyPort;
+
+use crate::actors::kit::desk::{Desk, OperationId};
+use crate::actors::kit::role::Role;
+use crate::actors::settings::Agent;
+use crate::logic::model::ids::PodUid;
+use crate::logic::model::time::Moment;
+use crate::logic::pods::pod_admission::{PREEMPTING, preempted_status};
+use crate::logic::pods::pod_roster::{config_hash, full_name, is_static};
+use crate::logic::pods::settling::Settling;
+use crate::logic::status::pod_status::{is_terminal, never_back, newly_ended};
+use crate::logic::status::status_sync::merge::all_ended;
+use crate::logic::status::status_sync::{Answer, Call, Order, Own, StatusSync};
+use crate::messages::pod_source::SourceKind;
+use crate::messages::status_manager::{Patience, PodView, RefusedManifest, StatusManagerMsg};
+use crate::platform::cluster::kube_api::{ApiError, ApiServer, PatchKind, Place};
+use crate::platform::observer::Occurrence;
+
+/// Who may wait at once until all pods are known; one more is answered at once.
+const WAITING_MAX: usize = 1024;
+
+/// So long the agent is new: whoever asks for all pods waits no longer for those that nobody has named yet.
+const NEW: Duration = Duration::from_secs(10);
+
+/// See the module.
+pub struct StatusManager {
+    agent: Arc<Agent>,
+    pods: BTreeMap<PodUid, PodView>,
+    sync: StatusSync,
+    /// The timer, and the uptime that it is set to.
+    wake: Option<(Duration, OperationId)>,
+    refused: BTreeMap<SourceKind, Vec<RefusedManifest>>,
+    /// Pods that make room for critical ones, and since when that is known.
+    preempted: BTreeMap<PodUid, Moment>,
+    /// Since when what is here differs from what the API server was sent, in uptime.
+    changed: BTreeMap<PodUid, Duration>,
+    /// The same of what is on its way.
+    sent: BTreeMap<PodUid, Duration>,
+    /// Whether all pods are known since the start, and who waits for that.
+    settling: Settling,
+    waiting: Vec<(Patience, RpcReplyPort<()>)>,
+    is_new: bool,
+}
+
+impl Role for StatusManager {
+    const KIND: &'static str = "StatusManager";
+    type Msg = StatusManagerMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, desk: &mut Desk<StatusManagerMsg>) -> Self {
+        desk.after(NEW, StatusManagerMsg::NewNoMore);
+        let (pods, sync, refused) = (BTreeMap::new(), StatusSync::default(), BTreeMap::new());
+        Self {
+            agent,
+            pods,
+            sync,
+            wake: None,
+            refused,
+            preempted: BTreeMap::new(),
+            changed: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            settling: Settling::default(),
+            waiting: vec![],
+            is_new: true,
+        }
+    }
+
+    fn receive(&mut self, message: StatusManagerMsg, desk: &mut Desk<StatusManagerMsg>) {
+        match message {
+            StatusManagerMsg::StatusChanged(view) => self.take(view),
+            StatusManagerMsg::Preempted(uid) => drop(self.preempted.entry(uid).or_insert(desk.now())),
+            StatusManagerMsg::PodForgotten(uid) => {
+                self.settling.told(&uid);
+                // How a pod ended that made room can be looked at for as long as the API server has it.
+                match self.pods.get_mut(&uid).filter(|_| self.preempted.contains_key(&uid)) {
+                    Some(view) => (view.may_run, view.waiting) = (false, Arc::default()),
+                    None => drop(self.pods.remove(&uid)),
+                }
+                self.sync.finished(&uid);
+            }
+            StatusManagerMsg::NeverHere(uid) => self.sync.never_here(&uid),
+            StatusManagerMsg::Rejected(view) => {
+                let uid = view.uid.clone();
+                // Of a pod that made room its worker has told more than whoever repeats it.
+                let is_told = self.sync.has_own(&uid) && view.status.reason.as_deref() == Some(PREEMPTING);
+                if !is_told {
+                    self.take(view);
+                }
+                self.sync.never_here(&uid);
+            }
+            StatusManagerMsg::ApiPods(pods) => {
+                pods.iter().for_each(|pod| self.agent.happened(Occurrence::PodShown { pod, at: desk.now() }));
+                self.sync.all(&pods);
+            }
+            StatusManagerMsg::ApiPodSeen(pod) => {
+                self.agent.happened(Occurrence::PodShown { pod: &pod, at: desk.now() });
+                self.sync.seen(pod);
+            }
+            StatusManagerMsg::ApiPodGone(pod) => {
+                self.sync.gone(&pod);
+                let uid = PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default());
+                self.agent.happened(Occurrence::PodGone(&uid));
+            }
+            StatusManagerMsg::Answered(uid, outcome) => {
+                let answer = outcome.unwrap_or(Answer::Failed(None));
+                self.count_sent(&uid, &answer, desk);
+                self.sync.answered(&uid, answer, desk.clock().uptime(), self.agent.adapters.chance.next());
+            }
+            StatusManagerMsg::SendDue => self.wake = None,
+            StatusManagerMsg::Refused(source, manifests) => {
+                self.refused.insert(source, manifests);
+            }
+            StatusManagerMsg::HeardAll(pods) => self.settling.heard_all(&pods, |uid| self.pods.contains_key(uid)),
+            StatusManagerMsg::NewNoMore => self.is_new = false,
+            StatusManagerMsg::Settled(patience, reply) => self.wait(patience, reply),
+            StatusManagerMsg::Known { pods, ended } => {
+                self.settling.keep_only(&pods);
+                self.pods.retain(|uid, _| pods.contains(uid));
+                self.preempted.retain(|uid, _| pods.contains(uid));
+                self.sync.keep_only(&pods);
+                ended.iter().for_each(|uid| self.sync.never_here(uid));
+            }
+            StatusManagerMsg::List(reply) => return self.list(reply),
+            StatusManagerMsg::Refusals(reply) => {
+                let of = |(source, manifests): (&SourceKind, &Vec<RefusedManifest>)| {
+                    manifests.iter().map(|manifest| (*source, manifest.clone())).collect::<Vec<_>>()
+                };
+                let _ = reply.send(self.refused.iter().flat_map(of).collect()); // The asker may have left.
+                return;
+            }
+        }
+        self.answer_waiting();
+        self.carry_out(desk);
+    }
+}
+
+impl StatusManager {
+    fn wait(&mut self, patience: Patience, reply: RpcReplyPort<()>) {
+        if self.waiting.len() >= WAITING_MAX {
+            self.waiting.retain(|(_, reply)| !reply.is_closed());
+        }
+        match self.waiting.len() < WAITING_MAX {
+            true => self.waiting.push((patience, reply)),
+            false => drop(reply.send(())), // The asker may have left.
+        }
+    }
+
+    fn answer_waiting(&mut self) {
+        let (settled, is_new) = (self.settling.is_settled(), self.is_new);
+        let is_over = |(patience, _): &mut (Patience, _)| settled || (*patience == Patience::WhileNew && !is_new);
+        for (_, reply) in self.waiting.extract_if(.., is_over) {
+            let _ = reply.send(()); // The asker may have left.
+        }
+    }
+
+    fn take(&mut self, mut view: PodView) {
+        if let Some(shown) = self.pods.get(&view.uid) {
+            never_back(&mut view.status, &shown.status);
+        }
+        if let Some(since) = self.preempted.get(&view.uid) {
+            view.status = Arc::new(preempted_status(PodStatus::clone(&view.status), *since));
+        }
+        if !view.may_run && view.status.phase.as_deref().is_some_and(is_terminal) {
+            view.status = Arc::new(all_ended(PodStatus::clone(&view.status)));
+        }
+        self.count_ended(&view);
+        if self.agent.adapters.api.is_some() {
+            let own = Own {
+                full_name: full_name(&view.pod),
+                is_static: is_static(&view.pod),
+                config_hash: config_hash(&view.pod),
+                status: Arc::clone(&view.status),
+                may_run: view.may_run,
+            };
+            self.sync.own(&view.uid, own);
+            if view.is_over {
+                self.sync.never_here(&view.uid); // Not any more: it may go as soon as the API is known to have it.
+            }
+            self.changed.entry(view.uid.clone()).or_insert(self.agent.ledger.clock().uptime());
+        }
+        self.settling.told(&view.uid);
+        self.pods.insert(view.uid.clone(), view);
+    }
+
+    /// Counts containers that have ended since the pod's status was told last.
+    fn count_ended(&self, view: &PodView) {
+        let shown = self.pods.get(&view.uid).map(|shown| &*shown.status);
+        for ended in newly_ended(shown.or(view.pod.status.as_ref()), &view.status) {
+            self.agent.happened(Occurrence::ContainerEnded(ended));
+        }
+    }
+
+    /// Counts how long a status took from its first change that the API server had not seen until it was there.
+    fn count_sent(&mut self, uid: &PodUid, answer: &Answer, desk: &Desk<StatusManagerMsg>) {
+        let Some(sent) = self.sent.remove(uid) else { return };
+        let uptime = desk.clock().uptime();
+        match answer {
+            Answer::Done(Some(_)) => {
+                self.agent.happened(Occurrence::StatusSent { took: uptime.saturating_sub(sent) });
+            }
+            // It is as old as it was.
+            Answer::Away | Answer::Failed(_) | Answer::Gone => drop(self.changed.insert(uid.clone(), sent)),
+            Answer::Done(None) => {}
+        }
+    }
+
+    fn list(&self, reply: RpcReplyPort<Vec<PodView>>) {
+        if reply.is_closed() {
+            return;
+        }
+        let mut views: Vec<PodView> = self.pods.values().cloned().collect();
+        views.sort_by(|one, other| place(one).cmp(&place(other)));
+        let _ = reply.send(views); // The asker may have left.
+    }
+
+    fn carry_out(&mut self, desk: &mut Desk<StatusManagerMsg>) {
+        let Some(api) = self.agent.adapters.api.clone() else { return };
+        let now = desk.clock().uptime();
+        let (orders, wake) = self.sync.orders(now);
+        for order in orders {
+            let uid = order.uid.clone();
+            if let Some(changed) = self.changed.remove(&uid) {
+                self.sent.insert(uid.clone(), changed);
+            }
+            let (name, about) = match order.call {
+                Call::Patch { .. } => ("patch status", order.full_name.to_string()),
+                Call::Delete => ("delete pod", order.full_name.to_string()),
+            };
+            desk.start(name, about, send(api.clone(), order), move |outcome| StatusManagerMsg::Answered(uid, outcome));
+        }
+        // The rest has what is here already.
+        self.changed.retain(|uid, _| self.sync.is_waiting(uid));
+        if self.wake.map(|(set, _)| set) == wake {
+            return;
+        }
+        if let Some((_, timer)) = self.wake.take() {
+            desk.cancel(timer);
+        }
+        self.wake = wake.map(|due| (due, desk.after(due.saturating_sub(now), StatusManagerMsg::SendDue)));
+    }
+}
+
+async fn send(api: ApiServer, order: Order) -> Answer {
+    let (at, name) = (Place::namespace(&*order.full_name.namespace), &*order.full_name.name);
+    let answer = match &order.call {
+        Call::Patch { body } => {
+            let patched = api.patch::<Pod>(&at, name, Some("status"), PatchKind::Strategic, body).await;
+            patched.map(|pod| Some(Arc::new(pod)))
+        }
+        Call::Delete => {
+            let deleted = api.delete::<Pod>(&at, name, Some(0), Some(order.api_uid.as_str())).await;
+            deleted.map(|()| None)
+        }
+    };
+    answer.map_or_else(|error| refused(&order, &error), Answer::Done)
+}
+
+fn refused(order: &Order, error: &ApiError) -> Answer {
+    // A conflict says either that there is another pod of this name, which the watch will show, or only that others were
+    // writing the same object: what is to be sent is as due as before.
+    if error.is_not_found() {
+        tracing::debug!(pod = %order.full_name, %error, "the API has no such pod");
+        return Answer::Gone;
+    }
+    tracing::warn!(pod = %order.full_name, %error, "pod status cannot be sent yet");
+    if error.is_unreachable() { Answer::Away } else { Answer::Failed(error.retry_after()) }
+}
+
+/// By namespace and name; of two pods of one name the one that is over comes last.
+fn place(view: &PodView) -> (Option<&str>, Option<&str>, bool, &PodUid) {
+    (view.pod.metadata.namespace.as_deref(), view.pod.metadata.name.as_deref(), view.is_over, &view.uid)
+}

@@ -1,0 +1,506 @@
+//! `VolumeManager`: has pods' volumes there when containers need them, and gone when the pods are.
+//!
+//! Parent: Root. Restarted: after a failure; who asked hears that there is no answer, and asks again. What is to be done
+//! is decided by `logic::volumes::volume_states`; here it is carried out, one operation a volume, so that a mount that hangs keeps
+//! nobody else. Keeps which volumes wanted pods have, and their tokens; a pod's end is read from the disk.
+
+mod tasks;
+mod timing;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use ractor::RpcReplyPort;
+
+use crate::actors::kit::address::Address;
+use crate::actors::kit::desk::{Desk, OperationId, Panicked};
+use crate::actors::kit::ledger::Cause;
+use crate::actors::kit::role::Role;
+use crate::actors::settings::{Agent, EventSubject};
+use crate::logic::model::ids::{FullName, PodUid};
+use crate::logic::model::loudness::Loudness;
+use crate::logic::model::quantity::{Format, Quantity};
+use crate::logic::model::time::Steady;
+use crate::logic::resources::MEMORY;
+use crate::logic::volumes::certificate::{CertificateKey, CertificateState};
+use crate::logic::volumes::plan::{NodeFacts, VolumePlan, node_allocatable, volume_plans};
+use crate::logic::volumes::token::TokenKey;
+use crate::logic::volumes::volume_states::{
+    Input, MountedVolume, MountedVolumes, Order, Standing, Task, TaskFailure, VolumeFailure, VolumeStates,
+};
+use crate::messages::node_status::{NodeNews, NodeStatusMsg};
+use crate::messages::pod_worker::PodWorkerMsg;
+use crate::messages::volume_manager::{NewSecrets, TaskGain, VolumeCensus, VolumeEvent, VolumeManagerMsg};
+use crate::platform::cluster::objects::Token;
+use crate::platform::observer::Occurrence;
+use tasks::MountTask;
+use timing::{Timing, planned_plugin, unmounting};
+
+/// The soonest that a pod is told to ask again.
+const RETRY_MIN: Duration = Duration::from_millis(100);
+
+/// Wait before attached volumes are looked for again: they go when their pods end.
+const ATTACHED_PERIOD: Duration = Duration::from_secs(30);
+
+/// Patience with `NodeStatus`.
+const NODE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// A wanted pod, and what it has.
+struct WantedPod {
+    pod: Arc<Pod>,
+    plans: BTreeMap<String, VolumePlan>,
+    mounted: BTreeMap<String, MountedVolume>,
+    /// Since when volumes are waited for, by uptime: those that are not there, and those that are to be set up again.
+    asked: BTreeMap<String, Duration>,
+    /// Nothing of it starts any more: what becomes of its objects is no concern of its volumes.
+    ending: bool,
+}
+
+/// Someone who waits for a pod's volumes.
+enum Question {
+    Mounted(RpcReplyPort<Result<Arc<MountedVolumes>, VolumeFailure>>),
+    Released(RpcReplyPort<Result<(), VolumeFailure>>),
+}
+
+/// See the module.
+pub struct VolumeManager {
+    agent: Arc<Agent>,
+    states: VolumeStates,
+    pods: BTreeMap<PodUid, WantedPod>,
+    /// Who asked for a wanted pod's volumes.
+    workers: BTreeMap<PodUid, Address<PodWorkerMsg>>,
+    /// Pods to be released that were never wanted here; until the disk was read.
+    strangers: BTreeSet<PodUid>,
+    tokens: BTreeMap<PodUid, BTreeMap<TokenKey, Token>>,
+    certificates: BTreeMap<CertificateKey, CertificateState>,
+    questions: BTreeMap<PodUid, Vec<Question>>,
+    wake: Option<(Steady, OperationId)>,
+    /// The attached volumes that `NodeStatus` was told of.
+    attached: Option<BTreeSet<String>>,
+}
+
+impl Role for VolumeManager {
+    const KIND: &'static str = "VolumeManager";
+    type Msg = VolumeManagerMsg;
+    type Args = Arc<Agent>;
+
+    fn begin(agent: Arc<Agent>, desk: &mut Desk<VolumeManagerMsg>) -> Self {
+        let manager = Self {
+            agent,
+            states: VolumeStates::default(),
+            pods: BTreeMap::new(),
+            workers: BTreeMap::new(),
+            strangers: BTreeSet::new(),
+            tokens: BTreeMap::new(),
+            certificates: BTreeMap::new(),
+            questions: BTreeMap::new(),
+            wake: None,
+            attached: None,
+        };
+        manager.look_for_attached(desk);
+        manager
+    }
+
+    fn receive(&mut self, message: VolumeManagerMsg, desk: &mut Desk<VolumeManagerMsg>) {
+        let inputs = match message {
+            VolumeManagerMsg::Ensure(pod, worker, reply) => {
+                let uid = uid_of(&pod);
+                self.questions.entry(uid.clone()).or_default().push(Question::Mounted(reply));
+                let wanted = self.want(uid.clone(), pod, desk);
+                self.workers.insert(uid, worker);
+                vec![wanted]
+            }
+            VolumeManagerMsg::Refresh(pod) => vec![self.want(uid_of(&pod), pod, desk)],
+            VolumeManagerMsg::ObjectsChanged(uids) => {
+                let wanted = uids.into_iter().filter_map(|uid| Some((self.pods.get(&uid)?, uid)));
+                let known =
+                    wanted.filter(|(wanted, _)| !wanted.ending).map(|(wanted, uid)| (Arc::clone(&wanted.pod), uid));
+                let known: Vec<(Arc<Pod>, PodUid)> = known.collect();
+                known.into_iter().flat_map(|(pod, uid)| self.changed(uid, pod, desk)).collect()
+            }
+            VolumeManagerMsg::Ending(uid) => match self.pods.get_mut(&uid) {
+                Some(wanted) => {
+                    wanted.ending = true;
+                    vec![Input::Settle { uid }]
+                }
+                None => vec![],
+            },
+            VolumeManagerMsg::Release(uid, reply) => {
+                self.questions.entry(uid.clone()).or_default().push(Question::Released(reply));
+                self.workers.remove(&uid);
+                if self.pods.remove(&uid).is_none() {
+                    self.strangers.insert(uid.clone());
+                }
+                self.tokens.remove(&uid);
+                for (key, _) in self.certificates_of(&uid) {
+                    self.certificates.remove(&key);
+                }
+                vec![Input::Release { uid }]
+            }
+            VolumeManagerMsg::All(reply) => {
+                let all =
+                    self.pods.iter().map(|(uid, wanted)| (uid.clone(), Arc::clone(&wanted.pod), self.mounted(uid)));
+                let _ = reply.send(all.collect()); // The asker may have left.
+                return;
+            }
+            VolumeManagerMsg::TaskEnded { uid, task, outcome } => {
+                let (outcome, secrets) =
+                    (*outcome).unwrap_or_else(|panicked| (Err(lost(&task, &panicked)), NewSecrets::default()));
+                vec![self.end(uid, task, outcome, secrets, desk)]
+            }
+            VolumeManagerMsg::TaskMoves { uid, task, doing, event } => {
+                if let (Some(wanted), Some(message)) = (self.pods.get(&uid), event) {
+                    let subject = EventSubject::pod(&uid, &full_name(&wanted.pod));
+                    let event = subject.warning("VolumePermissionChangeInProgress", message);
+                    desk.tell(&self.agent.directory.event_recorder, event);
+                }
+                vec![Input::Moves { uid, task, doing }]
+            }
+            VolumeManagerMsg::Count(reply) => {
+                let _ = reply.send(self.census()); // The asker may have left.
+                return;
+            }
+            VolumeManagerMsg::AttachedFound(outcome) => return self.take_attached(outcome, desk),
+            VolumeManagerMsg::AttachedDue => return self.look_for_attached(desk),
+            VolumeManagerMsg::RetryDue { at } => {
+                self.wake.take_if(|(armed, _)| *armed == at);
+                vec![Input::Due]
+            }
+        };
+        let mut touched = BTreeSet::new();
+        for input in inputs {
+            match input.about() {
+                Some(uid) => drop(touched.insert(uid.clone())),
+                None => touched.extend(self.questions.keys().cloned()),
+            }
+            for order in self.states.step(input, desk.clocks()) {
+                self.begin_task(order, desk);
+            }
+        }
+        touched.iter().for_each(|uid| self.answer(uid, desk));
+        self.arm(desk);
+    }
+}
+
+impl VolumeManager {
+    /// What of the volumes that the cluster attaches is in use is read off the disk (NODE-24): none of the kinds that are
+    /// mounted here is attached, but another agent may have mounted such, and the cluster takes away what is not in use.
+    fn look_for_attached(&self, desk: &mut Desk<VolumeManagerMsg>) {
+        let host = Arc::clone(&self.agent.adapters.volumes);
+        let work = async move { host.attached().await.map_err(|error| error.to_string()) };
+        desk.start("look for attached volumes", "the node".to_owned(), work, VolumeManagerMsg::AttachedFound);
+    }
+
+    /// Until the disk was read nothing is said of them, so that what the Node shows stays.
+    fn take_attached(
+        &mut self,
+        outcome: Result<Result<BTreeSet<String>, String>, Panicked>,
+        desk: &mut Desk<VolumeManagerMsg>,
+    ) {
+        match outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
+            Ok(found) => {
+                let in_use = NodeNews::VolumesInUse(found.iter().cloned().collect());
+                let is_told = self.attached.as_ref() == Some(&found)
+                    || desk.offer(&self.agent.directory.node_status, NodeStatusMsg::News(in_use));
+                if is_told {
+                    let none_is_left = found.is_empty();
+                    self.attached = Some(found);
+                    if none_is_left {
+                        return;
+                    }
+                }
+            }
+            Err(problem) => tracing::warn!(problem, "it is not known yet which attached volumes are in use"),
+        }
+        desk.after(ATTACHED_PERIOD, VolumeManagerMsg::AttachedDue);
+    }
+
+    fn want(&mut self, uid: PodUid, pod: Arc<Pod>, desk: &Desk<VolumeManagerMsg>) -> Input {
+        let plans: BTreeMap<String, VolumePlan> =
+            volume_plans(&pod).into_iter().map(|plan| (plan.name.clone(), plan)).collect();
+        let volumes = plans.values().map(|plan| (plan.name.clone(), plan.is_set_up_again())).collect();
+        let before = self.pods.remove(&uid).map(|before| (before.mounted, before.asked));
+        let (mounted, mut asked) = before.unwrap_or_default();
+        asked.retain(|name, _| plans.contains_key(name));
+        for plan in plans.values().filter(|plan| plan.is_set_up_again() || !mounted.contains_key(&plan.name)) {
+            asked.entry(plan.name.clone()).or_insert(desk.clock().uptime());
+        }
+        self.pods.insert(uid.clone(), WantedPod { pod, plans, mounted, asked, ending: false });
+        Input::Want { uid, volumes }
+    }
+
+    /// Objects that the pod refers to changed: what failed for want of them is tried at once, and its worker asks again.
+    fn changed(&mut self, uid: PodUid, pod: Arc<Pod>, desk: &Desk<VolumeManagerMsg>) -> Vec<Input> {
+        let wanted = self.want(uid.clone(), pod, desk);
+        let plans = self.pods[&uid].plans.values();
+        let volumes = plans.filter(|plan| plan.is_set_up_again()).map(|plan| plan.name.clone()).collect();
+        if self.states.lacks_some(&uid)
+            && let Some(worker) = self.workers.get(&uid)
+        {
+            desk.tell(worker, PodWorkerMsg::VolumesChanged);
+        }
+        vec![Input::Changed { uid, volumes }, wanted]
+    }
+
+    fn end(
+        &mut self,
+        uid: PodUid,
+        task: Task,
+        outcome: Result<TaskGain, TaskFailure>,
+        secrets: NewSecrets,
+        desk: &Desk<VolumeManagerMsg>,
+    ) -> Input {
+        if let Some(wanted) = self.pods.get_mut(&uid) {
+            let tokens = secrets.tokens.into_iter().map(|(key, text, life)| (key, Token { text, life }));
+            self.tokens.entry(uid.clone()).or_default().extend(tokens);
+            if let (Task::Mount(name), Ok(TaskGain { mounted: Some(mounted), .. })) = (&task, &outcome) {
+                wanted.mounted.insert(name.clone(), mounted.clone());
+                let took = wanted.asked.remove(name).map(|since| desk.clock().uptime().saturating_sub(since));
+                if let (Some(took), Some(plan), false) = (took, wanted.plans.get(name), mounted.is_device) {
+                    let plugin = &planned_plugin(plan, Some(mounted)).replace('~', "/");
+                    self.agent.happened(Occurrence::VolumeThere { plugin, took });
+                }
+            }
+            let subject = EventSubject::pod(&uid, &full_name(&wanted.pod));
+            if let Some(VolumeEvent { name, uid, message }) = secrets.of_volume {
+                let volume = EventSubject::persistent_volume(&name, &uid);
+                let event = volume.warning("FailedMountOnFilesystemMismatch", message);
+                desk.tell(&self.agent.directory.event_recorder, event);
+            }
+            for (reason, message) in secrets.events {
+                desk.tell(&self.agent.directory.event_recorder, subject.warning(reason, message));
+            }
+            for (key, state) in secrets.certificates {
+                match state {
+                    Some(state) => drop(self.certificates.insert(key, state)),
+                    None => drop(self.certificates.remove(&key)),
+                }
+            }
+            if let Ok(gain) = &outcome {
+                let news = gain.news.iter().map(|text| subject.normal("SuccessfulMountVolume", text.clone()));
+                let warned = gain.warning.iter().map(|text| subject.warning("AlreadyMountedVolume", text.clone()));
+                for event in news.chain(warned) {
+                    desk.tell(&self.agent.directory.event_recorder, event);
+                }
+            }
+        }
+        self.count_found(&uid, &task, &outcome);
+        if let Err(failure) = &outcome {
+            self.tell_failure(&uid, &task, failure, desk);
+        }
+        Input::Ended { uid, task, outcome: outcome.map(|gain| gain.found) }
+    }
+
+    /// Volumes of a pod that this agent never gave any are of the time before it.
+    fn count_found(&mut self, uid: &PodUid, task: &Task, outcome: &Result<TaskGain, TaskFailure>) {
+        if *task == Task::List && self.strangers.remove(uid) {
+            let count = outcome.as_ref().map_or(1, |gain| gain.found.len());
+            self.agent.happened(Occurrence::VolumesFound { count, failed: outcome.is_err() });
+        }
+    }
+
+    /// As upstream, there is an Event for each failed mount and none for a failed unmount (VOL-13); that is in the log, once
+    /// for each reason.
+    fn tell_failure(&self, uid: &PodUid, task: &Task, failure: &TaskFailure, desk: &Desk<VolumeManagerMsg>) {
+        let message = &failure.message;
+        match (self.pods.get(uid), task) {
+            (Some(wanted), Task::Mount(_)) if !wanted.ending => {
+                let subject = EventSubject::pod(uid, &full_name(&wanted.pod));
+                let event = failure.reason.map(|reason| subject.warning(reason, message.clone()));
+                event.into_iter().for_each(|event| desk.tell(&self.agent.directory.event_recorder, event));
+            }
+            (_, Task::Mount(_)) => {}
+            _ => match self.states.loudness(uid, task, failure) {
+                Loudness::Debug => tracing::debug!(pod = %uid, %task, error = message, "a volume stays still"),
+                _ => tracing::warn!(pod = %uid, %task, error = message, "a volume stays for now"),
+            },
+        }
+    }
+
+    fn begin_task(&mut self, Order { uid, task }: Order, desk: &mut Desk<VolumeManagerMsg>) {
+        let about = match &task {
+            Task::Mount(name) => format!("{name} of {uid}"),
+            Task::Unmount(place) => place.to_string(),
+            Task::List | Task::Finish => uid.to_string(),
+        };
+        let (of, done) = (uid.clone(), task.clone());
+        let ended = move |outcome| VolumeManagerMsg::TaskEnded { uid: of, task: done, outcome: Box::new(outcome) };
+        let host = Arc::clone(&self.agent.adapters.volumes);
+        let timing = Timing { observer: Arc::clone(&self.agent.adapters.observer), clock: Arc::clone(desk.clock()) };
+        match task {
+            Task::Mount(name) => {
+                let wanted = &self.pods[&uid];
+                let (agent, cause) = (Arc::clone(&self.agent), desk.cause());
+                let (me, cause_of_moves) = (desk.address().clone(), desk.cause());
+                let (of_moves, task_moves) = (uid.clone(), Task::Mount(name.clone()));
+                let needs_node = wanted.plans[&name].needs_node();
+                let mut work = MountTask {
+                    timing,
+                    objects: Arc::clone(&self.agent.adapters.objects),
+                    host,
+                    node: node_facts(&self.agent, None),
+                    own_node: None,
+                    pod: Arc::clone(&wanted.pod),
+                    plan: wanted.plans[&name].clone(),
+                    certificates: self.certificates_of(&uid),
+                    tokens: self.tokens.get(&uid).into_iter().flatten().map(own).collect(),
+                    now: desk.now(),
+                    chance: self.agent.adapters.chance.next(),
+                    moves: Box::new(move |doing, event| {
+                        let (uid, task) = (of_moves.clone(), task_moves.clone());
+                        // Lost, it is told again.
+                        let _ =
+                            me.tell(cause_of_moves.clone(), VolumeManagerMsg::TaskMoves { uid, task, doing, event });
+                    }),
+                    uid,
+                };
+                let work = async move {
+                    if needs_node {
+                        work.own_node = own_node(&agent, cause).await;
+                        work.node = node_facts(&agent, work.own_node.as_deref());
+                    }
+                    work.run().await
+                };
+                desk.start("mount volume", about, work, ended);
+            }
+            Task::List => {
+                let work = async move {
+                    let found = host.volumes_of(&uid).await;
+                    (
+                        found.map(|found| TaskGain { found, ..TaskGain::default() }).map_err(tasks::failed),
+                        NewSecrets::default(),
+                    )
+                };
+                desk.start("list volumes", about, work, ended);
+            }
+            Task::Unmount(place) => {
+                let work = async move {
+                    let gone = timing.of(&place.plugin, unmounting(place.is_device), host.tear_down(&place)).await;
+                    (gone.map(|()| TaskGain::default()).map_err(tasks::failed), NewSecrets::default())
+                };
+                desk.start("unmount volume", about, work, ended);
+            }
+            Task::Finish => {
+                let work = async move {
+                    let gone = host.release(&uid).await;
+                    (gone.map(|()| TaskGain::default()).map_err(tasks::failed), NewSecrets::default())
+                };
+                desk.start("release volumes", about, work, ended);
+            }
+        }
+    }
+
+    fn census(&self) -> VolumeCensus {
+        let mut census = VolumeCensus::default();
+        for wanted in self.pods.values() {
+            for (name, plan) in &wanted.plans {
+                let mounted = wanted.mounted.get(name);
+                let plugin = planned_plugin(plan, mounted).replace('~', "/");
+                *census.desired.entry(plugin.clone()).or_default() += 1;
+                *census.actual.entry(plugin).or_default() += usize::from(mounted.is_some());
+            }
+        }
+        census.actual.retain(|_, count| *count > 0);
+        census
+    }
+
+    fn certificates_of(&self, uid: &PodUid) -> Vec<(CertificateKey, CertificateState)> {
+        let first = CertificateKey { pod_uid: uid.clone(), volume: String::new(), source: 0 };
+        let own = self.certificates.range(first..).take_while(|(key, _)| key.pod_uid == *uid);
+        own.map(|(key, state)| (key.clone(), state.clone())).collect()
+    }
+
+    /// Answers those who wait for this pod's volumes, if there is an answer.
+    fn answer(&mut self, uid: &PodUid, desk: &Desk<VolumeManagerMsg>) {
+        let now = desk.steady();
+        let mut open = Vec::new();
+        for question in self.questions.remove(uid).unwrap_or_default() {
+            let standing = match &question {
+                Question::Mounted(reply) if !reply.is_closed() => self.states.mounted(uid, now),
+                Question::Released(reply) if !reply.is_closed() => self.states.released(uid, now),
+                _ => continue, // The asker has left.
+            };
+            let outcome = match standing {
+                Standing::Working => {
+                    open.push(question);
+                    continue;
+                }
+                Standing::Done => Ok(()),
+                Standing::Failed(failure) => {
+                    Err(VolumeFailure { retry_after: failure.retry_after.max(RETRY_MIN), ..failure })
+                }
+            };
+            // The asker may leave at any time.
+            match question {
+                Question::Mounted(reply) => {
+                    let _ = reply.send(outcome.map(|()| self.mounted(uid)));
+                }
+                Question::Released(reply) => {
+                    let _ = reply.send(outcome);
+                }
+            }
+        }
+        if !open.is_empty() {
+            self.questions.insert(uid.clone(), open);
+        }
+    }
+
+    fn mounted(&self, uid: &PodUid) -> Arc<MountedVolumes> {
+        let volumes = self.pods.get(uid).map(|wanted| wanted.mounted.clone()).unwrap_or_default();
+        Arc::new(MountedVolumes { volumes })
+    }
+
+    /// One timer, for whatever is due next; and who hangs, for whoever looks.
+    fn arm(&mut self, desk: &mut Desk<VolumeManagerMsg>) {
+        let hanging = self.agent.adapters.volumes.hanging();
+        let note = hanging.first().map(|(what, since)| {
+            format!("{what} has not ended since {}, one of {} such calls", since.to_timestamp(), hanging.len())
+        });
+        desk.address().record().set_note(note);
+        let due = self.states.wake_at();
+        // One that comes too early looks, and is set anew: nearly all that a timer waits for ends long before.
+        if self.wake.as_ref().map(|(at, _)| *at).is_some_and(|set| due.is_none_or(|due| set <= due)) {
+            return;
+        }
+        if let Some((_, timer)) = self.wake.take() {
+            desk.cancel(timer);
+        }
+        if let Some(at) = due {
+            let delay = at.since(desk.steady()) + Duration::from_millis(1);
+            self.wake = Some((at, desk.after(delay, VolumeManagerMsg::RetryDue { at })));
+        }
+    }
+}
+
+fn own((key, token): (&TokenKey, &Token)) -> (TokenKey, Token) {
+    (key.clone(), token.clone())
+}
+
+fn lost(task: &Task, panicked: &Panicked) -> TaskFailure {
+    tasks::failure(format!("{task}: {panicked}"))
+}
+
+fn uid_of(pod: &Pod) -> PodUid {
+    PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default())
+}
+
+fn full_name(pod: &Pod) -> FullName {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    FullName::new(&text(&pod.metadata.name), &text(&pod.metadata.namespace))
+}
+
+/// What the node has for pods, as its Node says it, if there is one; where nothing is said of memory, all of it.
+pub(in crate::actors) fn node_facts(agent: &Agent, node: Option<&Node>) -> NodeFacts {
+    let settings = &agent.settings;
+    let mut allocatable = node_allocatable(node, &settings.allocatable);
+    let capacity = settings.node_memory.capacity_bytes;
+    allocatable.entry(MEMORY.to_owned()).or_insert_with(|| Quantity::from_units(capacity, Format::BinarySi));
+    NodeFacts { allocatable, resources: settings.resources }
+}
+
+/// The Node, where there is one.
+pub(in crate::actors) async fn own_node(agent: &Agent, cause: Cause) -> Option<Arc<Node>> {
+    agent.directory.node_status.ask(cause, NODE_PATIENCE, NodeStatusMsg::Node).await.ok().flatten()
+}
