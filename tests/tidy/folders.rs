@@ -1,0 +1,170 @@
+//! The shape of `src`: how many modules a folder holds, and which domains of `logic` may import which.
+//!
+//! A list of exceptions holds what is against a rule today, with its count. A list may only shrink: a count that is too
+//! high is a complaint as well.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::settle;
+use crate::source::{Source, identifiers, paths_after, sources};
+
+/// A folder with fewer files, at any depth, is one more step on the way to them.
+const FILES_MIN: usize = 3;
+/// A folder with more modules side by side is a heap, whatever they are like.
+const MODULES_MAX: usize = 15;
+
+/// Other folders: how many files or modules, and why.
+const OTHER_FOLDERS: &[(&str, usize, &str)] = &[
+    ("src/actors", 17, "its domains, a folder each, and the tree above them"),
+    ("src/actors/statistics/stats_collector", 2, "an actor and its steps; the figures themselves are in logic"),
+    ("src/bin", 1, "Cargo looks for programs here"),
+    ("src/logic", 17, "its domains, a folder each"),
+    ("src/messages", 26, "a file per receiver"),
+    ("src/server", 26, "not in domains yet"),
+    ("src/server/stats", 2, "routes and their tests"),
+    ("src/sim", 35, "not in domains yet"),
+    ("src/telemetry", 32, "not in domains yet"),
+];
+
+/// Files of `logic` with imports that their domain may not have, and how many.
+const CLIMBING: &[(&str, usize)] = &[
+    ("src/logic/manifest/supported.rs", 1), // the name of a resource, which belongs to `model`
+    ("src/logic/network/host_ips.rs", 1),   // the addresses of a node
+    ("src/logic/pods/pod_admission.rs", 1), // phases, which belong to `model`
+    ("src/logic/pods/pod_lifecycle/mod.rs", 1), // why a container did not start
+    ("src/logic/pods/pod_resize/allocations.rs", 1), // phases
+    ("src/logic/pods/pod_roster.rs", 1),    // phases
+    ("src/logic/volumes/claim.rs", 1),      // terms of node selectors
+];
+
+fn is_tests(name: &str) -> bool {
+    name == "tests" || name == "testing" || name.ends_with("_tests")
+}
+
+/// Of each folder: the modules in it but those of tests, and the files below it.
+fn folders() -> BTreeMap<String, (BTreeSet<String>, usize)> {
+    let mut found: BTreeMap<String, (BTreeSet<String>, usize)> = BTreeMap::new();
+    for source in sources("src") {
+        let parts: Vec<&str> = source.path.trim_end_matches(".rs").split('/').collect();
+        for depth in 1..parts.len() {
+            if parts[..depth].iter().any(|part| is_tests(part)) {
+                continue;
+            }
+            let (modules, files) = found.entry(parts[..depth].join("/")).or_default();
+            *files += 1;
+            let is_root = depth == 1 && matches!(parts[depth], "lib" | "main");
+            if !is_tests(parts[depth]) && parts[depth] != "mod" && !is_root {
+                modules.insert(parts[depth].to_owned());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn folders_hold_three_to_fifteen_modules() {
+    let folders = folders();
+    let paths: BTreeSet<String> = sources("src").into_iter().map(|source| source.path).collect();
+    let mut complaints = vec![];
+    for (folder, (modules, files)) in &folders {
+        // The folder of a file's helpers is no place by itself.
+        let of_file = paths.contains(&format!("{folder}.rs"));
+        let wrong = match modules.len() {
+            modules if modules > MODULES_MAX => Some(modules),
+            _ if *files < FILES_MIN && !of_file => Some(*files),
+            _ => None,
+        };
+        let known = OTHER_FOLDERS.iter().find(|(other, ..)| other == folder).map(|(_, count, _)| *count);
+        if wrong != known {
+            let (modules, known) = (modules.len(), known.map_or("no".to_owned(), |count| count.to_string()));
+            complaints.push(format!("{folder}: {modules} modules, {files} files; OTHER_FOLDERS has {known}"));
+        }
+    }
+    let gone = OTHER_FOLDERS.iter().filter(|(other, ..)| !folders.contains_key(*other));
+    complaints.extend(gone.map(|(other, ..)| format!("{other}: OTHER_FOLDERS has a folder that is not there")));
+    settle("a folder holds 3 files or more, and 15 modules at most", complaints);
+}
+
+/// The text of a module's header.
+fn header(source: &Source) -> String {
+    let lines = source.lines.iter().map_while(|line| line.strip_prefix("//!"));
+    lines.map(str::trim).collect::<Vec<_>>().join(" ")
+}
+
+/// The words in backquotes between a beginning and the full stop behind it; none where there is no such beginning.
+fn words_after<'a>(text: &'a str, beginning: &str) -> Option<Vec<&'a str>> {
+    let (_, rest) = text.split_once(beginning)?;
+    Some(rest.split('.').next()?.split('`').skip(1).step_by(2).collect())
+}
+
+/// The domains of `logic` that a line of a file imports.
+fn domains_imported(path: &str, line: &str) -> Vec<String> {
+    let second =
+        |path: String| path.strip_prefix("logic::").and_then(|rest| identifiers(rest).next().map(str::to_owned));
+    let mut found: Vec<String> = paths_after(line, "crate").into_iter().filter_map(second).collect();
+    // As many `super` as lead from the file's module to `logic`.
+    let parts = path.trim_end_matches(".rs").trim_end_matches("/mod").split('/').count();
+    let chain = "super::".repeat(parts.saturating_sub(2));
+    for (at, _) in line.match_indices(&chain).filter(|_| !chain.is_empty()) {
+        let rest = &line[at + chain.len()..];
+        if !line[..at].ends_with("::") && !rest.starts_with("super::") {
+            found.extend(identifiers(rest).next().map(str::to_owned));
+        }
+    }
+    found
+}
+
+#[test]
+fn domains_import_what_they_say() {
+    let all = sources("src/logic");
+    let of = |path: &str| all.iter().find(|source| source.path == path).map(header);
+    let top = of("src/logic/mod.rs").expect("logic has a mod.rs");
+    let order = words_after(&top, "from the bottom:").expect("src/logic/mod.rs gives the order of domains");
+    let mut complaints = vec![];
+    let mut allowed: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (rank, domain) in order.iter().enumerate() {
+        let text = of(&format!("src/logic/{domain}/mod.rs")).unwrap_or_default();
+        let Some(names) = words_after(&text, "May import") else {
+            complaints.push(format!("src/logic/{domain}/mod.rs: does not say what the domain \"May import\""));
+            continue;
+        };
+        let climbs = names.iter().filter(|name| !order[..rank].contains(name));
+        complaints
+            .extend(climbs.map(|name| format!("src/logic/{domain}/mod.rs: {name} does not come before {domain}")));
+        allowed.insert(domain, names.into_iter().map(str::to_owned).collect());
+    }
+    for source in all.iter().filter(|source| source.path != "src/logic/mod.rs") {
+        let domain = source.path.split('/').nth(2).unwrap_or_default().trim_end_matches(".rs");
+        let Some(allowed) = allowed.get(domain) else {
+            complaints.push(format!("{}: {domain} is not in the order of domains", source.path));
+            continue;
+        };
+        let mut against = vec![];
+        for (number, line) in source.product_lines() {
+            let names = domains_imported(&source.path, line).into_iter();
+            let wrong =
+                names.filter(|name| name != domain && order.contains(&name.as_str()) && !allowed.contains(name));
+            against.extend(wrong.map(|name| format!("{}:{number}: {domain} may not import {name}", source.path)));
+        }
+        let known = CLIMBING.iter().find(|(path, _)| *path == source.path).map_or(0, |(_, count)| *count);
+        if against.len() < known {
+            complaints.push(format!("{}: CLIMBING has {known}, and there are {}", source.path, against.len()));
+        } else if against.len() > known {
+            complaints.extend(against);
+        }
+    }
+    let gone = CLIMBING.iter().filter(|(path, _)| !all.iter().any(|source| source.path == *path));
+    complaints.extend(gone.map(|(path, _)| format!("{path}: CLIMBING has a file that is not there")));
+    settle("a domain of logic imports what its mod.rs says, and that comes before it", complaints);
+}
+
+#[test]
+fn imports_of_domains_are_found() {
+    let of = |path: &str, line: &str| domains_imported(path, line);
+    assert_eq!(of("src/logic/pods/pod_roster.rs", "use crate::logic::model::ids::PodUid;"), ["model"]);
+    assert_eq!(of("src/logic/pods/pod_roster.rs", "use super::super::model::ids::PodUid;"), ["model"]);
+    assert_eq!(of("src/logic/pods/pod_lifecycle/job.rs", "    super::super::super::node::f(),"), ["node"]);
+    assert_eq!(of("src/logic/volumes/mod.rs", "use super::pods;"), ["pods"]);
+    assert_eq!(of("src/logic/pods/pod_roster.rs", "use super::pod_status::is_terminal;"), [""; 0]);
+    assert_eq!(words_after("A. May import `a`, `b` and `c`. More `d`.", "May import"), Some(vec!["a", "b", "c"]));
+}
