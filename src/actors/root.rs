@@ -12,9 +12,9 @@ use strum::IntoEnumIterator;
 
 use super::settings::Agent;
 use super::{Child, ChildSpec, FAILURE_WINDOW, TREE};
+use crate::actors::kit::actor::{Actor, ChildEnd, spawn};
 use crate::actors::kit::address::Address;
-use crate::actors::kit::desk::Desk;
-use crate::actors::kit::role::{ChildEnd, Role, Stage};
+use crate::actors::kit::context::Context;
 use crate::logic::model::restart_budget::{BudgetPolicy, RestartBudget, Verdict};
 use crate::messages::allocation_manager::AllocationManagerMsg;
 use crate::messages::node_status::NodeStatusMsg;
@@ -50,52 +50,52 @@ pub struct Root {
 
 /// Starts the tree; gives Root's address and its cell, whose end is the agent's.
 pub fn start(agent: Arc<Agent>) -> (Address<RootMsg>, ActorCell) {
-    let address = Address::new(&agent.ledger, "Root", Root::KIND, "", 64);
-    let cell = Stage::<Root>::enter(&address, agent, None);
+    let address = Address::new(&agent.trace, "Root", Root::KIND, "", 64);
+    let cell = spawn::<Root>(&address, agent, None);
     (address, cell)
 }
 
-impl Role for Root {
+impl Actor for Root {
     const KIND: &'static str = "Root";
     type Msg = RootMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, desk: &mut Desk<RootMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, context: &mut Context<RootMsg>) -> Self {
         let mut root = Self { agent, children: BTreeMap::new(), stopping: None, released: None };
         for spec in TREE {
             let policy = BudgetPolicy::permanent(spec.failures_max, FAILURE_WINDOW);
             let slot = Slot { spec, cell: None, budget: RestartBudget::new(policy) };
             root.children.insert(spec.child, slot);
-            root.start_child(spec.child, desk);
+            root.start_child(spec.child, context);
         }
-        desk.after(root.watch_period(), RootMsg::WatchDue);
+        context.after(root.watch_period(), RootMsg::WatchDue);
         root
     }
 
-    fn receive(&mut self, message: RootMsg, desk: &mut Desk<RootMsg>) {
+    fn receive(&mut self, message: RootMsg, context: &mut Context<RootMsg>) {
         match message {
             RootMsg::Restart(child) => {
                 if self.stopping.is_none() {
-                    self.start_child(child, desk);
-                    self.ask_to_repeat(child, desk);
+                    self.start_child(child, context);
+                    self.ask_to_repeat(child, context);
                 }
             }
-            RootMsg::Shutdown(reply) => self.shut_down(reply, desk),
+            RootMsg::Shutdown(reply) => self.shut_down(reply, context),
             RootMsg::AllStopped(_) => {
                 if let Some(reply) = self.stopping.take() {
                     let _ = reply.send(()); // The asker may have left.
                 }
-                desk.stop();
+                context.stop();
             }
             RootMsg::WatchDue => {
                 self.watch();
-                self.release_memory(desk.clock().uptime());
-                desk.after(self.watch_period(), RootMsg::WatchDue);
+                self.release_memory(context.clock().uptime());
+                context.after(self.watch_period(), RootMsg::WatchDue);
             }
         }
     }
 
-    fn child_ended(&mut self, who: ActorId, end: ChildEnd, desk: &mut Desk<RootMsg>) {
+    fn child_ended(&mut self, who: ActorId, end: ChildEnd, context: &mut Context<RootMsg>) {
         let found = self.children.iter().find(|(_, slot)| slot.cell.as_ref().is_some_and(|cell| cell.get_id() == who));
         let Some(child) = found.map(|(child, _)| *child) else { return }; // An old incarnation.
         let name: &'static str = child.into();
@@ -104,29 +104,29 @@ impl Role for Root {
             ChildEnd::Stopped if self.stopping.is_some() => return,
             ChildEnd::Stopped => "ended although it was not told to".to_owned(),
         };
-        self.vacate(child, &why, desk);
-        let uptime = desk.clock().uptime();
+        self.vacate(child, &why, context);
+        let uptime = context.clock().uptime();
         let slot = self.children.get_mut(&child).expect("found above");
         slot.cell = None;
         match slot.budget.record_failure(uptime) {
             Verdict::RestartAfter(delay) => {
                 tracing::error!(actor = name, error = why, restart_in = ?delay, "actor failed");
-                desk.after(delay, RootMsg::Restart(child));
+                context.after(delay, RootMsg::Restart(child));
             }
             Verdict::Escalate => {
                 tracing::error!(actor = name, error = why, "actor failed too often, the agent gives up");
-                desk.escalate(format!("{name} failed too often: {why}"));
+                context.escalate(format!("{name} failed too often: {why}"));
             }
         }
     }
 }
 
 impl Root {
-    fn start_child(&mut self, child: Child, desk: &mut Desk<RootMsg>) {
+    fn start_child(&mut self, child: Child, context: &mut Context<RootMsg>) {
         let (agent, to) = (&self.agent, &self.agent.directory);
         macro_rules! spawn {
-            ($role:path, $address:ident) => {
-                desk.spawn_child::<$role>(&to.$address, Arc::clone(agent))
+            ($actor:path, $address:ident) => {
+                context.spawn_child::<$actor>(&to.$address, Arc::clone(agent))
             };
         }
         let cell = match child {
@@ -170,61 +170,61 @@ impl Root {
         self.children.get_mut(&child).expect("every child has a slot").cell = Some(cell);
     }
 
-    fn vacate(&self, child: Child, why: &str, desk: &Desk<RootMsg>) {
+    fn vacate(&self, child: Child, why: &str, context: &Context<RootMsg>) {
         let to = &self.agent.directory;
         let why = Some(why.to_owned());
-        self.agent.ledger.count_restart(child.into());
+        self.agent.trace.count_restart(child.into());
         match child {
-            Child::CertificateManager => desk.child_left(&to.certificate_manager, why),
-            Child::EventRecorder => desk.child_left(&to.event_recorder, why),
-            Child::StatusManager => desk.child_left(&to.status_manager, why),
-            Child::ObjectCache => desk.child_left(&to.object_cache, why),
-            Child::NodeStatus => desk.child_left(&to.node_status, why),
-            Child::NodeLease => desk.child_left(&to.node_lease, why),
-            Child::RuntimeMonitor => desk.child_left(&to.runtime_monitor, why),
-            Child::ResourceManager => desk.child_left(&to.resource_manager, why),
-            Child::ImageManager => desk.child_left(&to.image_manager, why),
-            Child::VolumeManager => desk.child_left(&to.volume_manager, why),
-            Child::Prober => desk.child_left(&to.prober, why),
-            Child::Pleg => desk.child_left(&to.pleg, why),
-            Child::PodManager => desk.child_left(&to.pod_manager, why),
-            Child::ContainerGc => desk.child_left(&to.container_gc, why),
-            Child::ImageGc => desk.child_left(&to.image_gc, why),
-            Child::LogRotator => desk.child_left(&to.log_rotator, why),
-            Child::FileSource => desk.child_left(&to.file_source, why),
-            Child::HttpSource => desk.child_left(&to.http_source, why),
-            Child::ApiSource => desk.child_left(&to.api_source, why),
-            Child::MirrorManager => desk.child_left(&to.mirror_manager, why),
-            Child::OfflinePods => desk.child_left(&to.offline_pods, why),
-            Child::AllocationManager => desk.child_left(&to.allocation_manager, why),
-            Child::StatsCollector => desk.child_left(&to.stats_collector, why),
-            Child::NetworkRules => desk.child_left(&to.network_rules, why),
-            Child::ProcessPlacement => desk.child_left(&to.process_placement, why),
-            Child::Server => desk.child_left(&to.server, why),
+            Child::CertificateManager => context.child_left(&to.certificate_manager, why),
+            Child::EventRecorder => context.child_left(&to.event_recorder, why),
+            Child::StatusManager => context.child_left(&to.status_manager, why),
+            Child::ObjectCache => context.child_left(&to.object_cache, why),
+            Child::NodeStatus => context.child_left(&to.node_status, why),
+            Child::NodeLease => context.child_left(&to.node_lease, why),
+            Child::RuntimeMonitor => context.child_left(&to.runtime_monitor, why),
+            Child::ResourceManager => context.child_left(&to.resource_manager, why),
+            Child::ImageManager => context.child_left(&to.image_manager, why),
+            Child::VolumeManager => context.child_left(&to.volume_manager, why),
+            Child::Prober => context.child_left(&to.prober, why),
+            Child::Pleg => context.child_left(&to.pleg, why),
+            Child::PodManager => context.child_left(&to.pod_manager, why),
+            Child::ContainerGc => context.child_left(&to.container_gc, why),
+            Child::ImageGc => context.child_left(&to.image_gc, why),
+            Child::LogRotator => context.child_left(&to.log_rotator, why),
+            Child::FileSource => context.child_left(&to.file_source, why),
+            Child::HttpSource => context.child_left(&to.http_source, why),
+            Child::ApiSource => context.child_left(&to.api_source, why),
+            Child::MirrorManager => context.child_left(&to.mirror_manager, why),
+            Child::OfflinePods => context.child_left(&to.offline_pods, why),
+            Child::AllocationManager => context.child_left(&to.allocation_manager, why),
+            Child::StatsCollector => context.child_left(&to.stats_collector, why),
+            Child::NetworkRules => context.child_left(&to.network_rules, why),
+            Child::ProcessPlacement => context.child_left(&to.process_placement, why),
+            Child::Server => context.child_left(&to.server, why),
         }
     }
 
     /// Has everything told again that the child knew only from others.
-    fn ask_to_repeat(&self, child: Child, desk: &Desk<RootMsg>) {
+    fn ask_to_repeat(&self, child: Child, context: &Context<RootMsg>) {
         let to = &self.agent.directory;
         for teacher in self.children[&child].spec.learns_from {
             match teacher {
-                Child::NodeStatus => desk.tell(&to.node_status, NodeStatusMsg::Repeat),
-                Child::RuntimeMonitor => desk.tell(&to.runtime_monitor, RuntimeMonitorMsg::Repeat),
-                Child::Pleg if child == Child::LogRotator => desk.tell(&to.pleg, PlegMsg::RepeatSeen),
-                Child::Pleg => desk.tell(&to.pleg, PlegMsg::Repeat),
-                Child::FileSource => desk.tell(&to.file_source, FileSourceMsg::Repeat),
-                Child::HttpSource => desk.tell(&to.http_source, HttpSourceMsg::Repeat),
-                Child::ApiSource => desk.tell(&to.api_source, ApiSourceMsg::Repeat),
-                Child::OfflinePods => desk.tell(&to.offline_pods, OfflinePodsMsg::Repeat),
-                Child::AllocationManager => desk.tell(&to.allocation_manager, AllocationManagerMsg::Repeat),
-                Child::PodManager => desk.tell(&to.pod_manager, PodManagerMsg::Repeat),
+                Child::NodeStatus => context.tell(&to.node_status, NodeStatusMsg::Repeat),
+                Child::RuntimeMonitor => context.tell(&to.runtime_monitor, RuntimeMonitorMsg::Repeat),
+                Child::Pleg if child == Child::LogRotator => context.tell(&to.pleg, PlegMsg::RepeatSeen),
+                Child::Pleg => context.tell(&to.pleg, PlegMsg::Repeat),
+                Child::FileSource => context.tell(&to.file_source, FileSourceMsg::Repeat),
+                Child::HttpSource => context.tell(&to.http_source, HttpSourceMsg::Repeat),
+                Child::ApiSource => context.tell(&to.api_source, ApiSourceMsg::Repeat),
+                Child::OfflinePods => context.tell(&to.offline_pods, OfflinePodsMsg::Repeat),
+                Child::AllocationManager => context.tell(&to.allocation_manager, AllocationManagerMsg::Repeat),
+                Child::PodManager => context.tell(&to.pod_manager, PodManagerMsg::Repeat),
                 other => unreachable!("{other:?} teaches nobody"),
             }
         }
     }
 
-    fn shut_down(&mut self, reply: RpcReplyPort<()>, desk: &mut Desk<RootMsg>) {
+    fn shut_down(&mut self, reply: RpcReplyPort<()>, context: &mut Context<RootMsg>) {
         self.stopping = Some(reply);
         let mut order: Vec<(ActorCell, Duration)> = vec![];
         for spec in TREE.iter().rev() {
@@ -240,7 +240,7 @@ impl Root {
                 }
             }
         };
-        desk.start("stop the tree", "all actors", work, RootMsg::AllStopped);
+        context.start("stop the tree", "all actors", work, RootMsg::AllStopped);
     }
 
     fn watch_period(&self) -> Duration {
@@ -255,7 +255,7 @@ impl Root {
     }
 
     fn watch(&self) {
-        if self.agent.ledger.stuck(STUCK_AFTER).is_none() {
+        if self.agent.trace.stuck(STUCK_AFTER).is_none() {
             self.agent.adapters.service_manager.feed_watchdog();
         }
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::settings::Agent;
-use crate::actors::kit::desk::Desk;
-use crate::actors::kit::role::Role;
+use crate::actors::kit::actor::Actor;
+use crate::actors::kit::context::Context;
 use crate::messages::server::ServerMsg;
 
 /// Wait before a listener that failed is opened again.
@@ -18,37 +18,37 @@ pub struct Server {
     agent: Arc<Agent>,
 }
 
-impl Role for Server {
+impl Actor for Server {
     const KIND: &'static str = "Server";
     type Msg = ServerMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, desk: &mut Desk<ServerMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, context: &mut Context<ServerMsg>) -> Self {
         let server = Self { agent };
         for listener in 0..server.agent.adapters.listeners.len() {
-            server.listen(listener, desk);
+            server.listen(listener, context);
         }
         server
     }
 
-    fn receive(&mut self, message: ServerMsg, desk: &mut Desk<ServerMsg>) {
+    fn receive(&mut self, message: ServerMsg, context: &mut Context<ServerMsg>) {
         match message {
             ServerMsg::ListenerEnded { listener, why } => {
                 let why = why.unwrap_or_else(|panicked| panicked.to_string());
                 let name = self.agent.adapters.listeners[listener].name();
                 tracing::error!(listener = name, why, "listener ended, it is opened again");
-                desk.after(LISTEN_RETRY, ServerMsg::ListenDue(listener));
+                context.after(LISTEN_RETRY, ServerMsg::ListenDue(listener));
             }
-            ServerMsg::ListenDue(listener) => self.listen(listener, desk),
+            ServerMsg::ListenDue(listener) => self.listen(listener, context),
         }
     }
 }
 
 impl Server {
-    fn listen(&self, number: usize, desk: &mut Desk<ServerMsg>) {
+    fn listen(&self, number: usize, context: &mut Context<ServerMsg>) {
         let (listener, agent) = (Arc::clone(&self.agent.adapters.listeners[number]), Arc::clone(&self.agent));
         let name = listener.name();
         let work = async move { listener.serve(agent).await };
-        desk.start("listen", name, work, move |why| ServerMsg::ListenerEnded { listener: number, why });
+        context.start("listen", name, work, move |why| ServerMsg::ListenerEnded { listener: number, why });
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{Child, TREE};
 use crate::actors::kit::address::Address;
-use crate::actors::kit::ledger::Ledger;
+use crate::actors::kit::trace::Trace;
 use crate::cri::{ImageService, RuntimeService};
 use crate::logic::images::credential_plugins::Provider;
 use crate::logic::images::image_garbage::ImageGcPolicy;
@@ -410,12 +410,12 @@ pub struct Directory {
 
 impl Directory {
     /// Empty addresses for all, named as in the tree.
-    pub fn new(ledger: &Arc<Ledger>) -> Self {
+    pub fn new(trace: &Arc<Trace>) -> Self {
         let capacities: BTreeMap<Child, usize> = TREE.iter().map(|spec| (spec.child, spec.capacity)).collect();
         macro_rules! address {
             ($child:ident) => {{
                 let name: &'static str = Child::$child.into();
-                Address::new(ledger, name, name, "Root", capacities[&Child::$child])
+                Address::new(trace, name, name, "Root", capacities[&Child::$child])
             }};
         }
         Self {
@@ -457,8 +457,8 @@ pub struct Agent {
     pub adapters: Adapters,
     /// See [`Directory`].
     pub directory: Directory,
-    /// See [`Ledger`].
-    pub ledger: Arc<Ledger>,
+    /// See [`Trace`].
+    pub trace: Arc<Trace>,
 }
 
 impl Agent {

@@ -23,7 +23,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use self::api::Connected;
 use crate::actors::kit::address::Address;
-use crate::actors::kit::ledger::{Cause, Ledger};
+use crate::actors::kit::trace::{Cause, Trace};
 use crate::actors::objects::object_cache::ApiObjects;
 use crate::actors::root;
 use crate::actors::settings::{Adapters, Agent, Directory, Listener, ServiceManager, Settings};
@@ -127,7 +127,7 @@ async fn serve(invocation: Invocation, visitors: &Handle) -> Result<(), String> 
     let watchdog = systemd::watchdog().map_err(|error| error.to_string())?;
     let agent = assemble(&invocation, &facts, node_name, watchdog, visitors).await?;
     let (address, root) = root::start(Arc::clone(&agent));
-    visitors.spawn(threads::watch(Arc::clone(&agent.ledger)));
+    visitors.spawn(threads::watch(Arc::clone(&agent.trace)));
     if let Err(error) = systemd::notify_ready() {
         tracing::warn!(%error, "the service manager cannot be told that the agent has started");
     }
@@ -274,11 +274,11 @@ async fn assemble(
         streams: Arc::clone(&streams),
     };
     let secure = serving::listener(invocation, needs)?;
-    let ledger = Ledger::new(clock);
-    let directory = Directory::new(&ledger);
+    let trace = Trace::new(clock);
+    let directory = Directory::new(&trace);
     let root_dir = Path::new(&flags.root_dir);
     let offline = offline_store(invocation, connected.is_some())?;
-    let statistics = statistics(invocation, &settings, &*cgroups, Arc::clone(ledger.clock()));
+    let statistics = statistics(invocation, &settings, &*cgroups, Arc::clone(trace.clock()));
     let adapters = Adapters {
         runtime: runtime.clone(),
         images: runtime,
@@ -294,8 +294,8 @@ async fn assemble(
         log_reader: Arc::new(LinuxLogReader::new(PathBuf::from(&config.pod_logs_dir))),
         statistics: Arc::new(statistics),
         node_logs: Arc::new(LinuxNodeLogs::new("/var/log".into(), "journalctl".into())),
-        volumes: Arc::new(LinuxVolumeHost::new(root_dir, Arc::clone(ledger.clock()))),
-        objects: objects(connected.as_ref(), &directory, offline.as_ref(), Arc::clone(ledger.clock())),
+        volumes: Arc::new(LinuxVolumeHost::new(root_dir, Arc::clone(trace.clock()))),
+        objects: objects(connected.as_ref(), &directory, offline.as_ref(), Arc::clone(trace.clock())),
         offline,
         folder: (!config.static_pod_path.is_empty())
             .then(|| Arc::new(LinuxManifestFolder::new(Path::new(&config.static_pod_path))) as Arc<dyn ManifestFolder>),
@@ -313,7 +313,7 @@ async fn assemble(
         listeners: listeners(invocation, secure, (pages, streams), &metrics, visitors)?,
         observer: metrics,
     };
-    Ok(Arc::new(Agent { settings, adapters, directory, ledger }))
+    Ok(Arc::new(Agent { settings, adapters, directory, trace }))
 }
 
 /// The machine's own processes. Their cgroups are folders for any driver, as upstream has it.

@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
-use crate::actors::kit::ledger::Ledger;
+use crate::actors::kit::trace::Trace;
 use crate::actors::root::STUCK_AFTER;
 use crate::actors::settings::{Agent, Listener};
 
@@ -83,10 +83,10 @@ impl Listener for Elsewhere {
 }
 
 /// Names each turn that does not end; never ends itself. Root, on the same thread as that turn, feeds no watchdog then.
-pub(super) async fn watch(ledger: Arc<Ledger>) {
+pub(super) async fn watch(trace: Arc<Trace>) {
     loop {
         tokio::time::sleep(STUCK_AFTER).await;
-        if let Some((actor, message, open)) = ledger.stuck(STUCK_AFTER) {
+        if let Some((actor, message, open)) = trace.stuck(STUCK_AFTER) {
             tracing::error!(%actor, message, open_for = ?open, "turn does not end; the watchdog is not fed");
         }
     }

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 use ractor::RpcReplyPort;
 
 use super::describe;
-use crate::actors::kit::desk::Panicked;
+use crate::actors::kit::context::Panicked;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_resize::{ContainerResources, Operation, PodResources, Trigger};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ractor::RpcReplyPort;
 
 use super::describe;
-use crate::actors::kit::desk::Panicked;
+use crate::actors::kit::context::Panicked;
 pub use crate::logic::events::PodEvent;
 use crate::logic::events::outbox::Outcome;
 use crate::logic::model::ids::PodUid;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ractor::RpcReplyPort;
 
 use super::describe;
-use crate::actors::kit::desk::Panicked;
+use crate::actors::kit::context::Panicked;
 use crate::logic::images::image_garbage::{DiskUse, ListedImage};
 
 /// What the runtime holds.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ractor::RpcReplyPort;
 
 use super::describe;
-use crate::actors::kit::desk::Panicked;
+use crate::actors::kit::context::Panicked;
 use crate::cri::{CriResult, Image, PodSandboxConfig};
 use crate::logic::images::credential_plugins::Answer;
 use crate::logic::images::credential_tokens::KnownToken;

@@ -31,7 +31,7 @@ pub mod volume_manager;
 
 use crate::logic::model::ids::PodUid;
 
-/// What the ledger wants to know of a message.
+/// What the trace wants to know of a message.
 pub trait Describe {
     /// The variant's name.
     fn name(&self) -> &'static str;

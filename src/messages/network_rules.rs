@@ -1,7 +1,7 @@
 //! To `NetworkRules`.
 
 use super::describe;
-use crate::actors::kit::desk::Panicked;
+use crate::actors::kit::context::Panicked;
 use crate::logic::network::network_rules::Family;
 
 /// What became of a family's rules.

@@ -1,7 +1,7 @@
 //! To `NodeLease`.
 
 use super::describe;
-use crate::actors::kit::desk::Panicked;
+use crate::actors::kit::context::Panicked;
 use crate::logic::node::node_lease::Input;
 
 /// See the module.

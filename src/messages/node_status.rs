@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 use ractor::RpcReplyPort;
 
 use super::describe;
-use crate::actors::kit::desk::Panicked;
+use crate::actors::kit::context::Panicked;
 use crate::cri::CriResult;
 use crate::logic::model::runtime_health::RuntimeHealth;
 use crate::logic::node::node_startup::StartupDurations;

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use ractor::RpcReplyPort;
 
 use super::describe;
-use crate::actors::kit::desk::Panicked;
+use crate::actors::kit::context::Panicked;
 use crate::logic::model::ids::PodUid;
 use crate::logic::objects::object_cache::{Answer, Heard, ObjectError, ReadFor};
 use crate::logic::objects::object_references::{ObjectKey, ObjectKind};

@@ -9,7 +9,7 @@ use ractor::RpcReplyPort;
 use super::describe;
 use super::pod_source::SourceKind;
 use super::runtime_monitor::RuntimeHealth;
-use crate::actors::kit::desk::Panicked;
+use crate::actors::kit::context::Panicked;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::model::time::{Moment, Stamp};

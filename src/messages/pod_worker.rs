@@ -8,7 +8,7 @@ use ractor::RpcReplyPort;
 
 use super::describe;
 use super::runtime_monitor::RuntimeHealth;
-use crate::actors::kit::desk::Panicked;
+use crate::actors::kit::context::Panicked;
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::network::host_ips::HostIps;

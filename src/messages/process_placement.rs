@@ -1,7 +1,7 @@
 //! To `ProcessPlacement`.
 
 use super::describe;
-use crate::actors::kit::desk::Panicked;
+use crate::actors::kit::context::Panicked;
 
 /// What is wrong with the places of processes; nothing where all is well.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

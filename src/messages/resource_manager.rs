@@ -1,7 +1,7 @@
 //! To `ResourceManager`.
 
 use super::describe;
-use crate::actors::kit::desk::Panicked;
+use crate::actors::kit::context::Panicked;
 use crate::logic::resources::{CgroupSettings, TierSums};
 
 /// What the cgroups above the pods' own are set to.

@@ -4,7 +4,7 @@ use ractor::RpcReplyPort;
 
 use super::describe;
 use crate::actors::Child;
-use crate::actors::kit::desk::Panicked;
+use crate::actors::kit::context::Panicked;
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]

@@ -3,7 +3,7 @@
 use ractor::RpcReplyPort;
 
 use super::describe;
-use crate::actors::kit::desk::Panicked;
+use crate::actors::kit::context::Panicked;
 use crate::cri::{CriResult, RuntimeStatus};
 
 pub use crate::logic::model::runtime_health::RuntimeHealth;

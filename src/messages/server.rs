@@ -1,7 +1,7 @@
 //! To `Server`.
 
 use super::describe;
-use crate::actors::kit::desk::Panicked;
+use crate::actors::kit::context::Panicked;
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]

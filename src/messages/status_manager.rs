@@ -8,7 +8,7 @@ use ractor::RpcReplyPort;
 
 use super::describe;
 use super::pod_source::SourceKind;
-use crate::actors::kit::desk::Panicked;
+use crate::actors::kit::context::Panicked;
 use crate::logic::model::ids::PodUid;
 use crate::logic::status::status_sync::Answer;
 

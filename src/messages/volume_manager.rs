@@ -10,7 +10,7 @@ use ractor::RpcReplyPort;
 use super::describe;
 use super::pod_worker::PodWorkerMsg;
 use crate::actors::kit::address::Address;
-use crate::actors::kit::desk::Panicked;
+use crate::actors::kit::context::Panicked;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Steady;
 use crate::logic::volumes::certificate::{CertificateEvent, CertificateKey, CertificateState};

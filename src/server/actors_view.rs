@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::table::{Cell, Mood, clean, span, table};
-use crate::actors::kit::ledger::{ActorView, Cause, Ending, KindSums, Turn};
+use crate::actors::kit::trace::{ActorView, Cause, Ending, KindSums, Turn};
 use crate::actors::root::STUCK_AFTER;
 use crate::actors::settings::{Agent, Directory};
 use crate::actors::{Child, FAILURE_WINDOW, TREE};
@@ -209,14 +209,14 @@ fn show(view: ActorView, agent: &Agent, uptime: Duration, with_turns: bool) -> A
 
 /// All actors: the tree's first level in start order, each before its children, those by name.
 pub(super) fn all(agent: &Agent, with_turns: bool) -> ActorsShown {
-    let uptime = agent.ledger.clock().uptime();
-    let mut views = agent.ledger.actors();
+    let uptime = agent.trace.clock().uptime();
+    let mut views = agent.trace.actors();
     views.sort_by_key(|view| {
         let place = |name: &str| TREE.iter().position(|spec| <&str>::from(spec.child) == name);
         (place(&view.name).or_else(|| place(view.parent)), place(&view.name).is_none(), view.name.clone())
     });
     let actors = views.into_iter().map(|view| show(view, agent, uptime, with_turns)).collect();
-    let kinds = agent.ledger.kinds().into_iter().map(|(kind, sums)| (kind, sums.into())).collect();
+    let kinds = agent.trace.kinds().into_iter().map(|(kind, sums)| (kind, sums.into())).collect();
     ActorsShown { uptime_seconds: uptime.as_secs_f64(), actors, kinds }
 }
 

@@ -70,7 +70,7 @@ async fn make(
         shared.streams.admit(agent, container.to_string(), Kind::Checkpoint).map_err(|error| error.to_string())?;
     let full_name = FullName::new(&place.pod, &place.namespace);
     let (folder, most) = (PathBuf::from(&settings.checkpoints_dir), settings.checkpoints_max);
-    let (name, now) = (format!("checkpoint-{full_name}-{}", place.container), agent.ledger.clock().now());
+    let (name, now) = (format!("checkpoint-{full_name}-{}", place.container), agent.trace.clock().now());
     let path = blocking::run(move || checkpoint_archives::place(&folder, &name, now, most)).await?;
     let location = path.to_str().ok_or("the root directory's name is not UTF-8")?;
     let limit = Duration::from_secs(seconds);

@@ -14,7 +14,7 @@ use super::views::{
     WorkerShown,
 };
 use crate::actors::kit::address::AskError;
-use crate::actors::kit::ledger::ActorView;
+use crate::actors::kit::trace::ActorView;
 use crate::actors::runtime::pleg::RELIST_ABOUT;
 use crate::actors::settings::Agent;
 use crate::logic::model::restart_policy::is_sidecar;
@@ -34,7 +34,7 @@ const WORKER: &str = "PodWorker";
 
 /// All pods, by namespace and name.
 pub(super) async fn rows(agent: &Agent) -> Result<Vec<PodRow>, AskError> {
-    let clock = agent.ledger.clock();
+    let clock = agent.trace.clock();
     let views = views(agent).await?;
     let workers: BTreeMap<Arc<str>, ActorView> = workers(agent).map(|worker| (worker.name.clone(), worker)).collect();
     let told = |view: &PodView| {
@@ -105,7 +105,7 @@ fn with_work(mut row: PodRow, operations: &[OperationOpen]) -> PodRow {
 }
 
 fn workers(agent: &Agent) -> impl Iterator<Item = ActorView> {
-    agent.ledger.actors().into_iter().filter(|actor| actor.kind == WORKER)
+    agent.trace.actors().into_iter().filter(|actor| actor.kind == WORKER)
 }
 
 /// The pods of this name, or else the static pods of this name: none, one, or while one replaces another, both.
@@ -216,7 +216,7 @@ fn unseen_pod(agent: &Agent, namespace: &str, name: &str, worker: &ActorView) ->
         waiting: worker.note.iter().cloned().collect(),
         ..PodRow::default()
     };
-    let worker = show_worker(worker, agent.ledger.clock().uptime());
+    let worker = show_worker(worker, agent.trace.clock().uptime());
     let why = row.waiting.iter().cloned().chain(worker.operations.iter().map(under_way)).collect();
     Explanation { pod: row, why, worker: Some(worker), ..Explanation::default() }
 }
@@ -228,8 +228,8 @@ fn explanation(
     events: &[CountedEvent],
     progress: &[PullProgress],
 ) -> Explanation {
-    let (now, status) = (agent.ledger.clock().now(), &*view.status);
-    let worker = worker.map(|worker| show_worker(worker, agent.ledger.clock().uptime()));
+    let (now, status) = (agent.trace.clock().now(), &*view.status);
+    let worker = worker.map(|worker| show_worker(worker, agent.trace.clock().uptime()));
     let conditions: Vec<ConditionShown> = status
         .conditions
         .iter()

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 
 use super::reply::{self, Reply};
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::actors::root::STUCK_AFTER;
 use crate::actors::settings::Agent;
 use crate::platform::observer::Occurrence;
@@ -68,16 +68,16 @@ impl Health {
 
     fn check_log(&self, agent: &Agent) -> Result<(), String> {
         let progress = log_progress();
-        let age = self.log_line.age(progress.begun, agent.ledger.clock().uptime());
+        let age = self.log_line.age(progress.begun, agent.trace.clock().uptime());
         let held_up = progress.begun != progress.ended && age > LOG_LINE_MAX;
         if held_up { Err(format!("a line of the log has been in writing for {age:?}")) } else { Ok(()) }
     }
 
     fn check_sync_loop(&self, agent: &Agent) -> Result<(), String> {
-        if let Some((actor, message, open)) = agent.ledger.stuck(TURN_MAX) {
+        if let Some((actor, message, open)) = agent.trace.stuck(TURN_MAX) {
             return Err(format!("{actor} has been handling {message} for {open:?}"));
         }
-        let (manager, uptime) = (&agent.directory.pod_manager, agent.ledger.clock().uptime());
+        let (manager, uptime) = (&agent.directory.pod_manager, agent.trace.clock().uptime());
         let is_up = manager.is_up();
         let up_age = self.manager_up.age(u64::from(is_up), uptime);
         if !is_up && up_age > DOWN_MAX {

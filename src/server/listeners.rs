@@ -142,7 +142,7 @@ impl Listener for LocalSocket {
         if let Some(old) = &self.old {
             socket::remove_old(old).await;
         }
-        let listener = match self.bind(Arc::clone(shared.agent.ledger.clock())).await {
+        let listener = match self.bind(Arc::clone(shared.agent.trace.clock())).await {
             Ok(listener) => listener,
             Err(error) => return format!("cannot listen on {}: {error}", self.path.display()),
         };

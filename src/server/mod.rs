@@ -1,4 +1,4 @@
-//! Listening sockets and what they answer: parse, ask an actor or the ledger, print. No decisions.
+//! Listening sockets and what they answer: parse, ask an actor or the trace, print. No decisions.
 //!
 //! * [`HealthzListener`]: `/healthz` on localhost, without authentication.
 //! * [`ReadOnlyListener`]: `/healthz`, `/pods`, `/metrics` on `readOnlyPort`, without authentication.

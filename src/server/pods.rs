@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::reply::{self, Reply};
 use crate::actors::kit::address::AskError;
-use crate::actors::kit::ledger::Cause;
+use crate::actors::kit::trace::Cause;
 use crate::actors::settings::Agent;
 use crate::logic::model::runtime_pod::{ContainerState, RuntimePod};
 use crate::messages::pleg::PlegMsg;

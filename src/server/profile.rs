@@ -27,7 +27,7 @@ async fn profile(State(shared): State<Sources>, RawQuery(query): RawQuery) -> Re
     if seconds >= SECONDS_END {
         return failed(StatusCode::BAD_REQUEST, "profile duration exceeds server's WriteTimeout\n".to_owned());
     }
-    let clock = shared.agent.ledger.clock();
+    let clock = shared.agent.trace.clock();
     let could_not = |why| failed(StatusCode::INTERNAL_SERVER_ERROR, format!("Could not enable CPU profiling: {why}\n"));
     // A client that leaves drops the sampler with this.
     let sampler = match Sampler::begin(clock.now()) {

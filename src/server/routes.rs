@@ -50,7 +50,7 @@ pub(super) fn healthz(agent: Arc<Agent>) -> Router {
 
 /// The read-only port.
 pub(super) fn read_only(agent: Arc<Agent>, metrics: Arc<Metrics>) -> Router {
-    let (http, clock) = (Arc::clone(metrics.http()), Arc::clone(agent.ledger.clock()));
+    let (http, clock) = (Arc::clone(metrics.http()), Arc::clone(agent.trace.clock()));
     let shared = Shared { agent: Arc::clone(&agent), metrics, pages: Arc::default(), streams: Arc::default() };
     let routes = health_routes(agent).merge(public_routes().with_state(Arc::new(shared))).fallback(reply::not_found);
     routes.layer(middleware::from_fn(move |request: Request, next: Next| {

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::routes::{self, Shared};
 use super::tests::{Node, ask_routes};
-use crate::actors::kit::ledger::Cause;
+use crate::actors::kit::trace::Cause;
 use crate::messages::status_manager::{Patience, StatusManagerMsg};
 
 /// Far more than any answer takes.

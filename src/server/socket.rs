@@ -15,7 +15,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::net::{UnixListener, UnixStream};
 
 use super::connections::{Accept, Opening, Peer};
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::platform::host::clock::Clock;
 use crate::platform::network::socket_peer::{PeerCheck, Stranger};
 

@@ -20,7 +20,7 @@ pub(crate) use client::WoundClock;
 pub(super) use client::{Answer, ask, ask_with};
 
 use super::{HealthzListener, LocalSocket, Pages, ReadOnlyListener, routes};
-use crate::actors::kit::ledger::{Cause, Faults, Ledger};
+use crate::actors::kit::trace::{Cause, Faults, Trace};
 use crate::actors::root;
 use crate::actors::settings::{Adapters, Agent, Directory, EventSubject, Listener, ServiceManager, Settings};
 use crate::cli;
@@ -185,7 +185,7 @@ impl Node {
         let runtime = GrpcRuntime::connect(&endpoint, "", Duration::from_secs(60), metrics.runtime()).expect("a path");
         let runtime = Arc::new(runtime);
         let clock = Arc::new(WoundClock::default());
-        let ledger = Ledger::with_faults(clock.clone(), faults);
+        let trace = Trace::with_faults(clock.clone(), faults);
         let before = Node0 { socket: folder.path().join(LocalSocket::NAME), metrics: Arc::clone(&metrics) };
         let adapters = Adapters {
             runtime: runtime.clone(),
@@ -216,10 +216,10 @@ impl Node {
             observer: metrics.clone(),
             listeners: listeners(&before),
         };
-        let directory = Directory::new(&ledger);
+        let directory = Directory::new(&trace);
         let mut settings = settings(&root_dir);
         configure(&mut settings);
-        let agent = Arc::new(Agent { settings, adapters, directory, ledger });
+        let agent = Arc::new(Agent { settings, adapters, directory, trace });
         Self { folder, clock, agent, metrics }
     }
 
@@ -383,7 +383,7 @@ async fn a_turn_that_does_not_end_is_no_health_and_is_named() {
     node.tell_pod("web", running(), &[]).await;
     // The others must be at rest: the clock that is set below would make their turns as old.
     let busy = || {
-        let actors = node.agent.ledger.actors();
+        let actors = node.agent.trace.actors();
         actors.iter().filter(|actor| actor.open_turn.is_some()).map(|actor| actor.name.to_string()).collect::<Vec<_>>()
     };
     let mut quiet = 0;

@@ -12,7 +12,7 @@ use super::actors_view::show_turn;
 use super::explain::static_pod_name;
 use super::reply::{self, Reply};
 use super::table::{clean, span};
-use crate::actors::kit::ledger::{Ending, Turn};
+use crate::actors::kit::trace::{Ending, Turn};
 use crate::actors::settings::Agent;
 use crate::logic::model::time::Stamp;
 
@@ -28,7 +28,7 @@ struct Wanted {
 
 /// Answers a request.
 pub(super) async fn answer(agent: &Agent, query: Option<&str>) -> Reply {
-    let uptime = agent.ledger.clock().uptime();
+    let uptime = agent.trace.clock().uptime();
     let since = match reply::query_value(query, "since").as_deref().map(parse_since) {
         None => None,
         Some(Some(since)) => Some(since),
@@ -43,7 +43,7 @@ pub(super) async fn answer(agent: &Agent, query: Option<&str>) -> Reply {
     };
     let from = since.map_or(Duration::ZERO, |since| uptime.saturating_sub(since));
     let wanted = Wanted { pods, actor: reply::query_value(query, "actor"), from };
-    let turns = select(agent.ledger.turns(|_| true), &wanted);
+    let turns = select(agent.trace.turns(|_| true), &wanted);
     match reply::query_value(query, "format").as_deref() {
         None | Some("json") => {
             let shown: Vec<_> = turns.into_iter().map(|turn| show_turn(turn, uptime)).collect();
@@ -66,8 +66,8 @@ fn uids(agent: &Agent, pod: &str) -> BTreeSet<String> {
 }
 
 fn uids_exactly(agent: &Agent, pod: &str) -> BTreeSet<String> {
-    let mut names: BTreeSet<String> = agent.ledger.actors().iter().map(|actor| actor.name.to_string()).collect();
-    let turns = agent.ledger.turns(|_| true);
+    let mut names: BTreeSet<String> = agent.trace.actors().iter().map(|actor| actor.name.to_string()).collect();
+    let turns = agent.trace.turns(|_| true);
     names.extend(turns.iter().map(|turn| turn.actor.to_string()));
     let mut uids = BTreeSet::new();
     for name in &names {

@@ -44,7 +44,7 @@ async fn flagz(State(shared): State<Sources>, headers: HeaderMap) -> Reply {
 }
 
 async fn statusz(State(shared): State<Sources>, headers: HeaderMap) -> Reply {
-    let (started, clock) = (shared.agent.settings.agent_started, shared.agent.ledger.clock());
+    let (started, clock) = (shared.agent.settings.agent_started, shared.agent.trace.clock());
     let up = clock.now().since(started).as_secs();
     let (folders, version) = (folders(), shared.pages.version.as_str());
     let text = || {

@@ -12,7 +12,7 @@ use super::disk::POD_LOGS;
 use super::node::Node;
 use super::outlet::{Life, Outlet};
 use crate::actors::kit::address::Address;
-use crate::actors::kit::ledger::{self, Ledger};
+use crate::actors::kit::trace::{self, Trace};
 use crate::actors::objects::object_cache::ApiObjects;
 use crate::actors::root;
 use crate::actors::settings::{Adapters, Agent, Directory, NodeSettings, Settings};
@@ -145,11 +145,11 @@ impl Incarnation {
         let life = Arc::new(Life::default());
         let outlet = Arc::new(Outlet::new(Arc::clone(node), Arc::clone(&life), seed));
         let clock = AgentClock::start(&node.time);
-        let faults: Arc<dyn ledger::Faults> = Arc::<Crashes>::clone(crashes);
-        let ledger = Ledger::with_faults(clock, Some(faults));
+        let faults: Arc<dyn trace::Faults> = Arc::<Crashes>::clone(crashes);
+        let trace = Trace::with_faults(clock, Some(faults));
         let mut settings = settings(node.time.now());
         adjust(&mut settings);
-        let directory = Directory::new(&ledger);
+        let directory = Directory::new(&trace);
         let api = link.map(|link| link.client(&outlet));
         let store: Option<Arc<dyn OfflineStore>> = offline.then(|| outlet.clone() as _);
         let adapters = Adapters {
@@ -169,7 +169,7 @@ impl Incarnation {
                 (Some(api), None) => Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone())),
                 (Some(api), Some(store)) => {
                     let objects = Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone()));
-                    Arc::new(RememberedObjects::new(objects, store, Arc::clone(ledger.clock())))
+                    Arc::new(RememberedObjects::new(objects, store, Arc::clone(trace.clock())))
                 }
                 (None, _) => Arc::new(Standalone),
             },
@@ -188,7 +188,7 @@ impl Incarnation {
             observer: Arc::new(Unobserved),
             listeners: vec![],
         };
-        let agent = Arc::new(Agent { settings, adapters, directory, ledger });
+        let agent = Arc::new(Agent { settings, adapters, directory, trace });
         let (root, cell) = root::start(Arc::clone(&agent));
         Self { agent, root, cell, life }
     }

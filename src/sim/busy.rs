@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::faults::Fault;
 use super::node::Node;
 use super::outlet::Outlet;
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::cri::{CriError, CriResult};
 use crate::platform::pods::pod_files::FileError;
 

@@ -7,7 +7,7 @@ use super::agent::cgroup_tree;
 use super::faults::Fault;
 use super::node::Node;
 use super::outlet::Outlet;
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::cri::ContainerState;
 use crate::logic::model::ids::PodUid;
 use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};

@@ -17,7 +17,7 @@ use super::invariants::{API_BOUNDED, GONE_FIRST, OWN_DELETES, STATUS_FORWARD};
 use super::node::{Node, spawn};
 use super::pods::SimPod;
 use super::world::{Wanted, World};
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::logic::model::ids::PodUid;
 use crate::logic::status::status_sync::MIRROR_ANNOTATION;
 

@@ -15,7 +15,7 @@ use super::cluster::is_mirror;
 use super::invariants::{API_TRUTH, MIRRORS, NODE_READY, TRUE_STATUS, WANTED_RUNS};
 use super::truth::{Problem, as_wanted, of_unwanted, untrue};
 use super::world::{Wanted, World};
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::logic::model::ids::PodUid;
 use crate::logic::status::status_sync::MIRROR_ANNOTATION;
 use crate::messages::status_manager::PodView;

@@ -9,7 +9,7 @@ use super::faults::{Fault, Faults};
 use super::meter::TurnMeter;
 use super::random::Random;
 use super::story::Story;
-use crate::actors::kit::ledger::{self, lock};
+use crate::actors::kit::trace::{self, lock};
 
 /// Share of turns that fail while [`Fault::Crashes`] goes on.
 const SHARE: f64 = 0.01;
@@ -115,7 +115,7 @@ fn take(counts: &mut BTreeMap<&'static str, u64>, kind: &'static str) -> u64 {
     *count - 1
 }
 
-impl ledger::Faults for Crashes {
+impl trace::Faults for Crashes {
     fn strikes_before(&self, kind: &'static str, _: &str, _: u64) -> bool {
         let index = {
             let mut counts = lock(&self.counts);

@@ -11,7 +11,7 @@ use super::busy::Busy;
 use super::faults::Fault;
 use super::logs::Writing;
 use super::outlet::Outlet;
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::logic::logs::log_path::{pod_log_directory_name, pod_uid_of_log_directory};
 use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::model::time::Moment;

@@ -8,7 +8,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use super::faults::Fault;
 use super::node::Node;
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::cri::{ContainerEvent, ContainerEventKind, ContainerEvents, CriError, CriResult};
 use crate::logic::model::ids::{ContainerId, PodUid};
 

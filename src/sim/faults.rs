@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use super::random::Random;
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 
 /// A kind of trouble. Names are what `--faults` takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::EnumIter, strum::EnumString, strum::Display)]

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::faults::Fault;
 use super::outlet::{Call, Outlet};
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::cri::{
     AuthConfig, CriError, CriResult, FilesystemUsage, Image, ImageFsInfo, ImageService, ImageSpec, PodSandboxConfig,
 };

@@ -10,7 +10,7 @@ use super::clock::VirtualTime;
 use super::containers::{Containers, SimContainer};
 use super::pods::SimPod;
 use super::story::Story;
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::cri::ContainerState;
 use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::faults::Fault;
 use super::node::Node;
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::cri::{Container, ContainerFilter, PodSandbox, PodSandboxFilter};
 
 /// How old what an old list shows may be.

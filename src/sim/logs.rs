@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use super::disk::{Disk, log_place};
 use super::outlet::Outlet;
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::logic::logs::log_rotation::{LogLook, compressed_names, leftovers, plan, to_compress};
 use crate::logic::model::time::Moment;
 use crate::platform::logs::container_logs::ContainerLogs;

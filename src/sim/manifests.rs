@@ -10,7 +10,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use super::faults::{Fault, Faults};
 use super::outlet::Outlet;
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::platform::pods::manifests::{Changes, Folder, FolderChange, ManifestFile, ManifestFolder, ScanError};
 
 /// The static pod path.

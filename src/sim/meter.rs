@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use super::clock::VirtualTime;
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 
 /// Turns of one kind of actor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use super::invariants::*;
 use super::negative_tests::{Rogue, alone, in_cluster, shows, spoil_container, trips};
 use super::node::spawn;
 use super::{SimPod, World, run};
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::cri::RuntimeService;
 use crate::logic::status::status_sync::MIRROR_ANNOTATION;
 

@@ -13,7 +13,7 @@ use super::invariants::*;
 use super::outlet::{Life, Outlet};
 use super::truth::{self, check_forward};
 use super::{Options, SimPod, World, run};
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::cri::{
     ContainerConfig, ContainerMetadata, ImageService, ImageSpec, Mount, PodSandboxConfig, PodSandboxMetadata,
     RuntimeService,

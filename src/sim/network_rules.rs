@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::outlet::Outlet;
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::logic::network::network_rules::{Answer, Family};
 use crate::platform::network::network_rules::{NetworkRules, Ran, RulesError};
 

@@ -18,7 +18,7 @@ use super::manifests::Manifests;
 use super::network_rules::Firewall;
 use super::process_placement::Processes;
 use super::story::Story;
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::cri::{ContainerEventKind, SandboxState};
 use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
 

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::faults::{Fate, Fault};
 use super::node::Node;
 use super::random::Random;
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::cri::open_calls::OpenCalls;
 use crate::cri::{CriError, CriResult};
 

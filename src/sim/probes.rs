@@ -12,7 +12,7 @@ use async_trait::async_trait;
 
 use super::faults::Fault;
 use super::outlet::Outlet;
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::actors::settings::{Chance, ServiceManager};
 use crate::cri::ContainerState;
 use crate::platform::network::network_probe::{

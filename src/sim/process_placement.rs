@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::outlet::Outlet;
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::logic::resources::CgroupVersion;
 use crate::logic::resources::cgroup_name::CgroupName;
 use crate::logic::resources::process_placement::RootProcess;

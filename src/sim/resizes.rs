@@ -10,7 +10,7 @@ use super::cluster::NAMESPACE;
 use super::invariants::RESIZED;
 use super::truth::Problem;
 use super::world::{Wanted, World};
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::cri::ContainerState;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::restart_policy::is_sidecar;

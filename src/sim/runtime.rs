@@ -11,7 +11,7 @@ use super::invariants::VOLUMES_OUTLIVE;
 use super::node::Node;
 use super::outlet::{Call, Outlet};
 use super::probes::{answer, slowness};
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::cri::{
     CgroupDriver, Container, ContainerConfig, ContainerEventKind, ContainerEvents, ContainerFilter, ContainerState,
     ContainerStats, ContainerStatus, CriError, CriResult, ExecOutcome, Labels, LinuxContainerResources, MemoryUsage,

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use super::clock::VirtualTime;
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]

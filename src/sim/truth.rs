@@ -13,7 +13,7 @@ use super::invariants::{NOTHING_LEFT, STATUS_FORWARD, TRUE_STATUS, UNWANTED_STOP
 use super::node::Node;
 use super::pods::{SimPod, SimSpec};
 use super::world::{Wanted, World};
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::cri::{ContainerState, SandboxState};
 use crate::logic::model::ids::PodUid;
 use crate::logic::status::pod_status::DEADLINE_EXCEEDED;
@@ -84,7 +84,7 @@ pub async fn problems(world: &World) -> Vec<Problem> {
 
 fn workers(world: &World, wanted: usize) -> Option<Problem> {
     let agent = world.agent()?;
-    let workers = agent.agent.ledger.count("PodWorker");
+    let workers = agent.agent.trace.count("PodWorker");
     (workers != wanted).then(|| (TRUE_STATUS, format!("{workers} workers for {wanted} pods")))
 }
 

@@ -10,7 +10,7 @@ use super::disk::Disk;
 use super::faults::Fault;
 use super::invariants::VOLUMES_OUTLIVE;
 use super::outlet::Outlet;
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::cri::Mount;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;

@@ -17,7 +17,7 @@ use super::pods::SimPod;
 use super::random::Random;
 use super::story::{Line, Story};
 use super::{cluster, runtime, truth};
-use crate::actors::kit::ledger::{Cause, lock};
+use crate::actors::kit::trace::{Cause, lock};
 use crate::actors::settings::Settings;
 use crate::cri::ContainerState;
 use crate::logic::model::ids::PodUid;
@@ -423,7 +423,7 @@ impl World {
             tokio::time::sleep(Duration::from_secs(1)).await;
             let busy = self
                 .agent()
-                .is_some_and(|agent| agent.agent.ledger.open_operations().iter().any(|open| !STANDING.contains(open)));
+                .is_some_and(|agent| agent.agent.trace.open_operations().iter().any(|open| !STANDING.contains(open)));
             let now = self.node().version();
             calm = if busy || now != version { 0 } else { calm + 1 };
             version = now;

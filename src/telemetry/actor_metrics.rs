@@ -1,22 +1,22 @@
-//! `podwright_actor_*`: the ledger's figures, by kind of actor, so that their number does not grow with the pods.
+//! `podwright_actor_*`: the trace's figures, by kind of actor, so that their number does not grow with the pods.
 
 use prometheus::proto::MetricFamily;
 
 use super::families::Family;
-use crate::actors::kit::ledger::{BUCKET_BOUNDS_US, Ledger};
+use crate::actors::kit::trace::{BUCKET_BOUNDS_US, Trace};
 
-/// Reads the ledger.
-pub(super) fn families(ledger: &Ledger, families: &mut Vec<MetricFamily>) {
-    now(ledger, families);
-    sums(ledger, families);
+/// Reads the trace.
+pub(super) fn families(trace: &Trace, families: &mut Vec<MetricFamily>) {
+    now(trace, families);
+    sums(trace, families);
 }
 
-fn now(ledger: &Ledger, families: &mut Vec<MetricFamily>) {
+fn now(trace: &Trace, families: &mut Vec<MetricFamily>) {
     let mut actors = Family::gauge("podwright_actors", "Actors.");
     let mut depth = Family::gauge("podwright_actor_mailbox_depth", "Messages that wait in mailboxes.");
     let mut operations = Family::gauge("podwright_actor_operations", "Operations that actors have under way.");
     let mut open = Family::gauge("podwright_actor_open_turn_seconds", "How long the longest open turn has been open.");
-    for (kind, load) in ledger.load() {
+    for (kind, load) in trace.load() {
         let labels = [("actor", kind)];
         actors.sample(&labels, load.actors as f64);
         depth.sample(&labels, load.depth as f64);
@@ -28,13 +28,13 @@ fn now(ledger: &Ledger, families: &mut Vec<MetricFamily>) {
     }
 }
 
-fn sums(ledger: &Ledger, families: &mut Vec<MetricFamily>) {
+fn sums(trace: &Trace, families: &mut Vec<MetricFamily>) {
     let bounds = BUCKET_BOUNDS_US.map(|micros| micros as f64 / 1e6);
     let mut messages = Family::counter("podwright_actor_messages_total", "Messages handled.");
     let mut took = Family::histogram("podwright_actor_turn_seconds", "Time that the handling of a message took.");
     let mut waited = Family::histogram("podwright_actor_wait_seconds", "Time that a message waited in its mailbox.");
     let mut restarts = Family::counter("podwright_actor_restarts_total", "Actors started again after a failure.");
-    for (kind, sums) in ledger.kinds() {
+    for (kind, sums) in trace.kinds() {
         for (message, count) in &sums.messages {
             messages.sample(&[("actor", kind), ("message", message)], *count as f64);
         }

@@ -52,6 +52,6 @@ fn counter(name: &str, value: u64, families: &mut Vec<MetricFamily>) {
 
 /// Whole seconds until the certificate's end; infinite without one that holds.
 fn seconds_left(agent: &Agent, kept: &KeptCertificate) -> f64 {
-    let now = agent.ledger.clock().now();
+    let now = agent.trace.clock().now();
     kept.held().map_or(f64::INFINITY, |held| held.not_after.since(now).as_secs_f64().trunc())
 }

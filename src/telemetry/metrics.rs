@@ -31,7 +31,7 @@ use super::startup_metrics;
 use super::statistics_metrics;
 use super::traces;
 use super::volume_metrics::VolumeMetrics;
-use crate::actors::kit::ledger::Cause;
+use crate::actors::kit::trace::Cause;
 use crate::actors::settings::Agent;
 use crate::config::FeatureGates;
 use crate::config::version::{KUBERNETES_VERSION, OWN_COMMIT, OWN_VERSION};
@@ -128,7 +128,7 @@ impl Metrics {
         statistics_metrics::families(agent, &mut families).await;
         self.features(&mut families);
         build_info(&mut families);
-        actor_metrics::families(&agent.ledger, &mut families);
+        actor_metrics::families(&agent.trace, &mut families);
         process::families(&self.threads, &mut families);
         registered(&mut families);
         Exposition::new(families)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use prometheus::proto::MetricFamily;
 
 use super::families::Family;
-use crate::actors::kit::ledger::Cause;
+use crate::actors::kit::trace::Cause;
 use crate::actors::settings::Agent;
 use crate::logic::pods::pod_resize::{PENDING, PROGRESS};
 use crate::messages::allocation_manager::{AllocationManagerMsg, DURATION_BUCKETS, ResizeCounts};

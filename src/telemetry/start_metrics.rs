@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use prometheus::{Gauge, Histogram, HistogramVec, Registry};
 
 use super::register::Registrar;
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
 use crate::logic::status::pod_startup::{PodStartup, StartupTracker};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use prometheus::proto::MetricFamily;
 
 use super::families::Family;
-use crate::actors::kit::ledger::Cause;
+use crate::actors::kit::trace::Cause;
 use crate::actors::settings::Agent;
 use crate::logic::statistics::summary::FsStats;
 use crate::messages::stats_collector::{Cost, StatsCollectorMsg};

@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use podwright::actors::kit::ledger::Cause;
+use podwright::actors::kit::trace::Cause;
 use podwright::logic::model::ids::PodUid;
 use podwright::messages::event_recorder::EventRecorderMsg;
 use podwright::sim::{Options, SimPod, World, run, simulate};

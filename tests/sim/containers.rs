@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use podwright::actors::kit::ledger::Cause;
+use podwright::actors::kit::trace::Cause;
 use podwright::logic::model::ids::FullName;
 use podwright::logic::pods::pod_lifecycle::{Demand, Demanded};
 use podwright::messages::pod_manager::PodManagerMsg;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use podwright::actors::kit::ledger::Cause;
+use podwright::actors::kit::trace::Cause;
 use podwright::logic::model::runtime_health::RuntimeHealth;
 use podwright::messages::pod_manager::PodManagerMsg;
 use podwright::sim::invariants::WANTED_RUNS;
@@ -38,8 +38,8 @@ fn a_pod_is_looked_at_once_it_has_started_and_as_soon_as_something_ends() {
         world.settle().await;
         let agent = world.agent().expect("it runs");
         let looks = || {
-            let ledger = &agent.agent.ledger;
-            let looks = ledger.turns(|turn| &*turn.actor == "Pleg" && turn.message == "Inspected");
+            let trace = &agent.agent.trace;
+            let looks = trace.turns(|turn| &*turn.actor == "Pleg" && turn.message == "Inspected");
             looks.into_iter().map(|turn| turn.began).collect::<Vec<_>>()
         };
         world.put(&SimPod::of("web", "exit 1 after 3s"));
@@ -56,7 +56,7 @@ fn a_pod_is_looked_at_once_it_has_started_and_as_soon_as_something_ends() {
             world.sleep(Duration::from_millis(1)).await;
         }
         world.sleep(Duration::from_millis(100)).await;
-        let is_looking = agent.agent.ledger.open_operations().contains(&"inspect pod");
+        let is_looking = agent.agent.trace.open_operations().contains(&"inspect pod");
         assert!(is_looking || looks().len() > at_its_end, "nobody looks at what ended");
         world.finish().await;
     });
@@ -245,7 +245,7 @@ fn news_of_the_runtime_reach_a_worker_whose_mailbox_was_full() {
 /// Messages that workers' mailboxes refused so far.
 fn refused(world: &World) -> u64 {
     let agent = world.agent().expect("an agent");
-    let actors = agent.agent.ledger.actors();
+    let actors = agent.agent.trace.actors();
     actors.iter().filter(|actor| actor.kind == "PodWorker").map(|actor| actor.refused).sum()
 }
 

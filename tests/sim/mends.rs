@@ -191,7 +191,7 @@ fn an_image_that_a_pod_was_given_stays_until_its_container_is_made() {
 /// What an actor says of itself.
 fn note(world: &World, actor: &str) -> Option<String> {
     let agent = world.agent().expect("it runs");
-    agent.agent.ledger.actors().into_iter().find(|one| &*one.name == actor).expect("it is there").note
+    agent.agent.trace.actors().into_iter().find(|one| &*one.name == actor).expect("it is there").note
 }
 
 /// VOL-50: objects of a pod that nobody knows any more are let go of. Their watches would end by themselves, when nobody has

@@ -133,7 +133,7 @@ fn pods_that_come_and_go_leave_nobody_behind() {
         scenario::churn(world.clone(), 300, |_| {}).await;
         world.sleep(seconds(120)).await;
         let agent = world.agent().expect("it runs");
-        let actors = agent.agent.ledger.actors();
+        let actors = agent.agent.trace.actors();
         assert_eq!(actors.iter().filter(|actor| actor.kind == "PodWorker").count(), 0);
         assert!(world.statuses().await.expect("it answers").is_empty());
     });

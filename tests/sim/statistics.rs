@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use podwright::actors::kit::ledger::Cause;
+use podwright::actors::kit::trace::Cause;
 use podwright::logic::statistics::sample::{Snapshot, Wanted};
 use podwright::logic::statistics::signals::{Signal, Signals};
 use podwright::messages::stats_collector::StatsCollectorMsg;

@@ -214,12 +214,12 @@ fn every_actor_is_in_the_table_and_every_entry_has_its_actor() {
         match kinds.remove(name).as_deref() {
             Some([_]) => {}
             Some(places) => complaints.push(format!("{name} is played in more than one place: {}", places.join(", "))),
-            None => complaints.push(format!("src/actors: no role has the KIND {name}, which is a Child")),
+            None => complaints.push(format!("src/actors: no actor has the KIND {name}, which is a Child")),
         }
     }
     // Not Root's children: Root itself, and those that another actor starts, one for each pod.
     for name in ["Root", "PodWorker"] {
-        assert!(kinds.remove(name).is_some(), "src/actors: no role has the KIND {name}");
+        assert!(kinds.remove(name).is_some(), "src/actors: no actor has the KIND {name}");
     }
     complaints.extend(kinds.into_iter().map(|(kind, places)| format!("{}: {kind} is no Child of Root", places[0])));
     settle("the tree is a table", complaints);

@@ -315,7 +315,7 @@ fn comments_strings_and_characters_are_blanked_and_nothing_else() {
 
 #[test]
 fn paths_are_taken_apart() {
-    assert_eq!(paths_after("use crate::{actors::desk, sim};", "crate"), ["actors::desk", "sim"]);
+    assert_eq!(paths_after("use crate::{actors::context, sim};", "crate"), ["actors::context", "sim"]);
     assert_eq!(paths_after("use crate::logic::ids::{A, B};", "crate"), ["logic::ids"]);
     assert_eq!(paths_after("pub(crate) fn f()", "crate"), [""; 0]);
     assert!(names("use std::fs;", "std::fs") && names("let x = std::fs::read(y);", "std::fs"));

@@ -10,10 +10,10 @@ use std::time::Duration;
 use ractor::RpcReplyPort;
 use tracing::Instrument;
 
-use crate::actors::kit::desk::Desk;
+use crate::actors::kit::actor::Actor;
+use crate::actors::kit::context::Context;
 use crate::actors::kit::held::Held;
-use crate::actors::kit::ledger::Cause;
-use crate::actors::kit::role::Role;
+use crate::actors::kit::trace::Cause;
 use crate::actors::settings::{Agent, EventSubject};
 use crate::cri::{ContainerFilter, ImageSpec};
 use crate::logic::images::image_garbage::{DiskUse, ImageGarbage, ListedImage, PASS_PERIOD, Pass, Removal, not_enough};
@@ -54,52 +54,52 @@ pub struct ImageGc {
     said: Option<(String, Duration)>,
 }
 
-impl Role for ImageGc {
+impl Actor for ImageGc {
     const KIND: &'static str = "ImageGc";
     type Msg = ImageGcMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, desk: &mut Desk<ImageGcMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, context: &mut Context<ImageGcMsg>) -> Self {
         let policy = agent.settings.image_gc;
         let mut gc = Self {
             agent,
-            garbage: ImageGarbage::new(policy, desk.clock().uptime()),
+            garbage: ImageGarbage::new(policy, context.clock().uptime()),
             running: None,
             going: None,
             waiting: Held::default(),
             aged: false,
-            looked_at: desk.now(),
+            looked_at: context.now(),
             failures: 0,
             said: None,
         };
         if !policy.is_off() {
-            gc.look(desk);
+            gc.look(context);
         }
         gc
     }
 
-    fn receive(&mut self, message: ImageGcMsg, desk: &mut Desk<ImageGcMsg>) {
+    fn receive(&mut self, message: ImageGcMsg, context: &mut Context<ImageGcMsg>) {
         match message {
             ImageGcMsg::PassDue => {
                 self.aged = false;
-                self.look(desk);
+                self.look(context);
             }
-            ImageGcMsg::HandOut(reference, reply) => self.hand_out(&reference, reply, desk),
+            ImageGcMsg::HandOut(reference, reply) => self.hand_out(&reference, reply, context),
             ImageGcMsg::MayGo(image, reply) => {
                 self.removal_ended();
-                let may_go = !self.garbage.was_handed_out(&image, desk.clock().uptime());
+                let may_go = !self.garbage.was_handed_out(&image, context.clock().uptime());
                 self.going = may_go.then_some(*image);
                 let _ = reply.send(may_go); // The asker may have left.
             }
             ImageGcMsg::Looked(outcome) => match outcome.map_err(|panicked| panicked.to_string()) {
-                Ok(Ok(look)) => self.looked(look, desk),
-                Ok(Err(problem)) | Err(problem) => self.fail(&problem, desk),
+                Ok(Ok(look)) => self.looked(look, context),
+                Ok(Err(problem)) | Err(problem) => self.fail(&problem, context),
             },
             ImageGcMsg::Removed(outcome) => {
                 self.removal_ended();
                 match outcome.map_err(|panicked| panicked.to_string()) {
-                    Ok(Ok(removed)) => self.removed(&removed, desk),
-                    Ok(Err(problem)) | Err(problem) => self.fail(&problem, desk),
+                    Ok(Ok(removed)) => self.removed(&removed, context),
+                    Ok(Err(problem)) | Err(problem) => self.fail(&problem, context),
                 }
             }
         }
@@ -109,13 +109,13 @@ impl Role for ImageGc {
 impl ImageGc {
     /// The image stays, unless it is just being removed. Where too many wait for that, the answer is a guess: then a
     /// container that is made in vain is made again.
-    fn hand_out(&mut self, reference: &str, reply: RpcReplyPort<bool>, desk: &Desk<ImageGcMsg>) {
+    fn hand_out(&mut self, reference: &str, reply: RpcReplyPort<bool>, context: &Context<ImageGcMsg>) {
         let reply = match self.going.as_ref().is_some_and(|image| image.is_named(reference)) {
             true => self.waiting.push(reply, |reply| reply.is_closed()).err(),
             false => Some(reply),
         };
         if let Some(reply) = reply {
-            self.garbage.handed_out(reference, desk.clock().uptime());
+            self.garbage.handed_out(reference, context.clock().uptime());
             let _ = reply.send(true); // The asker may have left.
         }
     }
@@ -128,44 +128,44 @@ impl ImageGc {
         }
     }
 
-    fn look(&mut self, desk: &mut Desk<ImageGcMsg>) {
+    fn look(&mut self, context: &mut Context<ImageGcMsg>) {
         self.running = None;
-        self.looked_at = desk.now();
+        self.looked_at = context.now();
         let agent = Arc::clone(&self.agent);
-        desk.start("look at images", "all images", async move { look(&agent).await }, ImageGcMsg::Looked);
+        context.start("look at images", "all images", async move { look(&agent).await }, ImageGcMsg::Looked);
     }
 
-    fn looked(&mut self, look: ImageLook, desk: &mut Desk<ImageGcMsg>) {
-        let now = desk.clock().uptime();
+    fn looked(&mut self, look: ImageLook, context: &mut Context<ImageGcMsg>) {
+        let now = context.clock().uptime();
         self.garbage.detect(&look.images, &look.used, now);
         let old = if self.aged { Pass::default() } else { self.garbage.too_old(now) };
         if !old.candidates.is_empty() {
             self.aged = true;
-            self.remove(Running { why: Removal::Age, pass: old, disk: None }, desk);
+            self.remove(Running { why: Removal::Age, pass: old, disk: None }, context);
             return;
         }
         let disk = match look.disk {
             Ok(disk) => disk,
             Err(problem) => {
-                self.fail(&problem, desk);
+                self.fail(&problem, context);
                 return;
             }
         };
         if disk.capacity == 0 {
             let problem = "invalid capacity 0 on image filesystem";
-            self.tell_node("InvalidDiskCapacity", problem.to_owned(), desk);
-            self.fail(problem, desk);
+            self.tell_node("InvalidDiskCapacity", problem.to_owned(), context);
+            self.fail(problem, context);
             return;
         }
         let pass = self.garbage.for_space(disk, now);
         match pass.wanted {
-            None => self.end(false, desk),
+            None => self.end(false, context),
             Some(_) if pass.candidates.is_empty() => {
                 // Images that are only too young yet are no reason to complain.
                 if self.garbage.next_pass(true, now) == PASS_PERIOD {
-                    self.say_not_enough(disk, 0, &pass, desk);
+                    self.say_not_enough(disk, 0, &pass, context);
                 }
-                self.end(true, desk);
+                self.end(true, context);
             }
             Some(wanted) => {
                 tracing::info!(
@@ -173,24 +173,24 @@ impl ImageGc {
                     wanted,
                     "disk usage on image filesystem is over the high threshold"
                 );
-                self.remove(Running { why: Removal::Space, pass, disk: Some(disk) }, desk);
+                self.remove(Running { why: Removal::Space, pass, disk: Some(disk) }, context);
             }
         }
     }
 
-    fn remove(&mut self, running: Running, desk: &mut Desk<ImageGcMsg>) {
+    fn remove(&mut self, running: Running, context: &mut Context<ImageGcMsg>) {
         let (agent, pass) = (Arc::clone(&self.agent), running.pass.clone());
         self.running = Some(running);
         let about = format!("{} images", pass.candidates.len());
         let span = tracing::info_span!(target: "podwright::turn", "pass", otel.name = "Images/GarbageCollect");
-        let cause = desk.cause();
+        let cause = context.cause();
         let work = async move { remove(&agent, pass, cause).await }.instrument(span);
-        desk.start("remove images", about, work, ImageGcMsg::Removed);
+        context.start("remove images", about, work, ImageGcMsg::Removed);
     }
 
-    fn removed(&mut self, outcome: &ImagesRemoved, desk: &mut Desk<ImageGcMsg>) {
+    fn removed(&mut self, outcome: &ImagesRemoved, context: &mut Context<ImageGcMsg>) {
         let Some(running) = self.running.take() else { return };
-        self.garbage.mounted(&outcome.mounted, desk.clock().uptime());
+        self.garbage.mounted(&outcome.mounted, context.clock().uptime());
         let mut freed = 0_u64;
         for image in &outcome.removed {
             freed = freed.saturating_add(image.bytes);
@@ -202,7 +202,7 @@ impl ImageGc {
         }
         let left = ImageManagerMsg::ImagesLeft(Arc::new(self.garbage.known()), self.looked_at);
         if !outcome.removed.is_empty() {
-            desk.tell(&self.agent.directory.image_manager, left);
+            context.tell(&self.agent.directory.image_manager, left);
         }
         if !outcome.problems.is_empty() {
             let problems = outcome.problems.join(", ");
@@ -214,63 +214,63 @@ impl ImageGc {
                     format!("wanted to free images that are too old, encountered errors in image deletion: {problems}")
                 }
             };
-            self.fail(&text, desk);
+            self.fail(&text, context);
             return;
         }
         match (running.disk, running.pass.wanted) {
             (Some(disk), Some(wanted)) => {
                 let short = freed < wanted;
                 if short {
-                    self.say_not_enough(disk, freed, &running.pass, desk);
+                    self.say_not_enough(disk, freed, &running.pass, context);
                 }
-                self.end(short, desk);
+                self.end(short, context);
             }
             // The old are gone: is there room now?
-            _ => self.look(desk),
+            _ => self.look(context),
         }
     }
 
-    fn say_not_enough(&mut self, disk: DiskUse, freed: u64, pass: &Pass, desk: &Desk<ImageGcMsg>) {
+    fn say_not_enough(&mut self, disk: DiskUse, freed: u64, pass: &Pass, context: &Context<ImageGcMsg>) {
         let holders = self.garbage.holders(disk, pass);
         let text = not_enough(disk, freed, holders);
         // A disk that is full of other things is said once, not at each pass. A change of the figures is no news.
         let key = format!("{} {freed}", disk.percent());
-        self.say("FreeDiskSpaceFailed", text, key, desk);
+        self.say("FreeDiskSpaceFailed", text, key, context);
     }
 
-    fn end(&mut self, short_of_space: bool, desk: &mut Desk<ImageGcMsg>) {
+    fn end(&mut self, short_of_space: bool, context: &mut Context<ImageGcMsg>) {
         self.failures = 0;
         if !short_of_space {
             self.said = None;
         }
-        let wait = self.garbage.next_pass(short_of_space, desk.clock().uptime());
-        desk.after(wait, ImageGcMsg::PassDue);
+        let wait = self.garbage.next_pass(short_of_space, context.clock().uptime());
+        context.after(wait, ImageGcMsg::PassDue);
     }
 
     /// A first failure is logged; only further ones are worth an Event, as upstream.
-    fn fail(&mut self, problem: &str, desk: &mut Desk<ImageGcMsg>) {
+    fn fail(&mut self, problem: &str, context: &mut Context<ImageGcMsg>) {
         self.running = None;
         self.failures += 1;
         tracing::error!(problem, failures = self.failures, "image garbage collection failed");
         if self.failures > 1 {
-            self.say("ImageGCFailed", problem.to_owned(), problem.to_owned(), desk);
+            self.say("ImageGCFailed", problem.to_owned(), problem.to_owned(), context);
         }
-        desk.after(PASS_PERIOD, ImageGcMsg::PassDue);
+        context.after(PASS_PERIOD, ImageGcMsg::PassDue);
     }
 
-    fn say(&mut self, reason: &'static str, text: String, key: String, desk: &Desk<ImageGcMsg>) {
-        let now = desk.clock().uptime();
+    fn say(&mut self, reason: &'static str, text: String, key: String, context: &Context<ImageGcMsg>) {
+        let now = context.clock().uptime();
         let again = |(said, at): &(String, Duration)| *said != key || now.saturating_sub(*at) >= SAY_AGAIN;
         if self.said.as_ref().is_none_or(again) {
             tracing::warn!(reason, "{text}");
             self.said = Some((key, now));
-            self.tell_node(reason, text, desk);
+            self.tell_node(reason, text, context);
         }
     }
 
-    fn tell_node(&self, reason: &'static str, text: String, desk: &Desk<ImageGcMsg>) {
+    fn tell_node(&self, reason: &'static str, text: String, context: &Context<ImageGcMsg>) {
         let node = EventSubject::node(&self.agent.settings.node_name);
-        desk.tell(&self.agent.directory.event_recorder, node.warning(reason, text));
+        context.tell(&self.agent.directory.event_recorder, node.warning(reason, text));
     }
 }
 

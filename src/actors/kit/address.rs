@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ractor::{ActorRef, RpcReplyPort};
 
-use super::ledger::{ActorRecord, Cause, Ledger};
+use super::trace::{ActorRecord, Cause, Trace};
 use crate::messages::Describe;
 
 /// Why a message was not taken.
@@ -33,7 +33,7 @@ pub enum AskError {
     Late,
 }
 
-/// A message on its way, with what the ledger wants to know of it.
+/// A message on its way, with what the trace wants to know of it.
 pub struct Envelope<M> {
     pub(super) message: M,
     pub(super) cause: Cause,
@@ -53,7 +53,7 @@ pub(super) struct FromOperation {
 
 struct Inner<M> {
     record: Arc<ActorRecord>,
-    ledger: Arc<Ledger>,
+    trace: Arc<Trace>,
     target: RwLock<Option<ActorRef<Envelope<M>>>>,
 }
 
@@ -76,9 +76,9 @@ impl<M> std::fmt::Debug for Address<M> {
 
 impl<M: Describe + Send + 'static> Address<M> {
     /// An address that nobody lives at yet. `capacity` bounds the messages that may wait, but for the actor's own.
-    pub fn new(ledger: &Arc<Ledger>, name: &str, kind: &'static str, parent: &'static str, capacity: usize) -> Self {
-        let record = ledger.record(Arc::from(name), kind, parent, capacity);
-        Self { inner: Arc::new(Inner { record, ledger: Arc::clone(ledger), target: RwLock::new(None) }) }
+    pub fn new(trace: &Arc<Trace>, name: &str, kind: &'static str, parent: &'static str, capacity: usize) -> Self {
+        let record = trace.record(Arc::from(name), kind, parent, capacity);
+        Self { inner: Arc::new(Inner { record, trace: Arc::clone(trace), target: RwLock::new(None) }) }
     }
 
     /// The actor's record.
@@ -86,9 +86,9 @@ impl<M: Describe + Send + 'static> Address<M> {
         &self.inner.record
     }
 
-    /// The ledger that this address writes to.
-    pub fn ledger(&self) -> &Arc<Ledger> {
-        &self.inner.ledger
+    /// The trace that this address writes to.
+    pub fn trace(&self) -> &Arc<Trace> {
+        &self.inner.trace
     }
 
     /// Sends; never waits.
@@ -102,7 +102,7 @@ impl<M: Describe + Send + 'static> Address<M> {
             return Err(TellError::Full);
         }
         let target = self.target().ok_or(TellError::Down)?;
-        let sent = self.inner.ledger.clock().uptime();
+        let sent = self.inner.trace.clock().uptime();
         let span = tracing::Span::current();
         self.deliver(&target, Envelope { message, cause, sent, span, operation: None })
     }
@@ -113,7 +113,7 @@ impl<M: Describe + Send + 'static> Address<M> {
         let envelope = Envelope {
             message,
             cause,
-            sent: self.inner.ledger.clock().uptime(),
+            sent: self.inner.trace.clock().uptime(),
             span: tracing::Span::current(),
             operation: Some(operation),
         };

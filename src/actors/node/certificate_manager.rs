@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::actors::kit::desk::{Desk, OperationId, Panicked};
-use crate::actors::kit::role::Role;
+use crate::actors::kit::actor::Actor;
+use crate::actors::kit::context::{Context, OperationId, Panicked};
 use crate::actors::settings::Agent;
 use crate::logic::node::certificate_plan::{Names, Purpose, Without, without_certificate};
 use crate::logic::node::certificate_rotation::{Action, Held, Input, Missed, Rotation, When};
@@ -44,12 +44,12 @@ pub struct CertificateManager {
     look: Option<OperationId>,
 }
 
-impl Role for CertificateManager {
+impl Actor for CertificateManager {
     const KIND: &'static str = "CertificateManager";
     type Msg = CertificateManagerMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, desk: &mut Desk<CertificateManagerMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, context: &mut Context<CertificateManagerMsg>) -> Self {
         let certificates = &agent.adapters.certificates;
         let kept = |certificate: &Option<Arc<KeptCertificate>>| {
             let certificate = Arc::clone(certificate.as_ref().filter(|_| agent.adapters.api.is_some())?);
@@ -58,7 +58,7 @@ impl Role for CertificateManager {
             Some(Kept { certificate, rotation, asking: None })
         };
         let (client, serving) = (kept(&certificates.client), kept(&certificates.serving));
-        let uptime = desk.clock().uptime();
+        let uptime = context.clock().uptime();
         let mut manager = Self {
             agent,
             client,
@@ -69,36 +69,36 @@ impl Role for CertificateManager {
             marks: Default::default(),
             look: None,
         };
-        manager.step(Purpose::Client, Input::Wanted(Names::of_client(&manager.agent.settings.node_name)), desk);
-        manager.wait(desk);
+        manager.step(Purpose::Client, Input::Wanted(Names::of_client(&manager.agent.settings.node_name)), context);
+        manager.wait(context);
         manager
     }
 
-    fn receive(&mut self, message: CertificateManagerMsg, desk: &mut Desk<CertificateManagerMsg>) {
+    fn receive(&mut self, message: CertificateManagerMsg, context: &mut Context<CertificateManagerMsg>) {
         match message {
-            CertificateManagerMsg::LookDue => self.look(desk),
-            CertificateManagerMsg::Obtained(purpose, outcome) => self.obtained(purpose, outcome, desk),
-            CertificateManagerMsg::AddressesChanged(addresses) => self.hear(&addresses, desk),
+            CertificateManagerMsg::LookDue => self.look(context),
+            CertificateManagerMsg::Obtained(purpose, outcome) => self.obtained(purpose, outcome, context),
+            CertificateManagerMsg::AddressesChanged(addresses) => self.hear(&addresses, context),
             CertificateManagerMsg::FilesRead(outcome) => tell_of_files(outcome),
             CertificateManagerMsg::AuthoritiesRead(outcome) => tell_of_authorities(outcome),
         }
-        self.wait(desk);
+        self.wait(context);
     }
 }
 
 impl CertificateManager {
-    fn look(&mut self, desk: &mut Desk<CertificateManagerMsg>) {
+    fn look(&mut self, context: &mut Context<CertificateManagerMsg>) {
         self.look = None;
-        self.step(Purpose::Client, Input::Looked, desk);
-        self.step(Purpose::Serving, Input::Looked, desk);
-        self.check_client(desk);
-        self.read_files(desk);
+        self.step(Purpose::Client, Input::Looked, context);
+        self.step(Purpose::Serving, Input::Looked, context);
+        self.check_client(context);
+        self.read_files(context);
     }
 
     /// Whether the agent can go on: without a client certificate, for long, it cannot.
-    fn check_client(&mut self, desk: &mut Desk<CertificateManagerMsg>) {
+    fn check_client(&mut self, context: &mut Context<CertificateManagerMsg>) {
         let Some(client) = self.client.as_ref().filter(|client| client.certificate.is_exchanged()) else { return };
-        let uptime = desk.clock().uptime();
+        let uptime = context.clock().uptime();
         if client.certificate.current().is_some() {
             self.client_seen = uptime;
         }
@@ -114,7 +114,7 @@ impl CertificateManager {
             }
         }
         if let Some(problem) = hopeless.get() {
-            desk.escalate((*problem).to_owned());
+            context.escalate((*problem).to_owned());
         }
     }
 
@@ -122,7 +122,7 @@ impl CertificateManager {
         &mut self,
         purpose: Purpose,
         outcome: Result<Result<Box<Held>, Missed>, Panicked>,
-        desk: &mut Desk<CertificateManagerMsg>,
+        context: &mut Context<CertificateManagerMsg>,
     ) {
         if let Some(kept) = self.kept(purpose) {
             kept.asking = None;
@@ -147,7 +147,7 @@ impl CertificateManager {
             }
             Err(_) => Input::Failed, // It was logged as it happened.
         };
-        self.step(purpose, input, desk);
+        self.step(purpose, input, context);
     }
 
     /// What was seen of the server counts for the client certificate alone: without one, nothing else is asked of it.
@@ -158,24 +158,24 @@ impl CertificateManager {
     }
 
     /// The serving certificate is for the node's addresses.
-    fn hear(&mut self, addresses: &[(String, String)], desk: &mut Desk<CertificateManagerMsg>) {
+    fn hear(&mut self, addresses: &[(String, String)], context: &mut Context<CertificateManagerMsg>) {
         let settings = &self.agent.settings;
         let addresses = addresses.iter().map(|(kind, address)| (kind.as_str(), address.as_str()));
         // As long as there are none to be asked for, an earlier certificate does.
         if let Some(names) = Names::of_server(&settings.node_name, addresses, settings.node.names_alone_serve) {
-            self.step(Purpose::Serving, Input::Wanted(names), desk);
+            self.step(Purpose::Serving, Input::Wanted(names), context);
         }
     }
 
-    fn step(&mut self, purpose: Purpose, input: Input, desk: &mut Desk<CertificateManagerMsg>) {
-        let when = self.when(desk);
+    fn step(&mut self, purpose: Purpose, input: Input, context: &mut Context<CertificateManagerMsg>) {
+        let when = self.when(context);
         let Some(kept) = self.kept(purpose) else { return };
         for action in kept.rotation.step(input, when) {
-            self.perform(purpose, action, desk);
+            self.perform(purpose, action, context);
         }
     }
 
-    fn perform(&mut self, purpose: Purpose, action: Action, desk: &mut Desk<CertificateManagerMsg>) {
+    fn perform(&mut self, purpose: Purpose, action: Action, context: &mut Context<CertificateManagerMsg>) {
         let (Some(api), chance) = (self.agent.adapters.api.clone(), Arc::clone(&self.agent.adapters.chance)) else {
             return;
         };
@@ -191,11 +191,11 @@ impl CertificateManager {
                         .map_err(|error| Missed { server_answers: error.server_answers(), problem: error.to_string() })
                 };
                 let ended = move |outcome| CertificateManagerMsg::Obtained(purpose, outcome);
-                kept.asking = Some(desk.start("obtain certificate", purpose.name(), work, ended));
+                kept.asking = Some(context.start("obtain certificate", purpose.name(), work, ended));
             }
             Action::Abandon => {
                 if let Some(asking) = kept.asking.take() {
-                    desk.cancel(asking);
+                    context.cancel(asking);
                 }
             }
         }
@@ -203,8 +203,8 @@ impl CertificateManager {
 
     /// Reads the serving certificate's files, and the authorities of users' certificates, when that is due and somebody
     /// touched them.
-    fn read_files(&mut self, desk: &mut Desk<CertificateManagerMsg>) {
-        let uptime = desk.clock().uptime();
+    fn read_files(&mut self, context: &mut Context<CertificateManagerMsg>) {
+        let uptime = context.clock().uptime();
         if uptime.saturating_sub(self.files_read) < FILES_PERIOD {
             return;
         }
@@ -217,13 +217,13 @@ impl CertificateManager {
                 let read = || files.read().map(|pair| shown.set(pair));
                 marks.read_if_touched(&[&files.chain, &files.key], read)
             });
-            desk.start("read serving certificate", about, work, CertificateManagerMsg::FilesRead);
+            context.start("read serving certificate", about, work, CertificateManagerMsg::FilesRead);
         }
         if let Some(authorities) = self.reloaded_authorities().cloned() {
             let about = authorities.path().display().to_string();
             let marks = Arc::clone(&self.marks[1]);
             let work = blocking::run(move || marks.read_if_touched(&[authorities.path()], || authorities.read_again()));
-            desk.start("read client authorities", about, work, CertificateManagerMsg::AuthoritiesRead);
+            context.start("read client authorities", about, work, CertificateManagerMsg::AuthoritiesRead);
         }
     }
 
@@ -236,11 +236,11 @@ impl CertificateManager {
     }
 
     /// Looks again when something is due, and now and then: the wall clock may be set, files may be exchanged.
-    fn wait(&mut self, desk: &mut Desk<CertificateManagerMsg>) {
+    fn wait(&mut self, context: &mut Context<CertificateManagerMsg>) {
         if let Some(look) = self.look.take() {
-            desk.cancel(look);
+            context.cancel(look);
         }
-        let when = self.when(desk);
+        let when = self.when(context);
         let kept: Vec<&Kept> = self.client.iter().chain(&self.serving).collect();
         let reads_files = self.reloaded_files().is_some() || self.reloaded_authorities().is_some();
         let files = reads_files.then(|| FILES_PERIOD.saturating_sub(when.uptime.saturating_sub(self.files_read)));
@@ -249,7 +249,7 @@ impl CertificateManager {
         // What cannot go on does not wait to say so again.
         let at_once = self.agent.adapters.certificates.hopeless.get().map(|_| Duration::ZERO);
         if let Some(wait) = due.chain(period).chain(at_once).min() {
-            self.look = Some(desk.after(wait, CertificateManagerMsg::LookDue));
+            self.look = Some(context.after(wait, CertificateManagerMsg::LookDue));
         }
     }
 
@@ -260,8 +260,8 @@ impl CertificateManager {
         }
     }
 
-    fn when(&self, desk: &Desk<CertificateManagerMsg>) -> When {
-        When { now: desk.now(), uptime: desk.clock().uptime(), chance: self.agent.adapters.chance.next() }
+    fn when(&self, context: &Context<CertificateManagerMsg>) -> When {
+        When { now: context.now(), uptime: context.clock().uptime(), chance: self.agent.adapters.chance.next() }
     }
 }
 

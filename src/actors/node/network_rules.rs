@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::actors::kit::desk::{Desk, Panicked};
-use crate::actors::kit::role::Role;
+use crate::actors::kit::actor::Actor;
+use crate::actors::kit::context::{Context, Panicked};
 use crate::actors::settings::Agent;
 use crate::logic::network::network_rules::{Answer, Family, Item, is_supported, items, looked_at, other_canaries};
 use crate::messages::network_rules::{Kept, NetworkRulesMsg};
@@ -27,43 +27,43 @@ pub struct NetworkRules {
     said: BTreeMap<Family, Kept>,
 }
 
-impl Role for NetworkRules {
+impl Actor for NetworkRules {
     const KIND: &'static str = "NetworkRules";
     type Msg = NetworkRulesMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, desk: &mut Desk<NetworkRulesMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, context: &mut Context<NetworkRulesMsg>) -> Self {
         let rules = Self { agent, said: BTreeMap::new() };
         if rules.agent.settings.network_rules {
             for family in Family::ALL {
                 let rules = Arc::clone(&rules.agent.adapters.network_rules);
                 let work = async move { begin_to_keep(&*rules, family).await };
-                start(family, work, desk);
+                start(family, work, context);
             }
         }
         rules
     }
 
-    fn receive(&mut self, message: NetworkRulesMsg, desk: &mut Desk<NetworkRulesMsg>) {
+    fn receive(&mut self, message: NetworkRulesMsg, context: &mut Context<NetworkRulesMsg>) {
         match message {
-            NetworkRulesMsg::Kept(family, outcome) => self.kept(family, outcome, desk),
+            NetworkRulesMsg::Kept(family, outcome) => self.kept(family, outcome, context),
             NetworkRulesMsg::LookDue(family) => {
                 let rules = Arc::clone(&self.agent.adapters.network_rules);
                 let was_there = matches!(self.said.get(&family), Some(Kept::There { .. }));
                 let work =
                     async move { if was_there { look(&*rules, family).await } else { make(&*rules, family).await } };
-                start(family, work, desk);
+                start(family, work, context);
             }
         }
     }
 }
 
-fn start(family: Family, work: impl Future<Output = Kept> + Send + 'static, desk: &mut Desk<NetworkRulesMsg>) {
-    desk.start("keep rules", family.program(), work, move |outcome| NetworkRulesMsg::Kept(family, outcome));
+fn start(family: Family, work: impl Future<Output = Kept> + Send + 'static, context: &mut Context<NetworkRulesMsg>) {
+    context.start("keep rules", family.program(), work, move |outcome| NetworkRulesMsg::Kept(family, outcome));
 }
 
 impl NetworkRules {
-    fn kept(&mut self, family: Family, outcome: Result<Kept, Panicked>, desk: &mut Desk<NetworkRulesMsg>) {
+    fn kept(&mut self, family: Family, outcome: Result<Kept, Panicked>, context: &mut Context<NetworkRulesMsg>) {
         let kept = outcome.unwrap_or_else(|panicked| Kept::Failed(panicked.to_string()));
         let before = self.said.insert(family, kept.clone());
         match &kept {
@@ -86,7 +86,7 @@ impl NetworkRules {
             }
             Kept::Failed(_) => {}
         }
-        desk.after(LOOK_PERIOD, NetworkRulesMsg::LookDue(family));
+        context.after(LOOK_PERIOD, NetworkRulesMsg::LookDue(family));
     }
 }
 

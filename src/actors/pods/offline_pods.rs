@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::actors::kit::desk::{Desk, OperationId};
-use crate::actors::kit::role::Role;
+use crate::actors::kit::actor::Actor;
+use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::settings::Agent;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::offline_pods::{is_outdated, is_worth_keeping, needed, worth_keeping};
@@ -46,12 +46,12 @@ pub struct OfflinePods {
     look: Option<OperationId>,
 }
 
-impl Role for OfflinePods {
+impl Actor for OfflinePods {
     const KIND: &'static str = "OfflinePods";
     type Msg = OfflinePodsMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, _: &mut Desk<OfflinePodsMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, _: &mut Context<OfflinePodsMsg>) -> Self {
         Self {
             agent,
             heard: false,
@@ -68,18 +68,18 @@ impl Role for OfflinePods {
         }
     }
 
-    fn receive(&mut self, message: OfflinePodsMsg, desk: &mut Desk<OfflinePodsMsg>) {
+    fn receive(&mut self, message: OfflinePodsMsg, context: &mut Context<OfflinePodsMsg>) {
         let Some(store) = self.agent.adapters.offline.clone() else { return };
         match message {
             OfflinePodsMsg::ApiSilent => {
                 if !self.heard && self.recalled.is_none() && !std::mem::replace(&mut self.recalling, true) {
-                    desk.start("recall pods", PODS_RECORD, recall(store), OfflinePodsMsg::Recalled);
+                    context.start("recall pods", PODS_RECORD, recall(store), OfflinePodsMsg::Recalled);
                 }
             }
             OfflinePodsMsg::Recalled(outcome) => {
                 self.recalling = false;
                 match outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
-                    Ok(pods) => self.take_recalled(pods, desk),
+                    Ok(pods) => self.take_recalled(pods, context),
                     Err(why) => tracing::error!(why, "pods of the offline store cannot be read"),
                 }
             }
@@ -87,12 +87,12 @@ impl Role for OfflinePods {
                 let is_first = !std::mem::replace(&mut self.heard, true);
                 self.recalled = None;
                 self.next = Some(worth_keeping(&pods));
-                self.keep(Arc::clone(&store), desk);
+                self.keep(Arc::clone(&store), context);
                 let have_gone = is_first || self.pods.keys().any(|uid| !pods.contains_key(uid));
                 self.pods = pods;
                 if have_gone {
-                    self.forget(store, desk);
-                    self.look_later(desk);
+                    self.forget(store, context);
+                    self.look_later(context);
                 }
             }
             OfflinePodsMsg::Forgotten(outcome) => {
@@ -102,33 +102,33 @@ impl Role for OfflinePods {
                     Ok(count) => tracing::debug!(count, "what no pod needs any more is gone from the offline store"),
                     Err(why) => {
                         tracing::warn!(why, "what no pod needs any more cannot be removed from the offline store yet");
-                        self.look_later(desk);
+                        self.look_later(context);
                     }
                 }
                 if std::mem::take(&mut self.forget_again) {
-                    self.forget(store, desk);
+                    self.forget(store, context);
                 }
             }
             OfflinePodsMsg::ForgetDue => {
                 self.look = None;
-                self.forget(store, desk);
+                self.forget(store, context);
             }
-            OfflinePodsMsg::PodAdmitted(uid, pod) => self.take_pod(store, uid, pod, desk),
+            OfflinePodsMsg::PodAdmitted(uid, pod) => self.take_pod(store, uid, pod, context),
             OfflinePodsMsg::Kept(outcome) => {
                 self.keeping = false;
                 if let Err(why) = outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
                     tracing::warn!(why, "pods are not kept in the offline store");
                     self.failed = true; // Whatever is told next is written.
                 }
-                self.keep(store, desk);
+                self.keep(store, context);
             }
-            OfflinePodsMsg::Repeat => self.tell(desk),
+            OfflinePodsMsg::Repeat => self.tell(context),
         }
     }
 }
 
 impl OfflinePods {
-    fn take_recalled(&mut self, pods: Vec<Pod>, desk: &Desk<OfflinePodsMsg>) {
+    fn take_recalled(&mut self, pods: Vec<Pod>, context: &Context<OfflinePodsMsg>) {
         if self.heard {
             return;
         }
@@ -136,7 +136,7 @@ impl OfflinePods {
         let pods: BTreeMap<PodUid, Arc<Pod>> = pods.into_iter().map(|pod| (uid(&pod), Arc::new(pod))).collect();
         tracing::info!(pods = pods.len(), "the API server cannot be heard, the pods that it wanted last are wanted");
         self.recalled = Some(pods);
-        self.tell(desk);
+        self.tell(context);
     }
 
     /// One pod is as it is told here, or is wanted no more. Before the complete set nothing can be kept.
@@ -145,7 +145,7 @@ impl OfflinePods {
         store: Arc<dyn OfflineStore>,
         uid: PodUid,
         pod: Option<Arc<Pod>>,
-        desk: &mut Desk<OfflinePodsMsg>,
+        context: &mut Context<OfflinePodsMsg>,
     ) {
         if !self.heard {
             return;
@@ -158,8 +158,8 @@ impl OfflinePods {
             None => self.pods.remove(&uid).is_some(),
         };
         if has_gone {
-            self.forget(Arc::clone(&store), desk);
-            self.look_later(desk);
+            self.forget(Arc::clone(&store), context);
+            self.look_later(context);
         }
         let Some(newest) = self.next.as_ref().or(self.kept.as_ref()) else { return };
         let now = pod.filter(|pod| is_worth_keeping(pod));
@@ -172,34 +172,34 @@ impl OfflinePods {
             None => drop(pods.remove(&uid)),
         }
         self.next = Some(pods);
-        self.keep(store, desk);
+        self.keep(store, context);
     }
 
-    fn tell(&self, desk: &Desk<OfflinePodsMsg>) {
+    fn tell(&self, context: &Context<OfflinePodsMsg>) {
         if let Some(pods) = self.recalled.clone() {
-            desk.tell(&self.agent.directory.pod_manager, PodManagerMsg::Recalled(pods));
+            context.tell(&self.agent.directory.pod_manager, PodManagerMsg::Recalled(pods));
         }
     }
 
     /// Has Secrets and tokens forgotten that no pod needs: of pods that are gone for good.
-    fn forget(&mut self, store: Arc<dyn OfflineStore>, desk: &mut Desk<OfflinePodsMsg>) {
+    fn forget(&mut self, store: Arc<dyn OfflineStore>, context: &mut Context<OfflinePodsMsg>) {
         if std::mem::replace(&mut self.forgetting, true) {
             self.forget_again = true;
             return;
         }
         let needed = needed(&self.pods);
         let work = async move { store.keep_needed(&needed).await.map_err(|error| error.to_string()) };
-        desk.start("forget", "what no pod needs", work, OfflinePodsMsg::Forgotten);
+        context.start("forget", "what no pod needs", work, OfflinePodsMsg::Forgotten);
     }
 
     /// A pod that still ends may have had something read, and kept, since.
-    fn look_later(&mut self, desk: &mut Desk<OfflinePodsMsg>) {
+    fn look_later(&mut self, context: &mut Context<OfflinePodsMsg>) {
         if self.look.is_none() {
-            self.look = Some(desk.after(LOOK_AGAIN, OfflinePodsMsg::ForgetDue));
+            self.look = Some(context.after(LOOK_AGAIN, OfflinePodsMsg::ForgetDue));
         }
     }
 
-    fn keep(&mut self, store: Arc<dyn OfflineStore>, desk: &mut Desk<OfflinePodsMsg>) {
+    fn keep(&mut self, store: Arc<dyn OfflineStore>, context: &mut Context<OfflinePodsMsg>) {
         if self.keeping {
             return;
         }
@@ -209,7 +209,7 @@ impl OfflinePods {
         }
         (self.keeping, self.failed) = (true, false);
         self.kept = Some(pods.clone());
-        desk.start("keep pods", PODS_RECORD, keep(store, pods), OfflinePodsMsg::Kept);
+        context.start("keep pods", PODS_RECORD, keep(store, pods), OfflinePodsMsg::Kept);
     }
 }
 
@@ -241,8 +241,8 @@ async fn keep(store: Arc<dyn OfflineStore>, pods: BTreeMap<PodUid, Arc<Pod>>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actors::kit::ledger::Cause;
-    use crate::actors::kit::role::Stage;
+    use crate::actors::kit::actor::spawn;
+    use crate::actors::kit::trace::Cause;
     use crate::actors::node::node_tests::played_agent;
     use crate::actors::played_api::ObjectServer;
     use crate::platform::cluster::offline_store::DiskStore;
@@ -267,7 +267,7 @@ mod tests {
         let given = Arc::clone(&store);
         let played = played_agent(ObjectServer::default().api(), move |_, adapters| adapters.offline = Some(given));
         let to = &played.agent.directory.offline_pods;
-        Stage::<OfflinePods>::enter(to, Arc::clone(&played.agent), None);
+        spawn::<OfflinePods>(to, Arc::clone(&played.agent), None);
         let left = async |pods: &[(&str, &str)]| {
             to.tell(Cause::outside("test"), OfflinePodsMsg::Admitted(self::pods(pods))).expect("has room");
             tokio::time::sleep(Duration::from_secs(1)).await;

@@ -11,9 +11,9 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use ractor::{ActorCell, ActorId};
 
 use super::pod_worker::{PodWorker, ShownStage, WorkerArgs};
+use crate::actors::kit::actor::{Actor, ChildEnd};
 use crate::actors::kit::address::Address;
-use crate::actors::kit::desk::{Desk, OperationId};
-use crate::actors::kit::role::{ChildEnd, Role};
+use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::settings::Agent;
 use crate::actors::sources::first_seen;
 use crate::logic::model::ids::{FullName, PodUid};
@@ -132,23 +132,23 @@ pub struct PodManager {
     retell_wait: Duration,
 }
 
-impl Role for PodManager {
+impl Actor for PodManager {
     const KIND: &'static str = "PodManager";
     type Msg = PodManagerMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, desk: &mut Desk<PodManagerMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, context: &mut Context<PodManagerMsg>) -> Self {
         let file = agent.adapters.folder.is_some().then_some(SourceKind::File.as_str());
         let http = agent.adapters.url.is_some().then_some(SourceKind::Http.as_str());
         let api = agent.adapters.api.is_some().then_some(SourceKind::Api.as_str());
-        desk.after(HOUSEKEEPING_PERIOD, PodManagerMsg::HousekeepingDue);
+        context.after(HOUSEKEEPING_PERIOD, PodManagerMsg::HousekeepingDue);
         let manager = Self {
             agent,
             roster: PodRoster::new(file.into_iter().chain(http).chain(api)),
             slots: BTreeMap::new(),
             runtime: BTreeMap::new(),
             relisted: None,
-            born: desk.clock().stamp(),
+            born: context.clock().stamp(),
             listed: BTreeMap::new(),
             health: runtime_health::not_yet_known(),
             host: HostIps::default(),
@@ -172,93 +172,93 @@ impl Role for PodManager {
             active_told: None,
             asking: BTreeSet::new(),
             resize_due: BTreeSet::new(),
-            starts_from: desk.clock().uptime(),
+            starts_from: context.clock().uptime(),
             starting_more: false,
             retelling: false,
             retell_wait: RETELL,
         };
-        manager.ask_host(desk);
+        manager.ask_host(context);
         manager
     }
 
-    fn receive(&mut self, message: PodManagerMsg, desk: &mut Desk<PodManagerMsg>) {
+    fn receive(&mut self, message: PodManagerMsg, context: &mut Context<PodManagerMsg>) {
         match message {
-            PodManagerMsg::SourceSet { source: SourceKind::Api, pods, .. } => self.take_api(pods, desk),
-            PodManagerMsg::SourcePod { uid, pod, .. } => self.take_api_pod(&uid, pod, desk),
-            PodManagerMsg::StartMore => self.start_more(desk),
+            PodManagerMsg::SourceSet { source: SourceKind::Api, pods, .. } => self.take_api(pods, context),
+            PodManagerMsg::SourcePod { uid, pod, .. } => self.take_api_pod(&uid, pod, context),
+            PodManagerMsg::StartMore => self.start_more(context),
             PodManagerMsg::SourceSet { source, pods, lives } => {
                 self.begin_lives(source, lives);
-                self.take_statics(source, pods, desk);
-                self.carry_out(desk);
-                self.tell_known(desk);
-                self.tell_resizes(desk);
-                self.see_resizes(desk);
+                self.take_statics(source, pods, context);
+                self.carry_out(context);
+                self.tell_known(context);
+                self.tell_resizes(context);
+                self.see_resizes(context);
             }
             PodManagerMsg::Recalled(pods) => {
                 self.recalled = Some(pods);
-                self.remember(desk);
+                self.remember(context);
             }
-            PodManagerMsg::Observed(pod) => self.observe(pod, desk),
-            PodManagerMsg::Relisted { taken, pods } => self.take_relist(taken, pods, desk),
+            PodManagerMsg::Observed(pod) => self.observe(pod, context),
+            PodManagerMsg::Relisted { taken, pods } => self.take_relist(taken, pods, context),
             PodManagerMsg::HealthChanged(health) => {
                 let able = self.health.groups_policy != health.groups_policy;
                 self.health = health.clone();
-                self.tell_all(&|| PodWorkerMsg::HealthChanged(health.clone()), desk);
+                self.tell_all(&|| PodWorkerMsg::HealthChanged(health.clone()), context);
                 if able {
-                    self.judge_again(desk);
+                    self.judge_again(context);
                 }
             }
             PodManagerMsg::NodeChanged(node) => {
-                desk.tell(&self.agent.directory.mirror_manager, MirrorManagerMsg::NodeChanged(Arc::clone(&node)));
+                context.tell(&self.agent.directory.mirror_manager, MirrorManagerMsg::NodeChanged(Arc::clone(&node)));
                 self.node = Some(node);
-                self.judge_refused(desk);
-                self.admit(desk);
-                self.carry_out(desk);
-                self.tell_known(desk);
-                self.see_resizes(desk);
+                self.judge_refused(context);
+                self.admit(context);
+                self.carry_out(context);
+                self.tell_known(context);
+                self.see_resizes(context);
             }
-            PodManagerMsg::HostChanged(host) => self.take_host(host, desk),
-            PodManagerMsg::PodOver(uid) => self.take_over(&uid, desk),
-            PodManagerMsg::WorkerFinished(uid) => self.take_finished(&uid, desk),
-            PodManagerMsg::ReleaseDue(uid) => self.release_absent(uid, desk),
-            PodManagerMsg::Released(uid, outcome) => self.take_released(uid, outcome, desk),
-            PodManagerMsg::Allocated(given) => self.take_allocated(&given, desk),
-            PodManagerMsg::AllocationsKept(outcome) => self.take_kept(outcome, desk),
+            PodManagerMsg::HostChanged(host) => self.take_host(host, context),
+            PodManagerMsg::PodOver(uid) => self.take_over(&uid, context),
+            PodManagerMsg::WorkerFinished(uid) => self.take_finished(&uid, context),
+            PodManagerMsg::ReleaseDue(uid) => self.release_absent(uid, context),
+            PodManagerMsg::Released(uid, outcome) => self.take_released(uid, outcome, context),
+            PodManagerMsg::Allocated(given) => self.take_allocated(&given, context),
+            PodManagerMsg::AllocationsKept(outcome) => self.take_kept(outcome, context),
             PodManagerMsg::ResizeRetryDue => {
                 self.resize_timer = None;
-                self.resize(Trigger::PeriodicRetry, desk);
-                self.keep_allocations(desk);
+                self.resize(Trigger::PeriodicRetry, context);
+                self.keep_allocations(context);
             }
             PodManagerMsg::Demanded { pod, demand, reply } => {
                 let mut slots = self.slots.iter().filter(|(uid, _)| !self.roster.is_left_over(uid));
                 match slots.rfind(|(_, slot)| slot.full_name == pod).map(|(_, slot)| slot) {
                     // The newest of its name answers; one without room does not, and then nobody does.
-                    Some(slot) => drop(desk.offer(&slot.address, PodWorkerMsg::Demanded { demand, reply })),
+                    Some(slot) => drop(context.try_tell(&slot.address, PodWorkerMsg::Demanded { demand, reply })),
                     None => drop(reply.send(None)),
                 }
             }
-            PodManagerMsg::GraceExceeded(uid) => self.tell_grace_exceeded(&uid, desk),
-            PodManagerMsg::NodeReread(outcome) => self.node_reread(outcome, desk),
-            PodManagerMsg::RestartDue(uid) => self.restart(&uid, desk),
-            PodManagerMsg::RetellDue => self.retell(desk),
-            PodManagerMsg::HousekeepingDue => self.keep_house(desk),
-            PodManagerMsg::LeftoversFound(outcome) => self.take_leftovers(outcome, desk),
-            PodManagerMsg::LeftoversRemoved(uid, outcome) => self.take_swept(uid, outcome, desk),
+            PodManagerMsg::GraceExceeded(uid) => self.tell_grace_exceeded(&uid, context),
+            PodManagerMsg::NodeReread(outcome) => self.node_reread(outcome, context),
+            PodManagerMsg::RestartDue(uid) => self.restart(&uid, context),
+            PodManagerMsg::RetellDue => self.retell(context),
+            PodManagerMsg::HousekeepingDue => self.keep_house(context),
+            PodManagerMsg::LeftoversFound(outcome) => self.take_leftovers(outcome, context),
+            PodManagerMsg::LeftoversRemoved(uid, outcome) => self.take_swept(uid, outcome, context),
             PodManagerMsg::Known(reply) => drop(reply.send(self.known_to_collector())),
             PodManagerMsg::Count(reply) => drop(reply.send(self.census())), // The asker may have left.
             PodManagerMsg::Repeat => {
-                self.repeat_preempted(desk);
-                self.tell_all(&|| PodWorkerMsg::Repeat, desk);
-                self.repeat_api(desk);
+                self.repeat_preempted(context);
+                self.tell_all(&|| PodWorkerMsg::Repeat, context);
+                self.repeat_api(context);
                 self.heard_all_told = false;
                 self.active_told = None;
-                self.tell_known(desk);
-                self.tell_heard_all(desk);
+                self.tell_known(context);
+                self.tell_heard_all(context);
             }
         }
     }
 
-    fn child_ended(&mut self, who: ActorId, end: ChildEnd, desk: &mut Desk<PodManagerMsg>) {
+    fn child_ended(&mut self, who: ActorId, end: ChildEnd, context: &mut Context<PodManagerMsg>) {
         let found = self.slots.iter_mut().find(|(_, slot)| slot.cell.as_ref().is_some_and(|cell| cell.get_id() == who));
         let Some((uid, slot)) = found else { return }; // Retired, or an old incarnation.
         let why = match end {
@@ -266,105 +266,105 @@ impl Role for PodManager {
             ChildEnd::Stopped => "ended although it was not told to".to_owned(),
         };
         slot.cell = None;
-        desk.child_left(&slot.address, Some(why.clone()));
-        self.agent.ledger.count_restart(PodWorker::KIND);
-        let verdict = slot.budget.record_failure(desk.clock().uptime());
+        context.child_left(&slot.address, Some(why.clone()));
+        self.agent.trace.count_restart(PodWorker::KIND);
+        let verdict = slot.budget.record_failure(context.clock().uptime());
         let Verdict::RestartAfter(delay) = verdict else { unreachable!("a worker's budget never escalates") };
         tracing::error!(pod = %slot.full_name, %uid, error = why, restart_in = ?delay, "pod worker failed");
-        desk.after(delay, PodManagerMsg::RestartDue(uid.clone()));
+        context.after(delay, PodManagerMsg::RestartDue(uid.clone()));
     }
 }
 
 impl PodManager {
     /// The API server told what it wants.
-    fn take_api(&mut self, pods: BTreeMap<PodUid, Arc<Pod>>, desk: &mut Desk<PodManagerMsg>) {
+    fn take_api(&mut self, pods: BTreeMap<PodUid, Arc<Pod>>, context: &mut Context<PodManagerMsg>) {
         let before = self.api_pods.replace(pods.clone()).unwrap_or_default();
-        let trigger = self.note_changes(&before, &pods, desk);
-        self.admit(desk);
+        let trigger = self.note_changes(&before, &pods, context);
+        self.admit(context);
         if let Some(trigger) = trigger {
-            self.resize(trigger, desk);
-            self.judge_refused(desk);
+            self.resize(trigger, context);
+            self.judge_refused(context);
         }
-        self.carry_out(desk);
-        self.tell_known(desk);
-        self.tell_resizes(desk);
-        self.see_resizes(desk);
+        self.carry_out(context);
+        self.tell_known(context);
+        self.tell_resizes(context);
+        self.see_resizes(context);
     }
 
     /// The API server told of one pod: what it is to be by now, or that it is wanted no more. No other is looked at.
-    fn take_api_pod(&mut self, uid: &PodUid, pod: Option<Arc<Pod>>, desk: &mut Desk<PodManagerMsg>) {
+    fn take_api_pod(&mut self, uid: &PodUid, pod: Option<Arc<Pod>>, context: &mut Context<PodManagerMsg>) {
         let Some(pods) = &mut self.api_pods else { return }; // The complete set is still to come, with this pod.
         let before = match &pod {
             Some(pod) => pods.insert(uid.clone(), Arc::clone(pod)),
             None => pods.remove(uid),
         };
-        let trigger = self.note_change(uid, before.as_ref(), pod.as_ref(), desk);
-        self.admit_one(uid, desk);
+        let trigger = self.note_change(uid, before.as_ref(), pod.as_ref(), context);
+        self.admit_one(uid, context);
         if let Some(trigger) = trigger {
-            self.resize(trigger, desk);
-            self.judge_refused(desk);
+            self.resize(trigger, context);
+            self.judge_refused(context);
         }
-        self.carry_out_for(uid, desk);
-        self.tell_active(desk);
-        self.tell_resizes(desk);
+        self.carry_out_for(uid, context);
+        self.tell_active(context);
+        self.tell_resizes(context);
     }
 
     /// Does what is to be done about all pods.
-    fn carry_out(&mut self, desk: &mut Desk<PodManagerMsg>) {
-        self.refill_starts(desk);
+    fn carry_out(&mut self, context: &mut Context<PodManagerMsg>) {
+        self.refill_starts(context);
         let listed = self.can_judge().then_some(&self.listed);
         let orders = self.roster.orders(listed);
-        self.carry_out_orders(orders, desk);
+        self.carry_out_orders(orders, context);
     }
 
     /// Does what is to be done about one pod, and about those that it may have held up.
-    fn carry_out_for(&mut self, uid: &PodUid, desk: &mut Desk<PodManagerMsg>) {
-        self.refill_starts(desk);
+    fn carry_out_for(&mut self, uid: &PodUid, context: &mut Context<PodManagerMsg>) {
+        self.refill_starts(context);
         let listed = self.can_judge().then_some(&self.listed);
         let orders = self.roster.orders_for(uid, listed);
-        self.carry_out_orders(orders, desk);
+        self.carry_out_orders(orders, context);
     }
 
-    fn start_more(&mut self, desk: &mut Desk<PodManagerMsg>) {
+    fn start_more(&mut self, context: &mut Context<PodManagerMsg>) {
         self.starting_more = false;
-        self.refill_starts(desk);
+        self.refill_starts(context);
         let listed = self.can_judge().then_some(&self.listed);
         let orders = self.roster.orders_held_up(listed);
-        self.carry_out_orders(orders, desk);
-        self.tell_active(desk);
-        self.tell_resizes(desk);
+        self.carry_out_orders(orders, context);
+        self.tell_active(context);
+        self.tell_resizes(context);
     }
 
-    fn carry_out_orders(&mut self, orders: Vec<Order>, desk: &mut Desk<PodManagerMsg>) {
+    fn carry_out_orders(&mut self, orders: Vec<Order>, context: &mut Context<PodManagerMsg>) {
         for order in orders {
             match order {
-                Order::Start { uid, full_name } => self.start_worker(uid, full_name, desk),
+                Order::Start { uid, full_name } => self.start_worker(uid, full_name, context),
                 // A pod whose worker has ended it was told as ended by the agent.
                 Order::TellEnd { uid, .. } if self.has_ended(&uid) => {}
                 Order::TellEnd { uid, pod } | Order::TellSpec { uid, pod } => {
-                    if !self.tell_worker(&uid, PodWorkerMsg::SpecChanged(pod), desk) {
+                    if !self.tell_worker(&uid, PodWorkerMsg::SpecChanged(pod), context) {
                         self.roster.spec_refused(&uid);
                     }
                 }
                 Order::Terminate { uid, grace } => {
                     // First its pod, whose grace period counts: an end that came before it would not wait.
                     let comes_too_early = self.roster.owes_spec(&uid);
-                    if comes_too_early || !self.tell_worker(&uid, PodWorkerMsg::Terminate { grace }, desk) {
+                    if comes_too_early || !self.tell_worker(&uid, PodWorkerMsg::Terminate { grace }, context) {
                         self.roster.end_refused(&uid);
                     }
                 }
-                Order::Release(uid) => self.release_absent(uid, desk),
+                Order::Release(uid) => self.release_absent(uid, context),
             }
         }
-        self.tell_heard_all(desk);
+        self.tell_heard_all(context);
         if self.roster.is_unfinished() && !std::mem::replace(&mut self.starting_more, true) {
-            let next = (self.starts_from + STARTS_PERIOD).saturating_sub(desk.clock().uptime());
-            desk.after(next, PodManagerMsg::StartMore);
+            let next = (self.starts_from + STARTS_PERIOD).saturating_sub(context.clock().uptime());
+            context.after(next, PodManagerMsg::StartMore);
         }
     }
 
-    fn refill_starts(&mut self, desk: &Desk<PodManagerMsg>) {
-        let uptime = desk.clock().uptime();
+    fn refill_starts(&mut self, context: &Context<PodManagerMsg>) {
+        let uptime = context.clock().uptime();
         if uptime >= self.starts_from + STARTS_PERIOD {
             self.starts_from = uptime;
             self.roster.refill();
@@ -377,24 +377,24 @@ impl PodManager {
     }
 
     /// Tells once more of pods that have no worker to do so.
-    fn repeat_api(&self, desk: &Desk<PodManagerMsg>) {
+    fn repeat_api(&self, context: &Context<PodManagerMsg>) {
         for uid in self.roster.ended() {
-            desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::NeverHere(uid.clone()));
+            context.tell(&self.agent.directory.status_manager, StatusManagerMsg::NeverHere(uid.clone()));
         }
         for (uid, pod) in self.api_pods.iter().flatten().chain(self.statics.values().flatten()) {
-            self.tell_rejected(uid, pod, desk);
+            self.tell_rejected(uid, pod, context);
         }
         if self.roster.all_heard() {
-            self.tell_offline(desk);
+            self.tell_offline(context);
         }
         if let Some(node) = &self.node {
-            desk.tell(&self.agent.directory.mirror_manager, MirrorManagerMsg::NodeChanged(Arc::clone(node)));
+            context.tell(&self.agent.directory.mirror_manager, MirrorManagerMsg::NodeChanged(Arc::clone(node)));
         }
     }
 
-    fn start_worker(&mut self, uid: PodUid, full_name: FullName, desk: &mut Desk<PodManagerMsg>) {
+    fn start_worker(&mut self, uid: PodUid, full_name: FullName, context: &mut Context<PodManagerMsg>) {
         let name = format!("{}/{}/{}/{}", PodWorker::KIND, full_name.namespace, full_name.name, uid);
-        let address = Address::new(&self.agent.ledger, &name, PodWorker::KIND, Self::KIND, WORKER_CAPACITY);
+        let address = Address::new(&self.agent.trace, &name, PodWorker::KIND, Self::KIND, WORKER_CAPACITY);
         let budget = RestartBudget::new(BudgetPolicy::pod_worker());
         // Workers of a failed predecessor may have had calls under way when the looks were taken that come in now.
         let mut born = self.relisted.unwrap_or_default().max(self.born);
@@ -402,10 +402,10 @@ impl PodManager {
         if let Some((ended, _)) = retired {
             born = born.max(ended); // Wanted again: a look may still be on its way that shows what was removed since.
         }
-        self.count_start(&uid, retired.is_some(), desk);
+        self.count_start(&uid, retired.is_some(), context);
         let stage = Arc::<ShownStage>::default();
         let args = self.worker_args(&uid, &full_name, born, &stage);
-        let cell = desk.spawn_child::<PodWorker>(&address, args);
+        let cell = context.spawn_child::<PodWorker>(&address, args);
         let slot = Slot {
             address,
             full_name: full_name.clone(),
@@ -418,8 +418,8 @@ impl PodManager {
         self.slots.insert(uid.clone(), slot);
         self.resize_due.insert(uid.clone());
         self.recount(&uid);
-        self.ask_host(desk);
-        self.tell_worker(&uid, PodWorkerMsg::HealthChanged(self.health.clone()), desk);
+        self.ask_host(context);
+        self.tell_worker(&uid, PodWorkerMsg::HealthChanged(self.health.clone()), context);
         let seen = match (self.runtime.get(&uid), self.relisted) {
             (Some(seen), _) => Some(Arc::clone(seen)),
             (None, Some(taken)) if !self.listed.contains_key(&uid) => {
@@ -428,17 +428,17 @@ impl PodManager {
             _ => None, // The first relist will tell, or the look at the pod that it led to.
         };
         if let Some(seen) = seen {
-            self.tell_worker(&uid, PodWorkerMsg::Observed(seen), desk);
+            self.tell_worker(&uid, PodWorkerMsg::Observed(seen), context);
         }
     }
 
-    fn count_start(&self, uid: &PodUid, came_back: bool, desk: &Desk<PodManagerMsg>) {
+    fn count_start(&self, uid: &PodUid, came_back: bool, context: &Context<PodManagerMsg>) {
         let Some(pod) = self.roster.wanted(uid) else { return self.agent.happened(Occurrence::OrphanFound) };
         if came_back {
             self.agent.happened(Occurrence::PodCameBack { is_static: is_static(pod) });
         }
         let containers = pod.spec.as_ref().map_or(0, |spec| spec.containers.len());
-        let waited = first_seen(pod).map(|seen| desk.now().since(seen));
+        let waited = first_seen(pod).map(|seen| context.now().since(seen));
         self.agent.happened(Occurrence::PodTaken { containers, waited });
     }
 
@@ -448,24 +448,24 @@ impl PodManager {
     }
 
     /// The new incarnation trusts no observation from before its birth: a call of the old one may have been under way.
-    fn restart(&mut self, uid: &PodUid, desk: &mut Desk<PodManagerMsg>) {
+    fn restart(&mut self, uid: &PodUid, context: &mut Context<PodManagerMsg>) {
         let Some(slot) = self.slots.get(uid) else { return };
         if slot.cell.is_some() {
             return;
         }
-        let args = self.worker_args(uid, &slot.full_name, desk.clock().stamp(), &slot.stage);
+        let args = self.worker_args(uid, &slot.full_name, context.clock().stamp(), &slot.stage);
         let slot = self.slots.get_mut(uid).expect("found above");
-        slot.cell = Some(desk.spawn_child::<PodWorker>(&slot.address, args));
+        slot.cell = Some(context.spawn_child::<PodWorker>(&slot.address, args));
         slot.owed = Owed::default(); // It is told all anew.
         slot.resize_told = None;
         self.resize_due.insert(uid.clone());
-        self.tell_worker(uid, PodWorkerMsg::HealthChanged(self.health.clone()), desk);
+        self.tell_worker(uid, PodWorkerMsg::HealthChanged(self.health.clone()), context);
         self.roster.forget_told(uid);
-        self.carry_out_for(uid, desk);
-        self.tell_resizes(desk);
+        self.carry_out_for(uid, context);
+        self.tell_resizes(context);
     }
 
-    fn observe(&mut self, pod: Arc<RuntimePod>, desk: &mut Desk<PodManagerMsg>) {
+    fn observe(&mut self, pod: Arc<RuntimePod>, context: &mut Context<PodManagerMsg>) {
         let uid = pod.uid.clone();
         if pod.is_empty() {
             self.runtime.remove(&uid);
@@ -477,61 +477,61 @@ impl PodManager {
         self.recount(&uid);
         if self.slots.contains_key(&uid) {
             if crate::actors::runtime::container_gc::has_surplus(&pod, self.agent.settings.dead_per_container) {
-                desk.tell(&self.agent.directory.container_gc, ContainerGcMsg::Surplus(Arc::clone(&pod)));
+                context.tell(&self.agent.directory.container_gc, ContainerGcMsg::Surplus(Arc::clone(&pod)));
             }
-            self.tell_worker(&uid, PodWorkerMsg::Observed(pod), desk);
+            self.tell_worker(&uid, PodWorkerMsg::Observed(pod), context);
         } else {
-            self.carry_out_for(&uid, desk);
+            self.carry_out_for(&uid, context);
         }
     }
 
-    fn take_relist(&mut self, taken: Stamp, pods: BTreeMap<PodUid, FullName>, desk: &mut Desk<PodManagerMsg>) {
+    fn take_relist(&mut self, taken: Stamp, pods: BTreeMap<PodUid, FullName>, context: &mut Context<PodManagerMsg>) {
         // Of what vanished while `Pleg` began anew nobody else would say so.
         for uid in self.runtime.keys().filter(|uid| !pods.contains_key(uid)) {
-            desk.tell(&self.agent.directory.pleg, PlegMsg::Inspect(uid.clone()));
+            context.tell(&self.agent.directory.pleg, PlegMsg::Inspect(uid.clone()));
         }
         self.listed = pods;
         let first = self.relisted.replace(taken).is_none();
         if first {
-            self.judge_again(desk);
+            self.judge_again(context);
         }
-        self.carry_out(desk);
+        self.carry_out(context);
         if first {
-            self.tell_statics(desk);
-            self.clean_leftovers(desk);
-            self.see_resizes(desk);
+            self.tell_statics(context);
+            self.clean_leftovers(context);
+            self.see_resizes(context);
         }
     }
 
-    fn tell_known(&mut self, desk: &mut Desk<PodManagerMsg>) {
+    fn tell_known(&mut self, context: &mut Context<PodManagerMsg>) {
         self.recount_all();
-        self.tell_active(desk);
-        self.tell_statics(desk);
+        self.tell_active(context);
+        self.tell_statics(context);
         if self.roster.all_heard() && !self.sweep.was_begun() && self.can_judge() {
-            self.clean_leftovers(desk);
+            self.clean_leftovers(context);
         }
     }
 
     /// Tells which static pods there are, for their mirrors: one that was refused says there why (POD-31). Not before it is
     /// known what the runtime holds: a former pod of a name may still have to end.
-    fn tell_statics(&self, desk: &Desk<PodManagerMsg>) {
+    fn tell_statics(&self, context: &Context<PodManagerMsg>) {
         if self.roster.statics_heard() && self.relisted.is_some() && self.agent.adapters.api.is_some() {
             let statics = self.statics.values().flat_map(BTreeMap::values).cloned().collect();
             let statics = MirrorManagerMsg::Statics(statics, self.roster.ending_statics(&self.listed));
-            desk.tell(&self.agent.directory.mirror_manager, statics);
+            context.tell(&self.agent.directory.mirror_manager, statics);
         }
     }
 
     /// Has what is kept of pods forgotten that went while this actor itself was restarted: nobody else would say so.
-    fn tell_gone(&self, known: &BTreeSet<PodUid>, desk: &Desk<PodManagerMsg>) {
+    fn tell_gone(&self, known: &BTreeSet<PodUid>, context: &Context<PodManagerMsg>) {
         let names = self.slots.values().map(|slot| slot.address.record().name.clone()).collect();
-        self.agent.ledger.keep_only(PodWorker::KIND, &names);
+        self.agent.trace.keep_only(PodWorker::KIND, &names);
         let to = &self.agent.directory;
         let statics = self.statics.values().flat_map(BTreeMap::keys);
         let shown = known.iter().chain(self.api_pods.iter().flat_map(BTreeMap::keys)).chain(statics).cloned().collect();
         let ended = self.roster.ended().clone();
-        desk.tell(&to.status_manager, StatusManagerMsg::Known { pods: Arc::new(shown), ended });
+        context.tell(&to.status_manager, StatusManagerMsg::Known { pods: Arc::new(shown), ended });
         let known = Arc::new(known.clone());
-        desk.tell(&to.prober, ProberMsg::Known(known));
+        context.tell(&to.prober, ProberMsg::Known(known));
     }
 }

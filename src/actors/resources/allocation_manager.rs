@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use ractor::RpcReplyPort;
 
-use crate::actors::kit::desk::Desk;
+use crate::actors::kit::actor::Actor;
+use crate::actors::kit::context::Context;
 use crate::actors::kit::held::Held;
-use crate::actors::kit::role::Role;
 use crate::actors::settings::Agent;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_resize::{PodResources, parse_checkpoint, print_checkpoint};
@@ -82,14 +82,14 @@ pub struct AllocationManager {
     counts: ResizeCounts,
 }
 
-impl Role for AllocationManager {
+impl Actor for AllocationManager {
     const KIND: &'static str = "AllocationManager";
     type Msg = AllocationManagerMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, desk: &mut Desk<AllocationManagerMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, context: &mut Context<AllocationManagerMsg>) -> Self {
         let files = Arc::clone(&agent.adapters.checkpoints);
-        desk.start(
+        context.start(
             "read allocations",
             "checkpoints",
             async move { read_both(&*files).await },
@@ -98,9 +98,9 @@ impl Role for AllocationManager {
         Self { agent, books: None, held: Held::default(), counts: ResizeCounts::default() }
     }
 
-    fn receive(&mut self, message: AllocationManagerMsg, desk: &mut Desk<AllocationManagerMsg>) {
+    fn receive(&mut self, message: AllocationManagerMsg, context: &mut Context<AllocationManagerMsg>) {
         match message {
-            AllocationManagerMsg::Read(read) => self.take_read(read.unwrap_or_default(), desk),
+            AllocationManagerMsg::Read(read) => self.take_read(read.unwrap_or_default(), context),
             AllocationManagerMsg::Counted(counts) => counts.into_iter().for_each(|count| self.counts.add(count)),
             AllocationManagerMsg::Counts(reply) => drop(reply.send(self.counts.clone())), // The asker may have left.
             early if self.books.is_none() => self.hold(early),
@@ -108,9 +108,9 @@ impl Role for AllocationManager {
                 let pages = self.book(Book::Allocated);
                 pages.entries.extend(given);
                 pages.waiting.push(reply);
-                self.write(Book::Allocated, desk);
+                self.write(Book::Allocated, context);
             }
-            AllocationManagerMsg::Actuate(actuated, reply) => self.actuate(actuated, reply, desk),
+            AllocationManagerMsg::Actuate(actuated, reply) => self.actuate(actuated, reply, context),
             AllocationManagerMsg::Recall(uid, reply) => {
                 let told = self.book(Book::Actuated).entries.get(&uid).cloned();
                 let _ = reply.send(told.unwrap_or_default()); // The asker may have left.
@@ -118,18 +118,18 @@ impl Role for AllocationManager {
             AllocationManagerMsg::Known(known) => {
                 for book in [Book::Allocated, Book::Actuated] {
                     self.book(book).sweep(&known);
-                    self.write(book, desk);
+                    self.write(book, context);
                 }
             }
             AllocationManagerMsg::Written(book, outcome) => {
                 let outcome = outcome.unwrap_or_else(|panicked| Err(panicked.to_string()));
-                self.take_written(book, &outcome, desk);
+                self.take_written(book, &outcome, context);
             }
             AllocationManagerMsg::WriteDue(book) => {
                 self.book(book).pausing = false;
-                self.write(book, desk);
+                self.write(book, context);
             }
-            AllocationManagerMsg::Repeat => self.tell(desk),
+            AllocationManagerMsg::Repeat => self.tell(context),
         }
     }
 }
@@ -160,25 +160,25 @@ impl AllocationManager {
         }
     }
 
-    fn take_read(&mut self, kept: Kept, desk: &mut Desk<AllocationManagerMsg>) {
+    fn take_read(&mut self, kept: Kept, context: &mut Context<AllocationManagerMsg>) {
         let books = [(Book::Allocated, Pages::of(kept.allocated)), (Book::Actuated, Pages::of(kept.actuated))];
         self.books = Some(books.into());
-        self.tell(desk);
+        self.tell(context);
         for message in self.held.take() {
-            self.receive(message, desk);
+            self.receive(message, context);
         }
     }
 
     /// What is being written is not told: should it fail, nobody must count on it.
-    fn tell(&mut self, desk: &mut Desk<AllocationManagerMsg>) {
+    fn tell(&mut self, context: &mut Context<AllocationManagerMsg>) {
         let given = Arc::new(self.book(Book::Allocated).kept.clone());
         // Nothing is judged before this is heard, so it is told until there is room for it.
-        if !desk.offer(&self.agent.directory.pod_manager, PodManagerMsg::Allocated(given)) {
-            desk.after(RETELL, AllocationManagerMsg::Repeat);
+        if !context.try_tell(&self.agent.directory.pod_manager, PodManagerMsg::Allocated(given)) {
+            context.after(RETELL, AllocationManagerMsg::Repeat);
         }
     }
 
-    fn actuate(&mut self, actuated: Actuated, reply: Reply, desk: &mut Desk<AllocationManagerMsg>) {
+    fn actuate(&mut self, actuated: Actuated, reply: Reply, context: &mut Context<AllocationManagerMsg>) {
         let Actuated { uid, containers, pod } = actuated;
         let pages = self.book(Book::Actuated);
         let entry = pages.entries.entry(uid.clone()).or_default();
@@ -191,18 +191,18 @@ impl AllocationManager {
             return drop(reply.send(Ok(()))); // The asker may have left.
         }
         pages.waiting.push(reply);
-        self.write(Book::Actuated, desk);
+        self.write(Book::Actuated, context);
     }
 
-    fn write(&mut self, book: Book, desk: &mut Desk<AllocationManagerMsg>) {
-        let (files, uptime) = (Arc::clone(&self.agent.adapters.checkpoints), desk.clock().uptime());
+    fn write(&mut self, book: Book, context: &mut Context<AllocationManagerMsg>) {
+        let (files, uptime) = (Arc::clone(&self.agent.adapters.checkpoints), context.clock().uptime());
         let pages = self.book(book);
         if pages.writing.is_some() || pages.pausing || (pages.waiting.is_empty() && !pages.swept) {
             return;
         }
         if let Some(pause) = pages.pause(uptime) {
             pages.pausing = true;
-            desk.after(pause, AllocationManagerMsg::WriteDue(book));
+            context.after(pause, AllocationManagerMsg::WriteDue(book));
             return;
         }
         pages.swept = false;
@@ -213,11 +213,12 @@ impl AllocationManager {
         let entries = Arc::new(pages.entries.clone());
         pages.writing = Some((Arc::clone(&entries), waiting));
         let work = async move { files.write(book.file(), print_checkpoint(&entries)).await };
-        desk.start("keep allocations", book.file(), work, move |outcome| AllocationManagerMsg::Written(book, outcome));
+        context
+            .start("keep allocations", book.file(), work, move |outcome| AllocationManagerMsg::Written(book, outcome));
     }
 
-    fn take_written(&mut self, book: Book, outcome: &Result<(), String>, desk: &mut Desk<AllocationManagerMsg>) {
-        let uptime = desk.clock().uptime();
+    fn take_written(&mut self, book: Book, outcome: &Result<(), String>, context: &mut Context<AllocationManagerMsg>) {
+        let uptime = context.clock().uptime();
         let pages = self.book(book);
         let Some((written, mut waiting)) = pages.writing.take() else { return };
         pages.written_at = uptime;
@@ -231,7 +232,7 @@ impl AllocationManager {
             }
         }
         waiting.into_iter().for_each(|reply| drop(reply.send(outcome.clone())));
-        self.write(book, desk);
+        self.write(book, context);
     }
 }
 

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::actors::kit::desk::Desk;
-use crate::actors::kit::role::Role;
+use crate::actors::kit::actor::Actor;
+use crate::actors::kit::context::Context;
 use crate::actors::settings::Agent;
 use crate::logic::resources::cgroup_name::CgroupName;
 use crate::logic::resources::process_placement::{PlacementSettings, cgroup_of, is_elsewhere, to_move};
@@ -30,18 +30,18 @@ pub struct ProcessPlacement {
     said: Misplaced,
 }
 
-impl Role for ProcessPlacement {
+impl Actor for ProcessPlacement {
     const KIND: &'static str = "ProcessPlacement";
     type Msg = ProcessPlacementMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, desk: &mut Desk<ProcessPlacementMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, context: &mut Context<ProcessPlacementMsg>) -> Self {
         let placement = Self { agent, said: Misplaced::default() };
-        placement.place(desk);
+        placement.place(context);
         placement
     }
 
-    fn receive(&mut self, message: ProcessPlacementMsg, desk: &mut Desk<ProcessPlacementMsg>) {
+    fn receive(&mut self, message: ProcessPlacementMsg, context: &mut Context<ProcessPlacementMsg>) {
         match message {
             ProcessPlacementMsg::Placed(outcome) => {
                 let wrong = outcome.unwrap_or_else(|panicked| Misplaced { agent: Some(panicked.0), system: None });
@@ -50,9 +50,9 @@ impl Role for ProcessPlacement {
                 self.said = wrong;
                 let settings = &self.agent.settings.placement;
                 let named = settings.agent.is_some() || settings.system.is_some();
-                desk.after(if named { ENSURE_PERIOD } else { SCORE_PERIOD }, ProcessPlacementMsg::LookDue);
+                context.after(if named { ENSURE_PERIOD } else { SCORE_PERIOD }, ProcessPlacementMsg::LookDue);
             }
-            ProcessPlacementMsg::LookDue => self.place(desk),
+            ProcessPlacementMsg::LookDue => self.place(context),
         }
     }
 }
@@ -65,13 +65,13 @@ fn say(container: &'static str, before: &Option<String>, problem: &Option<String
 
 impl ProcessPlacement {
     /// The system's processes come first: the agent, where it is among them, has a place of its own.
-    fn place(&self, desk: &mut Desk<ProcessPlacementMsg>) {
+    fn place(&self, context: &mut Context<ProcessPlacementMsg>) {
         let (placement, settings) = (Arc::clone(&self.agent.adapters.placement), self.agent.settings.placement.clone());
         let work = blocking::run(move || Misplaced {
             system: settings.system.as_ref().and_then(|name| place_system(&*placement, name).err()),
             agent: place_agent(&*placement, &settings).err(),
         });
-        desk.start("place processes", "the agent, the system", work, ProcessPlacementMsg::Placed);
+        context.start("place processes", "the agent, the system", work, ProcessPlacementMsg::Placed);
     }
 }
 

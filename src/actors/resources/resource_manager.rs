@@ -8,8 +8,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::actors::kit::desk::Desk;
-use crate::actors::kit::role::Role;
+use crate::actors::kit::actor::Actor;
+use crate::actors::kit::context::Context;
 use crate::actors::settings::{Agent, EventSubject};
 use crate::logic::resources::cgroup_name::CgroupName;
 use crate::logic::resources::{
@@ -45,12 +45,12 @@ enum Enforcement {
     Done,
 }
 
-impl Role for ResourceManager {
+impl Actor for ResourceManager {
     const KIND: &'static str = "ResourceManager";
     type Msg = ResourceManagerMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, desk: &mut Desk<ResourceManagerMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, context: &mut Context<ResourceManagerMsg>) -> Self {
         let mut manager = Self {
             agent,
             active: TierSums::default(),
@@ -60,23 +60,23 @@ impl Role for ResourceManager {
             busy: false,
             again: false,
         };
-        manager.refresh(desk);
-        desk.after(REFRESH_PERIOD, ResourceManagerMsg::RefreshDue);
+        manager.refresh(context);
+        context.after(REFRESH_PERIOD, ResourceManagerMsg::RefreshDue);
         manager
     }
 
-    fn receive(&mut self, message: ResourceManagerMsg, desk: &mut Desk<ResourceManagerMsg>) {
+    fn receive(&mut self, message: ResourceManagerMsg, context: &mut Context<ResourceManagerMsg>) {
         match message {
             ResourceManagerMsg::ActivePods(active) => {
                 self.active = active;
                 // Most pods change nothing of the tiers. What somebody else did to them is mended by and by.
                 if self.busy || self.tiers.as_deref() != Some(&tiers(&self.agent, &self.active)) {
-                    self.refresh(desk);
+                    self.refresh(context);
                 }
             }
             ResourceManagerMsg::RefreshDue => {
-                self.refresh(desk);
-                desk.after(REFRESH_PERIOD, ResourceManagerMsg::RefreshDue);
+                self.refresh(context);
+                context.after(REFRESH_PERIOD, ResourceManagerMsg::RefreshDue);
             }
             ResourceManagerMsg::TiersMade(outcome) => {
                 self.busy = false;
@@ -85,16 +85,16 @@ impl Role for ResourceManager {
                     Ok(TiersMade { tiers, unlimited }) => {
                         self.made_once = true;
                         self.tiers = Some(tiers);
-                        self.enforced(unlimited, desk);
+                        self.enforced(unlimited, context);
                     }
                     Err(problem) if self.made_once => tracing::warn!(problem, "cgroups of pods not set"),
                     Err(problem) => {
                         tracing::error!(problem, "Failed to start ContainerManager");
-                        desk.escalate(problem);
+                        context.escalate(problem);
                     }
                 }
                 if std::mem::take(&mut self.again) {
-                    self.refresh(desk);
+                    self.refresh(context);
                 }
             }
         }
@@ -102,7 +102,7 @@ impl Role for ResourceManager {
 }
 
 impl ResourceManager {
-    fn refresh(&mut self, desk: &mut Desk<ResourceManagerMsg>) {
+    fn refresh(&mut self, context: &mut Context<ResourceManagerMsg>) {
         if !self.agent.settings.cgroup_tree.per_qos() {
             return;
         }
@@ -115,18 +115,18 @@ impl ResourceManager {
             Ok(unlimited) => Ok(TiersMade { tiers: wanted, unlimited: unlimited.as_ref().map(CgroupError::to_string) }),
             Err(error) => Err(error.to_string()),
         });
-        desk.start("set tier cgroups", "kubepods", work, ResourceManagerMsg::TiersMade);
+        context.start("set tier cgroups", "kubepods", work, ResourceManagerMsg::TiersMade);
     }
 
     /// Upstream's Events: each failure until the first success, and that. A new incarnation does not repeat it.
-    fn enforced(&mut self, unlimited: Option<String>, desk: &Desk<ResourceManagerMsg>) {
+    fn enforced(&mut self, unlimited: Option<String>, context: &Context<ResourceManagerMsg>) {
         let (node, to) = (EventSubject::node(&self.agent.settings.node_name), &self.agent.directory.event_recorder);
         match (unlimited, self.enforcement) {
             (None, Enforcement::Done) => {}
             (None, before) => {
                 self.enforcement = Enforcement::Done;
-                if before == Enforcement::Failed || desk.address().record().restarts() == 0 {
-                    desk.tell(to, node.normal("NodeAllocatableEnforced", ENFORCED));
+                if before == Enforcement::Failed || context.address().record().restarts() == 0 {
+                    context.tell(to, node.normal("NodeAllocatableEnforced", ENFORCED));
                 }
             }
             (Some(problem), Enforcement::Done) => tracing::warn!(problem, "limits of all pods not set again"),
@@ -134,7 +134,7 @@ impl ResourceManager {
                 self.enforcement = Enforcement::Failed;
                 let cgroup = self.agent.settings.cgroup_tree.pods().components().join("\" \"");
                 let text = format!("Failed to update Node Allocatable Limits [\"{cgroup}\"]: {problem}");
-                desk.tell(to, node.warning("FailedNodeAllocatableEnforcement", text));
+                context.tell(to, node.warning("FailedNodeAllocatableEnforcement", text));
             }
         }
     }

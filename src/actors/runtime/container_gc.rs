@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use tracing::Instrument;
 
-use crate::actors::kit::desk::Desk;
-use crate::actors::kit::ledger::Cause;
-use crate::actors::kit::role::Role;
+use crate::actors::kit::actor::Actor;
+use crate::actors::kit::context::Context;
+use crate::actors::kit::trace::Cause;
 use crate::actors::pods::pod_worker::jobs::remove_container;
 use crate::actors::settings::{Agent, EventSubject};
 use crate::logic::model::ids::PodUid;
@@ -48,29 +48,29 @@ pub fn has_surplus(pod: &RuntimePod, per_container: i32) -> bool {
     !garbage.containers.is_empty()
 }
 
-impl Role for ContainerGc {
+impl Actor for ContainerGc {
     const KIND: &'static str = "ContainerGc";
     type Msg = ContainerGcMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, desk: &mut Desk<ContainerGcMsg>) -> Self {
-        desk.after(PASS_PERIOD, ContainerGcMsg::PassDue);
+    fn begin(agent: Arc<Agent>, context: &mut Context<ContainerGcMsg>) -> Self {
+        context.after(PASS_PERIOD, ContainerGcMsg::PassDue);
         Self { agent, busy: false, again: false }
     }
 
-    fn receive(&mut self, message: ContainerGcMsg, desk: &mut Desk<ContainerGcMsg>) {
+    fn receive(&mut self, message: ContainerGcMsg, context: &mut Context<ContainerGcMsg>) {
         match message {
             ContainerGcMsg::PassDue => {
-                self.pass(None, desk);
-                desk.after(PASS_PERIOD, ContainerGcMsg::PassDue);
+                self.pass(None, context);
+                context.after(PASS_PERIOD, ContainerGcMsg::PassDue);
             }
-            ContainerGcMsg::Surplus(pod) => self.pass(Some(pod), desk),
-            ContainerGcMsg::Looked(Ok(Some(Look { pods, known }))) => self.remove(pods, known, true, desk),
+            ContainerGcMsg::Surplus(pod) => self.pass(Some(pod), context),
+            ContainerGcMsg::Looked(Ok(Some(Look { pods, known }))) => self.remove(pods, known, true, context),
             // It is being restarted, and the next pass finds it.
-            ContainerGcMsg::Looked(Ok(None)) => self.take_end(Ok((0, 0)), desk),
-            ContainerGcMsg::Looked(Err(panicked)) => self.take_end(Err(panicked.to_string()), desk),
+            ContainerGcMsg::Looked(Ok(None)) => self.take_end(Ok((0, 0)), context),
+            ContainerGcMsg::Looked(Err(panicked)) => self.take_end(Err(panicked.to_string()), context),
             ContainerGcMsg::PassEnded(outcome) => {
-                self.take_end(outcome.unwrap_or_else(|panicked| Err(panicked.to_string())), desk);
+                self.take_end(outcome.unwrap_or_else(|panicked| Err(panicked.to_string())), context);
             }
         }
     }
@@ -78,22 +78,22 @@ impl Role for ContainerGc {
 
 impl ContainerGc {
     /// One pass over all pods, or over one. What comes while one runs is looked at once more after it.
-    fn pass(&mut self, only: Option<Arc<RuntimePod>>, desk: &mut Desk<ContainerGcMsg>) {
+    fn pass(&mut self, only: Option<Arc<RuntimePod>>, context: &mut Context<ContainerGcMsg>) {
         if std::mem::replace(&mut self.busy, true) {
             self.again = true;
             return;
         }
         if let Some(pod) = only {
-            return self.remove(vec![pod], None, false, desk);
+            return self.remove(vec![pod], None, false, context);
         }
-        let (agent, cause) = (Arc::clone(&self.agent), desk.cause());
+        let (agent, cause) = (Arc::clone(&self.agent), context.cause());
         let work = async move {
             // In this order: a pod that was taken in between has nothing in the look yet.
             let pods = agent.directory.pleg.ask(cause.clone(), ASK_LIMIT, PlegMsg::Pods).await.ok()?;
             let known = agent.directory.pod_manager.ask(cause, ASK_LIMIT, PodManagerMsg::Known).await.ok();
             Some(Look { pods, known: known.flatten() })
         };
-        desk.start("look for garbage", "dead containers", work, ContainerGcMsg::Looked);
+        context.start("look for garbage", "dead containers", work, ContainerGcMsg::Looked);
     }
 
     /// While nobody knows which pods there are to be, each may be: of all of them the surplus goes, and nothing else.
@@ -102,10 +102,10 @@ impl ContainerGc {
         pods: Vec<Arc<RuntimePod>>,
         known: Option<BTreeSet<PodUid>>,
         whole: bool,
-        desk: &mut Desk<ContainerGcMsg>,
+        context: &mut Context<ContainerGcMsg>,
     ) {
         let known = known.unwrap_or_else(|| pods.iter().map(|pod| pod.uid.clone()).collect());
-        let (agent, now) = (Arc::clone(&self.agent), desk.now());
+        let (agent, now) = (Arc::clone(&self.agent), context.now());
         let settings = &self.agent.settings;
         let policy = GarbagePolicy {
             per_container: settings.dead_per_container,
@@ -121,14 +121,14 @@ impl ContainerGc {
             Ok(removed)
         };
         let span = tracing::info_span!(target: "podwright::turn", "pass", otel.name = "Containers/GarbageCollect");
-        desk.start("collect garbage", "dead containers", work.instrument(span), ContainerGcMsg::PassEnded);
+        context.start("collect garbage", "dead containers", work.instrument(span), ContainerGcMsg::PassEnded);
     }
 
     /// A pass is over: how many containers and sandboxes it removed.
-    fn take_end(&mut self, outcome: Result<(usize, usize), String>, desk: &mut Desk<ContainerGcMsg>) {
+    fn take_end(&mut self, outcome: Result<(usize, usize), String>, context: &mut Context<ContainerGcMsg>) {
         self.busy = false;
         if std::mem::take(&mut self.again) {
-            self.pass(None, desk);
+            self.pass(None, context);
         }
         match outcome {
             Ok((0, 0)) => {}
@@ -136,7 +136,7 @@ impl ContainerGc {
             Err(error) => {
                 tracing::error!(error, "Container garbage collection failed");
                 let node = EventSubject::node(&self.agent.settings.node_name);
-                desk.tell(&self.agent.directory.event_recorder, node.warning("ContainerGCFailed", error));
+                context.tell(&self.agent.directory.event_recorder, node.warning("ContainerGCFailed", error));
             }
         }
     }
@@ -205,7 +205,7 @@ async fn remove(agent: &Agent, pods: &[Arc<RuntimePod>], garbage: Garbage) -> (u
 mod tests {
     use super::*;
     use crate::actors::events::event_recorder::EventRecorder;
-    use crate::actors::kit::role::Stage;
+    use crate::actors::kit::actor::spawn;
     use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
     use crate::actors::played_api::ObjectServer;
     use crate::actors::runtime::pleg::Pleg;
@@ -221,9 +221,9 @@ mod tests {
                 Arc::new(LinuxPodFiles::new("/nowhere".as_ref(), "/nowhere/logs".into(), Some(links.into())));
         });
         let to = &played.agent.directory;
-        Stage::<EventRecorder>::enter(&to.event_recorder, Arc::clone(&played.agent), None);
-        Stage::<Pleg>::enter(&to.pleg, Arc::clone(&played.agent), None);
-        Stage::<ContainerGc>::enter(&to.container_gc, Arc::clone(&played.agent), None);
+        spawn::<EventRecorder>(&to.event_recorder, Arc::clone(&played.agent), None);
+        spawn::<Pleg>(&to.pleg, Arc::clone(&played.agent), None);
+        spawn::<ContainerGc>(&to.container_gc, Arc::clone(&played.agent), None);
         played
     }
 

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::actors::kit::desk::{Desk, OperationId, Panicked};
-use crate::actors::kit::role::Role;
+use crate::actors::kit::actor::Actor;
+use crate::actors::kit::context::{Context, OperationId, Panicked};
 use crate::actors::settings::Agent;
 use crate::logic::logs::log_rotation::{LogLook, LogOrder, LogRotation};
 use crate::logic::model::ids::ContainerId;
@@ -25,30 +25,30 @@ pub struct LogRotator {
     said: BTreeMap<ContainerId, String>,
 }
 
-impl Role for LogRotator {
+impl Actor for LogRotator {
     const KIND: &'static str = "LogRotator";
     type Msg = LogRotatorMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, desk: &mut Desk<LogRotatorMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, context: &mut Context<LogRotatorMsg>) -> Self {
         let rotation = agent.settings.log_rotation.map(LogRotation::new);
         let rotator = Self { agent, rotation, timer: None, said: BTreeMap::new() };
         if rotator.rotation.is_some() {
-            rotator.listen(desk);
+            rotator.listen(context);
         }
         rotator
     }
 
-    fn receive(&mut self, message: LogRotatorMsg, desk: &mut Desk<LogRotatorMsg>) {
+    fn receive(&mut self, message: LogRotatorMsg, context: &mut Context<LogRotatorMsg>) {
         let Some(rotation) = &mut self.rotation else { return };
-        let now = desk.clock().uptime();
+        let now = context.clock().uptime();
         let orders = match message {
             LogRotatorMsg::Observed(pod) => rotation.observed(&pod, self.agent.settings.agent_started),
             LogRotatorMsg::Written(paths) => {
                 for path in paths.unwrap_or_default() {
                     rotation.written(&path, now);
                 }
-                self.listen(desk);
+                self.listen(context);
                 vec![]
             }
             LogRotatorMsg::LookDue => {
@@ -71,15 +71,15 @@ impl Role for LogRotator {
                 self.rotation.as_mut().map_or_else(Vec::new, |rotation| rotation.compressed(&id))
             }
         };
-        self.carry_out(orders, desk);
-        self.set_timer(desk);
+        self.carry_out(orders, context);
+        self.set_timer(context);
     }
 }
 
 impl LogRotator {
-    fn listen(&self, desk: &mut Desk<LogRotatorMsg>) {
+    fn listen(&self, context: &mut Context<LogRotatorMsg>) {
         let logs = Arc::clone(&self.agent.adapters.logs);
-        desk.start("wait for writes", "logs", async move { logs.written().await }, LogRotatorMsg::Written);
+        context.start("wait for writes", "logs", async move { logs.written().await }, LogRotatorMsg::Written);
     }
 
     fn looked(&mut self, ids: &[ContainerId], looks: Result<Vec<LogLook>, Panicked>, now: Duration) -> Vec<LogOrder> {
@@ -121,7 +121,7 @@ impl LogRotator {
         }
     }
 
-    fn carry_out(&self, orders: Vec<LogOrder>, desk: &mut Desk<LogRotatorMsg>) {
+    fn carry_out(&self, orders: Vec<LogOrder>, context: &mut Context<LogRotatorMsg>) {
         let adapters = &self.agent.adapters;
         let (mut ids, mut paths) = (vec![], vec![]);
         for order in orders {
@@ -134,28 +134,28 @@ impl LogRotator {
                     let (runtime, about, asked) = (Arc::clone(&adapters.runtime), id.to_string(), id.clone());
                     let work =
                         async move { runtime.reopen_container_log(&asked).await.map_err(|error| error.to_string()) };
-                    desk.start("reopen log", about, work, move |outcome| LogRotatorMsg::Reopened(id, outcome));
+                    context.start("reopen log", about, work, move |outcome| LogRotatorMsg::Reopened(id, outcome));
                 }
-                LogOrder::Rotate(id, path) => self.rotate(id, path, desk),
+                LogOrder::Rotate(id, path) => self.rotate(id, path, context),
                 LogOrder::Compress(id, path) => {
                     let (logs, about) = (Arc::clone(&adapters.logs), path.clone());
                     let work = async move { logs.compress(&path).await.map_err(|error| error.to_string()) };
-                    desk.start("compress logs", about, work, move |outcome| LogRotatorMsg::Compressed(id, outcome));
+                    context.start("compress logs", about, work, move |outcome| LogRotatorMsg::Compressed(id, outcome));
                 }
             }
         }
         if !ids.is_empty() {
             let (logs, about) = (Arc::clone(&adapters.logs), format!("{} logs", ids.len()));
             let work = async move { logs.look(&paths).await };
-            desk.start("look at logs", about, work, move |looks| LogRotatorMsg::Looked(ids, looks));
+            context.start("look at logs", about, work, move |looks| LogRotatorMsg::Looked(ids, looks));
         }
     }
 
     /// Renames, then has the runtime open a new log; if it does not, the old name is given back, and the next look tries
     /// again. An agent that is killed between the two leaves a missing log, which is reopened by the next one.
-    fn rotate(&self, id: ContainerId, path: String, desk: &mut Desk<LogRotatorMsg>) {
+    fn rotate(&self, id: ContainerId, path: String, context: &mut Context<LogRotatorMsg>) {
         let adapters = &self.agent.adapters;
-        let (logs, runtime, now) = (Arc::clone(&adapters.logs), Arc::clone(&adapters.runtime), desk.now());
+        let (logs, runtime, now) = (Arc::clone(&adapters.logs), Arc::clone(&adapters.runtime), context.now());
         let files_max = self.agent.settings.log_rotation.map_or(2, |policy| policy.files_max);
         let (about, asked) = (path.clone(), id.clone());
         let work = async move {
@@ -166,20 +166,20 @@ impl LogRotator {
                 Err(undo) => Err(format!("failed to reopen container log {asked:?}: {error}; {undo}")),
             }
         };
-        desk.start("rotate log", about, work, move |outcome| LogRotatorMsg::Rotated(id, outcome));
+        context.start("rotate log", about, work, move |outcome| LogRotatorMsg::Rotated(id, outcome));
     }
 
-    fn set_timer(&mut self, desk: &mut Desk<LogRotatorMsg>) {
+    fn set_timer(&mut self, context: &mut Context<LogRotatorMsg>) {
         let due = self.rotation.as_ref().and_then(LogRotation::next_due);
         match (due, self.timer) {
             (Some(due), Some((set, _))) if set <= due => {}
             (None, _) => {}
             (Some(due), old) => {
                 if let Some((_, timer)) = old {
-                    desk.cancel(timer);
+                    context.cancel(timer);
                 }
-                let wait = due.saturating_sub(desk.clock().uptime());
-                self.timer = Some((due, desk.after(wait, LogRotatorMsg::LookDue)));
+                let wait = due.saturating_sub(context.clock().uptime());
+                self.timer = Some((due, context.after(wait, LogRotatorMsg::LookDue)));
             }
         }
     }

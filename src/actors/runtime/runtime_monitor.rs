@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::actors::kit::desk::{Desk, OperationId};
-use crate::actors::kit::role::Role;
+use crate::actors::kit::actor::Actor;
+use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::settings::Agent;
 use crate::cri::{CriResult, RuntimeHandler, RuntimeStatus};
 use crate::logic::model::runtime_health::{self, RuntimeHealth, SILENCE_MAX};
@@ -36,12 +36,12 @@ pub struct RuntimeMonitor {
     silence: Option<OperationId>,
 }
 
-impl Role for RuntimeMonitor {
+impl Actor for RuntimeMonitor {
     const KIND: &'static str = "RuntimeMonitor";
     type Msg = RuntimeMonitorMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, desk: &mut Desk<RuntimeMonitorMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, context: &mut Context<RuntimeMonitorMsg>) -> Self {
         let mut monitor = Self {
             agent,
             last_good: None,
@@ -54,24 +54,24 @@ impl Role for RuntimeMonitor {
             timer: None,
             silence: None,
         };
-        monitor.poll(desk);
+        monitor.poll(context);
         monitor
     }
 
-    fn receive(&mut self, message: RuntimeMonitorMsg, desk: &mut Desk<RuntimeMonitorMsg>) {
+    fn receive(&mut self, message: RuntimeMonitorMsg, context: &mut Context<RuntimeMonitorMsg>) {
         match message {
-            RuntimeMonitorMsg::PollDue => self.poll(desk),
+            RuntimeMonitorMsg::PollDue => self.poll(context),
             RuntimeMonitorMsg::Polled(outcome) => {
                 let answer = outcome.map_err(|panicked| panicked.to_string());
-                self.take(answer, desk);
-                self.timer = Some(desk.after(POLL_PERIOD, RuntimeMonitorMsg::PollDue));
+                self.take(answer, context);
+                self.timer = Some(context.after(POLL_PERIOD, RuntimeMonitorMsg::PollDue));
             }
-            RuntimeMonitorMsg::SilenceDue => self.note_silence(desk),
+            RuntimeMonitorMsg::SilenceDue => self.note_silence(context),
             RuntimeMonitorMsg::PlegProblem(problem) => self.pleg_problem = problem,
             RuntimeMonitorMsg::LookNow => {
                 if let Some(timer) = self.timer.take() {
-                    desk.cancel(timer);
-                    self.poll(desk);
+                    context.cancel(timer);
+                    self.poll(context);
                 }
             }
             RuntimeMonitorMsg::Repeat => (self.told, self.able_told) = (None, false),
@@ -80,32 +80,32 @@ impl Role for RuntimeMonitor {
                 return;
             }
         }
-        self.tell(desk);
+        self.tell(context);
     }
 }
 
 impl RuntimeMonitor {
-    fn poll(&mut self, desk: &mut Desk<RuntimeMonitorMsg>) {
+    fn poll(&mut self, context: &mut Context<RuntimeMonitorMsg>) {
         self.timer = None;
         let runtime = Arc::clone(&self.agent.adapters.runtime);
-        desk.start(
+        context.start(
             "runtime status",
             "the container runtime",
             async move { runtime.status().await },
             RuntimeMonitorMsg::Polled,
         );
-        let borne = self.silent(desk).and_then(|silent| SILENCE_MAX.checked_sub(silent));
+        let borne = self.silent(context).and_then(|silent| SILENCE_MAX.checked_sub(silent));
         if let Some(borne) = borne.filter(|borne| !borne.is_zero() && self.silence.is_none()) {
-            self.silence = Some(desk.after(borne, RuntimeMonitorMsg::SilenceDue));
+            self.silence = Some(context.after(borne, RuntimeMonitorMsg::SilenceDue));
         }
     }
 
     /// For how long the runtime was not heard; `None` when it never was.
-    fn silent(&self, desk: &Desk<RuntimeMonitorMsg>) -> Option<Duration> {
-        self.last_good.map(|last| desk.clock().uptime().saturating_sub(last))
+    fn silent(&self, context: &Context<RuntimeMonitorMsg>) -> Option<Duration> {
+        self.last_good.map(|last| context.clock().uptime().saturating_sub(last))
     }
 
-    fn take(&mut self, answer: Result<CriResult<RuntimeStatus>, String>, desk: &mut Desk<RuntimeMonitorMsg>) {
+    fn take(&mut self, answer: Result<CriResult<RuntimeStatus>, String>, context: &mut Context<RuntimeMonitorMsg>) {
         let status = answer.and_then(|answer| answer.map_err(|error| error.to_string()));
         let conditions = status.as_ref().map(|status| {
             ["RuntimeReady", "NetworkReady"].map(|kind| {
@@ -114,25 +114,26 @@ impl RuntimeMonitor {
             })
         });
         if let Ok(status) = &status {
-            self.last_good = Some(desk.clock().uptime());
+            self.last_good = Some(context.clock().uptime());
             if let Some(silence) = self.silence.take() {
-                desk.cancel(silence);
+                context.cancel(silence);
             }
             self.take_abilities(status);
         }
-        let judged = runtime_health::judge(conditions.map_err(Clone::clone), self.silent(desk), self.polled.as_ref());
+        let judged =
+            runtime_health::judge(conditions.map_err(Clone::clone), self.silent(context), self.polled.as_ref());
         self.polled = Some(judged);
         self.why_silent = status.err();
     }
 
     /// The call that is open need not have ended for that.
-    fn note_silence(&mut self, desk: &Desk<RuntimeMonitorMsg>) {
+    fn note_silence(&mut self, context: &Context<RuntimeMonitorMsg>) {
         self.silence = None;
-        let open = || desk.address().record().oldest_call(None);
+        let open = || context.address().record().oldest_call(None);
         let why = self.why_silent.clone();
-        let why = why.or_else(|| open().map(|call| runtime_health::no_answer(call.method, call.open, desk.now())));
+        let why = why.or_else(|| open().map(|call| runtime_health::no_answer(call.method, call.open, context.now())));
         let answer = Err(why.unwrap_or_else(|| "no answer".to_owned()));
-        self.polled = Some(runtime_health::judge(answer, self.silent(desk), self.polled.as_ref()));
+        self.polled = Some(runtime_health::judge(answer, self.silent(context), self.polled.as_ref()));
     }
 
     /// Only what a ready runtime says of itself counts.
@@ -167,10 +168,10 @@ impl RuntimeMonitor {
         health
     }
 
-    fn tell(&mut self, desk: &Desk<RuntimeMonitorMsg>) {
+    fn tell(&mut self, context: &Context<RuntimeMonitorMsg>) {
         let node_status = &self.agent.directory.node_status;
         if let Some(able) = self.able.as_ref().filter(|_| !self.able_told && node_status.is_up()) {
-            self.able_told = desk.offer(node_status, NodeStatusMsg::News(NodeNews::Runtime(able.clone())));
+            self.able_told = context.try_tell(node_status, NodeStatusMsg::News(NodeNews::Runtime(able.clone())));
         }
         let health = self.health();
         let news = self.polled.is_some() && self.told.as_ref() != Some(&health);
@@ -183,8 +184,9 @@ impl RuntimeMonitor {
                 tracing::warn!(problem, "container runtime network not ready");
             }
             // Where there was no room for it, it is news again after the next poll.
-            let heard = desk.offer(node_status, NodeStatusMsg::News(NodeNews::Health(health.clone())));
-            let has_room = desk.offer(&self.agent.directory.pod_manager, PodManagerMsg::HealthChanged(health.clone()));
+            let heard = context.try_tell(node_status, NodeStatusMsg::News(NodeNews::Health(health.clone())));
+            let has_room =
+                context.try_tell(&self.agent.directory.pod_manager, PodManagerMsg::HealthChanged(health.clone()));
             self.told = (heard && has_room).then_some(health);
         }
     }

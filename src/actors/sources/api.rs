@@ -12,10 +12,10 @@ use k8s_openapi::api::core::v1::Pod;
 use tokio::sync::Notify;
 
 use super::mark_seen;
+use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
-use crate::actors::kit::desk::Desk;
-use crate::actors::kit::ledger::Cause;
-use crate::actors::kit::role::Role;
+use crate::actors::kit::context::Context;
+use crate::actors::kit::trace::Cause;
 use crate::actors::settings::Agent;
 use crate::logic::manifest::identity::CONFIG_SOURCE_ANNOTATION;
 use crate::logic::model::ids::PodUid;
@@ -46,42 +46,42 @@ pub struct ApiSource {
     retelling: bool,
 }
 
-impl Role for ApiSource {
+impl Actor for ApiSource {
     const KIND: &'static str = "ApiSource";
     type Msg = ApiSourceMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, desk: &mut Desk<ApiSourceMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, context: &mut Context<ApiSourceMsg>) -> Self {
         let source = Self { agent, shown: BTreeMap::new(), told: None, retelling: false };
-        source.follow(desk);
+        source.follow(context);
         source
     }
 
-    fn receive(&mut self, message: ApiSourceMsg, desk: &mut Desk<ApiSourceMsg>) {
+    fn receive(&mut self, message: ApiSourceMsg, context: &mut Context<ApiSourceMsg>) {
         match message {
-            ApiSourceMsg::FollowDue => self.follow(desk),
+            ApiSourceMsg::FollowDue => self.follow(context),
             ApiSourceMsg::FollowEnded(why) => {
                 let why =
                     why.map_or_else(|panicked| panicked.to_string(), |Overrun| "it told too much at once".to_owned());
                 tracing::warn!(why, "pods of the API server are listed again");
-                desk.after(FOLLOW_AGAIN, ApiSourceMsg::FollowDue);
+                context.after(FOLLOW_AGAIN, ApiSourceMsg::FollowDue);
             }
-            ApiSourceMsg::Listed(pods) => self.take_all(pods, desk),
-            ApiSourceMsg::Applied(pod) => self.apply(*pod, desk),
-            ApiSourceMsg::Deleted(pod) => self.remove(&pod, desk),
+            ApiSourceMsg::Listed(pods) => self.take_all(pods, context),
+            ApiSourceMsg::Applied(pod) => self.apply(*pod, context),
+            ApiSourceMsg::Deleted(pod) => self.remove(&pod, context),
             ApiSourceMsg::Trouble(why) => {
                 tracing::warn!(why, "pods of the API server cannot be heard of, they stay as they are");
                 if self.told.is_none() {
-                    desk.tell(&self.agent.directory.offline_pods, OfflinePodsMsg::ApiSilent);
+                    context.tell(&self.agent.directory.offline_pods, OfflinePodsMsg::ApiSilent);
                 }
             }
             ApiSourceMsg::RetellDue | ApiSourceMsg::Repeat => {
                 self.retelling = false;
                 if self.told.is_some() {
                     self.told = Some(self.wanted());
-                    self.tell_pods(desk);
-                    self.tell_shown(desk);
-                    self.tell_mirrors(true, desk);
+                    self.tell_pods(context);
+                    self.tell_shown(context);
+                    self.tell_mirrors(true, context);
                 }
             }
         }
@@ -113,46 +113,48 @@ async fn follow_pods(api: ApiServer, node: String, me: Address<ApiSourceMsg>, ag
 }
 
 impl ApiSource {
-    fn follow(&self, desk: &mut Desk<ApiSourceMsg>) {
+    fn follow(&self, context: &mut Context<ApiSourceMsg>) {
         let Some(api) = self.agent.adapters.api.clone() else { return };
-        let (node, me) = (self.agent.settings.node_name.clone(), desk.address().clone());
+        let (node, me) = (self.agent.settings.node_name.clone(), context.address().clone());
         let work = follow_pods(api, node.clone(), me, Arc::clone(&self.agent));
-        desk.start("watch pods", node, work, ApiSourceMsg::FollowEnded);
+        context.start("watch pods", node, work, ApiSourceMsg::FollowEnded);
     }
 
-    fn take_all(&mut self, pods: Vec<Pod>, desk: &mut Desk<ApiSourceMsg>) {
+    fn take_all(&mut self, pods: Vec<Pod>, context: &mut Context<ApiSourceMsg>) {
         let known = std::mem::take(&mut self.shown);
         for pod in pods {
             let uid = uid_of(&pod);
-            let pod = marked(pod, known.get(&uid), desk);
+            let pod = marked(pod, known.get(&uid), context);
             self.shown.insert(uid, pod);
         }
-        self.tell_shown(desk);
-        self.tell_mirrors(true, desk);
+        self.tell_shown(context);
+        self.tell_mirrors(true, context);
         self.told = Some(self.wanted());
-        self.tell_pods(desk);
+        self.tell_pods(context);
     }
 
-    fn apply(&mut self, pod: Pod, desk: &mut Desk<ApiSourceMsg>) {
+    fn apply(&mut self, pod: Pod, context: &mut Context<ApiSourceMsg>) {
         let uid = uid_of(&pod);
-        let pod = marked(pod, self.shown.get(&uid), desk);
+        let pod = marked(pod, self.shown.get(&uid), context);
         self.shown.insert(uid.clone(), Arc::clone(&pod));
-        let has_room = desk.offer(&self.agent.directory.status_manager, StatusManagerMsg::ApiPodSeen(Arc::clone(&pod)));
-        self.see_to(has_room, desk);
-        if is_mirror(&pod) { self.tell_mirrors(false, desk) } else { self.tell_pod(uid, Some(pod), desk) }
+        let has_room =
+            context.try_tell(&self.agent.directory.status_manager, StatusManagerMsg::ApiPodSeen(Arc::clone(&pod)));
+        self.see_to(has_room, context);
+        if is_mirror(&pod) { self.tell_mirrors(false, context) } else { self.tell_pod(uid, Some(pod), context) }
     }
 
-    fn remove(&mut self, pod: &Pod, desk: &mut Desk<ApiSourceMsg>) {
+    fn remove(&mut self, pod: &Pod, context: &mut Context<ApiSourceMsg>) {
         let uid = uid_of(pod);
         let Some(pod) = self.shown.remove(&uid) else { return };
-        let has_room = desk.offer(&self.agent.directory.status_manager, StatusManagerMsg::ApiPodGone(Arc::clone(&pod)));
-        self.see_to(has_room, desk);
-        if is_mirror(&pod) { self.tell_mirrors(false, desk) } else { self.tell_pod(uid, None, desk) }
+        let has_room =
+            context.try_tell(&self.agent.directory.status_manager, StatusManagerMsg::ApiPodGone(Arc::clone(&pod)));
+        self.see_to(has_room, context);
+        if is_mirror(&pod) { self.tell_mirrors(false, context) } else { self.tell_pod(uid, None, context) }
     }
 
     /// Tells `PodManager` of one pod when what it is to be has changed, or when there may be room for a resize that waits;
     /// a pod whose status changed otherwise costs nothing there, and no other pod is looked at.
-    fn tell_pod(&mut self, uid: PodUid, pod: Option<Arc<Pod>>, desk: &mut Desk<ApiSourceMsg>) {
+    fn tell_pod(&mut self, uid: PodUid, pod: Option<Arc<Pod>>, context: &mut Context<ApiSourceMsg>) {
         let Some(told) = &mut self.told else { return }; // The first list is still to come.
         let is_news = match (told.get(&uid), &pod) {
             (Some(before), Some(now)) => is_news(before, now),
@@ -166,8 +168,8 @@ impl ApiSource {
             None => drop(told.remove(&uid)),
         }
         let news = PodManagerMsg::SourcePod { source: SourceKind::Api, uid, pod };
-        let has_room = desk.offer(&self.agent.directory.pod_manager, news);
-        self.see_to(has_room, desk);
+        let has_room = context.try_tell(&self.agent.directory.pod_manager, news);
+        self.see_to(has_room, context);
     }
 
     /// All pods that are to run: as they were told, where there is nothing new to tell of them, else as they are shown.
@@ -180,31 +182,31 @@ impl ApiSource {
         wanted.map(|(uid, pod)| (uid.clone(), newest(uid, pod))).collect()
     }
 
-    fn tell_pods(&mut self, desk: &mut Desk<ApiSourceMsg>) {
+    fn tell_pods(&mut self, context: &mut Context<ApiSourceMsg>) {
         let pods = self.told.clone().unwrap_or_default();
         let set = PodManagerMsg::SourceSet { source: SourceKind::Api, pods, lives: BTreeMap::new() };
-        let has_room = desk.offer(&self.agent.directory.pod_manager, set);
-        self.see_to(has_room, desk);
+        let has_room = context.try_tell(&self.agent.directory.pod_manager, set);
+        self.see_to(has_room, context);
     }
 
-    fn tell_shown(&mut self, desk: &mut Desk<ApiSourceMsg>) {
+    fn tell_shown(&mut self, context: &mut Context<ApiSourceMsg>) {
         let all: Vec<Arc<Pod>> = self.shown.values().cloned().collect();
-        let has_room = desk.offer(&self.agent.directory.status_manager, StatusManagerMsg::ApiPods(all));
-        self.see_to(has_room, desk);
+        let has_room = context.try_tell(&self.agent.directory.status_manager, StatusManagerMsg::ApiPods(all));
+        self.see_to(has_room, context);
     }
 
     /// Tells all mirrors; whether the API server has just listed them, or somebody had no room for that.
-    fn tell_mirrors(&mut self, are_listed: bool, desk: &mut Desk<ApiSourceMsg>) {
+    fn tell_mirrors(&mut self, are_listed: bool, context: &mut Context<ApiSourceMsg>) {
         let mirrors = self.shown.values().filter(|pod| is_mirror(pod)).cloned().collect();
         let all = MirrorManagerMsg::Mirrors { mirrors, are_listed };
-        let has_room = desk.offer(&self.agent.directory.mirror_manager, all);
-        self.see_to(has_room, desk);
+        let has_room = context.try_tell(&self.agent.directory.mirror_manager, all);
+        self.see_to(has_room, context);
     }
 
     /// Changes are told once: what somebody had no room for is told again soon.
-    fn see_to(&mut self, has_room: bool, desk: &mut Desk<ApiSourceMsg>) {
+    fn see_to(&mut self, has_room: bool, context: &mut Context<ApiSourceMsg>) {
         if !has_room && !std::mem::replace(&mut self.retelling, true) {
-            desk.after(RETELL, ApiSourceMsg::RetellDue);
+            context.after(RETELL, ApiSourceMsg::RetellDue);
         }
     }
 }
@@ -214,12 +216,12 @@ fn uid_of(pod: &Pod) -> PodUid {
 }
 
 /// Says on the pod itself where it comes from and since when it is known, as upstream does (POD-05).
-fn marked(mut pod: Pod, before: Option<&Arc<Pod>>, desk: &Desk<ApiSourceMsg>) -> Arc<Pod> {
+fn marked(mut pod: Pod, before: Option<&Arc<Pod>>, context: &Context<ApiSourceMsg>) -> Arc<Pod> {
     let source = SourceKind::Api.as_str().to_owned();
     if is_mirror(&pod) {
         return Arc::new(pod); // It never runs.
     }
     pod.metadata.annotations.get_or_insert_default().insert(CONFIG_SOURCE_ANNOTATION.to_owned(), source);
-    mark_seen(&mut pod, before.map(|pod| &**pod), desk.now());
+    mark_seen(&mut pod, before.map(|pod| &**pod), context.now());
     Arc::new(pod)
 }

@@ -13,9 +13,9 @@ use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::mark_seen;
-use crate::actors::kit::desk::{Desk, OperationId};
-use crate::actors::kit::ledger::Cause;
-use crate::actors::kit::role::Role;
+use crate::actors::kit::actor::Actor;
+use crate::actors::kit::context::{Context, OperationId};
+use crate::actors::kit::trace::Cause;
 use crate::actors::settings::Agent;
 use crate::logic::manifest::{Source, check_static, claimed_name};
 use crate::logic::model::ids::PodUid;
@@ -71,12 +71,12 @@ pub struct FileSource {
     read: Duration,
 }
 
-impl Role for FileSource {
+impl Actor for FileSource {
     const KIND: &'static str = "FileSource";
     type Msg = FileSourceMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, desk: &mut Desk<FileSourceMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, context: &mut Context<FileSourceMsg>) -> Self {
         let mut source = Self {
             agent,
             files: BTreeMap::new(),
@@ -92,36 +92,36 @@ impl Role for FileSource {
             read: Duration::ZERO,
         };
         if source.agent.adapters.folder.is_some() {
-            source.watch(desk);
-            source.scan(desk);
+            source.watch(context);
+            source.scan(context);
         }
         source
     }
 
-    fn receive(&mut self, message: FileSourceMsg, desk: &mut Desk<FileSourceMsg>) {
+    fn receive(&mut self, message: FileSourceMsg, context: &mut Context<FileSourceMsg>) {
         match message {
-            FileSourceMsg::ScanDue => self.scan(desk),
-            FileSourceMsg::Changed(change) => self.changed(change, desk),
-            FileSourceMsg::WatchDue => self.watch(desk),
+            FileSourceMsg::ScanDue => self.scan(context),
+            FileSourceMsg::Changed(change) => self.changed(change, context),
+            FileSourceMsg::WatchDue => self.watch(context),
             FileSourceMsg::WatchEnded(why) => {
                 let why = why.unwrap_or_else(|panicked| panicked.to_string());
                 tracing::debug!(why, "watch of the static pod path ended");
-                desk.after(WATCH_RETRY, FileSourceMsg::WatchDue);
+                context.after(WATCH_RETRY, FileSourceMsg::WatchDue);
             }
             FileSourceMsg::Scanned(outcome) => {
                 self.scanning = false;
                 match outcome.map_err(|panicked| panicked.to_string()) {
-                    Ok(Ok(folder)) => self.take(folder, desk),
+                    Ok(Ok(folder)) => self.take(folder, context),
                     Ok(Err(error)) => tracing::error!(%error, "static pods cannot be read"),
                     Err(error) => tracing::error!(error, "static pods cannot be read"),
                 }
                 let settles = self.scan_again || self.settling.is_some();
-                self.scan_in(if settles { SETTLE } else { self.agent.settings.file_check_period }, desk);
+                self.scan_in(if settles { SETTLE } else { self.agent.settings.file_check_period }, context);
             }
             FileSourceMsg::Repeat => {
                 if let Some(pods) = self.told.take() {
-                    self.tell(pods, desk);
-                    self.tell_refused(desk);
+                    self.tell(pods, context);
+                    self.tell_refused(context);
                 }
             }
         }
@@ -133,8 +133,8 @@ impl FileSource {
         Arc::clone(self.agent.adapters.folder.as_ref().expect("only a source with a folder gets this far"))
     }
 
-    fn watch(&self, desk: &mut Desk<FileSourceMsg>) {
-        let (folder, me) = (self.folder(), desk.address().clone());
+    fn watch(&self, context: &mut Context<FileSourceMsg>) {
+        let (folder, me) = (self.folder(), context.address().clone());
         let work = async move {
             match folder.watch().await {
                 Err(error) => error.problem,
@@ -148,82 +148,82 @@ impl FileSource {
                 }
             }
         };
-        desk.start("watch folder", "static pod path", work, FileSourceMsg::WatchEnded);
+        context.start("watch folder", "static pod path", work, FileSourceMsg::WatchEnded);
     }
 
-    fn changed(&mut self, change: FolderChange, desk: &mut Desk<FileSourceMsg>) {
-        let now = desk.clock().uptime();
+    fn changed(&mut self, change: FolderChange, context: &mut Context<FileSourceMsg>) {
+        let now = context.clock().uptime();
         let is_alone = self.settling.is_none() && now.saturating_sub(self.read) >= SETTLE_MAX;
         let waited = now.saturating_sub(*self.settling.get_or_insert(now));
         let is_known = |path: &PathBuf| self.scanning || self.files.contains_key(path);
         self.removed.extend(change.removed.into_iter().filter(is_known));
         if waited >= SETTLE_MAX || (is_alone && change.is_whole) {
-            self.scan(desk);
+            self.scan(context);
         } else {
-            self.scan_in(SETTLE, desk);
+            self.scan_in(SETTLE, context);
         }
     }
 
-    fn scan_in(&mut self, delay: Duration, desk: &mut Desk<FileSourceMsg>) {
+    fn scan_in(&mut self, delay: Duration, context: &mut Context<FileSourceMsg>) {
         if let Some(timer) = self.timer.take() {
-            desk.cancel(timer);
+            context.cancel(timer);
         }
-        self.timer = Some(desk.after(delay, FileSourceMsg::ScanDue));
+        self.timer = Some(context.after(delay, FileSourceMsg::ScanDue));
     }
 
-    fn scan(&mut self, desk: &mut Desk<FileSourceMsg>) {
+    fn scan(&mut self, context: &mut Context<FileSourceMsg>) {
         if let Some(timer) = self.timer.take() {
-            desk.cancel(timer);
+            context.cancel(timer);
         }
         self.settling = None;
         if std::mem::replace(&mut self.scanning, true) {
             self.scan_again = true;
             return;
         }
-        (self.scan_again, self.read) = (false, desk.clock().uptime());
+        (self.scan_again, self.read) = (false, context.clock().uptime());
         self.removed_before.append(&mut self.removed);
         let folder = self.folder();
-        desk.start("read folder", "static pod path", async move { folder.scan().await }, scanned);
+        context.start("read folder", "static pod path", async move { folder.scan().await }, scanned);
     }
 
-    fn take(&mut self, folder: Folder, desk: &Desk<FileSourceMsg>) {
+    fn take(&mut self, folder: Folder, context: &Context<FileSourceMsg>) {
         let mut before = std::mem::take(&mut self.files);
         let removed = std::mem::take(&mut self.removed_before);
         let removed: Vec<Known> = removed.iter().filter_map(|path| before.remove(path)).collect();
         for file in folder.files {
             let known = before.remove(&file.path);
-            let known = self.know(&file, known, desk);
+            let known = self.know(&file, known, context);
             self.files.insert(file.path, known);
         }
         if !folder.is_one_file {
-            self.let_go_of_broken(desk.clock().uptime());
+            self.let_go_of_broken(context.clock().uptime());
         }
         let pods = self.pods();
         self.lives.retain(|uid, _| pods.contains_key(uid));
         for (uid, _) in removed.iter().filter_map(Known::newest).filter(|(uid, _)| pods.contains_key(uid)) {
             tracing::info!(%uid, "static pod ends and runs anew, since its file was removed and is there again");
-            self.lives.insert(uid.clone(), desk.clock().stamp());
+            self.lives.insert(uid.clone(), context.clock().stamp());
         }
         if self.told.as_ref() != Some(&pods) {
-            self.tell(pods, desk);
+            self.tell(pods, context);
         }
         let refused: Vec<_> = self.files.values().filter_map(|known| known.pod.as_ref().err().cloned()).collect();
         if self.refused.as_ref() != Some(&refused) {
             self.refused = Some(refused);
-            self.tell_refused(desk);
+            self.tell_refused(context);
         }
     }
 
     /// A set that there is no room for counts as not told: the next scan tells it.
-    fn tell(&mut self, pods: BTreeMap<PodUid, Arc<Pod>>, desk: &Desk<FileSourceMsg>) {
+    fn tell(&mut self, pods: BTreeMap<PodUid, Arc<Pod>>, context: &Context<FileSourceMsg>) {
         let lives = self.lives.clone();
         let set = PodManagerMsg::SourceSet { source: SourceKind::File, pods: pods.clone(), lives };
-        self.told = desk.offer(&self.agent.directory.pod_manager, set).then_some(pods);
+        self.told = context.try_tell(&self.agent.directory.pod_manager, set).then_some(pods);
     }
 
-    fn tell_refused(&self, desk: &Desk<FileSourceMsg>) {
+    fn tell_refused(&self, context: &Context<FileSourceMsg>) {
         let refused = StatusManagerMsg::Refused(SourceKind::File, self.refused.clone().unwrap_or_default());
-        desk.tell(&self.agent.directory.status_manager, refused);
+        context.tell(&self.agent.directory.status_manager, refused);
     }
 
     /// A file of a folder that stays broken gives no pod any more: as upstream, which keeps a broken file's pod until it next
@@ -235,11 +235,11 @@ impl FileSource {
         }
     }
 
-    fn know(&self, file: &ManifestFile, known: Option<Known>, desk: &Desk<FileSourceMsg>) -> Known {
+    fn know(&self, file: &ManifestFile, known: Option<Known>, context: &Context<FileSourceMsg>) -> Known {
         let path = file.path.display();
         let refused = |pod, why| RefusedManifest { pod, place: path.to_string(), why };
         let last_good = known.as_ref().and_then(|known| match &known.pod {
-            Ok(pod) => Some((pod.clone(), desk.clock().uptime())),
+            Ok(pod) => Some((pod.clone(), context.clock().uptime())),
             Err(_) => known.last_good.clone(),
         });
         let content = match &file.content {
@@ -257,7 +257,7 @@ impl FileSource {
         let gates = self.agent.settings.restart_gates;
         let pod = match check_static(&content, &source, node).and_then(|checked| checked.within(gates)) {
             Ok(mut checked) => {
-                mark_seen(&mut checked.pod, before.as_deref(), desk.now());
+                mark_seen(&mut checked.pod, before.as_deref(), context.now());
                 for warning in &checked.warnings {
                     tracing::warn!(file = %path, warning, "static pod");
                 }
@@ -289,6 +289,6 @@ impl FileSource {
     }
 }
 
-fn scanned(outcome: Result<Result<Folder, ScanError>, crate::actors::kit::desk::Panicked>) -> FileSourceMsg {
+fn scanned(outcome: Result<Result<Folder, ScanError>, crate::actors::kit::context::Panicked>) -> FileSourceMsg {
     FileSourceMsg::Scanned(outcome)
 }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::mark_seen;
-use crate::actors::kit::desk::Desk;
-use crate::actors::kit::role::Role;
+use crate::actors::kit::actor::Actor;
+use crate::actors::kit::context::Context;
 use crate::actors::settings::{Agent, EventSubject};
 use crate::logic::manifest::{Checked, Source, check_static_list, claimed_name};
 use crate::logic::model::ids::{FullName, PodUid};
@@ -30,43 +30,43 @@ pub struct HttpSource {
     failures: u32,
 }
 
-impl Role for HttpSource {
+impl Actor for HttpSource {
     const KIND: &'static str = "HttpSource";
     type Msg = HttpSourceMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, desk: &mut Desk<HttpSourceMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, context: &mut Context<HttpSourceMsg>) -> Self {
         let source = Self { agent, body: None, told: None, refused: None, failures: 0 };
-        source.fetch(desk);
+        source.fetch(context);
         source
     }
 
-    fn receive(&mut self, message: HttpSourceMsg, desk: &mut Desk<HttpSourceMsg>) {
+    fn receive(&mut self, message: HttpSourceMsg, context: &mut Context<HttpSourceMsg>) {
         match message {
-            HttpSourceMsg::FetchDue => self.fetch(desk),
+            HttpSourceMsg::FetchDue => self.fetch(context),
             HttpSourceMsg::FetchEnded(outcome) => {
                 let taken = match outcome {
-                    Ok(Ok(fetched)) => self.take(&fetched.body, desk),
+                    Ok(Ok(fetched)) => self.take(&fetched.body, context),
                     Ok(Err(error)) => Err(error.to_string()),
                     Err(panicked) => Err(panicked.to_string()),
                 };
                 self.log(taken);
-                desk.after(self.agent.settings.http_check_period, HttpSourceMsg::FetchDue);
+                context.after(self.agent.settings.http_check_period, HttpSourceMsg::FetchDue);
             }
             HttpSourceMsg::Repeat => {
                 if self.told.is_some() {
-                    self.tell(desk);
+                    self.tell(context);
                 }
-                self.tell_refused(desk);
+                self.tell_refused(context);
             }
         }
     }
 }
 
 impl HttpSource {
-    fn fetch(&self, desk: &mut Desk<HttpSourceMsg>) {
+    fn fetch(&self, context: &mut Context<HttpSourceMsg>) {
         let Some(url) = self.agent.adapters.url.clone() else { return };
-        desk.start("fetch manifests", "static pod URL", async move { url.fetch().await }, HttpSourceMsg::FetchEnded);
+        context.start("fetch manifests", "static pod URL", async move { url.fetch().await }, HttpSourceMsg::FetchEnded);
     }
 
     /// A URL that fails is asked every few seconds: the first failures say all that there is to say.
@@ -92,7 +92,7 @@ impl HttpSource {
         self.failures = self.failures.saturating_add(1);
     }
 
-    fn take(&mut self, body: &Arc<[u8]>, desk: &Desk<HttpSourceMsg>) -> Result<(), String> {
+    fn take(&mut self, body: &Arc<[u8]>, context: &Context<HttpSourceMsg>) -> Result<(), String> {
         if self.body.as_ref() == Some(body) {
             return Ok(());
         }
@@ -110,24 +110,24 @@ impl HttpSource {
                     for warning in checked.iter().flat_map(|checked| &checked.warnings) {
                         tracing::warn!(url, warning, "static pod");
                     }
-                    self.told = Some(self.unique(checked.into_iter().map(|checked| checked.pod), desk));
+                    self.told = Some(self.unique(checked.into_iter().map(|checked| checked.pod), context));
                 }
                 Err(error) => {
                     let why = error.to_string();
                     let pod = claimed_name(body, &source, &self.agent.settings.node_name);
-                    self.refuse(Some(RefusedManifest { pod, place: url, why: why.clone() }), desk);
+                    self.refuse(Some(RefusedManifest { pod, place: url, why: why.clone() }), context);
                     return Err(why);
                 }
             }
         }
         self.body = Some(Arc::clone(body));
-        self.refuse(None, desk);
-        self.tell(desk);
+        self.refuse(None, context);
+        self.tell(context);
         Ok(())
     }
 
     /// Of two pods of one name in one answer the second is dropped (POD-04).
-    fn unique(&self, pods: impl Iterator<Item = Pod>, desk: &Desk<HttpSourceMsg>) -> BTreeMap<PodUid, Arc<Pod>> {
+    fn unique(&self, pods: impl Iterator<Item = Pod>, context: &Context<HttpSourceMsg>) -> BTreeMap<PodUid, Arc<Pod>> {
         let mut names = std::collections::BTreeSet::new();
         let mut unique = BTreeMap::new();
         for mut pod in pods {
@@ -135,35 +135,35 @@ impl HttpSource {
             let (name, namespace) = (text(&pod.metadata.name), text(&pod.metadata.namespace));
             let uid = PodUid::from(text(&pod.metadata.uid));
             let before = self.told.as_ref().and_then(|told| told.get(&uid));
-            mark_seen(&mut pod, before.map(|pod| &**pod), desk.now());
+            mark_seen(&mut pod, before.map(|pod| &**pod), context.now());
             if names.insert((namespace.clone(), name.clone())) {
                 unique.insert(uid, Arc::new(pod));
                 continue;
             }
             let subject = EventSubject::pod(&uid, &FullName::new(&name, &namespace));
             let message = duplicate(&name, &namespace, &uid);
-            desk.tell(&self.agent.directory.event_recorder, subject.warning("FailedValidation", message));
+            context.tell(&self.agent.directory.event_recorder, subject.warning("FailedValidation", message));
         }
         unique
     }
 
-    fn refuse(&mut self, refused: Option<RefusedManifest>, desk: &Desk<HttpSourceMsg>) {
+    fn refuse(&mut self, refused: Option<RefusedManifest>, context: &Context<HttpSourceMsg>) {
         if self.refused.as_ref() != Some(&refused) {
             self.refused = Some(refused);
-            self.tell_refused(desk);
+            self.tell_refused(context);
         }
     }
 
-    fn tell_refused(&self, desk: &Desk<HttpSourceMsg>) {
+    fn tell_refused(&self, context: &Context<HttpSourceMsg>) {
         let refused = StatusManagerMsg::Refused(SourceKind::Http, self.refused.iter().flatten().cloned().collect());
-        desk.tell(&self.agent.directory.status_manager, refused);
+        context.tell(&self.agent.directory.status_manager, refused);
     }
 
     /// A set that there is no room for is told after the next fetch, as if it had brought something else.
-    fn tell(&mut self, desk: &Desk<HttpSourceMsg>) {
+    fn tell(&mut self, context: &Context<HttpSourceMsg>) {
         let pods = self.told.clone().unwrap_or_default();
         let set = PodManagerMsg::SourceSet { source: SourceKind::Http, pods, lives: BTreeMap::new() };
-        if !desk.offer(&self.agent.directory.pod_manager, set) {
+        if !context.try_tell(&self.agent.directory.pod_manager, set) {
             self.body = None;
         }
     }

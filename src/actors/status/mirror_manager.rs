@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::actors::kit::desk::{Desk, OperationId};
-use crate::actors::kit::role::Role;
+use crate::actors::kit::actor::Actor;
+use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::settings::Agent;
 use crate::logic::model::ids::FullName;
 use crate::logic::pods::pod_roster::full_name;
@@ -24,16 +24,16 @@ pub struct MirrorManager {
     wake: Option<OperationId>,
 }
 
-impl Role for MirrorManager {
+impl Actor for MirrorManager {
     const KIND: &'static str = "MirrorManager";
     type Msg = MirrorManagerMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, _: &mut Desk<MirrorManagerMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, _: &mut Context<MirrorManagerMsg>) -> Self {
         Self { agent, mirrors: MirrorPods::default(), wake: None }
     }
 
-    fn receive(&mut self, message: MirrorManagerMsg, desk: &mut Desk<MirrorManagerMsg>) {
+    fn receive(&mut self, message: MirrorManagerMsg, context: &mut Context<MirrorManagerMsg>) {
         match message {
             MirrorManagerMsg::Statics(pods, ending) => self.mirrors.set_statics(pods, ending),
             MirrorManagerMsg::Mirrors { mirrors, are_listed } => self.mirrors.set_mirrors(mirrors, are_listed),
@@ -44,29 +44,29 @@ impl Role for MirrorManager {
                     Outcome::Refused
                 });
                 let jitter = self.agent.adapters.chance.next();
-                self.mirrors.answered(&name, outcome, desk.clock().uptime(), jitter);
+                self.mirrors.answered(&name, outcome, context.clock().uptime(), jitter);
             }
             MirrorManagerMsg::RetryDue => self.wake = None,
         }
-        self.carry_out(desk);
+        self.carry_out(context);
     }
 }
 
 impl MirrorManager {
-    fn carry_out(&mut self, desk: &mut Desk<MirrorManagerMsg>) {
+    fn carry_out(&mut self, context: &mut Context<MirrorManagerMsg>) {
         let Some(api) = self.agent.adapters.api.clone() else { return };
-        let now = desk.clock().uptime();
+        let now = context.clock().uptime();
         let (orders, wake) = self.mirrors.orders(now);
         for order in orders {
             let (name, api) = (order.full_name(), api.clone());
             let (title, about) =
                 (if matches!(order, Order::Create(_)) { "create mirror" } else { "delete mirror" }, name.to_string());
-            desk.start(title, about, send(api, order), move |outcome| MirrorManagerMsg::Answered(name, outcome));
+            context.start(title, about, send(api, order), move |outcome| MirrorManagerMsg::Answered(name, outcome));
         }
         if let Some(timer) = self.wake.take() {
-            desk.cancel(timer);
+            context.cancel(timer);
         }
-        self.wake = wake.map(|due| desk.after(due.saturating_sub(now), MirrorManagerMsg::RetryDue));
+        self.wake = wake.map(|due| context.after(due.saturating_sub(now), MirrorManagerMsg::RetryDue));
     }
 }
 

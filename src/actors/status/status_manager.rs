@@ -10,8 +10,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use ractor::RpcReplyPort;
 
-use crate::actors::kit::desk::{Desk, OperationId};
-use crate::actors::kit::role::Role;
+use crate::actors::kit::actor::Actor;
+use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::settings::Agent;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
@@ -52,13 +52,13 @@ pub struct StatusManager {
     is_new: bool,
 }
 
-impl Role for StatusManager {
+impl Actor for StatusManager {
     const KIND: &'static str = "StatusManager";
     type Msg = StatusManagerMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, desk: &mut Desk<StatusManagerMsg>) -> Self {
-        desk.after(NEW, StatusManagerMsg::NewNoMore);
+    fn begin(agent: Arc<Agent>, context: &mut Context<StatusManagerMsg>) -> Self {
+        context.after(NEW, StatusManagerMsg::NewNoMore);
         let (pods, sync, refused) = (BTreeMap::new(), StatusSync::default(), BTreeMap::new());
         Self {
             agent,
@@ -75,10 +75,10 @@ impl Role for StatusManager {
         }
     }
 
-    fn receive(&mut self, message: StatusManagerMsg, desk: &mut Desk<StatusManagerMsg>) {
+    fn receive(&mut self, message: StatusManagerMsg, context: &mut Context<StatusManagerMsg>) {
         match message {
             StatusManagerMsg::StatusChanged(view) => self.take(view),
-            StatusManagerMsg::Preempted(uid) => drop(self.preempted.entry(uid).or_insert(desk.now())),
+            StatusManagerMsg::Preempted(uid) => drop(self.preempted.entry(uid).or_insert(context.now())),
             StatusManagerMsg::PodForgotten(uid) => {
                 self.settling.told(&uid);
                 // How a pod ended that made room can be looked at for as long as the API server has it.
@@ -99,11 +99,11 @@ impl Role for StatusManager {
                 self.sync.never_here(&uid);
             }
             StatusManagerMsg::ApiPods(pods) => {
-                pods.iter().for_each(|pod| self.agent.happened(Occurrence::PodShown { pod, at: desk.now() }));
+                pods.iter().for_each(|pod| self.agent.happened(Occurrence::PodShown { pod, at: context.now() }));
                 self.sync.all(&pods);
             }
             StatusManagerMsg::ApiPodSeen(pod) => {
-                self.agent.happened(Occurrence::PodShown { pod: &pod, at: desk.now() });
+                self.agent.happened(Occurrence::PodShown { pod: &pod, at: context.now() });
                 self.sync.seen(pod);
             }
             StatusManagerMsg::ApiPodGone(pod) => {
@@ -113,8 +113,8 @@ impl Role for StatusManager {
             }
             StatusManagerMsg::Answered(uid, outcome) => {
                 let answer = outcome.unwrap_or(Answer::Failed(None));
-                self.count_sent(&uid, &answer, desk);
-                self.sync.answered(&uid, answer, desk.clock().uptime(), self.agent.adapters.chance.next());
+                self.count_sent(&uid, &answer, context);
+                self.sync.answered(&uid, answer, context.clock().uptime(), self.agent.adapters.chance.next());
             }
             StatusManagerMsg::SendDue => self.wake = None,
             StatusManagerMsg::Refused(source, manifests) => {
@@ -140,7 +140,7 @@ impl Role for StatusManager {
             }
         }
         self.answer_waiting();
-        self.carry_out(desk);
+        self.carry_out(context);
     }
 }
 
@@ -186,7 +186,7 @@ impl StatusManager {
             if view.is_over {
                 self.sync.never_here(&view.uid); // Not any more: it may go as soon as the API is known to have it.
             }
-            self.changed.entry(view.uid.clone()).or_insert(self.agent.ledger.clock().uptime());
+            self.changed.entry(view.uid.clone()).or_insert(self.agent.trace.clock().uptime());
         }
         self.settling.told(&view.uid);
         self.pods.insert(view.uid.clone(), view);
@@ -201,9 +201,9 @@ impl StatusManager {
     }
 
     /// Counts how long a status took from its first change that the API server had not seen until it was there.
-    fn count_sent(&mut self, uid: &PodUid, answer: &Answer, desk: &Desk<StatusManagerMsg>) {
+    fn count_sent(&mut self, uid: &PodUid, answer: &Answer, context: &Context<StatusManagerMsg>) {
         let Some(sent) = self.sent.remove(uid) else { return };
-        let uptime = desk.clock().uptime();
+        let uptime = context.clock().uptime();
         match answer {
             Answer::Done(Some(_)) => {
                 self.agent.happened(Occurrence::StatusSent { took: uptime.saturating_sub(sent) });
@@ -223,9 +223,9 @@ impl StatusManager {
         let _ = reply.send(views); // The asker may have left.
     }
 
-    fn carry_out(&mut self, desk: &mut Desk<StatusManagerMsg>) {
+    fn carry_out(&mut self, context: &mut Context<StatusManagerMsg>) {
         let Some(api) = self.agent.adapters.api.clone() else { return };
-        let now = desk.clock().uptime();
+        let now = context.clock().uptime();
         let (orders, wake) = self.sync.orders(now);
         for order in orders {
             let uid = order.uid.clone();
@@ -236,7 +236,8 @@ impl StatusManager {
                 Call::Patch { .. } => ("patch status", order.full_name.to_string()),
                 Call::Delete => ("delete pod", order.full_name.to_string()),
             };
-            desk.start(name, about, send(api.clone(), order), move |outcome| StatusManagerMsg::Answered(uid, outcome));
+            context
+                .start(name, about, send(api.clone(), order), move |outcome| StatusManagerMsg::Answered(uid, outcome));
         }
         // The rest has what is here already.
         self.changed.retain(|uid, _| self.sync.is_waiting(uid));
@@ -244,9 +245,9 @@ impl StatusManager {
             return;
         }
         if let Some((_, timer)) = self.wake.take() {
-            desk.cancel(timer);
+            context.cancel(timer);
         }
-        self.wake = wake.map(|due| (due, desk.after(due.saturating_sub(now), StatusManagerMsg::SendDue)));
+        self.wake = wake.map(|due| (due, context.after(due.saturating_sub(now), StatusManagerMsg::SendDue)));
     }
 }
 

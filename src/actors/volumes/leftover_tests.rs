@@ -10,9 +10,9 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use super::volume_manager::VolumeManager;
+use crate::actors::kit::actor::spawn;
 use crate::actors::kit::address::Address;
-use crate::actors::kit::ledger::Cause;
-use crate::actors::kit::role::Stage;
+use crate::actors::kit::trace::Cause;
 use crate::actors::node::node_tests::{PlayedAgent, played_agent};
 use crate::actors::played_api::ObjectServer;
 use crate::actors::pods::pod_manager::housekeeping::{find_leftovers, remove_leftovers};
@@ -33,7 +33,7 @@ impl Scene {
         let server = ObjectServer::default();
         let played = played_agent(server.api(), |_, _| {});
         let agent = Arc::clone(&played.agent);
-        Stage::<VolumeManager>::enter(&played.agent.directory.volume_manager, agent, None);
+        spawn::<VolumeManager>(&played.agent.directory.volume_manager, agent, None);
         fs::create_dir(played.folder().join("pods")).expect("made");
         Self { played, server }
     }
@@ -45,7 +45,7 @@ impl Scene {
     /// Has the volume `v` of the pod `u` mounted, and reads this file in it.
     async fn mounted(&self, pod: &Arc<Pod>, file: &str) -> String {
         let to = &self.played.agent.directory.volume_manager;
-        let worker = Address::new(&self.played.agent.ledger, "PodWorker/u", "PodWorker", "PodManager", 16);
+        let worker = Address::new(&self.played.agent.trace, "PodWorker/u", "PodWorker", "PodManager", 16);
         let ensure = |reply| VolumeManagerMsg::Ensure(Arc::clone(pod), worker, reply);
         let mounted = to.ask(Cause::outside("test"), LONG, ensure).await.expect("answered").expect("mounted");
         let path = &mounted.volumes["v"].host_path;

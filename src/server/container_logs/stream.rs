@@ -88,7 +88,7 @@ impl Reader {
         let wanted = LogWanted {
             path: status.log_path,
             container: id.to_owned(),
-            print: query.print_options(self.agent.ledger.clock().now()),
+            print: query.print_options(self.agent.trace.clock().now()),
             tail_lines: query.tail_lines,
             follow: query.follow,
         };

@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::logic::serving::server_access::User;
 use crate::logic::serving::timed_cache::TimedCache;
 use crate::platform::cluster::access_review::{AccessReviews, TokenNames};

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::logic::serving::server_access::{self, User};
 use crate::logic::serving::timed_cache::TimedCache;
 use crate::platform::cluster::access_review::{AccessReviews, Right};

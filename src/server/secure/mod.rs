@@ -97,7 +97,7 @@ impl Listener for SecureListener {
             streams: Arc::clone(streams),
         };
         let guard = guard::Guard {
-            clock: Arc::clone(agent.ledger.clock()),
+            clock: Arc::clone(agent.trace.clock()),
             authentication: Arc::clone(authentication),
             authorization: Arc::clone(authorization),
             switches: *switches,

@@ -21,7 +21,7 @@ use tokio_rustls::TlsConnector;
 use tower::ServiceExt;
 
 use super::*;
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::logic::node::certificate_plan::Names;
 use crate::logic::serving::server_access::{ANONYMOUS, AUTHENTICATED, PATHS, UNAUTHENTICATED, User, subresources};
 use crate::platform::cluster::access_review::{AccessReviews, Right};

@@ -49,7 +49,7 @@ impl Audit {
         let user =
             request.extensions().get::<Caller>().map_or_else(|| Arc::from("unknown"), |caller| caller.name.clone());
         let Place { namespace, pod, container, .. } = place.clone();
-        let clock = Arc::clone(agent.ledger.clock());
+        let clock = Arc::clone(agent.trace.clock());
         let began = clock.uptime();
         Self { kind: kind.into(), user, namespace, pod, container, command: String::new(), clock, began }
     }

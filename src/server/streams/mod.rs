@@ -30,7 +30,7 @@ pub(super) use self::audit::{Audit, Kind};
 pub(super) use self::problem::Problem;
 use super::reply::{self, Reply};
 use super::routes::Sources;
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::actors::settings::Agent;
 use crate::logic::model::ids::FullName;
 use crate::logic::pods::pod_containers::find_container;
@@ -53,7 +53,7 @@ pub(super) struct Permit {
 
 impl Streams {
     pub(super) fn admit(&self, agent: &Agent, target: String, kind: Kind) -> Result<Permit, TooMany> {
-        let now = agent.ledger.clock().uptime();
+        let now = agent.trace.clock().uptime();
         lock(&self.open).admit(&agent.settings.streams.limits, &target, kind == Kind::Attach, now)?;
         Ok(Permit { open: Arc::clone(&self.open), target })
     }

@@ -20,7 +20,7 @@ use super::answers::{Answer, Refused};
 use super::resources::Target;
 use super::watches::Cut;
 use super::{ApiServer, Mood, Request, Who};
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::platform::cluster::kube_api;
 use crate::sim::agent::NODE_NAME;
 use crate::sim::faults::Fault;

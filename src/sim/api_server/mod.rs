@@ -27,7 +27,7 @@ use self::answers::{Answer, Refused};
 use self::resources::Target;
 use self::store::{Key, Saved, Selection, Store};
 use self::watches::{Cut, Watching};
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::logic::model::time::Moment;
 
 /// Who asks.

@@ -8,7 +8,7 @@ use super::answers::Refused;
 use super::resources::Target;
 use super::store::Key;
 use super::{ApiServer, Request, Who, patch, pods};
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 
 /// How often a patch is tried while others write the same object; then it is the client's turn.
 pub const PATCH_CONFLICT: &str =

@@ -245,7 +245,7 @@ fn live_through(node: &Node) {
     }
     metrics.http().stream_opened("exec");
     metrics.runtime_loses_support("1.37.0");
-    drop(metrics.http().begin(node.agent.ledger.clock(), Port::ReadWrite, "POST", "/exec/ns/pod/c"));
+    drop(metrics.http().begin(node.agent.trace.clock(), Port::ReadWrite, "POST", "/exec/ns/pod/c"));
 }
 
 fn catalogue() -> impl Iterator<Item = (bool, &'static str, &'static str, BTreeSet<String>)> {

@@ -28,7 +28,7 @@ impl TraceService for Collector {
     }
 }
 
-/// As the actors' stage and desk make them: a turn, an operation that it starts, the turn that takes its end.
+/// As the actors' stage and context make them: a turn, an operation that it starts, the turn that takes its end.
 async fn two_turns(calls: &super::super::RuntimeMetrics) -> Vec<(&'static str, String)> {
     use crate::cri::instrumented::CallObserver;
     let first = tracing::info_span!(target: TURN_TARGET, parent: None, "turn", actor = "A", message = "Go");

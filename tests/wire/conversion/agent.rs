@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret};
 use k8s_openapi::api::node::v1::RuntimeClass;
-use podwright::actors::kit::ledger::{Cause, Ledger};
+use podwright::actors::kit::trace::{Cause, Trace};
 use podwright::actors::root;
 use podwright::actors::settings::{Adapters, Agent, Directory, ServiceManager, Settings};
 use podwright::cri::grpc::GrpcRuntime;
@@ -191,7 +191,7 @@ fn settings(root_dir: &str, patch: &Value) -> Settings {
 /// The agent, without listeners.
 pub fn agent(root_dir: &Path, runtime: GrpcRuntime, patch: &Value) -> Arc<Agent> {
     let runtime = Arc::new(runtime);
-    let ledger = Ledger::new(Arc::new(SystemClock::start()));
+    let trace = Trace::new(Arc::new(SystemClock::start()));
     let hosts = root_dir.join("node-hosts");
     std::fs::write(&hosts, "127.0.0.1\tlocalhost\n").unwrap();
     let files = LinuxPodFiles::new(root_dir, root_dir.join("logs"), None).with_node_hosts(hosts);
@@ -204,7 +204,7 @@ pub fn agent(root_dir: &Path, runtime: GrpcRuntime, patch: &Value) -> Arc<Agent>
         files: Arc::new(files),
         logs: Arc::new(LinuxContainerLogs::new(root_dir.join("logs"))),
         log_reader: Arc::new(LinuxLogReader::new(root_dir.join("logs"))),
-        statistics: Arc::new(podwright::platform::statistics::FixedStatistics::new(Arc::clone(ledger.clock()))),
+        statistics: Arc::new(podwright::platform::statistics::FixedStatistics::new(Arc::clone(trace.clock()))),
         node_logs: Arc::new(LinuxNodeLogs::new("/nowhere".into(), "/bin/false".into())),
         volumes: Arc::new(CalmVolumes),
         objects: Arc::new(FixedObjects),
@@ -224,8 +224,8 @@ pub fn agent(root_dir: &Path, runtime: GrpcRuntime, patch: &Value) -> Arc<Agent>
         observer: Arc::new(podwright::platform::observer::Unobserved),
         listeners: vec![],
     };
-    let directory = Directory::new(&ledger);
-    Arc::new(Agent { settings: settings(root_dir.to_str().unwrap(), patch), adapters, directory, ledger })
+    let directory = Directory::new(&trace);
+    Arc::new(Agent { settings: settings(root_dir.to_str().unwrap(), patch), adapters, directory, trace })
 }
 
 /// Starts the tree, and has it want these pods, as the API server would.

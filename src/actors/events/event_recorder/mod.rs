@@ -12,8 +12,8 @@ use std::sync::Arc;
 use self::memory::Memory;
 pub use self::memory::{EVENTS_PER_POD_MAX, PODS_MAX};
 use self::outlet::Outlet;
-use crate::actors::kit::desk::Desk;
-use crate::actors::kit::role::Role;
+use crate::actors::kit::actor::Actor;
+use crate::actors::kit::context::Context;
 use crate::actors::settings::Agent;
 use crate::messages::event_recorder::{EventRecorderMsg, PodEvent};
 
@@ -24,12 +24,12 @@ pub struct EventRecorder {
     outlet: Option<Outlet>,
 }
 
-impl Role for EventRecorder {
+impl Actor for EventRecorder {
     const KIND: &'static str = "EventRecorder";
     type Msg = EventRecorderMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, _: &mut Desk<EventRecorderMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, _: &mut Context<EventRecorderMsg>) -> Self {
         let outlet = agent.adapters.api.as_ref().map(|api| Outlet::new(&agent, api));
         if outlet.is_none() {
             tracing::info!("No api server defined - no events will be sent to API server");
@@ -37,17 +37,17 @@ impl Role for EventRecorder {
         Self { memory: Memory::default(), outlet }
     }
 
-    fn receive(&mut self, message: EventRecorderMsg, desk: &mut Desk<EventRecorderMsg>) {
+    fn receive(&mut self, message: EventRecorderMsg, context: &mut Context<EventRecorderMsg>) {
         match message {
-            EventRecorderMsg::Recorded(event) => self.record(event.bounded(), desk),
+            EventRecorderMsg::Recorded(event) => self.record(event.bounded(), context),
             EventRecorderMsg::SendEnded(outcome) => {
                 if let Some(outlet) = &mut self.outlet {
-                    outlet.ended(outcome, desk);
+                    outlet.ended(outcome, context);
                 }
             }
             EventRecorderMsg::RetryDue => {
                 if let Some(outlet) = &mut self.outlet {
-                    outlet.wait_over(desk);
+                    outlet.wait_over(context);
                 }
             }
             EventRecorderMsg::PodForgotten(uid) => self.memory.forget(&uid),
@@ -59,7 +59,7 @@ impl Role for EventRecorder {
 }
 
 impl EventRecorder {
-    fn record(&mut self, event: PodEvent, desk: &mut Desk<EventRecorderMsg>) {
+    fn record(&mut self, event: PodEvent, context: &mut Context<EventRecorderMsg>) {
         let kind = if event.warning { "Warning" } else { "Normal" };
         if event.is_about_node() {
             let node = &event.full_name.name;
@@ -72,8 +72,8 @@ impl EventRecorder {
             );
         }
         if let Some(outlet) = &mut self.outlet {
-            outlet.take(event.clone(), desk);
+            outlet.take(event.clone(), context);
         }
-        self.memory.record(event, desk.now());
+        self.memory.record(event, context.now());
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Event;
 
-use crate::actors::kit::desk::{Desk, Panicked};
+use crate::actors::kit::context::{Context, Panicked};
 use crate::actors::settings::{Agent, Chance};
 use crate::logic::events::outbox::{Action, Outbox, Outcome};
 use crate::logic::events::{EventCorrelator, PodEvent, Report};
@@ -32,29 +32,29 @@ impl Outlet {
     }
 
     /// Something happened.
-    pub(super) fn take(&mut self, event: PodEvent, desk: &mut Desk<EventRecorderMsg>) {
-        let (now, uptime) = (desk.now(), desk.clock().uptime());
+    pub(super) fn take(&mut self, event: PodEvent, context: &mut Context<EventRecorderMsg>) {
+        let (now, uptime) = (context.now(), context.clock().uptime());
         if let Some(report) = self.correlator.correlate(event, now, uptime) {
             let actions = self.outbox.add(report);
-            self.perform(actions, desk);
+            self.perform(actions, context);
         }
     }
 
     /// A call ended.
-    pub(super) fn ended(&mut self, outcome: Result<Outcome, Panicked>, desk: &mut Desk<EventRecorderMsg>) {
+    pub(super) fn ended(&mut self, outcome: Result<Outcome, Panicked>, context: &mut Context<EventRecorderMsg>) {
         // What made a call panic would do so again.
         let outcome = outcome.unwrap_or(Outcome::Rejected);
         let actions = self.outbox.ended(outcome, self.chance.next());
-        self.perform(actions, desk);
+        self.perform(actions, context);
     }
 
     /// The wait before the next try is over.
-    pub(super) fn wait_over(&mut self, desk: &mut Desk<EventRecorderMsg>) {
+    pub(super) fn wait_over(&mut self, context: &mut Context<EventRecorderMsg>) {
         let actions = self.outbox.wait_over();
-        self.perform(actions, desk);
+        self.perform(actions, context);
     }
 
-    fn perform(&self, actions: Vec<Action>, desk: &mut Desk<EventRecorderMsg>) {
+    fn perform(&self, actions: Vec<Action>, context: &mut Context<EventRecorderMsg>) {
         for action in actions {
             match action {
                 Action::Create(report) => {
@@ -64,7 +64,7 @@ impl Outlet {
                         let made = api.create(&Place::namespace(report.namespace()), &object).await;
                         outcome(&report, made, false)
                     };
-                    desk.start("create event", about, work, EventRecorderMsg::SendEnded);
+                    context.start("create event", about, work, EventRecorderMsg::SendEnded);
                 }
                 Action::Patch(report) => {
                     let api = self.api.clone();
@@ -75,10 +75,10 @@ impl Outlet {
                         let changed = api.patch(&at, &report.name, None, kind, &report.patch()).await;
                         outcome(&report, changed, true)
                     };
-                    desk.start("patch event", about, work, EventRecorderMsg::SendEnded);
+                    context.start("patch event", about, work, EventRecorderMsg::SendEnded);
                 }
                 Action::Wait(wait) => {
-                    desk.after(wait, EventRecorderMsg::RetryDue);
+                    context.after(wait, EventRecorderMsg::RetryDue);
                 }
                 Action::Lost { report, tries } => self.tell_lost(&report, tries),
             }

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use ractor::RpcReplyPort;
 
-use crate::actors::kit::desk::{Desk, Panicked};
+use crate::actors::kit::actor::Actor;
+use crate::actors::kit::context::{Context, Panicked};
 use crate::actors::kit::held::Held;
-use crate::actors::kit::role::Role;
 use crate::actors::settings::{Agent, EventSubject};
 use crate::cri::{CriResult, Image, ImageSpec};
 use crate::logic::images::credential_plugins::{AnswerCache, Provider};
@@ -112,19 +112,19 @@ pub struct ImageManager {
     tokens: BTreeMap<TokenKey, KnownToken>,
 }
 
-impl Role for ImageManager {
+impl Actor for ImageManager {
     const KIND: &'static str = "ImageManager";
     type Msg = ImageManagerMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, desk: &mut Desk<ImageManagerMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, context: &mut Context<ImageManagerMsg>) -> Self {
         let settings = &agent.settings;
         let limits =
             PullLimits { parallel_max: settings.pulls_max, rate: settings.pull_rate, burst: settings.pull_burst };
         let held = settings.image_verification.records().then(Held::default);
         if held.is_some() {
             let work = steps::recover(Arc::clone(&agent));
-            desk.start("read records", "interrupted pulls", work, ImageManagerMsg::Recovered);
+            context.start("read records", "interrupted pulls", work, ImageManagerMsg::Recovered);
         }
         Self {
             agent,
@@ -138,11 +138,11 @@ impl Role for ImageManager {
         }
     }
 
-    fn receive(&mut self, message: ImageManagerMsg, desk: &mut Desk<ImageManagerMsg>) {
+    fn receive(&mut self, message: ImageManagerMsg, context: &mut Context<ImageManagerMsg>) {
         match message {
             ImageManagerMsg::Ensure(request, reply) => match &mut self.held {
                 Some(held) => hold(held, request, reply),
-                None => self.ensure(request, reply, desk),
+                None => self.ensure(request, reply, context),
             },
             ImageManagerMsg::Forgive(uid, images) => {
                 for image in images.iter().filter_map(|image| image_name::with_default_tag(image).ok()) {
@@ -151,15 +151,15 @@ impl Role for ImageManager {
             }
             ImageManagerMsg::Recovered(_) => {
                 for (request, reply) in self.held.take().map(|mut held| held.take()).unwrap_or_default() {
-                    self.ensure(request, reply, desk);
+                    self.ensure(request, reply, context);
                 }
             }
             ImageManagerMsg::StepEnded { number, step } => match step {
-                Ok(ImageStep::LookedUp(found)) => self.looked_up(number, found, desk),
-                Ok(ImageStep::Pulled(outcome)) => self.pulled(number, outcome, desk),
-                Err(panicked) => self.lose(number, &panicked, desk),
+                Ok(ImageStep::LookedUp(found)) => self.looked_up(number, found, context),
+                Ok(ImageStep::Pulled(outcome)) => self.pulled(number, outcome, context),
+                Err(panicked) => self.lose(number, &panicked, context),
             },
-            ImageManagerMsg::Gathered(key, outcome) => self.gathered(&key, outcome, desk),
+            ImageManagerMsg::Gathered(key, outcome) => self.gathered(&key, outcome, context),
             ImageManagerMsg::RecordsWritten(_) => {}
             ImageManagerMsg::ImagesLeft(images, began) => {
                 let agent = Arc::clone(&self.agent);
@@ -167,25 +167,25 @@ impl Role for ImageManager {
                     let removed = agent.adapters.image_host.prune_records(&images, began).await;
                     tracing::debug!(removed, "records of images that are gone removed");
                 };
-                desk.start("prune records", "images that are gone", work, ImageManagerMsg::RecordsWritten);
+                context.start("prune records", "images that are gone", work, ImageManagerMsg::RecordsWritten);
             }
             ImageManagerMsg::Progress(reply) => {
-                let _ = reply.send(self.progress(desk.clock().uptime())); // The asker may have left.
+                let _ = reply.send(self.progress(context.clock().uptime())); // The asker may have left.
             }
         }
-        self.start_pulls(desk);
+        self.start_pulls(context);
     }
 }
 
 impl ImageManager {
-    fn ensure(&mut self, request: Arc<ImageRequest>, reply: Reply, desk: &mut Desk<ImageManagerMsg>) {
-        self.queue.collect_garbage(desk.steady());
+    fn ensure(&mut self, request: Arc<ImageRequest>, reply: Reply, context: &mut Context<ImageManagerMsg>) {
+        self.queue.collect_garbage(context.steady());
         self.next_number += 1;
         let number = self.next_number;
         let named = image_name::with_default_tag(&request.image);
         let image = named.clone().unwrap_or_default();
         let policy = request.policy;
-        let asked = desk.clock().uptime();
+        let asked = context.clock().uptime();
         let pending = Pending {
             request,
             image,
@@ -198,40 +198,45 @@ impl ImageManager {
         };
         if let Err(error) = named {
             let message = format!("Failed to apply default image tag \"{}\": {error}", pending.request.image);
-            desk.tell(
+            context.tell(
                 &self.agent.directory.event_recorder,
                 pending.subject().warning("InspectFailed", message.clone()),
             );
             self.pending.insert(number, pending);
-            self.fail(number, "InvalidImageName", message, None, desk);
+            self.fail(number, "InvalidImageName", message, None, context);
             return;
         }
         let (spec, repository, asked_for) = (pending.spec(), pending.repository(), Arc::clone(&pending.request));
         let about = pending.image.clone();
         self.pending.insert(number, pending);
         if policy == PullPolicy::Always {
-            self.prepare_pull(number, desk);
+            self.prepare_pull(number, context);
             return;
         }
-        let (agent, known) = (Arc::clone(&self.agent), self.known(asked_for, &repository, desk));
-        let cause = desk.cause();
+        let (agent, known) = (Arc::clone(&self.agent), self.known(asked_for, &repository, context));
+        let cause = context.cause();
         let work = async move { ImageStep::LookedUp(steps::look_up(agent, spec, repository, known, cause).await) };
-        desk.start("image status", about, work, move |step| ImageManagerMsg::StepEnded { number, step });
+        context.start("image status", about, work, move |step| ImageManagerMsg::StepEnded { number, step });
     }
 
-    fn looked_up(&mut self, number: u64, found: CriResult<Option<Box<FoundImage>>>, desk: &mut Desk<ImageManagerMsg>) {
+    fn looked_up(
+        &mut self,
+        number: u64,
+        found: CriResult<Option<Box<FoundImage>>>,
+        context: &mut Context<ImageManagerMsg>,
+    ) {
         let Some(pending) = self.pending.get(&number) else { return };
         let repository = pending.repository();
         let (image, subject) = (pending.request.image.clone(), pending.subject());
         let found = match found {
             Ok(found) => found,
-            Err(error) => return self.fail_inspection(number, &error.to_string(), desk),
+            Err(error) => return self.fail_inspection(number, &error.to_string(), context),
         };
         let is_present = found.is_some();
         let usable = found.and_then(|found| {
             let FoundImage { image, evidence, asked } = *found;
-            self.remember(asked, &repository, desk);
-            self.allowed(number, image, &evidence, desk)
+            self.remember(asked, &repository, context);
+            self.allowed(number, image, &evidence, context)
         });
         if let Some(pending) = self.pending.get_mut(&number) {
             pending.present = Some(is_present);
@@ -248,16 +253,17 @@ impl ImageManager {
                     ""
                 };
                 let message = format!("Container image \"{image}\" already present on machine{verified}");
-                desk.tell(&self.agent.directory.event_recorder, subject.normal("Pulled", message));
+                context.tell(&self.agent.directory.event_recorder, subject.normal("Pulled", message));
                 let found = usable.expect("invariant: decided for its presence");
                 self.succeed(number, found.id.clone(), found);
             }
             ImageDecision::Refuse => {
                 let message = format!("Container image \"{image}\" is not present with pull policy of Never");
-                desk.tell(&self.agent.directory.event_recorder, subject.warning("ErrImageNeverPull", message.clone()));
-                self.fail(number, "ErrImageNeverPull", message, None, desk);
+                context
+                    .tell(&self.agent.directory.event_recorder, subject.warning("ErrImageNeverPull", message.clone()));
+                self.fail(number, "ErrImageNeverPull", message, None, context);
             }
-            ImageDecision::Pull => self.prepare_pull(number, desk),
+            ImageDecision::Pull => self.prepare_pull(number, context),
         }
     }
 
@@ -267,7 +273,7 @@ impl ImageManager {
         number: u64,
         found: Image,
         evidence: &Evidence,
-        desk: &mut Desk<ImageManagerMsg>,
+        context: &mut Context<ImageManagerMsg>,
     ) -> Option<Image> {
         let (agent, request) = (&self.agent, &self.pending[&number].request);
         let policy = &agent.settings.image_verification;
@@ -287,13 +293,13 @@ impl ImageManager {
                 let (agent, image, reference) = (Arc::clone(agent), request.image.clone(), found.id.clone());
                 let about = image.clone();
                 let work = async move {
-                    let (now, access) = (agent.ledger.clock().now(), RecordedAccess::of(Some(secret)));
+                    let (now, access) = (agent.trace.clock().now(), RecordedAccess::of(Some(secret)));
                     let host = &agent.adapters.image_host;
                     if let Err(error) = host.record_pulled(&image, &reference, Some(&access), now).await {
                         tracing::error!(image, error, "failed to write an image pulled record");
                     }
                 };
-                desk.start("write record", about, work, ImageManagerMsg::RecordsWritten);
+                context.start("write record", about, work, ImageManagerMsg::RecordsWritten);
                 Some(found)
             }
             Access::MustPull => None,
@@ -302,7 +308,7 @@ impl ImageManager {
 
     /// Has the image pulled: finds credentials, unless the pull has to wait anyhow: no program is asked for a pull that is
     /// not tried. One with a pull secret that cannot be read is not, as upstream: nobody knows what it was meant for.
-    fn prepare_pull(&mut self, number: u64, desk: &mut Desk<ImageManagerMsg>) {
+    fn prepare_pull(&mut self, number: u64, context: &mut Context<ImageManagerMsg>) {
         if let Some(pending) = self.pending.get_mut(&number) {
             pending.pull_required = Some(true);
         }
@@ -310,12 +316,12 @@ impl ImageManager {
         if let Err(problem) = &pending.request.credentials {
             let (problem, image) = (problem.clone(), &pending.request.image);
             let said = format!("Failed to pull image \"{image}\": {problem}");
-            desk.tell(&self.agent.directory.event_recorder, pending.subject().warning("Failed", said));
-            self.fail(number, "ErrImagePull", problem, None, desk);
+            context.tell(&self.agent.directory.event_recorder, pending.subject().warning("Failed", said));
+            self.fail(number, "ErrImagePull", problem, None, context);
             return;
         }
-        if let Some((wait, why)) = self.queue.back_off(&pending.key(), desk.steady()) {
-            self.back_off(number, &wait, why, desk);
+        if let Some((wait, why)) = self.queue.back_off(&pending.key(), context.steady()) {
+            self.back_off(number, &wait, why, context);
             return;
         }
         let (repository, request) = (pending.repository(), Arc::clone(&pending.request));
@@ -327,7 +333,7 @@ impl ImageManager {
             others.push(number);
             return;
         }
-        let known = self.known(Arc::clone(&request), &repository, desk);
+        let known = self.known(Arc::clone(&request), &repository, context);
         // Whether an answer of one that is given tokens is known depends on the token.
         let asks = |place: usize, provider: &Provider| {
             with_tokens.contains(&place) || self.answers.find(provider, "", &repository, known.uptime).is_none()
@@ -336,12 +342,12 @@ impl ImageManager {
         let ask: Vec<usize> = ask.map(|(place, _)| place).collect();
         self.gathering.insert(key.clone(), vec![number]);
         let work = steps::gather(Arc::clone(&agent), repository.clone(), ask, known);
-        desk.start("find credentials", repository, work, move |found| ImageManagerMsg::Gathered(key, found));
+        context.start("find credentials", repository, work, move |found| ImageManagerMsg::Gathered(key, found));
     }
 
     /// What is known to programs that are given tokens of the pod's account.
-    fn known(&mut self, request: Arc<ImageRequest>, repository: &str, desk: &Desk<ImageManagerMsg>) -> Known {
-        let now = desk.now();
+    fn known(&mut self, request: Arc<ImageRequest>, repository: &str, context: &Context<ImageManagerMsg>) -> Known {
+        let now = context.now();
         self.tokens.retain(|_, token| !token.life.is_due(now, 0.5));
         let of_pod = self.tokens.iter().filter(|(key, _)| key.pod_uid == request.uid);
         let tokens = of_pod.map(|(key, token)| (key.clone(), token.clone())).collect();
@@ -349,7 +355,7 @@ impl ImageManager {
             [] => AnswerCache::default(),
             _ => self.answers.clone(),
         };
-        Known { request, answers, tokens, uptime: desk.clock().uptime() }
+        Known { request, answers, tokens, uptime: context.clock().uptime() }
     }
 
     /// Keeps what programs answered; gives it by their places.
@@ -357,9 +363,9 @@ impl ImageManager {
         &mut self,
         asked: Gathered,
         repository: &str,
-        desk: &Desk<ImageManagerMsg>,
+        context: &Context<ImageManagerMsg>,
     ) -> BTreeMap<usize, Option<Given>> {
-        let uptime = desk.clock().uptime();
+        let uptime = context.clock().uptime();
         self.tokens.extend(asked.tokens);
         let agent = Arc::clone(&self.agent);
         let providers = &agent.settings.credential_providers;
@@ -379,11 +385,16 @@ impl ImageManager {
         given
     }
 
-    fn gathered(&mut self, key: &GatherKey, outcome: Result<Gathered, Panicked>, desk: &mut Desk<ImageManagerMsg>) {
+    fn gathered(
+        &mut self,
+        key: &GatherKey,
+        outcome: Result<Gathered, Panicked>,
+        context: &mut Context<ImageManagerMsg>,
+    ) {
         let mut gathered = outcome.unwrap_or_default();
-        let (uptime, repository) = (desk.clock().uptime(), key.0.as_str());
+        let (uptime, repository) = (context.clock().uptime(), key.0.as_str());
         let node = std::mem::take(&mut gathered.node);
-        let given = self.remember(gathered, repository, desk);
+        let given = self.remember(gathered, repository, context);
         let agent = Arc::clone(&self.agent);
         let providers = &agent.settings.credential_providers;
         let mut found = node.of(repository);
@@ -400,33 +411,39 @@ impl ImageManager {
         for number in self.gathering.remove(key).unwrap_or_default() {
             if let Some(pending) = self.pending.get_mut(&number) {
                 pending.credentials = pending.request.credentials.iter().flatten().chain(&found).cloned().collect();
-                self.want_pull(number, desk);
+                self.want_pull(number, context);
             }
         }
     }
 
-    fn want_pull(&mut self, number: u64, desk: &Desk<ImageManagerMsg>) {
+    fn want_pull(&mut self, number: u64, context: &Context<ImageManagerMsg>) {
         let pending = &self.pending[&number];
-        match self.queue.want(number, &pending.request.uid, &pending.key(), desk.steady()) {
+        match self.queue.want(number, &pending.request.uid, &pending.key(), context.steady()) {
             // Upstream tells of the pull when it is wanted, before its turn has come and before the rate is asked.
             Verdict::Queued => {
                 let event = pending.subject().normal("Pulling", format!("Pulling image \"{}\"", pending.request.image));
-                desk.tell(&self.agent.directory.event_recorder, event);
+                context.tell(&self.agent.directory.event_recorder, event);
             }
-            Verdict::BackingOff(wait, why) => self.back_off(number, &wait, why, desk),
+            Verdict::BackingOff(wait, why) => self.back_off(number, &wait, why, context),
         }
     }
 
-    fn back_off(&mut self, number: u64, wait: &Wait, why: Option<(String, String)>, desk: &Desk<ImageManagerMsg>) {
+    fn back_off(
+        &mut self,
+        number: u64,
+        wait: &Wait,
+        why: Option<(String, String)>,
+        context: &Context<ImageManagerMsg>,
+    ) {
         let pending = &self.pending[&number];
         let short = format!("Back-off pulling image \"{}\"", pending.request.image);
-        desk.tell(&self.agent.directory.event_recorder, pending.subject().normal("BackOff", short.clone()));
+        context.tell(&self.agent.directory.event_recorder, pending.subject().normal("BackOff", short.clone()));
         let message = why.map_or(short.clone(), |(reason, message)| format!("{short}: {reason}: {message}"));
-        self.fail(number, "ImagePullBackOff", message, Some(wait.until.since(desk.steady())), desk);
+        self.fail(number, "ImagePullBackOff", message, Some(wait.until.since(context.steady())), context);
     }
 
-    fn start_pulls(&mut self, desk: &mut Desk<ImageManagerMsg>) {
-        while let Some(turn) = self.queue.take_next(desk.clock().uptime()) {
+    fn start_pulls(&mut self, context: &mut Context<ImageManagerMsg>) {
+        while let Some(turn) = self.queue.take_next(context.clock().uptime()) {
             let (Turn::Pull(number) | Turn::RateExceeded(number)) = turn;
             if self.pending.get(&number).is_none_or(|pending| pending.reply.is_closed()) {
                 self.queue.withdraw(number);
@@ -434,66 +451,66 @@ impl ImageManager {
                 continue;
             }
             match turn {
-                Turn::Pull(number) => self.start_pull(number, desk),
-                Turn::RateExceeded(number) => self.fail_pull(number, "pull QPS exceeded", desk),
+                Turn::Pull(number) => self.start_pull(number, context),
+                Turn::RateExceeded(number) => self.fail_pull(number, "pull QPS exceeded", context),
             }
         }
     }
 
-    fn start_pull(&mut self, number: u64, desk: &mut Desk<ImageManagerMsg>) {
+    fn start_pull(&mut self, number: u64, context: &mut Context<ImageManagerMsg>) {
         let Some(pending) = self.pending.get_mut(&number) else { return };
-        pending.pull_began = Some(desk.clock().uptime());
+        pending.pull_began = Some(context.clock().uptime());
         let (spec, image) = (pending.spec(), pending.image.clone());
         let (written, credentials) = (pending.request.image.clone(), std::mem::take(&mut pending.credentials));
         let config = Arc::clone(&pending.request.sandbox_config);
-        let pull = steps::pull_recorded(Arc::clone(&self.agent), spec, written, credentials, config, desk.cause());
+        let pull = steps::pull_recorded(Arc::clone(&self.agent), spec, written, credentials, config, context.cause());
         let work = async move { ImageStep::Pulled(pull.await) };
-        desk.start("pull image", image, work, move |step| ImageManagerMsg::StepEnded { number, step });
+        context.start("pull image", image, work, move |step| ImageManagerMsg::StepEnded { number, step });
     }
 
-    fn pulled(&mut self, number: u64, outcome: Result<Box<PulledImage>, String>, desk: &Desk<ImageManagerMsg>) {
+    fn pulled(&mut self, number: u64, outcome: Result<Box<PulledImage>, String>, context: &Context<ImageManagerMsg>) {
         let Some(pending) = self.pending.get(&number) else { return };
         let PulledImage { reference, shown } = match outcome {
             Ok(pulled) => *pulled,
-            Err(error) => return self.fail_pull(number, &error, desk),
+            Err(error) => return self.fail_pull(number, &error, context),
         };
-        let uptime = desk.clock().uptime();
+        let uptime = context.clock().uptime();
         let pull = uptime.saturating_sub(pending.pull_began.unwrap_or(uptime));
         let whole = uptime.saturating_sub(pending.asked);
         let bytes = shown.iter().flatten().next().map_or(0, |image| image.size);
-        self.count_pull(&pending.request.uid, bytes, whole, desk);
+        self.count_pull(&pending.request.uid, bytes, whole, context);
         let message = format!(
             "Successfully pulled image \"{}\" in {} ({} including waiting). Image size: {bytes} bytes.",
             pending.request.image,
             go_duration(whole_millis(pull)),
             go_duration(whole_millis(whole)),
         );
-        desk.tell(&self.agent.directory.event_recorder, pending.subject().normal("Pulled", message));
+        context.tell(&self.agent.directory.event_recorder, pending.subject().normal("Pulled", message));
         self.queue.done(number, &pending.key());
         // The pull went well whatever is known of the image; but nobody may be run as its user before that is known.
         match shown {
             Ok(Some(image)) => self.succeed(number, reference, image),
-            Ok(None) => self.fail_inspection(number, "the runtime does not show it after its pull", desk),
-            Err(error) => self.fail_inspection(number, &error.to_string(), desk),
+            Ok(None) => self.fail_inspection(number, "the runtime does not show it after its pull", context),
+            Err(error) => self.fail_inspection(number, &error.to_string(), context),
         }
     }
 
-    fn fail_inspection(&mut self, number: u64, problem: &str, desk: &Desk<ImageManagerMsg>) {
+    fn fail_inspection(&mut self, number: u64, problem: &str, context: &Context<ImageManagerMsg>) {
         let pending = &self.pending[&number];
         let message = format!("Failed to inspect image \"{}\": {problem}", pending.request.image);
         let event = pending.subject().warning("InspectFailed", message.clone());
-        desk.tell(&self.agent.directory.event_recorder, event);
-        self.fail(number, "ImageInspectError", message, None, desk);
+        context.tell(&self.agent.directory.event_recorder, event);
+        self.fail(number, "ImageInspectError", message, None, context);
     }
 
-    fn fail_pull(&mut self, number: u64, error: &str, desk: &Desk<ImageManagerMsg>) {
+    fn fail_pull(&mut self, number: u64, error: &str, context: &Context<ImageManagerMsg>) {
         let pending = &self.pending[&number];
         let (reason, message) = pull_failure(&pending.request.image, error);
         let (to, subject) = (&self.agent.directory.event_recorder, pending.subject());
         let said = format!("Failed to pull image \"{}\": {error}", pending.request.image);
-        desk.tell(to, subject.warning("Failed", said));
-        self.queue.failed(number, &pending.key(), (reason.to_owned(), message.clone()), desk.steady());
-        self.fail(number, reason, message, Some(BACK_OFF_TOLD), desk);
+        context.tell(to, subject.warning("Failed", said));
+        self.queue.failed(number, &pending.key(), (reason.to_owned(), message.clone()), context.steady());
+        self.fail(number, reason, message, Some(BACK_OFF_TOLD), context);
     }
 
     fn count(&self, pending: &Pending) {
@@ -507,16 +524,16 @@ impl ImageManager {
     }
 
     /// Counts a pull with its wait for a turn, as upstream does.
-    fn count_pull(&self, uid: &PodUid, bytes: u64, took: Duration, desk: &Desk<ImageManagerMsg>) {
-        let began = Moment(desk.now().0.saturating_sub(i64::try_from(took.as_nanos()).unwrap_or(i64::MAX)));
+    fn count_pull(&self, uid: &PodUid, bytes: u64, took: Duration, context: &Context<ImageManagerMsg>) {
+        let began = Moment(context.now().0.saturating_sub(i64::try_from(took.as_nanos()).unwrap_or(i64::MAX)));
         self.agent.happened(Occurrence::ImagePulled { uid, bytes, began, took: whole_millis(took) });
     }
 
-    fn lose(&mut self, number: u64, panicked: &Panicked, desk: &Desk<ImageManagerMsg>) {
+    fn lose(&mut self, number: u64, panicked: &Panicked, context: &Context<ImageManagerMsg>) {
         if let Some(pending) = self.pending.get(&number) {
             self.queue.done(number, &pending.key());
         }
-        self.fail(number, "ErrImagePull", panicked.to_string(), None, desk);
+        self.fail(number, "ErrImagePull", panicked.to_string(), None, context);
     }
 
     fn succeed(&mut self, number: u64, reference: String, image: Image) {
@@ -534,14 +551,14 @@ impl ImageManager {
         reason: &'static str,
         message: String,
         retry_after: Option<Duration>,
-        desk: &Desk<ImageManagerMsg>,
+        context: &Context<ImageManagerMsg>,
     ) {
         let Some(pending) = self.pending.remove(&number) else { return };
         self.count(&pending);
         // A volume's failure is told of with the container that mounts it, by who asked.
         if !pending.request.field_path.is_empty() {
             let event = pending.subject().warning("Failed", format!("Error: {reason}"));
-            desk.tell(&self.agent.directory.event_recorder, event);
+            context.tell(&self.agent.directory.event_recorder, event);
         }
         answer(pending, Err(ImageFailure { reason, message, retry_after }));
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::tokens::{self, Known};
-use crate::actors::kit::ledger::Cause;
+use crate::actors::kit::trace::Cause;
 use crate::actors::settings::Agent;
 use crate::cri::{AuthConfig, CriResult, Image, ImageService, ImageSpec, PodSandboxConfig};
 use crate::logic::images::credential_plugins::{Provider, parse_answer};
@@ -107,7 +107,7 @@ pub(super) async fn ask_program(
     repository: &str,
     token: Option<&AccountToken>,
 ) -> Result<Given, String> {
-    let clock = agent.ledger.clock();
+    let clock = agent.trace.clock();
     let began = clock.uptime();
     let printed = agent.adapters.image_host.ask_provider(provider, repository, token).await;
     let answer =
@@ -148,7 +148,7 @@ pub(super) async fn pull_recorded(
                     Some(account) => RecordedAccess::of_account(account),
                     None => RecordedAccess::of(used.and_then(|used| recorded(&agent, used))),
                 };
-                host.record_pulled(&image, reference, Some(&access), agent.ledger.clock().now()).await
+                host.record_pulled(&image, reference, Some(&access), agent.trace.clock().now()).await
             }
             Err(_) => Ok(()),
         };
@@ -186,7 +186,7 @@ pub(super) async fn recover(agent: Arc<Agent>) {
             return;
         }
     };
-    let now = agent.ledger.clock().now();
+    let now = agent.trace.clock().now();
     for intent in begun {
         let has_name =
             |image: &&Image| image.repo_tags.iter().chain(&image.repo_digests).any(|name| intent.is_of(name));

@@ -77,7 +77,7 @@ mod tests {
 
     use super::super::steps::{gather, look_up};
     use super::*;
-    use crate::actors::kit::ledger::Cause;
+    use crate::actors::kit::trace::Cause;
     use crate::actors::node::node_tests::{PlayedAgent, played_agent};
     use crate::actors::played_api::ObjectServer;
     use crate::cri::{AuthConfig, CriResult, Image, ImageFsInfo, ImageService, ImageSpec, PodSandboxConfig};
@@ -187,7 +187,7 @@ providers:
             let agent = &self.played.agent;
             let (uid, namespace, of) = ("su".to_owned(), "ns".to_owned(), "robot".to_owned());
             let allowed = RecordedAccess::of_account(RecordedAccount { uid, namespace, name: of });
-            let (host, now) = (&agent.adapters.image_host, agent.ledger.clock().now());
+            let (host, now) = (&agent.adapters.image_host, agent.trace.clock().now());
             host.record_pulled(name, "sha256:1", Some(&allowed), now).await.expect("recorded");
             let mut known = self.known(account, AnswerCache::default(), vec![]);
             known.request = Arc::new(ImageRequest { image: name.to_owned(), ..(*known.request).clone() });

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use self::cluster::{Cluster, Policy};
 use super::certificate_manager::CertificateManager;
 use super::node_tests::{PlayedAgent, paused_clock, played_agent_with, seconds};
-use crate::actors::kit::ledger::{Cause, Faults};
-use crate::actors::kit::role::Stage;
+use crate::actors::kit::actor::spawn;
+use crate::actors::kit::trace::{Cause, Faults};
 use crate::actors::root;
 use crate::logic::node::certificate_plan::Purpose;
 use crate::messages::certificate_manager::CertificateManagerMsg;
@@ -67,7 +67,7 @@ impl Played {
     /// Starts the actor alone.
     fn start(&self) -> ractor::ActorCell {
         let agent = &self.agent.agent;
-        Stage::<CertificateManager>::enter(&agent.directory.certificate_manager, Arc::clone(agent), None)
+        spawn::<CertificateManager>(&agent.directory.certificate_manager, Arc::clone(agent), None)
     }
 
     fn client(&self) -> &Arc<KeptCertificate> {

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::NodeStatus;
 use crate::actors::kit::address::Address;
-use crate::actors::kit::desk::{Desk, Panicked};
-use crate::actors::kit::ledger::Cause;
+use crate::actors::kit::context::{Context, Panicked};
+use crate::actors::kit::trace::Cause;
 use crate::cri::{Image, ImageService, RuntimeService};
 use crate::logic::node::node_status::{ImageFact, RuntimeAnswers};
 use crate::messages::node_status::{Gathered, NodeAnswer, NodeStatusMsg};
@@ -31,12 +31,12 @@ pub(super) fn flat(answer: NodeAnswer) -> Result<Box<Node>, ApiError> {
 
 impl NodeStatus {
     /// Asks the host, and the runtime where its last answer is old.
-    pub(super) fn gather(&mut self, desk: &mut Desk<NodeStatusMsg>) {
+    pub(super) fn gather(&mut self, context: &mut Context<NodeStatusMsg>) {
         self.work = super::Work::Gathering;
         let adapters = &self.agent.adapters;
         let facts = Arc::clone(&adapters.node_facts);
         let addresses = self.agent.settings.node.status.addresses.clone();
-        let now = desk.clock().uptime();
+        let now = context.clock().uptime();
         let fresh = self.answers.as_ref().is_some_and(|(asked, _)| now.saturating_sub(*asked) < ANSWERS_MAX_AGE);
         let asked = (!fresh).then(|| (Arc::clone(&adapters.runtime), Arc::clone(&adapters.images)));
         let work = async move {
@@ -48,36 +48,36 @@ impl NodeStatus {
             let (host, runtime) = futures_util::future::join(facts.read(&addresses), runtime).await;
             Box::new(Gathered { host, runtime })
         };
-        desk.start("read facts", "the node", work, NodeStatusMsg::Gathered);
+        context.start("read facts", "the node", work, NodeStatusMsg::Gathered);
     }
 
-    pub(super) fn create(&self, node: Node, desk: &mut Desk<NodeStatusMsg>) {
+    pub(super) fn create(&self, node: Node, context: &mut Context<NodeStatusMsg>) {
         let Some((api, _)) = self.api.clone() else { return };
         let work = async move { api.create(&Place::Cluster, &node).await.map(Box::new) };
-        desk.start("create node", self.agent.settings.node_name.clone(), work, NodeStatusMsg::Created);
+        context.start("create node", self.agent.settings.node_name.clone(), work, NodeStatusMsg::Created);
     }
 
-    pub(super) fn fetch(&self, desk: &mut Desk<NodeStatusMsg>) {
+    pub(super) fn fetch(&self, context: &mut Context<NodeStatusMsg>) {
         let Some((_, api)) = self.api.clone() else { return };
         let name = self.agent.settings.node_name.clone();
         let work = async move { api.get(&Place::Cluster, &name).await.map(Box::new) };
-        desk.start("read node", self.agent.settings.node_name.clone(), work, NodeStatusMsg::Fetched);
+        context.start("read node", self.agent.settings.node_name.clone(), work, NodeStatusMsg::Fetched);
     }
 
-    pub(super) fn patch(&self, body: Value, desk: &mut Desk<NodeStatusMsg>) {
+    pub(super) fn patch(&self, body: Value, context: &mut Context<NodeStatusMsg>) {
         let Some((_, api)) = self.api.clone() else { return };
         let name = self.agent.settings.node_name.clone();
         let work = async move {
             let patched = api.patch(&Place::Cluster, &name, Some("status"), PatchKind::Strategic, &body).await;
             patched.map(Box::new)
         };
-        desk.start("patch node status", self.agent.settings.node_name.clone(), work, NodeStatusMsg::Patched);
+        context.start("patch node status", self.agent.settings.node_name.clone(), work, NodeStatusMsg::Patched);
     }
 
     /// Follows the node's own object: labels, taints and pod CIDRs are set by others. Ends by a panic alone.
-    pub(super) fn watch(&self, desk: &mut Desk<NodeStatusMsg>) {
+    pub(super) fn watch(&self, context: &mut Context<NodeStatusMsg>) {
         let Some((api, _)) = self.api.clone() else { return };
-        let (me, name) = (desk.address().clone(), self.agent.settings.node_name.clone());
+        let (me, name) = (context.address().clone(), self.agent.settings.node_name.clone());
         let (agent, selector) = (Arc::clone(&self.agent), Selector::name(&name));
         let work = async move {
             let chance = move || agent.adapters.chance.next();
@@ -85,26 +85,26 @@ impl NodeStatus {
             let tell = |followed| is_listed = tell(&me, followed, is_listed);
             match follow::<Node>(&api, &Place::Cluster, &selector, chance, tell).await {}
         };
-        desk.start("watch node", name, work, NodeStatusMsg::WatchEnded);
+        context.start("watch node", name, work, NodeStatusMsg::WatchEnded);
     }
 
-    pub(super) fn watch_ended(&mut self, why: Result<Infallible, Panicked>, desk: &mut Desk<NodeStatusMsg>) {
+    pub(super) fn watch_ended(&mut self, why: Result<Infallible, Panicked>, context: &mut Context<NodeStatusMsg>) {
         match why {
             Ok(never) => match never {},
             Err(panicked) => tracing::error!(error = %panicked, "watch of the node ended"),
         }
-        desk.after(WATCH_RETRY, NodeStatusMsg::WatchDue);
+        context.after(WATCH_RETRY, NodeStatusMsg::WatchDue);
     }
 
-    pub(super) fn watched(&mut self, node: Option<Box<Node>>, is_listed: bool, desk: &mut Desk<NodeStatusMsg>) {
+    pub(super) fn watched(&mut self, node: Option<Box<Node>>, is_listed: bool, context: &mut Context<NodeStatusMsg>) {
         match node {
-            Some(node) if is_listed => self.take(*node, desk),
-            Some(node) => self.adopt(*node, desk),
+            Some(node) if is_listed => self.take(*node, context),
+            Some(node) => self.adopt(*node, context),
             None if self.node.is_none() => {} // It is not registered yet.
             // It is not made anew while the agent runs: somebody wanted it gone.
             None => {
                 tracing::warn!(node = self.agent.settings.node_name, "the API server has no such node");
-                self.mark_gone(desk);
+                self.mark_gone(context);
             }
         }
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::NodeStatus;
-use crate::actors::kit::desk::{Desk, OperationId, Panicked};
+use crate::actors::kit::context::{Context, OperationId, Panicked};
 use crate::actors::settings::EventSubject;
 use crate::logic::network::dns::resolv_conf_problem;
 use crate::logic::network::host_ips::HostIps;
@@ -42,37 +42,37 @@ impl Host {
 
 impl NodeStatus {
     /// Asks the host, unless a Node says it all.
-    pub(super) fn read_host(&mut self, desk: &mut Desk<NodeStatusMsg>) {
+    pub(super) fn read_host(&mut self, context: &mut Context<NodeStatusMsg>) {
         if self.newest().is_some() || std::mem::replace(&mut self.host.reading, true) {
             return;
         }
         let facts = Arc::clone(&self.agent.adapters.node_facts);
         let settings = self.agent.settings.node.status.addresses.clone();
         let work = async move { facts.addresses(&settings).await };
-        desk.start("read addresses", "the host", work, NodeStatusMsg::HostRead);
+        context.start("read addresses", "the host", work, NodeStatusMsg::HostRead);
     }
 
-    pub(super) fn host_read(&mut self, facts: Result<AddressFacts, Panicked>, desk: &mut Desk<NodeStatusMsg>) {
+    pub(super) fn host_read(&mut self, facts: Result<AddressFacts, Panicked>, context: &mut Context<NodeStatusMsg>) {
         self.host.reading = false;
         match facts {
             Ok(facts) => self.host.own = Some(HostIps::own(&self.agent.settings.node.status.addresses, &facts)),
             Err(panicked) => tracing::error!(error = %panicked, "the host's addresses cannot be read"),
         }
-        self.tell_host(desk);
+        self.tell_host(context);
         if let Some(before) = self.host.retry.take() {
-            desk.cancel(before);
+            context.cancel(before);
         }
         let known = self.host.own.as_ref().is_some_and(|own| own.problem().is_none());
         if !known && self.newest().is_none() {
-            self.host.retry = Some(desk.after(HOST_RETRY, NodeStatusMsg::HostDue));
+            self.host.retry = Some(context.after(HOST_RETRY, NodeStatusMsg::HostDue));
         }
     }
 
     /// Tells `PodManager` the host's addresses when they changed. What it has no room for comes again with the next word.
-    pub(super) fn tell_host(&mut self, desk: &Desk<NodeStatusMsg>) {
+    pub(super) fn tell_host(&mut self, context: &Context<NodeStatusMsg>) {
         let newest = self.newest().map(|node| HostIps::of(&node)).or_else(|| self.host.own.clone());
         let Some(host) = newest.filter(|newest| self.host.told.as_ref() != Some(newest)) else { return };
-        if desk.offer(&self.agent.directory.pod_manager, PodManagerMsg::HostChanged(host.clone())) {
+        if context.try_tell(&self.agent.directory.pod_manager, PodManagerMsg::HostChanged(host.clone())) {
             if let Some(problem) = host.problem() {
                 tracing::warn!(problem, "pods are not told which addresses their host has");
             }
@@ -81,17 +81,21 @@ impl NodeStatus {
     }
 
     /// Once an agent, as upstream; each pod's sandbox reads the file anew.
-    pub(super) fn check_resolv_conf(&self, desk: &mut Desk<NodeStatusMsg>) {
+    pub(super) fn check_resolv_conf(&self, context: &mut Context<NodeStatusMsg>) {
         let Some(path) = self.agent.settings.dns.resolv_conf.clone() else { return };
-        if desk.address().record().restarts() == 0 {
+        if context.address().record().restarts() == 0 {
             let files = Arc::clone(&self.agent.adapters.files);
             let about = path.clone();
             let work = async move { files.node_resolv_conf(&path).await.map_err(|error| error.to_string()) };
-            desk.start("read resolv.conf", about, work, NodeStatusMsg::ResolvConfRead);
+            context.start("read resolv.conf", about, work, NodeStatusMsg::ResolvConfRead);
         }
     }
 
-    pub(super) fn resolv_conf_read(&self, read: Result<Result<String, String>, Panicked>, desk: &Desk<NodeStatusMsg>) {
+    pub(super) fn resolv_conf_read(
+        &self,
+        read: Result<Result<String, String>, Panicked>,
+        context: &Context<NodeStatusMsg>,
+    ) {
         let dns = &self.agent.settings.dns;
         let path = dns.resolv_conf.as_deref().unwrap_or_default();
         let problem = match read.unwrap_or_else(|panicked| Err(panicked.to_string())) {
@@ -100,7 +104,7 @@ impl NodeStatus {
         };
         if let Some(problem) = problem {
             let node = EventSubject::node(&self.agent.settings.node_name);
-            desk.tell(&self.agent.directory.event_recorder, node.warning("CheckLimitsForResolvConf", problem));
+            context.tell(&self.agent.directory.event_recorder, node.warning("CheckLimitsForResolvConf", problem));
         }
     }
 }

@@ -14,8 +14,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::actors::kit::desk::{Desk, OperationId};
-use crate::actors::kit::role::Role;
+use crate::actors::kit::actor::Actor;
+use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::settings::{Agent, EventSubject};
 use crate::logic::node::node_registration::{self as registration, Registration};
 use crate::logic::node::node_startup::NodeStartup;
@@ -104,12 +104,12 @@ pub struct NodeStatus {
     startup: NodeStartup,
 }
 
-impl Role for NodeStatus {
+impl Actor for NodeStatus {
     const KIND: &'static str = "NodeStatus";
     type Msg = NodeStatusMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, desk: &mut Desk<NodeStatusMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, context: &mut Context<NodeStatusMsg>) -> Self {
         let settings = &agent.settings.node;
         let api = agent.adapters.api.as_ref();
         let api = api.map(|api| (api.clone(), api.on(Lane::Heartbeat).within(settings.heartbeat_limit())));
@@ -136,47 +136,47 @@ impl Role for NodeStatus {
             work: Work::Idle,
             again: false,
             timer: None,
-            began: desk.clock().uptime(),
+            began: context.clock().uptime(),
             eager: true,
             startup: NodeStartup::new(settings.booted, agent.settings.agent_started),
             agent,
         };
-        status.check_resolv_conf(desk);
-        status.tell_cidrs(desk);
+        status.check_resolv_conf(context);
+        status.tell_cidrs(context);
         if status.api.is_some() {
-            status.cry(desk);
-            status.watch(desk);
-            desk.after(LOOK_PERIOD, NodeStatusMsg::LookDue);
-            status.register(first, desk);
+            status.cry(context);
+            status.watch(context);
+            context.after(LOOK_PERIOD, NodeStatusMsg::LookDue);
+            status.register(first, context);
         }
         status
     }
 
-    fn receive(&mut self, message: NodeStatusMsg, desk: &mut Desk<NodeStatusMsg>) {
+    fn receive(&mut self, message: NodeStatusMsg, context: &mut Context<NodeStatusMsg>) {
         if self.api.is_none() {
-            return self.receive_alone(message, desk);
+            return self.receive_alone(message, context);
         }
         match message {
-            NodeStatusMsg::RegisterDue | NodeStatusMsg::UpdateDue => self.begin_work(desk),
-            NodeStatusMsg::LookDue => self.look(desk),
-            NodeStatusMsg::HostDue => self.read_host(desk),
-            NodeStatusMsg::HostRead(facts) => self.host_read(facts, desk),
-            NodeStatusMsg::ResolvConfRead(read) => self.resolv_conf_read(read, desk),
-            NodeStatusMsg::Gathered(outcome) => self.gathered(outcome, desk),
-            NodeStatusMsg::Created(answer) => self.created(calls::flat(answer), desk),
-            NodeStatusMsg::Fetched(answer) => self.fetched(calls::flat(answer), desk),
-            NodeStatusMsg::Patched(answer) => self.patched(calls::flat(answer), desk),
-            NodeStatusMsg::Watched { node, is_listed } => self.watched(node, is_listed, desk),
-            NodeStatusMsg::WatchEnded(why) => self.watch_ended(why, desk),
-            NodeStatusMsg::WatchDue => self.watch(desk),
+            NodeStatusMsg::RegisterDue | NodeStatusMsg::UpdateDue => self.begin_work(context),
+            NodeStatusMsg::LookDue => self.look(context),
+            NodeStatusMsg::HostDue => self.read_host(context),
+            NodeStatusMsg::HostRead(facts) => self.host_read(facts, context),
+            NodeStatusMsg::ResolvConfRead(read) => self.resolv_conf_read(read, context),
+            NodeStatusMsg::Gathered(outcome) => self.gathered(outcome, context),
+            NodeStatusMsg::Created(answer) => self.created(calls::flat(answer), context),
+            NodeStatusMsg::Fetched(answer) => self.fetched(calls::flat(answer), context),
+            NodeStatusMsg::Patched(answer) => self.patched(calls::flat(answer), context),
+            NodeStatusMsg::Watched { node, is_listed } => self.watched(node, is_listed, context),
+            NodeStatusMsg::WatchEnded(why) => self.watch_ended(why, context),
+            NodeStatusMsg::WatchDue => self.watch(context),
             NodeStatusMsg::CidrsTold(cidrs, outcome) => self.cidrs_told(cidrs, outcome),
-            NodeStatusMsg::News(news) => self.hear(news, desk),
+            NodeStatusMsg::News(news) => self.hear(news, context),
             NodeStatusMsg::Repeat => {
                 self.known = None;
                 self.addresses.clear();
                 self.host.forget_told();
-                self.tell_known(desk);
-                self.tell_host(desk);
+                self.tell_known(context);
+                self.tell_host(context);
             }
             NodeStatusMsg::Startup(_) | NodeStatusMsg::Node(_) => self.answer(message),
         }
@@ -186,17 +186,19 @@ impl Role for NodeStatus {
 impl NodeStatus {
     /// A standalone agent has no Node object: pods are told their host's addresses, and the runtime the pods' range, again
     /// when it comes back.
-    fn receive_alone(&mut self, message: NodeStatusMsg, desk: &mut Desk<NodeStatusMsg>) {
+    fn receive_alone(&mut self, message: NodeStatusMsg, context: &mut Context<NodeStatusMsg>) {
         match message {
-            NodeStatusMsg::HostDue => self.read_host(desk),
-            NodeStatusMsg::HostRead(facts) => self.host_read(facts, desk),
-            NodeStatusMsg::ResolvConfRead(read) => self.resolv_conf_read(read, desk),
+            NodeStatusMsg::HostDue => self.read_host(context),
+            NodeStatusMsg::HostRead(facts) => self.host_read(facts, context),
+            NodeStatusMsg::ResolvConfRead(read) => self.resolv_conf_read(read, context),
             NodeStatusMsg::Repeat => {
                 self.host.forget_told();
-                self.tell_host(desk);
+                self.tell_host(context);
             }
             NodeStatusMsg::CidrsTold(cidrs, outcome) => self.cidrs_told(cidrs, outcome),
-            NodeStatusMsg::News(NodeNews::Health(health)) if health.runtime_problem.is_none() => self.tell_cidrs(desk),
+            NodeStatusMsg::News(NodeNews::Health(health)) if health.runtime_problem.is_none() => {
+                self.tell_cidrs(context)
+            }
             other => self.answer(other),
         }
     }
@@ -211,15 +213,15 @@ impl NodeStatus {
     }
 
     /// Upstream's first words.
-    fn cry(&self, desk: &Desk<NodeStatusMsg>) {
-        if desk.address().record().restarts() == 0 {
+    fn cry(&self, context: &Context<NodeStatusMsg>) {
+        if context.address().record().restarts() == 0 {
             let (node, to) = (EventSubject::node(&self.agent.settings.node_name), &self.agent.directory.event_recorder);
-            desk.tell(to, node.normal("Starting", "Starting kubelet."));
+            context.tell(to, node.normal("Starting", "Starting kubelet."));
             if self.agent.adapters.cgroups.version() == CgroupVersion::V1 {
-                desk.tell(to, node.warning("CgroupV1", CGROUP_V1_DEPRECATED));
+                context.tell(to, node.warning("CgroupV1", CGROUP_V1_DEPRECATED));
             }
             if self.agent.settings.node.memory_may_be_swapped {
-                desk.tell(to, node.warning("PossibleMemoryBackedVolumesOnDisk", MEMORY_ON_DISK));
+                context.tell(to, node.warning("PossibleMemoryBackedVolumesOnDisk", MEMORY_ON_DISK));
             }
         }
     }
@@ -229,7 +231,7 @@ impl NodeStatus {
         self.node.clone().or_else(|| self.initial.clone())
     }
 
-    fn hear(&mut self, news: NodeNews, desk: &mut Desk<NodeStatusMsg>) {
+    fn hear(&mut self, news: NodeNews, context: &mut Context<NodeStatusMsg>) {
         let (ready, shutdown) = (self.has_no_problem(), self.told.shutdown_problem.is_some());
         match news {
             NodeNews::Health(health) => self.told.health = Some(health),
@@ -249,7 +251,7 @@ impl NodeStatus {
         let became_ready = !ready && self.has_no_problem();
         let registering = matches!(self.work, Work::Idle) && !self.registration.is_done();
         if !registering && (became_ready || shutdown != self.told.shutdown_problem.is_some()) {
-            self.update_now(desk);
+            self.update_now(context);
         }
     }
 
@@ -263,125 +265,125 @@ impl NodeStatus {
     }
 
     /// The node has not been ready since the agent started: the runtime is looked at ten times a second, for a while.
-    fn look(&mut self, desk: &mut Desk<NodeStatusMsg>) {
+    fn look(&mut self, context: &mut Context<NodeStatusMsg>) {
         if self.node.as_ref().is_some_and(|node| is_ready(node.status.as_ref())) && self.has_no_problem() {
             self.eager = false;
-        } else if self.uptime(desk) >= LOOK_MAX {
+        } else if self.uptime(context) >= LOOK_MAX {
             self.eager = false;
             tracing::error!("Node not becoming ready in time after startup");
         }
         if self.eager {
             if !self.has_no_problem() {
-                desk.tell(&self.agent.directory.runtime_monitor, RuntimeMonitorMsg::LookNow);
+                context.tell(&self.agent.directory.runtime_monitor, RuntimeMonitorMsg::LookNow);
             }
-            desk.after(LOOK_PERIOD, NodeStatusMsg::LookDue);
+            context.after(LOOK_PERIOD, NodeStatusMsg::LookDue);
         }
     }
 
     /// How long this incarnation has been there.
-    fn uptime(&self, desk: &Desk<NodeStatusMsg>) -> Duration {
-        desk.clock().uptime().saturating_sub(self.began)
+    fn uptime(&self, context: &Context<NodeStatusMsg>) -> Duration {
+        context.clock().uptime().saturating_sub(self.began)
     }
 
-    fn update_now(&mut self, desk: &mut Desk<NodeStatusMsg>) {
+    fn update_now(&mut self, context: &mut Context<NodeStatusMsg>) {
         match self.work {
-            Work::Idle => self.wait(Duration::ZERO, NodeStatusMsg::UpdateDue, desk),
+            Work::Idle => self.wait(Duration::ZERO, NodeStatusMsg::UpdateDue, context),
             _ => self.again = true,
         }
     }
 
     /// Waits for what is next; only one thing is.
-    fn wait(&mut self, wait: Duration, message: NodeStatusMsg, desk: &mut Desk<NodeStatusMsg>) {
+    fn wait(&mut self, wait: Duration, message: NodeStatusMsg, context: &mut Context<NodeStatusMsg>) {
         if let Some(timer) = self.timer.take() {
-            desk.cancel(timer);
+            context.cancel(timer);
         }
-        self.timer = Some(desk.after(wait, message));
+        self.timer = Some(context.after(wait, message));
     }
 
     /// The wait is over: asks host and runtime, unless nobody has said yet how the runtime is.
-    fn begin_work(&mut self, desk: &mut Desk<NodeStatusMsg>) {
+    fn begin_work(&mut self, context: &mut Context<NodeStatusMsg>) {
         self.timer = None;
         if !matches!(self.work, Work::Idle) {
             return;
         }
         let next = || if self.registration.is_done() { NodeStatusMsg::UpdateDue } else { NodeStatusMsg::RegisterDue };
-        if self.told.health.is_none() && self.uptime(desk) < PATIENCE {
+        if self.told.health.is_none() && self.uptime(context) < PATIENCE {
             let next = next();
-            return self.wait(LOOK_PERIOD, next, desk);
+            return self.wait(LOOK_PERIOD, next, context);
         }
-        self.gather(desk);
+        self.gather(context);
     }
 
     /// An update ended, well or not.
-    fn rest(&mut self, desk: &mut Desk<NodeStatusMsg>) {
+    fn rest(&mut self, context: &mut Context<NodeStatusMsg>) {
         self.work = Work::Idle;
-        self.tell_cidrs(desk);
+        self.tell_cidrs(context);
         let period = self.agent.settings.node.update_period.mul_f64(1.0 + JITTER * self.agent.adapters.chance.next());
         let wait = if self.again { Duration::ZERO } else { period };
-        self.wait(wait, NodeStatusMsg::UpdateDue, desk);
+        self.wait(wait, NodeStatusMsg::UpdateDue, context);
     }
 
     /// Takes a Node of a watch's event, or of an answer, unless a newer one is known.
-    fn adopt(&mut self, node: Node, desk: &mut Desk<NodeStatusMsg>) {
+    fn adopt(&mut self, node: Node, context: &mut Context<NodeStatusMsg>) {
         if self.node.as_ref().is_none_or(|known| !is_older(&node, known)) {
-            self.take(node, desk); // Else the watch lags behind what was written since.
+            self.take(node, context); // Else the watch lags behind what was written since.
         }
     }
 
     /// Takes the API server's newest Node, and does what follows from it.
-    fn take(&mut self, node: Node, desk: &mut Desk<NodeStatusMsg>) {
-        self.record(schedulable_event(self.unschedulable, &node), desk);
+    fn take(&mut self, node: Node, context: &mut Context<NodeStatusMsg>) {
+        self.record(schedulable_event(self.unschedulable, &node), context);
         self.unschedulable = node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false);
         if is_ready(node.status.as_ref()) {
-            self.startup.ready(desk.now());
+            self.startup.ready(context.now());
         }
         self.node = Some(Arc::new(node));
-        self.tell_cidrs(desk);
-        self.tell_known(desk);
+        self.tell_cidrs(context);
+        self.tell_known(context);
     }
 
     /// The API server no longer has the Node. What is known of it stays, as of one that is being deleted: it owns nothing any
     /// more, so no mirror is made for it (POD-06).
-    fn mark_gone(&mut self, desk: &Desk<NodeStatusMsg>) {
+    fn mark_gone(&mut self, context: &Context<NodeStatusMsg>) {
         let Some(node) = self.node.as_mut().filter(|node| node.metadata.deletion_timestamp.is_none()) else { return };
-        Arc::make_mut(node).metadata.deletion_timestamp = Some(Time(desk.now().to_timestamp()));
-        self.tell_known(desk);
+        Arc::make_mut(node).metadata.deletion_timestamp = Some(Time(context.now().to_timestamp()));
+        self.tell_known(context);
     }
 
-    fn record(&self, events: impl IntoIterator<Item = NodeEvent>, desk: &Desk<NodeStatusMsg>) {
+    fn record(&self, events: impl IntoIterator<Item = NodeEvent>, context: &Context<NodeStatusMsg>) {
         let subject = EventSubject::node(&self.agent.settings.node_name);
         for event in events {
             let event = match event.warning {
                 true => subject.warning(event.reason, event.message),
                 false => subject.normal(event.reason, event.message),
             };
-            desk.tell(&self.agent.directory.event_recorder, event);
+            context.tell(&self.agent.directory.event_recorder, event);
         }
     }
 
     /// Tells `PodManager` the newest Node, heartbeats aside, and the host's addresses, and `CertificateManager` those too.
     /// What one of them has no room for comes again with the next word.
-    fn tell_known(&mut self, desk: &Desk<NodeStatusMsg>) {
+    fn tell_known(&mut self, context: &Context<NodeStatusMsg>) {
         let Some(newest) = self.newest() else { return };
-        self.tell_host(desk);
+        self.tell_host(context);
         let addresses = newest.status.as_ref().and_then(|status| status.addresses.as_ref()).into_iter().flatten();
         let addresses: Vec<_> = addresses.map(|one| (one.type_.clone(), one.address.clone())).collect();
         if self.addresses != addresses {
             let changed = CertificateManagerMsg::AddressesChanged(addresses.clone());
-            if desk.offer(&self.agent.directory.certificate_manager, changed) {
+            if context.try_tell(&self.agent.directory.certificate_manager, changed) {
                 self.addresses = addresses;
             }
         }
         if self.known.as_ref().is_none_or(|known| differs(known, &newest)) {
             let changed = PodManagerMsg::NodeChanged(Arc::clone(&newest));
-            if desk.offer(&self.agent.directory.pod_manager, changed) {
+            if context.try_tell(&self.agent.directory.pod_manager, changed) {
                 self.known = Some(newest);
             }
         }
     }
 
     /// The Node's, or those of the configuration as long as it has none (NODE-58).
-    fn tell_cidrs(&mut self, desk: &mut Desk<NodeStatusMsg>) {
+    fn tell_cidrs(&mut self, context: &mut Context<NodeStatusMsg>) {
         let of_node = self.node.as_ref().and_then(|node| pod_cidrs(node));
         let configured = Some(&self.agent.settings.node.pod_cidr).filter(|cidr| !cidr.is_empty());
         let Some(cidrs) = of_node.or_else(|| configured.cloned()) else { return };
@@ -391,14 +393,14 @@ impl NodeStatus {
         self.telling_cidrs = true;
         let (runtime, told) = (Arc::clone(&self.agent.adapters.runtime), cidrs.clone());
         let work = async move { runtime.update_runtime_config(&told).await };
-        desk.start("tell pod CIDRs", cidrs.clone(), work, move |outcome| NodeStatusMsg::CidrsTold(cidrs, outcome));
+        context.start("tell pod CIDRs", cidrs.clone(), work, move |outcome| NodeStatusMsg::CidrsTold(cidrs, outcome));
     }
 
     /// What the runtime did not take is told again after the next update.
     fn cidrs_told(
         &mut self,
         cidrs: String,
-        outcome: Result<crate::cri::CriResult<()>, crate::actors::kit::desk::Panicked>,
+        outcome: Result<crate::cri::CriResult<()>, crate::actors::kit::context::Panicked>,
     ) {
         self.telling_cidrs = false;
         match outcome.map_err(|panicked| panicked.to_string()).and_then(|told| told.map_err(|error| error.to_string()))
@@ -411,9 +413,9 @@ impl NodeStatus {
         }
     }
 
-    fn registered(&self, desk: &Desk<NodeStatusMsg>) {
+    fn registered(&self, context: &Context<NodeStatusMsg>) {
         tracing::info!(node = self.agent.settings.node_name, "Successfully registered node");
-        desk.tell(&self.agent.directory.node_lease, NodeLeaseMsg::NodeRegistered);
+        context.tell(&self.agent.directory.node_lease, NodeLeaseMsg::NodeRegistered);
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 
 use super::{Facts, NodeStatus, TRIES_MAX, Work};
-use crate::actors::kit::desk::{Desk, Panicked};
+use crate::actors::kit::context::{Context, Panicked};
 use crate::logic::node::node_object;
 use crate::logic::node::node_registration::{Action, Input, Refusal};
 use crate::logic::node::node_status::{Outcome, RuntimeAnswers, has_changed, set_status, status_patch};
@@ -13,34 +13,34 @@ use crate::messages::node_status::{Gathered, NodeStatusMsg};
 use crate::platform::cluster::kube_api::ApiError;
 
 impl NodeStatus {
-    pub(super) fn gathered(&mut self, outcome: Result<Box<Gathered>, Panicked>, desk: &mut Desk<NodeStatusMsg>) {
+    pub(super) fn gathered(&mut self, outcome: Result<Box<Gathered>, Panicked>, context: &mut Context<NodeStatusMsg>) {
         self.again = false; // What others told meanwhile is in what is made of it now.
         let gathered = match outcome {
             Ok(gathered) => *gathered,
             Err(panicked) => {
                 tracing::error!(error = %panicked, "the node's facts cannot be read");
-                return self.rest_or_register_later(desk);
+                return self.rest_or_register_later(context);
             }
         };
-        let facts = Facts { host: gathered.host, runtime: self.newest_answers(gathered.runtime, desk) };
+        let facts = Facts { host: gathered.host, runtime: self.newest_answers(gathered.runtime, context) };
         if self.registration.is_done() {
-            return self.update(0, self.node.clone(), facts, desk);
+            return self.update(0, self.node.clone(), facts, context);
         }
         let identity = &self.agent.settings.node.identity;
         for (label, default) in node_object::overridden_labels(identity) {
             tracing::info!(label, default, "the node label will overwrite default setting");
         }
         let mut initial = node_object::initial(identity);
-        let outcome = self.set(&mut initial, &facts, desk);
+        let outcome = self.set(&mut initial, &facts, context);
         self.initial = Some(Arc::new(initial.clone()));
-        self.tell_known(desk);
+        self.tell_known(context);
         self.work = Work::Registering { initial: Box::new(initial), events: outcome.events, existing: None, facts };
         let action = self.registration.step(Input::WaitOver);
-        self.register(action, desk);
+        self.register(action, context);
     }
 
     /// What the runtime said now, or what it said last.
-    fn newest_answers(&mut self, new: Option<RuntimeAnswers>, desk: &Desk<NodeStatusMsg>) -> RuntimeAnswers {
+    fn newest_answers(&mut self, new: Option<RuntimeAnswers>, context: &Context<NodeStatusMsg>) -> RuntimeAnswers {
         if let Some(mut new) = new {
             if let Err(problem) = &new.images
                 && let Some((_, known)) = &self.answers
@@ -48,15 +48,15 @@ impl NodeStatus {
                 tracing::error!(problem, "Failed to update image list");
                 new.images.clone_from(&known.images);
             }
-            self.answers = Some((desk.clock().uptime(), new));
+            self.answers = Some((context.clock().uptime(), new));
         }
         let known = self.answers.as_ref().map(|(_, known)| known.clone());
         known.unwrap_or_else(|| RuntimeAnswers { version: None, images: Ok(vec![]) })
     }
 
-    fn set(&self, node: &mut Node, facts: &Facts, desk: &Desk<NodeStatusMsg>) -> Outcome {
+    fn set(&self, node: &mut Node, facts: &Facts, context: &Context<NodeStatusMsg>) -> Outcome {
         let settings = &self.agent.settings.node.status;
-        let outcome = set_status(node, settings, &facts.host, &facts.runtime, &self.told, desk.now());
+        let outcome = set_status(node, settings, &facts.host, &facts.runtime, &self.told, context.now());
         for problem in &outcome.problems {
             tracing::error!(problem, "Failed to set some node status fields");
         }
@@ -64,43 +64,43 @@ impl NodeStatus {
     }
 
     /// Carries out what the registration wants next.
-    pub(super) fn register(&mut self, action: Action, desk: &mut Desk<NodeStatusMsg>) {
+    pub(super) fn register(&mut self, action: Action, context: &mut Context<NodeStatusMsg>) {
         match action {
             Action::Wait(wait) => {
                 self.work = Work::Idle;
-                self.wait(wait, NodeStatusMsg::RegisterDue, desk);
+                self.wait(wait, NodeStatusMsg::RegisterDue, context);
             }
             Action::Create => {
                 if let Work::Registering { initial, .. } = &self.work {
                     tracing::info!(node = self.agent.settings.node_name, "Attempting to register node");
-                    self.startup.trying(desk.now());
-                    self.create((**initial).clone(), desk);
+                    self.startup.trying(context.now());
+                    self.create((**initial).clone(), context);
                 }
             }
-            Action::Read => self.fetch(desk),
-            Action::Patch => self.reconcile(desk),
-            Action::Done => self.end_registration(desk),
+            Action::Read => self.fetch(context),
+            Action::Patch => self.reconcile(context),
+            Action::Done => self.end_registration(context),
             Action::Ignore => {}
         }
     }
 
-    fn rest_or_register_later(&mut self, desk: &mut Desk<NodeStatusMsg>) {
+    fn rest_or_register_later(&mut self, context: &mut Context<NodeStatusMsg>) {
         if self.registration.is_done() {
-            return self.rest(desk);
+            return self.rest(context);
         }
         self.registration.step(Input::WaitOver);
         let action = self.registration.step(Input::Failed);
-        self.register(action, desk);
+        self.register(action, context);
     }
 
-    pub(super) fn created(&mut self, answer: Result<Box<Node>, ApiError>, desk: &mut Desk<NodeStatusMsg>) {
+    pub(super) fn created(&mut self, answer: Result<Box<Node>, ApiError>, context: &mut Context<NodeStatusMsg>) {
         let input = match answer {
             Ok(node) => {
                 // The new object has a whole status: the next report is due a period from now.
                 self.report.sending(true, self.agent.adapters.chance.next());
-                self.report.arrived(desk.clock().uptime());
-                self.startup.created(desk.now());
-                self.adopt(*node, desk);
+                self.report.arrived(context.clock().uptime());
+                self.startup.created(context.now());
+                self.adopt(*node, context);
                 Input::Created
             }
             Err(error) => {
@@ -112,10 +112,10 @@ impl NodeStatus {
             }
         };
         let action = self.registration.step(input);
-        self.register(action, desk);
+        self.register(action, context);
     }
 
-    pub(super) fn fetched(&mut self, answer: Result<Box<Node>, ApiError>, desk: &mut Desk<NodeStatusMsg>) {
+    pub(super) fn fetched(&mut self, answer: Result<Box<Node>, ApiError>, context: &mut Context<NodeStatusMsg>) {
         match std::mem::replace(&mut self.work, Work::Idle) {
             Work::Registering { initial, events, facts, .. } => {
                 let (input, existing) = match answer {
@@ -131,66 +131,66 @@ impl NodeStatus {
                 };
                 self.work = Work::Registering { initial, events, existing, facts };
                 let action = self.registration.step(input);
-                self.register(action, desk);
+                self.register(action, context);
             }
             Work::Reading { tried, facts } => match answer {
                 Ok(node) => {
-                    self.adopt((*node).clone(), desk);
-                    self.update(tried, Some(Arc::from(node)), facts, desk);
+                    self.adopt((*node).clone(), context);
+                    self.update(tried, Some(Arc::from(node)), facts, context);
                 }
-                Err(error) => self.try_again(tried, &error, facts, desk),
+                Err(error) => self.try_again(tried, &error, facts, context),
             },
             other => self.work = other,
         }
     }
 
-    fn reconcile(&mut self, desk: &mut Desk<NodeStatusMsg>) {
+    fn reconcile(&mut self, context: &mut Context<NodeStatusMsg>) {
         let Work::Registering { initial, existing: Some(existing), .. } = &self.work else { return };
         let mut wanted = (**existing).clone();
         node_object::reconcile(initial, &mut wanted, self.devices_lost);
-        self.patch(status_patch(existing, &wanted), desk);
+        self.patch(status_patch(existing, &wanted), context);
     }
 
-    fn end_registration(&mut self, desk: &mut Desk<NodeStatusMsg>) {
+    fn end_registration(&mut self, context: &mut Context<NodeStatusMsg>) {
         match std::mem::replace(&mut self.work, Work::Idle) {
             Work::Registering { events, existing, facts, .. } => {
-                self.record(events, desk);
-                self.registered(desk);
+                self.record(events, context);
+                self.registered(context);
                 match existing {
                     // A Node that was there before gets the rest of its status now.
                     Some(existing) => {
-                        self.adopt((*existing).clone(), desk);
-                        self.update(0, self.node.clone(), facts, desk);
+                        self.adopt((*existing).clone(), context);
+                        self.update(0, self.node.clone(), facts, context);
                     }
-                    None => self.rest(desk),
+                    None => self.rest(context),
                 }
             }
             // Somebody else registers the node.
-            _ => self.wait(std::time::Duration::ZERO, NodeStatusMsg::UpdateDue, desk),
+            _ => self.wait(std::time::Duration::ZERO, NodeStatusMsg::UpdateDue, context),
         }
     }
 
     /// One try: sends the status if it says anything new, or if it is time.
-    fn update(&mut self, tried: u32, base: Option<Arc<Node>>, facts: Facts, desk: &mut Desk<NodeStatusMsg>) {
+    fn update(&mut self, tried: u32, base: Option<Arc<Node>>, facts: Facts, context: &mut Context<NodeStatusMsg>) {
         let Some(base) = base else {
             self.work = Work::Reading { tried: tried + 1, facts };
-            return self.fetch(desk);
+            return self.fetch(context);
         };
         let mut node = (*base).clone();
         let repaired = node_object::repair_labels(&mut node, &self.agent.settings.node.status.architecture);
-        let outcome = self.set(&mut node, &facts, desk);
+        let outcome = self.set(&mut node, &facts, context);
         let none = Default::default();
         let statuses = (base.status.as_ref().unwrap_or(&none), node.status.as_ref().unwrap_or(&none));
         let changed = repaired || has_changed(statuses.0, statuses.1);
-        if !changed && !self.report.is_due(desk.clock().uptime()) {
-            return self.rest(desk);
+        if !changed && !self.report.is_due(context.clock().uptime()) {
+            return self.rest(context);
         }
         self.report.sending(changed, self.agent.adapters.chance.next());
         self.work = Work::Patching { tried, events: outcome.events, facts };
-        self.patch(status_patch(&base, &node), desk);
+        self.patch(status_patch(&base, &node), context);
     }
 
-    pub(super) fn patched(&mut self, answer: Result<Box<Node>, ApiError>, desk: &mut Desk<NodeStatusMsg>) {
+    pub(super) fn patched(&mut self, answer: Result<Box<Node>, ApiError>, context: &mut Context<NodeStatusMsg>) {
         match (std::mem::replace(&mut self.work, Work::Idle), answer) {
             (Work::Registering { initial, events, facts, .. }, answer) => {
                 let answer = answer.inspect_err(|error| {
@@ -199,31 +199,31 @@ impl NodeStatus {
                 let input = if answer.is_ok() { Input::Patched } else { Input::Failed };
                 self.work = Work::Registering { initial, events, existing: answer.ok(), facts };
                 let action = self.registration.step(input);
-                self.register(action, desk);
+                self.register(action, context);
             }
             (Work::Patching { events, .. }, Ok(node)) => {
-                self.report.arrived(desk.clock().uptime());
-                self.record(events, desk);
-                self.adopt(*node, desk);
-                self.rest(desk);
+                self.report.arrived(context.clock().uptime());
+                self.record(events, context);
+                self.adopt(*node, context);
+                self.rest(context);
             }
-            (Work::Patching { tried, facts, .. }, Err(error)) => self.try_again(tried, &error, facts, desk),
+            (Work::Patching { tried, facts, .. }, Err(error)) => self.try_again(tried, &error, facts, context),
             (other, _) => self.work = other,
         }
     }
 
-    fn try_again(&mut self, tried: u32, error: &ApiError, facts: Facts, desk: &mut Desk<NodeStatusMsg>) {
+    fn try_again(&mut self, tried: u32, error: &ApiError, facts: Facts, context: &mut Context<NodeStatusMsg>) {
         if tried > 0 {
             (self.agent.adapters.doubt_connections)();
         }
         if tried + 1 >= TRIES_MAX || error.is_not_found() {
             // A node that is not there will not be there a moment later.
             tracing::error!(%error, tries = tried + 1, "Unable to update node status");
-            return self.rest(desk);
+            return self.rest(context);
         }
         tracing::error!(%error, "Error updating node status, will retry");
         self.work = Work::Reading { tried: tried + 1, facts };
-        self.fetch(desk);
+        self.fetch(context);
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::server::PlayedServer;
 use super::{Played, seconds};
-use crate::actors::kit::ledger::Faults;
+use crate::actors::kit::trace::Faults;
 use crate::actors::root;
 
 /// Messages of each actor that are made to fail, one a run. Until the node rests, they handle fewer.

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::server::PlayedServer;
 use super::{NODE, Played, seconds};
 use crate::actors::events::event_recorder::EventRecorder;
-use crate::actors::kit::ledger::Cause;
-use crate::actors::kit::role::Stage;
+use crate::actors::kit::actor::spawn;
+use crate::actors::kit::trace::Cause;
 use crate::actors::settings::EventSubject;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::messages::event_recorder::EventRecorderMsg;
@@ -26,7 +26,7 @@ fn played() -> Played {
 
 impl Played {
     pub(super) fn start_recorder(&self) -> ActorCell {
-        Stage::<EventRecorder>::enter(&self.agent.directory.event_recorder, Arc::clone(&self.agent), None)
+        spawn::<EventRecorder>(&self.agent.directory.event_recorder, Arc::clone(&self.agent), None)
     }
 
     pub(super) fn tell(&self, message: EventRecorderMsg) {

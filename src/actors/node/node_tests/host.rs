@@ -10,8 +10,8 @@ use serde_json::json;
 
 use super::{PlayedAgent, node_settings, played_agent, seconds};
 use crate::actors::events::event_recorder::EventRecorder;
-use crate::actors::kit::ledger::{Cause, lock};
-use crate::actors::kit::role::Stage;
+use crate::actors::kit::actor::spawn;
+use crate::actors::kit::trace::{Cause, lock};
 use crate::actors::node::node_status::NodeStatus;
 use crate::actors::played_api::ObjectServer;
 use crate::actors::pods::pod_manager::PodManager;
@@ -56,10 +56,10 @@ fn standalone(host: &Arc<ChangingHost>, adjust: impl FnOnce(&mut Settings)) -> P
         adjust(settings);
     });
     let (agent, to) = (&played.agent, &played.agent.directory);
-    Stage::<EventRecorder>::enter(&to.event_recorder, Arc::clone(agent), None);
-    Stage::<StatusManager>::enter(&to.status_manager, Arc::clone(agent), None);
-    Stage::<NodeStatus>::enter(&to.node_status, Arc::clone(agent), None);
-    Stage::<PodManager>::enter(&to.pod_manager, Arc::clone(agent), None);
+    spawn::<EventRecorder>(&to.event_recorder, Arc::clone(agent), None);
+    spawn::<StatusManager>(&to.status_manager, Arc::clone(agent), None);
+    spawn::<NodeStatus>(&to.node_status, Arc::clone(agent), None);
+    spawn::<PodManager>(&to.pod_manager, Arc::clone(agent), None);
     played
 }
 
@@ -75,7 +75,7 @@ fn want_pod(played: &PlayedAgent) {
     }))
     .expect("a pod");
     let manager = &played.agent.directory.pod_manager;
-    let taken = played.agent.ledger.clock().stamp();
+    let taken = played.agent.trace.clock().stamp();
     let pods = [(uid, Arc::new(pod))].into();
     for message in [
         PodManagerMsg::Allocated(Arc::default()),

@@ -20,8 +20,8 @@ use self::server::PlayedServer;
 use super::node_lease::NodeLease;
 use super::node_status::NodeStatus;
 use crate::actors::events::event_recorder::EventRecorder;
-use crate::actors::kit::ledger::{Cause, Faults, Ledger};
-use crate::actors::kit::role::Stage;
+use crate::actors::kit::actor::spawn;
+use crate::actors::kit::trace::{Cause, Faults, Trace};
 use crate::actors::objects::object_cache::ApiObjects;
 use crate::actors::pods::pod_manager::PodManager;
 use crate::actors::runtime::runtime_monitor::RuntimeMonitor;
@@ -127,8 +127,8 @@ pub(in crate::actors) fn played_agent_with(
 ) -> PlayedAgent {
     let folder = tempfile::tempdir().expect("a folder");
     let mut settings = crate::server::tests::settings(&folder.path().display().to_string());
-    let ledger = Ledger::with_faults(clock, faults);
-    let directory = Directory::new(&ledger);
+    let trace = Trace::with_faults(clock, faults);
+    let directory = Directory::new(&trace);
     let (runtime, doubts) = (Arc::new(PlayedRuntime::default()), Arc::new(AtomicU64::new(0)));
     let doubted = Arc::clone(&doubts);
     let mut adapters = Adapters {
@@ -140,9 +140,9 @@ pub(in crate::actors) fn played_agent_with(
         files: Arc::new(LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None)),
         logs: Arc::new(LinuxContainerLogs::new(folder.path().join("logs"))),
         log_reader: Arc::new(LinuxLogReader::new(folder.path().join("logs"))),
-        statistics: Arc::new(FixedStatistics::new(Arc::clone(ledger.clock()))),
+        statistics: Arc::new(FixedStatistics::new(Arc::clone(trace.clock()))),
         node_logs: Arc::new(LinuxNodeLogs::new("/nowhere".into(), "/bin/false".into())),
-        volumes: Arc::new(LinuxVolumeHost::new(folder.path(), Arc::clone(ledger.clock()))),
+        volumes: Arc::new(LinuxVolumeHost::new(folder.path(), Arc::clone(trace.clock()))),
         objects: Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone())),
         offline: None,
         folder: None,
@@ -163,7 +163,7 @@ pub(in crate::actors) fn played_agent_with(
         listeners: vec![],
     };
     adjust(&mut settings, &mut adapters);
-    let agent = Arc::new(Agent { settings, adapters, directory, ledger });
+    let agent = Arc::new(Agent { settings, adapters, directory, trace });
     PlayedAgent { agent, runtime, doubts, folder }
 }
 
@@ -214,11 +214,11 @@ impl Played {
     /// Starts everybody who has to do with the Node object, in the order of the tree.
     fn start(&self) {
         let (agent, to) = (&self.agent, &self.agent.directory);
-        Stage::<EventRecorder>::enter(&to.event_recorder, Arc::clone(agent), None);
-        Stage::<NodeStatus>::enter(&to.node_status, Arc::clone(agent), None);
-        Stage::<NodeLease>::enter(&to.node_lease, Arc::clone(agent), None);
-        Stage::<PodManager>::enter(&to.pod_manager, Arc::clone(agent), None);
-        Stage::<RuntimeMonitor>::enter(&to.runtime_monitor, Arc::clone(agent), None);
+        spawn::<EventRecorder>(&to.event_recorder, Arc::clone(agent), None);
+        spawn::<NodeStatus>(&to.node_status, Arc::clone(agent), None);
+        spawn::<NodeLease>(&to.node_lease, Arc::clone(agent), None);
+        spawn::<PodManager>(&to.pod_manager, Arc::clone(agent), None);
+        spawn::<RuntimeMonitor>(&to.runtime_monitor, Arc::clone(agent), None);
     }
 
     /// The reasons of the node's Events so far, the oldest first, each once.

@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::{played_agent, seconds};
 use crate::actors::events::event_recorder::EventRecorder;
-use crate::actors::kit::ledger::Cause;
-use crate::actors::kit::role::Stage;
+use crate::actors::kit::actor::spawn;
+use crate::actors::kit::trace::Cause;
 use crate::actors::played_api::{not_found, serve, whole};
 use crate::actors::pods::pod_manager::PodManager;
 use crate::actors::status::status_manager::StatusManager;
@@ -46,12 +46,12 @@ async fn an_older_node_does_not_replace_a_newer_one() {
     });
     let played = played_agent(api, |_, _| {});
     let (agent, to) = (&played.agent, &played.agent.directory);
-    Stage::<EventRecorder>::enter(&to.event_recorder, Arc::clone(agent), None);
-    Stage::<StatusManager>::enter(&to.status_manager, Arc::clone(agent), None);
-    Stage::<PodManager>::enter(&to.pod_manager, Arc::clone(agent), None);
+    spawn::<EventRecorder>(&to.event_recorder, Arc::clone(agent), None);
+    spawn::<StatusManager>(&to.status_manager, Arc::clone(agent), None);
+    spawn::<PodManager>(&to.pod_manager, Arc::clone(agent), None);
     seconds(0.1).await;
     let newest: Node = serde_json::from_value(node("10", "fast")).expect("a Node");
-    let taken = agent.ledger.clock().stamp();
+    let taken = agent.trace.clock().stamp();
     let set = |pods: &[(PodUid, Arc<Pod>)]| {
         let pods = pods.iter().cloned().collect();
         PodManagerMsg::SourceSet { source: SourceKind::File, pods, lives: BTreeMap::new() }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::server::PlayedServer;
 use super::{NODE, Played, played_agent, seconds};
-use crate::actors::kit::ledger::Cause;
-use crate::actors::kit::role::Stage;
+use crate::actors::kit::actor::spawn;
+use crate::actors::kit::trace::Cause;
 use crate::actors::node::node_status::NodeStatus;
 use crate::actors::pods::pod_manager::PodManager;
 use crate::actors::runtime::runtime_monitor::RuntimeMonitor;
@@ -164,7 +164,7 @@ async fn registration_is_tried_again_ever_later() {
     played.start();
     // After 0.1, 0.3, 0.7 and 1.5 seconds.
     for (until, posts) in [(0.05, 0), (0.2, 1), (0.5, 2), (1.0, 3), (1.6, 4), (20.0, 4)] {
-        let now = played.agent.ledger.clock().uptime().as_secs_f64();
+        let now = played.agent.trace.clock().uptime().as_secs_f64();
         seconds(until - now).await;
         let count = node_calls(&played).iter().filter(|call| call.starts_with(POST)).count();
         assert_eq!(count, posts, "after {until} s");
@@ -294,11 +294,11 @@ async fn a_standalone_agent_tells_the_runtime_its_pod_cidr() {
     });
     let (agent, to) = (&played.agent, &played.agent.directory);
     played.runtime().refuse_once("UpdateRuntimeConfig");
-    Stage::<NodeStatus>::enter(&to.node_status, Arc::clone(agent), None);
+    spawn::<NodeStatus>(&to.node_status, Arc::clone(agent), None);
     seconds(1.0).await;
     assert_eq!(played.runtime().calls("UpdateRuntimeConfig").len(), 1);
-    Stage::<PodManager>::enter(&to.pod_manager, Arc::clone(agent), None);
-    Stage::<RuntimeMonitor>::enter(&to.runtime_monitor, Arc::clone(agent), None);
+    spawn::<PodManager>(&to.pod_manager, Arc::clone(agent), None);
+    spawn::<RuntimeMonitor>(&to.runtime_monitor, Arc::clone(agent), None);
     seconds(60.0).await;
     let again = "a refusal is made good once the runtime is heard";
     assert_eq!(played.runtime().calls("UpdateRuntimeConfig").len(), 2, "{again}");

@@ -17,10 +17,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, Service};
 use ractor::RpcReplyPort;
 
+use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
-use crate::actors::kit::desk::{Desk, OperationId, Panicked};
-use crate::actors::kit::ledger::Cause;
-use crate::actors::kit::role::Role;
+use crate::actors::kit::context::{Context, OperationId, Panicked};
+use crate::actors::kit::trace::Cause;
 use crate::actors::settings::Agent;
 use crate::logic::environment::service_environment::{MASTER, service_variables};
 use crate::logic::model::ids::PodUid;
@@ -71,12 +71,12 @@ pub struct ObjectCache {
     sweep: Option<OperationId>,
 }
 
-impl Role for ObjectCache {
+impl Actor for ObjectCache {
     const KIND: &'static str = "ObjectCache";
     type Msg = ObjectCacheMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, desk: &mut Desk<ObjectCacheMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, context: &mut Context<ObjectCacheMsg>) -> Self {
         let settings = &agent.settings;
         let cache = Self {
             decisions: Decisions::new(settings.change_detection, settings.sync_period),
@@ -90,75 +90,75 @@ impl Role for ObjectCache {
             service_questions: BTreeMap::new(),
             sweep: None,
         };
-        cache.watch_services(desk);
+        cache.watch_services(context);
         cache
     }
 
-    fn receive(&mut self, message: ObjectCacheMsg, desk: &mut Desk<ObjectCacheMsg>) {
+    fn receive(&mut self, message: ObjectCacheMsg, context: &mut Context<ObjectCacheMsg>) {
         match message {
             ObjectCacheMsg::PodChanged(pod) => {
                 let uid = PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default());
-                self.step(Input::PodChanged(uid, object_references(&pod)), desk);
+                self.step(Input::PodChanged(uid, object_references(&pod)), context);
             }
-            ObjectCacheMsg::PodGone(uid) => self.step(Input::PodGone(uid), desk),
+            ObjectCacheMsg::PodGone(uid) => self.step(Input::PodGone(uid), context),
             ObjectCacheMsg::Get { kind, namespace, name, reply } => {
                 self.next_question += 1;
                 self.replies.insert(self.next_question, reply);
                 let input = Input::Asked(self.next_question, ObjectKey { kind, namespace, name });
-                self.step(input, desk);
+                self.step(input, context);
             }
             ObjectCacheMsg::Services { namespace, links, patient, reply } => {
-                self.ask_services(ServiceQuestion { namespace, links, reply }, patient, desk);
+                self.ask_services(ServiceQuestion { namespace, links, reply }, patient, context);
             }
-            ObjectCacheMsg::Heard(key, heard) => self.hear(key, heard, desk),
-            ObjectCacheMsg::ServicesHeard(heard) => self.hear_services(heard, desk),
+            ObjectCacheMsg::Heard(key, heard) => self.hear(key, heard, context),
+            ObjectCacheMsg::ServicesHeard(heard) => self.hear_services(heard, context),
             ObjectCacheMsg::Read(read, outcome) => {
                 let (answer, ttl) = outcome.unwrap_or_else(|panicked| (Err(lost(&panicked)), TTL));
-                self.step(Input::Read(read, answer, ttl), desk);
+                self.step(Input::Read(read, answer, ttl), context);
             }
             ObjectCacheMsg::TooLate(question) => match self.service_questions.remove(&question) {
                 Some(asker) => drop(asker.reply.send(None)), // The asker may have left.
                 None => {
                     self.waits.remove(&question);
-                    self.step(Input::TooLate(question), desk);
+                    self.step(Input::TooLate(question), context);
                 }
             },
             ObjectCacheMsg::SweepDue => {
                 self.sweep = None;
-                self.step(Input::SweepDue, desk);
+                self.step(Input::SweepDue, context);
             }
-            ObjectCacheMsg::WatchAgain(None) => self.watch_services(desk),
+            ObjectCacheMsg::WatchAgain(None) => self.watch_services(context),
             // Nobody may refer to it any more.
             ObjectCacheMsg::WatchAgain(Some(key)) => {
                 if self.watches.contains_key(&key) {
-                    self.watch(key, desk);
+                    self.watch(key, context);
                 }
             }
         }
-        self.arm(desk);
+        self.arm(context);
     }
 }
 
 impl ObjectCache {
-    fn step(&mut self, input: Input, desk: &mut Desk<ObjectCacheMsg>) {
-        for order in self.decisions.step(input, desk.clock().uptime()) {
+    fn step(&mut self, input: Input, context: &mut Context<ObjectCacheMsg>) {
+        for order in self.decisions.step(input, context.clock().uptime()) {
             match order {
-                Order::Watch(key) => self.watch(key, desk),
+                Order::Watch(key) => self.watch(key, context),
                 Order::Unwatch(key) => {
                     if let Some(watch) = self.watches.remove(&key) {
-                        desk.cancel(watch);
+                        context.cancel(watch);
                     }
                 }
-                Order::Read { read, cached } => self.read(read, cached, desk),
+                Order::Read { read, cached } => self.read(read, cached, context),
                 Order::Changed(pods) => {
-                    desk.tell(&self.agent.directory.volume_manager, VolumeManagerMsg::ObjectsChanged(pods));
+                    context.tell(&self.agent.directory.volume_manager, VolumeManagerMsg::ObjectsChanged(pods));
                 }
                 Order::Wait(question) => {
-                    self.waits.insert(question, desk.after(WAIT_MAX, ObjectCacheMsg::TooLate(question)));
+                    self.waits.insert(question, context.after(WAIT_MAX, ObjectCacheMsg::TooLate(question)));
                 }
                 Order::Answer(question, answer) => {
                     if let Some(timer) = self.waits.remove(&question) {
-                        desk.cancel(timer);
+                        context.cancel(timer);
                     }
                     if let Some(reply) = self.replies.remove(&question) {
                         let _ = reply.send(answer); // The asker may have left.
@@ -168,16 +168,16 @@ impl ObjectCache {
         }
     }
 
-    fn watch(&mut self, key: ObjectKey, desk: &mut Desk<ObjectCacheMsg>) {
+    fn watch(&mut self, key: ObjectKey, context: &mut Context<ObjectCacheMsg>) {
         let Some(api) = self.agent.adapters.api.clone() else { return };
         let watch = watch::of_object(api, Arc::clone(&self.agent.adapters.chance), &key);
-        self.listen(key, watch, desk);
+        self.listen(key, watch, context);
     }
 
-    fn listen(&mut self, key: ObjectKey, watch: Watch<Heard>, desk: &mut Desk<ObjectCacheMsg>) {
+    fn listen(&mut self, key: ObjectKey, watch: Watch<Heard>, context: &mut Context<ObjectCacheMsg>) {
         let of = key.clone();
         let ended = move |heard| ObjectCacheMsg::Heard(of, heard);
-        let operation = desk.start("watch object", key.to_string(), watch.0, ended);
+        let operation = context.start("watch object", key.to_string(), watch.0, ended);
         self.watches.insert(key, operation);
     }
 
@@ -185,25 +185,25 @@ impl ObjectCache {
         &mut self,
         key: ObjectKey,
         heard: Result<(Heard, Watch<Heard>), Panicked>,
-        desk: &mut Desk<ObjectCacheMsg>,
+        context: &mut Context<ObjectCacheMsg>,
     ) {
         match heard {
             Ok((heard, rest)) => {
                 if let Heard::Trouble(error) = &heard {
                     tracing::warn!(object = %key, %error, "object cannot be watched at present");
                 }
-                self.listen(key.clone(), rest, desk);
-                self.step(Input::Heard(key, heard), desk); // May end the watch.
+                self.listen(key.clone(), rest, context);
+                self.step(Input::Heard(key, heard), context); // May end the watch.
             }
             Err(panicked) => {
-                let again = desk.after(FALL_PAUSE, ObjectCacheMsg::WatchAgain(Some(key.clone())));
+                let again = context.after(FALL_PAUSE, ObjectCacheMsg::WatchAgain(Some(key.clone())));
                 self.watches.insert(key.clone(), again);
-                self.step(Input::Heard(key, Heard::Trouble(lost(&panicked))), desk);
+                self.step(Input::Heard(key, Heard::Trouble(lost(&panicked))), context);
             }
         }
     }
 
-    fn read(&self, read: ReadFor, cached: bool, desk: &mut Desk<ObjectCacheMsg>) {
+    fn read(&self, read: ReadFor, cached: bool, context: &mut Context<ObjectCacheMsg>) {
         let node_status = self.agent.directory.node_status.clone();
         let (api, key) = (self.agent.adapters.api.clone(), read.key.clone());
         let about = key.to_string();
@@ -219,26 +219,26 @@ impl ObjectCache {
             };
             (answer.map_err(|error| failure(&error)), ttl(&node_status).await)
         };
-        desk.start("read object", about, work, move |outcome| ObjectCacheMsg::Read(read, outcome));
+        context.start("read object", about, work, move |outcome| ObjectCacheMsg::Read(read, outcome));
     }
 
-    fn watch_services(&self, desk: &mut Desk<ObjectCacheMsg>) {
+    fn watch_services(&self, context: &mut Context<ObjectCacheMsg>) {
         let Some(api) = self.agent.adapters.api.clone() else { return };
-        listen_to_services(watch::of_services(api, Arc::clone(&self.agent.adapters.chance)), desk);
+        listen_to_services(watch::of_services(api, Arc::clone(&self.agent.adapters.chance)), context);
     }
 
     fn hear_services(
         &mut self,
         heard: Result<(ServicesHeard, Watch<ServicesHeard>), Panicked>,
-        desk: &mut Desk<ObjectCacheMsg>,
+        context: &mut Context<ObjectCacheMsg>,
     ) {
         let heard = match heard {
             Ok((heard, rest)) => {
-                listen_to_services(rest, desk);
+                listen_to_services(rest, context);
                 heard
             }
             Err(panicked) => {
-                desk.after(FALL_PAUSE, ObjectCacheMsg::WatchAgain(None));
+                context.after(FALL_PAUSE, ObjectCacheMsg::WatchAgain(None));
                 ServicesHeard::Trouble(lost(&panicked))
             }
         };
@@ -262,7 +262,7 @@ impl ObjectCache {
         }
     }
 
-    fn ask_services(&mut self, asker: ServiceQuestion, patient: bool, desk: &mut Desk<ObjectCacheMsg>) {
+    fn ask_services(&mut self, asker: ServiceQuestion, patient: bool, context: &mut Context<ObjectCacheMsg>) {
         let variables = self.variables(&asker.namespace, asker.links);
         if variables.is_some() || !patient {
             let _ = asker.reply.send(variables); // The asker may have left.
@@ -270,7 +270,7 @@ impl ObjectCache {
         }
         self.next_question += 1;
         self.service_questions.insert(self.next_question, asker);
-        desk.after(WAIT_MAX, ObjectCacheMsg::TooLate(self.next_question));
+        context.after(WAIT_MAX, ObjectCacheMsg::TooLate(self.next_question));
     }
 
     fn variables(&self, namespace: &str, links: bool) -> ServiceVariables {
@@ -283,20 +283,20 @@ impl ObjectCache {
     }
 
     /// One timer, only while there is something to look for; and how much is watched, for whoever looks.
-    fn arm(&mut self, desk: &mut Desk<ObjectCacheMsg>) {
+    fn arm(&mut self, context: &mut Context<ObjectCacheMsg>) {
         let (watches, objects) = (self.watches.len(), self.decisions.len());
         if watches > 0 && self.sweep.is_none() {
-            self.sweep = Some(desk.after(SWEEP_PERIOD, ObjectCacheMsg::SweepDue));
+            self.sweep = Some(context.after(SWEEP_PERIOD, ObjectCacheMsg::SweepDue));
         }
         if std::mem::replace(&mut self.noted, (objects, watches)) != (objects, watches) {
             let note = (objects > 0).then(|| format!("{objects} objects referred to, {watches} of them watched"));
-            desk.address().record().set_note(note);
+            context.address().record().set_note(note);
         }
     }
 }
 
-fn listen_to_services(watch: Watch<ServicesHeard>, desk: &mut Desk<ObjectCacheMsg>) {
-    desk.start("watch services", "all", watch.0, ObjectCacheMsg::ServicesHeard);
+fn listen_to_services(watch: Watch<ServicesHeard>, context: &mut Context<ObjectCacheMsg>) {
+    context.start("watch services", "all", watch.0, ObjectCacheMsg::ServicesHeard);
 }
 
 fn name_of(service: &Service) -> (String, String) {

@@ -16,7 +16,7 @@ use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use crate::actors::kit::address::Address;
-use crate::actors::kit::ledger::{Cause, lock};
+use crate::actors::kit::trace::{Cause, lock};
 use crate::logic::model::time::Moment;
 use crate::logic::objects::object_cache::{Object, ObjectError};
 use crate::logic::objects::object_references::ObjectKind;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::actors::kit::role::Stage;
+use crate::actors::kit::actor::spawn;
 use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
 use crate::logic::objects::object_cache::ChangeDetection;
@@ -24,7 +24,7 @@ impl Scene {
         let server = ObjectServer::default();
         let played = played_agent(server.api(), |settings, _| settings.change_detection = detection);
         let agent = Arc::clone(&played.agent);
-        let cell = Stage::<ObjectCache>::enter(&played.agent.directory.object_cache, agent, None);
+        let cell = spawn::<ObjectCache>(&played.agent.directory.object_cache, agent, None);
         Self { played, server, cell }
     }
 
@@ -67,7 +67,7 @@ impl Scene {
         self.cell.stop(None);
         let _ = self.cell.wait(None).await;
         let agent = Arc::clone(&self.played.agent);
-        self.cell = Stage::<ObjectCache>::enter(&self.played.agent.directory.object_cache, agent, None);
+        self.cell = spawn::<ObjectCache>(&self.played.agent.directory.object_cache, agent, None);
     }
 }
 

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::PodManager;
-use crate::actors::kit::desk::Desk;
+use crate::actors::kit::context::Context;
 use crate::actors::settings::EventSubject;
 use crate::actors::volumes::volume_manager::node_facts;
 use crate::logic::model::ids::PodUid;
@@ -42,33 +42,33 @@ impl PodManager {
     }
 
     /// Judges all that is not decided yet: something that it may have waited for is there.
-    pub(super) fn judge_again(&mut self, desk: &mut Desk<PodManagerMsg>) {
+    pub(super) fn judge_again(&mut self, context: &mut Context<PodManagerMsg>) {
         for (source, pods) in self.statics.clone() {
-            self.admit_statics(source, &pods, desk);
+            self.admit_statics(source, &pods, context);
         }
-        self.admit(desk);
-        self.carry_out(desk);
-        self.tell_known(desk);
+        self.admit(context);
+        self.carry_out(context);
+        self.tell_known(context);
     }
 
     /// Judges static pods anew that were refused: the Node, other pods, or what the runtime can do may have changed. Upstream
     /// never does; but a static pod is the administrator's own, and nobody makes another in its place.
-    pub(super) fn judge_refused(&mut self, desk: &mut Desk<PodManagerMsg>) {
+    pub(super) fn judge_refused(&mut self, context: &mut Context<PodManagerMsg>) {
         let open = self.static_admissions.iter().filter(|(_, admissions)| admissions.has_open_refusals());
         let open: Vec<SourceKind> = open.map(|(source, _)| *source).collect();
         for source in &open {
             let pods = self.statics.get(source).cloned().unwrap_or_default();
-            self.admit_statics(*source, &pods, desk);
+            self.admit_statics(*source, &pods, context);
         }
         if !open.is_empty() {
-            self.carry_out(desk);
-            self.tell_statics(desk);
+            self.carry_out(context);
+            self.tell_statics(context);
         }
     }
 
     /// Judges the pods of the API server that are new. Until the Node is known, and what the runtime holds, all of them
     /// wait, and nothing that the API server may want is ended.
-    pub(super) fn admit(&mut self, desk: &mut Desk<PodManagerMsg>) {
+    pub(super) fn admit(&mut self, context: &mut Context<PodManagerMsg>) {
         let Some(pods) = self.api_pods.clone() else { return };
         let Some(node) = self.node.clone().filter(|_| self.can_judge()) else { return };
         let was_heard = self.roster.all_heard();
@@ -77,14 +77,14 @@ impl PodManager {
         let judge = |room: &mut Room, at: Surroundings<'_>| admissions.take(&counted, room, at);
         let judged = self.judged(&node, judge);
         self.admissions = admissions;
-        self.tell_judged(judged, desk);
+        self.tell_judged(judged, context);
         let admitted = self.admissions.admitted(&pods);
-        self.tell_offline(desk);
-        self.give(&admitted, desk);
+        self.tell_offline(context);
+        self.give(&admitted, context);
         self.roster.set(SourceKind::Api.as_str(), self.in_force(&admitted));
         self.note_asking_all();
         if !was_heard {
-            self.tell_known(desk);
+            self.tell_known(context);
         }
     }
 
@@ -117,40 +117,40 @@ impl PodManager {
     }
 
     /// Judges one pod of the API server if it is new, and those that wait, whose room it may have been.
-    pub(super) fn admit_one(&mut self, uid: &PodUid, desk: &mut Desk<PodManagerMsg>) {
+    pub(super) fn admit_one(&mut self, uid: &PodUid, context: &mut Context<PodManagerMsg>) {
         let source = SourceKind::Api.as_str();
         if self.node.is_none() || !self.can_judge() {
             return; // All are judged once these are known.
         }
         if !self.roster.was_heard(source) {
-            return self.admit(desk);
+            return self.admit(context);
         }
         let Some(pod) = self.api_pods.as_ref().and_then(|pods| pods.get(uid)).cloned() else {
             self.admissions.forget(uid);
             self.roster.set_pod(source, uid, None);
             self.asking.remove(uid);
             self.recount(uid);
-            self.tell_offline_one(uid, None, desk);
-            return self.judge_waiting(desk);
+            self.tell_offline_one(uid, None, context);
+            return self.judge_waiting(context);
         };
         if self.admissions.is_decided(uid) {
-            self.hand_on(uid, &pod, desk);
-            return self.judge_waiting(desk);
+            self.hand_on(uid, &pod, context);
+            return self.judge_waiting(context);
         }
         let mut due = self.admissions.waiting().clone();
         due.insert(uid.clone());
-        self.judge_these(&due, desk);
+        self.judge_these(&due, context);
     }
 
     /// Judges pods that wait: there may be room for them.
-    pub(super) fn judge_waiting(&mut self, desk: &mut Desk<PodManagerMsg>) {
+    pub(super) fn judge_waiting(&mut self, context: &mut Context<PodManagerMsg>) {
         let due = self.admissions.waiting().clone();
         if !due.is_empty() && self.can_judge() {
-            self.judge_these(&due, desk);
+            self.judge_these(&due, context);
         }
     }
 
-    fn judge_these(&mut self, due: &BTreeSet<PodUid>, desk: &mut Desk<PodManagerMsg>) {
+    fn judge_these(&mut self, due: &BTreeSet<PodUid>, context: &mut Context<PodManagerMsg>) {
         let Some(node) = self.node.clone() else { return };
         let pods: Vec<(PodUid, Arc<Pod>)> =
             due.iter().filter_map(|uid| Some((uid.clone(), Arc::clone(self.api_pods.as_ref()?.get(uid)?)))).collect();
@@ -164,39 +164,39 @@ impl PodManager {
         let judge = |room: &mut Room, at: Surroundings<'_>| admissions.take_new(counted, room, at);
         let judged = self.judged(&node, judge);
         self.admissions = admissions;
-        self.tell_judged(judged, desk);
+        self.tell_judged(judged, context);
         for (uid, pod) in &pods {
-            self.hand_on(uid, pod, desk);
-            self.carry_out_for(uid, desk);
+            self.hand_on(uid, pod, context);
+            self.carry_out_for(uid, context);
         }
     }
 
     /// An admitted pod is wanted as it is by now, with what it was given.
-    fn hand_on(&mut self, uid: &PodUid, pod: &Arc<Pod>, desk: &mut Desk<PodManagerMsg>) {
+    fn hand_on(&mut self, uid: &PodUid, pod: &Arc<Pod>, context: &mut Context<PodManagerMsg>) {
         if self.admissions.is_admitted(uid) {
-            self.give_one(uid, pod, desk);
+            self.give_one(uid, pod, context);
             let in_force = self.in_force_one(uid, pod);
             self.roster.set_pod(SourceKind::Api.as_str(), uid, Some(in_force));
             self.note_asking(uid);
-            self.tell_offline_one(uid, Some(pod), desk);
+            self.tell_offline_one(uid, Some(pod), context);
         }
         self.recount(uid);
     }
 
     /// Tells which pods are to be kept for a boot without the API server, where they are kept.
-    pub(super) fn tell_offline(&self, desk: &Desk<PodManagerMsg>) {
+    pub(super) fn tell_offline(&self, context: &Context<PodManagerMsg>) {
         if let Some(pods) = self.api_pods.as_ref().filter(|_| self.agent.adapters.offline.is_some()) {
             let admitted = self.admissions.admitted(pods);
-            desk.tell(&self.agent.directory.offline_pods, OfflinePodsMsg::Admitted(admitted));
+            context.tell(&self.agent.directory.offline_pods, OfflinePodsMsg::Admitted(admitted));
         }
     }
 
-    fn tell_offline_one(&self, uid: &PodUid, pod: Option<&Arc<Pod>>, desk: &Desk<PodManagerMsg>) {
+    fn tell_offline_one(&self, uid: &PodUid, pod: Option<&Arc<Pod>>, context: &Context<PodManagerMsg>) {
         if self.agent.adapters.offline.is_some() {
             let admitted = OfflinePodsMsg::PodAdmitted(uid.clone(), pod.cloned());
             // Nobody else would say so before the next complete set.
-            if !desk.offer(&self.agent.directory.offline_pods, admitted) {
-                self.tell_offline(desk);
+            if !context.try_tell(&self.agent.directory.offline_pods, admitted) {
+                self.tell_offline(context);
             }
         }
     }
@@ -206,23 +206,28 @@ impl PodManager {
         &mut self,
         source: SourceKind,
         pods: BTreeMap<PodUid, Arc<Pod>>,
-        desk: &mut Desk<PodManagerMsg>,
+        context: &mut Context<PodManagerMsg>,
     ) {
         let before = self.statics.insert(source, pods.clone()).unwrap_or_default();
-        let trigger = self.note_changes(&before, &pods, desk);
+        let trigger = self.note_changes(&before, &pods, context);
         for uid in before.keys().filter(|uid| !pods.contains_key(*uid) && !self.slots.contains_key(*uid)) {
             // It was refused: nobody else says that it is no more.
-            desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::PodForgotten(uid.clone()));
+            context.tell(&self.agent.directory.status_manager, StatusManagerMsg::PodForgotten(uid.clone()));
         }
-        self.admit_statics(source, &pods, desk);
+        self.admit_statics(source, &pods, context);
         if let Some(trigger) = trigger {
-            self.resize(trigger, desk);
+            self.resize(trigger, context);
         }
     }
 
     /// Judges static pods that are new. They do not wait for the Node object. Until it is known what the runtime holds none
     /// starts anyway, and none is refused.
-    fn admit_statics(&mut self, source: SourceKind, pods: &BTreeMap<PodUid, Arc<Pod>>, desk: &mut Desk<PodManagerMsg>) {
+    fn admit_statics(
+        &mut self,
+        source: SourceKind,
+        pods: &BTreeMap<PodUid, Arc<Pod>>,
+        context: &mut Context<PodManagerMsg>,
+    ) {
         if !self.can_judge() {
             return self.roster.set(source.as_str(), self.in_force(pods));
         }
@@ -233,10 +238,10 @@ impl PodManager {
         let judged = self.judged(&node, |room, at| admissions.take(&counted, room, at));
         let admitted = admissions.admitted(pods);
         self.static_admissions.insert(source, admissions);
-        self.give(&admitted, desk);
+        self.give(&admitted, context);
         self.roster.set(source.as_str(), self.in_force(&admitted));
         self.note_asking_all();
-        self.tell_judged(judged, desk);
+        self.tell_judged(judged, context);
     }
 
     /// Preempted pods that have not ended yet.
@@ -247,10 +252,10 @@ impl PodManager {
     }
 
     /// Tells once more whose statuses are to say that they make room.
-    pub(super) fn repeat_preempted(&self, desk: &Desk<PodManagerMsg>) {
+    pub(super) fn repeat_preempted(&self, context: &Context<PodManagerMsg>) {
         for pod in self.leaving() {
             let uid = PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default());
-            desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::Preempted(uid));
+            context.tell(&self.agent.directory.status_manager, StatusManagerMsg::Preempted(uid));
         }
     }
 
@@ -287,56 +292,56 @@ impl PodManager {
         }
     }
 
-    pub(super) fn tell_judged(&mut self, judged: Judged, desk: &mut Desk<PodManagerMsg>) {
+    pub(super) fn tell_judged(&mut self, judged: Judged, context: &mut Context<PodManagerMsg>) {
         for refused in judged.refused {
             let subject = EventSubject::pod(&refused.uid, &full_name(&refused.pod));
             self.agent.happened(Occurrence::PodRefused { reason: &refused.reason });
             let event = subject.warning(refused.reason, refused.message);
-            desk.tell(&self.agent.directory.event_recorder, event);
-            self.tell_rejected(&refused.uid, &refused.pod, desk);
+            context.tell(&self.agent.directory.event_recorder, event);
+            self.tell_rejected(&refused.uid, &refused.pod, context);
         }
         let makes_room = !judged.victims.is_empty();
         let mut preempted = Vec::new();
         for Victim { uid, pod, resource } in judged.victims {
             self.agent.happened(Occurrence::PodPreempted { resource: &resource });
             let event = EventSubject::pod(&uid, &full_name(&pod)).warning(PREEMPTING, PREEMPTED);
-            desk.tell(&self.agent.directory.event_recorder, event);
+            context.tell(&self.agent.directory.event_recorder, event);
             tracing::warn!(%uid, pod = %full_name(&pod), "pod has to make room for a critical one");
             let patience = preemption_patience(&pod);
-            self.admissions.preempt(&uid, desk.now().plus(patience));
-            desk.after(patience, PodManagerMsg::GraceExceeded(uid.clone()));
-            desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::Preempted(uid.clone()));
+            self.admissions.preempt(&uid, context.now().plus(patience));
+            context.after(patience, PodManagerMsg::GraceExceeded(uid.clone()));
+            context.tell(&self.agent.directory.status_manager, StatusManagerMsg::Preempted(uid.clone()));
             self.roster.set_pod(SourceKind::Api.as_str(), &uid, None);
             self.recount(&uid);
             preempted.push(uid.clone());
-            self.tell_rejected(&uid, &pod, desk); // One without a worker has nobody else to say so.
+            self.tell_rejected(&uid, &pod, context); // One without a worker has nobody else to say so.
         }
-        preempted.iter().for_each(|uid| self.carry_out_for(uid, desk));
+        preempted.iter().for_each(|uid| self.carry_out_for(uid, context));
         if makes_room {
-            self.tell_undecided(desk);
+            self.tell_undecided(context);
         }
-        self.reread_node(judged.unsure, desk);
+        self.reread_node(judged.unsure, context);
     }
 
     /// A pod that makes room had its time; says so where people look if it has not ended.
-    pub(super) fn tell_grace_exceeded(&self, uid: &PodUid, desk: &Desk<PodManagerMsg>) {
+    pub(super) fn tell_grace_exceeded(&self, uid: &PodUid, context: &Context<PodManagerMsg>) {
         let ending = self.slots.get(uid).filter(|slot| slot.stage.get() != Stage::Terminated);
         if let Some(slot) = ending {
             let message = "Container runtime did not kill the pod within specified grace period.";
             let event = EventSubject::pod(uid, &slot.full_name).warning("ExceededGracePeriod", message);
-            desk.tell(&self.agent.directory.event_recorder, event);
+            context.tell(&self.agent.directory.event_recorder, event);
         }
     }
 
     /// A pod's end may be what a critical one waits for. How it ended its worker has told.
-    pub(super) fn make_room(&mut self, uid: &PodUid, desk: &mut Desk<PodManagerMsg>) {
+    pub(super) fn make_room(&mut self, uid: &PodUid, context: &mut Context<PodManagerMsg>) {
         if self.is_preempted(uid) {
-            self.judge_again(desk);
+            self.judge_again(context);
         }
     }
 
     /// A pod that cannot be judged for long says so where people look. One that was started already has more to tell.
-    pub(super) fn tell_undecided(&self, desk: &Desk<PodManagerMsg>) {
+    pub(super) fn tell_undecided(&self, context: &Context<PodManagerMsg>) {
         let abilities = self.abilities();
         let started = |pod: &Pod| pod.status.as_ref().is_some_and(|status| status.start_time.is_some());
         let undecided = self.api_pods.iter().flat_map(|pods| self.admissions.undecided(pods));
@@ -352,30 +357,30 @@ impl PodManager {
             let view = PodView {
                 uid: uid.clone(),
                 pod: Arc::clone(pod),
-                status: Arc::new(waiting_status(pod, what.clone(), desk.now())),
+                status: Arc::new(waiting_status(pod, what.clone(), context.now())),
                 may_run: true,
                 is_over: false,
                 waiting: vec![what].into(),
             };
-            desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::StatusChanged(view));
+            context.tell(&self.agent.directory.status_manager, StatusManagerMsg::StatusChanged(view));
         }
     }
 
     /// Tells of a pod that is refused. One that still ends has its worker to tell of it.
-    pub(super) fn tell_rejected(&self, uid: &PodUid, pod: &Arc<Pod>, desk: &Desk<PodManagerMsg>) {
+    pub(super) fn tell_rejected(&self, uid: &PodUid, pod: &Arc<Pod>, context: &Context<PodManagerMsg>) {
         let all = self.static_admissions.values().chain([&self.admissions]);
         let Some((reason, message)) = all.into_iter().find_map(|one| one.why_not(uid)) else { return };
         if self.slots.contains_key(uid) {
             return;
         }
         if reason == PREEMPTING && is_over(pod) {
-            return desk.tell(&self.agent.directory.pod_manager, PodManagerMsg::ReleaseDue(uid.clone()));
+            return context.tell(&self.agent.directory.pod_manager, PodManagerMsg::ReleaseDue(uid.clone()));
         }
         let qos = pod_qos(pod, self.agent.settings.resources.pod_level_resources);
         let status = match reason {
             // What is known of its containers and addresses stays true.
-            PREEMPTING => preempted_status(pod.status.clone().unwrap_or_default(), desk.now()),
-            _ => rejected_status(pod, reason, message, qos.as_str(), desk.now()),
+            PREEMPTING => preempted_status(pod.status.clone().unwrap_or_default(), context.now()),
+            _ => rejected_status(pod, reason, message, qos.as_str(), context.now()),
         };
         let view = PodView {
             uid: uid.clone(),
@@ -385,6 +390,6 @@ impl PodManager {
             is_over: false,
             waiting: if is_static(pod) { vec![format!("not yet: {message}")].into() } else { Arc::default() },
         };
-        desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::Rejected(view));
+        context.tell(&self.agent.directory.status_manager, StatusManagerMsg::Rejected(view));
     }
 }

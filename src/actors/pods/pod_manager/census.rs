@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::PodManager;
-use crate::actors::kit::desk::Desk;
+use crate::actors::kit::context::Context;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_admission::is_over;
 use crate::logic::pods::pod_census::{Claim, PodCensus};
@@ -49,10 +49,10 @@ impl PodManager {
     }
 
     /// Tells what the pods that count take of the cgroups above the pods' own, where that has changed.
-    pub(super) fn tell_active(&mut self, desk: &Desk<PodManagerMsg>) {
+    pub(super) fn tell_active(&mut self, context: &Context<PodManagerMsg>) {
         let sums = self.active.sums();
         if self.active_told != Some(sums) {
-            let told = desk.offer(&self.agent.directory.resource_manager, ResourceManagerMsg::ActivePods(sums));
+            let told = context.try_tell(&self.agent.directory.resource_manager, ResourceManagerMsg::ActivePods(sums));
             self.active_told = told.then_some(sums);
         }
     }

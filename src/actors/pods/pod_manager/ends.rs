@@ -10,8 +10,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::PodManager;
-use crate::actors::kit::desk::{Desk, Panicked};
-use crate::actors::kit::ledger::Cause;
+use crate::actors::kit::context::{Context, Panicked};
+use crate::actors::kit::trace::Cause;
 use crate::actors::pods::pod_worker::jobs::destroy_cgroup;
 use crate::actors::pods::pod_worker::volumes::release;
 use crate::actors::settings::Agent;
@@ -37,51 +37,51 @@ pub(super) struct Releases {
 
 impl PodManager {
     /// A pod is over, whatever is left of it.
-    pub(super) fn take_over(&mut self, uid: &PodUid, desk: &mut Desk<PodManagerMsg>) {
+    pub(super) fn take_over(&mut self, uid: &PodUid, context: &mut Context<PodManagerMsg>) {
         let may_be_static = self.roster.told(uid).is_none_or(is_static);
         if !self.roster.over(uid) {
             return; // Said before.
         }
-        self.sweep.logs.ended(uid, desk.clock().uptime());
+        self.sweep.logs.ended(uid, context.clock().uptime());
         self.recount(uid);
-        self.make_room(uid, desk);
-        self.judge_refused(desk);
-        self.judge_waiting(desk);
-        self.carry_out_for(uid, desk);
-        self.tell_active(desk);
+        self.make_room(uid, context);
+        self.judge_refused(context);
+        self.judge_waiting(context);
+        self.carry_out_for(uid, context);
+        self.tell_active(context);
         if may_be_static {
-            self.tell_statics(desk); // Its name may be free for the mirror of another.
+            self.tell_statics(context); // Its name may be free for the mirror of another.
         }
-        self.resize(Trigger::PodTerminated, desk);
+        self.resize(Trigger::PodTerminated, context);
     }
 
-    pub(super) fn take_finished(&mut self, uid: &PodUid, desk: &mut Desk<PodManagerMsg>) {
-        self.take_over(uid, desk); // That word may have been lost.
-        self.retire(uid, desk);
+    pub(super) fn take_finished(&mut self, uid: &PodUid, context: &mut Context<PodManagerMsg>) {
+        self.take_over(uid, context); // That word may have been lost.
+        self.retire(uid, context);
     }
 
-    fn retire(&mut self, uid: &PodUid, desk: &mut Desk<PodManagerMsg>) {
+    fn retire(&mut self, uid: &PodUid, context: &mut Context<PodManagerMsg>) {
         let Some(slot) = self.slots.remove(uid) else { return };
         if let Some(cell) = slot.cell {
             cell.stop(None);
         }
-        desk.child_left(&slot.address, None);
-        self.agent.ledger.forget(&slot.address.record().name);
+        context.child_left(&slot.address, None);
+        self.agent.trace.forget(&slot.address.record().name);
         self.roster.finished(uid);
-        self.retired.insert(uid.clone(), (desk.clock().stamp(), desk.clock().uptime()));
+        self.retired.insert(uid.clone(), (context.clock().stamp(), context.clock().uptime()));
         self.runtime.remove(uid);
         self.listed.remove(uid);
         let to = &self.agent.directory;
-        desk.tell(&to.status_manager, StatusManagerMsg::PodForgotten(uid.clone()));
-        desk.tell(&to.event_recorder, EventRecorderMsg::PodForgotten(uid.clone()));
-        desk.tell(&to.prober, ProberMsg::PodGone(uid.clone()));
+        context.tell(&to.status_manager, StatusManagerMsg::PodForgotten(uid.clone()));
+        context.tell(&to.event_recorder, EventRecorderMsg::PodForgotten(uid.clone()));
+        context.tell(&to.prober, ProberMsg::PodGone(uid.clone()));
         self.recount(uid);
-        self.carry_out_for(uid, desk);
-        self.tell_active(desk);
+        self.carry_out_for(uid, context);
+        self.tell_active(context);
     }
 
     /// Has volumes and cgroup of such a pod released; the API server may not let it go before.
-    pub(super) fn release_absent(&mut self, uid: PodUid, desk: &mut Desk<PodManagerMsg>) {
+    pub(super) fn release_absent(&mut self, uid: PodUid, context: &mut Context<PodManagerMsg>) {
         let Some(pod) = self.api_pods.as_ref().and_then(|pods| pods.get(&uid)).cloned() else {
             self.releases.problems.remove(&uid);
             return;
@@ -89,16 +89,16 @@ impl PodManager {
         if self.slots.contains_key(&uid) || !self.releases.under_way.insert(uid.clone()) {
             return;
         }
-        let (agent, of, cause) = (Arc::clone(&self.agent), uid.clone(), desk.cause());
+        let (agent, of, cause) = (Arc::clone(&self.agent), uid.clone(), context.cause());
         let work = async move { release_all(&agent, &of, &pod, cause).await };
-        desk.start("release", uid.to_string(), work, |outcome| PodManagerMsg::Released(uid, outcome));
+        context.start("release", uid.to_string(), work, |outcome| PodManagerMsg::Released(uid, outcome));
     }
 
     pub(super) fn take_released(
         &mut self,
         uid: PodUid,
         outcome: Result<Result<(), String>, Panicked>,
-        desk: &mut Desk<PodManagerMsg>,
+        context: &mut Context<PodManagerMsg>,
     ) {
         self.releases.under_way.remove(&uid);
         match outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
@@ -106,28 +106,28 @@ impl PodManager {
                 self.releases.problems.remove(&uid);
                 self.roster.released(&uid);
                 self.recount(&uid);
-                self.tell_active(desk);
+                self.tell_active(context);
                 // The runtime may have shown it after all: then its worker sees to its end.
                 if !self.slots.contains_key(&uid) {
-                    desk.tell(&self.agent.directory.status_manager, StatusManagerMsg::NeverHere(uid));
+                    context.tell(&self.agent.directory.status_manager, StatusManagerMsg::NeverHere(uid));
                 }
             }
-            Err(why) => self.note_unreleased(uid, why, desk),
+            Err(why) => self.note_unreleased(uid, why, context),
         }
         let first = self.releases.problems.first_key_value();
         let note = first.map(|(uid, why)| format!("{} stays in the API: {why}", self.name_of(uid)));
-        desk.address().record().set_note(note);
+        context.address().record().set_note(note);
     }
 
     /// As for other volumes that stay (VOL-13), this is in the log, once for each reason.
-    fn note_unreleased(&mut self, uid: PodUid, why: String, desk: &mut Desk<PodManagerMsg>) {
+    fn note_unreleased(&mut self, uid: PodUid, why: String, context: &mut Context<PodManagerMsg>) {
         let pod = self.name_of(&uid);
         match Loudness::of_reason(self.releases.problems.get(&uid).map(String::as_str), &why) {
             Loudness::Debug => tracing::debug!(pod, why, "the pod's volumes or its cgroup stay still"),
             _ => tracing::warn!(pod, why, "the pod's volumes or its cgroup cannot be released yet"),
         }
         let wait = RELEASE_RETRY.mul_f64(1.0 + self.agent.adapters.chance.next() / 2.0);
-        desk.after(wait, PodManagerMsg::ReleaseDue(uid.clone()));
+        context.after(wait, PodManagerMsg::ReleaseDue(uid.clone()));
         self.releases.problems.insert(uid, why);
     }
 

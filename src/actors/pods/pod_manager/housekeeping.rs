@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{HOUSEKEEPING_PERIOD, PodManager, RETIRED_KEPT};
-use crate::actors::kit::desk::{Desk, Panicked};
-use crate::actors::kit::ledger::Cause;
+use crate::actors::kit::context::{Context, Panicked};
+use crate::actors::kit::trace::Cause;
 use crate::actors::pods::pod_worker::volumes::release;
 use crate::actors::settings::Agent;
 use crate::logic::logs::log_keeping::{LogKeeping, is_full};
@@ -90,15 +90,15 @@ impl Sweep {
 impl PodManager {
     /// Has those answered who asked before all pods were known. A pod without a worker is not waited for, so this comes
     /// after the orders that start workers, and after the last of them where not all start at once.
-    pub(super) fn tell_heard_all(&mut self, desk: &mut Desk<PodManagerMsg>) {
+    pub(super) fn tell_heard_all(&mut self, context: &mut Context<PodManagerMsg>) {
         let are_all_started = self.roster.all_heard() && self.can_judge() && !self.roster.is_unfinished();
         if self.heard_all_told || !are_all_started {
             return;
         }
         let heard = StatusManagerMsg::HeardAll(self.roster.with_worker());
-        self.heard_all_told = desk.offer(&self.agent.directory.status_manager, heard);
+        self.heard_all_told = context.try_tell(&self.agent.directory.status_manager, heard);
         if !self.heard_all_told {
-            self.arm_retell(desk);
+            self.arm_retell(context);
         }
     }
 
@@ -111,64 +111,69 @@ impl PodManager {
         known
     }
 
-    pub(super) fn keep_house(&mut self, desk: &mut Desk<PodManagerMsg>) {
-        let uptime = desk.clock().uptime();
+    pub(super) fn keep_house(&mut self, context: &mut Context<PodManagerMsg>) {
+        let uptime = context.clock().uptime();
         self.retired.retain(|_, (_, at)| uptime.saturating_sub(*at) < RETIRED_KEPT);
-        self.ask_host(desk);
-        desk.after(HOUSEKEEPING_PERIOD, PodManagerMsg::HousekeepingDue);
+        self.ask_host(context);
+        context.after(HOUSEKEEPING_PERIOD, PodManagerMsg::HousekeepingDue);
         // All pods are looked at once more in the turn that takes its outcome: with a thousand, both in one would take long.
-        if !self.clean_leftovers(desk) {
-            self.look_again(desk);
+        if !self.clean_leftovers(context) {
+            self.look_again(context);
         }
     }
 
-    fn look_again(&mut self, desk: &mut Desk<PodManagerMsg>) {
+    fn look_again(&mut self, context: &mut Context<PodManagerMsg>) {
         // Nobody says of a static pod that it has ended.
-        self.judge_refused(desk);
-        self.carry_out(desk);
+        self.judge_refused(context);
+        self.carry_out(context);
         self.recount_all();
-        self.tell_active(desk);
-        self.tell_statics(desk);
-        self.tell_undecided(desk);
+        self.tell_active(context);
+        self.tell_statics(context);
+        self.tell_undecided(context);
     }
 
     /// Begins a pass, unless one is under way; says whether it did.
-    pub(super) fn clean_leftovers(&mut self, desk: &mut Desk<PodManagerMsg>) -> bool {
+    pub(super) fn clean_leftovers(&mut self, context: &mut Context<PodManagerMsg>) -> bool {
         if !self.roster.all_heard() || !self.can_judge() || !self.sweep.begin() {
             return false;
         }
-        self.tell_gone(&self.roster.known(), desk);
+        self.tell_gone(&self.roster.known(), context);
         let known = self.known();
-        self.forget_allocations(&known, desk);
+        self.forget_allocations(&known, context);
         let agent = Arc::clone(&self.agent);
         let logs = self.sweep.logs.clone();
         let work = async move { find_leftovers(&agent, &known, &logs).await };
-        desk.start("housekeeping", "unknown pods", work, PodManagerMsg::LeftoversFound);
+        context.start("housekeeping", "unknown pods", work, PodManagerMsg::LeftoversFound);
         true
     }
 
-    pub(super) fn take_leftovers(&mut self, found: Result<Found, Panicked>, desk: &mut Desk<PodManagerMsg>) {
+    pub(super) fn take_leftovers(&mut self, found: Result<Found, Panicked>, context: &mut Context<PodManagerMsg>) {
         let found = found.unwrap_or_else(|panicked| {
             tracing::error!(error = %panicked, "housekeeping failed");
             Found::default()
         });
-        self.sweep.open = self.sweep.keep_logs(found, desk.now(), desk.clock().uptime());
-        self.sweep_next(desk);
-        self.look_again(desk);
+        self.sweep.open = self.sweep.keep_logs(found, context.now(), context.clock().uptime());
+        self.sweep_next(context);
+        self.look_again(context);
     }
 
-    pub(super) fn take_swept(&mut self, uid: PodUid, outcome: Result<Swept, Panicked>, desk: &mut Desk<PodManagerMsg>) {
+    pub(super) fn take_swept(
+        &mut self,
+        uid: PodUid,
+        outcome: Result<Swept, Panicked>,
+        context: &mut Context<PodManagerMsg>,
+    ) {
         match outcome {
             Ok(swept) => self.sweep.note(uid, swept),
             Err(panicked) => tracing::error!(pod = %uid, error = %panicked, "housekeeping failed"),
         }
         self.roster.hold(None);
-        self.carry_out(desk);
-        self.sweep_next(desk);
+        self.carry_out(context);
+        self.sweep_next(context);
     }
 
     /// Has what is left of the next pod removed that nobody knows by now, too.
-    fn sweep_next(&mut self, desk: &mut Desk<PodManagerMsg>) {
+    fn sweep_next(&mut self, context: &mut Context<PodManagerMsg>) {
         let known = self.known();
         while let Some((uid, left)) = self.sweep.open.pop_first() {
             if known.contains(&uid) {
@@ -177,7 +182,8 @@ impl PodManager {
             self.roster.hold(Some(uid.clone()));
             let (agent, of) = (Arc::clone(&self.agent), uid.clone());
             let work = async move { remove_leftovers(&agent, &of, left).await };
-            desk.start("housekeeping", uid.to_string(), work, |outcome| PodManagerMsg::LeftoversRemoved(uid, outcome));
+            context
+                .start("housekeeping", uid.to_string(), work, |outcome| PodManagerMsg::LeftoversRemoved(uid, outcome));
             return;
         }
         self.sweep.under_way = false;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 
 use super::PodManager;
-use crate::actors::kit::desk::{Desk, Panicked};
+use crate::actors::kit::context::{Context, Panicked};
 use crate::actors::node::node_status::is_older;
 use crate::logic::model::ids::PodUid;
 use crate::messages::pod_manager::PodManagerMsg;
@@ -31,7 +31,7 @@ impl PodManager {
     }
 
     /// Reads the Node for these pods; one call at a time.
-    pub(super) fn reread_node(&mut self, pods: Vec<PodUid>, desk: &mut Desk<PodManagerMsg>) {
+    pub(super) fn reread_node(&mut self, pods: Vec<PodUid>, context: &mut Context<PodManagerMsg>) {
         let rereading = &mut self.rereading;
         rereading.asked.extend(pods.into_iter().filter(|uid| !rereading.under_way.contains(uid)));
         if rereading.asked.is_empty() || !rereading.under_way.is_empty() {
@@ -44,14 +44,14 @@ impl PodManager {
         let work = async move {
             api.get::<Node>(&Place::Cluster, &name).await.map(Box::new).map_err(|error| error.to_string())
         };
-        desk.start("read node", about, work, PodManagerMsg::NodeReread);
+        context.start("read node", about, work, PodManagerMsg::NodeReread);
     }
 
     /// The Node was read. Where it could not be, what is known of it has to do, as upstream.
     pub(super) fn node_reread(
         &mut self,
         outcome: Result<Result<Box<Node>, String>, Panicked>,
-        desk: &mut Desk<PodManagerMsg>,
+        context: &mut Context<PodManagerMsg>,
     ) {
         match outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
             // The watch may have told a newer one since.
@@ -67,7 +67,7 @@ impl PodManager {
         };
         done.retain(known);
         self.rereading.done = done;
-        self.judge_again(desk);
-        self.reread_node(vec![], desk);
+        self.judge_again(context);
+        self.reread_node(vec![], context);
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::PodManager;
-use crate::actors::kit::desk::{Desk, Panicked};
+use crate::actors::kit::context::{Context, Panicked};
 use crate::actors::settings::EventSubject;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_admission::{Judged, Surroundings, judge_resize, update_problem};
@@ -79,34 +79,38 @@ impl PodManager {
     }
 
     /// Those are admitted: they have what they asked for, unless they had something before.
-    pub(super) fn give(&mut self, admitted: &BTreeMap<PodUid, Arc<Pod>>, desk: &mut Desk<PodManagerMsg>) {
+    pub(super) fn give(&mut self, admitted: &BTreeMap<PodUid, Arc<Pod>>, context: &mut Context<PodManagerMsg>) {
         for (uid, pod) in admitted.iter().filter(|(_, pod)| !is_over(pod)) {
             self.allocations.admit(uid, pod, &self.agent.settings.resize);
         }
-        self.keep_allocations(desk);
+        self.keep_allocations(context);
     }
 
     /// This one is admitted.
-    pub(super) fn give_one(&mut self, uid: &PodUid, pod: &Pod, desk: &mut Desk<PodManagerMsg>) {
+    pub(super) fn give_one(&mut self, uid: &PodUid, pod: &Pod, context: &mut Context<PodManagerMsg>) {
         if !is_over(pod) && self.allocations.admit(uid, pod, &self.agent.settings.resize) {
-            self.keep_allocations(desk);
+            self.keep_allocations(context);
         }
     }
 
     /// What was given before is known now: pods may be judged.
-    pub(super) fn take_allocated(&mut self, given: &BTreeMap<PodUid, PodResources>, desk: &mut Desk<PodManagerMsg>) {
+    pub(super) fn take_allocated(
+        &mut self,
+        given: &BTreeMap<PodUid, PodResources>,
+        context: &mut Context<PodManagerMsg>,
+    ) {
         if self.allocations.recall(given) {
-            self.remember(desk);
-            self.judge_again(desk);
+            self.remember(context);
+            self.judge_again(context);
             if self.can_judge() {
-                self.clean_leftovers(desk);
-                self.see_resizes(desk);
+                self.clean_leftovers(context);
+                self.see_resizes(context);
             }
         }
     }
 
     /// Has wanted what the API server wanted when it was last heard, with what was given: not before both are known.
-    pub(super) fn remember(&mut self, desk: &mut Desk<PodManagerMsg>) {
+    pub(super) fn remember(&mut self, context: &mut Context<PodManagerMsg>) {
         if self.api_pods.is_some() {
             self.recalled = None; // It has been heard since.
         }
@@ -114,8 +118,8 @@ impl PodManager {
             && let Some(pods) = self.recalled.take()
         {
             self.roster.remember(self.in_force(&pods));
-            self.carry_out(desk);
-            self.tell_known(desk);
+            self.carry_out(context);
+            self.tell_known(context);
         }
     }
 
@@ -125,11 +129,11 @@ impl PodManager {
         &mut self,
         before: &BTreeMap<PodUid, Arc<Pod>>,
         after: &BTreeMap<PodUid, Arc<Pod>>,
-        desk: &Desk<PodManagerMsg>,
+        context: &Context<PodManagerMsg>,
     ) -> Option<Trigger> {
         let gone = before.iter().filter(|(uid, _)| !after.contains_key(*uid)).map(|(uid, old)| (uid, Some(old), None));
         let there = after.iter().map(|(uid, new)| (uid, before.get(uid), Some(new)));
-        let triggers = gone.chain(there).map(|(uid, old, new)| self.note_change(uid, old, new, desk));
+        let triggers = gone.chain(there).map(|(uid, old, new)| self.note_change(uid, old, new, context));
         triggers.flatten().min()
     }
 
@@ -139,33 +143,33 @@ impl PodManager {
         uid: &PodUid,
         old: Option<&Arc<Pod>>,
         new: Option<&Arc<Pod>>,
-        desk: &Desk<PodManagerMsg>,
+        context: &Context<PodManagerMsg>,
     ) -> Option<Trigger> {
         if let (Some(old), Some(new)) = (old, new)
             && !Arc::ptr_eq(old, new)
             && old.spec != new.spec
         {
-            self.tell_undeclared(old, new, desk);
+            self.tell_undeclared(old, new, context);
             self.allocations.changed(uid, new.metadata.generation);
             self.resize_due.insert(uid.clone());
             let counts = operations(old, new, &self.agent.settings.resize);
-            self.count(counts.into_iter().map(ResizeCount::Requested).collect(), desk);
+            self.count(counts.into_iter().map(ResizeCount::Requested).collect(), context);
         }
         Trigger::between(old, new)
     }
 
     /// A pod was changed in a way that this node does not declare; the change stands, as upstream.
-    fn tell_undeclared(&self, old: &Pod, new: &Pod, desk: &Desk<PodManagerMsg>) {
+    fn tell_undeclared(&self, old: &Pod, new: &Pod, context: &Context<PodManagerMsg>) {
         if let Some(why) = update_problem(old, new, self.agent.settings.node.status.declared_features.as_deref()) {
             let uid = PodUid::from(new.metadata.uid.as_deref().unwrap_or_default());
             let event = EventSubject::pod(&uid, &full_name(new)).warning("FailedNodeDeclaredFeaturesCheck", why);
-            desk.tell(&self.agent.directory.event_recorder, event);
+            context.tell(&self.agent.directory.event_recorder, event);
         }
     }
 
-    fn count(&self, counts: Vec<ResizeCount>, desk: &Desk<PodManagerMsg>) {
+    fn count(&self, counts: Vec<ResizeCount>, context: &Context<PodManagerMsg>) {
         if !counts.is_empty() {
-            desk.tell(&self.agent.directory.allocation_manager, AllocationManagerMsg::Counted(counts));
+            context.tell(&self.agent.directory.allocation_manager, AllocationManagerMsg::Counted(counts));
         }
     }
 
@@ -200,10 +204,10 @@ impl PodManager {
     }
 
     /// Looks at all resizes that are asked for and not taken on, in order.
-    pub(super) fn resize(&mut self, trigger: Trigger, desk: &mut Desk<PodManagerMsg>) {
+    pub(super) fn resize(&mut self, trigger: Trigger, context: &mut Context<PodManagerMsg>) {
         if !self.can_judge() || !self.roster.all_heard() {
             if !self.allocations.all_waiting().is_empty() {
-                self.arm_resize_retry(RETRY_EARLY, desk);
+                self.arm_resize_retry(RETRY_EARLY, context);
             }
             return;
         }
@@ -222,28 +226,28 @@ impl PodManager {
             }
         }
         for uid in in_order(asked) {
-            self.judge_one(&uid, trigger, desk);
+            self.judge_one(&uid, trigger, context);
         }
-        self.keep_allocations(desk);
-        self.tell_resizes(desk);
+        self.keep_allocations(context);
+        self.tell_resizes(context);
         // After why it waits, the generation that was judged: its status says both, or neither.
         let both = waited.keys().chain(self.allocations.all_waiting().keys());
         let changed: BTreeSet<PodUid> =
             both.filter(|uid| waited.get(*uid) != self.allocations.waiting(uid)).cloned().collect();
         for uid in &changed {
             self.hand_on_given(uid);
-            self.carry_out_for(uid, desk);
+            self.carry_out_for(uid, context);
         }
         if self.allocations.all_waiting().values().any(|waiting| waiting.reason == DEFERRED) {
-            self.arm_resize_retry(RETRY, desk);
+            self.arm_resize_retry(RETRY, context);
         }
     }
 
     /// Looks at resizes for the first time once everything is known that they are judged by: what was asked for while no
     /// agent ran is nobody's news.
-    pub(super) fn see_resizes(&mut self, desk: &mut Desk<PodManagerMsg>) {
+    pub(super) fn see_resizes(&mut self, context: &mut Context<PodManagerMsg>) {
         if !self.resizes_seen && self.can_judge() && self.roster.all_heard() {
-            self.resize(Trigger::PodsAdded, desk);
+            self.resize(Trigger::PodsAdded, context);
         }
     }
 
@@ -264,13 +268,13 @@ impl PodManager {
         }
     }
 
-    fn judge_one(&mut self, uid: &PodUid, trigger: Trigger, desk: &mut Desk<PodManagerMsg>) {
+    fn judge_one(&mut self, uid: &PodUid, trigger: Trigger, context: &mut Context<PodManagerMsg>) {
         let Some(pod) = &self.admitted_pod(uid) else { return };
         let (options, gates) = (self.agent.settings.resources, self.agent.settings.resize);
         let allocated = self.allocations.in_force(uid, pod, &gates);
         if let Some(never) = infeasible(pod, &allocated, &gates, &options) {
-            self.count(vec![ResizeCount::Infeasible(never.detail)], desk);
-            return self.let_wait(uid, pod, INFEASIBLE, INFEASIBLE, never.message, desk);
+            self.count(vec![ResizeCount::Infeasible(never.detail)], context);
+            return self.let_wait(uid, pod, INFEASIBLE, INFEASIBLE, never.message, context);
         }
         self.recount_all(); // Of what has ended nobody may have said so yet.
         let node = self.node.clone().unwrap_or_else(|| Arc::new(self.own_node()));
@@ -287,10 +291,10 @@ impl PodManager {
         };
         let judged = judge_resize(pod, &room, surroundings);
         self.room = room;
-        self.tell_judged(Judged { victims: judged.victims, ..Judged::default() }, desk);
+        self.tell_judged(Judged { victims: judged.victims, ..Judged::default() }, context);
         match judged.refused {
             None => self.allocations.accept(uid, pod, &gates, trigger),
-            Some((reason, message)) => self.let_wait(uid, pod, DEFERRED, &reason, message, desk),
+            Some((reason, message)) => self.let_wait(uid, pod, DEFERRED, &reason, message, context),
         }
         self.recount(uid);
     }
@@ -303,40 +307,40 @@ impl PodManager {
         reason: &'static str,
         detail: &str,
         message: String,
-        desk: &Desk<PodManagerMsg>,
+        context: &Context<PodManagerMsg>,
     ) {
         let generation = pod.metadata.generation;
         let text = pod_resize::pending(pod, generation.unwrap_or_default(), detail, &message);
-        let pending = PendingResize { reason, message, generation, since: desk.now() };
+        let pending = PendingResize { reason, message, generation, since: context.now() };
         self.resize_due.insert(uid.clone());
         if self.allocations.wait(uid, pending, shown(pod)) {
             let event = if reason == INFEASIBLE { "ResizeInfeasible" } else { "ResizeDeferred" };
             let subject = EventSubject::pod(uid, &full_name(pod));
-            desk.tell(&self.agent.directory.event_recorder, subject.warning(event, text));
+            context.tell(&self.agent.directory.event_recorder, subject.warning(event, text));
         }
     }
 
     /// Has what was given kept on the disk; one write at a time.
-    pub(super) fn keep_allocations(&mut self, desk: &mut Desk<PodManagerMsg>) {
+    pub(super) fn keep_allocations(&mut self, context: &mut Context<PodManagerMsg>) {
         let changes = self.allocations.to_keep();
         if self.keeping || changes.is_empty() {
             return;
         }
         self.keeping = true;
-        let (agent, cause) = (Arc::clone(&self.agent), desk.cause());
+        let (agent, cause) = (Arc::clone(&self.agent), context.cause());
         let work = async move {
             let ask = |reply| AllocationManagerMsg::Allocate(changes.clone(), reply);
             let asked = agent.directory.allocation_manager.ask(cause, KEEP_PATIENCE, ask).await;
             asked.map_err(|error| error.to_string()).and_then(|kept| kept).map(|()| changes)
         };
-        desk.start("keep allocations", "pods", work, PodManagerMsg::AllocationsKept);
+        context.start("keep allocations", "pods", work, PodManagerMsg::AllocationsKept);
     }
 
     /// What was kept is in force: whoever works on these pods hears of it.
     pub(super) fn take_kept(
         &mut self,
         outcome: Result<Result<BTreeMap<PodUid, PodResources>, String>, Panicked>,
-        desk: &mut Desk<PodManagerMsg>,
+        context: &mut Context<PodManagerMsg>,
     ) {
         self.keeping = false;
         let kept = match outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
@@ -345,7 +349,7 @@ impl PodManager {
                 tracing::warn!(why, "what pods are given could not be kept, resizes wait for that");
                 self.allocations.not_kept();
                 self.note_asking_all();
-                return self.arm_resize_retry(RETRY_KEEPING, desk);
+                return self.arm_resize_retry(RETRY_KEEPING, context);
             }
         };
         let resized = self.allocations.kept(&kept);
@@ -355,19 +359,19 @@ impl PodManager {
             let Some(pod) = &self.admitted_pod(uid) else { continue };
             let message = pod_resize::started(pod, pod.metadata.generation.unwrap_or_default());
             let event = EventSubject::pod(uid, &full_name(pod)).normal("ResizeStarted", message);
-            desk.tell(&self.agent.directory.event_recorder, event);
-            self.count(trigger.iter().map(|trigger| ResizeCount::DeferredAccepted(*trigger)).collect(), desk);
+            context.tell(&self.agent.directory.event_recorder, event);
+            self.count(trigger.iter().map(|trigger| ResizeCount::DeferredAccepted(*trigger)).collect(), context);
         }
         for (uid, _) in &resized {
             self.hand_on_given(uid);
             self.recount(uid);
-            self.carry_out_for(uid, desk);
+            self.carry_out_for(uid, context);
         }
         if !resized.is_empty() {
-            self.tell_resizes(desk);
-            self.tell_active(desk);
+            self.tell_resizes(context);
+            self.tell_active(context);
         }
-        self.keep_allocations(desk);
+        self.keep_allocations(context);
     }
 
     /// An admitted pod is wanted with what it was given since it was told.
@@ -382,7 +386,7 @@ impl PodManager {
 
     /// Tells workers why their pods' resizes wait, and that they do no more. What a worker has no room for, or what it
     /// can make nothing of before it has its pod, is told later.
-    pub(super) fn tell_resizes(&mut self, desk: &mut Desk<PodManagerMsg>) {
+    pub(super) fn tell_resizes(&mut self, context: &mut Context<PodManagerMsg>) {
         for uid in std::mem::take(&mut self.resize_due) {
             let Some(slot) = self.slots.get(&uid) else { continue };
             let waiting = self.allocations.waiting(&uid);
@@ -398,7 +402,7 @@ impl PodManager {
                 continue;
             }
             let waiting = waiting.cloned();
-            let has_room = self.tell_worker(&uid, PodWorkerMsg::ResizeJudged(waiting.clone()), desk);
+            let has_room = self.tell_worker(&uid, PodWorkerMsg::ResizeJudged(waiting.clone()), context);
             match self.slots.get_mut(&uid).filter(|_| has_room) {
                 Some(slot) => slot.resize_told = Some(waiting),
                 None => drop(self.resize_due.insert(uid)),
@@ -407,16 +411,16 @@ impl PodManager {
     }
 
     /// What pods were given that are no more is forgotten, here and on the disk.
-    pub(super) fn forget_allocations(&mut self, known: &BTreeSet<PodUid>, desk: &Desk<PodManagerMsg>) {
+    pub(super) fn forget_allocations(&mut self, known: &BTreeSet<PodUid>, context: &Context<PodManagerMsg>) {
         let statics = self.statics.values().flat_map(BTreeMap::keys);
         let all = known.iter().chain(self.api_pods.iter().flat_map(BTreeMap::keys)).chain(statics).cloned().collect();
         self.allocations.retain(&all);
-        desk.tell(&self.agent.directory.allocation_manager, AllocationManagerMsg::Known(Arc::new(all)));
+        context.tell(&self.agent.directory.allocation_manager, AllocationManagerMsg::Known(Arc::new(all)));
     }
 
-    fn arm_resize_retry(&mut self, delay: Duration, desk: &mut Desk<PodManagerMsg>) {
-        if let Some(timer) = self.resize_timer.replace(desk.after(delay, PodManagerMsg::ResizeRetryDue)) {
-            desk.cancel(timer);
+    fn arm_resize_retry(&mut self, delay: Duration, context: &mut Context<PodManagerMsg>) {
+        if let Some(timer) = self.resize_timer.replace(context.after(delay, PodManagerMsg::ResizeRetryDue)) {
+            context.cancel(timer);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{PodManager, Slot};
-use crate::actors::kit::desk::Desk;
+use crate::actors::kit::context::Context;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::messages::pod_manager::PodManagerMsg;
@@ -45,7 +45,7 @@ impl Owed {
 impl Slot {
     /// Tells the worker; says whether there was room, and remembers what there was none for. A worker that is down is told
     /// all when it is started again.
-    pub(super) fn tell(&mut self, message: PodWorkerMsg, desk: &Desk<PodManagerMsg>) -> bool {
+    pub(super) fn tell(&mut self, message: PodWorkerMsg, context: &Context<PodManagerMsg>) -> bool {
         let refused = match &message {
             PodWorkerMsg::SpecChanged(_) | PodWorkerMsg::Terminate { .. } => Owed { orders: true, ..Owed::default() },
             PodWorkerMsg::HealthChanged(_) => Owed { health: true, ..Owed::default() },
@@ -61,7 +61,7 @@ impl Slot {
             | PodWorkerMsg::JobEnded(_)
             | PodWorkerMsg::RetryDue => Owed::default(),
         };
-        let has_room = desk.offer(&self.address, message);
+        let has_room = context.try_tell(&self.address, message);
         if !has_room {
             self.owed.add(refused);
         }
@@ -71,30 +71,35 @@ impl Slot {
 
 impl PodManager {
     /// Says whether there was room; if not, it is told again soon.
-    pub(super) fn tell_worker(&mut self, uid: &PodUid, message: PodWorkerMsg, desk: &mut Desk<PodManagerMsg>) -> bool {
-        let has_room = self.slots.get_mut(uid).is_none_or(|slot| slot.tell(message, desk));
+    pub(super) fn tell_worker(
+        &mut self,
+        uid: &PodUid,
+        message: PodWorkerMsg,
+        context: &mut Context<PodManagerMsg>,
+    ) -> bool {
+        let has_room = self.slots.get_mut(uid).is_none_or(|slot| slot.tell(message, context));
         if !has_room {
-            self.arm_retell(desk);
+            self.arm_retell(context);
         }
         has_room
     }
 
-    pub(super) fn tell_all(&mut self, message: &dyn Fn() -> PodWorkerMsg, desk: &mut Desk<PodManagerMsg>) {
-        let refused = self.slots.values_mut().filter_map(|slot| (!slot.tell(message(), desk)).then_some(())).count();
+    pub(super) fn tell_all(&mut self, message: &dyn Fn() -> PodWorkerMsg, context: &mut Context<PodManagerMsg>) {
+        let refused = self.slots.values_mut().filter_map(|slot| (!slot.tell(message(), context)).then_some(())).count();
         if refused > 0 {
-            self.arm_retell(desk);
+            self.arm_retell(context);
         }
     }
 
-    pub(super) fn arm_retell(&mut self, desk: &mut Desk<PodManagerMsg>) {
+    pub(super) fn arm_retell(&mut self, context: &mut Context<PodManagerMsg>) {
         if !std::mem::replace(&mut self.retelling, true) {
-            desk.after(self.retell_wait, PodManagerMsg::RetellDue);
+            context.after(self.retell_wait, PodManagerMsg::RetellDue);
             self.retell_wait = (self.retell_wait * 2).min(RETELL_MAX);
         }
     }
 
     /// Tells workers again what they had no room for. Those that have none yet are owed it still.
-    pub(super) fn retell(&mut self, desk: &mut Desk<PodManagerMsg>) {
+    pub(super) fn retell(&mut self, context: &mut Context<PodManagerMsg>) {
         self.retelling = false;
         let health = self.health.clone();
         let (mut orders, mut refused) = (false, false);
@@ -108,17 +113,17 @@ impl PodManager {
                 owed.observed.map(PodWorkerMsg::Observed),
             ];
             for message in messages.into_iter().flatten() {
-                refused |= !slot.tell(message, desk);
+                refused |= !slot.tell(message, context);
             }
         }
         if refused {
-            self.arm_retell(desk);
+            self.arm_retell(context);
         }
         if orders {
-            self.carry_out(desk); // The roster gives them again, or newer ones.
+            self.carry_out(context); // The roster gives them again, or newer ones.
         }
-        self.tell_resizes(desk);
-        self.tell_heard_all(desk);
+        self.tell_resizes(context);
+        self.tell_heard_all(context);
         if !self.retelling {
             self.retell_wait = RETELL;
         }

@@ -5,7 +5,7 @@
 use k8s_openapi::api::core::v1::{Container, Pod};
 
 use super::jobs::{Given, JobSite, find, target};
-use crate::actors::kit::ledger::Cause;
+use crate::actors::kit::trace::Cause;
 use crate::actors::settings::EventSubject;
 use crate::cri::pod_mapping::{
     ContainerFacts, DeviceFacts, ImageUser, MappingError, SandboxFacts, container_config, needs_hosts_file,

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 
 use super::PodWorker;
-use crate::actors::kit::desk::Desk;
+use crate::actors::kit::context::Context;
 use crate::actors::sources::first_seen;
 use crate::logic::pods::container_actions::ContainerKind;
 use crate::logic::pods::pod_containers::find_container;
@@ -31,13 +31,13 @@ impl PodWorker {
     }
 
     /// Counts how long the pod took to run, as seen from here (upstream counts a second time when it is first looked at).
-    pub(super) fn count_start(&self, pod: &Pod, status: &PodStatus, desk: &Desk<PodWorkerMsg>) {
+    pub(super) fn count_start(&self, pod: &Pod, status: &PodStatus, context: &Context<PodWorkerMsg>) {
         let was_pending = self.status.as_ref().is_some_and(|before| before.phase.as_deref() == Some("Pending"));
         if was_pending
             && status.phase.as_deref() == Some("Running")
             && let Some(seen) = first_seen(pod)
         {
-            self.site.agent.happened(Occurrence::PodRuns { after: desk.now().since(seen) });
+            self.site.agent.happened(Occurrence::PodRuns { after: context.now().since(seen) });
         }
     }
 }

@@ -6,7 +6,7 @@ use futures_util::future::{join, join_all};
 use k8s_openapi::api::core::v1::{Container, FileKeySelector, Pod, ResourceFieldSelector};
 
 use super::jobs::JobSite;
-use crate::actors::kit::ledger::Cause;
+use crate::actors::kit::trace::Cause;
 use crate::actors::volumes::volume_manager::{node_facts, own_node};
 use crate::logic::environment::env_file::{FILE_BYTES_MAX, value_of};
 use crate::logic::environment::field_path::Addresses;

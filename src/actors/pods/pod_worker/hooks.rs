@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Container, LifecycleHandler, Pod};
 
 use super::jobs::JobSite;
 use super::stopping::Stop;
-use crate::actors::kit::ledger::Cause;
+use crate::actors::kit::trace::Cause;
 use crate::actors::probes::prober::output;
 use crate::actors::settings::EventSubject;
 use crate::cri::ExecOutcome;
@@ -81,7 +81,7 @@ impl JobSite {
         let Some(handler) = hooks::pre_stop(container).filter(|_| !grace.is_zero()) else {
             return (Duration::ZERO, None);
         };
-        let clock = Arc::clone(self.agent.ledger.clock());
+        let clock = Arc::clone(self.agent.trace.clock());
         let began = clock.uptime();
         let name = &container.name;
         let mut hook: LateHook<'a> = Box::pin(async move {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::PodWorker;
-use crate::actors::kit::desk::Desk;
+use crate::actors::kit::context::Context;
 use crate::cri::open_calls::OpenCall;
 use crate::logic::model::runtime_health::{CALL_HANGS_AFTER, hangs};
 use crate::logic::model::time::Moment;
@@ -17,19 +17,19 @@ const LOOK_PERIOD: Duration = CALL_HANGS_AFTER.saturating_add(Duration::from_sec
 impl PodWorker {
     /// One sentence about the call of this pod that hangs: one of its own jobs, or `Pleg`'s look at it. It names a point in
     /// time, not a span, so that it is told once.
-    pub(super) fn note_hung_call(&mut self, desk: &Desk<PodWorkerMsg>) -> Option<String> {
-        let call = self.hung_call(desk);
+    pub(super) fn note_hung_call(&mut self, context: &Context<PodWorkerMsg>) -> Option<String> {
+        let call = self.hung_call(context);
         let known = self.hung.take().filter(|(number, _)| call.is_some_and(|call| call.number == *number));
         self.hung = known.or_else(|| {
             let OpenCall { number, method, open } = call?;
-            let since = Moment(desk.now().0.saturating_sub(i64::try_from(open.as_nanos()).ok()?)).to_timestamp();
+            let since = Moment(context.now().0.saturating_sub(i64::try_from(open.as_nanos()).ok()?)).to_timestamp();
             Some((number, format!("waits for the runtime, which has not answered {method} since {since}")))
         });
         self.hung.as_ref().map(|(_, sentence)| sentence.clone())
     }
 
-    fn hung_call(&self, desk: &Desk<PodWorkerMsg>) -> Option<OpenCall> {
-        let own = desk.address().record().oldest_call(None);
+    fn hung_call(&self, context: &Context<PodWorkerMsg>) -> Option<OpenCall> {
+        let own = context.address().record().oldest_call(None);
         let pleg = self.site.agent.directory.pleg.record().oldest_call(Some(self.site.uid.as_str()));
         let grace =
             self.lifecycle.grace().or_else(|| self.lifecycle.pod().map(|pod| own_grace(pod))).unwrap_or_default();

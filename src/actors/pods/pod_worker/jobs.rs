@@ -10,7 +10,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, Pod};
 
 use super::stopping::{StopMemory, joined};
-use crate::actors::kit::ledger::Cause;
+use crate::actors::kit::trace::Cause;
 use crate::actors::settings::{Agent, EventSubject};
 use crate::cri::pod_mapping::{runtime_container, runtime_sandbox};
 use crate::cri::{ContainerState, PodSandboxConfig};
@@ -140,7 +140,7 @@ impl JobSite {
         let (config, handler) = futures_util::join!(self.new_sandbox(pod, attempt, cause), self.runtime_handler(pod));
         let (config, handler) = (config.map_err(not_made)?, handler.map_err(not_made)?);
         let runtime = &self.agent.adapters.runtime;
-        let clock = self.agent.ledger.clock();
+        let clock = self.agent.trace.clock();
         let began = clock.uptime();
         let running = async {
             let run = runtime.run_pod_sandbox(&config, &handler).await;

@@ -25,8 +25,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 
-use crate::actors::kit::desk::{Desk, OperationId};
-use crate::actors::kit::role::Role;
+use crate::actors::kit::actor::Actor;
+use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::settings::{Agent, EventSubject};
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::runtime_pod::RuntimePod;
@@ -133,16 +133,16 @@ pub struct PodWorker {
     resize_began: Option<Duration>,
 }
 
-impl Role for PodWorker {
+impl Actor for PodWorker {
     const KIND: &'static str = "PodWorker";
     type Msg = PodWorkerMsg;
     type Args = WorkerArgs;
 
-    fn begin(args: WorkerArgs, desk: &mut Desk<PodWorkerMsg>) -> Self {
+    fn begin(args: WorkerArgs, context: &mut Context<PodWorkerMsg>) -> Self {
         let WorkerArgs { agent, uid, full_name, born, stage, host } = args;
         let crash_loop = agent.settings.crash_loop;
         let remembered = agent.adapters.probe_store.results(&uid);
-        resizing::recall(&agent, &uid, Duration::ZERO, desk);
+        resizing::recall(&agent, &uid, Duration::ZERO, context);
         let (driver, ttl) = (agent.adapters.cgroups.driver(), agent.settings.dead_age_min);
         let lifecycle = PodLifecycle::new(crash_loop, born).with_probes(remembered).with_cgroup_driver(driver);
         let lifecycle = lifecycle.with_container_ttl(ttl);
@@ -173,18 +173,18 @@ impl Role for PodWorker {
         }
     }
 
-    fn receive(&mut self, message: PodWorkerMsg, desk: &mut Desk<PodWorkerMsg>) {
+    fn receive(&mut self, message: PodWorkerMsg, context: &mut Context<PodWorkerMsg>) {
         if matches!(message, PodWorkerMsg::RetryDue) {
             self.wake = None;
-            if self.due > desk.clock().uptime() {
-                return self.set_timer(desk); // What it was set for is done by now.
+            if self.due > context.clock().uptime() {
+                return self.set_timer(context); // What it was set for is done by now.
             }
         }
         let is_update = matches!(message, PodWorkerMsg::SpecChanged(_));
         let may_refresh = is_update || matches!(message, PodWorkerMsg::RetryDue);
         let input = match message {
             PodWorkerMsg::SpecChanged(pod) => {
-                self.note_spec(&pod, desk);
+                self.note_spec(&pod, context);
                 Input::Spec(pod)
             }
             PodWorkerMsg::Terminate { grace } => Input::Removed { grace },
@@ -195,12 +195,12 @@ impl Role for PodWorker {
                 Input::Due
             }
             PodWorkerMsg::Probed { container, kind, healthy } => Input::Probed { container, kind, healthy },
-            PodWorkerMsg::JobEnded(Ok(end)) => self.take_end(end, desk),
+            PodWorkerMsg::JobEnded(Ok(end)) => self.take_end(end, context),
             PodWorkerMsg::JobEnded(Err((job, panicked))) => {
-                self.take_end(JobEnd::lost(job, panicked.to_string()), desk)
+                self.take_end(JobEnd::lost(job, panicked.to_string()), context)
             }
             PodWorkerMsg::Demanded { demand, reply } => {
-                let _ = reply.send(Some(self.take_demand(&demand, desk))); // the asker may have left
+                let _ = reply.send(Some(self.take_demand(&demand, context))); // the asker may have left
                 Input::Due
             }
             PodWorkerMsg::ResizeJudged(pending) => {
@@ -209,7 +209,7 @@ impl Role for PodWorker {
             }
             PodWorkerMsg::Recalled(read) => {
                 let read = read.unwrap_or_else(|panicked| Err(panicked.to_string()));
-                self.take_recalled(read, desk).map_or(Input::Due, Input::Actuated)
+                self.take_recalled(read, context).map_or(Input::Due, Input::Actuated)
             }
             PodWorkerMsg::VolumesChanged => {
                 self.lifecycle.volumes_changed();
@@ -221,56 +221,56 @@ impl Role for PodWorker {
                 Input::Due
             }
         };
-        let now = self.now(desk);
+        let now = self.now(context);
         let actions = self.lifecycle.step(input, now);
         self.network_event_told &= self.lifecycle.health().network_problem.is_some();
-        self.tell_objects(desk); // Before the actions, which ask for them.
-        self.perform_all(actions, is_update, desk);
+        self.tell_objects(context); // Before the actions, which ask for them.
+        self.perform_all(actions, is_update, context);
         if may_refresh {
-            self.refresh_volumes(desk);
+            self.refresh_volumes(context);
             self.sync_due = None;
         }
-        self.tell_back_offs(desk);
-        self.follow_resize(desk);
-        self.publish(desk);
-        self.end_if_over(now, desk);
+        self.tell_back_offs(context);
+        self.follow_resize(context);
+        self.publish(context);
+        self.end_if_over(now, context);
         self.shown.set(self.lifecycle.stage());
         if self.jobs.is_empty() {
-            self.passes.end(&self.site, desk.clock().uptime());
+            self.passes.end(&self.site, context.clock().uptime());
         }
-        self.arm(desk);
+        self.arm(context);
     }
 }
 
 impl PodWorker {
-    fn now(&self, desk: &Desk<PodWorkerMsg>) -> Now {
+    fn now(&self, context: &Context<PodWorkerMsg>) -> Now {
         let jitter = self.site.agent.adapters.chance.next();
-        Now { moment: desk.now(), uptime: desk.clock().uptime(), stamp: desk.clock().stamp(), jitter }
+        Now { moment: context.now(), uptime: context.clock().uptime(), stamp: context.clock().stamp(), jitter }
     }
 
     /// A phase that is final is never left: what still runs is stopped (upstream's sync ends so, too).
-    fn end_if_over(&mut self, now: Now, desk: &mut Desk<PodWorkerMsg>) {
+    fn end_if_over(&mut self, now: Now, context: &mut Context<PodWorkerMsg>) {
         let phase = self.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
         if self.lifecycle.stage() != Stage::Syncing || !pod_status::is_terminal(phase) {
             return;
         }
         let actions = self.lifecycle.step(Input::Over, now);
-        self.perform_all(actions, false, desk);
-        self.publish(desk);
+        self.perform_all(actions, false, context);
+        self.publish(context);
     }
 
-    fn perform_all(&mut self, actions: Vec<Action>, is_update: bool, desk: &mut Desk<PodWorkerMsg>) {
-        let (uptime, stage) = (desk.clock().uptime(), self.lifecycle.stage());
+    fn perform_all(&mut self, actions: Vec<Action>, is_update: bool, context: &mut Context<PodWorkerMsg>) {
+        let (uptime, stage) = (context.clock().uptime(), self.lifecycle.stage());
         // Before it knows the pod, and what is of it, a worker has nothing to be at.
         let is_informed = self.lifecycle.pod().is_some() && self.lifecycle.observed().is_some();
         let pass = match is_informed || stage != Stage::Syncing {
             true => self.passes.enter(&self.site, stage, is_update, uptime),
             false => tracing::Span::none(),
         };
-        pass.in_scope(|| actions.into_iter().for_each(|action| self.perform(action, desk)));
+        pass.in_scope(|| actions.into_iter().for_each(|action| self.perform(action, context)));
     }
 
-    fn take_end(&mut self, end: JobEnd, desk: &Desk<PodWorkerMsg>) -> Input {
+    fn take_end(&mut self, end: JobEnd, context: &Context<PodWorkerMsg>) -> Input {
         let job = end.job();
         self.jobs.retain(|(open, _)| *open != job);
         self.count(&end);
@@ -289,7 +289,7 @@ impl PodWorker {
             JobEnd::Reset(Err(why)) => Some(subject.warning("FailedSync", format!("error restarting pod: {why}"))),
             JobEnd::PodKilled(Err(why)) => Some(subject.warning("FailedKillPod", format!("error killing pod: {why}"))),
             JobEnd::Resized(report) => {
-                self.take_resized(report, desk);
+                self.take_resized(report, context);
                 None
             }
             JobEnd::CleanedUp(Err(why)) => {
@@ -303,60 +303,60 @@ impl PodWorker {
             _ => None,
         };
         if let Some(event) = event {
-            desk.tell(&self.site.agent.directory.event_recorder, event);
+            context.tell(&self.site.agent.directory.event_recorder, event);
         }
         Input::Ended(end)
     }
 
     /// Takes what someone on this machine asked for; that is an Event of each container, and in the log.
-    fn take_demand(&mut self, demand: &Demand, desk: &Desk<PodWorkerMsg>) -> Result<Vec<String>, String> {
+    fn take_demand(&mut self, demand: &Demand, context: &Context<PodWorkerMsg>) -> Result<Vec<String>, String> {
         let met = self.lifecycle.demand(demand);
         let (reason, what) = match demand.what {
             Demanded::Restart => ("RestartRequested", "Restart"),
             Demanded::ResetBackOff => ("BackOffReset", "End of the back-off"),
         };
-        self.forgive_images(demand, met.as_deref().unwrap_or_default(), desk);
+        self.forgive_images(demand, met.as_deref().unwrap_or_default(), context);
         tracing::info!(pod = %self.site.full_name, what, container = demand.container, ?met, "asked for at the local socket");
         for container in met.iter().flatten() {
             let path = self.site.path_of(self.lifecycle.pod().map(AsRef::as_ref), container);
             let message = format!("{what} of container {container} was asked for on the node");
-            desk.tell(&self.site.agent.directory.event_recorder, self.site.subject(path).normal(reason, message));
+            context.tell(&self.site.agent.directory.event_recorder, self.site.subject(path).normal(reason, message));
         }
         met
     }
 
     /// Pulls of these containers' images wait no longer. Told before the pulls are asked for.
-    fn forgive_images(&self, demand: &Demand, names: &[String], desk: &Desk<PodWorkerMsg>) {
+    fn forgive_images(&self, demand: &Demand, names: &[String], context: &Context<PodWorkerMsg>) {
         let Some(pod) = self.lifecycle.pod().filter(|_| demand.what == Demanded::ResetBackOff) else { return };
         let images = all_containers(pod).filter(|(_, container)| names.contains(&container.name));
         let images = images.filter_map(|(_, container)| container.image.clone()).collect();
         let message = ImageManagerMsg::Forgive(self.site.uid.clone(), images);
-        desk.tell(&self.site.agent.directory.image_manager, message);
+        context.tell(&self.site.agent.directory.image_manager, message);
     }
 
-    fn perform(&mut self, action: Action, desk: &mut Desk<PodWorkerMsg>) {
+    fn perform(&mut self, action: Action, context: &mut Context<PodWorkerMsg>) {
         let site = self.site.clone();
         let pod = self.lifecycle.pod().cloned();
-        let cause = desk.cause();
+        let cause = context.cause();
         match action {
-            Action::Cancel(job) => self.cancel(&job, desk),
-            Action::Inspect => desk.tell(&site.agent.directory.pleg, PlegMsg::Inspect(site.uid.clone())),
-            Action::InspectSoon => desk.tell(&site.agent.directory.pleg, PlegMsg::InspectSoon(site.uid.clone())),
-            Action::NetworkNotReady(problem) => self.tell_network(&problem, desk),
-            Action::Finish => desk.tell(&site.agent.directory.pod_manager, PodManagerMsg::WorkerFinished(site.uid)),
+            Action::Cancel(job) => self.cancel(&job, context),
+            Action::Inspect => context.tell(&site.agent.directory.pleg, PlegMsg::Inspect(site.uid.clone())),
+            Action::InspectSoon => context.tell(&site.agent.directory.pleg, PlegMsg::InspectSoon(site.uid.clone())),
+            Action::NetworkNotReady(problem) => self.tell_network(&problem, context),
+            Action::Finish => context.tell(&site.agent.directory.pod_manager, PodManagerMsg::WorkerFinished(site.uid)),
             Action::Prepare { anew } => {
-                self.begin(Job::Prepare, "prepare", site.prepare(wanted(pod), anew, cause), desk)
+                self.begin(Job::Prepare, "prepare", site.prepare(wanted(pod), anew, cause), context)
             }
             Action::MountVolumes => {
-                let work = site.mount_volumes(wanted(pod), desk.address().clone(), cause);
-                self.begin(Job::MountVolumes, "mount volumes", work, desk);
+                let work = site.mount_volumes(wanted(pod), context.address().clone(), cause);
+                self.begin(Job::MountVolumes, "mount volumes", work, context);
             }
             Action::SetUpSandbox { attempt } => {
-                self.begin(Job::SetUpSandbox, "run sandbox", site.set_up_sandbox(wanted(pod), attempt, cause), desk);
+                self.begin(Job::SetUpSandbox, "run sandbox", site.set_up_sandbox(wanted(pod), attempt, cause), context);
             }
             Action::EnsureImage { container } => {
                 let job = Job::EnsureImage(container.clone());
-                self.begin(job, "ensure image", site.ensure_image(wanted(pod), container, cause), desk);
+                self.begin(job, "ensure image", site.ensure_image(wanted(pod), container, cause), context);
             }
             Action::StartContainer { start, sandbox, image } => {
                 let job = Job::StartContainer(start.name.clone());
@@ -365,38 +365,38 @@ impl PodWorker {
                 let runtime = self.lifecycle.observed().cloned();
                 let given = Given { image, volumes, recursive_read_only, runtime };
                 let work = site.start_container(wanted(pod), start, sandbox, given, cause);
-                self.begin(job, "start container", work, desk);
+                self.begin(job, "start container", work, context);
             }
             Action::KillContainer { id, name, message, grace } => {
                 let job = Job::KillContainer(id.clone());
                 let work = site.kill_container(pod, Stop { id, name, message }, grace, self.address(), cause);
-                self.begin(job, "stop container", work, desk);
+                self.begin(job, "stop container", work, context);
             }
             Action::RemoveContainers(ids) => {
                 let known = self.lifecycle.observed().cloned();
-                self.begin(Job::RemoveContainers, "remove containers", site.remove_containers(known, ids), desk);
+                self.begin(Job::RemoveContainers, "remove containers", site.remove_containers(known, ids), context);
             }
             Action::ResetContainers(containers) => {
                 let work = site.reset_containers(containers, cause);
-                self.begin(Job::ResetContainers, "start over", work, desk);
+                self.begin(Job::ResetContainers, "start over", work, context);
             }
             Action::Resize(work) => {
-                self.resize_began = Some(desk.clock().uptime());
-                self.begin(Job::Resize, "resize", site.resize(wanted(pod), work, cause), desk);
+                self.resize_began = Some(context.clock().uptime());
+                self.begin(Job::Resize, "resize", site.resize(wanted(pod), work, cause), context);
             }
             Action::KillPod { containers, sandboxes, grace, replace } => {
                 let stops = containers.into_iter().map(|(id, name)| Stop::with_pod(id, name)).collect();
                 let address = self.address();
                 let work = site.kill_pod(pod, stops, sandboxes, Kill { grace, replace, address }, cause);
-                self.begin(Job::KillPod, "stop pod", work, desk);
+                self.begin(Job::KillPod, "stop pod", work, context);
             }
-            Action::Confirm(absent) => self.begin(Job::Confirm, "confirm absence", site.confirm(absent), desk),
-            Action::CleanUp => self.begin(Job::CleanUp, "clean up", site.clean_up(pod), desk),
+            Action::Confirm(absent) => self.begin(Job::Confirm, "confirm absence", site.confirm(absent), context),
+            Action::CleanUp => self.begin(Job::CleanUp, "clean up", site.clean_up(pod), context),
             Action::Remove(remains) => {
                 let known = self.lifecycle.observed().cloned();
-                self.begin(Job::Remove, "remove", site.remove_remains(known, remains), desk);
+                self.begin(Job::Remove, "remove", site.remove_remains(known, remains), context);
             }
-            Action::Over => desk.tell(&site.agent.directory.pod_manager, PodManagerMsg::PodOver(site.uid)),
+            Action::Over => context.tell(&site.agent.directory.pod_manager, PodManagerMsg::PodOver(site.uid)),
         }
     }
 
@@ -410,7 +410,7 @@ impl PodWorker {
         job: Job,
         name: &'static str,
         work: impl Future<Output = JobEnd> + Send + 'static,
-        desk: &mut Desk<PodWorkerMsg>,
+        context: &mut Context<PodWorkerMsg>,
     ) {
         let about = match &job {
             Job::EnsureImage(container) | Job::StartContainer(container) => container.clone(),
@@ -418,77 +418,77 @@ impl PodWorker {
             _ => self.site.full_name.to_string(),
         };
         let lost = job.clone();
-        let id = desk.start(name, about, work, move |outcome| {
+        let id = context.start(name, about, work, move |outcome| {
             PodWorkerMsg::JobEnded(outcome.map_err(|panicked| (lost, panicked)))
         });
         self.jobs.push((job, id));
     }
 
-    fn cancel(&mut self, job: &Job, desk: &mut Desk<PodWorkerMsg>) {
+    fn cancel(&mut self, job: &Job, context: &mut Context<PodWorkerMsg>) {
         let (ended, open): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.jobs).into_iter().partition(|(open, _)| open == job);
         self.jobs = open;
         for (_, id) in ended {
-            desk.cancel(id);
+            context.cancel(id);
         }
     }
 
-    fn tell_network(&mut self, problem: &str, desk: &Desk<PodWorkerMsg>) {
+    fn tell_network(&mut self, problem: &str, context: &Context<PodWorkerMsg>) {
         if !std::mem::replace(&mut self.network_event_told, true) {
             let subject = EventSubject::pod(&self.site.uid, &self.site.full_name);
             let message = format!("network is not ready: {problem}");
-            desk.tell(&self.site.agent.directory.event_recorder, subject.warning("NetworkNotReady", message));
+            context.tell(&self.site.agent.directory.event_recorder, subject.warning("NetworkNotReady", message));
         }
     }
 
     /// What is in some kinds of volumes changes while the pod runs; upstream looks at each sync of a pod, too.
-    fn refresh_volumes(&self, desk: &Desk<PodWorkerMsg>) {
+    fn refresh_volumes(&self, context: &Context<PodWorkerMsg>) {
         let Some(pod) = self.lifecycle.pod().filter(|_| self.lifecycle.stage() == Stage::Syncing) else { return };
         if self.lifecycle.volumes().is_some() && volume_plans(pod).iter().any(VolumePlan::is_set_up_again) {
-            desk.tell(&self.site.agent.directory.volume_manager, VolumeManagerMsg::Refresh(Arc::clone(pod)));
+            context.tell(&self.site.agent.directory.volume_manager, VolumeManagerMsg::Refresh(Arc::clone(pod)));
         }
     }
 
     /// What a pod refers to in the API server is kept at hand from its start to the end of its volumes (VOL-50).
-    fn tell_objects(&mut self, desk: &Desk<PodWorkerMsg>) {
+    fn tell_objects(&mut self, context: &Context<PodWorkerMsg>) {
         let (to, pod) = (&self.site.agent.directory.object_cache, self.lifecycle.pod());
         let references = pod.map(|pod| object_references(pod)).unwrap_or_default();
         match (self.lifecycle.stage(), pod) {
             (Stage::Syncing, None) => {}
             (Stage::Syncing, Some(pod)) => {
                 let known = self.kept == references && (references.is_empty() || !self.repeat);
-                if !known && desk.offer(to, ObjectCacheMsg::PodChanged(Arc::clone(pod))) {
+                if !known && context.try_tell(to, ObjectCacheMsg::PodChanged(Arc::clone(pod))) {
                     self.kept = references;
                 }
             }
             (Stage::Terminating, _) => {
                 let ending = VolumeManagerMsg::Ending(self.site.uid.clone());
-                self.settled = self.settled || desk.offer(&self.site.agent.directory.volume_manager, ending);
+                self.settled = self.settled || context.try_tell(&self.site.agent.directory.volume_manager, ending);
             }
             // Told by a new worker, too: it cannot know what its predecessor had kept; or of what pod, if nobody wants it now.
             (Stage::Terminated, pod) => {
                 let known = self.let_go || (pod.is_some() && references.is_empty() && self.kept.is_empty());
-                self.let_go = known || desk.offer(to, ObjectCacheMsg::PodGone(self.site.uid.clone()));
+                self.let_go = known || context.try_tell(to, ObjectCacheMsg::PodGone(self.site.uid.clone()));
             }
         }
     }
 
     /// Tells the pod's status wherever it counts, when it changed.
-    fn publish(&mut self, desk: &Desk<PodWorkerMsg>) {
-        let hung = self.note_hung_call(desk);
+    fn publish(&mut self, context: &Context<PodWorkerMsg>) {
+        let hung = self.note_hung_call(context);
         let waiting: Vec<String> = hung.iter().cloned().chain(self.waiting()).collect();
-        desk.address().record().set_note(waiting.first().cloned());
+        context.address().record().set_note(waiting.first().cloned());
         let Some(pod) = self.lifecycle.pod().cloned() else { return };
         let Some(seen) = self.lifecycle.observed().cloned() else { return };
         let mut status = match (&self.status, self.ended) {
             // Its containers may be gone by now: how they ended was said while they could be looked at.
             (Some(status), true) => PodStatus::clone(status),
-            _ => self.make_status(&pod, &self.as_shown(&pod, &seen), desk),
+            _ => self.make_status(&pod, &self.as_shown(&pod, &seen), context),
         };
         pod_status::set_obstacle(&mut status, hung.or_else(|| self.lifecycle.obstacle()));
         let status = Arc::new(status);
-        self.tell_change(&pod, &status, desk);
-        self.count_start(&pod, &status, desk);
+        self.tell_change(&pod, &status, context);
+        self.count_start(&pod, &status, context);
         self.ended = self.lifecycle.stage() == Stage::Terminated;
         let is_over = self.lifecycle.is_over();
         let is_known =
@@ -508,15 +508,15 @@ impl PodWorker {
             waiting: waiting.into(),
         };
         // What there was no room for is told again soon.
-        self.refused |= !desk.offer(&to.status_manager, StatusManagerMsg::StatusChanged(view));
+        self.refused |= !context.try_tell(&to.status_manager, StatusManagerMsg::StatusChanged(view));
         if self.lifecycle.stage() == Stage::Terminated {
             if std::mem::replace(&mut self.probed, false) {
-                desk.tell(&to.prober, ProberMsg::PodGone(uid));
+                context.tell(&to.prober, ProberMsg::PodGone(uid));
             }
         } else if !probes_of(&pod).is_empty() {
             self.probed = true;
-            let (worker, ending) = (desk.address().clone(), self.lifecycle.stage() == Stage::Terminating);
-            self.refused |= !desk.offer(&to.prober, ProberMsg::PodChanged { uid, pod, status, ending, worker });
+            let (worker, ending) = (context.address().clone(), self.lifecycle.stage() == Stage::Terminating);
+            self.refused |= !context.try_tell(&to.prober, ProberMsg::PodChanged { uid, pod, status, ending, worker });
         }
     }
 
@@ -529,7 +529,7 @@ impl PodWorker {
         hooks::without_started(pod, seen, starting)
     }
 
-    fn make_status(&self, pod: &Pod, seen: &RuntimePod, desk: &Desk<PodWorkerMsg>) -> PodStatus {
+    fn make_status(&self, pod: &Pod, seen: &RuntimePod, context: &Context<PodWorkerMsg>) -> PodStatus {
         let settings = &self.site.agent.settings;
         pod_status::generate(&StatusInput {
             pod,
@@ -552,7 +552,7 @@ impl PodWorker {
             is_static: is_static(pod),
             qos_class: pod_qos(pod, settings.resources.pod_level_resources).as_str(),
             adopted: self.lifecycle.adopted(),
-            now: desk.now(),
+            now: context.now(),
         })
     }
 
@@ -567,30 +567,30 @@ impl PodWorker {
     }
 
     /// Finds what is due next: a retry, or the periodic sync (POD-11).
-    fn arm(&mut self, desk: &mut Desk<PodWorkerMsg>) {
-        let (uptime, agent) = (desk.clock().uptime(), &self.site.agent);
+    fn arm(&mut self, context: &mut Context<PodWorkerMsg>) {
+        let (uptime, agent) = (context.clock().uptime(), &self.site.agent);
         let next = || uptime + agent.settings.sync_period.mul_f64(1.0 + agent.adapters.chance.next() / 2.0);
         let sync = self.sync_due.get_or_insert_with(next).saturating_sub(uptime);
         let sync = if self.refused { RETELL.min(sync) } else { sync };
         let deadline = self.lifecycle.pod().zip(self.status.as_ref()).and_then(|(pod, status)| deadline(pod, status));
         let deadline = deadline.filter(|_| self.lifecycle.stage() == Stage::Syncing);
-        let wait = self.lifecycle.wake_at().map(|until| until.since(desk.steady()));
-        let due = wait.into_iter().chain(deadline.map(|until| until.since(desk.now()))).min();
+        let wait = self.lifecycle.wake_at().map(|until| until.since(context.steady()));
+        let due = wait.into_iter().chain(deadline.map(|until| until.since(context.now()))).min();
         let due = due.map_or(sync, |due| sync.min(due + Duration::from_millis(1))).min(self.next_look_for_hung_calls());
         self.due = uptime + due;
-        self.set_timer(desk);
+        self.set_timer(context);
     }
 
     /// One timer for all of it. One that is set already and comes too early stays: to set it anew in each turn would cost
     /// more than the turn that it wakes in vain.
-    fn set_timer(&mut self, desk: &mut Desk<PodWorkerMsg>) {
+    fn set_timer(&mut self, context: &mut Context<PodWorkerMsg>) {
         match self.wake {
             Some((set, _)) if set <= self.due => return,
-            Some((_, timer)) => desk.cancel(timer),
+            Some((_, timer)) => context.cancel(timer),
             None => {}
         }
-        let wait = self.due.saturating_sub(desk.clock().uptime());
-        self.wake = Some((self.due, desk.after(wait, PodWorkerMsg::RetryDue)));
+        let wait = self.due.saturating_sub(context.clock().uptime());
+        self.wake = Some((self.due, context.after(wait, PodWorkerMsg::RetryDue)));
     }
 }
 

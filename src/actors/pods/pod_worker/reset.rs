@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::jobs::{JobSite, field_path};
 use super::stopping::failed;
-use crate::actors::kit::ledger::Cause;
+use crate::actors::kit::trace::Cause;
 use crate::logic::pods::container_actions::ResetContainer;
 use crate::logic::pods::pod_lifecycle::JobEnd;
 

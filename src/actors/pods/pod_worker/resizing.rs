@@ -11,8 +11,8 @@ use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 
 use super::PodWorker;
 use super::jobs::JobSite;
-use crate::actors::kit::desk::Desk;
-use crate::actors::kit::ledger::Cause;
+use crate::actors::kit::context::Context;
+use crate::actors::kit::trace::Cause;
 use crate::actors::settings::{Agent, EventSubject};
 use crate::cri::{CriError, Labels, LinuxContainerResources};
 use crate::logic::model::ids::{PodUid, SandboxId};
@@ -41,15 +41,15 @@ pub(super) fn means(agent: &Agent) -> ResizeMeans {
 }
 
 /// Asks what the runtime was told of the pod before.
-pub(super) fn recall(agent: &Arc<Agent>, uid: &PodUid, delay: Duration, desk: &mut Desk<PodWorkerMsg>) {
-    let (agent, cause, about) = (Arc::clone(agent), desk.cause(), uid.clone());
+pub(super) fn recall(agent: &Arc<Agent>, uid: &PodUid, delay: Duration, context: &mut Context<PodWorkerMsg>) {
+    let (agent, cause, about) = (Arc::clone(agent), context.cause(), uid.clone());
     let work = async move {
         tokio::time::sleep(delay).await;
         let ask = |reply| AllocationManagerMsg::Recall(about, reply);
         let asked = agent.directory.allocation_manager.ask(cause, KEEP_PATIENCE, ask).await;
         asked.map_err(|error| error.to_string())
     };
-    desk.start("recall resources", uid.to_string(), work, PodWorkerMsg::Recalled);
+    context.start("recall resources", uid.to_string(), work, PodWorkerMsg::Recalled);
 }
 
 /// Notes what the runtime is told.
@@ -70,13 +70,13 @@ impl PodWorker {
     pub(super) fn take_recalled(
         &mut self,
         read: Result<PodResources, String>,
-        desk: &mut Desk<PodWorkerMsg>,
+        context: &mut Context<PodWorkerMsg>,
     ) -> Option<PodResources> {
         match read {
             Ok(read) => Some(read),
             Err(why) => {
                 tracing::debug!(pod = %self.site.full_name, why, "what the runtime was told is not known yet");
-                recall(&self.site.agent, &self.site.uid, RECALL_RETRY, desk);
+                recall(&self.site.agent, &self.site.uid, RECALL_RETRY, context);
                 None
             }
         }
@@ -84,21 +84,21 @@ impl PodWorker {
 
     /// A new pod, or a new spec: what the API server shows of resizes counts until this agent knows better, and resources
     /// that changed are a resize that was taken on.
-    pub(super) fn note_spec(&mut self, pod: &Pod, desk: &Desk<PodWorkerMsg>) {
+    pub(super) fn note_spec(&mut self, pod: &Pod, context: &Context<PodWorkerMsg>) {
         let gates = &self.site.agent.settings.resize;
         match self.lifecycle.pod() {
             None => self.resize = pod.status.as_ref().map(ResizeConditions::of_status).unwrap_or_default(),
             Some(before) => {
                 let (old, new) = (pod_resize::allocation_of(before, gates), pod_resize::allocation_of(pod, gates));
                 if !pod_resize::same_resources(&old, &new) {
-                    self.resize.begin(pod.metadata.generation, desk.now());
+                    self.resize.begin(pod.metadata.generation, context.now());
                 }
             }
         }
     }
 
     /// Whether all is in force, as the status is to show it; an Event when it has come to be.
-    pub(super) fn follow_resize(&mut self, desk: &Desk<PodWorkerMsg>) {
+    pub(super) fn follow_resize(&mut self, context: &Context<PodWorkerMsg>) {
         let Some(pod) = self.lifecycle.pod().cloned() else { return };
         match self.lifecycle.stage() {
             Stage::Syncing => {}
@@ -106,26 +106,26 @@ impl PodWorker {
             Stage::Terminated => return self.resize = ResizeConditions::default(),
         }
         let Some(in_force) = self.lifecycle.is_in_force() else { return };
-        if let Some(generation) = self.resize.note(in_force, pod.metadata.generation, desk.now()) {
+        if let Some(generation) = self.resize.note(in_force, pod.metadata.generation, context.now()) {
             let message = pod_resize::completed(&pod, generation.unwrap_or_default());
             let subject = EventSubject::pod(&self.site.uid, &self.site.full_name);
-            desk.tell(&self.site.agent.directory.event_recorder, subject.normal("ResizeCompleted", message));
+            context.tell(&self.site.agent.directory.event_recorder, subject.normal("ResizeCompleted", message));
         }
     }
 
     /// A try to bring resources into force has ended.
-    pub(super) fn take_resized(&mut self, report: &ResizeReport, desk: &Desk<PodWorkerMsg>) {
+    pub(super) fn take_resized(&mut self, report: &ResizeReport, context: &Context<PodWorkerMsg>) {
         let to = &self.site.agent.directory;
         if report.changed {
-            let took = self.resize_began.take().map_or(Duration::ZERO, |began| desk.clock().uptime() - began);
+            let took = self.resize_began.take().map_or(Duration::ZERO, |began| context.clock().uptime() - began);
             let count = ResizeCount::Actuated { success: report.problem.is_none(), took };
-            desk.tell(&to.allocation_manager, AllocationManagerMsg::Counted(vec![count]));
+            context.tell(&to.allocation_manager, AllocationManagerMsg::Counted(vec![count]));
         }
         let (Some(why), Some(pod)) = (&report.problem, self.lifecycle.pod()) else { return };
-        if let Some(generation) = self.resize.fail(why, pod.metadata.generation, desk.now()) {
+        if let Some(generation) = self.resize.fail(why, pod.metadata.generation, context.now()) {
             let message = pod_resize::failed(pod, generation.unwrap_or_default(), why);
             let subject = EventSubject::pod(&self.site.uid, &self.site.full_name);
-            desk.tell(&to.event_recorder, subject.warning("ResizeError", message));
+            context.tell(&to.event_recorder, subject.warning("ResizeError", message));
         }
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::hooks::{LateHook, named};
 use super::jobs::JobSite;
-use crate::actors::kit::ledger::{Cause, lock};
+use crate::actors::kit::trace::{Cause, lock};
 use crate::cri::CriError;
 use crate::logic::formats::go_text::quoted;
 use crate::logic::model::ids::{ContainerId, SandboxId};
@@ -237,7 +237,7 @@ impl JobSite {
         }
         let mut left = left_of(grace, spent.unwrap_or_default());
         if let Some(turn) = turn {
-            let clock = self.agent.ledger.clock();
+            let clock = self.agent.trace.clock();
             let began = clock.uptime();
             turn.come(left).await;
             let waited = clock.uptime().saturating_sub(began);

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 
 use super::jobs::{Given, JobSite, field_path};
 use crate::actors::kit::address::Address;
-use crate::actors::kit::ledger::Cause;
+use crate::actors::kit::trace::Cause;
 use crate::actors::settings::Agent;
 use crate::cri::{Device, ImageSpec, Mount, MountPropagation, PodSandboxConfig};
 use crate::logic::environment::{EnvironmentSources, container_environment};

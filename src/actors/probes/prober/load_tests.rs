@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::actors::kit::ledger::Cause;
-use crate::actors::kit::role::Stage;
+use crate::actors::kit::actor::spawn;
+use crate::actors::kit::trace::Cause;
 use crate::actors::node::node_tests::played_agent_with;
 use crate::actors::played_api::ObjectServer;
 use crate::platform::host::clock::SystemClock;
@@ -39,8 +39,8 @@ fn processor_time() -> Duration {
 async fn cost(name: &str, action: Value) {
     let played = played_agent_with(ObjectServer::default().api(), Arc::new(SystemClock::start()), None, |_, _| {});
     let agent = &played.agent;
-    Stage::<Prober>::enter(&agent.directory.prober, Arc::clone(agent), None);
-    let worker = Address::new(&agent.ledger, "worker", "PodWorker", "Root", 16);
+    spawn::<Prober>(&agent.directory.prober, Arc::clone(agent), None);
+    let worker = Address::new(&agent.trace, "worker", "PodWorker", "Root", 16);
     let mut probe = json!({ "periodSeconds": 1, "timeoutSeconds": 1 });
     for (field, value) in action.as_object().expect("an object") {
         probe[field] = value.clone();

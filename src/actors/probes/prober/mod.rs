@@ -18,9 +18,9 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus, Probe};
 use attempt::Aim;
 pub(in crate::actors) use attempt::output;
 
+use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
-use crate::actors::kit::desk::{Desk, OperationId, Panicked, Part};
-use crate::actors::kit::role::Role;
+use crate::actors::kit::context::{Context, OperationId, Panicked, Part};
 use crate::actors::settings::Agent;
 use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::pods::pod_roster::full_name;
@@ -94,12 +94,12 @@ pub struct Prober {
     saving: bool,
 }
 
-impl Role for Prober {
+impl Actor for Prober {
     const KIND: &'static str = "Prober";
     type Msg = ProberMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, _: &mut Desk<ProberMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, _: &mut Context<ProberMsg>) -> Self {
         Self {
             agent,
             pods: BTreeMap::new(),
@@ -113,28 +113,28 @@ impl Role for Prober {
         }
     }
 
-    fn receive(&mut self, message: ProberMsg, desk: &mut Desk<ProberMsg>) {
+    fn receive(&mut self, message: ProberMsg, context: &mut Context<ProberMsg>) {
         match message {
             ProberMsg::PodChanged { uid, pod, status, ending, worker } => {
                 self.pods.insert(uid.clone(), Watched { pod: Arc::clone(&pod), worker });
-                self.notice(&uid, &pod, &status, ending, desk);
-                self.repeat(&uid, desk);
+                self.notice(&uid, &pod, &status, ending, context);
+                self.repeat(&uid, context);
             }
-            ProberMsg::PodGone(uid) => self.forget(&uid, desk),
+            ProberMsg::PodGone(uid) => self.forget(&uid, context),
             ProberMsg::Known(known) => {
                 self.agent.adapters.probe_store.keep_only(&known);
                 let gone: Vec<PodUid> = self.pods.keys().filter(|uid| !known.contains(*uid)).cloned().collect();
                 for uid in gone {
-                    self.forget(&uid, desk);
+                    self.forget(&uid, context);
                 }
             }
-            ProberMsg::RoundsDue => self.rounds(desk),
+            ProberMsg::RoundsDue => self.rounds(context),
             ProberMsg::Probed(ended) => {
                 for Probed { id, round, .. } in ended {
-                    self.finish(id, round, desk);
+                    self.finish(id, round, context);
                 }
             }
-            ProberMsg::Saved(outcome) => self.saved(outcome, desk),
+            ProberMsg::Saved(outcome) => self.saved(outcome, context),
             ProberMsg::SaveDue => self.saving = false,
             ProberMsg::Counts(reply) => {
                 let counts = self.ids.iter().map(|(key, id)| (key.clone(), self.machines[id].counts.clone()));
@@ -144,10 +144,10 @@ impl Role for Prober {
                 let _ = reply.send(self.costs(&uid)); // The asker may have left.
             }
         }
-        self.let_in(desk);
-        self.fire(desk);
-        self.save(desk);
-        self.set_alarm(desk);
+        self.let_in(context);
+        self.fire(context);
+        self.save(context);
+        self.set_alarm(context);
     }
 }
 
@@ -157,8 +157,8 @@ impl Prober {
         self.ids.range(ProbeKey::first_of(uid)..).take_while(move |(key, _)| key.uid == *uid).map(|(_, id)| *id)
     }
 
-    fn notice(&mut self, uid: &PodUid, pod: &Pod, status: &PodStatus, ending: bool, desk: &mut Desk<ProberMsg>) {
-        let uptime = desk.clock().uptime();
+    fn notice(&mut self, uid: &PodUid, pod: &Pod, status: &PodStatus, ending: bool, context: &mut Context<ProberMsg>) {
+        let uptime = context.clock().uptime();
         let mut others: BTreeSet<ProbeId> = self.of_pod(uid).collect();
         for (container, kind) in probes_of(pod) {
             let key = ProbeKey { uid: uid.clone(), container: container.name.as_str().into(), kind };
@@ -167,10 +167,10 @@ impl Prober {
             let known = self.ids.get(&key).copied();
             known.map(|id| others.remove(&id));
             if is_over(&seen, kind) {
-                known.into_iter().for_each(|id| self.drop_machine(id, desk));
+                known.into_iter().for_each(|id| self.drop_machine(id, context));
                 continue;
             }
-            let id = known.unwrap_or_else(|| self.add(key, pod, probe, desk));
+            let id = known.unwrap_or_else(|| self.add(key, pod, probe, context));
             let Some(machine) = self.machines.get_mut(&id) else { continue };
             let target = probe_target::target(container, probe, status);
             if machine.target != target {
@@ -181,9 +181,9 @@ impl Prober {
             machine.seen = seen;
             // What is due now begins in this turn, which is its cause.
             if machine.schedule.due().is_some_and(|due| due <= uptime) {
-                self.round(id, desk);
+                self.round(id, context);
             } else {
-                self.arm(id, desk);
+                self.arm(id, context);
             }
         }
         for id in others {
@@ -191,15 +191,15 @@ impl Prober {
         }
     }
 
-    fn add(&mut self, key: ProbeKey, pod: &Pod, probe: &Probe, desk: &Desk<ProberMsg>) -> ProbeId {
+    fn add(&mut self, key: ProbeKey, pod: &Pod, probe: &Probe, context: &Context<ProberMsg>) -> ProbeId {
         let agent = &self.agent;
         let timing = ProbeTiming::from(probe);
-        let (started, age) = (agent.settings.agent_started, desk.clock().uptime());
+        let (started, age) = (agent.settings.agent_started, context.clock().uptime());
         let jitter = agent.adapters.chance.next();
-        let mut schedule = ProbeSchedule::new(key.kind, timing, started, age, jitter, desk.clock().uptime());
+        let mut schedule = ProbeSchedule::new(key.kind, timing, started, age, jitter, context.clock().uptime());
         let kept = agent.adapters.probe_store.of(&key.uid).remove(&(key.container.to_string(), key.kind));
         kept.into_iter().for_each(|kept| schedule.resume(kept));
-        let id = ProbeId(desk.clock().stamp().0);
+        let id = ProbeId(context.clock().stamp().0);
         self.ids.insert(key.clone(), id);
         let machine = Machine {
             key,
@@ -220,30 +220,30 @@ impl Prober {
     }
 
     /// Tells the pod's worker what is known: one that was started anew has heard none of it, and hears only changes else.
-    fn repeat(&self, uid: &PodUid, desk: &Desk<ProberMsg>) {
+    fn repeat(&self, uid: &PodUid, context: &Context<ProberMsg>) {
         let Some(watched) = self.pods.get(uid) else { return };
         for machine in self.of_pod(uid).map(|id| &self.machines[&id]) {
             if let Some((container, healthy)) = machine.result.clone() {
-                desk.tell(&watched.worker, PodWorkerMsg::Probed { container, kind: machine.key.kind, healthy });
+                context.tell(&watched.worker, PodWorkerMsg::Probed { container, kind: machine.key.kind, healthy });
             }
         }
     }
 
-    fn forget(&mut self, uid: &PodUid, desk: &mut Desk<ProberMsg>) {
+    fn forget(&mut self, uid: &PodUid, context: &mut Context<ProberMsg>) {
         self.agent.adapters.probe_store.forget(uid);
         self.pods.remove(uid);
         let gone: Vec<ProbeId> = self.of_pod(uid).collect();
         for id in gone {
-            self.drop_machine(id, desk);
+            self.drop_machine(id, context);
         }
     }
 
-    fn drop_machine(&mut self, id: ProbeId, desk: &mut Desk<ProberMsg>) {
+    fn drop_machine(&mut self, id: ProbeId, context: &mut Context<ProberMsg>) {
         if let Some(machine) = self.machines.remove(&id) {
             self.ids.remove(&machine.key);
             machine.due.map(|due| self.agenda.remove(&(due, id)));
             match machine.probe {
-                Some((UnderWay::Alone(operation), _)) => desk.cancel(operation),
+                Some((UnderWay::Alone(operation), _)) => context.cancel(operation),
                 Some((UnderWay::Part(part), _)) => part.cancel(),
                 Some((UnderWay::Loaded, _)) => self.volley.retain(|(_, loaded, _)| *loaded != id),
                 None => {}
@@ -253,9 +253,9 @@ impl Prober {
     }
 
     /// Puts the machine's next round into the agenda, in the place of the one that was there.
-    fn arm(&mut self, id: ProbeId, desk: &Desk<ProberMsg>) {
+    fn arm(&mut self, id: ProbeId, context: &Context<ProberMsg>) {
         let Some(machine) = self.machines.get_mut(&id) else { return };
-        let due = machine.schedule.wake(desk.clock().uptime());
+        let due = machine.schedule.wake(context.clock().uptime());
         if machine.due == due {
             return;
         }
@@ -264,49 +264,49 @@ impl Prober {
         self.agenda.extend(due.map(|due| (due, id)));
     }
 
-    fn set_alarm(&mut self, desk: &mut Desk<ProberMsg>) {
+    fn set_alarm(&mut self, context: &mut Context<ProberMsg>) {
         let round = self.agenda.first().map(|(due, _)| *due);
-        let first = round.into_iter().chain(self.gate.due(desk.clock().uptime())).min();
+        let first = round.into_iter().chain(self.gate.due(context.clock().uptime())).min();
         if self.alarm.map(|(set_to, _)| set_to) == first {
             return;
         }
         if let Some((_, timer)) = self.alarm.take() {
-            desk.cancel(timer);
+            context.cancel(timer);
         }
         self.alarm = first.map(|due| {
-            let delay = due.saturating_sub(desk.clock().uptime());
-            (due, desk.alarm(delay, ProberMsg::RoundsDue))
+            let delay = due.saturating_sub(context.clock().uptime());
+            (due, context.alarm(delay, ProberMsg::RoundsDue))
         });
     }
 
     /// Begins the rounds that are due.
-    fn rounds(&mut self, desk: &mut Desk<ProberMsg>) {
+    fn rounds(&mut self, context: &mut Context<ProberMsg>) {
         self.alarm = None;
-        let uptime = desk.clock().uptime();
+        let uptime = context.clock().uptime();
         for _ in 0..ROUNDS_MAX {
             if self.agenda.first().is_none_or(|(due, _)| *due > uptime) {
                 return;
             }
             if let Some((_, id)) = self.agenda.pop_first() {
-                self.round(id, desk);
+                self.round(id, context);
             }
         }
     }
 
-    fn round(&mut self, id: ProbeId, desk: &mut Desk<ProberMsg>) {
-        let (wall, uptime) = (desk.now(), desk.clock().uptime());
+    fn round(&mut self, id: ProbeId, context: &mut Context<ProberMsg>) {
+        let (wall, uptime) = (context.now(), context.clock().uptime());
         let Some(machine) = self.machines.get_mut(&id) else { return };
         machine.due.take().map(|due| self.agenda.remove(&(due, id)));
         let actions = machine.schedule.round(&machine.seen, wall, uptime);
-        self.perform(id, actions, desk);
-        self.remember(id, desk);
-        self.arm(id, desk);
+        self.perform(id, actions, context);
+        self.remember(id, context);
+        self.arm(id, context);
     }
 
     /// Takes the outcome of a probe, unless nobody waits for it any more.
-    fn finish(&mut self, id: ProbeId, round: Result<Round, Panicked>, desk: &mut Desk<ProberMsg>) {
+    fn finish(&mut self, id: ProbeId, round: Result<Round, Panicked>, context: &mut Context<ProberMsg>) {
         let Some(machine) = self.machines.get_mut(&id) else { return };
-        let uptime = desk.clock().uptime();
+        let uptime = context.clock().uptime();
         let began = machine.probe.take().map_or(uptime, |(_, began)| began);
         let panicked =
             |panicked: Panicked| Round { outcome: ProbeOutcome::Error(panicked.to_string()), timed_out: false };
@@ -321,15 +321,15 @@ impl Prober {
         let before = machine.schedule.put_off();
         let actions = machine.schedule.finish(verdict, uptime);
         let put_off = machine.schedule.put_off().filter(|(_, wait)| before.is_none_or(|(_, before)| before != *wait));
-        self.tell_event(id, &outcome, desk);
+        self.tell_event(id, &outcome, context);
         self.gate.leave(&id);
-        self.perform(id, actions, desk);
-        self.remember(id, desk);
-        self.tell_put_off(id, put_off, desk);
-        self.arm(id, desk);
+        self.perform(id, actions, context);
+        self.remember(id, context);
+        self.tell_put_off(id, put_off, context);
+        self.arm(id, context);
     }
 
-    fn perform(&mut self, id: ProbeId, actions: Vec<ProbeAction>, desk: &mut Desk<ProberMsg>) {
+    fn perform(&mut self, id: ProbeId, actions: Vec<ProbeAction>, context: &mut Context<ProberMsg>) {
         for action in actions {
             let Some(machine) = self.machines.get_mut(&id) else { return };
             match action {
@@ -339,20 +339,20 @@ impl Prober {
                         machine.result = result;
                         let message = PodWorkerMsg::Probed { container, kind: machine.key.kind, healthy };
                         if let Some(watched) = self.pods.get(&machine.key.uid) {
-                            desk.tell(&watched.worker, message);
+                            context.tell(&watched.worker, message);
                         }
                     }
                 }
                 ProbeAction::Forget(_) => machine.result = None,
-                ProbeAction::Probe(_) => self.probe(id, desk),
-                ProbeAction::End => self.drop_machine(id, desk),
+                ProbeAction::Probe(_) => self.probe(id, context),
+                ProbeAction::End => self.drop_machine(id, context),
             }
         }
     }
 
-    fn probe(&mut self, id: ProbeId, desk: &mut Desk<ProberMsg>) {
+    fn probe(&mut self, id: ProbeId, context: &mut Context<ProberMsg>) {
         let Some(machine) = self.machines.get_mut(&id) else { return };
-        let began = desk.clock().uptime();
+        let began = context.clock().uptime();
         match &machine.aim {
             Aim::Network(probe) => {
                 self.volley.push((machine.key.uid.clone(), id, Arc::clone(probe)));
@@ -361,15 +361,15 @@ impl Prober {
             Aim::Nowhere(problem) => {
                 let round = Round { outcome: ProbeOutcome::Error(problem.clone()), timed_out: false };
                 let ended = ProberMsg::Probed(vec![Probed { uid: machine.key.uid.clone(), id, round: Ok(round) }]);
-                machine.probe = Some((UnderWay::Alone(desk.after(Duration::ZERO, ended)), began));
+                machine.probe = Some((UnderWay::Alone(context.after(Duration::ZERO, ended)), began));
             }
             Aim::Command(..) => self.gate.ask(&machine.key.uid, id),
         }
     }
 
     /// Begins the commands whose turn it is.
-    fn let_in(&mut self, desk: &mut Desk<ProberMsg>) {
-        let uptime = desk.clock().uptime();
+    fn let_in(&mut self, context: &mut Context<ProberMsg>) {
+        let uptime = context.clock().uptime();
         while let Some(id) = self.gate.admit(uptime) {
             let machine = self.machines.get_mut(&id);
             let wanted = machine.and_then(|machine| Some((machine.schedule.probing().cloned()?, machine)));
@@ -379,18 +379,18 @@ impl Prober {
             };
             let Aim::Command(command, timeout) = &machine.aim else {
                 self.gate.leave(&id); // It changed while it waited.
-                self.probe(id, desk);
+                self.probe(id, context);
                 continue;
             };
             let (uid, about) = (machine.key.uid.clone(), machine.key.about());
             let work = attempt::run(Arc::clone(&self.agent), container, Arc::clone(command), *timeout);
             let ended = move |round| ProberMsg::Probed(vec![Probed { uid, id, round }]);
-            machine.probe = Some((UnderWay::Alone(desk.start("probe", about, work, ended)), uptime));
+            machine.probe = Some((UnderWay::Alone(context.start("probe", about, work, ended)), uptime));
         }
     }
 
     /// Begins the probes over the network that this turn has led to.
-    fn fire(&mut self, desk: &mut Desk<ProberMsg>) {
+    fn fire(&mut self, context: &mut Context<ProberMsg>) {
         let volley = std::mem::take(&mut self.volley);
         let Some(first) = volley.first().and_then(|(_, id, _)| self.machines.get(id)) else { return };
         let about = match volley.len() {
@@ -402,7 +402,7 @@ impl Prober {
         let ended = |rounds: Vec<((PodUid, ProbeId), Result<Round, Panicked>)>| {
             ProberMsg::Probed(rounds.into_iter().map(|((uid, id), round)| Probed { uid, id, round }).collect())
         };
-        let parts = desk.start_each("probe", about, works, ended);
+        let parts = context.start_each("probe", about, works, ended);
         for (id, part) in ids.into_iter().zip(parts) {
             let machine = self.machines.get_mut(&id);
             machine

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::actors::kit::ledger::Cause;
-use crate::actors::kit::role::Stage;
+use crate::actors::kit::actor::spawn;
+use crate::actors::kit::trace::Cause;
 use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
 use crate::messages::event_recorder::EventRecorderMsg;
@@ -21,8 +21,8 @@ fn played() -> PlayedAgent {
 fn played_to_be_ended() -> (PlayedAgent, ractor::ActorCell) {
     let played = played_agent(ObjectServer::default().api(), |_, _| {});
     let (agent, to) = (&played.agent, &played.agent.directory);
-    Stage::<crate::actors::events::event_recorder::EventRecorder>::enter(&to.event_recorder, Arc::clone(agent), None);
-    let prober = Stage::<Prober>::enter(&to.prober, Arc::clone(agent), None);
+    spawn::<crate::actors::events::event_recorder::EventRecorder>(&to.event_recorder, Arc::clone(agent), None);
+    let prober = spawn::<Prober>(&to.prober, Arc::clone(agent), None);
     (played, prober)
 }
 
@@ -50,7 +50,7 @@ fn changed(agent: &Agent, uid: &str, command: &[&str], more: Value) -> ProberMsg
         pod: Arc::new(serde_json::from_value(pod).expect("a pod")),
         status: Arc::new(serde_json::from_value(status).expect("a status")),
         ending: false,
-        worker: Address::new(&agent.ledger, "worker", "PodWorker", "Root", 4096),
+        worker: Address::new(&agent.trace, "worker", "PodWorker", "Root", 4096),
     }
 }
 
@@ -163,7 +163,7 @@ async fn a_prober_that_starts_anew_goes_on() {
     assert_eq!((kept.result, kept.last, kept.run), (Some(true), Some(false), 2));
     prober.kill();
     let second = played_agent(ObjectServer::default().api(), |_, adapters| adapters.probe_store = Arc::clone(&store));
-    Stage::<Prober>::enter(&second.agent.directory.prober, Arc::clone(&second.agent), None);
+    spawn::<Prober>(&second.agent.directory.prober, Arc::clone(&second.agent), None);
     tell(&second.agent, changed(&second.agent, "web", &["false"], probe()));
     seconds(9.0).await; // Within the period that the first round is spread over.
     assert_eq!(second.runtime().calls("ExecSync web ").len(), 1);

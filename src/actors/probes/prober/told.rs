@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Probe;
 
 use super::{Prober, SAVE_PERIOD, SAVE_RETRY};
-use crate::actors::kit::desk::{Desk, Panicked};
+use crate::actors::kit::context::{Context, Panicked};
 use crate::actors::settings::EventSubject;
 use crate::logic::model::backoff::go_duration;
 use crate::logic::model::ids::PodUid;
@@ -26,10 +26,10 @@ pub(super) fn action_of(probe: &Probe) -> &'static str {
 
 impl Prober {
     /// Has what the machine knows outlive this agent.
-    pub(super) fn remember(&mut self, id: ProbeId, desk: &Desk<ProberMsg>) {
+    pub(super) fn remember(&mut self, id: ProbeId, context: &Context<ProberMsg>) {
         let Some(machine) = self.machines.get_mut(&id) else { return };
         let result = machine.result.as_ref().map(|(_, healthy)| *healthy);
-        let Some(now) = machine.schedule.memory(result, desk.now()) else { return };
+        let Some(now) = machine.schedule.memory(result, context.now()) else { return };
         if machine.remembered.as_ref().is_none_or(|before| !before.says_as(&now)) {
             machine.remembered = Some(now.clone());
             let key = &machine.key;
@@ -38,16 +38,16 @@ impl Prober {
     }
 
     /// Writes what is news: at once, then not again for a while.
-    pub(super) fn save(&mut self, desk: &mut Desk<ProberMsg>) {
+    pub(super) fn save(&mut self, context: &mut Context<ProberMsg>) {
         if self.saving || !self.agent.adapters.probe_store.is_to_be_saved() {
             return;
         }
         self.saving = true;
         let store = self.agent.adapters.probe_store.clone();
-        desk.start("keep results", "", async move { store.save().await }, ProberMsg::Saved);
+        context.start("keep results", "", async move { store.save().await }, ProberMsg::Saved);
     }
 
-    pub(super) fn saved(&self, outcome: Result<Result<(), String>, Panicked>, desk: &mut Desk<ProberMsg>) {
+    pub(super) fn saved(&self, outcome: Result<Result<(), String>, Panicked>, context: &mut Context<ProberMsg>) {
         let problem = match outcome {
             Ok(Ok(())) => None,
             Ok(Err(problem)) => Some(problem),
@@ -56,7 +56,7 @@ impl Prober {
         if let Some(problem) = &problem {
             tracing::warn!(problem, "results of probes would not outlive this agent");
         }
-        desk.after(if problem.is_some() { SAVE_RETRY } else { SAVE_PERIOD }, ProberMsg::SaveDue);
+        context.after(if problem.is_some() { SAVE_RETRY } else { SAVE_PERIOD }, ProberMsg::SaveDue);
     }
 
     /// What the pod's probes cost.
@@ -76,7 +76,7 @@ impl Prober {
     }
 
     /// A warning that a command never ends in time, as often as the wait grows (SEC-47).
-    pub(super) fn tell_put_off(&self, id: ProbeId, put_off: Option<(u32, Duration)>, desk: &Desk<ProberMsg>) {
+    pub(super) fn tell_put_off(&self, id: ProbeId, put_off: Option<(u32, Duration)>, context: &Context<ProberMsg>) {
         let Some((times, wait)) = put_off else { return };
         let Some((key, subject)) = self.subject(id) else { return };
         let wait = go_duration(wait);
@@ -85,10 +85,10 @@ impl Prober {
              it is run again in {wait}",
             key.kind
         );
-        desk.tell(&self.agent.directory.event_recorder, subject.warning("ProbeWarning", message));
+        context.tell(&self.agent.directory.event_recorder, subject.warning("ProbeWarning", message));
     }
 
-    pub(super) fn tell_event(&self, id: ProbeId, outcome: &ProbeOutcome, desk: &Desk<ProberMsg>) {
+    pub(super) fn tell_event(&self, id: ProbeId, outcome: &ProbeOutcome, context: &Context<ProberMsg>) {
         if *outcome == ProbeOutcome::Success {
             return;
         }
@@ -101,7 +101,7 @@ impl Prober {
                 ("Unhealthy", format!("{} probe errored and resulted in unknown state: {text}", key.kind))
             }
         };
-        desk.tell(&self.agent.directory.event_recorder, subject.warning(reason, text));
+        context.tell(&self.agent.directory.event_recorder, subject.warning(reason, text));
     }
 
     fn subject(&self, id: ProbeId) -> Option<(&ProbeKey, EventSubject)> {

@@ -8,8 +8,8 @@ use ractor::{ActorCell, ActorStatus};
 
 use super::*;
 use crate::actors::events::event_recorder::EventRecorder;
-use crate::actors::kit::ledger::lock;
-use crate::actors::kit::role::Stage;
+use crate::actors::kit::actor::spawn;
+use crate::actors::kit::trace::lock;
 use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
 use crate::logic::model::ids::PodUid;
@@ -84,8 +84,8 @@ fn played(cgroups: &Arc<StubbornCgroups>) -> (PlayedAgent, ActorCell) {
     let cgroups = Arc::clone(cgroups);
     let played = played_agent(ObjectServer::default().api(), |_, adapters| adapters.cgroups = cgroups);
     let to = &played.agent.directory;
-    Stage::<EventRecorder>::enter(&to.event_recorder, Arc::clone(&played.agent), None);
-    let manager = Stage::<ResourceManager>::enter(&to.resource_manager, Arc::clone(&played.agent), None);
+    spawn::<EventRecorder>(&to.event_recorder, Arc::clone(&played.agent), None);
+    let manager = spawn::<ResourceManager>(&to.resource_manager, Arc::clone(&played.agent), None);
     (played, manager)
 }
 

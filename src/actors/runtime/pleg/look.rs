@@ -23,7 +23,7 @@ const LOG_FALLBACK: (usize, usize) = (80, 2048);
 /// Lists all sandboxes and containers.
 pub(super) async fn relist(agent: &Agent) -> CriResult<Relist> {
     let runtime = &agent.adapters.runtime;
-    let taken = agent.ledger.clock().stamp();
+    let taken = agent.trace.clock().stamp();
     let (sandbox_filter, container_filter) = (PodSandboxFilter::default(), ContainerFilter::default());
     let (sandboxes, containers) =
         try_join(runtime.list_pod_sandboxes(&sandbox_filter), runtime.list_containers(&container_filter)).await?;
@@ -47,7 +47,7 @@ pub(super) async fn relist(agent: &Agent) -> CriResult<Relist> {
 /// The parts that the runtime lists for a pod.
 async fn list_parts(agent: &Agent, uid: &PodUid) -> CriResult<PodParts> {
     let runtime = &agent.adapters.runtime;
-    let taken = agent.ledger.clock().stamp();
+    let taken = agent.trace.clock().stamp();
     let label_selector: Labels = [(labels::POD_UID.to_owned(), uid.to_string())].into();
     let sandbox_filter = PodSandboxFilter { label_selector: label_selector.clone(), ..PodSandboxFilter::default() };
     let container_filter = ContainerFilter { label_selector, ..ContainerFilter::default() };

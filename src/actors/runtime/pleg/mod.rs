@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 
-use crate::actors::kit::desk::{Desk, OperationId, Panicked};
-use crate::actors::kit::ledger::Cause;
-use crate::actors::kit::role::Role;
+use crate::actors::kit::actor::Actor;
+use crate::actors::kit::context::{Context, OperationId, Panicked};
+use crate::actors::kit::trace::Cause;
 use crate::actors::settings::{Agent, EventSubject};
 use crate::cri::{ContainerEvent, ContainerEventKind, CriError, CriResult};
 use crate::logic::model::ids::{FullName, PodUid};
@@ -54,7 +54,7 @@ const INSPECT_RETRY: Duration = Duration::from_secs(1);
 /// are the agent's own doing: whoever did it knows, and asks for a look himself; what ended is looked at at once.
 const LOOK_PAUSE: Duration = Duration::from_millis(250);
 
-/// What the relist is about, in the ledger.
+/// What the relist is about, in the trace.
 pub const RELIST_ABOUT: &str = "all pods";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -99,12 +99,12 @@ pub struct Pleg {
     relist_before: Option<Duration>,
 }
 
-impl Role for Pleg {
+impl Actor for Pleg {
     const KIND: &'static str = "Pleg";
     type Msg = PlegMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, desk: &mut Desk<PlegMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, context: &mut Context<PlegMsg>) -> Self {
         let mut pleg = Self {
             agent,
             last: BTreeMap::new(),
@@ -125,45 +125,45 @@ impl Role for Pleg {
             last_good_relist: None,
             why_none: None,
             overdue: None,
-            born: desk.clock().uptime(),
+            born: context.clock().uptime(),
             relist_began: Duration::ZERO,
             relist_before: None,
         };
         if pleg.agent.settings.evented {
-            pleg.open_stream(desk);
+            pleg.open_stream(context);
         }
-        pleg.relist(desk);
+        pleg.relist(context);
         pleg
     }
 
-    fn receive(&mut self, message: PlegMsg, desk: &mut Desk<PlegMsg>) {
+    fn receive(&mut self, message: PlegMsg, context: &mut Context<PlegMsg>) {
         match message {
-            PlegMsg::RelistDue => self.relist(desk),
-            PlegMsg::Relisted(outcome) => self.take_relist(outcome, desk),
-            PlegMsg::RelistOverdue => self.tell_overdue(desk),
-            PlegMsg::Inspect(uid) => self.inspect(uid, desk),
-            PlegMsg::InspectSoon(uid) => self.inspect_soon(uid, desk),
+            PlegMsg::RelistDue => self.relist(context),
+            PlegMsg::Relisted(outcome) => self.take_relist(outcome, context),
+            PlegMsg::RelistOverdue => self.tell_overdue(context),
+            PlegMsg::Inspect(uid) => self.inspect(uid, context),
+            PlegMsg::InspectSoon(uid) => self.inspect_soon(uid, context),
             PlegMsg::LookDue(uid) => {
                 self.soon.remove(&uid);
-                self.inspect(uid, desk);
+                self.inspect(uid, context);
             }
             PlegMsg::InspectRetryDue(uid) => {
                 self.retrying.remove(&uid);
-                self.inspect(uid, desk);
+                self.inspect(uid, context);
             }
-            PlegMsg::Inspected(uid, outcome) => self.take_inspection(uid, outcome, desk),
-            PlegMsg::StreamDue => self.open_stream(desk),
+            PlegMsg::Inspected(uid, outcome) => self.take_inspection(uid, outcome, context),
+            PlegMsg::StreamDue => self.open_stream(context),
             PlegMsg::StreamOpened => {
                 self.stream = Stream::Open;
                 self.agent.happened(Occurrence::StreamOpened);
-                self.opened = desk.clock().uptime();
+                self.opened = context.clock().uptime();
                 // What happened before the stream was open is found by one more relist.
-                self.relist(desk);
+                self.relist(context);
             }
-            PlegMsg::EventArrived(event) => self.take_event(event, desk),
-            PlegMsg::StreamEnded(why) => self.lose_stream(why, desk),
-            PlegMsg::Repeat => self.repeat(desk),
-            PlegMsg::RepeatSeen => self.repeat_seen(desk),
+            PlegMsg::EventArrived(event) => self.take_event(event, context),
+            PlegMsg::StreamEnded(why) => self.lose_stream(why, context),
+            PlegMsg::Repeat => self.repeat(context),
+            PlegMsg::RepeatSeen => self.repeat_seen(context),
             PlegMsg::Pods(reply) => {
                 let _ = reply.send(self.accounts.all().cloned().collect()); // The asker may have left.
             }
@@ -172,21 +172,21 @@ impl Role for Pleg {
 }
 
 impl Pleg {
-    fn relist(&mut self, desk: &mut Desk<PlegMsg>) {
+    fn relist(&mut self, context: &mut Context<PlegMsg>) {
         if let Some(timer) = self.relist_timer.take() {
-            desk.cancel(timer);
+            context.cancel(timer);
         }
         if std::mem::replace(&mut self.relisting, true) {
             self.relist_again = true;
             return;
         }
-        self.relist_began = desk.clock().uptime();
+        self.relist_began = context.clock().uptime();
         let agent = Arc::clone(&self.agent);
-        desk.start("relist", RELIST_ABOUT, async move { look::relist(&agent).await }, PlegMsg::Relisted);
+        context.start("relist", RELIST_ABOUT, async move { look::relist(&agent).await }, PlegMsg::Relisted);
         if self.overdue.is_none() {
             let due = self.overdue_at();
             let wait = due.checked_sub(self.relist_began).unwrap_or(OVERDUE_RETOLD);
-            self.overdue = Some(desk.after(wait, PlegMsg::RelistOverdue));
+            self.overdue = Some(context.after(wait, PlegMsg::RelistOverdue));
         }
     }
 
@@ -195,38 +195,38 @@ impl Pleg {
         self.last_good_relist.map_or(self.born + FIRST_RELIST_MAX, |last| last + RELIST_AGE_MAX)
     }
 
-    fn tell_overdue(&mut self, desk: &mut Desk<PlegMsg>) {
-        self.overdue = Some(desk.after(OVERDUE_RETOLD, PlegMsg::RelistOverdue));
-        self.tell_problem(self.problem(desk), desk);
+    fn tell_overdue(&mut self, context: &mut Context<PlegMsg>) {
+        self.overdue = Some(context.after(OVERDUE_RETOLD, PlegMsg::RelistOverdue));
+        self.tell_problem(self.problem(context), context);
     }
 
     /// What is wrong by now.
-    fn problem(&self, desk: &Desk<PlegMsg>) -> Option<String> {
-        let now = desk.clock().uptime();
-        let open = || desk.address().record().oldest_call(Some(RELIST_ABOUT));
-        let hung = || open().map(|call| runtime_health::no_answer(call.method, call.open, desk.now()));
+    fn problem(&self, context: &Context<PlegMsg>) -> Option<String> {
+        let now = context.clock().uptime();
+        let open = || context.address().record().oldest_call(Some(RELIST_ABOUT));
+        let hung = || open().map(|call| runtime_health::no_answer(call.method, call.open, context.now()));
         let why = self.why_none.clone().or_else(hung).unwrap_or_else(|| "no answer".to_owned());
         let age = self.last_good_relist.map(|last| now.saturating_sub(last));
         (now >= self.overdue_at()).then(|| runtime_health::relist_problem(age, &why))
     }
 
-    fn take_relist(&mut self, outcome: Result<CriResult<Relist>, Panicked>, desk: &mut Desk<PlegMsg>) {
+    fn take_relist(&mut self, outcome: Result<CriResult<Relist>, Panicked>, context: &mut Context<PlegMsg>) {
         self.relisting = false;
-        self.count_relist(desk);
+        self.count_relist(context);
         let period = if self.stream == Stream::Open { RELIST_PERIOD_EVENTED } else { RELIST_PERIOD };
         let delay = if std::mem::take(&mut self.relist_again) { Duration::ZERO } else { period };
-        self.relist_timer = Some(desk.after(delay, PlegMsg::RelistDue));
+        self.relist_timer = Some(context.after(delay, PlegMsg::RelistDue));
         let outcome = outcome.map_err(|panicked| panicked.to_string());
         match outcome.and_then(|outcome| outcome.map_err(|error| error.to_string())) {
             Ok(relist) => {
                 self.last_good_relist = Some(self.relist_began);
                 self.why_none = None;
                 if let Some(overdue) = self.overdue.take() {
-                    desk.cancel(overdue);
+                    context.cancel(overdue);
                 }
-                self.tell_problem(None, desk);
+                self.tell_problem(None, context);
                 if relist.taken >= self.relist_after {
-                    self.compare(relist, desk);
+                    self.compare(relist, context);
                 }
             }
             Err(error) => {
@@ -236,14 +236,14 @@ impl Pleg {
         }
     }
 
-    fn count_relist(&mut self, desk: &Desk<PlegMsg>) {
-        let took = desk.clock().uptime().saturating_sub(self.relist_began);
+    fn count_relist(&mut self, context: &Context<PlegMsg>) {
+        let took = context.clock().uptime().saturating_sub(self.relist_began);
         let interval = self.relist_before.replace(self.relist_began);
         let interval = interval.map(|before| self.relist_began.saturating_sub(before));
-        self.agent.happened(Occurrence::Relisted { ended: desk.now(), took, interval });
+        self.agent.happened(Occurrence::Relisted { ended: context.now(), took, interval });
     }
 
-    fn compare(&mut self, relist: Relist, desk: &mut Desk<PlegMsg>) {
+    fn compare(&mut self, relist: Relist, context: &mut Context<PlegMsg>) {
         let diff = pleg_diff::diff(&self.last, &relist.pods);
         self.last = relist.pods;
         let unseen = relist.names.iter().filter(|(uid, _)| self.accounts.get(uid).is_none());
@@ -256,51 +256,51 @@ impl Pleg {
             };
             // Else looked at by UID, so that also what is gone is told with the next account.
             let parts = record.and_then(of_relist);
-            self.inspect_parts(uid.clone(), parts, desk);
+            self.inspect_parts(uid.clone(), parts, context);
         }
         let told = PodManagerMsg::Relisted { taken: relist.taken, pods: relist.names };
-        if !desk.offer(&self.agent.directory.pod_manager, told) {
+        if !context.try_tell(&self.agent.directory.pod_manager, told) {
             // There was no room: the next one comes soon.
-            if let Some(timer) = self.relist_timer.replace(desk.after(RELIST_PERIOD, PlegMsg::RelistDue)) {
-                desk.cancel(timer);
+            if let Some(timer) = self.relist_timer.replace(context.after(RELIST_PERIOD, PlegMsg::RelistDue)) {
+                context.cancel(timer);
             }
         }
     }
 
-    fn inspect(&mut self, uid: PodUid, desk: &mut Desk<PlegMsg>) {
-        self.inspect_parts(uid, None, desk);
+    fn inspect(&mut self, uid: PodUid, context: &mut Context<PlegMsg>) {
+        self.inspect_parts(uid, None, context);
     }
 
-    fn inspect_parts(&mut self, uid: PodUid, parts: Option<PodParts>, desk: &mut Desk<PlegMsg>) {
+    fn inspect_parts(&mut self, uid: PodUid, parts: Option<PodParts>, context: &mut Context<PlegMsg>) {
         if !self.inspecting.insert(uid.clone()) {
             self.again.insert(uid); // The look under way may have missed what this one is about.
             return;
         }
         if let Some(timer) = self.soon.remove(&uid) {
-            desk.cancel(timer);
+            context.cancel(timer);
         }
         let (agent, about) = (Arc::clone(&self.agent), uid.clone());
         let known = self.accounts.get(&uid).cloned();
         let asked = uid.clone();
         let work = async move {
-            let began = agent.ledger.clock().uptime();
+            let began = agent.trace.clock().uptime();
             let found = look::inspect(&agent, &asked, known.as_deref(), parts).await;
-            let took = agent.ledger.clock().uptime().saturating_sub(began);
+            let took = agent.trace.clock().uptime().saturating_sub(began);
             agent.happened(Occurrence::PodInspected { took });
             found
         };
-        desk.start("inspect pod", about.as_str(), work, move |outcome| PlegMsg::Inspected(uid, outcome));
+        context.start("inspect pod", about.as_str(), work, move |outcome| PlegMsg::Inspected(uid, outcome));
     }
 
-    fn inspect_soon(&mut self, uid: PodUid, desk: &mut Desk<PlegMsg>) {
-        self.soon.entry(uid.clone()).or_insert_with(|| desk.after(LOOK_PAUSE, PlegMsg::LookDue(uid)));
+    fn inspect_soon(&mut self, uid: PodUid, context: &mut Context<PlegMsg>) {
+        self.soon.entry(uid.clone()).or_insert_with(|| context.after(LOOK_PAUSE, PlegMsg::LookDue(uid)));
     }
 
     fn take_inspection(
         &mut self,
         uid: PodUid,
         outcome: Result<CriResult<Arc<RuntimePod>>, Panicked>,
-        desk: &mut Desk<PlegMsg>,
+        context: &mut Context<PlegMsg>,
     ) {
         self.inspecting.remove(&uid);
         // That nobody answers at all is told of the node.
@@ -315,46 +315,46 @@ impl Pleg {
                 }
                 self.accounts.take(&pod);
                 let to = &self.agent.directory;
-                let logs = desk.offer(&to.log_rotator, LogRotatorMsg::Observed(Arc::clone(&pod)));
-                if !desk.offer(&to.pod_manager, PodManagerMsg::Observed(pod)) || !logs {
+                let logs = context.try_tell(&to.log_rotator, LogRotatorMsg::Observed(Arc::clone(&pod)));
+                if !context.try_tell(&to.pod_manager, PodManagerMsg::Observed(pod)) || !logs {
                     self.agent.happened(Occurrence::NewsDropped);
-                    self.retry(uid.clone(), desk); // There was no room: it is told with the next look.
+                    self.retry(uid.clone(), context); // There was no room: it is told with the next look.
                 }
             }
             Err(error) => {
                 tracing::warn!(pod = %uid, error, "pod cannot be inspected");
                 if !is_away {
-                    self.tell_failed_look(&uid, error, desk);
+                    self.tell_failed_look(&uid, error, context);
                 }
-                self.retry(uid.clone(), desk);
+                self.retry(uid.clone(), context);
             }
         }
         if self.again.remove(&uid) {
-            self.inspect(uid, desk);
+            self.inspect(uid, context);
         }
     }
 
     /// Without an account of it nothing is done for a pod. One Event for as long as the same goes wrong.
-    fn tell_failed_look(&mut self, uid: &PodUid, error: String, desk: &Desk<PlegMsg>) {
+    fn tell_failed_look(&mut self, uid: &PodUid, error: String, context: &Context<PlegMsg>) {
         let name = self.accounts.get(uid).map(|pod| &pod.full_name).or_else(|| self.unseen.get(uid));
         let Some(name) = name else { return }; // A relist will tell it.
         let event = EventSubject::pod(uid, name);
         let event = event.warning("FailedSync", format!("error determining status: {error}"));
         if self.failing.insert(uid.clone(), error.clone()) != Some(error) {
-            desk.tell(&self.agent.directory.event_recorder, event);
+            context.tell(&self.agent.directory.event_recorder, event);
         }
     }
 
     /// Looks at the pod again after a while.
-    fn retry(&mut self, uid: PodUid, desk: &mut Desk<PlegMsg>) {
+    fn retry(&mut self, uid: PodUid, context: &mut Context<PlegMsg>) {
         if self.retrying.insert(uid.clone()) {
-            desk.after(INSPECT_RETRY, PlegMsg::InspectRetryDue(uid));
+            context.after(INSPECT_RETRY, PlegMsg::InspectRetryDue(uid));
         }
     }
 
-    fn open_stream(&mut self, desk: &mut Desk<PlegMsg>) {
+    fn open_stream(&mut self, context: &mut Context<PlegMsg>) {
         self.stream = Stream::Opening;
-        let (agent, me) = (Arc::clone(&self.agent), desk.address().clone());
+        let (agent, me) = (Arc::clone(&self.agent), context.address().clone());
         let work = async move {
             let mut events = match agent.adapters.runtime.container_events().await {
                 Ok(events) => events,
@@ -372,14 +372,14 @@ impl Pleg {
                 }
             }
         };
-        desk.start("event stream", "the container runtime", work, PlegMsg::StreamEnded);
+        context.start("event stream", "the container runtime", work, PlegMsg::StreamEnded);
     }
 
-    fn lose_stream(&mut self, why: Result<CriError, Panicked>, desk: &mut Desk<PlegMsg>) {
+    fn lose_stream(&mut self, why: Result<CriError, Panicked>, context: &mut Context<PlegMsg>) {
         self.agent.happened(Occurrence::StreamFailed);
         let was_open = self.stream == Stream::Open;
         self.stream = Stream::Off;
-        if was_open && desk.clock().uptime().saturating_sub(self.opened) > STREAM_PROVED {
+        if was_open && context.clock().uptime().saturating_sub(self.opened) > STREAM_PROVED {
             self.stream_failures = 0;
         }
         self.stream_failures += 1;
@@ -393,46 +393,46 @@ impl Pleg {
         } else {
             tracing::warn!(why, failures = self.stream_failures, "event stream lost, relists find what changed");
         }
-        desk.after(if slow { STREAM_RETRY_SLOW } else { STREAM_RETRY }, PlegMsg::StreamDue);
+        context.after(if slow { STREAM_RETRY_SLOW } else { STREAM_RETRY }, PlegMsg::StreamDue);
         if was_open {
-            self.relist(desk);
+            self.relist(context);
         }
     }
 
-    fn take_event(&mut self, event: ContainerEvent, desk: &mut Desk<PlegMsg>) {
-        self.agent.happened(Occurrence::EventTaken { age: desk.now().since(event.created_at) });
+    fn take_event(&mut self, event: ContainerEvent, context: &mut Context<PlegMsg>) {
+        self.agent.happened(Occurrence::EventTaken { age: context.now().since(event.created_at) });
         let named = event.pod_uid.filter(|uid| !uid.is_empty()).map(PodUid::from);
         let Some(uid) = named.or_else(|| self.accounts.owner_of(event.container_id.as_str())) else {
-            return self.relist(desk); // An event that does not say whose, about what no known pod holds.
+            return self.relist(context); // An event that does not say whose, about what no known pod holds.
         };
         match event.kind {
-            ContainerEventKind::Created | ContainerEventKind::Started => self.inspect_soon(uid, desk),
-            ContainerEventKind::Stopped | ContainerEventKind::Deleted => self.inspect(uid, desk),
+            ContainerEventKind::Created | ContainerEventKind::Started => self.inspect_soon(uid, context),
+            ContainerEventKind::Stopped | ContainerEventKind::Deleted => self.inspect(uid, context),
         }
     }
 
-    fn repeat(&mut self, desk: &mut Desk<PlegMsg>) {
+    fn repeat(&mut self, context: &mut Context<PlegMsg>) {
         // The accounts that are known may be old by now; a relist that takes all pods for changed tells each anew.
         self.last.clear();
-        self.tell_problem(self.problem(desk), desk);
-        self.relist_after = desk.clock().stamp();
-        self.relist(desk);
+        self.tell_problem(self.problem(context), context);
+        self.relist_after = context.clock().stamp();
+        self.relist(context);
     }
 
     /// For logs an old account will do: a container that ended since is told of with the next. A runtime that hangs must
     /// not keep logs from being rotated.
-    fn repeat_seen(&mut self, desk: &mut Desk<PlegMsg>) {
+    fn repeat_seen(&mut self, context: &mut Context<PlegMsg>) {
         let pods: Vec<Arc<RuntimePod>> = self.accounts.all().cloned().collect();
         for pod in pods {
             let uid = pod.uid.clone();
-            if !desk.offer(&self.agent.directory.log_rotator, LogRotatorMsg::Observed(pod)) {
-                self.retry(uid, desk);
+            if !context.try_tell(&self.agent.directory.log_rotator, LogRotatorMsg::Observed(pod)) {
+                self.retry(uid, context);
             }
         }
     }
 
-    fn tell_problem(&self, problem: Option<String>, desk: &Desk<PlegMsg>) {
-        desk.tell(&self.agent.directory.runtime_monitor, RuntimeMonitorMsg::PlegProblem(problem));
+    fn tell_problem(&self, problem: Option<String>, context: &Context<PlegMsg>) {
+        context.tell(&self.agent.directory.runtime_monitor, RuntimeMonitorMsg::PlegProblem(problem));
     }
 }
 

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::actors::kit::desk::Desk;
-use crate::actors::kit::role::Role;
+use crate::actors::kit::actor::Actor;
+use crate::actors::kit::context::Context;
 use crate::actors::settings::Agent;
 use crate::cri::ImageFsInfo;
 use crate::logic::model::ids::{ContainerId, PodUid};
@@ -75,12 +75,12 @@ pub struct StatsCollector {
     walk_cost: Cost,
 }
 
-impl Role for StatsCollector {
+impl Actor for StatsCollector {
     const KIND: &'static str = "StatsCollector";
     type Msg = StatsCollectorMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, _: &mut Desk<StatsCollectorMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, _: &mut Context<StatsCollectorMsg>) -> Self {
         Self {
             agent,
             rates: Rates::default(),
@@ -100,46 +100,52 @@ impl Role for StatsCollector {
         }
     }
 
-    fn receive(&mut self, message: StatsCollectorMsg, desk: &mut Desk<StatsCollectorMsg>) {
+    fn receive(&mut self, message: StatsCollectorMsg, context: &mut Context<StatsCollectorMsg>) {
         match message {
-            StatsCollectorMsg::Get { wanted, age_max, reply } => self.get(wanted, age_max, reply, desk),
+            StatsCollectorMsg::Get { wanted, age_max, reply } => self.get(wanted, age_max, reply, context),
             StatsCollectorMsg::Report(reply) => {
                 let _ = reply.send(self.report()); // The asker may have left.
-                self.list_volumes(desk);
+                self.list_volumes(context);
             }
             StatsCollectorMsg::ForgetDue => {
-                let uptime = desk.clock().uptime();
+                let uptime = context.clock().uptime();
                 self.newest.take_if(|(_, _, began)| uptime.saturating_sub(*began) >= KEPT);
             }
             StatsCollectorMsg::Looked(outcome) => match outcome.map_err(|panicked| panicked.to_string()) {
-                Ok(Ok(looked)) => self.looked(*looked, desk),
-                Ok(Err(problem)) | Err(problem) => self.failed(&problem, desk),
+                Ok(Ok(looked)) => self.looked(*looked, context),
+                Ok(Err(problem)) | Err(problem) => self.failed(&problem, context),
             },
             StatsCollectorMsg::VolumesListed(listed) => {
                 self.listing = false;
                 if let Ok(Some(volumes)) = listed {
                     self.volumes = by_key(volumes);
-                    self.walk_claims(desk);
+                    self.walk_claims(context);
                 }
             }
             StatsCollectorMsg::Walked(outcome) => {
                 self.walking = false;
-                let left = self.walked(outcome, desk);
-                self.finish(desk);
-                self.walk_beside(left, desk);
+                let left = self.walked(outcome, context);
+                self.finish(context);
+                self.walk_beside(left, context);
             }
             StatsCollectorMsg::WalkedBeside(outcome) => {
                 self.walking = false;
                 // What there was no time for now is due at the next look.
-                self.walked(outcome, desk);
+                self.walked(outcome, context);
             }
         }
     }
 }
 
 impl StatsCollector {
-    fn get(&mut self, wanted: Wanted, age_max: Duration, reply: SnapshotReply, desk: &mut Desk<StatsCollectorMsg>) {
-        let from = desk.clock().uptime().saturating_sub(age_max);
+    fn get(
+        &mut self,
+        wanted: Wanted,
+        age_max: Duration,
+        reply: SnapshotReply,
+        context: &mut Context<StatsCollectorMsg>,
+    ) {
+        let from = context.clock().uptime().saturating_sub(age_max);
         if let Some((snapshot, shown, began)) = &self.newest
             && !age_max.is_zero()
             && shown.covers(wanted)
@@ -154,16 +160,16 @@ impl StatsCollector {
             return;
         }
         self.waiting.push(Waiting { wanted, from, reply });
-        self.begin_look(desk);
+        self.begin_look(context);
     }
 
     /// One look for all who wait, unless one is under way: then the next one is for them.
-    fn begin_look(&mut self, desk: &mut Desk<StatsCollectorMsg>) {
+    fn begin_look(&mut self, context: &mut Context<StatsCollectorMsg>) {
         let Some(wanted) = self.waiting.iter().map(|waiting| waiting.wanted).reduce(Wanted::and) else { return };
         if self.look.is_some() {
             return;
         }
-        let uptime = desk.clock().uptime();
+        let uptime = context.clock().uptime();
         let known_image = self.sandbox_image.as_ref();
         let needs = steps::Needs {
             wanted,
@@ -176,11 +182,11 @@ impl StatsCollector {
         self.look = Some(Look { wanted, began: uptime, sample: None });
         let agent = Arc::clone(&self.agent);
         let work = async move { steps::look(&agent, needs).await.map(Box::new) };
-        desk.start("look at statistics", name_of(wanted), work, StatsCollectorMsg::Looked);
+        context.start("look at statistics", name_of(wanted), work, StatsCollectorMsg::Looked);
     }
 
-    fn looked(&mut self, looked: Looked, desk: &mut Desk<StatsCollectorMsg>) {
-        let uptime = desk.clock().uptime();
+    fn looked(&mut self, looked: Looked, context: &mut Context<StatsCollectorMsg>) {
+        let uptime = context.clock().uptime();
         let Some(look) = &mut self.look else { return };
         let cost = self.costs.entry(name_of(look.wanted)).or_default();
         cost.count += 1;
@@ -200,16 +206,16 @@ impl StatsCollector {
         let layers: Vec<ContainerId> = containers.map(|container| container.id.clone()).collect();
         look.sample = Some(looked.sample);
         if !walks_wanted || self.walking {
-            self.finish(desk);
+            self.finish(context);
             return;
         }
         let due = self.due(&layers, uptime);
         if due.is_empty() {
-            self.finish(desk);
+            self.finish(context);
             return;
         }
         self.walking = true;
-        self.walk(due, WALKS_MAX, StatsCollectorMsg::Walked, desk);
+        self.walk(due, WALKS_MAX, StatsCollectorMsg::Walked, context);
     }
 
     /// Layers and volumes whose time has come. What is known of others that have gone is forgotten.
@@ -237,23 +243,28 @@ impl StatsCollector {
         places: Vec<(WalkKey, WalkPlace)>,
         limit: Duration,
         ended: fn(WalksEnded) -> StatsCollectorMsg,
-        desk: &mut Desk<StatsCollectorMsg>,
+        context: &mut Context<StatsCollectorMsg>,
     ) {
         let agent = Arc::clone(&self.agent);
         let about = format!("{} layers and volumes", places.len());
-        desk.start("walk through directories", about, async move { steps::walk(&agent, places, limit).await }, ended);
+        context.start(
+            "walk through directories",
+            about,
+            async move { steps::walk(&agent, places, limit).await },
+            ended,
+        );
     }
 
-    fn walk_beside(&mut self, left: Vec<(WalkKey, WalkPlace)>, desk: &mut Desk<StatsCollectorMsg>) {
+    fn walk_beside(&mut self, left: Vec<(WalkKey, WalkPlace)>, context: &mut Context<StatsCollectorMsg>) {
         if !left.is_empty() && !self.walking {
             self.walking = true;
-            self.walk(left, WALKS_BESIDE_MAX, StatsCollectorMsg::WalkedBeside, desk);
+            self.walk(left, WALKS_BESIDE_MAX, StatsCollectorMsg::WalkedBeside, context);
         }
     }
 
     /// Takes in what walks counted; gives those that are to be made again with more time.
-    fn walked(&mut self, outcome: WalksEnded, desk: &mut Desk<StatsCollectorMsg>) -> Vec<(WalkKey, WalkPlace)> {
-        let uptime = desk.clock().uptime();
+    fn walked(&mut self, outcome: WalksEnded, context: &mut Context<StatsCollectorMsg>) -> Vec<(WalkKey, WalkPlace)> {
+        let uptime = context.clock().uptime();
         let Ok((walked, mut left)) = outcome else { return vec![] }; // It was logged.
         for Walked { key, took, outcome } in walked {
             self.walk_cost.count += 1;
@@ -290,7 +301,7 @@ impl StatsCollector {
     }
 
     /// Answers all whom the look serves, and begins the next one for the others.
-    fn finish(&mut self, desk: &mut Desk<StatsCollectorMsg>) {
+    fn finish(&mut self, context: &mut Context<StatsCollectorMsg>) {
         let Some(Look { wanted, began, sample: Some(sample) }) = self.look.take() else { return };
         let nano_cores = self.rates.take(&sample);
         let snapshot = Arc::new(Snapshot {
@@ -301,7 +312,7 @@ impl StatsCollector {
             sample,
         });
         self.newest = Some((Arc::clone(&snapshot), wanted, began));
-        desk.after(KEPT, StatsCollectorMsg::ForgetDue);
+        context.after(KEPT, StatsCollectorMsg::ForgetDue);
         for waiting in std::mem::take(&mut self.waiting) {
             if wanted.covers(waiting.wanted) && began >= waiting.from {
                 let _ = waiting.reply.send(Ok(Arc::clone(&snapshot))); // The asker may have left.
@@ -309,10 +320,10 @@ impl StatsCollector {
                 self.waiting.push(waiting);
             }
         }
-        self.begin_look(desk);
+        self.begin_look(context);
     }
 
-    fn failed(&mut self, problem: &str, desk: &mut Desk<StatsCollectorMsg>) {
+    fn failed(&mut self, problem: &str, context: &mut Context<StatsCollectorMsg>) {
         let Some(look) = self.look.take() else { return };
         tracing::warn!(problem, wanted = name_of(look.wanted), "statistics cannot be had");
         for waiting in std::mem::take(&mut self.waiting) {
@@ -322,7 +333,7 @@ impl StatsCollector {
                 self.waiting.push(waiting);
             }
         }
-        self.begin_look(desk);
+        self.begin_look(context);
     }
 
     fn volume_figures(&self) -> BTreeMap<PodUid, Vec<VolumeFigures>> {
@@ -341,22 +352,22 @@ impl StatsCollector {
     }
 
     /// Volumes of claims are told of by `/metrics`, which may be the only one who asks.
-    fn list_volumes(&mut self, desk: &mut Desk<StatsCollectorMsg>) {
+    fn list_volumes(&mut self, context: &mut Context<StatsCollectorMsg>) {
         if self.listing || self.walking || self.agent.settings.volume_stats_period.is_none() {
             return;
         }
         self.listing = true;
         let agent = Arc::clone(&self.agent);
         let work = async move { steps::volumes(&agent).await };
-        desk.start("list volumes", "all pods", work, StatsCollectorMsg::VolumesListed);
+        context.start("list volumes", "all pods", work, StatsCollectorMsg::VolumesListed);
     }
 
-    fn walk_claims(&mut self, desk: &mut Desk<StatsCollectorMsg>) {
+    fn walk_claims(&mut self, context: &mut Context<StatsCollectorMsg>) {
         let known: Vec<ContainerId> = self.layers.keys().cloned().collect();
-        let mut due = self.due(&known, desk.clock().uptime());
+        let mut due = self.due(&known, context.clock().uptime());
         let is_claim = |key: &WalkKey| self.volumes.get(key).is_some_and(|there| there.volume.claim.is_some());
         due.retain(|(key, _)| is_claim(key));
-        self.walk_beside(due, desk);
+        self.walk_beside(due, context);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::actors::kit::ledger::Cause;
+use crate::actors::kit::trace::Cause;
 use crate::actors::settings::Agent;
 use crate::cri::{ContainerStats, FilesystemUsage, ImageFsInfo, StatsFilter};
 use crate::logic::statistics::chosen::chosen;
@@ -140,7 +140,7 @@ pub(super) async fn walk(
 /// One call for all of them: the runtime asks every container's shim all the same. It counts as the time that each took,
 /// so that it is made seldom if it takes long.
 async fn ask_runtime(agent: &Agent, walked: &mut [Walked]) {
-    let clock = agent.ledger.clock();
+    let clock = agent.trace.clock();
     let began = clock.uptime();
     let all = StatsFilter::default();
     let call = agent.adapters.runtime.list_container_stats(&all);

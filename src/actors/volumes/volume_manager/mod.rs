@@ -14,10 +14,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use ractor::RpcReplyPort;
 
+use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
-use crate::actors::kit::desk::{Desk, OperationId, Panicked};
-use crate::actors::kit::ledger::Cause;
-use crate::actors::kit::role::Role;
+use crate::actors::kit::context::{Context, OperationId, Panicked};
+use crate::actors::kit::trace::Cause;
 use crate::actors::settings::{Agent, EventSubject};
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::loudness::Loudness;
@@ -81,12 +81,12 @@ pub struct VolumeManager {
     attached: Option<BTreeSet<String>>,
 }
 
-impl Role for VolumeManager {
+impl Actor for VolumeManager {
     const KIND: &'static str = "VolumeManager";
     type Msg = VolumeManagerMsg;
     type Args = Arc<Agent>;
 
-    fn begin(agent: Arc<Agent>, desk: &mut Desk<VolumeManagerMsg>) -> Self {
+    fn begin(agent: Arc<Agent>, context: &mut Context<VolumeManagerMsg>) -> Self {
         let manager = Self {
             agent,
             states: VolumeStates::default(),
@@ -99,26 +99,26 @@ impl Role for VolumeManager {
             wake: None,
             attached: None,
         };
-        manager.look_for_attached(desk);
+        manager.look_for_attached(context);
         manager
     }
 
-    fn receive(&mut self, message: VolumeManagerMsg, desk: &mut Desk<VolumeManagerMsg>) {
+    fn receive(&mut self, message: VolumeManagerMsg, context: &mut Context<VolumeManagerMsg>) {
         let inputs = match message {
             VolumeManagerMsg::Ensure(pod, worker, reply) => {
                 let uid = uid_of(&pod);
                 self.questions.entry(uid.clone()).or_default().push(Question::Mounted(reply));
-                let wanted = self.want(uid.clone(), pod, desk);
+                let wanted = self.want(uid.clone(), pod, context);
                 self.workers.insert(uid, worker);
                 vec![wanted]
             }
-            VolumeManagerMsg::Refresh(pod) => vec![self.want(uid_of(&pod), pod, desk)],
+            VolumeManagerMsg::Refresh(pod) => vec![self.want(uid_of(&pod), pod, context)],
             VolumeManagerMsg::ObjectsChanged(uids) => {
                 let wanted = uids.into_iter().filter_map(|uid| Some((self.pods.get(&uid)?, uid)));
                 let known =
                     wanted.filter(|(wanted, _)| !wanted.ending).map(|(wanted, uid)| (Arc::clone(&wanted.pod), uid));
                 let known: Vec<(Arc<Pod>, PodUid)> = known.collect();
-                known.into_iter().flat_map(|(pod, uid)| self.changed(uid, pod, desk)).collect()
+                known.into_iter().flat_map(|(pod, uid)| self.changed(uid, pod, context)).collect()
             }
             VolumeManagerMsg::Ending(uid) => match self.pods.get_mut(&uid) {
                 Some(wanted) => {
@@ -148,13 +148,13 @@ impl Role for VolumeManager {
             VolumeManagerMsg::TaskEnded { uid, task, outcome } => {
                 let (outcome, secrets) =
                     (*outcome).unwrap_or_else(|panicked| (Err(lost(&task, &panicked)), NewSecrets::default()));
-                vec![self.end(uid, task, outcome, secrets, desk)]
+                vec![self.end(uid, task, outcome, secrets, context)]
             }
             VolumeManagerMsg::TaskMoves { uid, task, doing, event } => {
                 if let (Some(wanted), Some(message)) = (self.pods.get(&uid), event) {
                     let subject = EventSubject::pod(&uid, &full_name(&wanted.pod));
                     let event = subject.warning("VolumePermissionChangeInProgress", message);
-                    desk.tell(&self.agent.directory.event_recorder, event);
+                    context.tell(&self.agent.directory.event_recorder, event);
                 }
                 vec![Input::Moves { uid, task, doing }]
             }
@@ -162,8 +162,8 @@ impl Role for VolumeManager {
                 let _ = reply.send(self.census()); // The asker may have left.
                 return;
             }
-            VolumeManagerMsg::AttachedFound(outcome) => return self.take_attached(outcome, desk),
-            VolumeManagerMsg::AttachedDue => return self.look_for_attached(desk),
+            VolumeManagerMsg::AttachedFound(outcome) => return self.take_attached(outcome, context),
+            VolumeManagerMsg::AttachedDue => return self.look_for_attached(context),
             VolumeManagerMsg::RetryDue { at } => {
                 self.wake.take_if(|(armed, _)| *armed == at);
                 vec![Input::Due]
@@ -175,35 +175,35 @@ impl Role for VolumeManager {
                 Some(uid) => drop(touched.insert(uid.clone())),
                 None => touched.extend(self.questions.keys().cloned()),
             }
-            for order in self.states.step(input, desk.clocks()) {
-                self.begin_task(order, desk);
+            for order in self.states.step(input, context.clocks()) {
+                self.begin_task(order, context);
             }
         }
-        touched.iter().for_each(|uid| self.answer(uid, desk));
-        self.arm(desk);
+        touched.iter().for_each(|uid| self.answer(uid, context));
+        self.arm(context);
     }
 }
 
 impl VolumeManager {
     /// What of the volumes that the cluster attaches is in use is read off the disk (NODE-24): none of the kinds that are
     /// mounted here is attached, but another agent may have mounted such, and the cluster takes away what is not in use.
-    fn look_for_attached(&self, desk: &mut Desk<VolumeManagerMsg>) {
+    fn look_for_attached(&self, context: &mut Context<VolumeManagerMsg>) {
         let host = Arc::clone(&self.agent.adapters.volumes);
         let work = async move { host.attached().await.map_err(|error| error.to_string()) };
-        desk.start("look for attached volumes", "the node".to_owned(), work, VolumeManagerMsg::AttachedFound);
+        context.start("look for attached volumes", "the node".to_owned(), work, VolumeManagerMsg::AttachedFound);
     }
 
     /// Until the disk was read nothing is said of them, so that what the Node shows stays.
     fn take_attached(
         &mut self,
         outcome: Result<Result<BTreeSet<String>, String>, Panicked>,
-        desk: &mut Desk<VolumeManagerMsg>,
+        context: &mut Context<VolumeManagerMsg>,
     ) {
         match outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
             Ok(found) => {
                 let in_use = NodeNews::VolumesInUse(found.iter().cloned().collect());
                 let is_told = self.attached.as_ref() == Some(&found)
-                    || desk.offer(&self.agent.directory.node_status, NodeStatusMsg::News(in_use));
+                    || context.try_tell(&self.agent.directory.node_status, NodeStatusMsg::News(in_use));
                 if is_told {
                     let none_is_left = found.is_empty();
                     self.attached = Some(found);
@@ -214,10 +214,10 @@ impl VolumeManager {
             }
             Err(problem) => tracing::warn!(problem, "it is not known yet which attached volumes are in use"),
         }
-        desk.after(ATTACHED_PERIOD, VolumeManagerMsg::AttachedDue);
+        context.after(ATTACHED_PERIOD, VolumeManagerMsg::AttachedDue);
     }
 
-    fn want(&mut self, uid: PodUid, pod: Arc<Pod>, desk: &Desk<VolumeManagerMsg>) -> Input {
+    fn want(&mut self, uid: PodUid, pod: Arc<Pod>, context: &Context<VolumeManagerMsg>) -> Input {
         let plans: BTreeMap<String, VolumePlan> =
             volume_plans(&pod).into_iter().map(|plan| (plan.name.clone(), plan)).collect();
         let volumes = plans.values().map(|plan| (plan.name.clone(), plan.is_set_up_again())).collect();
@@ -225,21 +225,21 @@ impl VolumeManager {
         let (mounted, mut asked) = before.unwrap_or_default();
         asked.retain(|name, _| plans.contains_key(name));
         for plan in plans.values().filter(|plan| plan.is_set_up_again() || !mounted.contains_key(&plan.name)) {
-            asked.entry(plan.name.clone()).or_insert(desk.clock().uptime());
+            asked.entry(plan.name.clone()).or_insert(context.clock().uptime());
         }
         self.pods.insert(uid.clone(), WantedPod { pod, plans, mounted, asked, ending: false });
         Input::Want { uid, volumes }
     }
 
     /// Objects that the pod refers to changed: what failed for want of them is tried at once, and its worker asks again.
-    fn changed(&mut self, uid: PodUid, pod: Arc<Pod>, desk: &Desk<VolumeManagerMsg>) -> Vec<Input> {
-        let wanted = self.want(uid.clone(), pod, desk);
+    fn changed(&mut self, uid: PodUid, pod: Arc<Pod>, context: &Context<VolumeManagerMsg>) -> Vec<Input> {
+        let wanted = self.want(uid.clone(), pod, context);
         let plans = self.pods[&uid].plans.values();
         let volumes = plans.filter(|plan| plan.is_set_up_again()).map(|plan| plan.name.clone()).collect();
         if self.states.lacks_some(&uid)
             && let Some(worker) = self.workers.get(&uid)
         {
-            desk.tell(worker, PodWorkerMsg::VolumesChanged);
+            context.tell(worker, PodWorkerMsg::VolumesChanged);
         }
         vec![Input::Changed { uid, volumes }, wanted]
     }
@@ -250,14 +250,14 @@ impl VolumeManager {
         task: Task,
         outcome: Result<TaskGain, TaskFailure>,
         secrets: NewSecrets,
-        desk: &Desk<VolumeManagerMsg>,
+        context: &Context<VolumeManagerMsg>,
     ) -> Input {
         if let Some(wanted) = self.pods.get_mut(&uid) {
             let tokens = secrets.tokens.into_iter().map(|(key, text, life)| (key, Token { text, life }));
             self.tokens.entry(uid.clone()).or_default().extend(tokens);
             if let (Task::Mount(name), Ok(TaskGain { mounted: Some(mounted), .. })) = (&task, &outcome) {
                 wanted.mounted.insert(name.clone(), mounted.clone());
-                let took = wanted.asked.remove(name).map(|since| desk.clock().uptime().saturating_sub(since));
+                let took = wanted.asked.remove(name).map(|since| context.clock().uptime().saturating_sub(since));
                 if let (Some(took), Some(plan), false) = (took, wanted.plans.get(name), mounted.is_device) {
                     let plugin = &planned_plugin(plan, Some(mounted)).replace('~', "/");
                     self.agent.happened(Occurrence::VolumeThere { plugin, took });
@@ -267,10 +267,10 @@ impl VolumeManager {
             if let Some(VolumeEvent { name, uid, message }) = secrets.of_volume {
                 let volume = EventSubject::persistent_volume(&name, &uid);
                 let event = volume.warning("FailedMountOnFilesystemMismatch", message);
-                desk.tell(&self.agent.directory.event_recorder, event);
+                context.tell(&self.agent.directory.event_recorder, event);
             }
             for (reason, message) in secrets.events {
-                desk.tell(&self.agent.directory.event_recorder, subject.warning(reason, message));
+                context.tell(&self.agent.directory.event_recorder, subject.warning(reason, message));
             }
             for (key, state) in secrets.certificates {
                 match state {
@@ -282,13 +282,13 @@ impl VolumeManager {
                 let news = gain.news.iter().map(|text| subject.normal("SuccessfulMountVolume", text.clone()));
                 let warned = gain.warning.iter().map(|text| subject.warning("AlreadyMountedVolume", text.clone()));
                 for event in news.chain(warned) {
-                    desk.tell(&self.agent.directory.event_recorder, event);
+                    context.tell(&self.agent.directory.event_recorder, event);
                 }
             }
         }
         self.count_found(&uid, &task, &outcome);
         if let Err(failure) = &outcome {
-            self.tell_failure(&uid, &task, failure, desk);
+            self.tell_failure(&uid, &task, failure, context);
         }
         Input::Ended { uid, task, outcome: outcome.map(|gain| gain.found) }
     }
@@ -303,13 +303,13 @@ impl VolumeManager {
 
     /// As upstream, there is an Event for each failed mount and none for a failed unmount (VOL-13); that is in the log, once
     /// for each reason.
-    fn tell_failure(&self, uid: &PodUid, task: &Task, failure: &TaskFailure, desk: &Desk<VolumeManagerMsg>) {
+    fn tell_failure(&self, uid: &PodUid, task: &Task, failure: &TaskFailure, context: &Context<VolumeManagerMsg>) {
         let message = &failure.message;
         match (self.pods.get(uid), task) {
             (Some(wanted), Task::Mount(_)) if !wanted.ending => {
                 let subject = EventSubject::pod(uid, &full_name(&wanted.pod));
                 let event = failure.reason.map(|reason| subject.warning(reason, message.clone()));
-                event.into_iter().for_each(|event| desk.tell(&self.agent.directory.event_recorder, event));
+                event.into_iter().for_each(|event| context.tell(&self.agent.directory.event_recorder, event));
             }
             (_, Task::Mount(_)) => {}
             _ => match self.states.loudness(uid, task, failure) {
@@ -319,7 +319,7 @@ impl VolumeManager {
         }
     }
 
-    fn begin_task(&mut self, Order { uid, task }: Order, desk: &mut Desk<VolumeManagerMsg>) {
+    fn begin_task(&mut self, Order { uid, task }: Order, context: &mut Context<VolumeManagerMsg>) {
         let about = match &task {
             Task::Mount(name) => format!("{name} of {uid}"),
             Task::Unmount(place) => place.to_string(),
@@ -328,12 +328,12 @@ impl VolumeManager {
         let (of, done) = (uid.clone(), task.clone());
         let ended = move |outcome| VolumeManagerMsg::TaskEnded { uid: of, task: done, outcome: Box::new(outcome) };
         let host = Arc::clone(&self.agent.adapters.volumes);
-        let timing = Timing { observer: Arc::clone(&self.agent.adapters.observer), clock: Arc::clone(desk.clock()) };
+        let timing = Timing { observer: Arc::clone(&self.agent.adapters.observer), clock: Arc::clone(context.clock()) };
         match task {
             Task::Mount(name) => {
                 let wanted = &self.pods[&uid];
-                let (agent, cause) = (Arc::clone(&self.agent), desk.cause());
-                let (me, cause_of_moves) = (desk.address().clone(), desk.cause());
+                let (agent, cause) = (Arc::clone(&self.agent), context.cause());
+                let (me, cause_of_moves) = (context.address().clone(), context.cause());
                 let (of_moves, task_moves) = (uid.clone(), Task::Mount(name.clone()));
                 let needs_node = wanted.plans[&name].needs_node();
                 let mut work = MountTask {
@@ -346,7 +346,7 @@ impl VolumeManager {
                     plan: wanted.plans[&name].clone(),
                     certificates: self.certificates_of(&uid),
                     tokens: self.tokens.get(&uid).into_iter().flatten().map(own).collect(),
-                    now: desk.now(),
+                    now: context.now(),
                     chance: self.agent.adapters.chance.next(),
                     moves: Box::new(move |doing, event| {
                         let (uid, task) = (of_moves.clone(), task_moves.clone());
@@ -363,7 +363,7 @@ impl VolumeManager {
                     }
                     work.run().await
                 };
-                desk.start("mount volume", about, work, ended);
+                context.start("mount volume", about, work, ended);
             }
             Task::List => {
                 let work = async move {
@@ -373,21 +373,21 @@ impl VolumeManager {
                         NewSecrets::default(),
                     )
                 };
-                desk.start("list volumes", about, work, ended);
+                context.start("list volumes", about, work, ended);
             }
             Task::Unmount(place) => {
                 let work = async move {
                     let gone = timing.of(&place.plugin, unmounting(place.is_device), host.tear_down(&place)).await;
                     (gone.map(|()| TaskGain::default()).map_err(tasks::failed), NewSecrets::default())
                 };
-                desk.start("unmount volume", about, work, ended);
+                context.start("unmount volume", about, work, ended);
             }
             Task::Finish => {
                 let work = async move {
                     let gone = host.release(&uid).await;
                     (gone.map(|()| TaskGain::default()).map_err(tasks::failed), NewSecrets::default())
                 };
-                desk.start("release volumes", about, work, ended);
+                context.start("release volumes", about, work, ended);
             }
         }
     }
@@ -413,8 +413,8 @@ impl VolumeManager {
     }
 
     /// Answers those who wait for this pod's volumes, if there is an answer.
-    fn answer(&mut self, uid: &PodUid, desk: &Desk<VolumeManagerMsg>) {
-        let now = desk.steady();
+    fn answer(&mut self, uid: &PodUid, context: &Context<VolumeManagerMsg>) {
+        let now = context.steady();
         let mut open = Vec::new();
         for question in self.questions.remove(uid).unwrap_or_default() {
             let standing = match &question {
@@ -453,23 +453,23 @@ impl VolumeManager {
     }
 
     /// One timer, for whatever is due next; and who hangs, for whoever looks.
-    fn arm(&mut self, desk: &mut Desk<VolumeManagerMsg>) {
+    fn arm(&mut self, context: &mut Context<VolumeManagerMsg>) {
         let hanging = self.agent.adapters.volumes.hanging();
         let note = hanging.first().map(|(what, since)| {
             format!("{what} has not ended since {}, one of {} such calls", since.to_timestamp(), hanging.len())
         });
-        desk.address().record().set_note(note);
+        context.address().record().set_note(note);
         let due = self.states.wake_at();
         // One that comes too early looks, and is set anew: nearly all that a timer waits for ends long before.
         if self.wake.as_ref().map(|(at, _)| *at).is_some_and(|set| due.is_none_or(|due| set <= due)) {
             return;
         }
         if let Some((_, timer)) = self.wake.take() {
-            desk.cancel(timer);
+            context.cancel(timer);
         }
         if let Some(at) = due {
-            let delay = at.since(desk.steady()) + Duration::from_millis(1);
-            self.wake = Some((at, desk.after(delay, VolumeManagerMsg::RetryDue { at })));
+            let delay = at.since(context.steady()) + Duration::from_millis(1);
+            self.wake = Some((at, context.after(delay, VolumeManagerMsg::RetryDue { at })));
         }
     }
 }

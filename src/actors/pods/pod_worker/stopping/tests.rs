@@ -29,7 +29,7 @@ impl Scene {
 
     /// Stops these containers, by ID; what the runtime was asked for, and the seconds it took.
     async fn kill(&self, containers: &[(&str, &str)], grace: u64) -> (Vec<String>, u64, bool) {
-        let clock = Arc::clone(self.site.agent.ledger.clock());
+        let clock = Arc::clone(self.site.agent.trace.clock());
         let began = clock.uptime();
         let before = self.played.runtime().calls("").len();
         let stops = containers.iter().map(|(id, name)| Stop::with_pod(ContainerId::from(*id), (*name).to_owned()));

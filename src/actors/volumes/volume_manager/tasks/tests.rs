@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeCl
 use serde_json::{Value, json};
 
 use super::*;
-use crate::actors::kit::ledger::lock;
+use crate::actors::kit::trace::lock;
 use crate::logic::resources::{ResourceList, ResourceOptions};
 use crate::logic::volumes::order::{SetUp, SubPathOrder, VolumePlace};
 use crate::logic::volumes::payload::PayloadFile;

@@ -1,4 +1,4 @@
-//! `Desk`: what a role works with during its turns: whom it may tell, the time, and its operations.
+//! `Context`: what an actor works with during its turns: whom it may tell, the time, and its operations.
 //!
 //! An operation is long work beside the mailbox. It ends as a message to its own actor, by a panic too; it is aborted
 //! with its actor, and can be cancelled by a newer order. Timers are operations.
@@ -16,9 +16,9 @@ use ractor::{ActorCell, ActorId, ActorRef};
 use tokio::task::AbortHandle;
 use tracing::Instrument;
 
+use super::actor::{Actor, spawn};
 use super::address::{Address, Envelope, FromOperation, TellError};
-use super::ledger::{Cause, OpenOperation};
-use super::role::{Role, Stage};
+use super::trace::{Cause, OpenOperation};
 use crate::cri::open_calls::OpenCalls;
 use crate::logic::model::time::{Clocks, Moment, Stamp, Steady};
 use crate::messages::Describe;
@@ -45,7 +45,7 @@ impl Part {
 pub struct Panicked(pub String);
 
 /// See the module. Dropping it, with the actor, aborts all that is under way.
-pub struct Desk<M> {
+pub struct Context<M> {
     address: Address<M>,
     cell: ActorCell,
     turn: Option<Stamp>,
@@ -53,7 +53,7 @@ pub struct Desk<M> {
     escalation: Option<String>,
 }
 
-impl<M> Drop for Desk<M> {
+impl<M> Drop for Context<M> {
     fn drop(&mut self) {
         for operation in self.operations.values() {
             operation.abort();
@@ -61,7 +61,7 @@ impl<M> Drop for Desk<M> {
     }
 }
 
-impl<M: Describe + Send + 'static> Desk<M> {
+impl<M: Describe + Send + 'static> Context<M> {
     pub(super) fn new(address: Address<M>, cell: ActorCell) -> Self {
         Self { address, cell, turn: None, operations: LiteMap::new(), escalation: None }
     }
@@ -73,7 +73,7 @@ impl<M: Describe + Send + 'static> Desk<M> {
 
     /// The agent's clock.
     pub fn clock(&self) -> &Arc<dyn Clock> {
-        self.address.ledger().clock()
+        self.address.trace().clock()
     }
 
     /// The wall clock.
@@ -99,12 +99,12 @@ impl<M: Describe + Send + 'static> Desk<M> {
     /// Tells another actor. A refusal is counted and logged there; what is told here is told again by itself, or does
     /// not matter once it is old.
     pub fn tell<T: Describe + Send + 'static>(&self, whom: &Address<T>, message: T) {
-        self.offer(whom, message);
+        self.try_tell(whom, message);
     }
 
     /// Tells another actor what is told only once; says whether there was room. To one that is down, its parent has all
     /// repeated that it needs.
-    pub fn offer<T: Describe + Send + 'static>(&self, whom: &Address<T>, message: T) -> bool {
+    pub fn try_tell<T: Describe + Send + 'static>(&self, whom: &Address<T>, message: T) -> bool {
         let name = message.name();
         let told = whom.tell(self.cause(), message);
         if told == Err(TellError::Down) {
@@ -203,9 +203,9 @@ impl<M: Describe + Send + 'static> Desk<M> {
         }
     }
 
-    /// Starts a child, or its next incarnation. Its end comes to [`Role::child_ended`] with this ID.
-    pub fn spawn_child<R: Role>(&mut self, address: &Address<R::Msg>, args: R::Args) -> ActorCell {
-        Stage::<R>::enter(address, args, Some(self.cell.clone()))
+    /// Starts a child, or its next incarnation. Its end comes to [`Actor::child_ended`] with this ID.
+    pub fn spawn_child<R: Actor>(&mut self, address: &Address<R::Msg>, args: R::Args) -> ActorCell {
+        spawn::<R>(address, args, Some(self.cell.clone()))
     }
 
     /// Marks a child's address as empty, until its next incarnation.

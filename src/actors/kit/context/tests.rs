@@ -24,12 +24,12 @@ struct Player {
     heard: Vec<Ends>,
 }
 
-impl Role for Player {
+impl Actor for Player {
     const KIND: &'static str = "Player";
     type Msg = PlayMsg;
     type Args = Vec<u8>;
 
-    fn begin(lengths: Vec<u8>, desk: &mut Desk<PlayMsg>) -> Self {
+    fn begin(lengths: Vec<u8>, context: &mut Context<PlayMsg>) -> Self {
         let work = |length: u8| async move {
             let length = Duration::from_secs(length.into());
             assert!(!length.is_zero(), "too short");
@@ -37,17 +37,17 @@ impl Role for Player {
             length
         };
         let works = lengths.into_iter().enumerate().map(|(number, length)| (number, work(length))).collect();
-        let parts = desk.start_each("play", "all", works, |ends| {
+        let parts = context.start_each("play", "all", works, |ends| {
             let end = |(number, outcome): (usize, Result<Duration, Panicked>)| {
                 (u8::try_from(number).expect("few"), outcome.map_err(|panicked| panicked.0))
             };
             PlayMsg::Ended(ends.into_iter().map(end).collect())
         });
-        desk.after(Duration::from_millis(1500), PlayMsg::CancelDue);
+        context.after(Duration::from_millis(1500), PlayMsg::CancelDue);
         Self { parts, heard: vec![] }
     }
 
-    fn receive(&mut self, message: PlayMsg, _: &mut Desk<PlayMsg>) {
+    fn receive(&mut self, message: PlayMsg, _: &mut Context<PlayMsg>) {
         match message {
             PlayMsg::Ended(mut ends) => {
                 ends.sort();
@@ -64,8 +64,8 @@ impl Role for Player {
 #[tokio::test(start_paused = true)]
 async fn parts_that_end_together_are_one_message_and_a_panic_is_its_parts_own() {
     let agent = played_agent(ObjectServer::default().api(), |_, _| {}).agent;
-    let address = Address::new(&agent.ledger, "player", "Player", "Root", 4);
-    Stage::<Player>::enter(&address, vec![1, 3, 0, 1, 5], None);
+    let address = Address::new(&agent.trace, "player", "Player", "Root", 4);
+    spawn::<Player>(&address, vec![1, 3, 0, 1, 5], None);
     let heard = async |seconds: f64| {
         tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
         let limit = Duration::from_secs(1);
@@ -76,10 +76,10 @@ async fn parts_that_end_together_are_one_message_and_a_panic_is_its_parts_own() 
     assert_eq!(heard(0.5).await, expected);
     expected.push(vec![(0, second(1)), (3, second(1))]);
     assert_eq!(heard(0.7).await, expected);
-    assert_eq!(agent.ledger.open_operations(), ["play"]);
+    assert_eq!(agent.trace.open_operations(), ["play"]);
     // The one that was cancelled is told of no more, and the operation's end does not wait for it.
     expected.push(vec![(1, second(3))]);
     assert_eq!(heard(2.0).await, expected);
-    assert!(agent.ledger.open_operations().is_empty());
+    assert!(agent.trace.open_operations().is_empty());
     assert_eq!(heard(3.0).await, expected);
 }

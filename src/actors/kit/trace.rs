@@ -1,7 +1,7 @@
-//! `Ledger`: what every actor did, kept while it happens.
+//! `Trace`: what every actor did, kept while it happens.
 //!
 //! One per agent. Holds a record for each actor (mailbox, open turn, its last turns, open operations, restarts), sums
-//! for each kind of actor, and one ring of the whole node's last turns. Written by `Address` and `Desk`; read by the
+//! for each kind of actor, and one ring of the whole node's last turns. Written by `Address` and `Context`; read by the
 //! debug endpoints, the metrics and the watchdog. Everything in it is bounded.
 
 mod turn_ring;
@@ -26,7 +26,7 @@ pub const ACTOR_TURNS_MAX: usize = 24;
 /// Upper bounds of the histograms' buckets, in microseconds; the last bucket has none.
 pub const BUCKET_BOUNDS_US: [u64; 8] = [10, 50, 100, 500, 1_000, 10_000, 100_000, 1_000_000];
 
-/// A lock that a panicking holder leaves usable: all the ledger's state is plain data, valid after every statement.
+/// A lock that a panicking holder leaves usable: all the trace's state is plain data, valid after every statement.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -290,7 +290,7 @@ pub trait Faults: Send + Sync {
 }
 
 /// See the module.
-pub struct Ledger {
+pub struct Trace {
     clock: Arc<dyn Clock>,
     faults: Option<Arc<dyn Faults>>,
     actors: Mutex<BTreeMap<Arc<str>, Arc<ActorRecord>>>,
@@ -298,13 +298,13 @@ pub struct Ledger {
     turns: Mutex<TurnRing<NODE_TURNS_MAX>>,
 }
 
-impl Ledger {
-    /// An empty ledger.
+impl Trace {
+    /// An empty trace.
     pub fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
         Self::with_faults(clock, None)
     }
 
-    /// An empty ledger whose turns may be made to fail.
+    /// An empty trace whose turns may be made to fail.
     pub fn with_faults(clock: Arc<dyn Clock>, faults: Option<Arc<dyn Faults>>) -> Arc<Self> {
         Arc::new(Self { clock, faults, actors: Mutex::default(), kinds: Mutex::default(), turns: Mutex::default() })
     }
@@ -314,7 +314,7 @@ impl Ledger {
         &self.clock
     }
 
-    /// The record of an actor; made at first sight, kept until [`Ledger::forget`].
+    /// The record of an actor; made at first sight, kept until [`Trace::forget`].
     pub fn record(
         &self,
         name: Arc<str>,
