@@ -11,7 +11,7 @@ use ractor::{ActorCell, ActorId, RpcReplyPort};
 use strum::IntoEnumIterator;
 
 use super::settings::Agent;
-use super::{Child, ChildSpec, FAILURE_WINDOW, TREE};
+use super::{ChildSpec, FAILURE_WINDOW, TREE};
 use crate::actors::kit::actor::{Actor, ChildEnd, spawn};
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
@@ -22,6 +22,7 @@ use crate::messages::offline_pods::OfflinePodsMsg;
 use crate::messages::pleg::PlegMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::{ApiSourceMsg, FileSourceMsg, HttpSourceMsg};
+use crate::messages::root::Child;
 use crate::messages::root::RootMsg;
 use crate::messages::runtime_monitor::RuntimeMonitorMsg;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Child, TREE};
+use super::TREE;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::trace::Trace;
 use crate::cri::{ImageService, RuntimeService};
@@ -46,6 +46,7 @@ use crate::messages::pod_source::{ApiSourceMsg, FileSourceMsg, HttpSourceMsg};
 use crate::messages::prober::ProberMsg;
 use crate::messages::process_placement::ProcessPlacementMsg;
 use crate::messages::resource_manager::ResourceManagerMsg;
+use crate::messages::root::Child;
 use crate::messages::runtime_monitor::RuntimeMonitorMsg;
 use crate::messages::server::ServerMsg;
 use crate::messages::stats_collector::StatsCollectorMsg;
@@ -58,6 +59,7 @@ use crate::platform::cluster::kube_api::ApiServer;
 use crate::platform::cluster::objects::Objects;
 use crate::platform::cluster::offline_store::OfflineStore;
 use crate::platform::files::checkpoints::Checkpoints;
+use crate::platform::host::chance::Chance;
 use crate::platform::host::node_facts::NodeFacts;
 use crate::platform::images::ImageHost;
 use crate::platform::logs::container_logs::ContainerLogs;
@@ -268,12 +270,6 @@ impl Default for StreamSettings {
             checkpoints_max: None,
         }
     }
-}
-
-/// Chance, in 0..1, from one seed where there is one.
-pub trait Chance: Send + Sync {
-    /// The next value.
-    fn next(&self) -> f64;
 }
 
 /// What the process and its service manager do for each other.

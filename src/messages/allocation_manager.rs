@@ -7,8 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use ractor::RpcReplyPort;
 
-use super::describe;
-use crate::actors::kit::context::Panicked;
+use super::{Panicked, describe};
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_resize::{ContainerResources, Operation, PodResources, Trigger};
 

@@ -1,7 +1,6 @@
 //! To `CertificateManager`.
 
-use super::describe;
-use crate::actors::kit::context::Panicked;
+use super::{Panicked, describe};
 use crate::logic::node::certificate_plan::Purpose;
 use crate::logic::node::certificate_rotation::{Held, Missed};
 

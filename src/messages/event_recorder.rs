@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use ractor::RpcReplyPort;
 
-use super::describe;
-use crate::actors::kit::context::Panicked;
+use super::{Panicked, describe};
 pub use crate::logic::events::PodEvent;
 use crate::logic::events::outbox::Outcome;
 use crate::logic::model::ids::PodUid;

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use ractor::RpcReplyPort;
 
-use super::describe;
-use crate::actors::kit::context::Panicked;
+use super::{Panicked, describe};
 use crate::logic::images::image_garbage::{DiskUse, ListedImage};
 
 /// What the runtime holds.

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use ractor::RpcReplyPort;
 
-use super::describe;
-use crate::actors::kit::context::Panicked;
+use super::{Panicked, describe};
 use crate::cri::{CriResult, Image, PodSandboxConfig};
 use crate::logic::images::credential_plugins::Answer;
 use crate::logic::images::credential_tokens::KnownToken;

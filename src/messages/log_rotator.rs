@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::describe;
-use crate::actors::kit::context::Panicked;
+use super::{Panicked, describe};
 use crate::logic::logs::log_rotation::LogLook;
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::runtime_pod::RuntimePod;

@@ -41,6 +41,11 @@ pub trait Describe {
     }
 }
 
+/// An operation that ended by a panic; with what it said.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("operation panicked: {0}")]
+pub struct Panicked(pub String);
+
 /// Implements [`Describe`] by the variant's name, and by the pod that an expression finds.
 macro_rules! describe {
     ($message:ty) => {

@@ -1,7 +1,6 @@
 //! To `NetworkRules`.
 
-use super::describe;
-use crate::actors::kit::context::Panicked;
+use super::{Panicked, describe};
 use crate::logic::network::network_rules::Family;
 
 /// What became of a family's rules.

@@ -1,7 +1,6 @@
 //! To `NodeLease`.
 
-use super::describe;
-use crate::actors::kit::context::Panicked;
+use super::{Panicked, describe};
 use crate::logic::node::node_lease::Input;
 
 /// See the module.

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 use ractor::RpcReplyPort;
 
-use super::describe;
-use crate::actors::kit::context::Panicked;
+use super::{Panicked, describe};
 use crate::cri::CriResult;
 use crate::logic::model::runtime_health::RuntimeHealth;
 use crate::logic::node::node_startup::StartupDurations;

@@ -10,8 +10,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use ractor::RpcReplyPort;
 
-use super::describe;
-use crate::actors::kit::context::Panicked;
+use super::{Panicked, describe};
 use crate::logic::model::ids::PodUid;
 use crate::logic::objects::object_cache::{Answer, Heard, ObjectError, ReadFor};
 use crate::logic::objects::object_references::{ObjectKey, ObjectKind};

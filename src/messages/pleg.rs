@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use ractor::RpcReplyPort;
 
-use super::describe;
-use crate::actors::kit::context::Panicked;
+use super::{Panicked, describe};
 use crate::cri::{ContainerEvent, CriError, CriResult};
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::runtime_pod::RuntimePod;

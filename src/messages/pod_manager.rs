@@ -6,10 +6,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use ractor::RpcReplyPort;
 
-use super::describe;
 use super::pod_source::SourceKind;
 use super::runtime_monitor::RuntimeHealth;
-use crate::actors::kit::context::Panicked;
+use super::{Panicked, describe};
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::model::time::{Moment, Stamp};

@@ -6,9 +6,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use ractor::RpcReplyPort;
 
-use super::describe;
 use super::runtime_monitor::RuntimeHealth;
-use crate::actors::kit::context::Panicked;
+use super::{Panicked, describe};
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::network::host_ips::HostIps;

@@ -7,10 +7,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use ractor::RpcReplyPort;
 
-use super::describe;
 use super::pod_worker::PodWorkerMsg;
+use super::{Panicked, describe};
 use crate::actors::kit::address::Address;
-use crate::actors::kit::context::Panicked;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::probes::probe_schedule::{self, ProbeKind};
 use crate::platform::network::network_probe::ProbeOutcome;

@@ -1,7 +1,6 @@
 //! To `ProcessPlacement`.
 
-use super::describe;
-use crate::actors::kit::context::Panicked;
+use super::{Panicked, describe};
 
 /// What is wrong with the places of processes; nothing where all is well.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

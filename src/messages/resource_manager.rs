@@ -1,7 +1,6 @@
 //! To `ResourceManager`.
 
-use super::describe;
-use crate::actors::kit::context::Panicked;
+use super::{Panicked, describe};
 use crate::logic::resources::{CgroupSettings, TierSums};
 
 /// What the cgroups above the pods' own are set to.

@@ -2,9 +2,64 @@
 
 use ractor::RpcReplyPort;
 
-use super::describe;
-use crate::actors::Child;
-use crate::actors::kit::context::Panicked;
+use super::{Panicked, describe};
+
+/// Root's children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr, strum::EnumIter)]
+pub enum Child {
+    /// Certificates that the cluster signs for the agent.
+    CertificateManager,
+    /// Kubernetes Events: aggregation, recent ones for whoever asks.
+    EventRecorder,
+    /// The newest status of every pod.
+    StatusManager,
+    /// What pods refer to in the API server: ConfigMaps, Secrets, services.
+    ObjectCache,
+    /// The Node object: registers it, keeps its status.
+    NodeStatus,
+    /// The node's heartbeat.
+    NodeLease,
+    /// Whether the runtime can be worked with.
+    RuntimeMonitor,
+    /// The cgroups above the pods'.
+    ResourceManager,
+    /// Images: policy, back-off, queue, rate.
+    ImageManager,
+    /// Volumes: mounted before a pod's containers, gone after them.
+    VolumeManager,
+    /// Probes.
+    Prober,
+    /// The runtime's truth, by event stream and relist.
+    Pleg,
+    /// Which pods should be here; one worker each.
+    PodManager,
+    /// Dead containers and sandboxes.
+    ContainerGc,
+    /// Images that nobody uses any more.
+    ImageGc,
+    /// Logs of running containers, kept within their bound.
+    LogRotator,
+    /// Static pods from a folder.
+    FileSource,
+    /// Static pods from a URL.
+    HttpSource,
+    /// Pods from the API server.
+    ApiSource,
+    /// Stand-ins of static pods in the API server.
+    MirrorManager,
+    /// What pods were given, on the disk.
+    AllocationManager,
+    /// The pods of the API server, on the disk.
+    OfflinePods,
+    /// Statistics, for whoever asks.
+    StatsCollector,
+    /// Packet filter rules that others expect of a node.
+    NetworkRules,
+    /// Cgroups of the agent itself and of the machine's daemons.
+    ProcessPlacement,
+    /// Listening sockets.
+    Server,
+}
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]

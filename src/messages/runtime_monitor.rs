@@ -2,8 +2,7 @@
 
 use ractor::RpcReplyPort;
 
-use super::describe;
-use crate::actors::kit::context::Panicked;
+use super::{Panicked, describe};
 use crate::cri::{CriResult, RuntimeStatus};
 
 pub use crate::logic::model::runtime_health::RuntimeHealth;

@@ -1,7 +1,6 @@
 //! To `Server`.
 
-use super::describe;
-use crate::actors::kit::context::Panicked;
+use super::{Panicked, describe};
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]

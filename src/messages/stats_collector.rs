@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use ractor::RpcReplyPort;
 
-use super::describe;
-use crate::actors::kit::context::Panicked;
+use super::{Panicked, describe};
 use crate::cri::ImageFsInfo;
 use crate::logic::statistics::sample::{RawSample, Snapshot, Wanted};
 use crate::logic::statistics::summary::{ClaimReference, FsStats};

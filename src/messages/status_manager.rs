@@ -6,9 +6,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use ractor::RpcReplyPort;
 
-use super::describe;
 use super::pod_source::SourceKind;
-use crate::actors::kit::context::Panicked;
+use super::{Panicked, describe};
 use crate::logic::model::ids::PodUid;
 use crate::logic::status::status_sync::Answer;
 

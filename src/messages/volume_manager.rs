@@ -7,10 +7,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use ractor::RpcReplyPort;
 
-use super::describe;
 use super::pod_worker::PodWorkerMsg;
+use super::{Panicked, describe};
 use crate::actors::kit::address::Address;
-use crate::actors::kit::context::Panicked;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Steady;
 use crate::logic::volumes::certificate::{CertificateEvent, CertificateKey, CertificateState};

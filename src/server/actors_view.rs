@@ -9,8 +9,9 @@ use super::table::{Cell, Mood, clean, span, table};
 use crate::actors::kit::trace::{ActorView, Cause, Ending, KindSums, Turn};
 use crate::actors::root::STUCK_AFTER;
 use crate::actors::settings::{Agent, Directory};
-use crate::actors::{Child, FAILURE_WINDOW, TREE};
+use crate::actors::{FAILURE_WINDOW, TREE};
 use crate::logic::model::ids::PodUid;
+use crate::messages::root::Child;
 
 /// All actors. Times are in seconds.
 #[derive(Serialize)]

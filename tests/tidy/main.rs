@@ -10,7 +10,8 @@ mod source;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use podwright::actors::{Child, TREE, root};
+use podwright::actors::{TREE, root};
+use podwright::messages::root::Child;
 use source::{Source, identifiers, paths_after, sources};
 use strum::IntoEnumIterator;
 
@@ -51,37 +52,9 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("src/telemetry", &["telemetry", "actors", "messages", "logic", "platform", "cri", "config"]),
 ];
 
-/// Files with imports that [`IMPORTS`] does not allow, and how many: of `kit` how an operation ends and whom to answer, the
-/// trait of chance. The list may only shrink.
-const CLIMBING: &[(&str, usize)] = &[
-    ("src/messages/allocation_manager.rs", 1),
-    ("src/messages/certificate_manager.rs", 1),
-    ("src/messages/container_gc.rs", 1),
-    ("src/messages/event_recorder.rs", 1),
-    ("src/messages/image_gc.rs", 1),
-    ("src/messages/image_manager.rs", 1),
-    ("src/messages/log_rotator.rs", 1),
-    ("src/messages/mirror_manager.rs", 1),
-    ("src/messages/network_rules.rs", 1),
-    ("src/messages/node_lease.rs", 1),
-    ("src/messages/node_status.rs", 1),
-    ("src/messages/object_cache.rs", 1),
-    ("src/messages/offline_pods.rs", 1),
-    ("src/messages/pleg.rs", 1),
-    ("src/messages/pod_manager.rs", 1),
-    ("src/messages/pod_source.rs", 1),
-    ("src/messages/pod_worker.rs", 1),
-    ("src/messages/prober.rs", 2),
-    ("src/messages/process_placement.rs", 1),
-    ("src/messages/resource_manager.rs", 1),
-    ("src/messages/root.rs", 2),
-    ("src/messages/runtime_monitor.rs", 1),
-    ("src/messages/server.rs", 1),
-    ("src/messages/stats_collector.rs", 1),
-    ("src/messages/status_manager.rs", 1),
-    ("src/messages/volume_manager.rs", 2),
-    ("src/platform/host/chance.rs", 1),
-];
+/// Files with imports that [`IMPORTS`] does not allow, and how many: they carry the address of who is to be told later. The
+/// list may only shrink.
+const CLIMBING: &[(&str, usize)] = &[("src/messages/prober.rs", 1), ("src/messages/volume_manager.rs", 1)];
 
 /// Crates and modules that belong to some folders; whoever else names them breaks the rule.
 const OWNED: &[(&str, &[&str])] = &[

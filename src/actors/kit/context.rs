@@ -21,7 +21,7 @@ use super::address::{Address, Envelope, FromOperation, TellError};
 use super::trace::{Cause, OpenOperation};
 use crate::cri::open_calls::OpenCalls;
 use crate::logic::model::time::{Clocks, Moment, Stamp, Steady};
-use crate::messages::Describe;
+use crate::messages::{Describe, Panicked};
 use crate::platform::host::clock::Clock;
 
 /// An operation or timer of one actor.
@@ -38,11 +38,6 @@ impl Part {
         self.0.abort();
     }
 }
-
-/// An operation that ended by a panic; with what it said.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("operation panicked: {0}")]
-pub struct Panicked(pub String);
 
 /// See the module. Dropping it, with the actor, aborts all that is under way.
 pub struct Context<M> {

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::actors::kit::actor::Actor;
-use crate::actors::kit::context::{Context, OperationId, Panicked};
+use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::settings::Agent;
 use crate::logic::node::certificate_plan::{Names, Purpose, Without, without_certificate};
 use crate::logic::node::certificate_rotation::{Action, Held, Input, Missed, Rotation, When};
+use crate::messages::Panicked;
 use crate::messages::certificate_manager::CertificateManagerMsg;
 use crate::platform::cluster::certificates::{ClientAuthorities, KeptCertificate, Marks, ServingFiles};
 use crate::platform::host::blocking;

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::actors::kit::actor::Actor;
-use crate::actors::kit::context::{Context, Panicked};
+use crate::actors::kit::context::Context;
 use crate::actors::settings::Agent;
 use crate::logic::network::network_rules::{Answer, Family, Item, is_supported, items, looked_at, other_canaries};
+use crate::messages::Panicked;
 use crate::messages::network_rules::{Kept, NetworkRulesMsg};
 use crate::platform::network::network_rules;
 

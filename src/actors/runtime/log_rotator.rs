@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::actors::kit::actor::Actor;
-use crate::actors::kit::context::{Context, OperationId, Panicked};
+use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::settings::Agent;
 use crate::logic::logs::log_rotation::{LogLook, LogOrder, LogRotation};
 use crate::logic::model::ids::ContainerId;
+use crate::messages::Panicked;
 use crate::messages::log_rotator::LogRotatorMsg;
 
 /// See the module.

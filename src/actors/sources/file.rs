@@ -289,6 +289,6 @@ impl FileSource {
     }
 }
 
-fn scanned(outcome: Result<Result<Folder, ScanError>, crate::actors::kit::context::Panicked>) -> FileSourceMsg {
+fn scanned(outcome: Result<Result<Folder, ScanError>, crate::messages::Panicked>) -> FileSourceMsg {
     FileSourceMsg::Scanned(outcome)
 }

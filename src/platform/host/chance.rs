@@ -2,6 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Chance, in 0..1, from one seed where there is one.
+pub trait Chance: Send + Sync {
+    /// The next value.
+    fn next(&self) -> f64;
+}
+
 /// A small generator, seeded from the kernel. Good for spreading, not for secrets.
 pub struct SystemChance {
     state: AtomicU64,
@@ -18,7 +24,7 @@ impl SystemChance {
     }
 }
 
-impl crate::actors::settings::Chance for SystemChance {
+impl Chance for SystemChance {
     /// splitmix64, its upper 53 bits as a fraction.
     fn next(&self) -> f64 {
         let mut mixed = self.state.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);

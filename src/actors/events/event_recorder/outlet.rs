@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Event;
 
-use crate::actors::kit::context::{Context, Panicked};
-use crate::actors::settings::{Agent, Chance};
+use crate::actors::kit::context::Context;
+use crate::actors::settings::Agent;
 use crate::logic::events::outbox::{Action, Outbox, Outcome};
 use crate::logic::events::{EventCorrelator, PodEvent, Report};
+use crate::messages::Panicked;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::platform::cluster::kube_api::{ApiError, ApiServer, Lane, PatchKind, Place};
+use crate::platform::host::chance::Chance;
 
 /// See the module.
 pub(super) struct Outlet {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use ractor::RpcReplyPort;
 
 use crate::actors::kit::actor::Actor;
-use crate::actors::kit::context::{Context, Panicked};
+use crate::actors::kit::context::Context;
 use crate::actors::kit::held::Held;
 use crate::actors::settings::{Agent, EventSubject};
 use crate::cri::{CriResult, Image, ImageSpec};
@@ -29,6 +29,7 @@ use crate::logic::model::backoff::{Wait, go_duration};
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
 use crate::logic::volumes::token::TokenKey;
+use crate::messages::Panicked;
 use crate::messages::image_manager::{
     FoundImage, GatherKey, Gathered, Given, ImageManagerMsg, ImageRequest, ImageStep, PulledImage,
 };

@@ -9,10 +9,11 @@ use serde_json::Value;
 
 use super::NodeStatus;
 use crate::actors::kit::address::Address;
-use crate::actors::kit::context::{Context, Panicked};
+use crate::actors::kit::context::Context;
 use crate::actors::kit::trace::Cause;
 use crate::cri::{Image, ImageService, RuntimeService};
 use crate::logic::node::node_status::{ImageFact, RuntimeAnswers};
+use crate::messages::Panicked;
 use crate::messages::node_status::{Gathered, NodeAnswer, NodeStatusMsg};
 use crate::platform::cluster::kube_api::reflector::{Followed, follow};
 use crate::platform::cluster::kube_api::{ApiError, PatchKind, Place, Selector};

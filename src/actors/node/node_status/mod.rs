@@ -397,11 +397,7 @@ impl NodeStatus {
     }
 
     /// What the runtime did not take is told again after the next update.
-    fn cidrs_told(
-        &mut self,
-        cidrs: String,
-        outcome: Result<crate::cri::CriResult<()>, crate::actors::kit::context::Panicked>,
-    ) {
+    fn cidrs_told(&mut self, cidrs: String, outcome: Result<crate::cri::CriResult<()>, crate::messages::Panicked>) {
         self.telling_cidrs = false;
         match outcome.map_err(|panicked| panicked.to_string()).and_then(|told| told.map_err(|error| error.to_string()))
         {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 
 use super::{Facts, NodeStatus, TRIES_MAX, Work};
-use crate::actors::kit::context::{Context, Panicked};
+use crate::actors::kit::context::Context;
 use crate::logic::node::node_object;
 use crate::logic::node::node_registration::{Action, Input, Refusal};
 use crate::logic::node::node_status::{Outcome, RuntimeAnswers, has_changed, set_status, status_patch};
+use crate::messages::Panicked;
 use crate::messages::node_status::{Gathered, NodeStatusMsg};
 use crate::platform::cluster::kube_api::ApiError;
 

@@ -25,7 +25,7 @@ use crate::actors::kit::trace::{Cause, Faults, Trace};
 use crate::actors::objects::object_cache::ApiObjects;
 use crate::actors::pods::pod_manager::PodManager;
 use crate::actors::runtime::runtime_monitor::RuntimeMonitor;
-use crate::actors::settings::{Adapters, Agent, Chance, Directory, NodeSettings, Settings};
+use crate::actors::settings::{Adapters, Agent, Directory, NodeSettings, Settings};
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::{Moment, Stamp};
 use crate::logic::node::node_object::NodeIdentity;
@@ -33,6 +33,7 @@ use crate::logic::node::node_status::{AddressSettings, CapacitySettings, StatusS
 use crate::messages::event_recorder::{CountedEvent, EventRecorderMsg};
 use crate::platform::cluster::kube_api::ApiServer;
 use crate::platform::files::checkpoints::FileCheckpoints;
+use crate::platform::host::chance::Chance;
 use crate::platform::host::clock::Clock;
 use crate::platform::host::node_facts::FixedNodeFacts;
 use crate::platform::images::LinuxImageHost;

@@ -19,7 +19,7 @@ use ractor::RpcReplyPort;
 
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
-use crate::actors::kit::context::{Context, OperationId, Panicked};
+use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::trace::Cause;
 use crate::actors::settings::Agent;
 use crate::logic::environment::service_environment::{MASTER, service_variables};
@@ -28,6 +28,7 @@ use crate::logic::objects::object_cache::{
     Answer, Heard, Input, Object, ObjectCache as Decisions, ObjectError, Order, ReadFor, TTL,
 };
 use crate::logic::objects::object_references::{ObjectKey, ObjectKind, object_references};
+use crate::messages::Panicked;
 use crate::messages::node_status::NodeStatusMsg;
 use crate::messages::object_cache::{ObjectCacheMsg, ServiceVariables, ServicesHeard, Watch};
 use crate::messages::volume_manager::VolumeManagerMsg;

@@ -13,12 +13,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::objects::failure;
-use crate::actors::settings::Chance;
 use crate::logic::objects::object_cache::{Heard, Object};
 use crate::logic::objects::object_references::{ObjectKey, ObjectKind};
 use crate::messages::object_cache::{ServicesHeard, Watch};
 use crate::platform::cluster::kube_api::reflector::{Followed, follow};
 use crate::platform::cluster::kube_api::{ApiObject, ApiServer, Place, Selector};
+use crate::platform::host::chance::Chance;
 
 /// A reflector that is polled only while somebody waits for what it hears.
 struct Chain<T> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::PodManager;
-use crate::actors::kit::context::{Context, Panicked};
+use crate::actors::kit::context::Context;
 use crate::actors::kit::trace::Cause;
 use crate::actors::pods::pod_worker::jobs::destroy_cgroup;
 use crate::actors::pods::pod_worker::volumes::release;
@@ -19,6 +19,7 @@ use crate::logic::model::ids::PodUid;
 use crate::logic::model::loudness::Loudness;
 use crate::logic::pods::pod_resize::Trigger;
 use crate::logic::pods::pod_roster::{full_name, is_static};
+use crate::messages::Panicked;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::prober::ProberMsg;

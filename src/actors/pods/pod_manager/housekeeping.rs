@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{HOUSEKEEPING_PERIOD, PodManager, RETIRED_KEPT};
-use crate::actors::kit::context::{Context, Panicked};
+use crate::actors::kit::context::Context;
 use crate::actors::kit::trace::Cause;
 use crate::actors::pods::pod_worker::volumes::release;
 use crate::actors::settings::Agent;
@@ -17,6 +17,7 @@ use crate::logic::model::ids::PodUid;
 use crate::logic::model::loudness::Loudness;
 use crate::logic::model::time::Moment;
 use crate::logic::resources::cgroup_name::CgroupName;
+use crate::messages::Panicked;
 use crate::messages::pod_manager::{Found, Leftovers, PodManagerMsg, Swept};
 use crate::messages::status_manager::StatusManagerMsg;
 use crate::platform::host::blocking;

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 
 use super::PodManager;
-use crate::actors::kit::context::{Context, Panicked};
+use crate::actors::kit::context::Context;
 use crate::actors::node::node_status::is_older;
 use crate::logic::model::ids::PodUid;
+use crate::messages::Panicked;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::platform::cluster::kube_api::Place;
 

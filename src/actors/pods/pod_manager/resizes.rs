@@ -10,7 +10,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::PodManager;
-use crate::actors::kit::context::{Context, Panicked};
+use crate::actors::kit::context::Context;
 use crate::actors::settings::EventSubject;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_admission::{Judged, Surroundings, judge_resize, update_problem};
@@ -20,6 +20,7 @@ use crate::logic::pods::pod_resize::{
 };
 use crate::logic::pods::pod_roster::{full_name, is_over};
 use crate::logic::resources::{QosClass, pod_qos};
+use crate::messages::Panicked;
 use crate::messages::allocation_manager::{AllocationManagerMsg, ResizeCount};
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::SourceKind;

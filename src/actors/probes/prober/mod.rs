@@ -20,7 +20,7 @@ pub(in crate::actors) use attempt::output;
 
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
-use crate::actors::kit::context::{Context, OperationId, Panicked, Part};
+use crate::actors::kit::context::{Context, OperationId, Part};
 use crate::actors::settings::Agent;
 use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::pods::pod_roster::full_name;
@@ -30,6 +30,7 @@ use crate::logic::probes::probe_schedule::{
     self, ProbeAction, ProbeKind, ProbeSchedule, ProbeTiming, Seen, Target, probes_of,
 };
 use crate::logic::probes::probe_target::{self, ProbeTarget};
+use crate::messages::Panicked;
 use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::prober::{ProbeCounts, ProbeId, ProbeKey, Probed, ProberMsg, Round};
 use crate::platform::network::network_probe::{NetworkProbe, ProbeOutcome};

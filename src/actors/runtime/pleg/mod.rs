@@ -16,7 +16,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 
 use crate::actors::kit::actor::Actor;
-use crate::actors::kit::context::{Context, OperationId, Panicked};
+use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::trace::Cause;
 use crate::actors::settings::{Agent, EventSubject};
 use crate::cri::{ContainerEvent, ContainerEventKind, CriError, CriResult};
@@ -25,6 +25,7 @@ use crate::logic::model::runtime_health::{self, FIRST_RELIST_MAX, RELIST_AGE_MAX
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::model::time::Stamp;
 use crate::logic::pods::pleg_diff::{self, PodParts, PodRecord};
+use crate::messages::Panicked;
 use crate::messages::log_rotator::LogRotatorMsg;
 use crate::messages::pleg::{PlegMsg, Relist};
 use crate::messages::pod_manager::PodManagerMsg;

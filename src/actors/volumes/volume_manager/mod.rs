@@ -16,7 +16,7 @@ use ractor::RpcReplyPort;
 
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
-use crate::actors::kit::context::{Context, OperationId, Panicked};
+use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::trace::Cause;
 use crate::actors::settings::{Agent, EventSubject};
 use crate::logic::model::ids::{FullName, PodUid};
@@ -30,6 +30,7 @@ use crate::logic::volumes::token::TokenKey;
 use crate::logic::volumes::volume_states::{
     Input, MountedVolume, MountedVolumes, Order, Standing, Task, TaskFailure, VolumeFailure, VolumeStates,
 };
+use crate::messages::Panicked;
 use crate::messages::node_status::{NodeNews, NodeStatusMsg};
 use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::volume_manager::{NewSecrets, TaskGain, VolumeCensus, VolumeEvent, VolumeManagerMsg};
