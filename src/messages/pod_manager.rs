@@ -124,6 +124,10 @@ pub enum PodManagerMsg {
     RetellDue,
     /// From itself: time for housekeeping.
     HousekeepingDue,
+    /// From itself, next: all pods are to be looked at.
+    LookAgainDue,
+    /// From itself, after that: all pods are to be counted.
+    RecountDue,
     /// From itself: more pods are to start than may at once.
     StartMore,
     /// From itself: leftovers of pods that nobody knew were looked for.

@@ -242,6 +242,8 @@ impl Actor for PodManager {
             PodManagerMsg::RestartDue(uid) => self.restart(&uid, context),
             PodManagerMsg::RetellDue => self.retell(context),
             PodManagerMsg::HousekeepingDue => self.keep_house(context),
+            PodManagerMsg::LookAgainDue => self.see_all(context),
+            PodManagerMsg::RecountDue => self.count_all(context),
             PodManagerMsg::LeftoversFound(outcome) => self.take_leftovers(outcome, context),
             PodManagerMsg::LeftoversRemoved(uid, outcome) => self.take_swept(uid, outcome, context),
             PodManagerMsg::Known(reply) => drop(reply.send(self.known_to_collector())),
@@ -523,7 +525,8 @@ impl PodManager {
     }
 
     /// Has what is kept of pods forgotten that went while this actor itself was restarted: nobody else would say so.
-    fn tell_gone(&self, known: &BTreeSet<PodUid>, context: &Context<PodManagerMsg>) {
+    fn tell_gone(&self, context: &Context<PodManagerMsg>) {
+        let known = self.roster.known();
         let names = self.slots.values().map(|slot| slot.address.record().name.clone()).collect();
         self.agent.trace.keep_only(PodWorker::KIND, &names);
         let to = &self.agent.directory;
@@ -531,7 +534,6 @@ impl PodManager {
         let shown = known.iter().chain(self.api_pods.iter().flat_map(BTreeMap::keys)).chain(statics).cloned().collect();
         let ended = self.roster.ended().clone();
         context.tell(&to.status_manager, StatusManagerMsg::Known { pods: Arc::new(shown), ended });
-        let known = Arc::new(known.clone());
-        context.tell(&to.prober, ProberMsg::Known(known));
+        context.tell(&to.prober, ProberMsg::Known(Arc::new(known)));
     }
 }

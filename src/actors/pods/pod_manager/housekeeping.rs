@@ -117,16 +117,24 @@ impl PodManager {
         self.retired.retain(|_, (_, at)| uptime.saturating_sub(*at) < RETIRED_KEPT);
         self.ask_host(context);
         context.after(HOUSEKEEPING_PERIOD, PodManagerMsg::HousekeepingDue);
-        // All pods are looked at once more in the turn that takes its outcome: with a thousand, both in one would take long.
         if !self.clean_leftovers(context) {
             self.look_again(context);
         }
     }
 
+    /// Looks at all pods once more, in turns of its own: with a thousand of them one would take long.
     fn look_again(&mut self, context: &mut Context<PodManagerMsg>) {
+        context.after(Duration::ZERO, PodManagerMsg::LookAgainDue);
+    }
+
+    pub(super) fn see_all(&mut self, context: &mut Context<PodManagerMsg>) {
         // Nobody says of a static pod that it has ended.
         self.judge_refused(context);
         self.carry_out(context);
+        context.after(Duration::ZERO, PodManagerMsg::RecountDue);
+    }
+
+    pub(super) fn count_all(&mut self, context: &mut Context<PodManagerMsg>) {
         self.recount_all();
         self.tell_active(context);
         self.tell_statics(context);
@@ -138,8 +146,8 @@ impl PodManager {
         if !self.roster.all_heard() || !self.can_judge() || !self.sweep.begin() {
             return false;
         }
-        self.tell_gone(&self.roster.known(), context);
-        let known = self.known();
+        let known = Arc::new(self.known());
+        self.tell_gone(context);
         self.forget_allocations(&known, context);
         let agent = Arc::clone(&self.agent);
         let logs = self.sweep.logs.clone();

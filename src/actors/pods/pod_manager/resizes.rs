@@ -412,11 +412,9 @@ impl PodManager {
     }
 
     /// What pods were given that are no more is forgotten, here and on the disk.
-    pub(super) fn forget_allocations(&mut self, known: &BTreeSet<PodUid>, context: &Context<PodManagerMsg>) {
-        let statics = self.statics.values().flat_map(BTreeMap::keys);
-        let all = known.iter().chain(self.api_pods.iter().flat_map(BTreeMap::keys)).chain(statics).cloned().collect();
-        self.allocations.retain(&all);
-        context.tell(&self.agent.directory.allocation_manager, AllocationManagerMsg::Known(Arc::new(all)));
+    pub(super) fn forget_allocations(&mut self, known: &Arc<BTreeSet<PodUid>>, context: &Context<PodManagerMsg>) {
+        self.allocations.retain(known);
+        context.tell(&self.agent.directory.allocation_manager, AllocationManagerMsg::Known(Arc::clone(known)));
     }
 
     fn arm_resize_retry(&mut self, delay: Duration, context: &mut Context<PodManagerMsg>) {
