@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::TREE;
@@ -27,6 +27,7 @@ use crate::logic::resources::cgroup_name::CgroupTree;
 use crate::logic::resources::process_placement::PlacementSettings;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::logic::serving::streams::limits::StreamLimits;
+use crate::logic::status::pod_ends::PodEnds;
 use crate::messages::allocation_manager::AllocationManagerMsg;
 use crate::messages::certificate_manager::CertificateManagerMsg;
 use crate::messages::container_gc::ContainerGcMsg;
@@ -315,6 +316,8 @@ pub struct Adapters {
     pub url: Option<Arc<dyn ManifestUrl>>,
     /// Probes and hooks over the network.
     pub prober: Arc<dyn NetworkProber>,
+    /// How pods ended, for workers that begin anew.
+    pub pod_ends: Arc<Mutex<PodEnds>>,
     /// What is remembered of probes.
     pub probe_store: Arc<ProbeStore>,
     /// Chance.

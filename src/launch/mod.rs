@@ -301,6 +301,7 @@ async fn assemble(
             .then(|| Arc::new(LinuxManifestFolder::new(Path::new(&config.static_pod_path))) as Arc<dyn ManifestFolder>),
         url: (!config.static_pod_url.is_empty()).then(|| manifest_url(config)),
         prober: Arc::new(HostProber::new(Offer::from_environment())),
+        pod_ends: Arc::default(),
         probe_store: Arc::new(ProbeStore::open(root_dir)),
         chance: Arc::new(SystemChance::from_kernel()),
         service_manager: Arc::new(Systemd),

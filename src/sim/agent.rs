@@ -176,6 +176,7 @@ impl Incarnation {
             folder: Some(outlet.clone()),
             url: None,
             prober: outlet.clone(),
+            pod_ends: Arc::default(),
             probe_store: Arc::new(outlet.probe_store()),
             chance: outlet.clone(),
             network_rules: outlet.clone(),

@@ -28,8 +28,8 @@ pub type Problem = (&'static str, String);
 /// The furthest that statuses told so far have come.
 #[derive(Debug, Default)]
 pub struct Told {
-    /// With the reason.
-    phases: BTreeMap<PodUid, (String, String)>,
+    /// With the reason, and the agent that told it.
+    phases: BTreeMap<PodUid, (String, String, u64)>,
     counts: BTreeMap<(PodUid, String), i32>,
     wanted: BTreeSet<PodUid>,
     again: BTreeSet<PodUid>,
@@ -296,19 +296,21 @@ fn invented(status: &ContainerStatus) -> Option<String> {
     is_told.then(|| format!("{state:?}, restart count {}, ID {:?}", status.restart_count, status.container_id))
 }
 
-/// Final phases stay, counts never fall. A static pod whose time was over by a clock that was ahead may live on once the
-/// clock is right: no API object keeps its start, and a worker that begins anew reads that from what the runtime holds.
+/// Final phases stay, counts never fall. A static pod whose time was over by a clock that was ahead may live on for the next
+/// agent, once the clock is right: no API object keeps its start, and what the runtime holds tells that and no more. As
+/// upstream: there no static pod without a mirror keeps its start.
 pub(super) fn check_forward(world: &World, views: &[PodView]) {
     let mut told = lock(&world.shared.told);
     let told = &mut *told;
+    let (agent, may_be_early) = (world.incarnations(), world.node().faults.had(Fault::ClockSteps));
     let mut broken = vec![];
     for view in views.iter().filter(|view| !told.again.contains(&view.uid)) {
         let phase = view.status.phase.clone().unwrap_or_default();
         let reason = view.status.reason.clone().unwrap_or_default();
-        let before = told.phases.insert(view.uid.clone(), (phase.clone(), reason));
-        let is_excused = |reason: &str| reason == DEADLINE_EXCEEDED && world.node().faults.had(Fault::ClockSteps);
-        if let Some((before, _)) = before.filter(|(before, reason)| {
-            matches!(before.as_str(), "Succeeded" | "Failed") && *before != phase && !is_excused(reason)
+        let before = told.phases.insert(view.uid.clone(), (phase.clone(), reason, agent));
+        let is_excused = |reason: &str, by: u64| reason == DEADLINE_EXCEEDED && may_be_early && by != agent;
+        if let Some((before, ..)) = before.filter(|(before, reason, by)| {
+            matches!(before.as_str(), "Succeeded" | "Failed") && *before != phase && !is_excused(reason, *by)
         }) {
             broken.push(format!("{} was {before} and is {phase}", view.uid));
         }

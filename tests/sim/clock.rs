@@ -79,3 +79,35 @@ fn a_clock_that_is_set_holds_up_no_probe() {
         });
     }
 }
+
+/// POD-25, POD-07: a pod whose time was over by a clock that was ahead has failed, and that is final although the clock is right
+/// again: also for a worker that begins anew, alone or with all others.
+#[test]
+fn a_pod_whose_time_was_over_stays_failed_whatever_begins_anew() {
+    for parts in [&["PodWorker"][..], &["PodManager"], &["StatusManager", "PodManager"]] {
+        simulate(1, move |world| async move {
+            world.put(&SimPod::of("web", "run").deadline(100));
+            world.start_agent();
+            until(&world, "web-node-1/main#0", " runs").await;
+            world.node().step_clock(HOUR);
+            until(&world, "sandbox web-node-1#0 is stopped", "").await;
+            world.node().step_clock(-HOUR);
+            for part in parts {
+                world.crash_next(part);
+                world.sleep(seconds(300)).await;
+                assert_eq!(told(&world, &format!("{part} panics"), "").len(), 1, "{parts:?}");
+            }
+            let views = world.statuses().await.expect("the agent answers");
+            let status = &views[0].status;
+            let end = (status.phase.as_deref(), status.reason.as_deref());
+            assert_eq!(end, (Some("Failed"), Some("DeadlineExceeded")), "{parts:?}");
+            assert!(told(&world, "web-node-1/main#1", " runs").is_empty(), "{parts:?}");
+            // That was its first life's end.
+            world.delete("web");
+            world.put(&SimPod::of("web", "run").deadline(100));
+            world.sleep(seconds(60)).await;
+            assert_eq!(world.running().len(), 1, "{parts:?}");
+            world.finish().await;
+        });
+    }
+}

@@ -14,6 +14,7 @@ use super::pod_worker::{PodWorker, ShownStage, WorkerArgs};
 use crate::actors::kit::actor::{Actor, ChildEnd};
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
+use crate::actors::kit::trace::lock;
 use crate::actors::settings::Agent;
 use crate::actors::sources::first_seen;
 use crate::logic::model::ids::{FullName, PodUid};
@@ -344,6 +345,7 @@ impl PodManager {
                 // A pod whose worker has ended it was told as ended by the agent.
                 Order::TellEnd { uid, .. } if self.has_ended(&uid) => {}
                 Order::TellEnd { uid, pod } | Order::TellSpec { uid, pod } => {
+                    let pod = lock(&self.agent.adapters.pod_ends).recall(&uid, pod);
                     if !self.tell_worker(&uid, PodWorkerMsg::SpecChanged(pod), context) {
                         self.roster.spec_refused(&uid);
                     }
@@ -404,6 +406,7 @@ impl PodManager {
         if let Some((ended, _)) = retired {
             born = born.max(ended); // Wanted again: a look may still be on its way that shows what was removed since.
         }
+        lock(&self.agent.adapters.pod_ends).begin(&uid, self.roster.life(&uid));
         self.count_start(&uid, retired.is_some(), context);
         let stage = Arc::<ShownStage>::default();
         let args = self.worker_args(&uid, &full_name, born, &stage);

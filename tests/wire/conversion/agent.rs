@@ -212,6 +212,7 @@ pub fn agent(root_dir: &Path, runtime: GrpcRuntime, patch: &Value) -> Arc<Agent>
         folder: None,
         url: None,
         prober: Arc::new(HostProber::new(Offer::from_environment())),
+        pod_ends: Arc::default(),
         probe_store: Default::default(),
         chance: Arc::new(SystemChance::from_kernel()),
         service_manager: Arc::new(NoServiceManager),

@@ -149,6 +149,7 @@ pub(in crate::actors) fn played_agent_with(
         folder: None,
         url: None,
         prober: Arc::new(HostProber::new(Offer::from_environment())),
+        pod_ends: Arc::default(),
         probe_store: Default::default(),
         chance: Arc::new(NoChance),
         service_manager: Arc::new(NoServiceManager),

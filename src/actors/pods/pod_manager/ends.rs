@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::PodManager;
 use crate::actors::kit::context::Context;
-use crate::actors::kit::trace::Cause;
+use crate::actors::kit::trace::{Cause, lock};
 use crate::actors::pods::pod_worker::jobs::destroy_cgroup;
 use crate::actors::pods::pod_worker::volumes::release;
 use crate::actors::settings::Agent;
@@ -69,6 +69,7 @@ impl PodManager {
         context.child_left(&slot.address, None);
         self.agent.trace.forget(&slot.address.record().name);
         self.roster.finished(uid);
+        lock(&self.agent.adapters.pod_ends).forget(uid);
         self.retired.insert(uid.clone(), (context.clock().stamp(), context.clock().uptime()));
         self.runtime.remove(uid);
         self.listed.remove(uid);

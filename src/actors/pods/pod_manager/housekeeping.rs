@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::{HOUSEKEEPING_PERIOD, PodManager, RETIRED_KEPT};
 use crate::actors::kit::context::Context;
-use crate::actors::kit::trace::Cause;
+use crate::actors::kit::trace::{Cause, lock};
 use crate::actors::pods::pod_worker::volumes::release;
 use crate::actors::settings::Agent;
 use crate::logic::logs::log_keeping::{LogKeeping, is_full};
@@ -148,6 +148,7 @@ impl PodManager {
         }
         let known = Arc::new(self.known());
         self.tell_gone(context);
+        lock(&self.agent.adapters.pod_ends).keep_only(&known);
         self.forget_allocations(&known, context);
         let agent = Arc::clone(&self.agent);
         let logs = self.sweep.logs.clone();

@@ -498,6 +498,7 @@ impl PodWorker {
             return;
         }
         (self.status, self.told_waiting, self.told_over) = (Some(Arc::clone(&status)), waiting.clone(), is_over);
+        crate::actors::kit::trace::lock(&self.site.agent.adapters.pod_ends).note(&self.site.uid, &status);
         let (uid, to) = (self.site.uid.clone(), &self.site.agent.directory);
         let view = PodView {
             uid: uid.clone(),
