@@ -356,7 +356,7 @@ fn a_local_volume_in_use_keeps_its_group_below_a_root_directory_that_is_a_link()
     for (name, group) in [("first", 4711), ("second", 4712)] {
         let volumes = json!([{ "name": "v", "persistentVolumeClaim": { "claimName": "disk" } }]);
         let spec = json!({ "volumes": volumes, "securityContext": { "fsGroup": group } });
-        served.create_pod(with(pod(name, &[container.clone()]), json!({ "spec": spec })));
+        served.create_pod(with(pod(name, std::slice::from_ref(&container)), json!({ "spec": spec })));
         let shown = served.wait_pod_ready(name);
         let main = served.running(name).expect("it is Ready");
         assert_eq!(served.run_in(&main, "stat -c %g /v"), "4711\n", "{name}");
