@@ -130,7 +130,7 @@ pub fn settings(
         .into(),
         image_verification: image_verification(invocation),
         image_gc: image_gc(config),
-        // On unless it was turned off by name; upstream's default is off. See ARCHITECTURE.md.
+        // On unless it was turned off by name; upstream's default is off. See docs/differences.md.
         evented: config.feature_gates.get("EventedPLEG") != Some(&false),
         agent_started: now,
         change_detection: ChangeDetection::from_config(&config.config_map_and_secret_change_detection_strategy),
