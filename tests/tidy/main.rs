@@ -4,15 +4,15 @@
 //! where a rule does not bind it. Lists of exceptions are short, each with its reason, and are not meant to grow.
 
 mod checklist;
+mod documents;
 mod folders;
 mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
-use podwright::actors::{TREE, root};
+use podwright::actors::root;
 use podwright::messages::root::Child;
-use source::{Source, identifiers, paths_after, sources};
+use source::{Source, paths_after, sources};
 use strum::IntoEnumIterator;
 
 /// The most lines of a file.
@@ -349,27 +349,4 @@ fn the_fuzz_targets_have_every_crate_that_decisions_name() {
         }
     }
     settle("what src/logic names is in fuzz/Cargo.toml", complaints);
-}
-
-#[test]
-fn the_documentation_names_every_actor() {
-    let read = |name: &str| std::fs::read_to_string(source::top().join(Path::new(name))).expect("a page");
-    let pages = ["ARCHITECTURE.md", "README.md"].map(read);
-    let text = pages.join("\n");
-    let named: Vec<&str> = identifiers(&text).collect();
-    let missing =
-        Child::iter().map(<&'static str>::from).chain(["Root", "PodWorker"]).filter(|name| !named.contains(name));
-    settle("ARCHITECTURE.md or README.md names every actor", missing.map(str::to_owned).collect());
-}
-
-#[test]
-fn the_tree_of_the_readme_is_the_agents() {
-    let text = std::fs::read_to_string(source::top().join("README.md")).expect("there is a README.md");
-    let indented = text.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next());
-    let shown: Vec<&str> = indented.filter(|name| Child::iter().any(|child| <&str>::from(child) == *name)).collect();
-    let tree: Vec<&str> = TREE.iter().map(|spec| spec.child.into()).collect();
-    assert_eq!(shown, tree, "README.md shows the actors as `podwright actors` does");
-    let mut of_table = text.lines().filter(|line| line.starts_with("| `")).flat_map(identifiers);
-    let next_in_order = |name: &&&str| of_table.any(|named| named == **name);
-    assert_eq!(tree.iter().take_while(next_in_order).count(), tree.len(), "README.md's table has them in that order");
 }

@@ -1,0 +1,95 @@
+//! Documents: their links, and the tables that show the tree of actors.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use podwright::actors::TREE;
+use podwright::messages::root::Child;
+use strum::IntoEnumIterator;
+
+use crate::settle;
+use crate::source::{identifiers, text_files, top};
+
+/// The page with the table of actors, and the one with the output of `podwright actors`.
+const TREE_PAGES: [&str; 2] = ["README.md", "README.md"];
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(top().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Links to other files and to headings, as `[text](target)`: the line and the target of each. Code is left out.
+fn links(page: &str) -> Vec<(usize, String)> {
+    let mut found = vec![];
+    let mut in_code = false;
+    for (index, line) in page.lines().enumerate() {
+        in_code ^= line.trim_start().starts_with("```");
+        if in_code {
+            continue;
+        }
+        // Every second piece is between backticks.
+        let prose: Vec<&str> = line.split('`').step_by(2).collect();
+        let targets = prose.iter().flat_map(|piece| piece.split("](").skip(1));
+        let targets = targets.filter_map(|rest| rest.split_once(')')).map(|(target, _)| target.to_owned());
+        found.extend(targets.map(|target| (index + 1, target)));
+    }
+    found
+}
+
+/// The anchors of a page's headings, as GitHub makes them.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let headings = page.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let kept = |character: &char| character.is_alphanumeric() || matches!(character, ' ' | '-' | '_');
+    headings.map(|heading| heading.to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-")).collect()
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let pages: BTreeMap<String, String> = text_files(&["docs"])
+        .into_iter()
+        .filter(|path| path.ends_with(".md"))
+        .map(|path| (path.clone(), read(&path)))
+        .collect();
+    let mut complaints = vec![];
+    let mut followed = 0;
+    for (path, page) in &pages {
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for (number, target) in links(page).into_iter().filter(|(_, target)| !target.contains("://")) {
+            let (file, anchor) = target.split_once('#').unwrap_or((&target, ""));
+            let place = match (file, file.strip_prefix("../")) {
+                ("", _) => path.clone(),
+                (_, Some(above)) => above.to_owned(),
+                (_, None) => top().join(folder).join(file).strip_prefix(top()).expect("below").display().to_string(),
+            };
+            followed += 1;
+            let leads = top().join(&place).exists()
+                && (anchor.is_empty() || pages.get(&place).is_some_and(|page| anchors(page).contains(anchor)));
+            if !leads {
+                complaints.push(format!("{path}:{number}: {target} leads nowhere"));
+            }
+        }
+    }
+    assert!(followed > 2, "the links are found");
+    settle("a link leads somewhere", complaints);
+}
+
+#[test]
+fn the_documentation_names_every_actor() {
+    let text = TREE_PAGES.map(read).join("\n");
+    let named: BTreeSet<&str> = identifiers(&text).collect();
+    let missing =
+        Child::iter().map(<&'static str>::from).chain(["Root", "PodWorker"]).filter(|name| !named.contains(name));
+    settle("the documents name every actor", missing.map(str::to_owned).collect());
+}
+
+#[test]
+fn the_tree_of_the_documents_is_the_agents() {
+    let tree: Vec<&str> = TREE.iter().map(|spec| spec.child.into()).collect();
+    let page = read(TREE_PAGES[1]);
+    let indented = page.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next());
+    let shown: Vec<&str> = indented.filter(|name| tree.contains(name)).collect();
+    assert_eq!(shown, tree, "{} shows the actors as `podwright actors` does", TREE_PAGES[1]);
+    let page = read(TREE_PAGES[0]);
+    let mut of_table = page.lines().filter(|line| line.starts_with("| `")).flat_map(identifiers);
+    let next_in_order = |name: &&&str| of_table.any(|named| named == **name);
+    let in_order = tree.iter().take_while(next_in_order).count();
+    assert_eq!(in_order, tree.len(), "the table of {} has the actors in their order", TREE_PAGES[0]);
+}
