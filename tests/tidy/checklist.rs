@@ -12,7 +12,7 @@ const TABLE: &str = "tests/checklist.txt";
 const GUEST: &str = "tests/vm/guest.sh";
 
 /// The ids of each checklist, as ranges with both ends: all that there are.
-const RANGES: &[(&str, &[(u32, u32)])] = &[
+pub const RANGES: &[(&str, &[(u32, u32)])] = &[
     ("POD", &[(1, 40)]),
     ("NODE", &[(1, 63)]),
     ("VOL", &[(1, 52)]),

@@ -1,4 +1,4 @@
-//! Documents: their links, and the tables that show the tree of actors.
+//! Documents: the ids of behaviour that they explain, their links, and the tables that show the tree of actors.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,14 +6,75 @@ use podwright::actors::TREE;
 use podwright::messages::root::Child;
 use strum::IntoEnumIterator;
 
+use crate::checklist::RANGES;
 use crate::settle;
 use crate::source::{identifiers, text_files, top};
 
+/// The page that says what each id means.
+const BEHAVIOUR: &str = "docs/behaviour.md";
+/// Folders whose files may name ids.
+const NAMING: &[&str] = &["src", "tests", "proto", "docs", "deploy", "examples", "scripts"];
 /// The page with the table of actors, and the one with the output of `podwright actors`.
 const TREE_PAGES: [&str; 2] = ["README.md", "README.md"];
 
 fn read(path: &str) -> String {
     std::fs::read_to_string(top().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The ids in a line: a prefix of the checklists, a hyphen and digits.
+fn ids(line: &str) -> impl Iterator<Item = &str> {
+    let words = line.split(|character: char| !character.is_ascii_alphanumeric() && character != '-');
+    words.filter(|word| {
+        word.split_once('-').is_some_and(|(prefix, digits)| {
+            let is_known = RANGES.iter().any(|(known, _)| *known == prefix);
+            is_known && !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit())
+        })
+    })
+}
+
+/// The lines of [`BEHAVIOUR`] that say what an id means: their numbers, ids and texts.
+fn meanings(page: &str) -> Vec<(usize, &str, &str)> {
+    let lines = page.lines().enumerate();
+    lines
+        .filter_map(|(index, line)| {
+            let (id, text) = line.strip_prefix("- **")?.split_once("**: ")?;
+            Some((index + 1, id, text))
+        })
+        .collect()
+}
+
+#[test]
+fn every_id_in_use_has_one_line_that_says_what_it_means() {
+    let page = read(BEHAVIOUR);
+    let meanings = meanings(&page);
+    let explained: BTreeSet<&str> = meanings.iter().map(|(_, id, _)| *id).collect();
+    let mut complaints = vec![];
+    let mut used = BTreeSet::new();
+    for path in text_files(NAMING).into_iter().filter(|path| path != BEHAVIOUR) {
+        let Ok(text) = std::fs::read_to_string(top().join(&path)) else { continue };
+        for (index, line) in text.lines().enumerate() {
+            for id in ids(line) {
+                if !explained.contains(id) && used.insert(id.to_owned()) {
+                    complaints.push(format!("{path}:{}: {id} has no line in {BEHAVIOUR}", index + 1));
+                }
+                used.insert(id.to_owned());
+            }
+        }
+    }
+    for (number, id, text) in &meanings {
+        if ids(id).next() != Some(*id) || text.trim().is_empty() {
+            complaints.push(format!("{BEHAVIOUR}:{number}: {id} is no id with a meaning"));
+        } else if !used.contains(*id) {
+            complaints.push(format!("{BEHAVIOUR}:{number}: nothing names {id}"));
+        }
+    }
+    for pair in meanings.windows(2) {
+        let ((_, before, _), (number, id, _)) = (&pair[0], &pair[1]);
+        if id <= before {
+            complaints.push(format!("{BEHAVIOUR}:{number}: {id} is there twice, or belongs before {before}"));
+        }
+    }
+    settle("an id in a comment can be looked up", complaints);
 }
 
 /// Links to other files and to headings, as `[text](target)`: the line and the target of each. Code is left out.
