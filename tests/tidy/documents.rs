@@ -15,7 +15,7 @@ const BEHAVIOUR: &str = "docs/behaviour.md";
 /// Folders whose files may name ids.
 const NAMING: &[&str] = &["src", "tests", "proto", "docs", "deploy", "examples", "scripts"];
 /// The page with the table of actors, and the one with the output of `podwright actors`.
-const TREE_PAGES: [&str; 2] = ["README.md", "README.md"];
+const TREE_PAGES: [&str; 2] = ["README.md", "docs/operations.md"];
 
 fn read(path: &str) -> String {
     std::fs::read_to_string(top().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
