@@ -1,8 +1,8 @@
-//! Documents: the ids of behaviour that they explain, their links, and the tables that show the tree of actors.
+//! Documents: their size, the ids of behaviour that they explain, their links, and the tables that show the tree of actors.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use podwright::actors::TREE;
+use podwright::actors::{FAILURE_WINDOW, TREE};
 use podwright::messages::root::Child;
 use strum::IntoEnumIterator;
 
@@ -14,8 +14,10 @@ use crate::source::{identifiers, text_files, top};
 const BEHAVIOUR: &str = "docs/behaviour.md";
 /// Folders whose files may name ids.
 const NAMING: &[&str] = &["src", "tests", "proto", "docs", "deploy", "examples", "scripts"];
+/// The most bytes of a page that readers begin with.
+const BYTES_MAX: &[(&str, usize)] = &[("ARCHITECTURE.md", 35 << 10)];
 /// The page with the table of actors, and the one with the output of `podwright actors`.
-const TREE_PAGES: [&str; 2] = ["README.md", "docs/operations.md"];
+const TREE_PAGES: [&str; 2] = ["ARCHITECTURE.md", "docs/operations.md"];
 
 fn read(path: &str) -> String {
     std::fs::read_to_string(top().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
@@ -75,6 +77,13 @@ fn every_id_in_use_has_one_line_that_says_what_it_means() {
         }
     }
     settle("an id in a comment can be looked up", complaints);
+}
+
+#[test]
+fn pages_that_readers_begin_with_are_short() {
+    let long = BYTES_MAX.iter().map(|(path, max)| (path, max, read(path).len())).filter(|(_, max, len)| len > max);
+    let complaints = long.map(|(path, max, len)| format!("{path}: {len} bytes, more than {max}"));
+    settle("a page that grows is a page for docs/", complaints.collect());
 }
 
 /// Links to other files and to headings, as `[text](target)`: the line and the target of each. Code is left out.
@@ -141,6 +150,15 @@ fn the_documentation_names_every_actor() {
     settle("the documents name every actor", missing.map(str::to_owned).collect());
 }
 
+/// The rows of the table of actors, by the name in their first cell.
+fn rows(page: &str) -> Vec<(&str, Vec<&str>)> {
+    let row = |line| {
+        let cells: Vec<&str> = str::strip_prefix(line, "| `")?.trim_end_matches(" |").split(" | ").collect();
+        Some((cells[0].split('`').next()?, cells))
+    };
+    page.lines().filter_map(row).filter(|(name, _)| Child::iter().any(|child| <&str>::from(child) == *name)).collect()
+}
+
 #[test]
 fn the_tree_of_the_documents_is_the_agents() {
     let tree: Vec<&str> = TREE.iter().map(|spec| spec.child.into()).collect();
@@ -149,8 +167,30 @@ fn the_tree_of_the_documents_is_the_agents() {
     let shown: Vec<&str> = indented.filter(|name| tree.contains(name)).collect();
     assert_eq!(shown, tree, "{} shows the actors as `podwright actors` does", TREE_PAGES[1]);
     let page = read(TREE_PAGES[0]);
-    let mut of_table = page.lines().filter(|line| line.starts_with("| `")).flat_map(identifiers);
-    let next_in_order = |name: &&&str| of_table.any(|named| named == **name);
-    let in_order = tree.iter().take_while(next_in_order).count();
-    assert_eq!(in_order, tree.len(), "the table of {} has the actors in their order", TREE_PAGES[0]);
+    let of_table: Vec<&str> = rows(&page).iter().map(|(name, _)| *name).collect();
+    assert_eq!(of_table, tree, "the table of {} has the actors in their order", TREE_PAGES[0]);
+}
+
+#[test]
+fn the_table_of_actors_has_the_figures_of_the_tree() {
+    let page = read(TREE_PAGES[0]);
+    let mut complaints = vec![];
+    for ((name, cells), spec) in rows(&page).into_iter().zip(TREE) {
+        let [_, _, mailbox, budget, stop, learns] = cells[..] else {
+            complaints.push(format!("{name}: a row has six cells"));
+            continue;
+        };
+        let figures = (
+            spec.capacity.to_string(),
+            format!("{} in {} s", spec.failures_max, FAILURE_WINDOW.as_secs()),
+            format!("{} s", spec.shutdown.as_secs()),
+        );
+        if (mailbox, budget, stop) != (&*figures.0, &*figures.1, &*figures.2) {
+            complaints.push(format!("{name}: {mailbox}, {budget}, {stop} where the agent has {figures:?}"));
+        }
+        let named: BTreeSet<&str> = identifiers(learns).collect();
+        let unnamed = spec.learns_from.iter().map(<&str>::from).filter(|from| !named.contains(from));
+        complaints.extend(unnamed.map(|from| format!("{name}: learns from {from}, too")));
+    }
+    settle("the table of actors is the agent's", complaints);
 }
