@@ -15,7 +15,7 @@ const BEHAVIOUR: &str = "docs/behaviour.md";
 /// Folders whose files may name ids.
 const NAMING: &[&str] = &["src", "tests", "proto", "docs", "deploy", "examples", "scripts"];
 /// The most bytes of a page that readers begin with.
-const BYTES_MAX: &[(&str, usize)] = &[("ARCHITECTURE.md", 35 << 10)];
+const BYTES_MAX: &[(&str, usize)] = &[("README.md", 12 << 10), ("ARCHITECTURE.md", 35 << 10)];
 /// The page with the table of actors, and the one with the output of `podwright actors`.
 const TREE_PAGES: [&str; 2] = ["ARCHITECTURE.md", "docs/operations.md"];
 
