@@ -108,8 +108,7 @@ pub type CriResult<T> = Result<T, CriError>;
 /// The runtime's own account of what happens to containers, as it happens.
 pub type ContainerEvents = Pin<Box<dyn Stream<Item = CriResult<ContainerEvent>> + Send>>;
 
-/// CRI's `RuntimeService`, whole. Every call has the deadline of the fact book's CRI-02; dropping the future abandons
-/// the call.
+/// CRI's `RuntimeService`, whole. Every call has its deadline (CRI-02); dropping the future abandons the call.
 #[async_trait]
 pub trait RuntimeService: Send + Sync {
     /// `Version`: who the runtime is. Checked against CRI-01.

@@ -73,7 +73,7 @@ pub enum ImageDecision {
     Refuse,
 }
 
-/// The policy table of the fact book. `present` is `None` when the image was not looked up, as for `Always`.
+/// The table of pull policies (CRI-21). `present` is `None` when the image was not looked up, as for `Always`.
 pub fn decide(policy: PullPolicy, present: Option<bool>) -> ImageDecision {
     match (policy, present) {
         (PullPolicy::Always, _) | (PullPolicy::IfNotPresent, None | Some(false)) => ImageDecision::Pull,

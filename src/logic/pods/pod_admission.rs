@@ -1,5 +1,5 @@
-//! Whether this node takes a pod (POD-31, section 17 of upstream's admission): what the scheduler looked at once more,
-//! what the node alone knows, and what this version can do.
+//! Whether this node takes a pod (POD-31): what the scheduler looked at once more, what
+//! the node alone knows, and what this version can do.
 //!
 //! Owned by `PodManager`. Pure. A refusal is one of two kinds: "never" fails the pod for good, as upstream; "not yet"
 //! leaves it pending, because what is missing is known to come.

@@ -34,7 +34,7 @@ pub struct MakeError {
     pub problem: io::Error,
 }
 
-/// The set below a root directory and a pod logs directory, parents first (config.md section 8).
+/// The set below a root directory and a pod logs directory, parents first (CFG-42).
 pub fn wanted(root_dir: &Path, pod_logs_dir: &Path) -> Vec<Wanted> {
     let below = |name: &str| root_dir.join(name);
     let set = [

@@ -58,7 +58,7 @@ pub enum Offer {
 }
 
 impl Offer {
-    /// What the environment allows: HTTP/2 unless `DISABLE_HTTP2` has a value (config.md section 6).
+    /// What the environment allows: HTTP/2 unless `DISABLE_HTTP2` has a value (CFG-51).
     pub fn from_environment() -> Self {
         match std::env::var_os("DISABLE_HTTP2") {
             Some(value) if !value.is_empty() => Self::Http1,

@@ -1,5 +1,5 @@
-//! What stands before every route: is there anything, who asks, may they (section 3 of the server's fact book). No handler
-//! is reached, no body is read and no answer is made before all three are known (SEC-28).
+//! What stands before every route: is there anything, who asks, may they (SRV-04). No handler is reached,
+//! no body is read and no answer is made before all three are known (SEC-28).
 
 use std::sync::Arc;
 

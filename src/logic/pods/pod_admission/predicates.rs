@@ -1,4 +1,4 @@
-//! What the scheduler looked at, once more at the node: room, affinity, name, ports, taints (POD-31, section 17.2).
+//! What the scheduler looked at, once more at the node: room, affinity, name, ports, taints (POD-31).
 //!
 //! Pure. Upstream's `AdmissionCheck` of the scheduler, in its order.
 

@@ -1,4 +1,4 @@
-//! `started` and `ready` of every container (section 6 of upstream's prober rules).
+//! `started` and `ready` of every container (PRB-05, PRB-10).
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodSpec};
 

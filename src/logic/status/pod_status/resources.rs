@@ -1,5 +1,5 @@
-//! What a status says of resources: what was given, and what of it is in force (RES-55, section 16 of the pod's life;
-//! upstream's `convertContainerStatusResources` and `convertToAPIPodLevelResourcesStatus`).
+//! What a status says of resources: what was given, and what of it is in force (RES-55; upstream's
+//! `convertContainerStatusResources` and `convertToAPIPodLevelResourcesStatus`).
 
 use std::collections::BTreeMap;
 

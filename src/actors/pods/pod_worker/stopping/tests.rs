@@ -83,7 +83,7 @@ async fn a_wait_of_no_length_is_a_hook() {
     }
 }
 
-/// CRI-19, section 12.2: all hooks at once; regular containers, then the sidecars backwards, each with what is left.
+/// CRI-19: all hooks at once; regular containers, then the sidecars backwards, each with what is left.
 #[tokio::test(start_paused = true)]
 async fn sidecars_are_stopped_after_all_others() {
     let sidecar = |name| container(name, json!({ "restartPolicy": "Always" }));

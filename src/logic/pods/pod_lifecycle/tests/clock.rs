@@ -1,4 +1,4 @@
-//! A wall clock that is set back makes no wait longer (section 10 of upstream's node: durations are monotonic).
+//! A wall clock that is set back makes no wait longer (upstream measures durations by a monotonic clock).
 
 use super::*;
 
