@@ -210,7 +210,7 @@ mod tests {
     use crate::actors::played_api::ObjectServer;
     use crate::actors::runtime::pleg::Pleg;
     use crate::logic::model::ids::FullName;
-    use crate::logic::model::time::{Moment, Stamp};
+    use crate::logic::model::time::Stamp;
     use crate::platform::pods::pod_files::LinuxPodFiles;
 
     /// A collector over a runtime that removes nothing; links to logs are in the folder of this name.
@@ -229,26 +229,7 @@ mod tests {
 
     /// An instance of one container that has ended.
     fn dead(id: &str) -> RuntimeContainer {
-        RuntimeContainer {
-            id: id.into(),
-            sandbox_id: "s".into(),
-            name: "c".to_owned(),
-            restart_count: 0,
-            hash: String::new(),
-            stop_signal: None,
-            state: ContainerState::Exited,
-            created_at: Moment(0),
-            started_at: Moment(0),
-            finished_at: Moment(0),
-            exit_code: 0,
-            reason: String::new(),
-            message: String::new(),
-            image: String::new(),
-            image_ref: String::new(),
-            log_path: String::new(),
-            user: None,
-            resources: None,
-        }
+        RuntimeContainer::sample(id, "c", ContainerState::Exited)
     }
 
     /// CRI-20: what cannot be removed is for the log; what keeps the collector from looking is an Event of the node.

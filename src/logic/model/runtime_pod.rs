@@ -131,6 +131,33 @@ impl RuntimeContainer {
     }
 }
 
+#[cfg(test)]
+impl RuntimeContainer {
+    /// An instance of which the runtime tells this and no more, for tests.
+    pub(crate) fn sample(id: &str, name: &str, state: ContainerState) -> Self {
+        Self {
+            id: id.into(),
+            sandbox_id: "s".into(),
+            name: name.to_owned(),
+            restart_count: 0,
+            hash: String::new(),
+            stop_signal: None,
+            state,
+            created_at: Moment::EPOCH,
+            started_at: Moment::EPOCH,
+            finished_at: Moment::EPOCH,
+            exit_code: 0,
+            reason: String::new(),
+            message: String::new(),
+            image: String::new(),
+            image_ref: String::new(),
+            log_path: String::new(),
+            user: None,
+            resources: None,
+        }
+    }
+}
+
 /// CPU and memory of a container as the runtime has them in force; what it does not limit, or tell, is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuntimeResources {
@@ -218,32 +245,8 @@ pub struct ProbeResults {
 
 #[cfg(test)]
 pub(crate) mod testing {
-    use super::{ContainerState, RuntimeContainer, RuntimeSandbox, SandboxState};
+    use super::{RuntimeSandbox, SandboxState};
     use crate::logic::model::time::Moment;
-
-    /// A container of the sandbox `s`, the first of its name, with nothing to tell.
-    pub(crate) fn container(id: &str, name: &str, state: ContainerState) -> RuntimeContainer {
-        RuntimeContainer {
-            id: id.into(),
-            sandbox_id: "s".into(),
-            name: name.to_owned(),
-            restart_count: 0,
-            hash: String::new(),
-            stop_signal: None,
-            state,
-            created_at: Moment(0),
-            started_at: Moment(0),
-            finished_at: Moment(0),
-            exit_code: 0,
-            reason: String::new(),
-            message: String::new(),
-            image: String::new(),
-            image_ref: String::new(),
-            log_path: String::new(),
-            user: None,
-            resources: None,
-        }
-    }
 
     /// The first sandbox of a pod, without an address.
     pub(crate) fn sandbox(id: &str, state: SandboxState) -> RuntimeSandbox {

@@ -128,24 +128,11 @@ mod tests {
 
     fn container(id: &str, name: &str, state: ContainerState, created: i64) -> RuntimeContainer {
         RuntimeContainer {
-            id: id.into(),
             sandbox_id: "s1".into(),
-            name: name.to_owned(),
-            restart_count: 0,
-            hash: String::new(),
-            stop_signal: None,
-            state,
             created_at: Moment(created),
             started_at: Moment(created),
             finished_at: Moment(created + 1),
-            exit_code: 0,
-            reason: String::new(),
-            message: String::new(),
-            image: String::new(),
-            image_ref: String::new(),
-            log_path: String::new(),
-            user: None,
-            resources: None,
+            ..RuntimeContainer::sample(id, name, state)
         }
     }
 

@@ -187,7 +187,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::logic::model::runtime_pod::testing;
+    use crate::logic::model::runtime_pod::{RuntimeContainer, testing};
 
     fn relist(objects: &[(&str, &str, ContainerState)]) -> Relist {
         let mut relist = Relist::new();
@@ -254,7 +254,7 @@ mod tests {
         let name = FullName::new("web", "ns");
         let known = RuntimePod {
             sandboxes: vec![testing::sandbox("s", SandboxState::Ready)],
-            containers: vec![testing::container("a", "a", Running)],
+            containers: vec![RuntimeContainer::sample("a", "a", Running)],
             ..RuntimePod::empty(PodUid::from("u"), name.clone(), Stamp(1))
         };
         let cases = [

@@ -57,7 +57,7 @@ fn sample(pod: &RuntimePod) -> Option<PodSample> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
+    use crate::logic::model::ids::{PodUid, SandboxId};
     use crate::logic::model::runtime_pod::{RuntimeContainer, RuntimeSandbox};
     use crate::logic::model::time::{Moment, Stamp};
 
@@ -76,24 +76,10 @@ mod tests {
 
     fn container(id: &str, name: &str, state: ContainerState) -> RuntimeContainer {
         RuntimeContainer {
-            id: ContainerId::from(id),
-            sandbox_id: SandboxId::from("s"),
-            name: name.to_owned(),
-            restart_count: 0,
-            hash: String::new(),
-            state,
             created_at: Moment(5),
             started_at: Moment(6),
-            finished_at: Moment::EPOCH,
-            exit_code: 0,
-            reason: String::new(),
-            message: String::new(),
             image: "app".to_owned(),
-            image_ref: String::new(),
-            log_path: String::new(),
-            user: None,
-            resources: None,
-            stop_signal: None,
+            ..RuntimeContainer::sample(id, name, state)
         }
     }
 

@@ -20,24 +20,8 @@ fn seconds(seconds: u64) -> Duration {
 
 fn pod(running: &[&str]) -> RuntimePod {
     let container = |id: &&str| RuntimeContainer {
-        id: (*id).into(),
-        sandbox_id: "s".into(),
-        name: (*id).to_owned(),
-        restart_count: 0,
-        hash: String::new(),
-        stop_signal: None,
-        state: ContainerState::Running,
-        created_at: Default::default(),
-        started_at: Default::default(),
-        finished_at: Default::default(),
-        exit_code: 0,
-        reason: String::new(),
-        message: String::new(),
-        image: String::new(),
-        image_ref: String::new(),
         log_path: format!("/logs/{id}/0.log"),
-        user: None,
-        resources: None,
+        ..RuntimeContainer::sample(id, id, ContainerState::Running)
     };
     let mut pod = RuntimePod::empty("u".into(), FullName::new("p", "default"), Stamp(1));
     pod.containers = running.iter().map(container).collect();

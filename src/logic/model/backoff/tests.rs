@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::logic::model::ids::{ContainerId, SandboxId};
 use crate::logic::model::runtime_pod::ContainerState;
 
 fn at(seconds: u64) -> Steady {
@@ -25,24 +24,13 @@ fn container(image: &str) -> Container {
 
 fn instance(restart_count: u32, created: u64) -> RuntimeContainer {
     RuntimeContainer {
-        id: ContainerId::from("id"),
-        sandbox_id: SandboxId::from("sandbox"),
-        name: "app".to_owned(),
         restart_count,
-        hash: String::new(),
-        stop_signal: None,
-        state: ContainerState::Exited,
         created_at: wall(created),
         started_at: wall(created),
         finished_at: wall(created + 1),
         exit_code: 1,
         reason: "Error".to_owned(),
-        message: String::new(),
-        image: String::new(),
-        image_ref: String::new(),
-        log_path: String::new(),
-        user: None,
-        resources: None,
+        ..RuntimeContainer::sample("id", "app", ContainerState::Exited)
     }
 }
 

@@ -66,24 +66,15 @@ fn sandbox(attempt: u32, state: SandboxState) -> RuntimeSandbox {
 fn instance(name: &str, restart_count: u32, state: ContainerState, exit_code: i32) -> RuntimeContainer {
     let created = at(1000 + u64::from(restart_count));
     RuntimeContainer {
-        id: ContainerId::from(format!("{name}{restart_count}")),
         sandbox_id: SandboxId::from("s0"),
-        name: name.to_owned(),
         restart_count,
         hash: "h".to_owned(),
-        stop_signal: None,
-        state,
         created_at: created,
         started_at: created,
         finished_at: if state == ContainerState::Exited { created } else { Moment::EPOCH },
         exit_code,
-        reason: String::new(),
-        message: String::new(),
         image: "busybox".to_owned(),
-        image_ref: String::new(),
-        log_path: String::new(),
-        user: None,
-        resources: None,
+        ..RuntimeContainer::sample(&format!("{name}{restart_count}"), name, state)
     }
 }
 

@@ -245,24 +245,14 @@ fn stopped(attempt: u32) -> RuntimeSandbox {
 /// The container's instance numbered `restart_count`, made from this pod.
 fn running(pod: &Pod, name: &str, restart_count: u32) -> RuntimeContainer {
     RuntimeContainer {
-        id: format!("{name}{restart_count}").into(),
         sandbox_id: "s0".into(),
-        name: name.to_owned(),
         restart_count,
         hash: syncing::expected_hashes(pod).remove(name).expect("a container of the pod"),
-        stop_signal: None,
-        state: ContainerState::Running,
         created_at: BEGINNING,
         started_at: BEGINNING,
-        finished_at: Moment::EPOCH,
-        exit_code: 0,
-        reason: String::new(),
-        message: String::new(),
         image: "app:1".to_owned(),
         image_ref: "app:1".to_owned(),
-        log_path: String::new(),
-        user: None,
-        resources: None,
+        ..RuntimeContainer::sample(&format!("{name}{restart_count}"), name, ContainerState::Running)
     }
 }
 

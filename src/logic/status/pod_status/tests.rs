@@ -155,24 +155,16 @@ fn instance(name: &str, restart_count: u32, state: ContainerState, exit_code: i3
     let started = at(AGENT_STARTED + 100 + u64::from(restart_count));
     let exited = state == ContainerState::Exited;
     RuntimeContainer {
-        id: ContainerId::from(format!("{name}{restart_count}")),
-        sandbox_id: SandboxId::from("s"),
-        name: name.to_owned(),
         restart_count,
-        hash: String::new(),
-        stop_signal: None,
-        state,
         created_at: started,
         started_at: started,
         finished_at: if exited { started.plus(Duration::from_millis(1500)) } else { Moment::EPOCH },
         exit_code,
         reason: if exited { "Error".to_owned() } else { String::new() },
-        message: String::new(),
         image: "docker.io/library/busybox:latest".to_owned(),
         image_ref: "sha256:abc".to_owned(),
-        log_path: String::new(),
         user: Some((1000, 1000, vec![2000])),
-        resources: None,
+        ..RuntimeContainer::sample(&format!("{name}{restart_count}"), name, state)
     }
 }
 
