@@ -45,7 +45,8 @@
 //! An [`Address`](address::Address) belongs to an actor, not to an incarnation: others keep it for good. `tell` never waits.
 //! It fails when the mailbox is full (`Full`) and while no incarnation lives there (`Down`), and the trace counts both. A
 //! sender repeats a fact that matters; an actor's messages to itself are never refused. A question carries a reply port and
-//! is asked with a deadline, by the server and by tests only: two actors that ask each other would stand still.
+//! is asked with a deadline, by the server, by operations and by tests, but never in a turn: two actors that ask each other
+//! would stand still.
 //!
 //! # Supervision
 //!
