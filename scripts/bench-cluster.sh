@@ -69,6 +69,7 @@ clean_up() {
 }
 
 start_agent() { # [EXECUTABLE]
+    choose_socket "${1:-$PODWRIGHT}" "$dir/kubelet/podwright.sock"
     setsid env --default-signal=INT,QUIT "${1:-$PODWRIGHT}" --config "$dir/kubelet.yaml" --root-dir "$dir/kubelet" \
         --cert-dir "$dir/pki" --hostname-override "$node" --kubeconfig "$dir/cluster/pki/kubelet.conf" \
         ${socket_flag[@]+"${socket_flag[@]}"} </dev/null >>"$dir/agent.log" 2>&1 &
@@ -227,7 +228,6 @@ main() {
         cargo build --release --locked --bin podwright --example bare_client --example audit_figures
         PODWRIGHT=$PWD/target/release/podwright
     fi
-    choose_socket "$dir/kubelet/podwright.sock"
     client=${PODWRIGHT%/*}/examples/bare_client figures=${PODWRIGHT%/*}/examples/audit_figures
     trap clean_up EXIT
     trap 'exit 130' INT TERM

@@ -210,7 +210,7 @@ main() {
         cargo build --release --locked --bin podwright --example bare_client --example bare_prober --example server_cost
         PODWRIGHT=$PWD/target/release/podwright
     fi
-    choose_socket "$dir/kubelet/podwright.sock"
+    choose_socket "$PODWRIGHT" "$dir/kubelet/podwright.sock"
     client=${PODWRIGHT%/*}/examples/bare_client prober=${PODWRIGHT%/*}/examples/bare_prober
     server_cost=${PODWRIGHT%/*}/examples/server_cost
     for example in "$client" "$prober" "$server_cost"; do

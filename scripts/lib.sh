@@ -658,12 +658,12 @@ write_env() {
     done
 }
 
-# Fills `socket_flag` with what makes $PODWRIGHT have its socket at a place: nothing for what has no such flag, as the
-# upstream kubelet, and versions that have their socket in the root directory anyway.
-choose_socket() { # FILE
+# Fills `socket_flag` with the flag that puts an executable's socket at a place: with nothing for one that has no such flag,
+# such as the upstream kubelet.
+choose_socket() { # EXECUTABLE FILE
     socket_flag=()
     # shellcheck disable=SC2034 # used by the scripts that ask
-    if "$PODWRIGHT" --help 2>&1 | has -e '--socket '; then socket_flag=(--socket "$1"); fi
+    if "$1" --help 2>&1 | has -e '--socket '; then socket_flag=(--socket "$2"); fi
 }
 
 # The agent's configuration for an environment: examples/kubelet.yaml with the names filled in. After load_env.
