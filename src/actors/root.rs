@@ -8,23 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{ActorCell, ActorId, RpcReplyPort};
-use strum::IntoEnumIterator;
 
 use super::settings::Agent;
-use super::{ChildSpec, FAILURE_WINDOW, TREE};
+use super::tree::{self, ChildSpec, FAILURE_WINDOW, TREE};
 use crate::actors::kit::actor::{Actor, ChildEnd, spawn};
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
 use crate::logic::model::restart_budget::{BudgetPolicy, RestartBudget, Verdict};
-use crate::messages::allocation_manager::AllocationManagerMsg;
-use crate::messages::node_status::NodeStatusMsg;
-use crate::messages::offline_pods::OfflinePodsMsg;
-use crate::messages::pleg::PlegMsg;
-use crate::messages::pod_manager::PodManagerMsg;
-use crate::messages::pod_source::{ApiSourceMsg, FileSourceMsg, HttpSourceMsg};
-use crate::messages::root::Child;
-use crate::messages::root::RootMsg;
-use crate::messages::runtime_monitor::RuntimeMonitorMsg;
+use crate::messages::root::{Child, RootMsg};
 
 /// A turn open for longer is a fault: it is logged, and the watchdog is not fed.
 pub const STUCK_AFTER: Duration = Duration::from_secs(10);
@@ -124,104 +115,19 @@ impl Actor for Root {
 
 impl Root {
     fn start_child(&mut self, child: Child, context: &mut Context<RootMsg>) {
-        let (agent, to) = (&self.agent, &self.agent.directory);
-        macro_rules! spawn {
-            ($actor:path, $address:ident) => {
-                context.spawn_child::<$actor>(&to.$address, Arc::clone(agent))
-            };
-        }
-        let cell = match child {
-            Child::CertificateManager => {
-                spawn!(crate::actors::node::certificate_manager::CertificateManager, certificate_manager)
-            }
-            Child::EventRecorder => spawn!(crate::actors::events::event_recorder::EventRecorder, event_recorder),
-            Child::StatusManager => spawn!(crate::actors::status::status_manager::StatusManager, status_manager),
-            Child::ObjectCache => spawn!(crate::actors::objects::object_cache::ObjectCache, object_cache),
-            Child::NodeStatus => spawn!(crate::actors::node::node_status::NodeStatus, node_status),
-            Child::NodeLease => spawn!(crate::actors::node::node_lease::NodeLease, node_lease),
-            Child::RuntimeMonitor => spawn!(crate::actors::runtime::runtime_monitor::RuntimeMonitor, runtime_monitor),
-            Child::ResourceManager => {
-                spawn!(crate::actors::resources::resource_manager::ResourceManager, resource_manager)
-            }
-            Child::ImageManager => spawn!(crate::actors::images::image_manager::ImageManager, image_manager),
-            Child::VolumeManager => spawn!(crate::actors::volumes::volume_manager::VolumeManager, volume_manager),
-            Child::Prober => spawn!(crate::actors::probes::prober::Prober, prober),
-            Child::Pleg => spawn!(crate::actors::runtime::pleg::Pleg, pleg),
-            Child::PodManager => spawn!(crate::actors::pods::pod_manager::PodManager, pod_manager),
-            Child::ContainerGc => spawn!(crate::actors::runtime::container_gc::ContainerGc, container_gc),
-            Child::ImageGc => spawn!(crate::actors::images::image_gc::ImageGc, image_gc),
-            Child::LogRotator => spawn!(crate::actors::runtime::log_rotator::LogRotator, log_rotator),
-            Child::FileSource => spawn!(crate::actors::sources::file::FileSource, file_source),
-            Child::HttpSource => spawn!(crate::actors::sources::http::HttpSource, http_source),
-            Child::ApiSource => spawn!(crate::actors::sources::api::ApiSource, api_source),
-            Child::MirrorManager => spawn!(crate::actors::status::mirror_manager::MirrorManager, mirror_manager),
-            Child::OfflinePods => spawn!(crate::actors::pods::offline_pods::OfflinePods, offline_pods),
-            Child::AllocationManager => {
-                spawn!(crate::actors::resources::allocation_manager::AllocationManager, allocation_manager)
-            }
-            Child::StatsCollector => {
-                spawn!(crate::actors::statistics::stats_collector::StatsCollector, stats_collector)
-            }
-            Child::NetworkRules => spawn!(crate::actors::node::network_rules::NetworkRules, network_rules),
-            Child::ProcessPlacement => {
-                spawn!(crate::actors::resources::process_placement::ProcessPlacement, process_placement)
-            }
-            Child::Server => spawn!(super::server::Server, server),
-        };
+        let cell = tree::start(child, &self.agent, context);
         self.children.get_mut(&child).expect("every child has a slot").cell = Some(cell);
     }
 
     fn vacate(&self, child: Child, why: &str, context: &Context<RootMsg>) {
-        let to = &self.agent.directory;
-        let why = Some(why.to_owned());
         self.agent.trace.count_restart(child.into());
-        match child {
-            Child::CertificateManager => context.child_left(&to.certificate_manager, why),
-            Child::EventRecorder => context.child_left(&to.event_recorder, why),
-            Child::StatusManager => context.child_left(&to.status_manager, why),
-            Child::ObjectCache => context.child_left(&to.object_cache, why),
-            Child::NodeStatus => context.child_left(&to.node_status, why),
-            Child::NodeLease => context.child_left(&to.node_lease, why),
-            Child::RuntimeMonitor => context.child_left(&to.runtime_monitor, why),
-            Child::ResourceManager => context.child_left(&to.resource_manager, why),
-            Child::ImageManager => context.child_left(&to.image_manager, why),
-            Child::VolumeManager => context.child_left(&to.volume_manager, why),
-            Child::Prober => context.child_left(&to.prober, why),
-            Child::Pleg => context.child_left(&to.pleg, why),
-            Child::PodManager => context.child_left(&to.pod_manager, why),
-            Child::ContainerGc => context.child_left(&to.container_gc, why),
-            Child::ImageGc => context.child_left(&to.image_gc, why),
-            Child::LogRotator => context.child_left(&to.log_rotator, why),
-            Child::FileSource => context.child_left(&to.file_source, why),
-            Child::HttpSource => context.child_left(&to.http_source, why),
-            Child::ApiSource => context.child_left(&to.api_source, why),
-            Child::MirrorManager => context.child_left(&to.mirror_manager, why),
-            Child::OfflinePods => context.child_left(&to.offline_pods, why),
-            Child::AllocationManager => context.child_left(&to.allocation_manager, why),
-            Child::StatsCollector => context.child_left(&to.stats_collector, why),
-            Child::NetworkRules => context.child_left(&to.network_rules, why),
-            Child::ProcessPlacement => context.child_left(&to.process_placement, why),
-            Child::Server => context.child_left(&to.server, why),
-        }
+        self.agent.directory.vacate(child, why.to_owned(), context);
     }
 
     /// Has everything told again that the child knew only from others.
     fn ask_to_repeat(&self, child: Child, context: &Context<RootMsg>) {
-        let to = &self.agent.directory;
         for teacher in self.children[&child].spec.learns_from {
-            match teacher {
-                Child::NodeStatus => context.tell(&to.node_status, NodeStatusMsg::Repeat),
-                Child::RuntimeMonitor => context.tell(&to.runtime_monitor, RuntimeMonitorMsg::Repeat),
-                Child::Pleg if child == Child::LogRotator => context.tell(&to.pleg, PlegMsg::RepeatSeen),
-                Child::Pleg => context.tell(&to.pleg, PlegMsg::Repeat),
-                Child::FileSource => context.tell(&to.file_source, FileSourceMsg::Repeat),
-                Child::HttpSource => context.tell(&to.http_source, HttpSourceMsg::Repeat),
-                Child::ApiSource => context.tell(&to.api_source, ApiSourceMsg::Repeat),
-                Child::OfflinePods => context.tell(&to.offline_pods, OfflinePodsMsg::Repeat),
-                Child::AllocationManager => context.tell(&to.allocation_manager, AllocationManagerMsg::Repeat),
-                Child::PodManager => context.tell(&to.pod_manager, PodManagerMsg::Repeat),
-                other => unreachable!("{other:?} teaches nobody"),
-            }
+            self.agent.directory.ask_to_repeat(*teacher, child, context);
         }
     }
 
@@ -230,7 +136,7 @@ impl Root {
         let mut order: Vec<(ActorCell, Duration)> = vec![];
         for spec in TREE.iter().rev() {
             if let Some(cell) = self.children[&spec.child].cell.clone() {
-                order.push((cell, spec.shutdown));
+                order.push((cell, spec.stop_limit));
             }
         }
         let work = async move {
@@ -260,9 +166,4 @@ impl Root {
             self.agent.adapters.service_manager.feed_watchdog();
         }
     }
-}
-
-/// Whether the table names every child once, for tidy's sake.
-pub fn table_is_whole() -> bool {
-    Child::iter().all(|child| TREE.iter().filter(|spec| spec.child == child).count() == 1)
 }

@@ -13,6 +13,15 @@ use crate::messages::server::ServerMsg;
 /// Wait before a listener that failed is opened again.
 const LISTEN_RETRY: Duration = Duration::from_secs(5);
 
+/// One of the agent's listening sockets.
+#[async_trait::async_trait]
+pub trait Listener: Send + Sync {
+    /// What and where, for people.
+    fn name(&self) -> String;
+    /// Listens and answers until it fails; says why.
+    async fn serve(&self, agent: Arc<Agent>) -> String;
+}
+
 /// See the module.
 pub struct Server {
     agent: Arc<Agent>,

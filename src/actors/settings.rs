@@ -1,12 +1,10 @@
 //! What actors are told once, at the start: the configuration in the words of decisions, and the adapters to the outside.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::TREE;
-use crate::actors::kit::address::Address;
+use super::server::Listener;
+use super::tree::Directory;
 use crate::actors::kit::trace::Trace;
 use crate::cri::{ImageService, RuntimeService};
 use crate::logic::images::credential_plugins::Provider;
@@ -15,7 +13,6 @@ use crate::logic::images::image_records::VerificationPolicy;
 use crate::logic::logs::log_rotation::RotationPolicy;
 use crate::logic::manifest::restart_gates::RestartGates;
 use crate::logic::model::backoff::BackoffPolicy;
-use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::time::Moment;
 use crate::logic::network::dns::DnsSettings;
 use crate::logic::node::node_object::NodeIdentity;
@@ -28,31 +25,6 @@ use crate::logic::resources::process_placement::PlacementSettings;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
 use crate::logic::serving::streams::limits::StreamLimits;
 use crate::logic::status::pod_ends::PodEnds;
-use crate::messages::allocation_manager::AllocationManagerMsg;
-use crate::messages::certificate_manager::CertificateManagerMsg;
-use crate::messages::container_gc::ContainerGcMsg;
-use crate::messages::event_recorder::{EventRecorderMsg, PodEvent};
-use crate::messages::image_gc::ImageGcMsg;
-use crate::messages::image_manager::ImageManagerMsg;
-use crate::messages::log_rotator::LogRotatorMsg;
-use crate::messages::mirror_manager::MirrorManagerMsg;
-use crate::messages::network_rules::NetworkRulesMsg;
-use crate::messages::node_lease::NodeLeaseMsg;
-use crate::messages::node_status::NodeStatusMsg;
-use crate::messages::object_cache::ObjectCacheMsg;
-use crate::messages::offline_pods::OfflinePodsMsg;
-use crate::messages::pleg::PlegMsg;
-use crate::messages::pod_manager::PodManagerMsg;
-use crate::messages::pod_source::{ApiSourceMsg, FileSourceMsg, HttpSourceMsg};
-use crate::messages::prober::ProberMsg;
-use crate::messages::process_placement::ProcessPlacementMsg;
-use crate::messages::resource_manager::ResourceManagerMsg;
-use crate::messages::root::Child;
-use crate::messages::runtime_monitor::RuntimeMonitorMsg;
-use crate::messages::server::ServerMsg;
-use crate::messages::stats_collector::StatsCollectorMsg;
-use crate::messages::status_manager::StatusManagerMsg;
-use crate::messages::volume_manager::VolumeManagerMsg;
 use crate::platform::cgroup::CgroupManager;
 use crate::platform::cgroup::process_placement::ProcessPlacement;
 use crate::platform::cluster::certificates::Certificates;
@@ -62,6 +34,7 @@ use crate::platform::cluster::offline_store::OfflineStore;
 use crate::platform::files::checkpoints::Checkpoints;
 use crate::platform::host::chance::Chance;
 use crate::platform::host::node_facts::NodeFacts;
+use crate::platform::host::systemd::ServiceManager;
 use crate::platform::images::ImageHost;
 use crate::platform::logs::container_logs::ContainerLogs;
 use crate::platform::logs::log_reader::LogReader;
@@ -273,14 +246,6 @@ impl Default for StreamSettings {
     }
 }
 
-/// What the process and its service manager do for each other.
-pub trait ServiceManager: Send + Sync {
-    /// All moves: the watchdog may be fed.
-    fn feed_watchdog(&self);
-    /// Gives memory that was freed back to the kernel.
-    fn release_free_memory(&self) {}
-}
-
 /// The outside, behind traits.
 #[derive(Clone)]
 pub struct Adapters {
@@ -342,112 +307,6 @@ pub struct Adapters {
     pub listeners: Vec<Arc<dyn Listener>>,
 }
 
-/// One of the agent's listening sockets.
-#[async_trait::async_trait]
-pub trait Listener: Send + Sync {
-    /// What and where, for people.
-    fn name(&self) -> String;
-    /// Listens and answers until it fails; says why.
-    async fn serve(&self, agent: Arc<Agent>) -> String;
-}
-
-/// The addresses of Root's children. They outlive restarts, so they are handed out once.
-pub struct Directory {
-    /// Certificates.
-    pub certificate_manager: Address<CertificateManagerMsg>,
-    /// Events.
-    pub event_recorder: Address<EventRecorderMsg>,
-    /// Statuses.
-    pub status_manager: Address<StatusManagerMsg>,
-    /// What pods refer to in the API server.
-    pub object_cache: Address<ObjectCacheMsg>,
-    /// The Node object.
-    pub node_status: Address<NodeStatusMsg>,
-    /// The node's Lease.
-    pub node_lease: Address<NodeLeaseMsg>,
-    /// The runtime's health.
-    pub runtime_monitor: Address<RuntimeMonitorMsg>,
-    /// Cgroups of all pods.
-    pub resource_manager: Address<ResourceManagerMsg>,
-    /// Images.
-    pub image_manager: Address<ImageManagerMsg>,
-    /// Volumes.
-    pub volume_manager: Address<VolumeManagerMsg>,
-    /// Probes.
-    pub prober: Address<ProberMsg>,
-    /// The runtime's truth.
-    pub pleg: Address<PlegMsg>,
-    /// Pods.
-    pub pod_manager: Address<PodManagerMsg>,
-    /// Dead containers.
-    pub container_gc: Address<ContainerGcMsg>,
-    /// Images that nobody uses any more.
-    pub image_gc: Address<ImageGcMsg>,
-    /// Logs of running containers.
-    pub log_rotator: Address<LogRotatorMsg>,
-    /// Static pods from files.
-    pub file_source: Address<FileSourceMsg>,
-    /// Static pods from a URL.
-    pub http_source: Address<HttpSourceMsg>,
-    /// Pods from the API server.
-    pub api_source: Address<ApiSourceMsg>,
-    /// Mirrors of static pods.
-    pub mirror_manager: Address<MirrorManagerMsg>,
-    /// Pods of the API server, on the disk.
-    pub offline_pods: Address<OfflinePodsMsg>,
-    /// What pods were given, on the disk.
-    pub allocation_manager: Address<AllocationManagerMsg>,
-    /// Statistics.
-    pub stats_collector: Address<StatsCollectorMsg>,
-    /// Packet filter rules.
-    pub network_rules: Address<NetworkRulesMsg>,
-    /// Cgroups of the machine's own processes.
-    pub process_placement: Address<ProcessPlacementMsg>,
-    /// Endpoints.
-    pub server: Address<ServerMsg>,
-}
-
-impl Directory {
-    /// Empty addresses for all, named as in the tree.
-    pub fn new(trace: &Arc<Trace>) -> Self {
-        let capacities: BTreeMap<Child, usize> = TREE.iter().map(|spec| (spec.child, spec.capacity)).collect();
-        macro_rules! address {
-            ($child:ident) => {{
-                let name: &'static str = Child::$child.into();
-                Address::new(trace, name, name, "Root", capacities[&Child::$child])
-            }};
-        }
-        Self {
-            certificate_manager: address!(CertificateManager),
-            event_recorder: address!(EventRecorder),
-            status_manager: address!(StatusManager),
-            object_cache: address!(ObjectCache),
-            node_status: address!(NodeStatus),
-            node_lease: address!(NodeLease),
-            runtime_monitor: address!(RuntimeMonitor),
-            resource_manager: address!(ResourceManager),
-            image_manager: address!(ImageManager),
-            volume_manager: address!(VolumeManager),
-            prober: address!(Prober),
-            pleg: address!(Pleg),
-            pod_manager: address!(PodManager),
-            container_gc: address!(ContainerGc),
-            image_gc: address!(ImageGc),
-            log_rotator: address!(LogRotator),
-            file_source: address!(FileSource),
-            http_source: address!(HttpSource),
-            api_source: address!(ApiSource),
-            mirror_manager: address!(MirrorManager),
-            offline_pods: address!(OfflinePods),
-            allocation_manager: address!(AllocationManager),
-            stats_collector: address!(StatsCollector),
-            network_rules: address!(NetworkRules),
-            process_placement: address!(ProcessPlacement),
-            server: address!(Server),
-        }
-    }
-}
-
 /// All that any actor is given.
 pub struct Agent {
     /// See [`Settings`].
@@ -464,54 +323,5 @@ impl Agent {
     /// Tells whoever counts that something happened.
     pub fn happened(&self, what: Occurrence<'_>) {
         self.adapters.observer.happened(what);
-    }
-}
-
-/// Who an Event is about.
-#[derive(Clone, Debug)]
-pub struct EventSubject {
-    /// The pod; of the node, its name.
-    pub uid: PodUid,
-    /// Its name and namespace.
-    pub full_name: FullName,
-    /// Such as `spec.containers{web}`; empty for the pod itself.
-    pub field_path: String,
-}
-
-impl EventSubject {
-    /// The pod itself.
-    pub fn pod(uid: &PodUid, full_name: &FullName) -> Self {
-        Self { uid: uid.clone(), full_name: full_name.clone(), field_path: String::new() }
-    }
-
-    /// The node. Its UID is its name, as upstream's Events of nodes have it; it is in no namespace, where pods are in one.
-    pub fn node(name: &str) -> Self {
-        Self { uid: PodUid::from(name), full_name: FullName::new(name, ""), field_path: String::new() }
-    }
-
-    /// A persistent volume. It, too, is in no namespace.
-    pub fn persistent_volume(name: &str, uid: &str) -> Self {
-        Self { uid: PodUid::from(uid), full_name: FullName::new(name, ""), field_path: String::new() }
-    }
-
-    /// An Event that all is as it should be.
-    pub fn normal(&self, reason: impl Into<Cow<'static, str>>, message: impl Into<String>) -> EventRecorderMsg {
-        self.event(false, reason.into(), message.into())
-    }
-
-    /// An Event that something is not.
-    pub fn warning(&self, reason: impl Into<Cow<'static, str>>, message: impl Into<String>) -> EventRecorderMsg {
-        self.event(true, reason.into(), message.into())
-    }
-
-    fn event(&self, warning: bool, reason: Cow<'static, str>, message: String) -> EventRecorderMsg {
-        EventRecorderMsg::Recorded(PodEvent {
-            uid: self.uid.clone(),
-            full_name: self.full_name.clone(),
-            field_path: self.field_path.clone(),
-            warning,
-            reason,
-            message,
-        })
     }
 }

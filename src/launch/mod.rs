@@ -26,7 +26,9 @@ use crate::actors::kit::address::Address;
 use crate::actors::kit::trace::{Cause, Trace};
 use crate::actors::objects::object_cache::ApiObjects;
 use crate::actors::root;
-use crate::actors::settings::{Adapters, Agent, Directory, Listener, ServiceManager, Settings};
+use crate::actors::server::Listener;
+use crate::actors::settings::{Adapters, Agent, Settings};
+use crate::actors::tree::Directory;
 use crate::config::{self, Config, Configz, Host, Invocation, Startup, version};
 use crate::cri::grpc::GrpcRuntime;
 use crate::cri::{CriError, RuntimeService};
@@ -47,7 +49,7 @@ use crate::platform::host::kernel_tunables::KernelTunables;
 use crate::platform::host::lock_file::{Contention, LockFile, watch_contention};
 use crate::platform::host::node_facts::LinuxNodeFacts;
 use crate::platform::host::process;
-use crate::platform::host::systemd::{self, Watchdog};
+use crate::platform::host::systemd::{self, Systemd, Watchdog};
 use crate::platform::images::LinuxImageHost;
 use crate::platform::logs::container_logs::LinuxContainerLogs;
 use crate::platform::logs::log_reader::LinuxLogReader;
@@ -207,21 +209,6 @@ impl Lock {
             Some(contention) => contention.seen().await,
             None => std::future::pending().await,
         }
-    }
-}
-
-/// Feeds systemd's watchdog, and gives back memory.
-struct Systemd;
-
-impl ServiceManager for Systemd {
-    fn feed_watchdog(&self) {
-        if let Err(error) = systemd::notify_watchdog() {
-            tracing::warn!(%error, "the service manager's watchdog cannot be fed");
-        }
-    }
-
-    fn release_free_memory(&self) {
-        process::release_free_memory();
     }
 }
 

@@ -15,7 +15,8 @@ use tracing::Instrument;
 
 use crate::actors::kit::trace::Trace;
 use crate::actors::root::STUCK_AFTER;
-use crate::actors::settings::{Agent, Listener};
+use crate::actors::server::Listener;
+use crate::actors::settings::Agent;
 
 /// Threads for calls that block, such as those on cgroups and files; each costs memory while it lives.
 const BLOCKING_THREADS_MAX: usize = 8;

@@ -1,5 +1,6 @@
 //! To `EventRecorder`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use ractor::RpcReplyPort;
@@ -7,7 +8,7 @@ use ractor::RpcReplyPort;
 use super::{Panicked, describe};
 pub use crate::logic::events::PodEvent;
 use crate::logic::events::outbox::Outcome;
-use crate::logic::model::ids::PodUid;
+use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::time::Moment;
 
 /// An event and how often it was seen.
@@ -44,3 +45,52 @@ describe!(EventRecorderMsg, message => match message {
     EventRecorderMsg::PodForgotten(uid) | EventRecorderMsg::OfPod(uid, _) => Some(uid),
     EventRecorderMsg::SendEnded(_) | EventRecorderMsg::RetryDue => None,
 });
+
+/// Who an Event is about.
+#[derive(Clone, Debug)]
+pub struct EventSubject {
+    /// The pod; of the node, its name.
+    pub uid: PodUid,
+    /// Its name and namespace.
+    pub full_name: FullName,
+    /// Such as `spec.containers{web}`; empty for the pod itself.
+    pub field_path: String,
+}
+
+impl EventSubject {
+    /// The pod itself.
+    pub fn pod(uid: &PodUid, full_name: &FullName) -> Self {
+        Self { uid: uid.clone(), full_name: full_name.clone(), field_path: String::new() }
+    }
+
+    /// The node. Its UID is its name, as upstream's Events of nodes have it; it is in no namespace, where pods are in one.
+    pub fn node(name: &str) -> Self {
+        Self { uid: PodUid::from(name), full_name: FullName::new(name, ""), field_path: String::new() }
+    }
+
+    /// A persistent volume. It, too, is in no namespace.
+    pub fn persistent_volume(name: &str, uid: &str) -> Self {
+        Self { uid: PodUid::from(uid), full_name: FullName::new(name, ""), field_path: String::new() }
+    }
+
+    /// An Event that all is as it should be.
+    pub fn normal(&self, reason: impl Into<Cow<'static, str>>, message: impl Into<String>) -> EventRecorderMsg {
+        self.event(false, reason.into(), message.into())
+    }
+
+    /// An Event that something is not.
+    pub fn warning(&self, reason: impl Into<Cow<'static, str>>, message: impl Into<String>) -> EventRecorderMsg {
+        self.event(true, reason.into(), message.into())
+    }
+
+    fn event(&self, warning: bool, reason: Cow<'static, str>, message: String) -> EventRecorderMsg {
+        EventRecorderMsg::Recorded(PodEvent {
+            uid: self.uid.clone(),
+            full_name: self.full_name.clone(),
+            field_path: self.field_path.clone(),
+            warning,
+            reason,
+            message,
+        })
+    }
+}

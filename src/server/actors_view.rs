@@ -8,10 +8,9 @@ use serde::Serialize;
 use super::table::{Cell, Mood, clean, span, table};
 use crate::actors::kit::trace::{ActorView, Cause, Ending, KindSums, Turn};
 use crate::actors::root::STUCK_AFTER;
-use crate::actors::settings::{Agent, Directory};
-use crate::actors::{FAILURE_WINDOW, TREE};
+use crate::actors::settings::Agent;
+use crate::actors::tree::{Directory, FAILURE_WINDOW, TREE};
 use crate::logic::model::ids::PodUid;
-use crate::messages::root::Child;
 
 /// All actors. Times are in seconds.
 #[derive(Serialize)]
@@ -126,35 +125,8 @@ pub(super) fn show_turn(turn: Turn, uptime: Duration) -> TurnShown {
 
 /// Whether one of Root's children has an incarnation now; `None` for other actors.
 fn is_up(to: &Directory, name: &str) -> Option<bool> {
-    let child = TREE.iter().map(|spec| spec.child).find(|child| <&str>::from(*child) == name)?;
-    Some(match child {
-        Child::EventRecorder => to.event_recorder.is_up(),
-        Child::StatusManager => to.status_manager.is_up(),
-        Child::ObjectCache => to.object_cache.is_up(),
-        Child::NodeStatus => to.node_status.is_up(),
-        Child::CertificateManager => to.certificate_manager.is_up(),
-        Child::NodeLease => to.node_lease.is_up(),
-        Child::RuntimeMonitor => to.runtime_monitor.is_up(),
-        Child::ResourceManager => to.resource_manager.is_up(),
-        Child::ImageManager => to.image_manager.is_up(),
-        Child::VolumeManager => to.volume_manager.is_up(),
-        Child::Prober => to.prober.is_up(),
-        Child::Pleg => to.pleg.is_up(),
-        Child::PodManager => to.pod_manager.is_up(),
-        Child::ContainerGc => to.container_gc.is_up(),
-        Child::ImageGc => to.image_gc.is_up(),
-        Child::LogRotator => to.log_rotator.is_up(),
-        Child::FileSource => to.file_source.is_up(),
-        Child::HttpSource => to.http_source.is_up(),
-        Child::ApiSource => to.api_source.is_up(),
-        Child::MirrorManager => to.mirror_manager.is_up(),
-        Child::OfflinePods => to.offline_pods.is_up(),
-        Child::AllocationManager => to.allocation_manager.is_up(),
-        Child::StatsCollector => to.stats_collector.is_up(),
-        Child::NetworkRules => to.network_rules.is_up(),
-        Child::ProcessPlacement => to.process_placement.is_up(),
-        Child::Server => to.server.is_up(),
-    })
+    let spec = TREE.iter().find(|spec| <&str>::from(spec.child) == name)?;
+    Some(to.is_up(spec.child))
 }
 
 /// `down`, `stuck`, `busy` (in a turn), `working` (an operation is open) or `idle`.
@@ -179,7 +151,7 @@ fn show(view: ActorView, agent: &Agent, uptime: Duration, with_turns: bool) -> A
     let budget = TREE.iter().find(|spec| <&str>::from(spec.child) == &*view.name).map(|spec| BudgetShown {
         failures_max: spec.failures_max,
         window_seconds: FAILURE_WINDOW.as_secs_f64(),
-        shutdown_seconds: spec.shutdown.as_secs_f64(),
+        shutdown_seconds: spec.stop_limit.as_secs_f64(),
     });
     let operations = view.operations.iter().map(|operation| OperationShown {
         name: operation.name,

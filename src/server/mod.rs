@@ -12,7 +12,7 @@
 //! use std::path::Path;
 //! use std::sync::Arc;
 //!
-//! use podwright::actors::settings::Listener;
+//! use podwright::actors::server::Listener;
 //! use podwright::server::{HealthzListener, LocalSocket, Pages, ReadOnlyListener};
 //! use podwright::telemetry::Metrics;
 //!

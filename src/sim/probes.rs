@@ -13,9 +13,9 @@ use async_trait::async_trait;
 use super::faults::Fault;
 use super::outlet::Outlet;
 use crate::actors::kit::trace::lock;
-use crate::actors::settings::ServiceManager;
 use crate::cri::ContainerState;
 use crate::platform::host::chance::Chance;
+use crate::platform::host::systemd::ServiceManager;
 use crate::platform::network::network_probe::{
     GrpcProbe, HookAnswer, HttpProbe, NetworkProbe, NetworkProber, ProbeOutcome, TcpProbe,
 };

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::Context;
-use crate::actors::settings::{Agent, EventSubject};
+use crate::actors::settings::Agent;
 use crate::logic::resources::cgroup_name::CgroupName;
 use crate::logic::resources::{
     CgroupSettings, QosClass, ResourceOptions, TierSums, best_effort_tier_settings, burstable_tier_settings,
     reserved_cgroup_settings, reserved_tier_settings,
 };
+use crate::messages::event_recorder::EventSubject;
 use crate::messages::resource_manager::{ResourceManagerMsg, Tiers, TiersMade};
 use crate::platform::cgroup::CgroupError;
 use crate::platform::host::blocking;

@@ -14,11 +14,12 @@ use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::Context;
 use crate::actors::kit::trace::Cause;
 use crate::actors::pods::pod_worker::jobs::remove_container;
-use crate::actors::settings::{Agent, EventSubject};
+use crate::actors::settings::Agent;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod};
 use crate::logic::pods::container_garbage::{Garbage, GarbagePolicy, collect};
 use crate::messages::container_gc::{ContainerGcMsg, Look};
+use crate::messages::event_recorder::EventSubject;
 use crate::messages::pleg::PlegMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 

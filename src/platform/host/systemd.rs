@@ -7,8 +7,33 @@ use std::time::Duration;
 
 use sd_notify::NotifyState;
 
+use super::process;
+
 /// The watchdog must wait longer than this.
 const WATCHDOG_MIN: Duration = Duration::from_secs(1);
+
+/// What the process and its service manager do for each other.
+pub trait ServiceManager: Send + Sync {
+    /// All moves: the watchdog may be fed.
+    fn feed_watchdog(&self);
+    /// Gives memory that was freed back to the kernel.
+    fn release_free_memory(&self) {}
+}
+
+/// The service manager in earnest: feeds systemd's watchdog, and gives back memory.
+pub struct Systemd;
+
+impl ServiceManager for Systemd {
+    fn feed_watchdog(&self) {
+        if let Err(error) = notify_watchdog() {
+            tracing::warn!(%error, "the service manager's watchdog cannot be fed");
+        }
+    }
+
+    fn release_free_memory(&self) {
+        process::release_free_memory();
+    }
+}
 
 /// The watchdog as the unit sets it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

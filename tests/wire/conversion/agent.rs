@@ -9,7 +9,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolume, PersistentVo
 use k8s_openapi::api::node::v1::RuntimeClass;
 use podwright::actors::kit::trace::{Cause, Trace};
 use podwright::actors::root;
-use podwright::actors::settings::{Adapters, Agent, Directory, ServiceManager, Settings};
+use podwright::actors::settings::{Adapters, Agent, Settings};
+use podwright::actors::tree::Directory;
 use podwright::cri::grpc::GrpcRuntime;
 use podwright::logic::model::ids::PodUid;
 use podwright::logic::model::time::Moment;
@@ -27,6 +28,7 @@ use podwright::platform::files::checkpoints::FileCheckpoints;
 use podwright::platform::host::chance::SystemChance;
 use podwright::platform::host::clock::SystemClock;
 use podwright::platform::host::node_facts::FixedNodeFacts;
+use podwright::platform::host::systemd::ServiceManager;
 use podwright::platform::images::LinuxImageHost;
 use podwright::platform::logs::container_logs::LinuxContainerLogs;
 use podwright::platform::logs::log_reader::LinuxLogReader;

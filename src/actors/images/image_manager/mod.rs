@@ -16,7 +16,7 @@ use ractor::RpcReplyPort;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::Context;
 use crate::actors::kit::held::Held;
-use crate::actors::settings::{Agent, EventSubject};
+use crate::actors::settings::Agent;
 use crate::cri::{CriResult, Image, ImageSpec};
 use crate::logic::images::credential_plugins::{AnswerCache, Provider};
 use crate::logic::images::credential_tokens::KnownToken;
@@ -30,6 +30,7 @@ use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
 use crate::logic::volumes::token::TokenKey;
 use crate::messages::Panicked;
+use crate::messages::event_recorder::EventSubject;
 use crate::messages::image_manager::{
     FoundImage, GatherKey, Gathered, Given, ImageManagerMsg, ImageRequest, ImageStep, PulledImage,
 };

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use super::NodeStatus;
 use crate::actors::kit::context::{Context, OperationId};
-use crate::actors::settings::EventSubject;
 use crate::logic::network::dns::resolv_conf_problem;
 use crate::logic::network::host_ips::HostIps;
 use crate::logic::node::node_status::AddressFacts;
 use crate::messages::Panicked;
+use crate::messages::event_recorder::EventSubject;
 use crate::messages::node_status::NodeStatusMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 

@@ -16,7 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::{Context, OperationId};
-use crate::actors::settings::{Agent, EventSubject};
+use crate::actors::settings::Agent;
 use crate::logic::node::node_registration::{self as registration, Registration};
 use crate::logic::node::node_startup::NodeStartup;
 use crate::logic::node::node_status::{
@@ -25,6 +25,7 @@ use crate::logic::node::node_status::{
 use crate::logic::node::node_status::{pod_cidrs, schedulable_event};
 use crate::logic::resources::CgroupVersion;
 use crate::messages::certificate_manager::CertificateManagerMsg;
+use crate::messages::event_recorder::EventSubject;
 use crate::messages::node_lease::NodeLeaseMsg;
 use crate::messages::node_status::{NodeNews, NodeStatusMsg};
 use crate::messages::pod_manager::PodManagerMsg;

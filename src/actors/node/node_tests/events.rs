@@ -11,9 +11,9 @@ use super::{NODE, Played, seconds};
 use crate::actors::events::event_recorder::EventRecorder;
 use crate::actors::kit::actor::spawn;
 use crate::actors::kit::trace::Cause;
-use crate::actors::settings::EventSubject;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::messages::event_recorder::EventRecorderMsg;
+use crate::messages::event_recorder::EventSubject;
 
 const EVENTS: &str = "/api/v1/namespaces/shop/events";
 const POST: &str = "POST /api/v1/namespaces/shop/events";

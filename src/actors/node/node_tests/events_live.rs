@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::Event;
 
 use super::Played;
 use super::server::PlayedServer;
-use crate::actors::settings::EventSubject;
 use crate::logic::model::ids::{FullName, PodUid};
+use crate::messages::event_recorder::EventSubject;
 use crate::platform::cluster::kube_api::credentials::Credentials;
 use crate::platform::cluster::kube_api::kubeconfig::Kubeconfig;
 use crate::platform::cluster::kube_api::transport::{Rate, Settings, Transport, user_agent};

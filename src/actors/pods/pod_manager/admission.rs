@@ -11,7 +11,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::PodManager;
 use crate::actors::kit::context::Context;
-use crate::actors::settings::EventSubject;
 use crate::actors::volumes::volume_manager::node_facts;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Stamp;
@@ -23,6 +22,7 @@ use crate::logic::pods::pod_lifecycle::Stage;
 use crate::logic::pods::pod_roster::{full_name, is_static};
 use crate::logic::resources::pod_qos;
 use crate::logic::status::pod_status::{rejected_status, waiting_status};
+use crate::messages::event_recorder::EventSubject;
 use crate::messages::offline_pods::OfflinePodsMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::SourceKind;

@@ -11,7 +11,6 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::PodManager;
 use crate::actors::kit::context::Context;
-use crate::actors::settings::EventSubject;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_admission::{Judged, Surroundings, judge_resize, update_problem};
 use crate::logic::pods::pod_resize::{
@@ -22,6 +21,7 @@ use crate::logic::pods::pod_roster::{full_name, is_over};
 use crate::logic::resources::{QosClass, pod_qos};
 use crate::messages::Panicked;
 use crate::messages::allocation_manager::{AllocationManagerMsg, ResizeCount};
+use crate::messages::event_recorder::EventSubject;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::SourceKind;
 use crate::messages::pod_worker::PodWorkerMsg;

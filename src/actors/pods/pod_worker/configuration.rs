@@ -6,7 +6,6 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 
 use super::jobs::{Given, JobSite, find, target};
 use crate::actors::kit::trace::Cause;
-use crate::actors::settings::EventSubject;
 use crate::cri::pod_mapping::{
     ContainerFacts, DeviceFacts, ImageUser, MappingError, SandboxFacts, container_config, needs_hosts_file,
     sandbox_config,
@@ -22,6 +21,7 @@ use crate::logic::pods::hooks::stop_signal;
 use crate::logic::resources::{
     LinuxResources, container_hugepage_limits, container_resources, overhead_resources, pod_qos, sandbox_resources,
 };
+use crate::messages::event_recorder::EventSubject;
 use crate::platform::cluster::objects::{ObjectError, patiently};
 
 /// Where a container's instance leaves what it says.

@@ -6,9 +6,9 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 
 use super::PodWorker;
 use crate::actors::kit::context::Context;
-use crate::actors::settings::EventSubject;
 use crate::logic::pods::container_actions::CRASH_LOOP_BACK_OFF;
 use crate::logic::status::pod_status::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE, family_mismatch};
+use crate::messages::event_recorder::EventSubject;
 use crate::messages::pod_worker::PodWorkerMsg;
 
 impl PodWorker {

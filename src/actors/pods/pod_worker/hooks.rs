@@ -10,12 +10,12 @@ use super::jobs::JobSite;
 use super::stopping::Stop;
 use crate::actors::kit::trace::Cause;
 use crate::actors::probes::prober::output;
-use crate::actors::settings::EventSubject;
 use crate::cri::ExecOutcome;
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::runtime_pod::{ContainerState, RuntimePod, RuntimeSandbox};
 use crate::logic::pods::hooks::{self, HookAction};
 use crate::logic::pods::pod_lifecycle::{POST_START_HOOK_ERROR, StartFailure};
+use crate::messages::event_recorder::EventSubject;
 use crate::platform::network::network_probe::HookAnswer;
 use crate::platform::observer::Occurrence;
 

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 
 use super::stopping::{StopMemory, joined};
 use crate::actors::kit::trace::Cause;
-use crate::actors::settings::{Agent, EventSubject};
+use crate::actors::settings::Agent;
 use crate::cri::pod_mapping::{runtime_container, runtime_sandbox};
 use crate::cri::{ContainerState, PodSandboxConfig};
 use crate::logic::images::image_policy::{ImageFailure, ImageInUse, PullPolicy};
@@ -26,6 +26,7 @@ use crate::logic::pods::pod_resize::ContainerResources;
 use crate::logic::resources::{pod_cgroup_settings, pod_qos};
 use crate::logic::volumes::volume_states::MountedVolumes;
 use crate::messages::event_recorder::EventRecorderMsg;
+use crate::messages::event_recorder::EventSubject;
 use crate::messages::image_manager::{ImageManagerMsg, ImageRequest};
 use crate::platform::host::blocking;
 use crate::platform::observer::Occurrence;

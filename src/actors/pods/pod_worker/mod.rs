@@ -27,7 +27,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::{Context, OperationId};
-use crate::actors::settings::{Agent, EventSubject};
+use crate::actors::settings::Agent;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::model::time::Stamp;
@@ -43,6 +43,7 @@ use crate::logic::probes::probe_schedule::probes_of;
 use crate::logic::resources::pod_qos;
 use crate::logic::status::pod_status::{self, StatusInput, deadline};
 use crate::logic::volumes::plan::{VolumePlan, volume_plans};
+use crate::messages::event_recorder::EventSubject;
 use crate::messages::image_manager::ImageManagerMsg;
 use crate::messages::object_cache::ObjectCacheMsg;
 use crate::messages::pleg::PlegMsg;

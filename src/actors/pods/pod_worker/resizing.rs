@@ -13,7 +13,7 @@ use super::PodWorker;
 use super::jobs::JobSite;
 use crate::actors::kit::context::Context;
 use crate::actors::kit::trace::Cause;
-use crate::actors::settings::{Agent, EventSubject};
+use crate::actors::settings::Agent;
 use crate::cri::{CriError, Labels, LinuxContainerResources};
 use crate::logic::model::ids::{PodUid, SandboxId};
 use crate::logic::pods::pod_containers::{find_container, first_containers};
@@ -25,6 +25,7 @@ use crate::logic::pods::pod_resize::{
 use crate::logic::resources::cgroup_name::CgroupName;
 use crate::logic::resources::{pod_cgroup_settings, pod_qos};
 use crate::messages::allocation_manager::{Actuated, AllocationManagerMsg, ResizeCount};
+use crate::messages::event_recorder::EventSubject;
 use crate::messages::pod_worker::PodWorkerMsg;
 use crate::platform::host::blocking;
 

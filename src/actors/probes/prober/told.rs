@@ -6,11 +6,11 @@ use k8s_openapi::api::core::v1::Probe;
 
 use super::{Prober, SAVE_PERIOD, SAVE_RETRY};
 use crate::actors::kit::context::Context;
-use crate::actors::settings::EventSubject;
 use crate::logic::model::backoff::go_duration;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_roster::full_name;
 use crate::messages::Panicked;
+use crate::messages::event_recorder::EventSubject;
 use crate::messages::prober::{ProbeCost, ProbeId, ProbeKey, ProberMsg};
 use crate::platform::network::network_probe::ProbeOutcome;
 

@@ -18,7 +18,7 @@ use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::trace::Cause;
-use crate::actors::settings::{Agent, EventSubject};
+use crate::actors::settings::Agent;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::loudness::Loudness;
 use crate::logic::model::quantity::{Format, Quantity};
@@ -31,6 +31,7 @@ use crate::logic::volumes::volume_states::{
     Input, MountedVolume, MountedVolumes, Order, Standing, Task, TaskFailure, VolumeFailure, VolumeStates,
 };
 use crate::messages::Panicked;
+use crate::messages::event_recorder::EventSubject;
 use crate::messages::node_status::{NodeNews, NodeStatusMsg};
 use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::volume_manager::{NewSecrets, TaskGain, VolumeCensus, VolumeEvent, VolumeManagerMsg};

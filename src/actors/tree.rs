@@ -1,0 +1,387 @@
+//! Root's children as one table: [`TREE`], the [`Directory`] of their addresses, and how each is started and left.
+//!
+//! An entry names the actor, its address, where its arguments come from and its limits. A limit that is left out is
+//! [`ChildSpec::DEFAULT`]'s; one that is given has its reason above it. The order is that of the start; a stop runs it
+//! backwards, waiting for each. `PodManager` comes before most of those it learns from: what they tell first must find
+//! it there.
+//!
+//! `Child` itself is in `messages`, because Root's messages name it; a child without an entry does not compile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::ActorCell;
+
+use super::settings::Agent;
+use super::{events, images, node, objects, pods, probes, resources, runtime, sources, statistics, status, volumes};
+use crate::actors::kit::address::Address;
+use crate::actors::kit::context::Context;
+use crate::actors::kit::trace::Trace;
+use crate::messages::allocation_manager::AllocationManagerMsg;
+use crate::messages::certificate_manager::CertificateManagerMsg;
+use crate::messages::container_gc::ContainerGcMsg;
+use crate::messages::event_recorder::EventRecorderMsg;
+use crate::messages::image_gc::ImageGcMsg;
+use crate::messages::image_manager::ImageManagerMsg;
+use crate::messages::log_rotator::LogRotatorMsg;
+use crate::messages::mirror_manager::MirrorManagerMsg;
+use crate::messages::network_rules::NetworkRulesMsg;
+use crate::messages::node_lease::NodeLeaseMsg;
+use crate::messages::node_status::NodeStatusMsg;
+use crate::messages::object_cache::ObjectCacheMsg;
+use crate::messages::offline_pods::OfflinePodsMsg;
+use crate::messages::pleg::PlegMsg;
+use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::pod_source::{ApiSourceMsg, FileSourceMsg, HttpSourceMsg};
+use crate::messages::prober::ProberMsg;
+use crate::messages::process_placement::ProcessPlacementMsg;
+use crate::messages::resource_manager::ResourceManagerMsg;
+use crate::messages::root::{Child, RootMsg};
+use crate::messages::runtime_monitor::RuntimeMonitorMsg;
+use crate::messages::server::ServerMsg;
+use crate::messages::stats_collector::StatsCollectorMsg;
+use crate::messages::status_manager::StatusManagerMsg;
+use crate::messages::volume_manager::VolumeManagerMsg;
+
+/// The window of [`ChildSpec::failures_max`].
+pub const FAILURE_WINDOW: Duration = Duration::from_secs(60);
+
+/// How one of Root's children is looked after.
+#[derive(Clone, Copy, Debug)]
+pub struct ChildSpec {
+    /// Who.
+    pub child: Child,
+    /// Messages that may wait.
+    pub mailbox: usize,
+    /// Failures within [`FAILURE_WINDOW`] before Root gives up and the process ends.
+    pub failures_max: u32,
+    /// How long its end may take.
+    pub stop_limit: Duration,
+    /// Who has to tell it everything once more after a restart; it knows the rest from the runtime and the disk.
+    pub learns_from: &'static [Child],
+    /// Whether it can tell others everything once more.
+    pub repeats: bool,
+}
+
+impl ChildSpec {
+    /// Of a child that hears of the node as a whole, not of each pod.
+    const DEFAULT: Self = Self {
+        child: Child::Server,
+        mailbox: 64,
+        failures_max: 5,
+        stop_limit: Duration::from_secs(1),
+        learns_from: &[],
+        repeats: false,
+    };
+}
+
+macro_rules! children {
+    ($(
+        $(#[$doc:meta])+
+        $child:ident {
+            actor: $actor:ty,
+            address: $address:ident: Address<$message:ty>,
+            args: $args:path,
+            $(mailbox: $mailbox:expr,)?
+            $(failures_max: $failures_max:expr,)?
+            $(stop_limit: $stop_limit:expr,)?
+            $(learns_from: [$($teacher:ident),+],)?
+            $(repeats: $repeats:expr,)?
+        }
+    )+) => {
+        /// Root's children, in start order.
+        pub const TREE: &[ChildSpec] = &[$(ChildSpec {
+            $(mailbox: $mailbox,)?
+            $(failures_max: $failures_max,)?
+            $(stop_limit: $stop_limit,)?
+            $(learns_from: &[$(Child::$teacher),+],)?
+            $(repeats: {
+                let _: fn(Child) -> $message = $repeats;
+                true
+            },)?
+            child: Child::$child,
+            ..ChildSpec::DEFAULT
+        }),+];
+
+        /// The addresses of Root's children. They outlive restarts, so they are handed out once.
+        pub struct Directory {
+            $($(#[$doc])+ pub $address: Address<$message>,)+
+        }
+
+        impl Directory {
+            /// Empty addresses for all, named as in the tree.
+            pub fn new(trace: &Arc<Trace>) -> Self {
+                let mut specs = TREE.iter();
+                $(
+                    let $address = {
+                        let spec = specs.next().expect("an entry for each address, in the same order");
+                        let name: &'static str = spec.child.into();
+                        Address::new(trace, name, name, "Root", spec.mailbox)
+                    };
+                )+
+                Self { $($address),+ }
+            }
+
+            /// Whether the child has an incarnation now.
+            pub fn is_up(&self, child: Child) -> bool {
+                match child {
+                    $(Child::$child => self.$address.is_up(),)+
+                }
+            }
+
+            /// Marks the child's address as empty, until its next incarnation.
+            pub(super) fn vacate(&self, child: Child, why: String, context: &Context<RootMsg>) {
+                match child {
+                    $(Child::$child => context.child_left(&self.$address, Some(why)),)+
+                }
+            }
+
+            /// Has `teacher` tell everything once more that `learner` has to hear; nothing if it teaches nobody.
+            pub(super) fn ask_to_repeat(&self, teacher: Child, learner: Child, context: &Context<RootMsg>) {
+                match teacher {
+                    $(Child::$child => {
+                        $(
+                            let repeats: fn(Child) -> $message = $repeats;
+                            context.tell(&self.$address, repeats(learner));
+                        )?
+                    })+
+                }
+            }
+        }
+
+        /// Starts a child, or its next incarnation.
+        pub(super) fn start(child: Child, agent: &Arc<Agent>, context: &mut Context<RootMsg>) -> ActorCell {
+            match child {
+                $(Child::$child => context.spawn_child::<$actor>(&agent.directory.$address, $args(agent)),)+
+            }
+        }
+    };
+}
+
+children! {
+    /// Certificates that the cluster signs for the agent.
+    CertificateManager {
+        actor: node::certificate_manager::CertificateManager,
+        address: certificate_manager: Address<CertificateManagerMsg>,
+        args: Arc::clone,
+        learns_from: [NodeStatus],
+    }
+    /// Kubernetes Events: aggregation, recent ones for whoever asks.
+    EventRecorder {
+        actor: events::event_recorder::EventRecorder,
+        address: event_recorder: Address<EventRecorderMsg>,
+        args: Arc::clone,
+        // Each pod has several Events as it starts, and nobody repeats one that was refused.
+        mailbox: 4096,
+    }
+    /// The newest status of every pod.
+    StatusManager {
+        actor: status::status_manager::StatusManager,
+        address: status_manager: Address<StatusManagerMsg>,
+        args: Arc::clone,
+        // Each worker tells its status with every change, and the API server shows each back.
+        mailbox: 8192,
+        stop_limit: Duration::from_secs(2),
+        learns_from: [PodManager, FileSource, HttpSource, ApiSource],
+    }
+    /// Stand-ins of static pods in the API server.
+    MirrorManager {
+        actor: status::mirror_manager::MirrorManager,
+        address: mirror_manager: Address<MirrorManagerMsg>,
+        args: Arc::clone,
+        // The ends of calls, one for each mirror.
+        mailbox: 256,
+        stop_limit: Duration::from_secs(2),
+        learns_from: [PodManager, ApiSource],
+    }
+    /// What pods refer to in the API server: ConfigMaps, Secrets, services.
+    ObjectCache {
+        actor: objects::object_cache::ObjectCache,
+        address: object_cache: Address<ObjectCacheMsg>,
+        args: Arc::clone,
+        // Each pod asks for its objects and services as it starts, and each object has a watch.
+        mailbox: 4096,
+        learns_from: [PodManager],
+    }
+    /// The Node object: registers it, keeps its status.
+    NodeStatus {
+        actor: node::node_status::NodeStatus,
+        address: node_status: Address<NodeStatusMsg>,
+        args: Arc::clone,
+        // Operations and requests over HTTP ask for the Node.
+        mailbox: 256,
+        stop_limit: Duration::from_secs(2),
+        learns_from: [RuntimeMonitor],
+        repeats: |_| NodeStatusMsg::Repeat,
+    }
+    /// The node's heartbeat.
+    NodeLease {
+        actor: node::node_lease::NodeLease,
+        address: node_lease: Address<NodeLeaseMsg>,
+        args: Arc::clone,
+    }
+    /// Which pods should be here; one worker each.
+    PodManager {
+        actor: pods::pod_manager::PodManager,
+        address: pod_manager: Address<PodManagerMsg>,
+        args: Arc::clone,
+        // Looks at each pod, news of each from the API server, and what each worker tells.
+        mailbox: 8192,
+        // Its end is that of every worker, too.
+        stop_limit: Duration::from_secs(5),
+        learns_from: [
+            NodeStatus, RuntimeMonitor, Pleg, FileSource, HttpSource, ApiSource, OfflinePods, AllocationManager
+        ],
+        repeats: |_| PodManagerMsg::Repeat,
+    }
+    /// What pods were given, on the disk.
+    AllocationManager {
+        actor: resources::allocation_manager::AllocationManager,
+        address: allocation_manager: Address<AllocationManagerMsg>,
+        args: Arc::clone,
+        // Each worker asks what the runtime was told of its pod, and says what it tells the runtime.
+        mailbox: 4096,
+        stop_limit: Duration::from_secs(2),
+        repeats: |_| AllocationManagerMsg::Repeat,
+    }
+    /// The pods of the API server, on the disk.
+    OfflinePods {
+        actor: pods::offline_pods::OfflinePods,
+        address: offline_pods: Address<OfflinePodsMsg>,
+        args: Arc::clone,
+        stop_limit: Duration::from_secs(2),
+        learns_from: [PodManager],
+        repeats: |_| OfflinePodsMsg::Repeat,
+    }
+    /// Whether the runtime can be worked with.
+    RuntimeMonitor {
+        actor: runtime::runtime_monitor::RuntimeMonitor,
+        address: runtime_monitor: Address<RuntimeMonitorMsg>,
+        args: Arc::clone,
+        learns_from: [Pleg],
+        repeats: |_| RuntimeMonitorMsg::Repeat,
+    }
+    /// The cgroups above the pods'.
+    ResourceManager {
+        actor: resources::resource_manager::ResourceManager,
+        address: resource_manager: Address<ResourceManagerMsg>,
+        args: Arc::clone,
+        stop_limit: Duration::from_secs(2),
+        learns_from: [PodManager],
+    }
+    /// Images: policy, back-off, queue, rate.
+    ImageManager {
+        actor: images::image_manager::ImageManager,
+        address: image_manager: Address<ImageManagerMsg>,
+        args: Arc::clone,
+        // Each container that starts asks for its image, and each request has steps that end.
+        mailbox: 4096,
+        stop_limit: Duration::from_secs(2),
+    }
+    /// Volumes: mounted before a pod's containers, gone after them.
+    VolumeManager {
+        actor: volumes::volume_manager::VolumeManager,
+        address: volume_manager: Address<VolumeManagerMsg>,
+        args: Arc::clone,
+        // Each pod asks for its volumes, and each volume has tasks that end.
+        mailbox: 4096,
+        stop_limit: Duration::from_secs(2),
+    }
+    /// Probes.
+    Prober {
+        actor: probes::prober::Prober,
+        address: prober: Address<ProberMsg>,
+        args: Arc::clone,
+        // Each worker tells its pod's status with every change.
+        mailbox: 4096,
+        learns_from: [PodManager],
+    }
+    /// The runtime's truth, by event stream and relist.
+    Pleg {
+        actor: runtime::pleg::Pleg,
+        address: pleg: Address<PlegMsg>,
+        args: Arc::clone,
+        // Each worker asks for looks at its pod, and the runtime tells every container's events.
+        mailbox: 8192,
+        repeats: |learner| match learner {
+            Child::LogRotator => PlegMsg::RepeatSeen,
+            _ => PlegMsg::Repeat,
+        },
+    }
+    /// Dead containers and sandboxes.
+    ContainerGc {
+        actor: runtime::container_gc::ContainerGc,
+        address: container_gc: Address<ContainerGcMsg>,
+        args: Arc::clone,
+    }
+    /// Images that nobody uses any more.
+    ImageGc {
+        actor: images::image_gc::ImageGc,
+        address: image_gc: Address<ImageGcMsg>,
+        args: Arc::clone,
+        // Each image that a pod is given is asked about here first.
+        mailbox: 1024,
+    }
+    /// Logs of running containers, kept within their bound.
+    LogRotator {
+        actor: runtime::log_rotator::LogRotator,
+        address: log_rotator: Address<LogRotatorMsg>,
+        args: Arc::clone,
+        // `Pleg` tells each look at a pod, of all pods at once after a relist.
+        mailbox: 8192,
+        learns_from: [Pleg],
+    }
+    /// Static pods from a folder.
+    FileSource {
+        actor: sources::file::FileSource,
+        address: file_source: Address<FileSourceMsg>,
+        args: Arc::clone,
+        repeats: |_| FileSourceMsg::Repeat,
+    }
+    /// Static pods from a URL.
+    HttpSource {
+        actor: sources::http::HttpSource,
+        address: http_source: Address<HttpSourceMsg>,
+        args: Arc::clone,
+        repeats: |_| HttpSourceMsg::Repeat,
+    }
+    /// Pods from the API server.
+    ApiSource {
+        actor: sources::api::ApiSource,
+        address: api_source: Address<ApiSourceMsg>,
+        args: Arc::clone,
+        // The API server tells each pod's changes one by one; where there is no room, all pods are listed again.
+        mailbox: 8192,
+        repeats: |_| ApiSourceMsg::Repeat,
+    }
+    /// Statistics, for whoever asks.
+    StatsCollector {
+        actor: statistics::stats_collector::StatsCollector,
+        address: stats_collector: Address<StatsCollectorMsg>,
+        args: Arc::clone,
+        // Requests over HTTP come in any number, and wait for one look together.
+        mailbox: 1024,
+    }
+    /// Packet filter rules that others expect of a node.
+    NetworkRules {
+        actor: node::network_rules::NetworkRules,
+        address: network_rules: Address<NetworkRulesMsg>,
+        args: Arc::clone,
+    }
+    /// Cgroups of the agent itself and of the machine's daemons.
+    ProcessPlacement {
+        actor: resources::process_placement::ProcessPlacement,
+        address: process_placement: Address<ProcessPlacementMsg>,
+        args: Arc::clone,
+    }
+    /// Listening sockets.
+    Server {
+        actor: super::server::Server,
+        address: server: Address<ServerMsg>,
+        args: Arc::clone,
+        stop_limit: Duration::from_secs(2),
+    }
+}
+
+#[cfg(test)]
+mod tests;
