@@ -155,6 +155,16 @@ macro_rules! children {
                 $(Child::$child => context.spawn_child::<$actor>(&agent.directory.$address, $args(agent)),)+
             }
         }
+
+        /// The same in a test, without the others and without Root.
+        #[cfg(test)]
+        pub(crate) fn start_alone(child: Child, agent: &Arc<Agent>) -> ActorCell {
+            match child {
+                $(Child::$child => {
+                    crate::actors::kit::actor::spawn::<$actor>(&agent.directory.$address, $args(agent), None)
+                })+
+            }
+        }
     };
 }
 

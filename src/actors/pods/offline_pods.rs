@@ -241,10 +241,11 @@ async fn keep(store: Arc<dyn OfflineStore>, pods: BTreeMap<PodUid, Arc<Pod>>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actors::kit::actor::spawn;
     use crate::actors::kit::trace::Cause;
     use crate::actors::node::node_tests::played_agent;
     use crate::actors::played_api::ObjectServer;
+    use crate::actors::tree::start_alone;
+    use crate::messages::root::Child;
     use crate::platform::cluster::offline_store::DiskStore;
 
     fn pods(secrets: &[(&str, &str)]) -> BTreeMap<PodUid, Arc<Pod>> {
@@ -267,7 +268,7 @@ mod tests {
         let given = Arc::clone(&store);
         let played = played_agent(ObjectServer::default().api(), move |_, adapters| adapters.offline = Some(given));
         let to = &played.agent.directory.offline_pods;
-        spawn::<OfflinePods>(to, Arc::clone(&played.agent), None);
+        start_alone(Child::OfflinePods, &played.agent);
         let left = async |pods: &[(&str, &str)]| {
             to.tell(Cause::outside("test"), OfflinePodsMsg::Admitted(self::pods(pods))).expect("has room");
             tokio::time::sleep(Duration::from_secs(1)).await;

@@ -205,13 +205,12 @@ async fn remove(agent: &Agent, pods: &[Arc<RuntimePod>], garbage: Garbage) -> (u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actors::events::event_recorder::EventRecorder;
-    use crate::actors::kit::actor::spawn;
     use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
     use crate::actors::played_api::ObjectServer;
-    use crate::actors::runtime::pleg::Pleg;
+    use crate::actors::tree::start_alone;
     use crate::logic::model::ids::FullName;
     use crate::logic::model::time::Stamp;
+    use crate::messages::root::Child;
     use crate::platform::pods::pod_files::LinuxPodFiles;
 
     /// A collector over a runtime that removes nothing; links to logs are in the folder of this name.
@@ -221,10 +220,9 @@ mod tests {
             adapters.files =
                 Arc::new(LinuxPodFiles::new("/nowhere".as_ref(), "/nowhere/logs".into(), Some(links.into())));
         });
-        let to = &played.agent.directory;
-        spawn::<EventRecorder>(&to.event_recorder, Arc::clone(&played.agent), None);
-        spawn::<Pleg>(&to.pleg, Arc::clone(&played.agent), None);
-        spawn::<ContainerGc>(&to.container_gc, Arc::clone(&played.agent), None);
+        start_alone(Child::EventRecorder, &played.agent);
+        start_alone(Child::Pleg, &played.agent);
+        start_alone(Child::ContainerGc, &played.agent);
         played
     }
 

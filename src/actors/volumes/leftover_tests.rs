@@ -9,15 +9,15 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use super::volume_manager::VolumeManager;
-use crate::actors::kit::actor::spawn;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::trace::Cause;
 use crate::actors::node::node_tests::{PlayedAgent, played_agent};
 use crate::actors::played_api::ObjectServer;
 use crate::actors::pods::pod_manager::housekeeping::{find_leftovers, remove_leftovers};
+use crate::actors::tree::start_alone;
 use crate::logic::logs::log_keeping::LogKeeping;
 use crate::logic::model::ids::PodUid;
+use crate::messages::root::Child;
 use crate::messages::volume_manager::VolumeManagerMsg;
 
 /// Longer than anything here takes.
@@ -32,8 +32,7 @@ impl Scene {
     fn new() -> Self {
         let server = ObjectServer::default();
         let played = played_agent(server.api(), |_, _| {});
-        let agent = Arc::clone(&played.agent);
-        spawn::<VolumeManager>(&played.agent.directory.volume_manager, agent, None);
+        start_alone(Child::VolumeManager, &played.agent);
         fs::create_dir(played.folder().join("pods")).expect("made");
         Self { played, server }
     }

@@ -6,17 +6,16 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 
 use super::*;
-use crate::actors::events::event_recorder::EventRecorder;
-use crate::actors::images::image_gc::ImageGc;
-use crate::actors::kit::actor::spawn;
 use crate::actors::kit::trace::Cause;
 use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
+use crate::actors::tree::start_alone;
 use crate::cri::{AuthConfig, CriError, ImageFsInfo, ImageService, PodSandboxConfig};
 use crate::logic::images::image_garbage::ListedImage;
 use crate::logic::model::ids::FullName;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::image_gc::{ImageGcMsg, ImagesRemoved};
+use crate::messages::root::Child;
 
 /// A registry with every image, and a runtime that takes a second to pull one.
 #[derive(Default)]
@@ -63,7 +62,7 @@ fn played(registry: &Arc<Registry>, pulls_max: Option<usize>) -> PlayedAgent {
         settings.image_gc.high_percent = 85;
         adapters.images = registry.clone();
     });
-    spawn::<ImageManager>(&played.agent.directory.image_manager, Arc::clone(&played.agent), None);
+    start_alone(Child::ImageManager, &played.agent);
     played
 }
 
@@ -147,7 +146,7 @@ async fn events(agent: &Agent, pod: &str) -> Vec<String> {
 async fn a_pull_is_told_of_before_its_turn() {
     let registry = Arc::new(Registry::default());
     let played = played(&registry, Some(1));
-    spawn::<EventRecorder>(&played.agent.directory.event_recorder, Arc::clone(&played.agent), None);
+    start_alone(Child::EventRecorder, &played.agent);
     let both = join_all(["one", "two"].map(|pod| ensure(&played.agent, pod, pod)));
     let look = async {
         seconds(0.5).await;
@@ -167,7 +166,7 @@ async fn a_pull_is_told_of_before_its_turn() {
 async fn a_pull_secret_that_cannot_be_read_keeps_images_from_being_pulled() {
     let registry = Arc::new(Registry::default());
     let played = played(&registry, Some(1));
-    spawn::<EventRecorder>(&played.agent.directory.event_recorder, Arc::clone(&played.agent), None);
+    start_alone(Child::EventRecorder, &played.agent);
     let with_wrong =
         |policy| ImageRequest { credentials: Err("it is wrong".to_owned()), policy, ..request("web", "app:1") };
     for _ in 0..2 {
@@ -212,7 +211,7 @@ async fn an_image_that_is_just_being_removed_is_not_handed_out() {
         let registry = Arc::new(Registry { shown, ..Registry::default() });
         let played = played(&registry, None);
         let gc = &played.agent.directory.image_gc;
-        spawn::<ImageGc>(gc, Arc::clone(&played.agent), None);
+        start_alone(Child::ImageGc, &played.agent);
         let may_go = async || {
             let listed = ListedImage { id: image().id, names: vec!["app:1".to_owned()], bytes: 7, pinned: false };
             let question = |reply| ImageGcMsg::MayGo(Box::new(listed), reply);

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use self::cluster::{Cluster, Policy};
 use super::certificate_manager::CertificateManager;
 use super::node_tests::{PlayedAgent, paused_clock, played_agent_with, seconds};
-use crate::actors::kit::actor::spawn;
 use crate::actors::kit::trace::{Cause, Faults};
 use crate::actors::root;
+use crate::actors::tree::start_alone;
 use crate::logic::node::certificate_plan::Purpose;
 use crate::messages::certificate_manager::CertificateManagerMsg;
+use crate::messages::root::Child;
 use crate::platform::cluster::certificates::{
     Certificates, FileStore, KeptCertificate, LiveCertificate, Once, Pair, ServingFiles, ensure_serving_files,
 };
@@ -67,7 +68,7 @@ impl Played {
     /// Starts the actor alone.
     fn start(&self) -> ractor::ActorCell {
         let agent = &self.agent.agent;
-        spawn::<CertificateManager>(&agent.directory.certificate_manager, Arc::clone(agent), None)
+        start_alone(Child::CertificateManager, agent)
     }
 
     fn client(&self) -> &Arc<KeptCertificate> {

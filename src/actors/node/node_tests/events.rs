@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use super::server::PlayedServer;
 use super::{NODE, Played, seconds};
-use crate::actors::events::event_recorder::EventRecorder;
-use crate::actors::kit::actor::spawn;
 use crate::actors::kit::trace::Cause;
+use crate::actors::tree::start_alone;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::event_recorder::EventSubject;
+use crate::messages::root::Child;
 
 const EVENTS: &str = "/api/v1/namespaces/shop/events";
 const POST: &str = "POST /api/v1/namespaces/shop/events";
@@ -26,7 +26,7 @@ fn played() -> Played {
 
 impl Played {
     pub(super) fn start_recorder(&self) -> ActorCell {
-        spawn::<EventRecorder>(&self.agent.directory.event_recorder, Arc::clone(&self.agent), None)
+        start_alone(Child::EventRecorder, &self.agent)
     }
 
     pub(super) fn tell(&self, message: EventRecorderMsg) {

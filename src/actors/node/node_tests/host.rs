@@ -9,19 +9,16 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use serde_json::json;
 
 use super::{PlayedAgent, node_settings, played_agent, seconds};
-use crate::actors::events::event_recorder::EventRecorder;
-use crate::actors::kit::actor::spawn;
 use crate::actors::kit::trace::{Cause, lock};
-use crate::actors::node::node_status::NodeStatus;
 use crate::actors::played_api::ObjectServer;
-use crate::actors::pods::pod_manager::PodManager;
 use crate::actors::settings::Settings;
-use crate::actors::status::status_manager::StatusManager;
+use crate::actors::tree::start_alone;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::node::node_status::{AddressFacts, AddressSettings, HostFacts};
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::SourceKind;
+use crate::messages::root::Child;
 use crate::messages::status_manager::StatusManagerMsg;
 use crate::platform::host::node_facts::{FixedNodeFacts, NodeFacts};
 use crate::platform::pods::pod_files::{LinuxPodFiles, PodFiles, PodPlace};
@@ -55,11 +52,11 @@ fn standalone(host: &Arc<ChangingHost>, adjust: impl FnOnce(&mut Settings)) -> P
         (adapters.api, adapters.node_facts) = (None, host);
         adjust(settings);
     });
-    let (agent, to) = (&played.agent, &played.agent.directory);
-    spawn::<EventRecorder>(&to.event_recorder, Arc::clone(agent), None);
-    spawn::<StatusManager>(&to.status_manager, Arc::clone(agent), None);
-    spawn::<NodeStatus>(&to.node_status, Arc::clone(agent), None);
-    spawn::<PodManager>(&to.pod_manager, Arc::clone(agent), None);
+    let agent = &played.agent;
+    start_alone(Child::EventRecorder, agent);
+    start_alone(Child::StatusManager, agent);
+    start_alone(Child::NodeStatus, agent);
+    start_alone(Child::PodManager, agent);
     played
 }
 

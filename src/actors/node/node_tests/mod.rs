@@ -17,21 +17,17 @@ use std::time::Duration;
 
 use self::runtime::PlayedRuntime;
 use self::server::PlayedServer;
-use super::node_lease::NodeLease;
-use super::node_status::NodeStatus;
-use crate::actors::events::event_recorder::EventRecorder;
-use crate::actors::kit::actor::spawn;
 use crate::actors::kit::trace::{Cause, Faults, Trace};
 use crate::actors::objects::object_cache::ApiObjects;
-use crate::actors::pods::pod_manager::PodManager;
-use crate::actors::runtime::runtime_monitor::RuntimeMonitor;
 use crate::actors::settings::{Adapters, Agent, NodeSettings, Settings};
 use crate::actors::tree::Directory;
+use crate::actors::tree::start_alone;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::{Moment, Stamp};
 use crate::logic::node::node_object::NodeIdentity;
 use crate::logic::node::node_status::{AddressSettings, CapacitySettings, StatusSettings};
 use crate::messages::event_recorder::{CountedEvent, EventRecorderMsg};
+use crate::messages::root::Child;
 use crate::platform::cluster::kube_api::ApiServer;
 use crate::platform::files::checkpoints::FileCheckpoints;
 use crate::platform::host::chance::Chance;
@@ -216,12 +212,12 @@ impl Played {
 
     /// Starts everybody who has to do with the Node object, in the order of the tree.
     fn start(&self) {
-        let (agent, to) = (&self.agent, &self.agent.directory);
-        spawn::<EventRecorder>(&to.event_recorder, Arc::clone(agent), None);
-        spawn::<NodeStatus>(&to.node_status, Arc::clone(agent), None);
-        spawn::<NodeLease>(&to.node_lease, Arc::clone(agent), None);
-        spawn::<PodManager>(&to.pod_manager, Arc::clone(agent), None);
-        spawn::<RuntimeMonitor>(&to.runtime_monitor, Arc::clone(agent), None);
+        let agent = &self.agent;
+        start_alone(Child::EventRecorder, agent);
+        start_alone(Child::NodeStatus, agent);
+        start_alone(Child::NodeLease, agent);
+        start_alone(Child::PodManager, agent);
+        start_alone(Child::RuntimeMonitor, agent);
     }
 
     /// The reasons of the node's Events so far, the oldest first, each once.

@@ -8,15 +8,13 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::json;
 
 use super::{played_agent, seconds};
-use crate::actors::events::event_recorder::EventRecorder;
-use crate::actors::kit::actor::spawn;
 use crate::actors::kit::trace::Cause;
 use crate::actors::played_api::{not_found, serve, whole};
-use crate::actors::pods::pod_manager::PodManager;
-use crate::actors::status::status_manager::StatusManager;
+use crate::actors::tree::start_alone;
 use crate::logic::model::ids::PodUid;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::SourceKind;
+use crate::messages::root::Child;
 use crate::messages::status_manager::StatusManagerMsg;
 
 fn node(version: &str, disk: &str) -> serde_json::Value {
@@ -46,9 +44,9 @@ async fn an_older_node_does_not_replace_a_newer_one() {
     });
     let played = played_agent(api, |_, _| {});
     let (agent, to) = (&played.agent, &played.agent.directory);
-    spawn::<EventRecorder>(&to.event_recorder, Arc::clone(agent), None);
-    spawn::<StatusManager>(&to.status_manager, Arc::clone(agent), None);
-    spawn::<PodManager>(&to.pod_manager, Arc::clone(agent), None);
+    start_alone(Child::EventRecorder, agent);
+    start_alone(Child::StatusManager, agent);
+    start_alone(Child::PodManager, agent);
     seconds(0.1).await;
     let newest: Node = serde_json::from_value(node("10", "fast")).expect("a Node");
     let taken = agent.trace.clock().stamp();

@@ -9,12 +9,10 @@ use serde_json::{Value, json};
 
 use super::server::PlayedServer;
 use super::{NODE, Played, played_agent, seconds};
-use crate::actors::kit::actor::spawn;
 use crate::actors::kit::trace::Cause;
-use crate::actors::node::node_status::NodeStatus;
-use crate::actors::pods::pod_manager::PodManager;
-use crate::actors::runtime::runtime_monitor::RuntimeMonitor;
+use crate::actors::tree::start_alone;
 use crate::messages::node_status::{NodeNews, NodeStatusMsg};
+use crate::messages::root::Child;
 
 const POST: &str = "POST /api/v1/nodes";
 const GET: &str = "GET /api/v1/nodes/node-1";
@@ -292,13 +290,13 @@ async fn a_standalone_agent_tells_the_runtime_its_pod_cidr() {
         settings.node.pod_cidr = "10.9.0.0/24".to_owned();
         adapters.api = None;
     });
-    let (agent, to) = (&played.agent, &played.agent.directory);
+    let agent = &played.agent;
     played.runtime().refuse_once("UpdateRuntimeConfig");
-    spawn::<NodeStatus>(&to.node_status, Arc::clone(agent), None);
+    start_alone(Child::NodeStatus, agent);
     seconds(1.0).await;
     assert_eq!(played.runtime().calls("UpdateRuntimeConfig").len(), 1);
-    spawn::<PodManager>(&to.pod_manager, Arc::clone(agent), None);
-    spawn::<RuntimeMonitor>(&to.runtime_monitor, Arc::clone(agent), None);
+    start_alone(Child::PodManager, agent);
+    start_alone(Child::RuntimeMonitor, agent);
     seconds(60.0).await;
     let again = "a refusal is made good once the runtime is heard";
     assert_eq!(played.runtime().calls("UpdateRuntimeConfig").len(), 2, "{again}");

@@ -3,11 +3,12 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::actors::kit::actor::spawn;
 use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
+use crate::actors::tree::start_alone;
 use crate::logic::objects::object_cache::ChangeDetection;
 use crate::logic::volumes::token::TokenKey;
+use crate::messages::root::Child;
 use crate::platform::cluster::objects::Objects;
 
 const CONFIG_MAP: &str = "/api/v1/namespaces/ns/configmaps/cm";
@@ -23,8 +24,7 @@ impl Scene {
     fn new(detection: ChangeDetection) -> Self {
         let server = ObjectServer::default();
         let played = played_agent(server.api(), |settings, _| settings.change_detection = detection);
-        let agent = Arc::clone(&played.agent);
-        let cell = spawn::<ObjectCache>(&played.agent.directory.object_cache, agent, None);
+        let cell = start_alone(Child::ObjectCache, &played.agent);
         Self { played, server, cell }
     }
 
@@ -66,8 +66,7 @@ impl Scene {
     async fn restart(&mut self) {
         self.cell.stop(None);
         let _ = self.cell.wait(None).await;
-        let agent = Arc::clone(&self.played.agent);
-        self.cell = spawn::<ObjectCache>(&self.played.agent.directory.object_cache, agent, None);
+        self.cell = start_alone(Child::ObjectCache, &self.played.agent);
     }
 }
 

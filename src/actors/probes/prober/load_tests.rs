@@ -6,10 +6,11 @@ use std::net::SocketAddr;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::actors::kit::actor::spawn;
 use crate::actors::kit::trace::Cause;
 use crate::actors::node::node_tests::played_agent_with;
 use crate::actors::played_api::ObjectServer;
+use crate::actors::tree::start_alone;
+use crate::messages::root::Child;
 use crate::platform::host::clock::SystemClock;
 
 const PROBES: u32 = 500;
@@ -39,7 +40,7 @@ fn processor_time() -> Duration {
 async fn cost(name: &str, action: Value) {
     let played = played_agent_with(ObjectServer::default().api(), Arc::new(SystemClock::start()), None, |_, _| {});
     let agent = &played.agent;
-    spawn::<Prober>(&agent.directory.prober, Arc::clone(agent), None);
+    start_alone(Child::Prober, agent);
     let worker = Address::new(&agent.trace, "worker", "PodWorker", "Root", 16);
     let mut probe = json!({ "periodSeconds": 1, "timeoutSeconds": 1 });
     for (field, value) in action.as_object().expect("an object") {

@@ -3,12 +3,13 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::actors::kit::actor::spawn;
 use crate::actors::kit::trace::Cause;
 use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
+use crate::actors::tree::start_alone;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::prober::ProbeCost;
+use crate::messages::root::Child;
 
 const ASK_LIMIT: Duration = Duration::from_secs(5);
 
@@ -20,9 +21,9 @@ fn played() -> PlayedAgent {
 /// The same, with its `Prober`.
 fn played_to_be_ended() -> (PlayedAgent, ractor::ActorCell) {
     let played = played_agent(ObjectServer::default().api(), |_, _| {});
-    let (agent, to) = (&played.agent, &played.agent.directory);
-    spawn::<crate::actors::events::event_recorder::EventRecorder>(&to.event_recorder, Arc::clone(agent), None);
-    let prober = spawn::<Prober>(&to.prober, Arc::clone(agent), None);
+    let agent = &played.agent;
+    start_alone(Child::EventRecorder, agent);
+    let prober = start_alone(Child::Prober, agent);
     (played, prober)
 }
 
@@ -163,7 +164,7 @@ async fn a_prober_that_starts_anew_goes_on() {
     assert_eq!((kept.result, kept.last, kept.run), (Some(true), Some(false), 2));
     prober.kill();
     let second = played_agent(ObjectServer::default().api(), |_, adapters| adapters.probe_store = Arc::clone(&store));
-    spawn::<Prober>(&second.agent.directory.prober, Arc::clone(&second.agent), None);
+    start_alone(Child::Prober, &second.agent);
     tell(&second.agent, changed(&second.agent, "web", &["false"], probe()));
     seconds(9.0).await; // Within the period that the first round is spread over.
     assert_eq!(second.runtime().calls("ExecSync web ").len(), 1);

@@ -7,14 +7,14 @@ use std::sync::Mutex;
 use ractor::{ActorCell, ActorStatus};
 
 use super::*;
-use crate::actors::events::event_recorder::EventRecorder;
-use crate::actors::kit::actor::spawn;
 use crate::actors::kit::trace::lock;
 use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
+use crate::actors::tree::start_alone;
 use crate::logic::model::ids::PodUid;
 use crate::logic::resources::CgroupVersion;
 use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupTree};
+use crate::messages::root::Child;
 use crate::platform::cgroup::CgroupManager;
 
 /// Cgroups of which some cannot be made or set. Remembers what was done.
@@ -83,9 +83,8 @@ impl CgroupManager for StubbornCgroups {
 fn played(cgroups: &Arc<StubbornCgroups>) -> (PlayedAgent, ActorCell) {
     let cgroups = Arc::clone(cgroups);
     let played = played_agent(ObjectServer::default().api(), |_, adapters| adapters.cgroups = cgroups);
-    let to = &played.agent.directory;
-    spawn::<EventRecorder>(&to.event_recorder, Arc::clone(&played.agent), None);
-    let manager = spawn::<ResourceManager>(&to.resource_manager, Arc::clone(&played.agent), None);
+    start_alone(Child::EventRecorder, &played.agent);
+    let manager = start_alone(Child::ResourceManager, &played.agent);
     (played, manager)
 }
 

@@ -7,17 +7,16 @@ use serde_json::{Value, json};
 
 use super::super::jobs::Given;
 use super::*;
-use crate::actors::events::event_recorder::EventRecorder;
-use crate::actors::kit::actor::spawn;
 use crate::actors::node::node_tests::{PlayedAgent, played_agent};
-use crate::actors::objects::object_cache::ObjectCache;
 use crate::actors::played_api::ObjectServer;
+use crate::actors::tree::start_alone;
 use crate::logic::environment::container_environment;
 use crate::logic::images::image_policy::ImageInUse;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::volumes::volume_states::MountedVolume;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::object_cache::ObjectCacheMsg;
+use crate::messages::root::Child;
 
 struct Scene {
     played: PlayedAgent,
@@ -33,8 +32,8 @@ impl Scene {
         let server = ObjectServer::default();
         let played = played_agent(server.api(), |settings, _| settings.selinux = true);
         let (agent, to) = (&played.agent, &played.agent.directory);
-        spawn::<EventRecorder>(&to.event_recorder, Arc::clone(agent), None);
-        spawn::<ObjectCache>(&to.object_cache, Arc::clone(agent), None);
+        start_alone(Child::EventRecorder, agent);
+        start_alone(Child::ObjectCache, agent);
         let metadata = json!({ "name": "web", "namespace": "ns", "uid": "uid-1" });
         let pod = serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).expect("a pod");
         let pod = Arc::new(pod);
