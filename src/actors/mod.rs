@@ -23,3 +23,4 @@ pub mod statistics;
 pub mod status;
 pub mod tree;
 pub mod volumes;
+pub mod wiring;

@@ -13,7 +13,9 @@ use std::time::Duration;
 use ractor::ActorCell;
 
 use super::settings::Agent;
-use super::{events, images, node, objects, pods, probes, resources, runtime, sources, statistics, status, volumes};
+use super::{
+    events, images, node, objects, pods, probes, resources, runtime, sources, statistics, status, volumes, wiring,
+};
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
 use crate::actors::kit::trace::Trace;
@@ -173,7 +175,7 @@ children! {
     CertificateManager {
         actor: node::certificate_manager::CertificateManager,
         address: certificate_manager: Address<CertificateManagerMsg>,
-        args: Arc::clone,
+        args: wiring::node::certificate_manager_args,
         learns_from: [NodeStatus],
     }
     /// Kubernetes Events: aggregation, recent ones for whoever asks.
@@ -188,7 +190,7 @@ children! {
     StatusManager {
         actor: status::status_manager::StatusManager,
         address: status_manager: Address<StatusManagerMsg>,
-        args: Arc::clone,
+        args: wiring::status::status_manager_args,
         // Each worker tells its status with every change, and the API server shows each back.
         mailbox: 8192,
         stop_limit: Duration::from_secs(2),
@@ -198,7 +200,7 @@ children! {
     MirrorManager {
         actor: status::mirror_manager::MirrorManager,
         address: mirror_manager: Address<MirrorManagerMsg>,
-        args: Arc::clone,
+        args: wiring::status::mirror_manager_args,
         // The ends of calls, one for each mirror.
         mailbox: 256,
         stop_limit: Duration::from_secs(2),
@@ -217,7 +219,7 @@ children! {
     NodeStatus {
         actor: node::node_status::NodeStatus,
         address: node_status: Address<NodeStatusMsg>,
-        args: Arc::clone,
+        args: wiring::node::node_status_args,
         // Operations and requests over HTTP ask for the Node.
         mailbox: 256,
         stop_limit: Duration::from_secs(2),
@@ -228,7 +230,7 @@ children! {
     NodeLease {
         actor: node::node_lease::NodeLease,
         address: node_lease: Address<NodeLeaseMsg>,
-        args: Arc::clone,
+        args: wiring::node::node_lease_args,
     }
     /// Which pods should be here; one worker each.
     PodManager {
@@ -267,7 +269,7 @@ children! {
     RuntimeMonitor {
         actor: runtime::runtime_monitor::RuntimeMonitor,
         address: runtime_monitor: Address<RuntimeMonitorMsg>,
-        args: Arc::clone,
+        args: wiring::runtime::runtime_monitor_args,
         learns_from: [Pleg],
         repeats: |_| RuntimeMonitorMsg::Repeat,
     }
@@ -292,7 +294,7 @@ children! {
     VolumeManager {
         actor: volumes::volume_manager::VolumeManager,
         address: volume_manager: Address<VolumeManagerMsg>,
-        args: Arc::clone,
+        args: wiring::volumes::volume_manager_args,
         // Each pod asks for its volumes, and each volume has tasks that end.
         mailbox: 4096,
         stop_limit: Duration::from_secs(2),
@@ -301,7 +303,7 @@ children! {
     Prober {
         actor: probes::prober::Prober,
         address: prober: Address<ProberMsg>,
-        args: Arc::clone,
+        args: wiring::probes::prober_args,
         // Each worker tells its pod's status with every change.
         mailbox: 4096,
         learns_from: [PodManager],
@@ -310,7 +312,7 @@ children! {
     Pleg {
         actor: runtime::pleg::Pleg,
         address: pleg: Address<PlegMsg>,
-        args: Arc::clone,
+        args: wiring::runtime::pleg_args,
         // Each worker asks for looks at its pod, and the runtime tells every container's events.
         mailbox: 8192,
         repeats: |learner| match learner {
@@ -322,7 +324,7 @@ children! {
     ContainerGc {
         actor: runtime::container_gc::ContainerGc,
         address: container_gc: Address<ContainerGcMsg>,
-        args: Arc::clone,
+        args: wiring::runtime::container_gc_args,
     }
     /// Images that nobody uses any more.
     ImageGc {
@@ -336,7 +338,7 @@ children! {
     LogRotator {
         actor: runtime::log_rotator::LogRotator,
         address: log_rotator: Address<LogRotatorMsg>,
-        args: Arc::clone,
+        args: wiring::runtime::log_rotator_args,
         // `Pleg` tells each look at a pod, of all pods at once after a relist.
         mailbox: 8192,
         learns_from: [Pleg],
@@ -376,7 +378,7 @@ children! {
     NetworkRules {
         actor: node::network_rules::NetworkRules,
         address: network_rules: Address<NetworkRulesMsg>,
-        args: Arc::clone,
+        args: wiring::node::network_rules_args,
     }
     /// Cgroups of the agent itself and of the machine's daemons.
     ProcessPlacement {

@@ -9,18 +9,33 @@ use std::time::Duration;
 
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::{Context, OperationId};
-use crate::actors::settings::Agent;
 use crate::logic::node::certificate_plan::{Names, Purpose, Without, without_certificate};
 use crate::logic::node::certificate_rotation::{Action, Held, Input, Missed, Rotation, When};
 use crate::messages::Panicked;
 use crate::messages::certificate_manager::CertificateManagerMsg;
-use crate::platform::cluster::certificates::{ClientAuthorities, KeptCertificate, Marks, ServingFiles};
+use crate::platform::cluster::certificates::{Certificates, ClientAuthorities, KeptCertificate, Marks, ServingFiles};
+use crate::platform::cluster::kube_api::ApiServer;
 use crate::platform::host::blocking;
+use crate::platform::host::chance::Chance;
 
 /// How often it is looked whether the client certificate is still there, and the wall clock, which may be set, is read.
 const LOOK_PERIOD: Duration = Duration::from_secs(10);
 /// How often it is looked whether somebody touched the files of the serving certificate, or that of the authorities.
 const FILES_PERIOD: Duration = Duration::from_secs(10);
+
+/// What the actor needs.
+pub struct Args {
+    /// The node's name, which the client certificate is for.
+    pub node_name: String,
+    /// Whether a serving certificate may be for names alone.
+    pub names_alone_serve: bool,
+    /// The agent's certificates.
+    pub certificates: Arc<Certificates>,
+    /// The API server, where one is named: without one nothing is signed.
+    pub api: Option<ApiServer>,
+    /// Spreads renewals and retries.
+    pub chance: Arc<dyn Chance>,
+}
 
 /// One certificate that the cluster signs.
 struct Kept {
@@ -31,7 +46,7 @@ struct Kept {
 
 /// See the module.
 pub struct CertificateManager {
-    agent: Arc<Agent>,
+    args: Args,
     client: Option<Kept>,
     serving: Option<Kept>,
     /// Whether the API server answered when it was asked for the client certificate last; as upstream, not before it has.
@@ -48,20 +63,20 @@ pub struct CertificateManager {
 impl Actor for CertificateManager {
     const KIND: &'static str = "CertificateManager";
     type Msg = CertificateManagerMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, context: &mut Context<CertificateManagerMsg>) -> Self {
-        let certificates = &agent.adapters.certificates;
+    fn begin(args: Args, context: &mut Context<CertificateManagerMsg>) -> Self {
+        let certificates = &args.certificates;
         let kept = |certificate: &Option<Arc<KeptCertificate>>| {
-            let certificate = Arc::clone(certificate.as_ref().filter(|_| agent.adapters.api.is_some())?);
+            let certificate = Arc::clone(certificate.as_ref().filter(|_| args.api.is_some())?);
             let (exchanged, provisional) = (certificate.is_exchanged(), certificate.is_provisional());
-            let rotation = Rotation::new(exchanged, certificate.held(), provisional, agent.adapters.chance.next());
+            let rotation = Rotation::new(exchanged, certificate.held(), provisional, args.chance.next());
             Some(Kept { certificate, rotation, asking: None })
         };
         let (client, serving) = (kept(&certificates.client), kept(&certificates.serving));
         let uptime = context.clock().uptime();
         let mut manager = Self {
-            agent,
+            args,
             client,
             serving,
             server_answers: false,
@@ -70,7 +85,7 @@ impl Actor for CertificateManager {
             marks: Default::default(),
             look: None,
         };
-        manager.step(Purpose::Client, Input::Wanted(Names::of_client(&manager.agent.settings.node_name)), context);
+        manager.step(Purpose::Client, Input::Wanted(Names::of_client(&manager.args.node_name)), context);
         manager.wait(context);
         manager
     }
@@ -103,7 +118,7 @@ impl CertificateManager {
         if client.certificate.current().is_some() {
             self.client_seen = uptime;
         }
-        let hopeless = &self.agent.adapters.certificates.hopeless;
+        let hopeless = &self.args.certificates.hopeless;
         let since = uptime.saturating_sub(self.client_seen);
         match without_certificate(since, self.server_answers) {
             Without::Bearable => {}
@@ -160,10 +175,9 @@ impl CertificateManager {
 
     /// The serving certificate is for the node's addresses.
     fn hear(&mut self, addresses: &[(String, String)], context: &mut Context<CertificateManagerMsg>) {
-        let settings = &self.agent.settings;
         let addresses = addresses.iter().map(|(kind, address)| (kind.as_str(), address.as_str()));
         // As long as there are none to be asked for, an earlier certificate does.
-        if let Some(names) = Names::of_server(&settings.node_name, addresses, settings.node.names_alone_serve) {
+        if let Some(names) = Names::of_server(&self.args.node_name, addresses, self.args.names_alone_serve) {
             self.step(Purpose::Serving, Input::Wanted(names), context);
         }
     }
@@ -177,7 +191,7 @@ impl CertificateManager {
     }
 
     fn perform(&mut self, purpose: Purpose, action: Action, context: &mut Context<CertificateManagerMsg>) {
-        let (Some(api), chance) = (self.agent.adapters.api.clone(), Arc::clone(&self.agent.adapters.chance)) else {
+        let (Some(api), chance) = (self.args.api.clone(), Arc::clone(&self.args.chance)) else {
             return;
         };
         let Some(kept) = self.kept(purpose) else { return };
@@ -212,7 +226,7 @@ impl CertificateManager {
         self.files_read = uptime;
         if let Some(files) = self.reloaded_files().cloned() {
             let about = files.chain.display().to_string();
-            let shown = Arc::clone(&self.agent.adapters.certificates.shown);
+            let shown = Arc::clone(&self.args.certificates.shown);
             let marks = Arc::clone(&self.marks[0]);
             let work = blocking::run(move || {
                 let read = || files.read().map(|pair| shown.set(pair));
@@ -229,11 +243,11 @@ impl CertificateManager {
     }
 
     fn reloaded_authorities(&self) -> Option<&Arc<ClientAuthorities>> {
-        self.agent.adapters.certificates.authorities.as_ref().filter(|authorities| authorities.reload)
+        self.args.certificates.authorities.as_ref().filter(|authorities| authorities.reload)
     }
 
     fn reloaded_files(&self) -> Option<&ServingFiles> {
-        self.agent.adapters.certificates.files.as_ref().filter(|files| files.reload)
+        self.args.certificates.files.as_ref().filter(|files| files.reload)
     }
 
     /// Looks again when something is due, and now and then: the wall clock may be set, files may be exchanged.
@@ -248,7 +262,7 @@ impl CertificateManager {
         let due = kept.iter().filter_map(|kept| kept.rotation.rest(when)).chain(files);
         let period = (!kept.is_empty()).then_some(LOOK_PERIOD);
         // What cannot go on does not wait to say so again.
-        let at_once = self.agent.adapters.certificates.hopeless.get().map(|_| Duration::ZERO);
+        let at_once = self.args.certificates.hopeless.get().map(|_| Duration::ZERO);
         if let Some(wait) = due.chain(period).chain(at_once).min() {
             self.look = Some(context.after(wait, CertificateManagerMsg::LookDue));
         }
@@ -262,7 +276,7 @@ impl CertificateManager {
     }
 
     fn when(&self, context: &Context<CertificateManagerMsg>) -> When {
-        When { now: context.now(), uptime: context.clock().uptime(), chance: self.agent.adapters.chance.next() }
+        When { now: context.now(), uptime: context.clock().uptime(), chance: self.args.chance.next() }
     }
 }
 

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::Context;
-use crate::actors::settings::Agent;
 use crate::logic::network::network_rules::{Answer, Family, Item, is_supported, items, looked_at, other_canaries};
 use crate::messages::Panicked;
 use crate::messages::network_rules::{Kept, NetworkRulesMsg};
@@ -21,9 +20,17 @@ const LOOK_PERIOD: Duration = Duration::from_secs(60);
 /// While somebody flushes: how often the other tables are looked at, and how many times (5 s together, as upstream).
 const FLUSH_POLLS: (u32, Duration) = (10, Duration::from_millis(500));
 
+/// What the actor needs.
+pub struct Args {
+    /// `makeIPTablesUtilChains`: whether there are to be any rules.
+    pub wanted: bool,
+    /// The machine's packet filter.
+    pub network_rules: Arc<dyn network_rules::NetworkRules>,
+}
+
 /// See the module.
 pub struct NetworkRules {
-    agent: Arc<Agent>,
+    args: Args,
     /// The last outcome of each family: the log has each once.
     said: BTreeMap<Family, Kept>,
 }
@@ -31,13 +38,13 @@ pub struct NetworkRules {
 impl Actor for NetworkRules {
     const KIND: &'static str = "NetworkRules";
     type Msg = NetworkRulesMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, context: &mut Context<NetworkRulesMsg>) -> Self {
-        let rules = Self { agent, said: BTreeMap::new() };
-        if rules.agent.settings.network_rules {
+    fn begin(args: Args, context: &mut Context<NetworkRulesMsg>) -> Self {
+        let rules = Self { args, said: BTreeMap::new() };
+        if rules.args.wanted {
             for family in Family::ALL {
-                let rules = Arc::clone(&rules.agent.adapters.network_rules);
+                let rules = Arc::clone(&rules.args.network_rules);
                 let work = async move { begin_to_keep(&*rules, family).await };
                 start(family, work, context);
             }
@@ -49,7 +56,7 @@ impl Actor for NetworkRules {
         match message {
             NetworkRulesMsg::Kept(family, outcome) => self.kept(family, outcome, context),
             NetworkRulesMsg::LookDue(family) => {
-                let rules = Arc::clone(&self.agent.adapters.network_rules);
+                let rules = Arc::clone(&self.args.network_rules);
                 let was_there = matches!(self.said.get(&family), Some(Kept::There { .. }));
                 let work =
                     async move { if was_there { look(&*rules, family).await } else { make(&*rules, family).await } };

@@ -11,16 +11,32 @@ use k8s_openapi::api::core::v1::Node;
 
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::{Context, OperationId};
-use crate::actors::settings::Agent;
 use crate::logic::node::node_lease::{Action, Input, LeaseKeeper, NAMESPACE};
 use crate::messages::node_lease::NodeLeaseMsg;
 use crate::platform::cluster::kube_api::{ApiError, ApiServer, Lane, Place};
+use crate::platform::host::chance::Chance;
+
+/// What the actor needs.
+pub struct Args {
+    /// The node's name, which is the Lease's too.
+    pub node_name: String,
+    /// `nodeLeaseDurationSeconds`.
+    pub lease_seconds: i32,
+    /// How long a call may take: a later heartbeat is no sign of life.
+    pub heartbeat_limit: Duration,
+    /// The API server, where one is named.
+    pub api: Option<ApiServer>,
+    /// Has connections closed that may be dead without having ended.
+    pub doubt_connections: Arc<dyn Fn() + Send + Sync>,
+    /// Spreads renewals.
+    pub chance: Arc<dyn Chance>,
+}
 
 /// See the module.
 pub struct NodeLease {
-    agent: Arc<Agent>,
+    args: Args,
     keeper: LeaseKeeper,
-    /// Set where an API server is named.
+    /// The API server by its way for heartbeats; set where one is named.
     api: Option<ApiServer>,
     rest: Option<OperationId>,
 }
@@ -28,14 +44,12 @@ pub struct NodeLease {
 impl Actor for NodeLease {
     const KIND: &'static str = "NodeLease";
     type Msg = NodeLeaseMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, context: &mut Context<NodeLeaseMsg>) -> Self {
-        let settings = &agent.settings;
-        let keeper = LeaseKeeper::new(&settings.node_name, settings.node.lease_seconds);
-        let limit = settings.node.heartbeat_limit();
-        let api = agent.adapters.api.as_ref().map(|api| api.on(Lane::Heartbeat).within(limit));
-        let mut lease = Self { agent, keeper, api, rest: None };
+    fn begin(args: Args, context: &mut Context<NodeLeaseMsg>) -> Self {
+        let keeper = LeaseKeeper::new(&args.node_name, args.lease_seconds);
+        let api = args.api.as_ref().map(|api| api.on(Lane::Heartbeat).within(args.heartbeat_limit));
+        let mut lease = Self { args, keeper, api, rest: None };
         if lease.api.is_some() {
             lease.step(Input::Due, context);
         }
@@ -69,7 +83,7 @@ impl NodeLease {
 
     fn perform(&mut self, action: Action, context: &mut Context<NodeLeaseMsg>) {
         let Some(api) = self.api.clone() else { return };
-        let node = self.agent.settings.node_name.clone();
+        let node = self.args.node_name.clone();
         let at = Place::namespace(NAMESPACE);
         match action {
             Action::ReadOwner => self.ask("read node", context, async move {
@@ -97,7 +111,7 @@ impl NodeLease {
                     Err(error) => failed("Failed to update lease", &error),
                 }
             }),
-            Action::CloseConnections => (self.agent.adapters.doubt_connections)(),
+            Action::CloseConnections => (self.args.doubt_connections)(),
             Action::Pause(pause) => {
                 context.after(pause, NodeLeaseMsg::PauseOver);
             }
@@ -112,14 +126,14 @@ impl NodeLease {
         work: impl Future<Output = Input> + Send + 'static,
     ) {
         let work = async move { Box::new(work.await) };
-        context.start(name, self.agent.settings.node_name.clone(), work, NodeLeaseMsg::Answered);
+        context.start(name, self.args.node_name.clone(), work, NodeLeaseMsg::Answered);
     }
 
     fn rest(&mut self, context: &mut Context<NodeLeaseMsg>) {
         if let Some(timer) = self.rest.take() {
             context.cancel(timer);
         }
-        let rest: Duration = self.keeper.rest(self.agent.adapters.chance.next());
+        let rest: Duration = self.keeper.rest(self.args.chance.next());
         self.rest = Some(context.after(rest, NodeLeaseMsg::RenewDue));
     }
 }

@@ -11,17 +11,19 @@ use std::time::Duration;
 use tracing::Instrument;
 
 use crate::actors::kit::actor::Actor;
+use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
 use crate::actors::kit::trace::Cause;
 use crate::actors::pods::pod_worker::jobs::remove_container;
-use crate::actors::settings::Agent;
+use crate::cri::RuntimeService;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod};
 use crate::logic::pods::container_garbage::{Garbage, GarbagePolicy, collect};
 use crate::messages::container_gc::{ContainerGcMsg, Look};
-use crate::messages::event_recorder::EventSubject;
+use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
 use crate::messages::pleg::PlegMsg;
 use crate::messages::pod_manager::PodManagerMsg;
+use crate::platform::pods::pod_files::PodFiles;
 
 /// Wait between passes (CRI-20).
 pub const PASS_PERIOD: Duration = Duration::from_secs(60);
@@ -30,9 +32,28 @@ const STOP_GRACE_MIN: Duration = Duration::from_secs(2);
 /// Patience with `Pleg`.
 const ASK_LIMIT: Duration = Duration::from_secs(10);
 
+/// What the actor needs.
+#[derive(Clone)]
+pub struct Args {
+    /// The node's name, for its Events.
+    pub node_name: String,
+    /// What is kept.
+    pub policy: GarbagePolicy,
+    /// The runtime.
+    pub runtime: Arc<dyn RuntimeService>,
+    /// Logs, and the links to them.
+    pub files: Arc<dyn PodFiles>,
+    /// Knows what the runtime holds, and looks again at what was removed.
+    pub pleg: Address<PlegMsg>,
+    /// Knows which pods there are.
+    pub pod_manager: Address<PodManagerMsg>,
+    /// Hears of passes that fail.
+    pub event_recorder: Address<EventRecorderMsg>,
+}
+
 /// See the module.
 pub struct ContainerGc {
-    agent: Arc<Agent>,
+    args: Args,
     busy: bool,
     again: bool,
 }
@@ -52,11 +73,11 @@ pub fn has_surplus(pod: &RuntimePod, per_container: i32) -> bool {
 impl Actor for ContainerGc {
     const KIND: &'static str = "ContainerGc";
     type Msg = ContainerGcMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, context: &mut Context<ContainerGcMsg>) -> Self {
+    fn begin(args: Args, context: &mut Context<ContainerGcMsg>) -> Self {
         context.after(PASS_PERIOD, ContainerGcMsg::PassDue);
-        Self { agent, busy: false, again: false }
+        Self { args, busy: false, again: false }
     }
 
     fn receive(&mut self, message: ContainerGcMsg, context: &mut Context<ContainerGcMsg>) {
@@ -87,11 +108,11 @@ impl ContainerGc {
         if let Some(pod) = only {
             return self.remove(vec![pod], None, false, context);
         }
-        let (agent, cause) = (Arc::clone(&self.agent), context.cause());
+        let (pleg, pod_manager, cause) = (self.args.pleg.clone(), self.args.pod_manager.clone(), context.cause());
         let work = async move {
             // In this order: a pod that was taken in between has nothing in the look yet.
-            let pods = agent.directory.pleg.ask(cause.clone(), ASK_LIMIT, PlegMsg::Pods).await.ok()?;
-            let known = agent.directory.pod_manager.ask(cause, ASK_LIMIT, PodManagerMsg::Known).await.ok();
+            let pods = pleg.ask(cause.clone(), ASK_LIMIT, PlegMsg::Pods).await.ok()?;
+            let known = pod_manager.ask(cause, ASK_LIMIT, PodManagerMsg::Known).await.ok();
             Some(Look { pods, known: known.flatten() })
         };
         context.start("look for garbage", "dead containers", work, ContainerGcMsg::Looked);
@@ -106,18 +127,12 @@ impl ContainerGc {
         context: &mut Context<ContainerGcMsg>,
     ) {
         let known = known.unwrap_or_else(|| pods.iter().map(|pod| pod.uid.clone()).collect());
-        let (agent, now) = (Arc::clone(&self.agent), context.now());
-        let settings = &self.agent.settings;
-        let policy = GarbagePolicy {
-            per_container: settings.dead_per_container,
-            total: settings.dead_total,
-            age_min: settings.dead_age_min,
-        };
+        let (args, now) = (self.args.clone(), context.now());
         let work = async move {
-            let garbage = collect(pods.iter().map(|pod| &**pod), &known, policy, now);
-            let removed = remove(&agent, &pods, garbage).await;
+            let garbage = collect(pods.iter().map(|pod| &**pod), &known, args.policy, now);
+            let removed = remove(&args, &pods, garbage).await;
             if whole {
-                remove_dead_links(&agent, &pods).await?;
+                remove_dead_links(&*args.files, &pods).await?;
             }
             Ok(removed)
         };
@@ -136,8 +151,8 @@ impl ContainerGc {
             Ok((containers, sandboxes)) => tracing::debug!(containers, sandboxes, "garbage removed"),
             Err(error) => {
                 tracing::error!(error, "Container garbage collection failed");
-                let node = EventSubject::node(&self.agent.settings.node_name);
-                context.tell(&self.agent.directory.event_recorder, node.warning("ContainerGCFailed", error));
+                let node = EventSubject::node(&self.args.node_name);
+                context.tell(&self.args.event_recorder, node.warning("ContainerGCFailed", error));
             }
         }
     }
@@ -147,10 +162,10 @@ impl ContainerGc {
 ///
 /// # Errors
 /// What keeps them from being looked at.
-async fn remove_dead_links(agent: &Agent, pods: &[Arc<RuntimePod>]) -> Result<(), String> {
+async fn remove_dead_links(files: &dyn PodFiles, pods: &[Arc<RuntimePod>]) -> Result<(), String> {
     let containers = pods.iter().flat_map(|pod| &pod.containers);
     let live = containers.filter(|one| one.state != ContainerState::Exited).map(|one| one.id.clone()).collect();
-    let links = agent.adapters.files.remove_dead_links(&live).await.map_err(|error| error.to_string())?;
+    let links = files.remove_dead_links(&live).await.map_err(|error| error.to_string())?;
     if links > 0 {
         tracing::debug!(links, "dead links to logs removed");
     }
@@ -159,7 +174,7 @@ async fn remove_dead_links(agent: &Agent, pods: &[Arc<RuntimePod>]) -> Result<()
 
 /// Removes what it can; what it cannot does not hold up the rest, and is for the log alone, as upstream: the next pass
 /// tries again.
-async fn remove(agent: &Agent, pods: &[Arc<RuntimePod>], garbage: Garbage) -> (usize, usize) {
+async fn remove(args: &Args, pods: &[Arc<RuntimePod>], garbage: Garbage) -> (usize, usize) {
     let (mut containers, mut sandboxes) = (0, 0);
     for (uid, id) in &garbage.containers {
         let pod = pods.iter().find(|pod| pod.uid == *uid).map(|pod| &**pod);
@@ -167,18 +182,18 @@ async fn remove(agent: &Agent, pods: &[Arc<RuntimePod>], garbage: Garbage) -> (u
         let lost = |one: &RuntimeContainer| one.id == *id && one.state == ContainerState::Unknown;
         if pod.is_some_and(|pod| pod.containers.iter().any(lost)) {
             tracing::info!(container = %id, "Container is in unknown state, try killing it before removal");
-            if let Err(error) = agent.adapters.runtime.stop_container(id, STOP_GRACE_MIN).await {
+            if let Err(error) = args.runtime.stop_container(id, STOP_GRACE_MIN).await {
                 tracing::error!(pod = %uid, container = %id, %error, "Failed to stop container");
                 continue;
             }
         }
-        match remove_container(agent, pod, id).await {
+        match remove_container(&*args.runtime, &*args.files, pod, id).await {
             Ok(()) => containers += 1,
             Err(error) => tracing::error!(pod = %uid, container = %id, %error, "Failed to remove container"),
         }
     }
     for (uid, id) in &garbage.sandboxes {
-        let runtime = &agent.adapters.runtime;
+        let runtime = &args.runtime;
         let removed = match runtime.stop_pod_sandbox(id).await {
             Ok(()) => runtime.remove_pod_sandbox(id).await,
             Err(error) => Err(error),
@@ -197,7 +212,7 @@ async fn remove(agent: &Agent, pods: &[Arc<RuntimePod>], garbage: Garbage) -> (u
         .collect();
     for uid in touched {
         // What was removed is seen at once, not at the next relist.
-        let _ = agent.directory.pleg.tell(Cause::outside("garbage"), PlegMsg::Inspect(uid));
+        let _ = args.pleg.tell(Cause::outside("garbage"), PlegMsg::Inspect(uid));
     }
     (containers, sandboxes)
 }

@@ -10,15 +10,29 @@ use std::time::Duration;
 
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::{Context, OperationId};
-use crate::actors::settings::Agent;
-use crate::logic::logs::log_rotation::{LogLook, LogOrder, LogRotation};
+use crate::cri::RuntimeService;
+use crate::logic::logs::log_rotation::{LogLook, LogOrder, LogRotation, RotationPolicy};
 use crate::logic::model::ids::ContainerId;
+use crate::logic::model::time::Moment;
 use crate::messages::Panicked;
 use crate::messages::log_rotator::LogRotatorMsg;
+use crate::platform::logs::container_logs::ContainerLogs;
+
+/// What the actor needs.
+pub struct Args {
+    /// How logs are rotated; `None` when they are not.
+    pub policy: Option<RotationPolicy>,
+    /// When the agent started: what was written before it was not seen.
+    pub agent_started: Moment,
+    /// Logs of containers.
+    pub logs: Arc<dyn ContainerLogs>,
+    /// Opens logs anew.
+    pub runtime: Arc<dyn RuntimeService>,
+}
 
 /// See the module.
 pub struct LogRotator {
-    agent: Arc<Agent>,
+    args: Args,
     /// `None` when logs are not rotated.
     rotation: Option<LogRotation>,
     timer: Option<(Duration, OperationId)>,
@@ -29,11 +43,11 @@ pub struct LogRotator {
 impl Actor for LogRotator {
     const KIND: &'static str = "LogRotator";
     type Msg = LogRotatorMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, context: &mut Context<LogRotatorMsg>) -> Self {
-        let rotation = agent.settings.log_rotation.map(LogRotation::new);
-        let rotator = Self { agent, rotation, timer: None, said: BTreeMap::new() };
+    fn begin(args: Args, context: &mut Context<LogRotatorMsg>) -> Self {
+        let rotation = args.policy.map(LogRotation::new);
+        let rotator = Self { args, rotation, timer: None, said: BTreeMap::new() };
         if rotator.rotation.is_some() {
             rotator.listen(context);
         }
@@ -44,7 +58,7 @@ impl Actor for LogRotator {
         let Some(rotation) = &mut self.rotation else { return };
         let now = context.clock().uptime();
         let orders = match message {
-            LogRotatorMsg::Observed(pod) => rotation.observed(&pod, self.agent.settings.agent_started),
+            LogRotatorMsg::Observed(pod) => rotation.observed(&pod, self.args.agent_started),
             LogRotatorMsg::Written(paths) => {
                 for path in paths.unwrap_or_default() {
                     rotation.written(&path, now);
@@ -79,7 +93,7 @@ impl Actor for LogRotator {
 
 impl LogRotator {
     fn listen(&self, context: &mut Context<LogRotatorMsg>) {
-        let logs = Arc::clone(&self.agent.adapters.logs);
+        let logs = Arc::clone(&self.args.logs);
         context.start("wait for writes", "logs", async move { logs.written().await }, LogRotatorMsg::Written);
     }
 
@@ -123,7 +137,7 @@ impl LogRotator {
     }
 
     fn carry_out(&self, orders: Vec<LogOrder>, context: &mut Context<LogRotatorMsg>) {
-        let adapters = &self.agent.adapters;
+        let args = &self.args;
         let (mut ids, mut paths) = (vec![], vec![]);
         for order in orders {
             match order {
@@ -132,21 +146,21 @@ impl LogRotator {
                     paths.push(path);
                 }
                 LogOrder::Reopen(id) => {
-                    let (runtime, about, asked) = (Arc::clone(&adapters.runtime), id.to_string(), id.clone());
+                    let (runtime, about, asked) = (Arc::clone(&args.runtime), id.to_string(), id.clone());
                     let work =
                         async move { runtime.reopen_container_log(&asked).await.map_err(|error| error.to_string()) };
                     context.start("reopen log", about, work, move |outcome| LogRotatorMsg::Reopened(id, outcome));
                 }
                 LogOrder::Rotate(id, path) => self.rotate(id, path, context),
                 LogOrder::Compress(id, path) => {
-                    let (logs, about) = (Arc::clone(&adapters.logs), path.clone());
+                    let (logs, about) = (Arc::clone(&args.logs), path.clone());
                     let work = async move { logs.compress(&path).await.map_err(|error| error.to_string()) };
                     context.start("compress logs", about, work, move |outcome| LogRotatorMsg::Compressed(id, outcome));
                 }
             }
         }
         if !ids.is_empty() {
-            let (logs, about) = (Arc::clone(&adapters.logs), format!("{} logs", ids.len()));
+            let (logs, about) = (Arc::clone(&args.logs), format!("{} logs", ids.len()));
             let work = async move { logs.look(&paths).await };
             context.start("look at logs", about, work, move |looks| LogRotatorMsg::Looked(ids, looks));
         }
@@ -155,9 +169,9 @@ impl LogRotator {
     /// Renames, then has the runtime open a new log; if it does not, the old name is given back, and the next look tries
     /// again. An agent that is killed between the two leaves a missing log, which is reopened by the next one.
     fn rotate(&self, id: ContainerId, path: String, context: &mut Context<LogRotatorMsg>) {
-        let adapters = &self.agent.adapters;
-        let (logs, runtime, now) = (Arc::clone(&adapters.logs), Arc::clone(&adapters.runtime), context.now());
-        let files_max = self.agent.settings.log_rotation.map_or(2, |policy| policy.files_max);
+        let args = &self.args;
+        let (logs, runtime, now) = (Arc::clone(&args.logs), Arc::clone(&args.runtime), context.now());
+        let files_max = args.policy.map_or(2, |policy| policy.files_max);
         let (about, asked) = (path.clone(), id.clone());
         let work = async move {
             let rotated = logs.begin_rotation(&path, files_max, now).await.map_err(|error| error.to_string())?;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::actors::kit::actor::Actor;
+use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
-use crate::actors::settings::Agent;
-use crate::cri::{CriResult, RuntimeHandler, RuntimeStatus};
+use crate::cri::{CriResult, RuntimeHandler, RuntimeService, RuntimeStatus};
 use crate::logic::model::runtime_health::{self, RuntimeHealth, SILENCE_MAX};
 use crate::logic::node::node_status::{HandlerFact, RuntimeFact};
 use crate::messages::node_status::{NodeNews, NodeStatusMsg};
@@ -18,9 +18,19 @@ use crate::messages::runtime_monitor::RuntimeMonitorMsg;
 /// Wait between polls (POD-12).
 pub const POLL_PERIOD: Duration = Duration::from_secs(5);
 
+/// What the actor needs.
+pub struct Args {
+    /// The runtime.
+    pub runtime: Arc<dyn RuntimeService>,
+    /// Hears what the runtime can do, and how it is.
+    pub node_status: Address<NodeStatusMsg>,
+    /// Hears how the runtime is.
+    pub pod_manager: Address<PodManagerMsg>,
+}
+
 /// See the module.
 pub struct RuntimeMonitor {
-    agent: Arc<Agent>,
+    args: Args,
     /// When the runtime was last heard, as an uptime, and why it was not since.
     last_good: Option<Duration>,
     why_silent: Option<String>,
@@ -39,11 +49,11 @@ pub struct RuntimeMonitor {
 impl Actor for RuntimeMonitor {
     const KIND: &'static str = "RuntimeMonitor";
     type Msg = RuntimeMonitorMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, context: &mut Context<RuntimeMonitorMsg>) -> Self {
+    fn begin(args: Args, context: &mut Context<RuntimeMonitorMsg>) -> Self {
         let mut monitor = Self {
-            agent,
+            args,
             last_good: None,
             why_silent: None,
             polled: None,
@@ -87,7 +97,7 @@ impl Actor for RuntimeMonitor {
 impl RuntimeMonitor {
     fn poll(&mut self, context: &mut Context<RuntimeMonitorMsg>) {
         self.timer = None;
-        let runtime = Arc::clone(&self.agent.adapters.runtime);
+        let runtime = Arc::clone(&self.args.runtime);
         context.start(
             "runtime status",
             "the container runtime",
@@ -169,14 +179,14 @@ impl RuntimeMonitor {
     }
 
     fn tell(&mut self, context: &Context<RuntimeMonitorMsg>) {
-        let node_status = &self.agent.directory.node_status;
+        let node_status = &self.args.node_status;
         if let Some(able) = self.able.as_ref().filter(|_| !self.able_told && node_status.is_up()) {
             self.able_told = context.try_tell(node_status, NodeStatusMsg::News(NodeNews::Runtime(able.clone())));
         }
         let health = self.health();
         let news = self.polled.is_some() && self.told.as_ref() != Some(&health);
         // One who is not there yet hears it after the next poll.
-        if news && self.agent.directory.pod_manager.is_up() {
+        if news && self.args.pod_manager.is_up() {
             if let Some(problem) = &health.runtime_problem {
                 tracing::warn!(problem, "container runtime cannot be used");
             }
@@ -185,8 +195,7 @@ impl RuntimeMonitor {
             }
             // Where there was no room for it, it is news again after the next poll.
             let heard = context.try_tell(node_status, NodeStatusMsg::News(NodeNews::Health(health.clone())));
-            let has_room =
-                context.try_tell(&self.agent.directory.pod_manager, PodManagerMsg::HealthChanged(health.clone()));
+            let has_room = context.try_tell(&self.args.pod_manager, PodManagerMsg::HealthChanged(health.clone()));
             self.told = (heard && has_room).then_some(health);
         }
     }

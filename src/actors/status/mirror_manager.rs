@@ -9,17 +9,25 @@ use k8s_openapi::api::core::v1::Pod;
 
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::{Context, OperationId};
-use crate::actors::settings::Agent;
 use crate::logic::model::ids::FullName;
 use crate::logic::pods::pod_roster::full_name;
 use crate::logic::status::mirror_pods::{MirrorPods, Order, Outcome};
 use crate::logic::status::status_sync::is_mirror;
 use crate::messages::mirror_manager::MirrorManagerMsg;
 use crate::platform::cluster::kube_api::{ApiError, ApiServer, Place};
+use crate::platform::host::chance::Chance;
+
+/// What the actor needs.
+pub struct Args {
+    /// The API server, where one is named.
+    pub api: Option<ApiServer>,
+    /// Spreads retries.
+    pub chance: Arc<dyn Chance>,
+}
 
 /// See the module.
 pub struct MirrorManager {
-    agent: Arc<Agent>,
+    args: Args,
     mirrors: MirrorPods,
     wake: Option<OperationId>,
 }
@@ -27,10 +35,10 @@ pub struct MirrorManager {
 impl Actor for MirrorManager {
     const KIND: &'static str = "MirrorManager";
     type Msg = MirrorManagerMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, _: &mut Context<MirrorManagerMsg>) -> Self {
-        Self { agent, mirrors: MirrorPods::default(), wake: None }
+    fn begin(args: Args, _: &mut Context<MirrorManagerMsg>) -> Self {
+        Self { args, mirrors: MirrorPods::default(), wake: None }
     }
 
     fn receive(&mut self, message: MirrorManagerMsg, context: &mut Context<MirrorManagerMsg>) {
@@ -43,7 +51,7 @@ impl Actor for MirrorManager {
                     tracing::error!(pod = %name, %panicked, "mirror pod was not made or deleted");
                     Outcome::Refused
                 });
-                let jitter = self.agent.adapters.chance.next();
+                let jitter = self.args.chance.next();
                 self.mirrors.answered(&name, outcome, context.clock().uptime(), jitter);
             }
             MirrorManagerMsg::RetryDue => self.wake = None,
@@ -54,7 +62,7 @@ impl Actor for MirrorManager {
 
 impl MirrorManager {
     fn carry_out(&mut self, context: &mut Context<MirrorManagerMsg>) {
-        let Some(api) = self.agent.adapters.api.clone() else { return };
+        let Some(api) = self.args.api.clone() else { return };
         let now = context.clock().uptime();
         let (orders, wake) = self.mirrors.orders(now);
         for order in orders {

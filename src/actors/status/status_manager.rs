@@ -12,7 +12,6 @@ use ractor::RpcReplyPort;
 
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::{Context, OperationId};
-use crate::actors::settings::Agent;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
 use crate::logic::pods::pod_admission::{PREEMPTING, preempted_status};
@@ -24,7 +23,8 @@ use crate::logic::status::status_sync::{Answer, Call, Order, Own, StatusSync};
 use crate::messages::pod_source::SourceKind;
 use crate::messages::status_manager::{Patience, PodView, RefusedManifest, StatusManagerMsg};
 use crate::platform::cluster::kube_api::{ApiError, ApiServer, PatchKind, Place};
-use crate::platform::observer::Occurrence;
+use crate::platform::host::chance::Chance;
+use crate::platform::observer::{Observer, Occurrence};
 
 /// Who may wait at once until all pods are known; one more is answered at once.
 const WAITING_MAX: usize = 1024;
@@ -32,9 +32,19 @@ const WAITING_MAX: usize = 1024;
 /// So long the agent is new: whoever asks for all pods waits no longer for those that nobody has named yet.
 const NEW: Duration = Duration::from_secs(10);
 
+/// What the actor needs.
+pub struct Args {
+    /// The API server, where one is named.
+    pub api: Option<ApiServer>,
+    /// Spreads retries.
+    pub chance: Arc<dyn Chance>,
+    /// Counts what happens to pods.
+    pub observer: Arc<dyn Observer>,
+}
+
 /// See the module.
 pub struct StatusManager {
-    agent: Arc<Agent>,
+    args: Args,
     pods: BTreeMap<PodUid, PodView>,
     sync: StatusSync,
     /// The timer, and the uptime that it is set to.
@@ -55,13 +65,13 @@ pub struct StatusManager {
 impl Actor for StatusManager {
     const KIND: &'static str = "StatusManager";
     type Msg = StatusManagerMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, context: &mut Context<StatusManagerMsg>) -> Self {
+    fn begin(args: Args, context: &mut Context<StatusManagerMsg>) -> Self {
         context.after(NEW, StatusManagerMsg::NewNoMore);
         let (pods, sync, refused) = (BTreeMap::new(), StatusSync::default(), BTreeMap::new());
         Self {
-            agent,
+            args,
             pods,
             sync,
             wake: None,
@@ -77,7 +87,7 @@ impl Actor for StatusManager {
 
     fn receive(&mut self, message: StatusManagerMsg, context: &mut Context<StatusManagerMsg>) {
         match message {
-            StatusManagerMsg::StatusChanged(view) => self.take(view),
+            StatusManagerMsg::StatusChanged(view) => self.take(view, context),
             StatusManagerMsg::Preempted(uid) => drop(self.preempted.entry(uid).or_insert(context.now())),
             StatusManagerMsg::PodForgotten(uid) => {
                 self.settling.told(&uid);
@@ -94,27 +104,28 @@ impl Actor for StatusManager {
                 // Of a pod that made room its worker has told more than whoever repeats it.
                 let is_told = self.sync.has_own(&uid) && view.status.reason.as_deref() == Some(PREEMPTING);
                 if !is_told {
-                    self.take(view);
+                    self.take(view, context);
                 }
                 self.sync.never_here(&uid);
             }
             StatusManagerMsg::ApiPods(pods) => {
-                pods.iter().for_each(|pod| self.agent.happened(Occurrence::PodShown { pod, at: context.now() }));
+                pods.iter()
+                    .for_each(|pod| self.args.observer.happened(Occurrence::PodShown { pod, at: context.now() }));
                 self.sync.all(&pods);
             }
             StatusManagerMsg::ApiPodSeen(pod) => {
-                self.agent.happened(Occurrence::PodShown { pod: &pod, at: context.now() });
+                self.args.observer.happened(Occurrence::PodShown { pod: &pod, at: context.now() });
                 self.sync.seen(pod);
             }
             StatusManagerMsg::ApiPodGone(pod) => {
                 self.sync.gone(&pod);
                 let uid = PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default());
-                self.agent.happened(Occurrence::PodGone(&uid));
+                self.args.observer.happened(Occurrence::PodGone(&uid));
             }
             StatusManagerMsg::Answered(uid, outcome) => {
                 let answer = outcome.unwrap_or(Answer::Failed(None));
                 self.count_sent(&uid, &answer, context);
-                self.sync.answered(&uid, answer, context.clock().uptime(), self.agent.adapters.chance.next());
+                self.sync.answered(&uid, answer, context.clock().uptime(), self.args.chance.next());
             }
             StatusManagerMsg::SendDue => self.wake = None,
             StatusManagerMsg::Refused(source, manifests) => {
@@ -163,7 +174,7 @@ impl StatusManager {
         }
     }
 
-    fn take(&mut self, mut view: PodView) {
+    fn take(&mut self, mut view: PodView, context: &Context<StatusManagerMsg>) {
         if let Some(shown) = self.pods.get(&view.uid) {
             never_back(&mut view.status, &shown.status);
         }
@@ -174,7 +185,7 @@ impl StatusManager {
             view.status = Arc::new(all_ended(PodStatus::clone(&view.status)));
         }
         self.count_ended(&view);
-        if self.agent.adapters.api.is_some() {
+        if self.args.api.is_some() {
             let own = Own {
                 full_name: full_name(&view.pod),
                 is_static: is_static(&view.pod),
@@ -186,7 +197,7 @@ impl StatusManager {
             if view.is_over {
                 self.sync.never_here(&view.uid); // Not any more: it may go as soon as the API is known to have it.
             }
-            self.changed.entry(view.uid.clone()).or_insert(self.agent.trace.clock().uptime());
+            self.changed.entry(view.uid.clone()).or_insert(context.clock().uptime());
         }
         self.settling.told(&view.uid);
         self.pods.insert(view.uid.clone(), view);
@@ -196,7 +207,7 @@ impl StatusManager {
     fn count_ended(&self, view: &PodView) {
         let shown = self.pods.get(&view.uid).map(|shown| &*shown.status);
         for ended in newly_ended(shown.or(view.pod.status.as_ref()), &view.status) {
-            self.agent.happened(Occurrence::ContainerEnded(ended));
+            self.args.observer.happened(Occurrence::ContainerEnded(ended));
         }
     }
 
@@ -206,7 +217,7 @@ impl StatusManager {
         let uptime = context.clock().uptime();
         match answer {
             Answer::Done(Some(_)) => {
-                self.agent.happened(Occurrence::StatusSent { took: uptime.saturating_sub(sent) });
+                self.args.observer.happened(Occurrence::StatusSent { took: uptime.saturating_sub(sent) });
             }
             // It is as old as it was.
             Answer::Away | Answer::Failed(_) | Answer::Gone => drop(self.changed.insert(uid.clone(), sent)),
@@ -224,7 +235,7 @@ impl StatusManager {
     }
 
     fn carry_out(&mut self, context: &mut Context<StatusManagerMsg>) {
-        let Some(api) = self.agent.adapters.api.clone() else { return };
+        let Some(api) = self.args.api.clone() else { return };
         let now = context.clock().uptime();
         let (orders, wake) = self.sync.orders(now);
         for order in orders {

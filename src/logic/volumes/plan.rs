@@ -16,7 +16,7 @@ use super::projected::{Readers, Sources, projected_payload, token_key};
 use super::token::TokenKey;
 use super::trust::{TrustKey, trust_key};
 use crate::logic::model::ids::PodUid;
-use crate::logic::model::quantity::Quantity;
+use crate::logic::model::quantity::{Format, Quantity};
 use crate::logic::model::time::Moment;
 use crate::logic::resources::{
     MEMORY, ResourceList, ResourceOptions, pod_cgroup_settings, pod_requests, resource_list,
@@ -101,6 +101,27 @@ pub struct NodeFacts {
     pub allocatable: ResourceList,
     /// How resources become figures.
     pub resources: ResourceOptions,
+}
+
+/// What the configuration and the machine say of the node; its Node says it better.
+#[derive(Clone, Debug)]
+pub struct NodeMeans {
+    /// What pods may use, as a Node would say it.
+    pub allocatable: ResourceList,
+    /// All memory of the machine, in bytes.
+    pub memory_bytes: i64,
+    /// How resources become figures.
+    pub resources: ResourceOptions,
+}
+
+impl NodeFacts {
+    /// What the node has for pods, as its Node says it, if there is one; where nothing is said of memory, all of it.
+    pub fn of(node: Option<&Node>, means: &NodeMeans) -> Self {
+        let mut allocatable = node_allocatable(node, &means.allocatable);
+        let all = || Quantity::from_units(means.memory_bytes, Format::BinarySi);
+        allocatable.entry(MEMORY.to_owned()).or_insert_with(all);
+        Self { allocatable, resources: means.resources }
+    }
 }
 
 /// What a node has for pods: what its Node says (upstream takes it from there), else `otherwise`.

@@ -34,12 +34,12 @@ impl NodeStatus {
     /// Asks the host, and the runtime where its last answer is old.
     pub(super) fn gather(&mut self, context: &mut Context<NodeStatusMsg>) {
         self.work = super::Work::Gathering;
-        let adapters = &self.agent.adapters;
-        let facts = Arc::clone(&adapters.node_facts);
-        let addresses = self.agent.settings.node.status.addresses.clone();
+        let args = &self.args;
+        let facts = Arc::clone(&args.facts);
+        let addresses = self.args.settings.status.addresses.clone();
         let now = context.clock().uptime();
         let fresh = self.answers.as_ref().is_some_and(|(asked, _)| now.saturating_sub(*asked) < ANSWERS_MAX_AGE);
-        let asked = (!fresh).then(|| (Arc::clone(&adapters.runtime), Arc::clone(&adapters.images)));
+        let asked = (!fresh).then(|| (Arc::clone(&args.runtime), Arc::clone(&args.images)));
         let work = async move {
             let runtime = async move {
                 let (runtime, images) = asked?;
@@ -55,33 +55,33 @@ impl NodeStatus {
     pub(super) fn create(&self, node: Node, context: &mut Context<NodeStatusMsg>) {
         let Some((api, _)) = self.api.clone() else { return };
         let work = async move { api.create(&Place::Cluster, &node).await.map(Box::new) };
-        context.start("create node", self.agent.settings.node_name.clone(), work, NodeStatusMsg::Created);
+        context.start("create node", self.args.node_name.clone(), work, NodeStatusMsg::Created);
     }
 
     pub(super) fn fetch(&self, context: &mut Context<NodeStatusMsg>) {
         let Some((_, api)) = self.api.clone() else { return };
-        let name = self.agent.settings.node_name.clone();
+        let name = self.args.node_name.clone();
         let work = async move { api.get(&Place::Cluster, &name).await.map(Box::new) };
-        context.start("read node", self.agent.settings.node_name.clone(), work, NodeStatusMsg::Fetched);
+        context.start("read node", self.args.node_name.clone(), work, NodeStatusMsg::Fetched);
     }
 
     pub(super) fn patch(&self, body: Value, context: &mut Context<NodeStatusMsg>) {
         let Some((_, api)) = self.api.clone() else { return };
-        let name = self.agent.settings.node_name.clone();
+        let name = self.args.node_name.clone();
         let work = async move {
             let patched = api.patch(&Place::Cluster, &name, Some("status"), PatchKind::Strategic, &body).await;
             patched.map(Box::new)
         };
-        context.start("patch node status", self.agent.settings.node_name.clone(), work, NodeStatusMsg::Patched);
+        context.start("patch node status", self.args.node_name.clone(), work, NodeStatusMsg::Patched);
     }
 
     /// Follows the node's own object: labels, taints and pod CIDRs are set by others. Ends by a panic alone.
     pub(super) fn watch(&self, context: &mut Context<NodeStatusMsg>) {
         let Some((api, _)) = self.api.clone() else { return };
-        let (me, name) = (context.address().clone(), self.agent.settings.node_name.clone());
-        let (agent, selector) = (Arc::clone(&self.agent), Selector::name(&name));
+        let (me, name) = (context.address().clone(), self.args.node_name.clone());
+        let (chance, selector) = (Arc::clone(&self.args.chance), Selector::name(&name));
         let work = async move {
-            let chance = move || agent.adapters.chance.next();
+            let chance = move || chance.next();
             let mut is_listed = false;
             let tell = |followed| is_listed = tell(&me, followed, is_listed);
             match follow::<Node>(&api, &Place::Cluster, &selector, chance, tell).await {}
@@ -104,7 +104,7 @@ impl NodeStatus {
             None if self.node.is_none() => {} // It is not registered yet.
             // It is not made anew while the agent runs: somebody wanted it gone.
             None => {
-                tracing::warn!(node = self.agent.settings.node_name, "the API server has no such node");
+                tracing::warn!(node = self.args.node_name, "the API server has no such node");
                 self.mark_gone(context);
             }
         }

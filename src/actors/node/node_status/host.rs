@@ -47,8 +47,8 @@ impl NodeStatus {
         if self.newest().is_some() || std::mem::replace(&mut self.host.reading, true) {
             return;
         }
-        let facts = Arc::clone(&self.agent.adapters.node_facts);
-        let settings = self.agent.settings.node.status.addresses.clone();
+        let facts = Arc::clone(&self.args.facts);
+        let settings = self.args.settings.status.addresses.clone();
         let work = async move { facts.addresses(&settings).await };
         context.start("read addresses", "the host", work, NodeStatusMsg::HostRead);
     }
@@ -56,7 +56,7 @@ impl NodeStatus {
     pub(super) fn host_read(&mut self, facts: Result<AddressFacts, Panicked>, context: &mut Context<NodeStatusMsg>) {
         self.host.reading = false;
         match facts {
-            Ok(facts) => self.host.own = Some(HostIps::own(&self.agent.settings.node.status.addresses, &facts)),
+            Ok(facts) => self.host.own = Some(HostIps::own(&self.args.settings.status.addresses, &facts)),
             Err(panicked) => tracing::error!(error = %panicked, "the host's addresses cannot be read"),
         }
         self.tell_host(context);
@@ -73,7 +73,7 @@ impl NodeStatus {
     pub(super) fn tell_host(&mut self, context: &Context<NodeStatusMsg>) {
         let newest = self.newest().map(|node| HostIps::of(&node)).or_else(|| self.host.own.clone());
         let Some(host) = newest.filter(|newest| self.host.told.as_ref() != Some(newest)) else { return };
-        if context.try_tell(&self.agent.directory.pod_manager, PodManagerMsg::HostChanged(host.clone())) {
+        if context.try_tell(&self.args.to.pod_manager, PodManagerMsg::HostChanged(host.clone())) {
             if let Some(problem) = host.problem() {
                 tracing::warn!(problem, "pods are not told which addresses their host has");
             }
@@ -83,9 +83,9 @@ impl NodeStatus {
 
     /// Once an agent, as upstream; each pod's sandbox reads the file anew.
     pub(super) fn check_resolv_conf(&self, context: &mut Context<NodeStatusMsg>) {
-        let Some(path) = self.agent.settings.dns.resolv_conf.clone() else { return };
+        let Some(path) = self.args.dns.resolv_conf.clone() else { return };
         if context.address().record().restarts() == 0 {
-            let files = Arc::clone(&self.agent.adapters.files);
+            let files = Arc::clone(&self.args.files);
             let about = path.clone();
             let work = async move { files.node_resolv_conf(&path).await.map_err(|error| error.to_string()) };
             context.start("read resolv.conf", about, work, NodeStatusMsg::ResolvConfRead);
@@ -97,15 +97,15 @@ impl NodeStatus {
         read: Result<Result<String, String>, Panicked>,
         context: &Context<NodeStatusMsg>,
     ) {
-        let dns = &self.agent.settings.dns;
+        let dns = &self.args.dns;
         let path = dns.resolv_conf.as_deref().unwrap_or_default();
         let problem = match read.unwrap_or_else(|panicked| Err(panicked.to_string())) {
             Ok(text) => resolv_conf_problem(path, &text, &dns.cluster_domain),
             Err(error) => Some(error),
         };
         if let Some(problem) = problem {
-            let node = EventSubject::node(&self.agent.settings.node_name);
-            context.tell(&self.agent.directory.event_recorder, node.warning("CheckLimitsForResolvConf", problem));
+            let node = EventSubject::node(&self.args.node_name);
+            context.tell(&self.args.to.event_recorder, node.warning("CheckLimitsForResolvConf", problem));
         }
     }
 }

@@ -15,8 +15,12 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::actors::kit::actor::Actor;
+use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
-use crate::actors::settings::Agent;
+use crate::actors::settings::NodeSettings;
+use crate::cri::{ImageService, RuntimeService};
+use crate::logic::model::time::Moment;
+use crate::logic::network::dns::DnsSettings;
 use crate::logic::node::node_registration::{self as registration, Registration};
 use crate::logic::node::node_startup::NodeStartup;
 use crate::logic::node::node_status::{
@@ -25,12 +29,15 @@ use crate::logic::node::node_status::{
 use crate::logic::node::node_status::{pod_cidrs, schedulable_event};
 use crate::logic::resources::CgroupVersion;
 use crate::messages::certificate_manager::CertificateManagerMsg;
-use crate::messages::event_recorder::EventSubject;
+use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
 use crate::messages::node_lease::NodeLeaseMsg;
 use crate::messages::node_status::{NodeNews, NodeStatusMsg};
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::runtime_monitor::RuntimeMonitorMsg;
 use crate::platform::cluster::kube_api::{ApiServer, Lane};
+use crate::platform::host::chance::Chance;
+use crate::platform::host::node_facts::NodeFacts;
+use crate::platform::pods::pod_files::PodFiles;
 
 /// How often the runtime is looked at until the node is ready for the first time (NODE-31).
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
@@ -50,6 +57,50 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const JITTER: f64 = 0.04;
 /// Tries of one update; the first one begins with the Node at hand, the others read it (NODE-30).
 const TRIES_MAX: u32 = 5;
+
+/// What the actor needs.
+pub struct Args {
+    /// The node's name.
+    pub node_name: String,
+    /// What the configuration says about the Node object.
+    pub settings: NodeSettings,
+    /// Where the node's resolver configuration is, and what it should say.
+    pub dns: DnsSettings,
+    /// When the agent started.
+    pub agent_started: Moment,
+    /// Which generation of control groups the host runs.
+    pub cgroup_version: CgroupVersion,
+    /// The API server, where one is named.
+    pub api: Option<ApiServer>,
+    /// Has connections closed that may be dead without having ended.
+    pub doubt_connections: Arc<dyn Fn() + Send + Sync>,
+    /// Says what the host is.
+    pub facts: Arc<dyn NodeFacts>,
+    /// Reads the node's resolver configuration.
+    pub files: Arc<dyn PodFiles>,
+    /// The runtime.
+    pub runtime: Arc<dyn RuntimeService>,
+    /// The runtime's images.
+    pub images: Arc<dyn ImageService>,
+    /// Spreads updates.
+    pub chance: Arc<dyn Chance>,
+    /// Who hears of the node.
+    pub to: Listeners,
+}
+
+/// Those that `NodeStatus` tells.
+pub struct Listeners {
+    /// Hears of the Node and the host's addresses.
+    pub pod_manager: Address<PodManagerMsg>,
+    /// Hears of the node's addresses.
+    pub certificate_manager: Address<CertificateManagerMsg>,
+    /// Hears that the node is registered.
+    pub node_lease: Address<NodeLeaseMsg>,
+    /// Looks at the runtime before its time.
+    pub runtime_monitor: Address<RuntimeMonitorMsg>,
+    /// Records the node's Events.
+    pub event_recorder: Address<EventRecorderMsg>,
+}
 
 /// What is under way.
 enum Work {
@@ -73,7 +124,7 @@ struct Facts {
 
 /// See the module.
 pub struct NodeStatus {
-    agent: Arc<Agent>,
+    args: Args,
     /// The API server by its general way, and by the one for heartbeats; set where one is named.
     api: Option<(ApiServer, ApiServer)>,
     told: Told,
@@ -108,11 +159,11 @@ pub struct NodeStatus {
 impl Actor for NodeStatus {
     const KIND: &'static str = "NodeStatus";
     type Msg = NodeStatusMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, context: &mut Context<NodeStatusMsg>) -> Self {
-        let settings = &agent.settings.node;
-        let api = agent.adapters.api.as_ref();
+    fn begin(args: Args, context: &mut Context<NodeStatusMsg>) -> Self {
+        let settings = &args.settings;
+        let api = args.api.as_ref();
         let api = api.map(|api| (api.clone(), api.on(Lane::Heartbeat).within(settings.heartbeat_limit())));
         let (registration, first) = if settings.register {
             Registration::begin(settings.read_on_exists_only)
@@ -139,8 +190,8 @@ impl Actor for NodeStatus {
             timer: None,
             began: context.clock().uptime(),
             eager: true,
-            startup: NodeStartup::new(settings.booted, agent.settings.agent_started),
-            agent,
+            startup: NodeStartup::new(settings.booted, args.agent_started),
+            args,
         };
         status.check_resolv_conf(context);
         status.tell_cidrs(context);
@@ -216,12 +267,12 @@ impl NodeStatus {
     /// Upstream's first words.
     fn cry(&self, context: &Context<NodeStatusMsg>) {
         if context.address().record().restarts() == 0 {
-            let (node, to) = (EventSubject::node(&self.agent.settings.node_name), &self.agent.directory.event_recorder);
+            let (node, to) = (EventSubject::node(&self.args.node_name), &self.args.to.event_recorder);
             context.tell(to, node.normal("Starting", "Starting kubelet."));
-            if self.agent.adapters.cgroups.version() == CgroupVersion::V1 {
+            if self.args.cgroup_version == CgroupVersion::V1 {
                 context.tell(to, node.warning("CgroupV1", CGROUP_V1_DEPRECATED));
             }
-            if self.agent.settings.node.memory_may_be_swapped {
+            if self.args.settings.memory_may_be_swapped {
                 context.tell(to, node.warning("PossibleMemoryBackedVolumesOnDisk", MEMORY_ON_DISK));
             }
         }
@@ -275,7 +326,7 @@ impl NodeStatus {
         }
         if self.eager {
             if !self.has_no_problem() {
-                context.tell(&self.agent.directory.runtime_monitor, RuntimeMonitorMsg::LookNow);
+                context.tell(&self.args.to.runtime_monitor, RuntimeMonitorMsg::LookNow);
             }
             context.after(LOOK_PERIOD, NodeStatusMsg::LookDue);
         }
@@ -319,7 +370,7 @@ impl NodeStatus {
     fn rest(&mut self, context: &mut Context<NodeStatusMsg>) {
         self.work = Work::Idle;
         self.tell_cidrs(context);
-        let period = self.agent.settings.node.update_period.mul_f64(1.0 + JITTER * self.agent.adapters.chance.next());
+        let period = self.args.settings.update_period.mul_f64(1.0 + JITTER * self.args.chance.next());
         let wait = if self.again { Duration::ZERO } else { period };
         self.wait(wait, NodeStatusMsg::UpdateDue, context);
     }
@@ -352,13 +403,13 @@ impl NodeStatus {
     }
 
     fn record(&self, events: impl IntoIterator<Item = NodeEvent>, context: &Context<NodeStatusMsg>) {
-        let subject = EventSubject::node(&self.agent.settings.node_name);
+        let subject = EventSubject::node(&self.args.node_name);
         for event in events {
             let event = match event.warning {
                 true => subject.warning(event.reason, event.message),
                 false => subject.normal(event.reason, event.message),
             };
-            context.tell(&self.agent.directory.event_recorder, event);
+            context.tell(&self.args.to.event_recorder, event);
         }
     }
 
@@ -371,13 +422,13 @@ impl NodeStatus {
         let addresses: Vec<_> = addresses.map(|one| (one.type_.clone(), one.address.clone())).collect();
         if self.addresses != addresses {
             let changed = CertificateManagerMsg::AddressesChanged(addresses.clone());
-            if context.try_tell(&self.agent.directory.certificate_manager, changed) {
+            if context.try_tell(&self.args.to.certificate_manager, changed) {
                 self.addresses = addresses;
             }
         }
         if self.known.as_ref().is_none_or(|known| differs(known, &newest)) {
             let changed = PodManagerMsg::NodeChanged(Arc::clone(&newest));
-            if context.try_tell(&self.agent.directory.pod_manager, changed) {
+            if context.try_tell(&self.args.to.pod_manager, changed) {
                 self.known = Some(newest);
             }
         }
@@ -386,13 +437,13 @@ impl NodeStatus {
     /// The Node's, or those of the configuration as long as it has none (NODE-58).
     fn tell_cidrs(&mut self, context: &mut Context<NodeStatusMsg>) {
         let of_node = self.node.as_ref().and_then(|node| pod_cidrs(node));
-        let configured = Some(&self.agent.settings.node.pod_cidr).filter(|cidr| !cidr.is_empty());
+        let configured = Some(&self.args.settings.pod_cidr).filter(|cidr| !cidr.is_empty());
         let Some(cidrs) = of_node.or_else(|| configured.cloned()) else { return };
         if self.telling_cidrs || self.cidrs.as_ref() == Some(&cidrs) {
             return;
         }
         self.telling_cidrs = true;
-        let (runtime, told) = (Arc::clone(&self.agent.adapters.runtime), cidrs.clone());
+        let (runtime, told) = (Arc::clone(&self.args.runtime), cidrs.clone());
         let work = async move { runtime.update_runtime_config(&told).await };
         context.start("tell pod CIDRs", cidrs.clone(), work, move |outcome| NodeStatusMsg::CidrsTold(cidrs, outcome));
     }
@@ -411,8 +462,8 @@ impl NodeStatus {
     }
 
     fn registered(&self, context: &Context<NodeStatusMsg>) {
-        tracing::info!(node = self.agent.settings.node_name, "Successfully registered node");
-        context.tell(&self.agent.directory.node_lease, NodeLeaseMsg::NodeRegistered);
+        tracing::info!(node = self.args.node_name, "Successfully registered node");
+        context.tell(&self.args.to.node_lease, NodeLeaseMsg::NodeRegistered);
     }
 }
 

@@ -27,7 +27,7 @@ impl NodeStatus {
         if self.registration.is_done() {
             return self.update(0, self.node.clone(), facts, context);
         }
-        let identity = &self.agent.settings.node.identity;
+        let identity = &self.args.settings.identity;
         for (label, default) in node_object::overridden_labels(identity) {
             tracing::info!(label, default, "the node label will overwrite default setting");
         }
@@ -56,7 +56,7 @@ impl NodeStatus {
     }
 
     fn set(&self, node: &mut Node, facts: &Facts, context: &Context<NodeStatusMsg>) -> Outcome {
-        let settings = &self.agent.settings.node.status;
+        let settings = &self.args.settings.status;
         let outcome = set_status(node, settings, &facts.host, &facts.runtime, &self.told, context.now());
         for problem in &outcome.problems {
             tracing::error!(problem, "Failed to set some node status fields");
@@ -73,7 +73,7 @@ impl NodeStatus {
             }
             Action::Create => {
                 if let Work::Registering { initial, .. } = &self.work {
-                    tracing::info!(node = self.agent.settings.node_name, "Attempting to register node");
+                    tracing::info!(node = self.args.node_name, "Attempting to register node");
                     self.startup.trying(context.now());
                     self.create((**initial).clone(), context);
                 }
@@ -98,7 +98,7 @@ impl NodeStatus {
         let input = match answer {
             Ok(node) => {
                 // The new object has a whole status: the next report is due a period from now.
-                self.report.sending(true, self.agent.adapters.chance.next());
+                self.report.sending(true, self.args.chance.next());
                 self.report.arrived(context.clock().uptime());
                 self.startup.created(context.now());
                 self.adopt(*node, context);
@@ -121,7 +121,7 @@ impl NodeStatus {
             Work::Registering { initial, events, facts, .. } => {
                 let (input, existing) = match answer {
                     Ok(node) => {
-                        tracing::info!(node = self.agent.settings.node_name, "Node was previously registered");
+                        tracing::info!(node = self.args.node_name, "Node was previously registered");
                         let differs = node_object::reconcile(&initial, &mut node.clone(), self.devices_lost);
                         (Input::Read { differs }, Some(node))
                     }
@@ -178,7 +178,7 @@ impl NodeStatus {
             return self.fetch(context);
         };
         let mut node = (*base).clone();
-        let repaired = node_object::repair_labels(&mut node, &self.agent.settings.node.status.architecture);
+        let repaired = node_object::repair_labels(&mut node, &self.args.settings.status.architecture);
         let outcome = self.set(&mut node, &facts, context);
         let none = Default::default();
         let statuses = (base.status.as_ref().unwrap_or(&none), node.status.as_ref().unwrap_or(&none));
@@ -186,7 +186,7 @@ impl NodeStatus {
         if !changed && !self.report.is_due(context.clock().uptime()) {
             return self.rest(context);
         }
-        self.report.sending(changed, self.agent.adapters.chance.next());
+        self.report.sending(changed, self.args.chance.next());
         self.work = Work::Patching { tried, events: outcome.events, facts };
         self.patch(status_patch(&base, &node), context);
     }
@@ -215,7 +215,7 @@ impl NodeStatus {
 
     fn try_again(&mut self, tried: u32, error: &ApiError, facts: Facts, context: &mut Context<NodeStatusMsg>) {
         if tried > 0 {
-            (self.agent.adapters.doubt_connections)();
+            (self.args.doubt_connections)();
         }
         if tried + 1 >= TRIES_MAX || error.is_not_found() {
             // A node that is not there will not be there a moment later.

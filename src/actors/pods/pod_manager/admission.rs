@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::PodManager;
 use crate::actors::kit::context::Context;
-use crate::actors::volumes::volume_manager::node_facts;
+use crate::actors::wiring::volumes::node_means;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Stamp;
 use crate::logic::pods::pod_admission::{
@@ -22,6 +22,7 @@ use crate::logic::pods::pod_lifecycle::Stage;
 use crate::logic::pods::pod_roster::{full_name, is_static};
 use crate::logic::resources::pod_qos;
 use crate::logic::status::pod_status::{rejected_status, waiting_status};
+use crate::logic::volumes::plan::NodeFacts;
 use crate::messages::event_recorder::EventSubject;
 use crate::messages::offline_pods::OfflinePodsMsg;
 use crate::messages::pod_manager::PodManagerMsg;
@@ -267,7 +268,7 @@ impl PodManager {
     pub(super) fn own_node(&self) -> Node {
         let settings = &self.agent.settings;
         let identity = &settings.node.identity;
-        let mut allocatable: BTreeMap<String, ApiQuantity> = node_facts(&self.agent, None)
+        let mut allocatable: BTreeMap<String, ApiQuantity> = NodeFacts::of(None, &node_means(&self.agent))
             .allocatable
             .iter()
             .map(|(name, quantity)| (name.clone(), ApiQuantity(quantity.to_string())))

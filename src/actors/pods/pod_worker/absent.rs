@@ -14,7 +14,8 @@ impl JobSite {
     }
 
     async fn try_confirm(&self, asked: &Absent) -> CriResult<Found> {
-        let runtime = &self.agent.adapters.runtime;
+        let (runtime, files) = (&self.agent.adapters.runtime, &*self.agent.adapters.files);
+        let stop_signals = self.agent.settings.stop_signals;
         let mut found = Found::default();
         for id in &asked.sandboxes {
             let status = present(runtime.pod_sandbox_status(id).await)?;
@@ -22,7 +23,7 @@ impl JobSite {
         }
         for (id, sandbox) in &asked.containers {
             if let Some(status) = present(runtime.container_status(id).await)? {
-                found.containers.push(container_account(&self.agent, &self.uid, &status, sandbox).await);
+                found.containers.push(container_account(files, stop_signals, &self.uid, &status, sandbox).await);
             }
         }
         Ok(found)

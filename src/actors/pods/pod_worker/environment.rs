@@ -7,7 +7,8 @@ use k8s_openapi::api::core::v1::{Container, FileKeySelector, Pod, ResourceFieldS
 
 use super::jobs::JobSite;
 use crate::actors::kit::trace::Cause;
-use crate::actors::volumes::volume_manager::{node_facts, own_node};
+use crate::actors::volumes::volume_manager::own_node;
+use crate::actors::wiring::volumes::node_means;
 use crate::logic::environment::env_file::{FILE_BYTES_MAX, value_of};
 use crate::logic::environment::field_path::Addresses;
 use crate::logic::environment::{EnvironmentSources, file_keys, resource_fields};
@@ -16,6 +17,7 @@ use crate::logic::images::image_name::ImageName;
 use crate::logic::objects::object_references::{ObjectKind, environment_references};
 use crate::logic::pods::pod_roster::is_static;
 use crate::logic::volumes::downward::variable_value;
+use crate::logic::volumes::plan::NodeFacts;
 use crate::logic::volumes::volume_states::{HANGS_AFTER, MountedVolumes};
 use crate::platform::cluster::objects::{looked, patiently};
 use crate::platform::volumes::VolumeError;
@@ -102,8 +104,8 @@ impl JobSite {
         if fields.peek().is_none() {
             return BTreeMap::new();
         }
-        let node = own_node(&self.agent, Cause::outside("resource field")).await;
-        let node = node_facts(&self.agent, node.as_deref());
+        let node = own_node(&self.agent.directory.node_status, Cause::outside("resource field")).await;
+        let node = NodeFacts::of(node.as_deref(), &node_means(&self.agent));
         let value = |(index, selector): (usize, &ResourceFieldSelector)| {
             (index, variable_value(selector, pod, container, &node.allocatable).map(Some))
         };

@@ -13,7 +13,7 @@ use super::stopping::{StopMemory, joined};
 use crate::actors::kit::trace::Cause;
 use crate::actors::settings::Agent;
 use crate::cri::pod_mapping::{runtime_container, runtime_sandbox};
-use crate::cri::{ContainerState, PodSandboxConfig};
+use crate::cri::{ContainerState, PodSandboxConfig, RuntimeService};
 use crate::logic::images::image_policy::{ImageFailure, ImageInUse, PullPolicy};
 use crate::logic::logs::log_path::log_link_name;
 use crate::logic::model::ids::{ContainerId, FullName, PodUid, SandboxId};
@@ -30,7 +30,7 @@ use crate::messages::event_recorder::EventSubject;
 use crate::messages::image_manager::{ImageManagerMsg, ImageRequest};
 use crate::platform::host::blocking;
 use crate::platform::observer::Occurrence;
-use crate::platform::pods::pod_files::PodPlace;
+use crate::platform::pods::pod_files::{PodFiles, PodPlace};
 
 /// Patience with `ImageManager`; a pull itself has no deadline, as upstream.
 const IMAGE_PATIENCE: Duration = Duration::from_secs(24 * 3600);
@@ -295,9 +295,10 @@ impl JobSite {
 
     /// Removes dead containers with their logs, each whatever became of the others.
     pub(super) async fn remove_containers(self, known: Option<Arc<RuntimePod>>, ids: Vec<ContainerId>) -> JobEnd {
+        let adapters = &self.agent.adapters;
         let mut problems = vec![];
         for id in &ids {
-            problems.extend(remove_container(&self.agent, known.as_deref(), id).await.err());
+            problems.extend(remove_container(&*adapters.runtime, &*adapters.files, known.as_deref(), id).await.err());
         }
         JobEnd::Removed(joined(problems))
     }
@@ -359,17 +360,22 @@ pub(in crate::actors) async fn destroy_cgroup(agent: &Agent, uid: &PodUid, pod: 
 }
 
 /// Removes a container with its log and the log's link, log first, as upstream: what has no container has no log.
-pub async fn remove_container(agent: &Agent, known: Option<&RuntimePod>, id: &ContainerId) -> Result<(), String> {
+pub async fn remove_container(
+    runtime: &dyn RuntimeService,
+    files: &dyn PodFiles,
+    known: Option<&RuntimePod>,
+    id: &ContainerId,
+) -> Result<(), String> {
     let container = known.and_then(|known| known.containers.iter().find(|container| container.id == *id));
     if let (Some(known), Some(container)) = (known, container) {
         let (name, namespace) = (&known.full_name.name, &known.full_name.namespace);
         let link = log_link_name(name, namespace, &container.name, id.as_str());
         if !container.log_path.is_empty() {
-            let removed = agent.adapters.files.remove_container_log(&link, &container.log_path).await;
+            let removed = files.remove_container_log(&link, &container.log_path).await;
             removed.map_err(|error| error.to_string())?;
         }
     }
-    agent.adapters.runtime.remove_container(id).await.map_err(|error| error.to_string())
+    runtime.remove_container(id).await.map_err(|error| error.to_string())
 }
 
 /// The container of this name, and its list.

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::actors::settings::Agent;
-use crate::cri::{CriError, ExecOutcome};
+use crate::cri::{CriError, ExecOutcome, RuntimeService};
 use crate::logic::formats::go_text::quoted;
 use crate::logic::model::backoff::go_duration;
 use crate::logic::model::ids::ContainerId;
@@ -41,11 +40,16 @@ impl Aim {
 }
 
 /// Tries a command up to three times, as long as it cannot be run.
-pub(super) async fn run(agent: Arc<Agent>, container: ContainerId, command: Arc<[String]>, timeout: Duration) -> Round {
+pub(super) async fn run(
+    runtime: Arc<dyn RuntimeService>,
+    container: ContainerId,
+    command: Arc<[String]>,
+    timeout: Duration,
+) -> Round {
     let mut tries = 0;
     loop {
         tries += 1;
-        let ended = agent.adapters.runtime.exec_sync(&container, &command, timeout).await;
+        let ended = runtime.exec_sync(&container, &command, timeout).await;
         let timed_out = matches!(ended, Err(CriError::Deadline { .. }));
         let outcome = outcome_of(ended, &command, timeout);
         if tries == TRIES_MAX || !matches!(outcome, ProbeOutcome::Error(_)) {

@@ -21,8 +21,9 @@ pub(in crate::actors) use attempt::output;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId, Part};
-use crate::actors::settings::Agent;
+use crate::cri::RuntimeService;
 use crate::logic::model::ids::{ContainerId, PodUid};
+use crate::logic::model::time::Moment;
 use crate::logic::pods::pod_roster::full_name;
 use crate::logic::probes::exec_gate::{ExecGate, GateLimits};
 use crate::logic::probes::probe_memory::Remembered;
@@ -31,9 +32,12 @@ use crate::logic::probes::probe_schedule::{
 };
 use crate::logic::probes::probe_target::{self, ProbeTarget};
 use crate::messages::Panicked;
+use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::prober::{ProbeCounts, ProbeId, ProbeKey, Probed, ProberMsg, Round};
-use crate::platform::network::network_probe::{NetworkProbe, ProbeOutcome};
+use crate::platform::host::chance::Chance;
+use crate::platform::network::network_probe::{NetworkProbe, NetworkProber, ProbeOutcome};
+use crate::platform::pods::probe_store::ProbeStore;
 
 /// Commands of probes under way at once: on the whole node, of those in their first seconds; and of one pod.
 const COMMANDS: GateLimits = GateLimits { places: 32, of_pod: 8, hold: Duration::from_secs(10) };
@@ -43,6 +47,22 @@ const ROUNDS_MAX: usize = 32;
 /// From one writing of what is remembered to the next; after one that failed.
 const SAVE_PERIOD: Duration = Duration::from_secs(1);
 const SAVE_RETRY: Duration = Duration::from_secs(30);
+
+/// What the actor needs.
+pub struct Args {
+    /// When the agent started: containers that ran before are not probed as new ones.
+    pub agent_started: Moment,
+    /// Runs commands in containers.
+    pub runtime: Arc<dyn RuntimeService>,
+    /// Probes over the network.
+    pub network: Arc<dyn NetworkProber>,
+    /// What is remembered of probes.
+    pub probe_store: Arc<ProbeStore>,
+    /// Spreads first rounds.
+    pub chance: Arc<dyn Chance>,
+    /// Hears of probes that fail.
+    pub event_recorder: Address<EventRecorderMsg>,
+}
 
 struct Watched {
     pod: Arc<Pod>,
@@ -80,7 +100,7 @@ enum UnderWay {
 
 /// See the module.
 pub struct Prober {
-    agent: Arc<Agent>,
+    args: Args,
     pods: BTreeMap<PodUid, Watched>,
     ids: BTreeMap<ProbeKey, ProbeId>,
     machines: BTreeMap<ProbeId, Machine>,
@@ -98,11 +118,11 @@ pub struct Prober {
 impl Actor for Prober {
     const KIND: &'static str = "Prober";
     type Msg = ProberMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, _: &mut Context<ProberMsg>) -> Self {
+    fn begin(args: Args, _: &mut Context<ProberMsg>) -> Self {
         Self {
-            agent,
+            args,
             pods: BTreeMap::new(),
             ids: BTreeMap::new(),
             machines: BTreeMap::new(),
@@ -123,7 +143,7 @@ impl Actor for Prober {
             }
             ProberMsg::PodGone(uid) => self.forget(&uid, context),
             ProberMsg::Known(known) => {
-                self.agent.adapters.probe_store.keep_only(&known);
+                self.args.probe_store.keep_only(&known);
                 let gone: Vec<PodUid> = self.pods.keys().filter(|uid| !known.contains(*uid)).cloned().collect();
                 for uid in gone {
                     self.forget(&uid, context);
@@ -176,7 +196,7 @@ impl Prober {
             let target = probe_target::target(container, probe, status);
             if machine.target != target {
                 machine.target.clone_from(&target);
-                machine.aim = Aim::at(target, &*self.agent.adapters.prober);
+                machine.aim = Aim::at(target, &*self.args.network);
             }
             machine.schedule.notice(&seen, uptime);
             machine.seen = seen;
@@ -193,12 +213,11 @@ impl Prober {
     }
 
     fn add(&mut self, key: ProbeKey, pod: &Pod, probe: &Probe, context: &Context<ProberMsg>) -> ProbeId {
-        let agent = &self.agent;
         let timing = ProbeTiming::from(probe);
-        let (started, age) = (agent.settings.agent_started, context.clock().uptime());
-        let jitter = agent.adapters.chance.next();
+        let (started, age) = (self.args.agent_started, context.clock().uptime());
+        let jitter = self.args.chance.next();
         let mut schedule = ProbeSchedule::new(key.kind, timing, started, age, jitter, context.clock().uptime());
-        let kept = agent.adapters.probe_store.of(&key.uid).remove(&(key.container.to_string(), key.kind));
+        let kept = self.args.probe_store.of(&key.uid).remove(&(key.container.to_string(), key.kind));
         kept.into_iter().for_each(|kept| schedule.resume(kept));
         let id = ProbeId(context.clock().stamp().0);
         self.ids.insert(key.clone(), id);
@@ -231,7 +250,7 @@ impl Prober {
     }
 
     fn forget(&mut self, uid: &PodUid, context: &mut Context<ProberMsg>) {
-        self.agent.adapters.probe_store.forget(uid);
+        self.args.probe_store.forget(uid);
         self.pods.remove(uid);
         let gone: Vec<ProbeId> = self.of_pod(uid).collect();
         for id in gone {
@@ -384,7 +403,7 @@ impl Prober {
                 continue;
             };
             let (uid, about) = (machine.key.uid.clone(), machine.key.about());
-            let work = attempt::run(Arc::clone(&self.agent), container, Arc::clone(command), *timeout);
+            let work = attempt::run(Arc::clone(&self.args.runtime), container, Arc::clone(command), *timeout);
             let ended = move |round| ProberMsg::Probed(vec![Probed { uid, id, round }]);
             machine.probe = Some((UnderWay::Alone(context.start("probe", about, work, ended)), uptime));
         }

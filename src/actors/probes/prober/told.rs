@@ -34,17 +34,17 @@ impl Prober {
         if machine.remembered.as_ref().is_none_or(|before| !before.says_as(&now)) {
             machine.remembered = Some(now.clone());
             let key = &machine.key;
-            self.agent.adapters.probe_store.note(&key.uid, &key.container, key.kind, now);
+            self.args.probe_store.note(&key.uid, &key.container, key.kind, now);
         }
     }
 
     /// Writes what is news: at once, then not again for a while.
     pub(super) fn save(&mut self, context: &mut Context<ProberMsg>) {
-        if self.saving || !self.agent.adapters.probe_store.is_to_be_saved() {
+        if self.saving || !self.args.probe_store.is_to_be_saved() {
             return;
         }
         self.saving = true;
-        let store = self.agent.adapters.probe_store.clone();
+        let store = self.args.probe_store.clone();
         context.start("keep results", "", async move { store.save().await }, ProberMsg::Saved);
     }
 
@@ -86,7 +86,7 @@ impl Prober {
              it is run again in {wait}",
             key.kind
         );
-        context.tell(&self.agent.directory.event_recorder, subject.warning("ProbeWarning", message));
+        context.tell(&self.args.event_recorder, subject.warning("ProbeWarning", message));
     }
 
     pub(super) fn tell_event(&self, id: ProbeId, outcome: &ProbeOutcome, context: &Context<ProberMsg>) {
@@ -102,7 +102,7 @@ impl Prober {
                 ("Unhealthy", format!("{} probe errored and resulted in unknown state: {text}", key.kind))
             }
         };
-        context.tell(&self.agent.directory.event_recorder, subject.warning(reason, text));
+        context.tell(&self.args.event_recorder, subject.warning(reason, text));
     }
 
     fn subject(&self, id: ProbeId) -> Option<(&ProbeKey, EventSubject)> {

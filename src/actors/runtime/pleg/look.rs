@@ -5,25 +5,37 @@ use std::sync::Arc;
 
 use futures_util::future::try_join;
 
-use crate::actors::settings::Agent;
 use crate::cri::pod_mapping::{
     labels, pod_identity, runtime_container, runtime_pod, runtime_sandbox, termination_message_file,
 };
-use crate::cri::{ContainerFilter, ContainerState, ContainerStatus, CriError, CriResult, Labels, PodSandboxFilter};
+use crate::cri::{
+    ContainerFilter, ContainerState, ContainerStatus, CriError, CriResult, Labels, PodSandboxFilter, RuntimeService,
+};
 use crate::logic::model::ids::{FullName, PodUid, SandboxId};
 use crate::logic::model::runtime_pod::{RuntimeContainer, RuntimePod};
 use crate::logic::pods::pleg_diff::{PodParts, PodRecord};
 use crate::messages::pleg::Relist;
+use crate::platform::host::clock::Clock;
+use crate::platform::pods::pod_files::PodFiles;
 
 /// The most bytes of a container's termination message (POD-38).
 const TERMINATION_MESSAGE_MAX: usize = 4096;
 /// The most lines and bytes of a log that stand in for one (POD-38).
 const LOG_FALLBACK: (usize, usize) = (80, 2048);
 
+/// The means of a look: the runtime, and the files that say more of its containers.
+pub(super) struct Looker {
+    pub(super) runtime: Arc<dyn RuntimeService>,
+    pub(super) files: Arc<dyn PodFiles>,
+    /// Whether containers name the signal that they are stopped with.
+    pub(super) stop_signals: bool,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
 /// Lists all sandboxes and containers.
-pub(super) async fn relist(agent: &Agent) -> CriResult<Relist> {
-    let runtime = &agent.adapters.runtime;
-    let taken = agent.trace.clock().stamp();
+pub(super) async fn relist(looker: &Looker) -> CriResult<Relist> {
+    let runtime = &looker.runtime;
+    let taken = looker.clock.stamp();
     let (sandbox_filter, container_filter) = (PodSandboxFilter::default(), ContainerFilter::default());
     let (sandboxes, containers) =
         try_join(runtime.list_pod_sandboxes(&sandbox_filter), runtime.list_containers(&container_filter)).await?;
@@ -45,9 +57,9 @@ pub(super) async fn relist(agent: &Agent) -> CriResult<Relist> {
 }
 
 /// The parts that the runtime lists for a pod.
-async fn list_parts(agent: &Agent, uid: &PodUid) -> CriResult<PodParts> {
-    let runtime = &agent.adapters.runtime;
-    let taken = agent.trace.clock().stamp();
+async fn list_parts(looker: &Looker, uid: &PodUid) -> CriResult<PodParts> {
+    let runtime = &looker.runtime;
+    let taken = looker.clock.stamp();
     let label_selector: Labels = [(labels::POD_UID.to_owned(), uid.to_string())].into();
     let sandbox_filter = PodSandboxFilter { label_selector: label_selector.clone(), ..PodSandboxFilter::default() };
     let container_filter = ContainerFilter { label_selector, ..ContainerFilter::default() };
@@ -66,15 +78,15 @@ async fn list_parts(agent: &Agent, uid: &PodUid) -> CriResult<PodParts> {
 /// Looks at one pod, from these parts on if they are told. What vanishes between the lists and the question after it counts
 /// as gone. `known` saves the question about containers that had ended by then: they do not change any more.
 pub(super) async fn inspect(
-    agent: &Agent,
+    looker: &Looker,
     uid: &PodUid,
     known: Option<&RuntimePod>,
     parts: Option<PodParts>,
 ) -> CriResult<Arc<RuntimePod>> {
-    let runtime = &agent.adapters.runtime;
+    let runtime = &looker.runtime;
     let parts = match parts {
         Some(parts) => parts,
-        None => list_parts(agent, uid).await?,
+        None => list_parts(looker, uid).await?,
     };
     let mut sandboxes = vec![];
     for id in &parts.sandboxes {
@@ -91,7 +103,7 @@ pub(super) async fn inspect(
         if let Some(container) = ended {
             containers.push(container.clone());
         } else if let Some(status) = present(runtime.container_status(id).await)? {
-            containers.push(container_account(agent, uid, &status, sandbox_id).await);
+            containers.push(container_account(&*looker.files, looker.stop_signals, uid, &status, sandbox_id).await);
         }
     }
     let full_name = parts.full_name.or_else(|| known.map(|known| known.full_name.clone()));
@@ -110,16 +122,17 @@ pub(in crate::actors) fn present<T>(answer: CriResult<T>) -> CriResult<Option<T>
 
 /// A container, with what it said itself about its end (POD-38).
 pub(in crate::actors) async fn container_account(
-    agent: &Agent,
+    files: &dyn PodFiles,
+    stop_signals: bool,
     uid: &PodUid,
     status: &ContainerStatus,
     sandbox: &SandboxId,
 ) -> RuntimeContainer {
-    let mut container = runtime_container(status, sandbox, agent.settings.stop_signals);
+    let mut container = runtime_container(status, sandbox, stop_signals);
     if status.state != ContainerState::Exited {
         return container;
     }
-    let said = termination_message(agent, uid, status).await;
+    let said = termination_message(files, uid, status).await;
     if !said.is_empty() {
         let joint = if container.message.is_empty() { "" } else { ": " };
         container.message = format!("{}{joint}{said}", container.message);
@@ -127,8 +140,7 @@ pub(in crate::actors) async fn container_account(
     container
 }
 
-async fn termination_message(agent: &Agent, uid: &PodUid, status: &ContainerStatus) -> String {
-    let files = &agent.adapters.files;
+async fn termination_message(files: &dyn PodFiles, uid: &PodUid, status: &ContainerStatus) -> String {
     let mut said = String::new();
     if let Some(path) = termination_message_file(status) {
         match files.read_termination_log(uid, path, TERMINATION_MESSAGE_MAX).await {
@@ -197,7 +209,9 @@ mod tests {
         let played: PlayedAgent = played_agent(ObjectServer::default().api(), |_, _| {});
         let said = async |uid: &str, log: &str| {
             let status = status("/nowhere/log", log);
-            container_account(&played.agent, &PodUid::from(uid), &status, &"s".into()).await.message
+            container_account(&*played.agent.adapters.files, true, &PodUid::from(uid), &status, &"s".into())
+                .await
+                .message
         };
         let of_log =
             "Error on reading termination message from logs: open log /etc/passwd: is not below the pod logs directory";

@@ -16,24 +16,26 @@ use std::time::Duration;
 use futures_util::StreamExt;
 
 use crate::actors::kit::actor::Actor;
+use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::trace::Cause;
-use crate::actors::settings::Agent;
-use crate::cri::{ContainerEvent, ContainerEventKind, CriError, CriResult};
+use crate::cri::{ContainerEvent, ContainerEventKind, CriError, CriResult, RuntimeService};
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::runtime_health::{self, FIRST_RELIST_MAX, RELIST_AGE_MAX};
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::model::time::Stamp;
 use crate::logic::pods::pleg_diff::{self, PodParts, PodRecord};
 use crate::messages::Panicked;
-use crate::messages::event_recorder::EventSubject;
+use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
 use crate::messages::log_rotator::LogRotatorMsg;
 use crate::messages::pleg::{PlegMsg, Relist};
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::runtime_monitor::RuntimeMonitorMsg;
-use crate::platform::observer::Occurrence;
+use crate::platform::observer::{Observer, Occurrence};
+use crate::platform::pods::pod_files::PodFiles;
 
 use accounts::Accounts;
+use look::Looker;
 
 /// From the end of one relist to the next, without an event stream (CRI-28).
 pub const RELIST_PERIOD: Duration = Duration::from_secs(1);
@@ -66,9 +68,32 @@ enum Stream {
     Open,
 }
 
+/// What the actor needs.
+pub struct Args {
+    /// Whether the runtime's event stream is used.
+    pub evented: bool,
+    /// Whether containers name the signal that they are stopped with.
+    pub stop_signals: bool,
+    /// The runtime.
+    pub runtime: Arc<dyn RuntimeService>,
+    /// Termination messages and logs.
+    pub files: Arc<dyn PodFiles>,
+    /// Counts looks.
+    pub observer: Arc<dyn Observer>,
+    /// Hears what the runtime holds.
+    pub pod_manager: Address<PodManagerMsg>,
+    /// Hears what the runtime holds, for the logs' sake.
+    pub log_rotator: Address<LogRotatorMsg>,
+    /// Hears what is wrong with relists.
+    pub runtime_monitor: Address<RuntimeMonitorMsg>,
+    /// Hears of pods that cannot be looked at.
+    pub event_recorder: Address<EventRecorderMsg>,
+}
+
 /// See the module.
 pub struct Pleg {
-    agent: Arc<Agent>,
+    args: Args,
+    looker: Arc<Looker>,
     last: pleg_diff::Relist,
     accounts: Accounts,
     inspecting: BTreeSet<PodUid>,
@@ -104,11 +129,18 @@ pub struct Pleg {
 impl Actor for Pleg {
     const KIND: &'static str = "Pleg";
     type Msg = PlegMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, context: &mut Context<PlegMsg>) -> Self {
+    fn begin(args: Args, context: &mut Context<PlegMsg>) -> Self {
+        let looker = Looker {
+            runtime: Arc::clone(&args.runtime),
+            files: Arc::clone(&args.files),
+            stop_signals: args.stop_signals,
+            clock: Arc::clone(context.clock()),
+        };
         let mut pleg = Self {
-            agent,
+            args,
+            looker: Arc::new(looker),
             last: BTreeMap::new(),
             accounts: Accounts::default(),
             inspecting: BTreeSet::new(),
@@ -131,7 +163,7 @@ impl Actor for Pleg {
             relist_began: Duration::ZERO,
             relist_before: None,
         };
-        if pleg.agent.settings.evented {
+        if pleg.args.evented {
             pleg.open_stream(context);
         }
         pleg.relist(context);
@@ -157,7 +189,7 @@ impl Actor for Pleg {
             PlegMsg::StreamDue => self.open_stream(context),
             PlegMsg::StreamOpened => {
                 self.stream = Stream::Open;
-                self.agent.happened(Occurrence::StreamOpened);
+                self.args.observer.happened(Occurrence::StreamOpened);
                 self.opened = context.clock().uptime();
                 // What happened before the stream was open is found by one more relist.
                 self.relist(context);
@@ -183,8 +215,8 @@ impl Pleg {
             return;
         }
         self.relist_began = context.clock().uptime();
-        let agent = Arc::clone(&self.agent);
-        context.start("relist", RELIST_ABOUT, async move { look::relist(&agent).await }, PlegMsg::Relisted);
+        let looker = Arc::clone(&self.looker);
+        context.start("relist", RELIST_ABOUT, async move { look::relist(&looker).await }, PlegMsg::Relisted);
         if self.overdue.is_none() {
             let due = self.overdue_at();
             let wait = due.checked_sub(self.relist_began).unwrap_or(OVERDUE_RETOLD);
@@ -242,7 +274,7 @@ impl Pleg {
         let took = context.clock().uptime().saturating_sub(self.relist_began);
         let interval = self.relist_before.replace(self.relist_began);
         let interval = interval.map(|before| self.relist_began.saturating_sub(before));
-        self.agent.happened(Occurrence::Relisted { ended: context.now(), took, interval });
+        self.args.observer.happened(Occurrence::Relisted { ended: context.now(), took, interval });
     }
 
     fn compare(&mut self, relist: Relist, context: &mut Context<PlegMsg>) {
@@ -261,7 +293,7 @@ impl Pleg {
             self.inspect_parts(uid.clone(), parts, context);
         }
         let told = PodManagerMsg::Relisted { taken: relist.taken, pods: relist.names };
-        if !context.try_tell(&self.agent.directory.pod_manager, told) {
+        if !context.try_tell(&self.args.pod_manager, told) {
             // There was no room: the next one comes soon.
             if let Some(timer) = self.relist_timer.replace(context.after(RELIST_PERIOD, PlegMsg::RelistDue)) {
                 context.cancel(timer);
@@ -281,14 +313,14 @@ impl Pleg {
         if let Some(timer) = self.soon.remove(&uid) {
             context.cancel(timer);
         }
-        let (agent, about) = (Arc::clone(&self.agent), uid.clone());
+        let (looker, observer) = (Arc::clone(&self.looker), Arc::clone(&self.args.observer));
         let known = self.accounts.get(&uid).cloned();
-        let asked = uid.clone();
+        let (about, asked) = (uid.clone(), uid.clone());
         let work = async move {
-            let began = agent.trace.clock().uptime();
-            let found = look::inspect(&agent, &asked, known.as_deref(), parts).await;
-            let took = agent.trace.clock().uptime().saturating_sub(began);
-            agent.happened(Occurrence::PodInspected { took });
+            let began = looker.clock.uptime();
+            let found = look::inspect(&looker, &asked, known.as_deref(), parts).await;
+            let took = looker.clock.uptime().saturating_sub(began);
+            observer.happened(Occurrence::PodInspected { took });
             found
         };
         context.start("inspect pod", about.as_str(), work, move |outcome| PlegMsg::Inspected(uid, outcome));
@@ -316,10 +348,10 @@ impl Pleg {
                     self.last.remove(&uid);
                 }
                 self.accounts.take(&pod);
-                let to = &self.agent.directory;
+                let to = &self.args;
                 let logs = context.try_tell(&to.log_rotator, LogRotatorMsg::Observed(Arc::clone(&pod)));
                 if !context.try_tell(&to.pod_manager, PodManagerMsg::Observed(pod)) || !logs {
-                    self.agent.happened(Occurrence::NewsDropped);
+                    self.args.observer.happened(Occurrence::NewsDropped);
                     self.retry(uid.clone(), context); // There was no room: it is told with the next look.
                 }
             }
@@ -343,7 +375,7 @@ impl Pleg {
         let event = EventSubject::pod(uid, name);
         let event = event.warning("FailedSync", format!("error determining status: {error}"));
         if self.failing.insert(uid.clone(), error.clone()) != Some(error) {
-            context.tell(&self.agent.directory.event_recorder, event);
+            context.tell(&self.args.event_recorder, event);
         }
     }
 
@@ -356,9 +388,9 @@ impl Pleg {
 
     fn open_stream(&mut self, context: &mut Context<PlegMsg>) {
         self.stream = Stream::Opening;
-        let (agent, me) = (Arc::clone(&self.agent), context.address().clone());
+        let (runtime, me) = (Arc::clone(&self.args.runtime), context.address().clone());
         let work = async move {
-            let mut events = match agent.adapters.runtime.container_events().await {
+            let mut events = match runtime.container_events().await {
                 Ok(events) => events,
                 Err(error) => return error,
             };
@@ -378,7 +410,7 @@ impl Pleg {
     }
 
     fn lose_stream(&mut self, why: Result<CriError, Panicked>, context: &mut Context<PlegMsg>) {
-        self.agent.happened(Occurrence::StreamFailed);
+        self.args.observer.happened(Occurrence::StreamFailed);
         let was_open = self.stream == Stream::Open;
         self.stream = Stream::Off;
         if was_open && context.clock().uptime().saturating_sub(self.opened) > STREAM_PROVED {
@@ -402,7 +434,7 @@ impl Pleg {
     }
 
     fn take_event(&mut self, event: ContainerEvent, context: &mut Context<PlegMsg>) {
-        self.agent.happened(Occurrence::EventTaken { age: context.now().since(event.created_at) });
+        self.args.observer.happened(Occurrence::EventTaken { age: context.now().since(event.created_at) });
         let named = event.pod_uid.filter(|uid| !uid.is_empty()).map(PodUid::from);
         let Some(uid) = named.or_else(|| self.accounts.owner_of(event.container_id.as_str())) else {
             return self.relist(context); // An event that does not say whose, about what no known pod holds.
@@ -427,14 +459,14 @@ impl Pleg {
         let pods: Vec<Arc<RuntimePod>> = self.accounts.all().cloned().collect();
         for pod in pods {
             let uid = pod.uid.clone();
-            if !context.try_tell(&self.agent.directory.log_rotator, LogRotatorMsg::Observed(pod)) {
+            if !context.try_tell(&self.args.log_rotator, LogRotatorMsg::Observed(pod)) {
                 self.retry(uid, context);
             }
         }
     }
 
     fn tell_problem(&self, problem: Option<String>, context: &Context<PlegMsg>) {
-        context.tell(&self.agent.directory.runtime_monitor, RuntimeMonitorMsg::PlegProblem(problem));
+        context.tell(&self.args.runtime_monitor, RuntimeMonitorMsg::PlegProblem(problem));
     }
 }
 

@@ -18,25 +18,24 @@ use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::trace::Cause;
-use crate::actors::settings::Agent;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::loudness::Loudness;
-use crate::logic::model::quantity::{Format, Quantity};
 use crate::logic::model::time::Steady;
-use crate::logic::resources::MEMORY;
 use crate::logic::volumes::certificate::{CertificateKey, CertificateState};
-use crate::logic::volumes::plan::{NodeFacts, VolumePlan, node_allocatable, volume_plans};
+use crate::logic::volumes::plan::{NodeFacts, NodeMeans, VolumePlan, volume_plans};
 use crate::logic::volumes::token::TokenKey;
 use crate::logic::volumes::volume_states::{
     Input, MountedVolume, MountedVolumes, Order, Standing, Task, TaskFailure, VolumeFailure, VolumeStates,
 };
 use crate::messages::Panicked;
-use crate::messages::event_recorder::EventSubject;
+use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
 use crate::messages::node_status::{NodeNews, NodeStatusMsg};
 use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::volume_manager::{NewSecrets, TaskGain, VolumeCensus, VolumeEvent, VolumeManagerMsg};
-use crate::platform::cluster::objects::Token;
-use crate::platform::observer::Occurrence;
+use crate::platform::cluster::objects::{Objects, Token};
+use crate::platform::host::chance::Chance;
+use crate::platform::observer::{Observer, Occurrence};
+use crate::platform::volumes::VolumeHost;
 use tasks::MountTask;
 use timing::{Timing, planned_plugin, unmounting};
 
@@ -48,6 +47,24 @@ const ATTACHED_PERIOD: Duration = Duration::from_secs(30);
 
 /// Patience with `NodeStatus`.
 const NODE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// What the actor needs.
+pub struct Args {
+    /// What the node has for pods while no Node says it.
+    pub means: NodeMeans,
+    /// Volumes on the node.
+    pub volumes: Arc<dyn VolumeHost>,
+    /// Objects of the API that volumes are made of.
+    pub objects: Arc<dyn Objects>,
+    /// Counts volumes, and how long they take.
+    pub observer: Arc<dyn Observer>,
+    /// Spreads renewals.
+    pub chance: Arc<dyn Chance>,
+    /// Knows the Node, and hears which attached volumes are in use.
+    pub node_status: Address<NodeStatusMsg>,
+    /// Hears how volumes fare.
+    pub event_recorder: Address<EventRecorderMsg>,
+}
 
 /// A wanted pod, and what it has.
 struct WantedPod {
@@ -68,7 +85,7 @@ enum Question {
 
 /// See the module.
 pub struct VolumeManager {
-    agent: Arc<Agent>,
+    args: Args,
     states: VolumeStates,
     pods: BTreeMap<PodUid, WantedPod>,
     /// Who asked for a wanted pod's volumes.
@@ -86,11 +103,11 @@ pub struct VolumeManager {
 impl Actor for VolumeManager {
     const KIND: &'static str = "VolumeManager";
     type Msg = VolumeManagerMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, context: &mut Context<VolumeManagerMsg>) -> Self {
+    fn begin(args: Args, context: &mut Context<VolumeManagerMsg>) -> Self {
         let manager = Self {
-            agent,
+            args,
             states: VolumeStates::default(),
             pods: BTreeMap::new(),
             workers: BTreeMap::new(),
@@ -156,7 +173,7 @@ impl Actor for VolumeManager {
                 if let (Some(wanted), Some(message)) = (self.pods.get(&uid), event) {
                     let subject = EventSubject::pod(&uid, &full_name(&wanted.pod));
                     let event = subject.warning("VolumePermissionChangeInProgress", message);
-                    context.tell(&self.agent.directory.event_recorder, event);
+                    context.tell(&self.args.event_recorder, event);
                 }
                 vec![Input::Moves { uid, task, doing }]
             }
@@ -190,7 +207,7 @@ impl VolumeManager {
     /// What of the volumes that the cluster attaches is in use is read off the disk (NODE-24): none of the kinds that are
     /// mounted here is attached, but another agent may have mounted such, and the cluster takes away what is not in use.
     fn look_for_attached(&self, context: &mut Context<VolumeManagerMsg>) {
-        let host = Arc::clone(&self.agent.adapters.volumes);
+        let host = Arc::clone(&self.args.volumes);
         let work = async move { host.attached().await.map_err(|error| error.to_string()) };
         context.start("look for attached volumes", "the node".to_owned(), work, VolumeManagerMsg::AttachedFound);
     }
@@ -205,7 +222,7 @@ impl VolumeManager {
             Ok(found) => {
                 let in_use = NodeNews::VolumesInUse(found.iter().cloned().collect());
                 let is_told = self.attached.as_ref() == Some(&found)
-                    || context.try_tell(&self.agent.directory.node_status, NodeStatusMsg::News(in_use));
+                    || context.try_tell(&self.args.node_status, NodeStatusMsg::News(in_use));
                 if is_told {
                     let none_is_left = found.is_empty();
                     self.attached = Some(found);
@@ -262,17 +279,17 @@ impl VolumeManager {
                 let took = wanted.asked.remove(name).map(|since| context.clock().uptime().saturating_sub(since));
                 if let (Some(took), Some(plan), false) = (took, wanted.plans.get(name), mounted.is_device) {
                     let plugin = &planned_plugin(plan, Some(mounted)).replace('~', "/");
-                    self.agent.happened(Occurrence::VolumeThere { plugin, took });
+                    self.args.observer.happened(Occurrence::VolumeThere { plugin, took });
                 }
             }
             let subject = EventSubject::pod(&uid, &full_name(&wanted.pod));
             if let Some(VolumeEvent { name, uid, message }) = secrets.of_volume {
                 let volume = EventSubject::persistent_volume(&name, &uid);
                 let event = volume.warning("FailedMountOnFilesystemMismatch", message);
-                context.tell(&self.agent.directory.event_recorder, event);
+                context.tell(&self.args.event_recorder, event);
             }
             for (reason, message) in secrets.events {
-                context.tell(&self.agent.directory.event_recorder, subject.warning(reason, message));
+                context.tell(&self.args.event_recorder, subject.warning(reason, message));
             }
             for (key, state) in secrets.certificates {
                 match state {
@@ -284,7 +301,7 @@ impl VolumeManager {
                 let news = gain.news.iter().map(|text| subject.normal("SuccessfulMountVolume", text.clone()));
                 let warned = gain.warning.iter().map(|text| subject.warning("AlreadyMountedVolume", text.clone()));
                 for event in news.chain(warned) {
-                    context.tell(&self.agent.directory.event_recorder, event);
+                    context.tell(&self.args.event_recorder, event);
                 }
             }
         }
@@ -299,7 +316,7 @@ impl VolumeManager {
     fn count_found(&mut self, uid: &PodUid, task: &Task, outcome: &Result<TaskGain, TaskFailure>) {
         if *task == Task::List && self.strangers.remove(uid) {
             let count = outcome.as_ref().map_or(1, |gain| gain.found.len());
-            self.agent.happened(Occurrence::VolumesFound { count, failed: outcome.is_err() });
+            self.args.observer.happened(Occurrence::VolumesFound { count, failed: outcome.is_err() });
         }
     }
 
@@ -311,7 +328,7 @@ impl VolumeManager {
             (Some(wanted), Task::Mount(_)) if !wanted.ending => {
                 let subject = EventSubject::pod(uid, &full_name(&wanted.pod));
                 let event = failure.reason.map(|reason| subject.warning(reason, message.clone()));
-                event.into_iter().for_each(|event| context.tell(&self.agent.directory.event_recorder, event));
+                event.into_iter().for_each(|event| context.tell(&self.args.event_recorder, event));
             }
             (_, Task::Mount(_)) => {}
             _ => match self.states.loudness(uid, task, failure) {
@@ -329,27 +346,28 @@ impl VolumeManager {
         };
         let (of, done) = (uid.clone(), task.clone());
         let ended = move |outcome| VolumeManagerMsg::TaskEnded { uid: of, task: done, outcome: Box::new(outcome) };
-        let host = Arc::clone(&self.agent.adapters.volumes);
-        let timing = Timing { observer: Arc::clone(&self.agent.adapters.observer), clock: Arc::clone(context.clock()) };
+        let host = Arc::clone(&self.args.volumes);
+        let timing = Timing { observer: Arc::clone(&self.args.observer), clock: Arc::clone(context.clock()) };
         match task {
             Task::Mount(name) => {
                 let wanted = &self.pods[&uid];
-                let (agent, cause) = (Arc::clone(&self.agent), context.cause());
+                let (means, node_status, cause) =
+                    (self.args.means.clone(), self.args.node_status.clone(), context.cause());
                 let (me, cause_of_moves) = (context.address().clone(), context.cause());
                 let (of_moves, task_moves) = (uid.clone(), Task::Mount(name.clone()));
                 let needs_node = wanted.plans[&name].needs_node();
                 let mut work = MountTask {
                     timing,
-                    objects: Arc::clone(&self.agent.adapters.objects),
+                    objects: Arc::clone(&self.args.objects),
                     host,
-                    node: node_facts(&self.agent, None),
+                    node: NodeFacts::of(None, &means),
                     own_node: None,
                     pod: Arc::clone(&wanted.pod),
                     plan: wanted.plans[&name].clone(),
                     certificates: self.certificates_of(&uid),
                     tokens: self.tokens.get(&uid).into_iter().flatten().map(own).collect(),
                     now: context.now(),
-                    chance: self.agent.adapters.chance.next(),
+                    chance: self.args.chance.next(),
                     moves: Box::new(move |doing, event| {
                         let (uid, task) = (of_moves.clone(), task_moves.clone());
                         // Lost, it is told again.
@@ -360,8 +378,8 @@ impl VolumeManager {
                 };
                 let work = async move {
                     if needs_node {
-                        work.own_node = own_node(&agent, cause).await;
-                        work.node = node_facts(&agent, work.own_node.as_deref());
+                        work.own_node = own_node(&node_status, cause).await;
+                        work.node = NodeFacts::of(work.own_node.as_deref(), &means);
                     }
                     work.run().await
                 };
@@ -456,7 +474,7 @@ impl VolumeManager {
 
     /// One timer, for whatever is due next; and who hangs, for whoever looks.
     fn arm(&mut self, context: &mut Context<VolumeManagerMsg>) {
-        let hanging = self.agent.adapters.volumes.hanging();
+        let hanging = self.args.volumes.hanging();
         let note = hanging.first().map(|(what, since)| {
             format!("{what} has not ended since {}, one of {} such calls", since.to_timestamp(), hanging.len())
         });
@@ -493,16 +511,7 @@ fn full_name(pod: &Pod) -> FullName {
     FullName::new(&text(&pod.metadata.name), &text(&pod.metadata.namespace))
 }
 
-/// What the node has for pods, as its Node says it, if there is one; where nothing is said of memory, all of it.
-pub(in crate::actors) fn node_facts(agent: &Agent, node: Option<&Node>) -> NodeFacts {
-    let settings = &agent.settings;
-    let mut allocatable = node_allocatable(node, &settings.allocatable);
-    let capacity = settings.node_memory.capacity_bytes;
-    allocatable.entry(MEMORY.to_owned()).or_insert_with(|| Quantity::from_units(capacity, Format::BinarySi));
-    NodeFacts { allocatable, resources: settings.resources }
-}
-
 /// The Node, where there is one.
-pub(in crate::actors) async fn own_node(agent: &Agent, cause: Cause) -> Option<Arc<Node>> {
-    agent.directory.node_status.ask(cause, NODE_PATIENCE, NodeStatusMsg::Node).await.ok().flatten()
+pub(in crate::actors) async fn own_node(node_status: &Address<NodeStatusMsg>, cause: Cause) -> Option<Arc<Node>> {
+    node_status.ask(cause, NODE_PATIENCE, NodeStatusMsg::Node).await.ok().flatten()
 }

@@ -1,0 +1,19 @@
+//! What the actor that probes containers is given.
+
+use std::sync::Arc;
+
+use crate::actors::probes::prober;
+use crate::actors::settings::Agent;
+
+/// Of `Prober`.
+pub fn prober_args(agent: &Agent) -> prober::Args {
+    let adapters = &agent.adapters;
+    prober::Args {
+        agent_started: agent.settings.agent_started,
+        runtime: Arc::clone(&adapters.runtime),
+        network: Arc::clone(&adapters.prober),
+        probe_store: Arc::clone(&adapters.probe_store),
+        chance: Arc::clone(&adapters.chance),
+        event_recorder: agent.directory.event_recorder.clone(),
+    }
+}

@@ -1,0 +1,60 @@
+//! What the actors that watch the runtime, and clean up after it, are given.
+
+use std::sync::Arc;
+
+use crate::actors::runtime::{container_gc, log_rotator, pleg, runtime_monitor};
+use crate::actors::settings::Agent;
+use crate::logic::pods::container_garbage::GarbagePolicy;
+
+/// Of `RuntimeMonitor`.
+pub fn runtime_monitor_args(agent: &Agent) -> runtime_monitor::Args {
+    runtime_monitor::Args {
+        runtime: Arc::clone(&agent.adapters.runtime),
+        node_status: agent.directory.node_status.clone(),
+        pod_manager: agent.directory.pod_manager.clone(),
+    }
+}
+
+/// Of `Pleg`.
+pub fn pleg_args(agent: &Agent) -> pleg::Args {
+    let (settings, adapters, to) = (&agent.settings, &agent.adapters, &agent.directory);
+    pleg::Args {
+        evented: settings.evented,
+        stop_signals: settings.stop_signals,
+        runtime: Arc::clone(&adapters.runtime),
+        files: Arc::clone(&adapters.files),
+        observer: Arc::clone(&adapters.observer),
+        pod_manager: to.pod_manager.clone(),
+        log_rotator: to.log_rotator.clone(),
+        runtime_monitor: to.runtime_monitor.clone(),
+        event_recorder: to.event_recorder.clone(),
+    }
+}
+
+/// Of `ContainerGc`.
+pub fn container_gc_args(agent: &Agent) -> container_gc::Args {
+    let (settings, adapters, to) = (&agent.settings, &agent.adapters, &agent.directory);
+    container_gc::Args {
+        node_name: settings.node_name.clone(),
+        policy: GarbagePolicy {
+            per_container: settings.dead_per_container,
+            total: settings.dead_total,
+            age_min: settings.dead_age_min,
+        },
+        runtime: Arc::clone(&adapters.runtime),
+        files: Arc::clone(&adapters.files),
+        pleg: to.pleg.clone(),
+        pod_manager: to.pod_manager.clone(),
+        event_recorder: to.event_recorder.clone(),
+    }
+}
+
+/// Of `LogRotator`.
+pub fn log_rotator_args(agent: &Agent) -> log_rotator::Args {
+    log_rotator::Args {
+        policy: agent.settings.log_rotation,
+        agent_started: agent.settings.agent_started,
+        logs: Arc::clone(&agent.adapters.logs),
+        runtime: Arc::clone(&agent.adapters.runtime),
+    }
+}

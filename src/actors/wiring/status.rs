@@ -1,0 +1,20 @@
+//! What the actors that send statuses, and keep mirrors, are given.
+
+use std::sync::Arc;
+
+use crate::actors::settings::Agent;
+use crate::actors::status::{mirror_manager, status_manager};
+
+/// Of `StatusManager`.
+pub fn status_manager_args(agent: &Agent) -> status_manager::Args {
+    status_manager::Args {
+        api: agent.adapters.api.clone(),
+        chance: Arc::clone(&agent.adapters.chance),
+        observer: Arc::clone(&agent.adapters.observer),
+    }
+}
+
+/// Of `MirrorManager`.
+pub fn mirror_manager_args(agent: &Agent) -> mirror_manager::Args {
+    mirror_manager::Args { api: agent.adapters.api.clone(), chance: Arc::clone(&agent.adapters.chance) }
+}

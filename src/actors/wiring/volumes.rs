@@ -1,0 +1,31 @@
+//! What the actor that mounts volumes is given.
+
+use std::sync::Arc;
+
+use crate::actors::settings::Agent;
+use crate::actors::volumes::volume_manager;
+use crate::logic::volumes::plan::NodeMeans;
+
+/// What the node has for pods while no Node says it.
+pub fn node_means(agent: &Agent) -> NodeMeans {
+    let settings = &agent.settings;
+    NodeMeans {
+        allocatable: settings.allocatable.clone(),
+        memory_bytes: settings.node_memory.capacity_bytes,
+        resources: settings.resources,
+    }
+}
+
+/// Of `VolumeManager`.
+pub fn volume_manager_args(agent: &Agent) -> volume_manager::Args {
+    let (adapters, to) = (&agent.adapters, &agent.directory);
+    volume_manager::Args {
+        means: node_means(agent),
+        volumes: Arc::clone(&adapters.volumes),
+        objects: Arc::clone(&adapters.objects),
+        observer: Arc::clone(&adapters.observer),
+        chance: Arc::clone(&adapters.chance),
+        node_status: to.node_status.clone(),
+        event_recorder: to.event_recorder.clone(),
+    }
+}
