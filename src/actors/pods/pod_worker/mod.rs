@@ -41,7 +41,7 @@ use crate::logic::pods::pod_resize::ResizeConditions;
 use crate::logic::pods::pod_roster::is_static;
 use crate::logic::probes::probe_schedule::probes_of;
 use crate::logic::resources::pod_qos;
-use crate::logic::status::pod_status::{self, StatusInput, deadline};
+use crate::logic::status::pod_status::{self, ContainersInput, NodeInput, ResourcesInput, StatusInput, deadline};
 use crate::logic::volumes::plan::{VolumePlan, volume_plans};
 use crate::messages::event_recorder::EventSubject;
 use crate::messages::image_manager::ImageManagerMsg;
@@ -537,23 +537,29 @@ impl PodWorker {
             pod,
             runtime: seen,
             previous: self.status.as_deref(),
-            probes: self.lifecycle.probes(),
+            containers: ContainersInput {
+                probes: self.lifecycle.probes(),
+                start_errors: self.lifecycle.start_errors(),
+                restarts: self.lifecycle.restarts(),
+                adopted: self.lifecycle.adopted(),
+            },
+            resources: ResourcesInput {
+                resize: &self.resize,
+                actuated: self.lifecycle.actuated(),
+                figures: self.lifecycle.pod_figures(),
+                options: &settings.resources,
+                gates: &settings.resize,
+            },
+            node: NodeInput {
+                host: &self.site.host,
+                prefer_ipv6: settings.node.status.addresses.prefers_sixth(),
+                runtime_name: &settings.runtime_name,
+                recursive_read_only: self.lifecycle.health().recursive_read_only,
+            },
             volumes_mounted: self.lifecycle.has_its_volumes(),
-            start_errors: self.lifecycle.start_errors(),
-            restarts: self.lifecycle.restarts(),
-            resize: &self.resize,
-            actuated: self.lifecycle.actuated(),
-            figures: self.lifecycle.pod_figures(),
-            options: &settings.resources,
-            gates: &settings.resize,
-            host: &self.site.host,
-            prefer_ipv6: settings.node.status.addresses.prefers_sixth(),
-            runtime_name: &settings.runtime_name,
-            recursive_read_only: self.lifecycle.health().recursive_read_only,
             terminal: self.lifecycle.stage() == Stage::Terminated,
             is_static: is_static(pod),
             qos_class: pod_qos(pod, settings.resources.pod_level_resources).as_str(),
-            adopted: self.lifecycle.adopted(),
             now: context.now(),
         })
     }

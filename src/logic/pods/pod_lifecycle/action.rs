@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::absent::{ABSENCE, Absent};
 use super::job::Job;
-use super::terminating::{RELEASE, REMAINS, Remains};
+use super::parts::absent::{ABSENCE, Absent};
+use super::parts::ending::{RELEASE, REMAINS, Remains};
 use crate::logic::images::image_policy::ImageInUse;
 use crate::logic::model::ids::{ContainerId, SandboxId};
 use crate::logic::model::runtime_pod::RuntimeSandbox;

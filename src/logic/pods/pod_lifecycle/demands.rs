@@ -1,9 +1,13 @@
 //! What people on the node may ask of a pod: to start a container again, or not to wait for its back-off (PAIN-34, PAIN-36).
 
-use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::api::core::v1::{Container, Pod};
 
-use super::*;
+use super::PodLifecycle;
+use super::job::Job;
+use super::parts::course::Stage;
 use crate::logic::model::restart_policy::{is_sidecar, wants_start};
+use crate::logic::model::runtime_pod::{ContainerState, RuntimePod};
+use crate::logic::pods::container_actions::ContainerKind;
 use crate::logic::pods::pod_containers::{all_containers, find_container};
 
 /// See the module.
@@ -30,10 +34,10 @@ impl PodLifecycle {
     /// # Errors
     /// A sentence why it cannot be met.
     pub fn demand(&mut self, demand: &Demand) -> Result<Vec<String>, String> {
-        let (Some(pod), Some(seen)) = (self.pod.clone(), self.observed.clone()) else {
+        let (Some(pod), Some(seen)) = (self.pod().cloned(), self.observed().cloned()) else {
             return Err("nothing is known of the pod yet".to_owned());
         };
-        if self.stage != Stage::Syncing {
+        if self.stage() != Stage::Syncing {
             return Err("the pod ends, or has ended".to_owned());
         }
         let mut names: Vec<String> = match &demand.container {
@@ -45,9 +49,9 @@ impl PodLifecycle {
         };
         names.retain(|name| may_be_asked(&pod, name, demand.what, &seen).is_ok());
         for name in &names {
-            self.crash_loops.reset(name);
-            self.retries.remove(&Job::EnsureImage(name.clone()));
-            self.retries.remove(&Job::StartContainer(name.clone()));
+            self.restarts.forgive(name);
+            self.jobs.forgive(&Job::EnsureImage(name.clone()));
+            self.jobs.forgive(&Job::StartContainer(name.clone()));
             if demand.what == Demanded::Restart {
                 self.have_restarted(name, &seen);
             }
@@ -60,10 +64,10 @@ impl PodLifecycle {
     fn have_restarted(&mut self, name: &str, seen: &RuntimePod) {
         let newest = seen.container(name).filter(|newest| newest.state != ContainerState::Created);
         let runs = newest.is_some_and(|newest| newest.state == ContainerState::Running);
-        if !runs && self.jobs.contains(&Job::StartContainer(name.to_owned())) {
-            self.restart_started.insert(name.to_owned());
+        if !runs && self.jobs.starts(name) {
+            self.restarts.stop_after_start(name);
         } else if let Some(newest) = newest {
-            self.restarts.insert(newest.id.clone());
+            self.restarts.stop(newest.id.clone());
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Absent, Found, Remains};
+use super::parts::absent::{Absent, Found};
+use super::parts::ending::Remains;
 use crate::logic::images::image_policy::{ImageFailure, ImageInUse};
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::runtime_pod::{RuntimeContainer, RuntimeSandbox};
@@ -121,6 +122,22 @@ impl JobEnd {
             Self::Confirmed(..) => Job::Confirm,
             Self::CleanedUp(_) => Job::CleanUp,
             Self::RemainsRemoved(..) => Job::Remove,
+        }
+    }
+
+    /// How it failed, where the pod's waits are to say so. Images and starts of containers have reasons of their own.
+    pub fn problem(&self) -> Option<&str> {
+        match self {
+            Self::Prepared(Err(problem))
+            | Self::PodKilled(Err(problem))
+            | Self::CleanedUp(Err(problem))
+            | Self::Killed(_, Err(problem))
+            | Self::Removed(Err(problem))
+            | Self::Confirmed(_, Err(problem))
+            | Self::RemainsRemoved(_, Err(problem)) => Some(problem),
+            Self::SandboxUp(Err(failure)) => Some(&failure.message),
+            Self::VolumesMounted(Err(failure)) => Some(&failure.message),
+            _ => None,
         }
     }
 

@@ -1,77 +1,54 @@
 //! A pod's life on the node: syncing, terminating, terminated. The one place that says what happens next.
 //!
-//! Owned by the pod's `PodWorker`, which feeds it what was seen and carries out what it says. It keeps the newest desired
-//! pod, the newest observation, the jobs under way, and what must be waited for. It is level-triggered: `step` takes one
-//! input and then decides from the whole state, so an input lost is only time lost.
+//! Owned by the pod's `PodWorker`, which feeds it what was seen and carries out what it says. It is level-triggered: `step`
+//! takes one input and then decides from the whole state, so an input lost is only time lost.
+//!
+//! [`parts`] keep the state: the newest desired pod, the newest observation, the jobs under way, and so on. The files here
+//! combine them: `absorb` takes an input, `syncing` and `containers` bring a pod to run, `terminating` brings it to its end.
 //!
 //! Waits after a job are kept in uptime: a clock that is set back makes none longer. Those of crash loops are wall-clock
 //! moments, because the runtime tells with those when a container ended.
 //!
 //! Starting is a graph: images and sandbox have no order among them. Containers keep upstream's order (POD-13, CRI-18).
 
-mod absent;
+mod absorb;
 mod action;
+mod containers;
 mod demands;
 mod job;
-mod looks;
 mod now;
 mod obstacles;
-mod resizing;
-mod room;
+mod parts;
 mod syncing;
 mod terminating;
 #[cfg(test)]
 mod tests;
-mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use litemap::LiteMap;
 
-use super::container_actions::{ContainerKind, ResetContainer, StartContainer};
-use super::pod_resize::PodResources;
-use crate::logic::images::image_policy::ImageInUse;
-use crate::logic::model::backoff::{BackoffPolicy, CrashLoops};
-use crate::logic::model::ids::{ContainerId, SandboxId};
+use crate::logic::model::backoff::BackoffPolicy;
+use crate::logic::model::ids::ContainerId;
 use crate::logic::model::runtime_health::RuntimeHealth;
-use crate::logic::model::runtime_pod::{ContainerState, ProbeResults, RuntimePod, RuntimeSandbox};
-use crate::logic::model::time::{Moment, Stamp, Steady};
+use crate::logic::model::runtime_pod::{ProbeResults, RuntimePod};
+use crate::logic::model::time::{Stamp, Steady};
+use crate::logic::pods::pod_resize::{PodFigures, PodResources};
 use crate::logic::probes::probe_schedule::ProbeKind;
 use crate::logic::resources::cgroup_name::CgroupDriver;
 use crate::logic::status::pod_status::StartError;
 use crate::logic::volumes::volume_states::MountedVolumes;
-pub use absent::{Absent, Found};
 pub use action::Action;
 pub use demands::{Demand, Demanded};
 pub use job::{Job, JobEnd, POST_START_HOOK_ERROR, SandboxFailure, StartFailure, Started};
 pub use now::Now;
-pub use resizing::ResizeMeans;
-pub use terminating::Remains;
-
-/// Wait after an error, before jitter (upstream's back-off period of a pod worker).
-pub const ERROR_RETRY: Duration = Duration::from_secs(10);
-/// Wait while pods have no network, before jitter.
-pub const NETWORK_RETRY: Duration = Duration::from_secs(1);
-/// How long a container may be made and not started before it counts as half-made: the call to start it comes at once, and
-/// one whose caller failed meanwhile may still come.
-pub const HALF_MADE_AGE: Duration = Duration::from_secs(10);
-/// Grace of pods that nobody wants: no more than the runtime needs (POD-10).
-pub const ORPHAN_GRACE: Duration = Duration::from_secs(1);
-
-/// How far a pod has come. It never goes back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stage {
-    /// To be run, or kept running.
-    Syncing,
-    /// Its containers end.
-    Terminating,
-    /// Nothing of it runs, and never will again.
-    Terminated,
-}
+use parts::absent::ABSENCE;
+pub use parts::absent::{Absent, Found};
+pub use parts::course::{ORPHAN_GRACE, Stage};
+pub use parts::ending::Remains;
+pub use parts::resizing::ResizeMeans;
 
 /// What a worker sees.
 #[derive(Clone, Debug)]
@@ -109,51 +86,20 @@ pub enum Input {
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct PodLifecycle {
-    pod: Option<Arc<Pod>>,
-    hashes: LiteMap<String, String>,
-    stage: Stage,
-    removed: bool,
-    grace: Option<Duration>,
-    observed: Option<Arc<RuntimePod>>,
-    absences: absent::Absences,
-    /// An observation older than this lacks something that this pod's own jobs did.
-    fresh_after: Stamp,
-    /// A fresh observation is worth asking for once nothing else is to be done.
-    unconfirmed: bool,
-    asked: bool,
+    desired: parts::desired::Desired,
+    course: parts::course::Course,
+    sight: parts::sight::Sight,
     health: RuntimeHealth,
-    prepared: bool,
-    driver: CgroupDriver,
-    volumes: volumes::PodVolumes,
-    resizing: resizing::Resizing,
-    /// By job, how its last try failed.
-    problems: BTreeMap<Job, String>,
-    cleared_for: Option<u32>,
-    jobs: BTreeSet<Job>,
-    stops: terminating::Stops,
-    images: BTreeMap<String, ImageInUse>,
-    /// By container that is being started, the hash that it is made with.
-    starting: BTreeMap<String, String>,
-    start_errors: BTreeMap<String, StartError>,
-    /// Until when each is not tried again, in uptime.
-    retries: BTreeMap<Job, Duration>,
-    crash_loops: CrashLoops,
-    /// Instances that are to be, or were, stopped to be started again.
-    restarts: BTreeSet<ContainerId>,
-    /// Containers that are to be once their start under way has ended.
-    restart_started: BTreeSet<String>,
-    recovered: bool,
-    /// Instances that an earlier agent started.
-    adopted: BTreeSet<ContainerId>,
-    probes: ProbeResults,
-    /// The highest restart count that was seen of each container, among instances that were started.
-    counts: BTreeMap<String, u32>,
-    /// Containers that were made and that nobody starts: until when, in uptime, a start may still come; `None` once one last
-    /// look was asked for.
-    half_made: BTreeMap<ContainerId, Option<Duration>>,
-    replacing: bool,
-    waits: Vec<(String, Option<Steady>)>,
-    ending: terminating::Ending,
+    jobs: parts::jobs::Jobs,
+    cgroup: parts::cgroup::PodCgroup,
+    volumes: parts::volumes::PodVolumes,
+    resizing: parts::resizing::Resizing,
+    replacement: parts::replacement::Replacement,
+    starts: parts::starts::Starts,
+    restarts: parts::restarts::Restarts,
+    instances: parts::instances::Instances,
+    stops: parts::stops::Stops,
+    ending: parts::ending::Ending,
 }
 
 impl PodLifecycle {
@@ -161,71 +107,75 @@ impl PodLifecycle {
     /// are not looked at.
     pub fn new(crash_loop: BackoffPolicy, born: Stamp) -> Self {
         Self {
-            pod: None,
-            hashes: LiteMap::new(),
-            stage: Stage::Syncing,
-            removed: false,
-            grace: None,
-            observed: None,
-            absences: absent::Absences::default(),
-            fresh_after: born,
-            unconfirmed: false,
-            asked: false,
+            desired: parts::desired::Desired::default(),
+            course: parts::course::Course::default(),
+            sight: parts::sight::Sight::new(born),
             health: RuntimeHealth::default(),
-            prepared: false,
-            driver: CgroupDriver::Cgroupfs,
-            volumes: volumes::PodVolumes::default(),
-            resizing: resizing::Resizing::default(),
-            cleared_for: None,
-            jobs: BTreeSet::new(),
-            stops: terminating::Stops::default(),
-            images: BTreeMap::new(),
-            starting: BTreeMap::new(),
-            start_errors: BTreeMap::new(),
-            retries: BTreeMap::new(),
-            crash_loops: CrashLoops::new(crash_loop),
-            restarts: BTreeSet::new(),
-            restart_started: BTreeSet::new(),
-            recovered: false,
-            adopted: BTreeSet::new(),
-            probes: ProbeResults::default(),
-            counts: BTreeMap::new(),
-            half_made: BTreeMap::new(),
-            replacing: false,
-            problems: BTreeMap::new(),
-            waits: Vec::new(),
-            ending: terminating::Ending::default(),
+            jobs: parts::jobs::Jobs::default(),
+            cgroup: parts::cgroup::PodCgroup::default(),
+            volumes: parts::volumes::PodVolumes::default(),
+            resizing: parts::resizing::Resizing::default(),
+            replacement: parts::replacement::Replacement::default(),
+            starts: parts::starts::Starts::default(),
+            restarts: parts::restarts::Restarts::new(crash_loop),
+            instances: parts::instances::Instances::default(),
+            stops: parts::stops::Stops::default(),
+            ending: parts::ending::Ending::default(),
         }
+    }
+
+    /// With the results that probes had before this machine was made (PAIN-16). Those of containers that no longer exist are
+    /// dropped.
+    #[must_use]
+    pub fn with_probes(mut self, probes: ProbeResults) -> Self {
+        self.instances.recall_probes(probes);
+        self
+    }
+
+    /// With cgroups that are made by another than files.
+    #[must_use]
+    pub fn with_cgroup_driver(mut self, driver: CgroupDriver) -> Self {
+        self.cgroup.set_driver(driver);
+        self
+    }
+
+    /// With how long dead containers of removed pods are kept.
+    #[must_use]
+    pub fn with_container_ttl(mut self, container_ttl: Duration) -> Self {
+        self.ending.set_container_ttl(container_ttl);
+        self
+    }
+
+    /// A pod whose resources may change while it runs.
+    #[must_use]
+    pub fn with_resizing(mut self, means: ResizeMeans) -> Self {
+        self.resizing.allow(means);
+        self
     }
 
     /// Whether it has asked for a look at the runtime that has not come yet.
     pub fn awaits_a_look(&self) -> bool {
-        self.asked
-    }
-
-    /// With what probes said before this machine was made (PAIN-16); of containers that are no more it is dropped.
-    pub fn with_probes(self, probes: ProbeResults) -> Self {
-        Self { probes, ..self }
+        self.sight.is_awaited()
     }
 
     /// How far the pod has come.
     pub fn stage(&self) -> Stage {
-        self.stage
+        self.course.stage()
     }
 
     /// The newest desired pod; `None` for one that only the runtime knows.
     pub fn pod(&self) -> Option<&Arc<Pod>> {
-        self.pod.as_ref()
+        self.desired.pod()
     }
 
     /// The newest observation, with what the pod's own jobs have done since.
     pub fn observed(&self) -> Option<&Arc<RuntimePod>> {
-        self.observed.as_ref()
+        self.sight.observed()
     }
 
     /// Why containers did not start, by name: reason and message (upstream's reason cache, POD-40).
     pub fn start_errors(&self) -> &BTreeMap<String, StartError> {
-        &self.start_errors
+        self.starts.errors()
     }
 
     /// Whether the runtime can be worked with, and what it can do.
@@ -235,264 +185,141 @@ impl PodLifecycle {
 
     /// Instances that were stopped to be started again.
     pub fn restarts(&self) -> &BTreeSet<ContainerId> {
-        &self.restarts
+        self.restarts.stopped()
     }
 
     /// What probes last said.
     pub fn probes(&self) -> &ProbeResults {
-        &self.probes
+        self.instances.probes()
     }
 
     /// The grace period in force; `None` while not terminating.
     pub fn grace(&self) -> Option<Duration> {
-        self.grace
+        self.course.grace()
     }
 
     /// Instances that an earlier agent started, and that the runtime still holds.
     pub fn adopted(&self) -> &BTreeSet<ContainerId> {
-        &self.adopted
+        self.instances.adopted()
+    }
+
+    /// Where the pod's volumes are; `None` until all are there.
+    pub fn volumes(&self) -> Option<&Arc<MountedVolumes>> {
+        self.volumes.mounted()
+    }
+
+    /// Whether containers may be made as far as volumes are concerned.
+    pub fn has_its_volumes(&self) -> bool {
+        self.volumes.are_there()
+    }
+
+    /// The cause that kept the pod's volumes away may be over: the next step asks for them again, whatever wait there was.
+    pub fn volumes_changed(&mut self) {
+        self.jobs.forgive(&Job::MountVolumes);
+    }
+
+    /// What the runtime was told last; `None` until that is known.
+    pub fn actuated(&self) -> Option<&PodResources> {
+        self.resizing.actuated()
+    }
+
+    /// What the pod's cgroup is set to; `None` until that is known, or where there is none.
+    pub fn pod_figures(&self) -> Option<&PodFigures> {
+        self.resizing.figures()
+    }
+
+    /// Whether all that the pod was given is in force; `None` while that is not known.
+    pub fn is_in_force(&self) -> Option<bool> {
+        self.resizing.is_in_force(self.pod()?, self.observed()?)
+    }
+
+    /// Whether the pod may go from the API, and another take its name, whatever is left of it.
+    pub fn is_over(&self) -> bool {
+        self.ending.is_over()
+    }
+
+    /// One sentence on what has failed and is tried again; `None` while all goes well. It stays the same from try to try,
+    /// so that it is told once.
+    pub fn obstacle(&self) -> Option<String> {
+        obstacles::obstacle(self.stage(), &self.jobs)
     }
 
     /// What the pod waits for, one sentence each, newest decision.
     pub fn waits(&self) -> impl Iterator<Item = &str> {
-        self.waits.iter().map(|(sentence, _)| sentence.as_str())
+        self.jobs.waits()
     }
 
     /// When something is due although nothing happens.
     pub fn wake_at(&self) -> Option<Steady> {
-        self.waits.iter().filter_map(|(_, until)| *until).min()
+        self.jobs.wake_at()
     }
 
     /// Takes one input; says what to do about it, in order.
     pub fn step(&mut self, input: Input, now: Now) -> Vec<Action> {
         let mut actions = self.absorb(input, now);
-        self.waits.clear();
+        self.jobs.forget_waits();
         let doubt = self.resolve_absences(now);
-        actions.extend(doubt.unwrap_or_else(|| match self.stage {
+        actions.extend(doubt.unwrap_or_else(|| match self.stage() {
             Stage::Syncing => self.sync(now),
             Stage::Terminating => self.terminate(now),
             Stage::Terminated => self.clean_up(now),
         }));
         self.note_begun(&actions, now);
-        self.let_go_of_emptied();
+        self.jobs.shrink();
+        self.starts.shrink();
+        self.resizing.shrink();
         actions
     }
 
-    fn absorb(&mut self, input: Input, now: Now) -> Vec<Action> {
-        match input {
-            Input::Spec(pod) => self.take_spec(pod, now),
-            Input::Removed { grace } => {
-                self.removed = true;
-                self.begin_termination(grace, now)
-            }
-            Input::Observed(seen) => {
-                let is_newest = self.observed.as_ref().is_none_or(|known| seen.taken >= known.taken);
-                if seen.taken >= self.fresh_after && is_newest {
-                    let seen = self.with_absent(seen);
-                    let ids: BTreeSet<&ContainerId> = seen.containers.iter().map(|container| &container.id).collect();
-                    for results in [&mut self.probes.readiness, &mut self.probes.liveness, &mut self.probes.startup] {
-                        results.retain(|id, _| ids.contains(id));
-                    }
-                    let is_gone = |job: &Job| matches!(job, Job::KillContainer(id) if !ids.contains(id));
-                    self.retries.retain(|job, _| !is_gone(job));
-                    self.problems.retain(|job, _| !is_gone(job));
-                    self.half_made.retain(|id, _| ids.contains(id));
-                    self.restarts.retain(|id| ids.contains(id));
-                    self.adopted.retain(|id| ids.contains(id));
-                    if self.observed.is_none() {
-                        self.adopted = now.adopted(&seen);
-                    }
-                    // One that was only made may be removed and made again: that is no restart.
-                    for container in seen.containers.iter().filter(|one| one.state != ContainerState::Created) {
-                        let count = self.counts.entry(container.name.clone()).or_default();
-                        *count = container.restart_count.max(*count);
-                    }
-                    self.observed = Some(seen);
-                    self.asked = false;
-                    self.unconfirmed = false;
-                }
-                vec![]
-            }
-            Input::Health(health) => {
-                self.health = health;
-                vec![]
-            }
-            Input::Probed { container, kind, healthy } => {
-                let results = match kind {
-                    ProbeKind::Readiness => &mut self.probes.readiness,
-                    ProbeKind::Liveness => &mut self.probes.liveness,
-                    ProbeKind::Startup => &mut self.probes.startup,
-                };
-                results.insert(container, healthy);
-                vec![]
-            }
-            Input::Actuated(read) => {
-                self.take_actuated(read);
-                vec![]
-            }
-            Input::Ended(end) => {
-                self.jobs.remove(&end.job());
-                self.note_problems(&end);
-                self.note_volumes(&end);
-                self.absorb_end(end, now);
-                vec![]
-            }
-            Input::Over if self.stage == Stage::Syncing => self.begin_termination(None, now),
-            Input::Over => vec![],
-            Input::Due => {
-                self.asked = false; // An answer that has not come by now may never come.
-                self.ending.say_again();
-                vec![]
-            }
+    /// Asks about what looks lacked before anything is decided; `None` when nothing is in doubt, or the runtime does not say:
+    /// then all counts as it was known.
+    fn resolve_absences(&mut self, now: Now) -> Option<Vec<Action>> {
+        let doubted = self.sight.doubted().filter(|_| self.health.runtime_problem.is_none()).cloned()?;
+        if self.jobs.has(&Job::Confirm) {
+            self.jobs.wait(ABSENCE);
+            return Some(vec![]);
         }
+        let wait = self.jobs.with_problem(ABSENCE, &Job::Confirm);
+        self.jobs.may_begin(&Job::Confirm, now.uptime, &wait).then(|| vec![Action::Confirm(doubted)])
     }
 
-    fn absorb_end(&mut self, end: JobEnd, now: Now) {
-        let job = end.job();
-        let failed = match end {
-            JobEnd::Prepared(Ok(cgroup_made)) => {
-                self.take_prepared(cgroup_made);
-                None
-            }
-            JobEnd::VolumesMounted(outcome) => outcome.err().map(|failure| Some(failure.retry_after)),
-            JobEnd::SandboxUp(Ok(sandbox)) => {
-                self.inject_sandbox(sandbox, now);
-                // One that cannot be used is made again, but not without a pause.
-                if self.has_fit_sandbox() { None } else { Some(None) }
-            }
-            JobEnd::ImageEnsured(container, Ok(image)) => {
-                self.images.insert(container, image);
-                None
-            }
-            JobEnd::Started(container, Ok(started)) => {
-                self.inject_container(&container, started, now);
-                self.note_started(&container);
-                None
-            }
-            JobEnd::Removed(Ok(())) | JobEnd::Reset(Ok(())) => {
-                self.note_removal_ended(true);
-                self.outdate(now);
-                None
-            }
-            // Should it be seen running all the same, it is stopped again, but not without a pause.
-            JobEnd::Killed(_, Ok(())) => {
-                self.outdate(now);
-                Some(None)
-            }
-            JobEnd::PodKilled(Ok(())) => {
-                self.take_stopped(now);
-                (self.stage == Stage::Terminating).then_some(None)
-            }
-            JobEnd::CleanedUp(Ok(())) => {
-                self.ending.note_released();
-                None
-            }
-            JobEnd::Confirmed(asked, Ok(found)) => {
-                self.note_confirmed(&asked, &found);
-                None
-            }
-            JobEnd::RemainsRemoved(remains, outcome) => self.note_removed(&remains, outcome.is_ok(), now).map(Some),
-            JobEnd::ImageEnsured(container, Err(failure)) => {
-                self.note_start_error(container, failure.reason, failure.message);
-                Some(failure.retry_after)
-            }
-            JobEnd::Started(container, Err(failure)) => {
-                self.outdate(now);
-                self.note_start_failed(&container);
-                self.images.remove(&container); // It may be what is wrong; upstream looks again at each try, too.
-                self.note_start_error(container, failure.reason, failure.message);
-                // One that ran and ended waits as others that end do, not as one that could not be tried.
-                if failure.reason == POST_START_HOOK_ERROR { None } else { Some(None) }
-            }
-            JobEnd::Resized(report) => self.note_resized(report, now).then_some(None),
-            JobEnd::PodKilled(Err(_)) => {
-                self.outdate(now);
-                self.stops.end(false);
-                Some(None)
-            }
-            JobEnd::Removed(Err(_)) => {
-                self.note_removal_ended(false);
-                Some(None)
-            }
-            JobEnd::Reset(Err(_)) => {
-                self.note_removal_ended(false);
-                self.outdate(now);
-                Some(None)
-            }
-            JobEnd::SandboxUp(Err(_)) | JobEnd::Killed(_, Err(_)) => {
-                self.outdate(now);
-                Some(None)
-            }
-            JobEnd::Prepared(Err(_)) | JobEnd::CleanedUp(Err(_)) | JobEnd::Confirmed(_, Err(_)) => Some(None),
-        };
-        self.note_retry(job, failed, now);
+    /// Asks for an observation, unless one is on its way.
+    fn ask(&mut self) -> Vec<Action> {
+        self.jobs.wait("the runtime's account of the pod");
+        self.ask_for(Action::Inspect)
     }
 
-    fn take_prepared(&mut self, cgroup_made: bool) {
-        self.prepared = true;
-        self.note_prepared(cgroup_made);
-        // Containers that run outside the pod's cgroup are started again inside it (POD-10).
-        if cgroup_made && self.observed.as_ref().is_some_and(|seen| seen.running().next().is_some()) {
-            self.begin_replacement();
-        }
-    }
-
-    fn take_stopped(&mut self, now: Now) {
-        self.outdate(now);
-        self.stops.end(true);
-        self.cleared_for = Some(self.next_attempt());
-        self.replacing = false;
-        self.prepared = false; // Whatever took its sandbox may have taken its cgroup along (POD-13).
-    }
-
-    /// When the job may be tried again; a failure that names no wait has the usual one.
-    fn note_retry(&mut self, job: Job, failed: Option<Option<Duration>>, now: Now) {
-        match failed {
-            Some(wait) => {
-                let wait = wait.unwrap_or_else(|| ERROR_RETRY.mul_f64(1.0 + now.jitter / 2.0));
-                self.retries.insert(job, now.uptime + wait);
-            }
-            None => {
-                self.retries.remove(&job);
-            }
-        }
-    }
-
-    /// Whether the job may begin now; else notes the wait.
-    fn may_begin(&mut self, job: &Job, now: Now, waiting_for: &str) -> bool {
-        if self.jobs.contains(job) {
-            self.waits.push((waiting_for.to_owned(), None));
-            return false;
-        }
-        match self.retries.get(job) {
-            Some(until) if *until > now.uptime => {
-                self.waits.push((format!("{waiting_for}, to be tried again"), Some(Steady::at(*until))));
-                false
-            }
-            _ => true,
-        }
+    /// The same, for a look that nothing waits for.
+    fn ask_for(&mut self, look: Action) -> Vec<Action> {
+        if self.sight.ask() { vec![look] } else { vec![] }
     }
 
     fn note_begun(&mut self, actions: &[Action], now: Now) {
         for action in actions {
             if let Some(sentence) = action.waited_for() {
-                self.waits.push((sentence, None));
+                self.jobs.wait(sentence);
             }
             match action {
-                Action::Prepare { .. } => self.note_preparing(),
+                Action::Prepare { .. } => self.resizing.note_preparing(self.desired.pod().map(AsRef::as_ref)),
                 Action::StartContainer { start, .. } => {
-                    let hash = self.hashes.get(&start.name).cloned().unwrap_or_default();
-                    self.starting.insert(start.name.clone(), hash);
-                    self.note_starting(&start.name);
+                    debug_assert!(
+                        self.sight.observed().is_some_and(|seen| !seen.runs(&start.name)),
+                        "two instances of container {} never run side by side",
+                        start.name
+                    );
+                    self.starts.begin(&start.name, self.desired.hash_of(&start.name));
+                    self.resizing.note_starting(self.desired.pod().map(AsRef::as_ref), &start.name);
                 }
                 Action::KillPod { grace, sandboxes, .. } => {
                     self.stops.begin(now.uptime.saturating_add(*grace), sandboxes);
                 }
-                Action::RemoveContainers(ids) => self.note_removing(ids.iter()),
-                Action::ResetContainers(all) => self.note_removing(all.iter().map(|reset| &reset.id)),
+                Action::RemoveContainers(ids) => self.sight.note_removing(ids.iter()),
+                Action::ResetContainers(all) => self.sight.note_removing(all.iter().map(|reset| &reset.id)),
                 _ => {}
             }
-            self.jobs.extend(action.job());
+            if let Some(job) = action.job() {
+                self.jobs.begin(job);
+            }
         }
     }
 }

@@ -14,9 +14,15 @@ mod waits;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use litemap::LiteMap;
+
+use super::syncing::NETWORK_RETRY;
 use super::*;
-use crate::logic::model::ids::FullName;
-use crate::logic::model::runtime_pod::{ContainerState, RuntimeContainer, SandboxState};
+use crate::logic::images::image_policy::ImageInUse;
+use crate::logic::model::ids::{FullName, SandboxId};
+use crate::logic::model::runtime_pod::{ContainerState, RuntimeContainer, RuntimeSandbox, SandboxState};
+use crate::logic::model::time::Moment;
+use crate::logic::pods::container_actions::StartContainer;
 
 /// Where the tests' wall clock begins.
 const BEGINNING: Moment = Moment(1_700_000_000_000_000_000);
@@ -96,7 +102,7 @@ impl Script {
 
     /// A worker whose pod runs all that it should.
     fn running(pod: Pod) -> Self {
-        let names: Vec<String> = syncing::expected_hashes(&pod).keys().cloned().collect();
+        let names: Vec<String> = parts::desired::expected_hashes(&pod).keys().cloned().collect();
         let containers: Vec<_> = names.iter().map(|name| running(&pod, name, 0)).collect();
         let mut script = Self::unseen(pod);
         assert_eq!(script.sees(&[ready(0)], &containers), ["prepare"]);
@@ -247,7 +253,7 @@ fn running(pod: &Pod, name: &str, restart_count: u32) -> RuntimeContainer {
     RuntimeContainer {
         sandbox_id: "s0".into(),
         restart_count,
-        hash: syncing::expected_hashes(pod).remove(name).expect("a container of the pod"),
+        hash: parts::desired::expected_hashes(pod).remove(name).expect("a container of the pod"),
         created_at: BEGINNING,
         started_at: BEGINNING,
         image: "app:1".to_owned(),

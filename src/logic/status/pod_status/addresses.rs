@@ -17,14 +17,14 @@ pub(super) fn set(status: &mut PodStatus, input: &StatusInput<'_>, spec: &PodSpe
 
 /// The host's are what they are now; while they are not known, what was shown stays.
 fn set_hosts(status: &mut PodStatus, input: &StatusInput<'_>) {
-    if input.host.problem().is_some() {
+    if input.node.host.problem().is_some() {
         let before = input.before();
         status.host_ip = before.and_then(|before| before.host_ip.clone());
         status.host_ips = before.and_then(|before| before.host_ips.clone());
         return;
     }
-    status.host_ip = input.host.primary().map(|ip| ip.to_string());
-    status.host_ips = non_empty(input.host.shown().map(|ip| HostIP { ip: ip.to_string() }).collect());
+    status.host_ip = input.node.host.primary().map(|ip| ip.to_string());
+    status.host_ips = non_empty(input.node.host.shown().map(|ip| HostIP { ip: ip.to_string() }).collect());
 }
 
 /// At most one of each family, that of `--node-ip` first. They outlive the sandbox.
@@ -39,12 +39,12 @@ fn on_the_pod_network(input: &StatusInput<'_>) -> Vec<String> {
 /// the host gets one. An address that the host lost leads nowhere and gives way: upstream shows it until something
 /// happens to one of the pod's containers.
 fn on_the_host(input: &StatusInput<'_>) -> Vec<String> {
-    let stays = |ip: &&str| input.host.problem().is_some() || ip.parse().is_ok_and(|ip| input.host.has(ip));
+    let stays = |ip: &&str| input.node.host.problem().is_some() || ip.parse().is_ok_and(|ip| input.node.host.has(ip));
     let mut ips = told(input);
     if ips.is_empty() {
         ips = shown(input).take_while(stays).map(str::to_owned).collect();
     }
-    let mut host = input.host.shown();
+    let mut host = input.node.host.shown();
     let (primary, secondary) = (host.next(), host.next());
     if ips.is_empty() {
         ips.extend(primary.map(|ip| ip.to_string()));
@@ -63,7 +63,7 @@ fn told(input: &StatusInput<'_>) -> Vec<String> {
     let newest = input.runtime.sandbox().filter(|sandbox| sandbox.state == SandboxState::Ready);
     let ips = newest.into_iter().flat_map(|sandbox| &sandbox.ips).filter_map(|ip| ip.parse::<IpAddr>().ok());
     let first_of = |sixth: bool| ips.clone().find(|ip| ip.is_ipv6() == sixth);
-    let ordered = [first_of(input.prefer_ipv6), first_of(!input.prefer_ipv6)];
+    let ordered = [first_of(input.node.prefer_ipv6), first_of(!input.node.prefer_ipv6)];
     ordered.into_iter().flatten().map(|ip| ip.to_string()).collect()
 }
 

@@ -68,7 +68,7 @@ fn foreign(input: &StatusInput<'_>) -> Vec<PodCondition> {
     let of_api = input.pod.status.as_ref().and_then(|status| status.conditions.as_ref()).into_iter().flatten();
     let mut conditions: Vec<PodCondition> =
         of_api.filter(|condition| !OWNED.contains(&condition.type_.as_str())).cloned().collect();
-    conditions.extend(input.resize.conditions().into_iter().filter(|_| !input.terminal));
+    conditions.extend(input.resources.resize.conditions().into_iter().filter(|_| !input.terminal));
     if let Some(disruption) = input.before().and_then(|before| find(before, DISRUPTION_TARGET)) {
         conditions.retain(|condition| condition.type_ != DISRUPTION_TARGET);
         conditions.push(disruption.clone());

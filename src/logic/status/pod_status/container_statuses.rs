@@ -177,7 +177,7 @@ impl<'a> Subject<'a> {
     }
 
     fn of_instance(&self, newest: &RuntimeContainer) -> ContainerStatus {
-        let container_id = Some(format!("{}://{}", self.input.runtime_name, newest.id));
+        let container_id = Some(format!("{}://{}", self.input.node.runtime_name, newest.id));
         let same = self.before.filter(|before| before.container_id == container_id);
         let before_count = self.before.map_or(0, |before| before.restart_count);
         // What was only made may be removed and made again: it is no restart before it runs.
@@ -238,7 +238,7 @@ impl<'a> Subject<'a> {
 
     fn end(&self, instance: &RuntimeContainer) -> ContainerStateTerminated {
         ContainerStateTerminated {
-            container_id: Some(format!("{}://{}", self.input.runtime_name, instance.id)),
+            container_id: Some(format!("{}://{}", self.input.node.runtime_name, instance.id)),
             exit_code: instance.exit_code,
             reason: some_text(&instance.reason),
             message: some_text(self.cut(&instance.message)),
@@ -262,7 +262,7 @@ impl<'a> Subject<'a> {
 
     /// A container that is to be started and could not be says why; how it ended becomes its last state.
     fn with_start_error(&self, mut status: ContainerStatus) -> ContainerStatus {
-        let error = self.input.start_errors.get(&self.container.name);
+        let error = self.input.containers.start_errors.get(&self.container.name);
         let Some(error) = error.filter(|_| self.input.wants_start(self.container, self.newest)) else {
             return status;
         };
@@ -290,7 +290,7 @@ impl<'a> Subject<'a> {
     fn volume_mount(&self, mount: &VolumeMount) -> Option<VolumeMountStatus> {
         let read_only = mount.read_only.unwrap_or(false);
         let asked = matches!(mount.recursive_read_only.as_deref(), Some("IfPossible" | "Enabled"));
-        let recursive = if read_only && asked && self.input.recursive_read_only? { "Enabled" } else { "Disabled" };
+        let recursive = if read_only && asked && self.input.node.recursive_read_only? { "Enabled" } else { "Disabled" };
         Some(VolumeMountStatus {
             name: mount.name.clone(),
             mount_path: mount.mount_path.clone(),

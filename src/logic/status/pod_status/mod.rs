@@ -72,17 +72,43 @@ pub struct StatusInput<'a> {
     pub runtime: &'a RuntimePod,
     /// The status made before; `None` after a start of the agent, when the API's stands in for it.
     pub previous: Option<&'a PodStatus>,
-    /// What probes last said.
-    pub probes: &'a ProbeResults,
+    /// Its containers, beside what the runtime says.
+    pub containers: ContainersInput<'a>,
+    /// Its resources.
+    pub resources: ResourcesInput<'a>,
+    /// The node that it is on.
+    pub node: NodeInput<'a>,
     /// Whether the pod's volumes are mounted, or it has none.
     pub volumes_mounted: bool,
+    /// The pod has ended: this is its final status.
+    pub terminal: bool,
+    /// The pod is static: it has no final phase of its own.
+    pub is_static: bool,
+    /// `status.qosClass`.
+    pub qos_class: &'a str,
+    /// Now.
+    pub now: Moment,
+}
+
+/// What the agent knows of a pod's containers beside what the runtime says.
+#[derive(Clone, Copy, Debug)]
+pub struct ContainersInput<'a> {
+    /// What probes last said.
+    pub probes: &'a ProbeResults,
     /// By container name, why it could not be started last (POD-40).
     pub start_errors: &'a BTreeMap<String, StartError>,
     /// Instances that were stopped to be started again.
     pub restarts: &'a BTreeSet<ContainerId>,
+    /// Instances that an earlier agent started.
+    pub adopted: &'a BTreeSet<ContainerId>,
+}
+
+/// What the agent knows of a pod's resources.
+#[derive(Clone, Copy, Debug)]
+pub struct ResourcesInput<'a> {
     /// What is said of resizes.
     pub resize: &'a ResizeConditions,
-    /// What the runtime was told of resources; `None` until that is known.
+    /// What the runtime was told; `None` until that is known.
     pub actuated: Option<&'a PodResources>,
     /// What the pod's cgroup is set to; `None` until that is known.
     pub figures: Option<&'a PodFigures>,
@@ -90,6 +116,11 @@ pub struct StatusInput<'a> {
     pub options: &'a ResourceOptions,
     /// Which resizes are made.
     pub gates: &'a ResizeGates,
+}
+
+/// What a status shows of the node and its runtime.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeInput<'a> {
     /// The node's addresses.
     pub host: &'a HostIps,
     /// Whether the pod's IPv6 address goes before its IPv4 address.
@@ -98,16 +129,6 @@ pub struct StatusInput<'a> {
     pub runtime_name: &'a str,
     /// Whether the pod's runtime class can mount read-only recursively; `None` until the runtime said so.
     pub recursive_read_only: Option<bool>,
-    /// The pod has ended: this is its final status.
-    pub terminal: bool,
-    /// The pod is static: it has no final phase of its own.
-    pub is_static: bool,
-    /// `status.qosClass`.
-    pub qos_class: &'a str,
-    /// Instances that an earlier agent started.
-    pub adopted: &'a BTreeSet<ContainerId>,
-    /// Now.
-    pub now: Moment,
 }
 
 impl<'a> StatusInput<'a> {
@@ -122,7 +143,7 @@ impl<'a> StatusInput<'a> {
 
     /// Whether the container, whose newest instance this is, was stopped to be started again.
     fn comes_back(&self, newest: Option<&RuntimeContainer>) -> bool {
-        !self.deleted() && newest.is_some_and(|newest| self.restarts.contains(&newest.id))
+        !self.deleted() && newest.is_some_and(|newest| self.containers.restarts.contains(&newest.id))
     }
 
     /// Whether the container, whose newest instance this is, is to be started.
@@ -134,7 +155,9 @@ impl<'a> StatusInput<'a> {
     /// (POD-18; upstream's `ShouldAllContainersRestart`).
     fn restarting_all(&self) -> bool {
         let Some(spec) = self.pod.spec.as_ref().filter(|spec| could_restart_all(spec)) else { return false };
-        let Some(before) = self.before() else { return restart_all::is_due(self.pod, self.runtime, self.restarts) };
+        let Some(before) = self.before() else {
+            return restart_all::is_due(self.pod, self.runtime, self.containers.restarts);
+        };
         let told = conditions::find(before, conditions::ALL_RESTARTING);
         let shown = |container: &Container| {
             let lists = [&before.init_container_statuses, &before.container_statuses];
@@ -144,7 +167,7 @@ impl<'a> StatusInput<'a> {
             end.is_some_and(|end| restarts_all(container, end.exit_code))
         };
         told.is_some_and(|told| told.status == "True")
-            || restart_all::is_due(self.pod, self.runtime, self.restarts)
+            || restart_all::is_due(self.pod, self.runtime, self.containers.restarts)
             || spec.init_containers.iter().flatten().chain(&spec.containers).any(shown)
     }
 

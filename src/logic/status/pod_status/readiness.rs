@@ -49,7 +49,7 @@ fn is_started(input: &StatusInput<'_>, container: Option<&Container>, status: &C
     if status.state.as_ref().is_none_or(|state| state.running.is_none()) {
         return false;
     }
-    if let Some(result) = input.probes.startup.get(&id(status)) {
+    if let Some(result) = input.containers.probes.startup.get(&id(status)) {
         return *result;
     }
     // `started` still holds what was shown of this very container before.
@@ -61,11 +61,11 @@ fn is_ready(input: &StatusInput<'_>, container: Option<&Container>, status: &Con
     if container.is_none_or(|container| container.readiness_probe.is_none()) {
         return true;
     }
-    match input.probes.readiness.get(&id(status)) {
+    match input.containers.probes.readiness.get(&id(status)) {
         Some(result) => *result,
         // An agent that has just started has no results. What was ready stays so until a probe says otherwise, and what
         // was not does not become so.
-        None => input.adopted.contains(&id(status)) && was_pod_ready(input),
+        None => input.containers.adopted.contains(&id(status)) && was_pod_ready(input),
     }
 }
 
@@ -84,6 +84,7 @@ mod tests {
     use crate::logic::model::runtime_pod::{ProbeResults, RuntimePod};
     use crate::logic::model::time::{Moment, Stamp};
     use crate::logic::pods::pod_resize::ResizeGates;
+    use crate::logic::status::pod_status::{ContainersInput, NodeInput, ResourcesInput};
 
     /// Section 6 of upstream's rules: a sidecar is started and ready by its probes, as a regular container is; an ordinary
     /// init container is ready once it has ended well.
@@ -114,20 +115,26 @@ mod tests {
                 pod: &pod,
                 runtime: &runtime,
                 previous: None,
-                probes: &probes,
+                containers: ContainersInput {
+                    probes: &probes,
+                    start_errors: &Default::default(),
+                    restarts: &Default::default(),
+                    adopted: &Default::default(),
+                },
+                resources: ResourcesInput {
+                    resize: &Default::default(),
+                    actuated: None,
+                    figures: None,
+                    options: &Default::default(),
+                    gates: &ResizeGates { by_pod: false, ..ResizeGates::default() },
+                },
+                node: NodeInput {
+                    host: &Default::default(),
+                    prefer_ipv6: false,
+                    runtime_name: "containerd",
+                    recursive_read_only: Some(false),
+                },
                 volumes_mounted: true,
-                start_errors: &Default::default(),
-                restarts: &Default::default(),
-                adopted: &Default::default(),
-                resize: &Default::default(),
-                actuated: None,
-                figures: None,
-                options: &Default::default(),
-                gates: &ResizeGates { by_pod: false, ..ResizeGates::default() },
-                host: &Default::default(),
-                prefer_ipv6: false,
-                runtime_name: "containerd",
-                recursive_read_only: Some(false),
                 terminal: false,
                 is_static: false,
                 qos_class: "BestEffort",

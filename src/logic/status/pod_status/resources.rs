@@ -59,7 +59,7 @@ pub(super) fn of_container(
     }
     let ran = |before: &&ContainerStatus| before.state.as_ref().is_some_and(|state| state.running.is_some());
     let shown = before.filter(ran).and_then(|before| before.resources.as_ref());
-    let noted = input.actuated.and_then(|actuated| actuated.containers.get(&container.name));
+    let noted = input.resources.actuated.and_then(|actuated| actuated.containers.get(&container.name));
     let noted = noted.map(|noted| container_amounts(Some(noted), None, false));
     let positive = |value: i64| (value > 0).then_some(value);
     // A runtime that tells nothing has what it was told.
@@ -103,20 +103,20 @@ fn list(of: &ResourceList) -> List {
 
 /// What the pod as a whole was given; `None` where nobody asks.
 pub(super) fn allocated_to_pod(input: &StatusInput<'_>) -> Option<List> {
-    let given = list(&pod_requests(input.pod, input.options.pod_level_resources, true));
-    (input.gates.by_pod && !given.is_empty()).then_some(given)
+    let given = list(&pod_requests(input.pod, input.resources.options.pod_level_resources, true));
+    (input.resources.gates.by_pod && !given.is_empty()).then_some(given)
 }
 
 /// The resources of the pod as a whole: in force once it runs, before as given.
 pub(super) fn of_pod(input: &StatusInput<'_>) -> Option<ResourceRequirements> {
-    if !input.gates.by_pod {
+    if !input.resources.gates.by_pod {
         return None;
     }
-    let by_pod = input.options.pod_level_resources;
+    let by_pod = input.resources.options.pod_level_resources;
     let own = input.pod.spec.as_ref().and_then(|spec| spec.resources.clone()).unwrap_or_default();
     let given = list(&pod_requests(input.pod, by_pod, true));
     let phase = input.pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    let resources = match (phase == Some(RUNNING), input.figures) {
+    let resources = match (phase == Some(RUNNING), input.resources.figures) {
         (true, Some(figures)) => {
             let (mut requests, mut limits) = (own.requests.unwrap_or_default(), own.limits.unwrap_or_default());
             let shown = input.before().and_then(|before| before.resources.as_ref());

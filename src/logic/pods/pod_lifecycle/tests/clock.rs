@@ -65,7 +65,7 @@ fn a_crash_loop_does_not_wait_for_the_clock_to_come_back() {
     let restarted = RuntimeContainer { created_at: script.moment, ..running(&pod, "a", 1) };
     let ended = exited(&restarted, 1, script.moment);
     let (app, steady) = (&pod.spec.as_ref().expect("a spec").containers[0], Steady::at(script.uptime));
-    script.life.crash_loops.note_start(app, Some(steady), steady);
+    script.life.restarts.crash_loops_mut().note_start(app, Some(steady), steady);
     assert_eq!(script.sees(&[ready(0)], &[ended, first]), NOTHING, "it waits for ten seconds");
     script.sets_back_the_clock();
     assert_eq!(script.passes(10), ["image a"]);
@@ -79,7 +79,7 @@ fn a_crash_loop_waits_although_the_clock_is_set_ahead() {
     let first = exited(&running(&pod, "a", 0), 1, script.moment);
     let restarted = RuntimeContainer { created_at: script.moment, ..running(&pod, "a", 1) };
     let (app, steady) = (&pod.spec.as_ref().expect("a spec").containers[0], Steady::at(script.uptime));
-    script.life.crash_loops.note_start(app, Some(steady), steady);
+    script.life.restarts.crash_loops_mut().note_start(app, Some(steady), steady);
     script.moment = Moment(script.moment.0 + HOURS);
     let ended = exited(&restarted, 1, script.moment);
     assert_eq!(script.sees(&[ready(0)], &[ended, first]), NOTHING, "it waits for ten seconds");

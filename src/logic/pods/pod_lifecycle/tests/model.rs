@@ -230,7 +230,7 @@ impl Node {
 
     /// Names of containers that run from the newest definition in a ready sandbox.
     pub(super) fn well_running(&self) -> Vec<&str> {
-        let hashes = syncing::expected_hashes(&self.pod);
+        let hashes = parts::desired::expected_hashes(&self.pod);
         let well = |one: &&RuntimeContainer| {
             let sandbox = self.sandboxes.iter().find(|sandbox| sandbox.id == one.sandbox_id);
             is_running(one)
@@ -290,7 +290,7 @@ impl Node {
         }
         let Some(job) = action.job() else { return };
         assert!(self.jobs.iter().all(|other| other.job != job), "a second {job:?}");
-        self.jobs.push(Underway { action, job, hashes: syncing::expected_hashes(&self.pod), done: None });
+        self.jobs.push(Underway { action, job, hashes: parts::desired::expected_hashes(&self.pod), done: None });
     }
 
     fn check_stopped(&self) {
@@ -323,7 +323,7 @@ impl Node {
     }
 
     fn change_image(&mut self, which: usize) {
-        let names: Vec<String> = syncing::expected_hashes(&self.pod).keys().cloned().collect();
+        let names: Vec<String> = parts::desired::expected_hashes(&self.pod).keys().cloned().collect();
         self.made += 1;
         let image = format!("app:{}", 100 + self.made);
         self.pod = with_image(self.pod.clone(), &names[which % names.len()], &image);

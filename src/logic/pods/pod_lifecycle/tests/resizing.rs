@@ -4,8 +4,7 @@ use k8s_openapi::api::core::v1::{ContainerResizePolicy, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
 use super::*;
-use crate::logic::pods::pod_lifecycle::ResizeMeans;
-use crate::logic::pods::pod_resize::{PodFigures, PodResources, ResizeGates, ResizeReport};
+use crate::logic::pods::pod_resize::{ResizeGates, ResizeReport};
 use crate::logic::resources::ResourceOptions;
 
 fn cpu(amount: &str) -> ResourceRequirements {

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, EphemeralContainer, Volume, VolumeMount};
 
 use super::*;
-use crate::logic::volumes::volume_states::{MountedVolume, MountedVolumes, VolumeFailure};
+use crate::logic::volumes::volume_states::{MountedVolume, VolumeFailure};
 
 /// The pod, its last container with a volume.
 pub(super) fn with_volume(mut pod: Pod) -> Pod {

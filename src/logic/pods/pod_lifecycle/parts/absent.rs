@@ -1,0 +1,193 @@
+//! What a look at the runtime lacks although the pod had it: a list may be old, or lack something.
+//!
+//! The sandbox or container counts as it was last known until the runtime, asked for it by its ID, says that there is none.
+//! A list alone never leads to a second instance beside one that runs, nor to a second run of one that has ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::logic::model::ids::{ContainerId, SandboxId};
+use crate::logic::model::runtime_pod::{RuntimeContainer, RuntimePod, RuntimeSandbox};
+
+/// What the pod waits for while the runtime is asked.
+pub const ABSENCE: &str = "the runtime to confirm that what its list lacks is gone";
+
+/// Sandboxes and containers that a look lacks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Absent {
+    /// Sandboxes.
+    pub sandboxes: BTreeSet<SandboxId>,
+    /// Containers, each with its sandbox, which a container's status does not tell.
+    pub containers: BTreeMap<ContainerId, SandboxId>,
+}
+
+/// What the runtime has of them after all, as its answers show it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Sandboxes.
+    pub sandboxes: Vec<RuntimeSandbox>,
+    /// Containers.
+    pub containers: Vec<RuntimeContainer>,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Absences {
+    /// To be asked about.
+    doubted: Absent,
+    /// A look has lacked something since the question under way began.
+    is_renewed: bool,
+    /// What was known when the observation was forgotten.
+    before: Option<Arc<RuntimePod>>,
+    /// Containers that the pod's own job removes: once that has gone well their absence is no surprise.
+    removing: BTreeSet<ContainerId>,
+}
+
+impl Absent {
+    fn is_empty(&self) -> bool {
+        self.sandboxes.is_empty() && self.containers.is_empty()
+    }
+}
+
+impl Absences {
+    /// The observation was forgotten. Of the next look it is still asked about what that lacks.
+    pub fn remember(&mut self, known: Option<Arc<RuntimePod>>) {
+        self.before = known.or(self.before.take());
+        (self.doubted, self.removing) = (Absent::default(), BTreeSet::new());
+    }
+
+    /// A job of the pod's own begins to remove these.
+    pub fn note_removing<'a>(&mut self, ids: impl Iterator<Item = &'a ContainerId>) {
+        self.removing = ids.cloned().collect();
+    }
+
+    /// That job has ended; gives what it was to remove.
+    pub fn removal_ended(&mut self) -> BTreeSet<ContainerId> {
+        std::mem::take(&mut self.removing)
+    }
+
+    /// What is to be asked about; `None` when nothing is in doubt.
+    pub fn doubted(&self) -> Option<&Absent> {
+        Some(&self.doubted).filter(|doubted| !doubted.is_empty())
+    }
+
+    /// The look, with all that it lacks of what was `known`, as it was last known. `is_asking` while a question is under way.
+    pub fn completed(
+        &mut self,
+        seen: Arc<RuntimePod>,
+        known: Option<Arc<RuntimePod>>,
+        is_asking: bool,
+    ) -> Arc<RuntimePod> {
+        let before = self.before.take();
+        self.doubted = Absent::default();
+        self.is_renewed = is_asking;
+        let Some(known) = known.or(before) else { return seen };
+        let lacks_sandbox = |known: &&RuntimeSandbox| seen.sandboxes.iter().all(|one| one.id != known.id);
+        let lacks_container = |known: &&RuntimeContainer| seen.containers.iter().all(|one| one.id != known.id);
+        let sandboxes: Vec<_> = known.sandboxes.iter().filter(lacks_sandbox).cloned().collect();
+        let containers: Vec<_> = known.containers.iter().filter(lacks_container).cloned().collect();
+        if sandboxes.is_empty() && containers.is_empty() {
+            return seen;
+        }
+        self.doubted = Absent {
+            sandboxes: sandboxes.iter().map(|one| one.id.clone()).collect(),
+            containers: containers
+                .iter()
+                .filter(|one| !self.removing.contains(&one.id))
+                .map(|one| (one.id.clone(), one.sandbox_id.clone()))
+                .collect(),
+        };
+        let mut whole = RuntimePod::clone(&seen);
+        whole.sandboxes.extend(sandboxes);
+        whole.containers.extend(containers);
+        whole.put_newest_first();
+        Arc::new(whole)
+    }
+
+    /// The runtime has answered: what it denies goes from `seen`, the rest is as its answers show it. A look that showed it
+    /// meanwhile knows better, and one that lacked it once more may be of a later time than the answer: that is asked about
+    /// again.
+    pub fn confirm(&mut self, seen: Option<&mut RuntimePod>, asked: &Absent, found: &Found) {
+        let Self { doubted, is_renewed, .. } = self;
+        let (is_renewed, doubts) = (std::mem::take(is_renewed), doubted.clone());
+        let Some(seen) = seen else { return };
+        for id in asked.sandboxes.intersection(&doubts.sandboxes) {
+            let found = found.sandboxes.iter().find(|one| one.id == *id);
+            seen.sandboxes.retain(|one| one.id != *id);
+            seen.sandboxes.extend(found.cloned());
+            if !is_renewed || found.is_none() {
+                doubted.sandboxes.remove(id);
+            }
+        }
+        for id in asked.containers.keys().filter(|id| doubts.containers.contains_key(*id)) {
+            let found = found.containers.iter().find(|one| one.id == *id);
+            seen.containers.retain(|one| one.id != *id);
+            seen.containers.extend(found.cloned());
+            if !is_renewed || found.is_none() {
+                doubted.containers.remove(id);
+            }
+        }
+        seen.put_newest_first();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logic::model::ids::FullName;
+    use crate::logic::model::runtime_pod::ContainerState;
+    use crate::logic::model::time::Stamp;
+
+    fn look(containers: &[&str]) -> Arc<RuntimePod> {
+        let mut seen = RuntimePod::empty("u".into(), FullName::new("web", "default"), Stamp(1));
+        seen.containers =
+            containers.iter().map(|id| RuntimeContainer::sample(id, id, ContainerState::Running)).collect();
+        Arc::new(seen)
+    }
+
+    fn ids(seen: &RuntimePod) -> Vec<&str> {
+        seen.containers.iter().map(|one| one.id.as_str()).collect()
+    }
+
+    #[test]
+    fn what_a_look_lacks_counts_until_the_runtime_denies_it() {
+        let mut absences = Absences::default();
+        let mut whole = absences.completed(look(&["a"]), Some(look(&["a", "b", "c"])), false);
+        assert_eq!(ids(&whole).len(), 3);
+        let doubted = absences.doubted().cloned().expect("b and c are in doubt");
+        assert_eq!(doubted.containers.keys().map(ContainerId::as_str).collect::<Vec<_>>(), ["b", "c"]);
+        let found = Found { containers: look(&["c"]).containers.clone(), ..Found::default() };
+        absences.confirm(Some(Arc::make_mut(&mut whole)), &doubted, &found);
+        assert!(!ids(&whole).contains(&"b") && ids(&whole).contains(&"c"), "{:?}", ids(&whole));
+        assert_eq!(absences.doubted(), None);
+    }
+
+    #[test]
+    fn what_was_lacking_once_more_meanwhile_is_asked_about_again() {
+        let mut absences = Absences::default();
+        let whole = absences.completed(look(&[]), Some(look(&["a"])), false);
+        let asked = absences.doubted().cloned().expect("a is in doubt");
+        let mut whole = absences.completed(look(&[]), Some(whole), true);
+        let found = Found { containers: look(&["a"]).containers.clone(), ..Found::default() };
+        absences.confirm(Some(Arc::make_mut(&mut whole)), &asked, &found);
+        assert_eq!(absences.doubted(), Some(&asked));
+    }
+
+    #[test]
+    fn what_the_pod_removes_itself_is_no_surprise() {
+        let mut absences = Absences::default();
+        absences.note_removing([ContainerId::from("a")].iter());
+        absences.completed(look(&[]), Some(look(&["a"])), false);
+        assert_eq!(absences.doubted(), None);
+        assert_eq!(absences.removal_ended(), [ContainerId::from("a")].into());
+    }
+
+    #[test]
+    fn what_was_known_before_the_observation_was_forgotten_is_in_doubt_too() {
+        let mut absences = Absences::default();
+        absences.remember(Some(look(&["a"])));
+        absences.remember(None);
+        absences.completed(look(&[]), None, false);
+        assert!(absences.doubted().is_some());
+    }
+}

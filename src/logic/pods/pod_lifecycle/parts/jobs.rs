@@ -1,0 +1,273 @@
+//! The jobs of a pod: which are under way, how each failed last, and when each may be tried again. Beside them the waits that
+//! the newest step found, because most of them are waits for a job.
+//!
+//! Waits after a job are kept in uptime: a clock that is set back makes none longer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::room::{shrink, shrink_set};
+use crate::logic::model::ids::ContainerId;
+use crate::logic::model::time::Steady;
+use crate::logic::pods::pod_lifecycle::job::{Job, JobEnd};
+
+/// Wait after an error, before jitter (upstream's back-off period of a pod worker).
+pub const ERROR_RETRY: Duration = Duration::from_secs(10);
+
+/// When a job that has ended may begin again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// As soon as there is a reason.
+    AtOnce,
+    /// After the wait that follows an error.
+    Usual,
+    /// After this wait.
+    After(Duration),
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Jobs {
+    open: BTreeSet<Job>,
+    /// By job, how its last try failed.
+    problems: BTreeMap<Job, String>,
+    /// Until when each is not tried again, in uptime.
+    retries: BTreeMap<Job, Duration>,
+    /// One sentence each, and when it is over, where that is known.
+    waits: Vec<(String, Option<Steady>)>,
+}
+
+impl Jobs {
+    /// Whether this job is under way.
+    pub fn has(&self, job: &Job) -> bool {
+        self.open.contains(job)
+    }
+
+    /// Whether this container is being started.
+    pub fn starts(&self, container: &str) -> bool {
+        self.has(&Job::StartContainer(container.to_owned()))
+    }
+
+    /// Whether any container is being started.
+    pub fn starts_any(&self) -> bool {
+        self.open.iter().any(|job| matches!(job, Job::StartContainer(_)))
+    }
+
+    /// Whether a sandbox or a container is being made: what is half made cannot be stopped, and a look at it says little.
+    pub fn makes_any(&self) -> bool {
+        self.open.iter().any(|job| matches!(job, Job::SetUpSandbox | Job::StartContainer(_)))
+    }
+
+    /// Whether nothing is under way.
+    pub fn are_done(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// What is being stopped, as a wait; `None` when nothing is.
+    pub fn stopping(&self) -> Option<&'static str> {
+        self.open.iter().find_map(|job| match job {
+            Job::KillPod => Some("its containers to stop"),
+            Job::KillContainer(_) => Some("a container to stop"),
+            Job::ResetContainers => Some("its containers to be removed, to start over"),
+            _ => None,
+        })
+    }
+
+    /// Whether the job may begin at this uptime; else notes the wait.
+    pub fn may_begin(&mut self, job: &Job, uptime: Duration, waiting_for: &str) -> bool {
+        if self.has(job) {
+            self.wait(waiting_for);
+            return false;
+        }
+        match self.retries.get(job) {
+            Some(until) if *until > uptime => {
+                self.wait_until(format!("{waiting_for}, to be tried again"), Steady::at(*until));
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// The job begins.
+    pub fn begin(&mut self, job: Job) {
+        debug_assert!(!self.has(&job), "at most one of each job is under way, and {job:?} is already");
+        self.open.insert(job);
+    }
+
+    /// The job has ended: remembers how it failed, if it did.
+    pub fn end(&mut self, end: &JobEnd) {
+        let job = end.job();
+        self.open.remove(&job);
+        match end.problem() {
+            Some(problem) => drop(self.problems.insert(job, problem.to_owned())),
+            None => drop(self.problems.remove(&job)),
+        }
+    }
+
+    /// Ends the job early; says whether it was under way.
+    pub fn cancel(&mut self, job: &Job) -> bool {
+        self.open.remove(job)
+    }
+
+    /// Ends all jobs early but stops of containers: a hook that has begun is not to be run again, nor its time to be given
+    /// twice.
+    pub fn cancel_all_but_stops(&mut self) -> Vec<Job> {
+        let (stops, others): (BTreeSet<Job>, BTreeSet<Job>) = std::mem::take(&mut self.open)
+            .into_iter()
+            .partition(|job| matches!(job, Job::KillPod | Job::KillContainer(_)));
+        self.open = stops;
+        others.into_iter().collect()
+    }
+
+    /// How the last try of the job failed.
+    pub fn problem_of(&self, job: &Job) -> Option<&str> {
+        self.problems.get(job).map(String::as_str)
+    }
+
+    /// A wait for the job, with how its last try failed.
+    pub fn with_problem(&self, waiting_for: &str, job: &Job) -> String {
+        let problem = self.problem_of(job).map(|problem| format!(": {problem}"));
+        format!("{waiting_for}{}", problem.unwrap_or_default())
+    }
+
+    /// Says when the job that has ended may begin again. `jitter`, in 0..1, spreads the usual wait.
+    pub fn retry(&mut self, job: Job, retry: Retry, uptime: Duration, jitter: f64) {
+        let wait = match retry {
+            Retry::AtOnce => return self.forgive(&job),
+            Retry::Usual => ERROR_RETRY.mul_f64(1.0 + jitter / 2.0),
+            Retry::After(wait) => wait,
+        };
+        self.retries.insert(job, uptime + wait);
+    }
+
+    /// The job waits no longer: what kept it from succeeding may have changed.
+    pub fn forgive(&mut self, job: &Job) {
+        self.retries.remove(job);
+    }
+
+    /// The same of all jobs.
+    pub fn forgive_all(&mut self) {
+        self.retries.clear();
+    }
+
+    /// Whether the job has failed and waits for its next try.
+    pub fn rests(&self, job: &Job, uptime: Duration) -> bool {
+        self.retries.get(job).is_some_and(|until| *until > uptime)
+    }
+
+    /// Forgets stops of containers that the runtime no longer holds.
+    pub fn keep_only(&mut self, held: &BTreeSet<ContainerId>) {
+        let is_gone = |job: &Job| matches!(job, Job::KillContainer(id) if !held.contains(id));
+        self.retries.retain(|job, _| !is_gone(job));
+        self.problems.retain(|job, _| !is_gone(job));
+    }
+
+    /// A new step begins: it finds anew what the pod waits for.
+    pub fn forget_waits(&mut self) {
+        self.waits.clear();
+    }
+
+    /// The pod waits for this.
+    pub fn wait(&mut self, sentence: impl Into<String>) {
+        self.waits.push((sentence.into(), None));
+    }
+
+    /// The pod waits for this, until then at most.
+    pub fn wait_until(&mut self, sentence: impl Into<String>, until: Steady) {
+        self.waits.push((sentence.into(), Some(until)));
+    }
+
+    /// What the pod waits for, one sentence each.
+    pub fn waits(&self) -> impl Iterator<Item = &str> {
+        self.waits.iter().map(|(sentence, _)| sentence.as_str())
+    }
+
+    /// When something is due although nothing happens.
+    pub fn wake_at(&self) -> Option<Steady> {
+        self.waits.iter().filter_map(|(_, until)| *until).min()
+    }
+
+    /// See [`shrink`].
+    pub fn shrink(&mut self) {
+        shrink_set(&mut self.open);
+        shrink(&mut self.problems);
+        shrink(&mut self.retries);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STOP: Job = Job::KillPod;
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_failed_job_rests_for_its_wait_and_says_so() {
+        for (retry, jitter, wait) in [
+            (Retry::Usual, 0.0, at(10)),
+            (Retry::Usual, 1.0, at(15)),
+            (Retry::After(at(3)), 1.0, at(3)),
+            (Retry::AtOnce, 1.0, at(0)),
+        ] {
+            let mut jobs = Jobs::default();
+            jobs.begin(STOP);
+            jobs.end(&JobEnd::PodKilled(Err("busy".to_owned())));
+            jobs.retry(STOP, retry, at(100), jitter);
+            assert_eq!(jobs.rests(&STOP, at(100)), !wait.is_zero(), "{retry:?}");
+            assert_eq!(jobs.may_begin(&STOP, at(100), "the stop"), wait.is_zero(), "{retry:?}");
+            let until = (!wait.is_zero()).then(|| Steady::at(at(100) + wait));
+            assert_eq!(jobs.wake_at(), until, "{retry:?}");
+            assert!(jobs.may_begin(&STOP, at(100) + wait, "the stop"), "{retry:?} is over");
+            assert_eq!(jobs.with_problem("the stop", &STOP), "the stop: busy");
+        }
+    }
+
+    #[test]
+    fn a_job_that_succeeds_forgets_its_problem() {
+        let mut jobs = Jobs::default();
+        jobs.end(&JobEnd::PodKilled(Err("busy".to_owned())));
+        jobs.end(&JobEnd::PodKilled(Ok(())));
+        assert_eq!(jobs.problem_of(&STOP), None);
+    }
+
+    #[test]
+    fn the_termination_cancels_all_but_stops() {
+        let mut jobs = Jobs::default();
+        let stop_of_one = Job::KillContainer("c".into());
+        let others = [Job::Prepare, Job::SetUpSandbox, Job::EnsureImage("web".to_owned()), Job::Resize];
+        for job in others.iter().chain([&STOP, &stop_of_one]) {
+            jobs.begin(job.clone());
+        }
+        assert_eq!(jobs.cancel_all_but_stops(), others);
+        assert!(jobs.has(&STOP) && jobs.has(&stop_of_one) && !jobs.has(&Job::Prepare));
+    }
+
+    #[test]
+    #[should_panic(expected = "at most one of each job")]
+    fn a_second_job_of_a_kind_is_a_fault() {
+        let mut jobs = Jobs::default();
+        jobs.begin(Job::Prepare);
+        jobs.begin(Job::Prepare);
+    }
+
+    #[test]
+    fn stops_of_instances_that_went_are_forgotten() {
+        let [gone, here] = ["gone", "here"].map(ContainerId::from);
+        let mut jobs = Jobs::default();
+        for id in [&gone, &here] {
+            jobs.end(&JobEnd::Killed(id.clone(), Err("busy".to_owned())));
+            jobs.retry(Job::KillContainer(id.clone()), Retry::Usual, at(0), 0.0);
+        }
+        jobs.keep_only(&[here.clone()].into());
+        assert!(
+            !jobs.rests(&Job::KillContainer(gone.clone()), at(1))
+                && jobs.rests(&Job::KillContainer(here.clone()), at(1))
+        );
+        assert_eq!(jobs.problem_of(&Job::KillContainer(gone)), None);
+        assert_eq!(jobs.problem_of(&Job::KillContainer(here)), Some("busy"));
+    }
+}
