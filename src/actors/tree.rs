@@ -182,7 +182,7 @@ children! {
     EventRecorder {
         actor: events::event_recorder::EventRecorder,
         address: event_recorder: Address<EventRecorderMsg>,
-        args: Arc::clone,
+        args: wiring::events::event_recorder_args,
         // Each pod has several Events as it starts, and nobody repeats one that was refused.
         mailbox: 4096,
     }
@@ -210,7 +210,7 @@ children! {
     ObjectCache {
         actor: objects::object_cache::ObjectCache,
         address: object_cache: Address<ObjectCacheMsg>,
-        args: Arc::clone,
+        args: wiring::objects::object_cache_args,
         // Each pod asks for its objects and services as it starts, and each object has a watch.
         mailbox: 4096,
         learns_from: [PodManager],
@@ -250,7 +250,7 @@ children! {
     AllocationManager {
         actor: resources::allocation_manager::AllocationManager,
         address: allocation_manager: Address<AllocationManagerMsg>,
-        args: Arc::clone,
+        args: wiring::resources::allocation_manager_args,
         // Each worker asks what the runtime was told of its pod, and says what it tells the runtime.
         mailbox: 4096,
         stop_limit: Duration::from_secs(2),
@@ -277,7 +277,7 @@ children! {
     ResourceManager {
         actor: resources::resource_manager::ResourceManager,
         address: resource_manager: Address<ResourceManagerMsg>,
-        args: Arc::clone,
+        args: wiring::resources::resource_manager_args,
         stop_limit: Duration::from_secs(2),
         learns_from: [PodManager],
     }
@@ -285,7 +285,7 @@ children! {
     ImageManager {
         actor: images::image_manager::ImageManager,
         address: image_manager: Address<ImageManagerMsg>,
-        args: Arc::clone,
+        args: wiring::images::image_manager_args,
         // Each container that starts asks for its image, and each request has steps that end.
         mailbox: 4096,
         stop_limit: Duration::from_secs(2),
@@ -330,7 +330,7 @@ children! {
     ImageGc {
         actor: images::image_gc::ImageGc,
         address: image_gc: Address<ImageGcMsg>,
-        args: Arc::clone,
+        args: wiring::images::image_gc_args,
         // Each image that a pod is given is asked about here first.
         mailbox: 1024,
     }
@@ -347,21 +347,21 @@ children! {
     FileSource {
         actor: sources::file::FileSource,
         address: file_source: Address<FileSourceMsg>,
-        args: Arc::clone,
+        args: wiring::sources::file_source_args,
         repeats: |_| FileSourceMsg::Repeat,
     }
     /// Static pods from a URL.
     HttpSource {
         actor: sources::http::HttpSource,
         address: http_source: Address<HttpSourceMsg>,
-        args: Arc::clone,
+        args: wiring::sources::http_source_args,
         repeats: |_| HttpSourceMsg::Repeat,
     }
     /// Pods from the API server.
     ApiSource {
         actor: sources::api::ApiSource,
         address: api_source: Address<ApiSourceMsg>,
-        args: Arc::clone,
+        args: wiring::sources::api_source_args,
         // The API server tells each pod's changes one by one; where there is no room, all pods are listed again.
         mailbox: 8192,
         repeats: |_| ApiSourceMsg::Repeat,
@@ -370,7 +370,7 @@ children! {
     StatsCollector {
         actor: statistics::stats_collector::StatsCollector,
         address: stats_collector: Address<StatsCollectorMsg>,
-        args: Arc::clone,
+        args: wiring::statistics::stats_collector_args,
         // Requests over HTTP come in any number, and wait for one look together.
         mailbox: 1024,
     }
@@ -384,7 +384,7 @@ children! {
     ProcessPlacement {
         actor: resources::process_placement::ProcessPlacement,
         address: process_placement: Address<ProcessPlacementMsg>,
-        args: Arc::clone,
+        args: wiring::resources::process_placement_args,
     }
     /// Listening sockets.
     Server {

@@ -2,8 +2,14 @@
 //!
 //! A folder of files by domain, a function per actor. An actor imports nothing of this; the tree and tests call it.
 
+pub mod events;
+pub mod images;
 pub mod node;
+pub mod objects;
 pub mod probes;
+pub mod resources;
 pub mod runtime;
+pub mod sources;
+pub mod statistics;
 pub mod status;
 pub mod volumes;

@@ -11,17 +11,20 @@ use ractor::RpcReplyPort;
 use tracing::Instrument;
 
 use crate::actors::kit::actor::Actor;
+use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
 use crate::actors::kit::held::Held;
 use crate::actors::kit::trace::Cause;
-use crate::actors::settings::Agent;
-use crate::cri::{ContainerFilter, ImageSpec};
-use crate::logic::images::image_garbage::{DiskUse, ImageGarbage, ListedImage, PASS_PERIOD, Pass, Removal, not_enough};
+use crate::cri::{ContainerFilter, ImageService, ImageSpec, RuntimeService};
+use crate::logic::images::image_garbage::{
+    DiskUse, ImageGarbage, ImageGcPolicy, ListedImage, PASS_PERIOD, Pass, Removal, not_enough,
+};
 use crate::logic::model::time::Moment;
-use crate::messages::event_recorder::EventSubject;
+use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
 use crate::messages::image_gc::{ImageGcMsg, ImageLook, ImagesRemoved};
 use crate::messages::image_manager::ImageManagerMsg;
-use crate::platform::observer::Occurrence;
+use crate::platform::images::ImageHost;
+use crate::platform::observer::{Observer, Occurrence};
 
 /// What is said about a disk that stays full is said again after this, if it is the same.
 const SAY_AGAIN: Duration = Duration::from_secs(3600);
@@ -37,9 +40,29 @@ struct Running {
     disk: Option<DiskUse>,
 }
 
+/// What the actor needs.
+pub struct Args {
+    /// The node's name, for its Events.
+    pub node_name: String,
+    /// When images that nobody uses go.
+    pub policy: ImageGcPolicy,
+    /// The runtime's images.
+    pub images: Arc<dyn ImageService>,
+    /// The runtime, for the containers that use them.
+    pub runtime: Arc<dyn RuntimeService>,
+    /// The disk that they are on.
+    pub host: Arc<dyn ImageHost>,
+    /// Who counts removals.
+    pub observer: Arc<dyn Observer>,
+    /// Hears which images are left.
+    pub image_manager: Address<ImageManagerMsg>,
+    /// Hears the node's Events.
+    pub event_recorder: Address<EventRecorderMsg>,
+}
+
 /// See the module.
 pub struct ImageGc {
-    agent: Arc<Agent>,
+    args: Arc<Args>,
     garbage: ImageGarbage,
     running: Option<Running>,
     /// The image that is being removed.
@@ -58,12 +81,12 @@ pub struct ImageGc {
 impl Actor for ImageGc {
     const KIND: &'static str = "ImageGc";
     type Msg = ImageGcMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, context: &mut Context<ImageGcMsg>) -> Self {
-        let policy = agent.settings.image_gc;
+    fn begin(args: Args, context: &mut Context<ImageGcMsg>) -> Self {
+        let policy = args.policy;
         let mut gc = Self {
-            agent,
+            args: Arc::new(args),
             garbage: ImageGarbage::new(policy, context.clock().uptime()),
             running: None,
             going: None,
@@ -132,8 +155,8 @@ impl ImageGc {
     fn look(&mut self, context: &mut Context<ImageGcMsg>) {
         self.running = None;
         self.looked_at = context.now();
-        let agent = Arc::clone(&self.agent);
-        context.start("look at images", "all images", async move { look(&agent).await }, ImageGcMsg::Looked);
+        let args = Arc::clone(&self.args);
+        context.start("look at images", "all images", async move { look(&args).await }, ImageGcMsg::Looked);
     }
 
     fn looked(&mut self, look: ImageLook, context: &mut Context<ImageGcMsg>) {
@@ -180,12 +203,12 @@ impl ImageGc {
     }
 
     fn remove(&mut self, running: Running, context: &mut Context<ImageGcMsg>) {
-        let (agent, pass) = (Arc::clone(&self.agent), running.pass.clone());
+        let (args, pass) = (Arc::clone(&self.args), running.pass.clone());
         self.running = Some(running);
         let about = format!("{} images", pass.candidates.len());
         let span = tracing::info_span!(target: "podwright::turn", "pass", otel.name = "Images/GarbageCollect");
-        let cause = context.cause();
-        let work = async move { remove(&agent, pass, cause).await }.instrument(span);
+        let (me, cause) = (context.address().clone(), context.cause());
+        let work = async move { remove(&args, pass, me, cause).await }.instrument(span);
         context.start("remove images", about, work, ImageGcMsg::Removed);
     }
 
@@ -197,13 +220,13 @@ impl ImageGc {
             freed = freed.saturating_add(image.bytes);
             self.garbage.removed(&image.id);
             let reason = if running.why == Removal::Age { "age" } else { "space" };
-            self.agent.happened(Occurrence::ImageRemoved { reason });
+            self.args.observer.happened(Occurrence::ImageRemoved { reason });
             let why = if running.why == Removal::Age { "nobody used it for too long" } else { "the disk is full" };
             tracing::info!(image = image.shown(), id = image.id, bytes = image.bytes, why, "image removed");
         }
         let left = ImageManagerMsg::ImagesLeft(Arc::new(self.garbage.known()), self.looked_at);
         if !outcome.removed.is_empty() {
-            context.tell(&self.agent.directory.image_manager, left);
+            context.tell(&self.args.image_manager, left);
         }
         if !outcome.problems.is_empty() {
             let problems = outcome.problems.join(", ");
@@ -270,15 +293,14 @@ impl ImageGc {
     }
 
     fn tell_node(&self, reason: &'static str, text: String, context: &Context<ImageGcMsg>) {
-        let node = EventSubject::node(&self.agent.settings.node_name);
-        context.tell(&self.agent.directory.event_recorder, node.warning(reason, text));
+        let node = EventSubject::node(&self.args.node_name);
+        context.tell(&self.args.event_recorder, node.warning(reason, text));
     }
 }
 
-async fn look(agent: &Agent) -> Result<ImageLook, String> {
-    let adapters = &agent.adapters;
-    let images = adapters.images.list_images(None).await.map_err(|error| error.to_string())?;
-    let containers = adapters.runtime.list_containers(&ContainerFilter::default()).await;
+async fn look(args: &Args) -> Result<ImageLook, String> {
+    let images = args.images.list_images(None).await.map_err(|error| error.to_string())?;
+    let containers = args.runtime.list_containers(&ContainerFilter::default()).await;
     let containers = containers.map_err(|error| error.to_string())?;
     let used = containers.into_iter().flat_map(|one| [one.image, one.image_ref, one.image_id]);
     Ok(ImageLook {
@@ -292,24 +314,24 @@ async fn look(agent: &Agent) -> Result<ImageLook, String> {
             })
             .collect(),
         used: used.filter(|reference| !reference.is_empty()).collect(),
-        disk: disk(agent).await,
+        disk: disk(args).await,
     })
 }
 
 /// Use of the file system that the runtime has its images on.
-async fn disk(agent: &Agent) -> Result<DiskUse, String> {
-    let told = agent.adapters.images.image_fs_info().await.map_err(|error| error.to_string())?;
+async fn disk(args: &Args) -> Result<DiskUse, String> {
+    let told = args.images.image_fs_info().await.map_err(|error| error.to_string())?;
     let Some(file_system) = told.image_filesystems.into_iter().next() else {
         return Err("the runtime tells no file system of images".to_owned());
     };
-    agent.adapters.image_host.disk_use(&file_system.mountpoint).await
+    args.host.disk_use(&file_system.mountpoint).await
 }
 
 /// Removes candidates one after the other until enough is freed. What a container has mounted as a volume is found out
 /// only now, since each container must be asked; at rest nothing is.
 /// While it lasts, pods are given images: those stay.
-async fn remove(agent: &Agent, pass: Pass, cause: Cause) -> Result<ImagesRemoved, String> {
-    let mounted = mounted(agent).await?;
+async fn remove(args: &Args, pass: Pass, me: Address<ImageGcMsg>, cause: Cause) -> Result<ImagesRemoved, String> {
+    let mounted = mounted(&*args.runtime).await?;
     let mut outcome = ImagesRemoved { mounted, ..ImagesRemoved::default() };
     let mut freed = 0_u64;
     for image in pass.candidates {
@@ -321,11 +343,11 @@ async fn remove(agent: &Agent, pass: Pass, cause: Cause) -> Result<ImagesRemoved
             continue;
         }
         let question = |reply| ImageGcMsg::MayGo(Box::new(image.clone()), reply);
-        if !agent.directory.image_gc.ask(cause.clone(), ASK_LIMIT, question).await.unwrap_or(false) {
+        if !me.ask(cause.clone(), ASK_LIMIT, question).await.unwrap_or(false) {
             continue;
         }
         let spec = ImageSpec { image: image.id.clone(), ..ImageSpec::default() };
-        match agent.adapters.images.remove_image(&spec).await {
+        match args.images.remove_image(&spec).await {
             Ok(()) => {
                 freed = freed.saturating_add(image.bytes);
                 outcome.removed.push(image);
@@ -337,8 +359,7 @@ async fn remove(agent: &Agent, pass: Pass, cause: Cause) -> Result<ImagesRemoved
 }
 
 /// Images that containers have as volumes, by ID or name.
-async fn mounted(agent: &Agent) -> Result<BTreeSet<String>, String> {
-    let runtime = &agent.adapters.runtime;
+async fn mounted(runtime: &dyn RuntimeService) -> Result<BTreeSet<String>, String> {
     let containers = runtime.list_containers(&ContainerFilter::default()).await.map_err(|error| error.to_string())?;
     let mut mounted = BTreeSet::new();
     for container in containers {

@@ -11,9 +11,9 @@ use std::time::Duration;
 use ractor::RpcReplyPort;
 
 use crate::actors::kit::actor::Actor;
+use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
 use crate::actors::kit::held::Held;
-use crate::actors::settings::Agent;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_resize::{PodResources, parse_checkpoint, print_checkpoint};
 use crate::messages::allocation_manager::{Actuated, AllocationManagerMsg, Book, Kept, ResizeCounts};
@@ -73,9 +73,17 @@ impl Pages {
     }
 }
 
+/// What the actor needs.
+pub struct Args {
+    /// Where the two files are.
+    pub files: Arc<dyn Checkpoints>,
+    /// Hears what pods were given.
+    pub pod_manager: Address<PodManagerMsg>,
+}
+
 /// See the module.
 pub struct AllocationManager {
-    agent: Arc<Agent>,
+    args: Args,
     /// `None` until the files were read; what came before that is held.
     books: Option<BTreeMap<Book, Pages>>,
     held: Held<AllocationManagerMsg>,
@@ -85,17 +93,17 @@ pub struct AllocationManager {
 impl Actor for AllocationManager {
     const KIND: &'static str = "AllocationManager";
     type Msg = AllocationManagerMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, context: &mut Context<AllocationManagerMsg>) -> Self {
-        let files = Arc::clone(&agent.adapters.checkpoints);
+    fn begin(args: Args, context: &mut Context<AllocationManagerMsg>) -> Self {
+        let files = Arc::clone(&args.files);
         context.start(
             "read allocations",
             "checkpoints",
             async move { read_both(&*files).await },
             AllocationManagerMsg::Read,
         );
-        Self { agent, books: None, held: Held::default(), counts: ResizeCounts::default() }
+        Self { args, books: None, held: Held::default(), counts: ResizeCounts::default() }
     }
 
     fn receive(&mut self, message: AllocationManagerMsg, context: &mut Context<AllocationManagerMsg>) {
@@ -173,7 +181,7 @@ impl AllocationManager {
     fn tell(&mut self, context: &mut Context<AllocationManagerMsg>) {
         let given = Arc::new(self.book(Book::Allocated).kept.clone());
         // Nothing is judged before this is heard, so it is told until there is room for it.
-        if !context.try_tell(&self.agent.directory.pod_manager, PodManagerMsg::Allocated(given)) {
+        if !context.try_tell(&self.args.pod_manager, PodManagerMsg::Allocated(given)) {
             context.after(RETELL, AllocationManagerMsg::Repeat);
         }
     }
@@ -195,7 +203,7 @@ impl AllocationManager {
     }
 
     fn write(&mut self, book: Book, context: &mut Context<AllocationManagerMsg>) {
-        let (files, uptime) = (Arc::clone(&self.agent.adapters.checkpoints), context.clock().uptime());
+        let (files, uptime) = (Arc::clone(&self.args.files), context.clock().uptime());
         let pages = self.book(book);
         if pages.writing.is_some() || pages.pausing || (pages.waiting.is_empty() && !pages.swept) {
             return;

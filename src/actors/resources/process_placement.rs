@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::Context;
-use crate::actors::settings::Agent;
 use crate::logic::resources::cgroup_name::CgroupName;
 use crate::logic::resources::process_placement::{PlacementSettings, cgroup_of, is_elsewhere, to_move};
 use crate::messages::process_placement::{Misplaced, ProcessPlacementMsg};
@@ -23,9 +22,17 @@ const SCORE_PERIOD: Duration = Duration::from_secs(300);
 /// Passes over the root's processes before the next look: new ones appear while others are moved. Upstream's number.
 const PASSES_MAX: u32 = 11;
 
+/// What the actor needs.
+pub struct Args {
+    /// `kubeletCgroups`, `systemCgroups`, `oomScoreAdj`.
+    pub settings: PlacementSettings,
+    /// Processes of the machine and their cgroups.
+    pub placement: Arc<dyn process_placement::ProcessPlacement>,
+}
+
 /// See the module.
 pub struct ProcessPlacement {
-    agent: Arc<Agent>,
+    args: Args,
     /// The faults of the last look: the log has each once.
     said: Misplaced,
 }
@@ -33,10 +40,10 @@ pub struct ProcessPlacement {
 impl Actor for ProcessPlacement {
     const KIND: &'static str = "ProcessPlacement";
     type Msg = ProcessPlacementMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, context: &mut Context<ProcessPlacementMsg>) -> Self {
-        let placement = Self { agent, said: Misplaced::default() };
+    fn begin(args: Args, context: &mut Context<ProcessPlacementMsg>) -> Self {
+        let placement = Self { args, said: Misplaced::default() };
         placement.place(context);
         placement
     }
@@ -48,7 +55,7 @@ impl Actor for ProcessPlacement {
                 say("kubelet", &self.said.agent, &wrong.agent);
                 say("system", &self.said.system, &wrong.system);
                 self.said = wrong;
-                let settings = &self.agent.settings.placement;
+                let settings = &self.args.settings;
                 let named = settings.agent.is_some() || settings.system.is_some();
                 context.after(if named { ENSURE_PERIOD } else { SCORE_PERIOD }, ProcessPlacementMsg::LookDue);
             }
@@ -66,7 +73,7 @@ fn say(container: &'static str, before: &Option<String>, problem: &Option<String
 impl ProcessPlacement {
     /// The system's processes come first: the agent, where it is among them, has a place of its own.
     fn place(&self, context: &mut Context<ProcessPlacementMsg>) {
-        let (placement, settings) = (Arc::clone(&self.agent.adapters.placement), self.agent.settings.placement.clone());
+        let (placement, settings) = (Arc::clone(&self.args.placement), self.args.settings.clone());
         let work = blocking::run(move || Misplaced {
             system: settings.system.as_ref().and_then(|name| place_system(&*placement, name).err()),
             agent: place_agent(&*placement, &settings).err(),

@@ -9,16 +9,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::actors::kit::actor::Actor;
+use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
-use crate::actors::settings::Agent;
-use crate::logic::resources::cgroup_name::CgroupName;
+use crate::logic::resources::cgroup_name::{CgroupName, CgroupTree};
 use crate::logic::resources::{
-    CgroupSettings, QosClass, ResourceOptions, TierSums, best_effort_tier_settings, burstable_tier_settings,
-    reserved_cgroup_settings, reserved_tier_settings,
+    CgroupSettings, QosClass, ResourceList, ResourceOptions, TierSums, best_effort_tier_settings,
+    burstable_tier_settings, reserved_cgroup_settings, reserved_tier_settings,
 };
-use crate::messages::event_recorder::EventSubject;
+use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
 use crate::messages::resource_manager::{ResourceManagerMsg, Tiers, TiersMade};
-use crate::platform::cgroup::CgroupError;
+use crate::platform::cgroup::{CgroupError, CgroupManager};
 use crate::platform::host::blocking;
 
 /// Wait between refreshes (upstream's QoS cgroup manager).
@@ -26,9 +26,25 @@ const REFRESH_PERIOD: Duration = Duration::from_secs(60);
 /// Upstream's text of the Event.
 const ENFORCED: &str = "Updated Node Allocatable limit across pods";
 
+/// What the actor needs.
+pub struct Args {
+    /// The node's name, for its Events.
+    pub node_name: String,
+    /// Where the agent's cgroups are.
+    pub tree: CgroupTree,
+    /// What pods together may use; nothing leaves the top cgroup unlimited.
+    pub kubepods: ResourceList,
+    /// How resources become figures.
+    pub options: ResourceOptions,
+    /// Cgroups.
+    pub cgroups: Arc<dyn CgroupManager>,
+    /// Hears the node's Events.
+    pub event_recorder: Address<EventRecorderMsg>,
+}
+
 /// See the module.
 pub struct ResourceManager {
-    agent: Arc<Agent>,
+    args: Arc<Args>,
     active: TierSums,
     /// What the tiers are set to, once they are.
     tiers: Option<Box<Tiers>>,
@@ -49,11 +65,11 @@ enum Enforcement {
 impl Actor for ResourceManager {
     const KIND: &'static str = "ResourceManager";
     type Msg = ResourceManagerMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, context: &mut Context<ResourceManagerMsg>) -> Self {
+    fn begin(args: Args, context: &mut Context<ResourceManagerMsg>) -> Self {
         let mut manager = Self {
-            agent,
+            args: Arc::new(args),
             active: TierSums::default(),
             tiers: None,
             made_once: false,
@@ -71,7 +87,7 @@ impl Actor for ResourceManager {
             ResourceManagerMsg::ActivePods(active) => {
                 self.active = active;
                 // Most pods change nothing of the tiers. What somebody else did to them is mended by and by.
-                if self.busy || self.tiers.as_deref() != Some(&tiers(&self.agent, &self.active)) {
+                if self.busy || self.tiers.as_deref() != Some(&tiers(&self.args, &self.active)) {
                     self.refresh(context);
                 }
             }
@@ -104,15 +120,15 @@ impl Actor for ResourceManager {
 
 impl ResourceManager {
     fn refresh(&mut self, context: &mut Context<ResourceManagerMsg>) {
-        if !self.agent.settings.cgroup_tree.per_qos() {
+        if !self.args.tree.per_qos() {
             return;
         }
         if std::mem::replace(&mut self.busy, true) {
             self.again = true;
             return;
         }
-        let (agent, wanted) = (Arc::clone(&self.agent), Box::new(tiers(&self.agent, &self.active)));
-        let work = blocking::run(move || match set_tiers(&agent, &wanted) {
+        let (args, wanted) = (Arc::clone(&self.args), Box::new(tiers(&self.args, &self.active)));
+        let work = blocking::run(move || match set_tiers(&args, &wanted) {
             Ok(unlimited) => Ok(TiersMade { tiers: wanted, unlimited: unlimited.as_ref().map(CgroupError::to_string) }),
             Err(error) => Err(error.to_string()),
         });
@@ -121,7 +137,7 @@ impl ResourceManager {
 
     /// Upstream's Events: each failure until the first success, and that. A new incarnation does not repeat it.
     fn enforced(&mut self, unlimited: Option<String>, context: &Context<ResourceManagerMsg>) {
-        let (node, to) = (EventSubject::node(&self.agent.settings.node_name), &self.agent.directory.event_recorder);
+        let (node, to) = (EventSubject::node(&self.args.node_name), &self.args.event_recorder);
         match (unlimited, self.enforcement) {
             (None, Enforcement::Done) => {}
             (None, before) => {
@@ -133,7 +149,7 @@ impl ResourceManager {
             (Some(problem), Enforcement::Done) => tracing::warn!(problem, "limits of all pods not set again"),
             (Some(problem), _) => {
                 self.enforcement = Enforcement::Failed;
-                let cgroup = self.agent.settings.cgroup_tree.pods().components().join("\" \"");
+                let cgroup = self.args.tree.pods().components().join("\" \"");
                 let text = format!("Failed to update Node Allocatable Limits [\"{cgroup}\"]: {problem}");
                 context.tell(to, node.warning("FailedNodeAllocatableEnforcement", text));
             }
@@ -141,10 +157,9 @@ impl ResourceManager {
     }
 }
 
-fn tiers(agent: &Agent, active: &TierSums) -> Tiers {
-    let options: &ResourceOptions = &agent.settings.resources;
-    let mut all = reserved_cgroup_settings(&agent.settings.kubepods, false);
-    let reserved = reserved_tier_settings(active, options);
+fn tiers(args: &Args, active: &TierSums) -> Tiers {
+    let mut all = reserved_cgroup_settings(&args.kubepods, false);
+    let reserved = reserved_tier_settings(active, &args.options);
     let [above, below] = reserved.unwrap_or_default();
     all.unified.extend(above);
     let mut burstable = burstable_tier_settings(active);
@@ -153,8 +168,8 @@ fn tiers(agent: &Agent, active: &TierSums) -> Tiers {
 }
 
 /// Makes and sets all; why the limits of all pods are not in force, if that is all that failed.
-fn set_tiers(agent: &Agent, tiers: &Tiers) -> Result<Option<CgroupError>, CgroupError> {
-    let (tree, cgroups) = (&agent.settings.cgroup_tree, &agent.adapters.cgroups);
+fn set_tiers(args: &Args, tiers: &Tiers) -> Result<Option<CgroupError>, CgroupError> {
+    let (tree, cgroups) = (&args.tree, &args.cgroups);
     let unlimited = if cgroups.exists(tree.pods()) {
         cgroups.update(tree.pods(), &tiers.all).err()
     } else {

@@ -16,7 +16,6 @@ use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
 use crate::actors::kit::trace::Cause;
-use crate::actors::settings::Agent;
 use crate::logic::manifest::identity::CONFIG_SOURCE_ANNOTATION;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_roster::is_news;
@@ -28,6 +27,7 @@ use crate::messages::pod_source::{ApiSourceMsg, Overrun, SourceKind};
 use crate::messages::status_manager::StatusManagerMsg;
 use crate::platform::cluster::kube_api::reflector::{Followed, follow};
 use crate::platform::cluster::kube_api::{ApiServer, Place, Selector};
+use crate::platform::host::chance::Chance;
 
 /// Wait before the API server is followed anew after more came at once than could be taken.
 const FOLLOW_AGAIN: Duration = Duration::from_secs(1);
@@ -35,9 +35,27 @@ const FOLLOW_AGAIN: Duration = Duration::from_secs(1);
 /// Wait before all is told again that somebody had no room for.
 const RETELL: Duration = Duration::from_secs(1);
 
+/// What the actor needs.
+pub struct Args {
+    /// The node whose pods are followed.
+    pub node_name: String,
+    /// The API server, where one is named.
+    pub api: Option<ApiServer>,
+    /// Spreads tries.
+    pub chance: Arc<dyn Chance>,
+    /// Hears what each pod is to be.
+    pub pod_manager: Address<PodManagerMsg>,
+    /// Hears of every pod and mirror.
+    pub status_manager: Address<StatusManagerMsg>,
+    /// Hears of mirrors.
+    pub mirror_manager: Address<MirrorManagerMsg>,
+    /// Hears when the API server cannot be heard at the start.
+    pub offline_pods: Address<OfflinePodsMsg>,
+}
+
 /// See the module.
 pub struct ApiSource {
-    agent: Arc<Agent>,
+    args: Args,
     /// All pods and mirrors as the API server showed them last.
     shown: BTreeMap<PodUid, Arc<Pod>>,
     /// What `PodManager` was told; `None` before the first list. Mirrors are not run, and not told there.
@@ -49,10 +67,10 @@ pub struct ApiSource {
 impl Actor for ApiSource {
     const KIND: &'static str = "ApiSource";
     type Msg = ApiSourceMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, context: &mut Context<ApiSourceMsg>) -> Self {
-        let source = Self { agent, shown: BTreeMap::new(), told: None, retelling: false };
+    fn begin(args: Args, context: &mut Context<ApiSourceMsg>) -> Self {
+        let source = Self { args, shown: BTreeMap::new(), told: None, retelling: false };
         source.follow(context);
         source
     }
@@ -72,7 +90,7 @@ impl Actor for ApiSource {
             ApiSourceMsg::Trouble(why) => {
                 tracing::warn!(why, "pods of the API server cannot be heard of, they stay as they are");
                 if self.told.is_none() {
-                    context.tell(&self.agent.directory.offline_pods, OfflinePodsMsg::ApiSilent);
+                    context.tell(&self.args.offline_pods, OfflinePodsMsg::ApiSilent);
                 }
             }
             ApiSourceMsg::RetellDue | ApiSourceMsg::Repeat => {
@@ -89,7 +107,7 @@ impl Actor for ApiSource {
 }
 
 /// Follows the node's pods until the mailbox is full: then something was lost, and all are listed again.
-async fn follow_pods(api: ApiServer, node: String, me: Address<ApiSourceMsg>, agent: Arc<Agent>) -> Overrun {
+async fn follow_pods(api: ApiServer, node: String, me: Address<ApiSourceMsg>, chance: Arc<dyn Chance>) -> Overrun {
     let overrun = Notify::new();
     let tell = |followed: Followed<Pod>| {
         let message = match followed {
@@ -103,7 +121,7 @@ async fn follow_pods(api: ApiServer, node: String, me: Address<ApiSourceMsg>, ag
         }
     };
     let selector = Selector::fields(format!("spec.nodeName={node}"));
-    let chance = || agent.adapters.chance.next();
+    let chance = || chance.next();
     let followed = follow(&api, &Place::Cluster, &selector, chance, tell);
     tokio::select! {
         biased;
@@ -114,9 +132,9 @@ async fn follow_pods(api: ApiServer, node: String, me: Address<ApiSourceMsg>, ag
 
 impl ApiSource {
     fn follow(&self, context: &mut Context<ApiSourceMsg>) {
-        let Some(api) = self.agent.adapters.api.clone() else { return };
-        let (node, me) = (self.agent.settings.node_name.clone(), context.address().clone());
-        let work = follow_pods(api, node.clone(), me, Arc::clone(&self.agent));
+        let Some(api) = self.args.api.clone() else { return };
+        let (node, me) = (self.args.node_name.clone(), context.address().clone());
+        let work = follow_pods(api, node.clone(), me, Arc::clone(&self.args.chance));
         context.start("watch pods", node, work, ApiSourceMsg::FollowEnded);
     }
 
@@ -137,8 +155,7 @@ impl ApiSource {
         let uid = uid_of(&pod);
         let pod = marked(pod, self.shown.get(&uid), context);
         self.shown.insert(uid.clone(), Arc::clone(&pod));
-        let has_room =
-            context.try_tell(&self.agent.directory.status_manager, StatusManagerMsg::ApiPodSeen(Arc::clone(&pod)));
+        let has_room = context.try_tell(&self.args.status_manager, StatusManagerMsg::ApiPodSeen(Arc::clone(&pod)));
         self.see_to(has_room, context);
         if is_mirror(&pod) { self.tell_mirrors(false, context) } else { self.tell_pod(uid, Some(pod), context) }
     }
@@ -146,8 +163,7 @@ impl ApiSource {
     fn remove(&mut self, pod: &Pod, context: &mut Context<ApiSourceMsg>) {
         let uid = uid_of(pod);
         let Some(pod) = self.shown.remove(&uid) else { return };
-        let has_room =
-            context.try_tell(&self.agent.directory.status_manager, StatusManagerMsg::ApiPodGone(Arc::clone(&pod)));
+        let has_room = context.try_tell(&self.args.status_manager, StatusManagerMsg::ApiPodGone(Arc::clone(&pod)));
         self.see_to(has_room, context);
         if is_mirror(&pod) { self.tell_mirrors(false, context) } else { self.tell_pod(uid, None, context) }
     }
@@ -168,7 +184,7 @@ impl ApiSource {
             None => drop(told.remove(&uid)),
         }
         let news = PodManagerMsg::SourcePod { source: SourceKind::Api, uid, pod };
-        let has_room = context.try_tell(&self.agent.directory.pod_manager, news);
+        let has_room = context.try_tell(&self.args.pod_manager, news);
         self.see_to(has_room, context);
     }
 
@@ -185,13 +201,13 @@ impl ApiSource {
     fn tell_pods(&mut self, context: &mut Context<ApiSourceMsg>) {
         let pods = self.told.clone().unwrap_or_default();
         let set = PodManagerMsg::SourceSet { source: SourceKind::Api, pods, lives: BTreeMap::new() };
-        let has_room = context.try_tell(&self.agent.directory.pod_manager, set);
+        let has_room = context.try_tell(&self.args.pod_manager, set);
         self.see_to(has_room, context);
     }
 
     fn tell_shown(&mut self, context: &mut Context<ApiSourceMsg>) {
         let all: Vec<Arc<Pod>> = self.shown.values().cloned().collect();
-        let has_room = context.try_tell(&self.agent.directory.status_manager, StatusManagerMsg::ApiPods(all));
+        let has_room = context.try_tell(&self.args.status_manager, StatusManagerMsg::ApiPods(all));
         self.see_to(has_room, context);
     }
 
@@ -199,7 +215,7 @@ impl ApiSource {
     fn tell_mirrors(&mut self, are_listed: bool, context: &mut Context<ApiSourceMsg>) {
         let mirrors = self.shown.values().filter(|pod| is_mirror(pod)).cloned().collect();
         let all = MirrorManagerMsg::Mirrors { mirrors, are_listed };
-        let has_room = context.try_tell(&self.agent.directory.mirror_manager, all);
+        let has_room = context.try_tell(&self.args.mirror_manager, all);
         self.see_to(has_room, context);
     }
 

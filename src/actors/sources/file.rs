@@ -14,9 +14,10 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::mark_seen;
 use crate::actors::kit::actor::Actor;
+use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::trace::Cause;
-use crate::actors::settings::Agent;
+use crate::logic::manifest::restart_gates::RestartGates;
 use crate::logic::manifest::{Source, check_static, claimed_name};
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Stamp;
@@ -49,9 +50,25 @@ impl Known {
     }
 }
 
+/// What the actor needs.
+pub struct Args {
+    /// The node's name, which is part of its static pods' names.
+    pub node_name: String,
+    /// The static pod path, where one is set.
+    pub folder: Option<Arc<dyn ManifestFolder>>,
+    /// `fileCheckFrequency`.
+    pub check_period: Duration,
+    /// Gates about the restart policies of containers.
+    pub restart_gates: RestartGates,
+    /// Hears of all pods.
+    pub pod_manager: Address<PodManagerMsg>,
+    /// Hears of manifests that give none.
+    pub status_manager: Address<StatusManagerMsg>,
+}
+
 /// See the module.
 pub struct FileSource {
-    agent: Arc<Agent>,
+    args: Args,
     files: BTreeMap<PathBuf, Known>,
     told: Option<BTreeMap<PodUid, Arc<Pod>>>,
     /// Pods whose file was removed in between, and since when it is there again.
@@ -74,11 +91,11 @@ pub struct FileSource {
 impl Actor for FileSource {
     const KIND: &'static str = "FileSource";
     type Msg = FileSourceMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, context: &mut Context<FileSourceMsg>) -> Self {
+    fn begin(args: Args, context: &mut Context<FileSourceMsg>) -> Self {
         let mut source = Self {
-            agent,
+            args,
             files: BTreeMap::new(),
             told: None,
             lives: BTreeMap::new(),
@@ -91,7 +108,7 @@ impl Actor for FileSource {
             settling: None,
             read: Duration::ZERO,
         };
-        if source.agent.adapters.folder.is_some() {
+        if source.args.folder.is_some() {
             source.watch(context);
             source.scan(context);
         }
@@ -116,7 +133,7 @@ impl Actor for FileSource {
                     Err(error) => tracing::error!(error, "static pods cannot be read"),
                 }
                 let settles = self.scan_again || self.settling.is_some();
-                self.scan_in(if settles { SETTLE } else { self.agent.settings.file_check_period }, context);
+                self.scan_in(if settles { SETTLE } else { self.args.check_period }, context);
             }
             FileSourceMsg::Repeat => {
                 if let Some(pods) = self.told.take() {
@@ -130,7 +147,7 @@ impl Actor for FileSource {
 
 impl FileSource {
     fn folder(&self) -> Arc<dyn ManifestFolder> {
-        Arc::clone(self.agent.adapters.folder.as_ref().expect("only a source with a folder gets this far"))
+        Arc::clone(self.args.folder.as_ref().expect("only a source with a folder gets this far"))
     }
 
     fn watch(&self, context: &mut Context<FileSourceMsg>) {
@@ -218,18 +235,18 @@ impl FileSource {
     fn tell(&mut self, pods: BTreeMap<PodUid, Arc<Pod>>, context: &Context<FileSourceMsg>) {
         let lives = self.lives.clone();
         let set = PodManagerMsg::SourceSet { source: SourceKind::File, pods: pods.clone(), lives };
-        self.told = context.try_tell(&self.agent.directory.pod_manager, set).then_some(pods);
+        self.told = context.try_tell(&self.args.pod_manager, set).then_some(pods);
     }
 
     fn tell_refused(&self, context: &Context<FileSourceMsg>) {
         let refused = StatusManagerMsg::Refused(SourceKind::File, self.refused.clone().unwrap_or_default());
-        context.tell(&self.agent.directory.status_manager, refused);
+        context.tell(&self.args.status_manager, refused);
     }
 
     /// A file of a folder that stays broken gives no pod any more: as upstream, which keeps a broken file's pod until it next
     /// lists all files, and where the path is the one file, for as long as that is there (POD-01).
     fn let_go_of_broken(&mut self, uptime: Duration) {
-        let patience = self.agent.settings.file_check_period;
+        let patience = self.args.check_period;
         for known in self.files.values_mut() {
             known.last_good.take_if(|(_, since)| uptime.saturating_sub(*since) >= patience);
         }
@@ -253,8 +270,8 @@ impl FileSource {
             Some(known) if known.content.as_ref() == Some(&content) => return known,
             other => other.and_then(|known| known.newest().map(|(_, pod)| Arc::clone(pod))),
         };
-        let (source, node) = (Source::File { path: path.to_string() }, &self.agent.settings.node_name);
-        let gates = self.agent.settings.restart_gates;
+        let (source, node) = (Source::File { path: path.to_string() }, &self.args.node_name);
+        let gates = self.args.restart_gates;
         let pod = match check_static(&content, &source, node).and_then(|checked| checked.within(gates)) {
             Ok(mut checked) => {
                 mark_seen(&mut checked.pod, before.as_deref(), context.now());

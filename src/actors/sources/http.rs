@@ -5,24 +5,47 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
 use super::mark_seen;
 use crate::actors::kit::actor::Actor;
+use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
-use crate::actors::settings::Agent;
+use crate::logic::manifest::restart_gates::RestartGates;
 use crate::logic::manifest::{Checked, Source, check_static_list, claimed_name};
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::loudness::Loudness;
-use crate::messages::event_recorder::EventSubject;
+use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::{HttpSourceMsg, SourceKind};
 use crate::messages::status_manager::{RefusedManifest, StatusManagerMsg};
+use crate::platform::pods::manifests::ManifestUrl;
+
+/// What the actor needs.
+pub struct Args {
+    /// The node's name, which is part of its static pods' names.
+    pub node_name: String,
+    /// The static pod URL, where one is set.
+    pub url: Option<Arc<dyn ManifestUrl>>,
+    /// `staticPodURL`, as pods' UIDs take it in.
+    pub url_text: String,
+    /// `httpCheckFrequency`.
+    pub check_period: Duration,
+    /// Gates about the restart policies of containers.
+    pub restart_gates: RestartGates,
+    /// Hears of all pods.
+    pub pod_manager: Address<PodManagerMsg>,
+    /// Hears of manifests that give none.
+    pub status_manager: Address<StatusManagerMsg>,
+    /// Hears pods' Events.
+    pub event_recorder: Address<EventRecorderMsg>,
+}
 
 /// See the module.
 pub struct HttpSource {
-    agent: Arc<Agent>,
+    args: Args,
     body: Option<Arc<[u8]>>,
     told: Option<BTreeMap<PodUid, Arc<Pod>>>,
     /// `None` until it was told: another may have been, by who was here before.
@@ -34,10 +57,10 @@ pub struct HttpSource {
 impl Actor for HttpSource {
     const KIND: &'static str = "HttpSource";
     type Msg = HttpSourceMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, context: &mut Context<HttpSourceMsg>) -> Self {
-        let source = Self { agent, body: None, told: None, refused: None, failures: 0 };
+    fn begin(args: Args, context: &mut Context<HttpSourceMsg>) -> Self {
+        let source = Self { args, body: None, told: None, refused: None, failures: 0 };
         source.fetch(context);
         source
     }
@@ -52,7 +75,7 @@ impl Actor for HttpSource {
                     Err(panicked) => Err(panicked.to_string()),
                 };
                 self.log(taken);
-                context.after(self.agent.settings.http_check_period, HttpSourceMsg::FetchDue);
+                context.after(self.args.check_period, HttpSourceMsg::FetchDue);
             }
             HttpSourceMsg::Repeat => {
                 if self.told.is_some() {
@@ -66,13 +89,13 @@ impl Actor for HttpSource {
 
 impl HttpSource {
     fn fetch(&self, context: &mut Context<HttpSourceMsg>) {
-        let Some(url) = self.agent.adapters.url.clone() else { return };
+        let Some(url) = self.args.url.clone() else { return };
         context.start("fetch manifests", "static pod URL", async move { url.fetch().await }, HttpSourceMsg::FetchEnded);
     }
 
     /// A URL that fails is asked every few seconds: the first failures say all that there is to say.
     fn log(&mut self, taken: Result<(), String>) {
-        let url = &self.agent.settings.static_pod_url;
+        let url = &self.args.url_text;
         let Err(error) = taken else {
             if std::mem::take(&mut self.failures) > 0 {
                 tracing::info!(url, "static pods are read again");
@@ -97,16 +120,16 @@ impl HttpSource {
         if self.body.as_ref() == Some(body) {
             return Ok(());
         }
-        let url = self.agent.settings.static_pod_url.clone();
+        let url = self.args.url_text.clone();
         if body.is_empty() {
             tracing::error!(url, "zero-length data received from the static pod URL, all its pods go");
             self.told = Some(BTreeMap::new());
         } else {
             let source = Source::Http { url: url.clone() };
-            let gates = self.agent.settings.restart_gates;
+            let gates = self.args.restart_gates;
             let within =
                 |all: Vec<Checked>| all.into_iter().map(|checked| checked.within(gates)).collect::<Result<Vec<_>, _>>();
-            match check_static_list(body, &source, &self.agent.settings.node_name).and_then(within) {
+            match check_static_list(body, &source, &self.args.node_name).and_then(within) {
                 Ok(checked) => {
                     for warning in checked.iter().flat_map(|checked| &checked.warnings) {
                         tracing::warn!(url, warning, "static pod");
@@ -115,7 +138,7 @@ impl HttpSource {
                 }
                 Err(error) => {
                     let why = error.to_string();
-                    let pod = claimed_name(body, &source, &self.agent.settings.node_name);
+                    let pod = claimed_name(body, &source, &self.args.node_name);
                     self.refuse(Some(RefusedManifest { pod, place: url, why: why.clone() }), context);
                     return Err(why);
                 }
@@ -143,7 +166,7 @@ impl HttpSource {
             }
             let subject = EventSubject::pod(&uid, &FullName::new(&name, &namespace));
             let message = duplicate(&name, &namespace, &uid);
-            context.tell(&self.agent.directory.event_recorder, subject.warning("FailedValidation", message));
+            context.tell(&self.args.event_recorder, subject.warning("FailedValidation", message));
         }
         unique
     }
@@ -157,14 +180,14 @@ impl HttpSource {
 
     fn tell_refused(&self, context: &Context<HttpSourceMsg>) {
         let refused = StatusManagerMsg::Refused(SourceKind::Http, self.refused.iter().flatten().cloned().collect());
-        context.tell(&self.agent.directory.status_manager, refused);
+        context.tell(&self.args.status_manager, refused);
     }
 
     /// A set that there is no room for is told after the next fetch, as if it had brought something else.
     fn tell(&mut self, context: &Context<HttpSourceMsg>) {
         let pods = self.told.clone().unwrap_or_default();
         let set = PodManagerMsg::SourceSet { source: SourceKind::Http, pods, lives: BTreeMap::new() };
-        if !context.try_tell(&self.agent.directory.pod_manager, set) {
+        if !context.try_tell(&self.args.pod_manager, set) {
             self.body = None;
         }
     }

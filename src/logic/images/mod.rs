@@ -10,3 +10,23 @@ pub mod image_name;
 pub mod image_policy;
 pub mod image_records;
 pub mod pull_queue;
+
+use std::sync::Arc;
+
+use credential_plugins::Provider;
+use image_garbage::ImageGcPolicy;
+use image_records::VerificationPolicy;
+use pull_queue::PullLimits;
+
+/// What the configuration says about images.
+#[derive(Clone, Debug)]
+pub struct ImageSettings {
+    /// How pulls are limited: `serializeImagePulls`, `maxParallelImagePulls`, `registryPullQPS`, `registryBurst`.
+    pub pulls: PullLimits,
+    /// Programs that give credentials of registries.
+    pub credential_providers: Arc<[Provider]>,
+    /// Which images on the node a pod may use without asking their registry.
+    pub verification: VerificationPolicy,
+    /// When images that nobody uses go.
+    pub gc: ImageGcPolicy,
+}

@@ -14,8 +14,19 @@ pub use self::memory::{EVENTS_PER_POD_MAX, PODS_MAX};
 use self::outlet::Outlet;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::Context;
-use crate::actors::settings::Agent;
 use crate::messages::event_recorder::{EventRecorderMsg, PodEvent};
+use crate::platform::cluster::kube_api::ApiServer;
+use crate::platform::host::chance::Chance;
+
+/// What the actor needs.
+pub struct Args {
+    /// The node's name: it is the source of every Event.
+    pub node_name: String,
+    /// The API server, where one is named.
+    pub api: Option<ApiServer>,
+    /// Spreads tries.
+    pub chance: Arc<dyn Chance>,
+}
 
 /// See the module.
 pub struct EventRecorder {
@@ -27,10 +38,10 @@ pub struct EventRecorder {
 impl Actor for EventRecorder {
     const KIND: &'static str = "EventRecorder";
     type Msg = EventRecorderMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, _: &mut Context<EventRecorderMsg>) -> Self {
-        let outlet = agent.adapters.api.as_ref().map(|api| Outlet::new(&agent, api));
+    fn begin(args: Args, _: &mut Context<EventRecorderMsg>) -> Self {
+        let outlet = args.api.as_ref().map(|api| Outlet::new(api, &args.node_name, &args.chance));
         if outlet.is_none() {
             tracing::info!("No api server defined - no events will be sent to API server");
         }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Event;
 
 use crate::actors::kit::context::Context;
-use crate::actors::settings::Agent;
 use crate::logic::events::outbox::{Action, Outbox, Outcome};
 use crate::logic::events::{EventCorrelator, PodEvent, Report};
 use crate::messages::Panicked;
@@ -23,11 +22,11 @@ pub(super) struct Outlet {
 }
 
 impl Outlet {
-    pub(super) fn new(agent: &Agent, api: &ApiServer) -> Self {
+    pub(super) fn new(api: &ApiServer, node_name: &str, chance: &Arc<dyn Chance>) -> Self {
         Self {
             api: api.on(Lane::Events),
-            node_name: Arc::from(&*agent.settings.node_name),
-            chance: Arc::clone(&agent.adapters.chance),
+            node_name: Arc::from(node_name),
+            chance: Arc::clone(chance),
             correlator: EventCorrelator::new(),
             outbox: Outbox::default(),
         }

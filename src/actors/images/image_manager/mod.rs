@@ -14,27 +14,32 @@ use std::time::Duration;
 use ractor::RpcReplyPort;
 
 use crate::actors::kit::actor::Actor;
+use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
 use crate::actors::kit::held::Held;
-use crate::actors::settings::Agent;
-use crate::cri::{CriResult, Image, ImageSpec};
+use crate::cri::{CriResult, Image, ImageService, ImageSpec};
+use crate::logic::images::ImageSettings;
 use crate::logic::images::credential_plugins::{AnswerCache, Provider};
 use crate::logic::images::credential_tokens::KnownToken;
 use crate::logic::images::image_credentials::Credential;
 use crate::logic::images::image_name::{self, ImageName};
 use crate::logic::images::image_policy::{ImageDecision, ImageFailure, ImageInUse, PullPolicy, decide, pull_failure};
 use crate::logic::images::image_records::{Access, Evidence, RecordedAccess, access, needs_proof};
-use crate::logic::images::pull_queue::{PullLimits, PullQueue, Turn, Verdict};
+use crate::logic::images::pull_queue::{PullQueue, Turn, Verdict};
 use crate::logic::model::backoff::{Wait, go_duration};
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
 use crate::logic::volumes::token::TokenKey;
 use crate::messages::Panicked;
-use crate::messages::event_recorder::EventSubject;
+use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
+use crate::messages::image_gc::ImageGcMsg;
 use crate::messages::image_manager::{
     FoundImage, GatherKey, Gathered, Given, ImageManagerMsg, ImageRequest, ImageStep, PulledImage,
 };
-use crate::platform::observer::Occurrence;
+use crate::platform::cluster::objects::Objects;
+use crate::platform::host::clock::Clock;
+use crate::platform::images::ImageHost;
+use crate::platform::observer::{Observer, Occurrence};
 use tokens::Known;
 
 /// From a pull that failed to the next question, which hears of the back-off and is told of it: as upstream, whose next relist
@@ -99,9 +104,29 @@ fn key(uid: &PodUid, image: &str) -> String {
     format!("{uid}_{image}")
 }
 
+/// What the actor needs.
+pub struct Args {
+    /// What the configuration says about images.
+    pub settings: ImageSettings,
+    /// The runtime's images.
+    pub images: Arc<dyn ImageService>,
+    /// Records, credentials and programs on the node.
+    pub host: Arc<dyn ImageHost>,
+    /// Gives tokens of pods' accounts.
+    pub objects: Arc<dyn Objects>,
+    /// The agent's clock, for operations.
+    pub clock: Arc<dyn Clock>,
+    /// Who counts pulls.
+    pub observer: Arc<dyn Observer>,
+    /// Keeps an image that a pod is given.
+    pub image_gc: Address<ImageGcMsg>,
+    /// Hears pods' Events.
+    pub event_recorder: Address<EventRecorderMsg>,
+}
+
 /// See the module.
 pub struct ImageManager {
-    agent: Arc<Agent>,
+    args: Arc<Args>,
     queue: PullQueue,
     pending: BTreeMap<u64, Pending>,
     next_number: u64,
@@ -117,20 +142,18 @@ pub struct ImageManager {
 impl Actor for ImageManager {
     const KIND: &'static str = "ImageManager";
     type Msg = ImageManagerMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, context: &mut Context<ImageManagerMsg>) -> Self {
-        let settings = &agent.settings;
-        let limits =
-            PullLimits { parallel_max: settings.pulls_max, rate: settings.pull_rate, burst: settings.pull_burst };
-        let held = settings.image_verification.records().then(Held::default);
+    fn begin(args: Args, context: &mut Context<ImageManagerMsg>) -> Self {
+        let args = Arc::new(args);
+        let held = args.settings.verification.records().then(Held::default);
         if held.is_some() {
-            let work = steps::recover(Arc::clone(&agent));
+            let work = steps::recover(Arc::clone(&args));
             context.start("read records", "interrupted pulls", work, ImageManagerMsg::Recovered);
         }
         Self {
-            agent,
-            queue: PullQueue::new(limits),
+            queue: PullQueue::new(args.settings.pulls),
+            args,
             pending: BTreeMap::new(),
             next_number: 0,
             held,
@@ -164,9 +187,9 @@ impl Actor for ImageManager {
             ImageManagerMsg::Gathered(key, outcome) => self.gathered(&key, outcome, context),
             ImageManagerMsg::RecordsWritten(_) => {}
             ImageManagerMsg::ImagesLeft(images, began) => {
-                let agent = Arc::clone(&self.agent);
+                let host = Arc::clone(&self.args.host);
                 let work = async move {
-                    let removed = agent.adapters.image_host.prune_records(&images, began).await;
+                    let removed = host.prune_records(&images, began).await;
                     tracing::debug!(removed, "records of images that are gone removed");
                 };
                 context.start("prune records", "images that are gone", work, ImageManagerMsg::RecordsWritten);
@@ -200,10 +223,7 @@ impl ImageManager {
         };
         if let Err(error) = named {
             let message = format!("Failed to apply default image tag \"{}\": {error}", pending.request.image);
-            context.tell(
-                &self.agent.directory.event_recorder,
-                pending.subject().warning("InspectFailed", message.clone()),
-            );
+            context.tell(&self.args.event_recorder, pending.subject().warning("InspectFailed", message.clone()));
             self.pending.insert(number, pending);
             self.fail(number, "InvalidImageName", message, None, context);
             return;
@@ -215,9 +235,9 @@ impl ImageManager {
             self.prepare_pull(number, context);
             return;
         }
-        let (agent, known) = (Arc::clone(&self.agent), self.known(asked_for, &repository, context));
+        let (args, known) = (Arc::clone(&self.args), self.known(asked_for, &repository, context));
         let cause = context.cause();
-        let work = async move { ImageStep::LookedUp(steps::look_up(agent, spec, repository, known, cause).await) };
+        let work = async move { ImageStep::LookedUp(steps::look_up(args, spec, repository, known, cause).await) };
         context.start("image status", about, work, move |step| ImageManagerMsg::StepEnded { number, step });
     }
 
@@ -249,20 +269,16 @@ impl ImageManager {
         let policy = self.pending[&number].request.policy;
         match decide(policy, Some(usable.is_some())) {
             ImageDecision::Use => {
-                let verified = if self.agent.settings.image_verification.records() {
-                    " and can be accessed by the pod"
-                } else {
-                    ""
-                };
+                let verified =
+                    if self.args.settings.verification.records() { " and can be accessed by the pod" } else { "" };
                 let message = format!("Container image \"{image}\" already present on machine{verified}");
-                context.tell(&self.agent.directory.event_recorder, subject.normal("Pulled", message));
+                context.tell(&self.args.event_recorder, subject.normal("Pulled", message));
                 let found = usable.expect("invariant: decided for its presence");
                 self.succeed(number, found.id.clone(), found);
             }
             ImageDecision::Refuse => {
                 let message = format!("Container image \"{image}\" is not present with pull policy of Never");
-                context
-                    .tell(&self.agent.directory.event_recorder, subject.warning("ErrImageNeverPull", message.clone()));
+                context.tell(&self.args.event_recorder, subject.warning("ErrImageNeverPull", message.clone()));
                 self.fail(number, "ErrImageNeverPull", message, None, context);
             }
             ImageDecision::Pull => self.prepare_pull(number, context),
@@ -277,27 +293,28 @@ impl ImageManager {
         evidence: &Evidence,
         context: &mut Context<ImageManagerMsg>,
     ) -> Option<Image> {
-        let (agent, request) = (&self.agent, &self.pending[&number].request);
-        let policy = &agent.settings.image_verification;
+        let (args, request) = (&self.args, &self.pending[&number].request);
+        let policy = &args.settings.verification;
         let secrets: Vec<_> = match (&evidence.record, &request.credentials) {
-            (Some(_), Ok(credentials)) => credentials.iter().filter_map(|one| steps::recorded(agent, one)).collect(),
+            (Some(_), Ok(credentials)) => {
+                credentials.iter().filter_map(|one| steps::recorded(&*args.host, one)).collect()
+            }
             _ => vec![],
         };
         let access = access(policy, &request.image, evidence, &secrets);
         if policy.records() {
-            self.agent.happened(Occurrence::ImageChecked {
+            self.args.observer.happened(Occurrence::ImageChecked {
                 result: checked(&access, needs_proof(policy, &request.image, evidence)),
             });
         }
         match access {
             Access::Allowed => Some(found),
             Access::AllowedBy(secret) => {
-                let (agent, image, reference) = (Arc::clone(agent), request.image.clone(), found.id.clone());
+                let (args, image, reference) = (Arc::clone(args), request.image.clone(), found.id.clone());
                 let about = image.clone();
                 let work = async move {
-                    let (now, access) = (agent.trace.clock().now(), RecordedAccess::of(Some(secret)));
-                    let host = &agent.adapters.image_host;
-                    if let Err(error) = host.record_pulled(&image, &reference, Some(&access), now).await {
+                    let (now, access) = (args.clock.now(), RecordedAccess::of(Some(secret)));
+                    if let Err(error) = args.host.record_pulled(&image, &reference, Some(&access), now).await {
                         tracing::error!(image, error, "failed to write an image pulled record");
                     }
                 };
@@ -318,7 +335,7 @@ impl ImageManager {
         if let Err(problem) = &pending.request.credentials {
             let (problem, image) = (problem.clone(), &pending.request.image);
             let said = format!("Failed to pull image \"{image}\": {problem}");
-            context.tell(&self.agent.directory.event_recorder, pending.subject().warning("Failed", said));
+            context.tell(&self.args.event_recorder, pending.subject().warning("Failed", said));
             self.fail(number, "ErrImagePull", problem, None, context);
             return;
         }
@@ -327,9 +344,9 @@ impl ImageManager {
             return;
         }
         let (repository, request) = (pending.repository(), Arc::clone(&pending.request));
-        let agent = Arc::clone(&self.agent);
-        let providers = agent.settings.credential_providers.iter().enumerate();
-        let with_tokens = steps::given_tokens(&agent, &request, &repository);
+        let args = Arc::clone(&self.args);
+        let providers = args.settings.credential_providers.iter().enumerate();
+        let with_tokens = steps::given_tokens(&args, &request, &repository);
         let key: GatherKey = (repository.clone(), (!with_tokens.is_empty()).then(|| request.uid.clone()));
         if let Some(others) = self.gathering.get_mut(&key) {
             others.push(number);
@@ -343,7 +360,7 @@ impl ImageManager {
         let ask = providers.filter(|(place, provider)| provider.is_for(&repository) && asks(*place, provider));
         let ask: Vec<usize> = ask.map(|(place, _)| place).collect();
         self.gathering.insert(key.clone(), vec![number]);
-        let work = steps::gather(Arc::clone(&agent), repository.clone(), ask, known);
+        let work = steps::gather(Arc::clone(&args), repository.clone(), ask, known);
         context.start("find credentials", repository, work, move |found| ImageManagerMsg::Gathered(key, found));
     }
 
@@ -353,7 +370,7 @@ impl ImageManager {
         self.tokens.retain(|_, token| !token.life.is_due(now, 0.5));
         let of_pod = self.tokens.iter().filter(|(key, _)| key.pod_uid == request.uid);
         let tokens = of_pod.map(|(key, token)| (key.clone(), token.clone())).collect();
-        let answers = match steps::given_tokens(&self.agent, &request, repository)[..] {
+        let answers = match steps::given_tokens(&self.args, &request, repository)[..] {
             [] => AnswerCache::default(),
             _ => self.answers.clone(),
         };
@@ -369,8 +386,7 @@ impl ImageManager {
     ) -> BTreeMap<usize, Option<Given>> {
         let uptime = context.clock().uptime();
         self.tokens.extend(asked.tokens);
-        let agent = Arc::clone(&self.agent);
-        let providers = &agent.settings.credential_providers;
+        let providers = Arc::clone(&self.args.settings.credential_providers);
         let mut given: BTreeMap<usize, Option<Given>> = BTreeMap::new();
         for (place, outcome) in asked.answers {
             let outcome = outcome.unwrap_or_else(|error| {
@@ -397,8 +413,7 @@ impl ImageManager {
         let (uptime, repository) = (context.clock().uptime(), key.0.as_str());
         let node = std::mem::take(&mut gathered.node);
         let given = self.remember(gathered, repository, context);
-        let agent = Arc::clone(&self.agent);
-        let providers = &agent.settings.credential_providers;
+        let providers = Arc::clone(&self.args.settings.credential_providers);
         let mut found = node.of(repository);
         for (place, provider) in providers.iter().enumerate().filter(|(_, provider)| provider.is_for(repository)) {
             match given.get(&place) {
@@ -424,7 +439,7 @@ impl ImageManager {
             // Upstream tells of the pull when it is wanted, before its turn has come and before the rate is asked.
             Verdict::Queued => {
                 let event = pending.subject().normal("Pulling", format!("Pulling image \"{}\"", pending.request.image));
-                context.tell(&self.agent.directory.event_recorder, event);
+                context.tell(&self.args.event_recorder, event);
             }
             Verdict::BackingOff(wait, why) => self.back_off(number, &wait, why, context),
         }
@@ -439,7 +454,7 @@ impl ImageManager {
     ) {
         let pending = &self.pending[&number];
         let short = format!("Back-off pulling image \"{}\"", pending.request.image);
-        context.tell(&self.agent.directory.event_recorder, pending.subject().normal("BackOff", short.clone()));
+        context.tell(&self.args.event_recorder, pending.subject().normal("BackOff", short.clone()));
         let message = why.map_or(short.clone(), |(reason, message)| format!("{short}: {reason}: {message}"));
         self.fail(number, "ImagePullBackOff", message, Some(wait.until.since(context.steady())), context);
     }
@@ -465,7 +480,7 @@ impl ImageManager {
         let (spec, image) = (pending.spec(), pending.image.clone());
         let (written, credentials) = (pending.request.image.clone(), std::mem::take(&mut pending.credentials));
         let config = Arc::clone(&pending.request.sandbox_config);
-        let pull = steps::pull_recorded(Arc::clone(&self.agent), spec, written, credentials, config, context.cause());
+        let pull = steps::pull_recorded(Arc::clone(&self.args), spec, written, credentials, config, context.cause());
         let work = async move { ImageStep::Pulled(pull.await) };
         context.start("pull image", image, work, move |step| ImageManagerMsg::StepEnded { number, step });
     }
@@ -487,7 +502,7 @@ impl ImageManager {
             go_duration(whole_millis(pull)),
             go_duration(whole_millis(whole)),
         );
-        context.tell(&self.agent.directory.event_recorder, pending.subject().normal("Pulled", message));
+        context.tell(&self.args.event_recorder, pending.subject().normal("Pulled", message));
         self.queue.done(number, &pending.key());
         // The pull went well whatever is known of the image; but nobody may be run as its user before that is known.
         match shown {
@@ -501,14 +516,14 @@ impl ImageManager {
         let pending = &self.pending[&number];
         let message = format!("Failed to inspect image \"{}\": {problem}", pending.request.image);
         let event = pending.subject().warning("InspectFailed", message.clone());
-        context.tell(&self.agent.directory.event_recorder, event);
+        context.tell(&self.args.event_recorder, event);
         self.fail(number, "ImageInspectError", message, None, context);
     }
 
     fn fail_pull(&mut self, number: u64, error: &str, context: &Context<ImageManagerMsg>) {
         let pending = &self.pending[&number];
         let (reason, message) = pull_failure(&pending.request.image, error);
-        let (to, subject) = (&self.agent.directory.event_recorder, pending.subject());
+        let (to, subject) = (&self.args.event_recorder, pending.subject());
         let said = format!("Failed to pull image \"{}\": {error}", pending.request.image);
         context.tell(to, subject.warning("Failed", said));
         self.queue.failed(number, &pending.key(), (reason.to_owned(), message.clone()), context.steady());
@@ -522,13 +537,13 @@ impl ImageManager {
             PullPolicy::IfNotPresent => "ifnotpresent",
         };
         let (present, pull_required) = (pending.present, pending.pull_required);
-        self.agent.happened(Occurrence::ImageEnsured { policy, present, pull_required });
+        self.args.observer.happened(Occurrence::ImageEnsured { policy, present, pull_required });
     }
 
     /// Counts a pull with its wait for a turn, as upstream does.
     fn count_pull(&self, uid: &PodUid, bytes: u64, took: Duration, context: &Context<ImageManagerMsg>) {
         let began = Moment(context.now().0.saturating_sub(i64::try_from(took.as_nanos()).unwrap_or(i64::MAX)));
-        self.agent.happened(Occurrence::ImagePulled { uid, bytes, began, took: whole_millis(took) });
+        self.args.observer.happened(Occurrence::ImagePulled { uid, bytes, began, took: whole_millis(took) });
     }
 
     fn lose(&mut self, number: u64, panicked: &Panicked, context: &Context<ImageManagerMsg>) {
@@ -560,7 +575,7 @@ impl ImageManager {
         // A volume's failure is told of with the container that mounts it, by who asked.
         if !pending.request.field_path.is_empty() {
             let event = pending.subject().warning("Failed", format!("Error: {reason}"));
-            context.tell(&self.agent.directory.event_recorder, event);
+            context.tell(&self.args.event_recorder, event);
         }
         answer(pending, Err(ImageFailure { reason, message, retry_after }));
     }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Args;
 use super::tokens::{self, Known};
 use crate::actors::kit::trace::Cause;
-use crate::actors::settings::Agent;
 use crate::cri::{AuthConfig, CriResult, Image, ImageService, ImageSpec, PodSandboxConfig};
 use crate::logic::images::credential_plugins::{Provider, parse_answer};
 use crate::logic::images::credential_tokens::AccountToken;
@@ -13,6 +13,7 @@ use crate::logic::images::image_credentials::Credential;
 use crate::logic::images::image_records::{Evidence, RecordedAccess, RecordedSecret, needs_proof};
 use crate::messages::image_gc::ImageGcMsg;
 use crate::messages::image_manager::{FoundImage, Gathered, Given, ImageRequest, PulledImage};
+use crate::platform::images::ImageHost;
 use crate::platform::observer::Occurrence;
 
 /// For the removal of an image that a pod is to be given: longer than the runtime's deadline for it.
@@ -20,40 +21,40 @@ const REMOVAL_PATIENCE: Duration = Duration::from_secs(150);
 
 /// Keeps the image, by ID or name, from being removed while its container is made; false when it was just being removed:
 /// whether it is there must be looked at again.
-async fn is_kept(agent: &Agent, cause: &Cause, reference: &str) -> bool {
-    if agent.settings.image_gc.is_off() {
+async fn is_kept(args: &Args, cause: &Cause, reference: &str) -> bool {
+    if args.settings.gc.is_off() {
         return true;
     }
     let question = |reply| ImageGcMsg::HandOut(reference.to_owned(), reply);
     // Nobody who could say so removes nothing, either.
-    agent.directory.image_gc.ask(cause.clone(), REMOVAL_PATIENCE, question).await.unwrap_or(true)
+    args.image_gc.ask(cause.clone(), REMOVAL_PATIENCE, question).await.unwrap_or(true)
 }
 
 /// Asks the runtime for the image and, of one that is there, the records for who may use it. Where they name service
 /// accounts, the pod's counts if a program gives a credential for it now, as upstream: its name alone proves nothing.
 pub(super) async fn look_up(
-    agent: Arc<Agent>,
+    args: Arc<Args>,
     spec: ImageSpec,
     repository: String,
     known: Known,
     cause: Cause,
 ) -> CriResult<Option<Box<FoundImage>>> {
     let image = loop {
-        let Some(image) = agent.adapters.images.image_status(&spec).await? else { return Ok(None) };
-        if is_kept(&agent, &cause, &image.id).await {
+        let Some(image) = args.images.image_status(&spec).await? else { return Ok(None) };
+        if is_kept(&args, &cause, &image.id).await {
             break image;
         }
     };
-    let (policy, request) = (&agent.settings.image_verification, Arc::clone(&known.request));
+    let (policy, request) = (&args.settings.verification, Arc::clone(&known.request));
     let mut evidence = match policy.asks_records() {
-        true => agent.adapters.image_host.evidence(&request.image, &image.id).await,
+        true => args.host.evidence(&request.image, &image.id).await,
         false => Evidence::default(),
     };
     let mut asked = Gathered::default();
     let counts = needs_proof(policy, &request.image, &evidence) && evidence.names_accounts(&request.image);
     if counts && request.credentials.is_ok() {
-        let ask = given_tokens(&agent, &request, &repository);
-        asked = ask_programs(&agent, &repository, ask, &known).await;
+        let ask = given_tokens(&args, &request, &repository);
+        asked = ask_programs(&args, &repository, ask, &known).await;
         let given = asked.answers.iter().filter_map(|(_, given)| given.as_ref().ok()?.as_ref());
         let good = given.filter(|given| !given.answer.of(&repository).is_empty());
         evidence.account = good.filter_map(|given| Some(given.account.as_ref()?.0.clone())).next();
@@ -62,31 +63,31 @@ pub(super) async fn look_up(
 }
 
 /// The programs, by their places in the configuration, that are given tokens of the pod's account for this repository.
-pub(super) fn given_tokens(agent: &Agent, request: &ImageRequest, repository: &str) -> Vec<usize> {
+pub(super) fn given_tokens(args: &Args, request: &ImageRequest, repository: &str) -> Vec<usize> {
     if request.service_account.is_empty() {
         return vec![];
     }
-    let providers = agent.settings.credential_providers.iter().enumerate();
+    let providers = args.settings.credential_providers.iter().enumerate();
     let wanted = providers.filter(|(_, provider)| provider.tokens.is_some() && provider.is_for(repository));
     wanted.map(|(place, _)| place).collect()
 }
 
 /// Reads the node's own credentials, and asks the programs at these places of the configuration, all at once.
-pub(super) async fn gather(agent: Arc<Agent>, repository: String, ask: Vec<usize>, known: Known) -> Gathered {
-    let asked = ask_programs(&agent, &repository, ask, &known).await;
-    Gathered { node: agent.adapters.image_host.node_credentials().await, ..asked }
+pub(super) async fn gather(args: Arc<Args>, repository: String, ask: Vec<usize>, known: Known) -> Gathered {
+    let asked = ask_programs(&args, &repository, ask, &known).await;
+    Gathered { node: args.host.node_credentials().await, ..asked }
 }
 
 /// Asks the programs at these places, all at once.
-async fn ask_programs(agent: &Agent, repository: &str, ask: Vec<usize>, known: &Known) -> Gathered {
+async fn ask_programs(args: &Args, repository: &str, ask: Vec<usize>, known: &Known) -> Gathered {
     let ask_one = |place: usize| async move {
-        let provider = &agent.settings.credential_providers[place];
+        let provider = &args.settings.credential_providers[place];
         let mut tokens = vec![];
         let given = match (&provider.tokens, known.request.service_account.as_str()) {
             (Some(attributes), "") if attributes.required == Some(true) => Ok(None),
-            (None, _) | (Some(_), "") => ask_program(agent, provider, repository, None).await.map(Some),
+            (None, _) | (Some(_), "") => ask_program(args, provider, repository, None).await.map(Some),
             (Some(attributes), _) => {
-                tokens::ask_with_token(agent, (provider, attributes), repository, known, &mut tokens).await
+                tokens::ask_with_token(args, (provider, attributes), repository, known, &mut tokens).await
             }
         };
         (place, given, tokens)
@@ -102,32 +103,31 @@ async fn ask_programs(agent: &Agent, repository: &str, ask: Vec<usize>, known: &
 
 /// Asks one program.
 pub(super) async fn ask_program(
-    agent: &Agent,
+    args: &Args,
     provider: &Provider,
     repository: &str,
     token: Option<&AccountToken>,
 ) -> Result<Given, String> {
-    let clock = agent.trace.clock();
-    let began = clock.uptime();
-    let printed = agent.adapters.image_host.ask_provider(provider, repository, token).await;
+    let began = args.clock.uptime();
+    let printed = args.host.ask_provider(provider, repository, token).await;
     let answer =
         printed.and_then(|printed| parse_answer(provider, &printed)).and_then(|answer| provider.accept(answer, token));
-    let took = clock.uptime().saturating_sub(began);
-    agent.happened(Occurrence::ProviderAsked { name: &provider.name, took, failed: answer.is_err() });
+    let took = args.clock.uptime().saturating_sub(began);
+    args.observer.happened(Occurrence::ProviderAsked { name: &provider.name, took, failed: answer.is_err() });
     Ok(Given { answer: answer?, account: None, is_new: true })
 }
 
 /// One pull with its records: begun before, ended after it, and who may use the image.
 pub(super) async fn pull_recorded(
-    agent: Arc<Agent>,
+    args: Arc<Args>,
     spec: ImageSpec,
     image: String,
     credentials: Vec<Credential>,
     config: Arc<PodSandboxConfig>,
     cause: Cause,
 ) -> Result<Box<PulledImage>, String> {
-    let (images, host) = (&agent.adapters.images, &agent.adapters.image_host);
-    let records = agent.settings.image_verification.records();
+    let (images, host) = (&args.images, &args.host);
+    let records = args.settings.verification.records();
     if records {
         let begun = host.begin_pull(&image).await;
         begun
@@ -136,7 +136,7 @@ pub(super) async fn pull_recorded(
     let pulled = loop {
         let pulled = pull(&**images, &spec, &credentials, &config).await;
         match &pulled {
-            Ok((reference, _)) if !is_kept(&agent, &cause, reference).await => {}
+            Ok((reference, _)) if !is_kept(&args, &cause, reference).await => {}
             _ => break pulled,
         }
     };
@@ -146,9 +146,9 @@ pub(super) async fn pull_recorded(
                 let used = used.map(|place| &credentials[place]);
                 let access = match used.and_then(|used| used.account.clone()) {
                     Some(account) => RecordedAccess::of_account(account),
-                    None => RecordedAccess::of(used.and_then(|used| recorded(&agent, used))),
+                    None => RecordedAccess::of(used.and_then(|used| recorded(&**host, used))),
                 };
-                host.record_pulled(&image, reference, Some(&access), agent.trace.clock().now()).await
+                host.record_pulled(&image, reference, Some(&access), args.clock.now()).await
             }
             Err(_) => Ok(()),
         };
@@ -166,27 +166,27 @@ pub(super) async fn pull_recorded(
 }
 
 /// How a credential of a Secret stands in records; `None` for one of the node's.
-pub(super) fn recorded(agent: &Agent, credential: &Credential) -> Option<RecordedSecret> {
+pub(super) fn recorded(host: &dyn ImageHost, credential: &Credential) -> Option<RecordedSecret> {
     let source = credential.source.as_ref()?;
-    Some(RecordedSecret::new(source, agent.adapters.image_host.hash(&credential.text_to_hash())))
+    Some(RecordedSecret::new(source, host.hash(&credential.text_to_hash())))
 }
 
 /// Makes records of pulls that an earlier agent had begun, and that brought their image all the same: nobody knows with
 /// what credentials, so a pod has to show some that the registry accepts (CRI-24).
-pub(super) async fn recover(agent: Arc<Agent>) {
-    let host = &agent.adapters.image_host;
+pub(super) async fn recover(args: Arc<Args>) {
+    let host = &args.host;
     let begun = host.interrupted_pulls().await;
     if begun.is_empty() {
         return;
     }
-    let images = match agent.adapters.images.list_images(None).await {
+    let images = match args.images.list_images(None).await {
         Ok(images) => images,
         Err(error) => {
             tracing::error!(%error, "failed to list images, interrupted pulls stay recorded as such");
             return;
         }
     };
-    let now = agent.trace.clock().now();
+    let now = args.clock.now();
     for intent in begun {
         let has_name =
             |image: &&Image| image.repo_tags.iter().chain(&image.repo_digests).any(|name| intent.is_of(name));

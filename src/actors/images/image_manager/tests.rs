@@ -9,6 +9,7 @@ use super::*;
 use crate::actors::kit::trace::Cause;
 use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
+use crate::actors::settings::Agent;
 use crate::actors::tree::start_alone;
 use crate::cri::{AuthConfig, CriError, ImageFsInfo, ImageService, PodSandboxConfig};
 use crate::logic::images::image_garbage::ListedImage;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Args;
 use super::steps::ask_program;
-use crate::actors::settings::Agent;
 use crate::logic::images::credential_plugins::{AnswerCache, Provider};
 use crate::logic::images::credential_tokens::{Account, AccountToken, KnownToken, TokenAttributes};
 use crate::logic::images::image_records::RecordedAccount;
@@ -27,13 +27,13 @@ pub(super) struct Known {
 /// Asks the program with a token, unless it has answered about the account before; `None` where it is not for this pod.
 /// The token goes to `used`, so that it is not asked for again while it is good.
 pub(super) async fn ask_with_token(
-    agent: &Agent,
+    args: &Args,
     (provider, attributes): (&Provider, &TokenAttributes),
     repository: &str,
     known: &Known,
     used: &mut Vec<(TokenKey, KnownToken)>,
 ) -> Result<Option<Given>, String> {
-    let (objects, request) = (&agent.adapters.objects, &known.request);
+    let (objects, request) = (&args.objects, &known.request);
     let (namespace, name) = (&*request.full_name.namespace, &request.service_account);
     let found = patiently("serviceaccount", name, objects.service_account(namespace, name)).await;
     let found = found.map_err(|error| format!("failed to get service account: {error}"))?;
@@ -57,14 +57,14 @@ pub(super) async fn ask_with_token(
     };
     used.push((key, token.clone()));
     let token = AccountToken { account, token: token.text };
-    let hash = attributes.per_token().then(|| agent.adapters.image_host.hash(&token.token));
+    let hash = attributes.per_token().then(|| args.host.hash(&token.token));
     let kept_under = token.account.cache_key(hash.as_deref());
     let Account { namespace, name, uid, .. } = token.account.clone();
     let account = Some((RecordedAccount { uid, namespace, name }, kept_under.clone()));
     if let Some(answer) = known.answers.find(provider, &kept_under, repository, known.uptime) {
         return Ok(Some(Given { answer: answer.clone(), account, is_new: false }));
     }
-    let given = ask_program(agent, provider, repository, Some(&token)).await?;
+    let given = ask_program(args, provider, repository, Some(&token)).await?;
     Ok(Some(Given { account, ..given }))
 }
 
@@ -80,6 +80,7 @@ mod tests {
     use crate::actors::kit::trace::Cause;
     use crate::actors::node::node_tests::{PlayedAgent, played_agent};
     use crate::actors::played_api::ObjectServer;
+    use crate::actors::wiring::images::image_manager_args;
     use crate::cri::{AuthConfig, CriResult, Image, ImageFsInfo, ImageService, ImageSpec, PodSandboxConfig};
     use crate::logic::images::credential_plugins::{parse_config, validate};
     use crate::logic::images::image_policy::PullPolicy;
@@ -163,6 +164,10 @@ providers:
     }
 
     impl Scene {
+        fn args(&self) -> Arc<Args> {
+            Arc::new(image_manager_args(&self.played.agent))
+        }
+
         fn known(&self, account: &str, answers: AnswerCache, tokens: Vec<(TokenKey, KnownToken)>) -> Known {
             let request = ImageRequest {
                 uid: PodUid::from("pu"),
@@ -179,7 +184,7 @@ providers:
 
         async fn gather(&self, account: &str, answers: AnswerCache, tokens: Vec<(TokenKey, KnownToken)>) -> Gathered {
             let known = self.known(account, answers, tokens);
-            gather(Arc::clone(&self.played.agent), "reg.example/app".to_owned(), vec![0], known).await
+            gather(self.args(), "reg.example/app".to_owned(), vec![0], known).await
         }
 
         /// What a pod that runs as this may do with an image that was pulled for `robot` under this name.
@@ -192,7 +197,7 @@ providers:
             let mut known = self.known(account, AnswerCache::default(), vec![]);
             known.request = Arc::new(ImageRequest { image: name.to_owned(), ..(*known.request).clone() });
             let found =
-                look_up(Arc::clone(agent), ImageSpec::default(), name.to_owned(), known, Cause::outside("test")).await;
+                look_up(self.args(), ImageSpec::default(), name.to_owned(), known, Cause::outside("test")).await;
             let found = found.expect("answered").expect("it is there");
             access(&agent.settings.image_verification, name, &found.evidence, &[])
         }

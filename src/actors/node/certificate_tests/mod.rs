@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use self::cluster::{Cluster, Policy};
-use super::certificate_manager::CertificateManager;
 use super::node_tests::{PlayedAgent, paused_clock, played_agent_with, seconds};
 use crate::actors::kit::trace::{Cause, Faults};
 use crate::actors::root;

@@ -1,6 +1,5 @@
 //! Events, as the API server sees them.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::ActorCell;

@@ -21,11 +21,10 @@ use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::trace::Cause;
-use crate::actors::settings::Agent;
 use crate::logic::environment::service_environment::{MASTER, service_variables};
 use crate::logic::model::ids::PodUid;
 use crate::logic::objects::object_cache::{
-    Answer, Heard, Input, Object, ObjectCache as Decisions, ObjectError, Order, ReadFor, TTL,
+    Answer, ChangeDetection, Heard, Input, Object, ObjectCache as Decisions, ObjectError, Order, ReadFor, TTL,
 };
 use crate::logic::objects::object_references::{ObjectKey, ObjectKind, object_references};
 use crate::messages::Panicked;
@@ -33,6 +32,7 @@ use crate::messages::node_status::NodeStatusMsg;
 use crate::messages::object_cache::{ObjectCacheMsg, ServiceVariables, ServicesHeard, Watch};
 use crate::messages::volume_manager::VolumeManagerMsg;
 use crate::platform::cluster::kube_api::{ApiError, ApiObject, ApiServer, Place};
+use crate::platform::host::chance::Chance;
 pub use objects::ApiObjects;
 use objects::failure;
 
@@ -55,9 +55,25 @@ struct ServiceQuestion {
     reply: RpcReplyPort<ServiceVariables>,
 }
 
+/// What the actor needs.
+pub struct Args {
+    /// `configMapAndSecretChangeDetectionStrategy`.
+    pub change_detection: ChangeDetection,
+    /// `syncFrequency`.
+    pub sync_period: Duration,
+    /// The API server, where one is named.
+    pub api: Option<ApiServer>,
+    /// Spreads tries.
+    pub chance: Arc<dyn Chance>,
+    /// Is asked how long what was read counts as fresh.
+    pub node_status: Address<NodeStatusMsg>,
+    /// Hears which pods' objects changed.
+    pub volume_manager: Address<VolumeManagerMsg>,
+}
+
 /// See the module.
 pub struct ObjectCache {
-    agent: Arc<Agent>,
+    args: Args,
     decisions: Decisions,
     watches: BTreeMap<ObjectKey, OperationId>,
     replies: BTreeMap<u64, RpcReplyPort<Answer>>,
@@ -75,13 +91,12 @@ pub struct ObjectCache {
 impl Actor for ObjectCache {
     const KIND: &'static str = "ObjectCache";
     type Msg = ObjectCacheMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, context: &mut Context<ObjectCacheMsg>) -> Self {
-        let settings = &agent.settings;
+    fn begin(args: Args, context: &mut Context<ObjectCacheMsg>) -> Self {
         let cache = Self {
-            decisions: Decisions::new(settings.change_detection, settings.sync_period),
-            agent,
+            decisions: Decisions::new(args.change_detection, args.sync_period),
+            args,
             watches: BTreeMap::new(),
             replies: BTreeMap::new(),
             waits: BTreeMap::new(),
@@ -152,7 +167,7 @@ impl ObjectCache {
                 }
                 Order::Read { read, cached } => self.read(read, cached, context),
                 Order::Changed(pods) => {
-                    context.tell(&self.agent.directory.volume_manager, VolumeManagerMsg::ObjectsChanged(pods));
+                    context.tell(&self.args.volume_manager, VolumeManagerMsg::ObjectsChanged(pods));
                 }
                 Order::Wait(question) => {
                     self.waits.insert(question, context.after(WAIT_MAX, ObjectCacheMsg::TooLate(question)));
@@ -170,8 +185,8 @@ impl ObjectCache {
     }
 
     fn watch(&mut self, key: ObjectKey, context: &mut Context<ObjectCacheMsg>) {
-        let Some(api) = self.agent.adapters.api.clone() else { return };
-        let watch = watch::of_object(api, Arc::clone(&self.agent.adapters.chance), &key);
+        let Some(api) = self.args.api.clone() else { return };
+        let watch = watch::of_object(api, Arc::clone(&self.args.chance), &key);
         self.listen(key, watch, context);
     }
 
@@ -205,8 +220,8 @@ impl ObjectCache {
     }
 
     fn read(&self, read: ReadFor, cached: bool, context: &mut Context<ObjectCacheMsg>) {
-        let node_status = self.agent.directory.node_status.clone();
-        let (api, key) = (self.agent.adapters.api.clone(), read.key.clone());
+        let node_status = self.args.node_status.clone();
+        let (api, key) = (self.args.api.clone(), read.key.clone());
         let about = key.to_string();
         let work = async move {
             let Some(api) = api else {
@@ -224,8 +239,8 @@ impl ObjectCache {
     }
 
     fn watch_services(&self, context: &mut Context<ObjectCacheMsg>) {
-        let Some(api) = self.agent.adapters.api.clone() else { return };
-        listen_to_services(watch::of_services(api, Arc::clone(&self.agent.adapters.chance)), context);
+        let Some(api) = self.args.api.clone() else { return };
+        listen_to_services(watch::of_services(api, Arc::clone(&self.args.chance)), context);
     }
 
     fn hear_services(

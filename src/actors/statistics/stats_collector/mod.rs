@@ -11,19 +11,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::actors::kit::actor::Actor;
+use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
-use crate::actors::settings::Agent;
-use crate::cri::ImageFsInfo;
+use crate::cri::{ImageFsInfo, ImageService, RuntimeService};
 use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::statistics::figures::Usage;
 use crate::logic::statistics::rates::Rates;
 use crate::logic::statistics::sample::{Depth, RawSample, Snapshot, Wanted};
 use crate::logic::statistics::volumes::{Space, VolumeFigures, of_claims};
 use crate::logic::statistics::walks::{WalkKey, Walks};
+use crate::messages::pleg::PlegMsg;
 use crate::messages::stats_collector::{
     Cost, Looked, SnapshotReply, StatsCollectorMsg, StatsReport, VolumeThere, WalksEnded,
 };
-use crate::platform::statistics::{WalkOutcome, WalkPlace, Walked};
+use crate::messages::volume_manager::VolumeManagerMsg;
+use crate::platform::host::chance::Chance;
+use crate::platform::host::clock::Clock;
+use crate::platform::statistics::{Statistics, WalkOutcome, WalkPlace, Walked};
 
 /// How long who asks waits for walks.
 const WALKS_MAX: Duration = Duration::from_millis(250);
@@ -54,9 +58,29 @@ struct Look {
     sample: Option<RawSample>,
 }
 
+/// What the actor needs.
+pub struct Args {
+    /// `volumeStatsAggPeriod`: how often volumes are measured, while somebody asks; `None` when they are not.
+    pub volume_period: Option<Duration>,
+    /// Figures of the node, its control groups and disks.
+    pub statistics: Arc<dyn Statistics>,
+    /// The runtime, for writable layers that it keeps in a way of its own.
+    pub runtime: Arc<dyn RuntimeService>,
+    /// The runtime's images, for its disks.
+    pub images: Arc<dyn ImageService>,
+    /// The agent's clock, for operations.
+    pub clock: Arc<dyn Clock>,
+    /// Spreads walks.
+    pub chance: Arc<dyn Chance>,
+    /// Is asked for pods.
+    pub pleg: Address<PlegMsg>,
+    /// Is asked for volumes.
+    pub volume_manager: Address<VolumeManagerMsg>,
+}
+
 /// See the module.
 pub struct StatsCollector {
-    agent: Arc<Agent>,
+    args: Arc<Args>,
     rates: Rates,
     /// The newest snapshot, how much it shows, and the uptime at which it was begun.
     newest: Option<(Arc<Snapshot>, Wanted, Duration)>,
@@ -78,11 +102,11 @@ pub struct StatsCollector {
 impl Actor for StatsCollector {
     const KIND: &'static str = "StatsCollector";
     type Msg = StatsCollectorMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, _: &mut Context<StatsCollectorMsg>) -> Self {
+    fn begin(args: Args, _: &mut Context<StatsCollectorMsg>) -> Self {
         Self {
-            agent,
+            args: Arc::new(args),
             rates: Rates::default(),
             newest: None,
             look: None,
@@ -177,11 +201,11 @@ impl StatsCollector {
             known_disks: self.disks.as_ref().map(|(disks, _)| disks.clone()),
             sandbox_image: wanted.depth == Depth::Everything
                 && known_image.is_none_or(|(_, at)| uptime.saturating_sub(*at) >= SANDBOX_IMAGE_PERIOD),
-            volumes: wanted.disks && self.agent.settings.volume_stats_period.is_some(),
+            volumes: wanted.disks && self.args.volume_period.is_some(),
         };
         self.look = Some(Look { wanted, began: uptime, sample: None });
-        let agent = Arc::clone(&self.agent);
-        let work = async move { steps::look(&agent, needs).await.map(Box::new) };
+        let args = Arc::clone(&self.args);
+        let work = async move { steps::look(&args, needs).await.map(Box::new) };
         context.start("look at statistics", name_of(wanted), work, StatsCollectorMsg::Looked);
     }
 
@@ -222,7 +246,7 @@ impl StatsCollector {
     fn due(&mut self, layers: &[ContainerId], uptime: Duration) -> Vec<(WalkKey, WalkPlace)> {
         let mut there: BTreeMap<WalkKey, Duration> =
             layers.iter().map(|id| (WalkKey::Layer(id.clone()), LAYER_PERIOD)).collect();
-        if let Some(period) = self.agent.settings.volume_stats_period {
+        if let Some(period) = self.args.volume_period {
             there.extend(self.volumes.keys().map(|key| (key.clone(), period)));
         }
         self.layers.retain(|id, _| there.contains_key(&WalkKey::Layer(id.clone())));
@@ -245,14 +269,9 @@ impl StatsCollector {
         ended: fn(WalksEnded) -> StatsCollectorMsg,
         context: &mut Context<StatsCollectorMsg>,
     ) {
-        let agent = Arc::clone(&self.agent);
+        let args = Arc::clone(&self.args);
         let about = format!("{} layers and volumes", places.len());
-        context.start(
-            "walk through directories",
-            about,
-            async move { steps::walk(&agent, places, limit).await },
-            ended,
-        );
+        context.start("walk through directories", about, async move { steps::walk(&args, places, limit).await }, ended);
     }
 
     fn walk_beside(&mut self, left: Vec<(WalkKey, WalkPlace)>, context: &mut Context<StatsCollectorMsg>) {
@@ -272,7 +291,7 @@ impl StatsCollector {
             let chance = match &key {
                 WalkKey::Layer(_) => 0.0,
                 // Volumes of many pods are not to be walked all at once.
-                WalkKey::Volume(..) => self.agent.adapters.chance.next(),
+                WalkKey::Volume(..) => self.args.chance.next(),
             };
             match (&key, outcome) {
                 (WalkKey::Layer(id), WalkOutcome::Layer(usage)) => {
@@ -353,12 +372,12 @@ impl StatsCollector {
 
     /// Volumes of claims are told of by `/metrics`, which may be the only one who asks.
     fn list_volumes(&mut self, context: &mut Context<StatsCollectorMsg>) {
-        if self.listing || self.walking || self.agent.settings.volume_stats_period.is_none() {
+        if self.listing || self.walking || self.args.volume_period.is_none() {
             return;
         }
         self.listing = true;
-        let agent = Arc::clone(&self.agent);
-        let work = async move { steps::volumes(&agent).await };
+        let args = Arc::clone(&self.args);
+        let work = async move { steps::volumes(&args).await };
         context.start("list volumes", "all pods", work, StatsCollectorMsg::VolumesListed);
     }
 

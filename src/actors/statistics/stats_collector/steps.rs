@@ -1,10 +1,9 @@
 //! The operations of `StatsCollector`: a look, walks, a list of volumes.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use super::Args;
 use crate::actors::kit::trace::Cause;
-use crate::actors::settings::Agent;
 use crate::cri::{ContainerStats, FilesystemUsage, ImageFsInfo, StatsFilter};
 use crate::logic::statistics::chosen::chosen;
 use crate::logic::statistics::figures::{FileSystem, Usage};
@@ -35,26 +34,26 @@ pub(super) struct Needs {
 }
 
 /// One look at everything that is wanted.
-pub(super) async fn look(agent: &Agent, needs: Needs) -> Result<Looked, String> {
+pub(super) async fn look(args: &Args, needs: Needs) -> Result<Looked, String> {
     let cause = Cause::outside("statistics");
-    let pods = agent.directory.pleg.ask(cause, ASK_LIMIT, PlegMsg::Pods).await;
+    let pods = args.pleg.ask(cause, ASK_LIMIT, PlegMsg::Pods).await;
     let pods = pods.map_err(|error| format!("list pods: {error}"))?;
-    let disks = if needs.disks { image_disks(agent).await } else { None };
-    let sandbox_image = if needs.sandbox_image { sandbox_image(agent).await } else { None };
-    let volumes = if needs.volumes { volumes(agent).await } else { None };
+    let disks = if needs.disks { image_disks(args).await } else { None };
+    let sandbox_image = if needs.sandbox_image { sandbox_image(args).await } else { None };
+    let volumes = if needs.volumes { volumes(args).await } else { None };
     let (images, containers) = match (needs.wanted.disks, disks.as_ref().or(needs.known_disks.as_ref())) {
         (true, Some(told)) => places(told),
         _ => (None, None),
     };
     let pods = chosen(pods.iter().map(|pod| &**pod));
     let order = LookOrder { wanted: needs.wanted, pods, images, containers };
-    let sample = agent.adapters.statistics.look(order).await?;
+    let sample = args.statistics.look(order).await?;
     Ok(Looked { sample, disks, sandbox_image, volumes })
 }
 
 /// What the runtime says of its disks; nothing when it does not answer in time: what it said last counts on.
-async fn image_disks(agent: &Agent) -> Option<ImageFsInfo> {
-    match tokio::time::timeout(RUNTIME_LIMIT, agent.adapters.images.image_fs_info()).await {
+async fn image_disks(args: &Args) -> Option<ImageFsInfo> {
+    match tokio::time::timeout(RUNTIME_LIMIT, args.images.image_fs_info()).await {
         Ok(Ok(told)) => Some(told),
         Ok(Err(error)) => {
             tracing::debug!(%error, "the runtime does not tell its disks");
@@ -81,8 +80,8 @@ fn places(told: &ImageFsInfo) -> (Option<RuntimeDiskAt>, Option<RuntimeDiskAt>) 
 }
 
 /// What sandboxes are made of: the image that the runtime has pinned, or one that is named as the usual one.
-async fn sandbox_image(agent: &Agent) -> Option<String> {
-    let images = tokio::time::timeout(RUNTIME_LIMIT, agent.adapters.images.list_images(None)).await.ok()?.ok()?;
+async fn sandbox_image(args: &Args) -> Option<String> {
+    let images = tokio::time::timeout(RUNTIME_LIMIT, args.images.list_images(None)).await.ok()?.ok()?;
     let is_pause = |name: &str| {
         let last = name.rsplit('/').next().unwrap_or(name);
         last.split([':', '@']).next() == Some("pause")
@@ -96,9 +95,9 @@ async fn sandbox_image(agent: &Agent) -> Option<String> {
 }
 
 /// The volumes that pods have and that there are figures of; `None` when nobody answers.
-pub(super) async fn volumes(agent: &Agent) -> Option<Vec<VolumeThere>> {
+pub(super) async fn volumes(args: &Args) -> Option<Vec<VolumeThere>> {
     let cause = Cause::outside("statistics");
-    let pods = agent.directory.volume_manager.ask(cause, ASK_LIMIT, VolumeManagerMsg::All).await.ok()?;
+    let pods = args.volume_manager.ask(cause, ASK_LIMIT, VolumeManagerMsg::All).await.ok()?;
     let mut there = vec![];
     for (uid, pod, mounted) in pods {
         for (name, volume) in &mounted.volumes {
@@ -122,14 +121,14 @@ pub(super) async fn volumes(agent: &Agent) -> Option<Vec<VolumeThere>> {
 
 /// Walks; what the runtime keeps in a way of its own it is asked for. Gives what was walked and what was not.
 pub(super) async fn walk(
-    agent: &Arc<Agent>,
+    args: &Args,
     places: Vec<(WalkKey, WalkPlace)>,
     limit: Duration,
 ) -> (Vec<Walked>, Vec<(WalkKey, WalkPlace)>) {
-    let mut walked = agent.adapters.statistics.walk(places.clone(), limit).await;
+    let mut walked = args.statistics.walk(places.clone(), limit).await;
     let is_unknown = |one: &Walked| matches!((&one.key, &one.outcome), (WalkKey::Layer(_), WalkOutcome::NotHere));
     if walked.iter().any(is_unknown) {
-        ask_runtime(agent, &mut walked).await;
+        ask_runtime(args, &mut walked).await;
     }
     let is_unfinished = |one: &Walked| one.outcome == WalkOutcome::Unfinished;
     let done = |key: &WalkKey| walked.iter().any(|one| one.key == *key && !is_unfinished(one));
@@ -139,11 +138,10 @@ pub(super) async fn walk(
 
 /// One call for all of them: the runtime asks every container's shim all the same. It counts as the time that each took,
 /// so that it is made seldom if it takes long.
-async fn ask_runtime(agent: &Agent, walked: &mut [Walked]) {
-    let clock = agent.trace.clock();
-    let began = clock.uptime();
+async fn ask_runtime(args: &Args, walked: &mut [Walked]) {
+    let began = args.clock.uptime();
     let all = StatsFilter::default();
-    let call = agent.adapters.runtime.list_container_stats(&all);
+    let call = args.runtime.list_container_stats(&all);
     let told: Vec<ContainerStats> = match tokio::time::timeout(RUNTIME_LIMIT, call).await {
         Ok(Ok(told)) => told,
         Ok(Err(error)) => {
@@ -152,7 +150,7 @@ async fn ask_runtime(agent: &Agent, walked: &mut [Walked]) {
         }
         Err(_) => vec![],
     };
-    let took = clock.uptime().saturating_sub(began);
+    let took = args.clock.uptime().saturating_sub(began);
     for one in walked {
         let (WalkKey::Layer(id), WalkOutcome::NotHere) = (&one.key, &one.outcome) else { continue };
         one.took = took;

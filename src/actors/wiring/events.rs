@@ -1,0 +1,15 @@
+//! What the actor that records Events is given.
+
+use std::sync::Arc;
+
+use crate::actors::events::event_recorder;
+use crate::actors::settings::Agent;
+
+/// Of `EventRecorder`.
+pub fn event_recorder_args(agent: &Agent) -> event_recorder::Args {
+    event_recorder::Args {
+        node_name: agent.settings.node_name.clone(),
+        api: agent.adapters.api.clone(),
+        chance: Arc::clone(&agent.adapters.chance),
+    }
+}

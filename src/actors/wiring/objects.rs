@@ -1,0 +1,18 @@
+//! What the actor that has objects at hand is given.
+
+use std::sync::Arc;
+
+use crate::actors::objects::object_cache;
+use crate::actors::settings::Agent;
+
+/// Of `ObjectCache`.
+pub fn object_cache_args(agent: &Agent) -> object_cache::Args {
+    object_cache::Args {
+        change_detection: agent.settings.change_detection,
+        sync_period: agent.settings.sync_period,
+        api: agent.adapters.api.clone(),
+        chance: Arc::clone(&agent.adapters.chance),
+        node_status: agent.directory.node_status.clone(),
+        volume_manager: agent.directory.volume_manager.clone(),
+    }
+}

@@ -1,0 +1,35 @@
+//! What the actors of cgroups and of allocations are given.
+
+use std::sync::Arc;
+
+use crate::actors::resources::{allocation_manager, process_placement, resource_manager};
+use crate::actors::settings::Agent;
+
+/// Of `AllocationManager`.
+pub fn allocation_manager_args(agent: &Agent) -> allocation_manager::Args {
+    allocation_manager::Args {
+        files: Arc::clone(&agent.adapters.checkpoints),
+        pod_manager: agent.directory.pod_manager.clone(),
+    }
+}
+
+/// Of `ProcessPlacement`.
+pub fn process_placement_args(agent: &Agent) -> process_placement::Args {
+    process_placement::Args {
+        settings: agent.settings.placement.clone(),
+        placement: Arc::clone(&agent.adapters.placement),
+    }
+}
+
+/// Of `ResourceManager`.
+pub fn resource_manager_args(agent: &Agent) -> resource_manager::Args {
+    let settings = &agent.settings;
+    resource_manager::Args {
+        node_name: settings.node_name.clone(),
+        tree: settings.cgroup_tree.clone(),
+        kubepods: settings.kubepods.clone(),
+        options: settings.resources,
+        cgroups: Arc::clone(&agent.adapters.cgroups),
+        event_recorder: agent.directory.event_recorder.clone(),
+    }
+}

@@ -1,0 +1,48 @@
+//! What the sources of pods are given.
+
+use std::sync::Arc;
+
+use crate::actors::settings::Agent;
+use crate::actors::sources::{api, file, http};
+
+/// Of `ApiSource`.
+pub fn api_source_args(agent: &Agent) -> api::Args {
+    let to = &agent.directory;
+    api::Args {
+        node_name: agent.settings.node_name.clone(),
+        api: agent.adapters.api.clone(),
+        chance: Arc::clone(&agent.adapters.chance),
+        pod_manager: to.pod_manager.clone(),
+        status_manager: to.status_manager.clone(),
+        mirror_manager: to.mirror_manager.clone(),
+        offline_pods: to.offline_pods.clone(),
+    }
+}
+
+/// Of `FileSource`.
+pub fn file_source_args(agent: &Agent) -> file::Args {
+    let settings = &agent.settings;
+    file::Args {
+        node_name: settings.node_name.clone(),
+        folder: agent.adapters.folder.clone(),
+        check_period: settings.file_check_period,
+        restart_gates: settings.restart_gates,
+        pod_manager: agent.directory.pod_manager.clone(),
+        status_manager: agent.directory.status_manager.clone(),
+    }
+}
+
+/// Of `HttpSource`.
+pub fn http_source_args(agent: &Agent) -> http::Args {
+    let (settings, to) = (&agent.settings, &agent.directory);
+    http::Args {
+        node_name: settings.node_name.clone(),
+        url: agent.adapters.url.clone(),
+        url_text: settings.static_pod_url.clone(),
+        check_period: settings.http_check_period,
+        restart_gates: settings.restart_gates,
+        pod_manager: to.pod_manager.clone(),
+        status_manager: to.status_manager.clone(),
+        event_recorder: to.event_recorder.clone(),
+    }
+}

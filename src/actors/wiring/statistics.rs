@@ -1,0 +1,21 @@
+//! What the actor that collects statistics is given.
+
+use std::sync::Arc;
+
+use crate::actors::settings::Agent;
+use crate::actors::statistics::stats_collector;
+
+/// Of `StatsCollector`.
+pub fn stats_collector_args(agent: &Agent) -> stats_collector::Args {
+    let adapters = &agent.adapters;
+    stats_collector::Args {
+        volume_period: agent.settings.volume_stats_period,
+        statistics: Arc::clone(&adapters.statistics),
+        runtime: Arc::clone(&adapters.runtime),
+        images: Arc::clone(&adapters.images),
+        clock: Arc::clone(agent.trace.clock()),
+        chance: Arc::clone(&adapters.chance),
+        pleg: agent.directory.pleg.clone(),
+        volume_manager: agent.directory.volume_manager.clone(),
+    }
+}
