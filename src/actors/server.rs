@@ -5,7 +5,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::settings::Agent;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::Context;
 use crate::messages::server::ServerMsg;
@@ -19,22 +18,28 @@ pub trait Listener: Send + Sync {
     /// What and where, for people.
     fn name(&self) -> String;
     /// Listens and answers until it fails; says why.
-    async fn serve(&self, agent: Arc<Agent>) -> String;
+    async fn serve(&self) -> String;
+}
+
+/// What the actor needs.
+pub struct Args {
+    /// What listens, and answers.
+    pub listeners: Vec<Arc<dyn Listener>>,
 }
 
 /// See the module.
 pub struct Server {
-    agent: Arc<Agent>,
+    listeners: Vec<Arc<dyn Listener>>,
 }
 
 impl Actor for Server {
     const KIND: &'static str = "Server";
     type Msg = ServerMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, context: &mut Context<ServerMsg>) -> Self {
-        let server = Self { agent };
-        for listener in 0..server.agent.adapters.listeners.len() {
+    fn begin(args: Args, context: &mut Context<ServerMsg>) -> Self {
+        let server = Self { listeners: args.listeners };
+        for listener in 0..server.listeners.len() {
             server.listen(listener, context);
         }
         server
@@ -44,7 +49,7 @@ impl Actor for Server {
         match message {
             ServerMsg::ListenerEnded { listener, why } => {
                 let why = why.unwrap_or_else(|panicked| panicked.to_string());
-                let name = self.agent.adapters.listeners[listener].name();
+                let name = self.listeners[listener].name();
                 tracing::error!(listener = name, why, "listener ended, it is opened again");
                 context.after(LISTEN_RETRY, ServerMsg::ListenDue(listener));
             }
@@ -55,9 +60,9 @@ impl Actor for Server {
 
 impl Server {
     fn listen(&self, number: usize, context: &mut Context<ServerMsg>) {
-        let (listener, agent) = (Arc::clone(&self.agent.adapters.listeners[number]), Arc::clone(&self.agent));
+        let listener = Arc::clone(&self.listeners[number]);
         let name = listener.name();
-        let work = async move { listener.serve(agent).await };
+        let work = async move { listener.serve().await };
         context.start("listen", name, work, move |why| ServerMsg::ListenerEnded { listener: number, why });
     }
 }

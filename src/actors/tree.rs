@@ -106,6 +106,7 @@ macro_rules! children {
         }),+];
 
         /// The addresses of Root's children. They outlive restarts, so they are handed out once.
+        #[derive(Clone)]
         pub struct Directory {
             $($(#[$doc])+ pub $address: Address<$message>,)+
         }
@@ -390,7 +391,7 @@ children! {
     Server {
         actor: super::server::Server,
         address: server: Address<ServerMsg>,
-        args: Arc::clone,
+        args: wiring::server::server_args,
         stop_limit: Duration::from_secs(2),
     }
 }

@@ -9,6 +9,7 @@ pub mod objects;
 pub mod probes;
 pub mod resources;
 pub mod runtime;
+pub mod server;
 pub mod sources;
 pub mod statistics;
 pub mod status;

@@ -62,8 +62,7 @@ use crate::platform::pods::pod_files::LinuxPodFiles;
 use crate::platform::pods::probe_store::ProbeStore;
 use crate::platform::statistics::{LinuxStatistics, Places};
 use crate::platform::volumes::LinuxVolumeHost;
-use crate::server::secure::SecureListener;
-use crate::server::{HealthzListener, LocalSocket, Pages, ReadOnlyListener, Streams};
+use crate::server::{Backend, HealthzListener, LocalSocket, Pages, ReadOnlyListener};
 use crate::telemetry::{self, Metrics, ObservedCgroups};
 use settings::HostFacts;
 use threads::{Elsewhere, Threads};
@@ -250,17 +249,6 @@ async fn assemble(
     let client = connected.as_ref().and_then(|connected| connected.client.clone());
     let mut certificates = serving::certificates(invocation, &node_name, client, clock.clone())?;
     certificates.authorities = serving::client_authorities(invocation)?;
-    let (pages, streams) = (pages(invocation)?, Arc::new(Streams::default()));
-    let needs = serving::Needs {
-        node_name: &node_name,
-        api: connected.as_ref().map(|connected| &connected.api),
-        certificates: &certificates,
-        clock: clock.clone(),
-        metrics: &metrics,
-        pages: Arc::clone(&pages),
-        streams: Arc::clone(&streams),
-    };
-    let secure = serving::listener(invocation, needs)?;
     let trace = Trace::new(clock);
     let directory = Directory::new(&trace);
     let root_dir = Path::new(&flags.root_dir);
@@ -298,10 +286,12 @@ async fn assemble(
         node_facts: Arc::new(LinuxNodeFacts::new(HostFiles::default(), root_dir.to_owned())),
         network_rules: Arc::new(Iptables::default()),
         placement: placement()?,
-        listeners: listeners(invocation, secure, (pages, streams), &metrics, visitors)?,
-        observer: metrics,
+        observer: metrics.clone(),
     };
-    Ok(Arc::new(Agent { settings, adapters, directory, trace }))
+    let mut agent = Agent { settings, adapters, directory, trace, listeners: vec![] };
+    let backend = Arc::new(Backend::of(&agent, metrics, pages(invocation)?));
+    agent.listeners = listeners(invocation, &agent, &backend, visitors)?;
+    Ok(Arc::new(agent))
 }
 
 /// The machine's own processes. Their cgroups are folders for any driver, as upstream has it.
@@ -381,35 +371,34 @@ fn manifest_url(config: &Config) -> Arc<dyn ManifestUrl> {
 /// What the agent listens on, as configured; the local socket always.
 fn listeners(
     invocation: &Invocation,
-    secure: Option<SecureListener>,
-    (pages, streams): (Arc<Pages>, Arc<Streams>),
-    metrics: &Arc<Metrics>,
+    agent: &Agent,
+    backend: &Arc<Backend>,
     visitors: &Handle,
 ) -> Result<Vec<Arc<dyn Listener>>, String> {
     let (config, flags) = (&invocation.config, &invocation.flags);
     let old = Path::new(&flags.root_dir).join(LocalSocket::NAME);
-    let socket = LocalSocket::new(PathBuf::from(&flags.socket), Arc::clone(metrics), pages)
+    let socket = LocalSocket::new(PathBuf::from(&flags.socket), backend)
         .owning_its_folder(flags.socket == config::LOCAL_SOCKET)
         .instead_of(old);
-    let mut listeners: Vec<Arc<dyn Listener>> = vec![Arc::new(socket.with_streams(streams))];
-    if let Some(secure) = secure {
+    let mut listeners: Vec<Arc<dyn Listener>> = vec![Arc::new(socket)];
+    if let Some(secure) = serving::listener(invocation, agent, backend)? {
         listeners.push(Arc::new(secure));
     }
     if let Some(address) = socket_address("healthzBindAddress", &config.healthz_bind_address, config.healthz_port)? {
-        listeners.push(Arc::new(HealthzListener::new(address)));
+        listeners.push(Arc::new(HealthzListener::new(address, backend)));
     }
     if let Some(address) = socket_address("address", &config.address, config.read_only_port)? {
-        let listener = ReadOnlyListener::bind(address, Arc::clone(metrics));
+        let listener = ReadOnlyListener::bind(address, backend);
         listeners.push(Arc::new(listener.map_err(|error| format!("listen on {address}: {error}"))?));
     }
     Ok(listeners.into_iter().map(|listener| Elsewhere::serve(listener, visitors)).collect())
 }
 
 /// What the server shows of the start.
-fn pages(invocation: &Invocation) -> Result<Arc<Pages>, String> {
+fn pages(invocation: &Invocation) -> Result<Pages, String> {
     let configz = serde_json::to_string(&Configz(&invocation.config)).map_err(|error| error.to_string())?;
     let version = config::KUBERNETES_VERSION.to_owned();
-    Ok(Arc::new(Pages { configz, version, flags: invocation.shown_flags.clone() }))
+    Ok(Pages { configz, version, flags: invocation.shown_flags.clone() })
 }
 
 /// Address and port; `None` for port 0, which turns the listener off.

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::actors::settings::Agent;
 use crate::config::Invocation;
 use crate::logic::node::certificate_plan::Purpose;
 use crate::logic::serving::server_access::Switches;
@@ -11,12 +12,10 @@ use crate::platform::cluster::access_review::{AccessReviews, ApiReviews};
 use crate::platform::cluster::certificates::{
     Certificates, ClientAuthorities, FileStore, KeptCertificate, LiveCertificate, ServingFiles, ensure_serving_files,
 };
-use crate::platform::cluster::kube_api::ApiServer;
 use crate::platform::host::clock::Clock;
 use crate::platform::network::tls_server::{ServerTls, server_config};
+use crate::server::Backend;
 use crate::server::secure::{Authentication, Authorization, Parts, SecureListener, Tokens};
-use crate::server::{Pages, Streams};
-use crate::telemetry::Metrics;
 
 /// All certificates of the agent, of which the client's is known.
 ///
@@ -75,22 +74,15 @@ pub(super) fn client_authorities(invocation: &Invocation) -> Result<Option<Arc<C
         .map(|found| Some(Arc::new(found)))
 }
 
-/// What the authenticated port needs from the rest of the agent.
-pub(super) struct Needs<'a> {
-    pub(super) node_name: &'a str,
-    pub(super) api: Option<&'a ApiServer>,
-    pub(super) certificates: &'a Certificates,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) metrics: &'a Arc<Metrics>,
-    pub(super) pages: Arc<Pages>,
-    pub(super) streams: Arc<Streams>,
-}
-
 /// The authenticated port; `None` without `enableServer`.
 ///
 /// # Errors
 /// When the port cannot be had, or the configuration asks for what cannot be; in upstream's words where it has some.
-pub(super) fn listener(invocation: &Invocation, needs: Needs<'_>) -> Result<Option<SecureListener>, String> {
+pub(super) fn listener(
+    invocation: &Invocation,
+    agent: &Agent,
+    backend: &Arc<Backend>,
+) -> Result<Option<SecureListener>, String> {
     let config = &invocation.config;
     let Some(address) =
         super::socket_address("address", &config.address, config.port)?.filter(|_| config.enable_server)
@@ -101,22 +93,20 @@ pub(super) fn listener(invocation: &Invocation, needs: Needs<'_>) -> Result<Opti
         min_version: config.tls_min_version.clone(),
         cipher_suites: config.tls_cipher_suites.clone(),
         groups: config.tls_curve_preferences.clone(),
-        ask_client: needs.certificates.authorities.is_some(),
+        ask_client: agent.adapters.certificates.authorities.is_some(),
     };
-    let shown: Arc<LiveCertificate> = Arc::clone(&needs.certificates.shown);
+    let shown: Arc<LiveCertificate> = Arc::clone(&agent.adapters.certificates.shown);
     let (tls, notes) = server_config(&settings, shown)?;
     for note in notes {
         tracing::warn!("{note}");
     }
-    let reviews = needs.api.map(|api| Arc::new(ApiReviews::new(api)) as Arc<dyn AccessReviews>);
+    let reviews = agent.adapters.api.as_ref().map(|api| Arc::new(ApiReviews::new(api)) as Arc<dyn AccessReviews>);
     let parts = Parts {
         tls,
-        authentication: Arc::new(authentication(invocation, &needs, reviews.clone())?),
-        authorization: Arc::new(authorization(invocation, &needs, reviews)?),
+        authentication: Arc::new(authentication(invocation, agent, reviews.clone())?),
+        authorization: Arc::new(authorization(invocation, agent, reviews)?),
         switches: switches(invocation),
-        metrics: Arc::clone(needs.metrics),
-        pages: needs.pages,
-        streams: needs.streams,
+        backend: Arc::clone(backend),
     };
     let listener = SecureListener::bind(address, parts);
     listener.map(Some).map_err(|error| format!("listen on {address}: {error}"))
@@ -124,7 +114,7 @@ pub(super) fn listener(invocation: &Invocation, needs: Needs<'_>) -> Result<Opti
 
 fn authentication(
     invocation: &Invocation,
-    needs: &Needs<'_>,
+    agent: &Agent,
     reviews: Option<Arc<dyn AccessReviews>>,
 ) -> Result<Authentication, String> {
     let settings = &invocation.config.authentication;
@@ -135,13 +125,13 @@ fn authentication(
         }
         false => None,
     };
-    let authorities = needs.certificates.authorities.clone();
-    Ok(Authentication::new(authorities, tokens, settings.anonymous.enabled, Arc::clone(&needs.clock)))
+    let authorities = agent.adapters.certificates.authorities.clone();
+    Ok(Authentication::new(authorities, tokens, settings.anonymous.enabled, Arc::clone(agent.trace.clock())))
 }
 
 fn authorization(
     invocation: &Invocation,
-    needs: &Needs<'_>,
+    agent: &Agent,
     reviews: Option<Arc<dyn AccessReviews>>,
 ) -> Result<Authorization, String> {
     let settings = &invocation.config.authorization;
@@ -150,7 +140,13 @@ fn authorization(
     }
     let reviews = reviews.ok_or("no client provided, cannot use webhook authorization")?;
     let (allowed, refused) = (&settings.webhook.cache_authorized_ttl, &settings.webhook.cache_unauthorized_ttl);
-    Ok(Authorization::webhook(reviews, needs.node_name, allowed.to_std(), refused.to_std(), Arc::clone(&needs.clock)))
+    Ok(Authorization::webhook(
+        reviews,
+        &agent.settings.node_name,
+        allowed.to_std(),
+        refused.to_std(),
+        Arc::clone(agent.trace.clock()),
+    ))
 }
 
 fn switches(invocation: &Invocation) -> Switches {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::actors::settings::{ServedLogs, Settings, StreamSettings};
+use crate::actors::settings::Settings;
 use crate::config::{Config, GoDuration, Invocation};
 use crate::logic::images::image_garbage::ImageGcPolicy;
 use crate::logic::images::image_records::VerificationPolicy;
@@ -25,6 +25,7 @@ use crate::logic::resources::{
     CPU, CgroupVersion, MEMORY, MemoryQos, NodeMemory, PIDS, ResourceList, ResourceOptions, hugepage_capacity,
     kubepods_resources,
 };
+use crate::logic::serving::{ServedLogs, StreamSettings};
 use crate::platform::host::Host as HostFiles;
 use crate::platform::host::node_facts::LinuxNodeFacts;
 

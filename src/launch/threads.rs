@@ -16,7 +16,6 @@ use tracing::Instrument;
 use crate::actors::kit::trace::Trace;
 use crate::actors::root::STUCK_AFTER;
 use crate::actors::server::Listener;
-use crate::actors::settings::Agent;
 
 /// Threads for calls that block, such as those on cgroups and files; each costs memory while it lives.
 const BLOCKING_THREADS_MAX: usize = 8;
@@ -70,9 +69,9 @@ impl Listener for Elsewhere {
         self.listener.name()
     }
 
-    async fn serve(&self, agent: Arc<Agent>) -> String {
+    async fn serve(&self) -> String {
         let listener = Arc::clone(&self.listener);
-        let served = async move { listener.serve(agent).await }.in_current_span();
+        let served = async move { listener.serve().await }.in_current_span();
         let mut task = JoinSet::new(); // Dropped with this future, it ends the listener.
         task.spawn_on(served, &self.threads);
         match task.join_next().await {
@@ -99,8 +98,6 @@ mod tests {
     use std::sync::mpsc::{Sender, channel};
 
     use super::*;
-    use crate::actors::node::node_tests::played_agent;
-    use crate::actors::played_api::ObjectServer;
 
     /// Says on which thread it is served, and when that is over.
     struct Told(Mutex<Sender<String>>, &'static str);
@@ -119,7 +116,7 @@ mod tests {
             self.1.to_owned()
         }
 
-        async fn serve(&self, _: Arc<Agent>) -> String {
+        async fn serve(&self) -> String {
             let tell = self.0.lock().expect("not poisoned").clone();
             let _over = Over(tell.clone());
             tell.send(std::thread::current().name().unwrap_or_default().to_owned()).expect("heard");
@@ -137,12 +134,10 @@ mod tests {
         let (tell, told) = channel();
         let visitors = threads.visitors.handle().clone();
         let (failed, panicked, heard, told) = threads.tree.block_on(async move {
-            let agent = played_agent(ObjectServer::default().api(), |_, _| {}).agent;
             let one = |name| Elsewhere::serve(Arc::new(Told(Mutex::new(tell.clone()), name)), &visitors);
-            let (failed, panicked) =
-                (one("fails").serve(agent.clone()).await, one("panics").serve(agent.clone()).await);
+            let (failed, panicked) = (one("fails").serve().await, one("panics").serve().await);
             let third = one("goes on");
-            let mut served = third.serve(agent);
+            let mut served = third.serve();
             assert!(tokio::time::timeout(Duration::from_millis(100), &mut served).await.is_err(), "it goes on");
             // It has begun before it is cut off.
             let heard: Vec<String> = (0..5).map(|_| told.recv().expect("told")).collect();

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::backend::Backend;
 use super::table::{Cell, Mood, clean, span, table};
 use crate::actors::kit::trace::{ActorView, Cause, Ending, KindSums, Turn};
 use crate::actors::root::STUCK_AFTER;
-use crate::actors::settings::Agent;
 use crate::actors::tree::{Directory, FAILURE_WINDOW, TREE};
 use crate::logic::model::ids::PodUid;
 
@@ -147,7 +147,7 @@ fn spread(turns: &[Turn], measure: impl Fn(&Turn) -> Duration) -> SpreadShown {
     SpreadShown { mean_seconds: (sum / count).as_secs_f64(), max_seconds: max.as_secs_f64() }
 }
 
-fn show(view: ActorView, agent: &Agent, uptime: Duration, with_turns: bool) -> ActorShown {
+fn show(view: ActorView, backend: &Backend, uptime: Duration, with_turns: bool) -> ActorShown {
     let budget = TREE.iter().find(|spec| <&str>::from(spec.child) == &*view.name).map(|spec| BudgetShown {
         failures_max: spec.failures_max,
         window_seconds: FAILURE_WINDOW.as_secs_f64(),
@@ -159,7 +159,7 @@ fn show(view: ActorView, agent: &Agent, uptime: Duration, with_turns: bool) -> A
         open_seconds: uptime.saturating_sub(operation.began).as_secs_f64(),
     });
     ActorShown {
-        state: state_of(&view, is_up(&agent.directory, &view.name)),
+        state: state_of(&view, is_up(&backend.directory, &view.name)),
         name: view.name.to_string(),
         kind: view.kind,
         parent: view.parent,
@@ -181,15 +181,15 @@ fn show(view: ActorView, agent: &Agent, uptime: Duration, with_turns: bool) -> A
 }
 
 /// All actors: the tree's first level in start order, each before its children, those by name.
-pub(super) fn all(agent: &Agent, with_turns: bool) -> ActorsShown {
-    let uptime = agent.trace.clock().uptime();
-    let mut views = agent.trace.actors();
+pub(super) fn all(backend: &Backend, with_turns: bool) -> ActorsShown {
+    let uptime = backend.trace.clock().uptime();
+    let mut views = backend.trace.actors();
     views.sort_by_key(|view| {
         let place = |name: &str| TREE.iter().position(|spec| <&str>::from(spec.child) == name);
         (place(&view.name).or_else(|| place(view.parent)), place(&view.name).is_none(), view.name.clone())
     });
-    let actors = views.into_iter().map(|view| show(view, agent, uptime, with_turns)).collect();
-    let kinds = agent.trace.kinds().into_iter().map(|(kind, sums)| (kind, sums.into())).collect();
+    let actors = views.into_iter().map(|view| show(view, backend, uptime, with_turns)).collect();
+    let kinds = backend.trace.kinds().into_iter().map(|(kind, sums)| (kind, sums.into())).collect();
     ActorsShown { uptime_seconds: uptime.as_secs_f64(), actors, kinds }
 }
 

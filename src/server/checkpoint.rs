@@ -11,7 +11,7 @@ use axum::routing::post;
 use serde_json::json;
 
 use super::reply::{self, Reply};
-use super::routes::Sources;
+use super::routes::Shared;
 use super::streams::{Audit, Kind, Place, Problem, find};
 use crate::logic::model::ids::FullName;
 use crate::logic::pods::pod_containers::find_container;
@@ -20,15 +20,15 @@ use crate::platform::host::blocking;
 use crate::platform::pods::checkpoint_archives;
 
 /// The routes of this module.
-pub(super) fn routes() -> Router<Sources> {
+pub(super) fn routes() -> Router<Shared> {
     Router::new().route("/checkpoint/{namespace}/{pod}/{container}", post(checkpoint).fallback(reply::only_post))
 }
 
-async fn checkpoint(State(shared): State<Sources>, Path(place): Path<Place>, request: Request) -> Reply {
-    if !shared.agent.settings.streams.checkpoints {
+async fn checkpoint(State(shared): State<Shared>, Path(place): Path<Place>, request: Request) -> Reply {
+    if !shared.stream_settings.checkpoints {
         return reply::not_found().await;
     }
-    let audit = Audit::begin(Kind::Checkpoint, &shared.agent, &place, &request);
+    let audit = Audit::begin(Kind::Checkpoint, &shared, &place, &request);
     let asked = request.uri().query().unwrap_or_default().to_owned();
     drop(request);
     let answer = answer(&shared, &place, &asked).await.unwrap_or_else(Problem::reply);
@@ -36,8 +36,8 @@ async fn checkpoint(State(shared): State<Sources>, Path(place): Path<Place>, req
     answer
 }
 
-async fn answer(shared: &Sources, place: &Place, asked: &str) -> Result<Reply, Problem> {
-    let view = find::pod(&shared.agent, &place.namespace, &place.pod).await?;
+async fn answer(shared: &Shared, place: &Place, asked: &str) -> Result<Reply, Problem> {
+    let view = find::pod(&shared, &place.namespace, &place.pod).await?;
     if find_container(&view.pod, &place.container).is_none() {
         return Err(Problem::not_found(format!("container {} does not exist", place.container)));
     }
@@ -57,24 +57,24 @@ async fn answer(shared: &Sources, place: &Place, asked: &str) -> Result<Reply, P
 }
 
 async fn make(
-    shared: &Sources,
+    shared: &Shared,
     place: &Place,
     uid: &crate::logic::model::ids::PodUid,
     seconds: i64,
 ) -> Result<PathBuf, String> {
-    let (agent, settings) = (&shared.agent, &shared.agent.settings.streams);
-    let found = find::running_container(agent, uid, &place.container).await.map_err(|error| error.to_string())?;
+    let (backend, settings) = (&**shared, &shared.stream_settings);
+    let found = find::running_container(backend, uid, &place.container).await.map_err(|error| error.to_string())?;
     let container = found.ok_or_else(|| format!("container {} not found", place.container))?;
     let seconds = u64::try_from(seconds).map_err(|_| "CheckpointContainer requires the timeout value to be > 0")?;
     let _permit =
-        shared.streams.admit(agent, container.to_string(), Kind::Checkpoint).map_err(|error| error.to_string())?;
+        shared.streams.admit(backend, container.to_string(), Kind::Checkpoint).map_err(|error| error.to_string())?;
     let full_name = FullName::new(&place.pod, &place.namespace);
     let (folder, most) = (PathBuf::from(&settings.checkpoints_dir), settings.checkpoints_max);
-    let (name, now) = (format!("checkpoint-{full_name}-{}", place.container), agent.trace.clock().now());
+    let (name, now) = (format!("checkpoint-{full_name}-{}", place.container), backend.trace.clock().now());
     let path = blocking::run(move || checkpoint_archives::place(&folder, &name, now, most)).await?;
     let location = path.to_str().ok_or("the root directory's name is not UTF-8")?;
     let limit = Duration::from_secs(seconds);
-    let made = agent.adapters.runtime.checkpoint_container(&container, location, limit).await;
+    let made = backend.runtime.checkpoint_container(&container, location, limit).await;
     // Also after a failure, which may have left a part.
     let written = path.clone();
     let closed = blocking::run(move || checkpoint_archives::close(&written)).await;

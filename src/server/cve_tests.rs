@@ -24,7 +24,7 @@ fn below_all() -> impl Iterator<Item = String> {
 async fn cve_2019_11248_sec_30_the_health_port_serves_no_profiles_nor_anything_else() {
     let node = Node::plain();
     node.start().await;
-    let router = routes::healthz(Arc::clone(&node.agent));
+    let router = routes::healthz(Arc::clone(&node.backend));
     for path in below_all().filter(|path| path != "/healthz") {
         for method in ["GET", "POST", "PUT"] {
             let (status, body) = ask_routes(&router, method, &path).await;
@@ -49,7 +49,7 @@ async fn cve_2025_0426_sec_31_the_read_only_port_takes_no_checkpoints_nor_comman
     let node = Node::plain();
     node.start().await;
     node.tell_pod("web", serde_json::json!({"phase": "Running"}), &[]).await;
-    let router = routes::read_only(Arc::clone(&node.agent), Arc::clone(&node.metrics));
+    let router = routes::read_only(Arc::clone(&node.backend));
     for path in [
         "/checkpoint/shop/web/a",
         "/run/shop/web/a?cmd=id",

@@ -7,13 +7,13 @@ use axum::http::{Method, StatusCode};
 use axum::routing::{any, get};
 
 use super::reply::{self, Reply};
-use super::routes::{Sources, only_get};
+use super::routes::{Shared, only_get};
 use crate::telemetry;
 
 /// Bytes of a verbosity.
 const VERBOSITY_BYTES_MAX: usize = 32;
 
-pub(super) fn routes() -> Router<Sources> {
+pub(super) fn routes() -> Router<Shared> {
     let routes = Router::new()
         .route("/debug/flags/v", any(set_verbosity))
         .route("/debug/pprof/cmdline", only_get(get(command_line)));

@@ -3,10 +3,10 @@
 
 use axum::http::StatusCode;
 
+use super::backend::Backend;
 use super::explain::static_pod_name;
 use super::pods::{ASK_LIMIT, REQUEST, settled};
 use super::reply::{self, Reply};
-use crate::actors::settings::Agent;
 use crate::logic::model::ids::FullName;
 use crate::logic::pods::pod_lifecycle::{Demand, Demanded};
 use crate::messages::pod_manager::PodManagerMsg;
@@ -15,7 +15,7 @@ use crate::messages::status_manager::Patience;
 /// Asks, and answers with the names of the containers that it is about, a line each: 404 for an unknown pod, 409 for what
 /// cannot be done.
 pub(super) async fn answer(
-    agent: &Agent,
+    backend: &Backend,
     namespace: &str,
     name: &str,
     what: Demanded,
@@ -23,11 +23,11 @@ pub(super) async fn answer(
 ) -> Reply {
     let demand = Demand { what, container };
     // A pod that is not known yet may be soon.
-    settled(agent, Patience::WhileNew).await;
-    for name in [name.to_owned(), static_pod_name(agent, name)] {
+    settled(backend, Patience::WhileNew).await;
+    for name in [name.to_owned(), static_pod_name(backend, name)] {
         let (pod, demand) = (FullName::new(&name, namespace), demand.clone());
         let question = |reply| PodManagerMsg::Demanded { pod, demand, reply };
-        match agent.directory.pod_manager.ask(REQUEST, ASK_LIMIT, question).await {
+        match backend.directory.pod_manager.ask(REQUEST, ASK_LIMIT, question).await {
             Ok(Some(Ok(names))) => {
                 return reply::text(StatusCode::OK, names.iter().map(|name| format!("{name}\n")).collect::<String>());
             }

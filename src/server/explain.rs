@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodStatus
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::actors_view::state_of;
+use super::backend::Backend;
 use super::pods::{ASK_LIMIT, REQUEST, views};
 use super::views::{
     BackOffShown, ConditionShown, ContainerShown, EventShown, Explanation, OperationOpen, PodRow, ProbeShown,
@@ -16,7 +17,6 @@ use super::views::{
 use crate::actors::kit::address::AskError;
 use crate::actors::kit::trace::ActorView;
 use crate::actors::runtime::pleg::RELIST_ABOUT;
-use crate::actors::settings::Agent;
 use crate::logic::model::restart_policy::is_sidecar;
 use crate::logic::model::runtime_health::hangs;
 use crate::logic::model::time::Moment;
@@ -33,25 +33,25 @@ pub(crate) const REFUSED: &str = "Refused";
 const WORKER: &str = "PodWorker";
 
 /// All pods, by namespace and name.
-pub(super) async fn rows(agent: &Agent) -> Result<Vec<PodRow>, AskError> {
-    let clock = agent.trace.clock();
-    let views = views(agent).await?;
-    let workers: BTreeMap<Arc<str>, ActorView> = workers(agent).map(|worker| (worker.name.clone(), worker)).collect();
+pub(super) async fn rows(backend: &Backend) -> Result<Vec<PodRow>, AskError> {
+    let clock = backend.trace.clock();
+    let views = views(backend).await?;
+    let workers: BTreeMap<Arc<str>, ActorView> = workers(backend).map(|worker| (worker.name.clone(), worker)).collect();
     let told = |view: &PodView| {
         let row = with_retries(row(view, clock.now()), &back_offs(&view.status, clock.now()));
         let worker = workers.get(&*format!("{WORKER}/{}/{}/{}", row.namespace, row.name, row.uid));
         let operations = worker.map(|worker| show_worker(worker, clock.uptime()).operations);
         with_work(row, &operations.unwrap_or_default())
     };
-    let progress = pull_progress(agent).await;
+    let progress = pull_progress(backend).await;
     let mut rows: Vec<PodRow> = views.iter().map(told).map(|row| with_progress(row, &progress)).collect();
-    rows.extend(refusals(agent).await?.iter().map(refused_row));
+    rows.extend(refusals(backend).await?.iter().map(refused_row));
     Ok(rows)
 }
 
 /// How far images are that containers wait for. Without an answer the waits are told without it.
-async fn pull_progress(agent: &Agent) -> Vec<PullProgress> {
-    let asked = agent.directory.image_manager.ask(REQUEST, ASK_LIMIT, ImageManagerMsg::Progress).await;
+async fn pull_progress(backend: &Backend) -> Vec<PullProgress> {
+    let asked = backend.directory.image_manager.ask(REQUEST, ASK_LIMIT, ImageManagerMsg::Progress).await;
     asked.unwrap_or_default()
 }
 
@@ -68,8 +68,8 @@ fn with_progress(mut row: PodRow, progress: &[PullProgress]) -> PodRow {
 }
 
 /// The manifests that give no pod.
-async fn refusals(agent: &Agent) -> Result<Vec<(SourceKind, RefusedManifest)>, AskError> {
-    agent.directory.status_manager.ask(REQUEST, ASK_LIMIT, StatusManagerMsg::Refusals).await
+async fn refusals(backend: &Backend) -> Result<Vec<(SourceKind, RefusedManifest)>, AskError> {
+    backend.directory.status_manager.ask(REQUEST, ASK_LIMIT, StatusManagerMsg::Refusals).await
 }
 
 /// A manifest that gives no pod, as a row: under its pod's name, or under its own place where it does not tell one.
@@ -104,66 +104,66 @@ fn with_work(mut row: PodRow, operations: &[OperationOpen]) -> PodRow {
     row
 }
 
-fn workers(agent: &Agent) -> impl Iterator<Item = ActorView> {
-    agent.trace.actors().into_iter().filter(|actor| actor.kind == WORKER)
+fn workers(backend: &Backend) -> impl Iterator<Item = ActorView> {
+    backend.trace.actors().into_iter().filter(|actor| actor.kind == WORKER)
 }
 
 /// The pods of this name, or else the static pods of this name: none, one, or while one replaces another, both.
 pub(super) async fn explain(
-    agent: &Agent,
+    backend: &Backend,
     namespace: &str,
     name: &str,
 ) -> Result<Vec<Explanation>, (&'static str, AskError)> {
-    let exact = explain_exactly(agent, namespace, name).await?;
+    let exact = explain_exactly(backend, namespace, name).await?;
     if !exact.is_empty() {
         return Ok(exact);
     }
-    explain_exactly(agent, namespace, &static_pod_name(agent, name)).await
+    explain_exactly(backend, namespace, &static_pod_name(backend, name)).await
 }
 
 /// The name that a static pod has on this node (POD-05): what is in its manifest, and the node's.
-pub(super) fn static_pod_name(agent: &Agent, name: &str) -> String {
-    format!("{name}-{}", agent.settings.node_name)
+pub(super) fn static_pod_name(backend: &Backend, name: &str) -> String {
+    format!("{name}-{}", backend.facts.node_name)
 }
 
 async fn explain_exactly(
-    agent: &Agent,
+    backend: &Backend,
     namespace: &str,
     name: &str,
 ) -> Result<Vec<Explanation>, (&'static str, AskError)> {
-    let views = views(agent).await.map_err(|error| ("StatusManager", error))?;
+    let views = views(backend).await.map_err(|error| ("StatusManager", error))?;
     let wanted = |view: &PodView| {
         let metadata = &view.pod.metadata;
         metadata.namespace.as_deref().unwrap_or("default") == namespace && metadata.name.as_deref() == Some(name)
     };
-    let workers: Vec<ActorView> = workers(agent).collect();
-    let progress = pull_progress(agent).await;
+    let workers: Vec<ActorView> = workers(backend).collect();
+    let progress = pull_progress(backend).await;
     let mut found = Vec::new();
     for view in views.iter().filter(|view| wanted(view)) {
         let uid = view.uid.clone();
         let events =
-            agent.directory.event_recorder.ask(REQUEST, ASK_LIMIT, |reply| EventRecorderMsg::OfPod(uid, reply));
+            backend.directory.event_recorder.ask(REQUEST, ASK_LIMIT, |reply| EventRecorderMsg::OfPod(uid, reply));
         let events = events.await.map_err(|error| ("EventRecorder", error))?;
         let worker = workers.iter().find(|worker| is_worker_of(worker, namespace, name, view.uid.as_str()));
-        let mut explained = explanation(agent, view, worker, &events, &progress);
-        explained.probes = probes(agent, view).await;
+        let mut explained = explanation(backend, view, worker, &events, &progress);
+        explained.probes = probes(backend, view).await;
         found.push(explained);
     }
     if found.is_empty() {
         // A pod whose first look at the runtime is still to come has a worker, but no status yet.
         let prefix = format!("{WORKER}/{namespace}/{name}/");
         let unseen = workers.iter().filter(|worker| worker.name.starts_with(&prefix));
-        found.extend(unseen.map(|worker| unseen_pod(agent, namespace, name, worker)));
+        found.extend(unseen.map(|worker| unseen_pod(backend, namespace, name, worker)));
     }
-    let refused = refusals(agent).await.map_err(|error| ("StatusManager", error))?;
+    let refused = refusals(backend).await.map_err(|error| ("StatusManager", error))?;
     let refused = refused.iter().map(refused_row).filter(|row| row.namespace == namespace && row.name == name);
     found.extend(refused.map(|pod| Explanation { why: pod.waiting.clone(), pod, ..Explanation::default() }));
-    let health = agent.directory.runtime_monitor.ask(REQUEST, ASK_LIMIT, RuntimeMonitorMsg::Current).await;
+    let health = backend.directory.runtime_monitor.ask(REQUEST, ASK_LIMIT, RuntimeMonitorMsg::Current).await;
     let mut problems: Vec<String> = match health {
         Ok(health) => health.runtime_problem.into_iter().chain(health.network_problem).collect(),
         Err(error) => vec![format!("the runtime's health is not known: RuntimeMonitor: {error}")],
     };
-    problems.extend(hung_relist(agent));
+    problems.extend(hung_relist(backend));
     for one in &mut found {
         one.node_problems.clone_from(&problems);
     }
@@ -171,9 +171,9 @@ async fn explain_exactly(
 }
 
 /// What the pod's probes cost; nothing when nobody can say.
-async fn probes(agent: &Agent, view: &PodView) -> Vec<ProbeShown> {
+async fn probes(backend: &Backend, view: &PodView) -> Vec<ProbeShown> {
     let uid = view.uid.clone();
-    let asked = agent.directory.prober.ask(REQUEST, ASK_LIMIT, |reply| ProberMsg::Costs(uid, reply)).await;
+    let asked = backend.directory.prober.ask(REQUEST, ASK_LIMIT, |reply| ProberMsg::Costs(uid, reply)).await;
     asked.unwrap_or_default().into_iter().map(show_probe).collect()
 }
 
@@ -195,8 +195,8 @@ fn show_probe(cost: ProbeCost) -> ProbeShown {
 }
 
 /// The call to the runtime that holds up the look at all pods (PAIN-02).
-fn hung_relist(agent: &Agent) -> Option<String> {
-    let call = agent.directory.pleg.record().oldest_call(Some(RELIST_ABOUT))?;
+fn hung_relist(backend: &Backend) -> Option<String> {
+    let call = backend.directory.pleg.record().oldest_call(Some(RELIST_ABOUT))?;
     let open = super::table::span(call.open.as_secs_f64());
     hangs(call.method, call.open, Duration::ZERO)
         .then(|| format!("the runtime has not answered {} about all pods for {open}", call.method))
@@ -206,7 +206,7 @@ fn is_worker_of(worker: &ActorView, namespace: &str, name: &str, uid: &str) -> b
     worker.name.strip_prefix(WORKER) == Some(&*format!("/{namespace}/{name}/{uid}"))
 }
 
-fn unseen_pod(agent: &Agent, namespace: &str, name: &str, worker: &ActorView) -> Explanation {
+fn unseen_pod(backend: &Backend, namespace: &str, name: &str, worker: &ActorView) -> Explanation {
     let uid = worker.name.rsplit('/').next().unwrap_or_default().to_owned();
     let row = PodRow {
         namespace: namespace.to_owned(),
@@ -216,20 +216,20 @@ fn unseen_pod(agent: &Agent, namespace: &str, name: &str, worker: &ActorView) ->
         waiting: worker.note.iter().cloned().collect(),
         ..PodRow::default()
     };
-    let worker = show_worker(worker, agent.trace.clock().uptime());
+    let worker = show_worker(worker, backend.trace.clock().uptime());
     let why = row.waiting.iter().cloned().chain(worker.operations.iter().map(under_way)).collect();
     Explanation { pod: row, why, worker: Some(worker), ..Explanation::default() }
 }
 
 fn explanation(
-    agent: &Agent,
+    backend: &Backend,
     view: &PodView,
     worker: Option<&ActorView>,
     events: &[CountedEvent],
     progress: &[PullProgress],
 ) -> Explanation {
-    let (now, status) = (agent.trace.clock().now(), &*view.status);
-    let worker = worker.map(|worker| show_worker(worker, agent.trace.clock().uptime()));
+    let (now, status) = (backend.trace.clock().now(), &*view.status);
+    let worker = worker.map(|worker| show_worker(worker, backend.trace.clock().uptime()));
     let conditions: Vec<ConditionShown> = status
         .conditions
         .iter()

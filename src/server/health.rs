@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 
+use super::backend::Backend;
 use super::reply::{self, Reply};
 use crate::actors::kit::trace::lock;
 use crate::actors::root::STUCK_AFTER;
-use crate::actors::settings::Agent;
-use crate::platform::observer::Occurrence;
+use crate::platform::observer::{Observer, Occurrence};
 use crate::telemetry::log_progress;
 
 /// The checks, in the order in which they are told.
@@ -52,39 +52,39 @@ pub(super) struct Health {
 
 impl Health {
     /// One check by its name.
-    fn check(&self, name: &'static str, agent: &Agent) -> Result<(), String> {
-        let outcome = self.look(name, agent);
-        agent.happened(Occurrence::HealthChecked { name, healthy: outcome.is_ok() });
+    fn check(&self, name: &'static str, backend: &Backend) -> Result<(), String> {
+        let outcome = self.look(name, backend);
+        backend.metrics.happened(Occurrence::HealthChecked { name, healthy: outcome.is_ok() });
         outcome
     }
 
-    fn look(&self, name: &str, agent: &Agent) -> Result<(), String> {
+    fn look(&self, name: &str, backend: &Backend) -> Result<(), String> {
         match name {
-            "log" => self.check_log(agent),
-            "syncloop" => self.check_sync_loop(agent),
+            "log" => self.check_log(backend),
+            "syncloop" => self.check_sync_loop(backend),
             _ => Ok(()),
         }
     }
 
-    fn check_log(&self, agent: &Agent) -> Result<(), String> {
+    fn check_log(&self, backend: &Backend) -> Result<(), String> {
         let progress = log_progress();
-        let age = self.log_line.age(progress.begun, agent.trace.clock().uptime());
+        let age = self.log_line.age(progress.begun, backend.trace.clock().uptime());
         let held_up = progress.begun != progress.ended && age > LOG_LINE_MAX;
         if held_up { Err(format!("a line of the log has been in writing for {age:?}")) } else { Ok(()) }
     }
 
-    fn check_sync_loop(&self, agent: &Agent) -> Result<(), String> {
-        if let Some((actor, message, open)) = agent.trace.stuck(TURN_MAX) {
+    fn check_sync_loop(&self, backend: &Backend) -> Result<(), String> {
+        if let Some((actor, message, open)) = backend.trace.stuck(TURN_MAX) {
             return Err(format!("{actor} has been handling {message} for {open:?}"));
         }
-        let (manager, uptime) = (&agent.directory.pod_manager, agent.trace.clock().uptime());
+        let (manager, uptime) = (&backend.directory.pod_manager, backend.trace.clock().uptime());
         let is_up = manager.is_up();
         let up_age = self.manager_up.age(u64::from(is_up), uptime);
         if !is_up && up_age > DOWN_MAX {
             return Err(format!("PodManager has been down for {up_age:?}"));
         }
         let silence = self.manager_turns.age(manager.record().turns(), uptime);
-        let silence_max = SILENCE_MAX.max(2 * agent.settings.sync_period);
+        let silence_max = SILENCE_MAX.max(2 * backend.sync_period);
         if silence > silence_max {
             return Err(format!("sync loop took longer than expected: {silence:?}"));
         }
@@ -92,7 +92,7 @@ impl Health {
     }
 
     /// Answers `/healthz` as upstream words it.
-    pub(super) fn answer_all(&self, agent: &Agent, query: Option<&str>) -> Reply {
+    pub(super) fn answer_all(&self, backend: &Backend, query: Option<&str>) -> Reply {
         let mut excluded = reply::query_values(query, "exclude");
         excluded.sort();
         excluded.dedup();
@@ -103,7 +103,7 @@ impl Health {
                 lines.push_str(&format!("[+]{name} excluded: ok\n"));
                 continue;
             }
-            match self.check(name, agent) {
+            match self.check(name, backend) {
                 Ok(()) => lines.push_str(&format!("[+]{name} ok\n")),
                 Err(why) => {
                     lines.push_str(&format!("[-]{name} failed: reason withheld\n"));
@@ -126,9 +126,9 @@ impl Health {
     }
 
     /// Answers `/healthz/<name>`; `None` when there is no such check.
-    pub(super) fn answer_one(&self, agent: &Agent, name: &str) -> Option<Reply> {
+    pub(super) fn answer_one(&self, backend: &Backend, name: &str) -> Option<Reply> {
         let name = CHECKS.into_iter().find(|known| *known == name)?;
-        Some(match self.check(name, agent) {
+        Some(match self.check(name, backend) {
             Ok(()) => reply::text(StatusCode::OK, "ok"),
             Err(why) => reply::text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {why}\n")),
         })

@@ -9,26 +9,25 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
+use super::backend::Backend;
 use super::connections::{self, Limits};
-use super::routes::{self, Pages, Shared};
+use super::routes;
 use super::socket;
-use super::streams::Streams;
 use crate::actors::server::Listener;
-use crate::actors::settings::Agent;
 use crate::platform::host::clock::Clock;
 use crate::platform::logs::log_reader::READERS_MAX;
 use crate::platform::network::listening;
-use crate::telemetry::Metrics;
 
 /// `healthzBindAddress`:`healthzPort`: `/healthz` and its checks, without authentication.
 pub struct HealthzListener {
     address: SocketAddr,
+    backend: Arc<Backend>,
 }
 
 impl HealthzListener {
     /// Binds when it is served; a port that is taken is tried again, as upstream does (SRV-02).
-    pub fn new(address: SocketAddr) -> Self {
-        Self { address }
+    pub fn new(address: SocketAddr, backend: &Arc<Backend>) -> Self {
+        Self { address, backend: Arc::clone(backend) }
     }
 }
 
@@ -38,9 +37,11 @@ impl Listener for HealthzListener {
         format!("healthz {}", self.address)
     }
 
-    async fn serve(&self, agent: Arc<Agent>) -> String {
+    async fn serve(&self) -> String {
         match listening::listen(self.address).and_then(TcpListener::from_std) {
-            Ok(listener) => connections::serve(listener, routes::healthz(agent), Limits::default()).await,
+            Ok(listener) => {
+                connections::serve(listener, routes::healthz(Arc::clone(&self.backend)), Limits::default()).await
+            }
             Err(error) => format!("cannot listen on {}: {error}", self.address),
         }
     }
@@ -50,7 +51,7 @@ impl Listener for HealthzListener {
 pub struct ReadOnlyListener {
     address: SocketAddr,
     listener: StdTcpListener,
-    metrics: Arc<Metrics>,
+    backend: Arc<Backend>,
 }
 
 impl ReadOnlyListener {
@@ -58,10 +59,10 @@ impl ReadOnlyListener {
     ///
     /// # Errors
     /// The port cannot be had.
-    pub fn bind(address: SocketAddr, metrics: Arc<Metrics>) -> io::Result<Self> {
+    pub fn bind(address: SocketAddr, backend: &Arc<Backend>) -> io::Result<Self> {
         let listener = listening::listen(address)?;
         let address = listener.local_addr()?;
-        Ok(Self { address, listener, metrics })
+        Ok(Self { address, listener, backend: Arc::clone(backend) })
     }
 
     /// The address, with its port where the system chose one.
@@ -76,8 +77,8 @@ impl Listener for ReadOnlyListener {
         format!("read-only {}", self.address)
     }
 
-    async fn serve(&self, agent: Arc<Agent>) -> String {
-        let router = routes::read_only(agent, Arc::clone(&self.metrics));
+    async fn serve(&self) -> String {
+        let router = routes::read_only(Arc::clone(&self.backend));
         match self.listener.try_clone().and_then(TcpListener::from_std) {
             Ok(listener) => connections::serve(listener, router, Limits::default()).await,
             Err(error) => format!("cannot listen on {}: {error}", self.address),
@@ -90,18 +91,16 @@ pub struct LocalSocket {
     path: PathBuf,
     old: Option<PathBuf>,
     owns_folder: bool,
-    metrics: Arc<Metrics>,
-    pages: Arc<Pages>,
-    streams: Arc<Streams>,
+    backend: Arc<Backend>,
 }
 
 impl LocalSocket {
     /// The socket's name; older versions had it in the agent's directory.
     pub const NAME: &'static str = "podwright.sock";
 
-    /// With what is shown of the start.
-    pub fn new(path: PathBuf, metrics: Arc<Metrics>, pages: Arc<Pages>) -> Self {
-        Self { path, old: None, owns_folder: false, metrics, pages, streams: Arc::default() }
+    /// Binds when it is served.
+    pub fn new(path: PathBuf, backend: &Arc<Backend>) -> Self {
+        Self { path, old: None, owns_folder: false, backend: Arc::clone(backend) }
     }
 
     /// In a directory that is the socket's alone, and is made private also where it is there already. One that somebody else
@@ -115,12 +114,6 @@ impl LocalSocket {
     #[must_use]
     pub fn instead_of(self, old: PathBuf) -> Self {
         Self { old: Some(old).filter(|old| *old != self.path), ..self }
-    }
-
-    /// Counts its streams together with other listeners' ones.
-    #[must_use]
-    pub fn with_streams(self, streams: Arc<Streams>) -> Self {
-        Self { streams, ..self }
     }
 
     async fn bind(&self, clock: Arc<dyn Clock>) -> io::Result<socket::PrivateListener> {
@@ -137,18 +130,16 @@ impl Listener for LocalSocket {
         format!("local socket {}", self.path.display())
     }
 
-    async fn serve(&self, agent: Arc<Agent>) -> String {
-        let (metrics, pages, streams) = (Arc::clone(&self.metrics), Arc::clone(&self.pages), Arc::clone(&self.streams));
-        let shared = Shared { agent, metrics, pages, streams };
+    async fn serve(&self) -> String {
         if let Some(old) = &self.old {
             socket::remove_old(old).await;
         }
-        let listener = match self.bind(Arc::clone(shared.agent.trace.clock())).await {
+        let listener = match self.bind(Arc::clone(self.backend.trace.clock())).await {
             Ok(listener) => listener,
             Err(error) => return format!("cannot listen on {}: {error}", self.path.display()),
         };
         // Logs that are followed stay open; as many as may be leave room for others.
         let limits = Limits { connections_max: READERS_MAX + 64, ..Limits::default() };
-        connections::serve(listener, routes::local(shared), limits).await
+        connections::serve(listener, routes::local(Arc::clone(&self.backend)), limits).await
     }
 }

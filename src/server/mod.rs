@@ -13,21 +13,21 @@
 //! use std::sync::Arc;
 //!
 //! use podwright::actors::server::Listener;
-//! use podwright::server::{HealthzListener, LocalSocket, Pages, ReadOnlyListener};
-//! use podwright::telemetry::Metrics;
+//! use podwright::server::{Backend, HealthzListener, LocalSocket, ReadOnlyListener};
 //!
-//! # fn wire(metrics: Arc<Metrics>, pages: Arc<Pages>) -> std::io::Result<Vec<Arc<dyn Listener>>> {
+//! # fn wire(backend: &Arc<Backend>) -> std::io::Result<Vec<Arc<dyn Listener>>> {
 //! let socket = Path::new("/var/lib/kubelet").join(LocalSocket::NAME);
 //! let listeners: Vec<Arc<dyn Listener>> = vec![
-//!     Arc::new(HealthzListener::new(([127, 0, 0, 1], 10248).into())), // unless healthzPort is 0
-//!     Arc::new(ReadOnlyListener::bind(([0, 0, 0, 0], 10255).into(), Arc::clone(&metrics))?), // unless readOnlyPort is 0
-//!     Arc::new(LocalSocket::new(socket, metrics, pages)),
+//!     Arc::new(HealthzListener::new(([127, 0, 0, 1], 10248).into(), backend)), // unless healthzPort is 0
+//!     Arc::new(ReadOnlyListener::bind(([0, 0, 0, 0], 10255).into(), backend)?), // unless readOnlyPort is 0
+//!     Arc::new(LocalSocket::new(socket, backend)),
 //! ];
 //! # Ok(listeners)
 //! # }
 //! ```
 
 mod actors_view;
+mod backend;
 mod caller;
 mod checkpoint;
 mod connections;
@@ -62,6 +62,7 @@ mod settled_tests;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use backend::Backend;
 pub use listeners::{HealthzListener, LocalSocket, ReadOnlyListener};
 pub use routes::Pages;
 pub use streams::Streams;

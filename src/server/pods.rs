@@ -12,10 +12,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use serde_json::json;
 
+use super::backend::Backend;
 use super::reply::{self, Reply};
 use crate::actors::kit::address::AskError;
 use crate::actors::kit::trace::Cause;
-use crate::actors::settings::Agent;
 use crate::logic::model::runtime_pod::{ContainerState, RuntimePod};
 use crate::messages::pleg::PlegMsg;
 use crate::messages::status_manager::{Patience, PodView, StatusManagerMsg};
@@ -39,36 +39,36 @@ const SETTLED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Waits until the agent, if it was just started, knows all its pods. It goes on without that knowledge in the end: the
 /// answer is then what is known.
-pub(super) async fn settled(agent: &Agent, patience: Patience) {
+pub(super) async fn settled(backend: &Backend, patience: Patience) {
     let question = |reply| StatusManagerMsg::Settled(patience, reply);
-    let _ = agent.directory.status_manager.ask(REQUEST, SETTLED_WITHIN, question).await;
+    let _ = backend.directory.status_manager.ask(REQUEST, SETTLED_WITHIN, question).await;
 }
 
 /// All pods with their newest status, by namespace and name; of an agent that is new, once it knows them.
-pub(super) async fn views(agent: &Agent) -> Result<Vec<PodView>, AskError> {
-    settled(agent, Patience::WhileNew).await;
-    known(agent).await
+pub(super) async fn views(backend: &Backend) -> Result<Vec<PodView>, AskError> {
+    settled(backend, Patience::WhileNew).await;
+    known(backend).await
 }
 
 /// Those pods of which `is_meant` holds; before there are none, the agent has to know all its pods.
-pub(super) async fn named(agent: &Agent, is_meant: impl Fn(&PodView) -> bool) -> Result<Vec<PodView>, AskError> {
-    let mut found = known(agent).await?;
+pub(super) async fn named(backend: &Backend, is_meant: impl Fn(&PodView) -> bool) -> Result<Vec<PodView>, AskError> {
+    let mut found = known(backend).await?;
     found.retain(&is_meant);
     if found.is_empty() {
-        settled(agent, Patience::UntilKnown).await;
-        found = known(agent).await?;
+        settled(backend, Patience::UntilKnown).await;
+        found = known(backend).await?;
         found.retain(&is_meant);
     }
     Ok(found)
 }
 
-async fn known(agent: &Agent) -> Result<Vec<PodView>, AskError> {
-    agent.directory.status_manager.ask(REQUEST, ASK_LIMIT, StatusManagerMsg::List).await
+async fn known(backend: &Backend) -> Result<Vec<PodView>, AskError> {
+    backend.directory.status_manager.ask(REQUEST, ASK_LIMIT, StatusManagerMsg::List).await
 }
 
 /// Answers `/pods`.
-pub(super) async fn pods(agent: &Agent) -> Reply {
-    match views(agent).await {
+pub(super) async fn pods(backend: &Backend) -> Reply {
+    match views(backend).await {
         Ok(views) => list(views.into_iter().filter(|view| !view.is_over).collect(), |view: &PodView| {
             let pod = &view.pod;
             serde_json::to_vec(&Item { metadata: &pod.metadata, spec: pod.spec.as_ref(), status: &view.status })
@@ -78,9 +78,9 @@ pub(super) async fn pods(agent: &Agent) -> Reply {
 }
 
 /// Answers `/runningpods/`: what the runtime runs, whoever wanted it.
-pub(super) async fn running_pods(agent: &Agent) -> Reply {
-    settled(agent, Patience::WhileNew).await;
-    match agent.directory.pleg.ask(REQUEST, ASK_LIMIT, PlegMsg::Pods).await {
+pub(super) async fn running_pods(backend: &Backend) -> Reply {
+    settled(backend, Patience::WhileNew).await;
+    match backend.directory.pleg.ask(REQUEST, ASK_LIMIT, PlegMsg::Pods).await {
         Ok(pods) => {
             let alive: Vec<Arc<RuntimePod>> = pods.into_iter().filter(|pod| pod.is_alive()).collect();
             list(alive, |pod| serde_json::to_vec(&running_pod(pod)))

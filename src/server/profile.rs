@@ -9,7 +9,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::routing::get;
 
 use super::reply::{self, Reply};
-use super::routes::{Sources, only_get};
+use super::routes::{Shared, only_get};
 use crate::platform::host::blocking;
 use crate::telemetry::Sampler;
 
@@ -18,16 +18,16 @@ const SECONDS_DEFAULT: u64 = 30;
 /// From here on the answer would come later than an answer may.
 const SECONDS_END: u64 = 4 * 3600;
 
-pub(super) fn routes() -> Router<Sources> {
+pub(super) fn routes() -> Router<Shared> {
     Router::new().route("/debug/pprof/profile", only_get(get(profile)))
 }
 
-async fn profile(State(shared): State<Sources>, RawQuery(query): RawQuery) -> Reply {
+async fn profile(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Reply {
     let seconds = seconds(reply::query_value(query.as_deref(), "seconds").as_deref());
     if seconds >= SECONDS_END {
         return failed(StatusCode::BAD_REQUEST, "profile duration exceeds server's WriteTimeout\n".to_owned());
     }
-    let clock = shared.agent.trace.clock();
+    let clock = shared.trace.clock();
     let could_not = |why| failed(StatusCode::INTERNAL_SERVER_ERROR, format!("Could not enable CPU profiling: {why}\n"));
     // A client that leaves drops the sampler with this.
     let sampler = match Sampler::begin(clock.now()) {

@@ -9,25 +9,17 @@ use axum::middleware::{self, Next};
 use axum::routing::{MethodRouter, any, get, post};
 use axum::{Extension, Router};
 
+use super::backend::Backend;
 use super::caller::Caller;
 use super::health::Health;
 use super::reply::{self, Reply};
-use super::streams::{self, Streams};
+use super::streams;
 use super::{
     actors_view, checkpoint, container_logs, debugging, demands, explain, node_logs, pods, run, scrape, stats,
     trace_view, zpages,
 };
-use crate::actors::settings::Agent;
 use crate::logic::pods::pod_lifecycle::Demanded;
-use crate::telemetry::{Metrics, Port};
-
-/// What the local socket's answers come from.
-pub(super) struct Shared {
-    pub(super) agent: Arc<Agent>,
-    pub(super) metrics: Arc<Metrics>,
-    pub(super) pages: Arc<Pages>,
-    pub(super) streams: Arc<Streams>,
-}
+use crate::telemetry::Port;
 
 /// What was decided at the start, and is shown since.
 #[derive(Debug, Default)]
@@ -41,18 +33,18 @@ pub struct Pages {
 }
 
 /// The state of all routes.
-pub(super) type Sources = Arc<Shared>;
+pub(super) type Shared = Arc<Backend>;
 
 /// The health port: `/healthz` and its checks. Any method may ask, as upstream's mux has it.
-pub(super) fn healthz(agent: Arc<Agent>) -> Router {
-    health_routes(agent).fallback(reply::not_found)
+pub(super) fn healthz(shared: Shared) -> Router {
+    health_routes(shared).fallback(reply::not_found)
 }
 
 /// The read-only port.
-pub(super) fn read_only(agent: Arc<Agent>, metrics: Arc<Metrics>) -> Router {
-    let (http, clock) = (Arc::clone(metrics.http()), Arc::clone(agent.trace.clock()));
-    let shared = Shared { agent: Arc::clone(&agent), metrics, pages: Arc::default(), streams: Arc::default() };
-    let routes = health_routes(agent).merge(public_routes().with_state(Arc::new(shared))).fallback(reply::not_found);
+pub(super) fn read_only(shared: Shared) -> Router {
+    let (http, clock) = (Arc::clone(shared.metrics.http()), Arc::clone(shared.trace.clock()));
+    let routes =
+        health_routes(Arc::clone(&shared)).merge(public_routes().with_state(shared)).fallback(reply::not_found);
     routes.layer(middleware::from_fn(move |request: Request, next: Next| {
         let in_flight = http.begin(&clock, Port::ReadOnly, request.method().as_str(), request.uri().path());
         async move {
@@ -65,7 +57,7 @@ pub(super) fn read_only(agent: Arc<Agent>, metrics: Arc<Metrics>) -> Router {
 
 /// The local socket.
 pub(super) fn local(shared: Shared) -> Router {
-    let health = health_routes(Arc::clone(&shared.agent));
+    let health = health_routes(Arc::clone(&shared));
     let inside = inside_routes()
         .route("/explain/{namespace}/{pod}", only_get(get(explain_pod)))
         .route("/ps", only_get(get(ps)))
@@ -73,18 +65,18 @@ pub(super) fn local(shared: Shared) -> Router {
         .route("/restart/{namespace}/{pod}", post(restart).fallback(reply::only_post))
         .route("/reset-back-off/{namespace}/{pod}", post(reset_back_off).fallback(reply::only_post));
     let inside = inside.merge(public_routes()).layer(Extension(Caller::local()));
-    health.merge(inside.with_state(Arc::new(shared))).fallback(reply::not_found)
+    health.merge(inside.with_state(shared)).fallback(reply::not_found)
 }
 
 /// The authenticated port; a guard stands before it.
 pub(super) fn secure(shared: Shared) -> Router {
-    let health = health_routes(Arc::clone(&shared.agent));
+    let health = health_routes(Arc::clone(&shared));
     let inside = inside_routes().merge(public_routes());
-    health.merge(inside.with_state(Arc::new(shared))).fallback(reply::page_not_found)
+    health.merge(inside.with_state(shared)).fallback(reply::page_not_found)
 }
 
 /// What people and programs with rights may ask, over the network and on the node: never on a port without authentication.
-fn inside_routes() -> Router<Sources> {
+fn inside_routes() -> Router<Shared> {
     Router::new()
         .route("/configz", only_get(get(configz)))
         .route("/runningpods", only_get(get(running_pods)))
@@ -100,17 +92,17 @@ fn inside_routes() -> Router<Sources> {
         .merge(checkpoint::routes())
 }
 
-fn health_routes(agent: Arc<Agent>) -> Router {
+fn health_routes(backend: Shared) -> Router {
     let health = Arc::new(Health::default());
-    let (all, one) = ((Arc::clone(&health), Arc::clone(&agent)), (health, agent));
+    let (all, one) = ((Arc::clone(&health), Arc::clone(&backend)), (health, backend));
     let all = any(move |RawQuery(query)| {
-        let (health, agent) = all.clone();
-        async move { health.answer_all(&agent, query.as_deref()) }
+        let (health, backend) = all.clone();
+        async move { health.answer_all(&backend, query.as_deref()) }
     });
     let one = any(move |Path(name): Path<String>| {
-        let (health, agent) = one.clone();
+        let (health, backend) = one.clone();
         async move {
-            match health.answer_one(&agent, &name) {
+            match health.answer_one(&backend, &name) {
                 Some(answer) => answer,
                 None => reply::not_found().await,
             }
@@ -119,7 +111,7 @@ fn health_routes(agent: Arc<Agent>) -> Router {
     Router::new().route("/healthz", all).route("/healthz/{name}", one)
 }
 
-fn public_routes() -> Router<Sources> {
+fn public_routes() -> Router<Shared> {
     Router::new()
         .route("/pods", only_get(get(all_pods)))
         .route("/pods/", only_get(get(all_pods)))
@@ -130,43 +122,43 @@ fn public_routes() -> Router<Sources> {
 }
 
 /// `GET` takes `HEAD` along; everything else is refused by name.
-pub(super) fn only_get(route: MethodRouter<Sources>) -> MethodRouter<Sources> {
+pub(super) fn only_get(route: MethodRouter<Shared>) -> MethodRouter<Shared> {
     route.head(reply::only_get).fallback(reply::only_get)
 }
 
-async fn all_pods(State(shared): State<Sources>) -> Reply {
-    pods::pods(&shared.agent).await
+async fn all_pods(State(shared): State<Shared>) -> Reply {
+    pods::pods(&shared).await
 }
 
-async fn running_pods(State(shared): State<Sources>) -> Reply {
-    pods::running_pods(&shared.agent).await
+async fn running_pods(State(shared): State<Shared>) -> Reply {
+    pods::running_pods(&shared).await
 }
 
-async fn metrics(State(shared): State<Sources>, headers: HeaderMap) -> Reply {
-    scrape::answer(&headers, &shared.metrics.all(&shared.agent).await)
+async fn metrics(State(shared): State<Shared>, headers: HeaderMap) -> Reply {
+    scrape::answer(&headers, &shared.metrics.all(&shared.sources).await)
 }
 
-async fn probe_metrics(State(shared): State<Sources>, headers: HeaderMap) -> Reply {
-    scrape::answer(&headers, &shared.metrics.probes(&shared.agent).await)
+async fn probe_metrics(State(shared): State<Shared>, headers: HeaderMap) -> Reply {
+    scrape::answer(&headers, &shared.metrics.probes(&shared.sources).await)
 }
 
-async fn slis(State(shared): State<Sources>, headers: HeaderMap) -> Reply {
+async fn slis(State(shared): State<Shared>, headers: HeaderMap) -> Reply {
     scrape::answer(&headers, &shared.metrics.slis())
 }
 
-async fn reset_slis(State(shared): State<Sources>) -> Reply {
+async fn reset_slis(State(shared): State<Shared>) -> Reply {
     shared.metrics.reset_slis();
     reply::text(StatusCode::OK, "metrics reset\n")
 }
 
-async fn configz(State(shared): State<Sources>) -> Reply {
+async fn configz(State(shared): State<Shared>) -> Reply {
     reply::json_body(StatusCode::OK, shared.pages.configz.clone())
 }
 
-async fn actors(State(shared): State<Sources>, RawQuery(query): RawQuery) -> Reply {
+async fn actors(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Reply {
     let query = query.as_deref();
     let with_turns = reply::query_value(query, "turns").is_some();
-    let shown = actors_view::all(&shared.agent, with_turns);
+    let shown = actors_view::all(&shared, with_turns);
     match reply::query_value(query, "format").as_deref() {
         None | Some("json") => reply::json(&shown),
         Some("text") => {
@@ -177,19 +169,19 @@ async fn actors(State(shared): State<Sources>, RawQuery(query): RawQuery) -> Rep
     }
 }
 
-async fn trace(State(shared): State<Sources>, RawQuery(query): RawQuery) -> Reply {
-    trace_view::answer(&shared.agent, query.as_deref()).await
+async fn trace(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Reply {
+    trace_view::answer(&shared, query.as_deref()).await
 }
 
-async fn ps(State(shared): State<Sources>) -> Reply {
-    match explain::rows(&shared.agent).await {
+async fn ps(State(shared): State<Shared>) -> Reply {
+    match explain::rows(&shared).await {
         Ok(rows) => reply::json(&rows),
         Err(error) => reply::unanswered("StatusManager", error),
     }
 }
 
-async fn explain_pod(State(shared): State<Sources>, Path((namespace, pod)): Path<(String, String)>) -> Reply {
-    match explain::explain(&shared.agent, &namespace, &pod).await {
+async fn explain_pod(State(shared): State<Shared>, Path((namespace, pod)): Path<(String, String)>) -> Reply {
+    match explain::explain(&shared, &namespace, &pod).await {
         Ok(found) if found.is_empty() => {
             reply::text(StatusCode::NOT_FOUND, format!("no pod {namespace}/{pod} on this node\n"))
         }
@@ -198,20 +190,20 @@ async fn explain_pod(State(shared): State<Sources>, Path((namespace, pod)): Path
     }
 }
 
-async fn restart(shared: State<Sources>, path: Path<(String, String)>, query: RawQuery) -> Reply {
+async fn restart(shared: State<Shared>, path: Path<(String, String)>, query: RawQuery) -> Reply {
     demanded(shared, path, query, Demanded::Restart).await
 }
 
-async fn reset_back_off(shared: State<Sources>, path: Path<(String, String)>, query: RawQuery) -> Reply {
+async fn reset_back_off(shared: State<Shared>, path: Path<(String, String)>, query: RawQuery) -> Reply {
     demanded(shared, path, query, Demanded::ResetBackOff).await
 }
 
 async fn demanded(
-    State(shared): State<Sources>,
+    State(shared): State<Shared>,
     Path((namespace, pod)): Path<(String, String)>,
     RawQuery(query): RawQuery,
     what: Demanded,
 ) -> Reply {
     let container = reply::query_value(query.as_deref(), "container");
-    demands::answer(&shared.agent, &namespace, &pod, what, container).await
+    demands::answer(&shared, &namespace, &pod, what, container).await
 }

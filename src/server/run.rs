@@ -9,20 +9,20 @@ use axum::http::StatusCode;
 use axum::routing::post;
 
 use super::reply::{self, Reply};
-use super::routes::Sources;
+use super::routes::Shared;
 use super::streams::{Audit, Kind, Place, Problem, find};
 use crate::logic::serving::streams::query;
 
 /// The routes of this module.
-pub(super) fn routes() -> Router<Sources> {
+pub(super) fn routes() -> Router<Shared> {
     let run = || post(run).fallback(reply::only_post);
     Router::new()
         .route("/run/{namespace}/{pod}/{container}", run())
         .route("/run/{namespace}/{pod}/{uid}/{container}", run())
 }
 
-async fn run(State(shared): State<Sources>, Path(place): Path<Place>, request: Request) -> Reply {
-    let mut audit = Audit::begin(Kind::Run, &shared.agent, &place, &request);
+async fn run(State(shared): State<Shared>, Path(place): Path<Place>, request: Request) -> Reply {
+    let mut audit = Audit::begin(Kind::Run, &shared, &place, &request);
     let asked = request.uri().query().unwrap_or_default().to_owned();
     drop(request);
     let answer = answer(&shared, &place, &asked, &mut audit).await.unwrap_or_else(Problem::reply);
@@ -30,19 +30,19 @@ async fn run(State(shared): State<Sources>, Path(place): Path<Place>, request: R
     answer
 }
 
-async fn answer(shared: &Sources, place: &Place, asked: &str, audit: &mut Audit) -> Result<Reply, Problem> {
-    let agent = &shared.agent;
-    let view = find::pod(agent, &place.namespace, &place.pod).await?;
+async fn answer(shared: &Shared, place: &Place, asked: &str, audit: &mut Audit) -> Result<Reply, Problem> {
+    let backend = &**shared;
+    let view = find::pod(backend, &place.namespace, &place.pod).await?;
     let asked = query::value(asked, "cmd").unwrap_or_default();
     let command = String::from_utf8(asked).map_err(|_| Problem::internal("the command is not UTF-8"))?;
     // No shell and no quotes: two blanks make an empty argument, as upstream.
     let command: Vec<String> = command.split(' ').map(str::to_owned).collect();
     audit.command(&command);
     let failed = |error: crate::cri::CriError| Problem::internal(error.to_string());
-    let container = find::running_container(agent, &view.uid, &place.container).await.map_err(failed)?;
+    let container = find::running_container(backend, &view.uid, &place.container).await.map_err(failed)?;
     let container = container.ok_or_else(|| find::no_container(&place.container))?;
-    let _permit = shared.streams.admit(agent, container.to_string(), Kind::Run)?;
-    let outcome = agent.adapters.runtime.exec_sync(&container, &command, Duration::ZERO).await.map_err(failed)?;
+    let _permit = shared.streams.admit(backend, container.to_string(), Kind::Run)?;
+    let outcome = backend.runtime.exec_sync(&container, &command, Duration::ZERO).await.map_err(failed)?;
     if outcome.exit_code != 0 {
         let stderr = String::from_utf8_lossy(&outcome.stderr).into_owned();
         let command = command.join(" ");

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use serde_json::json;
 
-use super::routes::{self, Shared};
+use super::routes;
 use super::tests::{Node, ask_routes};
 use crate::actors::kit::trace::Cause;
 use crate::messages::status_manager::{Patience, StatusManagerMsg};
@@ -17,12 +17,7 @@ use crate::messages::status_manager::{Patience, StatusManagerMsg};
 const LONG: Duration = Duration::from_secs(60);
 
 fn local(node: &Node) -> axum::Router {
-    routes::local(Shared {
-        agent: Arc::clone(&node.agent),
-        metrics: Arc::clone(&node.metrics),
-        pages: Arc::default(),
-        streams: Arc::default(),
-    })
+    routes::local(Arc::clone(&node.backend))
 }
 
 /// PAIN-16: kubectl, scripts and monitors that ask at once after a restart.

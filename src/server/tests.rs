@@ -19,7 +19,7 @@ mod client;
 pub(crate) use client::WoundClock;
 pub(super) use client::{Answer, ask, ask_with};
 
-use super::{HealthzListener, LocalSocket, Pages, ReadOnlyListener, routes};
+use super::{Backend, HealthzListener, LocalSocket, Pages, ReadOnlyListener, routes};
 use crate::actors::kit::trace::{Cause, Faults, Trace};
 use crate::actors::root;
 use crate::actors::server::Listener;
@@ -34,6 +34,7 @@ use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::time::Moment;
 use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
 use crate::logic::resources::{CgroupSettings, CgroupVersion, NodeMemory, ResourceOptions};
+use crate::logic::serving::StreamSettings;
 use crate::messages::event_recorder::EventSubject;
 use crate::messages::pod_source::SourceKind;
 use crate::messages::status_manager::{PodView, RefusedManifest, StatusManagerMsg};
@@ -159,7 +160,7 @@ pub(crate) fn settings(root_dir: &str) -> Settings {
         volume_stats_period: None,
         watchdog_period: None,
         node: Default::default(),
-        streams: Default::default(),
+        streams: StreamSettings { checkpoints_dir: format!("{root_dir}/checkpoints"), ..StreamSettings::default() },
     }
 }
 
@@ -168,6 +169,7 @@ pub(crate) struct Node {
     pub(super) folder: tempfile::TempDir,
     clock: Arc<WoundClock>,
     pub(crate) agent: Arc<Agent>,
+    pub(crate) backend: Arc<Backend>,
     pub(crate) metrics: Arc<Metrics>,
 }
 
@@ -190,7 +192,6 @@ impl Node {
         let runtime = Arc::new(runtime);
         let clock = Arc::new(WoundClock::default());
         let trace = Trace::with_faults(clock.clone(), faults);
-        let before = Node0 { socket: folder.path().join(LocalSocket::NAME), metrics: Arc::clone(&metrics) };
         let adapters = Adapters {
             runtime: runtime.clone(),
             images: runtime,
@@ -219,13 +220,16 @@ impl Node {
             network_rules: Arc::new(crate::platform::network::network_rules::NoNetworkRules),
             placement: Arc::new(crate::platform::cgroup::process_placement::NoPlacement),
             observer: metrics.clone(),
-            listeners: listeners(&before),
         };
         let directory = Directory::new(&trace);
         let mut settings = settings(&root_dir);
         configure(&mut settings);
-        let agent = Arc::new(Agent { settings, adapters, directory, trace });
-        Self { folder, clock, agent, metrics }
+        let mut agent = Agent { settings, adapters, directory, trace, listeners: vec![] };
+        let pages = Pages { configz: r#"{"kubeletconfig":{}}"#.into(), ..Pages::default() };
+        let backend = Arc::new(Backend::of(&agent, Arc::clone(&metrics), pages));
+        let before = Node0 { socket: folder.path().join(LocalSocket::NAME), backend: Arc::clone(&backend) };
+        agent.listeners = listeners(&before);
+        Self { folder, clock, agent: Arc::new(agent), backend, metrics }
     }
 
     pub(crate) fn plain() -> Self {
@@ -238,8 +242,13 @@ impl Node {
     }
 
     /// With the local socket, and what of logs is answered.
-    pub(super) fn serving_logs(served: crate::actors::settings::ServedLogs) -> Self {
+    pub(super) fn serving_logs(served: crate::logic::serving::ServedLogs) -> Self {
         Self::configured(None, Node0::with_socket, |settings| settings.served_logs = served)
+    }
+
+    /// With the local socket, and these settings of streams.
+    pub(super) fn streaming(change: impl FnOnce(&mut StreamSettings)) -> Self {
+        Self::configured(None, Node0::with_socket, |settings| change(&mut settings.streams))
     }
 
     /// Starts the tree; all its actors may be told things then. Nobody waits for more pods.
@@ -302,16 +311,15 @@ impl Node {
     }
 }
 
-/// What listeners are made from, before there is an agent.
+/// What listeners are made from.
 struct Node0 {
     socket: PathBuf,
-    metrics: Arc<Metrics>,
+    backend: Arc<Backend>,
 }
 
 impl Node0 {
     fn with_socket(&self) -> Vec<Arc<dyn Listener>> {
-        let pages = Arc::new(Pages { configz: r#"{"kubeletconfig":{}}"#.into(), ..Pages::default() });
-        vec![Arc::new(LocalSocket::new(self.socket.clone(), Arc::clone(&self.metrics), pages))]
+        vec![Arc::new(LocalSocket::new(self.socket.clone(), &self.backend))]
     }
 }
 
@@ -335,7 +343,7 @@ fn running() -> Value {
 async fn health_is_told_in_upstreams_words() {
     let node = Node::plain();
     node.start().await;
-    let router = routes::healthz(Arc::clone(&node.agent));
+    let router = routes::healthz(Arc::clone(&node.backend));
     let all = "[+]ping ok\n[+]log ok\n[+]syncloop ok\n";
     for (method, path, status, body) in [
         ("GET", "/healthz", 200, "ok".to_owned()),
@@ -365,7 +373,7 @@ async fn health_is_told_in_upstreams_words() {
 #[tokio::test]
 async fn a_pod_manager_that_stays_down_is_no_health() {
     let node = Node::plain(); // Nobody starts the tree.
-    let router = routes::healthz(Arc::clone(&node.agent));
+    let router = routes::healthz(Arc::clone(&node.backend));
     let ask = async || ask_routes(&router, "GET", "/healthz").await.0.as_u16();
     assert_eq!(ask().await, 200, "it may just have failed");
     node.clock.seconds.store(30, Ordering::SeqCst);
@@ -396,13 +404,7 @@ async fn a_turn_that_does_not_end_is_no_health_and_is_named() {
         quiet = if busy() == ["StatusManager"] { quiet + 1 } else { 0 };
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let shared = routes::Shared {
-        agent: Arc::clone(&node.agent),
-        metrics: Arc::clone(&node.metrics),
-        pages: Arc::default(),
-        streams: Arc::default(),
-    };
-    let router = routes::local(shared);
+    let router = routes::local(Arc::clone(&node.backend));
     assert_eq!(ask_routes(&router, "GET", "/healthz").await.0.as_u16(), 200, "it has only begun");
     node.clock.seconds.store(21, Ordering::SeqCst);
     let (status, body) = loop {
@@ -429,7 +431,7 @@ async fn a_turn_that_does_not_end_is_no_health_and_is_named() {
 #[tokio::test]
 async fn the_health_port_answers_over_tcp() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound");
-    let node = Node::with(None, |_| vec![Arc::new(HealthzListener::new(free))]);
+    let node = Node::with(None, |node| vec![Arc::new(HealthzListener::new(free, &node.backend))]);
     node.start().await;
     let stream = loop {
         match TcpStream::connect(free).await {
@@ -448,7 +450,7 @@ async fn the_health_port_answers_over_tcp() {
 async fn the_read_only_port_shows_pods_and_metrics_and_nothing_else() {
     let mut address = None;
     let node = Node::with(None, |node| {
-        let listener = ReadOnlyListener::bind(([127, 0, 0, 1], 0).into(), Arc::clone(&node.metrics)).expect("a port");
+        let listener = ReadOnlyListener::bind(([127, 0, 0, 1], 0).into(), &node.backend).expect("a port");
         address = Some(listener.address());
         vec![Arc::new(listener)]
     });

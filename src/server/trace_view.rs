@@ -9,11 +9,11 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use super::actors_view::show_turn;
+use super::backend::Backend;
 use super::explain::static_pod_name;
 use super::reply::{self, Reply};
 use super::table::{clean, span};
 use crate::actors::kit::trace::{Ending, Turn};
-use crate::actors::settings::Agent;
 use crate::logic::model::time::Stamp;
 
 /// What a request asks for.
@@ -27,8 +27,8 @@ struct Wanted {
 }
 
 /// Answers a request.
-pub(super) async fn answer(agent: &Agent, query: Option<&str>) -> Reply {
-    let uptime = agent.trace.clock().uptime();
+pub(super) async fn answer(backend: &Backend, query: Option<&str>) -> Reply {
+    let uptime = backend.trace.clock().uptime();
     let since = match reply::query_value(query, "since").as_deref().map(parse_since) {
         None => None,
         Some(Some(since)) => Some(since),
@@ -36,14 +36,14 @@ pub(super) async fn answer(agent: &Agent, query: Option<&str>) -> Reply {
     };
     let pods = match reply::query_value(query, "pod") {
         None => None,
-        Some(pod) => match uids(agent, &pod) {
+        Some(pod) => match uids(backend, &pod) {
             uids if uids.is_empty() => return reply::text(StatusCode::NOT_FOUND, format!("no trace of pod {pod}\n")),
             uids => Some(uids),
         },
     };
     let from = since.map_or(Duration::ZERO, |since| uptime.saturating_sub(since));
     let wanted = Wanted { pods, actor: reply::query_value(query, "actor"), from };
-    let turns = select(agent.trace.turns(|_| true), &wanted);
+    let turns = select(backend.trace.turns(|_| true), &wanted);
     match reply::query_value(query, "format").as_deref() {
         None | Some("json") => {
             let shown: Vec<_> = turns.into_iter().map(|turn| show_turn(turn, uptime)).collect();
@@ -57,17 +57,17 @@ pub(super) async fn answer(agent: &Agent, query: Option<&str>) -> Reply {
 
 /// The UIDs that `NAMESPACE/NAME` has or had, or the UID itself, as far as actors and turns remember; where there are
 /// none, those of static pods of that name.
-fn uids(agent: &Agent, pod: &str) -> BTreeSet<String> {
-    let exact = uids_exactly(agent, pod);
+fn uids(backend: &Backend, pod: &str) -> BTreeSet<String> {
+    let exact = uids_exactly(backend, pod);
     if !exact.is_empty() || !pod.contains('/') {
         return exact;
     }
-    uids_exactly(agent, &static_pod_name(agent, pod))
+    uids_exactly(backend, &static_pod_name(backend, pod))
 }
 
-fn uids_exactly(agent: &Agent, pod: &str) -> BTreeSet<String> {
-    let mut names: BTreeSet<String> = agent.trace.actors().iter().map(|actor| actor.name.to_string()).collect();
-    let turns = agent.trace.turns(|_| true);
+fn uids_exactly(backend: &Backend, pod: &str) -> BTreeSet<String> {
+    let mut names: BTreeSet<String> = backend.trace.actors().iter().map(|actor| actor.name.to_string()).collect();
+    let turns = backend.trace.turns(|_| true);
     names.extend(turns.iter().map(|turn| turn.actor.to_string()));
     let mut uids = BTreeSet::new();
     for name in &names {

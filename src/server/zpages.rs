@@ -11,7 +11,7 @@ use axum::routing::get;
 use serde_json::{Map, Value, json};
 
 use super::reply::{self, Reply};
-use super::routes::{Sources, only_get};
+use super::routes::{Shared, only_get};
 use crate::logic::serving::server_access::PATHS;
 
 const COMPONENT: &str = "kubelet";
@@ -33,18 +33,18 @@ enum Version {
     V1Beta1,
 }
 
-pub(super) fn routes() -> Router<Sources> {
+pub(super) fn routes() -> Router<Shared> {
     Router::new().route("/flagz", only_get(get(flagz))).route("/statusz", only_get(get(statusz)))
 }
 
-async fn flagz(State(shared): State<Sources>, headers: HeaderMap) -> Reply {
+async fn flagz(State(shared): State<Shared>, headers: HeaderMap) -> Reply {
     let flags: &BTreeMap<String, String> = &shared.pages.flags;
     let text = || flags.iter().fold(head("flagz"), |text, (name, value)| text + name + "=" + value + "\n");
     answer("Flagz", &headers, text, || Map::from_iter([("flags".to_owned(), json!(flags))]))
 }
 
-async fn statusz(State(shared): State<Sources>, headers: HeaderMap) -> Reply {
-    let (started, clock) = (shared.agent.settings.agent_started, shared.agent.trace.clock());
+async fn statusz(State(shared): State<Shared>, headers: HeaderMap) -> Reply {
+    let (started, clock) = (shared.facts.agent_started, shared.trace.clock());
     let up = clock.now().since(started).as_secs();
     let (folders, version) = (folders(), shared.pages.version.as_str());
     let text = || {

@@ -188,9 +188,8 @@ impl Incarnation {
             doubt_connections: Arc::new(|| {}),
             node_facts: Arc::new(FixedNodeFacts::of_a_small_node()),
             observer: Arc::new(Unobserved),
-            listeners: vec![],
         };
-        let agent = Arc::new(Agent { settings, adapters, directory, trace });
+        let agent = Arc::new(Agent { settings, adapters, directory, trace, listeners: vec![] });
         let (root, cell) = root::start(Arc::clone(&agent));
         Self { agent, root, cell, life }
     }

@@ -3,7 +3,7 @@
 use prometheus::proto::MetricFamily;
 
 use super::families::Family;
-use crate::actors::settings::Agent;
+use super::sources::Sources;
 use crate::platform::cluster::certificates::KeptCertificate;
 
 /// Upper bounds of how long an exchanged certificate was held, in seconds: a minute to four years.
@@ -11,13 +11,13 @@ const LIVES: [f64; 10] =
     [60.0, 3_600.0, 14_400.0, 86_400.0, 604_800.0, 2_592_000.0, 7_776_000.0, 15_552_000.0, 31_104_000.0, 124_416_000.0];
 
 /// What there is to tell of certificates that the agent exchanges; nothing of those that it was given.
-pub(super) fn families(agent: &Agent, families: &mut Vec<MetricFamily>) {
-    let certificates = &agent.adapters.certificates;
+pub(super) fn families(sources: &Sources, families: &mut Vec<MetricFamily>) {
+    let certificates = &sources.certificates;
     if let Some(client) = certificates.client.as_ref().filter(|client| client.is_exchanged()) {
         let help = "[ALPHA] Gauge of the TTL (time-to-live) of the Kubelet's client certificate. The value is in seconds \
                     until certificate expiry (negative if already expired). If client certificate is invalid or unused, \
                     the value will be +INF.";
-        gauge("kubelet_certificate_manager_client_ttl_seconds", help, seconds_left(agent, client), families);
+        gauge("kubelet_certificate_manager_client_ttl_seconds", help, seconds_left(sources, client), families);
         let name = "kubelet_certificate_manager_client_expiration_renew_errors";
         counter(name, client.failures(), families);
     }
@@ -25,7 +25,7 @@ pub(super) fn families(agent: &Agent, families: &mut Vec<MetricFamily>) {
     let help = "[ALPHA] Gauge of the shortest TTL (time-to-live) of the Kubelet's serving certificate. The value is in \
                 seconds until certificate expiry (negative if already expired). If serving certificate is invalid or \
                 unused, the value will be +INF.";
-    gauge("kubelet_certificate_manager_server_ttl_seconds", help, seconds_left(agent, serving), families);
+    gauge("kubelet_certificate_manager_server_ttl_seconds", help, seconds_left(sources, serving), families);
     counter("kubelet_server_expiration_renew_errors", serving.failures(), families);
     let help = "[ALPHA] Histogram of the number of seconds the previous certificate lived before being rotated.";
     let mut family = Family::histogram("kubelet_certificate_manager_server_rotation_seconds", help);
@@ -51,7 +51,7 @@ fn counter(name: &str, value: u64, families: &mut Vec<MetricFamily>) {
 }
 
 /// Whole seconds until the certificate's end; infinite without one that holds.
-fn seconds_left(agent: &Agent, kept: &KeptCertificate) -> f64 {
-    let now = agent.trace.clock().now();
+fn seconds_left(sources: &Sources, kept: &KeptCertificate) -> f64 {
+    let now = sources.trace.clock().now();
     kept.held().map_or(f64::INFINITY, |held| held.not_after.since(now).as_secs_f64().trunc())
 }

@@ -27,12 +27,12 @@ use super::relist_metrics::RelistMetrics;
 use super::resize_metrics;
 use super::runtime_metrics::RuntimeMetrics;
 use super::sli_metrics::SliMetrics;
+use super::sources::Sources;
 use super::startup_metrics;
 use super::statistics_metrics;
 use super::traces;
 use super::volume_metrics::VolumeMetrics;
 use crate::actors::kit::trace::Cause;
-use crate::actors::settings::Agent;
 use crate::config::FeatureGates;
 use crate::config::version::{KUBERNETES_VERSION, OWN_COMMIT, OWN_VERSION};
 use crate::logic::model::runtime_pod::{ContainerState, RuntimePod, SandboxState};
@@ -115,29 +115,29 @@ impl Metrics {
     }
 
     /// What `/metrics` tells.
-    pub async fn all(&self, agent: &Agent) -> Exposition {
+    pub async fn all(&self, sources: &Sources) -> Exposition {
         let mut families = self.registry.gather();
-        if let Ok(pods) = agent.directory.pleg.ask(SCRAPE, ASK_LIMIT, PlegMsg::Pods).await {
+        if let Ok(pods) = sources.directory.pleg.ask(SCRAPE, ASK_LIMIT, PlegMsg::Pods).await {
             running(&pods, &mut families);
         }
-        pod_gauges::families(agent, &mut families).await;
-        node(agent, &mut families);
-        startup_metrics::families(agent, &mut families).await;
-        resize_metrics::families(agent, &mut families).await;
-        certificate_metrics::families(agent, &mut families);
-        statistics_metrics::families(agent, &mut families).await;
+        pod_gauges::families(sources, &mut families).await;
+        node(sources, &mut families);
+        startup_metrics::families(sources, &mut families).await;
+        resize_metrics::families(sources, &mut families).await;
+        certificate_metrics::families(sources, &mut families);
+        statistics_metrics::families(sources, &mut families).await;
         self.features(&mut families);
         build_info(&mut families);
-        actor_metrics::families(&agent.trace, &mut families);
+        actor_metrics::families(&sources.trace, &mut families);
         process::families(&self.threads, &mut families);
         registered(&mut families);
         Exposition::new(families)
     }
 
     /// What `/metrics/probes` tells.
-    pub async fn probes(&self, agent: &Agent) -> Exposition {
+    pub async fn probes(&self, sources: &Sources) -> Exposition {
         let mut families = vec![];
-        probe_metrics::families(agent, &mut families).await;
+        probe_metrics::families(sources, &mut families).await;
         process::start_time(&mut families);
         Exposition::new(families)
     }
@@ -211,11 +211,11 @@ fn running(pods: &[Arc<RuntimePod>], families: &mut Vec<MetricFamily>) {
     family.finish(families);
 }
 
-fn node(agent: &Agent, families: &mut Vec<MetricFamily>) {
+fn node(sources: &Sources, families: &mut Vec<MetricFamily>) {
     let mut family = Family::gauge("kubelet_node_name", "[ALPHA] The node's name. The count is always 1.");
-    family.sample(&[("node", &agent.settings.node_name)], 1.0);
+    family.sample(&[("node", &sources.node_name)], 1.0);
     family.finish(families);
-    let version = match agent.adapters.cgroups.version() {
+    let version = match sources.cgroup_version {
         CgroupVersion::V1 => 1.0,
         CgroupVersion::V2 => 2.0,
     };

@@ -4,26 +4,26 @@ use prometheus::proto::MetricFamily;
 
 use super::families::Family;
 use super::metrics::{ASK_LIMIT, SCRAPE};
-use crate::actors::settings::Agent;
+use super::sources::Sources;
 use crate::logic::pods::pod_census::PodCensus;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::volume_manager::{VolumeCensus, VolumeManagerMsg};
 
 /// What the actors say; nothing of one that does not answer.
-pub(super) async fn families(agent: &Agent, families: &mut Vec<MetricFamily>) {
-    let to = &agent.directory;
+pub(super) async fn families(sources: &Sources, families: &mut Vec<MetricFamily>) {
+    let to = &sources.directory;
     let (pods, volumes) = tokio::join!(
         to.pod_manager.ask(SCRAPE, ASK_LIMIT, PodManagerMsg::Count),
         to.volume_manager.ask(SCRAPE, ASK_LIMIT, VolumeManagerMsg::Count),
     );
     if let Ok(census) = pods {
-        pod_families(&census, agent.adapters.api.is_some(), families);
+        pod_families(&census, sources.has_api_server, families);
     }
     if let Ok(census) = volumes {
         volume_families(&census, families);
     }
-    if agent.settings.image_verification.records() {
-        let (intents, records) = agent.adapters.image_host.count_records().await;
+    if let Some(host) = &sources.image_records {
+        let (intents, records) = host.count_records().await;
         image_families(intents, records, families);
     }
 }

@@ -5,16 +5,16 @@ use std::time::Duration;
 use prometheus::proto::MetricFamily;
 
 use super::families::Family;
+use super::sources::Sources;
 use crate::actors::kit::trace::Cause;
-use crate::actors::settings::Agent;
 use crate::messages::prober::{ProbeCounts, ProbeKey, ProberMsg, ROUND_BUCKETS};
 
 /// How long `Prober` may be waited for; a scrape without its figures is better than none.
 const ASK_LIMIT: Duration = Duration::from_secs(2);
 
 /// A series for each container and kind of probe that there is.
-pub(super) async fn families(agent: &Agent, families: &mut Vec<MetricFamily>) {
-    let asked = agent.directory.prober.ask(Cause::outside("request"), ASK_LIMIT, ProberMsg::Counts).await;
+pub(super) async fn families(sources: &Sources, families: &mut Vec<MetricFamily>) {
+    let asked = sources.directory.prober.ask(Cause::outside("request"), ASK_LIMIT, ProberMsg::Counts).await;
     told(asked.unwrap_or_default(), families);
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use prometheus::proto::MetricFamily;
 
 use super::families::Family;
+use super::sources::Sources;
 use crate::actors::kit::trace::Cause;
-use crate::actors::settings::Agent;
 use crate::logic::pods::pod_resize::{PENDING, PROGRESS};
 use crate::messages::allocation_manager::{AllocationManagerMsg, DURATION_BUCKETS, ResizeCounts};
 use crate::messages::status_manager::{PodView, StatusManagerMsg};
@@ -16,8 +16,8 @@ use crate::messages::status_manager::{PodView, StatusManagerMsg};
 /// How long either may be waited for; a scrape without its figures is better than none.
 const ASK_LIMIT: Duration = Duration::from_secs(2);
 
-pub(super) async fn families(agent: &Agent, families: &mut Vec<MetricFamily>) {
-    let (cause, to) = (Cause::outside("request"), &agent.directory);
+pub(super) async fn families(sources: &Sources, families: &mut Vec<MetricFamily>) {
+    let (cause, to) = (Cause::outside("request"), &sources.directory);
     let counts = to.allocation_manager.ask(cause.clone(), ASK_LIMIT, AllocationManagerMsg::Counts).await;
     let pods = to.status_manager.ask(cause, ASK_LIMIT, StatusManagerMsg::List).await;
     counted(&counts.unwrap_or_default(), families);

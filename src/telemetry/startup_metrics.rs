@@ -5,8 +5,8 @@ use std::time::Duration;
 use prometheus::proto::MetricFamily;
 
 use super::families::Family;
+use super::sources::Sources;
 use crate::actors::kit::trace::Cause;
-use crate::actors::settings::Agent;
 use crate::logic::node::node_startup::StartupDurations;
 use crate::messages::node_status::NodeStatusMsg;
 
@@ -14,8 +14,8 @@ use crate::messages::node_status::NodeStatusMsg;
 const ASK_LIMIT: Duration = Duration::from_secs(2);
 
 /// What there is to tell; zeros before there is, as upstream's gauges have it.
-pub(super) async fn families(agent: &Agent, families: &mut Vec<MetricFamily>) {
-    let asked = agent.directory.node_status.ask(Cause::outside("request"), ASK_LIMIT, NodeStatusMsg::Startup).await;
+pub(super) async fn families(sources: &Sources, families: &mut Vec<MetricFamily>) {
+    let asked = sources.directory.node_status.ask(Cause::outside("request"), ASK_LIMIT, NodeStatusMsg::Startup).await;
     let told: StartupDurations = asked.unwrap_or_default();
     for (name, help, duration) in [
         ("pre_kubelet_duration", "Duration in seconds of node startup before kubelet starts.", told.pre_kubelet),

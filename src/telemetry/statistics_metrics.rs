@@ -5,8 +5,8 @@ use std::time::Duration;
 use prometheus::proto::MetricFamily;
 
 use super::families::Family;
+use super::sources::Sources;
 use crate::actors::kit::trace::Cause;
-use crate::actors::settings::Agent;
 use crate::logic::statistics::summary::FsStats;
 use crate::messages::stats_collector::{Cost, StatsCollectorMsg};
 
@@ -29,9 +29,9 @@ const VOLUMES: [(&str, &str, OfVolume); 6] = [
 ];
 
 /// All families, as `StatsCollector` knows them; none when it does not answer.
-pub(super) async fn families(agent: &Agent, into: &mut Vec<MetricFamily>) {
+pub(super) async fn families(sources: &Sources, into: &mut Vec<MetricFamily>) {
     let cause = Cause::outside("request");
-    let asked = agent.directory.stats_collector.ask(cause, ASK_LIMIT, StatsCollectorMsg::Report).await;
+    let asked = sources.directory.stats_collector.ask(cause, ASK_LIMIT, StatsCollectorMsg::Report).await;
     let Ok(report) = asked else { return };
     for (name, help, value) in VOLUMES {
         let mut family = Family::gauge(name, help);

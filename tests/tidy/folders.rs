@@ -20,10 +20,10 @@ const OTHER_FOLDERS: &[(&str, usize, &str)] = &[
     ("src/bin", 1, "Cargo looks for programs here"),
     ("src/logic", 17, "its domains, a folder each"),
     ("src/messages", 26, "a file per receiver"),
-    ("src/server", 26, "not in domains yet"),
+    ("src/server", 27, "not in domains yet"),
     ("src/server/stats", 2, "routes and their tests"),
     ("src/sim", 35, "not in domains yet"),
-    ("src/telemetry", 32, "not in domains yet"),
+    ("src/telemetry", 33, "not in domains yet"),
 ];
 
 /// Files of `logic` with imports that their domain may not have, and how many.

@@ -13,11 +13,11 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::routing::get;
 
+use super::backend::Backend;
 use super::pods::named;
 use super::reply::{self, Reply};
-use super::routes::{Sources, only_get};
+use super::routes::{Shared, only_get};
 use crate::actors::kit::address::AskError;
-use crate::actors::settings::Agent;
 use crate::logic::formats::go_text::quoted;
 use crate::logic::formats::url_query;
 use crate::logic::logs::container_log::query::{LogQuery, QueryFault};
@@ -29,16 +29,16 @@ use crate::platform::logs::log_reader::READERS_MAX;
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");
 
 /// The routes of containers' logs.
-pub(super) fn routes() -> Router<Sources> {
+pub(super) fn routes() -> Router<Shared> {
     Router::new().route("/containerLogs/{namespace}/{pod}/{container}", only_get(get(container_logs)))
 }
 
 async fn container_logs(
-    State(shared): State<Sources>,
+    State(shared): State<Shared>,
     Path((namespace, pod, container)): Path<(String, String, String)>,
     RawQuery(query): RawQuery,
 ) -> Reply {
-    let agent = &shared.agent;
+    let backend = &shared;
     let query = match LogQuery::parse(&url_query::pairs(query.as_deref().unwrap_or_default())) {
         Ok(query) => query,
         Err(QueryFault::Undecodable) => {
@@ -48,7 +48,7 @@ async fn container_logs(
             return reply::text(StatusCode::UNPROCESSABLE_ENTITY, r#"{"message": "Invalid request."}"#);
         }
     };
-    let view = match find(agent, &namespace, &pod).await {
+    let view = match find(backend, &namespace, &pod).await {
         Ok(Some(view)) => view,
         Ok(None) => {
             return reply::text(StatusCode::NOT_FOUND, format!("pod {} does not exist", quoted(&pod)));
@@ -59,26 +59,26 @@ async fn container_logs(
         let text = format!("container {} not found in pod {}", quoted(&container), quoted(&pod));
         return reply::text(StatusCode::NOT_FOUND, text);
     }
-    if let Err(refused) = query.check_gate(agent.settings.served_logs.split_streams) {
+    if let Err(refused) = query.check_gate(backend.served_logs.split_streams) {
         return reply::text(StatusCode::BAD_REQUEST, refused);
     }
     let id = match selection::instance(&view.status, &pod, &container, query.previous) {
         Ok(id) => id,
         Err(why) => return unknown_type(StatusCode::BAD_REQUEST, Body::from(why)),
     };
-    let Some(admission) = agent.adapters.log_reader.admit() else { return too_many() };
+    let Some(admission) = backend.log_reader.admit() else { return too_many() };
     let log = stream::Wanted { id: id.to_owned(), query, _admission: admission };
-    unknown_type(StatusCode::OK, Body::from_stream(stream::read(Arc::clone(agent), log)))
+    unknown_type(StatusCode::OK, Body::from_stream(stream::read(Arc::clone(backend), log)))
 }
 
 /// The pod of this name; of several, the one that is not being deleted, or the youngest. A mirror has the name of its
 /// static pod, and that is the one which is here.
-async fn find(agent: &Agent, namespace: &str, name: &str) -> Result<Option<PodView>, AskError> {
+async fn find(backend: &Backend, namespace: &str, name: &str) -> Result<Option<PodView>, AskError> {
     let is_it = |view: &PodView| {
         let metadata = &view.pod.metadata;
         metadata.namespace.as_deref().unwrap_or("default") == namespace && metadata.name.as_deref() == Some(name)
     };
-    let found = named(agent, is_it).await?;
+    let found = named(backend, is_it).await?;
     Ok(found.into_iter().max_by_key(|view| {
         let metadata = &view.pod.metadata;
         let made = metadata.creation_timestamp.as_ref().map(|time| time.0);

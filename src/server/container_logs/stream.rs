@@ -9,12 +9,12 @@ use std::time::Duration;
 use axum::body::Bytes;
 use futures_util::stream::{self, Stream};
 
-use crate::actors::settings::Agent;
 use crate::cri::{ContainerState, CriError};
 use crate::logic::logs::container_log::query::LogQuery;
 use crate::logic::logs::container_log::selection::runtime_id;
 use crate::logic::model::ids::ContainerId;
 use crate::platform::logs::log_reader::{Admission, Change, LogWanted, OpenLog, Part};
+use crate::server::backend::Backend;
 
 /// How soon the runtime is asked again whether a container runs whose log was closed. Doubled each time.
 const CLOSED_CHECK: Duration = Duration::from_millis(50);
@@ -32,8 +32,8 @@ pub(super) struct Wanted {
 }
 
 /// The parts of a log.
-pub(super) fn read(agent: Arc<Agent>, wanted: Wanted) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
-    let reader = Reader { agent, wanted, stage: Stage::Begins };
+pub(super) fn read(backend: Arc<Backend>, wanted: Wanted) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
+    let reader = Reader { backend, wanted, stage: Stage::Begins };
     stream::unfold(reader, |mut reader| async { reader.next().await.map(|bytes| (Ok(bytes), reader)) })
 }
 
@@ -47,7 +47,7 @@ enum Stage {
 }
 
 struct Reader {
-    agent: Arc<Agent>,
+    backend: Arc<Backend>,
     wanted: Wanted,
     stage: Stage,
 }
@@ -78,8 +78,8 @@ impl Reader {
     }
 
     async fn open(&mut self) -> Result<Box<dyn OpenLog>, String> {
-        let (adapters, id) = (&self.agent.adapters, runtime_id(&self.wanted.id));
-        let status = adapters.runtime.container_status(&ContainerId::from(id)).await;
+        let id = runtime_id(&self.wanted.id);
+        let status = self.backend.runtime.container_status(&ContainerId::from(id)).await;
         let status = status.map_err(|error| {
             tracing::debug!(container = id, %error, "log is wanted of a container that the runtime does not tell of");
             format!("unable to retrieve container logs for {}", self.wanted.id)
@@ -88,11 +88,11 @@ impl Reader {
         let wanted = LogWanted {
             path: status.log_path,
             container: id.to_owned(),
-            print: query.print_options(self.agent.trace.clock().now()),
+            print: query.print_options(self.backend.trace.clock().now()),
             tail_lines: query.tail_lines,
             follow: query.follow,
         };
-        adapters.log_reader.open(wanted).await.map_err(|error| error.to_string())
+        self.backend.log_reader.open(wanted).await.map_err(|error| error.to_string())
     }
 
     /// Reads on; at the end of what is there, waits for more, or finds that the container has ended.
@@ -121,7 +121,7 @@ impl Reader {
     /// Whether the instance still runs. A runtime that cannot be asked says nothing about it.
     async fn runs(&mut self) -> Result<bool, String> {
         let id = ContainerId::from(runtime_id(&self.wanted.id));
-        match self.agent.adapters.runtime.container_status(&id).await {
+        match self.backend.runtime.container_status(&id).await {
             Ok(status) => Ok(status.state == ContainerState::Running),
             // Removed meanwhile; upstream ends with the runtime's words in the middle of the log.
             Err(CriError::NotFound { .. }) => Ok(false),

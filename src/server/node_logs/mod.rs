@@ -13,29 +13,29 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::routing::get;
 
 use super::reply::{self, Reply};
-use super::routes::{Sources, only_get};
+use super::routes::{Shared, only_get};
 use crate::logic::formats::url_query;
 use crate::logic::logs::node_log_query::{NodeLogQuery, Refused, joined};
 
 /// The routes of the node's logs.
-pub(super) fn routes() -> Router<Sources> {
+pub(super) fn routes() -> Router<Shared> {
     Router::new().route("/logs/", only_get(get(top))).route("/logs/{*path}", only_get(get(below)))
 }
 
-async fn top(shared: State<Sources>, query: RawQuery, headers: HeaderMap) -> Reply {
+async fn top(shared: State<Shared>, query: RawQuery, headers: HeaderMap) -> Reply {
     answer(shared, String::new(), query, headers).await
 }
 
-async fn below(shared: State<Sources>, Path(path): Path<String>, query: RawQuery, headers: HeaderMap) -> Reply {
+async fn below(shared: State<Shared>, Path(path): Path<String>, query: RawQuery, headers: HeaderMap) -> Reply {
     answer(shared, path, query, headers).await
 }
 
-async fn answer(State(shared): State<Sources>, path: String, RawQuery(query): RawQuery, headers: HeaderMap) -> Reply {
-    let settings = shared.agent.settings.served_logs;
+async fn answer(State(shared): State<Shared>, path: String, RawQuery(query): RawQuery, headers: HeaderMap) -> Reply {
+    let settings = shared.served_logs;
     if !settings.system {
         return reply::text(StatusCode::METHOD_NOT_ALLOWED, "logs endpoint is disabled.\n");
     }
-    let logs = &shared.agent.adapters.node_logs;
+    let logs = &shared.node_logs;
     let Some(admission) = logs.admit() else {
         let mut answer = reply::text(StatusCode::TOO_MANY_REQUESTS, "too many logs of the node are being read\n");
         answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
@@ -63,9 +63,9 @@ async fn answer(State(shared): State<Sources>, path: String, RawQuery(query): Ra
 }
 
 /// What stands between parts of a file: nothing that is in one.
-fn boundary(shared: &Sources) -> String {
+fn boundary(shared: &Shared) -> String {
     // The bits that such a number has.
-    let part = || (shared.agent.adapters.chance.next() * (1_u64 << 52) as f64) as u64;
+    let part = || (shared.chance.next() * (1_u64 << 52) as f64) as u64;
     format!("{:013x}{:013x}{:013x}", part(), part(), part())
 }
 

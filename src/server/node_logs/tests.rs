@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 
 use super::super::tests::{Node, ask_with};
-use crate::actors::settings::ServedLogs;
+use crate::logic::serving::ServedLogs;
 
 const ALL: ServedLogs = ServedLogs { split_streams: false, system: true, system_query: true };
 

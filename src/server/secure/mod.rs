@@ -21,14 +21,12 @@ use tokio_rustls::rustls::ServerConfig;
 pub use authentication::{Authentication, Tokens};
 pub use authorization::Authorization;
 
+use super::backend::Backend;
 use super::connections::{self, Limits};
-use super::routes::{self, Pages, Shared};
-use super::streams::Streams;
+use super::routes;
 use crate::actors::server::Listener;
-use crate::actors::settings::Agent;
 use crate::logic::serving::server_access::Switches;
 use crate::platform::network::listening;
-use crate::telemetry::Metrics;
 
 /// Open connections; those whose users are known are not turned away for others.
 const CONNECTIONS_MAX: usize = 1024;
@@ -57,12 +55,8 @@ pub struct Parts {
     pub authorization: Arc<Authorization>,
     /// What is served at all.
     pub switches: Switches,
-    /// Metrics.
-    pub metrics: Arc<Metrics>,
-    /// What is shown of the start.
-    pub pages: Arc<Pages>,
-    /// The streams that are open, together with the local socket's.
-    pub streams: Arc<Streams>,
+    /// What answers come from.
+    pub backend: Arc<Backend>,
 }
 
 impl SecureListener {
@@ -89,23 +83,17 @@ impl Listener for SecureListener {
         format!("server {}", self.address)
     }
 
-    async fn serve(&self, agent: Arc<Agent>) -> String {
-        let Parts { tls, authentication, authorization, switches, metrics, pages, streams } = &self.parts;
-        let shared = Shared {
-            agent: Arc::clone(&agent),
-            metrics: Arc::clone(metrics),
-            pages: Arc::clone(pages),
-            streams: Arc::clone(streams),
-        };
+    async fn serve(&self) -> String {
+        let Parts { tls, authentication, authorization, switches, backend } = &self.parts;
         let guard = guard::Guard {
-            clock: Arc::clone(agent.trace.clock()),
+            clock: Arc::clone(backend.trace.clock()),
             authentication: Arc::clone(authentication),
             authorization: Arc::clone(authorization),
             switches: *switches,
-            streams_need_create: shared.agent.settings.streams.get_needs_create,
-            metrics: Arc::clone(metrics),
+            streams_need_create: backend.stream_settings.get_needs_create,
+            metrics: Arc::clone(&backend.metrics),
         };
-        let router = guard.before(routes::secure(shared));
+        let router = guard.before(routes::secure(Arc::clone(backend)));
         match self.listener.try_clone().and_then(TcpListener::from_std) {
             Ok(listener) => {
                 let door = door::TlsListener::new(listener, Arc::clone(tls), self.handshake_max);

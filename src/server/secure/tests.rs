@@ -32,6 +32,7 @@ use crate::platform::network::tls::{Offer, Trust, identified_client, unverified_
 use crate::platform::network::tls_server::{ServerTls, server_config};
 use crate::server::caller::Caller;
 use crate::server::connections::Peer;
+use crate::server::routes::Pages;
 use crate::server::tests::{Node, WoundClock, ask};
 
 /// An API server that knows two tokens, and lets `admin` do everything and `reader` read metrics.
@@ -452,14 +453,12 @@ impl Served {
             authentication: port.authentication(),
             authorization: port.authorization(),
             switches: Switches::default(),
-            metrics: Arc::clone(&node.metrics),
-            streams: Arc::default(),
-            pages: Arc::new(Pages { configz: r#"{"kubeletconfig":{}}"#.into(), ..Pages::default() }),
+            backend: Arc::clone(&node.backend),
         };
         let mut listener = SecureListener::bind(([127, 0, 0, 1], 0).into(), parts).expect("a port");
         change(&mut listener);
-        let (address, agent, mut tasks) = (listener.address(), Arc::clone(&node.agent), tokio::task::JoinSet::new());
-        tasks.spawn(async move { listener.serve(agent).await });
+        let (address, mut tasks) = (listener.address(), tokio::task::JoinSet::new());
+        tasks.spawn(async move { listener.serve().await });
         Self { address, port, _node: node, _tasks: tasks }
     }
 
@@ -503,13 +502,8 @@ async fn pages_about_the_program_have_the_forms_that_are_asked_for() {
     let node = Node::plain();
     let flags = BTreeMap::from([("v".to_owned(), "4".to_owned())]);
     let pages = Pages { flags, version: "v1.36.0".into(), ..Pages::default() };
-    let shared = Shared {
-        agent: Arc::clone(&node.agent),
-        metrics: Arc::clone(&node.metrics),
-        pages: Arc::new(pages),
-        streams: Arc::default(),
-    };
-    let router = routes::secure(shared);
+    let backend = Backend::of(&node.agent, Arc::clone(&node.metrics), pages);
+    let router = routes::secure(Arc::new(backend));
     let ask = |path: &'static str, accept: &'static str| {
         let proof = Proof { headers: vec![("accept", accept.to_owned())], ..Proof::default() };
         let router = router.clone();

@@ -12,13 +12,12 @@ use axum::routing::get;
 use futures_util::stream;
 use serde::Serialize;
 
+use super::backend::Backend;
 use super::pods::REQUEST;
 use super::reply::{self, Reply};
-use super::routes::{Sources, only_get};
+use super::routes::{Shared, only_get};
 use super::scrape;
-use crate::actors::settings::Agent;
-use crate::logic::model::time::Moment;
-use crate::logic::statistics::build::{self, Facts};
+use crate::logic::statistics::build;
 use crate::logic::statistics::cadvisor::Page;
 use crate::logic::statistics::resource_metrics;
 use crate::logic::statistics::sample::{Snapshot, Wanted};
@@ -31,7 +30,7 @@ const AGE_MAX: Duration = Duration::from_secs(2);
 const ASK_LIMIT: Duration = Duration::from_secs(20);
 
 /// The routes of statistics.
-pub(super) fn routes() -> Router<Sources> {
+pub(super) fn routes() -> Router<Shared> {
     let both = || get(summary).post(summary).fallback(reply::only_get);
     Router::new()
         .route("/stats/summary", both())
@@ -40,29 +39,22 @@ pub(super) fn routes() -> Router<Sources> {
         .route("/metrics/cadvisor", only_get(get(cadvisor)))
 }
 
-async fn snapshot(agent: &Agent, wanted: Wanted) -> Result<Arc<Snapshot>, String> {
+async fn snapshot(backend: &Backend, wanted: Wanted) -> Result<Arc<Snapshot>, String> {
     let get = |reply| StatsCollectorMsg::Get { wanted, age_max: AGE_MAX, reply };
-    match agent.directory.stats_collector.ask(REQUEST, ASK_LIMIT, get).await {
+    match backend.directory.stats_collector.ask(REQUEST, ASK_LIMIT, get).await {
         Ok(outcome) => outcome,
         Err(error) => Err(format!("StatsCollector: {error}")),
     }
 }
 
-async fn summary(State(shared): State<Sources>, RawQuery(query): RawQuery) -> Reply {
-    let agent = &shared.agent;
+async fn summary(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Reply {
+    let backend = &*shared;
     // Said twice, or said otherwise, it does not count.
     let only = reply::query_values(query.as_deref(), "only_cpu_and_memory") == ["true"];
     let wanted = if only { Wanted::CPU_AND_MEMORY } else { Wanted::SUMMARY };
-    let settings = &agent.settings;
-    let facts = Facts {
-        node_name: settings.node_name.clone(),
-        booted: settings.node.booted.unwrap_or(Moment::EPOCH),
-        agent_started: settings.agent_started,
-        pressure: settings.pressure,
-    };
-    match snapshot(agent, wanted).await {
-        Ok(snapshot) if only => indented(&build::cpu_and_memory(&snapshot, &facts)),
-        Ok(snapshot) => indented(&build::summary(&snapshot, &facts)),
+    match snapshot(backend, wanted).await {
+        Ok(snapshot) if only => indented(&build::cpu_and_memory(&snapshot, &backend.facts)),
+        Ok(snapshot) => indented(&build::summary(&snapshot, &backend.facts)),
         Err(problem) => failed(&problem),
     }
 }
@@ -81,17 +73,17 @@ fn failed(problem: &str) -> Reply {
     reply::text(StatusCode::INTERNAL_SERVER_ERROR, format!("Internal Error: {problem}"))
 }
 
-async fn resource(State(shared): State<Sources>) -> Reply {
+async fn resource(State(shared): State<Shared>) -> Reply {
     // An error is told as a metric, so that the scrape itself does not fail.
-    let snapshot = snapshot(&shared.agent, Wanted::RESOURCES).await.ok();
+    let snapshot = snapshot(&shared, Wanted::RESOURCES).await.ok();
     scrape::text(resource_metrics::text(snapshot.as_deref()))
 }
 
-async fn cadvisor(State(shared): State<Sources>) -> Reply {
-    match snapshot(&shared.agent, Wanted::EVERYTHING).await {
+async fn cadvisor(State(shared): State<Shared>) -> Reply {
+    match snapshot(&shared, Wanted::EVERYTHING).await {
         Ok(snapshot) => {
-            let families = Page::new(snapshot, shared.agent.settings.pressure)
-                .map(|family| Ok::<Bytes, Infallible>(Bytes::from(family)));
+            let families =
+                Page::new(snapshot, shared.facts.pressure).map(|family| Ok::<Bytes, Infallible>(Bytes::from(family)));
             scrape::text(Body::from_stream(stream::iter(families)))
         }
         Err(problem) => failed(&problem),

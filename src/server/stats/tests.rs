@@ -11,7 +11,7 @@ use crate::server::tests::{Node, ask_routes};
 
 async fn router(node: &Node) -> Router {
     node.start().await;
-    routes::read_only(Arc::clone(&node.agent), Arc::clone(&node.metrics))
+    routes::read_only(Arc::clone(&node.backend))
 }
 
 /// SRV-24: on the read-only port, too, in upstream's form.

@@ -9,9 +9,9 @@ use axum::http::StatusCode;
 
 use super::Place;
 use super::relay::Traffic;
-use crate::actors::settings::Agent;
 use crate::platform::host::clock::Clock;
 use crate::platform::network::tls::sha256_hex;
+use crate::server::backend::Backend;
 use crate::server::caller::Caller;
 
 /// What is asked for.
@@ -45,11 +45,11 @@ pub(in crate::server) struct Audit {
 
 impl Audit {
     /// Begins with the request.
-    pub(in crate::server) fn begin(kind: Kind, agent: &Agent, place: &Place, request: &Request) -> Self {
+    pub(in crate::server) fn begin(kind: Kind, backend: &Backend, place: &Place, request: &Request) -> Self {
         let user =
             request.extensions().get::<Caller>().map_or_else(|| Arc::from("unknown"), |caller| caller.name.clone());
         let Place { namespace, pod, container, .. } = place.clone();
-        let clock = Arc::clone(agent.trace.clock());
+        let clock = Arc::clone(backend.trace.clock());
         let began = clock.uptime();
         Self { kind: kind.into(), user, namespace, pod, container, command: String::new(), clock, began }
     }

@@ -2,34 +2,34 @@
 //! agent saw last may have been replaced since.
 
 use super::problem::Problem;
-use crate::actors::settings::Agent;
 use crate::cri::pod_mapping::labels::{CONTAINER_NAME, POD_UID};
 use crate::cri::pod_mapping::{generation, sandbox_generation};
 use crate::cri::{ContainerFilter, ContainerState, CriResult, Labels, PodSandboxFilter, SandboxState};
 use crate::logic::model::ids::{ContainerId, PodUid, SandboxId};
 use crate::messages::status_manager::PodView;
+use crate::server::backend::Backend;
 use crate::server::pods::named;
 
 /// The pod of this name.
-pub(in crate::server) async fn pod(agent: &Agent, namespace: &str, name: &str) -> Result<PodView, Problem> {
+pub(in crate::server) async fn pod(backend: &Backend, namespace: &str, name: &str) -> Result<PodView, Problem> {
     let is_it = |view: &PodView| {
         let metadata = &view.pod.metadata;
         !view.is_over
             && metadata.name.as_deref() == Some(name)
             && metadata.namespace.as_deref().unwrap_or("default") == namespace
     };
-    named(agent, is_it).await?.into_iter().next().ok_or_else(|| Problem::not_found("pod does not exist"))
+    named(backend, is_it).await?.into_iter().next().ok_or_else(|| Problem::not_found("pod does not exist"))
 }
 
 /// The container of this name that runs, the newest where there are more.
 pub(in crate::server) async fn running_container(
-    agent: &Agent,
+    backend: &Backend,
     uid: &PodUid,
     name: &str,
 ) -> CriResult<Option<ContainerId>> {
     let label_selector = of_pod(uid);
     let filter = ContainerFilter { state: Some(ContainerState::Running), label_selector, ..ContainerFilter::default() };
-    let mut found = agent.adapters.runtime.list_containers(&filter).await?;
+    let mut found = backend.runtime.list_containers(&filter).await?;
     found.retain(|container| container.labels.get(CONTAINER_NAME).is_some_and(|label| label == name));
     Ok(found.into_iter().max_by(|one, other| generation(one).cmp(&generation(other))).map(|container| container.id))
 }
@@ -40,10 +40,10 @@ pub(in crate::server) fn no_container(name: &str) -> Problem {
 }
 
 /// The pod's sandbox, if it is ready.
-pub(super) async fn ready_sandbox(agent: &Agent, uid: &PodUid) -> CriResult<Option<SandboxId>> {
+pub(super) async fn ready_sandbox(backend: &Backend, uid: &PodUid) -> CriResult<Option<SandboxId>> {
     let label_selector = of_pod(uid);
     let filter = PodSandboxFilter { state: Some(SandboxState::Ready), label_selector, ..PodSandboxFilter::default() };
-    let found = agent.adapters.runtime.list_pod_sandboxes(&filter).await?;
+    let found = backend.runtime.list_pod_sandboxes(&filter).await?;
     let newest = found.into_iter().max_by(|one, other| sandbox_generation(one).cmp(&sandbox_generation(other)));
     Ok(newest.map(|sandbox| sandbox.id))
 }

@@ -28,10 +28,10 @@ use tokio::task::JoinSet;
 
 pub(super) use self::audit::{Audit, Kind};
 pub(super) use self::problem::Problem;
+use super::backend::Backend;
 use super::reply::{self, Reply};
-use super::routes::Sources;
+use super::routes::Shared;
 use crate::actors::kit::trace::lock;
-use crate::actors::settings::Agent;
 use crate::logic::model::ids::FullName;
 use crate::logic::pods::pod_containers::find_container;
 use crate::logic::serving::streams::limits::{OpenStreams, TooMany};
@@ -52,9 +52,9 @@ pub(super) struct Permit {
 }
 
 impl Streams {
-    pub(super) fn admit(&self, agent: &Agent, target: String, kind: Kind) -> Result<Permit, TooMany> {
-        let now = agent.trace.clock().uptime();
-        lock(&self.open).admit(&agent.settings.streams.limits, &target, kind == Kind::Attach, now)?;
+    pub(super) fn admit(&self, backend: &Backend, target: String, kind: Kind) -> Result<Permit, TooMany> {
+        let now = backend.trace.clock().uptime();
+        lock(&self.open).admit(&backend.stream_settings.limits, &target, kind == Kind::Attach, now)?;
         Ok(Permit { open: Arc::clone(&self.open), target })
     }
 
@@ -89,7 +89,7 @@ pub(super) struct Place {
 }
 
 /// The routes of this module.
-pub(super) fn routes() -> Router<Sources> {
+pub(super) fn routes() -> Router<Shared> {
     Router::new()
         .route("/exec/{namespace}/{pod}/{container}", streamed(exec))
         .route("/exec/{namespace}/{pod}/{uid}/{container}", streamed(exec))
@@ -99,49 +99,49 @@ pub(super) fn routes() -> Router<Sources> {
         .route("/portForward/{namespace}/{pod}/{uid}", streamed(port_forward))
 }
 
-fn streamed<H: Handler<T, Sources>, T: 'static>(handler: H) -> MethodRouter<Sources> {
+fn streamed<H: Handler<T, Shared>, T: 'static>(handler: H) -> MethodRouter<Shared> {
     get(handler.clone()).post(handler).head(reply::only_get_and_post).fallback(reply::only_get_and_post)
 }
 
-async fn exec(State(shared): State<Sources>, Path(place): Path<Place>, request: Request) -> Reply {
-    let mut audit = Audit::begin(Kind::Exec, &shared.agent, &place, &request);
+async fn exec(State(shared): State<Shared>, Path(place): Path<Place>, request: Request) -> Reply {
+    let mut audit = Audit::begin(Kind::Exec, &shared, &place, &request);
     let answer = begin_exec(&shared, &place, request, &mut audit).await.unwrap_or_else(Problem::reply);
     audit.answered(answer.status());
     answer
 }
 
-async fn begin_exec(shared: &Sources, place: &Place, request: Request, audit: &mut Audit) -> Result<Reply, Problem> {
-    let agent = &shared.agent;
-    pass::check_origin(agent, &request)?;
+async fn begin_exec(shared: &Shared, place: &Place, request: Request, audit: &mut Audit) -> Result<Reply, Problem> {
+    let backend = &**shared;
+    pass::check_origin(backend, &request)?;
     let asked = request.uri().query().unwrap_or_default().to_owned();
     let options = StreamOptions::parse(&asked).map_err(Problem::bad_request)?;
     let command = text_values(&asked, "command")?;
     audit.command(&command);
-    let view = find::pod(agent, &place.namespace, &place.pod).await?;
-    let container = find::running_container(agent, &view.uid, &place.container).await?;
+    let view = find::pod(backend, &place.namespace, &place.pod).await?;
+    let container = find::running_container(backend, &view.uid, &place.container).await?;
     let container = container.ok_or_else(|| find::no_container(&place.container))?;
     let upgrade = pass::Upgrade::of(shared, request)?;
-    let permit = shared.streams.admit(agent, container.to_string(), Kind::Exec)?;
+    let permit = shared.streams.admit(backend, container.to_string(), Kind::Exec)?;
     let streams = cri_streams(options);
-    let url = agent.adapters.runtime.exec(&container, &command, streams).await?;
+    let url = backend.runtime.exec(&container, &command, streams).await?;
     Ok(upgrade.command(url, options, permit, audit).await)
 }
 
-async fn attach(State(shared): State<Sources>, Path(place): Path<Place>, request: Request) -> Reply {
-    let mut audit = Audit::begin(Kind::Attach, &shared.agent, &place, &request);
+async fn attach(State(shared): State<Shared>, Path(place): Path<Place>, request: Request) -> Reply {
+    let mut audit = Audit::begin(Kind::Attach, &shared, &place, &request);
     let answer = begin_attach(&shared, &place, request, &mut audit).await.unwrap_or_else(Problem::reply);
     audit.answered(answer.status());
     answer
 }
 
-async fn begin_attach(shared: &Sources, place: &Place, request: Request, audit: &mut Audit) -> Result<Reply, Problem> {
-    let agent = &shared.agent;
-    pass::check_origin(agent, &request)?;
+async fn begin_attach(shared: &Shared, place: &Place, request: Request, audit: &mut Audit) -> Result<Reply, Problem> {
+    let backend = &**shared;
+    pass::check_origin(backend, &request)?;
     let options = StreamOptions::parse(request.uri().query().unwrap_or_default()).map_err(Problem::bad_request)?;
-    let view = find::pod(agent, &place.namespace, &place.pod).await?;
+    let view = find::pod(backend, &place.namespace, &place.pod).await?;
     let full_name = FullName::new(&place.pod, &place.namespace);
     let nowhere = || Problem::internal(format!("container {} not found in pod {full_name}", place.container));
-    let container = find::running_container(agent, &view.uid, &place.container).await?.ok_or_else(nowhere)?;
+    let container = find::running_container(backend, &view.uid, &place.container).await?.ok_or_else(nowhere)?;
     if !place.uid.is_empty() && place.uid != view.uid.as_str() {
         return Err(Problem::internal(format!("pod {full_name} not found")));
     }
@@ -149,42 +149,42 @@ async fn begin_attach(shared: &Sources, place: &Place, request: Request, audit: 
     // What runs already has a terminal or not, whatever is asked for.
     let options = StreamOptions { tty: specified.tty.unwrap_or_default(), ..options };
     let upgrade = pass::Upgrade::of(shared, request)?;
-    let permit = shared.streams.admit(agent, container.to_string(), Kind::Attach)?;
-    let url = agent.adapters.runtime.attach(&container, cri_streams(options)).await?;
+    let permit = shared.streams.admit(backend, container.to_string(), Kind::Attach)?;
+    let url = backend.runtime.attach(&container, cri_streams(options)).await?;
     Ok(upgrade.command(url, options, permit, audit).await)
 }
 
-async fn port_forward(State(shared): State<Sources>, Path(place): Path<Place>, request: Request) -> Reply {
-    let mut audit = Audit::begin(Kind::PortForward, &shared.agent, &place, &request);
+async fn port_forward(State(shared): State<Shared>, Path(place): Path<Place>, request: Request) -> Reply {
+    let mut audit = Audit::begin(Kind::PortForward, &shared, &place, &request);
     let answer = begin_port_forward(&shared, &place, request, &mut audit).await.unwrap_or_else(Problem::reply);
     audit.answered(answer.status());
     answer
 }
 
 async fn begin_port_forward(
-    shared: &Sources,
+    shared: &Shared,
     place: &Place,
     request: Request,
     audit: &mut Audit,
 ) -> Result<Reply, Problem> {
-    let agent = &shared.agent;
-    pass::check_origin(agent, &request)?;
-    let tunnels = agent.settings.streams.websockets_end_here && websocket::offers_tunnel(request.headers());
+    let backend = &**shared;
+    pass::check_origin(backend, &request)?;
+    let tunnels = backend.stream_settings.websockets_end_here && websocket::offers_tunnel(request.headers());
     // SPDY names its ports as it goes, also in a tunnel.
     let ports = match websocket::is_websocket(request.headers()) && !tunnels {
         true => options::ports(request.uri().query().unwrap_or_default()).map_err(Problem::bad_request)?,
         false => vec![],
     };
-    let view = find::pod(agent, &place.namespace, &place.pod).await?;
+    let view = find::pod(backend, &place.namespace, &place.pod).await?;
     if !place.uid.is_empty() && place.uid != view.uid.as_str() {
         return Err(Problem::not_found("pod not found"));
     }
     let full_name = FullName::new(&place.pod, &place.namespace);
-    let sandbox = find::ready_sandbox(agent, &view.uid).await?;
+    let sandbox = find::ready_sandbox(backend, &view.uid).await?;
     let sandbox = sandbox.ok_or_else(|| Problem::internal(format!("pod not found (\"{full_name}\")")))?;
     let upgrade = pass::Upgrade::of(shared, request)?;
-    let permit = shared.streams.admit(agent, sandbox.to_string(), Kind::PortForward)?;
-    let url = agent.adapters.runtime.port_forward(&sandbox, &ports).await?;
+    let permit = shared.streams.admit(backend, sandbox.to_string(), Kind::PortForward)?;
+    let url = backend.runtime.port_forward(&sandbox, &ports).await?;
     if tunnels { upgrade.tunnel(url, permit, audit).await } else { Ok(upgrade.pass(url, permit, audit).await) }
 }
 

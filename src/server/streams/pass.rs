@@ -12,19 +12,20 @@ use super::audit::Audit;
 use super::problem::Problem;
 use super::relay::{Traffic, relay};
 use super::{Permit, translate, tunnel, websocket};
-use crate::actors::settings::Agent;
 use crate::logic::serving::streams::options::{StreamOptions, V5};
 use crate::logic::serving::streams::passing;
 use crate::platform::network::runtime_stream::{self, Answer, Ask, Refusal};
+use crate::server::backend::Backend;
 use crate::server::connections::Peer;
 use crate::server::reply::Reply;
-use crate::server::routes::Sources;
+use crate::server::routes::Shared;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// SEC-36: which web pages may open streams. Requests without `Origin`, as all but browsers send them, are not meant.
-pub(super) fn check_origin(agent: &Agent, request: &Request) -> Result<(), Problem> {
-    let (Some(allowed), Some(origin)) = (&agent.settings.streams.origins, request.headers().get(header::ORIGIN)) else {
+pub(super) fn check_origin(backend: &Backend, request: &Request) -> Result<(), Problem> {
+    let (Some(allowed), Some(origin)) = (&backend.stream_settings.origins, request.headers().get(header::ORIGIN))
+    else {
         return Ok(());
     };
     match allowed.iter().any(|one| one.as_bytes() == origin.as_bytes()) {
@@ -35,7 +36,7 @@ pub(super) fn check_origin(agent: &Agent, request: &Request) -> Result<(), Probl
 
 /// A request that asks for an upgrade.
 pub(super) struct Upgrade {
-    shared: Sources,
+    shared: Shared,
     request: Request,
     client: OnUpgrade,
 }
@@ -60,7 +61,7 @@ impl Drop for Carried {
 
 impl Upgrade {
     /// The request, if it asks for an upgrade.
-    pub(super) fn of(shared: &Sources, mut request: Request) -> Result<Self, Problem> {
+    pub(super) fn of(shared: &Shared, mut request: Request) -> Result<Self, Problem> {
         if !websocket::is_upgrade(request.headers()) {
             return Err(Problem::internal("Upgrade request required\n"));
         }
@@ -70,7 +71,7 @@ impl Upgrade {
 
     /// Joins the client to a command's streams.
     pub(super) async fn command(self, url: String, options: StreamOptions, permit: Permit, audit: &Audit) -> Reply {
-        let ends_here = self.shared.agent.settings.streams.websockets_end_here;
+        let ends_here = self.shared.stream_settings.websockets_end_here;
         if !ends_here || !websocket::offers_v5(self.request.headers()) {
             return self.pass(url, permit, audit).await;
         }
@@ -123,7 +124,7 @@ impl Upgrade {
         let carried = Carried {
             client: self.client,
             traffic: Arc::default(),
-            idle_max: self.shared.agent.settings.streams.idle_max,
+            idle_max: self.shared.stream_settings.idle_max,
             audit: audit.clone(),
             _permit: permit,
         };

@@ -269,7 +269,7 @@ async fn node() -> Node {
 async fn metrics_have_upstreams_names_types_labels_and_levels() {
     let node = node().await;
     live_through(&node);
-    let told = families(&node.metrics.all(&node.agent).await.text());
+    let told = families(&node.metrics.all(&node.backend.sources).await.text());
     for (_, kind, name, labels) in catalogue() {
         let family = told.get(name).unwrap_or_else(|| panic!("{name} is not told"));
         assert_eq!((family.kind.as_str(), &family.labels), (kind, &labels), "{name}");
@@ -290,7 +290,7 @@ async fn metrics_have_upstreams_names_types_labels_and_levels() {
 #[tokio::test]
 async fn before_anything_happened_only_plain_metrics_are_there() {
     let node = node().await;
-    let told = families(&node.metrics.all(&node.agent).await.text());
+    let told = families(&node.metrics.all(&node.backend.sources).await.text());
     let expected: BTreeSet<&str> = catalogue().filter(|(always, ..)| *always).map(|(_, _, name, _)| name).collect();
     let ours = |name: &&str| !name.starts_with("podwright_");
     let first_look = [
@@ -310,7 +310,7 @@ async fn what_dashboards_ask_for_is_there() {
     let node = node().await;
     live_through(&node);
     let metrics: &Metrics = &node.metrics;
-    let texts = [metrics.all(&node.agent).await.text(), metrics.slis().text()];
+    let texts = [metrics.all(&node.backend.sources).await.text(), metrics.slis().text()];
     let series: BTreeSet<String> =
         texts.iter().flat_map(|text| families(text).into_values().flat_map(|told| told.series)).collect();
     for name in MIXIN {
@@ -369,7 +369,7 @@ fn asked(value: &Value, names: &mut BTreeSet<String>) {
 async fn bounds_are_upstreams() {
     let node = node().await;
     live_through(&node);
-    let text = node.metrics.all(&node.agent).await.text();
+    let text = node.metrics.all(&node.backend.sources).await.text();
     for (name, bounds) in [
         (
             "kubelet_pod_start_duration_seconds",

@@ -225,10 +225,15 @@ pub fn agent(root_dir: &Path, runtime: GrpcRuntime, patch: &Value) -> Arc<Agent>
         network_rules: Arc::new(podwright::platform::network::network_rules::NoNetworkRules),
         placement: Arc::new(podwright::platform::cgroup::process_placement::NoPlacement),
         observer: Arc::new(podwright::platform::observer::Unobserved),
-        listeners: vec![],
     };
     let directory = Directory::new(&trace);
-    Arc::new(Agent { settings: settings(root_dir.to_str().unwrap(), patch), adapters, directory, trace })
+    Arc::new(Agent {
+        settings: settings(root_dir.to_str().unwrap(), patch),
+        adapters,
+        directory,
+        trace,
+        listeners: vec![],
+    })
 }
 
 /// Starts the tree, and has it want these pods, as the API server would.

@@ -159,10 +159,9 @@ pub(in crate::actors) fn played_agent_with(
         network_rules: Arc::new(crate::platform::network::network_rules::NoNetworkRules),
         placement: Arc::new(crate::platform::cgroup::process_placement::NoPlacement),
         observer: Arc::new(Unobserved),
-        listeners: vec![],
     };
     adjust(&mut settings, &mut adapters);
-    let agent = Arc::new(Agent { settings, adapters, directory, trace });
+    let agent = Arc::new(Agent { settings, adapters, directory, trace, listeners: vec![] });
     PlayedAgent { agent, runtime, doubts, folder }
 }
 

@@ -104,7 +104,7 @@ mod tests {
         passes.enter(&site, Stage::Terminating, false, at(22));
         passes.enter(&site, Stage::Terminated, false, at(25));
         passes.end(&site, at(30));
-        let text = node.metrics.all(&node.agent).await.text();
+        let text = node.metrics.all(&node.backend.sources).await.text();
         for (operation, seconds) in [("create", 3), ("update", 1), ("sync", 2), ("kill", 3), ("terminated", 5)] {
             for (what, value) in [("count", 1), ("sum", seconds)] {
                 let series = "kubelet_pod_worker_duration_seconds";

@@ -14,9 +14,8 @@ use tonic::Status;
 
 use self::clients::{Command, Socket, Spdy, ask, exec_path};
 use self::played::{Played, Script};
-use crate::actors::settings::StreamSettings;
-use crate::logic::serving::spdy;
 use crate::logic::serving::streams::limits::StreamLimits;
+use crate::logic::serving::{StreamSettings, spdy};
 use crate::server::LocalSocket;
 use crate::server::tests::Node;
 
@@ -36,11 +35,7 @@ impl Stage {
     }
 
     async fn with(change: impl FnOnce(&mut StreamSettings)) -> Self {
-        let mut node = Node::with_socket();
-        let checkpoints_dir = node.folder.path().join("checkpoints").to_str().expect("text").to_owned();
-        let agent = std::sync::Arc::get_mut(&mut node.agent).expect("not started yet");
-        agent.settings.streams = StreamSettings { checkpoints_dir, ..StreamSettings::default() };
-        change(&mut agent.settings.streams);
+        let node = Node::streaming(change);
         let runtime = Played::start(&node.folder.path().join("no-runtime.sock")).await;
         node.start().await;
         node.tell_pod("web", json!({"phase": "Running"}), &[]).await;

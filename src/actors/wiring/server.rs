@@ -1,0 +1,9 @@
+//! What the actor that keeps the listening sockets open is given.
+
+use crate::actors::server;
+use crate::actors::settings::Agent;
+
+/// Of `Server`.
+pub fn server_args(agent: &Agent) -> server::Args {
+    server::Args { listeners: agent.listeners.clone() }
+}

@@ -1,0 +1,95 @@
+//! What answers come from: the actors that are asked, the adapters that are read, and the settings that endpoints obey.
+//!
+//! One for all listeners, made when the agent is wired. It is wide, because the endpoints show the whole node: actors and
+//! trace are what `/debug/actors`, `/pods`, `/explain` and `/stats` ask; runtime, logs and streams serve exec and logs;
+//! metrics, their sources and pages are shown as they are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::routes::Pages;
+use super::streams::Streams;
+use crate::actors::kit::trace::Trace;
+use crate::actors::settings::Agent;
+use crate::actors::tree::Directory;
+use crate::cri::RuntimeService;
+use crate::logic::model::time::Moment;
+use crate::logic::serving::{ServedLogs, StreamSettings};
+use crate::logic::statistics::build::Facts;
+use crate::platform::host::chance::Chance;
+use crate::platform::logs::log_reader::LogReader;
+use crate::platform::logs::node_logs::NodeLogs;
+use crate::telemetry::{Metrics, Sources};
+
+/// See the module.
+pub struct Backend {
+    /// Actors that are asked.
+    pub(super) directory: Directory,
+    /// What actors did.
+    pub(super) trace: Arc<Trace>,
+    /// The node, as statistics name it.
+    pub(super) facts: Facts,
+    /// `syncFrequency`: a sync loop that is silent for longer is not healthy.
+    pub(super) sync_period: Duration,
+    /// What of logs is answered.
+    pub(super) served_logs: ServedLogs,
+    /// Exec, attach, port forward, checkpoints.
+    pub(super) stream_settings: StreamSettings,
+    /// The runtime.
+    pub(super) runtime: Arc<dyn RuntimeService>,
+    /// Logs of containers.
+    pub(super) log_reader: Arc<dyn LogReader>,
+    /// The node's own logs.
+    pub(super) node_logs: Arc<dyn NodeLogs>,
+    /// Chance.
+    pub(super) chance: Arc<dyn Chance>,
+    /// Counts requests, and is shown.
+    pub(super) metrics: Arc<Metrics>,
+    /// What a scrape reads besides.
+    pub(crate) sources: Sources,
+    /// What was decided at the start.
+    pub(super) pages: Arc<Pages>,
+    /// The streams that are open, on all listeners.
+    pub(super) streams: Arc<Streams>,
+}
+
+impl Backend {
+    /// Takes from the agent what endpoints need.
+    pub fn of(agent: &Agent, metrics: Arc<Metrics>, pages: Pages) -> Self {
+        let Agent { settings, adapters, directory, trace, .. } = agent;
+        Self {
+            directory: directory.clone(),
+            trace: Arc::clone(trace),
+            facts: Facts {
+                node_name: settings.node_name.clone(),
+                booted: settings.node.booted.unwrap_or(Moment::EPOCH),
+                agent_started: settings.agent_started,
+                pressure: settings.pressure,
+            },
+            sync_period: settings.sync_period,
+            served_logs: settings.served_logs,
+            stream_settings: settings.streams.clone(),
+            runtime: Arc::clone(&adapters.runtime),
+            log_reader: Arc::clone(&adapters.log_reader),
+            node_logs: Arc::clone(&adapters.node_logs),
+            chance: Arc::clone(&adapters.chance),
+            metrics,
+            sources: sources(agent),
+            pages: Arc::new(pages),
+            streams: Arc::default(),
+        }
+    }
+}
+
+fn sources(agent: &Agent) -> Sources {
+    let Agent { settings, adapters, directory, trace, .. } = agent;
+    Sources {
+        node_name: settings.node_name.clone(),
+        cgroup_version: adapters.cgroups.version(),
+        has_api_server: adapters.api.is_some(),
+        directory: directory.clone(),
+        trace: Arc::clone(trace),
+        certificates: Arc::clone(&adapters.certificates),
+        image_records: settings.image_verification.records().then(|| Arc::clone(&adapters.image_host)),
+    }
+}
