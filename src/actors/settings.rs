@@ -7,9 +7,7 @@ use super::server::Listener;
 use super::tree::Directory;
 use crate::actors::kit::trace::Trace;
 use crate::cri::{ImageService, RuntimeService};
-use crate::logic::images::credential_plugins::Provider;
-use crate::logic::images::image_garbage::ImageGcPolicy;
-use crate::logic::images::image_records::VerificationPolicy;
+use crate::logic::images::ImageSettings;
 use crate::logic::logs::log_rotation::RotationPolicy;
 use crate::logic::manifest::restart_gates::RestartGates;
 use crate::logic::model::backoff::BackoffPolicy;
@@ -18,6 +16,7 @@ use crate::logic::network::dns::DnsSettings;
 use crate::logic::node::node_object::NodeIdentity;
 use crate::logic::node::node_status::StatusSettings;
 use crate::logic::objects::object_cache::ChangeDetection;
+use crate::logic::pods::container_garbage::GarbagePolicy;
 use crate::logic::pods::pod_admission::SysctlAllowList;
 use crate::logic::pods::pod_resize::ResizeGates;
 use crate::logic::resources::cgroup_name::CgroupTree;
@@ -48,99 +47,178 @@ use crate::platform::pods::probe_store::ProbeStore;
 use crate::platform::statistics::Statistics;
 use crate::platform::volumes::VolumeHost;
 
-/// What the configuration says, as far as actors act on it. Units are in the types.
+/// What the configuration says, as far as actors act on it: a part for each domain, of which an actor is given its own. Units
+/// are in the types.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The node's name: lower case.
     pub node_name: String,
-    /// What the runtime calls itself: the prefix of container IDs in the API.
-    pub runtime_name: String,
-    /// `staticPodURL`, as pods' UIDs take it in.
-    pub static_pod_url: String,
+    /// When the agent started.
+    pub agent_started: Moment,
+    /// How often the watchdog is fed; `None` when nobody watches.
+    pub watchdog_period: Option<Duration>,
+    /// The Node object and its Lease.
+    pub node: NodeSettings,
+    /// Pods and their containers.
+    pub pods: PodSettings,
+    /// What containers may do on the node.
+    pub security: SecuritySettings,
+    /// Static pods.
+    pub sources: SourceSettings,
+    /// `configMapAndSecretChangeDetectionStrategy`.
+    pub change_detection: ChangeDetection,
+    /// The runtime, and what it holds.
+    pub runtime: RuntimeSettings,
+    /// Images.
+    pub images: ImageSettings,
+    /// Cgroups and amounts.
+    pub resources: ResourceSettings,
+    /// Names and packet filter.
+    pub network: NetworkSettings,
+    /// Logs of containers.
+    pub logs: LogSettings,
+    /// Statistics.
+    pub statistics: StatisticsSettings,
+    /// What is answered over HTTP.
+    pub serving: ServingSettings,
+}
+
+/// What the configuration says about pods and their containers.
+#[derive(Clone, Debug)]
+pub struct PodSettings {
     /// `syncFrequency`.
     pub sync_period: Duration,
-    /// `fileCheckFrequency`.
-    pub file_check_period: Duration,
-    /// `httpCheckFrequency`.
-    pub http_check_period: Duration,
-    /// `podLogsDir`.
-    pub pod_logs_dir: String,
-    /// What the configuration says about names.
-    pub dns: DnsSettings,
-    /// Where the agent's cgroups are.
-    pub cgroup_tree: CgroupTree,
-    /// What pods together may use; `None` leaves the top cgroup unlimited.
-    pub kubepods: ResourceList,
-    /// What pods may use, as the Node would say it: for as long as there is no Node.
-    pub allocatable: ResourceList,
-    /// How resources become figures.
-    pub resources: ResourceOptions,
-    /// Which resizes of pods are made.
-    pub resize: ResizeGates,
-    /// The node's memory.
-    pub node_memory: NodeMemory,
-    /// The directory of local seccomp profiles.
-    pub seccomp_root: String,
-    /// `/sys/devices/system/cpu/cpu<N>/thermal_throttle` that exist, in order of N.
-    pub thermal_throttle_paths: Vec<String>,
-    /// `seccompDefault`.
-    pub seccomp_default: bool,
-    /// Which kernel parameters pods may set: the safe ones, and `allowedUnsafeSysctls`.
-    pub sysctls: SysctlAllowList,
-    /// Whether the host enforces AppArmor profiles.
-    pub app_armor: bool,
-    /// `kubeletCgroups`, `systemCgroups`, `oomScoreAdj`.
-    pub placement: PlacementSettings,
-    /// `makeIPTablesUtilChains`.
-    pub network_rules: bool,
-    /// Gate `KubeletPSI`: whether statistics show pressure.
-    pub pressure: bool,
-    /// Gate `EnvFiles`: whether variables may come from files of volumes.
-    pub env_files: bool,
-    /// Sizes of the host's huge pages, in bytes.
-    pub hugepage_sizes: Vec<u64>,
-    /// Whether SELinux is on: files of pods are then labelled by the runtime.
-    pub selinux: bool,
     /// Of containers that end again and again (`crashLoopBackOff`, POD-19).
     pub crash_loop: BackoffPolicy,
     /// Gates about the restart policies of containers.
     pub restart_gates: RestartGates,
     /// Gate `ContainerStopSignals`: containers name the signal that they are stopped with.
     pub stop_signals: bool,
-    /// How many images may be pulled at once; 1 when `serializeImagePulls`; `None` for no limit.
-    pub pulls_max: Option<usize>,
-    /// `registryPullQPS`, pulls a second; `None` for no limit.
-    pub pull_rate: Option<u32>,
-    /// `registryBurst`, pulls.
-    pub pull_burst: u32,
-    /// Programs that give credentials of registries.
-    pub credential_providers: Arc<[Provider]>,
-    /// Which images on the node a pod may use without asking their registry.
-    pub image_verification: VerificationPolicy,
-    /// When images that nobody uses go.
-    pub image_gc: ImageGcPolicy,
+    /// Gate `EnvFiles`: whether variables may come from files of volumes.
+    pub env_files: bool,
+}
+
+impl Default for PodSettings {
+    /// Upstream's defaults, with back-offs of up to five minutes.
+    fn default() -> Self {
+        Self {
+            sync_period: Duration::from_secs(60),
+            crash_loop: BackoffPolicy::crash_loop(Duration::from_secs(300)),
+            restart_gates: RestartGates::default(),
+            stop_signals: false,
+            env_files: true,
+        }
+    }
+}
+
+/// What containers may do on the node, by its kernel and the configuration.
+#[derive(Clone, Debug, Default)]
+pub struct SecuritySettings {
+    /// The directory of local seccomp profiles.
+    pub seccomp_root: String,
+    /// `seccompDefault`.
+    pub seccomp_default: bool,
+    /// Which kernel parameters pods may set: the safe ones, and `allowedUnsafeSysctls`.
+    pub sysctls: SysctlAllowList,
+    /// Whether the host enforces AppArmor profiles.
+    pub app_armor: bool,
+    /// Whether SELinux is on: files of pods are then labelled by the runtime.
+    pub selinux: bool,
+    /// `/sys/devices/system/cpu/cpu<N>/thermal_throttle` that exist, in order of N.
+    pub thermal_throttle_paths: Vec<String>,
+}
+
+/// What the configuration says about static pods.
+#[derive(Clone, Debug)]
+pub struct SourceSettings {
+    /// `staticPodURL`, as pods' UIDs take it in.
+    pub url: String,
+    /// `fileCheckFrequency`.
+    pub file_check_period: Duration,
+    /// `httpCheckFrequency`.
+    pub http_check_period: Duration,
+}
+
+impl Default for SourceSettings {
+    /// Upstream's defaults.
+    fn default() -> Self {
+        let period = Duration::from_secs(20);
+        Self { url: String::new(), file_check_period: period, http_check_period: period }
+    }
+}
+
+/// What is known of the runtime, and what of its dead containers stays.
+#[derive(Clone, Debug)]
+pub struct RuntimeSettings {
+    /// What the runtime calls itself: the prefix of container IDs in the API.
+    pub name: String,
     /// Whether the runtime's event stream is used: the default; an explicit `EventedPLEG: false` turns it off.
     pub evented: bool,
-    /// When the agent started.
-    pub agent_started: Moment,
-    /// `configMapAndSecretChangeDetectionStrategy`.
-    pub change_detection: ChangeDetection,
-    /// Dead containers kept for each container of a pod (`maximum-dead-containers-per-container`); negative for all.
-    pub dead_per_container: i32,
-    /// Dead containers kept in all (`maximum-dead-containers`); negative for no limit.
-    pub dead_total: i32,
-    /// What of logs is answered over HTTP.
-    pub served_logs: ServedLogs,
+    /// `maximum-dead-containers-per-container`, `maximum-dead-containers`, `minimum-container-ttl-duration`.
+    pub garbage: GarbagePolicy,
+}
+
+impl Default for RuntimeSettings {
+    /// Upstream's defaults, of containerd.
+    fn default() -> Self {
+        let garbage = GarbagePolicy { per_container: 1, total: -1, age_min: Duration::ZERO };
+        Self { name: "containerd".to_owned(), evented: true, garbage }
+    }
+}
+
+/// Where cgroups are, what pods may use, and how amounts become figures.
+#[derive(Clone, Debug)]
+pub struct ResourceSettings {
+    /// Where the agent's cgroups are.
+    pub cgroup_tree: CgroupTree,
+    /// What pods together may use; what is not named is unlimited.
+    pub kubepods: ResourceList,
+    /// What pods may use, as the Node would say it: for as long as there is no Node.
+    pub allocatable: ResourceList,
+    /// How resources become figures.
+    pub options: ResourceOptions,
+    /// Which resizes of pods are made.
+    pub resize: ResizeGates,
+    /// The node's memory.
+    pub node_memory: NodeMemory,
+    /// Sizes of the host's huge pages, in bytes.
+    pub hugepage_sizes: Vec<u64>,
+    /// `kubeletCgroups`, `systemCgroups`, `oomScoreAdj`.
+    pub placement: PlacementSettings,
+}
+
+/// What the configuration says about names and the packet filter.
+#[derive(Clone, Debug, Default)]
+pub struct NetworkSettings {
+    /// What pods are told of names.
+    pub dns: DnsSettings,
+    /// `makeIPTablesUtilChains`.
+    pub rules: bool,
+}
+
+/// What the configuration says about logs of containers.
+#[derive(Clone, Debug, Default)]
+pub struct LogSettings {
+    /// `podLogsDir`.
+    pub folder: String,
     /// How logs of running containers are rotated; `None` when `containerLogMaxSize` is negative.
-    pub log_rotation: Option<RotationPolicy>,
-    /// Age from which a dead container may go (`minimum-container-ttl-duration`).
-    pub dead_age_min: Duration,
+    pub rotation: Option<RotationPolicy>,
+}
+
+/// What the configuration says about statistics.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StatisticsSettings {
+    /// Gate `KubeletPSI`: whether statistics show pressure.
+    pub pressure: bool,
     /// `volumeStatsAggPeriod`: how often volumes are measured, while somebody asks; `None` when they are not.
-    pub volume_stats_period: Option<Duration>,
-    /// How often the watchdog is fed; `None` when nobody watches.
-    pub watchdog_period: Option<Duration>,
-    /// The Node object and its Lease.
-    pub node: NodeSettings,
+    pub volume_period: Option<Duration>,
+}
+
+/// What is answered over HTTP.
+#[derive(Clone, Debug, Default)]
+pub struct ServingSettings {
+    /// What of logs is.
+    pub logs: ServedLogs,
     /// Exec, attach, port forward, checkpoints.
     pub streams: StreamSettings,
 }

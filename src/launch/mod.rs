@@ -243,8 +243,8 @@ async fn assemble(
     let cgroups = cgroup_manager(&runtime, &config.cgroup_driver, &metrics).await?;
     let (runtime, clock) = (Arc::new(runtime), Arc::new(SystemClock::start()));
     let cgroups = Arc::new(ObservedCgroups::new(cgroups, metrics.clone(), clock.clone()));
-    let mut settings = settings::settings(invocation, facts, node_name.clone(), version.runtime_name, clock.now())?;
-    settings.watchdog_period = watchdog.map(|one| one.interval);
+    let watched = watchdog.map(|one| one.interval);
+    let settings = settings::settings(invocation, facts, version.runtime_name, clock.now(), watched)?;
     let connected = api::connect(invocation, clock.clone(), metrics.clone())?;
     let client = connected.as_ref().and_then(|connected| connected.client.clone());
     let mut certificates = serving::certificates(invocation, &node_name, client, clock.clone())?;
@@ -325,7 +325,7 @@ fn statistics(
         root: PathBuf::from("/"),
         version: cgroups.version(),
         driver: cgroups.driver(),
-        tree: settings.cgroup_tree.clone(),
+        tree: settings.resources.cgroup_tree.clone(),
         daemons: daemons.map(|(kind, path)| (kind, path.clone())).into(),
         root_dir: PathBuf::from(&flags.root_dir),
         pod_logs: PathBuf::from(&config.pod_logs_dir),

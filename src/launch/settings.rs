@@ -5,10 +5,15 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::actors::settings::Settings;
+use crate::actors::settings::{
+    LogSettings, NetworkSettings, PodSettings, ResourceSettings, RuntimeSettings, SecuritySettings, ServingSettings,
+    Settings, SourceSettings, StatisticsSettings,
+};
 use crate::config::{Config, GoDuration, Invocation};
+use crate::logic::images::ImageSettings;
 use crate::logic::images::image_garbage::ImageGcPolicy;
 use crate::logic::images::image_records::VerificationPolicy;
+use crate::logic::images::pull_queue::PullLimits;
 use crate::logic::logs::log_rotation::RotationPolicy;
 use crate::logic::manifest::restart_gates::RestartGates;
 use crate::logic::model::backoff::BackoffPolicy;
@@ -17,6 +22,7 @@ use crate::logic::model::time::Moment;
 use crate::logic::network::dns::DnsSettings;
 use crate::logic::node::node_status::{self, CapacitySettings, Machine};
 use crate::logic::objects::object_cache::ChangeDetection;
+use crate::logic::pods::container_garbage::GarbagePolicy;
 use crate::logic::pods::pod_admission::SysctlAllowList;
 use crate::logic::pods::pod_resize::ResizeGates;
 use crate::logic::resources::cgroup_name::CgroupTree;
@@ -48,7 +54,7 @@ pub struct HostFacts {
     pub swap_bytes: i64,
     /// See `NodeSettings::memory_may_be_swapped`.
     pub memory_may_be_swapped: bool,
-    /// See `Settings::thermal_throttle_paths`.
+    /// See `SecuritySettings::thermal_throttle_paths`.
     pub thermal_throttle_paths: Vec<String>,
     /// The kernel's release, such as `6.1.0-13-amd64`.
     pub kernel_release: String,
@@ -64,89 +70,142 @@ pub struct HostFacts {
     pub booted: Option<Moment>,
 }
 
-/// All that actors are told.
+/// All that actors are given, a part for each domain.
 ///
 /// # Errors
 /// When a value cannot be used; the text names the field.
 pub fn settings(
     invocation: &Invocation,
     host: &HostFacts,
-    node_name: String,
     runtime_name: String,
     now: Moment,
+    watchdog_period: Option<Duration>,
 ) -> Result<Settings, String> {
-    let (config, flags) = (&invocation.config, &invocation.flags);
-    let period = |field: &str, value: GoDuration| {
-        let period = value.to_std();
-        if period.is_zero() { Err(format!("invalid {field} {value}: must be more than 0")) } else { Ok(period) }
-    };
-    let root_dir = Path::new(&flags.root_dir);
-    let node = super::node::settings(invocation, host, &node_name, &runtime_name)?;
-    let resources = resources(invocation, host, &node.status.capacity);
+    let config = &invocation.config;
+    let node = super::node::settings(invocation, host, &host.node_name, &runtime_name)?;
     Ok(Settings {
-        allocatable: allocatable(&node.status.capacity, host, root_dir),
+        node_name: host.node_name.clone(),
+        agent_started: now,
+        watchdog_period,
+        pods: pods(invocation)?,
+        security: security(invocation, host)?,
+        sources: sources(config)?,
+        change_detection: ChangeDetection::from_config(&config.config_map_and_secret_change_detection_strategy),
+        runtime: runtime(invocation, runtime_name),
+        images: images(invocation)?,
+        resources: resources(invocation, host, &node.status.capacity)?,
+        network: NetworkSettings { dns: dns(config, host), rules: config.make_iptables_util_chains },
+        logs: LogSettings { folder: config.pod_logs_dir.clone(), rotation: log_rotation(config)? },
+        statistics: StatisticsSettings {
+            pressure: invocation.gates.enabled("KubeletPSI"),
+            volume_period: Some(config.volume_stats_agg_period.to_std()).filter(|period| !period.is_zero()),
+        },
+        serving: serving(invocation),
         node,
-        node_name,
-        runtime_name,
-        static_pod_url: config.static_pod_url.clone(),
+    })
+}
+
+/// A duration that may not be zero.
+fn period(field: &str, value: GoDuration) -> Result<Duration, String> {
+    let period = value.to_std();
+    if period.is_zero() { Err(format!("invalid {field} {value}: must be more than 0")) } else { Ok(period) }
+}
+
+fn pods(invocation: &Invocation) -> Result<PodSettings, String> {
+    let (config, gates) = (&invocation.config, &invocation.gates);
+    Ok(PodSettings {
         sync_period: period("sync frequency", config.sync_frequency)?,
-        file_check_period: period("file check frequency", config.file_check_frequency)?,
-        http_check_period: period("http check frequency", config.http_check_frequency)?,
-        pod_logs_dir: config.pod_logs_dir.clone(),
-        dns: dns(config, host),
-        cgroup_tree: CgroupTree::new(&config.cgroup_root, config.cgroups_per_qos)
-            .map_err(|error| format!("cgroupRoot: {error}"))?,
-        kubepods: kubepods(config, host)?,
-        resources,
-        resize: resize(invocation),
-        node_memory: NodeMemory { capacity_bytes: host.memory_bytes },
-        streams: streams(invocation, root_dir),
-        seccomp_root: root_dir.join("seccomp").to_string_lossy().into_owned(),
-        thermal_throttle_paths: host.thermal_throttle_paths.clone(),
+        crash_loop: crash_loop(config),
+        restart_gates: restart_gates(invocation),
+        stop_signals: gates.enabled("ContainerStopSignals"),
+        env_files: gates.enabled("EnvFiles"),
+    })
+}
+
+fn security(invocation: &Invocation, host: &HostFacts) -> Result<SecuritySettings, String> {
+    let (config, flags) = (&invocation.config, &invocation.flags);
+    Ok(SecuritySettings {
+        seccomp_root: Path::new(&flags.root_dir).join("seccomp").to_string_lossy().into_owned(),
         seccomp_default: config.seccomp_default || flags.seccomp_default,
         sysctls: SysctlAllowList::new(&host.kernel_release, &config.allowed_unsafe_sysctls)?,
         app_armor: host.app_armor,
         selinux: host.selinux,
-        placement: PlacementSettings::from_config(
-            &config.kubelet_cgroups,
-            &config.system_cgroups,
-            config.oom_score_adj,
-        )
-        .map_err(|error| error.to_string())?,
-        network_rules: config.make_iptables_util_chains,
-        pressure: invocation.gates.enabled("KubeletPSI"),
-        env_files: invocation.gates.enabled("EnvFiles"),
-        hugepage_sizes: host.hugepages.keys().copied().collect(),
-        crash_loop: crash_loop(config),
-        restart_gates: restart_gates(invocation),
-        stop_signals: invocation.gates.enabled("ContainerStopSignals"),
-        pulls_max: pulls_max(config),
-        pull_rate: u32::try_from(config.registry_pull_qps).ok().filter(|rate| *rate > 0),
-        pull_burst: u32::try_from(config.registry_burst).unwrap_or(0),
-        credential_providers: super::credential_providers::load(
-            &flags.image_credential_provider_config,
-            &flags.image_credential_provider_bin_dir,
-            invocation.gates.enabled("KubeletServiceAccountTokenForCredentialProviders"),
-        )?
-        .into(),
-        image_verification: image_verification(invocation),
-        image_gc: image_gc(config),
+        thermal_throttle_paths: host.thermal_throttle_paths.clone(),
+    })
+}
+
+fn sources(config: &Config) -> Result<SourceSettings, String> {
+    Ok(SourceSettings {
+        url: config.static_pod_url.clone(),
+        file_check_period: period("file check frequency", config.file_check_frequency)?,
+        http_check_period: period("http check frequency", config.http_check_frequency)?,
+    })
+}
+
+fn runtime(invocation: &Invocation, name: String) -> RuntimeSettings {
+    let flags = &invocation.flags;
+    RuntimeSettings {
+        name,
         // On unless it was turned off by name; upstream's default is off. See docs/differences.md.
-        evented: config.feature_gates.get("EventedPLEG") != Some(&false),
-        agent_started: now,
-        change_detection: ChangeDetection::from_config(&config.config_map_and_secret_change_detection_strategy),
-        dead_per_container: flags.maximum_dead_containers_per_container,
-        dead_total: flags.maximum_dead_containers,
-        dead_age_min: flags.minimum_container_ttl.to_std(),
-        served_logs: ServedLogs {
+        evented: invocation.config.feature_gates.get("EventedPLEG") != Some(&false),
+        garbage: GarbagePolicy {
+            per_container: flags.maximum_dead_containers_per_container,
+            total: flags.maximum_dead_containers,
+            age_min: flags.minimum_container_ttl.to_std(),
+        },
+    }
+}
+
+fn images(invocation: &Invocation) -> Result<ImageSettings, String> {
+    let (config, flags) = (&invocation.config, &invocation.flags);
+    let credential_providers = super::credential_providers::load(
+        &flags.image_credential_provider_config,
+        &flags.image_credential_provider_bin_dir,
+        invocation.gates.enabled("KubeletServiceAccountTokenForCredentialProviders"),
+    )?;
+    Ok(ImageSettings {
+        pulls: PullLimits {
+            parallel_max: pulls_max(config),
+            rate: u32::try_from(config.registry_pull_qps).ok().filter(|rate| *rate > 0),
+            burst: u32::try_from(config.registry_burst).unwrap_or(0),
+        },
+        credential_providers: credential_providers.into(),
+        verification: image_verification(invocation),
+        gc: image_gc(config),
+    })
+}
+
+fn resources(
+    invocation: &Invocation,
+    host: &HostFacts,
+    capacity: &CapacitySettings,
+) -> Result<ResourceSettings, String> {
+    let (config, root_dir) = (&invocation.config, Path::new(&invocation.flags.root_dir));
+    let placement =
+        PlacementSettings::from_config(&config.kubelet_cgroups, &config.system_cgroups, config.oom_score_adj);
+    Ok(ResourceSettings {
+        cgroup_tree: CgroupTree::new(&config.cgroup_root, config.cgroups_per_qos)
+            .map_err(|error| format!("cgroupRoot: {error}"))?,
+        kubepods: kubepods(config, host)?,
+        allocatable: allocatable(capacity, host, root_dir),
+        options: resource_options(invocation, host, capacity),
+        resize: resize(invocation),
+        node_memory: NodeMemory { capacity_bytes: host.memory_bytes },
+        hugepage_sizes: host.hugepages.keys().copied().collect(),
+        placement: placement.map_err(|error| error.to_string())?,
+    })
+}
+
+fn serving(invocation: &Invocation) -> ServingSettings {
+    let config = &invocation.config;
+    ServingSettings {
+        logs: ServedLogs {
             split_streams: invocation.gates.enabled("PodLogsQuerySplitStreams"),
             system: config.enable_system_log_handler,
             system_query: config.enable_system_log_query,
         },
-        log_rotation: log_rotation(config)?,
-        volume_stats_period: Some(config.volume_stats_agg_period.to_std()).filter(|period| !period.is_zero()),
-        watchdog_period: None,
-    })
+        streams: streams(invocation, Path::new(&invocation.flags.root_dir)),
+    }
 }
 
 fn restart_gates(invocation: &Invocation) -> RestartGates {
@@ -222,7 +281,7 @@ fn dns(config: &Config, host: &HostFacts) -> DnsSettings {
     }
 }
 
-fn resources(invocation: &Invocation, host: &HostFacts, capacity: &CapacitySettings) -> ResourceOptions {
+fn resource_options(invocation: &Invocation, host: &HostFacts, capacity: &CapacitySettings) -> ResourceOptions {
     let config = &invocation.config;
     let memory_qos = invocation.gates.enabled("MemoryQoS") && host.cgroup_version == CgroupVersion::V2;
     ResourceOptions {

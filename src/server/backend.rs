@@ -64,11 +64,11 @@ impl Backend {
                 node_name: settings.node_name.clone(),
                 booted: settings.node.booted.unwrap_or(Moment::EPOCH),
                 agent_started: settings.agent_started,
-                pressure: settings.pressure,
+                pressure: settings.statistics.pressure,
             },
-            sync_period: settings.sync_period,
-            served_logs: settings.served_logs,
-            stream_settings: settings.streams.clone(),
+            sync_period: settings.pods.sync_period,
+            served_logs: settings.serving.logs,
+            stream_settings: settings.serving.streams.clone(),
             runtime: Arc::clone(&adapters.runtime),
             log_reader: Arc::clone(&adapters.log_reader),
             node_logs: Arc::clone(&adapters.node_logs),
@@ -90,6 +90,6 @@ fn sources(agent: &Agent) -> Sources {
         directory: directory.clone(),
         trace: Arc::clone(trace),
         certificates: Arc::clone(&adapters.certificates),
-        image_records: settings.image_verification.records().then(|| Arc::clone(&adapters.image_host)),
+        image_records: settings.images.verification.records().then(|| Arc::clone(&adapters.image_host)),
     }
 }

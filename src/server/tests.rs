@@ -23,13 +23,17 @@ use super::{Backend, HealthzListener, LocalSocket, Pages, ReadOnlyListener, rout
 use crate::actors::kit::trace::{Cause, Faults, Trace};
 use crate::actors::root;
 use crate::actors::server::Listener;
-use crate::actors::settings::{Adapters, Agent, Settings};
+use crate::actors::settings::{
+    Adapters, Agent, LogSettings, ResourceSettings, RuntimeSettings, SecuritySettings, ServingSettings, Settings,
+    StatisticsSettings,
+};
 use crate::actors::tree::Directory;
 use crate::cli;
 use crate::cri::grpc::GrpcRuntime;
+use crate::logic::images::ImageSettings;
 use crate::logic::images::image_garbage::ImageGcPolicy;
 use crate::logic::images::image_records::VerificationPolicy;
-use crate::logic::model::backoff::BackoffPolicy;
+use crate::logic::images::pull_queue::PullLimits;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::time::Moment;
 use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
@@ -116,51 +120,37 @@ impl Faults for HeldUp {
 pub(crate) fn settings(root_dir: &str) -> Settings {
     Settings {
         node_name: "n1".into(),
-        runtime_name: "containerd".into(),
-        static_pod_url: String::new(),
-        sync_period: Duration::from_secs(60),
-        file_check_period: Duration::from_secs(20),
-        http_check_period: Duration::from_secs(20),
-        pod_logs_dir: format!("{root_dir}/logs"),
-        dns: Default::default(),
-        cgroup_tree: CgroupTree::new("/", true).expect("a root"),
-        kubepods: Default::default(),
-        allocatable: Default::default(),
-        resources: ResourceOptions::default(),
-        resize: Default::default(),
-        node_memory: NodeMemory { capacity_bytes: 1 << 30 },
-        seccomp_root: format!("{root_dir}/seccomp"),
-        thermal_throttle_paths: vec![],
-        seccomp_default: false,
-        sysctls: Default::default(),
-        app_armor: false,
-        selinux: false,
-        placement: Default::default(),
-        network_rules: false,
-        pressure: true,
-        env_files: true,
-        hugepage_sizes: vec![],
-        crash_loop: BackoffPolicy::crash_loop(Duration::from_secs(300)),
-        restart_gates: Default::default(),
-        stop_signals: false,
-        pulls_max: Some(1),
-        pull_rate: None,
-        pull_burst: 0,
-        credential_providers: Arc::new([]),
-        image_verification: VerificationPolicy::default(),
-        image_gc: ImageGcPolicy { high_percent: 100, low_percent: 80, age_min: Duration::ZERO, age_max: None },
-        evented: false,
         agent_started: Moment::EPOCH,
-        change_detection: Default::default(),
-        dead_per_container: 1,
-        dead_total: -1,
-        dead_age_min: Duration::ZERO,
-        served_logs: Default::default(),
-        log_rotation: None,
-        volume_stats_period: None,
         watchdog_period: None,
         node: Default::default(),
-        streams: StreamSettings { checkpoints_dir: format!("{root_dir}/checkpoints"), ..StreamSettings::default() },
+        pods: Default::default(),
+        security: SecuritySettings { seccomp_root: format!("{root_dir}/seccomp"), ..SecuritySettings::default() },
+        sources: Default::default(),
+        change_detection: Default::default(),
+        runtime: RuntimeSettings { evented: false, ..RuntimeSettings::default() },
+        images: ImageSettings {
+            pulls: PullLimits { parallel_max: Some(1), rate: None, burst: 0 },
+            credential_providers: Arc::new([]),
+            verification: VerificationPolicy::default(),
+            gc: ImageGcPolicy { high_percent: 100, low_percent: 80, age_min: Duration::ZERO, age_max: None },
+        },
+        resources: ResourceSettings {
+            cgroup_tree: CgroupTree::new("/", true).expect("a root"),
+            kubepods: Default::default(),
+            allocatable: Default::default(),
+            options: ResourceOptions::default(),
+            resize: Default::default(),
+            node_memory: NodeMemory { capacity_bytes: 1 << 30 },
+            hugepage_sizes: vec![],
+            placement: Default::default(),
+        },
+        network: Default::default(),
+        logs: LogSettings { folder: format!("{root_dir}/logs"), rotation: None },
+        statistics: StatisticsSettings { pressure: true, volume_period: None },
+        serving: ServingSettings {
+            logs: Default::default(),
+            streams: StreamSettings { checkpoints_dir: format!("{root_dir}/checkpoints"), ..StreamSettings::default() },
+        },
     }
 }
 
@@ -243,12 +233,12 @@ impl Node {
 
     /// With the local socket, and what of logs is answered.
     pub(super) fn serving_logs(served: crate::logic::serving::ServedLogs) -> Self {
-        Self::configured(None, Node0::with_socket, |settings| settings.served_logs = served)
+        Self::configured(None, Node0::with_socket, |settings| settings.serving.logs = served)
     }
 
     /// With the local socket, and these settings of streams.
     pub(super) fn streaming(change: impl FnOnce(&mut StreamSettings)) -> Self {
-        Self::configured(None, Node0::with_socket, |settings| change(&mut settings.streams))
+        Self::configured(None, Node0::with_socket, |settings| change(&mut settings.serving.streams))
     }
 
     /// Starts the tree; all its actors may be told things then. Nobody waits for more pods.

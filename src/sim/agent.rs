@@ -15,15 +15,21 @@ use crate::actors::kit::address::Address;
 use crate::actors::kit::trace::{self, Trace};
 use crate::actors::objects::object_cache::ApiObjects;
 use crate::actors::root;
-use crate::actors::settings::{Adapters, Agent, NodeSettings, Settings};
+use crate::actors::settings::{
+    Adapters, Agent, LogSettings, NetworkSettings, NodeSettings, PodSettings, ResourceSettings, RuntimeSettings,
+    SecuritySettings, ServingSettings, Settings, SourceSettings, StatisticsSettings,
+};
 use crate::actors::tree::Directory;
+use crate::logic::images::ImageSettings;
 use crate::logic::images::image_garbage::ImageGcPolicy;
 use crate::logic::images::image_records::VerificationPolicy;
+use crate::logic::images::pull_queue::PullLimits;
 use crate::logic::logs::log_rotation::RotationPolicy;
-use crate::logic::model::backoff::BackoffPolicy;
 use crate::logic::model::time::Moment;
 use crate::logic::network::dns::DnsSettings;
+use crate::logic::objects::object_cache::ChangeDetection;
 use crate::logic::pods::pod_admission::SysctlAllowList;
+use crate::logic::pods::pod_resize::ResizeGates;
 use crate::logic::resources::cgroup_name::CgroupTree;
 use crate::logic::resources::process_placement::PlacementSettings;
 use crate::logic::resources::{NodeMemory, ResourceList, ResourceOptions};
@@ -53,61 +59,58 @@ pub fn settings(started: Moment) -> Settings {
     let address = std::net::IpAddr::from([10, 0, 0, 1]);
     Settings {
         node_name: NODE_NAME.to_owned(),
-        runtime_name: "containerd".to_owned(),
-        static_pod_url: String::new(),
-        sync_period: Duration::from_secs(60),
-        file_check_period: Duration::from_secs(20),
-        http_check_period: Duration::from_secs(20),
-        pod_logs_dir: POD_LOGS.to_owned(),
-        dns: DnsSettings {
-            resolv_conf: Some("/etc/resolv.conf".to_owned()),
-            cluster_dns: vec![],
-            cluster_domain: "cluster.local".to_owned(),
-            node_ips: vec![address],
+        agent_started: started,
+        watchdog_period: None,
+        node: node_settings(address),
+        pods: PodSettings::default(),
+        security: SecuritySettings {
+            seccomp_root: "/var/lib/kubelet/seccomp".to_owned(),
+            sysctls: SysctlAllowList::new("6.1.0", &[]).expect("no patterns, no bad ones"),
+            ..SecuritySettings::default()
         },
+        sources: SourceSettings::default(),
+        change_detection: ChangeDetection::default(),
+        runtime: RuntimeSettings::default(),
+        images: ImageSettings {
+            pulls: PullLimits { parallel_max: None, rate: None, burst: 10 },
+            credential_providers: Arc::new([]),
+            verification: VerificationPolicy::NeverPreloaded,
+            gc: ImageGcPolicy { high_percent: 85, low_percent: 80, age_min: Duration::from_secs(120), age_max: None },
+        },
+        resources: resource_settings(),
+        network: NetworkSettings {
+            dns: DnsSettings {
+                resolv_conf: Some("/etc/resolv.conf".to_owned()),
+                cluster_dns: vec![],
+                cluster_domain: "cluster.local".to_owned(),
+                node_ips: vec![address],
+            },
+            rules: true,
+        },
+        logs: LogSettings {
+            folder: POD_LOGS.to_owned(),
+            rotation: Some(RotationPolicy {
+                bytes_max: 10 << 20,
+                files_max: 5,
+                workers: 1,
+                interval: Duration::from_secs(10),
+            }),
+        },
+        statistics: StatisticsSettings { pressure: true, volume_period: Some(Duration::from_secs(60)) },
+        serving: ServingSettings::default(),
+    }
+}
+
+fn resource_settings() -> ResourceSettings {
+    ResourceSettings {
         cgroup_tree: cgroup_tree(),
         kubepods: ResourceList::new(),
         allocatable: ResourceList::new(),
-        resources: ResourceOptions::default(),
-        resize: Default::default(),
+        options: ResourceOptions::default(),
+        resize: ResizeGates::default(),
         node_memory: NodeMemory { capacity_bytes: 8 << 30 },
-        seccomp_root: "/var/lib/kubelet/seccomp".to_owned(),
-        streams: Default::default(),
-        thermal_throttle_paths: vec![],
-        seccomp_default: false,
-        sysctls: SysctlAllowList::new("6.1.0", &[]).expect("no patterns, no bad ones"),
-        app_armor: false,
-        selinux: false,
-        placement: PlacementSettings { oom_score_adj: -999, ..PlacementSettings::default() },
-        network_rules: true,
-        pressure: true,
-        env_files: true,
         hugepage_sizes: vec![],
-        crash_loop: BackoffPolicy::crash_loop(Duration::from_secs(300)),
-        restart_gates: Default::default(),
-        stop_signals: false,
-        pulls_max: None,
-        pull_rate: None,
-        pull_burst: 10,
-        credential_providers: Arc::new([]),
-        image_verification: VerificationPolicy::NeverPreloaded,
-        image_gc: ImageGcPolicy { high_percent: 85, low_percent: 80, age_min: Duration::from_secs(120), age_max: None },
-        evented: true,
-        agent_started: started,
-        change_detection: Default::default(),
-        dead_per_container: 1,
-        dead_total: -1,
-        dead_age_min: Duration::ZERO,
-        served_logs: Default::default(),
-        log_rotation: Some(RotationPolicy {
-            bytes_max: 10 << 20,
-            files_max: 5,
-            workers: 1,
-            interval: Duration::from_secs(10),
-        }),
-        volume_stats_period: Some(Duration::from_secs(60)),
-        watchdog_period: None,
-        node: node_settings(address),
+        placement: PlacementSettings { oom_score_adj: -999, ..PlacementSettings::default() },
     }
 }
 

@@ -156,7 +156,8 @@ fn a_volume_that_outlives_its_pods_object_breaks_gone_first() {
 /// nobody; sandboxes that hold one stay with it.
 #[test]
 fn dead_containers_of_a_deleted_pod_are_kept_where_that_is_asked_for() {
-    let options = Options { settings: |settings| settings.dead_age_min = Duration::from_secs(120), ..in_a_cluster() };
+    let options =
+        Options { settings: |settings| settings.runtime.garbage.age_min = Duration::from_secs(120), ..in_a_cluster() };
     simulate_with(1, options, |world| async move {
         world.create(&pod()).expect("made");
         world.start_agent();

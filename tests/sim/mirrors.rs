@@ -307,7 +307,7 @@ fn a_static_pod_without_room_is_taken_when_there_is_some() {
 fn a_pod_that_relies_on_what_is_not_declared_fails() {
     let options = Options {
         settings: |settings| {
-            settings.restart_gates = RestartGates { all: false, ..RestartGates::default() };
+            settings.pods.restart_gates = RestartGates { all: false, ..RestartGates::default() };
             settings.node.status.declared_features = Some(vec![]);
         },
         ..in_a_cluster()

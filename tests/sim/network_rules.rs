@@ -86,7 +86,7 @@ fn a_machine_without_iptables_is_left_alone() {
 
 #[test]
 fn rules_that_nobody_wants_are_not_made() {
-    let options = Options { settings: |settings| settings.network_rules = false, ..Options::default() };
+    let options = Options { settings: |settings| settings.network.rules = false, ..Options::default() };
     let ended = run(SEED, options, |world| async move {
         world.start_agent();
         pass(300).await;

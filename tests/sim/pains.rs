@@ -88,7 +88,7 @@ fn a_runtime_that_gives_no_status_is_down_within_three_quarters_of_a_minute() {
 /// NODE-38: the same of the look at all pods, three minutes after the last one, although a call's own limit is two.
 #[test]
 fn a_runtime_that_lists_nothing_is_told_of_three_minutes_after_its_last_list() {
-    let options = Options { settings: |settings| settings.evented = false, ..in_a_cluster() };
+    let options = Options { settings: |settings| settings.runtime.evented = false, ..in_a_cluster() };
     simulate_with(1, options, |world| async move {
         world.start_agent();
         world.sleep(seconds(60)).await;

@@ -12,7 +12,7 @@ use podwright::sim::{Crash, Options, World, describe, run};
 const SEED: u64 = 11;
 
 fn asked(settings: &mut Settings) {
-    settings.placement = PlacementSettings::from_config("/kubelet.slice", "/system", -999).expect("paths");
+    settings.resources.placement = PlacementSettings::from_config("/kubelet.slice", "/system", -999).expect("paths");
 }
 
 fn places(world: &World) -> BTreeMap<i32, String> {

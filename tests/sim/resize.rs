@@ -205,7 +205,7 @@ fn a_resize_that_is_taken_back_waits_no_more() {
 
 #[test]
 fn a_resize_that_this_node_never_makes_is_told_as_infeasible() {
-    let options = Options { settings: |settings| settings.resize.cpus_pinned = true, ..in_a_cluster() };
+    let options = Options { settings: |settings| settings.resources.resize.cpus_pinned = true, ..in_a_cluster() };
     simulate_with(1, options, |world| async move {
         started(&world, &[pod("web", "500m", "128Mi")]).await;
         world.resize_pod("web", "main", &sized("1", "128Mi"));

@@ -270,7 +270,7 @@ fn a_pod_that_is_resized_is_probed_on_as_before() {
 fn a_stop_signal_of_ones_own_is_given_to_the_runtime_behind_its_gate() {
     for on in [true, false] {
         let options: Options = match on {
-            true => Options { settings: |settings| settings.stop_signals = true, ..in_a_cluster() },
+            true => Options { settings: |settings| settings.pods.stop_signals = true, ..in_a_cluster() },
             false => in_a_cluster(),
         };
         simulate_with(1, options, move |world| async move {

@@ -481,7 +481,10 @@ impl PodManager {
         }
         self.recount(&uid);
         if self.slots.contains_key(&uid) {
-            if crate::actors::runtime::container_gc::has_surplus(&pod, self.agent.settings.dead_per_container) {
+            if crate::actors::runtime::container_gc::has_surplus(
+                &pod,
+                self.agent.settings.runtime.garbage.per_container,
+            ) {
                 context.tell(&self.agent.directory.container_gc, ContainerGcMsg::Surplus(Arc::clone(&pod)));
             }
             self.tell_worker(&uid, PodWorkerMsg::Observed(pod), context);

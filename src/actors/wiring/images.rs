@@ -4,23 +4,12 @@ use std::sync::Arc;
 
 use crate::actors::images::{image_gc, image_manager};
 use crate::actors::settings::Agent;
-use crate::logic::images::ImageSettings;
-use crate::logic::images::pull_queue::PullLimits;
 
 /// Of `ImageManager`.
 pub fn image_manager_args(agent: &Agent) -> image_manager::Args {
     let (settings, adapters, to) = (&agent.settings, &agent.adapters, &agent.directory);
     image_manager::Args {
-        settings: ImageSettings {
-            pulls: PullLimits {
-                parallel_max: settings.pulls_max,
-                rate: settings.pull_rate,
-                burst: settings.pull_burst,
-            },
-            credential_providers: Arc::clone(&settings.credential_providers),
-            verification: settings.image_verification.clone(),
-            gc: settings.image_gc,
-        },
+        settings: settings.images.clone(),
         images: Arc::clone(&adapters.images),
         host: Arc::clone(&adapters.image_host),
         objects: Arc::clone(&adapters.objects),
@@ -36,7 +25,7 @@ pub fn image_gc_args(agent: &Agent) -> image_gc::Args {
     let (settings, adapters, to) = (&agent.settings, &agent.adapters, &agent.directory);
     image_gc::Args {
         node_name: settings.node_name.clone(),
-        policy: settings.image_gc,
+        policy: settings.images.gc,
         images: Arc::clone(&adapters.images),
         runtime: Arc::clone(&adapters.runtime),
         host: Arc::clone(&adapters.image_host),

@@ -24,7 +24,7 @@ pub fn node_status_args(agent: &Agent) -> node_status::Args {
     node_status::Args {
         node_name: settings.node_name.clone(),
         settings: settings.node.clone(),
-        dns: settings.dns.clone(),
+        dns: settings.network.dns.clone(),
         agent_started: settings.agent_started,
         cgroup_version: adapters.cgroups.version(),
         api: adapters.api.clone(),
@@ -60,7 +60,7 @@ pub fn node_lease_args(agent: &Agent) -> node_lease::Args {
 /// Of `NetworkRules`.
 pub fn network_rules_args(agent: &Agent) -> network_rules::Args {
     network_rules::Args {
-        wanted: agent.settings.network_rules,
+        wanted: agent.settings.network.rules,
         network_rules: Arc::clone(&agent.adapters.network_rules),
     }
 }

@@ -9,7 +9,7 @@ use crate::actors::settings::Agent;
 pub fn object_cache_args(agent: &Agent) -> object_cache::Args {
     object_cache::Args {
         change_detection: agent.settings.change_detection,
-        sync_period: agent.settings.sync_period,
+        sync_period: agent.settings.pods.sync_period,
         api: agent.adapters.api.clone(),
         chance: Arc::clone(&agent.adapters.chance),
         node_status: agent.directory.node_status.clone(),

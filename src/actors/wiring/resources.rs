@@ -16,7 +16,7 @@ pub fn allocation_manager_args(agent: &Agent) -> allocation_manager::Args {
 /// Of `ProcessPlacement`.
 pub fn process_placement_args(agent: &Agent) -> process_placement::Args {
     process_placement::Args {
-        settings: agent.settings.placement.clone(),
+        settings: agent.settings.resources.placement.clone(),
         placement: Arc::clone(&agent.adapters.placement),
     }
 }
@@ -26,9 +26,9 @@ pub fn resource_manager_args(agent: &Agent) -> resource_manager::Args {
     let settings = &agent.settings;
     resource_manager::Args {
         node_name: settings.node_name.clone(),
-        tree: settings.cgroup_tree.clone(),
-        kubepods: settings.kubepods.clone(),
-        options: settings.resources,
+        tree: settings.resources.cgroup_tree.clone(),
+        kubepods: settings.resources.kubepods.clone(),
+        options: settings.resources.options,
         cgroups: Arc::clone(&agent.adapters.cgroups),
         event_recorder: agent.directory.event_recorder.clone(),
     }

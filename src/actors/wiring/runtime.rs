@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::actors::runtime::{container_gc, log_rotator, pleg, runtime_monitor};
 use crate::actors::settings::Agent;
-use crate::logic::pods::container_garbage::GarbagePolicy;
 
 /// Of `RuntimeMonitor`.
 pub fn runtime_monitor_args(agent: &Agent) -> runtime_monitor::Args {
@@ -19,8 +18,8 @@ pub fn runtime_monitor_args(agent: &Agent) -> runtime_monitor::Args {
 pub fn pleg_args(agent: &Agent) -> pleg::Args {
     let (settings, adapters, to) = (&agent.settings, &agent.adapters, &agent.directory);
     pleg::Args {
-        evented: settings.evented,
-        stop_signals: settings.stop_signals,
+        evented: settings.runtime.evented,
+        stop_signals: settings.pods.stop_signals,
         runtime: Arc::clone(&adapters.runtime),
         files: Arc::clone(&adapters.files),
         observer: Arc::clone(&adapters.observer),
@@ -36,11 +35,7 @@ pub fn container_gc_args(agent: &Agent) -> container_gc::Args {
     let (settings, adapters, to) = (&agent.settings, &agent.adapters, &agent.directory);
     container_gc::Args {
         node_name: settings.node_name.clone(),
-        policy: GarbagePolicy {
-            per_container: settings.dead_per_container,
-            total: settings.dead_total,
-            age_min: settings.dead_age_min,
-        },
+        policy: settings.runtime.garbage,
         runtime: Arc::clone(&adapters.runtime),
         files: Arc::clone(&adapters.files),
         pleg: to.pleg.clone(),
@@ -52,7 +47,7 @@ pub fn container_gc_args(agent: &Agent) -> container_gc::Args {
 /// Of `LogRotator`.
 pub fn log_rotator_args(agent: &Agent) -> log_rotator::Args {
     log_rotator::Args {
-        policy: agent.settings.log_rotation,
+        policy: agent.settings.logs.rotation,
         agent_started: agent.settings.agent_started,
         logs: Arc::clone(&agent.adapters.logs),
         runtime: Arc::clone(&agent.adapters.runtime),

@@ -25,8 +25,8 @@ pub fn file_source_args(agent: &Agent) -> file::Args {
     file::Args {
         node_name: settings.node_name.clone(),
         folder: agent.adapters.folder.clone(),
-        check_period: settings.file_check_period,
-        restart_gates: settings.restart_gates,
+        check_period: settings.sources.file_check_period,
+        restart_gates: settings.pods.restart_gates,
         pod_manager: agent.directory.pod_manager.clone(),
         status_manager: agent.directory.status_manager.clone(),
     }
@@ -38,9 +38,9 @@ pub fn http_source_args(agent: &Agent) -> http::Args {
     http::Args {
         node_name: settings.node_name.clone(),
         url: agent.adapters.url.clone(),
-        url_text: settings.static_pod_url.clone(),
-        check_period: settings.http_check_period,
-        restart_gates: settings.restart_gates,
+        url_text: settings.sources.url.clone(),
+        check_period: settings.sources.http_check_period,
+        restart_gates: settings.pods.restart_gates,
         pod_manager: to.pod_manager.clone(),
         status_manager: to.status_manager.clone(),
         event_recorder: to.event_recorder.clone(),

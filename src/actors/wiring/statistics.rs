@@ -9,7 +9,7 @@ use crate::actors::statistics::stats_collector;
 pub fn stats_collector_args(agent: &Agent) -> stats_collector::Args {
     let adapters = &agent.adapters;
     stats_collector::Args {
-        volume_period: agent.settings.volume_stats_period,
+        volume_period: agent.settings.statistics.volume_period,
         statistics: Arc::clone(&adapters.statistics),
         runtime: Arc::clone(&adapters.runtime),
         images: Arc::clone(&adapters.images),

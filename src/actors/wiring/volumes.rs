@@ -10,9 +10,9 @@ use crate::logic::volumes::plan::NodeMeans;
 pub fn node_means(agent: &Agent) -> NodeMeans {
     let settings = &agent.settings;
     NodeMeans {
-        allocatable: settings.allocatable.clone(),
-        memory_bytes: settings.node_memory.capacity_bytes,
-        resources: settings.resources,
+        allocatable: settings.resources.allocatable.clone(),
+        memory_bytes: settings.resources.node_memory.capacity_bytes,
+        resources: settings.resources.options,
     }
 }
 

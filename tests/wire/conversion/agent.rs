@@ -167,25 +167,25 @@ impl Objects for FixedObjects {
 /// The node of the cases: 8 GiB of memory, the cluster's resolver, two sizes of huge pages.
 fn settings(root_dir: &str, patch: &Value) -> Settings {
     let mut settings = podwright::sim::agent::settings(Moment(0));
-    settings.pod_logs_dir = format!("{root_dir}/logs");
-    settings.seccomp_root = "/kubelet/seccomp".to_owned();
-    settings.dns.cluster_dns = vec![std::net::IpAddr::from([10, 96, 0, 10])];
-    settings.dns.resolv_conf = None;
-    settings.hugepage_sizes = vec![2 << 20, 1 << 30];
-    settings.evented = false;
+    settings.logs.folder = format!("{root_dir}/logs");
+    settings.security.seccomp_root = "/kubelet/seccomp".to_owned();
+    settings.network.dns.cluster_dns = vec![std::net::IpAddr::from([10, 96, 0, 10])];
+    settings.network.dns.resolv_conf = None;
+    settings.resources.hugepage_sizes = vec![2 << 20, 1 << 30];
+    settings.runtime.evented = false;
     let cpus = podwright::logic::model::quantity::Quantity::from_milli(4000);
-    settings.kubepods = [("cpu".to_owned(), cpus)].into();
-    settings.allocatable = settings.kubepods.clone();
-    settings.sysctls = SysctlAllowList::new("6.1", &["kernel.msg*".to_owned()]).unwrap();
-    settings.app_armor = true;
+    settings.resources.kubepods = [("cpu".to_owned(), cpus)].into();
+    settings.resources.allocatable = settings.resources.kubepods.clone();
+    settings.security.sysctls = SysctlAllowList::new("6.1", &["kernel.msg*".to_owned()]).unwrap();
+    settings.security.app_armor = true;
     let flag = |name: &str| patch[name] == true;
-    settings.seccomp_default = flag("seccompDefault");
-    settings.selinux = flag("selinux");
-    settings.resources.cpu_cfs_quota = patch["cpuCFSQuota"] != false;
-    settings.resources.single_process_oom_kill = flag("singleProcessOOMKill");
-    settings.resources.swap_controller = flag("swapController");
+    settings.security.seccomp_default = flag("seccompDefault");
+    settings.security.selinux = flag("selinux");
+    settings.resources.options.cpu_cfs_quota = patch["cpuCFSQuota"] != false;
+    settings.resources.options.single_process_oom_kill = flag("singleProcessOOMKill");
+    settings.resources.options.swap_controller = flag("swapController");
     if patch["env_files"] == false {
-        settings.env_files = false;
+        settings.pods.env_files = false;
     }
     settings
 }

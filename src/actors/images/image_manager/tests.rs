@@ -59,8 +59,9 @@ fn image() -> Image {
 
 fn played(registry: &Arc<Registry>, pulls_max: Option<usize>) -> PlayedAgent {
     let played = played_agent(ObjectServer::default().api(), |settings, adapters| {
-        (settings.pulls_max, settings.pull_rate, settings.pull_burst) = (pulls_max, Some(5), 10);
-        settings.image_gc.high_percent = 85;
+        (settings.images.pulls.parallel_max, settings.images.pulls.rate, settings.images.pulls.burst) =
+            (pulls_max, Some(5), 10);
+        settings.images.gc.high_percent = 85;
         adapters.images = registry.clone();
     });
     start_alone(Child::ImageManager, &played.agent);

@@ -133,8 +133,8 @@ providers:
             json!({ "metadata": { "name": "robot", "namespace": "ns", "uid": "su", "annotations": { "a": "b" } } });
         server.put("/api/v1/namespaces/ns/serviceaccounts/robot", account);
         let played = played_agent(server.api(), |settings, adapters| {
-            settings.credential_providers = providers.into();
-            settings.image_verification = VerificationPolicy::NeverPreloaded;
+            settings.images.credential_providers = providers.into();
+            settings.images.verification = VerificationPolicy::NeverPreloaded;
             adapters.images = Arc::new(Store);
             adapters.image_host = Arc::new(LinuxImageHost::new(folder.path(), folder.path()));
         });
@@ -199,7 +199,7 @@ providers:
             let found =
                 look_up(self.args(), ImageSpec::default(), name.to_owned(), known, Cause::outside("test")).await;
             let found = found.expect("answered").expect("it is there");
-            access(&agent.settings.image_verification, name, &found.evidence, &[])
+            access(&agent.settings.images.verification, name, &found.evidence, &[])
         }
 
         /// What the program was asked.
@@ -229,7 +229,7 @@ providers:
         assert_eq!(scene.server.sent("/token")["metadata"]["uid"], "su", "not for another account of this name");
         // The token is used again, and so is the answer, for this account alone.
         let mut answers = AnswerCache::default();
-        let provider = &scene.played.agent.settings.credential_providers[0];
+        let provider = &scene.played.agent.settings.images.credential_providers[0];
         answers.keep(provider, &kept_under, "reg.example/app", &given.answer, Duration::ZERO);
         let second = scene.gather("robot", answers, first.tokens).await;
         let given = second.answers[0].1.as_ref().expect("an answer").as_ref().expect("for this pod");

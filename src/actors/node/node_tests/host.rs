@@ -128,7 +128,7 @@ async fn a_resolver_configuration_with_a_problem_is_told_of_once() {
     let bad = files.write_etc_hosts(&place, b"nameserver\n").await.expect("written");
     let missing = folder.path().join("missing").display().to_string();
     for (path, expected) in [(missing, "No such file or directory"), (bad, "nameserver list is empty ")] {
-        let played = standalone(&Arc::default(), |settings| settings.dns.resolv_conf = Some(path));
+        let played = standalone(&Arc::default(), |settings| settings.network.dns.resolv_conf = Some(path));
         seconds(1.0).await;
         let question = |reply| EventRecorderMsg::OfPod(PodUid::from("n1"), reply);
         let recorder = &played.agent.directory.event_recorder;

@@ -34,9 +34,9 @@ impl PodManager {
     pub(super) fn abilities(&self) -> NodeAbilities {
         let settings = &self.agent.settings;
         NodeAbilities {
-            pod_level: settings.resources.pod_level_resources,
-            sysctls: settings.sysctls.clone(),
-            app_armor: settings.app_armor,
+            pod_level: settings.resources.options.pod_level_resources,
+            sysctls: settings.security.sysctls.clone(),
+            app_armor: settings.security.app_armor,
             groups_policy: self.health.groups_policy,
             declared: settings.node.status.declared_features.clone(),
         }
@@ -157,7 +157,7 @@ impl PodManager {
             due.iter().filter_map(|uid| Some((uid.clone(), Arc::clone(self.api_pods.as_ref()?.get(uid)?)))).collect();
         let counted: Vec<_> = pods.iter().map(|(uid, pod)| (uid.clone(), self.counted_one(uid, pod))).collect();
         // The sums may still hold what has ended since. They are never too small: who has room by them has room.
-        let pod_level = self.agent.settings.resources.pod_level_resources;
+        let pod_level = self.agent.settings.resources.options.pod_level_resources;
         if counted.iter().any(|(_, pod)| !has_room(pod, &self.room, &node, pod_level)) {
             self.recount_all();
         }
@@ -377,7 +377,7 @@ impl PodManager {
         if reason == PREEMPTING && is_over(pod) {
             return context.tell(&self.agent.directory.pod_manager, PodManagerMsg::ReleaseDue(uid.clone()));
         }
-        let qos = pod_qos(pod, self.agent.settings.resources.pod_level_resources);
+        let qos = pod_qos(pod, self.agent.settings.resources.options.pod_level_resources);
         let status = match reason {
             // What is known of its containers and addresses stays true.
             PREEMPTING => preempted_status(pod.status.clone().unwrap_or_default(), context.now()),

@@ -59,7 +59,7 @@ impl PodManager {
 
     /// Counts one pod anew, of which something may have changed.
     pub(super) fn recount(&mut self, uid: &PodUid) {
-        let pod_level = self.agent.settings.resources.pod_level_resources;
+        let pod_level = self.agent.settings.resources.options.pod_level_resources;
         let share = self.share_of(uid);
         self.room.set(uid, share.as_ref(), pod_level);
         let active = self.roster.wanted(uid).filter(|pod| self.takes_room(uid, pod)).cloned();

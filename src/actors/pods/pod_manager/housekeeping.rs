@@ -226,7 +226,7 @@ pub(in crate::actors) async fn find_leftovers(
     found.retain(|uid, _| !known.contains(uid));
     let mut disk_is_full = false;
     if found.values().any(|left| !left.logs.is_empty()) {
-        let disk = agent.adapters.image_host.disk_use(&agent.settings.pod_logs_dir).await;
+        let disk = agent.adapters.image_host.disk_use(&agent.settings.logs.folder).await;
         disk_is_full = disk.is_ok_and(is_full);
     }
     for (_, left) in found.iter_mut().filter(|(uid, _)| !logs.knows(uid)) {
@@ -238,7 +238,7 @@ pub(in crate::actors) async fn find_leftovers(
 }
 
 fn pod_cgroups(agent: &Agent) -> Vec<(PodUid, CgroupName)> {
-    let (tree, cgroups) = (&agent.settings.cgroup_tree, &agent.adapters.cgroups);
+    let (tree, cgroups) = (&agent.settings.resources.cgroup_tree, &agent.adapters.cgroups);
     if tree.per_qos() { cgroups.list_pods(tree).unwrap_or_default() } else { vec![] }
 }
 

@@ -48,14 +48,14 @@ impl PodManager {
 
     pub(super) fn in_force_one(&self, uid: &PodUid, pod: &Arc<Pod>) -> Arc<Pod> {
         let settings = &self.agent.settings;
-        let asked = settings.restart_gates.applied(pod);
-        self.as_observed(uid, &asked, self.allocations.in_force(uid, &asked, &settings.resize))
+        let asked = settings.pods.restart_gates.applied(pod);
+        self.as_observed(uid, &asked, self.allocations.in_force(uid, &asked, &settings.resources.resize))
     }
 
     /// The pod with the generation that its status may say was observed. A generation whose resize is not decided yet is not
     /// among these: who waits for it would take the resize for made.
     fn as_observed(&self, uid: &PodUid, asked: &Pod, given: Arc<Pod>) -> Arc<Pod> {
-        if is_over(asked) || self.allocations.is_judged(uid, asked, &self.agent.settings.resize) {
+        if is_over(asked) || self.allocations.is_judged(uid, asked, &self.agent.settings.resources.resize) {
             return given;
         }
         let shown = || asked.status.as_ref().and_then(|status| status.observed_generation);
@@ -76,20 +76,20 @@ impl PodManager {
     }
 
     pub(super) fn counted_one(&self, uid: &PodUid, pod: &Arc<Pod>) -> Arc<Pod> {
-        counted_with_actual(&self.allocations.counted(uid, pod, &self.agent.settings.resize))
+        counted_with_actual(&self.allocations.counted(uid, pod, &self.agent.settings.resources.resize))
     }
 
     /// Those are admitted: they have what they asked for, unless they had something before.
     pub(super) fn give(&mut self, admitted: &BTreeMap<PodUid, Arc<Pod>>, context: &mut Context<PodManagerMsg>) {
         for (uid, pod) in admitted.iter().filter(|(_, pod)| !is_over(pod)) {
-            self.allocations.admit(uid, pod, &self.agent.settings.resize);
+            self.allocations.admit(uid, pod, &self.agent.settings.resources.resize);
         }
         self.keep_allocations(context);
     }
 
     /// This one is admitted.
     pub(super) fn give_one(&mut self, uid: &PodUid, pod: &Pod, context: &mut Context<PodManagerMsg>) {
-        if !is_over(pod) && self.allocations.admit(uid, pod, &self.agent.settings.resize) {
+        if !is_over(pod) && self.allocations.admit(uid, pod, &self.agent.settings.resources.resize) {
             self.keep_allocations(context);
         }
     }
@@ -153,7 +153,7 @@ impl PodManager {
             self.tell_undeclared(old, new, context);
             self.allocations.changed(uid, new.metadata.generation);
             self.resize_due.insert(uid.clone());
-            let counts = operations(old, new, &self.agent.settings.resize);
+            let counts = operations(old, new, &self.agent.settings.resources.resize);
             self.count(counts.into_iter().map(ResizeCount::Requested).collect(), context);
         }
         Trigger::between(old, new)
@@ -183,7 +183,7 @@ impl PodManager {
     pub(super) fn note_asking(&mut self, uid: &PodUid) {
         let pod = self.admitted_pod(uid).filter(|pod| self.has_room_to_change(uid, pod));
         match pod {
-            Some(pod) if self.allocations.is_asked(uid, &pod, &self.agent.settings.resize) => {
+            Some(pod) if self.allocations.is_asked(uid, &pod, &self.agent.settings.resources.resize) => {
                 self.asking.insert(uid.clone());
             }
             Some(_) => {
@@ -220,7 +220,7 @@ impl PodManager {
             let Some(pod) = pod else { continue };
             let is_known =
                 |waiting: &PendingResize| waiting.reason == INFEASIBLE && waiting.generation == pod.metadata.generation;
-            if !self.allocations.is_accepted(&uid, &pod, &self.agent.settings.resize)
+            if !self.allocations.is_accepted(&uid, &pod, &self.agent.settings.resources.resize)
                 && !self.allocations.waiting(&uid).is_some_and(is_known)
             {
                 asked.push(self.candidate(&uid, &pod));
@@ -258,7 +258,7 @@ impl PodManager {
     }
 
     fn candidate(&self, uid: &PodUid, pod: &Arc<Pod>) -> Candidate {
-        let (options, gates) = (&self.agent.settings.resources, &self.agent.settings.resize);
+        let (options, gates) = (&self.agent.settings.resources.options, &self.agent.settings.resources.resize);
         let shown = shown(pod).map(|shown| shown.since);
         Candidate {
             uid: uid.clone(),
@@ -271,7 +271,7 @@ impl PodManager {
 
     fn judge_one(&mut self, uid: &PodUid, trigger: Trigger, context: &mut Context<PodManagerMsg>) {
         let Some(pod) = &self.admitted_pod(uid) else { return };
-        let (options, gates) = (self.agent.settings.resources, self.agent.settings.resize);
+        let (options, gates) = (self.agent.settings.resources.options, self.agent.settings.resources.resize);
         let allocated = self.allocations.in_force(uid, pod, &gates);
         if let Some(never) = infeasible(pod, &allocated, &gates, &options) {
             self.count(vec![ResizeCount::Infeasible(never.detail)], context);

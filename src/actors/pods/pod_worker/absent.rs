@@ -15,7 +15,7 @@ impl JobSite {
 
     async fn try_confirm(&self, asked: &Absent) -> CriResult<Found> {
         let (runtime, files) = (&self.agent.adapters.runtime, &*self.agent.adapters.files);
-        let stop_signals = self.agent.settings.stop_signals;
+        let stop_signals = self.agent.settings.pods.stop_signals;
         let mut found = Found::default();
         for id in &asked.sandboxes {
             let status = present(runtime.pod_sandbox_status(id).await)?;

@@ -62,14 +62,14 @@ impl JobSite {
     /// That of a sandbox that is there, or on its way, to go with its images and containers: runtimes do not look at its
     /// resolver again, so a file that cannot be read now keeps none of them from starting.
     pub(super) async fn made_sandbox(&self, pod: &Pod, attempt: u32) -> Result<PodSandboxConfig, MappingError> {
-        let settings = &self.agent.settings.dns;
+        let settings = &self.agent.settings.network.dns;
         let dns = self.dns().await.unwrap_or_else(|_| settings.with_host(Some(Resolver::default())));
         Ok(self.sandbox_config(pod, attempt, dns)?.0)
     }
 
     /// What the node knows about names, the node's resolver configuration read anew (CRI-06).
     async fn dns(&self) -> Result<NodeDns, String> {
-        let settings = &self.agent.settings.dns;
+        let settings = &self.agent.settings.network.dns;
         let Some(path) = &settings.resolv_conf else { return Ok(settings.with_host(None)) };
         let text = self.agent.adapters.files.node_resolv_conf(path).await.map_err(|error| error.to_string())?;
         let resolver = Resolver::parse(&text).map_err(|error| error.to_string())?;
@@ -83,16 +83,16 @@ impl JobSite {
         dns: NodeDns,
     ) -> Result<(PodSandboxConfig, Vec<DnsWarning>), MappingError> {
         let settings = &self.agent.settings;
-        let qos = pod_qos(pod, settings.resources.pod_level_resources);
+        let qos = pod_qos(pod, settings.resources.options.pod_level_resources);
         let driver = self.agent.adapters.cgroups.driver();
-        let cgroup_parent = settings.cgroup_tree.cgroup_parent(&self.uid, qos, driver).unwrap_or_default();
+        let cgroup_parent = settings.resources.cgroup_tree.cgroup_parent(&self.uid, qos, driver).unwrap_or_default();
         let facts = SandboxFacts {
             attempt,
-            pod_logs: settings.pod_logs_dir.clone(),
+            pod_logs: settings.logs.folder.clone(),
             cgroup_parent,
             dns,
-            resources: sandbox_resources(pod, false, &settings.resources).into(),
-            overhead: overhead_resources(pod, &settings.resources).into(),
+            resources: sandbox_resources(pod, false, &settings.resources.options).into(),
+            overhead: overhead_resources(pod, &settings.resources.options).into(),
             ..SandboxFacts::default()
         };
         sandbox_config(pod, &facts)
@@ -136,28 +136,28 @@ impl JobSite {
             resources: resources.into(),
             etc_hosts_path,
             termination_log_path,
-            selinux_enabled: settings.selinux,
-            seccomp_default: settings.seccomp_default,
-            seccomp_root: settings.seccomp_root.clone(),
-            thermal_throttle_paths: settings.thermal_throttle_paths.clone(),
+            selinux_enabled: settings.security.selinux,
+            seccomp_default: settings.security.seccomp_default,
+            seccomp_root: settings.security.seccomp_root.clone(),
+            thermal_throttle_paths: settings.security.thermal_throttle_paths.clone(),
             target,
             ..ContainerFacts::default()
         };
         let config = container_config(pod, container, &facts).map_err(|error| error.to_string())?;
-        Ok(ContainerConfig { stop_signal: stop_signal(container, settings.stop_signals), ..config })
+        Ok(ContainerConfig { stop_signal: stop_signal(container, settings.pods.stop_signals), ..config })
     }
 
     /// What the pod's runtime takes for itself.
     pub(super) fn overhead(&self, pod: &Pod) -> LinuxContainerResources {
-        overhead_resources(pod, &self.agent.settings.resources).into()
+        overhead_resources(pod, &self.agent.settings.resources.options).into()
     }
 
     pub(super) fn resources(&self, pod: &Pod, container: &Container) -> LinuxResources {
         let settings = &self.agent.settings;
-        let options = &settings.resources;
+        let options = &settings.resources.options;
         LinuxResources {
-            hugepage_limits: container_hugepage_limits(pod, container, &settings.hugepage_sizes, options),
-            ..container_resources(pod, container, &settings.node_memory, false, options)
+            hugepage_limits: container_hugepage_limits(pod, container, &settings.resources.hugepage_sizes, options),
+            ..container_resources(pod, container, &settings.resources.node_memory, false, options)
         }
     }
 
@@ -204,7 +204,7 @@ impl JobSite {
             host_network_hosts_file(&node, aliases)
         } else {
             let (name, namespace) = (&self.full_name.name, &self.full_name.namespace);
-            let domain = &self.agent.settings.dns.cluster_domain;
+            let domain = &self.agent.settings.network.dns.cluster_domain;
             let host = PodHostname::of(name, namespace, spec, domain).map_err(|error| error.to_string())?;
             pod_network_hosts_file(pod_ips, &host.hostname, &host.domain, aliases).into_bytes()
         };

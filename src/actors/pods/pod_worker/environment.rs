@@ -64,7 +64,7 @@ impl JobSite {
 
     /// The value of a key of a file in a volume; `None` when it may be missing and is (KEP-3721).
     async fn file_value(&self, selector: &FileKeySelector, volumes: &MountedVolumes) -> Result<Option<String>, String> {
-        if !self.agent.settings.env_files {
+        if !self.agent.settings.pods.env_files {
             return Ok(Some(String::new()));
         }
         let FileKeySelector { key, path, volume_name, optional } = selector;

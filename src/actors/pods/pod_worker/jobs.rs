@@ -100,7 +100,7 @@ impl JobSite {
     async fn try_prepare(&self, pod: Arc<Pod>, anew: bool, cause: &Cause) -> Result<bool, String> {
         let own = pod.spec.as_ref().and_then(|spec| spec.resources.clone());
         let made = self.make_cgroup(pod, anew).await?;
-        if let Some(own) = own.filter(|_| made && self.agent.settings.resize.by_pod) {
+        if let Some(own) = own.filter(|_| made && self.agent.settings.resources.resize.by_pod) {
             let noted =
                 super::resizing::note(&self.agent, &self.uid, ContainerResources::new(), Some(own), cause).await;
             noted.map_err(|why| format!("failed to update the state of pod-level resources: {why}"))?;
@@ -110,12 +110,12 @@ impl JobSite {
 
     async fn make_cgroup(&self, pod: Arc<Pod>, anew: bool) -> Result<bool, String> {
         let settings = &self.agent.settings;
-        if !settings.cgroup_tree.per_qos() {
+        if !settings.resources.cgroup_tree.per_qos() {
             return Ok(false);
         }
-        let qos = pod_qos(&pod, settings.resources.pod_level_resources);
-        let name = settings.cgroup_tree.pod(&self.uid, qos).map_err(|error| error.to_string())?;
-        let wanted = pod_cgroup_settings(&pod, false, &settings.resources);
+        let qos = pod_qos(&pod, settings.resources.options.pod_level_resources);
+        let name = settings.resources.cgroup_tree.pod(&self.uid, qos).map_err(|error| error.to_string())?;
+        let wanted = pod_cgroup_settings(&pod, false, &settings.resources.options);
         let cgroups = Arc::clone(&self.agent.adapters.cgroups);
         let made = blocking::run(move || {
             if !anew && cgroups.exists(&name) { Ok(false) } else { cgroups.create(&name, &wanted).map(|()| true) }
@@ -290,7 +290,7 @@ impl JobSite {
     async fn see_running(&self, id: &ContainerId, sandbox: &SandboxId) -> Option<RuntimeContainer> {
         let status = tokio::time::timeout(SIGHT_PATIENCE, self.agent.adapters.runtime.container_status(id)).await;
         let status = status.ok()?.ok().filter(|status| status.state == ContainerState::Running)?;
-        Some(runtime_container(&status, sandbox, self.agent.settings.stop_signals))
+        Some(runtime_container(&status, sandbox, self.agent.settings.pods.stop_signals))
     }
 
     /// Removes dead containers with their logs, each whatever became of the others.
@@ -343,11 +343,12 @@ impl JobSite {
 /// Removes the cgroup of a pod that has ended.
 pub(in crate::actors) async fn destroy_cgroup(agent: &Agent, uid: &PodUid, pod: Option<&Pod>) -> Result<(), String> {
     let settings = &agent.settings;
-    if !settings.cgroup_tree.per_qos() {
+    if !settings.resources.cgroup_tree.per_qos() {
         return Ok(());
     }
-    let (cgroups, tree, uid) = (Arc::clone(&agent.adapters.cgroups), settings.cgroup_tree.clone(), uid.clone());
-    let qos = pod.map(|pod| pod_qos(pod, settings.resources.pod_level_resources));
+    let (cgroups, tree, uid) =
+        (Arc::clone(&agent.adapters.cgroups), settings.resources.cgroup_tree.clone(), uid.clone());
+    let qos = pod.map(|pod| pod_qos(pod, settings.resources.options.pod_level_resources));
     let destroyed = blocking::run(move || match qos {
         Some(qos) => cgroups.destroy(&tree.pod(&uid, qos)?),
         // Of a pod that only the runtime knew the class is not known: it is where it is.

@@ -141,10 +141,10 @@ impl Actor for PodWorker {
 
     fn begin(args: WorkerArgs, context: &mut Context<PodWorkerMsg>) -> Self {
         let WorkerArgs { agent, uid, full_name, born, stage, host } = args;
-        let crash_loop = agent.settings.crash_loop;
+        let crash_loop = agent.settings.pods.crash_loop;
         let remembered = agent.adapters.probe_store.results(&uid);
         resizing::recall(&agent, &uid, Duration::ZERO, context);
-        let (driver, ttl) = (agent.adapters.cgroups.driver(), agent.settings.dead_age_min);
+        let (driver, ttl) = (agent.adapters.cgroups.driver(), agent.settings.runtime.garbage.age_min);
         let lifecycle = PodLifecycle::new(crash_loop, born).with_probes(remembered).with_cgroup_driver(driver);
         let lifecycle = lifecycle.with_container_ttl(ttl);
         Self {
@@ -547,19 +547,19 @@ impl PodWorker {
                 resize: &self.resize,
                 actuated: self.lifecycle.actuated(),
                 figures: self.lifecycle.pod_figures(),
-                options: &settings.resources,
-                gates: &settings.resize,
+                options: &settings.resources.options,
+                gates: &settings.resources.resize,
             },
             node: NodeInput {
                 host: &self.site.host,
                 prefer_ipv6: settings.node.status.addresses.prefers_sixth(),
-                runtime_name: &settings.runtime_name,
+                runtime_name: &settings.runtime.name,
                 recursive_read_only: self.lifecycle.health().recursive_read_only,
             },
             volumes_mounted: self.lifecycle.has_its_volumes(),
             terminal: self.lifecycle.stage() == Stage::Terminated,
             is_static: is_static(pod),
-            qos_class: pod_qos(pod, settings.resources.pod_level_resources).as_str(),
+            qos_class: pod_qos(pod, settings.resources.options.pod_level_resources).as_str(),
             now: context.now(),
         })
     }
@@ -577,7 +577,7 @@ impl PodWorker {
     /// Finds what is due next: a retry, or the periodic sync (POD-11).
     fn arm(&mut self, context: &mut Context<PodWorkerMsg>) {
         let (uptime, agent) = (context.clock().uptime(), &self.site.agent);
-        let next = || uptime + agent.settings.sync_period.mul_f64(1.0 + agent.adapters.chance.next() / 2.0);
+        let next = || uptime + agent.settings.pods.sync_period.mul_f64(1.0 + agent.adapters.chance.next() / 2.0);
         let sync = self.sync_due.get_or_insert_with(next).saturating_sub(uptime);
         let sync = if self.refused { RETELL.min(sync) } else { sync };
         let deadline = self.lifecycle.pod().zip(self.status.as_ref()).and_then(|(pod, status)| deadline(pod, status));

@@ -37,8 +37,8 @@ const RECALL_RETRY: Duration = Duration::from_secs(1);
 /// What resizes depend on.
 pub(super) fn means(agent: &Agent) -> ResizeMeans {
     let settings = &agent.settings;
-    let per_pod = settings.cgroup_tree.per_qos();
-    ResizeMeans { gates: settings.resize, options: settings.resources, per_pod }
+    let per_pod = settings.resources.cgroup_tree.per_qos();
+    ResizeMeans { gates: settings.resources.resize, options: settings.resources.options, per_pod }
 }
 
 /// Asks what the runtime was told of the pod before.
@@ -86,7 +86,7 @@ impl PodWorker {
     /// A new pod, or a new spec: what the API server shows of resizes counts until this agent knows better, and resources
     /// that changed are a resize that was taken on.
     pub(super) fn note_spec(&mut self, pod: &Pod, context: &Context<PodWorkerMsg>) {
-        let gates = &self.site.agent.settings.resize;
+        let gates = &self.site.agent.settings.resources.resize;
         match self.lifecycle.pod() {
             None => self.resize = pod.status.as_ref().map(ResizeConditions::of_status).unwrap_or_default(),
             Some(before) => {
@@ -163,7 +163,7 @@ impl JobSite {
     /// Notes meanwhile what the containers that come first are made with, so that [`Self::note_container`] has nothing left
     /// to wait for. Whether that succeeded is asked there.
     pub(super) async fn note_first_containers(&self, pod: &Pod, cause: &Cause) {
-        let by_pod = self.agent.settings.resize.by_pod;
+        let by_pod = self.agent.settings.resources.resize.by_pod;
         let made_with = |one: &Container| (one.name.clone(), pod_resize::effective_requirements(pod, one, by_pod));
         let noted = first_containers(pod).iter().map(made_with).collect();
         if let Err(why) = note(&self.agent, &self.uid, noted, None, cause).await {
@@ -174,7 +174,7 @@ impl JobSite {
     /// What the container is made with, or is to have: noted before it is made, as upstream.
     pub(super) async fn note_container(&self, pod: &Pod, name: &str, cause: &Cause) -> Result<(), String> {
         let Some((_, container)) = find_container(pod, name) else { return Ok(()) };
-        let by_pod = self.agent.settings.resize.by_pod;
+        let by_pod = self.agent.settings.resources.resize.by_pod;
         let made_with = pod_resize::effective_requirements(pod, &container, by_pod);
         note(&self.agent, &self.uid, [(name.to_owned(), made_with)].into_iter().collect(), None, cause).await
     }
@@ -183,10 +183,10 @@ impl JobSite {
 impl Resizing<'_> {
     async fn carry_out(&mut self) -> Result<(), String> {
         let settings = &self.site.agent.settings;
-        if settings.cgroup_tree.per_qos() {
+        if settings.resources.cgroup_tree.per_qos() {
             self.look().await?;
         }
-        let all = steps(&self.current, &self.wanted, &self.work.updates, settings.resources.cgroup_version);
+        let all = steps(&self.current, &self.wanted, &self.work.updates, settings.resources.options.cgroup_version);
         self.report.changed = !all.is_empty();
         self.check_memory().await?;
         let mut in_force: Vec<Amounts> = self.work.updates.iter().map(|update| update.current).collect();
@@ -217,14 +217,14 @@ impl Resizing<'_> {
 
     async fn look(&mut self) -> Result<(), String> {
         let settings = &self.site.agent.settings;
-        let qos = pod_qos(self.pod, settings.resources.pod_level_resources);
-        let name = settings.cgroup_tree.pod(&self.site.uid, qos).map_err(|error| error.to_string())?;
+        let qos = pod_qos(self.pod, settings.resources.options.pod_level_resources);
+        let name = settings.resources.cgroup_tree.pod(&self.site.uid, qos).map_err(|error| error.to_string())?;
         let (cgroups, about) = (Arc::clone(&self.site.agent.adapters.cgroups), name.clone());
         let read = blocking::run(move || cgroups.read(&about)).await;
         let read =
             read.map_err(|error| format!("unable to get pod cgroup config for pod {}: {error}", self.named()))?;
         self.current = PodFigures::of(&read);
-        self.wanted = PodFigures::of(&pod_cgroup_settings(self.pod, false, &settings.resources));
+        self.wanted = PodFigures::of(&pod_cgroup_settings(self.pod, false, &settings.resources.options));
         self.report.cgroup = Some(self.current);
         self.cgroup = Some(name);
         Ok(())
@@ -261,7 +261,7 @@ impl Resizing<'_> {
             .update_container_resources(&update.id, &told, &Labels::new())
             .await
             .map_err(|error| error.to_string())?;
-        let by_pod = self.site.agent.settings.resize.by_pod;
+        let by_pod = self.site.agent.settings.resources.resize.by_pod;
         let in_force = pod_resize::effective_requirements(self.pod, &resized, by_pod);
         let noted = [(update.name.clone(), in_force.clone())].into_iter().collect();
         note(&self.site.agent, &self.site.uid, noted, None, &self.cause).await?;

@@ -78,7 +78,7 @@ impl JobSite {
                 readonly: mount.read_only,
                 recursive_read_only: mount.recursive_read_only,
                 // Each of them: a part of a volume is all that the runtime labels of it.
-                selinux_relabel: relabel && self.agent.settings.selinux,
+                selinux_relabel: relabel && self.agent.settings.security.selinux,
                 propagation: match mount.propagation {
                     Propagation::None => MountPropagation::Private,
                     Propagation::HostToContainer => MountPropagation::HostToContainer,

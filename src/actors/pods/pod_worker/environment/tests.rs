@@ -30,7 +30,7 @@ impl Scene {
     /// A pod of this specification that `ObjectCache` knows of.
     fn new(spec: Value) -> Self {
         let server = ObjectServer::default();
-        let played = played_agent(server.api(), |settings, _| settings.selinux = true);
+        let played = played_agent(server.api(), |settings, _| settings.security.selinux = true);
         let (agent, to) = (&played.agent, &played.agent.directory);
         start_alone(Child::EventRecorder, agent);
         start_alone(Child::ObjectCache, agent);
