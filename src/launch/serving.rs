@@ -85,7 +85,7 @@ pub(super) fn listener(
 ) -> Result<Option<SecureListener>, String> {
     let config = &invocation.config;
     let Some(address) =
-        super::socket_address("address", &config.address, config.port)?.filter(|_| config.enable_server)
+        super::assembly::socket_address("address", &config.address, config.port)?.filter(|_| config.enable_server)
     else {
         return Ok(None);
     };
