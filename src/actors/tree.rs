@@ -66,7 +66,8 @@ pub struct ChildSpec {
 }
 
 impl ChildSpec {
-    /// Of a child that hears of the node as a whole, not of each pod.
+    /// Of a child that hears of the node as a whole, not of each pod. A stop waits for a turn that is open, and no turn lasts
+    /// a second.
     const DEFAULT: Self = Self {
         child: Child::Server,
         mailbox: 64,
@@ -76,6 +77,16 @@ impl ChildSpec {
         repeats: false,
     };
 }
+
+/// How long the whole tree may take to stop: every child its own limit.
+pub const STOP_MAX: Duration = {
+    let (mut sum, mut at) = (Duration::ZERO, 0);
+    while at < TREE.len() {
+        sum = sum.saturating_add(TREE[at].stop_limit);
+        at += 1;
+    }
+    sum
+};
 
 macro_rules! children {
     ($(
@@ -194,7 +205,6 @@ children! {
         args: wiring::status::status_manager_args,
         // Each worker tells its status with every change, and the API server shows each back.
         mailbox: 8192,
-        stop_limit: Duration::from_secs(2),
         learns_from: [PodManager, FileSource, HttpSource, ApiSource],
     }
     /// Stand-ins of static pods in the API server.
@@ -204,7 +214,6 @@ children! {
         args: wiring::status::mirror_manager_args,
         // The ends of calls, one for each mirror.
         mailbox: 256,
-        stop_limit: Duration::from_secs(2),
         learns_from: [PodManager, ApiSource],
     }
     /// What pods refer to in the API server: ConfigMaps, Secrets, services.
@@ -223,7 +232,6 @@ children! {
         args: wiring::node::node_status_args,
         // Operations and requests over HTTP ask for the Node.
         mailbox: 256,
-        stop_limit: Duration::from_secs(2),
         learns_from: [RuntimeMonitor],
         repeats: |_| NodeStatusMsg::Repeat,
     }
@@ -254,7 +262,6 @@ children! {
         args: wiring::resources::allocation_manager_args,
         // Each worker asks what the runtime was told of its pod, and says what it tells the runtime.
         mailbox: 4096,
-        stop_limit: Duration::from_secs(2),
         repeats: |_| AllocationManagerMsg::Repeat,
     }
     /// The pods of the API server, on the disk.
@@ -262,7 +269,6 @@ children! {
         actor: pods::offline_pods::OfflinePods,
         address: offline_pods: Address<OfflinePodsMsg>,
         args: Arc::clone,
-        stop_limit: Duration::from_secs(2),
         learns_from: [PodManager],
         repeats: |_| OfflinePodsMsg::Repeat,
     }
@@ -279,7 +285,6 @@ children! {
         actor: resources::resource_manager::ResourceManager,
         address: resource_manager: Address<ResourceManagerMsg>,
         args: wiring::resources::resource_manager_args,
-        stop_limit: Duration::from_secs(2),
         learns_from: [PodManager],
     }
     /// Images: policy, back-off, queue, rate.
@@ -289,7 +294,6 @@ children! {
         args: wiring::images::image_manager_args,
         // Each container that starts asks for its image, and each request has steps that end.
         mailbox: 4096,
-        stop_limit: Duration::from_secs(2),
     }
     /// Volumes: mounted before a pod's containers, gone after them.
     VolumeManager {
@@ -298,7 +302,6 @@ children! {
         args: wiring::volumes::volume_manager_args,
         // Each pod asks for its volumes, and each volume has tasks that end.
         mailbox: 4096,
-        stop_limit: Duration::from_secs(2),
     }
     /// Probes.
     Prober {
@@ -392,7 +395,6 @@ children! {
         actor: super::server::Server,
         address: server: Address<ServerMsg>,
         args: wiring::server::server_args,
-        stop_limit: Duration::from_secs(2),
     }
 }
 

@@ -17,7 +17,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
@@ -25,6 +24,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::actors::kit::address::Address;
 use crate::actors::kit::trace::Cause;
 use crate::actors::root;
+use crate::actors::tree::STOP_MAX;
 use crate::config::{self, Host, Invocation, Startup, version};
 use crate::messages::root::RootMsg;
 use crate::platform::host::kernel_tunables::KernelTunables;
@@ -33,9 +33,6 @@ use crate::platform::host::process;
 use crate::platform::host::systemd;
 use crate::telemetry;
 use threads::Threads;
-
-/// How long the tree may take to stop.
-const SHUTDOWN_MAX: Duration = Duration::from_secs(30);
 
 /// Runs the program with these arguments, the program's name left out; the status to exit with.
 pub fn run(args: &[String]) -> ExitCode {
@@ -113,7 +110,7 @@ async fn shut_down(root: &Address<RootMsg>) {
     tokio::select! {
         biased;
         () = stop_signal() => std::process::exit(1),
-        ended = root.ask(Cause::outside("signal"), SHUTDOWN_MAX, RootMsg::Shutdown) => {
+        ended = root.ask(Cause::outside("signal"), STOP_MAX, RootMsg::Shutdown) => {
             if let Err(error) = ended {
                 tracing::warn!(%error, "the tree did not stop in order");
             }

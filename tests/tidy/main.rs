@@ -197,6 +197,23 @@ fn every_actor_is_in_the_table_and_every_entry_has_its_actor() {
 }
 
 #[test]
+fn every_limit_of_a_child_that_is_not_the_default_has_its_reason() {
+    let table =
+        sources("src/actors").into_iter().find(|source| source.path == "src/actors/tree.rs").expect("the table");
+    let begins = table.lines.iter().position(|line| line == "children! {").expect("the table is made by a macro");
+    let (mut limits, mut complaints) = (0, vec![]);
+    for (index, line) in table.lines.iter().enumerate().skip(begins) {
+        let is_limit = ["mailbox: ", "failures_max: ", "stop_limit: "].iter().any(|name| line.trim().starts_with(name));
+        limits += usize::from(is_limit);
+        if is_limit && !table.lines[index - 1].trim().starts_with("// ") {
+            complaints.push(format!("{}:{}: no line above it says why", table.path, index + 1));
+        }
+    }
+    assert!(limits > 5, "the limits are found");
+    settle("a number that is not the default has its reason", complaints);
+}
+
+#[test]
 fn every_message_says_whom_it_is_from() {
     let mut complaints = vec![];
     for source in sources("src/messages") {
