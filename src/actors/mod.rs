@@ -4,6 +4,7 @@
 //!
 //! A folder is a domain, a file in it an actor (or a folder once the actor has helpers). [`kit`] is the actor runtime.
 
+pub mod agent;
 pub mod events;
 pub mod images;
 pub mod kit;

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use ractor::{ActorCell, ActorId, RpcReplyPort};
 
-use super::settings::Agent;
-use super::tree::{self, ChildSpec, FAILURE_WINDOW, TREE};
-use crate::actors::kit::actor::{Actor, ChildEnd, spawn};
-use crate::actors::kit::address::Address;
+use super::tree::{ChildSpec, FAILURE_WINDOW, TREE};
+use crate::actors::kit::actor::{Actor, ChildEnd};
 use crate::actors::kit::context::Context;
+use crate::actors::kit::trace::Trace;
 use crate::logic::model::restart_budget::{BudgetPolicy, RestartBudget, Verdict};
 use crate::messages::root::{Child, RootMsg};
+use crate::platform::host::systemd::ServiceManager;
 
 /// A turn open for longer is a fault: it is logged, and the watchdog is not fed.
 pub const STUCK_AFTER: Duration = Duration::from_secs(10);
@@ -31,29 +31,44 @@ struct Slot {
     budget: RestartBudget,
 }
 
+/// What Root does to its children, whoever they are.
+pub trait Children: Send {
+    /// Starts one, or its next incarnation.
+    fn start(&self, child: Child, context: &mut Context<RootMsg>) -> ActorCell;
+    /// Marks its address as empty, until its next incarnation.
+    fn vacate(&self, child: Child, why: String, context: &Context<RootMsg>);
+    /// Has `teacher` tell everything once more that `learner` has to hear.
+    fn ask_to_repeat(&self, teacher: Child, learner: Child, context: &Context<RootMsg>);
+}
+
+/// What the actor needs.
+pub struct Args {
+    /// Root's children, with all that they are given.
+    pub children: Box<dyn Children>,
+    /// Counts restarts, and knows turns that do not end.
+    pub trace: Arc<Trace>,
+    /// The service manager.
+    pub service_manager: Arc<dyn ServiceManager>,
+    /// How often the watchdog is fed; `None` when nobody watches.
+    pub watchdog_period: Option<Duration>,
+}
+
 /// See the module.
 pub struct Root {
-    agent: Arc<Agent>,
+    args: Args,
     children: BTreeMap<Child, Slot>,
     stopping: Option<RpcReplyPort<()>>,
     /// When memory was last given back, by uptime; first as soon as the start is over.
     released: Option<Duration>,
 }
 
-/// Starts the tree; gives Root's address and its cell, whose end is the agent's.
-pub fn start(agent: Arc<Agent>) -> (Address<RootMsg>, ActorCell) {
-    let address = Address::new(&agent.trace, "Root", Root::KIND, "", 64);
-    let cell = spawn::<Root>(&address, agent, None);
-    (address, cell)
-}
-
 impl Actor for Root {
     const KIND: &'static str = "Root";
     type Msg = RootMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, context: &mut Context<RootMsg>) -> Self {
-        let mut root = Self { agent, children: BTreeMap::new(), stopping: None, released: None };
+    fn begin(args: Args, context: &mut Context<RootMsg>) -> Self {
+        let mut root = Self { args, children: BTreeMap::new(), stopping: None, released: None };
         for spec in TREE {
             let policy = BudgetPolicy::permanent(spec.failures_max, FAILURE_WINDOW);
             let slot = Slot { spec, cell: None, budget: RestartBudget::new(policy) };
@@ -115,19 +130,19 @@ impl Actor for Root {
 
 impl Root {
     fn start_child(&mut self, child: Child, context: &mut Context<RootMsg>) {
-        let cell = tree::start(child, &self.agent, context);
+        let cell = self.args.children.start(child, context);
         self.children.get_mut(&child).expect("every child has a slot").cell = Some(cell);
     }
 
     fn vacate(&self, child: Child, why: &str, context: &Context<RootMsg>) {
-        self.agent.trace.count_restart(child.into());
-        self.agent.directory.vacate(child, why.to_owned(), context);
+        self.args.trace.count_restart(child.into());
+        self.args.children.vacate(child, why.to_owned(), context);
     }
 
     /// Has everything told again that the child knew only from others.
     fn ask_to_repeat(&self, child: Child, context: &Context<RootMsg>) {
         for teacher in self.children[&child].spec.learns_from {
-            self.agent.directory.ask_to_repeat(*teacher, child, context);
+            self.args.children.ask_to_repeat(*teacher, child, context);
         }
     }
 
@@ -151,19 +166,19 @@ impl Root {
     }
 
     fn watch_period(&self) -> Duration {
-        self.agent.settings.watchdog_period.unwrap_or(WATCH_PERIOD)
+        self.args.watchdog_period.unwrap_or(WATCH_PERIOD)
     }
 
     fn release_memory(&mut self, uptime: Duration) {
         if self.released.is_none_or(|last| uptime.saturating_sub(last) >= RELEASE_PERIOD) {
             self.released = Some(uptime);
-            self.agent.adapters.service_manager.release_free_memory();
+            self.args.service_manager.release_free_memory();
         }
     }
 
     fn watch(&self) {
-        if self.agent.trace.stuck(STUCK_AFTER).is_none() {
-            self.agent.adapters.service_manager.feed_watchdog();
+        if self.args.trace.stuck(STUCK_AFTER).is_none() {
+            self.args.service_manager.feed_watchdog();
         }
     }
 }

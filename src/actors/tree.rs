@@ -1,4 +1,5 @@
-//! Root's children as one table: [`TREE`], the [`Directory`] of their addresses, and how each is started and left.
+//! Root's children as one table, `children!`. From it come [`TREE`] and the [`Directory`] of their addresses, here, and the
+//! start of each, in `wiring`: so this file knows no actor, and an actor may name an address without knowing the others.
 //!
 //! An entry names the actor, its address, where its arguments come from and its limits. A limit that is left out is
 //! [`ChildSpec::DEFAULT`]'s; one that is given has its reason above it. The order is that of the start; a stop runs it
@@ -10,12 +11,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ractor::ActorCell;
-
-use super::settings::Agent;
-use super::{
-    events, images, node, objects, pods, probes, resources, runtime, sources, statistics, status, volumes, wiring,
-};
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
 use crate::actors::kit::trace::Trace;
@@ -88,7 +83,229 @@ pub const STOP_MAX: Duration = {
     sum
 };
 
+/// The table: hands all entries to the macro `$make`. Actors and functions are named as `wiring` sees them.
 macro_rules! children {
+    ($make:ident) => {
+        $make! {
+            /// Certificates that the cluster signs for the agent.
+            CertificateManager {
+                actor: actors::node::certificate_manager::CertificateManager,
+                address: certificate_manager: Address<CertificateManagerMsg>,
+                args: node::certificate_manager_args,
+                learns_from: [NodeStatus],
+            }
+            /// Kubernetes Events: aggregation, recent ones for whoever asks.
+            EventRecorder {
+                actor: actors::events::event_recorder::EventRecorder,
+                address: event_recorder: Address<EventRecorderMsg>,
+                args: events::event_recorder_args,
+                // Each pod has several Events as it starts, and nobody repeats one that was refused.
+                mailbox: 4096,
+            }
+            /// The newest status of every pod.
+            StatusManager {
+                actor: actors::status::status_manager::StatusManager,
+                address: status_manager: Address<StatusManagerMsg>,
+                args: status::status_manager_args,
+                // Each worker tells its status with every change, and the API server shows each back.
+                mailbox: 8192,
+                learns_from: [PodManager, FileSource, HttpSource, ApiSource],
+            }
+            /// Stand-ins of static pods in the API server.
+            MirrorManager {
+                actor: actors::status::mirror_manager::MirrorManager,
+                address: mirror_manager: Address<MirrorManagerMsg>,
+                args: status::mirror_manager_args,
+                // The ends of calls, one for each mirror.
+                mailbox: 256,
+                learns_from: [PodManager, ApiSource],
+            }
+            /// What pods refer to in the API server: ConfigMaps, Secrets, services.
+            ObjectCache {
+                actor: actors::objects::object_cache::ObjectCache,
+                address: object_cache: Address<ObjectCacheMsg>,
+                args: objects::object_cache_args,
+                // Each pod asks for its objects and services as it starts, and each object has a watch.
+                mailbox: 4096,
+                learns_from: [PodManager],
+            }
+            /// The Node object: registers it, keeps its status.
+            NodeStatus {
+                actor: actors::node::node_status::NodeStatus,
+                address: node_status: Address<NodeStatusMsg>,
+                args: node::node_status_args,
+                // Operations and requests over HTTP ask for the Node.
+                mailbox: 256,
+                learns_from: [RuntimeMonitor],
+                repeats: |_| NodeStatusMsg::Repeat,
+            }
+            /// The node's heartbeat.
+            NodeLease {
+                actor: actors::node::node_lease::NodeLease,
+                address: node_lease: Address<NodeLeaseMsg>,
+                args: node::node_lease_args,
+            }
+            /// Which pods should be here; one worker each.
+            PodManager {
+                actor: actors::pods::pod_manager::PodManager,
+                address: pod_manager: Address<PodManagerMsg>,
+                args: Arc::clone,
+                // Looks at each pod, news of each from the API server, and what each worker tells.
+                mailbox: 8192,
+                // Its end is that of every worker, too.
+                stop_limit: Duration::from_secs(5),
+                learns_from: [
+                    NodeStatus, RuntimeMonitor, Pleg, FileSource, HttpSource, ApiSource, OfflinePods, AllocationManager
+                ],
+                repeats: |_| PodManagerMsg::Repeat,
+            }
+            /// What pods were given, on the disk.
+            AllocationManager {
+                actor: actors::resources::allocation_manager::AllocationManager,
+                address: allocation_manager: Address<AllocationManagerMsg>,
+                args: resources::allocation_manager_args,
+                // Each worker asks what the runtime was told of its pod, and says what it tells the runtime.
+                mailbox: 4096,
+                repeats: |_| AllocationManagerMsg::Repeat,
+            }
+            /// The pods of the API server, on the disk.
+            OfflinePods {
+                actor: actors::pods::offline_pods::OfflinePods,
+                address: offline_pods: Address<OfflinePodsMsg>,
+                args: Arc::clone,
+                learns_from: [PodManager],
+                repeats: |_| OfflinePodsMsg::Repeat,
+            }
+            /// Whether the runtime can be worked with.
+            RuntimeMonitor {
+                actor: actors::runtime::runtime_monitor::RuntimeMonitor,
+                address: runtime_monitor: Address<RuntimeMonitorMsg>,
+                args: runtime::runtime_monitor_args,
+                learns_from: [Pleg],
+                repeats: |_| RuntimeMonitorMsg::Repeat,
+            }
+            /// The cgroups above the pods'.
+            ResourceManager {
+                actor: actors::resources::resource_manager::ResourceManager,
+                address: resource_manager: Address<ResourceManagerMsg>,
+                args: resources::resource_manager_args,
+                learns_from: [PodManager],
+            }
+            /// Images: policy, back-off, queue, rate.
+            ImageManager {
+                actor: actors::images::image_manager::ImageManager,
+                address: image_manager: Address<ImageManagerMsg>,
+                args: images::image_manager_args,
+                // Each container that starts asks for its image, and each request has steps that end.
+                mailbox: 4096,
+            }
+            /// Volumes: mounted before a pod's containers, gone after them.
+            VolumeManager {
+                actor: actors::volumes::volume_manager::VolumeManager,
+                address: volume_manager: Address<VolumeManagerMsg>,
+                args: volumes::volume_manager_args,
+                // Each pod asks for its volumes, and each volume has tasks that end.
+                mailbox: 4096,
+            }
+            /// Probes.
+            Prober {
+                actor: actors::probes::prober::Prober,
+                address: prober: Address<ProberMsg>,
+                args: probes::prober_args,
+                // Each worker tells its pod's status with every change.
+                mailbox: 4096,
+                learns_from: [PodManager],
+            }
+            /// The runtime's truth, by event stream and relist.
+            Pleg {
+                actor: actors::runtime::pleg::Pleg,
+                address: pleg: Address<PlegMsg>,
+                args: runtime::pleg_args,
+                // Each worker asks for looks at its pod, and the runtime tells every container's events.
+                mailbox: 8192,
+                repeats: |learner| match learner {
+                    Child::LogRotator => PlegMsg::RepeatSeen,
+                    _ => PlegMsg::Repeat,
+                },
+            }
+            /// Dead containers and sandboxes.
+            ContainerGc {
+                actor: actors::runtime::container_gc::ContainerGc,
+                address: container_gc: Address<ContainerGcMsg>,
+                args: runtime::container_gc_args,
+            }
+            /// Images that nobody uses any more.
+            ImageGc {
+                actor: actors::images::image_gc::ImageGc,
+                address: image_gc: Address<ImageGcMsg>,
+                args: images::image_gc_args,
+                // Each image that a pod is given is asked about here first.
+                mailbox: 1024,
+            }
+            /// Logs of running containers, kept within their bound.
+            LogRotator {
+                actor: actors::runtime::log_rotator::LogRotator,
+                address: log_rotator: Address<LogRotatorMsg>,
+                args: runtime::log_rotator_args,
+                // `Pleg` tells each look at a pod, of all pods at once after a relist.
+                mailbox: 8192,
+                learns_from: [Pleg],
+            }
+            /// Static pods from a folder.
+            FileSource {
+                actor: actors::sources::file::FileSource,
+                address: file_source: Address<FileSourceMsg>,
+                args: sources::file_source_args,
+                repeats: |_| FileSourceMsg::Repeat,
+            }
+            /// Static pods from a URL.
+            HttpSource {
+                actor: actors::sources::http::HttpSource,
+                address: http_source: Address<HttpSourceMsg>,
+                args: sources::http_source_args,
+                repeats: |_| HttpSourceMsg::Repeat,
+            }
+            /// Pods from the API server.
+            ApiSource {
+                actor: actors::sources::api::ApiSource,
+                address: api_source: Address<ApiSourceMsg>,
+                args: sources::api_source_args,
+                // The API server tells each pod's changes one by one; where there is no room, all pods are listed again.
+                mailbox: 8192,
+                repeats: |_| ApiSourceMsg::Repeat,
+            }
+            /// Statistics, for whoever asks.
+            StatsCollector {
+                actor: actors::statistics::stats_collector::StatsCollector,
+                address: stats_collector: Address<StatsCollectorMsg>,
+                args: statistics::stats_collector_args,
+                // Requests over HTTP come in any number, and wait for one look together.
+                mailbox: 1024,
+            }
+            /// Packet filter rules that others expect of a node.
+            NetworkRules {
+                actor: actors::node::network_rules::NetworkRules,
+                address: network_rules: Address<NetworkRulesMsg>,
+                args: node::network_rules_args,
+            }
+            /// Cgroups of the agent itself and of the machine's daemons.
+            ProcessPlacement {
+                actor: actors::resources::process_placement::ProcessPlacement,
+                address: process_placement: Address<ProcessPlacementMsg>,
+                args: resources::process_placement_args,
+            }
+            /// Listening sockets.
+            Server {
+                actor: actors::server::Server,
+                address: server: Address<ServerMsg>,
+                args: server::server_args,
+            }
+        }
+    };
+}
+pub(super) use children;
+
+macro_rules! tree {
     ($(
         $(#[$doc:meta])+
         $child:ident {
@@ -162,241 +379,10 @@ macro_rules! children {
                 }
             }
         }
-
-        /// Starts a child, or its next incarnation.
-        pub(super) fn start(child: Child, agent: &Arc<Agent>, context: &mut Context<RootMsg>) -> ActorCell {
-            match child {
-                $(Child::$child => context.spawn_child::<$actor>(&agent.directory.$address, $args(agent)),)+
-            }
-        }
-
-        /// The same in a test, without the others and without Root.
-        #[cfg(test)]
-        pub(crate) fn start_alone(child: Child, agent: &Arc<Agent>) -> ActorCell {
-            match child {
-                $(Child::$child => {
-                    crate::actors::kit::actor::spawn::<$actor>(&agent.directory.$address, $args(agent), None)
-                })+
-            }
-        }
     };
 }
 
-children! {
-    /// Certificates that the cluster signs for the agent.
-    CertificateManager {
-        actor: node::certificate_manager::CertificateManager,
-        address: certificate_manager: Address<CertificateManagerMsg>,
-        args: wiring::node::certificate_manager_args,
-        learns_from: [NodeStatus],
-    }
-    /// Kubernetes Events: aggregation, recent ones for whoever asks.
-    EventRecorder {
-        actor: events::event_recorder::EventRecorder,
-        address: event_recorder: Address<EventRecorderMsg>,
-        args: wiring::events::event_recorder_args,
-        // Each pod has several Events as it starts, and nobody repeats one that was refused.
-        mailbox: 4096,
-    }
-    /// The newest status of every pod.
-    StatusManager {
-        actor: status::status_manager::StatusManager,
-        address: status_manager: Address<StatusManagerMsg>,
-        args: wiring::status::status_manager_args,
-        // Each worker tells its status with every change, and the API server shows each back.
-        mailbox: 8192,
-        learns_from: [PodManager, FileSource, HttpSource, ApiSource],
-    }
-    /// Stand-ins of static pods in the API server.
-    MirrorManager {
-        actor: status::mirror_manager::MirrorManager,
-        address: mirror_manager: Address<MirrorManagerMsg>,
-        args: wiring::status::mirror_manager_args,
-        // The ends of calls, one for each mirror.
-        mailbox: 256,
-        learns_from: [PodManager, ApiSource],
-    }
-    /// What pods refer to in the API server: ConfigMaps, Secrets, services.
-    ObjectCache {
-        actor: objects::object_cache::ObjectCache,
-        address: object_cache: Address<ObjectCacheMsg>,
-        args: wiring::objects::object_cache_args,
-        // Each pod asks for its objects and services as it starts, and each object has a watch.
-        mailbox: 4096,
-        learns_from: [PodManager],
-    }
-    /// The Node object: registers it, keeps its status.
-    NodeStatus {
-        actor: node::node_status::NodeStatus,
-        address: node_status: Address<NodeStatusMsg>,
-        args: wiring::node::node_status_args,
-        // Operations and requests over HTTP ask for the Node.
-        mailbox: 256,
-        learns_from: [RuntimeMonitor],
-        repeats: |_| NodeStatusMsg::Repeat,
-    }
-    /// The node's heartbeat.
-    NodeLease {
-        actor: node::node_lease::NodeLease,
-        address: node_lease: Address<NodeLeaseMsg>,
-        args: wiring::node::node_lease_args,
-    }
-    /// Which pods should be here; one worker each.
-    PodManager {
-        actor: pods::pod_manager::PodManager,
-        address: pod_manager: Address<PodManagerMsg>,
-        args: Arc::clone,
-        // Looks at each pod, news of each from the API server, and what each worker tells.
-        mailbox: 8192,
-        // Its end is that of every worker, too.
-        stop_limit: Duration::from_secs(5),
-        learns_from: [
-            NodeStatus, RuntimeMonitor, Pleg, FileSource, HttpSource, ApiSource, OfflinePods, AllocationManager
-        ],
-        repeats: |_| PodManagerMsg::Repeat,
-    }
-    /// What pods were given, on the disk.
-    AllocationManager {
-        actor: resources::allocation_manager::AllocationManager,
-        address: allocation_manager: Address<AllocationManagerMsg>,
-        args: wiring::resources::allocation_manager_args,
-        // Each worker asks what the runtime was told of its pod, and says what it tells the runtime.
-        mailbox: 4096,
-        repeats: |_| AllocationManagerMsg::Repeat,
-    }
-    /// The pods of the API server, on the disk.
-    OfflinePods {
-        actor: pods::offline_pods::OfflinePods,
-        address: offline_pods: Address<OfflinePodsMsg>,
-        args: Arc::clone,
-        learns_from: [PodManager],
-        repeats: |_| OfflinePodsMsg::Repeat,
-    }
-    /// Whether the runtime can be worked with.
-    RuntimeMonitor {
-        actor: runtime::runtime_monitor::RuntimeMonitor,
-        address: runtime_monitor: Address<RuntimeMonitorMsg>,
-        args: wiring::runtime::runtime_monitor_args,
-        learns_from: [Pleg],
-        repeats: |_| RuntimeMonitorMsg::Repeat,
-    }
-    /// The cgroups above the pods'.
-    ResourceManager {
-        actor: resources::resource_manager::ResourceManager,
-        address: resource_manager: Address<ResourceManagerMsg>,
-        args: wiring::resources::resource_manager_args,
-        learns_from: [PodManager],
-    }
-    /// Images: policy, back-off, queue, rate.
-    ImageManager {
-        actor: images::image_manager::ImageManager,
-        address: image_manager: Address<ImageManagerMsg>,
-        args: wiring::images::image_manager_args,
-        // Each container that starts asks for its image, and each request has steps that end.
-        mailbox: 4096,
-    }
-    /// Volumes: mounted before a pod's containers, gone after them.
-    VolumeManager {
-        actor: volumes::volume_manager::VolumeManager,
-        address: volume_manager: Address<VolumeManagerMsg>,
-        args: wiring::volumes::volume_manager_args,
-        // Each pod asks for its volumes, and each volume has tasks that end.
-        mailbox: 4096,
-    }
-    /// Probes.
-    Prober {
-        actor: probes::prober::Prober,
-        address: prober: Address<ProberMsg>,
-        args: wiring::probes::prober_args,
-        // Each worker tells its pod's status with every change.
-        mailbox: 4096,
-        learns_from: [PodManager],
-    }
-    /// The runtime's truth, by event stream and relist.
-    Pleg {
-        actor: runtime::pleg::Pleg,
-        address: pleg: Address<PlegMsg>,
-        args: wiring::runtime::pleg_args,
-        // Each worker asks for looks at its pod, and the runtime tells every container's events.
-        mailbox: 8192,
-        repeats: |learner| match learner {
-            Child::LogRotator => PlegMsg::RepeatSeen,
-            _ => PlegMsg::Repeat,
-        },
-    }
-    /// Dead containers and sandboxes.
-    ContainerGc {
-        actor: runtime::container_gc::ContainerGc,
-        address: container_gc: Address<ContainerGcMsg>,
-        args: wiring::runtime::container_gc_args,
-    }
-    /// Images that nobody uses any more.
-    ImageGc {
-        actor: images::image_gc::ImageGc,
-        address: image_gc: Address<ImageGcMsg>,
-        args: wiring::images::image_gc_args,
-        // Each image that a pod is given is asked about here first.
-        mailbox: 1024,
-    }
-    /// Logs of running containers, kept within their bound.
-    LogRotator {
-        actor: runtime::log_rotator::LogRotator,
-        address: log_rotator: Address<LogRotatorMsg>,
-        args: wiring::runtime::log_rotator_args,
-        // `Pleg` tells each look at a pod, of all pods at once after a relist.
-        mailbox: 8192,
-        learns_from: [Pleg],
-    }
-    /// Static pods from a folder.
-    FileSource {
-        actor: sources::file::FileSource,
-        address: file_source: Address<FileSourceMsg>,
-        args: wiring::sources::file_source_args,
-        repeats: |_| FileSourceMsg::Repeat,
-    }
-    /// Static pods from a URL.
-    HttpSource {
-        actor: sources::http::HttpSource,
-        address: http_source: Address<HttpSourceMsg>,
-        args: wiring::sources::http_source_args,
-        repeats: |_| HttpSourceMsg::Repeat,
-    }
-    /// Pods from the API server.
-    ApiSource {
-        actor: sources::api::ApiSource,
-        address: api_source: Address<ApiSourceMsg>,
-        args: wiring::sources::api_source_args,
-        // The API server tells each pod's changes one by one; where there is no room, all pods are listed again.
-        mailbox: 8192,
-        repeats: |_| ApiSourceMsg::Repeat,
-    }
-    /// Statistics, for whoever asks.
-    StatsCollector {
-        actor: statistics::stats_collector::StatsCollector,
-        address: stats_collector: Address<StatsCollectorMsg>,
-        args: wiring::statistics::stats_collector_args,
-        // Requests over HTTP come in any number, and wait for one look together.
-        mailbox: 1024,
-    }
-    /// Packet filter rules that others expect of a node.
-    NetworkRules {
-        actor: node::network_rules::NetworkRules,
-        address: network_rules: Address<NetworkRulesMsg>,
-        args: wiring::node::network_rules_args,
-    }
-    /// Cgroups of the agent itself and of the machine's daemons.
-    ProcessPlacement {
-        actor: resources::process_placement::ProcessPlacement,
-        address: process_placement: Address<ProcessPlacementMsg>,
-        args: wiring::resources::process_placement_args,
-    }
-    /// Listening sockets.
-    Server {
-        actor: super::server::Server,
-        address: server: Address<ServerMsg>,
-        args: wiring::server::server_args,
-    }
-}
+children!(tree);
 
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::api::Connected;
+use crate::actors::agent::Adapters;
 use crate::actors::objects::object_cache::ApiObjects;
-use crate::actors::settings::{Adapters, Settings};
+use crate::actors::settings::Settings;
 use crate::actors::tree::Directory;
 use crate::config::{Config, Invocation};
 use crate::cri::grpc::GrpcRuntime;

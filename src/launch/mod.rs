@@ -23,8 +23,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::actors::kit::address::Address;
 use crate::actors::kit::trace::Cause;
-use crate::actors::root;
 use crate::actors::tree::STOP_MAX;
+use crate::actors::wiring;
 use crate::config::{self, Host, Invocation, Startup, version};
 use crate::messages::root::RootMsg;
 use crate::platform::host::kernel_tunables::KernelTunables;
@@ -88,7 +88,7 @@ async fn serve(invocation: Invocation, visitors: &Handle) -> Result<(), String> 
     host::tune_kernel(&invocation, &KernelTunables::at(PathBuf::from("/")))?;
     let watchdog = systemd::watchdog().map_err(|error| error.to_string())?;
     let agent = assembly::assemble(&invocation, &facts, watchdog, visitors).await?;
-    let (address, root) = root::start(Arc::clone(&agent));
+    let (address, root) = wiring::start(Arc::clone(&agent));
     visitors.spawn(threads::watch(Arc::clone(&agent.trace)));
     if let Err(error) = systemd::notify_ready() {
         tracing::warn!(%error, "the service manager cannot be told that the agent has started");

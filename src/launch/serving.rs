@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::actors::settings::Agent;
+use crate::actors::agent::Agent;
 use crate::config::Invocation;
 use crate::logic::node::certificate_plan::Purpose;
 use crate::logic::serving::server_access::Switches;

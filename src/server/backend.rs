@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use super::routes::Pages;
 use super::streams::Streams;
+use crate::actors::agent::Agent;
 use crate::actors::kit::trace::Trace;
-use crate::actors::settings::Agent;
 use crate::actors::tree::Directory;
 use crate::cri::RuntimeService;
 use crate::logic::model::time::Moment;

@@ -20,14 +20,14 @@ pub(crate) use client::WoundClock;
 pub(super) use client::{Answer, ask, ask_with};
 
 use super::{Backend, HealthzListener, LocalSocket, Pages, ReadOnlyListener, routes};
+use crate::actors::agent::{Adapters, Agent};
 use crate::actors::kit::trace::{Cause, Faults, Trace};
-use crate::actors::root;
 use crate::actors::server::Listener;
 use crate::actors::settings::{
-    Adapters, Agent, LogSettings, ResourceSettings, RuntimeSettings, SecuritySettings, ServingSettings, Settings,
-    StatisticsSettings,
+    LogSettings, ResourceSettings, RuntimeSettings, SecuritySettings, ServingSettings, Settings, StatisticsSettings,
 };
 use crate::actors::tree::Directory;
+use crate::actors::wiring;
 use crate::cli;
 use crate::cri::grpc::GrpcRuntime;
 use crate::logic::images::ImageSettings;
@@ -249,7 +249,7 @@ impl Node {
 
     /// Starts the tree, which has not heard all sources: there is no runtime to be heard.
     pub(super) async fn begin(&self) {
-        root::start(Arc::clone(&self.agent));
+        wiring::start(Arc::clone(&self.agent));
         while !self.agent.directory.server.is_up() {
             tokio::task::yield_now().await;
         }

@@ -11,15 +11,16 @@ use super::crashes::Crashes;
 use super::disk::POD_LOGS;
 use super::node::Node;
 use super::outlet::{Life, Outlet};
+use crate::actors::agent::{Adapters, Agent};
 use crate::actors::kit::address::Address;
 use crate::actors::kit::trace::{self, Trace};
 use crate::actors::objects::object_cache::ApiObjects;
-use crate::actors::root;
 use crate::actors::settings::{
-    Adapters, Agent, LogSettings, NetworkSettings, NodeSettings, PodSettings, ResourceSettings, RuntimeSettings,
-    SecuritySettings, ServingSettings, Settings, SourceSettings, StatisticsSettings,
+    LogSettings, NetworkSettings, NodeSettings, PodSettings, ResourceSettings, RuntimeSettings, SecuritySettings,
+    ServingSettings, Settings, SourceSettings, StatisticsSettings,
 };
 use crate::actors::tree::Directory;
+use crate::actors::wiring;
 use crate::logic::images::ImageSettings;
 use crate::logic::images::image_garbage::ImageGcPolicy;
 use crate::logic::images::image_records::VerificationPolicy;
@@ -193,7 +194,7 @@ impl Incarnation {
             observer: Arc::new(Unobserved),
         };
         let agent = Arc::new(Agent { settings, adapters, directory, trace, listeners: vec![] });
-        let (root, cell) = root::start(Arc::clone(&agent));
+        let (root, cell) = wiring::start(Arc::clone(&agent));
         Self { agent, root, cell, life }
     }
 }

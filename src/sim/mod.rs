@@ -1,6 +1,6 @@
 //! The simulated node: the outside of the agent, played from one seed, with virtual time and without real I/O.
 //!
-//! The agent's own actors run unchanged (`actors::root::start`) against the same traits. [`simulate`] makes a [`World`]
+//! The agent's own actors run unchanged (`actors::wiring::start`) against the same traits. [`simulate`] makes a [`World`]
 //! on a thread and a tokio runtime of its own, whose clock is paused: it jumps to the next timer whenever nothing is to
 //! be done, so virtual minutes cost real milliseconds. Everything that is drawn comes from the seed, everything that is
 //! iterated has an order: one seed tells one story.

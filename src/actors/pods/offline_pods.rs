@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
+use crate::actors::agent::Agent;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::{Context, OperationId};
-use crate::actors::settings::Agent;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::offline_pods::{is_outdated, is_worth_keeping, needed, worth_keeping};
 use crate::logic::pods::pod_roster::differs;
@@ -244,7 +244,7 @@ mod tests {
     use crate::actors::kit::trace::Cause;
     use crate::actors::node::node_tests::played_agent;
     use crate::actors::played_api::ObjectServer;
-    use crate::actors::tree::start_alone;
+    use crate::actors::wiring::start_alone;
     use crate::messages::root::Child;
     use crate::platform::cluster::offline_store::DiskStore;
 

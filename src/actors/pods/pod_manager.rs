@@ -11,11 +11,11 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use ractor::{ActorCell, ActorId};
 
 use super::pod_worker::{PodWorker, ShownStage, WorkerArgs};
+use crate::actors::agent::Agent;
 use crate::actors::kit::actor::{Actor, ChildEnd};
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::trace::lock;
-use crate::actors::settings::Agent;
 use crate::actors::sources::first_seen;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::restart_budget::{BudgetPolicy, RestartBudget, Verdict};

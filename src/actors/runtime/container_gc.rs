@@ -222,7 +222,7 @@ mod tests {
     use super::*;
     use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
     use crate::actors::played_api::ObjectServer;
-    use crate::actors::tree::start_alone;
+    use crate::actors::wiring::start_alone;
     use crate::logic::model::ids::FullName;
     use crate::logic::model::time::Stamp;
     use crate::messages::root::Child;

@@ -14,7 +14,7 @@ use crate::actors::kit::trace::Cause;
 use crate::actors::node::node_tests::{PlayedAgent, played_agent};
 use crate::actors::played_api::ObjectServer;
 use crate::actors::pods::pod_manager::housekeeping::{find_leftovers, remove_leftovers};
-use crate::actors::tree::start_alone;
+use crate::actors::wiring::start_alone;
 use crate::logic::logs::log_keeping::LogKeeping;
 use crate::logic::model::ids::PodUid;
 use crate::messages::root::Child;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::actors::agent::Agent;
 use crate::actors::events::event_recorder;
-use crate::actors::settings::Agent;
 
 /// Of `EventRecorder`.
 pub fn event_recorder_args(agent: &Agent) -> event_recorder::Args {

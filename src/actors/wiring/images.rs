@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::actors::agent::Agent;
 use crate::actors::images::{image_gc, image_manager};
-use crate::actors::settings::Agent;
 
 /// Of `ImageManager`.
 pub fn image_manager_args(agent: &Agent) -> image_manager::Args {

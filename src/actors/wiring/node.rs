@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::actors::agent::Agent;
 use crate::actors::node::node_status::Listeners;
 use crate::actors::node::{certificate_manager, network_rules, node_lease, node_status};
-use crate::actors::settings::Agent;
 
 /// Of `CertificateManager`.
 pub fn certificate_manager_args(agent: &Agent) -> certificate_manager::Args {

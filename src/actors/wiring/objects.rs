@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::actors::agent::Agent;
 use crate::actors::objects::object_cache;
-use crate::actors::settings::Agent;
 
 /// Of `ObjectCache`.
 pub fn object_cache_args(agent: &Agent) -> object_cache::Args {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::actors::agent::Agent;
 use crate::actors::probes::prober;
-use crate::actors::settings::Agent;
 
 /// Of `Prober`.
 pub fn prober_args(agent: &Agent) -> prober::Args {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::actors::agent::Agent;
 use crate::actors::resources::{allocation_manager, process_placement, resource_manager};
-use crate::actors::settings::Agent;
 
 /// Of `AllocationManager`.
 pub fn allocation_manager_args(agent: &Agent) -> allocation_manager::Args {

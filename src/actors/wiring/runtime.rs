@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::actors::agent::Agent;
 use crate::actors::runtime::{container_gc, log_rotator, pleg, runtime_monitor};
-use crate::actors::settings::Agent;
 
 /// Of `RuntimeMonitor`.
 pub fn runtime_monitor_args(agent: &Agent) -> runtime_monitor::Args {

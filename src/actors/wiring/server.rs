@@ -1,7 +1,7 @@
 //! What the actor that keeps the listening sockets open is given.
 
+use crate::actors::agent::Agent;
 use crate::actors::server;
-use crate::actors::settings::Agent;
 
 /// Of `Server`.
 pub fn server_args(agent: &Agent) -> server::Args {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::actors::settings::Agent;
+use crate::actors::agent::Agent;
 use crate::actors::statistics::stats_collector;
 
 /// Of `StatsCollector`.

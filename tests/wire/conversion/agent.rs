@@ -7,10 +7,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret};
 use k8s_openapi::api::node::v1::RuntimeClass;
+use podwright::actors::agent::{Adapters, Agent};
 use podwright::actors::kit::trace::{Cause, Trace};
-use podwright::actors::root;
-use podwright::actors::settings::{Adapters, Agent, Settings};
+use podwright::actors::settings::Settings;
 use podwright::actors::tree::Directory;
+use podwright::actors::wiring;
 use podwright::cri::grpc::GrpcRuntime;
 use podwright::logic::model::ids::PodUid;
 use podwright::logic::model::time::Moment;
@@ -238,7 +239,7 @@ pub fn agent(root_dir: &Path, runtime: GrpcRuntime, patch: &Value) -> Arc<Agent>
 
 /// Starts the tree, and has it want these pods, as the API server would.
 pub async fn want(agent: &Arc<Agent>, pods: BTreeMap<PodUid, Arc<Pod>>) {
-    root::start(Arc::clone(agent));
+    wiring::start(Arc::clone(agent));
     while !agent.directory.server.is_up() {
         tokio::task::yield_now().await;
     }

@@ -183,7 +183,7 @@ impl Asked<'_> {
     }
 }
 
-async fn all_told(agent: &Arc<podwright::actors::settings::Agent>, case: &Case) -> Result<(), String> {
+async fn all_told(agent: &Arc<podwright::actors::agent::Agent>, case: &Case) -> Result<(), String> {
     let told = agent::events(agent, &case.uid()).await;
     let missing: Vec<&String> =
         case.events.iter().filter(|event| !told.iter().any(|one| one.starts_with(*event))).collect();

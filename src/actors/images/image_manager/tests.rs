@@ -6,11 +6,11 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 
 use super::*;
+use crate::actors::agent::Agent;
 use crate::actors::kit::trace::Cause;
 use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
-use crate::actors::settings::Agent;
-use crate::actors::tree::start_alone;
+use crate::actors::wiring::start_alone;
 use crate::cri::{AuthConfig, CriError, ImageFsInfo, ImageService, PodSandboxConfig};
 use crate::logic::images::image_garbage::ListedImage;
 use crate::logic::model::ids::FullName;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use self::cluster::{Cluster, Policy};
 use super::node_tests::{PlayedAgent, paused_clock, played_agent_with, seconds};
 use crate::actors::kit::trace::{Cause, Faults};
-use crate::actors::root;
-use crate::actors::tree::start_alone;
+use crate::actors::wiring;
+use crate::actors::wiring::start_alone;
 use crate::logic::node::certificate_plan::Purpose;
 use crate::messages::certificate_manager::CertificateManagerMsg;
 use crate::messages::root::Child;
@@ -280,7 +280,7 @@ async fn files_that_are_exchanged_are_shown() {
 /// NODE-54: whether the agent is still there, after so many seconds under this policy.
 async fn lives_on(policy: Policy, after: f64) -> bool {
     let played = Played::new(Kind::Client, policy);
-    let (_root, cell) = root::start(Arc::clone(&played.agent.agent));
+    let (_root, cell) = wiring::start(Arc::clone(&played.agent.agent));
     seconds(after).await;
     let lives = cell.get_status() == ractor::ActorStatus::Running;
     cell.stop(None);
@@ -301,7 +301,7 @@ async fn an_agent_whose_credentials_are_refused_for_long_ends() {
 #[tokio::test(start_paused = true)]
 async fn a_certificate_that_ended_is_waited_for_as_long_as_one_that_never_came() {
     let played = Played::new(Kind::Client, Policy::Sign(100));
-    let (_root, cell) = root::start(Arc::clone(&played.agent.agent));
+    let (_root, cell) = wiring::start(Arc::clone(&played.agent.agent));
     seconds(1.0).await;
     played.cluster.set(Policy::Refuse(401));
     seconds(384.0).await;
@@ -333,7 +333,7 @@ async fn a_crash_at_any_message_costs_a_request_at_most() {
         for index in 0..6 {
             for after in [false, true] {
                 let played = Played::with(kind, Policy::Sign(1000), Some(Arc::new(FailsOnce { index, after })));
-                let (_root, cell) = root::start(Arc::clone(&played.agent.agent));
+                let (_root, cell) = wiring::start(Arc::clone(&played.agent.agent));
                 seconds(600.0).await;
                 let first = played.client().current().expect("there is one");
                 let names = played.cluster.names();

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::server::PlayedServer;
 use super::{Played, seconds};
 use crate::actors::kit::trace::Faults;
-use crate::actors::root;
+use crate::actors::wiring;
 
 /// Messages of each actor that are made to fail, one a run. Until the node rests, they handle fewer.
 const MESSAGES: u64 = 14;
@@ -37,7 +37,7 @@ impl Faults for Once {
 async fn one_run(once: Once) {
     let what = format!("{} at {} (after: {})", once.kind, once.index, once.after);
     let played = Played::with(PlayedServer::default(), Some(Arc::new(once)), |_| {});
-    let (_root, cell) = root::start(Arc::clone(&played.agent));
+    let (_root, cell) = wiring::start(Arc::clone(&played.agent));
     seconds(45.0).await;
     let posts = played.server.calls("/api/v1/nodes").into_iter().filter(|call| call.starts_with("POST")).count();
     assert!((1..=2).contains(&posts), "{what}: {posts}");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::server::PlayedServer;
 use super::{NODE, Played, seconds};
 use crate::actors::kit::trace::Cause;
-use crate::actors::tree::start_alone;
+use crate::actors::wiring::start_alone;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::event_recorder::EventSubject;

@@ -12,7 +12,7 @@ use super::{PlayedAgent, node_settings, played_agent, seconds};
 use crate::actors::kit::trace::{Cause, lock};
 use crate::actors::played_api::ObjectServer;
 use crate::actors::settings::Settings;
-use crate::actors::tree::start_alone;
+use crate::actors::wiring::start_alone;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::node::node_status::{AddressFacts, AddressSettings, HostFacts};
 use crate::messages::event_recorder::EventRecorderMsg;

@@ -17,11 +17,12 @@ use std::time::Duration;
 
 use self::runtime::PlayedRuntime;
 use self::server::PlayedServer;
+use crate::actors::agent::{Adapters, Agent};
 use crate::actors::kit::trace::{Cause, Faults, Trace};
 use crate::actors::objects::object_cache::ApiObjects;
-use crate::actors::settings::{Adapters, Agent, NodeSettings, Settings};
+use crate::actors::settings::{NodeSettings, Settings};
 use crate::actors::tree::Directory;
-use crate::actors::tree::start_alone;
+use crate::actors::wiring::start_alone;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::{Moment, Stamp};
 use crate::logic::node::node_object::NodeIdentity;

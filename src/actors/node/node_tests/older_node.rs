@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{played_agent, seconds};
 use crate::actors::kit::trace::Cause;
 use crate::actors::played_api::{not_found, serve, whole};
-use crate::actors::tree::start_alone;
+use crate::actors::wiring::start_alone;
 use crate::logic::model::ids::PodUid;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::SourceKind;

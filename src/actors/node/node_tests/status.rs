@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::server::PlayedServer;
 use super::{NODE, Played, played_agent, seconds};
 use crate::actors::kit::trace::Cause;
-use crate::actors::tree::start_alone;
+use crate::actors::wiring::start_alone;
 use crate::messages::node_status::{NodeNews, NodeStatusMsg};
 use crate::messages::root::Child;
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
-use crate::actors::tree::start_alone;
+use crate::actors::wiring::start_alone;
 use crate::logic::objects::object_cache::ChangeDetection;
 use crate::logic::volumes::token::TokenKey;
 use crate::messages::root::Child;

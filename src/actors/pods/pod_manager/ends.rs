@@ -10,11 +10,11 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::PodManager;
+use crate::actors::agent::Agent;
 use crate::actors::kit::context::Context;
 use crate::actors::kit::trace::{Cause, lock};
 use crate::actors::pods::pod_worker::jobs::destroy_cgroup;
 use crate::actors::pods::pod_worker::volumes::release;
-use crate::actors::settings::Agent;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::loudness::Loudness;
 use crate::logic::pods::pod_resize::Trigger;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{HOUSEKEEPING_PERIOD, PodManager, RETIRED_KEPT};
+use crate::actors::agent::Agent;
 use crate::actors::kit::context::Context;
 use crate::actors::kit::trace::{Cause, lock};
 use crate::actors::pods::pod_worker::volumes::release;
-use crate::actors::settings::Agent;
 use crate::logic::logs::log_keeping::{LogKeeping, is_full};
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::loudness::Loudness;

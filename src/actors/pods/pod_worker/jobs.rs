@@ -10,8 +10,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, Pod};
 
 use super::stopping::{StopMemory, joined};
+use crate::actors::agent::Agent;
 use crate::actors::kit::trace::Cause;
-use crate::actors::settings::Agent;
 use crate::cri::pod_mapping::{runtime_container, runtime_sandbox};
 use crate::cri::{ContainerState, PodSandboxConfig, RuntimeService};
 use crate::logic::images::image_policy::{ImageFailure, ImageInUse, PullPolicy};

@@ -11,9 +11,9 @@ use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 
 use super::PodWorker;
 use super::jobs::JobSite;
+use crate::actors::agent::Agent;
 use crate::actors::kit::context::Context;
 use crate::actors::kit::trace::Cause;
-use crate::actors::settings::Agent;
 use crate::cri::{CriError, Labels, LinuxContainerResources};
 use crate::logic::model::ids::{PodUid, SandboxId};
 use crate::logic::pods::pod_containers::{find_container, first_containers};

@@ -7,9 +7,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, Pod};
 
 use super::jobs::{Given, JobSite, field_path};
+use crate::actors::agent::Agent;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::trace::Cause;
-use crate::actors::settings::Agent;
 use crate::cri::{Device, ImageSpec, Mount, MountPropagation, PodSandboxConfig};
 use crate::logic::environment::{EnvironmentSources, container_environment};
 use crate::logic::images::image_policy::{ImageFailure, ImageInUse, PullPolicy};

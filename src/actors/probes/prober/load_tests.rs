@@ -9,7 +9,7 @@ use super::*;
 use crate::actors::kit::trace::Cause;
 use crate::actors::node::node_tests::played_agent_with;
 use crate::actors::played_api::ObjectServer;
-use crate::actors::tree::start_alone;
+use crate::actors::wiring::start_alone;
 use crate::messages::root::Child;
 use crate::platform::host::clock::SystemClock;
 

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::actors::agent::Agent;
 use crate::actors::kit::trace::Cause;
 use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
-use crate::actors::settings::Agent;
-use crate::actors::tree::start_alone;
+use crate::actors::wiring::start_alone;
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::prober::ProbeCost;
 use crate::messages::root::Child;

@@ -10,7 +10,7 @@ use super::*;
 use crate::actors::kit::trace::lock;
 use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
-use crate::actors::tree::start_alone;
+use crate::actors::wiring::start_alone;
 use crate::logic::model::ids::PodUid;
 use crate::logic::resources::CgroupVersion;
 use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupTree};

@@ -9,7 +9,7 @@ use super::super::jobs::Given;
 use super::*;
 use crate::actors::node::node_tests::{PlayedAgent, played_agent};
 use crate::actors::played_api::ObjectServer;
-use crate::actors::tree::start_alone;
+use crate::actors::wiring::start_alone;
 use crate::logic::environment::container_environment;
 use crate::logic::images::image_policy::ImageInUse;
 use crate::logic::model::ids::{FullName, PodUid};

@@ -1,0 +1,113 @@
+//! The agent before it runs: settings, adapters, addresses, trace and listeners. Put together by `launch`, the simulator and
+//! tests; among actors only `wiring` knows it.
+
+use std::sync::{Arc, Mutex};
+
+use super::server::Listener;
+use super::settings::Settings;
+use super::tree::Directory;
+use crate::actors::kit::trace::Trace;
+use crate::cri::{ImageService, RuntimeService};
+use crate::logic::status::pod_ends::PodEnds;
+use crate::platform::cgroup::CgroupManager;
+use crate::platform::cgroup::process_placement::ProcessPlacement;
+use crate::platform::cluster::certificates::Certificates;
+use crate::platform::cluster::kube_api::ApiServer;
+use crate::platform::cluster::objects::Objects;
+use crate::platform::cluster::offline_store::OfflineStore;
+use crate::platform::files::checkpoints::Checkpoints;
+use crate::platform::host::chance::Chance;
+use crate::platform::host::node_facts::NodeFacts;
+use crate::platform::host::systemd::ServiceManager;
+use crate::platform::images::ImageHost;
+use crate::platform::logs::container_logs::ContainerLogs;
+use crate::platform::logs::log_reader::LogReader;
+use crate::platform::logs::node_logs::NodeLogs;
+use crate::platform::network::network_probe::NetworkProber;
+use crate::platform::network::network_rules::NetworkRules;
+use crate::platform::observer::{Observer, Occurrence};
+use crate::platform::pods::manifests::{ManifestFolder, ManifestUrl};
+use crate::platform::pods::pod_files::PodFiles;
+use crate::platform::pods::probe_store::ProbeStore;
+use crate::platform::statistics::Statistics;
+use crate::platform::volumes::VolumeHost;
+
+/// The outside, behind traits.
+#[derive(Clone)]
+pub struct Adapters {
+    /// The runtime.
+    pub runtime: Arc<dyn RuntimeService>,
+    /// The runtime's images.
+    pub images: Arc<dyn ImageService>,
+    /// What the node has to do with images: records, credentials, space.
+    pub image_host: Arc<dyn ImageHost>,
+    /// What was decided, for a later run of the agent.
+    pub checkpoints: Arc<dyn Checkpoints>,
+    /// Cgroups.
+    pub cgroups: Arc<dyn CgroupManager>,
+    /// Pods' files.
+    pub files: Arc<dyn PodFiles>,
+    /// Logs of containers.
+    pub logs: Arc<dyn ContainerLogs>,
+    /// The same, for readers.
+    pub log_reader: Arc<dyn LogReader>,
+    /// Figures of the node, its control groups and disks.
+    pub statistics: Arc<dyn Statistics>,
+    /// The node's own logs.
+    pub node_logs: Arc<dyn NodeLogs>,
+    /// Volumes on the node.
+    pub volumes: Arc<dyn VolumeHost>,
+    /// Objects of the API.
+    pub objects: Arc<dyn Objects>,
+    /// Where pods of the API server are kept for a boot without it; nowhere unless that is asked for.
+    pub offline: Option<Arc<dyn OfflineStore>>,
+    /// The static pod path, where one is set.
+    pub folder: Option<Arc<dyn ManifestFolder>>,
+    /// The static pod URL, where one is set.
+    pub url: Option<Arc<dyn ManifestUrl>>,
+    /// Probes and hooks over the network.
+    pub prober: Arc<dyn NetworkProber>,
+    /// How pods ended, for workers that begin anew.
+    pub pod_ends: Arc<Mutex<PodEnds>>,
+    /// What is remembered of probes.
+    pub probe_store: Arc<ProbeStore>,
+    /// Chance.
+    pub chance: Arc<dyn Chance>,
+    /// The service manager.
+    pub service_manager: Arc<dyn ServiceManager>,
+    /// The API server, where one is named.
+    pub api: Option<ApiServer>,
+    /// The agent's own certificates.
+    pub certificates: Arc<Certificates>,
+    /// Called when heartbeats failed repeatedly: connections to the API server may be dead without having ended.
+    pub doubt_connections: Arc<dyn Fn() + Send + Sync>,
+    /// What the host says for the Node's status.
+    pub node_facts: Arc<dyn NodeFacts>,
+    /// The machine's packet filter.
+    pub network_rules: Arc<dyn NetworkRules>,
+    /// Processes of the machine and their cgroups.
+    pub placement: Arc<dyn ProcessPlacement>,
+    /// Who counts what happens.
+    pub observer: Arc<dyn Observer>,
+}
+
+/// All that the agent is made of. `wiring` gives each actor its own of it.
+pub struct Agent {
+    /// See [`Settings`].
+    pub settings: Settings,
+    /// See [`Adapters`].
+    pub adapters: Adapters,
+    /// See [`Directory`].
+    pub directory: Directory,
+    /// See [`Trace`].
+    pub trace: Arc<Trace>,
+    /// What listens, and answers; started by `Server`.
+    pub listeners: Vec<Arc<dyn Listener>>,
+}
+
+impl Agent {
+    /// Tells whoever counts that something happened.
+    pub fn happened(&self, what: Occurrence<'_>) {
+        self.adapters.observer.happened(what);
+    }
+}
