@@ -1,7 +1,7 @@
 //! How answers look to people.
 
 use crate::server::table::{Cell, Mood, age, clean, span, table};
-use crate::server::views::{ContainerShown, EventShown, Explanation, PodRow, ProbeShown};
+use crate::server::views::{ContainerShown, EventShown, Explanation, PodRow, ProbeShown, REFUSED};
 
 /// JSON with line breaks; what is not JSON, as it is.
 pub(super) fn indented(body: &[u8]) -> String {
@@ -21,7 +21,7 @@ fn or_dash(text: &str) -> String {
 /// The mood of a pod in a list.
 fn mood(row: &PodRow) -> Mood {
     let bad = row.phase == "Failed"
-        || row.phase == "Refused"
+        || row.phase == REFUSED
         || row.phase == "Unknown"
         || row.reason.contains("BackOff")
         || row.reason.contains("Err");
@@ -57,8 +57,8 @@ pub(super) fn pods(rows: &[PodRow], wide: bool, colours: bool) -> String {
         if wide {
             cells.extend([&row.node, &row.source, &row.uid].map(|text| Cell::from(or_dash(text))));
         }
-        // The column's title says the first words already.
-        let told: Vec<&str> = row.waiting.iter().map(|one| one.strip_prefix("waits for ").unwrap_or(one)).collect();
+        // An agent of an older build tells the whole sentences alone.
+        let told = if row.waiting_for.is_empty() { &row.waiting } else { &row.waiting_for };
         let waiting = match told.split_first() {
             None => String::new(),
             Some((first, rest)) if !wide && !rest.is_empty() => format!("{first} (+{})", rest.len()),
@@ -155,11 +155,10 @@ fn containers(all: &[ContainerShown], colours: bool) -> String {
     let rows: Vec<Vec<Cell>> = all
         .iter()
         .map(|one| {
-            let ended_well = one.state == "terminated" && one.detail.contains("(exit 0)");
             let mood = match one.state.as_str() {
                 "running" if one.ready => Mood::Good,
-                "terminated" if !ended_well => Mood::Bad,
-                "terminated" => Mood::Plain,
+                "terminated" if one.exit_code == Some(0) => Mood::Plain,
+                "terminated" => Mood::Bad,
                 _ => Mood::Pending,
             };
             vec![

@@ -12,6 +12,7 @@ use crate::logic::images::credential_tokens::KnownToken;
 use crate::logic::images::image_credentials::{Credential, Keyring};
 use crate::logic::images::image_policy::{ImageFailure, ImageInUse, PullPolicy};
 use crate::logic::images::image_records::{Evidence, RecordedAccount};
+use crate::logic::images::pull_progress::PullStep;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::time::Moment;
 use crate::logic::volumes::token::TokenKey;
@@ -104,10 +105,10 @@ pub struct PulledImage {
 pub struct PullProgress {
     /// Whose.
     pub uid: PodUid,
-    /// Such as `spec.containers{web}`; empty for a volume's.
-    pub field_path: String,
-    /// A sentence, such as `reg.example/app:1 has been pulled for 41s`.
-    pub sentence: String,
+    /// The container's name; `None` for a volume's.
+    pub container: Option<String>,
+    /// How far.
+    pub step: PullStep,
 }
 
 /// See the module.

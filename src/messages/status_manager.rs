@@ -9,6 +9,7 @@ use ractor::RpcReplyPort;
 use super::pod_source::SourceKind;
 use super::{Panicked, describe};
 use crate::logic::model::ids::PodUid;
+use crate::logic::pods::wait::PodWait;
 use crate::logic::status::status_sync::Answer;
 
 /// A pod with its newest status.
@@ -25,7 +26,14 @@ pub struct PodView {
     /// Whether it may go from the API, and another pod of its name may be here: all that is left of it is to be removed.
     pub is_over: bool,
     /// Why it is not running or not gone, newest cause first; empty when all is well.
-    pub waiting: Arc<Vec<String>>,
+    pub waiting: Arc<Vec<PodWait>>,
+}
+
+impl PodView {
+    /// `waiting` in words.
+    pub fn waits(&self) -> Vec<String> {
+        self.waiting.iter().map(ToString::to_string).collect()
+    }
 }
 
 /// A manifest that gives no pod.

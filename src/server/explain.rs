@@ -11,15 +11,18 @@ use super::actors_view::state_of;
 use super::backend::Backend;
 use super::pods::{ASK_LIMIT, REQUEST, views};
 use super::views::{
-    BackOffShown, ConditionShown, ContainerShown, EventShown, Explanation, OperationOpen, PodRow, ProbeShown,
+    BackOffShown, ConditionShown, ContainerShown, EventShown, Explanation, OperationOpen, PodRow, ProbeShown, REFUSED,
     WorkerShown,
 };
 use crate::actors::kit::address::AskError;
 use crate::actors::kit::trace::ActorView;
 use crate::actors::runtime::pleg::RELIST_ABOUT;
+use crate::logic::model::backoff::CrashLoopWait;
 use crate::logic::model::restart_policy::is_sidecar;
 use crate::logic::model::runtime_health::hangs;
 use crate::logic::model::time::Moment;
+use crate::logic::pods::wait::PodWait;
+use crate::logic::status::pod_status::SUCCEEDED;
 use crate::messages::event_recorder::{CountedEvent, EventRecorderMsg};
 use crate::messages::image_manager::{ImageManagerMsg, PullProgress};
 use crate::messages::pod_source::SourceKind;
@@ -27,8 +30,8 @@ use crate::messages::prober::{ProbeCost, ProberMsg};
 use crate::messages::runtime_monitor::RuntimeMonitorMsg;
 use crate::messages::status_manager::{PodView, RefusedManifest, StatusManagerMsg};
 
-/// What stands in the phase's place for a manifest that gives no pod: no phase of the API, because it is no pod.
-pub(crate) const REFUSED: &str = "Refused";
+/// The reason of a container that ended with status 0, as runtimes and the API have it.
+const COMPLETED: &str = "Completed";
 /// The kind of actor that looks after a pod.
 const WORKER: &str = "PodWorker";
 
@@ -37,14 +40,15 @@ pub(super) async fn rows(backend: &Backend) -> Result<Vec<PodRow>, AskError> {
     let clock = backend.trace.clock();
     let views = views(backend).await?;
     let workers: BTreeMap<Arc<str>, ActorView> = workers(backend).map(|worker| (worker.name.clone(), worker)).collect();
+    let progress = pull_progress(backend).await;
     let told = |view: &PodView| {
-        let row = with_retries(row(view, clock.now()), &back_offs(&view.status, clock.now()));
+        let back_offs = back_offs(view, clock.now());
+        let row = with_waits(row(view, clock.now()), &view.waiting, &progress, &back_offs);
         let worker = workers.get(&*format!("{WORKER}/{}/{}/{}", row.namespace, row.name, row.uid));
         let operations = worker.map(|worker| show_worker(worker, clock.uptime()).operations);
         with_work(row, &operations.unwrap_or_default())
     };
-    let progress = pull_progress(backend).await;
-    let mut rows: Vec<PodRow> = views.iter().map(told).map(|row| with_progress(row, &progress)).collect();
+    let mut rows: Vec<PodRow> = views.iter().map(told).collect();
     rows.extend(refusals(backend).await?.iter().map(refused_row));
     Ok(rows)
 }
@@ -55,14 +59,20 @@ async fn pull_progress(backend: &Backend) -> Vec<PullProgress> {
     asked.unwrap_or_default()
 }
 
-/// Says of each wait for an image how far that image is (PAIN-22).
-fn with_progress(mut row: PodRow, progress: &[PullProgress]) -> PodRow {
-    for one in progress.iter().filter(|one| one.uid.as_str() == row.uid) {
-        let container = one.field_path.split_once('{').map_or("", |(_, name)| name.trim_end_matches('}'));
-        let waits_for = format!("the image of container {container}");
-        for wait in row.waiting.iter_mut().filter(|wait| wait.ends_with(&waits_for)) {
-            *wait = format!("{wait}: {}", one.sentence);
+/// Adds what the pod waits for: of an image how far it is (PAIN-22), of a back-off when it is over (PAIN-34).
+fn with_waits(mut row: PodRow, waits: &[PodWait], progress: &[PullProgress], back_offs: &[BackOffShown]) -> PodRow {
+    for wait in waits {
+        let mut more = String::new();
+        let mut of_pod = progress.iter().filter(|one| one.uid.as_str() == row.uid && one.container.is_some());
+        if let Some(one) = of_pod.find(|one| one.container.as_deref() == wait.image_of()) {
+            more.push_str(&format!(": {}", one.step));
         }
+        let container = wait.crash_loop().map(|crashes| &crashes.container);
+        if let Some(back_off) = back_offs.iter().find(|one| Some(&one.container) == container) {
+            more.push_str(&format!(", next at {}", back_off.until));
+        }
+        row.waiting.push(format!("{wait}{more}"));
+        row.waiting_for.push(format!("{wait:#}{more}"));
     }
     row
 }
@@ -75,31 +85,17 @@ async fn refusals(backend: &Backend) -> Result<Vec<(SourceKind, RefusedManifest)
 /// A manifest that gives no pod, as a row: under its pod's name, or under its own place where it does not tell one.
 fn refused_row((source, manifest): &(SourceKind, RefusedManifest)) -> PodRow {
     let (namespace, name) = manifest.pod.clone().unwrap_or_else(|| ("-".to_owned(), manifest.place.clone()));
-    PodRow {
-        namespace,
-        name,
-        phase: REFUSED.to_owned(),
-        source: source.as_str().to_owned(),
-        waiting: vec![format!("waits for {} to be corrected: {}", manifest.place, manifest.why)],
-        ..PodRow::default()
-    }
-}
-
-/// Says of each back-off when it is over (PAIN-34).
-fn with_retries(mut row: PodRow, back_offs: &[BackOffShown]) -> PodRow {
-    for back_off in back_offs {
-        let named = format!("container={} ", back_off.container);
-        if let Some(sentence) = row.waiting.iter_mut().find(|sentence| sentence.contains(&named)) {
-            sentence.push_str(&format!(", next at {}", back_off.until));
-        }
-    }
-    row
+    let (phase, source) = (REFUSED.to_owned(), source.as_str().to_owned());
+    let row = PodRow { namespace, name, phase, source, ..PodRow::default() };
+    let wait = PodWait::Correction { place: manifest.place.clone(), why: manifest.why.clone() };
+    with_waits(row, &[wait], &[], &[])
 }
 
 /// Adds what the pod's worker has just begun, and may not have told of yet.
 fn with_work(mut row: PodRow, operations: &[OperationOpen]) -> PodRow {
     if row.waiting.is_empty() {
         row.waiting = operations.iter().map(under_way).collect();
+        row.waiting_for.clone_from(&row.waiting);
     }
     row
 }
@@ -244,14 +240,14 @@ fn explanation(
         .collect();
     let containers = containers(&view.pod, status, now);
     let events: Vec<EventShown> = events.iter().map(|event| show_event(event, now)).collect();
-    let pod = with_progress(row(view, now), progress);
-    let succeeded = pod.phase == "Succeeded";
+    let pod = with_waits(row(view, now), &view.waiting, progress, &[]);
+    let succeeded = pod.phase == SUCCEEDED;
     let ready = conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == "True");
     let settled = pod.waiting.is_empty() && worker.as_ref().is_none_or(|worker| worker.operations.is_empty());
     let healthy = settled && (ready || succeeded);
     let why = if healthy { Vec::new() } else { reasons(&pod, worker.as_ref(), &containers, &conditions, &events) };
     let message = status.message.clone().unwrap_or_default();
-    let back_offs = back_offs(status, now);
+    let back_offs = back_offs(view, now);
     let (probes, node_problems) = (vec![], vec![]);
     Explanation { pod, message, healthy, why, conditions, containers, probes, back_offs, worker, events, node_problems }
 }
@@ -266,8 +262,7 @@ fn reasons(
 ) -> Vec<String> {
     let mut why = pod.waiting.clone();
     why.extend(worker.iter().flat_map(|worker| &worker.operations).map(under_way));
-    let unwell =
-        containers.iter().filter(|one| !one.ready && !one.detail.is_empty() && one.detail != "Completed (exit 0)");
+    let unwell = containers.iter().filter(|one| !one.ready && !one.detail.is_empty() && !is_completed(one));
     why.extend(unwell.map(|one| format!("container {} is {}: {}", one.name, one.state, one.detail)));
     let unmet = conditions.iter().filter(|one| one.status != "True" && !one.message.is_empty());
     why.extend(unmet.map(|one| format!("condition {} is {}: {} ({})", one.kind, one.status, one.message, one.reason)));
@@ -277,6 +272,11 @@ fn reasons(
         format!("{} {age} ago, seen {}x: {}", event.reason, event.count, event.message)
     }));
     why
+}
+
+/// Whether the container ended well and left no message: nothing to explain.
+fn is_completed(one: &ContainerShown) -> bool {
+    one.exit_code == Some(0) && one.reason == COMPLETED && one.message.is_empty()
 }
 
 fn under_way(operation: &OperationOpen) -> String {
@@ -346,7 +346,7 @@ fn row(view: &PodView, now: Moment) -> PodRow {
         ip: status.pod_ip.clone().unwrap_or_default(),
         node: spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default(),
         source: source.cloned().unwrap_or_default(),
-        waiting: view.waiting.to_vec(),
+        ..PodRow::default()
     }
 }
 
@@ -382,22 +382,24 @@ fn containers(pod: &Pod, status: &PodStatus, now: Moment) -> Vec<ContainerShown>
 }
 
 fn container(role: &str, status: &ContainerStatus, now: Moment) -> ContainerShown {
-    let (state, detail, age_seconds) =
-        status.state.as_ref().map_or(("waiting", String::new(), None), |it| told(it, now));
+    let state = status.state.as_ref().map(|state| told(state, now)).unwrap_or_default();
     let last = status.last_state.as_ref().filter(|last| last.terminated.is_some());
     let last = last.map(|last| {
-        let (_, detail, age) = told(last, now);
-        match age {
-            Some(age) => format!("{detail}, {} ago", super::table::age(age)),
-            None => detail,
+        let last = told(last, now);
+        match last.age_seconds {
+            Some(age) => format!("{}, {} ago", last.detail(), super::table::age(age)),
+            None => last.detail(),
         }
     });
     ContainerShown {
         name: status.name.clone(),
         role: role.to_owned(),
-        state: state.to_owned(),
-        detail,
-        age_seconds,
+        detail: state.detail(),
+        state: state.name.to_owned(),
+        age_seconds: state.age_seconds,
+        reason: state.reason.unwrap_or_default(),
+        message: state.message.unwrap_or_default(),
+        exit_code: state.exit_code,
         ready: status.ready,
         started: status.started.unwrap_or(false),
         restarts: status.restart_count.into(),
@@ -405,56 +407,63 @@ fn container(role: &str, status: &ContainerStatus, now: Moment) -> ContainerShow
     }
 }
 
-/// A state's name, what there is to say about it, and how old it is.
-fn told(state: &ContainerState, now: Moment) -> (&'static str, String, Option<f64>) {
-    if let Some(running) = &state.running {
-        return ("running", String::new(), since(running.started_at.as_ref(), now));
-    }
-    if let Some(ended) = &state.terminated {
-        let mut detail = format!("{} (exit {})", ended.reason.as_deref().unwrap_or("Ended"), ended.exit_code);
-        if let Some(message) = ended.message.as_ref().filter(|message| !message.is_empty()) {
-            detail.push_str(": ");
-            detail.push_str(message);
-        }
-        return ("terminated", detail, since(ended.finished_at.as_ref(), now));
-    }
-    let waiting = state.waiting.iter().flat_map(|waiting| [&waiting.reason, &waiting.message]);
-    ("waiting", waiting.flatten().cloned().collect::<Vec<_>>().join(": "), None)
+/// A container's state.
+struct StateTold {
+    name: &'static str,
+    reason: Option<String>,
+    message: Option<String>,
+    exit_code: Option<i32>,
+    age_seconds: Option<f64>,
 }
 
-/// Which restarts wait until when: the wait that the status names, after the last end.
-fn back_offs(status: &PodStatus, now: Moment) -> Vec<BackOffShown> {
-    let all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+impl Default for StateTold {
+    fn default() -> Self {
+        Self { name: "waiting", reason: None, message: None, exit_code: None, age_seconds: None }
+    }
+}
+
+impl StateTold {
+    /// What there is to say about it.
+    fn detail(&self) -> String {
+        let reason = match self.exit_code {
+            Some(code) => Some(format!("{} (exit {code})", self.reason.as_deref().unwrap_or("Ended"))),
+            None => self.reason.clone(),
+        };
+        let message = self.message.clone().filter(|message| self.exit_code.is_none() || !message.is_empty());
+        reason.into_iter().chain(message).collect::<Vec<_>>().join(": ")
+    }
+}
+
+fn told(state: &ContainerState, now: Moment) -> StateTold {
+    if let Some(running) = &state.running {
+        let age_seconds = since(running.started_at.as_ref(), now);
+        return StateTold { name: "running", age_seconds, ..StateTold::default() };
+    }
+    if let Some(ended) = &state.terminated {
+        return StateTold {
+            name: "terminated",
+            reason: ended.reason.clone(),
+            message: ended.message.clone(),
+            exit_code: Some(ended.exit_code),
+            age_seconds: since(ended.finished_at.as_ref(), now),
+        };
+    }
+    let waiting = state.waiting.clone().unwrap_or_default();
+    StateTold { reason: waiting.reason, message: waiting.message, ..StateTold::default() }
+}
+
+/// Which restarts wait until when: as long as the worker says, after the last end.
+fn back_offs(view: &PodView, now: Moment) -> Vec<BackOffShown> {
+    let waits: Vec<&CrashLoopWait> = view.waiting.iter().filter_map(PodWait::crash_loop).collect();
+    let all = view.status.init_container_statuses.iter().chain(&view.status.container_statuses).flatten();
     all.filter_map(|one| {
-        let waiting = one.state.as_ref()?.waiting.as_ref()?;
-        let message = waiting.message.as_deref()?;
-        let wait = wait_named_in(message)?;
+        let wait = waits.iter().find(|wait| wait.container == one.name)?;
         let ended = one.last_state.as_ref()?.terminated.as_ref()?.finished_at.as_ref()?;
-        let until = Moment::from_timestamp(ended.0).plus(wait);
+        let until = Moment::from_timestamp(ended.0).plus(wait.period);
         let in_seconds = until.since(now).as_secs_f64() - now.since(until).as_secs_f64();
         Some(BackOffShown { container: one.name.clone(), until: until.to_timestamp().to_string(), in_seconds })
     })
     .collect()
-}
-
-/// The span in `back-off 1m20s restarting failed container=…`.
-fn wait_named_in(message: &str) -> Option<Duration> {
-    let text = message.strip_prefix("back-off ")?.split_once(" restarting failed")?.0;
-    let (mut total, mut digits) = (0u64, String::new());
-    for character in text.chars() {
-        let unit = match character {
-            '0'..='9' => {
-                digits.push(character);
-                continue;
-            }
-            'h' => 3600,
-            'm' => 60,
-            's' => 1,
-            _ => return None,
-        };
-        total = total.checked_add(std::mem::take(&mut digits).parse::<u64>().ok()?.checked_mul(unit)?)?;
-    }
-    digits.is_empty().then(|| Duration::from_secs(total))
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ use crate::logic::images::image_records::VerificationPolicy;
 use crate::logic::images::pull_queue::PullLimits;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::time::Moment;
+use crate::logic::pods::wait::{Awaited, PodWait};
 use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
 use crate::logic::resources::{CgroupSettings, CgroupVersion, NodeMemory, ResourceOptions};
 use crate::logic::serving::StreamSettings;
@@ -263,7 +264,7 @@ impl Node {
     }
 
     /// Tells of a pod as its worker would.
-    pub(super) async fn tell_pod(&self, name: &str, status: Value, waiting: &[&str]) {
+    pub(super) async fn tell_pod(&self, name: &str, status: Value, waiting: &[PodWait]) {
         let uid = PodUid::from(format!("uid-{name}"));
         let pod = json!({
             "metadata": {"name": name, "namespace": "shop", "uid": uid},
@@ -275,7 +276,7 @@ impl Node {
             status: Arc::new(serde_json::from_value(status).expect("a status")),
             may_run: true,
             is_over: false,
-            waiting: Arc::new(waiting.iter().map(|text| (*text).to_owned()).collect()),
+            waiting: Arc::new(waiting.to_vec()),
         };
         let to = &self.agent.directory;
         to.status_manager.tell(Cause::outside("test"), StatusManagerMsg::StatusChanged(view)).expect("room");
@@ -323,6 +324,10 @@ pub(super) async fn ask_routes(router: &Router, method: &str, path: &str) -> (St
 }
 
 const RUNNING: &str = r#"{"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}"#;
+
+fn waits_for_image() -> PodWait {
+    PodWait::ToRun(Awaited::Image("a".to_owned()).into())
+}
 
 fn running() -> Value {
     serde_json::from_str(RUNNING).expect("JSON")
@@ -531,12 +536,15 @@ async fn metrics_have_the_names_that_dashboards_ask_for() {
 async fn the_local_socket_tells_everything() {
     let node = Node::with_socket();
     node.start().await;
-    node.tell_pod("web", running(), &["waits for its image"]).await;
+    node.tell_pod("web", running(), &[waits_for_image()]).await;
     let rows = node.ask_socket("/ps").await.json();
-    assert_eq!((&rows[0]["name"], &rows[0]["waiting"][0]), (&"web".into(), &"waits for its image".into()));
+    assert_eq!(
+        (&rows[0]["name"], &rows[0]["waiting"][0]),
+        (&"web".into(), &"waits for the image of container a".into())
+    );
     let told = node.ask_socket("/explain/shop/web").await.json();
     assert_eq!(told[0]["healthy"], false);
-    assert_eq!(told[0]["why"][0], "waits for its image");
+    assert_eq!(told[0]["why"][0], "waits for the image of container a");
     assert_eq!(told[0]["events"][0]["reason"], "BackOff");
     assert!(told[0]["node_problems"][0].as_str().is_some_and(|text| text.contains("runtime")), "{told}");
     node.tell_pod("api-n1", running(), &[]).await;
@@ -575,7 +583,7 @@ async fn the_command_line_reads_the_local_socket() {
     let node = Node::with_socket();
     node.start().await;
     node.tell_pod("web", running(), &[]).await;
-    node.tell_pod("stuck", json!({"phase": "Pending"}), &["waits for its image"]).await;
+    node.tell_pod("stuck", json!({"phase": "Pending"}), &[waits_for_image()]).await;
     node.ask_socket("/ps").await;
     let socket = node.folder.path().join(LocalSocket::NAME).to_str().expect("text").to_owned();
     let run = async |command: &'static str, arguments: &[&str]| {

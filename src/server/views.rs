@@ -4,6 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The phase in the row of a manifest that gives no pod: no phase of the API, because it is no pod.
+pub const REFUSED: &str = "Refused";
+
 /// One pod in `podwright ps`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -36,6 +39,8 @@ pub struct PodRow {
     pub source: String,
     /// Why it is not as it should be, newest cause first; empty when it is.
     pub waiting: Vec<String>,
+    /// The same without the words that a column's title says already.
+    pub waiting_for: Vec<String>,
 }
 
 /// One pod in `podwright explain`.
@@ -92,8 +97,14 @@ pub struct ContainerShown {
     pub role: String,
     /// `waiting`, `running` or `terminated`.
     pub state: String,
-    /// Its reason, exit code and message.
+    /// Its reason, exit code and message, as one text.
     pub detail: String,
+    /// The state's reason.
+    pub reason: String,
+    /// The state's message.
+    pub message: String,
+    /// How it ended; `None` while it has not.
+    pub exit_code: Option<i32>,
     /// Since it is in that state.
     pub age_seconds: Option<f64>,
     /// Ready.

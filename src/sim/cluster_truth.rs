@@ -31,7 +31,7 @@ pub async fn problems(world: &World) -> Vec<Problem> {
     let mut problems = of_unwanted(world.node(), &all);
     problems.extend(node_problems(world));
     let waits: BTreeMap<PodUid, String> = match world.statuses().await {
-        Some(views) => views.into_iter().map(|view| (view.uid, view.waiting.join("; "))).collect(),
+        Some(views) => views.into_iter().map(|view| (view.uid.clone(), view.waits().join("; "))).collect(),
         None => {
             problems.push((TRUE_STATUS, "the agent does not answer".to_owned()));
             BTreeMap::new()

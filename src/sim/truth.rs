@@ -67,7 +67,7 @@ pub async fn problems(world: &World) -> Vec<Problem> {
         let view = views.get(&one.uid);
         let containers = lock(&node.containers);
         if let Err(how) = as_wanted(node, &containers, one, view) {
-            let says = view.map(|view| view.waiting.join("; ")).unwrap_or_default();
+            let says = view.map(|view| view.waits().join("; ")).unwrap_or_default();
             problems.push((WANTED_RUNS, format!("{}: {how}; the agent says {says:?}", one.pod.name)));
         }
         match view {

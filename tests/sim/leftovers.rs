@@ -30,7 +30,7 @@ fn logs(world: &World) -> usize {
 /// What the agent says of pods that wait.
 async fn waits(world: &World) -> Vec<String> {
     let views = world.statuses().await.expect("the agent answers");
-    views.iter().flat_map(|view| view.waiting.iter().cloned()).collect()
+    views.iter().flat_map(|view| view.waits()).collect()
 }
 
 /// A pod is deleted and goes from the API although the runtime hangs in this call; then another one has its name.

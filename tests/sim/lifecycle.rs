@@ -127,7 +127,7 @@ fn pods_wait_while_the_network_is_missing_and_start_when_it_comes() {
         world.start_agent();
         world.sleep(seconds(60)).await;
         assert!(world.running().is_empty());
-        let waiting = world.statuses().await.expect("an agent").remove(0).waiting;
+        let waiting = world.statuses().await.expect("an agent").remove(0).waits();
         assert!(waiting[0].contains("cni plugin not initialized"), "{waiting:?}");
         world.set_condition("NetworkReady", None);
         assert!(world.settle().await < seconds(30));
@@ -267,7 +267,7 @@ fn a_call_that_hangs_is_named_to_the_pod_that_waits() {
             let condition =
                 view.status.conditions.iter().flatten().find(|one| one.type_ == "PodReadyToStartContainers");
             let message = condition.and_then(|condition| condition.message.clone());
-            (view.waiting.first().cloned().unwrap_or_default(), message)
+            (view.waits().first().cloned().unwrap_or_default(), message)
         };
         assert_eq!(words(&world, "stuck-node-1").await.1, None, "it may still answer");
         let mut seen = vec![];

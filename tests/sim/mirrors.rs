@@ -262,7 +262,7 @@ fn a_refused_static_pod_is_judged_again_when_the_node_changes() {
         let before = world.api_pod(MIRROR).expect("it has a mirror")["metadata"]["uid"].clone();
         let views = world.statuses().await.expect("an agent");
         let waits = views.iter().find(|view| view.pod.metadata.name.as_deref() == Some(MIRROR)).expect("told");
-        assert!(waits.waiting[0].starts_with("not yet: Predicate NodeAffinity failed"), "{:?}", waits.waiting);
+        assert!(waits.waits()[0].starts_with("not yet: Predicate NodeAffinity failed"), "{:?}", waits.waits());
         let refusals = || world.event_reasons(MIRROR).iter().filter(|reason| *reason == "NodeAffinity").count();
         assert_eq!(refusals(), 1, "a refusal that stands is told of once");
         let patch = json!({ "metadata": { "labels": { "disk": "fast" } } });

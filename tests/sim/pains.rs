@@ -50,7 +50,7 @@ fn a_pod_that_the_runtime_does_not_answer_for_is_alone() {
                 40 => drop(world.create(&SimPod::of("late", "run")).expect("made")),
                 80 => world.delete_pod("goes", None),
                 // Past the time in which the end of its container was seen, and a call counts as one that hangs.
-                100 => told = view(&world, "stuck").await.expect("it is known").waiting.join("; "),
+                100 => told = view(&world, "stuck").await.expect("it is known").waits().join("; "),
                 _ => {}
             }
         }
@@ -296,7 +296,7 @@ async fn words(world: &World) -> Vec<String> {
     let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
     let waiting = status["containerStatuses"].as_array().cloned().unwrap_or_default();
     let waiting = waiting.iter().filter_map(|one| text(&one["state"]["waiting"]));
-    view.waiting.iter().cloned().chain(conditions.iter().filter_map(text)).chain(waiting).collect()
+    view.waits().into_iter().chain(conditions.iter().filter_map(text)).chain(waiting).collect()
 }
 
 /// PAIN-39: the first probe of a container is made at once and not after a period, and so is the first one after its start is

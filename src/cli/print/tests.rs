@@ -18,16 +18,15 @@ fn row(name: &str, phase: &str, reason: &str, waiting: &[&str]) -> PodRow {
         ip: "10.0.0.1".into(),
         node: "n1".into(),
         source: "file".into(),
-        waiting: waiting.iter().map(|text| (*text).to_owned()).collect(),
+        waiting: waiting.iter().map(|text| format!("waits for {text}")).collect(),
+        waiting_for: waiting.iter().map(|text| (*text).to_owned()).collect(),
     }
 }
 
 #[test]
 fn pods_are_listed_in_columns() {
-    let rows = [
-        row("web", "Running", "", &[]),
-        row("job-with-a-name", "Pending", "ImagePullBackOff", &["waits for image x", "waits for y"]),
-    ];
+    let rows =
+        [row("web", "Running", "", &[]), row("job-with-a-name", "Pending", "ImagePullBackOff", &["image x", "y"])];
     let expected = "\
 NAMESPACE   NAME              PHASE                        READY   RESTARTS   AGE   IP         WAITING FOR
 shop        web               Running                      1/1     2          61s   10.0.0.1
@@ -42,7 +41,7 @@ shop        job-with-a-name   Pending (ImagePullBackOff)   0/1     2          61
 fn colours_tell_good_from_bad() {
     for (row, mood_of_it) in [
         (row("a", "Running", "", &[]), Mood::Good),
-        (row("b", "Running", "", &["waits for a"]), Mood::Pending),
+        (row("b", "Running", "", &["a"]), Mood::Pending),
         (row("c", "Running", "CrashLoopBackOff", &["x"]), Mood::Bad),
         (row("d", "Failed", "", &[]), Mood::Bad),
         (row("e", "Succeeded", "", &[]), Mood::Good),
@@ -55,7 +54,7 @@ fn colours_tell_good_from_bad() {
 #[test]
 fn an_explanation_names_the_chain_and_what_is_under_way() {
     let one = Explanation {
-        pod: row("web", "Running", "CrashLoopBackOff", &["waits for a"]),
+        pod: row("web", "Running", "CrashLoopBackOff", &["a"]),
         why: vec!["waits for a".into(), "BackOff 3s ago, seen 4x: \u{1b}[31mred".into()],
         conditions: vec![ConditionShown { kind: "Ready".into(), status: "False".into(), ..ConditionShown::default() }],
         containers: vec![ContainerShown {

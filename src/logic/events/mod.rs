@@ -6,6 +6,7 @@
 //!
 //! May import `formats` and `model`.
 
+pub mod field_path;
 mod object;
 pub mod outbox;
 mod recent;

@@ -9,6 +9,7 @@ pub mod image_garbage;
 pub mod image_name;
 pub mod image_policy;
 pub mod image_records;
+pub mod pull_progress;
 pub mod pull_queue;
 
 use std::sync::Arc;

@@ -6,6 +6,7 @@
 //! each is placed on the agent's clock when it is first seen ([`CrashLoops::observe`]), and stays there.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Container;
@@ -256,9 +257,22 @@ fn definition(container: &Container) -> String {
     format!("{} {}", container.image.as_deref().unwrap_or_default(), resources.unwrap_or_default())
 }
 
-/// The message of a container that waits with reason `CrashLoopBackOff`; `pod` is `name_namespace(uid)`.
-pub fn crash_loop_message(period: Duration, container_name: &str, pod: &str) -> String {
-    format!("back-off {} restarting failed container={container_name} pod={pod}", go_duration(period))
+/// Why a container is not started again yet. `Display` is the API's message to the reason `CrashLoopBackOff`.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct CrashLoopWait {
+    /// The container's name.
+    pub container: String,
+    /// Its pod: `name_namespace(uid)`.
+    pub pod: String,
+    /// How long it waits after its end.
+    pub period: Duration,
+}
+
+impl fmt::Display for CrashLoopWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { container, pod, period } = self;
+        write!(f, "back-off {} restarting failed container={container} pod={pod}", go_duration(*period))
+    }
 }
 
 /// A duration as Go prints it (`1m20s`, `5m0s`, `1.5s`), to the millisecond: upstream's messages hold such.

@@ -16,3 +16,4 @@ pub mod pod_lifecycle;
 pub mod pod_resize;
 pub mod pod_roster;
 pub mod settling;
+pub mod wait;

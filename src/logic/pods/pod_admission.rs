@@ -19,6 +19,7 @@ use k8s_openapi::api::core::v1::{Node, Pod, PodCondition, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::pod_roster::is_static;
+use super::wait::{AdmissionWait, PodWait};
 use crate::logic::manifest::supported::unsupported_fields;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
@@ -44,7 +45,7 @@ pub enum Verdict {
     /// It has to wait, and will be judged again (PAIN-18).
     NotYet {
         /// For what.
-        what: String,
+        what: AdmissionWait,
         /// By when it is to be over, if anything says so.
         until: Option<Moment>,
     },
@@ -290,7 +291,7 @@ impl Admissions {
     /// What a pod waits for to which nothing is in the way but others that make room: `leaving`.
     pub fn for_room(&self, leaving: &[Arc<Pod>]) -> Verdict {
         let until = leaving.iter().filter_map(|pod| self.room_by.get(&uid_of(pod)).copied()).max();
-        Verdict::NotYet { what: "room that other pods still take".to_owned(), until }
+        Verdict::NotYet { what: AdmissionWait::Room, until }
     }
 
     /// Those of `pods` that were admitted.
@@ -325,8 +326,8 @@ fn never(reason: impl Into<String>, message: impl Into<String>) -> Verdict {
 }
 
 /// It waits for this, and nothing says until when.
-pub fn not_yet(what: &str) -> Verdict {
-    Verdict::NotYet { what: what.to_owned(), until: None }
+pub fn not_yet(what: AdmissionWait) -> Verdict {
+    Verdict::NotYet { what, until: None }
 }
 
 /// Judges a pod by itself, as if no other were here.
@@ -334,7 +335,7 @@ pub fn judge(pod: &Pod, node: Option<&Node>, abilities: &NodeAbilities) -> Verdi
     if let Some(verdict) = before_predicates(pod, abilities) {
         return verdict;
     }
-    let Some(node) = node else { return not_yet("the Node object to be known") };
+    let Some(node) = node else { return not_yet(AdmissionWait::Node) };
     match failures(pod, &Room::default(), node, abilities.pod_level).into_iter().next() {
         Some(failure) => never(failure.reason(), failure.message()),
         None => after_predicates(pod, abilities),
@@ -398,7 +399,7 @@ fn judge_among(pod: &Pod, room: &Room, chosen: &[Victim], at: Surroundings<'_>) 
                 pod: Arc::clone(candidates[at].1),
                 resource: resource.clone(),
             };
-            (not_yet("the pods to end that make room for it"), found.into_iter().map(victim).collect())
+            (not_yet(AdmissionWait::Preempted), found.into_iter().map(victim).collect())
         }
         Err(error) => {
             let message = "Unexpected error while attempting to recover from admission failure";
@@ -422,10 +423,11 @@ pub struct JudgedResize {
 /// Judges a pod that asks for other resources, beside what all others take. It may wait, for whatever reason (POD-26).
 pub fn judge_resize(pod: &Pod, room: &Room, at: Surroundings<'_>) -> JudgedResize {
     let (verdict, victims) = judge_among(pod, room, &[], at);
+    let waits = |what| Some(("NotYet".to_owned(), PodWait::Admission(what, None).to_string()));
     let refused = match verdict {
         Verdict::Admitted => None,
-        Verdict::NotYet { what, .. } => Some(("NotYet".to_owned(), format!("waits for {what}"))),
-        Verdict::Unsure => Some(("NotYet".to_owned(), "waits for the Node to be read once more".to_owned())),
+        Verdict::NotYet { what, .. } => waits(what),
+        Verdict::Unsure => waits(AdmissionWait::NewerNode),
         Verdict::Never { reason, message } => Some((reason, message)),
     };
     JudgedResize { refused, victims }
@@ -457,7 +459,7 @@ fn before_predicates(pod: &Pod, abilities: &NodeAbilities) -> Option<Verdict> {
     }
     let policy = spec.security_context.as_ref().and_then(|context| context.supplemental_groups_policy.as_deref());
     match (policy, abilities.groups_policy) {
-        (Some("Strict"), None) => Some(not_yet("the runtime to say what it can do")),
+        (Some("Strict"), None) => Some(not_yet(AdmissionWait::RuntimeFeatures)),
         (Some("Strict"), Some(false)) => {
             let message = "SupplementalGroupsPolicy=Strict is not supported in this node";
             Some(never("SupplementalGroupsPolicyNotSupported", message))

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
+use crate::logic::images::pull_progress::{PullStage, PullStep};
+use crate::logic::pods::wait::{Awaited, StageWait};
 
 fn at(seconds: i64) -> Moment {
     Moment(seconds * 1_000_000_000)
 }
 
-fn view(status: serde_json::Value, waiting: &[&str]) -> PodView {
+fn view(status: serde_json::Value, waiting: &[PodWait]) -> PodView {
     let pod = json!({
         "metadata": {"name": "web", "namespace": "shop", "uid": "u1",
                      "annotations": {"kubernetes.io/config.source": "file"}},
@@ -23,8 +25,22 @@ fn view(status: serde_json::Value, waiting: &[&str]) -> PodView {
         status: Arc::new(serde_json::from_value(status).expect("a status")),
         may_run: true,
         is_over: false,
-        waiting: Arc::new(waiting.iter().map(|text| (*text).to_owned()).collect()),
+        waiting: Arc::new(waiting.to_vec()),
     }
+}
+
+fn waits_to_start() -> PodWait {
+    PodWait::ToRun(Awaited::Start("a".into()).into())
+}
+
+fn waits_for_restart() -> PodWait {
+    let wait = CrashLoopWait { container: "a".into(), pod: "web_shop(u1)".into(), period: Duration::from_secs(80) };
+    PodWait::ToRun(Awaited::Restart(wait).into())
+}
+
+/// As a list has it.
+fn full_row(view: &PodView, now: Moment) -> PodRow {
+    with_waits(row(view, now), &view.waiting, &[], &back_offs(view, now))
 }
 
 fn crashing() -> serde_json::Value {
@@ -51,7 +67,7 @@ fn crashing() -> serde_json::Value {
 
 #[test]
 fn a_row_sums_up_a_pod() {
-    let row = row(&view(crashing(), &["a to be started again"]), at(100));
+    let row = full_row(&view(crashing(), &[waits_to_start()]), at(100));
     let expected = PodRow {
         namespace: "shop".into(),
         name: "web".into(),
@@ -66,7 +82,8 @@ fn a_row_sums_up_a_pod() {
         ip: "10.0.0.9".into(),
         node: "n".into(),
         source: "file".into(),
-        waiting: vec!["a to be started again".into()],
+        waiting: vec!["waits for container a to start".into()],
+        waiting_for: vec!["container a to start".into()],
     };
     assert_eq!(row, expected);
 }
@@ -85,43 +102,61 @@ fn containers_are_told_with_their_roles_and_last_ends() {
     ];
     assert_eq!(roles, expected);
     assert_eq!(told[2].last, "Error (exit 3): no\nway, 40s ago");
+    assert_eq!(
+        (told[0].detail.as_str(), told[0].exit_code, is_completed(&told[0])),
+        ("Completed (exit 0)", Some(0), true)
+    );
+    assert!(!is_completed(&told[2]) && told[2].exit_code.is_none());
     assert_eq!(told[3].age_seconds, Some(70.0));
 }
 
 #[test]
 fn a_back_off_ends_its_named_wait_after_the_last_end() {
-    let view = view(crashing(), &[]);
+    let waiting = view(crashing(), &[waits_for_restart()]);
     let expected =
         |in_seconds| [BackOffShown { container: "a".into(), until: "1970-01-01T00:02:20Z".into(), in_seconds }];
-    assert_eq!(back_offs(&view.status, at(100)), expected(40.0));
-    assert_eq!(back_offs(&view.status, at(150)), expected(-10.0));
+    assert_eq!(back_offs(&waiting, at(100)), expected(40.0));
+    assert_eq!(back_offs(&waiting, at(150)), expected(-10.0));
+    assert_eq!(back_offs(&view(crashing(), &[waits_to_start()]), at(100)), [], "nobody waits for it");
 }
 
 /// PAIN-34.
 #[test]
 fn the_list_says_when_a_back_off_is_over() {
     let sentence = "waits for back-off 1m20s restarting failed container=a pod=web_shop(u1)";
-    let view = view(crashing(), &["waits for something", sentence]);
-    let row = with_retries(row(&view, at(100)), &back_offs(&view.status, at(100)));
-    let expected = [String::from("waits for something"), format!("{sentence}, next at 1970-01-01T00:02:20Z")];
+    let view = view(crashing(), &[waits_to_start(), waits_for_restart()]);
+    let row = full_row(&view, at(100));
+    let expected =
+        [String::from("waits for container a to start"), format!("{sentence}, next at 1970-01-01T00:02:20Z")];
     assert_eq!(row.waiting, expected);
 }
 
+/// PAIN-22.
 #[test]
-fn waits_are_read_as_go_writes_them() {
-    let seconds =
-        |text: &str| wait_named_in(&format!("back-off {text} restarting failed container=c")).map(|it| it.as_secs());
-    assert_eq!(seconds("10s"), Some(10));
-    assert_eq!(seconds("5m0s"), Some(300));
-    assert_eq!(seconds("1h0m1s"), Some(3601));
-    assert_eq!([seconds("5"), seconds("m"), seconds("1.5s"), seconds("99999999999999999999s")], [None; 4]);
-    assert_eq!(wait_named_in("Back-off pulling image \"x\""), None);
+fn a_wait_for_an_image_says_how_far_it_is() {
+    let image = |container: &str| StageWait::from(Awaited::Image(container.to_owned()));
+    let failed = PodWait::ToRun(StageWait { to_be_tried_again: true, ..image("a") });
+    let waits = [PodWait::ToRun(image("a")), PodWait::ToRun(image("b")), failed];
+    let step = PullStep { image: "i".into(), stage: PullStage::Pulled, lasts: Duration::from_secs(41) };
+    let of = |uid: &str, container: Option<&str>| PullProgress {
+        uid: uid.into(),
+        container: container.map(str::to_owned),
+        step: step.clone(),
+    };
+    let progress = [of("u2", Some("b")), of("u1", None), of("u1", Some("a"))];
+    let row = with_waits(row(&view(crashing(), &[]), at(100)), &waits, &progress, &[]);
+    let expected = [
+        "the image of container a: i has been pulled for 41s",
+        "the image of container b",
+        "the image of container a, to be tried again",
+    ];
+    assert_eq!(row.waiting_for, expected);
 }
 
 #[test]
 fn the_chain_goes_from_now_to_before() {
-    let view = view(crashing(), &["waits for a"]);
-    let pod = row(&view, at(100));
+    let view = view(crashing(), &[waits_to_start()]);
+    let pod = with_waits(row(&view, at(100)), &view.waiting, &[], &[]);
     let told = containers(&view.pod, &view.status, at(100));
     let operations = vec![OperationOpen {
         name: "stop container".into(),
@@ -142,7 +177,7 @@ fn the_chain_goes_from_now_to_before() {
     assert_eq!(
         why,
         [
-            "waits for a",
+            "waits for container a to start",
             "under way for 2.50s: stop container (a)",
             "container a is waiting: CrashLoopBackOff: back-off 1m20s restarting failed container=a pod=web_shop(u1)",
             "BackOff 30s ago, seen 7x: Back-off restarting",
@@ -158,8 +193,9 @@ fn work_under_way_is_told_where_nothing_else_is() {
         open_seconds: 6.0,
         ..OperationOpen::default()
     };
-    let quiet = with_work(row(&view(crashing(), &[]), at(100)), std::slice::from_ref(&stop));
+    let quiet = with_work(full_row(&view(crashing(), &[]), at(100)), std::slice::from_ref(&stop));
     assert_eq!(quiet.waiting, ["under way for 6.00s: stop pod (web_shop)"]);
-    let told = with_work(row(&view(crashing(), &["waits for a"]), at(100)), &[stop]);
-    assert_eq!(told.waiting, ["waits for a"]);
+    assert_eq!(quiet.waiting_for, quiet.waiting);
+    let told = with_work(full_row(&view(crashing(), &[waits_to_start()]), at(100)), &[stop]);
+    assert_eq!(told.waiting, ["waits for container a to start"]);
 }

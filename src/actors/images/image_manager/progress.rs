@@ -1,32 +1,29 @@
-//! How far images are that containers wait for, in words (PAIN-22). The runtime tells no bytes of a pull.
+//! How far images are that containers wait for (PAIN-22).
 
 use std::time::Duration;
 
 use super::ImageManager;
-use crate::logic::model::backoff::go_duration;
+use crate::logic::events::field_path::container_in;
+use crate::logic::images::pull_progress::{PullStage, PullStep};
 use crate::messages::image_manager::PullProgress;
 
 impl ImageManager {
-    /// One sentence for each image that somebody still waits for.
+    /// How far each image is that somebody still waits for.
     pub(super) fn progress(&self, now: Duration) -> Vec<PullProgress> {
         let wanted = self.pending.iter().filter(|(_, pending)| !pending.reply.is_closed());
         let told = wanted.map(|(number, pending)| {
-            let image = &pending.request.image;
-            let since = |began: Duration| go_duration(Duration::from_secs(now.saturating_sub(began).as_secs()));
-            let sentence = match (pending.pull_began, self.queue.ahead_of(*number)) {
-                (Some(began), _) => format!("{image} has been pulled for {}", since(began)),
-                (None, Some(ahead)) => format!(
-                    "{image} has waited in the queue of pulls for {}, with {} before it",
-                    since(pending.asked),
-                    ahead + self.queue.running()
-                ),
+            let (stage, began) = match (pending.pull_began, self.queue.ahead_of(*number)) {
+                (Some(began), _) => (PullStage::Pulled, began),
+                (None, Some(ahead)) => (PullStage::Queued { ahead: ahead + self.queue.running() }, pending.asked),
                 (None, None) if self.gathering.values().any(|numbers| numbers.contains(number)) => {
-                    format!("credentials for {image} are being looked for, for {}", since(pending.asked))
+                    (PullStage::Credentials, pending.asked)
                 }
-                (None, None) => format!("the runtime has been asked for {image} for {}", since(pending.asked)),
+                (None, None) => (PullStage::Inspected, pending.asked),
             };
-            let (uid, field_path) = (pending.request.uid.clone(), pending.request.field_path.clone());
-            PullProgress { uid, field_path, sentence }
+            let request = &pending.request;
+            let step = PullStep { image: request.image.clone(), stage, lasts: now.saturating_sub(began) };
+            let container = container_in(&request.field_path).map(str::to_owned);
+            PullProgress { uid: request.uid.clone(), container, step }
         });
         told.collect()
     }

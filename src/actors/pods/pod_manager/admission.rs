@@ -20,6 +20,7 @@ use crate::logic::pods::pod_admission::{
 };
 use crate::logic::pods::pod_lifecycle::Stage;
 use crate::logic::pods::pod_roster::{full_name, is_static};
+use crate::logic::pods::wait::{AdmissionWait, PodWait};
 use crate::logic::resources::pod_qos;
 use crate::logic::status::pod_status::{rejected_status, waiting_status};
 use crate::logic::volumes::plan::NodeFacts;
@@ -349,19 +350,18 @@ impl PodManager {
         for (uid, pod) in undecided.filter(|(_, pod)| !started(pod)) {
             let verdict = match judge(pod, self.node.as_deref(), &abilities) {
                 waits @ Verdict::NotYet { .. } => waits,
-                _ if self.relisted.is_none() => not_yet("the runtime's account of its pods"),
+                _ if self.relisted.is_none() => not_yet(AdmissionWait::Relist),
                 _ => self.admissions.for_room(&self.leaving()),
             };
             let Verdict::NotYet { what, until } = verdict else { continue };
-            let until = until.map(|until| format!(", until {}", until.to_timestamp())).unwrap_or_default();
-            let what = format!("waits for {what}{until}");
+            let wait = PodWait::Admission(what, until);
             let view = PodView {
                 uid: uid.clone(),
                 pod: Arc::clone(pod),
-                status: Arc::new(waiting_status(pod, what.clone(), context.now())),
+                status: Arc::new(waiting_status(pod, wait.to_string(), context.now())),
                 may_run: true,
                 is_over: false,
-                waiting: vec![what].into(),
+                waiting: vec![wait].into(),
             };
             context.tell(&self.agent.directory.status_manager, StatusManagerMsg::StatusChanged(view));
         }
@@ -389,7 +389,7 @@ impl PodManager {
             status: Arc::new(status),
             may_run: false,
             is_over: false,
-            waiting: if is_static(pod) { vec![format!("not yet: {message}")].into() } else { Arc::default() },
+            waiting: if is_static(pod) { vec![PodWait::NotYet(message.to_owned())].into() } else { Arc::default() },
         };
         context.tell(&self.agent.directory.status_manager, StatusManagerMsg::Rejected(view));
     }

@@ -9,23 +9,23 @@ use crate::actors::kit::context::Context;
 use crate::cri::open_calls::OpenCall;
 use crate::logic::model::runtime_health::{CALL_HANGS_AFTER, hangs};
 use crate::logic::model::time::Moment;
+use crate::logic::pods::wait::PodWait;
 use crate::messages::pod_worker::PodWorkerMsg;
 
 /// From one look for such calls to the next, while there is anything to wait for.
 const LOOK_PERIOD: Duration = CALL_HANGS_AFTER.saturating_add(Duration::from_secs(1));
 
 impl PodWorker {
-    /// One sentence about the call of this pod that hangs: one of its own jobs, or `Pleg`'s look at it. It names a point in
-    /// time, not a span, so that it is told once.
-    pub(super) fn note_hung_call(&mut self, context: &Context<PodWorkerMsg>) -> Option<String> {
+    /// The call of this pod that hangs: one of its own jobs, or `Pleg`'s look at it.
+    pub(super) fn note_hung_call(&mut self, context: &Context<PodWorkerMsg>) -> Option<PodWait> {
         let call = self.hung_call(context);
         let known = self.hung.take().filter(|(number, _)| call.is_some_and(|call| call.number == *number));
         self.hung = known.or_else(|| {
             let OpenCall { number, method, open } = call?;
-            let since = Moment(context.now().0.saturating_sub(i64::try_from(open.as_nanos()).ok()?)).to_timestamp();
-            Some((number, format!("waits for the runtime, which has not answered {method} since {since}")))
+            let since = Moment(context.now().0.saturating_sub(i64::try_from(open.as_nanos()).ok()?));
+            Some((number, PodWait::Call { method, since }))
         });
-        self.hung.as_ref().map(|(_, sentence)| sentence.clone())
+        self.hung.as_ref().map(|(_, wait)| wait.clone())
     }
 
     fn hung_call(&self, context: &Context<PodWorkerMsg>) -> Option<OpenCall> {

@@ -14,6 +14,7 @@ use crate::actors::agent::Agent;
 use crate::actors::kit::trace::Cause;
 use crate::cri::pod_mapping::{runtime_container, runtime_sandbox};
 use crate::cri::{ContainerState, PodSandboxConfig, RuntimeService};
+use crate::logic::events::field_path::of_container;
 use crate::logic::images::image_policy::{ImageFailure, ImageInUse, PullPolicy};
 use crate::logic::logs::log_path::log_link_name;
 use crate::logic::model::ids::{ContainerId, FullName, PodUid, SandboxId};
@@ -397,9 +398,10 @@ pub(super) fn target(
 }
 
 pub(super) fn field_path(kind: ContainerKind, name: &str) -> String {
-    match kind {
-        ContainerKind::Init => format!("spec.initContainers{{{name}}}"),
-        ContainerKind::Regular => format!("spec.containers{{{name}}}"),
-        ContainerKind::Ephemeral => format!("spec.ephemeralContainers{{{name}}}"),
-    }
+    let list = match kind {
+        ContainerKind::Init => "initContainers",
+        ContainerKind::Regular => "containers",
+        ContainerKind::Ephemeral => "ephemeralContainers",
+    };
+    of_container(list, name)
 }

@@ -39,6 +39,7 @@ use crate::logic::pods::pod_lifecycle::{
 };
 use crate::logic::pods::pod_resize::ResizeConditions;
 use crate::logic::pods::pod_roster::is_static;
+use crate::logic::pods::wait::PodWait;
 use crate::logic::probes::probe_schedule::probes_of;
 use crate::logic::resources::pod_qos;
 use crate::logic::status::pod_status::{self, ContainersInput, NodeInput, ResourcesInput, StatusInput, deadline};
@@ -108,7 +109,7 @@ pub struct PodWorker {
     /// When the next periodic sync is due, by uptime: a sync alone moves it, whatever else happens meanwhile.
     sync_due: Option<Duration>,
     status: Option<Arc<PodStatus>>,
-    told_waiting: Vec<String>,
+    told_waiting: Vec<PodWait>,
     told_over: bool,
     /// Containers of whose back-off an Event tells already.
     told_back_offs: BTreeSet<String>,
@@ -127,7 +128,7 @@ pub struct PodWorker {
     /// The status is the last one.
     ended: bool,
     /// A call to the runtime that hangs, by its number, and the sentence about it: the same for as long as it does.
-    hung: Option<(u64, String)>,
+    hung: Option<(u64, PodWait)>,
     /// What is said of resizes.
     resize: ResizeConditions,
     /// When the change of resources that is under way began, by uptime.
@@ -477,8 +478,8 @@ impl PodWorker {
     /// Tells the pod's status wherever it counts, when it changed.
     fn publish(&mut self, context: &Context<PodWorkerMsg>) {
         let hung = self.note_hung_call(context);
-        let waiting: Vec<String> = hung.iter().cloned().chain(self.waiting()).collect();
-        context.address().record().set_note(waiting.first().cloned());
+        let waiting: Vec<PodWait> = hung.iter().cloned().chain(self.waiting()).collect();
+        context.address().record().set_note(waiting.first().map(ToString::to_string));
         let Some(pod) = self.lifecycle.pod().cloned() else { return };
         let Some(seen) = self.lifecycle.observed().cloned() else { return };
         let mut status = match (&self.status, self.ended) {
@@ -486,7 +487,8 @@ impl PodWorker {
             (Some(status), true) => PodStatus::clone(status),
             _ => self.make_status(&pod, &self.as_shown(&pod, &seen), context),
         };
-        pod_status::set_obstacle(&mut status, hung.or_else(|| self.lifecycle.obstacle()));
+        let obstacle = || self.lifecycle.obstacle().map(|obstacle| obstacle.to_string());
+        pod_status::set_obstacle(&mut status, hung.map(|hung| hung.to_string()).or_else(obstacle));
         let status = Arc::new(status);
         self.tell_change(&pod, &status, context);
         self.count_start(&pod, &status, context);
@@ -565,13 +567,13 @@ impl PodWorker {
     }
 
     /// What the pod waits for; nothing when it is as it should be.
-    fn waiting(&self) -> Vec<String> {
-        let stage: &str = match self.lifecycle.stage() {
-            Stage::Syncing => "waits for",
-            Stage::Terminating => "ends, waits for",
-            Stage::Terminated => "has ended, waits for",
+    fn waiting(&self) -> Vec<PodWait> {
+        let at_stage = match self.lifecycle.stage() {
+            Stage::Syncing => PodWait::ToRun,
+            Stage::Terminating => PodWait::ToEnd,
+            Stage::Terminated => PodWait::ToBeGone,
         };
-        self.lifecycle.waits().map(|sentence| format!("{stage} {sentence}")).collect()
+        self.lifecycle.waits().cloned().map(at_stage).collect()
     }
 
     /// Finds what is due next: a retry, or the periodic sync (POD-11).

@@ -159,10 +159,9 @@ fn durations_read_as_go_prints_them() {
     ] {
         assert_eq!(go_duration(Duration::from_millis(milliseconds)), text);
     }
-    assert_eq!(
-        crash_loop_message(Duration::from_secs(10), "app", "p_default(u)"),
-        "back-off 10s restarting failed container=app pod=p_default(u)"
-    );
+    let (container, pod) = ("app".to_owned(), "p_default(u)".to_owned());
+    let wait = CrashLoopWait { container, pod, period: Duration::from_secs(10) };
+    assert_eq!(wait.to_string(), "back-off 10s restarting failed container=app pod=p_default(u)");
 }
 
 /// POD-19: an agent starts after the clock was set back by an hour: the instances that it finds are dated later than now, and the

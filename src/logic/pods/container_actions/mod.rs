@@ -16,7 +16,7 @@ use litemap::LiteMap;
 
 use super::pod_containers::ephemeral_containers;
 use super::pod_resize::ContainerUpdate;
-use crate::logic::model::backoff::{CrashLoops, Wait, crash_loop_message};
+use crate::logic::model::backoff::{CrashLoopWait, CrashLoops, Wait};
 use crate::logic::model::ids::{ContainerId, SandboxId};
 use crate::logic::model::runtime_pod::{ContainerState, ProbeResults, RuntimeContainer, RuntimePod};
 use crate::logic::model::time::{Clocks, Steady};
@@ -128,7 +128,7 @@ pub struct WaitingContainer {
     /// The API's waiting reason.
     pub reason: &'static str,
     /// The API's waiting message.
-    pub message: String,
+    pub message: CrashLoopWait,
     /// How long in all, and until when.
     pub wait: Wait,
 }
@@ -238,7 +238,7 @@ impl PodPlan {
         let ended = ended.and_then(|ended| input.crash_loops.end_that_counts(ended, input.now));
         let wait = ended.and_then(|ended| input.crash_loops.wait(container, ended, input.now.steady));
         if let Some(wait) = wait {
-            let message = crash_loop_message(wait.period, &name, &describe(input.pod));
+            let message = CrashLoopWait { container: name.clone(), pod: describe(input.pod), period: wait.period };
             self.waiting.push(WaitingContainer { name, kind, reason: CRASH_LOOP_BACK_OFF, message, wait });
             return;
         }

@@ -342,7 +342,7 @@ fn a_crashing_container_waits_and_says_so() {
     let plan = case.plan(&pod, &ready(vec![crashed, instance("b", 0, ContainerState::Running, 0)]));
     assert!(is_idle(&plan));
     let waiting = &plan.waiting[0];
-    assert_eq!(waiting.message, "back-off 10s restarting failed container=a pod=p_default(u)");
+    assert_eq!(waiting.message.to_string(), "back-off 10s restarting failed container=a pod=p_default(u)");
     assert_eq!((waiting.reason, plan.due()), ("CrashLoopBackOff", Some(steady(NOW + 6))));
 }
 

@@ -34,7 +34,7 @@ fn room(pods: &[Pod]) -> Room {
 fn name_of(verdict: Verdict) -> String {
     match verdict {
         Verdict::Admitted => "admitted".to_owned(),
-        Verdict::NotYet { what, .. } => what,
+        Verdict::NotYet { what, .. } => what.to_string(),
         Verdict::Unsure => "unsure".to_owned(),
         Verdict::Never { reason, .. } => reason,
     }

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use super::job::Job;
-use super::parts::absent::{ABSENCE, Absent};
-use super::parts::ending::{RELEASE, REMAINS, Remains};
+use super::parts::absent::Absent;
+use super::parts::ending::Remains;
 use crate::logic::images::image_policy::ImageInUse;
 use crate::logic::model::ids::{ContainerId, SandboxId};
 use crate::logic::model::runtime_pod::RuntimeSandbox;
 use crate::logic::pods::container_actions::{ResetContainer, StartContainer};
 use crate::logic::pods::pod_resize::ResizeWork;
+use crate::logic::pods::wait::Awaited;
 
 /// What a worker is to do.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,30 +91,28 @@ pub enum Action {
 
 impl Action {
     /// What the pod waits for once this has begun; `None` for what takes no time.
-    pub(super) fn waited_for(&self) -> Option<String> {
-        match self {
-            Self::Prepare { .. } => Some("the pod's cgroup".to_owned()),
-            Self::MountVolumes => Some("its volumes to be mounted".to_owned()),
-            Self::SetUpSandbox { .. } => Some("the pod's sandbox and network".to_owned()),
-            Self::EnsureImage { container } => Some(format!("the image of container {container}")),
-            Self::StartContainer { start, .. } => Some(format!("container {} to start", start.name)),
-            Self::KillContainer { name, grace, .. } => {
-                Some(format!("container {name} to stop, within {}s", grace.as_secs()))
-            }
-            Self::KillPod { grace, .. } => Some(format!("its containers to stop, within {}s", grace.as_secs())),
-            Self::Confirm(_) => Some(ABSENCE.to_owned()),
-            Self::CleanUp => Some(RELEASE.to_owned()),
-            Self::Remove(_) => Some(REMAINS.to_owned()),
-            Self::ResetContainers(_) => Some("its containers to be removed, to start over".to_owned()),
-            Self::Resize(_) => Some("its resources to be changed".to_owned()),
-            Self::RemoveContainers(_) => Some("dead containers to be removed".to_owned()),
+    pub(super) fn waited_for(&self) -> Option<Awaited> {
+        Some(match self {
+            Self::Prepare { .. } => Awaited::Cgroup,
+            Self::MountVolumes => Awaited::VolumesMounted,
+            Self::SetUpSandbox { .. } => Awaited::Sandbox,
+            Self::EnsureImage { container } => Awaited::Image(container.clone()),
+            Self::StartContainer { start, .. } => Awaited::Start(start.name.clone()),
+            Self::KillContainer { name, grace, .. } => Awaited::ContainerStopWithin(name.clone(), *grace),
+            Self::KillPod { grace, .. } => Awaited::StopWithin(*grace),
+            Self::Confirm(_) => Awaited::Absence,
+            Self::CleanUp => Awaited::Release,
+            Self::Remove(_) => Awaited::Remains,
+            Self::ResetContainers(_) => Awaited::Reset,
+            Self::Resize(_) => Awaited::Resize,
+            Self::RemoveContainers(_) => Awaited::DeadContainers,
             Self::Cancel(_)
             | Self::Inspect
             | Self::InspectSoon
             | Self::NetworkNotReady(_)
             | Self::Over
-            | Self::Finish => None,
-        }
+            | Self::Finish => return None,
+        })
     }
 
     /// The job that this begins.

@@ -17,6 +17,7 @@ use crate::logic::model::time::{Moment, Steady};
 use crate::logic::pods::container_actions::{ContainerKind, KillContainer, PodPlan, StartContainer};
 use crate::logic::pods::hooks::probe_grace;
 use crate::logic::pods::pod_containers::find_container;
+use crate::logic::pods::wait::Awaited;
 
 /// Whether nothing after the container may start while it cannot be started.
 fn holds_up(pod: &Pod, start: &StartContainer) -> bool {
@@ -31,13 +32,13 @@ impl PodLifecycle {
         let (starting, kills): (Vec<&KillContainer>, Vec<_>) =
             plan.kill.iter().partition(|kill| self.jobs.starts(&kill.name));
         for kill in starting {
-            self.jobs.wait(format!("container {} to have started, before it is stopped", kill.name));
+            self.jobs.wait(Awaited::StartBeforeStop(kill.name.clone()));
         }
         let kill = kills.first()?;
         let grace = probe_grace(pod, kill).unwrap_or_else(|| own_grace(pod));
         let job = Job::KillContainer(kill.id.clone());
-        let waiting_for = self.jobs.with_problem("a container to stop", &job);
-        if !self.jobs.may_begin(&job, now.uptime, &waiting_for) {
+        let stop = self.jobs.with_problem(Awaited::ContainerStop, &job);
+        if !self.jobs.may_begin(&job, now.uptime, stop) {
             return Some(vec![]);
         }
         let (id, name, message) = (kill.id.clone(), kill.name.clone(), kill.message.clone());
@@ -59,8 +60,7 @@ impl PodLifecycle {
         let made: Vec<&RuntimeContainer> = made.filter(|made| made.state == ContainerState::Created).collect();
         let found = self.starts.look_after_half_made(made.into_iter(), plan.sandbox.as_ref(), now.uptime);
         for (name, until) in &found.waits {
-            let sentence = format!("container {name}, which was made, to start after all");
-            self.jobs.wait_until(sentence, Steady::at(*until));
+            self.jobs.wait_until(Awaited::LateStart(name.clone()), Steady::at(*until));
         }
         found
     }
@@ -68,8 +68,8 @@ impl PodLifecycle {
     /// Removes dead containers, so that others are made in their stead.
     pub(super) fn remove_dead(&mut self, plan: &PodPlan, half_made: Vec<ContainerId>, now: Now) -> Option<Action> {
         let dead: Vec<ContainerId> = plan.remove.iter().cloned().chain(half_made).collect();
-        let removal = self.jobs.with_problem("dead containers to be removed", &Job::RemoveContainers);
-        let may_begin = !dead.is_empty() && self.jobs.may_begin(&Job::RemoveContainers, now.uptime, &removal);
+        let removal = self.jobs.with_problem(Awaited::DeadContainers, &Job::RemoveContainers);
+        let may_begin = !dead.is_empty() && self.jobs.may_begin(&Job::RemoveContainers, now.uptime, removal);
         may_begin.then_some(Action::RemoveContainers(dead))
     }
 
@@ -87,7 +87,7 @@ impl PodLifecycle {
             let name = &start.name;
             let job = Job::StartContainer(name.clone());
             if self.jobs.has(&job) || self.jobs.rests(&job, now.uptime) {
-                self.jobs.may_begin(&job, now.uptime, &format!("container {name} to start")); // Notes the wait.
+                self.jobs.may_begin(&job, now.uptime, Awaited::Start(name.clone())); // Notes the wait.
                 // A failed container does not hold up the next one; an init container that is to end does.
                 turn_taken |= holds_up(pod, start);
                 continue;
@@ -95,7 +95,7 @@ impl PodLifecycle {
             let Some(image) = self.starts.image(name) else {
                 let job = Job::EnsureImage(name.clone());
                 let failed = self.jobs.rests(&job, now.uptime);
-                if self.jobs.may_begin(&job, now.uptime, &format!("the image of container {name}")) {
+                if self.jobs.may_begin(&job, now.uptime, Awaited::Image(name.clone())) {
                     actions.push(Action::EnsureImage { container: name.clone() });
                 }
                 turn_taken |= !failed || holds_up(pod, start);
@@ -160,8 +160,8 @@ impl PodLifecycle {
             if self.jobs.starts(&wait.name) {
                 continue;
             }
-            self.starts.note_error(wait.name.clone(), wait.reason, wait.message.clone());
-            self.jobs.wait_until(wait.message.clone(), wait.wait.until);
+            self.starts.note_error(wait.name.clone(), wait.reason, wait.message.to_string());
+            self.jobs.wait_until(Awaited::Restart(wait.message.clone()), wait.wait.until);
         }
     }
 

@@ -36,6 +36,7 @@ use crate::logic::model::runtime_health::RuntimeHealth;
 use crate::logic::model::runtime_pod::{ProbeResults, RuntimePod};
 use crate::logic::model::time::{Stamp, Steady};
 use crate::logic::pods::pod_resize::{PodFigures, PodResources};
+use crate::logic::pods::wait::{Awaited, Obstacle, StageWait};
 use crate::logic::probes::probe_schedule::ProbeKind;
 use crate::logic::resources::cgroup_name::CgroupDriver;
 use crate::logic::status::pod_status::StartError;
@@ -44,7 +45,6 @@ pub use action::Action;
 pub use demands::{Demand, Demanded};
 pub use job::{Job, JobEnd, POST_START_HOOK_ERROR, SandboxFailure, StartFailure, Started};
 pub use now::Now;
-use parts::absent::ABSENCE;
 pub use parts::absent::{Absent, Found};
 pub use parts::course::{ORPHAN_GRACE, Stage};
 pub use parts::ending::Remains;
@@ -238,14 +238,13 @@ impl PodLifecycle {
         self.ending.is_over()
     }
 
-    /// One sentence on what has failed and is tried again; `None` while all goes well. It stays the same from try to try,
-    /// so that it is told once.
-    pub fn obstacle(&self) -> Option<String> {
+    /// What has failed and is tried again; `None` while all goes well.
+    pub fn obstacle(&self) -> Option<Obstacle> {
         obstacles::obstacle(self.stage(), &self.jobs)
     }
 
-    /// What the pod waits for, one sentence each, newest decision.
-    pub fn waits(&self) -> impl Iterator<Item = &str> {
+    /// What the pod waits for, by the newest decision.
+    pub fn waits(&self) -> impl Iterator<Item = &StageWait> {
         self.jobs.waits()
     }
 
@@ -276,16 +275,16 @@ impl PodLifecycle {
     fn resolve_absences(&mut self, now: Now) -> Option<Vec<Action>> {
         let doubted = self.sight.doubted().filter(|_| self.health.runtime_problem.is_none()).cloned()?;
         if self.jobs.has(&Job::Confirm) {
-            self.jobs.wait(ABSENCE);
+            self.jobs.wait(Awaited::Absence);
             return Some(vec![]);
         }
-        let wait = self.jobs.with_problem(ABSENCE, &Job::Confirm);
-        self.jobs.may_begin(&Job::Confirm, now.uptime, &wait).then(|| vec![Action::Confirm(doubted)])
+        let wait = self.jobs.with_problem(Awaited::Absence, &Job::Confirm);
+        self.jobs.may_begin(&Job::Confirm, now.uptime, wait).then(|| vec![Action::Confirm(doubted)])
     }
 
     /// Asks for an observation, unless one is on its way.
     fn ask(&mut self) -> Vec<Action> {
-        self.jobs.wait("the runtime's account of the pod");
+        self.jobs.wait(Awaited::Look);
         self.ask_for(Action::Inspect)
     }
 
@@ -296,8 +295,8 @@ impl PodLifecycle {
 
     fn note_begun(&mut self, actions: &[Action], now: Now) {
         for action in actions {
-            if let Some(sentence) = action.waited_for() {
-                self.jobs.wait(sentence);
+            if let Some(what) = action.waited_for() {
+                self.jobs.wait(what);
             }
             match action {
                 Action::Prepare { .. } => self.resizing.note_preparing(self.desired.pod().map(AsRef::as_ref)),

@@ -13,6 +13,7 @@ use crate::logic::model::restart_policy::is_sidecar;
 use crate::logic::model::runtime_pod::{ContainerState, ProbeResults, RuntimePod};
 use crate::logic::pods::container_actions::ContainerKind;
 use crate::logic::pods::pod_containers::all_containers;
+use crate::logic::pods::wait::{Awaited, Obstacle};
 
 /// Jobs that a pod of this stage cannot do without, in the order in which they matter to people.
 fn needed(stage: Stage) -> &'static [Job] {
@@ -23,21 +24,20 @@ fn needed(stage: Stage) -> &'static [Job] {
     }
 }
 
-/// One sentence on what has failed and is tried again; `None` while all goes well.
-pub(super) fn obstacle(stage: Stage, jobs: &Jobs) -> Option<String> {
-    let (job, problem) = needed(stage).iter().find_map(|job| Some((job, jobs.problem_of(job)?)))?;
-    let sentence = match job {
-        Job::Prepare => "waits for its cgroup",
-        Job::SetUpSandbox => "waits for its sandbox and network",
-        Job::MountVolumes => "waits for its volumes",
-        Job::KillPod => "ends, waits for its containers to stop",
-        _ => "has ended, waits for its volumes and its cgroup to be released",
-    };
-    Some(format!("{sentence}: {problem}"))
+/// The failure that is tried again; `None` while all goes well.
+pub(super) fn obstacle(stage: Stage, jobs: &Jobs) -> Option<Obstacle> {
+    let (job, problem) = needed(stage).iter().find_map(|job| Some((job, jobs.problem_of(job)?.to_owned())))?;
+    Some(match job {
+        Job::Prepare => Obstacle::Cgroup(problem),
+        Job::SetUpSandbox => Obstacle::Sandbox(problem),
+        Job::MountVolumes => Obstacle::Volumes(problem),
+        Job::KillPod => Obstacle::Stop(problem),
+        _ => Obstacle::Release(problem),
+    })
 }
 
 /// Waits for containers that run: that an init container ends, that a probe succeeds (PAIN-20).
-pub(super) fn progress(pod: &Pod, seen: &RuntimePod, jobs: &Jobs, probes: &ProbeResults) -> Vec<String> {
+pub(super) fn progress(pod: &Pod, seen: &RuntimePod, jobs: &Jobs, probes: &ProbeResults) -> Vec<Awaited> {
     let init_count = pod.spec.as_ref().and_then(|spec| spec.init_containers.as_ref()).map_or(0, Vec::len);
     let mut waits = vec![];
     for (position, (kind, container)) in all_containers(pod).enumerate() {
@@ -46,11 +46,12 @@ pub(super) fn progress(pod: &Pod, seen: &RuntimePod, jobs: &Jobs, probes: &Probe
         let Some(running) = running.filter(|_| !jobs.starts(name)) else { continue };
         let lacks = |results: &BTreeMap<ContainerId, bool>| results.get(&running.id) != Some(&true);
         if kind == ContainerKind::Init && !is_sidecar(&container) {
-            waits.push(format!("init container {name} ({} of {init_count}) to end", position + 1));
+            let (container, position) = (name.clone(), position + 1);
+            waits.push(Awaited::InitEnd { container, position, count: init_count });
         } else if container.startup_probe.is_some() && lacks(&probes.startup) {
-            waits.push(format!("the startup probe of {name}"));
+            waits.push(Awaited::StartupProbe(name.clone()));
         } else if container.readiness_probe.is_some() && lacks(&probes.readiness) {
-            waits.push(format!("the readiness probe of {name}"));
+            waits.push(Awaited::ReadinessProbe(name.clone()));
         }
     }
     waits

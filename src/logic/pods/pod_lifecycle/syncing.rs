@@ -13,6 +13,7 @@ use super::parts::course::Stage;
 use super::parts::desired::own_grace;
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::pods::container_actions::{self, PlanInput, PodPlan, ResetContainer};
+use crate::logic::pods::wait::Awaited;
 
 /// Wait while pods have no network, before jitter.
 pub(super) const NETWORK_RETRY: Duration = Duration::from_secs(1);
@@ -25,7 +26,7 @@ impl PodLifecycle {
             return vec![]; // Known only from the runtime so far: the order to end it comes first.
         };
         if let Some(problem) = &self.health.runtime_problem {
-            self.jobs.wait(format!("the container runtime: {problem}"));
+            self.jobs.wait(Awaited::WellRuntime(problem.clone()));
             return vec![];
         }
         let Some(seen) = self.sight.fresh().cloned() else { return self.ask() };
@@ -59,8 +60,8 @@ impl PodLifecycle {
         self.note_back_offs(&plan);
         let mut actions = self.mount_volumes(now);
         actions.extend(self.follow(&pod, &seen, plan, now));
-        for sentence in progress(&pod, &seen, &self.jobs, self.instances.probes()) {
-            self.jobs.wait(sentence);
+        for what in progress(&pod, &seen, &self.jobs, self.instances.probes()) {
+            self.jobs.wait(what);
         }
         let is_done = actions.is_empty() && self.jobs.are_done();
         if is_done && self.sight.is_unconfirmed() { self.ask_for(Action::InspectSoon) } else { actions }
@@ -69,10 +70,10 @@ impl PodLifecycle {
     /// Has all containers gone, so that they start over.
     fn reset(&mut self, containers: Vec<ResetContainer>, now: Now) -> Vec<Action> {
         if self.jobs.makes_any() {
-            self.jobs.wait("what is being started, before all starts over");
+            self.jobs.wait(Awaited::StartsBeforeReset);
             return vec![];
         }
-        if !self.jobs.may_begin(&Job::ResetContainers, now.uptime, "its containers to be removed, to start over") {
+        if !self.jobs.may_begin(&Job::ResetContainers, now.uptime, Awaited::Reset) {
             return vec![];
         }
         self.starts.clear_errors();
@@ -103,7 +104,7 @@ impl PodLifecycle {
             && let Some(problem) = self.network_problem(pod)
         {
             let until = now.steady().plus(NETWORK_RETRY.mul_f64(1.0 + now.jitter / 2.0));
-            self.jobs.wait_until(format!("network is not ready: {problem}"), until);
+            self.jobs.wait_until(Awaited::Network(problem.clone()), until);
             actions.push(Action::NetworkNotReady(problem));
             return actions;
         }
@@ -118,14 +119,14 @@ impl PodLifecycle {
         // No container was made, or none is left, so nobody saw to it that the cgroup is set: a runtime that puts a sandbox in
         // makes the folder alone, and a try that failed may have left it half set.
         let anew = seen.containers.is_empty() || self.replacement.cleared_for().is_some();
-        let may_prepare = !self.cgroup.is_set() && self.jobs.may_begin(&Job::Prepare, now.uptime, "the pod's cgroup");
+        let may_prepare = !self.cgroup.is_set() && self.jobs.may_begin(&Job::Prepare, now.uptime, Awaited::Cgroup);
         let admits_sandbox = self.cgroup.admits_sandbox(may_prepare || self.jobs.has(&Job::Prepare));
         let mut actions = vec![];
         // Init containers of the former sandbox go first: in the new one they would count as done.
         if let Some(attempt) = plan.create_sandbox
             && plan.remove.is_empty()
             && admits_sandbox
-            && self.jobs.may_begin(&Job::SetUpSandbox, now.uptime, "the pod's sandbox and network")
+            && self.jobs.may_begin(&Job::SetUpSandbox, now.uptime, Awaited::Sandbox)
         {
             actions.push(Action::SetUpSandbox { attempt });
         }
@@ -138,11 +139,12 @@ impl PodLifecycle {
         if self.volumes.are_there() {
             return vec![];
         }
-        let waiting_for = match self.jobs.problem_of(&Job::MountVolumes) {
-            Some(problem) => format!("its volumes: {problem}"),
-            None => "its volumes to be mounted".to_owned(),
+        let what = match self.jobs.problem_of(&Job::MountVolumes) {
+            Some(_) => Awaited::Volumes,
+            None => Awaited::VolumesMounted,
         };
-        let may_begin = self.jobs.may_begin(&Job::MountVolumes, now.uptime, &waiting_for);
+        let wait = self.jobs.with_problem(what, &Job::MountVolumes);
+        let may_begin = self.jobs.may_begin(&Job::MountVolumes, now.uptime, wait);
         if may_begin { vec![Action::MountVolumes] } else { vec![] }
     }
 
@@ -152,7 +154,7 @@ impl PodLifecycle {
             return vec![];
         }
         let Some(work) = self.resizing.due(self.desired.pod().map(AsRef::as_ref), seen, plan) else { return vec![] };
-        let may_begin = self.jobs.may_begin(&Job::Resize, now.uptime, "its resources to be changed");
+        let may_begin = self.jobs.may_begin(&Job::Resize, now.uptime, Awaited::Resize);
         if may_begin { vec![Action::Resize(work)] } else { vec![] }
     }
 
@@ -165,10 +167,10 @@ impl PodLifecycle {
     pub(super) fn kill_pod(&mut self, seen: &RuntimePod, grace: Duration, replace: bool, now: Now) -> Vec<Action> {
         // A container that is being made must be there before it can be stopped; a look at it half made says little.
         if replace && self.jobs.makes_any() {
-            self.jobs.wait("what is being started, before all is replaced");
+            self.jobs.wait(Awaited::StartsBeforeReplacement);
             return vec![];
         }
-        if !self.jobs.may_begin(&Job::KillPod, now.uptime, "its containers to stop") {
+        if !self.jobs.may_begin(&Job::KillPod, now.uptime, Awaited::Stop) {
             return vec![];
         }
         let containers = seen.running().map(|container| (container.id.clone(), container.name.clone())).collect();

@@ -11,7 +11,7 @@ use super::job::Job;
 use super::now::Now;
 use super::parts::course::{ORPHAN_GRACE, Stage};
 use super::parts::desired::own_grace;
-use super::parts::ending::{RELEASE, REMAINS};
+use crate::logic::pods::wait::Awaited;
 
 impl PodLifecycle {
     /// Enters or hurries the termination. The grace period may shrink but not grow (POD-08).
@@ -40,7 +40,7 @@ impl PodLifecycle {
         let grace = self.course.grace_or_least();
         let mut actions = vec![];
         if self.jobs.has(&Job::KillPod) {
-            self.jobs.wait(format!("its containers to stop, within {}s", grace.as_secs()));
+            self.jobs.wait(Awaited::StopWithin(grace));
             // A shorter grace period takes effect at once, unless the longer one is nearly over.
             if !self.stops.would_be_sooner(now.uptime.saturating_add(grace)) {
                 return actions;
@@ -74,8 +74,8 @@ impl PodLifecycle {
             return self.kill_pod(&seen, self.course.grace_or_least(), false, now);
         }
         let mut actions = vec![];
-        let waiting_for = self.jobs.with_problem(RELEASE, &Job::CleanUp);
-        if !self.ending.is_released() && self.jobs.may_begin(&Job::CleanUp, now.uptime, &waiting_for) {
+        let release = self.jobs.with_problem(Awaited::Release, &Job::CleanUp);
+        if !self.ending.is_released() && self.jobs.may_begin(&Job::CleanUp, now.uptime, release) {
             actions.push(Action::CleanUp);
         }
         if self.course.is_removed() {
@@ -94,13 +94,13 @@ impl PodLifecycle {
         let Some(seen) = self.observed().cloned() else { return actions };
         let (remains, left) = self.ending.remains(&seen, now.moment, now.uptime);
         if let Some(left) = left {
-            self.jobs.wait_until("its dead containers to be old enough to go", now.steady().plus(left));
+            self.jobs.wait_until(Awaited::AgeOfDeadContainers, now.steady().plus(left));
         } else if self.ending.is_released() && remains.is_nothing() {
             self.ending.finish();
             return vec![Action::Finish];
         }
-        let waiting_for = self.jobs.with_problem(REMAINS, &Job::Remove);
-        if !remains.is_nothing() && self.jobs.may_begin(&Job::Remove, now.uptime, &waiting_for) {
+        let removal = self.jobs.with_problem(Awaited::Remains, &Job::Remove);
+        if !remains.is_nothing() && self.jobs.may_begin(&Job::Remove, now.uptime, removal) {
             actions.push(Action::Remove(remains));
         }
         actions

@@ -72,6 +72,16 @@ struct Script {
 }
 
 impl Script {
+    /// What the pod waits for, in words.
+    fn waits(&self) -> Vec<String> {
+        self.life.waits().map(ToString::to_string).collect()
+    }
+
+    /// What has failed, in words.
+    fn obstacle(&self) -> Option<String> {
+        self.life.obstacle().map(|obstacle| obstacle.to_string())
+    }
+
     /// A worker that was told the pod and a well runtime, and has seen nothing.
     fn unseen(pod: Pod) -> Self {
         let mut script = Self::stranger();

@@ -9,9 +9,6 @@ use std::sync::Arc;
 use crate::logic::model::ids::{ContainerId, SandboxId};
 use crate::logic::model::runtime_pod::{RuntimeContainer, RuntimePod, RuntimeSandbox};
 
-/// What the pod waits for while the runtime is asked.
-pub const ABSENCE: &str = "the runtime to confirm that what its list lacks is gone";
-
 /// Sandboxes and containers that a look lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Absent {

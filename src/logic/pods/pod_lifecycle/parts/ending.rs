@@ -8,10 +8,6 @@ use crate::logic::model::ids::{ContainerId, SandboxId};
 use crate::logic::model::runtime_pod::{RuntimeContainer, RuntimePod, RuntimeSandbox};
 use crate::logic::model::time::Moment;
 
-/// What a pod that has ended waits for first.
-pub const RELEASE: &str = "its volumes and its cgroup to be released";
-/// What a pod leaves behind.
-pub const REMAINS: &str = "what is left of it to be removed";
 /// The longest wait between tries to remove what is left, before jitter. The first is [`ERROR_RETRY`].
 const REMOVAL_RETRY_MAX: Duration = Duration::from_secs(60);
 

@@ -10,6 +10,7 @@ use super::room::{shrink, shrink_set};
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::time::Steady;
 use crate::logic::pods::pod_lifecycle::job::{Job, JobEnd};
+use crate::logic::pods::wait::{Awaited, StageWait};
 
 /// Wait after an error, before jitter (upstream's back-off period of a pod worker).
 pub const ERROR_RETRY: Duration = Duration::from_secs(10);
@@ -33,8 +34,8 @@ pub struct Jobs {
     problems: BTreeMap<Job, String>,
     /// Until when each is not tried again, in uptime.
     retries: BTreeMap<Job, Duration>,
-    /// One sentence each, and when it is over, where that is known.
-    waits: Vec<(String, Option<Steady>)>,
+    /// What for, and until when, where that is known.
+    waits: Vec<(StageWait, Option<Steady>)>,
 }
 
 impl Jobs {
@@ -64,24 +65,25 @@ impl Jobs {
     }
 
     /// What is being stopped, as a wait; `None` when nothing is.
-    pub fn stopping(&self) -> Option<&'static str> {
+    pub fn stopping(&self) -> Option<Awaited> {
         self.open.iter().find_map(|job| match job {
-            Job::KillPod => Some("its containers to stop"),
-            Job::KillContainer(_) => Some("a container to stop"),
-            Job::ResetContainers => Some("its containers to be removed, to start over"),
+            Job::KillPod => Some(Awaited::Stop),
+            Job::KillContainer(_) => Some(Awaited::ContainerStop),
+            Job::ResetContainers => Some(Awaited::Reset),
             _ => None,
         })
     }
 
     /// Whether the job may begin at this uptime; else notes the wait.
-    pub fn may_begin(&mut self, job: &Job, uptime: Duration, waiting_for: &str) -> bool {
+    pub fn may_begin(&mut self, job: &Job, uptime: Duration, wait: impl Into<StageWait>) -> bool {
         if self.has(job) {
-            self.wait(waiting_for);
+            self.wait(wait);
             return false;
         }
         match self.retries.get(job) {
             Some(until) if *until > uptime => {
-                self.wait_until(format!("{waiting_for}, to be tried again"), Steady::at(*until));
+                let (wait, until) = (wait.into(), Steady::at(*until));
+                self.wait_until(StageWait { to_be_tried_again: true, ..wait }, until);
                 false
             }
             _ => true,
@@ -125,9 +127,8 @@ impl Jobs {
     }
 
     /// A wait for the job, with how its last try failed.
-    pub fn with_problem(&self, waiting_for: &str, job: &Job) -> String {
-        let problem = self.problem_of(job).map(|problem| format!(": {problem}"));
-        format!("{waiting_for}{}", problem.unwrap_or_default())
+    pub fn with_problem(&self, what: Awaited, job: &Job) -> StageWait {
+        StageWait { problem: self.problems.get(job).cloned(), ..what.into() }
     }
 
     /// Says when the job that has ended may begin again. `jitter`, in 0..1, spreads the usual wait.
@@ -168,18 +169,18 @@ impl Jobs {
     }
 
     /// The pod waits for this.
-    pub fn wait(&mut self, sentence: impl Into<String>) {
-        self.waits.push((sentence.into(), None));
+    pub fn wait(&mut self, wait: impl Into<StageWait>) {
+        self.waits.push((wait.into(), None));
     }
 
     /// The pod waits for this, until then at most.
-    pub fn wait_until(&mut self, sentence: impl Into<String>, until: Steady) {
-        self.waits.push((sentence.into(), Some(until)));
+    pub fn wait_until(&mut self, wait: impl Into<StageWait>, until: Steady) {
+        self.waits.push((wait.into(), Some(until)));
     }
 
-    /// What the pod waits for, one sentence each.
-    pub fn waits(&self) -> impl Iterator<Item = &str> {
-        self.waits.iter().map(|(sentence, _)| sentence.as_str())
+    /// What the pod waits for.
+    pub fn waits(&self) -> impl Iterator<Item = &StageWait> {
+        self.waits.iter().map(|(wait, _)| wait)
     }
 
     /// When something is due although nothing happens.
@@ -218,11 +219,11 @@ mod tests {
             jobs.end(&JobEnd::PodKilled(Err("busy".to_owned())));
             jobs.retry(STOP, retry, at(100), jitter);
             assert_eq!(jobs.rests(&STOP, at(100)), !wait.is_zero(), "{retry:?}");
-            assert_eq!(jobs.may_begin(&STOP, at(100), "the stop"), wait.is_zero(), "{retry:?}");
+            assert_eq!(jobs.may_begin(&STOP, at(100), Awaited::Stop), wait.is_zero(), "{retry:?}");
             let until = (!wait.is_zero()).then(|| Steady::at(at(100) + wait));
             assert_eq!(jobs.wake_at(), until, "{retry:?}");
-            assert!(jobs.may_begin(&STOP, at(100) + wait, "the stop"), "{retry:?} is over");
-            assert_eq!(jobs.with_problem("the stop", &STOP), "the stop: busy");
+            assert!(jobs.may_begin(&STOP, at(100) + wait, Awaited::Stop), "{retry:?} is over");
+            assert_eq!(jobs.with_problem(Awaited::Stop, &STOP).to_string(), "its containers to stop: busy");
         }
     }
 

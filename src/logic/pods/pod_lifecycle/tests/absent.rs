@@ -28,7 +28,7 @@ fn nothing_starts_while_the_runtime_does_not_say() {
     let failed = JobEnd::lost(Job::Confirm, "no answer".to_owned());
     assert_eq!(script.ends(failed), NOTHING);
     assert_eq!(script.wakes_in(), Some(10.0));
-    assert!(script.life.waits().any(|wait| wait.ends_with("to be tried again")), "it is said what is waited for");
+    assert!(script.waits().iter().any(|wait| wait.ends_with("to be tried again")), "it is said what is waited for");
     assert_eq!(script.passes(10), ["confirm a0"]);
 }
 

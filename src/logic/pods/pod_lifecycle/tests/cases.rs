@@ -343,7 +343,7 @@ fn a_container_whose_hook_runs_is_stopped_after_it() {
         Input::Probed { container, kind, healthy: false }
     };
     assert_eq!(script.step(fails("b0")), NOTHING);
-    let told: Vec<String> = script.life.waits().map(str::to_owned).collect();
+    let told = script.waits();
     assert!(told.contains(&"container b to have started, before it is stopped".to_owned()), "{told:?}");
     assert_eq!(script.step(fails("a0")), ["kill a0 30s"]);
     script.ends(JobEnd::Killed("a0".into(), Ok(())));
@@ -360,11 +360,11 @@ fn a_container_that_the_runtime_cannot_stop_says_why_until_it_is_gone() {
     assert_eq!(script.step(Input::Probed { container, kind, healthy: false }), ["kill a0 30s"]);
     script.ends(JobEnd::Killed("a0".into(), Err("device busy".to_owned())));
     script.sees(&[ready(0)], &[running(&pod, "a", 0)]);
-    let told: Vec<String> = script.life.waits().map(str::to_owned).collect();
+    let told = script.waits();
     assert_eq!(told, ["a container to stop: device busy, to be tried again"]);
     let ended = exited(&running(&pod, "a", 0), 137, script.moment);
     script.sees(&[ready(0)], &[ended]);
-    assert!(!script.life.waits().any(|wait| wait.contains("device busy")), "it has stopped");
+    assert!(!script.waits().iter().any(|wait| wait.contains("device busy")), "it has stopped");
 }
 
 #[test]
@@ -501,7 +501,7 @@ fn a_container_waits_for_its_pods_cgroup_and_its_sandbox_does_not() {
     assert_eq!(actions, ["sandbox 0", "prepare anew", "image a"]);
     script.ends(image_there("a"));
     assert_eq!(script.ends(JobEnd::SandboxUp(Ok(ready(0)))), NOTHING);
-    assert_eq!(script.life.waits().collect::<Vec<_>>(), ["the pod's cgroup"]);
+    assert_eq!(script.waits(), ["the pod's cgroup"]);
     assert_eq!(script.ends(JobEnd::lost(Job::Prepare, "busy".to_owned())), ["inspect soon"]);
     assert_eq!(script.passes(10), ["prepare anew"]);
     assert_eq!(script.ends(JobEnd::Prepared(Ok(true))), ["start a 0 in s0 of app:1"]);

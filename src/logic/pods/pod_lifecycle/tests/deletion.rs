@@ -154,8 +154,8 @@ fn a_removal_that_fails_holds_up_nobody_and_is_tried_again() {
     let mut waits = vec![];
     for _ in 0..5 {
         assert_eq!(script.remains_go(Err("device or resource busy".to_owned())), NOTHING);
-        assert_eq!(script.life.obstacle(), None, "nobody is held up");
-        let told: Vec<&str> = script.life.waits().collect();
+        assert_eq!(script.obstacle(), None, "nobody is held up");
+        let told = script.waits();
         assert_eq!(told, ["what is left of it to be removed: device or resource busy, to be tried again"]);
         let wait = script.wakes_in().expect("it is tried again");
         waits.push(wait);
@@ -192,7 +192,7 @@ fn dead_containers_of_a_removed_pod_are_kept_for_as_long_as_they_are_to_be() {
             script.remains_go(Ok(()));
         }
         assert!(script.life.is_over());
-        assert_eq!(script.life.waits().collect::<Vec<_>>(), ["its dead containers to be old enough to go"]);
+        assert_eq!(script.waits(), ["its dead containers to be old enough to go"]);
         assert_eq!(script.wakes_in(), Some(f64::from(rest)));
         let last = script.passes(u64::from(rest));
         assert!(last.last().is_some_and(|last| last.starts_with("remove [s1")), "{last:?}");
@@ -235,7 +235,7 @@ fn a_sandbox_that_is_not_ready_is_stopped_until_the_runtime_says_that_it_is() {
     for _ in 0..2 {
         assert_eq!(script.ends(JobEnd::PodKilled(Err("no network plugin".to_owned()))), ["inspect"]);
         assert_eq!(script.sees(&sandboxes, &containers), NOTHING);
-        let obstacle = script.life.obstacle().expect("it failed");
+        let obstacle = script.obstacle().expect("it failed");
         assert!(obstacle.contains("no network plugin"), "{obstacle}");
         assert_eq!(script.wakes_in(), Some(10.0));
         assert_eq!(script.life.stage(), Stage::Terminating);

@@ -57,7 +57,7 @@ fn a_container_waits_for_its_pods_volumes_and_nothing_else_does() {
     script.ends(JobEnd::Prepared(Ok(true)));
     script.ends(image("a"));
     assert_eq!(script.ends(JobEnd::SandboxUp(Ok(ready(0)))), [""; 0]);
-    assert_eq!(script.life.waits().collect::<Vec<_>>(), ["its volumes to be mounted"]);
+    assert_eq!(script.waits(), ["its volumes to be mounted"]);
     assert_eq!(script.ends(mounted()), ["start a 0 in s0 of app:1"]);
 }
 
@@ -66,15 +66,15 @@ fn a_container_waits_for_its_pods_volumes_and_nothing_else_does() {
 fn why_a_volume_is_missing_is_told_and_it_is_tried_again() {
     let (mut script, _) = Script::new(with_volume(a_pod("Always", &[], &["a"])));
     script.ends(not_mounted("configmap \"x\" not found", 2));
-    let told: Vec<String> = script.life.waits().map(str::to_owned).collect();
+    let told = script.waits();
     assert!(told.contains(&"its volumes: configmap \"x\" not found, to be tried again".to_owned()), "{told:?}");
     let obstacle = Some("waits for its volumes: configmap \"x\" not found".to_owned());
-    assert_eq!(script.life.obstacle(), obstacle);
+    assert_eq!(script.obstacle(), obstacle);
     assert_eq!(script.passes(1), [""; 0]);
     assert_eq!(script.passes(1), ["volumes"]);
-    assert_eq!(script.life.obstacle(), obstacle, "the same while it is tried again");
+    assert_eq!(script.obstacle(), obstacle, "the same while it is tried again");
     script.ends(mounted());
-    assert_eq!(script.life.obstacle(), None);
+    assert_eq!(script.obstacle(), None);
 }
 
 /// VOL-50.
@@ -132,9 +132,9 @@ fn a_pod_that_ends_waits_no_longer_for_volumes_and_says_what_keeps_it() {
     script.sees(&[], &[]);
     script.ends(JobEnd::CleanedUp(Err("mounted volumes=[v]: busy".to_owned())));
     assert_eq!(
-        script.life.obstacle().as_deref(),
+        script.obstacle().as_deref(),
         Some("has ended, waits for its volumes and its cgroup to be released: mounted volumes=[v]: busy")
     );
-    let told: Vec<&str> = script.life.waits().collect();
+    let told = script.waits();
     assert_eq!(told, ["its volumes and its cgroup to be released: mounted volumes=[v]: busy, to be tried again"]);
 }

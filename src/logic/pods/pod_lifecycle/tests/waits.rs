@@ -5,8 +5,8 @@ use k8s_openapi::api::core::v1::Probe;
 use super::volumes::{mounted, with_volume};
 use super::*;
 
-fn waits(script: &Script) -> Vec<&str> {
-    script.life.waits().collect()
+fn waits(script: &Script) -> Vec<String> {
+    script.waits()
 }
 
 /// In the same decision that begins it, not only in the next.
@@ -87,16 +87,16 @@ fn what_keeps_a_pod_from_going_on_is_named_at_each_stage() {
     ] {
         let (mut script, _) = Script::new(with_volume(a_pod("Always", &[], &["a"])));
         script.ends(lost(job));
-        assert_eq!(script.life.obstacle().as_deref(), Some(obstacle));
+        assert_eq!(script.obstacle().as_deref(), Some(obstacle));
         for end in [JobEnd::Prepared(Ok(true)), JobEnd::SandboxUp(Ok(ready(0))), mounted()] {
             script.ends(end);
         }
-        assert_eq!(script.life.obstacle(), None, "{obstacle}");
+        assert_eq!(script.obstacle(), None, "{obstacle}");
     }
     let mut script = Script::running(a_pod("Always", &[], &["a"]));
     script.removed(None);
     script.ends(lost(Job::KillPod));
-    assert_eq!(script.life.obstacle().as_deref(), Some("ends, waits for its containers to stop: busy"));
+    assert_eq!(script.obstacle().as_deref(), Some("ends, waits for its containers to stop: busy"));
     let (mut script, _) = Script::new(a_pod("Always", &[], &["a"]));
     for end in [JobEnd::Prepared(Ok(true)), lost(Job::SetUpSandbox)] {
         script.ends(end);
@@ -106,7 +106,7 @@ fn what_keeps_a_pod_from_going_on_is_named_at_each_stage() {
     assert_eq!(script.life.stage(), Stage::Terminated);
     script.ends(lost(Job::CleanUp));
     let released = "has ended, waits for its volumes and its cgroup to be released: busy";
-    assert_eq!(script.life.obstacle().as_deref(), Some(released));
+    assert_eq!(script.obstacle().as_deref(), Some(released));
 }
 
 /// PAIN-20.
@@ -133,7 +133,7 @@ fn what_a_running_container_has_yet_to_do_is_waited_for() {
     ] {
         let mut script = script_with(&script, ProbeKind::Startup, kind == ProbeKind::Readiness);
         script.step(Input::Probed { container: "app0".into(), kind, healthy });
-        let told: Vec<&str> = waits(&script).into_iter().filter(|wait| wait.ends_with("of app")).collect();
+        let told: Vec<String> = waits(&script).into_iter().filter(|wait| wait.ends_with("of app")).collect();
         assert_eq!(told, expected, "{kind} {healthy}");
     }
 }
