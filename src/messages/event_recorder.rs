@@ -1,6 +1,5 @@
 //! To `EventRecorder`.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use ractor::RpcReplyPort;
@@ -8,6 +7,7 @@ use ractor::RpcReplyPort;
 use super::{Panicked, describe};
 pub use crate::logic::events::PodEvent;
 use crate::logic::events::outbox::Outcome;
+use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::time::Moment;
 
@@ -74,16 +74,16 @@ impl EventSubject {
     }
 
     /// An Event that all is as it should be.
-    pub fn normal(&self, reason: impl Into<Cow<'static, str>>, message: impl Into<String>) -> EventRecorderMsg {
-        self.event(false, reason.into(), message.into())
+    pub fn normal(&self, reason: EventReason, message: impl Into<String>) -> EventRecorderMsg {
+        self.event(false, reason, message.into())
     }
 
     /// An Event that something is not.
-    pub fn warning(&self, reason: impl Into<Cow<'static, str>>, message: impl Into<String>) -> EventRecorderMsg {
-        self.event(true, reason.into(), message.into())
+    pub fn warning(&self, reason: EventReason, message: impl Into<String>) -> EventRecorderMsg {
+        self.event(true, reason, message.into())
     }
 
-    fn event(&self, warning: bool, reason: Cow<'static, str>, message: String) -> EventRecorderMsg {
+    fn event(&self, warning: bool, reason: EventReason, message: String) -> EventRecorderMsg {
         EventRecorderMsg::Recorded(PodEvent {
             uid: self.uid.clone(),
             full_name: self.full_name.clone(),

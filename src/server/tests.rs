@@ -30,6 +30,7 @@ use crate::actors::tree::Directory;
 use crate::actors::wiring;
 use crate::cli;
 use crate::cri::grpc::GrpcRuntime;
+use crate::logic::events::reasons::EventReason;
 use crate::logic::images::ImageSettings;
 use crate::logic::images::image_garbage::ImageGcPolicy;
 use crate::logic::images::image_records::VerificationPolicy;
@@ -281,7 +282,7 @@ impl Node {
         let to = &self.agent.directory;
         to.status_manager.tell(Cause::outside("test"), StatusManagerMsg::StatusChanged(view)).expect("room");
         let subject = EventSubject::pod(&uid, &FullName::new(name, "shop"));
-        let event = subject.warning("BackOff", "Back-off restarting failed container");
+        let event = subject.warning(EventReason::BackOff, "Back-off restarting failed container");
         to.event_recorder.tell(Cause::outside("test"), event).expect("room");
     }
 

@@ -16,6 +16,7 @@ use crate::actors::kit::context::Context;
 use crate::actors::kit::held::Held;
 use crate::actors::kit::trace::Cause;
 use crate::cri::{ContainerFilter, ImageService, ImageSpec, RuntimeService};
+use crate::logic::events::reasons::EventReason;
 use crate::logic::images::image_garbage::{
     DiskUse, ImageGarbage, ImageGcPolicy, ListedImage, PASS_PERIOD, Pass, Removal, not_enough,
 };
@@ -177,7 +178,7 @@ impl ImageGc {
         };
         if disk.capacity == 0 {
             let problem = "invalid capacity 0 on image filesystem";
-            self.tell_node("InvalidDiskCapacity", problem.to_owned(), context);
+            self.tell_node(EventReason::InvalidDiskCapacity, problem.to_owned(), context);
             self.fail(problem, context);
             return;
         }
@@ -259,7 +260,7 @@ impl ImageGc {
         let text = not_enough(disk, freed, holders);
         // A disk that is full of other things is said once, not at each pass. A change of the figures is no news.
         let key = format!("{} {freed}", disk.percent());
-        self.say("FreeDiskSpaceFailed", text, key, context);
+        self.say(EventReason::FreeDiskSpaceFailed, text, key, context);
     }
 
     fn end(&mut self, short_of_space: bool, context: &mut Context<ImageGcMsg>) {
@@ -277,22 +278,22 @@ impl ImageGc {
         self.failures += 1;
         tracing::error!(problem, failures = self.failures, "image garbage collection failed");
         if self.failures > 1 {
-            self.say("ImageGCFailed", problem.to_owned(), problem.to_owned(), context);
+            self.say(EventReason::ImageGCFailed, problem.to_owned(), problem.to_owned(), context);
         }
         context.after(PASS_PERIOD, ImageGcMsg::PassDue);
     }
 
-    fn say(&mut self, reason: &'static str, text: String, key: String, context: &Context<ImageGcMsg>) {
+    fn say(&mut self, reason: EventReason, text: String, key: String, context: &Context<ImageGcMsg>) {
         let now = context.clock().uptime();
         let again = |(said, at): &(String, Duration)| *said != key || now.saturating_sub(*at) >= SAY_AGAIN;
         if self.said.as_ref().is_none_or(again) {
-            tracing::warn!(reason, "{text}");
+            tracing::warn!(reason = reason.as_str(), "{text}");
             self.said = Some((key, now));
             self.tell_node(reason, text, context);
         }
     }
 
-    fn tell_node(&self, reason: &'static str, text: String, context: &Context<ImageGcMsg>) {
+    fn tell_node(&self, reason: EventReason, text: String, context: &Context<ImageGcMsg>) {
         let node = EventSubject::node(&self.args.node_name);
         context.tell(&self.args.event_recorder, node.warning(reason, text));
     }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
+use crate::logic::events::reasons::EventReason;
 use crate::logic::resources::cgroup_name::{CgroupName, CgroupTree};
 use crate::logic::resources::{
     CgroupSettings, QosClass, ResourceList, ResourceOptions, TierSums, best_effort_tier_settings,
@@ -143,7 +144,7 @@ impl ResourceManager {
             (None, before) => {
                 self.enforcement = Enforcement::Done;
                 if before == Enforcement::Failed || context.address().record().restarts() == 0 {
-                    context.tell(to, node.normal("NodeAllocatableEnforced", ENFORCED));
+                    context.tell(to, node.normal(EventReason::NodeAllocatableEnforced, ENFORCED));
                 }
             }
             (Some(problem), Enforcement::Done) => tracing::warn!(problem, "limits of all pods not set again"),
@@ -151,7 +152,7 @@ impl ResourceManager {
                 self.enforcement = Enforcement::Failed;
                 let cgroup = self.args.tree.pods().components().join("\" \"");
                 let text = format!("Failed to update Node Allocatable Limits [\"{cgroup}\"]: {problem}");
-                context.tell(to, node.warning("FailedNodeAllocatableEnforcement", text));
+                context.tell(to, node.warning(EventReason::FailedNodeAllocatableEnforcement, text));
             }
         }
     }

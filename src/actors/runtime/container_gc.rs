@@ -16,6 +16,7 @@ use crate::actors::kit::context::Context;
 use crate::actors::kit::trace::Cause;
 use crate::actors::pods::pod_worker::jobs::remove_container;
 use crate::cri::RuntimeService;
+use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod};
 use crate::logic::pods::container_garbage::{Garbage, GarbagePolicy, collect};
@@ -152,7 +153,7 @@ impl ContainerGc {
             Err(error) => {
                 tracing::error!(error, "Container garbage collection failed");
                 let node = EventSubject::node(&self.args.node_name);
-                context.tell(&self.args.event_recorder, node.warning("ContainerGCFailed", error));
+                context.tell(&self.args.event_recorder, node.warning(EventReason::ContainerGCFailed, error));
             }
         }
     }

@@ -13,6 +13,7 @@ use super::mark_seen;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
+use crate::logic::events::reasons::EventReason;
 use crate::logic::manifest::restart_gates::RestartGates;
 use crate::logic::manifest::{Checked, Source, check_static_list, claimed_name};
 use crate::logic::model::ids::{FullName, PodUid};
@@ -166,7 +167,7 @@ impl HttpSource {
             }
             let subject = EventSubject::pod(&uid, &FullName::new(&name, &namespace));
             let message = duplicate(&name, &namespace, &uid);
-            context.tell(&self.args.event_recorder, subject.warning("FailedValidation", message));
+            context.tell(&self.args.event_recorder, subject.warning(EventReason::FailedValidation, message));
         }
         unique
     }

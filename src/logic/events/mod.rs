@@ -9,13 +9,14 @@
 pub mod field_path;
 mod object;
 pub mod outbox;
+pub mod reasons;
 mod recent;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
 use std::time::Duration;
 
+use self::reasons::EventReason;
 use self::recent::Recent;
 use crate::logic::formats::dns_label::subdomain_problems;
 use crate::logic::model::ids::{FullName, PodUid};
@@ -49,8 +50,8 @@ pub struct PodEvent {
     pub field_path: String,
     /// Warning, else Normal.
     pub warning: bool,
-    /// One word, as upstream says it.
-    pub reason: Cow<'static, str>,
+    /// One word.
+    pub reason: EventReason,
     /// A sentence, as upstream says it.
     pub message: String,
 }
@@ -106,7 +107,7 @@ type Subject = (PodUid, FullName);
 struct Group {
     subject: Subject,
     warning: bool,
-    reason: Cow<'static, str>,
+    reason: EventReason,
 }
 
 /// Equal Events; with `None`, those that stand for similar ones.

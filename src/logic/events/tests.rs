@@ -12,13 +12,13 @@ use super::*;
 /// 2026-01-01T00:00:00Z.
 const BEGINNING: Moment = Moment(1_767_225_600_000_000_000);
 
-fn event(pod: &str, reason: &'static str, message: &str) -> PodEvent {
+fn event(pod: &str, reason: EventReason, message: &str) -> PodEvent {
     PodEvent {
         uid: PodUid::from(format!("uid-{pod}")),
         full_name: FullName::new(pod, "shop"),
         field_path: "spec.containers{web}".to_owned(),
         warning: true,
-        reason: reason.into(),
+        reason,
         message: message.to_owned(),
     }
 }
@@ -47,7 +47,9 @@ fn object(report: &Report) -> Value {
 /// POD-37, PRB-24, OBS-26.
 #[test]
 fn an_event_of_a_container_is_an_object_as_upstream_writes_it() {
-    let report = Bench::default().see(event("web", "BackOff", "Back-off restarting failed container")).expect("passes");
+    let report = Bench::default()
+        .see(event("web", EventReason::BackOff, "Back-off restarting failed container"))
+        .expect("passes");
     assert_eq!(
         object(&report),
         json!({
@@ -79,7 +81,7 @@ fn an_event_of_the_node_is_in_the_default_namespace() {
         full_name: FullName::new("node-1", ""),
         field_path: String::new(),
         warning: false,
-        reason: "Starting".into(),
+        reason: EventReason::Starting,
         message: "Starting kubelet.".to_owned(),
     };
     let object = object(&Bench::default().see(starting).expect("passes"));
@@ -93,8 +95,11 @@ fn an_event_of_the_node_is_in_the_default_namespace() {
 
 #[test]
 fn an_event_of_a_volume_is_in_the_default_namespace_and_names_its_kind() {
-    let of_volume =
-        PodEvent { uid: PodUid::from("u-7"), full_name: FullName::new("pv-1", ""), ..event("web", "X", "y") };
+    let of_volume = PodEvent {
+        uid: PodUid::from("u-7"),
+        full_name: FullName::new("pv-1", ""),
+        ..event("web", EventReason::Killing, "y")
+    };
     let object = object(&Bench::default().see(of_volume).expect("passes"));
     assert_eq!(object["metadata"]["namespace"], "default");
     assert_eq!(object["involvedObject"]["kind"], "PersistentVolume");
@@ -103,20 +108,20 @@ fn an_event_of_a_volume_is_in_the_default_namespace_and_names_its_kind() {
 #[test]
 fn an_equal_event_is_the_same_object_with_a_higher_count() {
     let mut bench = Bench::default();
-    let first = bench.see(event("web", "BackOff", "again")).expect("passes");
+    let first = bench.see(event("web", EventReason::BackOff, "again")).expect("passes");
     bench.later(70);
-    let second = bench.see(event("web", "BackOff", "again")).expect("passes");
+    let second = bench.see(event("web", EventReason::BackOff, "again")).expect("passes");
     assert_eq!((&second.name, second.count, second.first), (&first.name, 2, first.first));
     assert_eq!(second.patch(), json!({ "count": 2, "lastTimestamp": "2026-01-01T00:01:10Z", "message": "again" }));
 }
 
 #[test]
 fn what_is_not_equal_is_an_object_of_its_own() {
-    let base = event("web", "BackOff", "again");
+    let base = event("web", EventReason::BackOff, "again");
     let others = [
-        event("shop", "BackOff", "again"),
-        event("web", "Failed", "again"),
-        event("web", "BackOff", "once more"),
+        event("shop", EventReason::BackOff, "again"),
+        event("web", EventReason::Failed, "again"),
+        event("web", EventReason::BackOff, "once more"),
         PodEvent { warning: false, ..base.clone() },
         PodEvent { field_path: "spec.containers{db}".to_owned(), ..base.clone() },
         PodEvent { uid: PodUid::from("uid-new"), ..base.clone() },
@@ -137,17 +142,17 @@ fn what_is_not_equal_is_an_object_of_its_own() {
 fn the_tenth_similar_event_becomes_one_that_stands_for_them() {
     let mut bench = Bench::default();
     for number in 1..=9 {
-        let report = bench.see(event("web", "Failed", &format!("no {number}"))).expect("passes");
+        let report = bench.see(event("web", EventReason::Failed, &format!("no {number}"))).expect("passes");
         assert_eq!((report.count, report.event.message), (1, format!("no {number}")));
     }
-    let tenth = bench.see(event("web", "Failed", "no 10")).expect("passes");
+    let tenth = bench.see(event("web", EventReason::Failed, "no 10")).expect("passes");
     assert_eq!((tenth.count, &*tenth.event.message), (1, "(combined from similar events): no 10"));
-    let eleventh = bench.see(event("web", "Failed", "no 11")).expect("passes");
+    let eleventh = bench.see(event("web", EventReason::Failed, "no 11")).expect("passes");
     assert_eq!((eleventh.count, &*eleventh.event.message), (2, "(combined from similar events): no 11"));
     assert_eq!(eleventh.name, tenth.name);
-    let known = bench.see(event("web", "Failed", "no 3")).expect("passes");
+    let known = bench.see(event("web", EventReason::Failed, "no 3")).expect("passes");
     assert_eq!((known.count, &*known.event.message), (2, "no 3"), "the first ones keep their own");
-    let other = bench.see(event("web", "BackOff", "no 12")).expect("passes");
+    let other = bench.see(event("web", EventReason::BackOff, "no 12")).expect("passes");
     assert_eq!((other.count, &*other.event.message), (1, "no 12"), "another reason is another group");
 }
 
@@ -156,10 +161,10 @@ fn similar_events_are_forgotten_after_ten_minutes_of_silence() {
     for (silence, combined) in [(600, true), (601, false)] {
         let mut bench = Bench::default();
         for number in 1..=9 {
-            bench.see(event("web", "Failed", &format!("no {number}")));
+            bench.see(event("web", EventReason::Failed, &format!("no {number}")));
         }
         bench.later(silence);
-        let report = bench.see(event("web", "Failed", "no 10")).expect("passes");
+        let report = bench.see(event("web", EventReason::Failed, "no 10")).expect("passes");
         assert_eq!(report.event.message.starts_with(COMBINED), combined, "after {silence} s");
     }
 }
@@ -168,7 +173,8 @@ fn similar_events_are_forgotten_after_ten_minutes_of_silence() {
 #[test]
 fn the_budget_of_an_object_is_25_and_then_one_in_five_minutes() {
     let mut bench = Bench::default();
-    let pass = |bench: &mut Bench| bench.see(event("web", "Unhealthy", "probe failed")).map(|report| report.count);
+    let pass =
+        |bench: &mut Bench| bench.see(event("web", EventReason::Unhealthy, "probe failed")).map(|report| report.count);
     for count in 1..=25 {
         assert_eq!(pass(&mut bench), Some(count));
     }
@@ -178,18 +184,18 @@ fn the_budget_of_an_object_is_25_and_then_one_in_five_minutes() {
     bench.later(1);
     assert_eq!(pass(&mut bench), Some(28), "what was held back is told in the count");
     assert_eq!(pass(&mut bench), None);
-    let mut normal = event("web", "Pulled", "there");
+    let mut normal = event("web", EventReason::Pulled, "there");
     normal.warning = false;
     assert!(bench.see(normal).is_some(), "each type has a budget of its own");
-    assert!(bench.see(event("db", "Unhealthy", "probe failed")).is_some(), "and so has each object");
+    assert!(bench.see(event("db", EventReason::Unhealthy, "probe failed")).is_some(), "and so has each object");
 }
 
 #[test]
 fn a_name_without_room_is_a_uuid() {
     let long = "a".repeat(250);
     let mut bench = Bench::default();
-    let first = bench.see(event(&long, "Pulled", "there")).expect("passes").name;
-    let second = bench.see(event(&long, "Started", "there")).expect("passes").name;
+    let first = bench.see(event(&long, EventReason::Pulled, "there")).expect("passes").name;
+    let second = bench.see(event(&long, EventReason::Started, "there")).expect("passes").name;
     let groups: Vec<usize> = first.split('-').map(str::len).collect();
     assert_eq!(groups, [8, 4, 4, 4, 12]);
     assert_eq!(&first[14..15], "4");
@@ -200,17 +206,18 @@ fn a_name_without_room_is_a_uuid() {
 #[test]
 fn a_message_is_cut_at_a_letter() {
     for message in ["x".repeat(MESSAGE_BYTES_MAX), "y".repeat(1025)] {
-        let report = Bench::default().see(event("web", "Failed", &message)).expect("passes");
+        let report = Bench::default().see(event("web", EventReason::Failed, &message)).expect("passes");
         assert_eq!(report.event.message, message, "not one byte is lost");
     }
-    let report = Bench::default().see(event("web", "Failed", &"ä".repeat(MESSAGE_BYTES_MAX))).expect("passes");
+    let report =
+        Bench::default().see(event("web", EventReason::Failed, &"ä".repeat(MESSAGE_BYTES_MAX))).expect("passes");
     let text = report.event.message;
     assert!(text.len() <= MESSAGE_BYTES_MAX && text.ends_with("ä..."), "{} bytes", text.len());
 }
 
 fn report(number: usize) -> Report {
     Report {
-        event: event("web", "Pulled", &number.to_string()),
+        event: event("web", EventReason::Pulled, &number.to_string()),
         name: format!("web.{number}"),
         count: 1,
         first: BEGINNING,
@@ -316,7 +323,7 @@ proptest! {
         let mut told = 0;
         for (pod, warning, reason, message, wait) in history {
             bench.later(wait);
-            let reason = if reason { "Failed" } else { "Unhealthy" };
+            let reason = if reason { EventReason::Failed } else { EventReason::Unhealthy };
             let happened = PodEvent { warning, ..event(&format!("pod-{pod}"), reason, &message.to_string()) };
             let Some(report) = bench.see(happened.clone()) else { continue };
             told += 1;
@@ -338,10 +345,10 @@ proptest! {
         }
         prop_assert!(counts.len() <= told);
         for pod in 0..2 {
-            for reason in ["Failed", "Unhealthy"] {
+            for reason in [EventReason::Failed, EventReason::Unhealthy] {
                 for warning in [false, true] {
                     let own = counts.values().map(|(_, report)| &report.event).filter(|event| {
-                        (&*event.reason, event.warning) == (reason, warning)
+                        (&event.reason, event.warning) == (&reason, warning)
                             && *event.full_name.name == *format!("pod-{pod}") && event.message.starts_with(COMBINED)
                     });
                     prop_assert!(own.count() <= 1, "similar ones are combined in one object");

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{Pod, PodDNSConfig};
 
+use crate::logic::events::reasons::EventReason;
 use crate::logic::formats::dns_label::SUBDOMAIN_MAX;
 use crate::logic::formats::go_text::quoted;
 
@@ -105,7 +106,7 @@ pub struct NodeDns {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DnsWarning {
     /// `DNSConfigForming` or `MissingClusterDNS`.
-    pub reason: &'static str,
+    pub reason: EventReason,
     /// Message of the pod's event.
     pub pod_message: String,
     /// Message of the node's event.
@@ -262,7 +263,7 @@ pub fn resolv_conf_problem(path: &str, text: &str, cluster_domain: &str) -> Opti
 }
 
 fn forming(pod_message: String) -> DnsWarning {
-    DnsWarning { reason: "DNSConfigForming", pod_message, node_message: None }
+    DnsWarning { reason: EventReason::DNSConfigForming, pod_message, node_message: None }
 }
 
 fn missing_cluster_dns(pod: &Pod) -> DnsWarning {
@@ -272,7 +273,7 @@ fn missing_cluster_dns(pod: &Pod) -> DnsWarning {
     let [name, namespace, uid] =
         [&metadata.name, &metadata.namespace, &metadata.uid].map(|part| part.as_deref().unwrap_or_default());
     DnsWarning {
-        reason: "MissingClusterDNS",
+        reason: EventReason::MissingClusterDNS,
         pod_message: format!("pod: {}. {on_node}", quoted(&format!("{name}_{namespace}({uid})"))),
         node_message: Some(on_node.to_owned()),
     }

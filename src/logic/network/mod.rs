@@ -1,6 +1,6 @@
 //! Network: addresses and names of the node and its pods, resolvers, packet filter rules, proxies.
 //!
-//! May import `formats` and `model`.
+//! May import `formats`, `model` and `events`.
 
 pub mod default_address;
 pub mod dns;

@@ -1,6 +1,6 @@
 //! Node: the Node object, its status and its lease, the node's certificates, and the kernel parameters that it needs.
 //!
-//! May import `formats`, `model` and `resources`.
+//! May import `formats`, `model`, `resources` and `events`.
 
 pub mod certificate_plan;
 pub mod certificate_rotation;

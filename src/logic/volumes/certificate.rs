@@ -9,6 +9,7 @@ use std::time::Duration;
 use k8s_openapi::api::certificates::v1beta1::PodCertificateRequest;
 use k8s_openapi::api::core::v1::{Pod, PodCertificateProjection};
 
+use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
 
@@ -116,7 +117,7 @@ pub enum Step {
 pub type KeyAndChain = Result<(Arc<str>, Arc<str>), String>;
 
 /// An Event about the pod: reason and message.
-pub type CertificateEvent = (&'static str, String);
+pub type CertificateEvent = (EventReason, String);
 
 /// What to do now.
 pub fn next_step(state: Option<&CertificateState>, now: Moment) -> Step {
@@ -160,14 +161,14 @@ pub fn note_looked(
     let name = format!("{}/{}", named(&found.metadata.namespace), named(&found.metadata.name));
     for condition in status.conditions.iter().flatten() {
         let (reason, message) = (&condition.reason, &condition.message);
-        let refused = |kind: &'static str, verb: &str, past: &str| {
+        let refused = |kind: EventReason, verb: &str, past: &str| {
             let text = format!("PodCertificateRequest was permanently {past}: reason={reason:?} message={message:?}");
             let event = format!("PodCertificateRequest {name} {verb}, reason={reason:?}, message={message:?}");
             (Some(CertificateState::Refused(text)), vec![(kind, event)])
         };
         match condition.type_.as_str() {
-            "Denied" => return refused("Denied", "was denied", "denied"),
-            "Failed" => return refused("Failed", "failed", "failed"),
+            "Denied" => return refused(EventReason::Denied, "was denied", "denied"),
+            "Failed" => return refused(EventReason::Failed, "failed", "failed"),
             "Issued" => {
                 let moment = |time: &Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>| {
                     time.as_ref().map_or(now, |time| Moment::from_timestamp(time.0))
@@ -193,10 +194,10 @@ pub fn overdue(state: &mut CertificateState, now: Moment) -> Vec<CertificateEven
     let CertificateState::Issued(issued, _) = state else { return vec![] };
     let mut events = vec![];
     if now > issued.refresh_at.plus(OVERDUE_AFTER) && !std::mem::replace(&mut issued.overdue_told, true) {
-        events.push(("CertificateOverdueForRefresh", "PodCertificate refresh overdue".to_owned()));
+        events.push((EventReason::CertificateOverdueForRefresh, "PodCertificate refresh overdue".to_owned()));
     }
     if now > issued.ends_at && !std::mem::replace(&mut issued.end_told, true) {
-        events.push(("CertificateExpired", "PodCertificate expired".to_owned()));
+        events.push((EventReason::CertificateExpired, "PodCertificate expired".to_owned()));
     }
     events
 }

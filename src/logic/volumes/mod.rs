@@ -5,7 +5,7 @@
 //! say what a container gets;
 //! `slow_walk` what is told of long work. Nothing here keeps state: that is `logic::volumes::volume_states`.
 //!
-//! May import `formats`, `model`, `resources`, `objects` and `environment`.
+//! May import `formats`, `model`, `resources`, `objects`, `environment` and `events`.
 
 pub mod certificate;
 pub mod claim;

@@ -10,6 +10,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::order::VolumePlace;
+use crate::logic::events::reasons::EventReason;
 use crate::logic::model::backoff::{Backoff, BackoffPolicy, Wait};
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::loudness::Loudness;
@@ -58,7 +59,7 @@ pub struct TaskFailure {
     /// Whether what the volume is could not even be found out (upstream's populator), such as a claim without volume.
     pub in_processing: bool,
     /// The reason of the Event about it; `None` where it is told otherwise, or is no more than a wait.
-    pub reason: Option<&'static str>,
+    pub reason: Option<EventReason>,
     /// It is tried again after this, however often it failed before; `None` leaves it to waits that grow.
     pub look_again: Option<Duration>,
 }

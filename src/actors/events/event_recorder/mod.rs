@@ -74,12 +74,12 @@ impl EventRecorder {
         let kind = if event.warning { "Warning" } else { "Normal" };
         if event.is_about_node() {
             let node = &event.full_name.name;
-            tracing::info!(target: "podwright::event", node = %node, kind, reason = &*event.reason, "{}", event.message);
+            tracing::info!(target: "podwright::event", node = %node, kind, reason = event.reason.as_str(), "{}", event.message);
         } else {
             tracing::info!(
                 target: "podwright::event",
                 pod = %event.full_name, uid = %event.uid, object = event.field_path,
-                kind, reason = &*event.reason, "{}", event.message
+                kind, reason = event.reason.as_str(), "{}", event.message
             );
         }
         if let Some(outlet) = &mut self.outlet {

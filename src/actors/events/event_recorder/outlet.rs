@@ -88,7 +88,7 @@ impl Outlet {
 
     fn tell_lost(&self, report: &Report, tries: u32) {
         let lost = self.outbox.lost();
-        let (name, object, reason) = (&report.name, &report.event.full_name, &*report.event.reason);
+        let (name, object, reason) = (&report.name, &report.event.full_name, report.event.reason.as_str());
         if tries == 0 {
             let text = "Unable to record event: too many queued events, dropped event";
             tracing::error!(event = name, %object, reason, lost, "{text}");
@@ -102,7 +102,7 @@ impl Outlet {
 /// What a call's end means for the report. `patch`: whether there had to be an object.
 fn outcome(report: &Report, answer: Result<Event, ApiError>, patch: bool) -> Outcome {
     let Err(error) = answer else { return Outcome::Stored };
-    let (event, object, reason) = (&report.name, &report.event.full_name, &*report.event.reason);
+    let (event, object, reason) = (&report.name, &report.event.full_name, report.event.reason.as_str());
     if patch && error.is_not_found() {
         return Outcome::Missing;
     }

@@ -18,6 +18,7 @@ use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
 use crate::actors::kit::held::Held;
 use crate::cri::{CriResult, Image, ImageService, ImageSpec};
+use crate::logic::events::reasons::EventReason;
 use crate::logic::images::ImageSettings;
 use crate::logic::images::credential_plugins::{AnswerCache, Provider};
 use crate::logic::images::credential_tokens::KnownToken;
@@ -223,7 +224,10 @@ impl ImageManager {
         };
         if let Err(error) = named {
             let message = format!("Failed to apply default image tag \"{}\": {error}", pending.request.image);
-            context.tell(&self.args.event_recorder, pending.subject().warning("InspectFailed", message.clone()));
+            context.tell(
+                &self.args.event_recorder,
+                pending.subject().warning(EventReason::InspectFailed, message.clone()),
+            );
             self.pending.insert(number, pending);
             self.fail(number, "InvalidImageName", message, None, context);
             return;
@@ -272,13 +276,14 @@ impl ImageManager {
                 let verified =
                     if self.args.settings.verification.records() { " and can be accessed by the pod" } else { "" };
                 let message = format!("Container image \"{image}\" already present on machine{verified}");
-                context.tell(&self.args.event_recorder, subject.normal("Pulled", message));
+                context.tell(&self.args.event_recorder, subject.normal(EventReason::Pulled, message));
                 let found = usable.expect("invariant: decided for its presence");
                 self.succeed(number, found.id.clone(), found);
             }
             ImageDecision::Refuse => {
                 let message = format!("Container image \"{image}\" is not present with pull policy of Never");
-                context.tell(&self.args.event_recorder, subject.warning("ErrImageNeverPull", message.clone()));
+                context
+                    .tell(&self.args.event_recorder, subject.warning(EventReason::ErrImageNeverPull, message.clone()));
                 self.fail(number, "ErrImageNeverPull", message, None, context);
             }
             ImageDecision::Pull => self.prepare_pull(number, context),
@@ -335,7 +340,7 @@ impl ImageManager {
         if let Err(problem) = &pending.request.credentials {
             let (problem, image) = (problem.clone(), &pending.request.image);
             let said = format!("Failed to pull image \"{image}\": {problem}");
-            context.tell(&self.args.event_recorder, pending.subject().warning("Failed", said));
+            context.tell(&self.args.event_recorder, pending.subject().warning(EventReason::Failed, said));
             self.fail(number, "ErrImagePull", problem, None, context);
             return;
         }
@@ -438,7 +443,9 @@ impl ImageManager {
         match self.queue.want(number, &pending.request.uid, &pending.key(), context.steady()) {
             // Upstream tells of the pull when it is wanted, before its turn has come and before the rate is asked.
             Verdict::Queued => {
-                let event = pending.subject().normal("Pulling", format!("Pulling image \"{}\"", pending.request.image));
+                let event = pending
+                    .subject()
+                    .normal(EventReason::Pulling, format!("Pulling image \"{}\"", pending.request.image));
                 context.tell(&self.args.event_recorder, event);
             }
             Verdict::BackingOff(wait, why) => self.back_off(number, &wait, why, context),
@@ -454,7 +461,7 @@ impl ImageManager {
     ) {
         let pending = &self.pending[&number];
         let short = format!("Back-off pulling image \"{}\"", pending.request.image);
-        context.tell(&self.args.event_recorder, pending.subject().normal("BackOff", short.clone()));
+        context.tell(&self.args.event_recorder, pending.subject().normal(EventReason::BackOff, short.clone()));
         let message = why.map_or(short.clone(), |(reason, message)| format!("{short}: {reason}: {message}"));
         self.fail(number, "ImagePullBackOff", message, Some(wait.until.since(context.steady())), context);
     }
@@ -502,7 +509,7 @@ impl ImageManager {
             go_duration(whole_millis(pull)),
             go_duration(whole_millis(whole)),
         );
-        context.tell(&self.args.event_recorder, pending.subject().normal("Pulled", message));
+        context.tell(&self.args.event_recorder, pending.subject().normal(EventReason::Pulled, message));
         self.queue.done(number, &pending.key());
         // The pull went well whatever is known of the image; but nobody may be run as its user before that is known.
         match shown {
@@ -515,7 +522,7 @@ impl ImageManager {
     fn fail_inspection(&mut self, number: u64, problem: &str, context: &Context<ImageManagerMsg>) {
         let pending = &self.pending[&number];
         let message = format!("Failed to inspect image \"{}\": {problem}", pending.request.image);
-        let event = pending.subject().warning("InspectFailed", message.clone());
+        let event = pending.subject().warning(EventReason::InspectFailed, message.clone());
         context.tell(&self.args.event_recorder, event);
         self.fail(number, "ImageInspectError", message, None, context);
     }
@@ -525,7 +532,7 @@ impl ImageManager {
         let (reason, message) = pull_failure(&pending.request.image, error);
         let (to, subject) = (&self.args.event_recorder, pending.subject());
         let said = format!("Failed to pull image \"{}\": {error}", pending.request.image);
-        context.tell(to, subject.warning("Failed", said));
+        context.tell(to, subject.warning(EventReason::Failed, said));
         self.queue.failed(number, &pending.key(), (reason.to_owned(), message.clone()), context.steady());
         self.fail(number, reason, message, Some(BACK_OFF_TOLD), context);
     }
@@ -574,7 +581,7 @@ impl ImageManager {
         self.count(&pending);
         // A volume's failure is told of with the container that mounts it, by who asked.
         if !pending.request.field_path.is_empty() {
-            let event = pending.subject().warning("Failed", format!("Error: {reason}"));
+            let event = pending.subject().warning(EventReason::Failed, format!("Error: {reason}"));
             context.tell(&self.args.event_recorder, event);
         }
         answer(pending, Err(ImageFailure { reason, message, retry_after }));

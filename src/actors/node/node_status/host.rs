@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::NodeStatus;
 use crate::actors::kit::context::{Context, OperationId};
+use crate::logic::events::reasons::EventReason;
 use crate::logic::network::dns::resolv_conf_problem;
 use crate::logic::network::host_ips::HostIps;
 use crate::logic::node::node_status::AddressFacts;
@@ -105,7 +106,7 @@ impl NodeStatus {
         };
         if let Some(problem) = problem {
             let node = EventSubject::node(&self.args.node_name);
-            context.tell(&self.args.to.event_recorder, node.warning("CheckLimitsForResolvConf", problem));
+            context.tell(&self.args.to.event_recorder, node.warning(EventReason::CheckLimitsForResolvConf, problem));
         }
     }
 }

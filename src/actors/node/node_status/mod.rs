@@ -19,6 +19,7 @@ use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::settings::NodeSettings;
 use crate::cri::{ImageService, RuntimeService};
+use crate::logic::events::reasons::EventReason;
 use crate::logic::model::time::Moment;
 use crate::logic::network::dns::DnsSettings;
 use crate::logic::node::node_registration::{self as registration, Registration};
@@ -268,12 +269,12 @@ impl NodeStatus {
     fn cry(&self, context: &Context<NodeStatusMsg>) {
         if context.address().record().restarts() == 0 {
             let (node, to) = (EventSubject::node(&self.args.node_name), &self.args.to.event_recorder);
-            context.tell(to, node.normal("Starting", "Starting kubelet."));
+            context.tell(to, node.normal(EventReason::Starting, "Starting kubelet."));
             if self.args.cgroup_version == CgroupVersion::V1 {
-                context.tell(to, node.warning("CgroupV1", CGROUP_V1_DEPRECATED));
+                context.tell(to, node.warning(EventReason::CgroupV1, CGROUP_V1_DEPRECATED));
             }
             if self.args.settings.memory_may_be_swapped {
-                context.tell(to, node.warning("PossibleMemoryBackedVolumesOnDisk", MEMORY_ON_DISK));
+                context.tell(to, node.warning(EventReason::PossibleMemoryBackedVolumesOnDisk, MEMORY_ON_DISK));
             }
         }
     }

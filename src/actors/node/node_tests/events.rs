@@ -9,6 +9,7 @@ use super::server::PlayedServer;
 use super::{NODE, Played, seconds};
 use crate::actors::kit::trace::Cause;
 use crate::actors::wiring::start_alone;
+use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::event_recorder::EventSubject;
@@ -33,7 +34,7 @@ impl Played {
     }
 
     /// Something happened to the container of a pod.
-    pub(super) fn happens(&self, pod: &str, reason: &'static str, text: &str) {
+    pub(super) fn happens(&self, pod: &str, reason: EventReason, text: &str) {
         let (uid, full_name) = (PodUid::from(format!("uid-{pod}")), FullName::new(pod, "shop"));
         let subject =
             EventSubject { field_path: "spec.containers{web}".to_owned(), ..EventSubject::pod(&uid, &full_name) };
@@ -59,9 +60,9 @@ fn told(messages: &[&str]) -> Vec<(String, i64)> {
 async fn an_event_is_posted_and_its_repetition_patched() {
     let played = played();
     played.start_recorder();
-    played.happens("web", "Pulled", "there");
+    played.happens("web", EventReason::Pulled, "there");
     seconds(5.0).await;
-    played.happens("web", "Pulled", "there");
+    played.happens("web", EventReason::Pulled, "there");
     seconds(5.0).await;
     let events = played.server.events();
     let [event] = &events[..] else { panic!("one object: {events:?}") };
@@ -97,7 +98,7 @@ async fn a_burst_goes_out_one_at_a_time_and_in_order() {
     played.start_recorder();
     let texts: Vec<String> = (0..8).map(|number| format!("no {number}")).collect();
     for text in &texts {
-        played.happens("web", "Pulled", text);
+        played.happens("web", EventReason::Pulled, text);
     }
     seconds(0.2).await;
     assert_eq!(played.told(), told(&[]), "what they tell of goes first");
@@ -113,11 +114,11 @@ async fn an_event_that_the_server_has_no_more_is_posted_anew_with_its_count() {
     let played = played();
     played.start_recorder();
     for _ in 0..3 {
-        played.happens("web", "Pulled", "there");
+        played.happens("web", EventReason::Pulled, "there");
         seconds(1.0).await;
     }
     played.server.forget_events();
-    played.happens("web", "Pulled", "there");
+    played.happens("web", EventReason::Pulled, "there");
     seconds(1.0).await;
     assert_eq!(played.told(), [("there".to_owned(), 4)]);
     let calls = played.server.calls("events");
@@ -142,8 +143,8 @@ async fn a_refusal_is_final_and_a_server_that_cannot_is_asked_again() {
         let played = played();
         played.start_recorder();
         played.server.refuse(POST, code, reason);
-        played.happens("web", "Pulled", "first");
-        played.happens("web", "Pulled", "second");
+        played.happens("web", EventReason::Pulled, "first");
+        played.happens("web", EventReason::Pulled, "second");
         seconds(20.0).await;
         assert_eq!(played.server.calls("events").len(), tries + 1, "{code}");
         let expected: &[&str] = if tries == 1 { &["second"] } else { &["first", "second"] };
@@ -156,9 +157,9 @@ async fn a_silent_server_holds_up_events_but_not_the_recorder() {
     let played = played();
     played.start_recorder();
     played.server.fall_silent(Some("POST"));
-    played.happens("web", "Pulled", "first");
-    played.happens("web", "Created", "second");
-    played.happens("web", "Created", "second");
+    played.happens("web", EventReason::Pulled, "first");
+    played.happens("web", EventReason::Created, "second");
+    played.happens("web", EventReason::Created, "second");
     seconds(1.0).await;
     let question = |reply| EventRecorderMsg::OfPod(PodUid::from("uid-web"), reply);
     let recorder = &played.agent.directory.event_recorder;
@@ -180,8 +181,8 @@ async fn one_event_is_tried_twelve_times_and_the_next_one_follows() {
     for _ in 0..12 {
         played.server.refuse(POST, 503, "ServiceUnavailable");
     }
-    played.happens("web", "Pulled", "first");
-    played.happens("web", "Pulled", "second");
+    played.happens("web", EventReason::Pulled, "first");
+    played.happens("web", EventReason::Pulled, "second");
     seconds(104.0).await;
     assert_eq!(played.server.calls("events").len(), 11, "5 s and ten times 10 s, and what the calls take");
     seconds(10.0).await;
@@ -196,8 +197,8 @@ async fn a_crash_repeats_nothing_that_the_server_has() {
         let played = played();
         let recorder = played.start_recorder();
         for text in ["a", "b", "b", "c"] {
-            played.happens("web", "Pulled", text);
-            played.happens("web", "Pulled", "again");
+            played.happens("web", EventReason::Pulled, text);
+            played.happens("web", EventReason::Pulled, "again");
         }
         seconds(f64::from(hundredth) / 100.0).await;
         let before = played.server.events();
@@ -206,8 +207,8 @@ async fn a_crash_repeats_nothing_that_the_server_has() {
         seconds(0.2).await;
         assert!(played.server.calls("events").len() <= asked + 1, "at most the call that was open");
         played.start_recorder();
-        played.happens("web", "Started", "after the crash");
-        played.happens("web", "Pulled", "again");
+        played.happens("web", EventReason::Started, "after the crash");
+        played.happens("web", EventReason::Pulled, "again");
         seconds(2.0).await;
         let after = played.server.events();
         assert!(before.iter().all(|event| after.contains(event)), "{hundredth}: {before:?} {after:?}");

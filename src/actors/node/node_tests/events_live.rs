@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Event;
 
 use super::Played;
 use super::server::PlayedServer;
+use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::messages::event_recorder::EventSubject;
 use crate::platform::cluster::kube_api::credentials::Credentials;
@@ -57,9 +58,9 @@ async fn a_real_api_server_takes_events_as_they_are_sent() {
 
     // One that the server refuses, for there is no such namespace, holds up nobody.
     let nowhere = EventSubject::pod(&uid, &FullName::new(&pod, "no-such-namespace"));
-    played.tell(nowhere.normal("Pulled", "there"));
+    played.tell(nowhere.normal(EventReason::Pulled, "there"));
     for _ in 0..3 {
-        played.tell(subject.warning("BackOff", "Back-off restarting failed container"));
+        played.tell(subject.warning(EventReason::BackOff, "Back-off restarting failed container"));
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let found = events(&reader, "default", &pod, 1, 3).await;
@@ -71,15 +72,15 @@ async fn a_real_api_server_takes_events_as_they_are_sent() {
     // Deleted meanwhile: made anew, with its count.
     let name = found[0].metadata.name.clone().expect("a name");
     reader.delete::<Event>(&Place::namespace("default"), &name, None, None).await.expect("deleted");
-    played.tell(subject.warning("BackOff", "Back-off restarting failed container"));
+    played.tell(subject.warning(EventReason::BackOff, "Back-off restarting failed container"));
     let found = events(&reader, "default", &pod, 1, 4).await;
     assert_eq!(found[0].metadata.name.as_deref(), Some(&*name));
 
     // Many that differ in their message alone; and one whose message is longer than the newer API would have it.
     for number in 0..12 {
-        played.tell(subject.normal("Pulled", format!("image number {number}")));
+        played.tell(subject.normal(EventReason::Pulled, format!("image number {number}")));
     }
-    played.tell(subject.normal("Killing", "x".repeat(5000)));
+    played.tell(subject.normal(EventReason::Killing, "x".repeat(5000)));
     let found = events(&reader, "default", &pod, 1 + 9 + 1 + 1, 4 + 12 + 1).await;
     let combined = found.iter().find(|event| event.count == Some(3)).expect("three were combined");
     assert_eq!(combined.message.as_deref(), Some("(combined from similar events): image number 11"));
@@ -88,13 +89,13 @@ async fn a_real_api_server_takes_events_as_they_are_sent() {
     // Spam: after 25 of a type about one object, the rest is left out.
     let spam = EventSubject::pod(&PodUid::from("spam"), &FullName::new(&format!("spam-{pod}"), "default"));
     for _ in 0..40 {
-        played.tell(spam.warning("Unhealthy", "Readiness probe failed"));
+        played.tell(spam.warning(EventReason::Unhealthy, "Readiness probe failed"));
     }
     let found = events(&reader, "default", &format!("spam-{pod}"), 1, 25).await;
     assert_eq!(found[0].source.as_ref().and_then(|source| source.component.as_deref()), Some("kubelet"));
 
     // Of a node there is no namespace.
-    played.tell(EventSubject::node(&node).normal("Starting", "Starting kubelet."));
+    played.tell(EventSubject::node(&node).normal(EventReason::Starting, "Starting kubelet."));
     let found = events(&reader, "default", &node, 1, 1).await;
     assert_eq!(found[0].involved_object.namespace, None);
     reader

@@ -133,7 +133,8 @@ async fn a_resolver_configuration_with_a_problem_is_told_of_once() {
         let question = |reply| EventRecorderMsg::OfPod(PodUid::from("n1"), reply);
         let recorder = &played.agent.directory.event_recorder;
         let events = recorder.ask(Cause::outside("test"), Duration::from_secs(1), question).await.expect("answered");
-        let told: Vec<(&str, &str)> = events.iter().map(|one| (&*one.event.reason, &*one.event.message)).collect();
+        let told: Vec<(&str, &str)> =
+            events.iter().map(|one| (one.event.reason.as_str(), &*one.event.message)).collect();
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].0 == "CheckLimitsForResolvConf" && told[0].1.contains(expected), "{told:?}");
     }

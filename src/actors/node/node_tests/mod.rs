@@ -10,7 +10,6 @@ mod runtime;
 mod server;
 mod status;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -27,7 +26,7 @@ use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::{Moment, Stamp};
 use crate::logic::node::node_object::NodeIdentity;
 use crate::logic::node::node_status::{AddressSettings, CapacitySettings, StatusSettings};
-use crate::messages::event_recorder::{CountedEvent, EventRecorderMsg};
+use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::root::Child;
 use crate::platform::cluster::kube_api::ApiServer;
 use crate::platform::files::checkpoints::FileCheckpoints;
@@ -221,16 +220,12 @@ impl Played {
     }
 
     /// The reasons of the node's Events so far, the oldest first, each once.
-    async fn events(&self) -> Vec<&'static str> {
+    async fn events(&self) -> Vec<String> {
         let question = |reply| EventRecorderMsg::OfPod(PodUid::from(NODE), reply);
         let recorder = &self.agent.directory.event_recorder;
         let events = recorder.ask(Cause::outside("test"), Duration::from_secs(1), question).await.expect("answered");
         assert!(events.iter().all(|counted| counted.event.is_about_node()));
-        let reason = |counted: &CountedEvent| match counted.event.reason {
-            Cow::Borrowed(reason) => reason,
-            Cow::Owned(_) => panic!("the reasons of the node's Events are fixed"),
-        };
-        events.iter().map(reason).collect()
+        events.iter().map(|counted| counted.event.reason.to_string()).collect()
     }
 }
 

@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::PodManager;
 use crate::actors::kit::context::Context;
 use crate::actors::wiring::volumes::node_means;
+use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Stamp;
 use crate::logic::pods::pod_admission::{
@@ -298,7 +299,7 @@ impl PodManager {
         for refused in judged.refused {
             let subject = EventSubject::pod(&refused.uid, &full_name(&refused.pod));
             self.agent.happened(Occurrence::PodRefused { reason: &refused.reason });
-            let event = subject.warning(refused.reason, refused.message);
+            let event = subject.warning(EventReason::NotAdmitted(refused.reason), refused.message);
             context.tell(&self.agent.directory.event_recorder, event);
             self.tell_rejected(&refused.uid, &refused.pod, context);
         }
@@ -306,7 +307,7 @@ impl PodManager {
         let mut preempted = Vec::new();
         for Victim { uid, pod, resource } in judged.victims {
             self.agent.happened(Occurrence::PodPreempted { resource: &resource });
-            let event = EventSubject::pod(&uid, &full_name(&pod)).warning(PREEMPTING, PREEMPTED);
+            let event = EventSubject::pod(&uid, &full_name(&pod)).warning(EventReason::Preempting, PREEMPTED);
             context.tell(&self.agent.directory.event_recorder, event);
             tracing::warn!(%uid, pod = %full_name(&pod), "pod has to make room for a critical one");
             let patience = preemption_patience(&pod);
@@ -330,7 +331,7 @@ impl PodManager {
         let ending = self.slots.get(uid).filter(|slot| slot.stage.get() != Stage::Terminated);
         if let Some(slot) = ending {
             let message = "Container runtime did not kill the pod within specified grace period.";
-            let event = EventSubject::pod(uid, &slot.full_name).warning("ExceededGracePeriod", message);
+            let event = EventSubject::pod(uid, &slot.full_name).warning(EventReason::ExceededGracePeriod, message);
             context.tell(&self.agent.directory.event_recorder, event);
         }
     }

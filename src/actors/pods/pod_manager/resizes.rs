@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::PodManager;
 use crate::actors::kit::context::Context;
+use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_admission::{Judged, Surroundings, judge_resize, update_problem};
 use crate::logic::pods::pod_resize::{
@@ -163,7 +164,8 @@ impl PodManager {
     fn tell_undeclared(&self, old: &Pod, new: &Pod, context: &Context<PodManagerMsg>) {
         if let Some(why) = update_problem(old, new, self.agent.settings.node.status.declared_features.as_deref()) {
             let uid = PodUid::from(new.metadata.uid.as_deref().unwrap_or_default());
-            let event = EventSubject::pod(&uid, &full_name(new)).warning("FailedNodeDeclaredFeaturesCheck", why);
+            let event =
+                EventSubject::pod(&uid, &full_name(new)).warning(EventReason::FailedNodeDeclaredFeaturesCheck, why);
             context.tell(&self.agent.directory.event_recorder, event);
         }
     }
@@ -315,7 +317,7 @@ impl PodManager {
         let pending = PendingResize { reason, message, generation, since: context.now() };
         self.resize_due.insert(uid.clone());
         if self.allocations.wait(uid, pending, shown(pod)) {
-            let event = if reason == INFEASIBLE { "ResizeInfeasible" } else { "ResizeDeferred" };
+            let event = if reason == INFEASIBLE { EventReason::ResizeInfeasible } else { EventReason::ResizeDeferred };
             let subject = EventSubject::pod(uid, &full_name(pod));
             context.tell(&self.agent.directory.event_recorder, subject.warning(event, text));
         }
@@ -359,7 +361,7 @@ impl PodManager {
             self.note_asking(uid);
             let Some(pod) = &self.admitted_pod(uid) else { continue };
             let message = pod_resize::started(pod, pod.metadata.generation.unwrap_or_default());
-            let event = EventSubject::pod(uid, &full_name(pod)).normal("ResizeStarted", message);
+            let event = EventSubject::pod(uid, &full_name(pod)).normal(EventReason::ResizeStarted, message);
             context.tell(&self.agent.directory.event_recorder, event);
             self.count(trigger.iter().map(|trigger| ResizeCount::DeferredAccepted(*trigger)).collect(), context);
         }

@@ -52,7 +52,7 @@ impl JobSite {
         let node = EventSubject::node(&self.agent.settings.node_name);
         for DnsWarning { reason, pod_message, node_message } in warnings {
             if let Some(message) = node_message {
-                self.tell(cause, node.warning(reason, message));
+                self.tell(cause, node.warning(reason.clone(), message));
             }
             self.tell(cause, self.subject(String::new()).warning(reason, pod_message));
         }

@@ -12,6 +12,7 @@ use crate::actors::wiring::volumes::node_means;
 use crate::logic::environment::env_file::{FILE_BYTES_MAX, value_of};
 use crate::logic::environment::field_path::Addresses;
 use crate::logic::environment::{EnvironmentSources, file_keys, resource_fields};
+use crate::logic::events::reasons::EventReason;
 use crate::logic::images::image_credentials::{Credential, Keyring};
 use crate::logic::images::image_name::ImageName;
 use crate::logic::objects::object_references::{ObjectKind, environment_references};
@@ -140,7 +141,7 @@ impl JobSite {
                 "Unable to retrieve some image pull secrets ({}); attempting to pull the image may not succeed.",
                 failed.join(", ")
             );
-            let event = self.subject(String::new()).warning("FailedToRetrieveImagePullSecret", message);
+            let event = self.subject(String::new()).warning(EventReason::FailedToRetrieveImagePullSecret, message);
             self.tell(cause, event);
         }
         added.map_err(|error| error.to_string())?;

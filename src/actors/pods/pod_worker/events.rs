@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 
 use super::PodWorker;
 use crate::actors::kit::context::Context;
+use crate::logic::events::reasons::EventReason;
 use crate::logic::pods::container_actions::CRASH_LOOP_BACK_OFF;
 use crate::logic::status::pod_status::{DEADLINE_EXCEEDED, DEADLINE_MESSAGE, family_mismatch};
 use crate::messages::event_recorder::EventSubject;
@@ -20,10 +21,10 @@ impl PodWorker {
         let subject = EventSubject::pod(&self.site.uid, &self.site.full_name);
         let tell = |event| context.tell(&self.site.agent.directory.event_recorder, event);
         if is_past(status) && !before.is_some_and(is_past) {
-            tell(subject.normal(DEADLINE_EXCEEDED, DEADLINE_MESSAGE));
+            tell(subject.normal(EventReason::DeadlineExceeded, DEADLINE_MESSAGE));
         }
         if let Some(message) = before.and_then(|before| family_mismatch(before, status)) {
-            tell(subject.warning("HostIPsIPFamilyMismatch", message));
+            tell(subject.warning(EventReason::HostIPsIPFamilyMismatch, message));
         }
     }
 
@@ -36,7 +37,7 @@ impl PodWorker {
             let (name, uid) = (&self.site.full_name, &self.site.uid);
             let message = format!("Back-off restarting failed container {container} in pod {name}({uid})");
             let subject = self.site.subject(self.site.path_of(self.lifecycle.pod().map(AsRef::as_ref), container));
-            context.tell(&self.site.agent.directory.event_recorder, subject.warning("BackOff", message));
+            context.tell(&self.site.agent.directory.event_recorder, subject.warning(EventReason::BackOff, message));
         }
         self.told_back_offs = now;
     }

@@ -11,6 +11,7 @@ use super::stopping::Stop;
 use crate::actors::kit::trace::Cause;
 use crate::actors::probes::prober::output;
 use crate::cri::ExecOutcome;
+use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::runtime_pod::{ContainerState, RuntimePod, RuntimeSandbox};
 use crate::logic::pods::hooks::{self, HookAction};
@@ -54,7 +55,7 @@ impl JobSite {
             return Ok(());
         };
         // The Event tells nothing of what the hook said: that may be secret, and the pod's status is more guarded.
-        self.tell(cause, subject.warning("FailedPostStartHook", "PostStartHook failed"));
+        self.tell(cause, subject.warning(EventReason::FailedPostStartHook, "PostStartHook failed"));
         let seconds = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
         let grace =
             seconds.and_then(|seconds| u64::try_from(seconds).ok()).map_or(hooks::STOP_GRACE_MIN, Duration::from_secs);
@@ -87,7 +88,7 @@ impl JobSite {
         let mut hook: LateHook<'a> = Box::pin(async move {
             if let Err(failure) = self.run_hook(container, handler, id, address, cause).await {
                 tracing::warn!(pod = %self.full_name, container = name, error = failure.error, "preStop hook failed");
-                self.tell(cause, subject.warning("FailedPreStopHook", "PreStopHook failed"));
+                self.tell(cause, subject.warning(EventReason::FailedPreStopHook, "PreStopHook failed"));
             }
         });
         let is_late = tokio::time::timeout(grace, &mut hook).await.is_err();
@@ -135,7 +136,7 @@ impl JobSite {
                     let message = format!(
                         "request to HTTPS lifecycle hook {server} got HTTP response, retry with HTTP succeeded"
                     );
-                    self.tell(cause, self.subject(String::new()).warning("LifecycleHTTPFallback", message));
+                    self.tell(cause, self.subject(String::new()).warning(EventReason::LifecycleHTTPFallback, message));
                     self.agent.happened(Occurrence::HookFellBack);
                 }
             }

@@ -15,6 +15,7 @@ use crate::actors::kit::trace::Cause;
 use crate::cri::pod_mapping::{runtime_container, runtime_sandbox};
 use crate::cri::{ContainerState, PodSandboxConfig, RuntimeService};
 use crate::logic::events::field_path::of_container;
+use crate::logic::events::reasons::EventReason;
 use crate::logic::images::image_policy::{ImageFailure, ImageInUse, PullPolicy};
 use crate::logic::logs::log_path::log_link_name;
 use crate::logic::model::ids::{ContainerId, FullName, PodUid, SandboxId};
@@ -161,7 +162,7 @@ impl JobSite {
     async fn make_directories(&self, cause: &Cause) {
         if let Err(error) = self.agent.adapters.files.make_pod_directories(&self.place()).await {
             let message = format!("error making pod data directories: {error}");
-            self.tell(cause, self.subject(String::new()).warning("Failed", message));
+            self.tell(cause, self.subject(String::new()).warning(EventReason::Failed, message));
         }
     }
 
@@ -225,7 +226,7 @@ impl JobSite {
         let outcome = match self.create(&pod, &start, &sandbox, &given, &cause).await {
             Ok(created) => self.try_start(&pod, &start.name, created, &sandbox, &subject, &cause).await,
             Err(failure) => {
-                self.tell(&cause, subject.warning("Failed", format!("Error: {}", failure.message)));
+                self.tell(&cause, subject.warning(EventReason::Failed, format!("Error: {}", failure.message)));
                 Err(failure)
             }
         };
@@ -267,15 +268,15 @@ impl JobSite {
         subject: &EventSubject,
         cause: &Cause,
     ) -> Result<Started, StartFailure> {
-        self.tell(cause, subject.normal("Created", "Container created"));
+        self.tell(cause, subject.normal(EventReason::Created, "Container created"));
         if let Err(error) = self.agent.adapters.runtime.start_container(&id).await {
             let message = error.words().into_owned();
             // The runtime's words may hold the ID, another one at each try: without it all are one Event, and counted.
             let told = message.replace(id.as_str(), name);
-            self.tell(cause, subject.warning("Failed", format!("Error: {told}")));
+            self.tell(cause, subject.warning(EventReason::Failed, format!("Error: {told}")));
             return Err(StartFailure { reason: "RunContainerError", message });
         }
-        self.tell(cause, subject.normal("Started", "Container started"));
+        self.tell(cause, subject.normal(EventReason::Started, "Container started"));
         let link = log_link_name(&self.full_name.name, &self.full_name.namespace, name, id.as_str());
         let (linked, seen) =
             futures_util::join!(self.agent.adapters.files.link_log(&link, &log), self.see_running(&id, &sandbox.id));

@@ -28,6 +28,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use crate::actors::agent::Agent;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::{Context, OperationId};
+use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::model::time::Stamp;
@@ -280,16 +281,24 @@ impl PodWorker {
         let event = match &end {
             JobEnd::Prepared(Err(why)) => {
                 let message = format!("unable to ensure pod container exists: {why}");
-                Some(subject.warning("FailedCreatePodContainer", message))
+                Some(subject.warning(EventReason::FailedCreatePodContainer, message))
             }
-            JobEnd::SandboxUp(Err(SandboxFailure { made: false, message })) => {
-                Some(subject.warning("FailedCreatePodSandBox", format!("Failed to create pod sandbox: {message}")))
-            }
+            JobEnd::SandboxUp(Err(SandboxFailure { made: false, message })) => Some(
+                subject
+                    .warning(EventReason::FailedCreatePodSandBox, format!("Failed to create pod sandbox: {message}")),
+            ),
             JobEnd::SandboxUp(Err(SandboxFailure { made: true, message })) => {
-                Some(subject.warning("FailedPodSandBoxStatus", format!("Unable to get pod sandbox status: {message}")))
+                Some(subject.warning(
+                    EventReason::FailedPodSandBoxStatus,
+                    format!("Unable to get pod sandbox status: {message}"),
+                ))
             }
-            JobEnd::Reset(Err(why)) => Some(subject.warning("FailedSync", format!("error restarting pod: {why}"))),
-            JobEnd::PodKilled(Err(why)) => Some(subject.warning("FailedKillPod", format!("error killing pod: {why}"))),
+            JobEnd::Reset(Err(why)) => {
+                Some(subject.warning(EventReason::FailedSync, format!("error restarting pod: {why}")))
+            }
+            JobEnd::PodKilled(Err(why)) => {
+                Some(subject.warning(EventReason::FailedKillPod, format!("error killing pod: {why}")))
+            }
             JobEnd::Resized(report) => {
                 self.take_resized(report, context);
                 None
@@ -314,15 +323,18 @@ impl PodWorker {
     fn take_demand(&mut self, demand: &Demand, context: &Context<PodWorkerMsg>) -> Result<Vec<String>, String> {
         let met = self.lifecycle.demand(demand);
         let (reason, what) = match demand.what {
-            Demanded::Restart => ("RestartRequested", "Restart"),
-            Demanded::ResetBackOff => ("BackOffReset", "End of the back-off"),
+            Demanded::Restart => (EventReason::RestartRequested, "Restart"),
+            Demanded::ResetBackOff => (EventReason::BackOffReset, "End of the back-off"),
         };
         self.forgive_images(demand, met.as_deref().unwrap_or_default(), context);
         tracing::info!(pod = %self.site.full_name, what, container = demand.container, ?met, "asked for at the local socket");
         for container in met.iter().flatten() {
             let path = self.site.path_of(self.lifecycle.pod().map(AsRef::as_ref), container);
             let message = format!("{what} of container {container} was asked for on the node");
-            context.tell(&self.site.agent.directory.event_recorder, self.site.subject(path).normal(reason, message));
+            context.tell(
+                &self.site.agent.directory.event_recorder,
+                self.site.subject(path).normal(reason.clone(), message),
+            );
         }
         met
     }
@@ -439,7 +451,10 @@ impl PodWorker {
         if !std::mem::replace(&mut self.network_event_told, true) {
             let subject = EventSubject::pod(&self.site.uid, &self.site.full_name);
             let message = format!("network is not ready: {problem}");
-            context.tell(&self.site.agent.directory.event_recorder, subject.warning("NetworkNotReady", message));
+            context.tell(
+                &self.site.agent.directory.event_recorder,
+                subject.warning(EventReason::NetworkNotReady, message),
+            );
         }
     }
 

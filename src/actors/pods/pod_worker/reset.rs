@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::jobs::{JobSite, field_path};
 use super::stopping::failed;
 use crate::actors::kit::trace::Cause;
+use crate::logic::events::reasons::EventReason;
 use crate::logic::pods::container_actions::ResetContainer;
 use crate::logic::pods::pod_lifecycle::JobEnd;
 
@@ -17,7 +18,7 @@ impl JobSite {
         let runtime = &self.agent.adapters.runtime;
         for ResetContainer { id, name, kind, runs } in containers {
             if runs {
-                self.tell(&cause, self.subject(field_path(kind, &name)).normal("Killing", "killing"));
+                self.tell(&cause, self.subject(field_path(kind, &name)).normal(EventReason::Killing, "killing"));
                 if let Err(error) = runtime.stop_container(&id, NO_GRACE).await {
                     return JobEnd::Reset(Err(failed("RemoveContainer", &name, "KillContainerError", &error)));
                 }

@@ -15,6 +15,7 @@ use crate::actors::agent::Agent;
 use crate::actors::kit::context::Context;
 use crate::actors::kit::trace::Cause;
 use crate::cri::{CriError, Labels, LinuxContainerResources};
+use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::{PodUid, SandboxId};
 use crate::logic::pods::pod_containers::{find_container, first_containers};
 use crate::logic::pods::pod_lifecycle::{JobEnd, ResizeMeans, Stage};
@@ -110,7 +111,8 @@ impl PodWorker {
         if let Some(generation) = self.resize.note(in_force, pod.metadata.generation, context.now()) {
             let message = pod_resize::completed(&pod, generation.unwrap_or_default());
             let subject = EventSubject::pod(&self.site.uid, &self.site.full_name);
-            context.tell(&self.site.agent.directory.event_recorder, subject.normal("ResizeCompleted", message));
+            context
+                .tell(&self.site.agent.directory.event_recorder, subject.normal(EventReason::ResizeCompleted, message));
         }
     }
 
@@ -126,7 +128,7 @@ impl PodWorker {
         if let Some(generation) = self.resize.fail(why, pod.metadata.generation, context.now()) {
             let message = pod_resize::failed(pod, generation.unwrap_or_default(), why);
             let subject = EventSubject::pod(&self.site.uid, &self.site.full_name);
-            context.tell(&to.event_recorder, subject.warning("ResizeError", message));
+            context.tell(&to.event_recorder, subject.warning(EventReason::ResizeError, message));
         }
     }
 }

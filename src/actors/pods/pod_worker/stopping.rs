@@ -12,6 +12,7 @@ use super::hooks::{LateHook, named};
 use super::jobs::JobSite;
 use crate::actors::kit::trace::{Cause, lock};
 use crate::cri::CriError;
+use crate::logic::events::reasons::EventReason;
 use crate::logic::formats::go_text::quoted;
 use crate::logic::model::ids::{ContainerId, SandboxId};
 use crate::logic::pods::hooks::{STOP_GRACE_MIN, left_of, stop_order};
@@ -159,7 +160,7 @@ impl JobSite {
     ) -> JobEnd {
         if kill.replace {
             let message = "Pod sandbox changed, it will be killed and re-created.";
-            self.tell(&cause, self.subject(String::new()).normal("SandboxChanged", message));
+            self.tell(&cause, self.subject(String::new()).normal(EventReason::SandboxChanged, message));
         }
         let turns = Turn::of(pod.as_deref(), &stops);
         let all = stops.iter().map(async |stop| {
@@ -227,7 +228,7 @@ impl JobSite {
         }
         let end = self.stops.begin(&stop.id);
         let subject = self.subject(self.path_of(pod, &stop.name));
-        self.tell(cause, subject.normal("Killing", stop.message.clone()));
+        self.tell(cause, subject.normal(EventReason::Killing, stop.message.clone()));
         let (mut spent, mut late) = (self.stops.spent(&stop.id), None);
         if let (None, Some(container)) = (spent, pod.and_then(|pod| named(pod, &stop.name))) {
             let took;

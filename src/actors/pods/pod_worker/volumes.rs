@@ -12,6 +12,7 @@ use crate::actors::kit::address::Address;
 use crate::actors::kit::trace::Cause;
 use crate::cri::{Device, ImageSpec, Mount, MountPropagation, PodSandboxConfig};
 use crate::logic::environment::{EnvironmentSources, container_environment};
+use crate::logic::events::reasons::EventReason;
 use crate::logic::images::image_policy::{ImageFailure, ImageInUse, PullPolicy};
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::container_actions::ContainerKind;
@@ -42,7 +43,7 @@ impl JobSite {
             && failure.in_processing
         {
             let message = format!("Unable to attach or mount volumes: {}", failure.message);
-            self.tell(&cause, self.subject(String::new()).warning("FailedMount", message));
+            self.tell(&cause, self.subject(String::new()).warning(EventReason::FailedMount, message));
         }
         JobEnd::VolumesMounted(mounted)
     }
@@ -122,7 +123,7 @@ impl JobSite {
                 Ok(image) => drop(found.insert(volume.to_owned(), image.reference)),
                 Err(failure) => {
                     let subject = self.subject(field_path(kind, &container.name));
-                    self.tell(cause, subject.warning("Failed", format!("Error: {}", failure.reason)));
+                    self.tell(cause, subject.warning(EventReason::Failed, format!("Error: {}", failure.reason)));
                     failed = Some(failure);
                 }
             }

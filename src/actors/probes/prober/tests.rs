@@ -69,7 +69,7 @@ async fn warnings(agent: &Agent, uid: &str, reason: &str) -> Vec<String> {
     let question = |reply| EventRecorderMsg::OfPod(PodUid::from(uid), reply);
     let recorder = &agent.directory.event_recorder;
     let events = recorder.ask(Cause::outside("test"), ASK_LIMIT, question).await.expect("answered");
-    events.iter().filter(|one| one.event.reason == reason).map(|one| one.event.message.clone()).collect()
+    events.iter().filter(|one| one.event.reason.as_str() == reason).map(|one| one.event.message.clone()).collect()
 }
 
 /// PRB-08: three tries a round while the probe cannot be made, one when it was.

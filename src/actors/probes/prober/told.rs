@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::Probe;
 
 use super::{Prober, SAVE_PERIOD, SAVE_RETRY};
 use crate::actors::kit::context::Context;
+use crate::logic::events::reasons::EventReason;
 use crate::logic::model::backoff::go_duration;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_roster::full_name;
@@ -86,7 +87,7 @@ impl Prober {
              it is run again in {wait}",
             key.kind
         );
-        context.tell(&self.args.event_recorder, subject.warning("ProbeWarning", message));
+        context.tell(&self.args.event_recorder, subject.warning(EventReason::ProbeWarning, message));
     }
 
     pub(super) fn tell_event(&self, id: ProbeId, outcome: &ProbeOutcome, context: &Context<ProberMsg>) {
@@ -96,10 +97,10 @@ impl Prober {
         let Some((key, subject)) = self.subject(id) else { return };
         let (reason, text) = match outcome {
             ProbeOutcome::Success => return,
-            ProbeOutcome::Warning(text) => ("ProbeWarning", format!("{} probe warning: {text}", key.kind)),
-            ProbeOutcome::Failure(text) => ("Unhealthy", format!("{} probe failed: {text}", key.kind)),
+            ProbeOutcome::Warning(text) => (EventReason::ProbeWarning, format!("{} probe warning: {text}", key.kind)),
+            ProbeOutcome::Failure(text) => (EventReason::Unhealthy, format!("{} probe failed: {text}", key.kind)),
             ProbeOutcome::Error(text) => {
-                ("Unhealthy", format!("{} probe errored and resulted in unknown state: {text}", key.kind))
+                (EventReason::Unhealthy, format!("{} probe errored and resulted in unknown state: {text}", key.kind))
             }
         };
         context.tell(&self.args.event_recorder, subject.warning(reason, text));

@@ -20,6 +20,7 @@ use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::trace::Cause;
 use crate::cri::{ContainerEvent, ContainerEventKind, CriError, CriResult, RuntimeService};
+use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::runtime_health::{self, FIRST_RELIST_MAX, RELIST_AGE_MAX};
 use crate::logic::model::runtime_pod::RuntimePod;
@@ -373,7 +374,7 @@ impl Pleg {
         let name = self.accounts.get(uid).map(|pod| &pod.full_name).or_else(|| self.unseen.get(uid));
         let Some(name) = name else { return }; // A relist will tell it.
         let event = EventSubject::pod(uid, name);
-        let event = event.warning("FailedSync", format!("error determining status: {error}"));
+        let event = event.warning(EventReason::FailedSync, format!("error determining status: {error}"));
         if self.failing.insert(uid.clone(), error.clone()) != Some(error) {
             context.tell(&self.args.event_recorder, event);
         }

@@ -18,6 +18,7 @@ use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::trace::Cause;
+use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::loudness::Loudness;
 use crate::logic::model::time::Steady;
@@ -172,7 +173,7 @@ impl Actor for VolumeManager {
             VolumeManagerMsg::TaskMoves { uid, task, doing, event } => {
                 if let (Some(wanted), Some(message)) = (self.pods.get(&uid), event) {
                     let subject = EventSubject::pod(&uid, &full_name(&wanted.pod));
-                    let event = subject.warning("VolumePermissionChangeInProgress", message);
+                    let event = subject.warning(EventReason::VolumePermissionChangeInProgress, message);
                     context.tell(&self.args.event_recorder, event);
                 }
                 vec![Input::Moves { uid, task, doing }]
@@ -285,7 +286,7 @@ impl VolumeManager {
             let subject = EventSubject::pod(&uid, &full_name(&wanted.pod));
             if let Some(VolumeEvent { name, uid, message }) = secrets.of_volume {
                 let volume = EventSubject::persistent_volume(&name, &uid);
-                let event = volume.warning("FailedMountOnFilesystemMismatch", message);
+                let event = volume.warning(EventReason::FailedMountOnFilesystemMismatch, message);
                 context.tell(&self.args.event_recorder, event);
             }
             for (reason, message) in secrets.events {
@@ -298,8 +299,10 @@ impl VolumeManager {
                 }
             }
             if let Ok(gain) = &outcome {
-                let news = gain.news.iter().map(|text| subject.normal("SuccessfulMountVolume", text.clone()));
-                let warned = gain.warning.iter().map(|text| subject.warning("AlreadyMountedVolume", text.clone()));
+                let news =
+                    gain.news.iter().map(|text| subject.normal(EventReason::SuccessfulMountVolume, text.clone()));
+                let warned =
+                    gain.warning.iter().map(|text| subject.warning(EventReason::AlreadyMountedVolume, text.clone()));
                 for event in news.chain(warned) {
                     context.tell(&self.args.event_recorder, event);
                 }
@@ -327,7 +330,7 @@ impl VolumeManager {
         match (self.pods.get(uid), task) {
             (Some(wanted), Task::Mount(_)) if !wanted.ending => {
                 let subject = EventSubject::pod(uid, &full_name(&wanted.pod));
-                let event = failure.reason.map(|reason| subject.warning(reason, message.clone()));
+                let event = failure.reason.clone().map(|reason| subject.warning(reason, message.clone()));
                 event.into_iter().for_each(|event| context.tell(&self.args.event_recorder, event));
             }
             (_, Task::Mount(_)) => {}

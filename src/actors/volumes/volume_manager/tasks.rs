@@ -9,6 +9,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, Pod};
 
 use super::timing::{Timing, mounting, plugin_of};
+use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
 use crate::logic::volumes::certificate::{
@@ -63,7 +64,7 @@ pub(super) fn failed(error: VolumeError) -> TaskFailure {
 
 /// A failure that an Event `FailedMount` tells of.
 pub(super) fn failure(message: String) -> TaskFailure {
-    TaskFailure { message, in_processing: false, reason: Some("FailedMount"), look_again: None }
+    TaskFailure { message, in_processing: false, reason: Some(EventReason::FailedMount), look_again: None }
 }
 
 /// Upstream's text of a failed mount; `name` is the persistent volume's for a claim.
@@ -75,7 +76,7 @@ fn set_up_failed(name: &str, error: impl std::fmt::Display) -> TaskFailure {
 /// upstream, but for a volume of other nodes.
 fn step_failed(step: &str, name: &str, error: impl std::fmt::Display) -> TaskFailure {
     let mapped = step.starts_with("MapVolume.") && !step.contains("NodeAffinity");
-    let reason = if mapped { "FailedMapVolume" } else { "FailedMount" };
+    let reason = if mapped { EventReason::FailedMapVolume } else { EventReason::FailedMount };
     TaskFailure { reason: Some(reason), ..failure(format!("{step} for volume \"{name}\" : {error}")) }
 }
 

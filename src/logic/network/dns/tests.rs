@@ -104,7 +104,7 @@ fn without_cluster_dns_the_pod_falls_back_with_a_warning() {
     let text = "kubelet does not have ClusterDNS IP configured and cannot create Pod using \"ClusterFirst\" policy. \
                 Falling back to \"Default\" policy.";
     let expected = DnsWarning {
-        reason: "MissingClusterDNS",
+        reason: EventReason::MissingClusterDNS,
         pod_message: format!("pod: \"web_ns(u-1)\". {text}"),
         node_message: Some(text.into()),
     };

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{NodeCondition, NodeStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::NodeEvent;
+use crate::logic::events::reasons::EventReason;
 use crate::logic::model::time::Moment;
 
 /// Which resources run short.
@@ -38,25 +39,29 @@ pub struct Problems {
 
 struct Wording {
     kind: &'static str,
-    /// Reason, message, event when it holds, and when it does not.
-    yes: [&'static str; 3],
-    no: [&'static str; 3],
+    /// Reason, message, Event when it holds, and when it does not.
+    yes: (&'static str, &'static str, EventReason),
+    no: (&'static str, &'static str, EventReason),
 }
 
 const MEMORY: Wording = Wording {
     kind: "MemoryPressure",
-    yes: ["KubeletHasInsufficientMemory", "kubelet has insufficient memory available", "NodeHasInsufficientMemory"],
-    no: ["KubeletHasSufficientMemory", "kubelet has sufficient memory available", "NodeHasSufficientMemory"],
+    yes: (
+        "KubeletHasInsufficientMemory",
+        "kubelet has insufficient memory available",
+        EventReason::NodeHasInsufficientMemory,
+    ),
+    no: ("KubeletHasSufficientMemory", "kubelet has sufficient memory available", EventReason::NodeHasSufficientMemory),
 };
 const DISK: Wording = Wording {
     kind: "DiskPressure",
-    yes: ["KubeletHasDiskPressure", "kubelet has disk pressure", "NodeHasDiskPressure"],
-    no: ["KubeletHasNoDiskPressure", "kubelet has no disk pressure", "NodeHasNoDiskPressure"],
+    yes: ("KubeletHasDiskPressure", "kubelet has disk pressure", EventReason::NodeHasDiskPressure),
+    no: ("KubeletHasNoDiskPressure", "kubelet has no disk pressure", EventReason::NodeHasNoDiskPressure),
 };
 const PID: Wording = Wording {
     kind: "PIDPressure",
-    yes: ["KubeletHasInsufficientPID", "kubelet has insufficient PID available", "NodeHasInsufficientPID"],
-    no: ["KubeletHasSufficientPID", "kubelet has sufficient PID available", "NodeHasSufficientPID"],
+    yes: ("KubeletHasInsufficientPID", "kubelet has insufficient PID available", EventReason::NodeHasInsufficientPID),
+    no: ("KubeletHasSufficientPID", "kubelet has sufficient PID available", EventReason::NodeHasSufficientPID),
 };
 
 /// The type of the condition that says whether pods can run here.
@@ -83,7 +88,7 @@ pub fn set_pressures(status: &mut NodeStatus, pressure: Pressure, node: &str, no
 }
 
 /// Reason and message are written anew only when the status changes, as upstream has it.
-fn set_pressure(status: &mut NodeStatus, wording: &Wording, holds: bool, now: Moment) -> Option<&'static str> {
+fn set_pressure(status: &mut NodeStatus, wording: &Wording, holds: bool, now: Moment) -> Option<EventReason> {
     let conditions = status.conditions.get_or_insert_default();
     let place = conditions.iter().rposition(|condition| condition.type_ == wording.kind);
     let place = place.unwrap_or_else(|| {
@@ -97,15 +102,15 @@ fn set_pressure(status: &mut NodeStatus, wording: &Wording, holds: bool, now: Mo
     let condition = &mut conditions[place];
     let now = Some(Time(now.to_timestamp()));
     condition.last_heartbeat_time.clone_from(&now);
-    let (word, [reason, message, event]) = if holds { ("True", wording.yes) } else { ("False", wording.no) };
+    let (word, (reason, message, event)) = if holds { ("True", &wording.yes) } else { ("False", &wording.no) };
     if condition.status == word {
         return None;
     }
     condition.status = word.to_owned();
-    condition.reason = Some(reason.to_owned());
-    condition.message = Some(message.to_owned());
+    condition.reason = Some((*reason).to_owned());
+    condition.message = Some((*message).to_owned());
     condition.last_transition_time = now;
-    Some(event)
+    Some(event.clone())
 }
 
 /// Sets readiness; gives the Event if it changed. One that was not there before has not changed.
@@ -135,7 +140,7 @@ pub fn set_ready(status: &mut NodeStatus, problems: &Problems, node: &str, now: 
         condition.last_transition_time.clone_from(&known.last_transition_time);
     }
     *known = condition;
-    changed.then(|| NodeEvent::status(node, if ready { "NodeReady" } else { "NodeNotReady" }))
+    changed.then(|| NodeEvent::status(node, if ready { EventReason::NodeReady } else { EventReason::NodeNotReady }))
 }
 
 impl Problems {
@@ -172,14 +177,14 @@ mod tests {
         status.conditions.iter().flatten().find(|one| one.type_ == kind).expect("it is there").clone()
     }
 
-    fn set_all(status: &mut NodeStatus, pressure: Pressure, problems: &Problems, now: Moment) -> Vec<&'static str> {
+    fn set_all(status: &mut NodeStatus, pressure: Pressure, problems: &Problems, now: Moment) -> Vec<String> {
         let mut events = set_pressures(status, pressure, "n", now);
         events.extend(set_ready(status, problems, "n", now));
         for event in &events {
             assert_eq!(event.message, format!("Node n status is now: {}", event.reason));
             assert!(!event.warning);
         }
-        events.into_iter().map(|event| event.reason).collect()
+        events.into_iter().map(|event| event.reason.to_string()).collect()
     }
 
     /// NODE-18.

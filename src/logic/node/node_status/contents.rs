@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::{Machine, NodeEvent, StatusSettings, runtime_version as version_text};
+use crate::logic::events::reasons::EventReason;
 use crate::logic::node::node_object::OPERATING_SYSTEM;
 
 /// The most names that are told of one image.
@@ -80,7 +81,7 @@ pub(super) fn set_machine(status: &mut NodeStatus, machine: &Machine, node: &str
     info.boot_id.clone_from(&machine.boot_id);
     rebooted.then(|| NodeEvent {
         warning: true,
-        reason: "Rebooted",
+        reason: EventReason::Rebooted,
         message: format!("Node {node} has been rebooted, boot id: {}", machine.boot_id),
     })
 }
@@ -199,7 +200,7 @@ mod tests {
         assert_eq!(set_machine(&mut status, &machine("one"), "n"), None, "nothing was known before");
         assert_eq!(set_machine(&mut status, &machine("one"), "n"), None);
         let event = set_machine(&mut status, &machine("two"), "n").expect("another boot");
-        assert_eq!((event.warning, event.reason), (true, "Rebooted"));
+        assert_eq!((event.warning, event.reason), (true, EventReason::Rebooted));
         assert_eq!(event.message, "Node n has been rebooted, boot id: two");
         assert_eq!(set_machine(&mut status, &machine("two"), "n"), None);
         let swap = status.node_info.and_then(|info| info.swap).and_then(|swap| swap.capacity);

@@ -24,6 +24,7 @@ pub use patch::status_patch;
 pub(crate) use patch::tests::apply as apply_patch;
 pub use report::ReportSchedule;
 
+use crate::logic::events::reasons::EventReason;
 use crate::logic::model::runtime_health::RuntimeHealth;
 use crate::logic::model::time::Moment;
 
@@ -96,16 +97,17 @@ pub struct Told {
 pub struct NodeEvent {
     /// Warning, else Normal.
     pub warning: bool,
-    /// One word, as upstream says it.
-    pub reason: &'static str,
+    /// One word.
+    pub reason: EventReason,
     /// A sentence, as upstream says it.
     pub message: String,
 }
 
 impl NodeEvent {
     /// An Event that says how the node is now.
-    pub fn status(node: &str, reason: &'static str) -> Self {
-        Self { warning: false, reason, message: format!("Node {node} status is now: {reason}") }
+    pub fn status(node: &str, reason: EventReason) -> Self {
+        let message = format!("Node {node} status is now: {reason}");
+        Self { warning: false, reason, message }
     }
 }
 
@@ -186,7 +188,7 @@ fn problems(told: &Told, missing_capacity: Vec<String>) -> conditions::Problems 
 pub fn schedulable_event(was_unschedulable: bool, node: &Node) -> Option<NodeEvent> {
     let is = node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false);
     let name = node.metadata.name.as_deref().unwrap_or_default();
-    let reason = if is { "NodeNotSchedulable" } else { "NodeSchedulable" };
+    let reason = if is { EventReason::NodeNotSchedulable } else { EventReason::NodeSchedulable };
     (is != was_unschedulable).then(|| NodeEvent::status(name, reason))
 }
 

@@ -55,7 +55,7 @@ fn a_whole_status_is_made_from_nothing() {
     let mut node = node();
     let outcome = set_status(&mut node, &settings(), &host(), &answers(), &told(), Moment(1));
     assert_eq!(outcome.problems, [""; 0]);
-    let reasons: Vec<_> = outcome.events.iter().map(|event| event.reason).collect();
+    let reasons: Vec<&str> = outcome.events.iter().map(|event| event.reason.as_str()).collect();
     assert_eq!(reasons, ["NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID"]);
     let status = node.status.expect("a status");
     assert!(is_ready(Some(&status)));
@@ -132,7 +132,7 @@ fn cordoning_is_an_event() {
     assert_eq!(event.message, "Node node-1 status is now: NodeNotSchedulable");
     assert_eq!(schedulable_event(true, &node), None);
     node.spec.get_or_insert_default().unschedulable = None;
-    assert_eq!(schedulable_event(true, &node).map(|event| event.reason), Some("NodeSchedulable"));
+    assert_eq!(schedulable_event(true, &node).map(|event| event.reason), Some(EventReason::NodeSchedulable));
 }
 
 /// NODE-58.

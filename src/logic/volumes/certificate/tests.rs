@@ -66,7 +66,8 @@ fn a_refusal_is_for_good_and_told() {
     for (kind, verb, past) in [("Denied", "was denied", "denied"), ("Failed", "failed", "failed")] {
         let (state, events) = note_looked(note_asked(None, asked("req-1")), Some(&request(kind)), at(1), 0.0);
         let told = format!("PodCertificateRequest ns/req-1 {verb}, reason=\"Because\", message=\"so\"");
-        assert_eq!(events, [(kind, told)]);
+        let events: Vec<_> = events.iter().map(|(reason, text)| (reason.as_str(), text.as_str())).collect();
+        assert_eq!(events, [(kind, told.as_str())]);
         let why = format!("PodCertificateRequest was permanently {past}: reason=\"Because\" message=\"so\"");
         assert_eq!(bundle(state.as_ref()), Err(why));
         assert_eq!(next_step(state.as_ref(), at(1_000_000)), Step::Rest);
@@ -83,9 +84,9 @@ fn the_old_one_is_used_until_the_next_is_there_and_its_delay_is_told_once() {
     assert_eq!(next_step(Some(&state), at(3601)), Step::Look("req-2".into()));
     assert_eq!(&*bundle(Some(&state)).unwrap().0, "key");
     assert_eq!(overdue(&mut state, at(4200)), []);
-    assert_eq!(overdue(&mut state, at(4201))[0].0, "CertificateOverdueForRefresh");
+    assert_eq!(overdue(&mut state, at(4201))[0].0, EventReason::CertificateOverdueForRefresh);
     assert_eq!(overdue(&mut state, at(4202)), []);
-    assert_eq!(overdue(&mut state, at(7201)), [("CertificateExpired", "PodCertificate expired".to_owned())]);
+    assert_eq!(overdue(&mut state, at(7201)), [(EventReason::CertificateExpired, "PodCertificate expired".to_owned())]);
     let (gone, _) = note_looked(state.clone(), None, at(4201), 0.0);
     assert_eq!(next_step(gone.as_ref(), at(4201)), Step::Ask, "the request for the next one was deleted");
     let (next, _) = note_looked(state, Some(&request("Issued")), at(7300), 0.5);

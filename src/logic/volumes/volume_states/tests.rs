@@ -32,7 +32,8 @@ fn ended(task: Task) -> Input {
 
 fn failed(task: Task, message: &str, in_processing: bool) -> Input {
     let look_again = in_processing.then_some(Duration::from_secs(12));
-    let failure = TaskFailure { message: message.into(), in_processing, reason: Some("FailedMount"), look_again };
+    let failure =
+        TaskFailure { message: message.into(), in_processing, reason: Some(EventReason::FailedMount), look_again };
     Input::Ended { uid: uid(), task, outcome: Err(failure) }
 }
 
@@ -283,7 +284,7 @@ impl World {
                 Task::Finish => {}
             }
         }
-        let reason = Some("FailedMount");
+        let reason = Some(EventReason::FailedMount);
         let failure = TaskFailure { message: "no".into(), in_processing: false, reason, look_again: None };
         let outcome = if fine { Ok(found) } else { Err(failure) };
         self.take(Input::Ended { uid: uid(), task, outcome })

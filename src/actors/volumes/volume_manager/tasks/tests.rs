@@ -554,5 +554,5 @@ fn what_a_host_says_belongs_to_a_step_of_upstreams() {
     assert_eq!(step_of(&VolumeError::InUse, true), "MapVolume.SetUpDevice failed");
     assert_eq!(step_of(&busy, true), "MapVolume.MapBlockVolume failed");
     assert_eq!(quiet_if_busy(&busy, failure("x".into())).reason, None, "no Event of a wait");
-    assert_eq!(quiet_if_busy(&device, failure("x".into())).reason, Some("FailedMount"));
+    assert_eq!(quiet_if_busy(&device, failure("x".into())).reason, Some(EventReason::FailedMount));
 }
