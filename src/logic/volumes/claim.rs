@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, 
 
 use super::order::{ChangePolicy, HostPathKind, LocalOrder, Ownership, SetUp, VolumePlace, plugin};
 use super::plan::{check_host_path, goes_up, mounting_containers, nfs_set_up, readers};
+use super::steps::VolumeStep;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_admission::matches_terms;
 
@@ -114,23 +115,20 @@ pub fn volume_group(volume: &PersistentVolume) -> Option<i64> {
 /// Why a persistent volume cannot be had: upstream's step of the work, and what went wrong in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unresolved {
-    /// Such as `MountVolume.SetUp failed`.
-    pub step: &'static str,
+    /// The step.
+    pub step: VolumeStep,
     /// In upstream's words where it has some.
     pub problem: String,
 }
 
 impl Unresolved {
-    fn new(step: &'static str, problem: impl Into<String>) -> Self {
+    fn new(step: VolumeStep, problem: impl Into<String>) -> Self {
         Self { step, problem: problem.into() }
     }
 }
 
 /// The annotation that older clients wrote mount options to; it goes before the field.
 const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
-/// What a volume's kind says that is no device.
-const NO_BLOCK_PLUGIN: &str =
-    "MapVolume.FindMapperPluginBySpec failed to find BlockVolumeMapper plugin. Volume plugin is nil.";
 /// The file system of a device that has none and whose volume names none.
 const FS_TYPE: &str = "ext4";
 
@@ -152,25 +150,27 @@ pub fn resolve(
     node: Option<&Node>,
 ) -> Result<Resolved, Unresolved> {
     let block = is_block(volume);
-    let step = if block { "MapVolume.SetUpDevice failed" } else { "MountVolume.SetUp failed" };
+    let step = if block { VolumeStep::SetUpDevice } else { VolumeStep::SetUp };
     let spec = volume.spec.as_ref().ok_or_else(|| Unresolved::new(step, "the persistent volume has no spec"))?;
     check_node(spec, node).map_err(|problem| {
-        let step = if block { "MapVolume.NodeAffinity check failed" } else { "MountVolume.NodeAffinity check failed" };
-        Unresolved::new(step, problem)
+        Unresolved::new(if block { VolumeStep::MapAffinity } else { VolumeStep::MountAffinity }, problem)
     })?;
     // First of all its kind: one that is not mounted may well take options or be a device.
     if let Some(kind) = refused_kind(spec) {
-        let step = if block { NO_BLOCK_PLUGIN } else { step };
+        let step = if block { VolumeStep::FindMapper } else { step };
         return Err(Unresolved::new(step, format!("no volume plugin matched: {kind} is not mounted by this version")));
     }
     let options = mount_options(volume, spec);
     let takes_options = spec.local.is_some() || spec.nfs.is_some();
     if !block && !options.is_empty() && !takes_options {
         let problem = "mount options are not supported for this volume type";
-        return Err(Unresolved::new("MountVolume.MountOptionSupport check failed", problem));
+        return Err(Unresolved::new(VolumeStep::MountOptions, problem));
     }
     if block && spec.local.is_none() {
-        return Err(Unresolved::new(NO_BLOCK_PLUGIN, "only local volumes are mapped as devices by this version"));
+        return Err(Unresolved::new(
+            VolumeStep::FindMapper,
+            "only local volumes are mapped as devices by this version",
+        ));
     }
     set_up(volume, spec, pod, uid, read_only, options).map_err(|problem| Unresolved { step, problem })
 }
@@ -400,9 +400,9 @@ mod tests {
         assert!(!relabel(json!({ "local": null, "nfs": { "server": "s", "path": "/x" } }), false));
     }
 
-    fn resolved(change: Value, node: Option<&Node>) -> Result<Resolved, (String, String)> {
+    fn resolved(change: Value, node: Option<&Node>) -> Result<Resolved, (VolumeStep, String)> {
         let resolved = resolve(&volume(change), &pod(), &PodUid::from("pod-1"), false, node);
-        resolved.map_err(|error| (error.step.to_owned(), error.problem))
+        resolved.map_err(|error| (error.step, error.problem))
     }
 
     /// VOL-11.
@@ -415,11 +415,11 @@ mod tests {
         let spec = |mode: &str| json!({ "spec": { "volumeMode": mode, "nodeAffinity": { "required": { "nodeSelectorTerms": here } } } });
         assert!(resolved(spec("Filesystem"), Some(&node("a"))).is_ok());
         for (mode, node, step, problem) in [
-            ("Filesystem", Some(node("b")), "MountVolume.NodeAffinity check failed", "no matching NodeSelectorTerms"),
-            ("Block", Some(node("b")), "MapVolume.NodeAffinity check failed", "no matching NodeSelectorTerms"),
-            ("Filesystem", None, "MountVolume.NodeAffinity check failed", "the node's labels are not known yet"),
+            ("Filesystem", Some(node("b")), VolumeStep::MountAffinity, "no matching NodeSelectorTerms"),
+            ("Block", Some(node("b")), VolumeStep::MapAffinity, "no matching NodeSelectorTerms"),
+            ("Filesystem", None, VolumeStep::MountAffinity, "the node's labels are not known yet"),
         ] {
-            assert_eq!(resolved(spec(mode), node.as_ref()), Err((step.to_owned(), problem.to_owned())));
+            assert_eq!(resolved(spec(mode), node.as_ref()), Err((step, problem.to_owned())));
         }
     }
 
@@ -442,7 +442,7 @@ mod tests {
                     format!("no volume plugin matched: {kind} is not mounted by this version"),
                     "{spec}"
                 );
-                assert_eq!(step == NO_BLOCK_PLUGIN, spec["volumeMode"] == "Block");
+                assert_eq!(step == VolumeStep::FindMapper, spec["volumeMode"] == "Block");
             }
         }
     }
@@ -459,7 +459,7 @@ mod tests {
             one
         };
         let refused = resolved(both(host.clone(), &options), None).unwrap_err();
-        assert_eq!(refused.0, "MountVolume.MountOptionSupport check failed");
+        assert_eq!(refused.0, VolumeStep::MountOptions);
         assert_eq!(refused.1, "mount options are not supported for this volume type");
         let SetUp::Local(order) = resolved(options.clone(), None).unwrap().set_up else { panic!("local") };
         assert_eq!(order.options, ["noexec"]);
@@ -481,6 +481,6 @@ mod tests {
         let mut host = block;
         merge(&mut host, json!({ "spec": { "local": null, "hostPath": { "path": "/dev/sda" } } }));
         let (step, _) = resolved(host, None).unwrap_err();
-        assert!(step.starts_with("MapVolume.FindMapperPluginBySpec failed"), "{step}");
+        assert_eq!(step, VolumeStep::FindMapper);
     }
 }

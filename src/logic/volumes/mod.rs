@@ -17,6 +17,7 @@ pub mod payload;
 pub mod plan;
 pub mod projected;
 pub mod slow_walk;
+pub mod steps;
 pub mod token;
 pub mod trust;
 pub mod volume_states;

@@ -23,6 +23,7 @@ use crate::logic::volumes::order::{SetUp, VolumePlace, plugin};
 use crate::logic::volumes::plan::{NodeFacts, VolumeKind, VolumePlan};
 use crate::logic::volumes::projected::{Looked, Sources};
 use crate::logic::volumes::slow_walk::{DOING, progress_event};
+use crate::logic::volumes::steps::VolumeStep;
 use crate::logic::volumes::token::TokenKey;
 use crate::logic::volumes::trust::{NOTHING_SELECTED, TrustKey};
 use crate::logic::volumes::volume_states::{MountedVolume, TaskFailure};
@@ -69,15 +70,12 @@ pub(super) fn failure(message: String) -> TaskFailure {
 
 /// Upstream's text of a failed mount; `name` is the persistent volume's for a claim.
 fn set_up_failed(name: &str, error: impl std::fmt::Display) -> TaskFailure {
-    step_failed("MountVolume.SetUp failed", name, error)
+    step_failed(VolumeStep::SetUp, name, error)
 }
 
-/// The same of a step that has a name of its own. What is wrong with a device for containers has an Event of its own, as
-/// upstream, but for a volume of other nodes.
-fn step_failed(step: &str, name: &str, error: impl std::fmt::Display) -> TaskFailure {
-    let mapped = step.starts_with("MapVolume.") && !step.contains("NodeAffinity");
-    let reason = if mapped { EventReason::FailedMapVolume } else { EventReason::FailedMount };
-    TaskFailure { reason: Some(reason), ..failure(format!("{step} for volume \"{name}\" : {error}")) }
+/// The same of any step.
+fn step_failed(step: VolumeStep, name: &str, error: impl std::fmt::Display) -> TaskFailure {
+    TaskFailure { reason: Some(step.reason()), ..failure(format!("{step} for volume \"{name}\" : {error}")) }
 }
 
 /// A call that waits for an earlier one that hangs is no failure of its own: it waits, as the pod's conditions say.
@@ -89,13 +87,13 @@ fn quiet_if_busy(error: &VolumeError, failure: TaskFailure) -> TaskFailure {
 }
 
 /// Upstream's step that an error of the host is in.
-fn step_of(error: &VolumeError, is_device: bool) -> &'static str {
+fn step_of(error: &VolumeError, is_device: bool) -> VolumeStep {
     match error {
-        VolumeError::Device(_) | VolumeError::OtherFileSystem(_) => "MountVolume.MountDevice failed",
-        VolumeError::Source(_) if !is_device => "MountVolume.NewMounter initialization failed",
-        VolumeError::InUse if is_device => "MapVolume.SetUpDevice failed",
-        _ if is_device => "MapVolume.MapBlockVolume failed",
-        _ => "MountVolume.SetUp failed",
+        VolumeError::Device(_) | VolumeError::OtherFileSystem(_) => VolumeStep::MountDevice,
+        VolumeError::Source(_) if !is_device => VolumeStep::NewMounter,
+        VolumeError::InUse if is_device => VolumeStep::SetUpDevice,
+        _ if is_device => VolumeStep::MapBlockVolume,
+        _ => VolumeStep::SetUp,
     }
 }
 

@@ -547,12 +547,12 @@ async fn a_long_walk_over_files_is_told_of_while_it_goes_on() {
 #[test]
 fn what_a_host_says_belongs_to_a_step_of_upstreams() {
     let (device, busy) = (VolumeError::Device("x".into()), VolumeError::Busy("x".into()));
-    assert_eq!(step_of(&device, false), "MountVolume.MountDevice failed");
+    assert_eq!(step_of(&device, false), VolumeStep::MountDevice);
     let source = VolumeError::Source("x".into());
-    assert_eq!(step_of(&source, false), "MountVolume.NewMounter initialization failed");
-    assert_eq!(step_of(&VolumeError::InUse, false), "MountVolume.SetUp failed");
-    assert_eq!(step_of(&VolumeError::InUse, true), "MapVolume.SetUpDevice failed");
-    assert_eq!(step_of(&busy, true), "MapVolume.MapBlockVolume failed");
+    assert_eq!(step_of(&source, false), VolumeStep::NewMounter);
+    assert_eq!(step_of(&VolumeError::InUse, false), VolumeStep::SetUp);
+    assert_eq!(step_of(&VolumeError::InUse, true), VolumeStep::SetUpDevice);
+    assert_eq!(step_of(&busy, true), VolumeStep::MapBlockVolume);
     assert_eq!(quiet_if_busy(&busy, failure("x".into())).reason, None, "no Event of a wait");
     assert_eq!(quiet_if_busy(&device, failure("x".into())).reason, Some(EventReason::FailedMount));
 }

@@ -1,0 +1,63 @@
+//! Upstream's steps on the way to a volume that containers can use. Its Events name the one that failed.
+
+use crate::logic::events::reasons::EventReason;
+
+/// A step. The texts are those of upstream's Events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
+pub enum VolumeStep {
+    /// Whether the volume is this node's.
+    #[strum(to_string = "MountVolume.NodeAffinity check failed")]
+    MountAffinity,
+    /// Whether its kind takes mount options.
+    #[strum(to_string = "MountVolume.MountOptionSupport check failed")]
+    MountOptions,
+    /// What to mount.
+    #[strum(to_string = "MountVolume.NewMounter initialization failed")]
+    NewMounter,
+    /// The device behind it.
+    #[strum(to_string = "MountVolume.MountDevice failed")]
+    MountDevice,
+    /// All the rest of a file system.
+    #[strum(to_string = "MountVolume.SetUp failed")]
+    SetUp,
+    /// Whether a device is this node's.
+    #[strum(to_string = "MapVolume.NodeAffinity check failed")]
+    MapAffinity,
+    /// Whether its kind is one of devices.
+    #[strum(
+        to_string = "MapVolume.FindMapperPluginBySpec failed to find BlockVolumeMapper plugin. Volume plugin is nil."
+    )]
+    FindMapper,
+    /// Whether it is free.
+    #[strum(to_string = "MapVolume.SetUpDevice failed")]
+    SetUpDevice,
+    /// All the rest of a device.
+    #[strum(to_string = "MapVolume.MapBlockVolume failed")]
+    MapBlockVolume,
+}
+
+impl VolumeStep {
+    /// The reason of the Event. What is wrong with a device has one of its own, as upstream, but for a volume of other nodes.
+    pub fn reason(self) -> EventReason {
+        match self {
+            Self::FindMapper | Self::SetUpDevice | Self::MapBlockVolume => EventReason::FailedMapVolume,
+            _ => EventReason::FailedMount,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_wrong_with_a_device_is_a_failed_map() {
+        for (step, text, reason) in [
+            (VolumeStep::SetUp, "MountVolume.SetUp failed", EventReason::FailedMount),
+            (VolumeStep::MapAffinity, "MapVolume.NodeAffinity check failed", EventReason::FailedMount),
+            (VolumeStep::SetUpDevice, "MapVolume.SetUpDevice failed", EventReason::FailedMapVolume),
+        ] {
+            assert_eq!((step.to_string().as_str(), step.reason()), (text, reason));
+        }
+    }
+}
