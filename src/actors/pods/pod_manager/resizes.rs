@@ -15,7 +15,7 @@ use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_admission::{Judged, Surroundings, judge_resize, update_problem};
 use crate::logic::pods::pod_resize::{
-    self, Candidate, DEFERRED, INFEASIBLE, PENDING, PendingResize, PodResources, ResizeConditions, Trigger,
+    self, Candidate, PENDING, PendingReason, PendingResize, PodResources, ResizeConditions, Trigger,
     counted_with_actual, in_order, infeasible, is_increase, operations,
 };
 use crate::logic::pods::pod_roster::{full_name, is_over};
@@ -220,8 +220,9 @@ impl PodManager {
         for uid in self.asking.clone() {
             let pod = self.admitted_pod(&uid).filter(|pod| self.has_room_to_change(&uid, pod));
             let Some(pod) = pod else { continue };
-            let is_known =
-                |waiting: &PendingResize| waiting.reason == INFEASIBLE && waiting.generation == pod.metadata.generation;
+            let is_known = |waiting: &PendingResize| {
+                waiting.reason == PendingReason::Infeasible && waiting.generation == pod.metadata.generation
+            };
             if !self.allocations.is_accepted(&uid, &pod, &self.agent.settings.resources.resize)
                 && !self.allocations.waiting(&uid).is_some_and(is_known)
             {
@@ -241,7 +242,7 @@ impl PodManager {
             self.hand_on_given(uid);
             self.carry_out_for(uid, context);
         }
-        if self.allocations.all_waiting().values().any(|waiting| waiting.reason == DEFERRED) {
+        if self.allocations.all_waiting().values().any(|waiting| waiting.reason == PendingReason::Deferred) {
             self.arm_resize_retry(RETRY, context);
         }
     }
@@ -277,7 +278,8 @@ impl PodManager {
         let allocated = self.allocations.in_force(uid, pod, &gates);
         if let Some(never) = infeasible(pod, &allocated, &gates, &options) {
             self.count(vec![ResizeCount::Infeasible(never.detail)], context);
-            return self.let_wait(uid, pod, INFEASIBLE, INFEASIBLE, never.message, context);
+            let reason = PendingReason::Infeasible;
+            return self.let_wait(uid, pod, reason, reason.into(), never.message, context);
         }
         self.recount_all(); // Of what has ended nobody may have said so yet.
         let node = self.node.clone().unwrap_or_else(|| Arc::new(self.own_node()));
@@ -297,7 +299,7 @@ impl PodManager {
         self.tell_judged(Judged { victims: judged.victims, ..Judged::default() }, context);
         match judged.refused {
             None => self.allocations.accept(uid, pod, &gates, trigger),
-            Some((reason, message)) => self.let_wait(uid, pod, DEFERRED, &reason, message, context),
+            Some((reason, message)) => self.let_wait(uid, pod, PendingReason::Deferred, &reason, message, context),
         }
         self.recount(uid);
     }
@@ -307,7 +309,7 @@ impl PodManager {
         &mut self,
         uid: &PodUid,
         pod: &Arc<Pod>,
-        reason: &'static str,
+        reason: PendingReason,
         detail: &str,
         message: String,
         context: &Context<PodManagerMsg>,
@@ -317,7 +319,10 @@ impl PodManager {
         let pending = PendingResize { reason, message, generation, since: context.now() };
         self.resize_due.insert(uid.clone());
         if self.allocations.wait(uid, pending, shown(pod)) {
-            let event = if reason == INFEASIBLE { EventReason::ResizeInfeasible } else { EventReason::ResizeDeferred };
+            let event = match reason {
+                PendingReason::Infeasible => EventReason::ResizeInfeasible,
+                PendingReason::Deferred => EventReason::ResizeDeferred,
+            };
             let subject = EventSubject::pod(uid, &full_name(pod));
             context.tell(&self.agent.directory.event_recorder, subject.warning(event, text));
         }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 
 use super::allocation::resizable;
-use super::{PendingResize, PodResources, ResizeGates, allocation_of, same_requirements, with_allocation};
+use super::{
+    PendingReason, PendingResize, PodResources, ResizeGates, allocation_of, same_requirements, with_allocation,
+};
 use crate::logic::model::ids::PodUid;
 use crate::logic::status::pod_status::is_terminal;
 
@@ -178,7 +180,8 @@ impl Allocations {
     }
     /// Takes a resize on. It is in force once it was kept.
     pub fn accept(&mut self, uid: &PodUid, pod: &Pod, gates: &ResizeGates, trigger: Trigger) {
-        let deferred = self.waiting.get(uid).filter(|waiting| waiting.reason == super::DEFERRED).map(|_| trigger);
+        let deferred =
+            self.waiting.get(uid).filter(|waiting| waiting.reason == PendingReason::Deferred).map(|_| trigger);
         self.accepted.insert(uid.clone(), Accepted { given: allocation_of(pod, gates), deferred });
     }
 

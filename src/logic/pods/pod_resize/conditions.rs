@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::{DEFERRED, INFEASIBLE, PendingResize};
+use super::{PendingReason, PendingResize};
 use crate::logic::model::time::Moment;
 
 /// The condition of a resize that the node has not taken on.
@@ -43,7 +43,10 @@ impl ResizeConditions {
             condition.last_transition_time.as_ref().map_or(Moment::EPOCH, |time| Moment::from_timestamp(time.0))
         };
         let pending = find(PENDING).map(|condition| PendingResize {
-            reason: if condition.reason.as_deref() == Some(INFEASIBLE) { INFEASIBLE } else { DEFERRED },
+            reason: match condition.reason.as_deref() == Some(PendingReason::Infeasible.into()) {
+                true => PendingReason::Infeasible,
+                false => PendingReason::Deferred,
+            },
             message: text(&condition.message),
             generation: condition.observed_generation,
             since: since(condition),
@@ -95,7 +98,7 @@ impl ResizeConditions {
             observed_generation: generation,
         };
         let pending = self.pending.as_ref().map(|pending| {
-            condition(PENDING, Some(pending.reason), &pending.message, pending.generation, pending.since)
+            condition(PENDING, Some(pending.reason.into()), &pending.message, pending.generation, pending.since)
         });
         let progress = self.progress.as_ref().map(|progress| {
             let error = progress.error.as_deref();

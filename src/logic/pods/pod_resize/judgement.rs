@@ -15,16 +15,20 @@ use crate::logic::resources::{
     is_critical, pod_qos, pod_requests, resource_list,
 };
 
-/// The reason of a resize that waits for room.
-pub const DEFERRED: &str = "Deferred";
-/// The reason of a resize that this node never makes.
-pub const INFEASIBLE: &str = "Infeasible";
+/// Why a resize is pending; the API's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+pub enum PendingReason {
+    /// It waits for room.
+    Deferred,
+    /// This node never makes it.
+    Infeasible,
+}
 
 /// A resize that is asked for and that the node has not taken on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingResize {
-    /// [`DEFERRED`] or [`INFEASIBLE`].
-    pub reason: &'static str,
+    /// Why, in one word.
+    pub reason: PendingReason,
     /// Why.
     pub message: String,
     /// Of which generation of the pod.

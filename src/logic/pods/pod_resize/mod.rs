@@ -26,7 +26,7 @@ pub use amounts::{Amounts, container_amounts, effective_requirements, matches_ru
 pub use checkpoint::{ContainerResources, Corrupt, PodResources, parse_checkpoint, print_checkpoint};
 pub use conditions::{PENDING, PROGRESS, Progress, ResizeConditions};
 pub use judgement::{
-    Candidate, DEFERRED, INFEASIBLE, Infeasible, Operation, PendingResize, counted_with_actual, in_order, infeasible,
+    Candidate, Infeasible, Operation, PendingReason, PendingResize, counted_with_actual, in_order, infeasible,
     is_increase, operations,
 };
 pub use messages::{completed, failed, pending, started};

@@ -160,12 +160,19 @@ fn a_resize_that_waits_is_news_when_its_reason_or_generation_is_another() {
         generation: Some(generation),
         since: at(since),
     };
-    assert!(!all.wait(&uid, waits(DEFERRED, "full", 2, 5), Some(waits(DEFERRED, "full", 2, 1))), "told before");
+    assert!(
+        !all.wait(
+            &uid,
+            waits(PendingReason::Deferred, "full", 2, 5),
+            Some(waits(PendingReason::Deferred, "full", 2, 1))
+        ),
+        "told before"
+    );
     assert_eq!(all.waiting(&uid).map(|waiting| waiting.since), Some(at(1)));
-    assert!(!all.wait(&uid, waits(DEFERRED, "fuller", 2, 6), None));
+    assert!(!all.wait(&uid, waits(PendingReason::Deferred, "fuller", 2, 6), None));
     assert_eq!(all.waiting(&uid).map(|waiting| waiting.message.as_str()), Some("fuller"));
-    assert!(all.wait(&uid, waits(DEFERRED, "fuller", 3, 7), None));
-    assert!(all.wait(&uid, waits(INFEASIBLE, "never", 3, 8), None));
+    assert!(all.wait(&uid, waits(PendingReason::Deferred, "fuller", 3, 7), None));
+    assert!(all.wait(&uid, waits(PendingReason::Infeasible, "never", 3, 8), None));
     assert_eq!(all.waiting(&uid).map(|waiting| waiting.since), Some(at(8)));
     all.changed(&uid, Some(4));
     assert!(all.waiting(&uid).is_some(), "its generation tells whether that is news");
@@ -173,7 +180,7 @@ fn a_resize_that_waits_is_news_when_its_reason_or_generation_is_another() {
     let kept = all.to_keep();
     assert_eq!(all.kept(&kept), [(uid.clone(), None)], "one that was infeasible had not been deferred");
     assert_eq!(all.waiting(&uid), None);
-    let of_static_pod = PendingResize { generation: None, ..waits(INFEASIBLE, "never", 0, 9) };
+    let of_static_pod = PendingResize { generation: None, ..waits(PendingReason::Infeasible, "never", 0, 9) };
     assert!(all.wait(&uid, of_static_pod.clone(), None));
     assert!(!all.wait(&uid, of_static_pod.clone(), None));
     all.changed(&uid, None);
@@ -284,7 +291,12 @@ fn a_pod_that_is_being_made_smaller_takes_its_room_until_it_is() {
 /// POD-26.
 #[test]
 fn a_resize_is_told_from_its_beginning_to_its_end() {
-    let pending = PendingResize { reason: DEFERRED, message: "full".to_owned(), generation: Some(2), since: at(1) };
+    let pending = PendingResize {
+        reason: PendingReason::Deferred,
+        message: "full".to_owned(),
+        generation: Some(2),
+        since: at(1),
+    };
     let mut told = ResizeConditions { pending: Some(pending), progress: None };
     told.begin(Some(3), at(2));
     assert_eq!(told.pending, None);

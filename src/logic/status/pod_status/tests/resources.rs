@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
 use super::*;
 use crate::logic::model::runtime_pod::RuntimeResources;
-use crate::logic::pods::pod_resize::{DEFERRED, PendingResize};
+use crate::logic::pods::pod_resize::{PendingReason, PendingResize};
 use ContainerState::{Exited, Running};
 
 /// Of `cpu=1,memory=1Gi`.
@@ -118,7 +118,7 @@ fn a_pod_that_asks_for_nothing_has_no_resources_to_show() {
 
 #[test]
 fn a_resize_that_waits_is_told_until_the_pod_is_over() {
-    let (reason, message) = (DEFERRED, "no room".to_owned());
+    let (reason, message) = (PendingReason::Deferred, "no room".to_owned());
     let pending = PendingResize { reason, message, generation: Some(3), since: at(NOW) };
     let mut scene = Scene::new("Never", &[], &["a"]).holding(vec![instance("a", 0, Running, 0)]);
     scene.resize.pending = Some(pending);
