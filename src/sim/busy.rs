@@ -7,7 +7,7 @@ use super::node::Node;
 use super::outlet::Outlet;
 use crate::actors::kit::trace::lock;
 use crate::cri::{CriError, CriResult};
-use crate::platform::pods::pod_files::FileError;
+use crate::platform::files::FileError;
 
 /// The share of things that are busy once somebody wants to be rid of them.
 const SHARE: f64 = 0.25;

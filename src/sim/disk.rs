@@ -18,10 +18,11 @@ use crate::logic::model::time::Moment;
 use crate::logic::pods::offline_pods::Needed;
 use crate::logic::volumes::order::VolumePlace;
 use crate::platform::cluster::offline_store::{OfflineStore, is_needed};
+use crate::platform::files::FileError;
 use crate::platform::files::checkpoints::Checkpoints;
 use crate::platform::logs::log_reader::{Admission, LogReadError, LogReader, LogWanted, OpenLog};
 use crate::platform::logs::node_logs::{JournalOutput, NodeLog, NodeLogs};
-use crate::platform::pods::pod_files::{FileError, PodFiles, PodPlace};
+use crate::platform::pods::pod_files::{PodFiles, PodPlace};
 use crate::platform::pods::probe_store::{FILE_NAME, KeptBytes, ProbeStore};
 
 /// Where pods' logs are.
@@ -147,7 +148,7 @@ impl Outlet {
 impl Outlet {
     /// What is on the disk after these bytes were written to a state file, and whether the writer is told that all are: now
     /// and then only the first of them are, or one is another.
-    pub(super) fn torn(&self, file: &str, mut bytes: Vec<u8>) -> (Vec<u8>, Result<(), String>) {
+    pub(super) fn torn(&self, file: &str, mut bytes: Vec<u8>) -> (Vec<u8>, Result<(), FileError>) {
         let node = self.node();
         if bytes.is_empty() || !node.faults.strikes(Fault::TornWrites, 0.2) {
             return (bytes, Ok(()));
@@ -160,7 +161,9 @@ impl Outlet {
         }
         node.story.tell("fault", format!("{file} is not written as it was meant"));
         let is_told = node.faults.dice().chance(0.5);
-        (bytes, if is_told { Err("No space left on device (os error 28)".to_owned()) } else { Ok(()) })
+        let problem = "No space left on device (os error 28)".to_owned();
+        let error = FileError { attempt: "write", path: file.to_owned(), problem };
+        (bytes, if is_told { Err(error) } else { Ok(()) })
     }
 
     /// What is remembered of probes, as it is on the disk when the agent starts.
@@ -172,10 +175,9 @@ impl Outlet {
 
 #[async_trait]
 impl KeptBytes for Outlet {
-    async fn keep(&self, bytes: Vec<u8>) -> Result<(), String> {
+    async fn keep(&self, bytes: Vec<u8>) -> Result<(), FileError> {
         let (bytes, torn) = self.torn(FILE_NAME, bytes);
-        let kept = self.file("write file", FILE_NAME, |disk| disk.probe_results = bytes).await;
-        kept.map_err(|error| error.to_string()).and(torn)
+        self.file("write file", FILE_NAME, |disk| disk.probe_results = bytes).await.and(torn)
     }
 }
 
@@ -311,23 +313,21 @@ impl PodFiles for Outlet {
 
 #[async_trait]
 impl Checkpoints for Outlet {
-    async fn read(&self, name: &'static str) -> Result<Option<Vec<u8>>, String> {
-        let read = self.file("read", name, |disk| disk.checkpoints.get(name).cloned()).await;
-        read.map_err(|error| error.to_string())
+    async fn read(&self, name: &'static str) -> Result<Option<Vec<u8>>, FileError> {
+        self.file("read", name, |disk| disk.checkpoints.get(name).cloned()).await
     }
 
-    async fn write(&self, name: &'static str, bytes: Vec<u8>) -> Result<(), String> {
+    async fn write(&self, name: &'static str, bytes: Vec<u8>) -> Result<(), FileError> {
         let (bytes, torn) = self.torn(name, bytes);
-        let written = self.file("write", name, |disk| drop(disk.checkpoints.insert(name.to_owned(), bytes))).await;
-        written.map_err(|error| error.to_string()).and(torn)
+        self.file("write", name, |disk| drop(disk.checkpoints.insert(name.to_owned(), bytes))).await.and(torn)
     }
 
-    async fn set_aside(&self, name: &'static str) -> Result<(), String> {
+    async fn set_aside(&self, name: &'static str) -> Result<(), FileError> {
         let renamed = self.file("rename", name, |disk| {
             let bytes = disk.checkpoints.remove(name);
             disk.checkpoints.extend(bytes.map(|bytes| (format!("{name}.corrupt"), bytes)));
         });
-        renamed.await.map_err(|error| error.to_string())
+        renamed.await
     }
 }
 

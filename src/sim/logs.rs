@@ -14,8 +14,8 @@ use super::outlet::Outlet;
 use crate::actors::kit::trace::lock;
 use crate::logic::logs::log_rotation::{LogLook, compressed_names, leftovers, plan, to_compress};
 use crate::logic::model::time::Moment;
+use crate::platform::files::FileError;
 use crate::platform::logs::container_logs::ContainerLogs;
-use crate::platform::pods::pod_files::FileError;
 
 /// From a write to whoever hears of it.
 const HEARD_AFTER: Duration = Duration::from_millis(1);

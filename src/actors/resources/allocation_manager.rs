@@ -220,7 +220,10 @@ impl AllocationManager {
         }
         let entries = Arc::new(pages.entries.clone());
         pages.writing = Some((Arc::clone(&entries), waiting));
-        let work = async move { files.write(book.file(), print_checkpoint(&entries)).await };
+        let work = async move {
+            let written = files.write(book.file(), print_checkpoint(&entries)).await;
+            written.map_err(|error| error.to_string())
+        };
         context
             .start("keep allocations", book.file(), work, move |outcome| AllocationManagerMsg::Written(book, outcome));
     }
@@ -254,7 +257,7 @@ async fn read(files: &dyn Checkpoints, book: Book) -> Entries {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return BTreeMap::new(),
         Err(why) => {
-            tracing::error!(why, file = book.file(), "what pods were given cannot be read");
+            tracing::error!(%why, file = book.file(), "what pods were given cannot be read");
             return BTreeMap::new();
         }
     };
@@ -263,7 +266,7 @@ async fn read(files: &dyn Checkpoints, book: Book) -> Entries {
         Err(corrupt) => {
             tracing::error!(error = %corrupt, file = book.file(), "checkpoint is set aside, it cannot be believed");
             if let Err(why) = files.set_aside(book.file()).await {
-                tracing::warn!(why, file = book.file(), "checkpoint cannot be set aside");
+                tracing::warn!(%why, file = book.file(), "checkpoint cannot be set aside");
             }
             BTreeMap::new()
         }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 
+use super::error::FileError;
 use super::whole_file::write_whole;
 use crate::platform::host::blocking;
 
@@ -14,15 +15,15 @@ const BYTES_MAX: u64 = 16 << 20;
 /// Who may read them: the agent.
 const MODE: u32 = 0o600;
 
-/// Files by name. Texts of errors name the file.
+/// Files by name.
 #[async_trait]
 pub trait Checkpoints: Send + Sync {
     /// What the file says; `None` where there is none.
-    async fn read(&self, name: &'static str) -> Result<Option<Vec<u8>>, String>;
+    async fn read(&self, name: &'static str) -> Result<Option<Vec<u8>>, FileError>;
     /// Writes the file, whole or not at all.
-    async fn write(&self, name: &'static str, bytes: Vec<u8>) -> Result<(), String>;
+    async fn write(&self, name: &'static str, bytes: Vec<u8>) -> Result<(), FileError>;
     /// Keeps the file for people to look at, where no agent reads it: as `<name>.corrupt`. An older one gives way.
-    async fn set_aside(&self, name: &'static str) -> Result<(), String>;
+    async fn set_aside(&self, name: &'static str) -> Result<(), FileError>;
 }
 
 /// The real ones.
@@ -37,13 +38,9 @@ impl FileCheckpoints {
     }
 }
 
-fn told(attempt: &str, path: &Path, error: &io::Error) -> String {
-    format!("{attempt} {}: {error}", path.display())
-}
-
 #[async_trait]
 impl Checkpoints for FileCheckpoints {
-    async fn read(&self, name: &'static str) -> Result<Option<Vec<u8>>, String> {
+    async fn read(&self, name: &'static str) -> Result<Option<Vec<u8>>, FileError> {
         let path = self.folder.join(name);
         blocking::run(move || {
             let mut bytes = vec![];
@@ -51,21 +48,22 @@ impl Checkpoints for FileCheckpoints {
             match opened {
                 Ok(_) => Ok(Some(bytes)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-                Err(error) => Err(told("read", &path, &error)),
+                Err(error) => Err(FileError::new("read", &path, &error)),
             }
         })
         .await
     }
 
-    async fn write(&self, name: &'static str, bytes: Vec<u8>) -> Result<(), String> {
+    async fn write(&self, name: &'static str, bytes: Vec<u8>) -> Result<(), FileError> {
         let path = self.folder.join(name);
-        blocking::run(move || write_whole(&path, &bytes, MODE).map_err(|error| told("write", &path, &error))).await
+        blocking::run(move || write_whole(&path, &bytes, MODE).map_err(|error| FileError::new("write", &path, &error)))
+            .await
     }
 
-    async fn set_aside(&self, name: &'static str) -> Result<(), String> {
+    async fn set_aside(&self, name: &'static str) -> Result<(), FileError> {
         let path = self.folder.join(name);
         let aside = self.folder.join(format!("{name}.corrupt"));
-        blocking::run(move || fs::rename(&path, &aside).map_err(|error| told("rename", &path, &error))).await
+        blocking::run(move || fs::rename(&path, &aside).map_err(|error| FileError::new("rename", &path, &error))).await
     }
 }
 
@@ -95,6 +93,6 @@ mod tests {
             assert_eq!(fs::read_to_string(folder.path().join("state.corrupt")).expect("kept"), text);
         }
         let why = files.set_aside("state").await.expect_err("it is not there");
-        assert!(why.contains("state"), "{why}");
+        assert!(why.path.ends_with("state"), "{why}");
     }
 }

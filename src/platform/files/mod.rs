@@ -5,5 +5,8 @@
 pub mod beneath;
 pub mod checkpoints;
 pub mod directories;
+mod error;
 pub mod mount_table;
 pub mod whole_file;
+
+pub use error::FileError;

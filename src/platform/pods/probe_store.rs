@@ -16,6 +16,7 @@ use crate::logic::model::ids::PodUid;
 use crate::logic::model::runtime_pod::ProbeResults;
 use crate::logic::probes::probe_memory::{PodMemory, ProbeMemory, Remembered};
 use crate::logic::probes::probe_schedule::ProbeKind;
+use crate::platform::files::FileError;
 use crate::platform::host::blocking;
 
 /// The file's name below the agent's root directory.
@@ -30,7 +31,7 @@ pub trait KeptBytes: Send + Sync {
     ///
     /// # Errors
     /// Says why they cannot be kept; what was there is as it was.
-    async fn keep(&self, bytes: Vec<u8>) -> Result<(), String>;
+    async fn keep(&self, bytes: Vec<u8>) -> Result<(), FileError>;
 }
 
 #[derive(Default)]
@@ -101,7 +102,7 @@ impl ProbeStore {
     ///
     /// # Errors
     /// Says why it cannot be written; it is still to be saved then.
-    pub async fn save(&self) -> Result<(), String> {
+    pub async fn save(&self) -> Result<(), FileError> {
         let Some(file) = &self.file else { return Ok(()) };
         let (bytes, version) = {
             let kept = self.lock();
@@ -136,12 +137,11 @@ struct KeptFile {
 
 #[async_trait]
 impl KeptBytes for KeptFile {
-    async fn keep(&self, bytes: Vec<u8>) -> Result<(), String> {
+    async fn keep(&self, bytes: Vec<u8>) -> Result<(), FileError> {
         let path = self.path.clone();
-        blocking::run(move || {
-            write(&path, &bytes).map_err(|error| format!("write results of probes to {}: {error}", path.display()))
-        })
-        .await
+        let work =
+            move || write(&path, &bytes).map_err(|error| FileError::new("write results of probes to", &path, error));
+        blocking::run(work).await
     }
 }
 

@@ -46,7 +46,8 @@ impl Prober {
         }
         self.saving = true;
         let store = self.args.probe_store.clone();
-        context.start("keep results", "", async move { store.save().await }, ProberMsg::Saved);
+        let work = async move { store.save().await.map_err(|error| error.to_string()) };
+        context.start("keep results", "", work, ProberMsg::Saved);
     }
 
     pub(super) fn saved(&self, outcome: Result<Result<(), String>, Panicked>, context: &mut Context<ProberMsg>) {

@@ -22,9 +22,9 @@ use rustix::io::Errno;
 use super::ContainerLogs;
 use crate::logic::logs::log_rotation::{LogLook, compressed_names, leftovers, plan, to_compress};
 use crate::logic::model::time::Moment;
+use crate::platform::files::FileError;
 use crate::platform::files::beneath::{Directory, Mounts};
 use crate::platform::host::blocking;
-use crate::platform::pods::pod_files::FileError;
 
 /// Room for the events of one read. Those of files have no names.
 const EVENT_BYTES: usize = 4096;

@@ -8,7 +8,7 @@ pub use linux::LinuxContainerLogs;
 
 use crate::logic::logs::log_rotation::LogLook;
 use crate::logic::model::time::Moment;
-use crate::platform::pods::pod_files::FileError;
+use crate::platform::files::FileError;
 
 /// Files below the pod logs directory. Paths are those that the runtime names; one that is elsewhere is refused, and no
 /// link below that directory is followed.

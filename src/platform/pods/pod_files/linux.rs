@@ -15,9 +15,10 @@ use async_trait::async_trait;
 use rustix::fs::{AtFlags, FileType};
 
 use super::log_lines;
-use super::{FileError, PodFiles, PodPlace};
+use super::{PodFiles, PodPlace};
 use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::model::time::Moment;
+use crate::platform::files::FileError;
 use crate::platform::files::beneath::{Directory, Mounts, segment};
 use crate::platform::host::blocking;
 use crate::platform::host::clock::SystemClock;
@@ -413,7 +414,7 @@ fn swap<A, B>((left, right): (A, B)) -> (B, A) {
 }
 
 fn failure(attempt: &'static str, path: &Path, error: &io::Error) -> FileError {
-    FileError { attempt, path: path.display().to_string(), problem: error.to_string() }
+    FileError::new(attempt, path, error)
 }
 
 fn utf8_path(path: &Path) -> Result<String, FileError> {

@@ -11,18 +11,7 @@ pub use linux::LinuxPodFiles;
 
 use crate::logic::model::ids::{ContainerId, FullName, PodUid};
 use crate::logic::model::time::Moment;
-
-/// A file operation that failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{attempt} {path}: {problem}")]
-pub struct FileError {
-    /// What was tried, such as `make directory`.
-    pub attempt: &'static str,
-    /// On what.
-    pub path: String,
-    /// What the kernel said.
-    pub problem: String,
-}
+use crate::platform::files::FileError;
 
 /// A pod, as its directories name it. All parts were checked as path segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
