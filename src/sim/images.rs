@@ -17,7 +17,8 @@ use crate::logic::images::image_credentials::Keyring;
 use crate::logic::images::image_garbage::DiskUse;
 use crate::logic::images::image_records::{Evidence, PullIntent, PulledRecord, RecordedAccess, merged, to_prune};
 use crate::logic::model::time::Moment;
-use crate::platform::images::ImageHost;
+use crate::platform::files::FileError;
+use crate::platform::images::{ImageHost, ProviderError, ProviderProblem};
 
 /// Images present, and those that cannot be pulled. A registry has every other image.
 #[derive(Debug, Default)]
@@ -118,7 +119,7 @@ impl ImageService for Outlet {
 /// Records of pulls last as long as the node.
 #[async_trait]
 impl ImageHost for Outlet {
-    async fn disk_use(&self, _: &str) -> Result<DiskUse, String> {
+    async fn disk_use(&self, _: &str) -> Result<DiskUse, FileError> {
         let is_full = lock(&self.node().images).disk_is_full;
         // A full one has room for a few images more; to have enough, all that may go have to.
         Ok(DiskUse { capacity: 100 << 30, available: if is_full { 5 << 30 } else { 50 << 30 } })
@@ -128,8 +129,14 @@ impl ImageHost for Outlet {
         Keyring::default()
     }
 
-    async fn ask_provider(&self, _: &Provider, _: &str, _: Option<&AccountToken>) -> Result<Vec<u8>, String> {
-        Err("there are no programs here".to_owned())
+    async fn ask_provider(
+        &self,
+        provider: &Provider,
+        repository: &str,
+        _: Option<&AccountToken>,
+    ) -> Result<Vec<u8>, ProviderError> {
+        let problem = ProviderProblem::Run("there are no programs here".to_owned());
+        Err(ProviderError { provider: provider.name.clone(), repository: repository.to_owned(), problem })
     }
 
     fn hash(&self, text: &str) -> String {
@@ -146,13 +153,13 @@ impl ImageHost for Outlet {
         }
     }
 
-    async fn begin_pull(&self, image: &str) -> Result<(), String> {
+    async fn begin_pull(&self, image: &str) -> Result<(), FileError> {
         let Some(node) = self.touch() else { return std::future::pending().await };
         *lock(&node.images).pulling.entry(image.to_owned()).or_default() += 1;
         Ok(())
     }
 
-    async fn end_pull(&self, image: &str) -> Result<(), String> {
+    async fn end_pull(&self, image: &str) -> Result<(), FileError> {
         let Some(node) = self.touch() else { return std::future::pending().await };
         let mut images = lock(&node.images);
         match images.pulling.get_mut(image) {
@@ -168,7 +175,7 @@ impl ImageHost for Outlet {
         image_ref: &str,
         access: Option<&RecordedAccess>,
         now: Moment,
-    ) -> Result<(), String> {
+    ) -> Result<(), FileError> {
         let Some(node) = self.touch() else { return std::future::pending().await };
         let mut images = lock(&node.images);
         let known = images.pulled.get(image_ref).cloned();

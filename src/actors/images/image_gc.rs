@@ -325,7 +325,8 @@ async fn disk(args: &Args) -> Result<DiskUse, String> {
     let Some(file_system) = told.image_filesystems.into_iter().next() else {
         return Err("the runtime tells no file system of images".to_owned());
     };
-    args.host.disk_use(&file_system.mountpoint).await
+    let disk = args.host.disk_use(&file_system.mountpoint).await;
+    disk.map_err(|error| error.to_string())
 }
 
 /// Removes candidates one after the other until enough is freed. What a container has mounted as a volume is found out

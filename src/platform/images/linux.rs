@@ -8,13 +8,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::records::Records;
-use super::{ImageHost, plugins};
+use super::{ImageHost, ProviderError, plugins};
 use crate::logic::images::credential_plugins::Provider;
 use crate::logic::images::credential_tokens::AccountToken;
 use crate::logic::images::image_credentials::{ConfigForm, Keyring};
 use crate::logic::images::image_garbage::DiskUse;
 use crate::logic::images::image_records::{Evidence, PullIntent, RecordedAccess};
 use crate::logic::model::time::Moment;
+use crate::platform::files::FileError;
 use crate::platform::host::blocking;
 use crate::platform::network::tls;
 
@@ -48,10 +49,11 @@ impl LinuxImageHost {
 
 #[async_trait]
 impl ImageHost for LinuxImageHost {
-    async fn disk_use(&self, path: &str) -> Result<DiskUse, String> {
+    async fn disk_use(&self, path: &str) -> Result<DiskUse, FileError> {
         let path = path.to_owned();
         let look = move || {
-            let found = rustix::fs::statvfs(&path).map_err(|error| format!("look at file system {path}: {error}"))?;
+            let failed = |error| FileError::new("look at file system", Path::new(&path), error);
+            let found = rustix::fs::statvfs(&path).map_err(failed)?;
             let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
             Ok(DiskUse { capacity: bytes(found.f_blocks), available: bytes(found.f_bavail) })
         };
@@ -68,7 +70,7 @@ impl ImageHost for LinuxImageHost {
         provider: &Provider,
         repository: &str,
         token: Option<&AccountToken>,
-    ) -> Result<Vec<u8>, String> {
+    ) -> Result<Vec<u8>, ProviderError> {
         plugins::run(&self.plugin_dir, provider, repository, provider.request(repository, token)).await
     }
 
@@ -81,12 +83,12 @@ impl ImageHost for LinuxImageHost {
         self.with_records(move |records| records.evidence(&image, &image_ref)).await
     }
 
-    async fn begin_pull(&self, image: &str) -> Result<(), String> {
+    async fn begin_pull(&self, image: &str) -> Result<(), FileError> {
         let image = image.to_owned();
         self.with_records(move |records| records.begin(&image)).await
     }
 
-    async fn end_pull(&self, image: &str) -> Result<(), String> {
+    async fn end_pull(&self, image: &str) -> Result<(), FileError> {
         let image = image.to_owned();
         self.with_records(move |records| records.end(&image)).await
     }
@@ -97,7 +99,7 @@ impl ImageHost for LinuxImageHost {
         image_ref: &str,
         access: Option<&RecordedAccess>,
         now: Moment,
-    ) -> Result<(), String> {
+    ) -> Result<(), FileError> {
         let (image, image_ref, access) = (image.to_owned(), image_ref.to_owned(), access.cloned());
         self.with_records(move |records| records.pulled(&image, &image_ref, access.as_ref(), now)).await
     }

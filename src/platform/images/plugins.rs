@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
+use super::{ProviderError, ProviderProblem};
 use crate::logic::images::credential_plugins::Provider;
 use crate::platform::host::program::Program;
 
@@ -25,22 +26,22 @@ pub(super) async fn run(
     provider: &Provider,
     repository: &str,
     request: String,
-) -> Result<Vec<u8>, String> {
-    let what = format!("error execing credential provider plugin {} for image {repository}", provider.name);
+) -> Result<Vec<u8>, ProviderError> {
     let ran = tokio::time::timeout(TIME_MAX, exchange(folder, provider, request)).await;
-    match ran {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(problem)) => Err(format!("{what}: {problem}")),
-        Err(_) => Err(format!("{what}: context deadline exceeded")),
-    }
+    ran.unwrap_or(Err(ProviderProblem::TooSlow)).map_err(|problem| ProviderError {
+        provider: provider.name.clone(),
+        repository: repository.to_owned(),
+        problem,
+    })
 }
 
-async fn exchange(folder: &Path, provider: &Provider, request: String) -> Result<Vec<u8>, String> {
+async fn exchange(folder: &Path, provider: &Provider, request: String) -> Result<Vec<u8>, ProviderProblem> {
+    let failed = |error: std::io::Error| ProviderProblem::Run(error.to_string());
     let mut command = Command::new(folder.join(&provider.name));
     // Its own variables come after the agent's, and count over them.
     command.args(&provider.args).envs(provider.env.iter().map(|(name, value)| (name, value)));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = Program::start(&mut command).map_err(|error| error.to_string())?;
+    let mut child = Program::start(&mut command).map_err(failed)?;
     let (mut stdin, stdout, stderr) = (
         child.stdin.take().expect("invariant: it is piped"),
         child.stdout.take().expect("invariant: it is piped"),
@@ -52,17 +53,17 @@ async fn exchange(folder: &Path, provider: &Provider, request: String) -> Result
         drop(stdin);
     };
     let ((), answer, complaint) = tokio::join!(tell, bounded(stdout, ANSWER_BYTES_MAX), beginning(stderr));
-    let answer = answer.map_err(|error| format!("read its answer: {error}"))?;
+    let answer = answer.map_err(|error| ProviderProblem::Read(error.to_string()))?;
     if answer.len() as u64 > ANSWER_BYTES_MAX {
-        return Err(format!("its answer is larger than {ANSWER_BYTES_MAX} bytes"));
+        return Err(ProviderProblem::TooLarge(ANSWER_BYTES_MAX));
     }
-    let status = child.wait().await.map_err(|error| error.to_string())?;
+    let status = child.wait().await.map_err(failed)?;
     if status.success() {
         return Ok(answer);
     }
     let ended = status.code().map_or_else(|| status.to_string(), |code| format!("exit status {code}"));
-    let complaint = complaint.unwrap_or_default();
-    Err(format!("{ended}: {}", String::from_utf8_lossy(&complaint).trim_end()))
+    let complaint = String::from_utf8_lossy(&complaint.unwrap_or_default()).trim_end().to_owned();
+    Err(ProviderProblem::Failed { ended, complaint })
 }
 
 /// Reads up to one byte more than `most`. Of a program that goes on, the pipe is closed then.

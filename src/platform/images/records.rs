@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::logic::images::image_records::{Evidence, PullIntent, PulledRecord, RecordedAccess, merged, to_prune};
 use crate::logic::model::time::Moment;
+use crate::platform::files::FileError;
 use crate::platform::network::tls::sha256_hex;
 
 const PREFIX: &str = "sha256-";
@@ -52,22 +53,22 @@ impl Records {
         }
     }
 
-    pub(super) fn begin(&self, image: &str) -> Result<(), String> {
+    pub(super) fn begin(&self, image: &str) -> Result<(), FileError> {
         let mut under_way = self.lock();
         let path = path_of(&self.pulling, image);
         let written = write(&self.pulling, &path, &PullIntent::new(image).to_text());
-        written.map_err(|error| format!("failed to record image pull intent: {}: {error}", path.display()))?;
+        written.map_err(|error| FileError::new("failed to record image pull intent:", &path, error))?;
         *under_way.entry(image.to_owned()).or_default() += 1;
         Ok(())
     }
 
-    pub(super) fn end(&self, image: &str) -> Result<(), String> {
+    pub(super) fn end(&self, image: &str) -> Result<(), FileError> {
         let mut under_way = self.lock();
         match under_way.get_mut(image) {
             Some(others @ 2..) => *others -= 1,
             _ => {
                 let path = path_of(&self.pulling, image);
-                remove(&path).map_err(|error| format!("remove image pull intent {}: {error}", path.display()))?;
+                remove(&path).map_err(|error| FileError::new("remove image pull intent", &path, error))?;
                 under_way.remove(image);
             }
         }
@@ -80,7 +81,7 @@ impl Records {
         image_ref: &str,
         access: Option<&RecordedAccess>,
         now: Moment,
-    ) -> Result<(), String> {
+    ) -> Result<(), FileError> {
         let _one_at_a_time = self.lock();
         let path = path_of(&self.pulled, image_ref);
         // One that cannot be read is made anew: it allows nobody more than this pull does.
@@ -88,7 +89,7 @@ impl Records {
         let known = known.filter(|record| record.image_ref == image_ref);
         let Some(record) = merged(known, image, image_ref, access, now) else { return Ok(()) };
         let written = write(&self.pulled, &path, &record.to_text());
-        written.map_err(|error| format!("failed to write image pulled record {}: {error}", path.display()))
+        written.map_err(|error| FileError::new("failed to write image pulled record", &path, error))
     }
 
     pub(super) fn interrupted(&self) -> Vec<PullIntent> {

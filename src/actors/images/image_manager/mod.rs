@@ -320,7 +320,7 @@ impl ImageManager {
                 let work = async move {
                     let (now, access) = (args.clock.now(), RecordedAccess::of(Some(secret)));
                     if let Err(error) = args.host.record_pulled(&image, &reference, Some(&access), now).await {
-                        tracing::error!(image, error, "failed to write an image pulled record");
+                        tracing::error!(image, %error, "failed to write an image pulled record");
                     }
                 };
                 context.start("write record", about, work, ImageManagerMsg::RecordsWritten);

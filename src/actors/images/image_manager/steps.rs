@@ -110,6 +110,7 @@ pub(super) async fn ask_program(
 ) -> Result<Given, String> {
     let began = args.clock.uptime();
     let printed = args.host.ask_provider(provider, repository, token).await;
+    let printed = printed.map_err(|error| error.to_string());
     let answer =
         printed.and_then(|printed| parse_answer(provider, &printed)).and_then(|answer| provider.accept(answer, token));
     let took = args.clock.uptime().saturating_sub(began);
@@ -158,7 +159,7 @@ pub(super) async fn pull_recorded(
             Err(error) => Err(error),
         };
         if let Err(error) = ended {
-            tracing::error!(image, error, "pull of an image is not recorded");
+            tracing::error!(image, %error, "pull of an image is not recorded");
         }
     }
     let (reference, _) = pulled?;
@@ -197,7 +198,7 @@ pub(super) async fn recover(args: Arc<Args>) {
             Err(error) => Err(error),
         };
         if let Err(error) = ended {
-            tracing::error!(image = intent.image, error, "interrupted pull is not recorded");
+            tracing::error!(image = intent.image, %error, "interrupted pull is not recorded");
         }
     }
 }
