@@ -30,20 +30,37 @@ pub struct Right {
     pub subresource: &'static str,
 }
 
+/// Why nobody could say.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReviewError {
+    /// The API server could not be asked, or refused to be.
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    /// There was no answer to this in time.
+    #[error("{0} timed out")]
+    TooSlow(&'static str),
+    /// The API server's own words.
+    #[error("{0}")]
+    Refused(String),
+    /// It said yes and no.
+    #[error("webhook subject access review returned both allow and deny response")]
+    Contradiction,
+}
+
 /// See the module.
 #[async_trait]
 pub trait AccessReviews: Send + Sync {
     /// Whose token this is; `None` when it is nobody's.
     ///
     /// # Errors
-    /// When nobody could say, in words for the log.
-    async fn user_of(&self, token: &str) -> Result<Option<User>, String>;
+    /// When nobody could say.
+    async fn user_of(&self, token: &str) -> Result<Option<User>, ReviewError>;
 
     /// Whether the user has the right.
     ///
     /// # Errors
-    /// When nobody could say, in words for the log.
-    async fn may(&self, user: &User, right: &Right) -> Result<bool, String>;
+    /// When nobody could say.
+    async fn may(&self, user: &User, right: &Right) -> Result<bool, ReviewError>;
 }
 
 /// Asks the API server.
@@ -57,14 +74,14 @@ impl ApiReviews {
         Self { api: api.within(DEADLINE) }
     }
 
-    async fn create<K: super::kube_api::ApiObject + Clone>(&self, kind: Review, review: K) -> Result<K, String> {
+    async fn create<K: super::kube_api::ApiObject + Clone>(&self, kind: Review, review: K) -> Result<K, ReviewError> {
         let began = self.api.observer().map(Observed::uptime);
         let answer = self.try_create(review).await;
         if let Some((observed, began)) = self.api.observer().zip(began) {
             let code = answer.as_ref().map_or_else(ApiError::code, |_| Some(201));
             observed.reviewed(kind, code, began);
         }
-        answer.map_err(|error| error.to_string())
+        Ok(answer?)
     }
 
     async fn try_create<K: super::kube_api::ApiObject + Clone>(&self, review: K) -> Result<K, ApiError> {
@@ -86,19 +103,20 @@ fn is_worth_retrying(error: &ApiError) -> bool {
 
 #[async_trait]
 impl AccessReviews for ApiReviews {
-    async fn user_of(&self, token: &str) -> Result<Option<User>, String> {
+    async fn user_of(&self, token: &str) -> Result<Option<User>, ReviewError> {
         let spec = TokenReviewSpec { token: token.to_owned(), audiences: None };
         let asked = self.create(Review::Identity, TokenReview { spec, ..TokenReview::default() });
-        let answer = tokio::time::timeout(DEADLINE, asked).await.map_err(|_| "token review timed out".to_owned())??;
+        let answer =
+            tokio::time::timeout(DEADLINE, asked).await.map_err(|_| ReviewError::TooSlow("token review"))??;
         let status = answer.status.unwrap_or_default();
         match (status.authenticated, status.error.filter(|error| !error.is_empty())) {
             (Some(true), _) => Ok(Some(user(status.user.unwrap_or_default()))),
-            (_, Some(error)) => Err(error),
+            (_, Some(error)) => Err(ReviewError::Refused(error)),
             (_, None) => Ok(None),
         }
     }
 
-    async fn may(&self, user: &User, right: &Right) -> Result<bool, String> {
+    async fn may(&self, user: &User, right: &Right) -> Result<bool, ReviewError> {
         let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         let attributes = ResourceAttributes {
             verb: text(right.verb),
@@ -117,11 +135,12 @@ impl AccessReviews for ApiReviews {
             non_resource_attributes: None,
         };
         let asked = self.create(Review::Right, SubjectAccessReview { spec, ..SubjectAccessReview::default() });
-        let answer =
-            tokio::time::timeout(DEADLINE, asked).await.map_err(|_| "subject access review timed out".to_owned())??;
+        let answer = tokio::time::timeout(DEADLINE, asked)
+            .await
+            .map_err(|_| ReviewError::TooSlow("subject access review"))??;
         let status = answer.status.unwrap_or_default();
         match (status.allowed, status.denied.unwrap_or_default()) {
-            (true, true) => Err("webhook subject access review returned both allow and deny response".to_owned()),
+            (true, true) => Err(ReviewError::Contradiction),
             (allowed, _) => Ok(allowed),
         }
     }

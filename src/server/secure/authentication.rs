@@ -14,7 +14,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use crate::actors::kit::trace::lock;
 use crate::logic::serving::server_access::User;
 use crate::logic::serving::timed_cache::TimedCache;
-use crate::platform::cluster::access_review::{AccessReviews, TokenNames};
+use crate::platform::cluster::access_review::{AccessReviews, ReviewError, TokenNames};
 use crate::platform::cluster::certificates::ClientAuthorities;
 use crate::platform::host::clock::Clock;
 use crate::server::connections::Peer;
@@ -107,7 +107,7 @@ impl Authentication {
         if token.len() > TOKEN_BYTES_MAX {
             return Err("invalid bearer token".to_owned());
         }
-        let user = tokens.user_of(&token, &*self.clock).await?;
+        let user = tokens.user_of(&token, &*self.clock).await.map_err(|error| error.to_string())?;
         user.map(Found::User).ok_or_else(|| "invalid bearer token".to_owned())
     }
 }
@@ -133,7 +133,7 @@ impl Tokens {
         lock(&self.asked).len()
     }
 
-    pub(super) async fn user_of(&self, token: &str, clock: &dyn Clock) -> Result<Option<User>, String> {
+    pub(super) async fn user_of(&self, token: &str, clock: &dyn Clock) -> Result<Option<User>, ReviewError> {
         let name = self.names.of(token);
         if let Some(known) = lock(&self.known).get(&name, clock.uptime()) {
             return Ok(known);

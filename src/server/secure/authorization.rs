@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::actors::kit::trace::lock;
 use crate::logic::serving::server_access::{self, User};
 use crate::logic::serving::timed_cache::TimedCache;
-use crate::platform::cluster::access_review::{AccessReviews, Right};
+use crate::platform::cluster::access_review::{AccessReviews, ReviewError, Right};
 use crate::platform::host::clock::Clock;
 
 /// Answers that are kept.
@@ -39,8 +39,8 @@ pub(super) enum Verdict {
     Allowed,
     /// It may not; what it is told.
     Forbidden(String),
-    /// Nobody could say; what it is told, and what the log is told.
-    Unknown(String, String),
+    /// Nobody could say; what it is told, and why.
+    Unknown(String, ReviewError),
 }
 
 impl Authorization {
@@ -66,7 +66,8 @@ impl Authorization {
                 Ok(true) => return Verdict::Allowed,
                 Ok(false) => {}
                 Err(why) => {
-                    return Verdict::Unknown(server_access::authorization_error(&user.name, verb, subresource), why);
+                    let told = server_access::authorization_error(&user.name, verb, subresource);
+                    return Verdict::Unknown(told, why);
                 }
             }
         }
@@ -75,7 +76,7 @@ impl Authorization {
 }
 
 impl Reviews {
-    async fn may(&self, user: &User, right: Right) -> Result<bool, String> {
+    async fn may(&self, user: &User, right: Right) -> Result<bool, ReviewError> {
         let question = (user.clone(), right);
         if let Some(known) = lock(&self.known).get(&question, self.clock.uptime()) {
             return Ok(known);

@@ -73,7 +73,7 @@ impl Guard {
                 return reply::text(StatusCode::FORBIDDEN, text);
             }
             Verdict::Unknown(text, why) => {
-                tracing::error!(user = user.name, method = %request.method(), path, why, "Authorization error");
+                tracing::error!(user = user.name, method = %request.method(), path, %why, "Authorization error");
                 return reply::text(StatusCode::INTERNAL_SERVER_ERROR, text);
             }
         }

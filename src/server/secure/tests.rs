@@ -24,7 +24,7 @@ use super::*;
 use crate::actors::kit::trace::lock;
 use crate::logic::node::certificate_plan::Names;
 use crate::logic::serving::server_access::{ANONYMOUS, AUTHENTICATED, PATHS, UNAUTHENTICATED, User, subresources};
-use crate::platform::cluster::access_review::{AccessReviews, Right};
+use crate::platform::cluster::access_review::{AccessReviews, ReviewError, Right};
 use crate::platform::cluster::certificates::tests::Authority;
 use crate::platform::cluster::certificates::{ClientAuthorities, LiveCertificate, Pair, PrivateKey};
 use crate::platform::host::clock::Clock;
@@ -34,6 +34,10 @@ use crate::server::caller::Caller;
 use crate::server::connections::Peer;
 use crate::server::routes::Pages;
 use crate::server::tests::{Node, WoundClock, ask};
+
+fn refused() -> ReviewError {
+    ReviewError::Refused("connection refused".to_owned())
+}
 
 /// An API server that knows two tokens, and lets `admin` do everything and `reader` read metrics.
 #[derive(Default)]
@@ -45,19 +49,19 @@ struct PlayedReviews {
 
 #[async_trait::async_trait]
 impl AccessReviews for PlayedReviews {
-    async fn user_of(&self, token: &str) -> Result<Option<User>, String> {
+    async fn user_of(&self, token: &str) -> Result<Option<User>, ReviewError> {
         self.tokens.fetch_add(1, Ordering::SeqCst);
         tokio::task::yield_now().await;
         if self.is_down.load(Ordering::SeqCst) {
-            return Err("connection refused".to_owned());
+            return Err(refused());
         }
         Ok(["admin", "reader"].into_iter().find(|name| token == format!("token-of-{name}")).map(named))
     }
 
-    async fn may(&self, user: &User, right: &Right) -> Result<bool, String> {
+    async fn may(&self, user: &User, right: &Right) -> Result<bool, ReviewError> {
         lock(&self.rights).push((user.name.clone(), right.clone()));
         match user.name.as_str() {
-            _ if self.is_down.load(Ordering::SeqCst) => Err("connection refused".to_owned()),
+            _ if self.is_down.load(Ordering::SeqCst) => Err(refused()),
             "admin" => Ok(true),
             "reader" => Ok(right.verb == "get" && right.subresource == "metrics"),
             "proxied" => Ok(right.subresource == "proxy"),
@@ -392,7 +396,7 @@ async fn rights_are_asked_in_order_and_each_answer_is_kept_for_its_own_time() {
     assert_eq!(tried(), ["proxy"]);
     port.reviews.is_down.store(true, Ordering::SeqCst);
     let told = "Authorization error (user=proxied, verb=get, resource=nodes, subresource=metrics)";
-    let unknown = authorization::Verdict::Unknown(told.into(), "connection refused".into());
+    let unknown = authorization::Verdict::Unknown(told.into(), refused());
     assert_eq!(judge("/metrics").await, unknown);
     assert_eq!(judge("/metrics").await, unknown, "a failure is not kept");
     assert_eq!(tried().len(), 2);
