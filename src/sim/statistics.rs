@@ -11,7 +11,7 @@ use crate::logic::model::time::{Moment, Stamp};
 use crate::logic::statistics::sample::RawSample;
 use crate::logic::statistics::walks::WalkKey;
 use crate::platform::host::clock::Clock;
-use crate::platform::statistics::{FixedStatistics, LookOrder, Statistics, WalkPlace, Walked};
+use crate::platform::statistics::{FixedStatistics, LookOrder, SampleError, Statistics, WalkPlace, Walked};
 
 /// How long a look takes.
 const LOOK: Duration = Duration::from_millis(5);
@@ -45,7 +45,7 @@ impl Outlet {
 
 #[async_trait]
 impl Statistics for Outlet {
-    async fn look(&self, order: LookOrder) -> Result<RawSample, String> {
+    async fn look(&self, order: LookOrder) -> Result<RawSample, SampleError> {
         let number = self.begin_call().await;
         self.pass(LOOK).await;
         let sample = self.figures().look(order).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{LookOrder, RuntimeDiskAt, Statistics, WalkOutcome, WalkPlace, Walked};
+use super::{LookOrder, RuntimeDiskAt, SampleError, Statistics, WalkOutcome, WalkPlace, Walked};
 use crate::logic::statistics::figures::{
     CpuFigures, CpuLimits, FileSystem, GroupFigures, Interface, IoFigures, MemoryFigures, MemoryLimits, ProcessFigures,
     Traffic, UNLIMITED, Usage,
@@ -67,7 +67,7 @@ impl FixedStatistics {
 
 #[async_trait]
 impl Statistics for FixedStatistics {
-    async fn look(&self, order: LookOrder) -> Result<RawSample, String> {
+    async fn look(&self, order: LookOrder) -> Result<RawSample, SampleError> {
         let (wanted, mut pods) = (order.wanted, order.pods);
         let count = |length: usize| u64::try_from(length).unwrap_or(0);
         let containers = pods.iter().map(|pod| count(pod.containers.len())).sum();

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use super::disks;
 use super::files::Reader;
 use super::groups::{Groups, Tools};
+use super::{SampleError, disks};
 use crate::logic::statistics::figures::{IoFigures, MountedDevice};
 use crate::logic::statistics::parse;
 use crate::logic::statistics::sample::{Depth, Machine, NodeSample};
@@ -23,8 +23,8 @@ pub(super) fn node(
     proc: &OwnedFd,
     machine: &Machine,
     tools: &mut Tools<'_>,
-) -> Result<NodeSample, String> {
-    let mut group = groups.read("/", tools).ok_or("read the node's control group: it is not there")?;
+) -> Result<NodeSample, SampleError> {
+    let mut group = groups.read("/", tools).ok_or(SampleError::NoRootGroup)?;
     let reader = &mut tools.reader;
     let figures = &mut group.figures;
     figures.memory_limits.limit = machine.memory;

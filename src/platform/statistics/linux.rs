@@ -12,7 +12,7 @@ use super::groups::{Groups, Hierarchies, Tools, open_root};
 use super::open_files::{Counts, OpenFiles};
 use super::processes::Processes;
 use super::walk::{Stopped, walk};
-use super::{LookOrder, RuntimeDiskAt, Statistics, WalkOutcome, WalkPlace, Walked, disks, host, layers};
+use super::{LookOrder, RuntimeDiskAt, SampleError, Statistics, WalkOutcome, WalkPlace, Walked, disks, host, layers};
 use crate::logic::logs::log_path::pod_log_directory_name;
 use crate::logic::resources::CgroupVersion;
 use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupTree};
@@ -89,7 +89,7 @@ impl LinuxStatistics {
 
 #[async_trait]
 impl Statistics for LinuxStatistics {
-    async fn look(&self, order: LookOrder) -> Result<RawSample, String> {
+    async fn look(&self, order: LookOrder) -> Result<RawSample, SampleError> {
         let inner = Arc::clone(&self.inner);
         blocking::run(move || inner.look(order)).await
     }
@@ -151,8 +151,8 @@ impl LinuxStatistics {
 }
 
 impl Inner {
-    fn look(&self, order: LookOrder) -> Result<RawSample, String> {
-        let proc = self.proc.as_ref().ok_or("/proc is not there")?;
+    fn look(&self, order: LookOrder) -> Result<RawSample, SampleError> {
+        let proc = self.proc.as_ref().ok_or(SampleError::NoProc)?;
         let LookOrder { wanted, pods, images, containers } = order;
         let mut counts = Counts::default();
         if wanted.depth == Depth::Everything {

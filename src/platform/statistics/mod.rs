@@ -86,6 +86,17 @@ pub struct Walked {
     pub outcome: WalkOutcome,
 }
 
+/// Why there are no figures at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SampleError {
+    /// The kernel's folder of processes is not mounted.
+    #[error("/proc is not there")]
+    NoProc,
+    /// The node's own group cannot be read.
+    #[error("read the node's control group: it is not there")]
+    NoRootGroup,
+}
+
 /// See the module.
 #[async_trait]
 pub trait Statistics: Send + Sync {
@@ -93,7 +104,7 @@ pub trait Statistics: Send + Sync {
     ///
     /// # Errors
     /// When not even the node's own group can be read.
-    async fn look(&self, order: LookOrder) -> Result<RawSample, String>;
+    async fn look(&self, order: LookOrder) -> Result<RawSample, SampleError>;
 
     /// Walks through these one after the other, until `limit` is over; those that were not begun are not in the answer.
     async fn walk(&self, places: Vec<(WalkKey, WalkPlace)>, limit: Duration) -> Vec<Walked>;

@@ -47,7 +47,7 @@ pub(super) async fn look(args: &Args, needs: Needs) -> Result<Looked, String> {
     };
     let pods = chosen(pods.iter().map(|pod| &**pod));
     let order = LookOrder { wanted: needs.wanted, pods, images, containers };
-    let sample = args.statistics.look(order).await?;
+    let sample = args.statistics.look(order).await.map_err(|error| error.to_string())?;
     Ok(Looked { sample, disks, sandbox_image, volumes })
 }
 

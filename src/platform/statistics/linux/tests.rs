@@ -254,7 +254,7 @@ fn without_control_groups_there_is_an_error() {
     let node = Node::new(CgroupVersion::V1, CgroupDriver::Cgroupfs);
     let order = LookOrder { wanted: Wanted::RESOURCES, pods: vec![], images: None, containers: None };
     let outcome = node.statistics().inner.look(order);
-    assert_eq!(outcome, Err("read the node's control group: it is not there".to_owned()));
+    assert_eq!(outcome, Err(SampleError::NoRootGroup));
 }
 
 #[tokio::test]
