@@ -11,6 +11,5 @@ pub mod go_pattern;
 pub mod go_text;
 pub mod host_pattern;
 pub mod path_segment;
-pub mod sha512_256;
 pub mod url_query;
 pub mod yaml;

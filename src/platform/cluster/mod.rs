@@ -2,6 +2,7 @@
 
 pub mod access_review;
 pub mod certificates;
+mod crypto;
 pub mod kube_api;
 pub mod objects;
 pub mod offline_store;

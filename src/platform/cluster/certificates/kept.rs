@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::request::{KEY_ENCIPHERMENT, RequestError};
+use super::request::{KEY_ENCIPHERMENT, RequestError, bootstrap_request_name};
 use super::{
     BOOTSTRAP_TIMEOUT, CLIENT_SIGNER, CLIENT_USAGES, FileStore, LiveCertificate, Pair, PrivateKey, ROTATION_TIMEOUT,
     Request, SERVING_SIGNER, SERVING_USAGES, StoreError, request_certificate,
 };
-use crate::logic::node::certificate_plan::{Names, Purpose, bootstrap_request_name};
+use crate::logic::node::certificate_plan::{Names, Purpose};
 use crate::logic::node::certificate_rotation::Held;
 use crate::platform::cluster::kube_api::ApiServer;
 use crate::platform::cluster::kube_api::kubeconfig::{Kubeconfig, read, write_client_kubeconfig};

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
 use kube::core::ObjectMeta;
@@ -14,6 +16,8 @@ use x509_parser::prelude::FromDer;
 
 use super::pair::validity_in;
 use crate::logic::model::time::Moment;
+use crate::logic::node::certificate_plan::{Names, bootstrap_request_text};
+use crate::platform::cluster::crypto::digest::{SHA512_256, digest};
 use crate::platform::cluster::kube_api::reflector::{Followed, follow};
 use crate::platform::cluster::kube_api::{ApiError, ApiServer, Place, Selector};
 
@@ -47,6 +51,12 @@ pub struct Request<'a> {
     pub timeout: Duration,
     /// The time, to tell whether a certificate that is there already still holds.
     pub now: Moment,
+}
+
+/// The name of the request that a bootstrapping node makes, as upstream forms it: the digest of all that the node asks for.
+pub(super) fn bootstrap_request_name(public_key: &[u8], names: &Names, usages: &[&str]) -> String {
+    let text = bootstrap_request_text(public_key, names, usages);
+    format!("node-csr-{}", URL_SAFE_NO_PAD.encode(digest(&SHA512_256, text.as_bytes())))
 }
 
 /// Why there is no certificate.

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::{
     CLIENT_SIGNER, CLIENT_USAGES, FileStore, LiveCertificate, Pair, PrivateKey, Request, RequestError,
-    request_certificate, validity_in,
+    request::bootstrap_request_name, request_certificate, validity_in,
 };
 use crate::logic::model::time::Moment;
 use crate::logic::node::certificate_plan::Names;
@@ -324,4 +324,11 @@ async fn a_request_made_before_is_used_again_if_it_is_ours() {
     let (api, _) = cluster((409, taken), found, events);
     let refused = ask(&api, None, &again).await.expect_err("a new name is never taken");
     assert_eq!(refused.to_string(), "cannot create certificate signing request: there already");
+}
+
+/// NODE-49: the expected name was made by another tool from the same text.
+#[test]
+fn a_bootstrap_request_is_named_by_a_digest_of_its_content() {
+    let name = bootstrap_request_name(b"key", &Names::of_client("n"), &CLIENT_USAGES);
+    assert_eq!(name, "node-csr-litVUSUtPM4znXCAy-mNiVlLUDyk-MwyFQaIhfgqZnQ");
 }

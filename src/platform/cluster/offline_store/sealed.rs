@@ -2,14 +2,9 @@
 
 use std::io;
 
-#[cfg(feature = "aws-lc")]
-use aws_lc_rs as crypto;
-#[cfg(all(feature = "ring", not(feature = "aws-lc")))]
-use ring as crypto;
-
-use crypto::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use crypto::digest::{SHA256, digest};
-use crypto::rand::{SecureRandom, SystemRandom};
+use crate::platform::cluster::crypto::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use crate::platform::cluster::crypto::digest::{SHA256, digest};
+use crate::platform::cluster::crypto::rand::{SecureRandom, SystemRandom};
 
 /// Bytes of a key.
 pub(super) const KEY_BYTES: usize = 32;
