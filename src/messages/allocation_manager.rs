@@ -8,14 +8,13 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 use ractor::RpcReplyPort;
 
 use super::{Panicked, describe};
+use crate::logic::model::histogram::{Histogram, milliseconds};
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_resize::{ContainerResources, Operation, PodResources, Trigger};
 
-/// Upper bounds of the buckets of `kubelet_pod_resize_duration_milliseconds`.
-pub const DURATION_BUCKETS: [f64; 14] = [
-    10.0, 50.0, 100.0, 500.0, 1000.0, 2000.0, 5000.0, 10_000.0, 20_000.0, 30_000.0, 60_000.0, 120_000.0, 300_000.0,
-    600_000.0,
-];
+/// Bounds of `kubelet_pod_resize_duration_milliseconds`.
+static RESIZE_BOUNDS: [Duration; 14] =
+    milliseconds([10, 50, 100, 500, 1000, 2000, 5000, 10_000, 20_000, 30_000, 60_000, 120_000, 300_000, 600_000]);
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]
@@ -113,8 +112,8 @@ pub struct ResizeCounts {
     pub infeasible: BTreeMap<&'static str, u64>,
     /// By what led to it.
     pub deferred_accepted: BTreeMap<Trigger, u64>,
-    /// By success: counts by bucket, the last without bound, and the sum of lengths.
-    pub lengths: BTreeMap<bool, ([u64; DURATION_BUCKETS.len() + 1], Duration)>,
+    /// Lengths by success.
+    pub lengths: BTreeMap<bool, Histogram<14>>,
 }
 
 impl ResizeCounts {
@@ -125,11 +124,7 @@ impl ResizeCounts {
             ResizeCount::Infeasible(detail) => *self.infeasible.entry(detail).or_default() += 1,
             ResizeCount::DeferredAccepted(trigger) => *self.deferred_accepted.entry(trigger).or_default() += 1,
             ResizeCount::Actuated { success, took } => {
-                let (counts, sum) = self.lengths.entry(success).or_default();
-                let milliseconds = took.as_secs_f64() * 1000.0;
-                let bounds = DURATION_BUCKETS.iter();
-                counts[bounds.take_while(|bound| milliseconds > **bound).count()] += 1;
-                *sum += took;
+                self.lengths.entry(success).or_insert(Histogram::new(&RESIZE_BOUNDS)).add(took);
             }
         }
     }

@@ -10,6 +10,7 @@ use ractor::RpcReplyPort;
 use super::pod_worker::PodWorkerMsg;
 use super::{Panicked, describe};
 use crate::actors::kit::address::Address;
+use crate::logic::model::histogram::{Histogram, milliseconds};
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::probes::probe_schedule::{self, ProbeKind};
 use crate::platform::network::network_probe::ProbeOutcome;
@@ -52,8 +53,8 @@ pub struct Probed {
     pub round: Result<Round, Panicked>,
 }
 
-/// Upper bounds of the buckets that the length of rounds is counted in, in seconds; upstream's defaults.
-pub const ROUND_BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+/// Bounds of the lengths of rounds; upstream's defaults.
+static ROUND_BOUNDS: [Duration; 11] = milliseconds([5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000]);
 
 /// How the rounds of one prober went (PRB-25). A round whose probe could not be made is none.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,10 +65,8 @@ pub struct ProbeCounts {
     pub successful: u64,
     /// Rounds that did not.
     pub failed: u64,
-    /// By bucket of [`ROUND_BUCKETS`], and beyond them, the rounds that found it well.
-    pub lengths: [u64; ROUND_BUCKETS.len() + 1],
-    /// How long those took together.
-    pub length: Duration,
+    /// Lengths of the rounds that found it well.
+    pub lengths: Histogram<11>,
     /// Rounds whose probe could not be made.
     pub errored: u64,
     /// Of the failed rounds, those whose command did not end in time (SEC-47).
@@ -105,17 +104,8 @@ pub struct ProbeCost {
 impl ProbeCounts {
     /// None yet.
     pub fn of(full_name: FullName) -> Self {
-        let lengths = [0; ROUND_BUCKETS.len() + 1];
-        Self {
-            full_name,
-            successful: 0,
-            failed: 0,
-            lengths,
-            length: Duration::ZERO,
-            errored: 0,
-            timed_out: 0,
-            spent: Duration::ZERO,
-        }
+        let lengths = Histogram::new(&ROUND_BOUNDS);
+        Self { full_name, successful: 0, failed: 0, lengths, errored: 0, timed_out: 0, spent: Duration::ZERO }
     }
 
     /// One more round.
@@ -130,10 +120,7 @@ impl ProbeCounts {
             }
             probe_schedule::ProbeOutcome::Success => {
                 self.successful += 1;
-                self.length += length;
-                let seconds = length.as_secs_f64();
-                let bucket = ROUND_BUCKETS.iter().position(|bound| seconds <= *bound);
-                self.lengths[bucket.unwrap_or(ROUND_BUCKETS.len())] += 1;
+                self.lengths.add(length);
             }
         }
     }

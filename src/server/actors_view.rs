@@ -100,7 +100,7 @@ struct KindShown {
 
 impl From<KindSums> for KindShown {
     fn from(sums: KindSums) -> Self {
-        let (waited_seconds, took_seconds) = (sums.waited.sum.as_secs_f64(), sums.took.sum.as_secs_f64());
+        let (waited_seconds, took_seconds) = (sums.waited.sum().as_secs_f64(), sums.took.sum().as_secs_f64());
         Self { messages: sums.messages, restarts: sums.restarts, waited_seconds, took_seconds }
     }
 }

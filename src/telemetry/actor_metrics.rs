@@ -2,8 +2,8 @@
 
 use prometheus::proto::MetricFamily;
 
-use super::families::Family;
-use crate::actors::kit::trace::{BUCKET_BOUNDS_US, Trace};
+use super::families::{Family, SECOND};
+use crate::actors::kit::trace::Trace;
 
 /// Reads the trace.
 pub(super) fn families(trace: &Trace, families: &mut Vec<MetricFamily>) {
@@ -29,7 +29,6 @@ fn now(trace: &Trace, families: &mut Vec<MetricFamily>) {
 }
 
 fn sums(trace: &Trace, families: &mut Vec<MetricFamily>) {
-    let bounds = BUCKET_BOUNDS_US.map(|micros| micros as f64 / 1e6);
     let mut messages = Family::counter("podwright_actor_messages_total", "Messages handled.");
     let mut took = Family::histogram("podwright_actor_turn_seconds", "Time that the handling of a message took.");
     let mut waited = Family::histogram("podwright_actor_wait_seconds", "Time that a message waited in its mailbox.");
@@ -39,8 +38,8 @@ fn sums(trace: &Trace, families: &mut Vec<MetricFamily>) {
             messages.sample(&[("actor", kind), ("message", message)], *count as f64);
         }
         let labels = [("actor", kind)];
-        took.distribution(&labels, &bounds, &sums.took.buckets, sums.took.sum.as_secs_f64());
-        waited.distribution(&labels, &bounds, &sums.waited.buckets, sums.waited.sum.as_secs_f64());
+        took.distribution(&labels, &sums.took, SECOND);
+        waited.distribution(&labels, &sums.waited, SECOND);
         restarts.sample(&labels, sums.restarts as f64);
     }
     for family in [messages, took, waited, restarts] {

@@ -2,13 +2,9 @@
 
 use prometheus::proto::MetricFamily;
 
-use super::families::Family;
+use super::families::{Family, SECOND};
 use super::sources::Sources;
 use crate::platform::cluster::certificates::KeptCertificate;
-
-/// Upper bounds of how long an exchanged certificate was held, in seconds: a minute to four years.
-const LIVES: [f64; 10] =
-    [60.0, 3_600.0, 14_400.0, 86_400.0, 604_800.0, 2_592_000.0, 7_776_000.0, 15_552_000.0, 31_104_000.0, 124_416_000.0];
 
 /// What there is to tell of certificates that the agent exchanges; nothing of those that it was given.
 pub(super) fn families(sources: &Sources, families: &mut Vec<MetricFamily>) {
@@ -29,12 +25,7 @@ pub(super) fn families(sources: &Sources, families: &mut Vec<MetricFamily>) {
     counter("kubelet_server_expiration_renew_errors", serving.failures(), families);
     let help = "[ALPHA] Histogram of the number of seconds the previous certificate lived before being rotated.";
     let mut family = Family::histogram("kubelet_certificate_manager_server_rotation_seconds", help);
-    let mut counts = [0; LIVES.len() + 1];
-    let lives = serving.lives();
-    for life in &lives {
-        counts[LIVES.iter().take_while(|bound| life.as_secs_f64() > **bound).count()] += 1;
-    }
-    family.distribution(&[], &LIVES, &counts, lives.iter().fold(0.0, |sum, life| sum + life.as_secs_f64()));
+    family.distribution(&[], &serving.lives(), SECOND);
     family.finish(families);
 }
 

@@ -1,9 +1,22 @@
 //! Metric families made at the moment of a scrape, from figures that are kept elsewhere.
 
+use std::time::Duration;
+
 use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
+
+use crate::logic::model::histogram::Histogram as Counted;
 
 /// Labels of a sample: names and values.
 pub(super) type Labels<'a> = &'a [(&'a str, &'a str)];
+
+/// The unit of a histogram's values: how many there are in a second.
+#[derive(Clone, Copy)]
+pub(super) struct Unit(f64);
+
+/// Seconds, as nearly all are.
+pub(super) const SECOND: Unit = Unit(1.0);
+/// Milliseconds, where upstream's name says so.
+pub(super) const MILLISECOND: Unit = Unit(1000.0);
 
 /// A family in the making.
 pub(super) struct Family {
@@ -50,21 +63,19 @@ impl Family {
         self.family.mut_metric().push(metric);
     }
 
-    /// One more histogram: counts of each bucket alone, the last without bound; bounds and sum in seconds.
-    pub(super) fn distribution(&mut self, labels: Labels<'_>, bounds: &[f64], counts: &[u64], sum: f64) {
-        let mut total = 0;
-        let mut buckets = Vec::with_capacity(bounds.len());
-        for (bound, count) in bounds.iter().zip(counts) {
-            total += count;
+    /// One more histogram; bounds and sum in this unit.
+    pub(super) fn distribution<const N: usize>(&mut self, labels: Labels<'_>, counted: &Counted<N>, unit: Unit) {
+        let in_unit = |duration: Duration| duration.as_secs_f64() * unit.0;
+        let bucket = |(bound, count)| {
             let mut bucket = Bucket::default();
-            bucket.set_upper_bound(*bound);
-            bucket.set_cumulative_count(total);
-            buckets.push(bucket);
-        }
+            bucket.set_upper_bound(in_unit(bound));
+            bucket.set_cumulative_count(count);
+            bucket
+        };
         let mut histogram = Histogram::default();
-        histogram.set_bucket(buckets);
-        histogram.set_sample_count(counts.iter().sum());
-        histogram.set_sample_sum(sum);
+        histogram.set_bucket(counted.cumulative().map(bucket).collect());
+        histogram.set_sample_count(counted.count());
+        histogram.set_sample_sum(in_unit(counted.sum()));
         let mut metric = Metric::from_label(pairs(labels));
         metric.set_histogram(histogram);
         self.family.mut_metric().push(metric);

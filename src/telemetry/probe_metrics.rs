@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use prometheus::proto::MetricFamily;
 
-use super::families::Family;
+use super::families::{Family, SECOND};
 use super::sources::Sources;
 use crate::actors::kit::trace::Cause;
-use crate::messages::prober::{ProbeCounts, ProbeKey, ProberMsg, ROUND_BUCKETS};
+use crate::messages::prober::{ProbeCounts, ProbeKey, ProberMsg};
 
 /// How long `Prober` may be waited for; a scrape without its figures is better than none.
 const ASK_LIMIT: Duration = Duration::from_secs(2);
@@ -45,7 +45,7 @@ fn told(all: Vec<(ProbeKey, ProbeCounts)>, families: &mut Vec<MetricFamily>) {
         if counts.successful > 0 {
             let [container, namespace, pod, _, kind, _] = labels("");
             let labels = [container, namespace, pod, kind];
-            lengths.distribution(&labels, &ROUND_BUCKETS, &counts.lengths, counts.length.as_secs_f64());
+            lengths.distribution(&labels, &counts.lengths, SECOND);
         }
     }
     totals.finish(families);

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use prometheus::proto::MetricFamily;
 
-use super::families::Family;
+use super::families::{Family, MILLISECOND};
 use super::sources::Sources;
 use crate::actors::kit::trace::Cause;
 use crate::logic::pods::pod_resize::{PENDING, PROGRESS};
-use crate::messages::allocation_manager::{AllocationManagerMsg, DURATION_BUCKETS, ResizeCounts};
+use crate::messages::allocation_manager::{AllocationManagerMsg, ResizeCounts};
 use crate::messages::status_manager::{PodView, StatusManagerMsg};
 
 /// How long either may be waited for; a scrape without its figures is better than none.
@@ -52,9 +52,9 @@ fn counted(counts: &ResizeCounts, families: &mut Vec<MetricFamily>) {
     family.finish(families);
     let help = "[ALPHA] Duration in milliseconds to actuate a pod resize";
     let mut family = Family::histogram("kubelet_pod_resize_duration_milliseconds", help);
-    for (success, (lengths, sum)) in &counts.lengths {
+    for (success, lengths) in &counts.lengths {
         let label = if *success { "true" } else { "false" };
-        family.distribution(&[("success", label)], &DURATION_BUCKETS, lengths, sum.as_secs_f64() * 1000.0);
+        family.distribution(&[("success", label)], lengths, MILLISECOND);
     }
     family.finish(families);
 }

@@ -15,6 +15,7 @@ use litemap::LiteMap;
 
 use self::turn_ring::TurnRing;
 use crate::cri::open_calls::{OpenCall, OpenCalls};
+use crate::logic::model::histogram::Histogram;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::{Moment, Stamp};
 use crate::platform::host::clock::Clock;
@@ -23,8 +24,17 @@ use crate::platform::host::clock::Clock;
 pub const NODE_TURNS_MAX: usize = 4096;
 /// Turns that one actor remembers.
 pub const ACTOR_TURNS_MAX: usize = 24;
-/// Upper bounds of the histograms' buckets, in microseconds; the last bucket has none.
-pub const BUCKET_BOUNDS_US: [u64; 8] = [10, 50, 100, 500, 1_000, 10_000, 100_000, 1_000_000];
+/// Bounds of the histograms of turns.
+static TURN_BOUNDS: [Duration; 8] = [
+    Duration::from_micros(10),
+    Duration::from_micros(50),
+    Duration::from_micros(100),
+    Duration::from_micros(500),
+    Duration::from_millis(1),
+    Duration::from_millis(10),
+    Duration::from_millis(100),
+    Duration::from_secs(1),
+];
 
 /// A lock that a panicking holder leaves usable: all the trace's state is plain data, valid after every statement.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -246,33 +256,22 @@ pub struct KindLoad {
 }
 
 /// Sums over all actors of one kind.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct KindSums {
     /// Messages by name.
     pub messages: BTreeMap<&'static str, u64>,
-    /// Turns by time in the handler: one count a bucket, the last without bound.
-    pub took: Histogram,
+    /// Turns by time in the handler.
+    pub took: Histogram<8>,
     /// Turns by time in the mailbox.
-    pub waited: Histogram,
+    pub waited: Histogram<8>,
     /// Restarts.
     pub restarts: u64,
 }
 
-/// Counts by duration.
-#[derive(Clone, Debug, Default)]
-pub struct Histogram {
-    /// Counts by [`BUCKET_BOUNDS_US`], and one more.
-    pub buckets: [u64; BUCKET_BOUNDS_US.len() + 1],
-    /// Sum of all durations.
-    pub sum: Duration,
-}
-
-impl Histogram {
-    fn add(&mut self, duration: Duration) {
-        let micros = duration.as_micros();
-        let bucket = BUCKET_BOUNDS_US.iter().position(|bound| micros <= u128::from(*bound));
-        self.buckets[bucket.unwrap_or(BUCKET_BOUNDS_US.len())] += 1;
-        self.sum += duration;
+impl Default for KindSums {
+    fn default() -> Self {
+        let empty = Histogram::new(&TURN_BOUNDS);
+        Self { messages: BTreeMap::new(), took: empty.clone(), waited: empty, restarts: 0 }
     }
 }
 

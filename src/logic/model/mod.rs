@@ -4,6 +4,7 @@
 //! May import `formats`.
 
 pub mod backoff;
+pub mod histogram;
 pub mod ids;
 pub mod loudness;
 pub mod quantity;

@@ -14,12 +14,27 @@ use super::{
     BOOTSTRAP_TIMEOUT, CLIENT_SIGNER, CLIENT_USAGES, FileStore, LiveCertificate, Pair, PrivateKey, ROTATION_TIMEOUT,
     Request, SERVING_SIGNER, SERVING_USAGES, StoreError, request_certificate,
 };
+use crate::logic::model::histogram::Histogram;
 use crate::logic::node::certificate_plan::{Names, Purpose};
 use crate::logic::node::certificate_rotation::Held;
 use crate::platform::cluster::kube_api::ApiServer;
 use crate::platform::cluster::kube_api::kubeconfig::{Kubeconfig, read, write_client_kubeconfig};
 use crate::platform::host::blocking;
 use crate::platform::host::clock::Clock;
+
+/// Bounds of how long an exchanged certificate was held: a minute to four years.
+static LIFE_BOUNDS: [Duration; 10] = [
+    Duration::from_secs(60),
+    Duration::from_hours(1),
+    Duration::from_hours(4),
+    Duration::from_hours(24),
+    Duration::from_hours(24 * 7),
+    Duration::from_hours(24 * 30),
+    Duration::from_hours(24 * 90),
+    Duration::from_hours(24 * 180),
+    Duration::from_hours(24 * 360),
+    Duration::from_hours(24 * 1440),
+];
 
 /// Who signs such a certificate.
 fn signer(purpose: Purpose) -> &'static str {
@@ -63,7 +78,7 @@ pub struct KeptCertificate {
     clock: Arc<dyn Clock>,
     failures: AtomicU64,
     /// How long each one was held that was exchanged.
-    lives: Mutex<Vec<Duration>>,
+    lives: Mutex<Histogram<10>>,
 }
 
 /// Why there is no certificate.
@@ -102,7 +117,7 @@ impl KeptCertificate {
             first: None,
             clock,
             failures: AtomicU64::new(0),
-            lives: Mutex::default(),
+            lives: Mutex::new(Histogram::new(&LIFE_BOUNDS)),
         }
     }
 
@@ -163,8 +178,8 @@ impl KeptCertificate {
         self.failures.load(Ordering::Relaxed)
     }
 
-    /// How long each one was held that was exchanged, in order.
-    pub fn lives(&self) -> Vec<Duration> {
+    /// How long the certificates were held that were exchanged.
+    pub fn lives(&self) -> Histogram<10> {
         self.lives.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -236,7 +251,7 @@ impl KeptCertificate {
         }
         if let Some(old) = self.live.current() {
             let mut lives = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
-            lives.push(now.since(old.validity().not_before));
+            lives.add(now.since(old.validity().not_before));
         }
         let held = held(&pair);
         self.live.set(pair);
