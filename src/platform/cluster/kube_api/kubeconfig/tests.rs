@@ -103,9 +103,9 @@ fn faults_have_the_usual_words() {
             "specifying a root certificates file with the insecure flag is not allowed",
         ),
         (
-            "{server: 'https://h', proxy-url: 'socks5://hunter2@p:1080'}",
+            "{server: 'https://h', proxy-url: 'socks4://hunter2@p:1080'}",
             "{}",
-            "invalid configuration: invalid 'proxy-url' for cluster \"x\": this node agent speaks to no socks5 proxy",
+            "invalid configuration: invalid 'proxy-url' for cluster \"x\": unsupported scheme \"socks4\", must be http, https, or socks5",
         ),
         (
             server,

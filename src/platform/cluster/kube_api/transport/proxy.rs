@@ -1,12 +1,19 @@
-//! The way through a proxy: `CONNECT`, and then the server as without one. Owned by whoever connects; keeps nothing open.
+//! The way through a proxy, by `CONNECT` or by SOCKS 5, and then the server as without one. Owned by whoever connects; keeps
+//! nothing open.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use http::Uri;
+use hyper_util::client::legacy::connect::proxy::SocksV5;
+use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tower::Service;
 use url::{Host, Url};
 
 use super::connect::{DIAL_TIMEOUT, Stream, dial, handshake};
@@ -20,11 +27,19 @@ const ANSWER_BYTES_MAX: usize = 16 * 1024;
 /// A proxy. What proves there who we are is in no text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proxy {
-    tls: bool,
+    kind: Kind,
     host: String,
     port: u16,
-    authorization: Option<String>,
     url: String,
+}
+
+/// What a proxy speaks, with what it is shown.
+#[derive(Clone, PartialEq, Eq)]
+enum Kind {
+    /// HTTP, within TLS or without.
+    Http { tls: bool, authorization: Option<String> },
+    /// SOCKS 5. As with Go's library, the proxy looks names up (`socks5h` says so, `socks5` means it).
+    Socks { user: Option<(String, String)> },
 }
 
 impl fmt::Debug for Proxy {
@@ -40,24 +55,23 @@ impl Proxy {
     /// When it is none, or is of a kind that the agent does not speak.
     pub fn parse(text: &str) -> Result<Self, String> {
         let url = Url::parse(text).map_err(|error| format!("could not parse: {error}"))?;
-        let tls = match url.scheme() {
-            "http" => false,
-            "https" => true,
-            "socks5" | "socks5h" => return Err("this node agent speaks to no socks5 proxy".to_owned()),
-            other => return Err(format!("unsupported scheme {other:?}, must be http or https")),
+        let named = !url.username().is_empty() || url.password().is_some();
+        let user = named.then(|| (unescaped(url.username()), unescaped(url.password().unwrap_or_default())));
+        let basic = |user: Option<(String, String)>| {
+            user.map(|(name, password)| format!("Basic {}", STANDARD.encode(format!("{name}:{password}"))))
+        };
+        let (kind, port) = match url.scheme() {
+            "http" => (Kind::Http { tls: false, authorization: basic(user) }, 80),
+            "https" => (Kind::Http { tls: true, authorization: basic(user) }, 443),
+            "socks5" | "socks5h" => (Kind::Socks { user }, 1080),
+            other => return Err(format!("unsupported scheme {other:?}, must be http, https, or socks5")),
         };
         let host = match url.host().ok_or("it names no host")? {
             Host::Domain(name) => name.to_owned(),
             Host::Ipv4(address) => address.to_string(),
             Host::Ipv6(address) => address.to_string(),
         };
-        let named = !url.username().is_empty() || url.password().is_some();
-        let authorization = named.then(|| {
-            let user = format!("{}:{}", unescaped(url.username()), unescaped(url.password().unwrap_or_default()));
-            format!("Basic {}", STANDARD.encode(user))
-        });
-        let port = url.port().unwrap_or(if tls { 443 } else { 80 });
-        Ok(Self { tls, host, port, authorization, url: text.to_owned() })
+        Ok(Self { kind, host, port: url.port().unwrap_or(port), url: text.to_owned() })
     }
 
     /// As it was written, with its password.
@@ -82,7 +96,7 @@ impl Proxy {
 
     /// Whether the proxy itself is reached by TLS.
     pub(super) fn tls(&self) -> bool {
-        self.tls
+        matches!(self.kind, Kind::Http { tls: true, .. })
     }
 
     /// Connects to the server by way of the proxy. `tls` is there if the proxy speaks it; as with upstream's client, whom we
@@ -93,8 +107,17 @@ impl Proxy {
         tls: Option<&Arc<ClientConfig>>,
     ) -> Result<Box<dyn Stream>, TransportError> {
         let named = |TransportError(text)| TransportError(format!("proxyconnect tcp: {text}"));
+        let late = |_| TransportError("i/o timeout".to_owned());
         let stream = dial(&self.host, self.port).await.map_err(named)?;
-        let mut stream: Box<dyn Stream> = match tls.filter(|_| self.tls) {
+        let authorization = match &self.kind {
+            Kind::Http { authorization, .. } => authorization.as_deref(),
+            Kind::Socks { user } => {
+                let asked = tokio::time::timeout(DIAL_TIMEOUT, self.ask_socks(server, stream, user.clone())).await;
+                let stream = asked.map_err(late).and_then(|asked| asked).map_err(named)?;
+                return Ok(Box::new(stream));
+            }
+        };
+        let mut stream: Box<dyn Stream> = match tls.filter(|_| self.tls()) {
             None => Box::new(stream),
             Some(config) => {
                 let mut config = ClientConfig::clone(config);
@@ -102,52 +125,83 @@ impl Proxy {
                 Box::new(handshake(Arc::new(config), &self.host, stream).await.map_err(named)?)
             }
         };
-        let asked = tokio::time::timeout(DIAL_TIMEOUT, self.ask(server, &mut *stream)).await;
-        asked.unwrap_or_else(|_| Err(TransportError("i/o timeout".to_owned()))).map_err(named)?;
+        let asked = tokio::time::timeout(DIAL_TIMEOUT, ask_http(server, authorization, &mut *stream)).await;
+        asked.map_err(late).and_then(|asked| asked).map_err(named)?;
         Ok(stream)
     }
 
-    async fn ask(&self, server: &Endpoint, stream: &mut dyn Stream) -> Result<(), TransportError> {
-        let lost = |error: std::io::Error| TransportError(super::texts::kernel(&error));
+    async fn ask_socks(
+        &self,
+        server: &Endpoint,
+        stream: TcpStream,
+        user: Option<(String, String)>,
+    ) -> Result<TcpStream, TransportError> {
         let to = server.with_port();
-        let mut request = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n");
-        if let Some(authorization) = &self.authorization {
-            request += &format!("Proxy-Authorization: {authorization}\r\n");
+        let wrong = |why: String| TransportError(format!("socks connect tcp {}:{}->{to}: {why}", self.host, self.port));
+        let uri = Uri::builder().authority(to.as_str()).build().map_err(|error| wrong(error.to_string()))?;
+        let mut stream = Some(TokioIo::new(stream));
+        // The connection is there already, dialled as every other one: the library only shakes hands on it.
+        let connection = tower::service_fn(move |_: Uri| {
+            let stream = stream.take().expect("invariant: one call, one connection");
+            std::future::ready(Ok::<_, Infallible>(stream))
+        });
+        let mut socks = SocksV5::new(Uri::default(), connection);
+        if let Some((name, password)) = user {
+            socks = socks.with_auth(name, password);
         }
-        request += "\r\n";
-        stream.write_all(request.as_bytes()).await.map_err(lost)?;
-        stream.flush().await.map_err(lost)?;
-        let mut said = Vec::new();
-        loop {
-            if stream.read_buf(&mut said).await.map_err(lost)? == 0 {
-                return Err(TransportError("EOF".to_owned()));
-            }
-            if let Some(outcome) = answer(&said) {
-                return outcome.map_err(TransportError);
-            }
-            if said.len() > ANSWER_BYTES_MAX {
-                return Err(TransportError("the proxy's answer is too long".to_owned()));
-            }
+        let opened = socks.call(uri).await.map_err(|error| wrong(error.to_string()))?;
+        Ok(opened.into_inner())
+    }
+}
+
+async fn ask_http(
+    server: &Endpoint,
+    authorization: Option<&str>,
+    stream: &mut dyn Stream,
+) -> Result<(), TransportError> {
+    let lost = |error: std::io::Error| TransportError(super::texts::kernel(&error));
+    let to = server.with_port();
+    let mut request = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n");
+    if let Some(authorization) = authorization {
+        request += &format!("Proxy-Authorization: {authorization}\r\n");
+    }
+    request += "\r\n";
+    stream.write_all(request.as_bytes()).await.map_err(lost)?;
+    stream.flush().await.map_err(lost)?;
+    let mut said = Vec::new();
+    loop {
+        if stream.read_buf(&mut said).await.map_err(lost)? == 0 {
+            return Err(TransportError("EOF".to_owned()));
+        }
+        if let Some(outcome) = answer(&said) {
+            return outcome.map_err(TransportError);
+        }
+        if said.len() > ANSWER_BYTES_MAX {
+            return Err(TransportError("the proxy's answer is too long".to_owned()));
         }
     }
 }
 
 #[cfg(test)]
 mod cases {
-    use super::Proxy;
+    use super::{Kind, Proxy};
 
     #[test]
     fn a_proxy_is_read_from_its_url_and_keeps_its_password() {
         let proxy = Proxy::parse("http://us%40er:s%3Acret@proxy.example.com:3128").expect("a proxy");
         assert_eq!((proxy.host.as_str(), proxy.port, proxy.tls()), ("proxy.example.com", 3128, false));
         // The text is `us@er:s:cret`.
-        assert_eq!(proxy.authorization.as_deref(), Some("Basic dXNAZXI6czpjcmV0"));
+        let authorization = Some("Basic dXNAZXI6czpjcmV0".to_owned());
+        assert!(proxy.kind == Kind::Http { tls: false, authorization });
         assert_eq!(format!("{proxy:?}"), "Proxy(proxy.example.com:3128)");
         let plain = Proxy::parse("https://[fd00::1]").expect("a proxy");
-        assert_eq!((plain.host.as_str(), plain.port, plain.tls(), plain.authorization), ("fd00::1", 443, true, None));
+        assert_eq!((plain.host.as_str(), plain.port), ("fd00::1", 443));
+        assert!(plain.kind == Kind::Http { tls: true, authorization: None });
+        let socks = Proxy::parse("socks5h://us%40er:s%3Acret@p").expect("a proxy");
+        assert_eq!((socks.host.as_str(), socks.port, socks.tls()), ("p", 1080, false));
+        assert!(socks.kind == Kind::Socks { user: Some(("us@er".to_owned(), "s:cret".to_owned())) });
         for (url, why) in [
-            ("socks5://hunter2@p:1080", "this node agent speaks to no socks5 proxy"),
-            ("ftp://p", "unsupported scheme \"ftp\", must be http or https"),
+            ("ftp://p", "unsupported scheme \"ftp\", must be http, https, or socks5"),
             ("p", "could not parse: relative URL without a base"),
         ] {
             assert_eq!(Proxy::parse(url), Err(why.to_owned()), "{url}");

@@ -137,3 +137,71 @@ async fn a_proxy_that_is_not_there_is_named_as_one() {
     let told = format!("proxyconnect tcp: dial tcp {at}: connect: connection refused");
     assert!(error.to_string().ends_with(&told), "{error}");
 }
+
+async fn exactly(client: &mut TcpStream, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    client.read_exact(&mut bytes).await.expect("a client that speaks");
+    bytes
+}
+
+/// A SOCKS proxy that wants this user, and leads everybody to one server, or answers with another status than success.
+/// Notes the name and port that it is asked for.
+async fn socks(
+    to: SocketAddr,
+    user: Option<(&'static str, &'static str)>,
+    status: u8,
+) -> (SocketAddr, JoinSet<String>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("bound");
+    let (at, mut tasks) = (listener.local_addr().expect("bound"), JoinSet::new());
+    tasks.spawn(async move {
+        let (mut client, _) = listener.accept().await.expect("a client");
+        let method = if user.is_some() { 2 } else { 0 };
+        assert_eq!(exactly(&mut client, 3).await, [5, 1, method]);
+        client.write_all(&[5, method]).await.expect("it listens");
+        if let Some((name, password)) = user {
+            assert_eq!(exactly(&mut client, 2 + name.len()).await[2..], *name.as_bytes());
+            let said = exactly(&mut client, 1 + password.len()).await;
+            let is_right = said[1..] == *password.as_bytes();
+            client.write_all(&[1, u8::from(!is_right)]).await.expect("it listens");
+        }
+        let head = exactly(&mut client, 5).await;
+        assert_eq!(head[..4], [5, 1, 0, 3], "connect to a name");
+        let target = exactly(&mut client, usize::from(head[4]) + 2).await;
+        client.write_all(&[5, status, 0, 1, 0, 0, 0, 0, 0, 0]).await.expect("it listens");
+        if status == 0 {
+            let mut server = TcpStream::connect(to).await.expect("the server");
+            let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+        }
+        let port = u16::from_be_bytes([target[target.len() - 2], target[target.len() - 1]]);
+        format!("{}:{port}", String::from_utf8_lossy(&target[..target.len() - 2]))
+    });
+    (at, tasks)
+}
+
+#[tokio::test]
+async fn a_server_is_reached_through_a_socks_proxy_by_its_name() {
+    for (user, shown) in [(None, ""), (Some(("me", "s@cret")), "me:s%40cret@")] {
+        let (server, address, _tasks) = Server::start(&["h2"]).await;
+        let (at, mut proxy) = socks(address, user, 0).await;
+        let api = through("https://localhost.invalid:6443", &format!("socks5://{shown}{at}"));
+        api.get::<Node>(&Place::Cluster, "n").await.expect("read");
+        drop(api);
+        let asked = proxy.join_next().await.expect("one").expect("no panic");
+        assert_eq!(asked, "localhost.invalid:6443");
+        assert_eq!(server.asked.lock().expect("log").len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_socks_proxy_that_refuses_is_told_of_without_its_password() {
+    for (user, status, why) in [(None, 2, "not allowed"), (Some(("me", "other")), 0, "credentials not accepted")] {
+        let (_server, address, _tasks) = Server::start(&["h2"]).await;
+        let (at, _proxy) = socks(address, user, status).await;
+        let shown = user.map_or("", |_| "me:12345@");
+        let error = refusal(through("https://localhost.invalid:6443", &format!("socks5h://{shown}{at}"))).await;
+        let text = error.to_string();
+        let told = format!("proxyconnect tcp: socks connect tcp {at}->localhost.invalid:6443: ");
+        assert!(error.is_unreachable() && text.contains(&told) && text.contains(why), "{text}");
+        assert!(!text.contains("12345"), "{text}");
+    }
+}
