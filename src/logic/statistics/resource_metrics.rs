@@ -28,53 +28,55 @@ pub fn text(snapshot: Option<&Snapshot>) -> String {
 
 type OfContainer = fn(&ContainerStats) -> Option<(f64, Option<Time>)>;
 
+/// Name, help and kind of a container's families, and where its value is and when it was measured.
+const OF_CONTAINER: [(&str, &str, Kind, OfContainer); 5] = [
+    (
+        "container_cpu_usage_seconds_total",
+        "[STABLE] Cumulative cpu time consumed by the container in core-seconds",
+        Kind::Counter,
+        |container| {
+            let cpu = container.cpu?;
+            Some((cpu.usage_core_nano_seconds? as f64 / 1e9, Some(cpu.time)))
+        },
+    ),
+    (
+        "container_memory_working_set_bytes",
+        "[STABLE] Current working set of the container in bytes",
+        Kind::Gauge,
+        |container| {
+            let memory = container.memory?;
+            Some((memory.working_set_bytes? as f64, Some(memory.time)))
+        },
+    ),
+    (
+        "container_start_time_seconds",
+        "[STABLE] Start time of the container since unix epoch in seconds",
+        Kind::Gauge,
+        |container| {
+            let nanoseconds = container.start_time.0.0;
+            (nanoseconds > 0).then(|| (nanoseconds as f64 / 1e9, None))
+        },
+    ),
+    (
+        "container_swap_limit_bytes",
+        "[ALPHA] Current amount of the container swap limit in bytes. Reported only on non-windows systems",
+        Kind::Gauge,
+        |container| {
+            let swap = container.swap?;
+            let limit = swap.swap_available_bytes? + swap.swap_usage_bytes.unwrap_or(0);
+            Some((limit as f64, Some(swap.time)))
+        },
+    ),
+    (
+        "container_swap_usage_bytes",
+        "[ALPHA] Current amount of the container swap usage in bytes. Reported only on non-windows systems",
+        Kind::Gauge,
+        |container| swapped(container.swap),
+    ),
+];
+
 fn containers(out: &mut Exposition, summary: &Summary) {
-    let families: [(&'static str, &'static str, Kind, OfContainer); 5] = [
-        (
-            "container_cpu_usage_seconds_total",
-            "[STABLE] Cumulative cpu time consumed by the container in core-seconds",
-            Kind::Counter,
-            |container| {
-                let cpu = container.cpu?;
-                Some((cpu.usage_core_nano_seconds? as f64 / 1e9, Some(cpu.time)))
-            },
-        ),
-        (
-            "container_memory_working_set_bytes",
-            "[STABLE] Current working set of the container in bytes",
-            Kind::Gauge,
-            |container| {
-                let memory = container.memory?;
-                Some((memory.working_set_bytes? as f64, Some(memory.time)))
-            },
-        ),
-        (
-            "container_start_time_seconds",
-            "[STABLE] Start time of the container since unix epoch in seconds",
-            Kind::Gauge,
-            |container| {
-                let nanoseconds = container.start_time.0.0;
-                (nanoseconds > 0).then(|| (nanoseconds as f64 / 1e9, None))
-            },
-        ),
-        (
-            "container_swap_limit_bytes",
-            "[ALPHA] Current amount of the container swap limit in bytes. Reported only on non-windows systems",
-            Kind::Gauge,
-            |container| {
-                let swap = container.swap?;
-                let limit = swap.swap_available_bytes? + swap.swap_usage_bytes.unwrap_or(0);
-                Some((limit as f64, Some(swap.time)))
-            },
-        ),
-        (
-            "container_swap_usage_bytes",
-            "[ALPHA] Current amount of the container swap usage in bytes. Reported only on non-windows systems",
-            Kind::Gauge,
-            |container| swapped(container.swap),
-        ),
-    ];
-    for (name, help, kind, value) in families {
+    for (name, help, kind, value) in OF_CONTAINER {
         out.family(name, help, kind);
         for pod in &summary.pods {
             for container in &pod.containers {

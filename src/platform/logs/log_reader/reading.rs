@@ -13,6 +13,7 @@ use bytes::Bytes;
 
 use super::files::{LogFile, LogFolder, ending_of, lines_in, same, tail_of, unpacked};
 use super::{LogReadError, LogWanted};
+use crate::logic::logs::container_log::entry::LogTime;
 use crate::logic::logs::container_log::printer::{PrintOptions, Printer, Rest};
 
 /// Read at once, and the longest line that is kept whole: runtimes cut them at 16 KiB.
@@ -239,27 +240,43 @@ fn source(file: LogFile, lines_to_skip: u64) -> io::Result<Source> {
 /// each piece of a line counts; but not the piece that is one only because the log was rotated within the line.
 fn sources(
     folder: &LogFolder,
-    mut live: File,
+    live: File,
     known: Option<&str>,
     wanted: &LogWanted,
     ended: &AtomicBool,
 ) -> io::Result<(VecDeque<Source>, u64)> {
+    match wanted.tail_lines {
+        Some(lines) => last_lines(folder, live, known, lines, ended),
+        None => Ok((since(folder, live, known, wanted.print.since)?, 0)),
+    }
+}
+
+/// The files that may hold entries of this time and later ones.
+fn since(folder: &LogFolder, live: File, known: Option<&str>, since: Option<LogTime>) -> io::Result<VecDeque<Source>> {
     let mut sources = VecDeque::new();
-    let Some(lines) = wanted.tail_lines else {
-        let since = wanted.print.since;
-        let newest = LogFile::Plain(live.try_clone()?);
-        let mut reaches = !is_older(&newest, since);
-        for file in folder.before(&live, known)? {
-            if !reaches {
-                break;
-            }
-            let file = file?;
-            reaches = !is_older(&file, since);
-            sources.push_front(source(file, 0)?);
+    let newest = LogFile::Plain(live.try_clone()?);
+    let mut reaches = !is_older(&newest, since);
+    for file in folder.before(&live, known)? {
+        if !reaches {
+            break;
         }
-        sources.push_back(Source::Plain(live));
-        return Ok((sources, 0));
-    };
+        let file = file?;
+        reaches = !is_older(&file, since);
+        sources.push_front(source(file, 0)?);
+    }
+    sources.push_back(Source::Plain(live));
+    Ok(sources)
+}
+
+/// The files that the last lines are in, and the pieces among them that do not count as lines.
+fn last_lines(
+    folder: &LogFolder,
+    mut live: File,
+    known: Option<&str>,
+    lines: u64,
+    ended: &AtomicBool,
+) -> io::Result<(VecDeque<Source>, u64)> {
+    let mut sources = VecDeque::new();
     let (start, found) = tail_of(&live, lines, ended)?;
     let (mut missing, mut pieces) = (lines - found, 0);
     // Also where no line is missing: the first one may have begun in the file before.
@@ -301,6 +318,6 @@ fn sources(
 
 /// Whether all that is older than the file is older than what is wanted. A file that cannot be read now is met again
 /// when it is its turn.
-fn is_older(file: &LogFile, since: Option<crate::logic::logs::container_log::entry::LogTime>) -> bool {
+fn is_older(file: &LogFile, since: Option<LogTime>) -> bool {
     since.is_some_and(|since| file.begins_before(since).unwrap_or(false))
 }
