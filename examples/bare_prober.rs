@@ -13,8 +13,8 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use nix::time::{ClockId, clock_gettime};
 use podwright::logic::probes::probe_schedule::SLOT;
-use rustix::time::{ClockId, clock_gettime};
 
 /// A container that does not answer in so long is counted as one that did not.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -24,8 +24,8 @@ const ANSWER_BYTES: usize = 4096;
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 fn cpu_seconds() -> f64 {
-    let used = clock_gettime(ClockId::ProcessCPUTime);
-    used.tv_sec as f64 + used.tv_nsec as f64 / 1e9
+    let used = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("Linux has this clock");
+    Duration::from(used).as_secs_f64()
 }
 
 fn ask(address: SocketAddr, request: &[u8]) -> std::io::Result<TcpStream> {

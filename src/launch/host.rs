@@ -96,8 +96,8 @@ pub(super) fn check(invocation: &Invocation, facts: &HostFacts) -> Result<(), St
     if swap && config.fail_swap_on {
         return Err(SWAP_REFUSED.to_owned());
     }
-    if !rustix::process::geteuid().is_root() {
-        let uid = rustix::process::geteuid().as_raw();
+    if !nix::unistd::geteuid().is_root() {
+        let uid = nix::unistd::geteuid().as_raw();
         let problem = format!("kubelet needs to run as uid `0`. It is being run as {uid}");
         tracing::error!(problem, "Kubelet running with insufficient permissions");
     }

@@ -3,15 +3,15 @@
 
 use std::future::ready;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket};
 use rustix::fs::{Mode, OFlags};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::net::{UnixListener, UnixStream};
 
 use super::connections::{Accept, Opening, Peer};
@@ -45,17 +45,13 @@ impl PrivateListener {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
         clear_stale(path).await?;
-        let socket = rustix::net::socket_with(
-            AddressFamily::UNIX,
-            SocketType::STREAM,
-            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
-            None,
-        )?;
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
         // Linux gives the file the socket's own mode, so it is never open to others, not even for an instant, and the
         // process' umask, which all threads share, stays as it is.
         rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
-        rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-        rustix::net::listen(&socket, BACKLOG)?;
+        bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+        listen(&socket, Backlog::new(BACKLOG)?)?;
         let mode = std::fs::symlink_metadata(path)?.mode() & 0o777;
         if mode & 0o077 != 0 {
             return Err(io::Error::other(format!("the socket's mode came out as {mode:o}")));
@@ -110,7 +106,7 @@ pub(super) fn make_private(folder: &Path) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = rustix::fs::open(folder, flags, Mode::empty())?;
     let found = rustix::fs::fstat(&opened)?;
-    if found.st_uid != rustix::process::geteuid().as_raw() {
+    if found.st_uid != nix::unistd::geteuid().as_raw() {
         return Err(io::Error::other(format!("{} belongs to another user", folder.display())));
     }
     if found.st_mode & 0o077 != 0 {

@@ -74,7 +74,7 @@ fn pod(labels: &Value, source: &Value) -> Arc<Pod> {
 /// Whether this process may mount; the test skips itself where not.
 #[track_caller]
 fn may_mount() -> bool {
-    let may = rustix::process::geteuid().is_root();
+    let may = nix::unistd::geteuid().is_root();
     if !may {
         crate::skips::skip("only root can mount");
     }

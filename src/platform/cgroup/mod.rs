@@ -7,6 +7,8 @@
 use std::collections::BTreeSet;
 use std::io;
 
+use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
+
 use crate::logic::model::ids::PodUid;
 use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupName, CgroupTree, InvalidComponent};
 use crate::logic::resources::{CgroupSettings, CgroupVersion, hugepage_unit_name};
@@ -232,7 +234,7 @@ pub fn detect() -> CgroupVersion {
 
 /// Whether a hierarchy of the second generation is mounted here.
 fn is_unified(mount: &str) -> bool {
-    rustix::fs::statfs(mount).is_ok_and(|found| i128::from(found.f_type) == i128::from(libc::CGROUP2_SUPER_MAGIC))
+    statfs(mount).is_ok_and(|found| found.filesystem_type() == CGROUP2_SUPER_MAGIC)
 }
 
 /// Opens the host's control groups as files, with folders named as `driver` names them.

@@ -44,7 +44,7 @@ impl LiveTree {
             crate::skips::needs("a host with cgroup v1");
             return None;
         }
-        if !rustix::process::geteuid().is_root() {
+        if !nix::unistd::geteuid().is_root() {
             return skip("only root can make cgroups");
         }
         let manager = match CgroupsV1::open(driver) {

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
+use nix::mount::{MsFlags, mount};
 
 use crate::platform::files::mount_table;
 
@@ -78,6 +78,7 @@ pub fn make_certificate_folder(path: &Path) -> io::Result<()> {
 /// # Errors
 /// When the directory is not there, or the process may not mount.
 pub fn share_mounts(root_dir: &Path) -> Result<bool, ShareError> {
+    const NONE: Option<&str> = None;
     let share = || -> io::Result<bool> {
         let real = std::fs::canonicalize(root_dir)?;
         let held = mount_table::holding(&real)?;
@@ -85,9 +86,9 @@ pub fn share_mounts(root_dir: &Path) -> Result<bool, ShareError> {
             return Ok(false);
         }
         if held.is_none_or(|mount| mount.point != real) {
-            mount_bind(&real, &real)?;
+            mount(Some(&real), &real, NONE, MsFlags::MS_BIND, NONE)?;
         }
-        mount_change(&real, MountPropagationFlags::SHARED | MountPropagationFlags::REC)?;
+        mount(NONE, &real, NONE, MsFlags::MS_SHARED | MsFlags::MS_REC, NONE)?;
         Ok(true)
     };
     share().map_err(|problem| ShareError { path: root_dir.to_path_buf(), problem })

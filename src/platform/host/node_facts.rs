@@ -96,14 +96,14 @@ impl LinuxNodeFacts {
 
     /// The size of the file system for pods.
     pub fn storage_bytes(&self) -> Option<i64> {
-        let told = match rustix::fs::statvfs(&self.storage) {
+        let told = match nix::sys::statvfs::statvfs(&self.storage).map_err(std::io::Error::from) {
             Ok(told) => told,
             Err(error) => {
                 tracing::warn!(folder = %self.storage.display(), %error, "the size of the file system is not known");
                 return None;
             }
         };
-        i64::try_from(told.f_blocks.saturating_mul(told.f_frsize)).ok()
+        i64::try_from(told.blocks().saturating_mul(told.fragment_size())).ok()
     }
 
     fn read_blocking(&self, addresses: &AddressSettings, resolved: Option<Vec<IpAddr>>) -> HostFacts {

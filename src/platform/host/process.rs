@@ -6,8 +6,9 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use rustix::fs::Mode;
-use rustix::process::{DumpableBehavior, Resource, Rlimit, setrlimit};
+use nix::sys::prctl;
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::stat::{Mode, umask};
 
 /// A setting of the process that the kernel refused.
 #[derive(Debug, thiserror::Error)]
@@ -42,8 +43,7 @@ fn write_oom_score_adj(path: &Path, value: i32) -> Result<(), SettingError> {
 /// # Errors
 /// When the hard limit would grow and the process may not.
 pub fn set_open_files_limit(files_max: u64) -> Result<(), SettingError> {
-    let limit = Rlimit { current: Some(files_max), maximum: Some(files_max) };
-    setrlimit(Resource::Nofile, limit).map_err(|errno| refused("RLIMIT_NOFILE", files_max, errno))
+    setrlimit(Resource::RLIMIT_NOFILE, files_max, files_max).map_err(|errno| refused("RLIMIT_NOFILE", files_max, errno))
 }
 
 /// Keeps secrets in the agent's memory from others: no core dump, no tracer but root, and nothing it makes is for all
@@ -52,11 +52,9 @@ pub fn set_open_files_limit(files_max: u64) -> Result<(), SettingError> {
 /// # Errors
 /// What the kernel refused first; the rest was tried all the same.
 pub fn harden() -> Result<(), SettingError> {
-    rustix::process::umask(Mode::from_raw_mode(0o027));
-    let none = Rlimit { current: Some(0), maximum: Some(0) };
-    let core = setrlimit(Resource::Core, none).map_err(|errno| refused("RLIMIT_CORE", 0, errno));
-    let dumpable = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
-        .map_err(|errno| refused("PR_SET_DUMPABLE", 0, errno));
+    umask(Mode::S_IWGRP | Mode::S_IRWXO);
+    let core = setrlimit(Resource::RLIMIT_CORE, 0, 0).map_err(|errno| refused("RLIMIT_CORE", 0, errno));
+    let dumpable = prctl::set_dumpable(false).map_err(|errno| refused("PR_SET_DUMPABLE", 0, errno));
     core.and(dumpable)
 }
 
@@ -84,6 +82,8 @@ pub fn release_free_memory() {
 
 #[cfg(test)]
 mod tests {
+    use nix::sys::resource::getrlimit;
+
     use super::*;
 
     const CHILD: &str = "PODWRIGHT_TEST_PROCESS_CHILD";
@@ -109,10 +109,8 @@ mod tests {
         harden().expect("allowed to all");
         let status = fs::read_to_string("/proc/self/status").expect("there");
         assert!(status.lines().any(|line| line == "Umask:\t0027"), "{status}");
-        let dumpable = rustix::process::dumpable_behavior().expect("told");
-        assert_eq!(dumpable, DumpableBehavior::NotDumpable);
-        let core = rustix::process::getrlimit(Resource::Core);
-        assert_eq!((core.current, core.maximum), (Some(0), Some(0)));
+        assert_eq!(prctl::get_dumpable(), Ok(false));
+        assert_eq!(getrlimit(Resource::RLIMIT_CORE), Ok((0, 0)));
     }
 
     #[test]
@@ -121,8 +119,7 @@ mod tests {
             return;
         }
         set_open_files_limit(512).expect("lower is allowed to all");
-        let limit = rustix::process::getrlimit(Resource::Nofile);
-        assert_eq!((limit.current, limit.maximum), (Some(512), Some(512)));
+        assert_eq!(getrlimit(Resource::RLIMIT_NOFILE), Ok((512, 512)));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use std::io;
 use std::ops::{Deref, DerefMut};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use tokio::process::{Child, Command};
 
 /// A program in a process group of its own. Dropped before it was waited for, it is killed with the whole group; what one
@@ -38,8 +39,8 @@ impl DerefMut for Program {
 impl Drop for Program {
     fn drop(&mut self) {
         // One that was waited for has no number any more: it may be another's by now.
-        if let Some(group) = self.0.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) {
-            let _ = kill_process_group(group, Signal::KILL); // It may have ended, unseen.
+        if let Some(group) = self.0.id().and_then(|id| i32::try_from(id).ok()).filter(|id| *id > 0) {
+            let _ = killpg(Pid::from_raw(group), Signal::SIGKILL); // It may have ended, unseen.
         }
     }
 }
@@ -71,8 +72,8 @@ mod tests {
     }
 
     fn kill(pid: u32) {
-        let pid = Pid::from_raw(i32::try_from(pid).expect("small")).expect("not 0");
-        rustix::process::kill_process(pid, Signal::KILL).expect("it runs");
+        let pid = Pid::from_raw(i32::try_from(pid).expect("small"));
+        nix::sys::signal::kill(pid, Signal::SIGKILL).expect("it runs");
     }
 
     /// CVE-2024-21626: no program gets a descriptor of the agent's, whatever the agent has open.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use nix::sys::statvfs::statvfs;
 
 use super::records::Records;
 use super::{ImageHost, ProviderError, plugins};
@@ -52,10 +53,12 @@ impl ImageHost for LinuxImageHost {
     async fn disk_use(&self, path: &str) -> Result<DiskUse, FileError> {
         let path = path.to_owned();
         let look = move || {
-            let failed = |error| FileError::new("look at file system", Path::new(&path), error);
-            let found = rustix::fs::statvfs(&path).map_err(failed)?;
-            let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
-            Ok(DiskUse { capacity: bytes(found.f_blocks), available: bytes(found.f_bavail) })
+            let failed = |error: nix::errno::Errno| {
+                FileError::new("look at file system", Path::new(&path), std::io::Error::from(error))
+            };
+            let found = statvfs(path.as_str()).map_err(failed)?;
+            let bytes = |blocks: u64| blocks.saturating_mul(found.fragment_size());
+            Ok(DiskUse { capacity: bytes(found.blocks()), available: bytes(found.blocks_available()) })
         };
         blocking::run(look).await
     }

@@ -5,17 +5,18 @@
 
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener};
-use std::os::fd::AsFd;
-use std::time::Duration;
+use std::os::fd::{AsFd, AsRawFd};
 
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, setsockopt, socket, sockopt,
+};
 
 /// Connections that wait to be accepted; the kernel has a bound of its own (`net.core.somaxconn`).
-const BACKLOG: i32 = 4096;
+const BACKLOG: Backlog = Backlog::MAXCONN;
 
 /// A connection at rest is asked for a sign of life after this time, and then this often: Go's default.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_SECONDS: u32 = 15;
 /// So many signs may be missing in a row.
 const KEEP_ALIVE_MISSED_MAX: u32 = 9;
 
@@ -32,38 +33,36 @@ fn listen_with(address: SocketAddr, has_ipv6: bool) -> io::Result<TcpListener> {
         return Ok(open(address)?);
     }
     let both = SocketAddr::V6(SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, address.port(), 0, 0));
-    let opened = if has_ipv6 { open(both) } else { Err(Errno::AFNOSUPPORT) };
+    let opened = if has_ipv6 { open(both) } else { Err(Errno::EAFNOSUPPORT) };
     match opened {
         // A kernel without IPv6, or one whose IPv6 is turned off. What is asked for by the name `::` cannot be had then.
-        Err(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL) if address.is_ipv4() => Ok(open(address)?),
+        Err(Errno::EAFNOSUPPORT | Errno::EADDRNOTAVAIL) if address.is_ipv4() => Ok(open(address)?),
         opened => Ok(opened?),
     }
 }
 
-fn open(address: SocketAddr) -> rustix::io::Result<TcpListener> {
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket =
-        rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+fn open(address: SocketAddr) -> nix::Result<TcpListener> {
+    let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let socket = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK, None)?;
     if address.is_ipv6() {
         // The system's own default (`net.ipv6.bindv6only`) does not matter.
-        sockopt::set_ipv6_v6only(&socket, !address.ip().is_unspecified())?;
+        setsockopt(&socket, sockopt::Ipv6V6Only, &!address.ip().is_unspecified())?;
     }
     // A port whose last connections are not quite over is free for the agent's next start.
-    sockopt::set_socket_reuseaddr(&socket, true)?;
-    rustix::net::bind(&socket, &address)?;
-    rustix::net::listen(&socket, BACKLOG)?;
+    setsockopt(&socket, sockopt::ReuseAddr, &true)?;
+    bind(socket.as_raw_fd(), &SockaddrStorage::from(address))?;
+    nix::sys::socket::listen(&socket, BACKLOG)?;
     Ok(TcpListener::from(socket))
 }
 
 /// Makes an accepted connection notice that its other end has vanished, and send small answers and keystrokes at once.
 pub fn settle(connection: impl AsFd) {
-    let connection = connection.as_fd();
     // A connection that is closed already refuses all of this, and needs none of it.
-    let _ = sockopt::set_tcp_nodelay(connection, true);
-    let _ = sockopt::set_tcp_keepidle(connection, KEEP_ALIVE);
-    let _ = sockopt::set_tcp_keepintvl(connection, KEEP_ALIVE);
-    let _ = sockopt::set_tcp_keepcnt(connection, KEEP_ALIVE_MISSED_MAX);
-    let _ = sockopt::set_socket_keepalive(connection, true);
+    let _ = setsockopt(&connection, sockopt::TcpNoDelay, &true);
+    let _ = setsockopt(&connection, sockopt::TcpKeepIdle, &KEEP_ALIVE_SECONDS);
+    let _ = setsockopt(&connection, sockopt::TcpKeepInterval, &KEEP_ALIVE_SECONDS);
+    let _ = setsockopt(&connection, sockopt::TcpKeepCount, &KEEP_ALIVE_MISSED_MAX);
+    let _ = setsockopt(&connection, sockopt::KeepAlive, &true);
 }
 
 /// The address of a client as it would be written: one of IPv4 that came to a socket of both families is one of IPv4.
@@ -74,6 +73,8 @@ pub fn plain(address: SocketAddr) -> SocketAddr {
 #[cfg(test)]
 mod tests {
     use std::net::{IpAddr, TcpStream};
+
+    use nix::sys::socket::getsockopt;
 
     use super::*;
 
@@ -120,15 +121,15 @@ mod tests {
         listener.set_nonblocking(false).expect("may wait");
         let _client = TcpStream::connect(listener.local_addr().expect("bound")).expect("listening");
         let (connection, _) = listener.accept().expect("a client");
-        assert!(!sockopt::socket_keepalive(&connection).expect("asked"));
+        assert_eq!(getsockopt(&connection, sockopt::KeepAlive), Ok(false));
         settle(&connection);
         let told = (
-            sockopt::tcp_keepidle(&connection),
-            sockopt::tcp_keepintvl(&connection),
-            sockopt::tcp_keepcnt(&connection),
+            getsockopt(&connection, sockopt::TcpKeepIdle),
+            getsockopt(&connection, sockopt::TcpKeepInterval),
+            getsockopt(&connection, sockopt::TcpKeepCount),
         );
-        assert_eq!(told, (Ok(Duration::from_secs(15)), Ok(Duration::from_secs(15)), Ok(9)));
-        assert!(sockopt::socket_keepalive(&connection).expect("asked"));
+        assert_eq!(told, (Ok(15), Ok(15), Ok(9)));
+        assert_eq!(getsockopt(&connection, sockopt::KeepAlive), Ok(true));
     }
 
     #[test]

@@ -6,11 +6,13 @@
 
 use std::fs;
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, getsockopt, recv, send, socket as new_socket, sockopt,
+};
 use rustix::fs::{AtFlags, Mode, OFlags};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
 use rustix::process::{Pid, PidfdFlags};
 
 /// Open files of a process that are looked through where the kernel cannot name the process by itself.
@@ -64,7 +66,7 @@ impl PeerCheck {
     /// When the agent's own namespaces cannot be told.
     pub fn of_this_process() -> io::Result<Self> {
         let own = namespaces(open_process("self")?.as_fd())?;
-        Ok(Self { own_user: rustix::process::geteuid().as_raw(), own, by_pidfd: true })
+        Ok(Self { own_user: nix::unistd::geteuid().as_raw(), own, by_pidfd: true })
     }
 
     /// Judges the peer of an accepted connection, of which the kernel says this user and process number.
@@ -118,24 +120,11 @@ fn namespaces(process: BorrowedFd<'_>) -> io::Result<[Identity; 3]> {
 
 /// A handle of the process that connected (`SO_PEERPIDFD`). `None` from a kernel that does not know the option.
 fn peer_pidfd(socket: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
-    let mut handle: libc::c_int = -1;
-    let mut length = libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(4);
-    #[expect(unsafe_code, reason = "no crate of ours has this option yet")]
-    // SAFETY: the kernel writes at most `length` bytes, which is the size of what it is given.
-    let outcome = unsafe {
-        let value = (&raw mut handle).cast();
-        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERPIDFD, value, &raw mut length)
-    };
-    if outcome != 0 {
-        let error = io::Error::last_os_error();
-        return match error.raw_os_error() {
-            Some(libc::ENOPROTOOPT) => Ok(None),
-            _ => Err(error),
-        };
+    match getsockopt(&socket, sockopt::PeerPidfd) {
+        Ok(handle) => Ok(Some(handle)),
+        Err(Errno::ENOPROTOOPT) => Ok(None),
+        Err(errno) => Err(errno.into()),
     }
-    #[expect(unsafe_code, reason = "a descriptor of the kernel's becomes one that is closed")]
-    // SAFETY: the kernel made this descriptor for this call, and nobody else has it.
-    Ok(Some(unsafe { OwnedFd::from_raw_fd(handle) }))
 }
 
 /// The number of a handle's process; `None` once it was reaped.
@@ -175,11 +164,12 @@ fn other_end(socket: BorrowedFd<'_>) -> io::Result<u32> {
     request.extend([1_u32, 0].map(u32::to_ne_bytes).concat()); // its number, and from nobody in particular
     request.extend([1_u8, 0, 0, 0]); // AF_UNIX, and no protocol
     request.extend([u32::MAX, own, SHOW_PEER, u32::MAX, u32::MAX].map(u32::to_ne_bytes).concat());
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let asked = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(netlink::SOCK_DIAG))?;
-    rustix::net::send(&asked, &request, SendFlags::empty())?;
-    let mut buffer = [MaybeUninit::<u8>::uninit(); 1024];
-    let ((answer, _), _) = rustix::net::recv(&asked, &mut buffer[..], RecvFlags::empty())?;
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let asked = new_socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkSockDiag)?;
+    send(asked.as_raw_fd(), &request, MsgFlags::empty())?;
+    let mut buffer = [0; 1024];
+    let length = recv(asked.as_raw_fd(), &mut buffer, MsgFlags::empty())?;
+    let answer = &buffer[..length];
     let short = |at: usize| Some(u16::from_ne_bytes(answer.get(at..at + 2)?.try_into().ok()?));
     if short(4) != Some(BY_FAMILY) {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "the kernel does not tell who holds a socket"));

@@ -13,15 +13,15 @@ use crate::platform::host::clock::Clock;
 
 /// The file system that a path is on.
 pub(super) fn file_system(path: &Path, clock: &dyn Clock) -> Option<FileSystem> {
-    let told = rustix::fs::statvfs(path).ok()?;
-    let bytes = |blocks: u64| blocks.saturating_mul(told.f_frsize);
+    let told = nix::sys::statvfs::statvfs(path).ok()?;
+    let bytes = |blocks: u64| blocks.saturating_mul(told.fragment_size());
     Some(FileSystem {
         at: clock.now(),
-        capacity: bytes(told.f_blocks),
-        available: bytes(told.f_bavail),
-        free: bytes(told.f_bfree),
-        inodes: told.f_files,
-        inodes_free: told.f_ffree,
+        capacity: bytes(told.blocks()),
+        available: bytes(told.blocks_available()),
+        free: bytes(told.blocks_free()),
+        inodes: told.files(),
+        inodes_free: told.files_free(),
     })
 }
 

@@ -129,9 +129,9 @@ impl Statistics for LinuxStatistics {
 
 /// Processor time of this thread, in ns.
 fn thread_cpu_ns() -> u64 {
-    let told = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    let nanoseconds = told.tv_sec.saturating_mul(1_000_000_000).saturating_add(told.tv_nsec);
-    u64::try_from(nanoseconds).unwrap_or(0)
+    let told = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID);
+    let told = told.map(Duration::from).expect("invariant: Linux has this clock");
+    u64::try_from(told.as_nanos()).unwrap_or(0)
 }
 
 impl LinuxStatistics {

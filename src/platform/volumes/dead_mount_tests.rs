@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 use super::testing::{Root, may_mount};
 use super::{LinuxVolumeHost, VolumeHost};
@@ -45,7 +45,7 @@ impl Silent {
         fs::create_dir(&point).expect("made");
         let data = format!("fd={},rootmode=40000,user_id=0,group_id=0,allow_other\0", device.as_raw_fd());
         let data = std::ffi::CStr::from_bytes_with_nul(data.as_bytes()).expect("ends with NUL");
-        mount("silent", &point, "fuse", MountFlags::empty(), Some(data)).expect("mounted");
+        mount(Some("silent"), &point, Some("fuse"), MsFlags::empty(), Some(data)).expect("mounted");
         let silent = Arc::new(AtomicBool::new(false));
         let (mut requests, is_silent) = (device.try_clone().expect("cloned"), Arc::clone(&silent));
         std::thread::spawn(move || {
@@ -75,7 +75,7 @@ impl Silent {
 
 impl Drop for Silent {
     fn drop(&mut self) {
-        let _ = unmount(&self.point, UnmountFlags::DETACH | UnmountFlags::FORCE);
+        let _ = umount2(&self.point, MntFlags::MNT_DETACH | MntFlags::MNT_FORCE);
         let _ = self.device.flush();
     }
 }

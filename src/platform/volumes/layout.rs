@@ -320,7 +320,7 @@ pub(super) fn remove_empty(parent: &Directory, name: &str) -> io::Result<bool> {
 mod tests {
     use std::os::unix::fs::symlink;
 
-    use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+    use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
     use super::*;
     use crate::platform::files::mount_table;
@@ -381,7 +381,7 @@ mod tests {
         if !may_mount() {
             return;
         }
-        if mount("debugfs", &point, "debugfs", MountFlags::empty(), None).is_err() {
+        if mount(Some("debugfs"), &point, Some("debugfs"), MsFlags::empty(), None::<&str>).is_err() {
             return crate::skips::needs("debugfs in the kernel");
         }
         let on_demand = point.join("tracing");
@@ -397,7 +397,7 @@ mod tests {
             assert!(!is_mounted());
             drop(open().expect("opened"));
             assert!(is_mounted());
-            unmount(&on_demand, UnmountFlags::DETACH).expect("unmounted");
+            umount2(&on_demand, MntFlags::MNT_DETACH).expect("unmounted");
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn make_level(parent: impl AsFd, name: &OsStr, mode: Mode) -> io::Res
 
 /// Whether this may be a directory that was just made: the agent's own, and empty.
 fn looks_new(level: &OwnedFd) -> io::Result<bool> {
-    if rustix::fs::fstat(level)?.st_uid != rustix::process::geteuid().as_raw() {
+    if rustix::fs::fstat(level)?.st_uid != nix::unistd::geteuid().as_raw() {
         return Ok(false);
     }
     for entry in Dir::read_from(level)? {

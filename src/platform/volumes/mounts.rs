@@ -1,15 +1,14 @@
 //! Mounting and unmounting by descriptors. The mount table is the witness of what is mounted: it never hangs, as a look
 //! at a dead mount does. Keeps whether the kernel can mount memory that is never swapped.
 
-use std::ffi::CString;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
 
-use rustix::io::Errno;
-use rustix::mount::{
-    FsOpenFlags, MountFlags, UnmountFlags, fsconfig_set_flag, fsopen, mount, mount_bind, mount_remount, unmount,
-};
+use nix::errno::Errno;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::statvfs::{FsFlags, fstatvfs};
+use rustix::mount::{FsOpenFlags, fsconfig_set_flag, fsopen};
 
 use super::layout::{by_descriptor, handle, open_through};
 use crate::platform::files::beneath::{Directory, segment};
@@ -20,6 +19,9 @@ const STACK_MAX: usize = 32;
 
 /// The option of a memory file system that is never written to a swap device (Linux 6.4).
 const NOSWAP: &str = "noswap";
+
+/// No source, kind or data.
+const NONE: Option<&str> = None;
 
 /// Whether something is mounted on a name directly below.
 pub(super) fn is_mounted(parent: &Directory, name: &str) -> io::Result<bool> {
@@ -52,47 +54,47 @@ pub(super) fn mount_huge_pages(parent: &Directory, name: &str, page_size: u64) -
     Ok(mount_on(&point, "hugetlbfs", &format!("pagesize={page_size}"))?)
 }
 
-fn mount_on(point: impl AsFd, kind: &str, data: &str) -> rustix::io::Result<()> {
-    let data = CString::new(data).map_err(|_| Errno::INVAL)?;
-    mount(kind, by_descriptor(&point), kind, MountFlags::empty(), Some(data.as_c_str()))
+fn mount_on(point: impl AsFd, kind: &str, data: &str) -> nix::Result<()> {
+    mount(Some(kind), by_descriptor(&point).as_str(), Some(kind), MsFlags::empty(), Some(data))
 }
 
 /// Mounts what `source` is open on over what has this name directly below: the very file, whatever its path names now.
 pub(super) fn bind(source: impl AsFd, parent: &Directory, name: &str) -> io::Result<()> {
     let point = handle(parent, name)?;
-    Ok(mount_bind(by_descriptor(&source), by_descriptor(&point))?)
+    let source = by_descriptor(&source);
+    Ok(mount(Some(source.as_str()), by_descriptor(&point).as_str(), NONE, MsFlags::MS_BIND, NONE)?)
 }
 
 /// Makes a bind mount read-only: the second of the two steps that the kernel wants.
 pub(super) fn make_read_only(parent: &Directory, name: &str) -> io::Result<()> {
     let mounted = open_through(parent, name)?;
     // What the mount already forbids must be named again, else the kernel takes it for an attempt to allow it.
-    let flags = rustix::fs::fstatvfs(&mounted)?.f_flag;
-    let mut remount = MountFlags::BIND | MountFlags::RDONLY;
+    let flags = fstatvfs(&mounted)?.flags();
+    let mut remount = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY;
     for (seen, kept) in [
-        (rustix::fs::StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
-        (rustix::fs::StatVfsMountFlags::NODEV, MountFlags::NODEV),
-        (rustix::fs::StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
+        (FsFlags::ST_NOSUID, MsFlags::MS_NOSUID),
+        (FsFlags::ST_NODEV, MsFlags::MS_NODEV),
+        (FsFlags::ST_NOEXEC, MsFlags::MS_NOEXEC),
     ] {
         if flags.contains(seen) {
             remount |= kept;
         }
     }
-    Ok(mount_remount(by_descriptor(&mounted), remount, "")?)
+    Ok(mount(NONE, by_descriptor(&mounted).as_str(), NONE, remount, NONE)?)
 }
 
 /// Unmounts all that is mounted on a name directly below; says how many there were. A link of that name is not followed.
 pub(super) fn unmount_all(parent: &Directory, name: &str) -> io::Result<usize> {
     let path = format!("{}/{}", by_descriptor(parent), segment(name)?);
     for count in 0..STACK_MAX {
-        match unmount(path.as_str(), UnmountFlags::NOFOLLOW) {
+        match umount2(path.as_str(), MntFlags::UMOUNT_NOFOLLOW) {
             Ok(()) => {}
             // The kernel says so of what is no mount point, and of nothing at all.
-            Err(Errno::INVAL | Errno::NOENT) => return Ok(count),
+            Err(Errno::EINVAL | Errno::ENOENT) => return Ok(count),
             // Who may not mount has mounted nothing.
-            Err(Errno::PERM) if !is_mounted(parent, name)? => return Ok(count),
+            Err(Errno::EPERM) if !is_mounted(parent, name)? => return Ok(count),
             Err(errno) => return Err(errno.into()),
         }
     }
-    Err(Errno::BUSY.into())
+    Err(Errno::EBUSY.into())
 }

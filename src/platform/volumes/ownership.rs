@@ -165,7 +165,7 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
     use std::path::Path;
 
-    use rustix::mount::mount_bind;
+    use nix::mount::{MsFlags, mount};
 
     use super::*;
     use crate::platform::files::beneath::Directory;
@@ -225,7 +225,8 @@ mod tests {
             write(&folder.join("directory/inside"), 0o600);
             write(&folder.join("file"), 0o600);
         }
-        let mounted = |name: &str| mount_bind(others.join(name), volume.join(name));
+        let none = None::<&str>;
+        let mounted = |name: &str| mount(Some(&others.join(name)), &volume.join(name), none, MsFlags::MS_BIND, none);
         if !may_mount() {
             return;
         }

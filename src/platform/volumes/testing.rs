@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rustix::mount::{UnmountFlags, unmount};
+use nix::mount::{MntFlags, umount2};
 
 use super::layout::Layout;
 use super::linux::LinuxVolumeHost;
@@ -49,7 +49,7 @@ impl Root {
 impl Drop for Root {
     fn drop(&mut self) {
         for point in self.mounts().into_iter().rev() {
-            let _ = unmount(&point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
+            let _ = umount2(&point, MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW);
         }
     }
 }
@@ -62,7 +62,7 @@ pub(super) fn uid() -> PodUid {
 /// Whether this process may mount; the test skips itself where not.
 #[track_caller]
 pub(super) fn may_mount() -> bool {
-    let may = rustix::process::geteuid().is_root();
+    let may = nix::unistd::geteuid().is_root();
     if !may {
         crate::skips::skip("only root can mount");
     }

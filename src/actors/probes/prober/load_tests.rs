@@ -20,7 +20,7 @@ const SECONDS: u32 = 20;
 fn serve() -> SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
     // All probes begin at once here; the usual queue holds 128 connections.
-    rustix::net::listen(&listener, 1024).expect("listens");
+    nix::sys::socket::listen(&listener, nix::sys::socket::Backlog::new(1024).expect("a length")).expect("listens");
     let address = listener.local_addr().expect("bound");
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {

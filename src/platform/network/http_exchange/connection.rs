@@ -21,6 +21,7 @@ use hyper::body::{Body, Frame, Incoming};
 use hyper::client::conn::{http1, http2};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use nix::sys::socket::{setsockopt, sockopt};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -166,7 +167,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 /// Connects, to send something at once, and more later: nothing is gained by waiting for that.
 async fn begin(host: &str, port: u16) -> Result<(Forward, Ends), String> {
     let (line, ends) = lift(host, port).await?;
-    let _ = rustix::net::sockopt::set_tcp_nodelay(&line, true);
+    let _ = setsockopt(&line, sockopt::TcpNoDelay, &true);
     let stream = Forward::new(line).map_err(|error| dial_problem(ends.remote, &error))?;
     Ok((stream, ends))
 }
@@ -359,7 +360,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = listener.local_addr().expect("bound");
         let (stream, _) = connect(&address.ip().to_string(), address.port()).await.expect("connected");
-        assert_eq!(rustix::net::sockopt::socket_linger(&stream).expect("told"), None);
+        assert_eq!(nix::sys::socket::getsockopt(&stream, sockopt::Linger).expect("told").l_onoff, 0);
         let (mut other_side, _) = listener.accept().expect("accepted");
         drop(stream); // The other side has acknowledged nothing of an end, and never reads.
         let mut bytes = vec![];

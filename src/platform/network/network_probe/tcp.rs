@@ -41,12 +41,8 @@ mod tests {
     #[tokio::test]
     async fn a_server_whose_queue_is_full_is_a_timeout() {
         // One that never accepts takes as many connections as its queue holds, and the next one waits.
-        let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None);
-        let socket = socket.expect("a socket");
-        let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
-        rustix::net::bind(&socket, &any).expect("bound");
-        rustix::net::listen(&socket, 0).expect("listens");
-        let listener = std::net::TcpListener::from(socket);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+        nix::sys::socket::listen(&listener, nix::sys::socket::Backlog::new(0).expect("a length")).expect("listens");
         let address = listener.local_addr().expect("bound");
         let mut held = vec![];
         for _ in 0..8 {

@@ -15,12 +15,12 @@ fn checks() -> [PeerCheck; 2] {
 }
 
 fn own_user() -> u32 {
-    rustix::process::geteuid().as_raw()
+    nix::unistd::geteuid().as_raw()
 }
 
 /// What the kernel says of a connection's peer.
 fn peer_pid(stream: &UnixStream) -> i32 {
-    rustix::net::sockopt::socket_peercred(stream).expect("told").pid.as_raw_nonzero().get()
+    nix::sys::socket::getsockopt(stream, nix::sys::socket::sockopt::PeerCredentials).expect("told").pid()
 }
 
 /// The test's program once more, which connects and ends.
@@ -69,7 +69,7 @@ fn a_number_that_another_process_has_by_now_gets_nothing() {
     let _client = UnixStream::connect(folder.path().join("s")).expect("connected");
     let (stream, _) = listener.accept().expect("a client");
     // A process of this machine with the same namespaces, which did not connect: the one that started this test.
-    let other = rustix::process::getppid().expect("a parent").as_raw_nonzero().get();
+    let other = nix::unistd::getppid().as_raw();
     for check in checks() {
         let found = check.judge(stream.as_fd(), own_user(), other);
         assert!(matches!(found, Err(Stranger::Gone(_))), "by pidfd {}: {found:?}", check.by_pidfd);

@@ -243,7 +243,8 @@ fn a_mount_inside_a_volume_is_named_and_nothing_is_removed() {
     wait(host.set_up(&uid(), Some(&place), empty(Medium::Disk))).expect("made");
     let inside = PathBuf::from(host.path_of(&place)).join("mnt");
     fs::create_dir(&inside).expect("made");
-    rustix::mount::mount_bind(disk.path(), &inside).expect("mounted");
+    let (none, flags) = (None::<&str>, nix::mount::MsFlags::MS_BIND);
+    nix::mount::mount(Some(disk.path()), &inside, none, flags, none).expect("mounted");
     let error = wait(host.tear_down(&place)).expect_err("a mount is inside").to_string();
     assert!(error.contains(&inside.display().to_string()), "{error}");
     wait(host.release(&uid())).expect_err("a volume is still there");

@@ -1,6 +1,6 @@
 //! Crowds and slow clients at the authenticated port: each is bounded, and whoever has rights is served meanwhile.
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::*;
 
@@ -29,13 +29,12 @@ async fn ask_again(stream: &mut (impl tokio::io::AsyncRead + tokio::io::AsyncWri
 
 /// Room for so many open files, as far as this process may have it.
 fn room_for(files: u64) -> usize {
-    let now = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: Some(files), maximum: Some(now.maximum.unwrap_or(files).max(files)) };
-    let allowed = Rlimit { current: now.maximum, maximum: now.maximum };
-    if now.current.is_some_and(|current| current < files) && setrlimit(Resource::Nofile, raised).is_err() {
-        let _ = setrlimit(Resource::Nofile, allowed);
+    let limits = || getrlimit(Resource::RLIMIT_NOFILE).expect("told");
+    let (soft, hard) = limits();
+    if soft < files && setrlimit(Resource::RLIMIT_NOFILE, files, hard.max(files)).is_err() {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
-    usize::try_from(getrlimit(Resource::Nofile).current.unwrap_or(files).min(files)).expect("a number of files")
+    usize::try_from(limits().0.min(files)).expect("a number of files")
 }
 
 /// KiB of memory that this process has now.

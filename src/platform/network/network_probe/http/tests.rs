@@ -219,7 +219,8 @@ async fn an_answer_in_another_protocol_is_a_failure() {
 async fn a_connection_that_is_reset_is_a_failure() {
     let address = serve_raw([127, 0, 0, 1].into(), |mut stream| {
         let _ = std::io::Read::read(&mut stream, &mut [0; 1024]);
-        rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).expect("set");
+        let at_once = libc::linger { l_onoff: 1, l_linger: 0 };
+        nix::sys::socket::setsockopt(&stream, nix::sys::socket::sockopt::Linger, &at_once).expect("set");
     });
     let text = failure(run(probe_of(address)).await);
     assert!(text.starts_with(&format!("Get \"http://{address}/healthz\": read tcp 127.0.0.1:")), "{text}");
