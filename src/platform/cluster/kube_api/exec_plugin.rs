@@ -5,13 +5,13 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use http::header::HeaderValue;
-use k8s_openapi::ByteString;
+use kube::config::{Cluster, ExecAuthCluster, ExecConfig, ExecInteractiveMode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
-use super::kubeconfig::{Cluster, Exec, read};
+use super::kubeconfig::{data, read, text};
 use crate::logic::model::time::Moment;
 use crate::platform::cluster::certificates::Pair;
 use crate::platform::host::program::Program;
@@ -28,7 +28,7 @@ const OUTPUT_BYTES_MAX: u64 = 1024 * 1024;
 /// How to run the program.
 #[derive(Clone)]
 pub struct ExecPlugin {
-    exec: Exec,
+    exec: ExecConfig,
     /// What it is told, as JSON.
     info: Value,
 }
@@ -71,13 +71,13 @@ struct PrintedStatus {
 
 impl ExecPlugin {
     /// Checks what can be checked before it is run.
-    pub(super) fn new(exec: Exec, cluster: &Cluster) -> Result<Self, String> {
-        if !VERSIONS.contains(&exec.api_version.as_str()) {
-            return Err(format!("exec plugin: invalid apiVersion {:?}", exec.api_version));
+    pub(super) fn new(exec: ExecConfig, cluster: &Cluster) -> Result<Self, String> {
+        if !VERSIONS.contains(&text(&exec.api_version)) {
+            return Err(format!("exec plugin: invalid apiVersion {:?}", text(&exec.api_version)));
         }
         let mut spec = json!({"interactive": false});
         if exec.provide_cluster_info {
-            spec["cluster"] = cluster_info(cluster);
+            spec["cluster"] = serde_json::to_value(cluster_info(cluster)).expect("texts have a JSON");
         }
         let info = json!({"kind": "ExecCredential", "apiVersion": exec.api_version, "spec": spec});
         Ok(Self { exec, info })
@@ -88,20 +88,21 @@ impl ExecPlugin {
     /// # Errors
     /// In upstream's words where it has some.
     pub(super) async fn run(self) -> Result<ExecCredential, String> {
-        if self.exec.interactive_mode == "Always" {
+        if self.exec.interactive_mode == Some(ExecInteractiveMode::Always) {
             return Err("exec plugin cannot support interactive mode: standard input is not a terminal".to_owned());
         }
         let output = tokio::time::timeout(TIMEOUT, self.output()).await;
         let output =
-            output.map_err(|_| format!("exec: executable {} did not end within 60 s", self.exec.command))??;
+            output.map_err(|_| format!("exec: executable {} did not end within 60 s", text(&self.exec.command)))??;
         self.read(&output)
     }
 
     async fn output(&self) -> Result<Vec<u8>, String> {
-        let name = &self.exec.command;
+        let name = text(&self.exec.command);
         let mut command = Command::new(name);
         command.args(self.exec.args.iter().flatten());
-        command.envs(self.exec.env.iter().flatten().map(|variable| (&variable.name, &variable.value)));
+        let variables = self.exec.env.iter().flatten();
+        command.envs(variables.filter_map(|variable| Some((variable.get("name")?, variable.get("value")?))));
         command.env("KUBERNETES_EXEC_INFO", self.info.to_string());
         // What it complains of goes where the agent's own log goes.
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
@@ -125,7 +126,8 @@ impl ExecPlugin {
     }
 
     fn hint(&self) -> String {
-        if self.exec.install_hint.is_empty() { String::new() } else { format!("\n\n{}", self.exec.install_hint) }
+        let hint = text(&self.exec.install_hint);
+        if hint.is_empty() { String::new() } else { format!("\n\n{hint}") }
     }
 
     fn read(&self, output: &[u8]) -> Result<ExecCredential, String> {
@@ -134,10 +136,11 @@ impl ExecPlugin {
         if printed.kind != "ExecCredential" {
             return Err("decoding stdout: it is no ExecCredential".to_owned());
         }
-        if printed.api_version != self.exec.api_version {
+        let version = text(&self.exec.api_version);
+        if printed.api_version != version {
             return Err(format!(
-                "exec plugin is configured to use API version {}, plugin returned version {}",
-                self.exec.api_version, printed.api_version
+                "exec plugin is configured to use API version {version}, plugin returned version {}",
+                printed.api_version
             ));
         }
         let status = printed.status.ok_or_else(|| "exec plugin didn't return a status field".to_owned())?;
@@ -166,40 +169,33 @@ impl ExecPlugin {
 }
 
 /// What a program is told of the cluster, if it wants to know.
-fn cluster_info(cluster: &Cluster) -> Value {
-    let mut info = json!({"server": cluster.server});
-    if !cluster.tls_server_name.is_empty() {
-        info["tls-server-name"] = cluster.tls_server_name.clone().into();
-    }
-    if cluster.insecure_skip_tls_verify {
-        info["insecure-skip-tls-verify"] = true.into();
-    }
-    let data = match &cluster.certificate_authority_data {
-        Some(data) => data.0.clone(),
-        None => read(std::path::Path::new(&cluster.certificate_authority)).unwrap_or_default(),
+fn cluster_info(cluster: &Cluster) -> ExecAuthCluster {
+    let authority = match &cluster.certificate_authority_data {
+        Some(base64) => data(base64),
+        None => read(std::path::Path::new(text(&cluster.certificate_authority))).unwrap_or_default(),
     };
-    if !data.is_empty() {
-        info["certificate-authority-data"] = serde_json::to_value(ByteString(data)).expect("bytes have a text");
-    }
-    if !cluster.proxy_url.is_empty() {
-        info["proxy-url"] = cluster.proxy_url.clone().into();
-    }
     let extension = cluster.extensions.iter().flatten().find(|extension| extension.name == CONFIG_EXTENSION);
-    info["config"] = extension.map_or(Value::Null, |extension| extension.extension.clone());
-    info
+    ExecAuthCluster {
+        server: Some(text(&cluster.server).to_owned()),
+        insecure_skip_tls_verify: cluster.insecure_skip_tls_verify.filter(|skips| *skips),
+        certificate_authority_data: Some(authority).filter(|bytes| !bytes.is_empty()),
+        proxy_url: cluster.proxy_url.clone().filter(|url| !url.is_empty()),
+        tls_server_name: cluster.tls_server_name.clone().filter(|name| !name.is_empty()),
+        config: extension.map(|extension| extension.extension.clone()),
+    }
 }
 
 #[cfg(test)]
 mod cases {
     use serde_json::{Value, json};
 
-    use super::{Cluster, Exec, ExecPlugin};
+    use super::{Cluster, ExecConfig, ExecPlugin};
 
     #[test]
     fn a_program_is_told_of_the_cluster_what_the_kubeconfig_has_for_it() {
         let told = |wants: bool, extensions: Value| {
             let exec = json!({"apiVersion": "client.authentication.k8s.io/v1", "provideClusterInfo": wants});
-            let exec: Exec = serde_json::from_value(exec).expect("a program");
+            let exec: ExecConfig = serde_json::from_value(exec).expect("a program");
             let cluster = json!({"server": "https://h", "tls-server-name": "kube", "extensions": extensions});
             let cluster: Cluster = serde_json::from_value(cluster).expect("a cluster");
             let Ok(plugin) = ExecPlugin::new(exec, &cluster) else { panic!("it is usable") };

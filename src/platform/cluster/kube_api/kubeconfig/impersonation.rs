@@ -1,9 +1,12 @@
 //! As whom the server is called, where that is not the kubeconfig's own user: the headers that say so. Plain data.
 
+use std::collections::BTreeMap;
+
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use kube::config::AuthInfo;
 
 use super::KubeconfigError;
-use super::file::AuthInfo;
+use super::file::text;
 
 /// The headers of `as`, `as-uid`, `as-groups` and `as-user-extra`; none where nobody is named.
 ///
@@ -18,16 +21,18 @@ pub(super) fn headers(user: &AuthInfo) -> Result<HeaderMap, KubeconfigError> {
         Ok(())
     };
     for (field, header, value) in
-        [("as", "impersonate-user", &user.impersonate), ("as-uid", "impersonate-uid", &user.as_uid)]
+        [("as", "impersonate-user", &user.impersonate), ("as-uid", "impersonate-uid", &user.impersonate_uid)]
     {
+        let value = text(value);
         if !value.is_empty() {
             add(field, header, value)?;
         }
     }
-    for group in user.as_groups.iter().flatten() {
+    for group in user.impersonate_groups.iter().flatten() {
         add("as-groups", "impersonate-group", group)?;
     }
-    for (key, values) in user.as_user_extra.iter().flatten() {
+    let extra: BTreeMap<_, _> = user.impersonate_user_extra.iter().flatten().collect();
+    for (key, values) in extra {
         let header = format!("impersonate-extra-{}", escaped(key));
         for value in values {
             add("as-user-extra", &header, value)?;

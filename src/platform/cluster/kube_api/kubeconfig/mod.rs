@@ -15,13 +15,14 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use http::HeaderMap;
+use kube::config::{AuthInfo, Cluster, Kubeconfig as Document};
 
 use super::exec_plugin::ExecPlugin;
 use super::transport::{Endpoint, Proxy};
 use crate::logic::formats::yaml::{Duplicates, to_json};
 pub use file::write_client_kubeconfig;
-use file::{AuthInfo, Document};
-pub(in crate::platform::cluster::kube_api) use file::{Cluster, Exec};
+use file::{complete, is_sound, secret};
+pub(in crate::platform::cluster::kube_api) use file::{data, text};
 
 /// The most bytes of a kubeconfig, of a certificate, of a token.
 pub(crate) const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -118,39 +119,35 @@ impl Kubeconfig {
         let text = String::from_utf8(text).map_err(|_| fault(&"it is not UTF-8"))?;
         let json = to_json(&text, Duplicates::LastWins).map_err(|error| fault(&error))?;
         // What does not fit may be a secret, so it is not shown.
-        let document: Option<Document> =
-            serde_json::from_value(json).map_err(|_| fault(&"a field has a value of another kind than it should"))?;
-        let document = document.unwrap_or_default();
+        let document: Result<Option<Document>, _> = serde_json::from_value(json);
+        let document = document.ok().map(Option::unwrap_or_default).filter(is_sound);
+        let document = document.ok_or_else(|| fault(&"a field has a value of another kind than it should"))?;
         let base = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         Self::resolve(document, base)
     }
 
     fn resolve(document: Document, base: &Path) -> Result<Self, KubeconfigError> {
         let context = validate::context(&document)?;
-        let find = |name: &str| document.users.iter().flatten().find(|user| user.name == name);
-        let mut user = find(&context.user).map(|user| user.user.clone()).unwrap_or_default();
-        let clusters = document.clusters.iter().flatten();
-        let mut cluster = clusters
-            .clone()
-            .find(|cluster| cluster.name == context.cluster)
-            .map(|c| c.cluster.clone())
-            .unwrap_or_default();
-        user.resolve_paths(base);
-        cluster.resolve_paths(base);
-        validate::usable(&context.user, &user, &context.cluster, &cluster)?;
+        let user_name = text(&context.user);
+        let user = document.auth_infos.into_iter().find(|named| named.name == user_name);
+        let cluster = document.clusters.into_iter().find(|named| named.name == context.cluster);
+        let mut user = user.and_then(|named| named.auth_info).unwrap_or_default();
+        let mut cluster = cluster.and_then(|named| named.cluster).unwrap_or_default();
+        complete(&mut cluster, &mut user, base);
+        validate::usable(user_name, &user, &context.cluster, &cluster)?;
         let authority = authority(&cluster)?;
         let tls = authority != Authority::System || has_certificate(&user);
-        let server = Endpoint::parse(&cluster.server, tls).map_err(KubeconfigError)?;
+        let server = Endpoint::parse(text(&cluster.server), tls).map_err(KubeconfigError)?;
         if let Some(provider) = &user.auth_provider {
             return Err(KubeconfigError(format!("no Auth Provider found for name {:?}", provider.name)));
         }
         let exec =
             user.exec.clone().map(|exec| ExecPlugin::new(exec, &cluster)).transpose().map_err(KubeconfigError)?;
-        let proxy = Some(&cluster.proxy_url).filter(|url| !url.is_empty());
+        let proxy = Some(text(&cluster.proxy_url)).filter(|url| !url.is_empty());
         Ok(Self {
             server,
-            proxy: proxy.map(|url| Proxy::parse(url)).transpose().map_err(KubeconfigError)?,
-            tls_server_name: Some(cluster.tls_server_name).filter(|name| !name.is_empty()),
+            proxy: proxy.map(Proxy::parse).transpose().map_err(KubeconfigError)?,
+            tls_server_name: cluster.tls_server_name.filter(|name| !name.is_empty()),
             authority,
             certificate: certificate(&user),
             bearer: bearer(&user),
@@ -216,15 +213,16 @@ pub(crate) fn words(error: &io::Error) -> String {
 }
 
 fn authority(cluster: &Cluster) -> Result<Authority, KubeconfigError> {
-    let data = cluster.certificate_authority_data.as_ref().map(|data| data.0.clone()).unwrap_or_default();
-    let named = !data.is_empty() || !cluster.certificate_authority.is_empty();
-    match cluster.insecure_skip_tls_verify {
+    let data = data(text(&cluster.certificate_authority_data));
+    let file = text(&cluster.certificate_authority);
+    let named = !data.is_empty() || !file.is_empty();
+    match cluster.insecure_skip_tls_verify.unwrap_or_default() {
         true if named => {
             Err(KubeconfigError("specifying a root certificates file with the insecure flag is not allowed".to_owned()))
         }
         true => Ok(Authority::Anyone),
         false if !data.is_empty() => Ok(Authority::Data(data)),
-        false if named => Ok(Authority::File(PathBuf::from(&cluster.certificate_authority))),
+        false if named => Ok(Authority::File(PathBuf::from(file))),
         false => Ok(Authority::System),
     }
 }
@@ -234,33 +232,28 @@ fn has_certificate(user: &AuthInfo) -> bool {
 }
 
 fn certificate(user: &AuthInfo) -> ClientCertificate {
-    let chain = user.client_certificate_data.as_ref().map(|data| data.0.clone()).unwrap_or_default();
-    let key = user.client_key_data.as_ref().map(|data| data.0.clone()).unwrap_or_default();
+    let (chain, key) = (data(text(&user.client_certificate_data)), data(secret(&user.client_key_data)));
+    let (chain_file, key_file) = (text(&user.client_certificate), text(&user.client_key));
     // One may be given as data and the other as a file.
     let read_or =
         |data: Vec<u8>, path: &str| if data.is_empty() { read(Path::new(path)).unwrap_or_default() } else { data };
     match (chain.is_empty(), key.is_empty()) {
-        (true, true) if user.client_certificate.is_empty() => ClientCertificate::Absent,
-        (true, true) => ClientCertificate::Files {
-            chain: PathBuf::from(&user.client_certificate),
-            key: PathBuf::from(&user.client_key),
-        },
+        (true, true) if chain_file.is_empty() => ClientCertificate::Absent,
+        (true, true) => ClientCertificate::Files { chain: PathBuf::from(chain_file), key: PathBuf::from(key_file) },
         _ => {
-            let chain = read_or(chain, &user.client_certificate);
-            let key = read_or(key, &user.client_key);
+            let (chain, key) = (read_or(chain, chain_file), read_or(key, key_file));
             if chain.is_empty() { ClientCertificate::Absent } else { ClientCertificate::Data { chain, key } }
         }
     }
 }
 
 fn bearer(user: &AuthInfo) -> Bearer {
-    let token = Some(user.token.clone()).filter(|token| !token.is_empty());
+    let token = Some(secret(&user.token).to_owned()).filter(|token| !token.is_empty());
+    let (file, name, password) = (text(&user.token_file), text(&user.username), secret(&user.password));
     match token {
-        token if !user.token_file.is_empty() => Bearer::File(PathBuf::from(&user.token_file), token),
+        token if !file.is_empty() => Bearer::File(PathBuf::from(file), token),
         Some(token) => Bearer::Token(token),
-        None if !user.username.is_empty() || !user.password.is_empty() => {
-            Bearer::Basic(user.username.clone(), user.password.clone())
-        }
+        None if !name.is_empty() || !password.is_empty() => Bearer::Basic(name.to_owned(), password.to_owned()),
         None => Bearer::Absent,
     }
 }
