@@ -1,8 +1,12 @@
 //! The API server as the agent's operations use it: typed calls, each with a time limit, over three lanes.
 //!
-//! An [`ApiServer`] is made from tower services: of the transport on a node, of the simulated server in the simulator. It
-//! decides nothing; who may be asked for what, and when again, is its callers' business. Where texts reach people they
-//! are those of upstream's client.
+//! An [`ApiServer`] is made of kube's clients over tower services: the transport's on a node, the simulated server's in the
+//! simulator. It decides nothing; who may be asked for what, and when again, is its callers' business. Where texts reach
+//! people they are those of upstream's client.
+//!
+//! kube gives the client, the resources' paths, the kubeconfig's types and the errors of a call. Requests are built here: its
+//! own end in a bare `?`, which stands in the texts of errors, and its watches last less than 295 s, not up to 10 minutes as
+//! upstream's. So are [`WatchEvent`] and [`ApiError`]: they hold what decisions need, in upstream's words.
 
 pub mod credentials;
 #[cfg(test)]
@@ -30,6 +34,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::Stream;
 use http::Method;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, Preconditions};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -308,13 +313,13 @@ impl ApiServer {
         grace: Option<i64>,
         uid: Option<&str>,
     ) -> Result<(), ApiError> {
-        let mut options = serde_json::json!({"apiVersion": "v1", "kind": "DeleteOptions"});
-        if let Some(grace) = grace {
-            options["gracePeriodSeconds"] = grace.into();
-        }
-        if let Some(uid) = uid {
-            options["preconditions"] = serde_json::json!({"uid": uid});
-        }
+        let options = DeleteOptions {
+            api_version: Some("v1".to_owned()),
+            kind: Some("DeleteOptions".to_owned()),
+            grace_period_seconds: grace,
+            preconditions: uid.map(|uid| Preconditions { uid: Some(uid.to_owned()), ..Preconditions::default() }),
+            ..DeleteOptions::default()
+        };
         let path = path_of::<K>(at, name, None)?;
         let call = Call::with_json(Method::DELETE, path, about::<K>(name), encode(&options)?);
         self.ask(&call).await.map(drop)

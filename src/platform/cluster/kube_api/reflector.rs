@@ -3,6 +3,9 @@
 //! Owned by the operation that runs it; keeps only the last version seen. As upstream's reflector: a streaming list where
 //! the server has it, else a list and a watch from its version; a watch that ends is taken up again where it ended, one
 //! whose version is gone begins anew with everything.
+//!
+//! In the place of kube's `runtime`, which lists by pages of 500 past the server's cache, and spreads its waits by chance that
+//! no seed reaches.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

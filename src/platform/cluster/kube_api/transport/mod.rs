@@ -1,5 +1,8 @@
 //! The way to the API server on a node: HTTP/2 over TLS on few connections, HTTP/1.1 where that is all there is.
 //!
+//! It stands below kube's client in the place of kube's own, which speaks HTTP/1.1: each watch would be a TCP and TLS
+//! connection, and a node watches every ConfigMap and Secret in use.
+//!
 //! Owned by whoever made the [`ApiServer`]; keeps the open connections and nothing else. A server grants about a hundred
 //! calls at once on a connection, and a watch is one of them: the next connection is opened before that, and heartbeats
 //! have one of their own. A new client certificate closes them all.
