@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use futures_util::stream;
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use super::faults::Fault;
 use super::node::Node;
@@ -23,9 +23,9 @@ pub struct Events {
 impl Events {
     /// One more listener.
     pub fn listen(&self) -> ContainerEvents {
-        let (sender, receiver) = mpsc::unbounded_channel();
+        let (sender, mut receiver) = mpsc::unbounded_channel();
         lock(&self.listeners).push(sender);
-        Box::pin(UnboundedReceiverStream::new(receiver))
+        Box::pin(stream::poll_fn(move |context| receiver.poll_recv(context)))
     }
 
     /// Ends all streams.

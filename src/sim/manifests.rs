@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use futures_util::stream;
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use super::faults::{Fault, Faults};
 use super::outlet::Outlet;
@@ -74,8 +74,8 @@ impl ManifestFolder for Outlet {
 
     async fn watch(&self) -> Result<Changes, ScanError> {
         let Some(node) = self.touch() else { return std::future::pending().await };
-        let (sender, receiver) = mpsc::unbounded_channel();
+        let (sender, mut receiver) = mpsc::unbounded_channel();
         lock(&node.manifests.watchers).push(sender);
-        Ok(Box::pin(UnboundedReceiverStream::new(receiver)))
+        Ok(Box::pin(stream::poll_fn(move |context| receiver.poll_recv(context))))
     }
 }
