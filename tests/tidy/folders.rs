@@ -31,7 +31,6 @@ const CLIMBING: &[(&str, usize)] = &[
     ("src/logic/manifest/supported.rs", 1), // the name of a resource, which belongs to `model`
     ("src/logic/network/host_ips.rs", 1),   // the addresses of a node
     ("src/logic/pods/pod_admission.rs", 1), // phases, which belong to `model`
-    ("src/logic/pods/pod_lifecycle/mod.rs", 1), // why a container did not start
     ("src/logic/pods/pod_resize/allocations.rs", 1), // phases
     ("src/logic/pods/pod_roster.rs", 1),    // phases
     ("src/logic/volumes/claim.rs", 1),      // terms of node selectors

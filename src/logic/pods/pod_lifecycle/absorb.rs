@@ -7,13 +7,12 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::action::Action;
-use super::job::{Job, JobEnd, POST_START_HOOK_ERROR, SandboxFailure, StartFailure, Started};
+use super::job::{Job, JobEnd, POST_START_HOOK_ERROR, Retry, SandboxFailure, StartFailure, Started};
 use super::now::Now;
 use super::parts::absent::{Absent, Found};
 use super::parts::course::Stage;
 use super::parts::desired::is_to_end;
-use super::parts::jobs::Retry;
-use super::parts::replacement::Replacement;
+use super::parts::stops::Replacement;
 use super::{Input, PodLifecycle};
 use crate::logic::images::image_policy::{ImageFailure, ImageInUse};
 use crate::logic::model::ids::ContainerId;

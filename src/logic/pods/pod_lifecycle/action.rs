@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::job::Job;
+use super::job::{Job, Remains};
 use super::parts::absent::Absent;
-use super::parts::ending::Remains;
 use crate::logic::images::image_policy::ImageInUse;
 use crate::logic::model::ids::{ContainerId, SandboxId};
 use crate::logic::model::runtime_pod::RuntimeSandbox;

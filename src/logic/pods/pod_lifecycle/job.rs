@@ -1,11 +1,11 @@
 //! A pod's jobs and how they end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::parts::absent::{Absent, Found};
-use super::parts::ending::Remains;
 use crate::logic::images::image_policy::{ImageFailure, ImageInUse};
-use crate::logic::model::ids::ContainerId;
+use crate::logic::model::ids::{ContainerId, SandboxId};
 use crate::logic::model::runtime_pod::{RuntimeContainer, RuntimeSandbox};
 use crate::logic::pods::pod_resize::ResizeReport;
 use crate::logic::volumes::volume_states::{MountedVolumes, VolumeFailure};
@@ -70,6 +70,38 @@ pub enum JobEnd {
     CleanedUp(Result<(), String>),
     /// What was to be removed; with an error some of it is there still.
     RemainsRemoved(Remains, Result<(), String>),
+}
+
+/// Wait after an error, before jitter (upstream's back-off period of a pod worker).
+pub const ERROR_RETRY: Duration = Duration::from_secs(10);
+
+/// When a job that has ended may begin again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// As soon as there is a reason.
+    AtOnce,
+    /// After the wait that follows an error.
+    Usual,
+    /// After this wait.
+    After(Duration),
+}
+
+/// What is left of a pod that has ended, to be removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remains {
+    /// Sandboxes.
+    pub sandboxes: Vec<SandboxId>,
+    /// Containers.
+    pub containers: Vec<ContainerId>,
+    /// Whether the pod's directory is.
+    pub directory: bool,
+}
+
+impl Remains {
+    /// Whether nothing is to be removed.
+    pub fn is_nothing(&self) -> bool {
+        self.sandboxes.is_empty() && self.containers.is_empty() && !self.directory
+    }
 }
 
 /// Why a pod has no sandbox to use.

@@ -14,7 +14,8 @@
 mod absorb;
 mod action;
 mod containers;
-mod demands;
+mod demand;
+mod demanding;
 mod job;
 mod now;
 mod obstacles;
@@ -39,16 +40,15 @@ use crate::logic::pods::pod_resize::{PodFigures, PodResources};
 use crate::logic::pods::wait::{Awaited, Obstacle, StageWait};
 use crate::logic::probes::probe_schedule::ProbeKind;
 use crate::logic::resources::cgroup_name::CgroupDriver;
-use crate::logic::status::pod_status::StartError;
 use crate::logic::volumes::volume_states::MountedVolumes;
 pub use action::Action;
-pub use demands::{Demand, Demanded};
-pub use job::{Job, JobEnd, POST_START_HOOK_ERROR, SandboxFailure, StartFailure, Started};
+pub use demand::{Demand, Demanded};
+pub use job::{Job, JobEnd, POST_START_HOOK_ERROR, Remains, SandboxFailure, StartFailure, Started};
 pub use now::Now;
 pub use parts::absent::{Absent, Found};
 pub use parts::course::{ORPHAN_GRACE, Stage};
-pub use parts::ending::Remains;
 pub use parts::resizing::ResizeMeans;
+pub use parts::starts::StartError;
 
 /// What a worker sees.
 #[derive(Clone, Debug)]
@@ -94,7 +94,7 @@ pub struct PodLifecycle {
     cgroup: parts::cgroup::PodCgroup,
     volumes: parts::volumes::PodVolumes,
     resizing: parts::resizing::Resizing,
-    replacement: parts::replacement::Replacement,
+    replacement: parts::stops::Replacement,
     starts: parts::starts::Starts,
     restarts: parts::restarts::Restarts,
     instances: parts::instances::Instances,
@@ -115,7 +115,7 @@ impl PodLifecycle {
             cgroup: parts::cgroup::PodCgroup::default(),
             volumes: parts::volumes::PodVolumes::default(),
             resizing: parts::resizing::Resizing::default(),
-            replacement: parts::replacement::Replacement::default(),
+            replacement: parts::stops::Replacement::default(),
             starts: parts::starts::Starts::default(),
             restarts: parts::restarts::Restarts::new(crash_loop),
             instances: parts::instances::Instances::default(),

@@ -31,6 +31,7 @@ use crate::logic::model::runtime_pod::{ProbeResults, RuntimeContainer, RuntimePo
 use crate::logic::model::time::Moment;
 use crate::logic::network::host_ips::HostIps;
 use crate::logic::pods::container_actions::restart_all;
+use crate::logic::pods::pod_lifecycle::StartError;
 use crate::logic::pods::pod_resize::{PodFigures, PodResources, ResizeConditions, ResizeGates};
 use crate::logic::resources::ResourceOptions;
 
@@ -52,15 +53,6 @@ pub const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the s
 pub fn deadline(pod: &Pod, status: &PodStatus) -> Option<Moment> {
     let limit = pod.spec.as_ref()?.active_deadline_seconds?;
     Some(moment(status.start_time.as_ref()?).plus(seconds(limit)))
-}
-
-/// Why a container that is to be started does not run: the API's waiting reason and message.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct StartError {
-    /// One word: `CrashLoopBackOff`, `ErrImagePull`, ….
-    pub reason: String,
-    /// A sentence.
-    pub message: String,
 }
 
 /// All that a status is made from.

@@ -86,20 +86,60 @@ mod tests {
     use crate::logic::pods::pod_resize::ResizeGates;
     use crate::logic::status::pod_status::{ContainersInput, NodeInput, ResourcesInput};
 
-    /// Section 6 of upstream's rules: a sidecar is started and ready by its probes, as a regular container is; an ordinary
-    /// init container is ready once it has ended well.
-    #[test]
-    fn a_sidecar_is_ready_by_its_probes() {
-        let sidecar = |restart_policy: Option<&str>| Container {
+    /// Whether a running sidecar of this restart policy is started and ready, by what probes said.
+    fn of_sidecar(restart_policy: Option<&str>, probes: &ProbeResults) -> (bool, bool) {
+        let sidecar = Container {
             name: "s".to_owned(),
             restart_policy: restart_policy.map(str::to_owned),
             startup_probe: Some(Probe::default()),
             readiness_probe: Some(Probe::default()),
             ..Container::default()
         };
-        let pod = Pod::default();
-        let runtime = RuntimePod::empty(PodUid::from("u"), FullName::new("p", "ns"), Stamp::default());
+        let input = StatusInput {
+            pod: &Pod::default(),
+            runtime: &RuntimePod::empty(PodUid::from("u"), FullName::new("p", "ns"), Stamp::default()),
+            previous: None,
+            containers: ContainersInput {
+                probes,
+                start_errors: &Default::default(),
+                restarts: &Default::default(),
+                adopted: &Default::default(),
+            },
+            resources: ResourcesInput {
+                resize: &Default::default(),
+                actuated: None,
+                figures: None,
+                options: &Default::default(),
+                gates: &ResizeGates { by_pod: false, ..ResizeGates::default() },
+            },
+            node: NodeInput {
+                host: &Default::default(),
+                prefer_ipv6: false,
+                runtime_name: "containerd",
+                recursive_read_only: Some(false),
+            },
+            volumes_mounted: true,
+            terminal: false,
+            is_static: false,
+            qos_class: "BestEffort",
+            now: Moment::EPOCH,
+        };
         let running = ContainerState { running: Some(ContainerStateRunning::default()), ..ContainerState::default() };
+        let mut init = [ContainerStatus {
+            name: "s".to_owned(),
+            container_id: Some("containerd://i".to_owned()),
+            state: Some(running),
+            ..ContainerStatus::default()
+        }];
+        let spec = PodSpec { init_containers: Some(vec![sidecar]), ..PodSpec::default() };
+        fill_in(&input, &spec, &mut init, &mut []);
+        (init[0].started == Some(true), init[0].ready)
+    }
+
+    /// Section 6 of upstream's rules: a sidecar is started and ready by its probes, as a regular container is; an ordinary
+    /// init container is ready once it has ended well.
+    #[test]
+    fn a_sidecar_is_ready_by_its_probes() {
         let id = ContainerId::from("i");
         for (policy, startup, readiness, expected) in [
             (Some("Always"), None, None, (false, false)),
@@ -111,48 +151,7 @@ mod tests {
             let mut probes = ProbeResults::default();
             probes.startup.extend(startup.map(|result| (id.clone(), result)));
             probes.readiness.extend(readiness.map(|result| (id.clone(), result)));
-            let input = StatusInput {
-                pod: &pod,
-                runtime: &runtime,
-                previous: None,
-                containers: ContainersInput {
-                    probes: &probes,
-                    start_errors: &Default::default(),
-                    restarts: &Default::default(),
-                    adopted: &Default::default(),
-                },
-                resources: ResourcesInput {
-                    resize: &Default::default(),
-                    actuated: None,
-                    figures: None,
-                    options: &Default::default(),
-                    gates: &ResizeGates { by_pod: false, ..ResizeGates::default() },
-                },
-                node: NodeInput {
-                    host: &Default::default(),
-                    prefer_ipv6: false,
-                    runtime_name: "containerd",
-                    recursive_read_only: Some(false),
-                },
-                volumes_mounted: true,
-                terminal: false,
-                is_static: false,
-                qos_class: "BestEffort",
-                now: Moment::EPOCH,
-            };
-            let spec = PodSpec { init_containers: Some(vec![sidecar(policy)]), ..PodSpec::default() };
-            let mut init = [ContainerStatus {
-                name: "s".to_owned(),
-                container_id: Some("containerd://i".to_owned()),
-                state: Some(running.clone()),
-                ..ContainerStatus::default()
-            }];
-            fill_in(&input, &spec, &mut init, &mut []);
-            assert_eq!(
-                (init[0].started == Some(true), init[0].ready),
-                expected,
-                "{policy:?} {startup:?} {readiness:?}"
-            );
+            assert_eq!(of_sidecar(policy, &probes), expected, "{policy:?} {startup:?} {readiness:?}");
         }
     }
 }

@@ -3,31 +3,12 @@
 
 use std::time::Duration;
 
-use super::jobs::{ERROR_RETRY, Retry};
-use crate::logic::model::ids::{ContainerId, SandboxId};
 use crate::logic::model::runtime_pod::{RuntimeContainer, RuntimePod, RuntimeSandbox};
 use crate::logic::model::time::Moment;
+use crate::logic::pods::pod_lifecycle::job::{ERROR_RETRY, Remains, Retry};
 
 /// The longest wait between tries to remove what is left, before jitter. The first is [`ERROR_RETRY`].
 const REMOVAL_RETRY_MAX: Duration = Duration::from_secs(60);
-
-/// What is left of a pod that has ended, to be removed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Remains {
-    /// Sandboxes.
-    pub sandboxes: Vec<SandboxId>,
-    /// Containers.
-    pub containers: Vec<ContainerId>,
-    /// Whether the pod's directory is.
-    pub directory: bool,
-}
-
-impl Remains {
-    /// Whether nothing is to be removed.
-    pub fn is_nothing(&self) -> bool {
-        self.sandboxes.is_empty() && self.containers.is_empty() && !self.directory
-    }
-}
 
 /// See the module.
 #[derive(Clone, Debug, Default)]

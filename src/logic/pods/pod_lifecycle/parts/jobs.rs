@@ -9,22 +9,8 @@ use std::time::Duration;
 use super::room::{shrink, shrink_set};
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::time::Steady;
-use crate::logic::pods::pod_lifecycle::job::{Job, JobEnd};
+use crate::logic::pods::pod_lifecycle::job::{ERROR_RETRY, Job, JobEnd, Retry};
 use crate::logic::pods::wait::{Awaited, StageWait};
-
-/// Wait after an error, before jitter (upstream's back-off period of a pod worker).
-pub const ERROR_RETRY: Duration = Duration::from_secs(10);
-
-/// When a job that has ended may begin again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retry {
-    /// As soon as there is a reason.
-    AtOnce,
-    /// After the wait that follows an error.
-    Usual,
-    /// After this wait.
-    After(Duration),
-}
 
 /// See the module.
 #[derive(Clone, Debug, Default)]

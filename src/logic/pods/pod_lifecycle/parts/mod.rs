@@ -9,7 +9,6 @@ pub mod desired;
 pub mod ending;
 pub mod instances;
 pub mod jobs;
-pub mod replacement;
 pub mod resizing;
 pub mod restarts;
 mod room;

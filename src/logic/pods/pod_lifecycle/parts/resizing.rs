@@ -178,3 +178,65 @@ impl Resizing {
 fn own_resources(pod: Option<&Pod>) -> Option<ResourceRequirements> {
     pod?.spec.as_ref()?.resources.clone()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(cpu: &str) -> Pod {
+        let resources = serde_json::json!({ "requests": { "cpu": cpu } });
+        let container = serde_json::json!({ "name": "web", "resources": resources });
+        let pod = serde_json::json!({ "metadata": {}, "spec": { "containers": [container] } });
+        serde_json::from_value(pod).expect("a pod")
+    }
+
+    fn made_with(pod: &Pod) -> ResourceRequirements {
+        let (_, container) = find_container(pod, "web").expect("it has one");
+        effective_requirements(pod, &container, true)
+    }
+
+    fn resizing() -> Resizing {
+        let mut resizing = Resizing::default();
+        resizing.allow(ResizeMeans { gates: ResizeGates::default(), options: Default::default(), per_pod: true });
+        resizing
+    }
+
+    fn read(pod: &Pod) -> PodResources {
+        let containers = [("web".to_owned(), made_with(pod))].into_iter().collect();
+        PodResources { containers: Arc::new(containers), pod: None }
+    }
+
+    #[test]
+    fn a_start_counts_more_than_what_was_read_meanwhile() {
+        let (old, new) = (pod("1"), pod("2"));
+        let mut resizing = resizing();
+        resizing.note_starting(Some(&new), "web");
+        resizing.note_started("web");
+        assert!(resizing.input().is_none(), "what the runtime was told before is not known yet");
+        resizing.take_actuated(read(&old));
+        let actuated = resizing.actuated().expect("read");
+        assert_eq!(actuated.containers.get("web"), Some(&made_with(&new)));
+    }
+
+    #[test]
+    fn a_start_that_failed_brings_nothing_into_force() {
+        let (old, new) = (pod("1"), pod("2"));
+        let mut resizing = resizing();
+        resizing.take_actuated(read(&old));
+        resizing.note_starting(Some(&new), "web");
+        resizing.note_start_failed("web");
+        resizing.note_started("web");
+        let actuated = resizing.actuated().expect("read");
+        assert_eq!(actuated.containers.get("web"), Some(&made_with(&old)));
+    }
+
+    #[test]
+    fn a_cgroup_that_was_there_before_has_unknown_figures() {
+        for (cgroup_made, is_known) in [(false, false), (true, true)] {
+            let mut resizing = resizing();
+            resizing.note_preparing(Some(&pod("1")));
+            resizing.note_prepared(cgroup_made);
+            assert_eq!(resizing.figures().is_some(), is_known, "made: {cgroup_made}");
+        }
+    }
+}

@@ -8,11 +8,19 @@ use super::room::shrink;
 use crate::logic::images::image_policy::ImageInUse;
 use crate::logic::model::ids::{ContainerId, SandboxId};
 use crate::logic::model::runtime_pod::RuntimeContainer;
-use crate::logic::status::pod_status::StartError;
 
 /// How long a container may be made and not started before it counts as half-made: the call to start it comes at once, and
 /// one whose caller failed meanwhile may still come.
 pub const HALF_MADE_AGE: Duration = Duration::from_secs(10);
+
+/// Why a container that is to be started does not run: the API's waiting reason and message.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct StartError {
+    /// One word: `CrashLoopBackOff`, `ErrImagePull`, ….
+    pub reason: String,
+    /// A sentence.
+    pub message: String,
+}
 
 /// See the module.
 #[derive(Clone, Debug, Default)]

@@ -1,4 +1,5 @@
-//! Stops of the whole pod: the one under way, and the sandboxes that the last successful one was for.
+//! Stops of the whole pod: the one under way, the sandboxes that the last successful one was for, and whether a new sandbox
+//! follows.
 
 use std::time::Duration;
 
@@ -40,6 +41,33 @@ impl Stops {
     /// whose processes are gone may still have its network, which is given back by nothing else (CRI-19).
     pub fn are_due(&self, seen: &RuntimePod) -> bool {
         seen.is_alive() || seen.sandboxes.iter().any(|sandbox| !self.done.contains(&sandbox.id))
+    }
+}
+
+/// Whether the pod's sandbox is to be replaced, and how far that is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Replacement {
+    /// Nothing of the pod was stopped for a new sandbox.
+    #[default]
+    None,
+    /// Everything of the pod is to be stopped first.
+    Due,
+    /// Everything was stopped, and the sandbox of this attempt may follow.
+    ClearedFor(u32),
+}
+
+impl Replacement {
+    /// Whether everything is to be stopped first.
+    pub fn is_due(self) -> bool {
+        self == Self::Due
+    }
+
+    /// The attempt for which everything was stopped.
+    pub fn cleared_for(self) -> Option<u32> {
+        match self {
+            Self::ClearedFor(attempt) => Some(attempt),
+            Self::None | Self::Due => None,
+        }
     }
 }
 

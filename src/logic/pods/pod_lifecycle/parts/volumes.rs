@@ -45,3 +45,42 @@ impl PodVolumes {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logic::volumes::volume_states::MountedVolume;
+
+    fn pod(volumes: &[&str]) -> Pod {
+        let mounts: Vec<_> =
+            volumes.iter().map(|name| serde_json::json!({ "name": name, "mountPath": name })).collect();
+        let volumes: Vec<_> = volumes.iter().map(|name| serde_json::json!({ "name": name, "emptyDir": {} })).collect();
+        let container = serde_json::json!({ "name": "web", "volumeMounts": mounts });
+        let pod = serde_json::json!({ "metadata": {}, "spec": { "containers": [container], "volumes": volumes } });
+        serde_json::from_value(pod).expect("a pod")
+    }
+
+    fn mounted(volumes: &[&str]) -> Arc<MountedVolumes> {
+        let volume =
+            |name: &&str| ((*name).to_owned(), MountedVolume { name: (*name).to_owned(), ..Default::default() });
+        Arc::new(MountedVolumes { volumes: volumes.iter().map(volume).collect() })
+    }
+
+    #[test]
+    fn a_pod_without_volumes_waits_for_none() {
+        let mut volumes = PodVolumes::default();
+        assert!(!volumes.take_pod(&pod(&[])) && volumes.are_there());
+    }
+
+    #[test]
+    fn all_volumes_of_the_newest_pod_are_to_be_there() {
+        let mut volumes = PodVolumes::default();
+        volumes.take_pod(&pod(&["a"]));
+        assert!(!volumes.are_there());
+        volumes.take_mounted(&mounted(&["a"]), Some(&pod(&["a", "b"])));
+        assert!(!volumes.are_there(), "the pod mounts more by now");
+        volumes.take_mounted(&mounted(&["a"]), Some(&pod(&["a"])));
+        assert!(volumes.are_there() && !volumes.take_pod(&pod(&["a"])));
+        assert!(volumes.take_pod(&pod(&["a", "b"])) && !volumes.are_there(), "all are asked for again");
+    }
+}

@@ -146,14 +146,7 @@ impl Node {
                     self.step(Input::Observed(look));
                 }
             }
-            Event::Exits(which, code) => {
-                let moment = self.moment;
-                let mut running: Vec<_> = self.containers.iter_mut().filter(|one| is_running(one)).collect();
-                let count = running.len().max(1);
-                if let Some(one) = running.get_mut(which % count) {
-                    **one = exited(one, *code, moment);
-                }
-            }
+            Event::Exits(which, code) => self.exit(*which, *code),
             Event::SandboxDies => self.stop_everything(),
             Event::Passes(seconds) => {
                 self.elapse(Duration::from_secs(*seconds));
@@ -164,14 +157,7 @@ impl Node {
                 self.step(Input::Removed { grace: grace.map(Duration::from_secs) });
             }
             Event::NewImage(which) => self.change_image(*which),
-            Event::Unhealthy(which) => {
-                let running: Vec<ContainerId> =
-                    self.containers.iter().filter(|one| is_running(one)).map(|one| one.id.clone()).collect();
-                if !running.is_empty() {
-                    let container = running[which % running.len()].clone();
-                    self.step(Input::Probed { container, kind: ProbeKind::Liveness, healthy: false });
-                }
-            }
+            Event::Unhealthy(which) => self.fail_a_probe(*which),
             Event::Network(there) => {
                 let network_problem = (!there).then(|| "none".to_owned());
                 self.step(Input::Health(RuntimeHealth {
@@ -188,6 +174,26 @@ impl Node {
                     ..RuntimeHealth::default()
                 }));
             }
+        }
+    }
+
+    /// A container ends by itself.
+    fn exit(&mut self, which: usize, code: i32) {
+        let moment = self.moment;
+        let mut running: Vec<_> = self.containers.iter_mut().filter(|one| is_running(one)).collect();
+        let count = running.len().max(1);
+        if let Some(one) = running.get_mut(which % count) {
+            **one = exited(one, code, moment);
+        }
+    }
+
+    /// A liveness probe fails.
+    fn fail_a_probe(&mut self, which: usize) {
+        let running: Vec<ContainerId> =
+            self.containers.iter().filter(|one| is_running(one)).map(|one| one.id.clone()).collect();
+        if !running.is_empty() {
+            let container = running[which % running.len()].clone();
+            self.step(Input::Probed { container, kind: ProbeKind::Liveness, healthy: false });
         }
     }
 
@@ -385,13 +391,7 @@ impl Node {
         let end = match action {
             Action::Prepare { anew } => JobEnd::Prepared(Ok(anew || self.prepared == 0)),
             Action::MountVolumes => volumes::mounted(),
-            Action::SetUpSandbox { attempt } => {
-                self.made += 1;
-                let id = format!("s{attempt}-{}", self.made).into();
-                let sandbox = RuntimeSandbox { id, created_at: self.moment, ..ready(attempt) };
-                self.sandboxes.insert(0, sandbox.clone());
-                JobEnd::SandboxUp(Ok(sandbox))
-            }
+            Action::SetUpSandbox { attempt } => self.set_up_sandbox(attempt),
             Action::EnsureImage { container } => {
                 let image = ImageInUse { reference: self.image_of(&container), ..ImageInUse::default() };
                 JobEnd::ImageEnsured(container, Ok(image))
@@ -416,13 +416,7 @@ impl Node {
                 self.stop_sandboxes(&sandboxes);
                 JobEnd::PodKilled(Ok(()))
             }
-            Action::Confirm(asked) => {
-                let sandboxes = self.sandboxes.iter().filter(|one| asked.sandboxes.contains(&one.id));
-                let containers = self.containers.iter().filter(|one| asked.containers.contains_key(&one.id));
-                let found =
-                    Found { sandboxes: sandboxes.cloned().collect(), containers: containers.cloned().collect() };
-                JobEnd::Confirmed(asked, Ok(found))
-            }
+            Action::Confirm(asked) => self.confirm(asked),
             Action::CleanUp => {
                 self.released = true;
                 JobEnd::CleanedUp(Ok(()))
@@ -440,6 +434,21 @@ impl Node {
             | Action::Finish => return,
         };
         self.jobs[which].done = Some(end);
+    }
+
+    fn set_up_sandbox(&mut self, attempt: u32) -> JobEnd {
+        self.made += 1;
+        let id = format!("s{attempt}-{}", self.made).into();
+        let sandbox = RuntimeSandbox { id, created_at: self.moment, ..ready(attempt) };
+        self.sandboxes.insert(0, sandbox.clone());
+        JobEnd::SandboxUp(Ok(sandbox))
+    }
+
+    fn confirm(&self, asked: Absent) -> JobEnd {
+        let sandboxes = self.sandboxes.iter().filter(|one| asked.sandboxes.contains(&one.id));
+        let containers = self.containers.iter().filter(|one| asked.containers.contains_key(&one.id));
+        let found = Found { sandboxes: sandboxes.cloned().collect(), containers: containers.cloned().collect() };
+        JobEnd::Confirmed(asked, Ok(found))
     }
 
     fn start(&mut self, start: &StartContainer, sandbox: &RuntimeSandbox, hashes: &LiteMap<String, String>) -> JobEnd {
