@@ -13,8 +13,8 @@ use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::model::time::{Moment, Stamp};
 use crate::logic::network::host_ips::HostIps;
-use crate::logic::pods::pod_census::PodCensus;
 use crate::logic::pods::pod_lifecycle::Demand;
+use crate::logic::pods::pod_manager::pod_census::PodCensus;
 use crate::logic::pods::pod_resize::PodResources;
 use crate::logic::resources::cgroup_name::CgroupName;
 

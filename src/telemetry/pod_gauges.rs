@@ -5,7 +5,7 @@ use prometheus::proto::MetricFamily;
 use super::families::Family;
 use super::metrics::{ASK_LIMIT, SCRAPE};
 use super::sources::Sources;
-use crate::logic::pods::pod_census::PodCensus;
+use crate::logic::pods::pod_manager::pod_census::PodCensus;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::volume_manager::{VolumeCensus, VolumeManagerMsg};
 

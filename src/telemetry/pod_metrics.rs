@@ -9,7 +9,7 @@ use super::register::{DEFAULT_BOUNDS, Registrar};
 use super::start_metrics::StartMetrics;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
-use crate::logic::pods::admission_reason::label_of;
+use crate::logic::pods::pod_admission::admission_reason::label_of;
 use crate::platform::observer::Occurrence;
 
 /// Upper bounds of how long statuses take to be sent, in seconds.

@@ -2,12 +2,14 @@
 //! (POD-23, CRI-19).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, LifecycleHandler, Pod};
 
 use super::container_actions::{KillContainer, KillReason};
 use crate::logic::model::restart_policy::is_sidecar;
+use crate::logic::model::runtime_pod::{ContainerState, RuntimePod};
 use crate::logic::probes::probe_target::{self, HttpProbe};
 
 /// The shortest time that a container is given to end (POD-08): even one whose hook used up its grace period is asked
@@ -80,6 +82,36 @@ pub fn post_start(container: &Container) -> Option<&LifecycleHandler> {
     container.lifecycle.as_ref()?.post_start.as_ref()
 }
 
+/// The container of this name, if it is one that may have hooks.
+pub fn named<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
+    let spec = pod.spec.as_ref()?;
+    spec.containers.iter().chain(spec.init_containers.iter().flatten()).find(|container| container.name == name)
+}
+
+/// What the runtime holds, as it is shown while these containers are being started: one that is only made is nothing yet,
+/// which spares the API server a status between those that say something. One whose postStart hook runs is no more: what
+/// was told of its container stands until the hook has ended (POD-23, POD-28).
+pub fn without_started<'a>(
+    pod: &Pod,
+    seen: &Arc<RuntimePod>,
+    starting: impl Iterator<Item = &'a str>,
+) -> Arc<RuntimePod> {
+    let mut shown = Arc::clone(seen);
+    for name in starting {
+        let Some(newest) = shown.containers.iter().position(|container| container.name == name) else { continue };
+        let hook = || named(pod, name).is_some_and(|one| post_start(one).is_some());
+        let is_nothing_yet = match shown.containers[newest].state {
+            ContainerState::Created => true,
+            ContainerState::Running => hook(),
+            ContainerState::Exited | ContainerState::Unknown => false,
+        };
+        if is_nothing_yet {
+            Arc::make_mut(&mut shown).containers.remove(newest);
+        }
+    }
+    shown
+}
+
 /// The signal that the container is to be stopped with; `None` for the image's own (KEP-4960, POD-24). `enabled` is the
 /// gate `ContainerStopSignals`: as upstream, what a pod names while it is off counts for nothing.
 pub fn stop_signal(container: &Container, enabled: bool) -> Option<String> {
@@ -136,7 +168,9 @@ mod tests {
 
     use super::super::container_actions::ContainerKind;
     use super::*;
-    use crate::logic::model::ids::ContainerId;
+    use crate::logic::model::ids::{ContainerId, FullName};
+    use crate::logic::model::runtime_pod::RuntimeContainer;
+    use crate::logic::model::time::Stamp;
 
     fn container(name: &str, restart_policy: Option<&str>) -> Container {
         Container { name: name.to_owned(), restart_policy: restart_policy.map(str::to_owned), ..Container::default() }
@@ -272,5 +306,28 @@ mod tests {
         assert_eq!(order(&["first", "third", "b"]), expected(&[("first", "b,third"), ("third", "b")]));
         assert_eq!(order(&["once", "first"]), expected(&[("first", "")]));
         assert_eq!(order(&["a", "b"]), []);
+    }
+
+    /// POD-23, POD-28: what was told of a container stands until its postStart hook has ended.
+    #[test]
+    fn a_container_that_is_being_started_is_not_shown_as_running() {
+        let hook = Lifecycle {
+            post_start: Some(LifecycleHandler { exec: Some(ExecAction::default()), ..LifecycleHandler::default() }),
+            ..Lifecycle::default()
+        };
+        let hooked = Container { lifecycle: Some(hook), ..container("hooked", None) };
+        let pod = pod(vec![], vec![hooked, container("plain", None)]);
+        for (name, state, is_shown) in [
+            ("plain", ContainerState::Created, false),
+            ("plain", ContainerState::Running, true),
+            ("hooked", ContainerState::Created, false),
+            ("hooked", ContainerState::Running, false),
+            ("hooked", ContainerState::Exited, true),
+        ] {
+            let mut seen = RuntimePod::empty("u".into(), FullName::new("web", "default"), Stamp(1));
+            seen.containers = vec![RuntimeContainer::sample("c", name, state)];
+            let shown = without_started(&pod, &Arc::new(seen), [name].into_iter());
+            assert_eq!(!shown.containers.is_empty(), is_shown, "{name} {state:?}");
+        }
     }
 }

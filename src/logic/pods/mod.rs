@@ -1,8 +1,7 @@
 //! Pods: which pods are to run here, whether the node takes them, and each one's life from its sandbox to its end.
 //!
-//! May import `formats`, `model`, `resources`, `objects`, `volumes`, `images`, `probes` and `manifest`.
+//! May import `formats`, `model`, `resources`, `objects`, `volumes`, `images`, `probes`, `logs`, `events` and `manifest`.
 
-pub mod admission_reason;
 pub mod container_actions;
 pub mod container_garbage;
 pub mod container_hash;
@@ -10,10 +9,11 @@ pub mod hooks;
 pub mod offline_pods;
 pub mod pleg_diff;
 pub mod pod_admission;
-pub mod pod_census;
 pub mod pod_containers;
 pub mod pod_lifecycle;
+pub mod pod_manager;
 pub mod pod_resize;
 pub mod pod_roster;
+pub mod pod_worker;
 pub mod settling;
 pub mod wait;

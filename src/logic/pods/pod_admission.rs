@@ -4,7 +4,9 @@
 //! Owned by `PodManager`. Pure. A refusal is one of two kinds: "never" fails the pod for good, as upstream; "not yet"
 //! leaves it pending, because what is missing is known to come.
 
+pub mod admission_reason;
 mod app_armor;
+pub mod by_source;
 mod declared_features;
 mod predicates;
 mod preemption;

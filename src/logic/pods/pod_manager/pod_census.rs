@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::pod_lifecycle::Stage;
+use crate::logic::pods::pod_lifecycle::Stage;
 
 /// Pods by where they come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

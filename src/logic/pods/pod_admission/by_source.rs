@@ -1,0 +1,73 @@
+//! What was decided about pods, by the source that wants them.
+
+use std::collections::BTreeMap;
+
+use super::{Admissions, PREEMPTING};
+use crate::logic::model::ids::PodUid;
+
+/// See the module. Owned by `PodManager`.
+#[derive(Clone, Debug, Default)]
+pub struct SourceAdmissions {
+    /// Pods of the API server.
+    pub api: Admissions,
+    /// Static pods, by source name.
+    statics: BTreeMap<&'static str, Admissions>,
+}
+
+impl SourceAdmissions {
+    /// What was decided about the static pods of a source.
+    pub fn statics_of(&mut self, source: &'static str) -> &mut Admissions {
+        self.statics.entry(source).or_insert_with(Admissions::of_statics)
+    }
+
+    /// Sources of static pods that were refused and are to be judged anew.
+    pub fn with_open_refusals(&self) -> Vec<&'static str> {
+        let open = self.statics.iter().filter(|(_, admissions)| admissions.has_open_refusals());
+        open.map(|(source, _)| *source).collect()
+    }
+
+    /// Whether the pod was admitted, whichever source it is of.
+    pub fn is_admitted(&self, uid: &PodUid) -> bool {
+        self.api.is_admitted(uid) || self.statics.values().any(|one| one.is_admitted(uid))
+    }
+
+    /// The reason and the message of a pod that was refused, whichever source it is of.
+    pub fn why_not(&self, uid: &PodUid) -> Option<(&str, &str)> {
+        self.statics.values().chain([&self.api]).find_map(|one| one.why_not(uid))
+    }
+
+    /// Whether the pod makes room for a critical one.
+    pub fn is_preempted(&self, uid: &PodUid) -> bool {
+        self.api.why_not(uid).is_some_and(|(reason, _)| reason == PREEMPTING)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logic::model::time::Moment;
+
+    fn preempt(admissions: &mut Admissions, uid: &PodUid) {
+        admissions.admitted.insert(uid.clone());
+        admissions.preempt(uid, Moment::EPOCH);
+    }
+
+    #[test]
+    fn only_pods_of_the_api_server_make_room_for_others() {
+        let (mut admissions, uid) = (SourceAdmissions::default(), PodUid::from("u"));
+        preempt(admissions.statics_of("file"), &uid);
+        assert!(admissions.why_not(&uid).is_some() && !admissions.is_preempted(&uid));
+        preempt(&mut admissions.api, &uid);
+        assert!(admissions.is_preempted(&uid) && !admissions.is_admitted(&uid));
+    }
+
+    #[test]
+    fn a_refused_static_pod_is_judged_anew_until_nobody_wants_it() {
+        let (mut admissions, uid) = (SourceAdmissions::default(), PodUid::from("u"));
+        preempt(admissions.statics_of("http"), &uid);
+        preempt(&mut admissions.api, &uid);
+        assert_eq!(admissions.with_open_refusals(), ["http"], "the API server's pods are refused for good");
+        admissions.statics_of("http").forget_refusal(&uid);
+        assert_eq!(admissions.with_open_refusals(), [""; 0]);
+    }
+}

@@ -1,0 +1,9 @@
+//! What `PodManager` keeps and decides beside the roster, admission and resizes, which are machines of their own.
+
+pub mod held_pods;
+pub mod leftovers;
+pub mod node_reread;
+pub mod pod_census;
+pub mod pod_shares;
+pub mod pod_sources;
+pub mod releases;

@@ -1,0 +1,7 @@
+//! What a pod's worker keeps and decides beside the pod's life, which is a machine of its own.
+
+pub mod job_events;
+pub mod object_interest;
+pub mod passes;
+pub mod told_events;
+pub mod worker_dues;
