@@ -23,7 +23,7 @@ command -v cargo-mutants >/dev/null || die "there is no cargo-mutants: cargo ins
 
 # What of the actors decides rather than moves messages.
 DECIDING=(src/actors/pods/pod_manager/admission.rs src/actors/pods/pod_manager/housekeeping.rs
-    src/actors/pods/pod_manager/resizes.rs src/actors/pods/pod_worker/passes.rs src/actors/pods/pod_worker/stopping.rs
+    src/actors/pods/pod_manager/resizing.rs src/actors/pods/pod_worker/jobs/stopping.rs
     src/actors/status/status_manager.rs src/actors/status/mirror_manager.rs src/actors/runtime/container_gc.rs
     src/actors/images/image_gc.rs)
 RESULTS=$PWD/target/mutants

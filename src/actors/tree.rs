@@ -149,7 +149,7 @@ macro_rules! children {
             PodManager {
                 actor: actors::pods::pod_manager::PodManager,
                 address: pod_manager: Address<PodManagerMsg>,
-                args: Arc::clone,
+                args: pods::pod_manager_args,
                 // Looks at each pod, news of each from the API server, and what each worker tells.
                 mailbox: 8192,
                 // Its end is that of every worker, too.
@@ -172,7 +172,7 @@ macro_rules! children {
             OfflinePods {
                 actor: actors::pods::offline_pods::OfflinePods,
                 address: offline_pods: Address<OfflinePodsMsg>,
-                args: Arc::clone,
+                args: pods::offline_pods_args,
                 learns_from: [PodManager],
                 repeats: |_| OfflinePodsMsg::Repeat,
             }

@@ -6,6 +6,7 @@ pub mod events;
 pub mod images;
 pub mod node;
 pub mod objects;
+pub mod pods;
 pub mod probes;
 pub mod resources;
 pub mod runtime;

@@ -46,6 +46,11 @@ pub trait Describe {
 #[error("operation panicked: {0}")]
 pub struct Panicked(pub String);
 
+/// How an operation ended that may fail: a panic counts as a failure.
+pub fn flattened<T>(outcome: Result<Result<T, String>, Panicked>) -> Result<T, String> {
+    outcome.unwrap_or_else(|panicked| Err(panicked.to_string()))
+}
+
 /// Implements [`Describe`] by the variant's name, and by the pod that an expression finds.
 macro_rules! describe {
     ($message:ty) => {

@@ -8,50 +8,21 @@ use ractor::RpcReplyPort;
 
 use super::pod_source::SourceKind;
 use super::runtime_monitor::RuntimeHealth;
-use super::{Panicked, describe};
+use super::{Describe, Panicked, flattened};
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::runtime_pod::RuntimePod;
-use crate::logic::model::time::{Moment, Stamp};
+use crate::logic::model::time::Stamp;
 use crate::logic::network::host_ips::HostIps;
 use crate::logic::pods::pod_lifecycle::Demand;
+use crate::logic::pods::pod_manager::leftovers::{Found, Swept};
 use crate::logic::pods::pod_manager::pod_census::PodCensus;
 use crate::logic::pods::pod_resize::PodResources;
-use crate::logic::resources::cgroup_name::CgroupName;
-
-/// What is on the node of a pod that nobody knows.
-#[derive(Debug, Default)]
-pub struct Leftovers {
-    /// Whether it has a directory below `pods`.
-    pub has_directory: bool,
-    /// Directories of its logs.
-    pub logs: Vec<String>,
-    /// When its logs were written to last, where somebody looked.
-    pub written: Option<Moment>,
-    /// Its cgroups.
-    pub cgroups: Vec<CgroupName>,
-}
-
-/// What a pass found.
-#[derive(Debug, Default)]
-pub struct Found {
-    /// By pod.
-    pub leftovers: BTreeMap<PodUid, Leftovers>,
-    /// Whether logs take room that the node is short of.
-    pub disk_is_full: bool,
-}
-
-/// What was done about that.
-#[derive(Debug, Default)]
-pub struct Swept {
-    /// How many things went.
-    pub removed: usize,
-    /// Whether it had a directory, and why that stays if it does.
-    pub directory: Option<Result<(), String>>,
-    /// Why logs stay that were to go.
-    pub logs: Option<String>,
-}
 
 /// See the module.
+///
+/// Ten actors and endpoints tell it something, each in one or two variants; its own results are grouped by the part of the
+/// actor that they are for. All of them stay in one mailbox, because their order matters: a pod's worker, its admission and
+/// its resize are decided by the same facts, and a fact that overtakes another one would be decided on half of them.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum PodManagerMsg {
     /// From a pod source: the complete set of pods that it wants.
@@ -95,10 +66,6 @@ pub enum PodManagerMsg {
     PodOver(PodUid),
     /// From a `PodWorker`: nothing is left of such a pod.
     WorkerFinished(PodUid),
-    /// From itself: of a pod of the API that is over, and that the runtime does not hold, volumes and cgroup are to be released.
-    ReleaseDue(PodUid),
-    /// From itself: they are, or why they are not.
-    Released(PodUid, Result<Result<(), String>, Panicked>),
     /// From the local socket: someone on this machine asks something of a pod (PAIN-34, PAIN-36).
     Demanded {
         /// Of which pod.
@@ -110,30 +77,14 @@ pub enum PodManagerMsg {
     },
     /// From `AllocationManager`: what pods were given by earlier runs of the agent, and by this one.
     Allocated(Arc<BTreeMap<PodUid, PodResources>>),
-    /// From itself: what pods are given was kept on the disk; what that was, or why it could not be.
-    AllocationsKept(Result<Result<BTreeMap<PodUid, PodResources>, String>, Panicked>),
-    /// From itself: resizes that wait are to be looked at again.
-    ResizeRetryDue,
-    /// From itself: a pod that makes room for a critical one should have ended by now.
-    GraceExceeded(PodUid),
-    /// From itself: the Node was read once more, for pods that only its labels keep away; why not, if it was not.
-    NodeReread(Result<Result<Box<Node>, String>, Panicked>),
-    /// From itself: a worker that failed may start again.
-    RestartDue(PodUid),
-    /// From itself: what workers' full mailboxes refused is to be told again.
-    RetellDue,
-    /// From itself: time for housekeeping.
-    HousekeepingDue,
-    /// From itself, next: all pods are to be looked at.
-    LookAgainDue,
-    /// From itself, after that: all pods are to be counted.
-    RecountDue,
-    /// From itself: more pods are to start than may at once.
-    StartMore,
-    /// From itself: leftovers of pods that nobody knew were looked for.
-    LeftoversFound(Result<Found, Panicked>),
-    /// From itself: what was left of one such pod was removed, or what could be.
-    LeftoversRemoved(PodUid, Result<Swept, Panicked>),
+    /// From itself: for the part that looks after workers.
+    Workers(WorkersMsg),
+    /// From itself: for the part that judges new pods.
+    Admission(AdmissionMsg),
+    /// From itself: for the part that judges resizes.
+    Resizes(ResizesMsg),
+    /// From itself: for the part that releases and removes what pods left.
+    Housekeeping(HousekeepingMsg),
     /// From `ContainerGc`: which pods are wanted or still going; nothing before all sources were heard.
     Known(RpcReplyPort<Option<BTreeSet<PodUid>>>),
     /// From the metrics: how many pods there are.
@@ -142,15 +93,126 @@ pub enum PodManagerMsg {
     Repeat,
 }
 
-describe!(PodManagerMsg, message => match message {
-    PodManagerMsg::Observed(pod) => Some(&pod.uid),
-    PodManagerMsg::SourcePod { uid, .. }
-    | PodManagerMsg::PodOver(uid)
-    | PodManagerMsg::WorkerFinished(uid)
-    | PodManagerMsg::ReleaseDue(uid)
-    | PodManagerMsg::Released(uid, _)
-    | PodManagerMsg::RestartDue(uid)
-    | PodManagerMsg::GraceExceeded(uid)
-    | PodManagerMsg::LeftoversRemoved(uid, _) => Some(uid),
-    _ => None,
-});
+/// What `PodManager` tells itself about workers.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum WorkersMsg {
+    /// From `PodManager`: a worker that failed may start again.
+    RestartDue(PodUid),
+    /// From `PodManager`: messages that workers' full mailboxes refused are to be told again.
+    RetellDue,
+    /// From `PodManager`: more pods are to start than may at once.
+    StartMore,
+}
+
+/// What `PodManager` tells itself about the admission of pods.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum AdmissionMsg {
+    /// From `PodManager`: a pod that makes room for a critical one should have ended by now.
+    GraceExceeded(PodUid),
+    /// From `PodManager`: the Node was read once more, for pods that only its labels keep away.
+    NodeReread(NodeRead),
+}
+
+/// How a read of the Node ended.
+#[derive(Debug)]
+pub enum NodeRead {
+    /// The Node, as the API server has it.
+    Read(Box<Node>),
+    /// It could not be read, and why.
+    Failed(String),
+}
+
+/// What `PodManager` tells itself about resizes.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum ResizesMsg {
+    /// From `PodManager`: what pods are given was to be kept on the disk.
+    AllocationsKept(AllocationsKept),
+    /// From `PodManager`: resizes that wait are to be looked at again.
+    ResizeRetryDue,
+}
+
+/// Whether what pods are given was kept on the disk.
+#[derive(Debug)]
+pub enum AllocationsKept {
+    /// It was; this is what was kept.
+    Kept(BTreeMap<PodUid, PodResources>),
+    /// It was not, and why.
+    Failed(String),
+}
+
+/// What `PodManager` tells itself about what pods left on the node.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum HousekeepingMsg {
+    /// From `PodManager`: time for housekeeping.
+    HousekeepingDue,
+    /// From `PodManager`, next: all pods are to be looked at.
+    LookAgainDue,
+    /// From `PodManager`, after that: all pods are to be counted.
+    RecountDue,
+    /// From `PodManager`: leftovers of pods that nobody knew were looked for.
+    LeftoversFound(Result<Found, Panicked>),
+    /// From `PodManager`: what was left of one such pod was removed, or what could be.
+    LeftoversRemoved(PodUid, Result<Swept, Panicked>),
+    /// From `PodManager`: of a pod of the API that is over, and that the runtime does not hold, volumes and cgroup are to be
+    /// released.
+    ReleaseDue(PodUid),
+    /// From `PodManager`: that release has ended.
+    Released(PodUid, Release),
+}
+
+/// How the release of a pod's volumes and cgroup ended.
+#[derive(Debug)]
+pub enum Release {
+    /// They are gone.
+    Done,
+    /// They are not, and why.
+    Failed(String),
+}
+
+impl From<Result<Result<(), String>, Panicked>> for Release {
+    fn from(outcome: Result<Result<(), String>, Panicked>) -> Self {
+        flattened(outcome).map_or_else(Self::Failed, |()| Self::Done)
+    }
+}
+
+impl From<Result<Result<BTreeMap<PodUid, PodResources>, String>, Panicked>> for AllocationsKept {
+    fn from(outcome: Result<Result<BTreeMap<PodUid, PodResources>, String>, Panicked>) -> Self {
+        flattened(outcome).map_or_else(Self::Failed, Self::Kept)
+    }
+}
+
+impl From<Result<Result<Box<Node>, String>, Panicked>> for NodeRead {
+    fn from(outcome: Result<Result<Box<Node>, String>, Panicked>) -> Self {
+        flattened(outcome).map_or_else(Self::Failed, Self::Read)
+    }
+}
+
+impl Describe for PodManagerMsg {
+    /// The trace names a grouped message as if it stood alone.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Workers(message) => message.into(),
+            Self::Admission(message) => message.into(),
+            Self::Resizes(message) => message.into(),
+            Self::Housekeeping(message) => message.into(),
+            message => message.into(),
+        }
+    }
+
+    fn pod(&self) -> Option<&PodUid> {
+        match self {
+            Self::Observed(pod) => Some(&pod.uid),
+            Self::SourcePod { uid, .. }
+            | Self::PodOver(uid)
+            | Self::WorkerFinished(uid)
+            | Self::Workers(WorkersMsg::RestartDue(uid))
+            | Self::Admission(AdmissionMsg::GraceExceeded(uid))
+            | Self::Housekeeping(
+                HousekeepingMsg::LeftoversRemoved(uid, _)
+                | HousekeepingMsg::ReleaseDue(uid)
+                | HousekeepingMsg::Released(uid, _),
+            ) => Some(uid),
+            _ => None,
+        }
+    }
+}

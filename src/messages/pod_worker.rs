@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use ractor::RpcReplyPort;
 
 use super::runtime_monitor::RuntimeHealth;
-use super::{Panicked, describe};
+use super::{Panicked, describe, flattened};
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::network::host_ips::HostIps;
@@ -16,6 +16,9 @@ use crate::logic::pods::pod_resize::{PendingResize, PodResources};
 use crate::logic::probes::probe_schedule::ProbeKind;
 
 /// See the module.
+///
+/// More than ten variants, because one actor carries one pod: each variant is an input of the pod's one state, from the five
+/// actors that know something about the pod, and no two of them concern another part of the worker.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum PodWorkerMsg {
     /// From `PodManager`: the newest desired pod.
@@ -49,16 +52,31 @@ pub enum PodWorkerMsg {
     },
     /// From `PodManager`: whether the pod asks for other resources than it was given, and why it does not get them.
     ResizeJudged(Option<PendingResize>),
-    /// From itself: what the runtime was told of the pod's resources before, or why that could not be read.
-    Recalled(Result<Result<PodResources, String>, Panicked>),
+    /// From itself: what the runtime was told of the pod's resources before was to be read.
+    Recalled(Recalled),
     /// From `VolumeManager`: what kept the pod's volumes away may be over.
     VolumesChanged,
-    /// From itself: an operation ended.
-    JobEnded(Result<JobEnd, (crate::logic::pods::pod_lifecycle::Job, Panicked)>),
+    /// From itself: a job ended, also by a panic.
+    JobEnded(JobEnd),
     /// From itself: a back-off ran out, or a resync is due.
     RetryDue,
     /// From `PodManager`: tell everyone everything once more.
     Repeat,
+}
+
+/// Whether the resources that the runtime was told of were read from the disk.
+#[derive(Debug)]
+pub enum Recalled {
+    /// They were.
+    Read(PodResources),
+    /// They were not, and why.
+    Failed(String),
+}
+
+impl From<Result<Result<PodResources, String>, Panicked>> for Recalled {
+    fn from(outcome: Result<Result<PodResources, String>, Panicked>) -> Self {
+        flattened(outcome).map_or_else(Self::Failed, Self::Read)
+    }
 }
 
 describe!(PodWorkerMsg, message => match message {

@@ -9,22 +9,30 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::actors::agent::Agent;
 use crate::actors::kit::actor::Actor;
+use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::offline_pods::{is_outdated, is_worth_keeping, needed, worth_keeping};
 use crate::logic::pods::pod_roster::differs;
-use crate::messages::offline_pods::OfflinePodsMsg;
+use crate::messages::offline_pods::{Forgotten, Kept, OfflinePodsMsg, Recalled};
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::platform::cluster::offline_store::{OfflineStore, PODS_RECORD};
 
 /// When what no pod needs is looked for once more.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
+/// What the actor needs.
+pub struct Args {
+    /// Where pods are kept; nowhere unless that is asked for.
+    pub store: Option<Arc<dyn OfflineStore>>,
+    /// Hears of the pods that were kept.
+    pub pod_manager: Address<PodManagerMsg>,
+}
+
 /// See the module.
 pub struct OfflinePods {
-    agent: Arc<Agent>,
+    args: Args,
     /// The API server was heard: what it said last year is no news any more.
     heard: bool,
     /// What was read from the disk, once it was.
@@ -49,11 +57,11 @@ pub struct OfflinePods {
 impl Actor for OfflinePods {
     const KIND: &'static str = "OfflinePods";
     type Msg = OfflinePodsMsg;
-    type Args = Arc<Agent>;
+    type Args = Args;
 
-    fn begin(agent: Arc<Agent>, _: &mut Context<OfflinePodsMsg>) -> Self {
+    fn begin(args: Args, _: &mut Context<OfflinePodsMsg>) -> Self {
         Self {
-            agent,
+            args,
             heard: false,
             recalled: None,
             recalling: false,
@@ -69,38 +77,31 @@ impl Actor for OfflinePods {
     }
 
     fn receive(&mut self, message: OfflinePodsMsg, context: &mut Context<OfflinePodsMsg>) {
-        let Some(store) = self.agent.adapters.offline.clone() else { return };
+        let Some(store) = self.args.store.clone() else { return };
         match message {
             OfflinePodsMsg::ApiSilent => {
                 if !self.heard && self.recalled.is_none() && !std::mem::replace(&mut self.recalling, true) {
-                    context.start("recall pods", PODS_RECORD, recall(store), OfflinePodsMsg::Recalled);
+                    context.start("recall pods", PODS_RECORD, recall(store), |outcome| {
+                        OfflinePodsMsg::Recalled(outcome.into())
+                    });
                 }
             }
             OfflinePodsMsg::Recalled(outcome) => {
                 self.recalling = false;
-                match outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
-                    Ok(pods) => self.take_recalled(pods, context),
-                    Err(why) => tracing::error!(why, "pods of the offline store cannot be read"),
+                match outcome {
+                    Recalled::Read(pods) => self.take_recalled(pods, context),
+                    Recalled::Failed(why) => tracing::error!(why, "pods of the offline store cannot be read"),
                 }
             }
-            OfflinePodsMsg::Admitted(pods) => {
-                let is_first = !std::mem::replace(&mut self.heard, true);
-                self.recalled = None;
-                self.next = Some(worth_keeping(&pods));
-                self.keep(Arc::clone(&store), context);
-                let have_gone = is_first || self.pods.keys().any(|uid| !pods.contains_key(uid));
-                self.pods = pods;
-                if have_gone {
-                    self.forget(store, context);
-                    self.look_later(context);
-                }
-            }
+            OfflinePodsMsg::Admitted(pods) => self.take_all(store, pods, context),
             OfflinePodsMsg::Forgotten(outcome) => {
                 self.forgetting = false;
-                match outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
-                    Ok(0) => {}
-                    Ok(count) => tracing::debug!(count, "what no pod needs any more is gone from the offline store"),
-                    Err(why) => {
+                match outcome {
+                    Forgotten::Removed(0) => {}
+                    Forgotten::Removed(count) => {
+                        tracing::debug!(count, "what no pod needs any more is gone from the offline store")
+                    }
+                    Forgotten::Failed(why) => {
                         tracing::warn!(why, "what no pod needs any more cannot be removed from the offline store yet");
                         self.look_later(context);
                     }
@@ -116,7 +117,7 @@ impl Actor for OfflinePods {
             OfflinePodsMsg::PodAdmitted(uid, pod) => self.take_pod(store, uid, pod, context),
             OfflinePodsMsg::Kept(outcome) => {
                 self.keeping = false;
-                if let Err(why) = outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
+                if let Kept::Failed(why) = outcome {
                     tracing::warn!(why, "pods are not kept in the offline store");
                     self.failed = true; // Whatever is told next is written.
                 }
@@ -137,6 +138,25 @@ impl OfflinePods {
         tracing::info!(pods = pods.len(), "the API server cannot be heard, the pods that it wanted last are wanted");
         self.recalled = Some(pods);
         self.tell(context);
+    }
+
+    /// These are all pods of the API server that are admitted.
+    fn take_all(
+        &mut self,
+        store: Arc<dyn OfflineStore>,
+        pods: BTreeMap<PodUid, Arc<Pod>>,
+        context: &mut Context<OfflinePodsMsg>,
+    ) {
+        let is_first = !std::mem::replace(&mut self.heard, true);
+        self.recalled = None;
+        self.next = Some(worth_keeping(&pods));
+        self.keep(Arc::clone(&store), context);
+        let have_gone = is_first || self.pods.keys().any(|uid| !pods.contains_key(uid));
+        self.pods = pods;
+        if have_gone {
+            self.forget(store, context);
+            self.look_later(context);
+        }
     }
 
     /// One pod is as it is told here, or is wanted no more. Before the complete set nothing can be kept.
@@ -177,7 +197,7 @@ impl OfflinePods {
 
     fn tell(&self, context: &Context<OfflinePodsMsg>) {
         if let Some(pods) = self.recalled.clone() {
-            context.tell(&self.agent.directory.pod_manager, PodManagerMsg::Recalled(pods));
+            context.tell(&self.args.pod_manager, PodManagerMsg::Recalled(pods));
         }
     }
 
@@ -189,7 +209,7 @@ impl OfflinePods {
         }
         let needed = needed(&self.pods);
         let work = async move { store.keep_needed(&needed).await.map_err(|error| error.to_string()) };
-        context.start("forget", "what no pod needs", work, OfflinePodsMsg::Forgotten);
+        context.start("forget", "what no pod needs", work, |outcome| OfflinePodsMsg::Forgotten(outcome.into()));
     }
 
     /// A pod that still ends may have had something read, and kept, since.
@@ -209,7 +229,7 @@ impl OfflinePods {
         }
         (self.keeping, self.failed) = (true, false);
         self.kept = Some(pods.clone());
-        context.start("keep pods", PODS_RECORD, keep(store, pods), OfflinePodsMsg::Kept);
+        context.start("keep pods", PODS_RECORD, keep(store, pods), |outcome| OfflinePodsMsg::Kept(outcome.into()));
     }
 }
 

@@ -13,7 +13,7 @@ use crate::actors::kit::address::Address;
 use crate::actors::kit::trace::Cause;
 use crate::actors::node::node_tests::{PlayedAgent, played_agent};
 use crate::actors::played_api::ObjectServer;
-use crate::actors::pods::pod_manager::housekeeping::{find_leftovers, remove_leftovers};
+use crate::actors::wiring::pods::sweeper;
 use crate::actors::wiring::start_alone;
 use crate::logic::logs::log_keeping::LogKeeping;
 use crate::logic::model::ids::PodUid;
@@ -132,10 +132,10 @@ async fn what_is_left_of_a_pod_goes_unless_there_is_data_in_it() {
     }
     let known = BTreeSet::from([PodUid::from("known")]);
     for expected in [&["gone", "held"][..], &["held"]] {
-        let left = find_leftovers(&scene.played.agent, &known, &LogKeeping::default()).await.leftovers;
+        let left = sweeper(&scene.played.agent).find(&known, &LogKeeping::default()).await.leftovers;
         assert_eq!(left.keys().map(PodUid::as_str).collect::<Vec<_>>(), expected);
         for (uid, left) in left {
-            let swept = remove_leftovers(&scene.played.agent, &uid, left).await;
+            let swept = sweeper(&scene.played.agent).remove(&uid, left).await;
             let (goes, gone) = (uid.as_str() == "gone", swept.directory.expect("it had one").is_ok());
             assert_eq!((gone, swept.removed), (goes, usize::from(goes)), "{uid}");
         }

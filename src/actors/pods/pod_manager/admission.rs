@@ -11,15 +11,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::PodManager;
 use crate::actors::kit::context::Context;
-use crate::actors::wiring::volumes::node_means;
 use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Stamp;
 use crate::logic::pods::pod_admission::{
-    Admissions, Judged, NodeAbilities, PREEMPTED, PREEMPTING, Room, Surroundings, Verdict, Victim, has_room, is_over,
-    judge, not_yet, preempted_status, preemption_patience,
+    Judged, NodeAbilities, PREEMPTED, PREEMPTING, Room, Surroundings, Verdict, Victim, has_room, is_over, judge,
+    not_yet, preempted_status, preemption_patience,
 };
 use crate::logic::pods::pod_lifecycle::Stage;
+use crate::logic::pods::pod_manager::pod_sources::Pods;
 use crate::logic::pods::pod_roster::{full_name, is_static};
 use crate::logic::pods::wait::{AdmissionWait, PodWait};
 use crate::logic::resources::pod_qos;
@@ -27,26 +27,33 @@ use crate::logic::status::pod_status::{rejected_status, waiting_status};
 use crate::logic::volumes::plan::NodeFacts;
 use crate::messages::event_recorder::EventSubject;
 use crate::messages::offline_pods::OfflinePodsMsg;
-use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::pod_manager::{AdmissionMsg, HousekeepingMsg, PodManagerMsg};
 use crate::messages::pod_source::SourceKind;
 use crate::messages::status_manager::{PodView, StatusManagerMsg};
 use crate::platform::observer::Occurrence;
 
 impl PodManager {
+    pub(super) fn receive_admission(&mut self, message: AdmissionMsg, context: &mut Context<PodManagerMsg>) {
+        match message {
+            AdmissionMsg::GraceExceeded(uid) => self.tell_grace_exceeded(&uid, context),
+            AdmissionMsg::NodeReread(read) => self.node_reread(read, context),
+        }
+    }
+
     pub(super) fn abilities(&self) -> NodeAbilities {
-        let settings = &self.agent.settings;
+        let settings = &self.args.settings;
         NodeAbilities {
-            pod_level: settings.resources.options.pod_level_resources,
-            sysctls: settings.security.sysctls.clone(),
-            app_armor: settings.security.app_armor,
-            groups_policy: self.health.groups_policy,
-            declared: settings.node.status.declared_features.clone(),
+            pod_level: settings.resources.pod_level_resources,
+            sysctls: settings.sysctls.clone(),
+            app_armor: settings.app_armor,
+            groups_policy: self.workers.health().groups_policy,
+            declared: settings.declared_features.clone(),
         }
     }
 
     /// Judges all that is not decided yet: something that it may have waited for is there.
     pub(super) fn judge_again(&mut self, context: &mut Context<PodManagerMsg>) {
-        for (source, pods) in self.statics.clone() {
+        for (source, pods) in self.sources.statics().clone() {
             self.admit_statics(source, &pods, context);
         }
         self.admit(context);
@@ -57,11 +64,10 @@ impl PodManager {
     /// Judges static pods anew that were refused: the Node, other pods, or what the runtime can do may have changed. Upstream
     /// never does; but a static pod is the administrator's own, and nobody makes another in its place.
     pub(super) fn judge_refused(&mut self, context: &mut Context<PodManagerMsg>) {
-        let open = self.static_admissions.iter().filter(|(_, admissions)| admissions.has_open_refusals());
-        let open: Vec<SourceKind> = open.map(|(source, _)| *source).collect();
+        let open = self.admissions.with_open_refusals();
         for source in &open {
-            let pods = self.statics.get(source).cloned().unwrap_or_default();
-            self.admit_statics(*source, &pods, context);
+            let pods = self.sources.statics_of(source);
+            self.admit_statics(source, &pods, context);
         }
         if !open.is_empty() {
             self.carry_out(context);
@@ -72,16 +78,16 @@ impl PodManager {
     /// Judges the pods of the API server that are new. Until the Node is known, and what the runtime holds, all of them
     /// wait, and nothing that the API server may want is ended.
     pub(super) fn admit(&mut self, context: &mut Context<PodManagerMsg>) {
-        let Some(pods) = self.api_pods.clone() else { return };
+        let Some(pods) = self.sources.api().cloned() else { return };
         let Some(node) = self.node.clone().filter(|_| self.can_judge()) else { return };
         let was_heard = self.roster.all_heard();
         self.recount_all();
-        let (mut admissions, counted) = (std::mem::take(&mut self.admissions), self.counted(&pods));
+        let (mut admissions, counted) = (std::mem::take(&mut self.admissions.api), self.counted(&pods));
         let judge = |room: &mut Room, at: Surroundings<'_>| admissions.take(&counted, room, at);
         let judged = self.judged(&node, judge);
-        self.admissions = admissions;
+        self.admissions.api = admissions;
         self.tell_judged(judged, context);
-        let admitted = self.admissions.admitted(&pods);
+        let admitted = self.admissions.api.admitted(&pods);
         self.tell_offline(context);
         self.give(&admitted, context);
         self.roster.set(SourceKind::Api.as_str(), self.in_force(&admitted));
@@ -92,22 +98,21 @@ impl PodManager {
     }
 
     /// Static pods begin new lives: one that was refused is judged anew.
-    pub(super) fn begin_lives(&mut self, source: SourceKind, lives: BTreeMap<PodUid, Stamp>) {
-        if let Some(admissions) = self.static_admissions.get_mut(&source) {
-            let is_new = |(uid, life): &(&PodUid, &Stamp)| self.roster.life(uid) != Some(**life);
-            lives.iter().filter(is_new).for_each(|(uid, _)| admissions.forget_refusal(uid));
+    pub(super) fn begin_lives(&mut self, source: &'static str, lives: BTreeMap<PodUid, Stamp>) {
+        for uid in lives.iter().filter(|(uid, life)| self.roster.life(uid) != Some(**life)).map(|(uid, _)| uid) {
+            self.admissions.statics_of(source).forget_refusal(uid);
         }
-        self.roster.set_lives(source.as_str(), lives);
+        self.roster.set_lives(source, lives);
     }
 
     /// Judges with what is known of the node and of what others take.
     fn judged(&mut self, node: &Node, judge: impl FnOnce(&mut Room, Surroundings<'_>) -> Judged) -> Judged {
         let (abilities, leaving) = (self.abilities(), self.leaving());
-        let mut room = std::mem::take(&mut self.room);
+        let mut room = std::mem::take(self.shares.room_mut());
         let judged = judge(
             &mut room,
             Surroundings {
-                runs: &|uid| self.listed.contains_key(uid),
+                runs: &|uid| self.held.holds(uid),
                 takes_room: &|uid, pod| self.takes_room(uid, pod),
                 may_go_by_node: &|uid| self.may_go_by_node(uid),
                 leaving: &leaving,
@@ -115,7 +120,7 @@ impl PodManager {
                 abilities: &abilities,
             },
         );
-        self.room = room;
+        *self.shares.room_mut() = room;
         judged
     }
 
@@ -128,26 +133,26 @@ impl PodManager {
         if !self.roster.was_heard(source) {
             return self.admit(context);
         }
-        let Some(pod) = self.api_pods.as_ref().and_then(|pods| pods.get(uid)).cloned() else {
-            self.admissions.forget(uid);
+        let Some(pod) = self.sources.api_pod(uid).cloned() else {
+            self.admissions.api.forget(uid);
             self.roster.set_pod(source, uid, None);
-            self.asking.remove(uid);
+            self.resizes.forget_asking(uid);
             self.recount(uid);
             self.tell_offline_one(uid, None, context);
             return self.judge_waiting(context);
         };
-        if self.admissions.is_decided(uid) {
+        if self.admissions.api.is_decided(uid) {
             self.hand_on(uid, &pod, context);
             return self.judge_waiting(context);
         }
-        let mut due = self.admissions.waiting().clone();
+        let mut due = self.admissions.api.waiting().clone();
         due.insert(uid.clone());
         self.judge_these(&due, context);
     }
 
     /// Judges pods that wait: there may be room for them.
     pub(super) fn judge_waiting(&mut self, context: &mut Context<PodManagerMsg>) {
-        let due = self.admissions.waiting().clone();
+        let due = self.admissions.api.waiting().clone();
         if !due.is_empty() && self.can_judge() {
             self.judge_these(&due, context);
         }
@@ -156,17 +161,17 @@ impl PodManager {
     fn judge_these(&mut self, due: &BTreeSet<PodUid>, context: &mut Context<PodManagerMsg>) {
         let Some(node) = self.node.clone() else { return };
         let pods: Vec<(PodUid, Arc<Pod>)> =
-            due.iter().filter_map(|uid| Some((uid.clone(), Arc::clone(self.api_pods.as_ref()?.get(uid)?)))).collect();
+            due.iter().filter_map(|uid| Some((uid.clone(), Arc::clone(self.sources.api_pod(uid)?)))).collect();
         let counted: Vec<_> = pods.iter().map(|(uid, pod)| (uid.clone(), self.counted_one(uid, pod))).collect();
         // The sums may still hold what has ended since. They are never too small: who has room by them has room.
-        let pod_level = self.agent.settings.resources.options.pod_level_resources;
-        if counted.iter().any(|(_, pod)| !has_room(pod, &self.room, &node, pod_level)) {
+        let pod_level = self.args.settings.resources.pod_level_resources;
+        if counted.iter().any(|(_, pod)| !has_room(pod, self.shares.room(), &node, pod_level)) {
             self.recount_all();
         }
-        let mut admissions = std::mem::take(&mut self.admissions);
+        let mut admissions = std::mem::take(&mut self.admissions.api);
         let judge = |room: &mut Room, at: Surroundings<'_>| admissions.take_new(counted, room, at);
         let judged = self.judged(&node, judge);
-        self.admissions = admissions;
+        self.admissions.api = admissions;
         self.tell_judged(judged, context);
         for (uid, pod) in &pods {
             self.hand_on(uid, pod, context);
@@ -176,7 +181,7 @@ impl PodManager {
 
     /// An admitted pod is wanted as it is by now, with what it was given.
     fn hand_on(&mut self, uid: &PodUid, pod: &Arc<Pod>, context: &mut Context<PodManagerMsg>) {
-        if self.admissions.is_admitted(uid) {
+        if self.admissions.api.is_admitted(uid) {
             self.give_one(uid, pod, context);
             let in_force = self.in_force_one(uid, pod);
             self.roster.set_pod(SourceKind::Api.as_str(), uid, Some(in_force));
@@ -188,99 +193,70 @@ impl PodManager {
 
     /// Tells which pods are to be kept for a boot without the API server, where they are kept.
     pub(super) fn tell_offline(&self, context: &Context<PodManagerMsg>) {
-        if let Some(pods) = self.api_pods.as_ref().filter(|_| self.agent.adapters.offline.is_some()) {
-            let admitted = self.admissions.admitted(pods);
-            context.tell(&self.agent.directory.offline_pods, OfflinePodsMsg::Admitted(admitted));
+        if let Some(pods) = self.sources.api().filter(|_| self.args.settings.keeps_offline) {
+            let admitted = self.admissions.api.admitted(pods);
+            context.tell(&self.args.to.offline_pods, OfflinePodsMsg::Admitted(admitted));
         }
     }
 
     fn tell_offline_one(&self, uid: &PodUid, pod: Option<&Arc<Pod>>, context: &Context<PodManagerMsg>) {
-        if self.agent.adapters.offline.is_some() {
+        if self.args.settings.keeps_offline {
             let admitted = OfflinePodsMsg::PodAdmitted(uid.clone(), pod.cloned());
             // Nobody else would say so before the next complete set.
-            if !context.try_tell(&self.agent.directory.offline_pods, admitted) {
+            if !context.try_tell(&self.args.to.offline_pods, admitted) {
                 self.tell_offline(context);
             }
         }
     }
 
-    /// A source of static pods told what it wants.
-    pub(super) fn take_statics(
-        &mut self,
-        source: SourceKind,
-        pods: BTreeMap<PodUid, Arc<Pod>>,
-        context: &mut Context<PodManagerMsg>,
-    ) {
-        let before = self.statics.insert(source, pods.clone()).unwrap_or_default();
-        let trigger = self.note_changes(&before, &pods, context);
-        for uid in before.keys().filter(|uid| !pods.contains_key(*uid) && !self.slots.contains_key(*uid)) {
-            // It was refused: nobody else says that it is no more.
-            context.tell(&self.agent.directory.status_manager, StatusManagerMsg::PodForgotten(uid.clone()));
-        }
-        self.admit_statics(source, &pods, context);
-        if let Some(trigger) = trigger {
-            self.resize(trigger, context);
-        }
-    }
-
     /// Judges static pods that are new. They do not wait for the Node object. Until it is known what the runtime holds none
     /// starts anyway, and none is refused.
-    fn admit_statics(
-        &mut self,
-        source: SourceKind,
-        pods: &BTreeMap<PodUid, Arc<Pod>>,
-        context: &mut Context<PodManagerMsg>,
-    ) {
+    pub(super) fn admit_statics(&mut self, source: &'static str, pods: &Pods, context: &mut Context<PodManagerMsg>) {
         if !self.can_judge() {
-            return self.roster.set(source.as_str(), self.in_force(pods));
+            return self.roster.set(source, self.in_force(pods));
         }
         let node = self.node.clone().unwrap_or_else(|| Arc::new(self.own_node()));
         self.recount_all();
-        let mut admissions = self.static_admissions.remove(&source).unwrap_or_else(Admissions::of_statics);
+        let mut admissions = std::mem::take(self.admissions.statics_of(source));
         let counted = self.counted(pods);
         let judged = self.judged(&node, |room, at| admissions.take(&counted, room, at));
         let admitted = admissions.admitted(pods);
-        self.static_admissions.insert(source, admissions);
+        *self.admissions.statics_of(source) = admissions;
         self.give(&admitted, context);
-        self.roster.set(source.as_str(), self.in_force(&admitted));
+        self.roster.set(source, self.in_force(&admitted));
         self.note_asking_all();
         self.tell_judged(judged, context);
     }
 
     /// Preempted pods that have not ended yet.
     pub(super) fn leaving(&self) -> Vec<Arc<Pod>> {
-        let ends = |uid: &&PodUid| self.slots.contains_key(*uid) && !self.roster.is_left_over(uid);
-        let pods = self.admissions.preempted().filter(ends);
-        pods.filter_map(|uid| self.api_pods.as_ref()?.get(uid).cloned()).collect()
+        let ends = |uid: &&PodUid| self.workers.has(uid) && !self.roster.is_left_over(uid);
+        let pods = self.admissions.api.preempted().filter(ends);
+        pods.filter_map(|uid| self.sources.api_pod(uid).cloned()).collect()
     }
 
     /// Tells once more whose statuses are to say that they make room.
     pub(super) fn repeat_preempted(&self, context: &Context<PodManagerMsg>) {
         for pod in self.leaving() {
             let uid = PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default());
-            context.tell(&self.agent.directory.status_manager, StatusManagerMsg::Preempted(uid));
+            context.tell(&self.args.to.status_manager, StatusManagerMsg::Preempted(uid));
         }
-    }
-
-    pub(super) fn is_preempted(&self, uid: &PodUid) -> bool {
-        self.admissions.why_not(uid).is_some_and(|(reason, _)| reason == PREEMPTING)
     }
 
     /// What static pods are judged by where there is no Node object: the host itself.
     pub(super) fn own_node(&self) -> Node {
-        let settings = &self.agent.settings;
-        let identity = &settings.node.identity;
-        let mut allocatable: BTreeMap<String, ApiQuantity> = NodeFacts::of(None, &node_means(&self.agent))
+        let settings = &self.args.settings;
+        let mut allocatable: BTreeMap<String, ApiQuantity> = NodeFacts::of(None, &settings.means)
             .allocatable
             .iter()
             .map(|(name, quantity)| (name.clone(), ApiQuantity(quantity.to_string())))
             .collect();
-        allocatable.insert("pods".to_owned(), ApiQuantity(settings.node.status.capacity.max_pods.to_string()));
-        let mut labels = identity.labels.clone();
+        allocatable.insert("pods".to_owned(), ApiQuantity(settings.max_pods.to_string()));
+        let mut labels = settings.labels.clone();
         for (key, value) in [
             ("kubernetes.io/hostname", settings.node_name.as_str()),
             ("kubernetes.io/os", "linux"),
-            ("kubernetes.io/arch", identity.architecture.as_str()),
+            ("kubernetes.io/arch", settings.architecture.as_str()),
         ] {
             labels.insert(key.to_owned(), value.to_owned());
         }
@@ -298,22 +274,22 @@ impl PodManager {
     pub(super) fn tell_judged(&mut self, judged: Judged, context: &mut Context<PodManagerMsg>) {
         for refused in judged.refused {
             let subject = EventSubject::pod(&refused.uid, &full_name(&refused.pod));
-            self.agent.happened(Occurrence::PodRefused { reason: &refused.reason });
+            self.args.happened(Occurrence::PodRefused { reason: &refused.reason });
             let event = subject.warning(EventReason::NotAdmitted(refused.reason), refused.message);
-            context.tell(&self.agent.directory.event_recorder, event);
+            context.tell(&self.args.to.event_recorder, event);
             self.tell_rejected(&refused.uid, &refused.pod, context);
         }
         let makes_room = !judged.victims.is_empty();
         let mut preempted = Vec::new();
         for Victim { uid, pod, resource } in judged.victims {
-            self.agent.happened(Occurrence::PodPreempted { resource: &resource });
+            self.args.happened(Occurrence::PodPreempted { resource: &resource });
             let event = EventSubject::pod(&uid, &full_name(&pod)).warning(EventReason::Preempting, PREEMPTED);
-            context.tell(&self.agent.directory.event_recorder, event);
+            context.tell(&self.args.to.event_recorder, event);
             tracing::warn!(%uid, pod = %full_name(&pod), "pod has to make room for a critical one");
             let patience = preemption_patience(&pod);
-            self.admissions.preempt(&uid, context.now().plus(patience));
-            context.after(patience, PodManagerMsg::GraceExceeded(uid.clone()));
-            context.tell(&self.agent.directory.status_manager, StatusManagerMsg::Preempted(uid.clone()));
+            self.admissions.api.preempt(&uid, context.now().plus(patience));
+            context.after(patience, PodManagerMsg::Admission(AdmissionMsg::GraceExceeded(uid.clone())));
+            context.tell(&self.args.to.status_manager, StatusManagerMsg::Preempted(uid.clone()));
             self.roster.set_pod(SourceKind::Api.as_str(), &uid, None);
             self.recount(&uid);
             preempted.push(uid.clone());
@@ -327,18 +303,18 @@ impl PodManager {
     }
 
     /// A pod that makes room had its time; says so where people look if it has not ended.
-    pub(super) fn tell_grace_exceeded(&self, uid: &PodUid, context: &Context<PodManagerMsg>) {
-        let ending = self.slots.get(uid).filter(|slot| slot.stage.get() != Stage::Terminated);
+    fn tell_grace_exceeded(&self, uid: &PodUid, context: &Context<PodManagerMsg>) {
+        let ending = self.workers.get(uid).filter(|slot| slot.stage() != Stage::Terminated);
         if let Some(slot) = ending {
             let message = "Container runtime did not kill the pod within specified grace period.";
-            let event = EventSubject::pod(uid, &slot.full_name).warning(EventReason::ExceededGracePeriod, message);
-            context.tell(&self.agent.directory.event_recorder, event);
+            let event = EventSubject::pod(uid, slot.full_name()).warning(EventReason::ExceededGracePeriod, message);
+            context.tell(&self.args.to.event_recorder, event);
         }
     }
 
     /// A pod's end may be what a critical one waits for. How it ended its worker has told.
     pub(super) fn make_room(&mut self, uid: &PodUid, context: &mut Context<PodManagerMsg>) {
-        if self.is_preempted(uid) {
+        if self.admissions.is_preempted(uid) {
             self.judge_again(context);
         }
     }
@@ -347,12 +323,12 @@ impl PodManager {
     pub(super) fn tell_undecided(&self, context: &Context<PodManagerMsg>) {
         let abilities = self.abilities();
         let started = |pod: &Pod| pod.status.as_ref().is_some_and(|status| status.start_time.is_some());
-        let undecided = self.api_pods.iter().flat_map(|pods| self.admissions.undecided(pods));
+        let undecided = self.sources.api().into_iter().flat_map(|pods| self.admissions.api.undecided(pods));
         for (uid, pod) in undecided.filter(|(_, pod)| !started(pod)) {
             let verdict = match judge(pod, self.node.as_deref(), &abilities) {
                 waits @ Verdict::NotYet { .. } => waits,
-                _ if self.relisted.is_none() => not_yet(AdmissionWait::Relist),
-                _ => self.admissions.for_room(&self.leaving()),
+                _ if self.held.relisted().is_none() => not_yet(AdmissionWait::Relist),
+                _ => self.admissions.api.for_room(&self.leaving()),
             };
             let Verdict::NotYet { what, until } = verdict else { continue };
             let wait = PodWait::Admission(what, until);
@@ -364,21 +340,21 @@ impl PodManager {
                 is_over: false,
                 waiting: vec![wait].into(),
             };
-            context.tell(&self.agent.directory.status_manager, StatusManagerMsg::StatusChanged(view));
+            context.tell(&self.args.to.status_manager, StatusManagerMsg::StatusChanged(view));
         }
     }
 
     /// Tells of a pod that is refused. One that still ends has its worker to tell of it.
     pub(super) fn tell_rejected(&self, uid: &PodUid, pod: &Arc<Pod>, context: &Context<PodManagerMsg>) {
-        let all = self.static_admissions.values().chain([&self.admissions]);
-        let Some((reason, message)) = all.into_iter().find_map(|one| one.why_not(uid)) else { return };
-        if self.slots.contains_key(uid) {
+        let Some((reason, message)) = self.admissions.why_not(uid) else { return };
+        if self.workers.has(uid) {
             return;
         }
         if reason == PREEMPTING && is_over(pod) {
-            return context.tell(&self.agent.directory.pod_manager, PodManagerMsg::ReleaseDue(uid.clone()));
+            let due = PodManagerMsg::Housekeeping(HousekeepingMsg::ReleaseDue(uid.clone()));
+            return context.tell(&self.args.to.pod_manager, due);
         }
-        let qos = pod_qos(pod, self.agent.settings.resources.options.pod_level_resources);
+        let qos = pod_qos(pod, self.args.settings.resources.pod_level_resources);
         let status = match reason {
             // What is known of its containers and addresses stays true.
             PREEMPTING => preempted_status(pod.status.clone().unwrap_or_default(), context.now()),
@@ -392,6 +368,6 @@ impl PodManager {
             is_over: false,
             waiting: if is_static(pod) { vec![PodWait::NotYet(message.to_owned())].into() } else { Arc::default() },
         };
-        context.tell(&self.agent.directory.status_manager, StatusManagerMsg::Rejected(view));
+        context.tell(&self.args.to.status_manager, StatusManagerMsg::Rejected(view));
     }
 }

@@ -1,439 +1,76 @@
-//! `PodManager`'s part of in-place resize: what pods are given, and which resizes wait.
-//!
-//! The decisions are those of `logic::pods::pod_resize` and `logic::pods::pod_admission`. What is given is kept on the disk before
-//! anyone acts on it; pods are handed on with what they were given in the place of what they ask for.
+//! The resizes of all pods, as `PodManager` keeps them: what pods were given, what they ask for, and what workers are still to
+//! hear.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::PodManager;
-use crate::actors::kit::context::Context;
-use crate::logic::events::reasons::EventReason;
+use crate::actors::kit::context::{Context, OperationId};
 use crate::logic::model::ids::PodUid;
-use crate::logic::pods::pod_admission::{Judged, Surroundings, judge_resize, update_problem};
-use crate::logic::pods::pod_resize::{
-    self, Candidate, PENDING, PendingReason, PendingResize, PodResources, ResizeConditions, Trigger,
-    counted_with_actual, in_order, infeasible, is_increase, operations,
-};
-use crate::logic::pods::pod_roster::{full_name, is_over};
-use crate::logic::resources::{QosClass, pod_qos};
-use crate::messages::Panicked;
-use crate::messages::allocation_manager::{AllocationManagerMsg, ResizeCount};
-use crate::messages::event_recorder::EventSubject;
-use crate::messages::pod_manager::PodManagerMsg;
-use crate::messages::pod_source::SourceKind;
-use crate::messages::pod_worker::PodWorkerMsg;
+use crate::logic::pods::pod_resize::{Allocations, PendingReason, PendingResize, ResizeGates};
+use crate::messages::pod_manager::{PodManagerMsg, ResizesMsg};
 
-/// Wait before resizes that found no room are looked at again although nothing happened (upstream's).
-const RETRY: Duration = Duration::from_secs(180);
-/// The same while it is not known yet which pods there are.
-const RETRY_EARLY: Duration = Duration::from_secs(30);
-/// Wait before what could not be kept on the disk is tried again.
-const RETRY_KEEPING: Duration = Duration::from_secs(5);
-/// Patience with `AllocationManager`, which waits for the disk.
-const KEEP_PATIENCE: Duration = Duration::from_secs(60);
+/// The resizes of all pods: what is given, what is asked for, and what workers are still to hear.
+#[derive(Default)]
+pub(super) struct Resizes {
+    /// What pods were given, and which resizes wait.
+    pub(super) allocations: Allocations,
+    /// Pods that ask for other resources than they were given.
+    pub(super) asking: BTreeSet<PodUid>,
+    /// Pods whose workers are to hear about a resize.
+    pub(super) due: BTreeSet<PodUid>,
+    /// What was given is being kept on the disk.
+    pub(super) is_keeping: bool,
+    /// Resizes were looked at since all sources were heard.
+    pub(super) was_seen: bool,
+    pub(super) timer: Option<OperationId>,
+}
 
-impl PodManager {
-    /// Whether pods can be judged: it is known what runs here, and what earlier runs of the agent gave.
-    pub(super) fn can_judge(&self) -> bool {
-        self.relisted.is_some() && self.allocations.is_recalled()
+impl Resizes {
+    /// Whether it is known what earlier runs of the agent gave.
+    pub(super) fn is_recalled(&self) -> bool {
+        self.allocations.is_recalled()
     }
 
-    /// Pods as they are carried out: with what they were given, and without what the gates have off.
-    pub(super) fn in_force(&self, pods: &BTreeMap<PodUid, Arc<Pod>>) -> BTreeMap<PodUid, Arc<Pod>> {
-        pods.iter().map(|(uid, pod)| (uid.clone(), self.in_force_one(uid, pod))).collect()
+    /// The pod's worker is to hear about its resize.
+    pub(super) fn tell_later(&mut self, uid: &PodUid) {
+        self.due.insert(uid.clone());
     }
 
-    pub(super) fn in_force_one(&self, uid: &PodUid, pod: &Arc<Pod>) -> Arc<Pod> {
-        let settings = &self.agent.settings;
-        let asked = settings.pods.restart_gates.applied(pod);
-        self.as_observed(uid, &asked, self.allocations.in_force(uid, &asked, &settings.resources.resize))
+    /// The pod asks for nothing any more.
+    pub(super) fn forget_asking(&mut self, uid: &PodUid) {
+        self.asking.remove(uid);
     }
 
-    /// The pod with the generation that its status may say was observed. A generation whose resize is not decided yet is not
-    /// among these: who waits for it would take the resize for made.
-    fn as_observed(&self, uid: &PodUid, asked: &Pod, given: Arc<Pod>) -> Arc<Pod> {
-        if is_over(asked) || self.allocations.is_judged(uid, asked, &self.agent.settings.resources.resize) {
-            return given;
-        }
-        let shown = || asked.status.as_ref().and_then(|status| status.observed_generation);
-        let before = self.roster.wanted(uid).and_then(|known| known.metadata.generation).or_else(shown);
-        match before.filter(|before| Some(*before) != given.metadata.generation) {
-            None => given,
-            Some(before) => {
-                let mut given = Arc::unwrap_or_clone(given);
-                given.metadata.generation = Some(before);
-                Arc::new(given)
-            }
-        }
-    }
-
-    /// Pods with what they take of the node.
-    pub(super) fn counted(&self, pods: &BTreeMap<PodUid, Arc<Pod>>) -> BTreeMap<PodUid, Arc<Pod>> {
-        pods.iter().map(|(uid, pod)| (uid.clone(), self.counted_one(uid, pod))).collect()
-    }
-
-    pub(super) fn counted_one(&self, uid: &PodUid, pod: &Arc<Pod>) -> Arc<Pod> {
-        counted_with_actual(&self.allocations.counted(uid, pod, &self.agent.settings.resources.resize))
-    }
-
-    /// Those are admitted: they have what they asked for, unless they had something before.
-    pub(super) fn give(&mut self, admitted: &BTreeMap<PodUid, Arc<Pod>>, context: &mut Context<PodManagerMsg>) {
-        for (uid, pod) in admitted.iter().filter(|(_, pod)| !is_over(pod)) {
-            self.allocations.admit(uid, pod, &self.agent.settings.resources.resize);
-        }
-        self.keep_allocations(context);
-    }
-
-    /// This one is admitted.
-    pub(super) fn give_one(&mut self, uid: &PodUid, pod: &Pod, context: &mut Context<PodManagerMsg>) {
-        if !is_over(pod) && self.allocations.admit(uid, pod, &self.agent.settings.resources.resize) {
-            self.keep_allocations(context);
-        }
-    }
-
-    /// What was given before is known now: pods may be judged.
-    pub(super) fn take_allocated(
-        &mut self,
-        given: &BTreeMap<PodUid, PodResources>,
-        context: &mut Context<PodManagerMsg>,
-    ) {
-        if self.allocations.recall(given) {
-            self.remember(context);
-            self.judge_again(context);
-            if self.can_judge() {
-                self.clean_leftovers(context);
-                self.see_resizes(context);
-            }
-        }
-    }
-
-    /// Has wanted what the API server wanted when it was last heard, with what was given: not before both are known.
-    pub(super) fn remember(&mut self, context: &mut Context<PodManagerMsg>) {
-        if self.api_pods.is_some() {
-            self.recalled = None; // It has been heard since.
-        }
-        if self.allocations.is_recalled()
-            && let Some(pods) = self.recalled.take()
-        {
-            self.roster.remember(self.in_force(&pods));
-            self.carry_out(context);
-            self.tell_known(context);
-        }
-    }
-
-    /// A source told what it wants, and this was wanted before: counts what is asked for; says why resizes are to be
-    /// looked at.
-    pub(super) fn note_changes(
-        &mut self,
-        before: &BTreeMap<PodUid, Arc<Pod>>,
-        after: &BTreeMap<PodUid, Arc<Pod>>,
-        context: &Context<PodManagerMsg>,
-    ) -> Option<Trigger> {
-        let gone = before.iter().filter(|(uid, _)| !after.contains_key(*uid)).map(|(uid, old)| (uid, Some(old), None));
-        let there = after.iter().map(|(uid, new)| (uid, before.get(uid), Some(new)));
-        let triggers = gone.chain(there).map(|(uid, old, new)| self.note_change(uid, old, new, context));
-        triggers.flatten().min()
-    }
-
-    /// The same of one pod.
-    pub(super) fn note_change(
-        &mut self,
-        uid: &PodUid,
-        old: Option<&Arc<Pod>>,
-        new: Option<&Arc<Pod>>,
-        context: &Context<PodManagerMsg>,
-    ) -> Option<Trigger> {
-        if let (Some(old), Some(new)) = (old, new)
-            && !Arc::ptr_eq(old, new)
-            && old.spec != new.spec
-        {
-            self.tell_undeclared(old, new, context);
-            self.allocations.changed(uid, new.metadata.generation);
-            self.resize_due.insert(uid.clone());
-            let counts = operations(old, new, &self.agent.settings.resources.resize);
-            self.count(counts.into_iter().map(ResizeCount::Requested).collect(), context);
-        }
-        Trigger::between(old, new)
-    }
-
-    /// A pod was changed in a way that this node does not declare; the change stands, as upstream.
-    fn tell_undeclared(&self, old: &Pod, new: &Pod, context: &Context<PodManagerMsg>) {
-        if let Some(why) = update_problem(old, new, self.agent.settings.node.status.declared_features.as_deref()) {
-            let uid = PodUid::from(new.metadata.uid.as_deref().unwrap_or_default());
-            let event =
-                EventSubject::pod(&uid, &full_name(new)).warning(EventReason::FailedNodeDeclaredFeaturesCheck, why);
-            context.tell(&self.agent.directory.event_recorder, event);
-        }
-    }
-
-    fn count(&self, counts: Vec<ResizeCount>, context: &Context<PodManagerMsg>) {
-        if !counts.is_empty() {
-            context.tell(&self.agent.directory.allocation_manager, AllocationManagerMsg::Counted(counts));
-        }
-    }
-
-    /// An admitted pod as its source wants it.
-    fn admitted_pod(&self, uid: &PodUid) -> Option<Arc<Pod>> {
-        self.source_pod(uid).filter(|_| self.is_admitted(uid)).cloned()
-    }
-
-    /// Takes note of whether this pod asks for other resources than it was given.
-    pub(super) fn note_asking(&mut self, uid: &PodUid) {
-        let pod = self.admitted_pod(uid).filter(|pod| self.has_room_to_change(uid, pod));
+    /// Takes note of whether the pod asks for other resources than it was given; `None` for a pod that gets nothing more.
+    pub(super) fn note_asking(&mut self, uid: &PodUid, pod: Option<&Arc<Pod>>, gates: &ResizeGates) {
         match pod {
-            Some(pod) if self.allocations.is_asked(uid, &pod, &self.agent.settings.resources.resize) => {
-                self.asking.insert(uid.clone());
-            }
+            Some(pod) if self.allocations.is_asked(uid, pod, gates) => drop(self.asking.insert(uid.clone())),
             Some(_) => {
                 self.asking.remove(uid);
                 if self.allocations.settle(uid) {
-                    self.resize_due.insert(uid.clone());
+                    self.tell_later(uid);
                 }
             }
-            None => drop(self.asking.remove(uid)),
+            None => self.forget_asking(uid),
         }
     }
 
-    /// The same of all pods.
-    pub(super) fn note_asking_all(&mut self) {
-        let all = self.api_pods.iter().chain(self.statics.values()).flat_map(BTreeMap::keys);
-        let all: Vec<PodUid> = all.cloned().collect();
-        self.asking.clear();
-        all.iter().for_each(|uid| self.note_asking(uid));
-    }
-
-    /// Looks at all resizes that are asked for and not taken on, in order.
-    pub(super) fn resize(&mut self, trigger: Trigger, context: &mut Context<PodManagerMsg>) {
-        if !self.can_judge() || !self.roster.all_heard() {
-            if !self.allocations.all_waiting().is_empty() {
-                self.arm_resize_retry(RETRY_EARLY, context);
-            }
-            return;
-        }
-        self.resizes_seen = true;
-        let waited = self.allocations.all_waiting().clone();
-        let mut asked = Vec::new();
-        for uid in self.asking.clone() {
-            let pod = self.admitted_pod(&uid).filter(|pod| self.has_room_to_change(&uid, pod));
-            let Some(pod) = pod else { continue };
-            let is_known = |waiting: &PendingResize| {
-                waiting.reason == PendingReason::Infeasible && waiting.generation == pod.metadata.generation
-            };
-            if !self.allocations.is_accepted(&uid, &pod, &self.agent.settings.resources.resize)
-                && !self.allocations.waiting(&uid).is_some_and(is_known)
-            {
-                asked.push(self.candidate(&uid, &pod));
-            }
-        }
-        for uid in in_order(asked) {
-            self.judge_one(&uid, trigger, context);
-        }
-        self.keep_allocations(context);
-        self.tell_resizes(context);
-        // After why it waits, the generation that was judged: its status says both, or neither.
-        let both = waited.keys().chain(self.allocations.all_waiting().keys());
-        let changed: BTreeSet<PodUid> =
-            both.filter(|uid| waited.get(*uid) != self.allocations.waiting(uid)).cloned().collect();
-        for uid in &changed {
-            self.hand_on_given(uid);
-            self.carry_out_for(uid, context);
-        }
-        if self.allocations.all_waiting().values().any(|waiting| waiting.reason == PendingReason::Deferred) {
-            self.arm_resize_retry(RETRY, context);
-        }
-    }
-
-    /// Looks at resizes for the first time once everything is known that they are judged by: what was asked for while no
-    /// agent ran is nobody's news.
-    pub(super) fn see_resizes(&mut self, context: &mut Context<PodManagerMsg>) {
-        if !self.resizes_seen && self.can_judge() && self.roster.all_heard() {
-            self.resize(Trigger::PodsAdded, context);
-        }
-    }
-
-    /// What ends, or has ended, gets nothing more.
-    fn has_room_to_change(&self, uid: &PodUid, pod: &Pod) -> bool {
-        !is_over(pod) && !self.roster.ended().contains(uid)
-    }
-
-    fn candidate(&self, uid: &PodUid, pod: &Arc<Pod>) -> Candidate {
-        let (options, gates) = (&self.agent.settings.resources.options, &self.agent.settings.resources.resize);
-        let shown = shown(pod).map(|shown| shown.since);
-        Candidate {
-            uid: uid.clone(),
-            increase: is_increase(pod, &self.allocations.in_force(uid, pod, gates), options),
-            priority: pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or_default(),
-            guaranteed: pod_qos(pod, options.pod_level_resources) == QosClass::Guaranteed,
-            since: self.allocations.waiting(uid).map(|waiting| waiting.since).or(shown),
-        }
-    }
-
-    fn judge_one(&mut self, uid: &PodUid, trigger: Trigger, context: &mut Context<PodManagerMsg>) {
-        let Some(pod) = &self.admitted_pod(uid) else { return };
-        let (options, gates) = (self.agent.settings.resources.options, self.agent.settings.resources.resize);
-        let allocated = self.allocations.in_force(uid, pod, &gates);
-        if let Some(never) = infeasible(pod, &allocated, &gates, &options) {
-            self.count(vec![ResizeCount::Infeasible(never.detail)], context);
-            let reason = PendingReason::Infeasible;
-            return self.let_wait(uid, pod, reason, reason.into(), never.message, context);
-        }
-        self.recount_all(); // Of what has ended nobody may have said so yet.
-        let node = self.node.clone().unwrap_or_else(|| Arc::new(self.own_node()));
-        let (abilities, leaving) = (self.abilities(), self.leaving());
-        let mut room = std::mem::take(&mut self.room);
-        room.set(uid, None, options.pod_level_resources);
-        let surroundings = Surroundings {
-            runs: &|_| true,
-            takes_room: &|_, _| true,
-            may_go_by_node: &|_| true,
-            leaving: &leaving,
-            node: &node,
-            abilities: &abilities,
+    /// Whether the request of a pod that asks for something is still to be judged: it was not accepted, and is not known to
+    /// be impossible.
+    pub(super) fn is_open(&self, uid: &PodUid, pod: &Arc<Pod>, gates: &ResizeGates) -> bool {
+        let is_known = |waiting: &PendingResize| {
+            waiting.reason == PendingReason::Infeasible && waiting.generation == pod.metadata.generation
         };
-        let judged = judge_resize(pod, &room, surroundings);
-        self.room = room;
-        self.tell_judged(Judged { victims: judged.victims, ..Judged::default() }, context);
-        match judged.refused {
-            None => self.allocations.accept(uid, pod, &gates, trigger),
-            Some((reason, message)) => self.let_wait(uid, pod, PendingReason::Deferred, &reason, message, context),
-        }
-        self.recount(uid);
+        !self.allocations.is_accepted(uid, pod, gates) && !self.allocations.waiting(uid).is_some_and(is_known)
     }
 
-    /// The resize waits: the pod's status says so, and an Event when that is news.
-    fn let_wait(
-        &mut self,
-        uid: &PodUid,
-        pod: &Arc<Pod>,
-        reason: PendingReason,
-        detail: &str,
-        message: String,
-        context: &Context<PodManagerMsg>,
-    ) {
-        let generation = pod.metadata.generation;
-        let text = pod_resize::pending(pod, generation.unwrap_or_default(), detail, &message);
-        let pending = PendingResize { reason, message, generation, since: context.now() };
-        self.resize_due.insert(uid.clone());
-        if self.allocations.wait(uid, pending, shown(pod)) {
-            let event = match reason {
-                PendingReason::Infeasible => EventReason::ResizeInfeasible,
-                PendingReason::Deferred => EventReason::ResizeDeferred,
-            };
-            let subject = EventSubject::pod(uid, &full_name(pod));
-            context.tell(&self.agent.directory.event_recorder, subject.warning(event, text));
-        }
-    }
-
-    /// Has what was given kept on the disk; one write at a time.
-    pub(super) fn keep_allocations(&mut self, context: &mut Context<PodManagerMsg>) {
-        let changes = self.allocations.to_keep();
-        if self.keeping || changes.is_empty() {
-            return;
-        }
-        self.keeping = true;
-        let (agent, cause) = (Arc::clone(&self.agent), context.cause());
-        let work = async move {
-            let ask = |reply| AllocationManagerMsg::Allocate(changes.clone(), reply);
-            let asked = agent.directory.allocation_manager.ask(cause, KEEP_PATIENCE, ask).await;
-            asked.map_err(|error| error.to_string()).and_then(|kept| kept).map(|()| changes)
-        };
-        context.start("keep allocations", "pods", work, PodManagerMsg::AllocationsKept);
-    }
-
-    /// What was kept is in force: whoever works on these pods hears of it.
-    pub(super) fn take_kept(
-        &mut self,
-        outcome: Result<Result<BTreeMap<PodUid, PodResources>, String>, Panicked>,
-        context: &mut Context<PodManagerMsg>,
-    ) {
-        self.keeping = false;
-        let kept = match outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
-            Ok(kept) => kept,
-            Err(why) => {
-                tracing::warn!(why, "what pods are given could not be kept, resizes wait for that");
-                self.allocations.not_kept();
-                self.note_asking_all();
-                return self.arm_resize_retry(RETRY_KEEPING, context);
-            }
-        };
-        let resized = self.allocations.kept(&kept);
-        for (uid, trigger) in &resized {
-            self.resize_due.insert(uid.clone());
-            self.note_asking(uid);
-            let Some(pod) = &self.admitted_pod(uid) else { continue };
-            let message = pod_resize::started(pod, pod.metadata.generation.unwrap_or_default());
-            let event = EventSubject::pod(uid, &full_name(pod)).normal(EventReason::ResizeStarted, message);
-            context.tell(&self.agent.directory.event_recorder, event);
-            self.count(trigger.iter().map(|trigger| ResizeCount::DeferredAccepted(*trigger)).collect(), context);
-        }
-        for (uid, _) in &resized {
-            self.hand_on_given(uid);
-            self.recount(uid);
-            self.carry_out_for(uid, context);
-        }
-        if !resized.is_empty() {
-            self.tell_resizes(context);
-            self.tell_active(context);
-        }
-        self.keep_allocations(context);
-    }
-
-    /// An admitted pod is wanted with what it was given since it was told.
-    fn hand_on_given(&mut self, uid: &PodUid) {
-        let Some(pod) = self.admitted_pod(uid) else { return };
-        let is_api = self.api_pods.as_ref().is_some_and(|pods| pods.contains_key(uid));
-        let of = self.statics.iter().find(|(_, pods)| pods.contains_key(uid)).map(|(source, _)| *source);
-        let source = if is_api { SourceKind::Api } else { of.unwrap_or(SourceKind::File) };
-        let in_force = self.in_force_one(uid, &pod);
-        self.roster.set_pod(source.as_str(), uid, Some(in_force));
-    }
-
-    /// Tells workers why their pods' resizes wait, and that they do no more. What a worker has no room for, or what it
-    /// can make nothing of before it has its pod, is told later.
-    pub(super) fn tell_resizes(&mut self, context: &mut Context<PodManagerMsg>) {
-        for uid in std::mem::take(&mut self.resize_due) {
-            let Some(slot) = self.slots.get(&uid) else { continue };
-            let waiting = self.allocations.waiting(&uid);
-            if slot.resize_told.as_ref().is_some_and(|told| told.as_ref() == waiting) {
-                continue;
-            }
-            if self.roster.owes_spec(&uid) {
-                self.resize_due.insert(uid);
-                continue;
-            }
-            let says_so = || self.roster.wanted(&uid).is_some_and(|pod| shown(pod).is_some());
-            if waiting.is_none() && slot.resize_told.is_none() && !says_so() {
-                continue;
-            }
-            let waiting = waiting.cloned();
-            let has_room = self.tell_worker(&uid, PodWorkerMsg::ResizeJudged(waiting.clone()), context);
-            match self.slots.get_mut(&uid).filter(|_| has_room) {
-                Some(slot) => slot.resize_told = Some(waiting),
-                None => drop(self.resize_due.insert(uid)),
-            }
-        }
-    }
-
-    /// What pods were given that are no more is forgotten, here and on the disk.
-    pub(super) fn forget_allocations(&mut self, known: &Arc<BTreeSet<PodUid>>, context: &Context<PodManagerMsg>) {
-        self.allocations.retain(known);
-        context.tell(&self.agent.directory.allocation_manager, AllocationManagerMsg::Known(Arc::clone(known)));
-    }
-
-    fn arm_resize_retry(&mut self, delay: Duration, context: &mut Context<PodManagerMsg>) {
-        if let Some(timer) = self.resize_timer.replace(context.after(delay, PodManagerMsg::ResizeRetryDue)) {
+    pub(super) fn arm_retry(&mut self, delay: Duration, context: &mut Context<PodManagerMsg>) {
+        let due = PodManagerMsg::Resizes(ResizesMsg::ResizeRetryDue);
+        if let Some(timer) = self.timer.replace(context.after(delay, due)) {
             context.cancel(timer);
         }
     }
-}
-
-/// What the API server shows of a resize that waits.
-fn shown(pod: &Pod) -> Option<PendingResize> {
-    let status = pod.status.as_ref()?;
-    status.conditions.iter().flatten().find(|condition| condition.type_ == PENDING)?;
-    ResizeConditions::of_status(status).pending
 }

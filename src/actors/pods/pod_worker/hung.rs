@@ -4,44 +4,47 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::PodWorker;
+use super::jobs::JobSite;
 use crate::actors::kit::context::Context;
 use crate::cri::open_calls::OpenCall;
 use crate::logic::model::runtime_health::{CALL_HANGS_AFTER, hangs};
 use crate::logic::model::time::Moment;
+use crate::logic::pods::pod_lifecycle::PodLifecycle;
 use crate::logic::pods::wait::PodWait;
 use crate::messages::pod_worker::PodWorkerMsg;
 
-/// From one look for such calls to the next, while there is anything to wait for.
-const LOOK_PERIOD: Duration = CALL_HANGS_AFTER.saturating_add(Duration::from_secs(1));
+/// From one look for such calls to the next, while there is anything to wait for. Nothing tells when a call begins to hang.
+pub(super) const LOOK_PERIOD: Duration = CALL_HANGS_AFTER.saturating_add(Duration::from_secs(1));
 
-impl PodWorker {
+/// The call that hangs, by its number, and the wait for it: the same for as long as it does.
+#[derive(Default)]
+pub(super) struct HungCall(Option<(u64, PodWait)>);
+
+impl HungCall {
     /// The call of this pod that hangs: one of its own jobs, or `Pleg`'s look at it.
-    pub(super) fn note_hung_call(&mut self, context: &Context<PodWorkerMsg>) -> Option<PodWait> {
-        let call = self.hung_call(context);
-        let known = self.hung.take().filter(|(number, _)| call.is_some_and(|call| call.number == *number));
-        self.hung = known.or_else(|| {
+    pub(super) fn look(
+        &mut self,
+        site: &JobSite,
+        lifecycle: &PodLifecycle,
+        context: &Context<PodWorkerMsg>,
+    ) -> Option<PodWait> {
+        let call = find(site, lifecycle, context);
+        let known = self.0.take().filter(|(number, _)| call.is_some_and(|call| call.number == *number));
+        self.0 = known.or_else(|| {
             let OpenCall { number, method, open } = call?;
             let since = Moment(context.now().0.saturating_sub(i64::try_from(open.as_nanos()).ok()?));
             Some((number, PodWait::Call { method, since }))
         });
-        self.hung.as_ref().map(|(_, wait)| wait.clone())
+        self.0.as_ref().map(|(_, wait)| wait.clone())
     }
+}
 
-    fn hung_call(&self, context: &Context<PodWorkerMsg>) -> Option<OpenCall> {
-        let own = context.address().record().oldest_call(None);
-        let pleg = self.site.agent.directory.pleg.record().oldest_call(Some(self.site.uid.as_str()));
-        let grace =
-            self.lifecycle.grace().or_else(|| self.lifecycle.pod().map(|pod| own_grace(pod))).unwrap_or_default();
-        let hung = own.into_iter().chain(pleg).filter(|call| hangs(call.method, call.open, grace));
-        hung.max_by_key(|call| call.open)
-    }
-
-    /// Nothing tells when a call begins to hang: while there is one, it is looked for.
-    pub(super) fn next_look_for_hung_calls(&self) -> Duration {
-        let waits = !self.jobs.is_empty() || self.lifecycle.awaits_a_look();
-        if waits { LOOK_PERIOD } else { Duration::MAX }
-    }
+fn find(site: &JobSite, lifecycle: &PodLifecycle, context: &Context<PodWorkerMsg>) -> Option<OpenCall> {
+    let own = context.address().record().oldest_call(None);
+    let pleg = site.tools.to.pleg.record().oldest_call(Some(site.uid.as_str()));
+    let grace = lifecycle.grace().or_else(|| lifecycle.pod().map(|pod| own_grace(pod))).unwrap_or_default();
+    let hung = own.into_iter().chain(pleg).filter(|call| hangs(call.method, call.open, grace));
+    hung.max_by_key(|call| call.open)
 }
 
 fn own_grace(pod: &Pod) -> Duration {

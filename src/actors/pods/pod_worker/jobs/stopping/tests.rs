@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::actors::node::node_tests::{PlayedAgent, played_agent};
 use crate::actors::played_api::ObjectServer;
+use crate::actors::wiring::pods::worker_tools;
 use crate::logic::model::ids::{FullName, PodUid};
 
 struct Scene {
@@ -18,7 +19,7 @@ impl Scene {
         let played = played_agent(ObjectServer::default().api(), |_, _| {});
         let pod = serde_json::from_value(json!({ "metadata": { "name": "web" }, "spec": spec })).expect("a pod");
         let site = JobSite {
-            agent: Arc::clone(&played.agent),
+            tools: Arc::new(worker_tools(&played.agent)),
             uid: PodUid::from("uid-1"),
             full_name: FullName::new("web", "ns"),
             host: Default::default(),
@@ -29,7 +30,7 @@ impl Scene {
 
     /// Stops these containers, by ID; what the runtime was asked for, and the seconds it took.
     async fn kill(&self, containers: &[(&str, &str)], grace: u64) -> (Vec<String>, u64, bool) {
-        let clock = Arc::clone(self.site.agent.trace.clock());
+        let clock = Arc::clone(&self.site.tools.clock);
         let began = clock.uptime();
         let before = self.played.runtime().calls("").len();
         let stops = containers.iter().map(|(id, name)| Stop::with_pod(ContainerId::from(*id), (*name).to_owned()));

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::super::jobs::Given;
+use super::super::starting::Given;
 use super::*;
 use crate::actors::node::node_tests::{PlayedAgent, played_agent};
 use crate::actors::played_api::ObjectServer;
+use crate::actors::wiring::pods::worker_tools;
 use crate::actors::wiring::start_alone;
 use crate::logic::environment::container_environment;
 use crate::logic::images::image_policy::ImageInUse;
@@ -40,7 +41,7 @@ impl Scene {
         let known = ObjectCacheMsg::PodChanged(Arc::clone(&pod));
         to.object_cache.tell(Cause::outside("test"), known).expect("has room");
         let site = JobSite {
-            agent: Arc::clone(agent),
+            tools: Arc::new(worker_tools(agent)),
             uid: PodUid::from("uid-1"),
             full_name: FullName::new("web", "ns"),
             host: Default::default(),

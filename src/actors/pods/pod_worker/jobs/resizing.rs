@@ -1,137 +1,27 @@
-//! The worker's part of in-place resize: what comes of its pod's conditions, and the job that tells kernel and runtime.
+//! A pod worker's job of in-place resize: it gives kernel and runtime the amounts that the pod was given.
 //!
 //! Order and refusals are those of `logic::pods::pod_resize`. Each change is noted on the disk once the runtime has taken it;
 //! one that was cut off in between is made again, which changes nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
+use k8s_openapi::api::core::v1::{Container, Pod};
 
-use super::PodWorker;
-use super::jobs::JobSite;
-use crate::actors::agent::Agent;
-use crate::actors::kit::context::Context;
+use super::allocations::note;
+use super::site::JobSite;
 use crate::actors::kit::trace::Cause;
 use crate::cri::{CriError, Labels, LinuxContainerResources};
-use crate::logic::events::reasons::EventReason;
-use crate::logic::model::ids::{PodUid, SandboxId};
+use crate::logic::model::ids::SandboxId;
 use crate::logic::pods::pod_containers::{find_container, first_containers};
-use crate::logic::pods::pod_lifecycle::{JobEnd, ResizeMeans, Stage};
+use crate::logic::pods::pod_lifecycle::JobEnd;
 use crate::logic::pods::pod_resize::{
-    self, Amounts, ContainerResources, ContainerUpdate, PodFigures, PodResources, ResizeConditions, ResizeReport,
-    ResizeWork, Step, memory_check, merged, refusal, steps, with_amounts,
+    self, Amounts, ContainerResources, ContainerUpdate, PodFigures, ResizeReport, ResizeWork, Step, memory_check,
+    merged, refusal, steps, with_amounts,
 };
 use crate::logic::resources::cgroup_name::CgroupName;
 use crate::logic::resources::{pod_cgroup_settings, pod_qos};
-use crate::messages::allocation_manager::{Actuated, AllocationManagerMsg, ResizeCount};
-use crate::messages::event_recorder::EventSubject;
-use crate::messages::pod_worker::PodWorkerMsg;
 use crate::platform::host::blocking;
-
-/// Patience with `AllocationManager`, which waits for the disk.
-const KEEP_PATIENCE: Duration = Duration::from_secs(60);
-/// Wait before what the runtime was told is asked for again.
-const RECALL_RETRY: Duration = Duration::from_secs(1);
-
-/// What resizes depend on.
-pub(super) fn means(agent: &Agent) -> ResizeMeans {
-    let settings = &agent.settings;
-    let per_pod = settings.resources.cgroup_tree.per_qos();
-    ResizeMeans { gates: settings.resources.resize, options: settings.resources.options, per_pod }
-}
-
-/// Asks what the runtime was told of the pod before.
-pub(super) fn recall(agent: &Arc<Agent>, uid: &PodUid, delay: Duration, context: &mut Context<PodWorkerMsg>) {
-    let (agent, cause, about) = (Arc::clone(agent), context.cause(), uid.clone());
-    let work = async move {
-        tokio::time::sleep(delay).await;
-        let ask = |reply| AllocationManagerMsg::Recall(about, reply);
-        let asked = agent.directory.allocation_manager.ask(cause, KEEP_PATIENCE, ask).await;
-        asked.map_err(|error| error.to_string())
-    };
-    context.start("recall resources", uid.to_string(), work, PodWorkerMsg::Recalled);
-}
-
-/// Notes what the runtime is told.
-pub(super) async fn note(
-    agent: &Agent,
-    uid: &PodUid,
-    containers: ContainerResources,
-    pod: Option<ResourceRequirements>,
-    cause: &Cause,
-) -> Result<(), String> {
-    let actuated = Actuated { uid: uid.clone(), containers, pod };
-    let ask = |reply| AllocationManagerMsg::Actuate(actuated, reply);
-    let asked = agent.directory.allocation_manager.ask(cause.clone(), KEEP_PATIENCE, ask).await;
-    asked.map_err(|error| error.to_string()).and_then(|kept| kept)
-}
-
-impl PodWorker {
-    pub(super) fn take_recalled(
-        &mut self,
-        read: Result<PodResources, String>,
-        context: &mut Context<PodWorkerMsg>,
-    ) -> Option<PodResources> {
-        match read {
-            Ok(read) => Some(read),
-            Err(why) => {
-                tracing::debug!(pod = %self.site.full_name, why, "what the runtime was told is not known yet");
-                recall(&self.site.agent, &self.site.uid, RECALL_RETRY, context);
-                None
-            }
-        }
-    }
-
-    /// A new pod, or a new spec: what the API server shows of resizes counts until this agent knows better, and resources
-    /// that changed are a resize that was taken on.
-    pub(super) fn note_spec(&mut self, pod: &Pod, context: &Context<PodWorkerMsg>) {
-        let gates = &self.site.agent.settings.resources.resize;
-        match self.lifecycle.pod() {
-            None => self.resize = pod.status.as_ref().map(ResizeConditions::of_status).unwrap_or_default(),
-            Some(before) => {
-                let (old, new) = (pod_resize::allocation_of(before, gates), pod_resize::allocation_of(pod, gates));
-                if !pod_resize::same_resources(&old, &new) {
-                    self.resize.begin(pod.metadata.generation, context.now());
-                }
-            }
-        }
-    }
-
-    /// Whether all is in force, as the status is to show it; an Event when it has come to be.
-    pub(super) fn follow_resize(&mut self, context: &Context<PodWorkerMsg>) {
-        let Some(pod) = self.lifecycle.pod().cloned() else { return };
-        match self.lifecycle.stage() {
-            Stage::Syncing => {}
-            Stage::Terminating => return,
-            Stage::Terminated => return self.resize = ResizeConditions::default(),
-        }
-        let Some(in_force) = self.lifecycle.is_in_force() else { return };
-        if let Some(generation) = self.resize.note(in_force, pod.metadata.generation, context.now()) {
-            let message = pod_resize::completed(&pod, generation.unwrap_or_default());
-            let subject = EventSubject::pod(&self.site.uid, &self.site.full_name);
-            context
-                .tell(&self.site.agent.directory.event_recorder, subject.normal(EventReason::ResizeCompleted, message));
-        }
-    }
-
-    /// A try to bring resources into force has ended.
-    pub(super) fn take_resized(&mut self, report: &ResizeReport, context: &Context<PodWorkerMsg>) {
-        let to = &self.site.agent.directory;
-        if report.changed {
-            let took = self.resize_began.take().map_or(Duration::ZERO, |began| context.clock().uptime() - began);
-            let count = ResizeCount::Actuated { success: report.problem.is_none(), took };
-            context.tell(&to.allocation_manager, AllocationManagerMsg::Counted(vec![count]));
-        }
-        let (Some(why), Some(pod)) = (&report.problem, self.lifecycle.pod()) else { return };
-        if let Some(generation) = self.resize.fail(why, pod.metadata.generation, context.now()) {
-            let message = pod_resize::failed(pod, generation.unwrap_or_default(), why);
-            let subject = EventSubject::pod(&self.site.uid, &self.site.full_name);
-            context.tell(&to.event_recorder, subject.warning(EventReason::ResizeError, message));
-        }
-    }
-}
 
 /// A resize on its way.
 struct Resizing<'a> {
@@ -147,7 +37,7 @@ struct Resizing<'a> {
 
 impl JobSite {
     /// Brings what the pod was given into force.
-    pub(super) async fn resize(self, pod: Arc<Pod>, work: ResizeWork, cause: Cause) -> JobEnd {
+    pub(in super::super) async fn resize(self, pod: Arc<Pod>, work: ResizeWork, cause: Cause) -> JobEnd {
         let mut resizing = Resizing {
             site: &self,
             pod: &pod,
@@ -165,10 +55,10 @@ impl JobSite {
     /// Notes meanwhile what the containers that come first are made with, so that [`Self::note_container`] has nothing left
     /// to wait for. Whether that succeeded is asked there.
     pub(super) async fn note_first_containers(&self, pod: &Pod, cause: &Cause) {
-        let by_pod = self.agent.settings.resources.resize.by_pod;
+        let by_pod = self.tools.settings.resources.resize.by_pod;
         let made_with = |one: &Container| (one.name.clone(), pod_resize::effective_requirements(pod, one, by_pod));
         let noted = first_containers(pod).iter().map(made_with).collect();
-        if let Err(why) = note(&self.agent, &self.uid, noted, None, cause).await {
+        if let Err(why) = note(&self.tools.to.allocation_manager, &self.uid, noted, None, cause).await {
             tracing::debug!(pod = %self.full_name, why, "resources are not noted ahead");
         }
     }
@@ -176,15 +66,22 @@ impl JobSite {
     /// What the container is made with, or is to have: noted before it is made, as upstream.
     pub(super) async fn note_container(&self, pod: &Pod, name: &str, cause: &Cause) -> Result<(), String> {
         let Some((_, container)) = find_container(pod, name) else { return Ok(()) };
-        let by_pod = self.agent.settings.resources.resize.by_pod;
+        let by_pod = self.tools.settings.resources.resize.by_pod;
         let made_with = pod_resize::effective_requirements(pod, &container, by_pod);
-        note(&self.agent, &self.uid, [(name.to_owned(), made_with)].into_iter().collect(), None, cause).await
+        note(
+            &self.tools.to.allocation_manager,
+            &self.uid,
+            [(name.to_owned(), made_with)].into_iter().collect(),
+            None,
+            cause,
+        )
+        .await
     }
 }
 
 impl Resizing<'_> {
     async fn carry_out(&mut self) -> Result<(), String> {
-        let settings = &self.site.agent.settings;
+        let settings = &self.site.tools.settings;
         if settings.resources.cgroup_tree.per_qos() {
             self.look().await?;
         }
@@ -204,7 +101,14 @@ impl Resizing<'_> {
             }
         }
         if let Some(own) = &self.work.pod {
-            note(&self.site.agent, &self.site.uid, ContainerResources::new(), Some(own.clone()), &self.cause).await?;
+            note(
+                &self.site.tools.to.allocation_manager,
+                &self.site.uid,
+                ContainerResources::new(),
+                Some(own.clone()),
+                &self.cause,
+            )
+            .await?;
             self.report.pod = Some(own.clone());
             self.report.changed = true;
         }
@@ -218,10 +122,10 @@ impl Resizing<'_> {
     }
 
     async fn look(&mut self) -> Result<(), String> {
-        let settings = &self.site.agent.settings;
+        let settings = &self.site.tools.settings;
         let qos = pod_qos(self.pod, settings.resources.options.pod_level_resources);
         let name = settings.resources.cgroup_tree.pod(&self.site.uid, qos).map_err(|error| error.to_string())?;
-        let (cgroups, about) = (Arc::clone(&self.site.agent.adapters.cgroups), name.clone());
+        let (cgroups, about) = (Arc::clone(&self.site.tools.adapters.cgroups), name.clone());
         let read = blocking::run(move || cgroups.read(&about)).await;
         let read =
             read.map_err(|error| format!("unable to get pod cgroup config for pod {}: {error}", self.named()))?;
@@ -240,12 +144,12 @@ impl Resizing<'_> {
         }
         let mut pod_usage = None;
         if let (Some(name), Some(_)) = (self.cgroup.clone(), check.pod) {
-            let cgroups = Arc::clone(&self.site.agent.adapters.cgroups);
+            let cgroups = Arc::clone(&self.site.tools.adapters.cgroups);
             pod_usage = blocking::run(move || cgroups.memory_usage(&name)).await.ok();
         }
         let mut usages = BTreeMap::new();
         for (id, name, _) in &check.containers {
-            let stats = self.site.agent.adapters.runtime.container_stats(id).await;
+            let stats = self.site.tools.adapters.runtime.container_stats(id).await;
             let usage = stats.ok().and_then(|stats| stats.memory).and_then(|memory| memory.usage_bytes);
             usages.extend(usage.map(|usage| (name.clone(), usage)));
         }
@@ -258,15 +162,15 @@ impl Resizing<'_> {
         let resources = with_amounts(&own, amounts);
         let resized = Container { resources: Some(resources.clone()), ..container.into_owned() };
         let told: LinuxContainerResources = self.site.resources(self.pod, &resized).into();
-        let runtime = &self.site.agent.adapters.runtime;
+        let runtime = &self.site.tools.adapters.runtime;
         runtime
             .update_container_resources(&update.id, &told, &Labels::new())
             .await
             .map_err(|error| error.to_string())?;
-        let by_pod = self.site.agent.settings.resources.resize.by_pod;
+        let by_pod = self.site.tools.settings.resources.resize.by_pod;
         let in_force = pod_resize::effective_requirements(self.pod, &resized, by_pod);
         let noted = [(update.name.clone(), in_force.clone())].into_iter().collect();
-        note(&self.site.agent, &self.site.uid, noted, None, &self.cause).await?;
+        note(&self.site.tools.to.allocation_manager, &self.site.uid, noted, None, &self.cause).await?;
         self.report.containers.insert(update.name.clone(), in_force);
         Ok(())
     }
@@ -277,7 +181,7 @@ impl Resizing<'_> {
         let after = merged(&self.current, &written);
         // First the runtime: one that says no has refused it.
         self.tell_runtime(&after).await?;
-        let cgroups = Arc::clone(&self.site.agent.adapters.cgroups);
+        let cgroups = Arc::clone(&self.site.tools.adapters.cgroups);
         if let Err(error) = blocking::run(move || cgroups.update(&name, &written)).await {
             if let Err(why) = self.tell_runtime(&self.current).await {
                 tracing::warn!(pod = %self.site.full_name, why, "the runtime was not told that a resize was taken back");
@@ -302,7 +206,7 @@ impl Resizing<'_> {
             memory_limit_in_bytes: less(figures.memory_limit.unwrap_or(0), overhead.memory_limit_in_bytes),
             ..LinuxContainerResources::default()
         };
-        let runtime = &self.site.agent.adapters.runtime;
+        let runtime = &self.site.tools.adapters.runtime;
         match runtime.update_pod_sandbox_resources(sandbox, &overhead, &resources).await {
             Ok(()) => Ok(()),
             Err(error) if is_unable(&error) => Ok(()),

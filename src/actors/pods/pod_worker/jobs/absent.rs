@@ -1,6 +1,6 @@
 //! A pod worker's job that asks the runtime about what its list no longer shows.
 
-use super::jobs::JobSite;
+use super::site::JobSite;
 use crate::actors::runtime::pleg::{container_account, present};
 use crate::cri::CriResult;
 use crate::cri::pod_mapping::runtime_sandbox;
@@ -8,14 +8,14 @@ use crate::logic::pods::pod_lifecycle::{Absent, Found, JobEnd};
 
 impl JobSite {
     /// Asks about each by its ID.
-    pub(super) async fn confirm(self, asked: Absent) -> JobEnd {
+    pub(in super::super) async fn confirm(self, asked: Absent) -> JobEnd {
         let found = self.try_confirm(&asked).await;
         JobEnd::Confirmed(asked, found.map_err(|error| error.to_string()))
     }
 
     async fn try_confirm(&self, asked: &Absent) -> CriResult<Found> {
-        let (runtime, files) = (&self.agent.adapters.runtime, &*self.agent.adapters.files);
-        let stop_signals = self.agent.settings.pods.stop_signals;
+        let (runtime, files) = (&self.tools.adapters.runtime, &*self.tools.adapters.files);
+        let stop_signals = self.tools.settings.containers.stop_signals;
         let mut found = Found::default();
         for id in &asked.sandboxes {
             let status = present(runtime.pod_sandbox_status(id).await)?;

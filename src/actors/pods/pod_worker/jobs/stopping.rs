@@ -1,28 +1,32 @@
-//! A pod worker's jobs that stop containers: the hook first, then the turn among the others, then the runtime (CRI-19).
+//! A pod worker's jobs that stop containers: the hook first, then the turn among the others, then the runtime (CRI-19). One
+//! of them has all containers gone without hooks, so that the pod starts over in place (POD-18).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
 use tokio::sync::watch;
 
-use super::hooks::{LateHook, named};
-use super::jobs::JobSite;
-use crate::actors::kit::trace::{Cause, lock};
+use super::hooks::LateHook;
+use super::problems::{failed, joined};
+use super::site::{JobSite, field_path};
+use crate::actors::kit::trace::Cause;
 use crate::cri::CriError;
 use crate::logic::events::reasons::EventReason;
-use crate::logic::formats::go_text::quoted;
 use crate::logic::model::ids::{ContainerId, SandboxId};
-use crate::logic::pods::hooks::{STOP_GRACE_MIN, left_of, stop_order};
+use crate::logic::pods::container_actions::ResetContainer;
+use crate::logic::pods::hooks::{STOP_GRACE_MIN, left_of, named, stop_order};
 use crate::logic::pods::pod_lifecycle::JobEnd;
 
+/// What the runtime gives a container to end that gets no time: the least that it is ever given (POD-08).
+const NO_GRACE: Duration = Duration::from_secs(2);
 /// How long the end of a late hook is waited for once its container has ended.
 const LATE_HOOK_END: Duration = Duration::from_secs(1);
 
 /// A container to stop.
-pub(super) struct Stop {
+pub(in super::super) struct Stop {
     /// Which instance.
     pub id: ContainerId,
     /// Its name in the pod.
@@ -39,45 +43,8 @@ impl Stop {
     }
 }
 
-/// Stops of the pod's containers that are under way or were tried: one that is tried again, or begun beside another, runs
-/// no hook twice and gives no time twice. Lost with the worker; a hook is then run again, as Kubernetes promises.
-#[derive(Debug, Default)]
-pub struct StopMemory(Mutex<BTreeMap<ContainerId, Tried>>);
-
-#[derive(Debug, Default)]
-struct Tried {
-    /// How much of its grace period the container had used up before it was asked to stop; set once its hook has ended.
-    spent: Option<Duration>,
-    /// Told that the stop under way went well; closed when it is over in any way.
-    under_way: Option<watch::Receiver<bool>>,
-}
-
-impl StopMemory {
-    fn spent(&self, id: &ContainerId) -> Option<Duration> {
-        lock(&self.0).get(id)?.spent
-    }
-
-    fn note(&self, id: &ContainerId, spent: Duration) {
-        lock(&self.0).entry(id.clone()).or_default().spent = Some(spent);
-    }
-
-    fn under_way(&self, id: &ContainerId) -> Option<watch::Receiver<bool>> {
-        lock(&self.0).get(id)?.under_way.clone()
-    }
-
-    fn begin(&self, id: &ContainerId) -> watch::Sender<bool> {
-        let (end, under_way) = watch::channel(false);
-        lock(&self.0).entry(id.clone()).or_default().under_way = Some(under_way);
-        end
-    }
-
-    fn forget(&self, id: &ContainerId) {
-        lock(&self.0).remove(id);
-    }
-}
-
 /// How a pod's containers are stopped.
-pub(super) struct Kill {
+pub(in super::super) struct Kill {
     /// How long all has, hooks too.
     pub grace: Duration,
     /// Whether a new sandbox is to follow.
@@ -121,23 +88,9 @@ impl Turn {
     }
 }
 
-/// All that failed as one problem, in the way upstream joins errors.
-pub(super) fn joined(mut problems: Vec<String>) -> Result<(), String> {
-    match &mut problems[..] {
-        [] => Ok(()),
-        [only] => Err(std::mem::take(only)),
-        _ => Err(format!("[{}]", problems.join(", "))),
-    }
-}
-
-/// What failed, in upstream's words.
-pub(super) fn failed(action: &str, target: &str, reason: &str, error: &CriError) -> String {
-    format!("failed to {} for {} with {reason}: {}", quoted(action), quoted(target), quoted(&error.to_string()))
-}
-
 impl JobSite {
     /// Stops one container.
-    pub(super) async fn kill_container(
+    pub(in super::super) async fn kill_container(
         self,
         pod: Option<Arc<Pod>>,
         stop: Stop,
@@ -150,7 +103,7 @@ impl JobSite {
     }
 
     /// Stops all containers, each in its turn, then the sandboxes, whatever the containers said.
-    pub(super) async fn kill_pod(
+    pub(in super::super) async fn kill_pod(
         self,
         pod: Option<Arc<Pod>>,
         stops: Vec<Stop>,
@@ -170,11 +123,28 @@ impl JobSite {
         });
         let mut problems: Vec<String> = join_all(all).await.into_iter().flatten().collect();
         for sandbox in &sandboxes {
-            if let Err(error) = self.agent.adapters.runtime.stop_pod_sandbox(sandbox).await {
+            if let Err(error) = self.tools.adapters.runtime.stop_pod_sandbox(sandbox).await {
                 problems.push(failed("KillPodSandbox", self.uid.as_str(), "KillPodSandboxError", &error));
             }
         }
         JobEnd::PodKilled(joined(problems))
+    }
+
+    /// Stops and removes containers, one after the other in this order. Their logs stay, and no hook runs.
+    pub(in super::super) async fn reset_containers(self, containers: Vec<ResetContainer>, cause: Cause) -> JobEnd {
+        let runtime = &self.tools.adapters.runtime;
+        for ResetContainer { id, name, kind, runs } in containers {
+            if runs {
+                self.tell(&cause, self.subject(field_path(kind, &name)).normal(EventReason::Killing, "killing"));
+                if let Err(error) = runtime.stop_container(&id, NO_GRACE).await {
+                    return JobEnd::Reset(Err(failed("RemoveContainer", &name, "KillContainerError", &error)));
+                }
+            }
+            if let Err(error) = runtime.remove_container(&id).await {
+                return JobEnd::Reset(Err(failed("RemoveContainer", &name, "RemoveContainerError", &error)));
+            }
+        }
+        JobEnd::Reset(Ok(()))
     }
 
     /// Waits for the stop of the container that is under way already; says whether there was one and it went well. What
@@ -193,7 +163,7 @@ impl JobSite {
     /// Stops the container while its hook, where that is late, goes on: the hook's process ends with the container, not before
     /// (POD-23). How it ended is told shortly after.
     async fn stop_beside(&self, late: Option<LateHook<'_>>, id: &ContainerId, grace: Duration) -> Result<(), CriError> {
-        let stop = self.agent.adapters.runtime.stop_container(id, grace);
+        let stop = self.tools.adapters.runtime.stop_container(id, grace);
         let Some(mut hook) = late else { return stop.await };
         tokio::pin!(stop);
         tokio::select! {
@@ -238,7 +208,7 @@ impl JobSite {
         }
         let mut left = left_of(grace, spent.unwrap_or_default());
         if let Some(turn) = turn {
-            let clock = self.agent.trace.clock();
+            let clock = &self.tools.clock;
             let began = clock.uptime();
             turn.come(left).await;
             let waited = clock.uptime().saturating_sub(began);

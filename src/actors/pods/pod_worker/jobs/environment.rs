@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use futures_util::future::{join, join_all};
 use k8s_openapi::api::core::v1::{Container, FileKeySelector, Pod, ResourceFieldSelector};
 
-use super::jobs::JobSite;
+use super::site::JobSite;
 use crate::actors::kit::trace::Cause;
 use crate::actors::volumes::volume_manager::own_node;
-use crate::actors::wiring::volumes::node_means;
 use crate::logic::environment::env_file::{FILE_BYTES_MAX, value_of};
 use crate::logic::environment::field_path::Addresses;
 use crate::logic::environment::{EnvironmentSources, file_keys, resource_fields};
@@ -33,7 +32,7 @@ impl JobSite {
         addresses: Addresses,
         volumes: &MountedVolumes,
     ) -> EnvironmentSources {
-        let objects = &self.agent.adapters.objects;
+        let objects = &self.tools.adapters.objects;
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let references = environment_references(container.env_from.as_deref(), container.env.as_deref());
         let named = |wanted: ObjectKind| {
@@ -65,14 +64,14 @@ impl JobSite {
 
     /// The value of a key of a file in a volume; `None` when it may be missing and is (KEP-3721).
     async fn file_value(&self, selector: &FileKeySelector, volumes: &MountedVolumes) -> Result<Option<String>, String> {
-        if !self.agent.settings.pods.env_files {
+        if !self.tools.settings.containers.env_files {
             return Ok(Some(String::new()));
         }
         let FileKeySelector { key, path, volume_name, optional } = selector;
         let missing = || format!("cannot find the volume {volume_name:?} referenced by FileKeyRef");
         let volume = volumes.volumes.get(volume_name).filter(|volume| !volume.host_path.is_empty());
         let root = &volume.ok_or_else(missing)?.host_path;
-        let read = self.agent.adapters.volumes.read_file(root, path, FILE_BYTES_MAX);
+        let read = self.tools.adapters.volumes.read_file(root, path, FILE_BYTES_MAX);
         let read = match tokio::time::timeout(HANGS_AFTER, read).await {
             Ok(Err(VolumeError::Busy(_))) | Err(_) => {
                 return Err(format!("couldn't read env file {path:?}: volume {volume_name:?} does not answer"));
@@ -105,8 +104,8 @@ impl JobSite {
         if fields.peek().is_none() {
             return BTreeMap::new();
         }
-        let node = own_node(&self.agent.directory.node_status, Cause::outside("resource field")).await;
-        let node = NodeFacts::of(node.as_deref(), &node_means(&self.agent));
+        let node = own_node(&self.tools.to.node_status, Cause::outside("resource field")).await;
+        let node = NodeFacts::of(node.as_deref(), &self.tools.settings.resources.means);
         let value = |(index, selector): (usize, &ResourceFieldSelector)| {
             (index, variable_value(selector, pod, container, &node.allocatable).map(Some))
         };
@@ -124,7 +123,7 @@ impl JobSite {
             references.map(|reference| reference.name.as_str()).filter(|name| !name.is_empty()).collect();
         let Some(parsed) = ImageName::parse(image).ok().filter(|_| !names.is_empty()) else { return Ok(vec![]) };
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-        let objects = &self.agent.adapters.objects;
+        let objects = &self.tools.adapters.objects;
         let reads = names.iter().map(|name| patiently("secret", name, objects.secret(namespace, name)));
         let (mut keyring, mut failed, mut added) = (Keyring::default(), vec![], Ok(()));
         for (name, secret) in names.iter().zip(join_all(reads).await) {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
-use super::jobs::{Given, JobSite, field_path};
-use crate::actors::agent::Agent;
+use super::site::{JobSite, field_path};
+use super::starting::Given;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::trace::Cause;
 use crate::cri::{Device, ImageSpec, Mount, MountPropagation, PodSandboxConfig};
@@ -34,8 +34,13 @@ const PATIENCE: Duration = Duration::from_secs(150);
 
 impl JobSite {
     /// Has the pod's volumes there.
-    pub(super) async fn mount_volumes(self, pod: Arc<Pod>, worker: Address<PodWorkerMsg>, cause: Cause) -> JobEnd {
-        let volumes = &self.agent.directory.volume_manager;
+    pub(in super::super) async fn mount_volumes(
+        self,
+        pod: Arc<Pod>,
+        worker: Address<PodWorkerMsg>,
+        cause: Cause,
+    ) -> JobEnd {
+        let volumes = &self.tools.to.volume_manager;
         let question = |reply| VolumeManagerMsg::Ensure(pod, worker, reply);
         let answer = volumes.ask(cause.clone(), PATIENCE, question).await;
         let mounted = answer.unwrap_or_else(|error| Err(VolumeFailure::lost(error.to_string())));
@@ -79,7 +84,7 @@ impl JobSite {
                 readonly: mount.read_only,
                 recursive_read_only: mount.recursive_read_only,
                 // Each of them: a part of a volume is all that the runtime labels of it.
-                selinux_relabel: relabel && self.agent.settings.security.selinux,
+                selinux_relabel: relabel && self.tools.settings.containers.selinux,
                 propagation: match mount.propagation {
                     Propagation::None => MountPropagation::Private,
                     Propagation::HostToContainer => MountPropagation::HostToContainer,
@@ -130,7 +135,7 @@ impl JobSite {
         }
         if asked > 0 {
             let failed = asked.saturating_sub(found.len());
-            self.agent.happened(Occurrence::ImageVolumes { asked, failed });
+            self.tools.happened(Occurrence::ImageVolumes { asked, failed });
         }
         failed.map_or(Ok(found), Err)
     }
@@ -153,7 +158,7 @@ impl JobSite {
             index: mount.index,
             sub_path: mount.sub_path.clone(),
         };
-        let prepared = self.agent.adapters.volumes.prepare_sub_path(order);
+        let prepared = self.tools.adapters.volumes.prepare_sub_path(order);
         match tokio::time::timeout(HANGS_AFTER, prepared).await {
             Ok(Err(VolumeError::Busy(_))) | Err(_) => Err(format!(
                 "failed to prepare subPath for volumeMount {:?} of container {:?}: the volume does not answer",
@@ -169,7 +174,7 @@ impl JobSite {
         if pod.is_some_and(|pod| volume_plans(pod).is_empty() && !is_static(pod)) {
             return Ok(());
         }
-        release(&self.agent, &self.uid, Cause::outside("clean-up")).await
+        release(&self.tools.to.volume_manager, &self.uid, Cause::outside("clean-up")).await
     }
 }
 
@@ -196,8 +201,12 @@ fn volume_image(pod: &Pod, volume: &VolumePlan, image: &ImageInUse) -> Result<Op
 }
 
 /// Has the volumes of a pod gone whose containers are.
-pub(in crate::actors) async fn release(agent: &Agent, uid: &PodUid, cause: Cause) -> Result<(), String> {
+pub(in crate::actors) async fn release(
+    volume_manager: &Address<VolumeManagerMsg>,
+    uid: &PodUid,
+    cause: Cause,
+) -> Result<(), String> {
     let question = |reply| VolumeManagerMsg::Release(uid.clone(), reply);
-    let answer = agent.directory.volume_manager.ask(cause, PATIENCE, question).await;
+    let answer = volume_manager.ask(cause, PATIENCE, question).await;
     answer.map_err(|error| error.to_string())?.map_err(|failure| failure.message)
 }

@@ -4,7 +4,8 @@
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
-use super::jobs::{Given, JobSite, find, target};
+use super::site::{JobSite, find};
+use super::starting::{Given, target};
 use crate::actors::kit::trace::Cause;
 use crate::cri::pod_mapping::{
     ContainerFacts, DeviceFacts, ImageUser, MappingError, SandboxFacts, container_config, needs_hosts_file,
@@ -37,7 +38,7 @@ impl JobSite {
         if class.is_empty() {
             return Ok(String::new());
         }
-        let found = patiently("runtimeclass", class, self.agent.adapters.objects.runtime_class(class)).await;
+        let found = patiently("runtimeclass", class, self.tools.adapters.objects.runtime_class(class)).await;
         found.map(|class| class.handler.clone()).map_err(|error| match error {
             ObjectError::NotFound(text) => text,
             other => format!("failed to lookup RuntimeClass {class}: {other}"),
@@ -49,7 +50,7 @@ impl JobSite {
     pub(super) async fn new_sandbox(&self, pod: &Pod, attempt: u32, cause: &Cause) -> Result<PodSandboxConfig, String> {
         let dns = self.dns().await?;
         let (config, warnings) = self.sandbox_config(pod, attempt, dns).map_err(|error| error.to_string())?;
-        let node = EventSubject::node(&self.agent.settings.node_name);
+        let node = EventSubject::node(&self.tools.settings.node.name);
         for DnsWarning { reason, pod_message, node_message } in warnings {
             if let Some(message) = node_message {
                 self.tell(cause, node.warning(reason.clone(), message));
@@ -62,16 +63,16 @@ impl JobSite {
     /// That of a sandbox that is there, or on its way, to go with its images and containers: runtimes do not look at its
     /// resolver again, so a file that cannot be read now keeps none of them from starting.
     pub(super) async fn made_sandbox(&self, pod: &Pod, attempt: u32) -> Result<PodSandboxConfig, MappingError> {
-        let settings = &self.agent.settings.network.dns;
+        let settings = &self.tools.settings.node.dns;
         let dns = self.dns().await.unwrap_or_else(|_| settings.with_host(Some(Resolver::default())));
         Ok(self.sandbox_config(pod, attempt, dns)?.0)
     }
 
     /// What the node knows about names, the node's resolver configuration read anew (CRI-06).
     async fn dns(&self) -> Result<NodeDns, String> {
-        let settings = &self.agent.settings.network.dns;
+        let settings = &self.tools.settings.node.dns;
         let Some(path) = &settings.resolv_conf else { return Ok(settings.with_host(None)) };
-        let text = self.agent.adapters.files.node_resolv_conf(path).await.map_err(|error| error.to_string())?;
+        let text = self.tools.adapters.files.node_resolv_conf(path).await.map_err(|error| error.to_string())?;
         let resolver = Resolver::parse(&text).map_err(|error| error.to_string())?;
         Ok(settings.with_host(Some(resolver)))
     }
@@ -82,13 +83,13 @@ impl JobSite {
         attempt: u32,
         dns: NodeDns,
     ) -> Result<(PodSandboxConfig, Vec<DnsWarning>), MappingError> {
-        let settings = &self.agent.settings;
+        let settings = &self.tools.settings;
         let qos = pod_qos(pod, settings.resources.options.pod_level_resources);
-        let driver = self.agent.adapters.cgroups.driver();
+        let driver = self.tools.adapters.cgroups.driver();
         let cgroup_parent = settings.resources.cgroup_tree.cgroup_parent(&self.uid, qos, driver).unwrap_or_default();
         let facts = SandboxFacts {
             attempt,
-            pod_logs: settings.logs.folder.clone(),
+            pod_logs: settings.node.pod_logs_dir.clone(),
             cgroup_parent,
             dns,
             resources: sandbox_resources(pod, false, &settings.resources.options).into(),
@@ -107,14 +108,14 @@ impl JobSite {
         given: &Given,
     ) -> Result<ContainerConfig, String> {
         let Given { image, volumes, .. } = given;
-        let settings = &self.agent.settings;
+        let settings = &self.tools.settings;
         let (container, _) = find(pod, &start.name);
         let container = container.as_ref();
         let target = target(pod, start, given.runtime.as_deref())?;
         let own = |ip: std::net::IpAddr| ip.to_string();
         let pod_ips = if sandbox.host_network { self.host.shown().map(own).collect() } else { sandbox.ips.clone() };
         let resources = self.resources(pod, container);
-        let prefer_ipv6 = settings.node.status.addresses.prefers_sixth();
+        let prefer_ipv6 = settings.node.prefer_ipv6;
         let addresses = Addresses { pod_ips: pod_ips.clone(), host: self.host.clone(), prefer_ipv6 };
         // Side by side: each waits for another thread or actor, and the pod's start for all of them.
         let (logs, etc_hosts_path, environment) = futures_util::join!(
@@ -136,24 +137,24 @@ impl JobSite {
             resources: resources.into(),
             etc_hosts_path,
             termination_log_path,
-            selinux_enabled: settings.security.selinux,
-            seccomp_default: settings.security.seccomp_default,
-            seccomp_root: settings.security.seccomp_root.clone(),
-            thermal_throttle_paths: settings.security.thermal_throttle_paths.clone(),
+            selinux_enabled: settings.containers.selinux,
+            seccomp_default: settings.containers.seccomp_default,
+            seccomp_root: settings.containers.seccomp_root.clone(),
+            thermal_throttle_paths: settings.containers.thermal_throttle_paths.clone(),
             target,
             ..ContainerFacts::default()
         };
         let config = container_config(pod, container, &facts).map_err(|error| error.to_string())?;
-        Ok(ContainerConfig { stop_signal: stop_signal(container, settings.pods.stop_signals), ..config })
+        Ok(ContainerConfig { stop_signal: stop_signal(container, settings.containers.stop_signals), ..config })
     }
 
     /// What the pod's runtime takes for itself.
     pub(super) fn overhead(&self, pod: &Pod) -> LinuxContainerResources {
-        overhead_resources(pod, &self.agent.settings.resources.options).into()
+        overhead_resources(pod, &self.tools.settings.resources.options).into()
     }
 
     pub(super) fn resources(&self, pod: &Pod, container: &Container) -> LinuxResources {
-        let settings = &self.agent.settings;
+        let settings = &self.tools.settings;
         let options = &settings.resources.options;
         LinuxResources {
             hugepage_limits: container_hugepage_limits(pod, container, &settings.resources.hugepage_sizes, options),
@@ -163,7 +164,7 @@ impl JobSite {
 
     /// Makes the container's log directory and, where it may leave a message, a new file for that.
     async fn make_logs(&self, container: &Container, restart_count: u32) -> Result<Logs, String> {
-        let (files, place) = (&self.agent.adapters.files, self.place());
+        let (files, place) = (&self.tools.adapters.files, self.place());
         let found = files.make_log_directory(&place, &container.name).await.map_err(|error| error.to_string())?;
         // What the runtime forgot the log directory still knows (CRI-16).
         let restart_count = match (restart_count, found) {
@@ -196,7 +197,7 @@ impl JobSite {
     }
 
     async fn write_hosts(&self, pod: &Pod, host_network: bool, pod_ips: &[String]) -> Result<String, String> {
-        let files = &self.agent.adapters.files;
+        let files = &self.tools.adapters.files;
         let spec = pod.spec.as_ref().ok_or("the pod has no spec")?;
         let aliases = spec.host_aliases.as_deref().unwrap_or_default();
         let content = if host_network {
@@ -204,7 +205,7 @@ impl JobSite {
             host_network_hosts_file(&node, aliases)
         } else {
             let (name, namespace) = (&self.full_name.name, &self.full_name.namespace);
-            let domain = &self.agent.settings.network.dns.cluster_domain;
+            let domain = &self.tools.settings.node.dns.cluster_domain;
             let host = PodHostname::of(name, namespace, spec, domain).map_err(|error| error.to_string())?;
             pod_network_hosts_file(pod_ips, &host.hostname, &host.domain, aliases).into_bytes()
         };

@@ -1,0 +1,122 @@
+//! What `PodManager` needs beside the messages that it is sent.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use super::sweeper::Sweeper;
+use crate::actors::kit::address::Address;
+use crate::actors::kit::trace::Trace;
+use crate::actors::pods::pod_worker::tools::WorkerTools;
+use crate::logic::manifest::restart_gates::RestartGates;
+use crate::logic::pods::pod_admission::SysctlAllowList;
+use crate::logic::pods::pod_resize::ResizeGates;
+use crate::logic::resources::ResourceOptions;
+use crate::logic::status::pod_ends::PodEnds;
+use crate::logic::volumes::plan::NodeMeans;
+use crate::messages::allocation_manager::AllocationManagerMsg;
+use crate::messages::container_gc::ContainerGcMsg;
+use crate::messages::event_recorder::EventRecorderMsg;
+use crate::messages::mirror_manager::MirrorManagerMsg;
+use crate::messages::node_status::NodeStatusMsg;
+use crate::messages::offline_pods::OfflinePodsMsg;
+use crate::messages::pleg::PlegMsg;
+use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::prober::ProberMsg;
+use crate::messages::resource_manager::ResourceManagerMsg;
+use crate::messages::status_manager::StatusManagerMsg;
+use crate::platform::cluster::kube_api::ApiServer;
+use crate::platform::host::chance::Chance;
+use crate::platform::observer::{Observer, Occurrence};
+
+/// See the module.
+pub struct Args {
+    /// What the configuration and the host say.
+    pub settings: PodManagerSettings,
+    /// The outside.
+    pub adapters: PodManagerAdapters,
+    /// Other actors.
+    pub to: PodManagerAddresses,
+    /// Records and restarts of its workers.
+    pub trace: Arc<Trace>,
+    /// Its hands on the node itself.
+    pub sweeper: Arc<Sweeper>,
+    /// For its workers.
+    pub worker_tools: Arc<WorkerTools>,
+}
+
+impl Args {
+    /// Tells whoever counts that something happened.
+    pub fn happened(&self, what: Occurrence<'_>) {
+        self.adapters.observer.happened(what);
+    }
+}
+
+/// What the configuration and the host say of pods that are to run here.
+pub struct PodManagerSettings {
+    /// The names of the sources that tell pods.
+    pub sources: Vec<&'static str>,
+    /// The node's name.
+    pub node_name: String,
+    /// The node's labels, for static pods where there is no Node.
+    pub labels: BTreeMap<String, String>,
+    /// The machine's architecture, as the API calls it.
+    pub architecture: String,
+    /// The most pods.
+    pub max_pods: i64,
+    /// What the node has for pods while no Node says it.
+    pub means: NodeMeans,
+    /// Features that the node declares; `None` where it declares nothing at all.
+    pub declared_features: Option<Vec<String>>,
+    /// How resources become figures.
+    pub resources: ResourceOptions,
+    /// Which resizes are made.
+    pub resize: ResizeGates,
+    /// Gates about the restart policies of containers.
+    pub restart_gates: RestartGates,
+    /// Which kernel parameters pods may set.
+    pub sysctls: SysctlAllowList,
+    /// Whether the host enforces AppArmor profiles.
+    pub app_armor: bool,
+    /// Dead containers kept for each container of a pod.
+    pub dead_per_container: i32,
+    /// Whether pods are kept for a boot without the API server.
+    pub keeps_offline: bool,
+}
+
+/// The outside, as `PodManager` uses it.
+pub struct PodManagerAdapters {
+    /// The API server, where one is named.
+    pub api: Option<ApiServer>,
+    /// How pods ended, for workers that begin anew.
+    pub pod_ends: Arc<Mutex<PodEnds>>,
+    /// Chance.
+    pub chance: Arc<dyn Chance>,
+    /// Who counts what happens.
+    pub observer: Arc<dyn Observer>,
+}
+
+/// The actors that `PodManager` tells.
+pub struct PodManagerAddresses {
+    /// Itself.
+    pub pod_manager: Address<PodManagerMsg>,
+    /// Hears of statuses that no worker tells.
+    pub status_manager: Address<StatusManagerMsg>,
+    /// Hears of static pods.
+    pub mirror_manager: Address<MirrorManagerMsg>,
+    /// Looks at the host's addresses.
+    pub node_status: Address<NodeStatusMsg>,
+    /// Looks at pods.
+    pub pleg: Address<PlegMsg>,
+    /// Hears of pods with more dead containers than are kept.
+    pub container_gc: Address<ContainerGcMsg>,
+    /// Hears which pods there are.
+    pub prober: Address<ProberMsg>,
+    /// Hears what the pods that count ask for.
+    pub resource_manager: Address<ResourceManagerMsg>,
+    /// Keeps what pods are given.
+    pub allocation_manager: Address<AllocationManagerMsg>,
+    /// Keeps admitted pods for a boot without the API server.
+    pub offline_pods: Address<OfflinePodsMsg>,
+    /// Hears of Events.
+    pub event_recorder: Address<EventRecorderMsg>,
+}

@@ -1,0 +1,47 @@
+//! A pod worker's questions to `AllocationManager`: what the runtime was told of the pod's resources, and notes of it.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ResourceRequirements;
+
+use crate::actors::kit::address::Address;
+use crate::actors::kit::context::Context;
+use crate::actors::kit::trace::Cause;
+use crate::logic::model::ids::PodUid;
+use crate::logic::pods::pod_resize::ContainerResources;
+use crate::messages::allocation_manager::{Actuated, AllocationManagerMsg};
+use crate::messages::pod_worker::PodWorkerMsg;
+
+/// Patience with `AllocationManager`, which waits for the disk.
+const KEEP_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Asks what the runtime was told of the pod before.
+pub(in super::super) fn recall(
+    to: &Address<AllocationManagerMsg>,
+    uid: &PodUid,
+    delay: Duration,
+    context: &mut Context<PodWorkerMsg>,
+) {
+    let (to, cause, about) = (to.clone(), context.cause(), uid.clone());
+    let work = async move {
+        tokio::time::sleep(delay).await;
+        let ask = |reply| AllocationManagerMsg::Recall(about, reply);
+        let asked = to.ask(cause, KEEP_PATIENCE, ask).await;
+        asked.map_err(|error| error.to_string())
+    };
+    context.start("recall resources", uid.to_string(), work, |outcome| PodWorkerMsg::Recalled(outcome.into()));
+}
+
+/// Notes what the runtime is told.
+pub(super) async fn note(
+    to: &Address<AllocationManagerMsg>,
+    uid: &PodUid,
+    containers: ContainerResources,
+    pod: Option<ResourceRequirements>,
+    cause: &Cause,
+) -> Result<(), String> {
+    let actuated = Actuated { uid: uid.clone(), containers, pod };
+    let ask = |reply| AllocationManagerMsg::Actuate(actuated, reply);
+    let asked = to.ask(cause.clone(), KEEP_PATIENCE, ask).await;
+    asked.map_err(|error| error.to_string()).and_then(|kept| kept)
+}
