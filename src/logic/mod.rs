@@ -3,8 +3,8 @@
 //! No async, clock, I/O, randomness, actors or gRPC. A decision that needs the time takes a [`model::time::Moment`].
 //!
 //! A folder is a domain. Domains form an order, from the bottom: `formats`, `model`, `resources`, `network`, `objects`,
-//! `environment`, `volumes`, `images`, `probes`, `logs`, `events`, `manifest`, `pods`, `status`, `node`, `statistics`,
-//! `serving`. Each says in its `mod.rs` which domains it may import, all of them before it in the order; `tests/tidy`
+//! `environment`, `volumes`, `images`, `probes`, `runtime`, `logs`, `events`, `manifest`, `pods`, `status`, `node`,
+//! `statistics`, `serving`. Each says in its `mod.rs` which domains it may import, all of them before it in the order; `tests/tidy`
 //! reads that, and lists the imports that still climb.
 
 pub mod environment;
@@ -20,6 +20,7 @@ pub mod objects;
 pub mod pods;
 pub mod probes;
 pub mod resources;
+pub mod runtime;
 pub mod serving;
 pub mod statistics;
 pub mod status;

@@ -51,6 +51,41 @@ pub fn flattened<T>(outcome: Result<Result<T, String>, Panicked>) -> Result<T, S
     outcome.unwrap_or_else(|panicked| Err(panicked.to_string()))
 }
 
+/// How an operation ended that may fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended<T, E = String> {
+    /// As it should.
+    Done(T),
+    /// It failed, and why.
+    Failed(E),
+    /// By a panic.
+    Panicked(Panicked),
+}
+
+impl<T, E> From<Result<Result<T, E>, Panicked>> for Ended<T, E> {
+    fn from(outcome: Result<Result<T, E>, Panicked>) -> Self {
+        match outcome {
+            Ok(Ok(done)) => Self::Done(done),
+            Ok(Err(error)) => Self::Failed(error),
+            Err(panicked) => Self::Panicked(panicked),
+        }
+    }
+}
+
+impl<T, E: std::fmt::Display> Ended<T, E> {
+    /// For those to whom a panic is a failure like others: what was done, or why not.
+    ///
+    /// # Errors
+    /// Says why it failed, or what the panic said.
+    pub fn into_result(self) -> Result<T, String> {
+        match self {
+            Self::Done(done) => Ok(done),
+            Self::Failed(error) => Err(error.to_string()),
+            Self::Panicked(panicked) => Err(panicked.to_string()),
+        }
+    }
+}
+
 /// Implements [`Describe`] by the variant's name, and by the pod that an expression finds.
 macro_rules! describe {
     ($message:ty) => {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use ractor::RpcReplyPort;
 
-use super::{Panicked, describe};
-use crate::cri::{ContainerEvent, CriError, CriResult};
+use super::{Ended, Panicked, describe};
+use crate::cri::{ContainerEvent, CriError};
 use crate::logic::model::ids::{FullName, PodUid};
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::model::time::Stamp;
-use crate::logic::pods::pleg_diff::PodRecord;
+use crate::logic::runtime::pleg_diff::PodRecord;
 
 /// What two list calls showed: each pod's sandboxes and containers, by state.
 #[derive(Debug)]
@@ -23,33 +23,57 @@ pub struct Relist {
     pub names: BTreeMap<PodUid, FullName>,
 }
 
-/// See the module.
+/// How a relist goes on.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum RelistStep {
+    /// Time for a relist.
+    RelistDue,
+    /// A relist ended.
+    Relisted(Ended<Relist, CriError>),
+    /// There was no relist for as long as that is borne.
+    RelistOverdue,
+}
+
+/// How looks at pods go on.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum LookStep {
+    /// A pod of which something was made or started is to be looked at.
+    LookDue(PodUid),
+    /// A pod that could not be looked at may be tried again.
+    InspectRetryDue(PodUid),
+    /// A pod was looked at.
+    Inspected(PodUid, Ended<Arc<RuntimePod>, CriError>),
+}
+
+/// How the runtime's event stream goes on.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum StreamStep {
+    /// Time to open the event stream again.
+    StreamDue,
+    /// The runtime takes event streams.
+    StreamOpened,
+    /// Something happened to a container. Only a hint to look.
+    EventArrived(ContainerEvent),
+    /// The stream ended, and why.
+    StreamEnded(Result<CriError, Panicked>),
+}
+
+/// See the module. In the trace, a step has its own name.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum PlegMsg {
-    /// From itself: time for a relist.
-    RelistDue,
-    /// From itself: a relist ended.
-    Relisted(Result<CriResult<Relist>, Panicked>),
-    /// From itself: there was no relist for as long as that is borne.
-    RelistOverdue,
+    /// From itself: a relist goes on.
+    #[strum(transparent)]
+    Relist(RelistStep),
+    /// From itself: a look at a pod goes on.
+    #[strum(transparent)]
+    Look(LookStep),
+    /// From its own stream: the stream goes on.
+    #[strum(transparent)]
+    Stream(StreamStep),
     /// From a `PodWorker`: look at this pod now; the answer goes to `PodManager`.
     Inspect(PodUid),
     /// From a `PodWorker`: look at this pod when what was just done to it has settled.
     InspectSoon(PodUid),
-    /// From itself: a pod of which something was made or started is to be looked at.
-    LookDue(PodUid),
-    /// From itself: a pod that could not be looked at may be tried again.
-    InspectRetryDue(PodUid),
-    /// From itself: a pod was looked at.
-    Inspected(PodUid, Result<CriResult<Arc<RuntimePod>>, Panicked>),
-    /// From itself: time to open the event stream again.
-    StreamDue,
-    /// From its own stream: the runtime takes event streams.
-    StreamOpened,
-    /// From its own stream: something happened to a container. Only a hint to look.
-    EventArrived(ContainerEvent),
-    /// From itself: the stream ended, and why.
-    StreamEnded(Result<CriError, Panicked>),
     /// From Root: someone who learns from here was started again; tell everything once more.
     Repeat,
     /// From Root: `LogRotator` was started again; tell it of the pods as they were last seen, without asking the runtime.
@@ -61,8 +85,6 @@ pub enum PlegMsg {
 describe!(PlegMsg, message => match message {
     PlegMsg::Inspect(uid)
     | PlegMsg::InspectSoon(uid)
-    | PlegMsg::LookDue(uid)
-    | PlegMsg::InspectRetryDue(uid)
-    | PlegMsg::Inspected(uid, _) => Some(uid),
+    | PlegMsg::Look(LookStep::LookDue(uid) | LookStep::InspectRetryDue(uid) | LookStep::Inspected(uid, _)) => Some(uid),
     _ => None,
 });

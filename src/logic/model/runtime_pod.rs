@@ -196,6 +196,12 @@ impl RuntimePod {
         self.containers.sort_by(RuntimeContainer::newest_first);
     }
 
+    /// Whether they are in their order, which the newest of each is found by.
+    pub fn is_newest_first(&self) -> bool {
+        self.sandboxes.is_sorted_by(|one, other| RuntimeSandbox::newest_first(one, other).is_le())
+            && self.containers.is_sorted_by(|one, other| RuntimeContainer::newest_first(one, other).is_le())
+    }
+
     /// The newest sandbox.
     pub fn sandbox(&self) -> Option<&RuntimeSandbox> {
         self.sandboxes.first()

@@ -7,7 +7,6 @@ pub mod container_garbage;
 pub mod container_hash;
 pub mod hooks;
 pub mod offline_pods;
-pub mod pleg_diff;
 pub mod pod_admission;
 pub mod pod_containers;
 pub mod pod_lifecycle;
