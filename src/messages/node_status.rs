@@ -6,40 +6,12 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 use ractor::RpcReplyPort;
 
-use super::{Panicked, describe};
-use crate::cri::CriResult;
-use crate::logic::model::runtime_health::RuntimeHealth;
+use super::{Ended, Panicked, describe};
+use crate::cri::CriError;
 use crate::logic::node::node_startup::StartupDurations;
-use crate::logic::node::node_status::{
-    AddressFacts, DeviceResources, HostFacts, Pressure, RuntimeAnswers, RuntimeFact,
-};
+pub use crate::logic::node::node_status::NodeNews;
+use crate::logic::node::node_status::{AddressFacts, HostFacts, RuntimeAnswers};
 use crate::platform::cluster::kube_api::ApiError;
-
-/// Something that the Node's status shows and that another actor knows. Each is told whole, whenever it changes.
-#[derive(Clone, Debug, PartialEq)]
-pub enum NodeNews {
-    /// Whether the runtime can be used; from `RuntimeMonitor`.
-    Health(RuntimeHealth),
-    /// What the runtime can do; from `RuntimeMonitor`.
-    Runtime(RuntimeFact),
-    /// Which resources run short; from the eviction manager.
-    Pressure(Pressure),
-    /// What device plugins offer, and whether their checkpoint was lost; from the resource manager.
-    Devices {
-        /// What they offer.
-        offered: DeviceResources,
-        /// There was no checkpoint when the agent started: what an earlier Node says of devices does not hold.
-        lost: bool,
-    },
-    /// Attachable volumes in use, sorted; from the volume manager, once it knows.
-    VolumesInUse(Vec<String>),
-    /// Why volumes cannot be used yet; from whoever registers storage drivers.
-    StorageProblem(Option<String>),
-    /// Set while the machine is being shut down; from the shutdown manager. Reported at once.
-    ShutdownProblem(Option<String>),
-    /// What the host cannot enforce; from the resource manager.
-    Unenforced(Option<String>),
-}
 
 /// What was found out for one status.
 #[derive(Clone, Debug)]
@@ -50,45 +22,77 @@ pub struct Gathered {
     pub runtime: Option<RuntimeAnswers>,
 }
 
-/// How a call of the API server for the Node ended.
-pub type NodeAnswer = Result<Result<Box<Node>, ApiError>, Panicked>;
-
-/// See the module.
-#[derive(Debug, strum::IntoStaticStr)]
-pub enum NodeStatusMsg {
-    /// From itself: the wait before a try to register is over.
+/// A wait that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+pub enum NodeWait {
+    /// Before a try to register.
     RegisterDue,
-    /// From itself: time to bring the status up to date.
+    /// Before the status is brought up to date.
     UpdateDue,
-    /// From itself: the node is not ready yet, so have the runtime looked at before its time.
+    /// The node is not ready yet: the runtime is looked at before its time.
     LookDue,
-    /// From `PodManager` and itself: pods use the host's addresses, and no Node says them: look what they are.
-    HostDue,
-    /// From itself: the host's addresses.
+    /// Before the Node is watched again.
+    WatchDue,
+}
+
+/// What the host or the runtime said.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum NodeFinding {
+    /// The host's addresses.
     HostRead(Result<AddressFacts, Panicked>),
-    /// From itself: what the node's resolver configuration says as the agent starts.
-    ResolvConfRead(Result<Result<String, String>, Panicked>),
-    /// From itself: what host and runtime said.
+    /// What the node's resolver configuration says as the agent starts.
+    ResolvConfRead(Ended<String>),
+    /// What host and runtime said for one status.
     Gathered(Result<Box<Gathered>, Panicked>),
-    /// From itself: the Node was to be created.
+}
+
+/// How a call of the API server for the Node ended.
+pub type NodeAnswer = Ended<Box<Node>, ApiError>;
+
+/// A call of the API server for the Node that ended.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum NodeAnswered {
+    /// The Node was to be created.
     Created(NodeAnswer),
-    /// From itself: the Node was to be read.
+    /// The Node was to be read.
     Fetched(NodeAnswer),
-    /// From itself: the Node was to be changed.
+    /// The Node was to be changed.
     Patched(NodeAnswer),
-    /// From itself: the API server's newest Node.
+}
+
+/// What came of following the Node.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum NodeWatch {
+    /// The API server's newest Node.
     Watched {
         /// `None` when there is none any more.
         node: Option<Box<Node>>,
         /// It was listed, not told by a watch: so it is, whatever was known of it.
         is_listed: bool,
     },
-    /// From itself: the watch of the Node ended, which it does by a panic alone.
+    /// The watch of the Node ended, which it does by a panic alone.
     WatchEnded(Result<Infallible, Panicked>),
-    /// From itself: time to watch again.
-    WatchDue,
+}
+
+/// See the module. In the trace, a part of a group has its own name.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum NodeStatusMsg {
+    /// From itself: a wait is over.
+    #[strum(transparent)]
+    Due(NodeWait),
+    /// From `PodManager` and itself: pods use the host's addresses, and no Node says them: look what they are.
+    HostDue,
+    /// From itself: what host and runtime said.
+    #[strum(transparent)]
+    Found(NodeFinding),
+    /// From itself: a call for the Node ended.
+    #[strum(transparent)]
+    Answered(NodeAnswered),
+    /// From itself: what came of following the Node.
+    #[strum(transparent)]
+    Watch(NodeWatch),
     /// From itself: the runtime was told these pod CIDRs.
-    CidrsTold(String, Result<CriResult<()>, Panicked>),
+    CidrsTold(String, Ended<(), CriError>),
     /// From `RuntimeMonitor` and others that know a part of the status: it changed.
     News(NodeNews),
     /// From Root: someone who learns from here was started again.

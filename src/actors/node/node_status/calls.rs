@@ -14,7 +14,9 @@ use crate::actors::kit::trace::Cause;
 use crate::cri::{Image, ImageService, RuntimeService};
 use crate::logic::node::node_status::{ImageFact, RuntimeAnswers};
 use crate::messages::Panicked;
-use crate::messages::node_status::{Gathered, NodeAnswer, NodeStatusMsg};
+use crate::messages::node_status::{
+    Gathered, NodeAnswer, NodeAnswered, NodeFinding, NodeStatusMsg, NodeWait, NodeWatch,
+};
 use crate::platform::cluster::kube_api::reflector::{Followed, follow};
 use crate::platform::cluster::kube_api::{ApiError, PatchKind, Place, Selector};
 
@@ -27,7 +29,18 @@ const WATCH_RETRY: Duration = Duration::from_secs(1);
 
 /// A call's end, with a panic told as the server's silence.
 pub(super) fn flat(answer: NodeAnswer) -> Result<Box<Node>, ApiError> {
-    answer.unwrap_or_else(|panicked| Err(ApiError::Transport(panicked.to_string())))
+    match answer {
+        NodeAnswer::Done(node) => Ok(node),
+        NodeAnswer::Failed(error) => Err(error),
+        NodeAnswer::Panicked(panicked) => Err(ApiError::Transport(panicked.to_string())),
+    }
+}
+
+/// The message that a call's end is.
+fn answered(
+    which: fn(NodeAnswer) -> NodeAnswered,
+) -> impl FnOnce(Result<Result<Box<Node>, ApiError>, Panicked>) -> NodeStatusMsg {
+    move |outcome| NodeStatusMsg::Answered(which(outcome.into()))
 }
 
 impl NodeStatus {
@@ -49,20 +62,20 @@ impl NodeStatus {
             let (host, runtime) = futures_util::future::join(facts.read(&addresses), runtime).await;
             Box::new(Gathered { host, runtime })
         };
-        context.start("read facts", "the node", work, NodeStatusMsg::Gathered);
+        context.start("read facts", "the node", work, |outcome| NodeStatusMsg::Found(NodeFinding::Gathered(outcome)));
     }
 
     pub(super) fn create(&self, node: Node, context: &mut Context<NodeStatusMsg>) {
         let Some((api, _)) = self.api.clone() else { return };
         let work = async move { api.create(&Place::Cluster, &node).await.map(Box::new) };
-        context.start("create node", self.args.node_name.clone(), work, NodeStatusMsg::Created);
+        context.start("create node", self.args.node_name.clone(), work, answered(NodeAnswered::Created));
     }
 
     pub(super) fn fetch(&self, context: &mut Context<NodeStatusMsg>) {
         let Some((_, api)) = self.api.clone() else { return };
         let name = self.args.node_name.clone();
         let work = async move { api.get(&Place::Cluster, &name).await.map(Box::new) };
-        context.start("read node", self.args.node_name.clone(), work, NodeStatusMsg::Fetched);
+        context.start("read node", self.args.node_name.clone(), work, answered(NodeAnswered::Fetched));
     }
 
     pub(super) fn patch(&self, body: Value, context: &mut Context<NodeStatusMsg>) {
@@ -72,7 +85,7 @@ impl NodeStatus {
             let patched = api.patch(&Place::Cluster, &name, Some("status"), PatchKind::Strategic, &body).await;
             patched.map(Box::new)
         };
-        context.start("patch node status", self.args.node_name.clone(), work, NodeStatusMsg::Patched);
+        context.start("patch node status", self.args.node_name.clone(), work, answered(NodeAnswered::Patched));
     }
 
     /// Follows the node's own object: labels, taints and pod CIDRs are set by others. Ends by a panic alone.
@@ -86,7 +99,7 @@ impl NodeStatus {
             let tell = |followed| is_listed = tell(&me, followed, is_listed);
             match follow::<Node>(&api, &Place::Cluster, &selector, chance, tell).await {}
         };
-        context.start("watch node", name, work, NodeStatusMsg::WatchEnded);
+        context.start("watch node", name, work, |why| NodeStatusMsg::Watch(NodeWatch::WatchEnded(why)));
     }
 
     pub(super) fn watch_ended(&mut self, why: Result<Infallible, Panicked>, context: &mut Context<NodeStatusMsg>) {
@@ -94,14 +107,14 @@ impl NodeStatus {
             Ok(never) => match never {},
             Err(panicked) => tracing::error!(error = %panicked, "watch of the node ended"),
         }
-        context.after(WATCH_RETRY, NodeStatusMsg::WatchDue);
+        context.after(WATCH_RETRY, NodeStatusMsg::Due(NodeWait::WatchDue));
     }
 
     pub(super) fn watched(&mut self, node: Option<Box<Node>>, is_listed: bool, context: &mut Context<NodeStatusMsg>) {
         match node {
             Some(node) if is_listed => self.take(*node, context),
             Some(node) => self.adopt(*node, context),
-            None if self.node.is_none() => {} // It is not registered yet.
+            None if self.node.stored().is_none() => {} // It is not registered yet.
             // It is not made anew while the agent runs: somebody wanted it gone.
             None => {
                 tracing::warn!(node = self.args.node_name, "the API server has no such node");
@@ -124,7 +137,7 @@ fn tell(me: &Address<NodeStatusMsg>, followed: Followed<Node>, is_owed: bool) ->
             return is_owed;
         }
     };
-    let told = NodeStatusMsg::Watched { node: node.map(Box::new), is_listed };
+    let told = NodeStatusMsg::Watch(NodeWatch::Watched { node: node.map(Box::new), is_listed });
     me.tell(Cause::outside("API server"), told).is_err() && is_listed
 }
 

@@ -14,10 +14,10 @@ use crate::logic::events::reasons::EventReason;
 use crate::logic::network::dns::resolv_conf_problem;
 use crate::logic::network::host_ips::HostIps;
 use crate::logic::node::node_status::AddressFacts;
-use crate::messages::Panicked;
 use crate::messages::event_recorder::EventSubject;
-use crate::messages::node_status::NodeStatusMsg;
+use crate::messages::node_status::{NodeFinding, NodeStatusMsg};
 use crate::messages::pod_manager::PodManagerMsg;
+use crate::messages::{Ended, Panicked};
 
 /// Wait before a host without an address is asked again.
 const HOST_RETRY: Duration = Duration::from_secs(5);
@@ -45,13 +45,13 @@ impl Host {
 impl NodeStatus {
     /// Asks the host, unless a Node says it all.
     pub(super) fn read_host(&mut self, context: &mut Context<NodeStatusMsg>) {
-        if self.newest().is_some() || std::mem::replace(&mut self.host.reading, true) {
+        if self.node.newest().is_some() || std::mem::replace(&mut self.host.reading, true) {
             return;
         }
         let facts = Arc::clone(&self.args.facts);
         let settings = self.args.settings.status.addresses.clone();
         let work = async move { facts.addresses(&settings).await };
-        context.start("read addresses", "the host", work, NodeStatusMsg::HostRead);
+        context.start("read addresses", "the host", work, |facts| NodeStatusMsg::Found(NodeFinding::HostRead(facts)));
     }
 
     pub(super) fn host_read(&mut self, facts: Result<AddressFacts, Panicked>, context: &mut Context<NodeStatusMsg>) {
@@ -65,14 +65,14 @@ impl NodeStatus {
             context.cancel(before);
         }
         let known = self.host.own.as_ref().is_some_and(|own| own.problem().is_none());
-        if !known && self.newest().is_none() {
+        if !known && self.node.newest().is_none() {
             self.host.retry = Some(context.after(HOST_RETRY, NodeStatusMsg::HostDue));
         }
     }
 
     /// Tells `PodManager` the host's addresses when they changed. What it has no room for comes again with the next word.
     pub(super) fn tell_host(&mut self, context: &Context<NodeStatusMsg>) {
-        let newest = self.newest().map(|node| HostIps::of(&node)).or_else(|| self.host.own.clone());
+        let newest = self.node.newest().map(|node| HostIps::of(&node)).or_else(|| self.host.own.clone());
         let Some(host) = newest.filter(|newest| self.host.told.as_ref() != Some(newest)) else { return };
         if context.try_tell(&self.args.to.pod_manager, PodManagerMsg::HostChanged(host.clone())) {
             if let Some(problem) = host.problem() {
@@ -89,18 +89,15 @@ impl NodeStatus {
             let files = Arc::clone(&self.args.files);
             let about = path.clone();
             let work = async move { files.node_resolv_conf(&path).await.map_err(|error| error.to_string()) };
-            context.start("read resolv.conf", about, work, NodeStatusMsg::ResolvConfRead);
+            let ended = |read: Result<_, Panicked>| NodeStatusMsg::Found(NodeFinding::ResolvConfRead(read.into()));
+            context.start("read resolv.conf", about, work, ended);
         }
     }
 
-    pub(super) fn resolv_conf_read(
-        &self,
-        read: Result<Result<String, String>, Panicked>,
-        context: &Context<NodeStatusMsg>,
-    ) {
+    pub(super) fn resolv_conf_read(&self, read: Ended<String>, context: &Context<NodeStatusMsg>) {
         let dns = &self.args.dns;
         let path = dns.resolv_conf.as_deref().unwrap_or_default();
-        let problem = match read.unwrap_or_else(|panicked| Err(panicked.to_string())) {
+        let problem = match read.into_result() {
             Ok(text) => resolv_conf_problem(path, &text, &dns.cluster_domain),
             Err(error) => Some(error),
         };

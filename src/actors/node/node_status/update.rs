@@ -10,11 +10,12 @@ use crate::logic::node::node_object;
 use crate::logic::node::node_registration::{Action, Input, Refusal};
 use crate::logic::node::node_status::{Outcome, RuntimeAnswers, has_changed, set_status, status_patch};
 use crate::messages::Panicked;
-use crate::messages::node_status::{Gathered, NodeStatusMsg};
+use crate::messages::node_status::{Gathered, NodeStatusMsg, NodeWait};
 use crate::platform::cluster::kube_api::ApiError;
 
 impl NodeStatus {
     pub(super) fn gathered(&mut self, outcome: Result<Box<Gathered>, Panicked>, context: &mut Context<NodeStatusMsg>) {
+        debug_assert!(matches!(self.work, Work::Gathering), "nothing else begins while the facts are read");
         self.again = false; // What others told meanwhile is in what is made of it now.
         let gathered = match outcome {
             Ok(gathered) => *gathered,
@@ -25,7 +26,7 @@ impl NodeStatus {
         };
         let facts = Facts { host: gathered.host, runtime: self.newest_answers(gathered.runtime, context) };
         if self.registration.is_done() {
-            return self.update(0, self.node.clone(), facts, context);
+            return self.update(0, self.node.stored().cloned(), facts, context);
         }
         let identity = &self.args.settings.identity;
         for (label, default) in node_object::overridden_labels(identity) {
@@ -33,7 +34,7 @@ impl NodeStatus {
         }
         let mut initial = node_object::initial(identity);
         let outcome = self.set(&mut initial, &facts, context);
-        self.initial = Some(Arc::new(initial.clone()));
+        self.node.prepare(initial.clone());
         self.tell_known(context);
         self.work = Work::Registering { initial: Box::new(initial), events: outcome.events, existing: None, facts };
         let action = self.registration.step(Input::WaitOver);
@@ -69,7 +70,7 @@ impl NodeStatus {
         match action {
             Action::Wait(wait) => {
                 self.work = Work::Idle;
-                self.wait(wait, NodeStatusMsg::RegisterDue, context);
+                self.wait(wait, NodeWait::RegisterDue, context);
             }
             Action::Create => {
                 if let Work::Registering { initial, .. } = &self.work {
@@ -122,7 +123,7 @@ impl NodeStatus {
                 let (input, existing) = match answer {
                     Ok(node) => {
                         tracing::info!(node = self.args.node_name, "Node was previously registered");
-                        let differs = node_object::reconcile(&initial, &mut node.clone(), self.devices_lost);
+                        let differs = node_object::reconcile(&initial, &mut node.clone(), self.told.devices_lost);
                         (Input::Read { differs }, Some(node))
                     }
                     Err(error) => {
@@ -148,7 +149,7 @@ impl NodeStatus {
     fn reconcile(&mut self, context: &mut Context<NodeStatusMsg>) {
         let Work::Registering { initial, existing: Some(existing), .. } = &self.work else { return };
         let mut wanted = (**existing).clone();
-        node_object::reconcile(initial, &mut wanted, self.devices_lost);
+        node_object::reconcile(initial, &mut wanted, self.told.devices_lost);
         self.patch(status_patch(existing, &wanted), context);
     }
 
@@ -161,13 +162,13 @@ impl NodeStatus {
                     // A Node that was there before gets the rest of its status now.
                     Some(existing) => {
                         self.adopt((*existing).clone(), context);
-                        self.update(0, self.node.clone(), facts, context);
+                        self.update(0, self.node.stored().cloned(), facts, context);
                     }
                     None => self.rest(context),
                 }
             }
             // Somebody else registers the node.
-            _ => self.wait(std::time::Duration::ZERO, NodeStatusMsg::UpdateDue, context),
+            _ => self.wait(std::time::Duration::ZERO, NodeWait::UpdateDue, context),
         }
     }
 

@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::PodManager;
 use crate::actors::kit::context::Context;
-use crate::actors::node::node_status::is_older;
 use crate::logic::model::ids::PodUid;
+use crate::logic::node::known_node::is_older;
 use crate::messages::pod_manager::{AdmissionMsg, NodeRead, PodManagerMsg};
 use crate::platform::cluster::kube_api::Place;
 

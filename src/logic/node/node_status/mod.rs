@@ -11,6 +11,7 @@ mod contents;
 mod patch;
 mod report;
 mod runtime_version;
+mod told;
 
 use k8s_openapi::api::core::v1::Node;
 
@@ -23,6 +24,7 @@ pub use patch::status_patch;
 #[cfg(test)]
 pub(crate) use patch::tests::apply as apply_patch;
 pub use report::ReportSchedule;
+pub use told::{NodeNews, Told};
 
 use crate::logic::events::reasons::EventReason;
 use crate::logic::model::runtime_health::RuntimeHealth;
@@ -69,27 +71,6 @@ pub struct RuntimeAnswers {
     pub version: Option<String>,
     /// Its images, or why they are not known.
     pub images: Result<Vec<ImageFact>, String>,
-}
-
-/// What other actors have told.
-#[derive(Clone, Debug, PartialEq, Default)]
-pub struct Told {
-    /// Whether the runtime can be used; `None` before anybody said so.
-    pub health: Option<RuntimeHealth>,
-    /// What the runtime can do; `None` leaves what the Node says.
-    pub runtime: Option<RuntimeFact>,
-    /// Which resources run short.
-    pub pressure: Pressure,
-    /// What device plugins offer.
-    pub devices: DeviceResources,
-    /// Attachable volumes in use, sorted; `None` until that is known, which leaves what the Node says (NODE-24).
-    pub volumes_in_use: Option<Vec<String>>,
-    /// Why volumes cannot be used yet.
-    pub storage_problem: Option<String>,
-    /// Set while the machine is being shut down.
-    pub shutdown_problem: Option<String>,
-    /// What the host cannot enforce.
-    pub unenforced: Option<String>,
 }
 
 /// A Kubernetes Event about the node, before it is one.

@@ -1,0 +1,112 @@
+//! What other actors know of the node's status, and what of it is reported at once.
+//!
+//! Pure; owned by `NodeStatus`, which is told each part whole, whenever it changes.
+
+use super::{DeviceResources, Pressure, RuntimeFact};
+use crate::logic::model::runtime_health::RuntimeHealth;
+
+/// Something that the Node's status shows and that another actor knows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NodeNews {
+    /// Whether the runtime can be used; from `RuntimeMonitor`.
+    Health(RuntimeHealth),
+    /// What the runtime can do; from `RuntimeMonitor`.
+    Runtime(RuntimeFact),
+    /// Which resources run short; from the eviction manager.
+    Pressure(Pressure),
+    /// What device plugins offer, and whether their checkpoint was lost; from the resource manager.
+    Devices {
+        /// What they offer.
+        offered: DeviceResources,
+        /// There was no checkpoint when the agent started: what an earlier Node says of devices does not hold.
+        lost: bool,
+    },
+    /// Attachable volumes in use, sorted; from the volume manager, once it knows.
+    VolumesInUse(Vec<String>),
+    /// Why volumes cannot be used yet; from whoever registers storage drivers.
+    StorageProblem(Option<String>),
+    /// Set while the machine is being shut down; from the shutdown manager. Reported at once.
+    ShutdownProblem(Option<String>),
+    /// What the host cannot enforce; from the resource manager.
+    Unenforced(Option<String>),
+}
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Told {
+    /// Whether the runtime can be used; `None` before anybody said so.
+    pub health: Option<RuntimeHealth>,
+    /// What the runtime can do; `None` leaves what the Node says.
+    pub runtime: Option<RuntimeFact>,
+    /// Which resources run short.
+    pub pressure: Pressure,
+    /// What device plugins offer.
+    pub devices: DeviceResources,
+    /// Whether the checkpoint of device plugins was lost.
+    pub devices_lost: bool,
+    /// Attachable volumes in use, sorted; `None` until that is known, which leaves what the Node says (NODE-24).
+    pub volumes_in_use: Option<Vec<String>>,
+    /// Why volumes cannot be used yet.
+    pub storage_problem: Option<String>,
+    /// Set while the machine is being shut down.
+    pub shutdown_problem: Option<String>,
+    /// What the host cannot enforce.
+    pub unenforced: Option<String>,
+}
+
+impl Told {
+    /// Takes the news; whether it is reported at once. Good news and a shutdown are, everything else is reported with the
+    /// next update: what was only a moment's trouble need not become the cluster's.
+    pub fn hear(&mut self, news: NodeNews) -> bool {
+        let (was_ready, was_ending) = (self.has_no_problem(), self.shutdown_problem.is_some());
+        match news {
+            NodeNews::Health(health) => self.health = Some(health),
+            NodeNews::Runtime(runtime) => self.runtime = Some(runtime),
+            NodeNews::Pressure(pressure) => self.pressure = pressure,
+            NodeNews::Devices { offered, lost } => (self.devices, self.devices_lost) = (offered, lost),
+            NodeNews::VolumesInUse(volumes) => self.volumes_in_use = Some(volumes),
+            NodeNews::StorageProblem(problem) => self.storage_problem = problem,
+            NodeNews::ShutdownProblem(problem) => self.shutdown_problem = problem,
+            NodeNews::Unenforced(unenforced) => self.unenforced = unenforced,
+        }
+        (!was_ready && self.has_no_problem()) || was_ending != self.shutdown_problem.is_some()
+    }
+
+    /// Whether nothing that is known keeps the node from being ready.
+    pub fn has_no_problem(&self) -> bool {
+        let is_well = |health: &RuntimeHealth| health.runtime_problem.is_none() && health.network_problem.is_none();
+        self.health.as_ref().is_some_and(is_well) && self.storage_problem.is_none() && self.shutdown_problem.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn health(runtime_problem: Option<&str>) -> NodeNews {
+        let runtime_problem = runtime_problem.map(str::to_owned);
+        NodeNews::Health(RuntimeHealth { runtime_problem, ..RuntimeHealth::default() })
+    }
+
+    /// NODE-31: good news and a shutdown.
+    #[test]
+    fn only_good_news_and_a_shutdown_are_reported_at_once() {
+        let problem = || Some("not yet".to_owned());
+        let mut told = Told::default();
+        for (news, at_once) in [
+            (health(Some("down")), false),
+            (NodeNews::StorageProblem(problem()), false),
+            (health(None), false),
+            (NodeNews::StorageProblem(None), true),
+            (health(None), false),
+            (NodeNews::Pressure(Pressure { memory: true, ..Pressure::default() }), false),
+            (health(Some("down")), false),
+            (NodeNews::ShutdownProblem(problem()), true),
+            (NodeNews::ShutdownProblem(problem()), false),
+            (health(None), false),
+            (NodeNews::ShutdownProblem(None), true),
+        ] {
+            assert_eq!(told.hear(news.clone()), at_once, "{news:?}");
+        }
+    }
+}
