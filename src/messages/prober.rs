@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use ractor::RpcReplyPort;
 
 use super::pod_worker::PodWorkerMsg;
-use super::{Panicked, describe};
+use super::{Ended, Panicked, describe};
 use crate::actors::kit::address::Address;
 use crate::logic::model::histogram::{Histogram, milliseconds};
 use crate::logic::model::ids::{FullName, PodUid};
@@ -152,7 +152,7 @@ pub enum ProberMsg {
     /// From itself: probes ended, one at least.
     Probed(Vec<Probed>),
     /// From itself: what is remembered of probes was written, or not.
-    Saved(Result<Result<(), String>, Panicked>),
+    Saved(Ended<()>),
     /// From itself: what is remembered of probes is to be written.
     SaveDue,
     /// From the server: how rounds went, of each prober that there is.

@@ -6,6 +6,8 @@
 //! once, when the container is first seen running, so that setting the clock later moves no initial delay.
 
 mod seen;
+mod tally;
+mod ticks;
 
 use std::time::Duration;
 
@@ -16,6 +18,8 @@ use crate::logic::model::ids::ContainerId;
 use crate::logic::model::restart_policy::is_sidecar;
 use crate::logic::model::time::Moment;
 pub use seen::{Seen, Target, TargetState};
+use tally::{Tally, Timeouts};
+use ticks::Ticks;
 
 /// A container that has run for longer than the agent by this much was there before it. Less, and the agent may well
 /// have started it: the runtime's clock and the agent's need not agree.
@@ -142,18 +146,16 @@ pub enum ProbeAction {
 }
 
 /// The machine.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug)]
 pub struct ProbeSchedule {
     kind: ProbeKind,
     timing: ProbeTiming,
     agent_started: Moment,
     /// The container whose results are kept.
     container: Option<ContainerId>,
-    last: Option<bool>,
     /// When that container was first seen running, and how long it had run by then.
     ran: Option<(Duration, Duration)>,
-    /// How often in a row `last` was seen.
-    run: u32,
+    tally: Tally,
     /// No probing until there is another container.
     on_hold: bool,
     /// A round is under way.
@@ -164,13 +166,8 @@ pub struct ProbeSchedule {
     /// What an earlier agent knew, until a container is met.
     remembered: Option<Remembered>,
     /// How often in a row the container's command ran out of time.
-    timeouts: u32,
-    /// No round before this uptime: commands that do not end are not to pile up (SEC-47).
-    put_off_until: Duration,
-    /// Uptime that ticks are counted from.
-    origin: Duration,
-    /// Uptime of the next round.
-    next: Duration,
+    timeouts: Timeouts,
+    ticks: Ticks,
 }
 
 impl ProbeSchedule {
@@ -193,17 +190,14 @@ impl ProbeSchedule {
             agent_started,
             container: None,
             ran: None,
-            last: None,
-            run: 0,
+            tally: Tally::default(),
             on_hold: false,
             probing: false,
             ended: false,
             triggered: false,
             remembered: None,
-            timeouts: 0,
-            put_off_until: Duration::ZERO,
-            origin: first,
-            next: first,
+            timeouts: Timeouts::default(),
+            ticks: Ticks::new(timing.period, first),
         }
     }
 
@@ -217,30 +211,28 @@ impl ProbeSchedule {
         if self.container.is_none() {
             return self.remembered.clone();
         }
-        let enough =
-            if self.last == Some(true) { self.timing.success_threshold } else { self.timing.failure_threshold };
+        let Tally { last, run } = self.tally;
+        let enough = if last == Some(true) { self.timing.success_threshold } else { self.timing.failure_threshold };
         let container = self.container.clone()?;
-        Some(Remembered { container, result, last: self.last, run: self.run.min(enough), at: wall })
+        Some(Remembered { container, result, last, run: run.min(enough), at: wall })
     }
 
     /// The wait before the next round where the container's command has run out of time more often in a row than a
     /// failure takes: the period, doubled with each further time.
     pub fn put_off(&self) -> Option<(u32, Duration)> {
-        let beyond = self.timeouts.checked_sub(self.timing.failure_threshold).filter(|beyond| *beyond > 0)?;
-        let wait = self.timing.period.saturating_mul(2_u32.saturating_pow(beyond));
-        Some((self.timeouts, wait.min(TIMEOUT_WAIT_MAX.max(self.timing.period))))
+        self.timeouts.wait(&self.timing)
     }
 
     /// The uptime of the next round, which may have passed; `None` while one is under way, and after the end.
     pub fn due(&self) -> Option<Duration> {
-        (!self.probing && !self.ended).then_some(self.next)
+        (!self.probing && !self.ended).then_some(self.ticks.next())
     }
 
     /// The uptime at which the timer is to be set, at the uptime `now`: the round's own, or, for one that is not the first and
     /// is not to begin at once, the next [`SLOT`]'s.
     pub fn wake(&self, now: Duration) -> Option<Duration> {
         let due = self.due()?;
-        if self.last.is_none() || due <= now {
+        if self.tally.last.is_none() || due <= now {
             return Some(due);
         }
         let slots = due.as_nanos().div_ceil(SLOT.as_nanos());
@@ -254,7 +246,7 @@ impl ProbeSchedule {
         let Seen::Container(target) = seen else { return };
         let TargetState::Running { .. } = target.state else { return };
         if self.container.as_ref() != Some(&target.id) {
-            (self.timeouts, self.put_off_until) = (0, Duration::ZERO);
+            self.timeouts = Timeouts::default();
         }
         let hastens = match self.kind {
             ProbeKind::Startup => {
@@ -270,13 +262,13 @@ impl ProbeSchedule {
 
     /// Asks for a round now. Ticks are counted from here on.
     pub fn trigger(&mut self, now: Duration) {
-        if now < self.put_off_until {
+        if !self.timeouts.lets(now) {
             return;
         }
         if self.probing {
             self.triggered = true;
         } else {
-            (self.origin, self.next) = (now, now);
+            self.ticks.restart(now);
         }
     }
 
@@ -285,7 +277,7 @@ impl ProbeSchedule {
         if self.probing || self.ended {
             return Vec::new();
         }
-        self.next = self.tick_after(now);
+        self.ticks.advance(now);
         match seen {
             Seen::Nothing => Vec::new(),
             Seen::PodOver => self.end(Vec::new()),
@@ -309,10 +301,11 @@ impl ProbeSchedule {
             ProbeOutcome::Failure | ProbeOutcome::TimedOut => false,
             ProbeOutcome::Errored => return Vec::new(),
         };
-        self.timeouts = if outcome == ProbeOutcome::TimedOut { self.timeouts.saturating_add(1) } else { 0 };
+        self.timeouts.note(outcome == ProbeOutcome::TimedOut);
         if let Some((_, wait)) = self.put_off() {
-            self.put_off_until = now.saturating_add(wait);
-            (self.origin, self.next) = (self.put_off_until, self.put_off_until);
+            let until = now.saturating_add(wait);
+            self.timeouts.put_off(until);
+            self.ticks.restart(until);
         }
         self.count(result)
     }
@@ -327,14 +320,6 @@ impl ProbeSchedule {
         self.container.as_ref().filter(|_| self.probing)
     }
 
-    /// The first tick after `now`. Those that passed during a long round are dropped, but for the newest: it leaves
-    /// `next` in the past, so that the following round begins at once.
-    fn tick_after(&self, now: Duration) -> Duration {
-        let period = self.timing.period.as_nanos();
-        let passed = now.saturating_sub(self.origin).as_nanos() / period + 1;
-        self.origin.saturating_add(self.timing.period.saturating_mul(u32::try_from(passed).unwrap_or(u32::MAX)))
-    }
-
     /// Begins with a new container's first value. The run of equal results goes on, as upstream's does.
     fn meet(&mut self, target: &Target, wall: Moment) -> Vec<ProbeAction> {
         if self.container.as_ref() == Some(&target.id) {
@@ -344,7 +329,7 @@ impl ProbeSchedule {
         // One that came after another was started by this agent, whatever the wall clock says of it.
         let is_first = former.is_none();
         (self.on_hold, self.ran) = (false, None);
-        (self.timeouts, self.put_off_until) = (0, Duration::ZERO);
+        self.timeouts = Timeouts::default();
         let mut actions: Vec<ProbeAction> = former.map(ProbeAction::Forget).into_iter().collect();
         if let Some(kept) = self.remembered.take().filter(|kept| kept.container == target.id) {
             actions.extend(self.go_on(&kept, wall));
@@ -366,7 +351,7 @@ impl ProbeSchedule {
 
     fn go_on(&mut self, kept: &Remembered, wall: Moment) -> Option<ProbeAction> {
         if wall.since(kept.at) <= RUN_AGE_MAX {
-            (self.last, self.run) = (kept.last, kept.run);
+            self.tally = Tally { last: kept.last, run: kept.run };
         }
         self.on_hold = match self.kind {
             ProbeKind::Startup => kept.result.is_some(),
@@ -420,9 +405,7 @@ impl ProbeSchedule {
                 } else {
                     // The delay's end is a better moment than the next tick after it.
                     let end = now.saturating_add(self.timing.initial_delay.saturating_sub(age));
-                    if end < self.next {
-                        (self.origin, self.next) = (end, end);
-                    }
+                    self.ticks.hasten(end);
                 }
             }
         }
@@ -430,16 +413,16 @@ impl ProbeSchedule {
     }
 
     fn count(&mut self, result: bool) -> Vec<ProbeAction> {
-        self.run = if self.last == Some(result) { self.run.saturating_add(1) } else { 1 };
-        self.last = Some(result);
+        debug_assert!(self.container.is_some(), "a round is of the container that is met");
+        let run = self.tally.count(result);
         let threshold = if result { self.timing.success_threshold } else { self.timing.failure_threshold };
-        if self.run < threshold {
+        if run < threshold {
             return Vec::new();
         }
         // The container is about to be restarted, or has started: either way there is nothing more to learn of it.
         if self.kind == ProbeKind::Startup || (self.kind == ProbeKind::Liveness && !result) {
             self.on_hold = true;
-            self.run = 0;
+            self.tally.end_run();
         }
         self.container.iter().map(|container| ProbeAction::Store(container.clone(), result)).collect()
     }

@@ -307,7 +307,12 @@ impl Prober {
             if self.agenda.first().is_none_or(|(due, _)| *due > uptime) {
                 return;
             }
-            if let Some((_, id)) = self.agenda.pop_first() {
+            if let Some((due, id)) = self.agenda.pop_first() {
+                let machine = self.machines.get(&id);
+                debug_assert!(
+                    machine.is_some_and(|machine| machine.due == Some(due)),
+                    "the agenda holds the next round of each machine, and nothing else"
+                );
                 self.round(id, context);
             }
         }

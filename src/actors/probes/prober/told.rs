@@ -10,7 +10,7 @@ use crate::logic::events::reasons::EventReason;
 use crate::logic::model::backoff::go_duration;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_roster::full_name;
-use crate::messages::Panicked;
+use crate::messages::Ended;
 use crate::messages::event_recorder::EventSubject;
 use crate::messages::prober::{ProbeCost, ProbeId, ProbeKey, ProberMsg};
 use crate::platform::network::network_probe::ProbeOutcome;
@@ -47,15 +47,11 @@ impl Prober {
         self.saving = true;
         let store = self.args.probe_store.clone();
         let work = async move { store.save().await.map_err(|error| error.to_string()) };
-        context.start("keep results", "", work, ProberMsg::Saved);
+        context.start("keep results", "", work, |outcome| ProberMsg::Saved(outcome.into()));
     }
 
-    pub(super) fn saved(&self, outcome: Result<Result<(), String>, Panicked>, context: &mut Context<ProberMsg>) {
-        let problem = match outcome {
-            Ok(Ok(())) => None,
-            Ok(Err(problem)) => Some(problem),
-            Err(panicked) => Some(panicked.to_string()),
-        };
+    pub(super) fn saved(&self, outcome: Ended<()>, context: &mut Context<ProberMsg>) {
+        let problem = outcome.into_result().err();
         if let Some(problem) = &problem {
             tracing::warn!(problem, "results of probes would not outlive this agent");
         }
