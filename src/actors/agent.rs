@@ -1,14 +1,13 @@
 //! The agent before it runs: settings, adapters, addresses, trace and listeners. Put together by `launch`, the simulator and
 //! tests; among actors only `wiring` knows it.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::server::Listener;
 use super::settings::Settings;
 use super::tree::Directory;
 use crate::actors::kit::trace::Trace;
 use crate::cri::{ImageService, RuntimeService};
-use crate::logic::status::pod_ends::PodEnds;
 use crate::platform::cgroup::CgroupManager;
 use crate::platform::cgroup::process_placement::ProcessPlacement;
 use crate::platform::cluster::certificates::Certificates;
@@ -27,6 +26,7 @@ use crate::platform::network::network_probe::NetworkProber;
 use crate::platform::network::network_rules::NetworkRules;
 use crate::platform::observer::{Observer, Occurrence};
 use crate::platform::pods::manifests::{ManifestFolder, ManifestUrl};
+use crate::platform::pods::pod_end_store::PodEndStore;
 use crate::platform::pods::pod_files::PodFiles;
 use crate::platform::pods::probe_store::ProbeStore;
 use crate::platform::statistics::Statistics;
@@ -68,7 +68,7 @@ pub struct Adapters {
     /// Probes and hooks over the network.
     pub prober: Arc<dyn NetworkProber>,
     /// How pods ended, for workers that begin anew.
-    pub pod_ends: Arc<Mutex<PodEnds>>,
+    pub pod_ends: Arc<PodEndStore>,
     /// What is remembered of probes.
     pub probe_store: Arc<ProbeStore>,
     /// Chance.

@@ -2,6 +2,7 @@
 
 pub mod checkpoint_archives;
 pub mod manifests;
+pub mod pod_end_store;
 pub mod pod_files;
 pub mod pod_keys;
 pub mod probe_store;

@@ -1,7 +1,7 @@
 //! What `PodManager` needs beside the messages that it is sent.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::sweeper::Sweeper;
 use crate::actors::kit::address::Address;
@@ -11,7 +11,6 @@ use crate::logic::manifest::restart_gates::RestartGates;
 use crate::logic::pods::pod_admission::SysctlAllowList;
 use crate::logic::pods::pod_resize::ResizeGates;
 use crate::logic::resources::ResourceOptions;
-use crate::logic::status::pod_ends::PodEnds;
 use crate::logic::volumes::plan::NodeMeans;
 use crate::messages::allocation_manager::AllocationManagerMsg;
 use crate::messages::container_gc::ContainerGcMsg;
@@ -27,6 +26,7 @@ use crate::messages::status_manager::StatusManagerMsg;
 use crate::platform::cluster::kube_api::ApiServer;
 use crate::platform::host::chance::Chance;
 use crate::platform::observer::{Observer, Occurrence};
+use crate::platform::pods::pod_end_store::PodEndStore;
 
 /// See the module.
 pub struct Args {
@@ -88,7 +88,7 @@ pub struct PodManagerAdapters {
     /// The API server, where one is named.
     pub api: Option<ApiServer>,
     /// How pods ended, for workers that begin anew.
-    pub pod_ends: Arc<Mutex<PodEnds>>,
+    pub pod_ends: Arc<PodEndStore>,
     /// Chance.
     pub chance: Arc<dyn Chance>,
     /// Who counts what happens.

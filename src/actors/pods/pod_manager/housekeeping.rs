@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use super::PodManager;
 use crate::actors::kit::context::Context;
-use crate::actors::kit::trace::lock;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::loudness::Loudness;
 use crate::logic::pods::pod_manager::leftovers::{Figures, Found, Stays, Swept};
@@ -82,7 +81,7 @@ impl PodManager {
         }
         let known = Arc::new(self.known());
         self.tell_gone(context);
-        lock(&self.args.adapters.pod_ends).keep_only(&known);
+        self.args.adapters.pod_ends.keep_only(&known);
         self.forget_allocations(&known, context);
         let (sweeper, logs) = (Arc::clone(&self.args.sweeper), self.sweep.logs().clone());
         let work = async move { sweeper.find(&known, &logs).await };

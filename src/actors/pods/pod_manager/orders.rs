@@ -2,7 +2,6 @@
 
 use super::PodManager;
 use crate::actors::kit::context::Context;
-use crate::actors::kit::trace::lock;
 use crate::logic::model::ids::PodUid;
 use crate::logic::pods::pod_roster::Order;
 use crate::messages::pod_manager::PodManagerMsg;
@@ -42,7 +41,7 @@ impl PodManager {
                 // A pod whose worker has ended it was told as ended by the agent.
                 Order::TellEnd { uid, .. } if self.has_ended(&uid) => {}
                 Order::TellEnd { uid, pod } | Order::TellSpec { uid, pod } => {
-                    let pod = lock(&self.args.adapters.pod_ends).recall(&uid, pod);
+                    let pod = self.args.adapters.pod_ends.recall(&uid, pod);
                     if !self.workers.tell(&uid, PodWorkerMsg::SpecChanged(pod), context) {
                         self.roster.spec_refused(&uid);
                     }

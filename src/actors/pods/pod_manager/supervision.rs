@@ -10,7 +10,6 @@ use super::workers::Slot;
 use crate::actors::kit::actor::{Actor, ChildEnd};
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
-use crate::actors::kit::trace::lock;
 use crate::actors::pods::pod_worker::{PodWorker, ShownStage, WorkerArgs};
 use crate::actors::sources::first_seen;
 use crate::logic::model::ids::{FullName, PodUid};
@@ -56,7 +55,7 @@ impl PodManager {
         let name = format!("{}/{}/{}/{}", PodWorker::KIND, full_name.namespace, full_name.name, uid);
         let address = Address::new(&self.args.trace, &name, PodWorker::KIND, Self::KIND, WORKER_CAPACITY);
         let (born, came_back) = self.workers.born(&uid, self.held.relisted());
-        lock(&self.args.adapters.pod_ends).begin(&uid, self.roster.life(&uid));
+        self.args.adapters.pod_ends.begin(&uid, self.roster.life(&uid));
         self.count_start(&uid, came_back, context);
         let stage = Arc::<ShownStage>::default();
         let args = self.worker_args(&uid, &full_name, born, &stage);
@@ -128,7 +127,7 @@ impl PodManager {
         context.child_left(slot.address(), None);
         self.args.trace.forget(&slot.address().record().name);
         self.roster.finished(uid);
-        lock(&self.args.adapters.pod_ends).forget(uid);
+        self.args.adapters.pod_ends.forget(uid);
         self.workers.note_retired(uid, context.clock().stamp(), context.clock().uptime());
         self.held.forget(uid);
         let to = &self.args.to;

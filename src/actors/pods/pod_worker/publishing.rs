@@ -7,7 +7,6 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use super::PodWorker;
 use super::counts::count_start;
 use crate::actors::kit::context::Context;
-use crate::actors::kit::trace::lock;
 use crate::logic::events::reasons::EventReason;
 use crate::logic::model::runtime_pod::RuntimePod;
 use crate::logic::pods::hooks::without_started;
@@ -51,7 +50,7 @@ impl PodWorker {
         if !self.published.take(&status, &waiting, is_over) {
             return;
         }
-        lock(&self.site.tools.adapters.pod_ends).note(&self.site.uid, &status);
+        self.site.tools.adapters.pod_ends.note(&self.site.uid, &status);
         let view = PodView {
             uid: self.site.uid.clone(),
             pod: Arc::clone(&pod),

@@ -1,6 +1,6 @@
 //! What the workers of pods use beside their pods: settings, adapters, and the actors that they tell.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::actors::kit::address::Address;
@@ -10,7 +10,6 @@ use crate::logic::network::dns::DnsSettings;
 use crate::logic::pods::pod_resize::ResizeGates;
 use crate::logic::resources::cgroup_name::CgroupTree;
 use crate::logic::resources::{NodeMemory, ResourceOptions};
-use crate::logic::status::pod_ends::PodEnds;
 use crate::logic::volumes::plan::NodeMeans;
 use crate::messages::allocation_manager::AllocationManagerMsg;
 use crate::messages::event_recorder::EventRecorderMsg;
@@ -28,6 +27,7 @@ use crate::platform::host::chance::Chance;
 use crate::platform::host::clock::Clock;
 use crate::platform::network::network_probe::NetworkProber;
 use crate::platform::observer::{Observer, Occurrence};
+use crate::platform::pods::pod_end_store::PodEndStore;
 use crate::platform::pods::pod_files::PodFiles;
 use crate::platform::pods::probe_store::ProbeStore;
 use crate::platform::volumes::VolumeHost;
@@ -128,7 +128,7 @@ pub struct WorkerAdapters {
     /// Hooks over the network.
     pub prober: Arc<dyn NetworkProber>,
     /// How pods ended, for workers that begin anew.
-    pub pod_ends: Arc<Mutex<PodEnds>>,
+    pub pod_ends: Arc<PodEndStore>,
     /// What is remembered of probes.
     pub probe_store: Arc<ProbeStore>,
     /// Chance.
