@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use ractor::RpcReplyPort;
 
 use super::pod_worker::PodWorkerMsg;
-use super::{Panicked, describe};
+use super::{Ended, Panicked, describe};
 use crate::actors::kit::address::Address;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Steady;
@@ -72,10 +72,62 @@ pub struct VolumeCensus {
 /// A pod with the volumes that it has.
 pub type PodVolumes = (PodUid, Arc<Pod>, Arc<MountedVolumes>);
 
-/// How a task ended, with the secrets that it asked for on its way.
-pub type TaskOutcome = Result<(Result<TaskGain, TaskFailure>, NewSecrets), Panicked>;
+/// How a task ended.
+#[derive(Debug)]
+pub struct TaskEnd {
+    /// What it gave, or why it failed.
+    pub outcome: Result<TaskGain, TaskFailure>,
+    /// The secrets that it asked for on its way, which count in either case.
+    pub secrets: NewSecrets,
+}
 
-/// See the module.
+impl TaskEnd {
+    /// Of one that asked for no secrets.
+    pub fn of(outcome: Result<TaskGain, TaskFailure>) -> Self {
+        Self { outcome, secrets: NewSecrets::default() }
+    }
+
+    /// Of one that failed, and asked for none.
+    pub fn failed(failure: TaskFailure) -> Self {
+        Self::of(Err(failure))
+    }
+}
+
+/// How a task fares.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum TaskNews {
+    /// A task that takes long is at work.
+    TaskMoves {
+        /// Whose.
+        uid: PodUid,
+        /// Which.
+        task: Task,
+        /// At what.
+        doing: String,
+        /// What an Event `VolumePermissionChangeInProgress` is to say of it, if one is due.
+        event: Option<String>,
+    },
+    /// A task ended.
+    TaskEnded {
+        /// Whose.
+        uid: PodUid,
+        /// Which.
+        task: Task,
+        /// How.
+        outcome: Box<Result<TaskEnd, Panicked>>,
+    },
+}
+
+/// How the search for attached volumes goes on.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum AttachedStep {
+    /// Which volumes that the cluster attached to this node are mounted here, or why that is not known.
+    AttachedFound(Ended<BTreeSet<String>>),
+    /// Time to look for them again.
+    AttachedDue,
+}
+
+/// See the module. In the trace, a part of a group has its own name.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum VolumeManagerMsg {
     /// From a `PodWorker`'s operation: have the pod's volumes there; tells when all are, or why not. The worker is told when
@@ -95,30 +147,12 @@ pub enum VolumeManagerMsg {
     Count(RpcReplyPort<VolumeCensus>),
     /// From `StatsCollector`'s operation: all pods with the volumes that they have.
     All(RpcReplyPort<Vec<PodVolumes>>),
-    /// From itself: a task that takes long is at work.
-    TaskMoves {
-        /// Whose.
-        uid: PodUid,
-        /// Which.
-        task: Task,
-        /// At what.
-        doing: String,
-        /// What an Event `VolumePermissionChangeInProgress` is to say of it, if one is due.
-        event: Option<String>,
-    },
-    /// From itself: a task ended.
-    TaskEnded {
-        /// Whose.
-        uid: PodUid,
-        /// Which.
-        task: Task,
-        /// How; with the tokens that it asked for on its way.
-        outcome: Box<TaskOutcome>,
-    },
-    /// From itself: which volumes that the cluster attached to this node are mounted here, or why that is not known.
-    AttachedFound(Result<Result<BTreeSet<String>, String>, Panicked>),
-    /// From itself: time to look for them again.
-    AttachedDue,
+    /// From itself: how a task fares.
+    #[strum(transparent)]
+    Task(TaskNews),
+    /// From itself: the search for attached volumes goes on.
+    #[strum(transparent)]
+    Attached(AttachedStep),
     /// From itself: a wait is over.
     RetryDue {
         /// For when it was set.
@@ -128,7 +162,6 @@ pub enum VolumeManagerMsg {
 
 describe!(VolumeManagerMsg, message => match message {
     VolumeManagerMsg::Release(uid, _)
-    | VolumeManagerMsg::TaskEnded { uid, .. }
-    | VolumeManagerMsg::TaskMoves { uid, .. } => Some(uid),
+    | VolumeManagerMsg::Task(TaskNews::TaskEnded { uid, .. } | TaskNews::TaskMoves { uid, .. }) => Some(uid),
     _ => None,
 });

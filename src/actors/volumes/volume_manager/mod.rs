@@ -28,11 +28,13 @@ use crate::logic::volumes::token::TokenKey;
 use crate::logic::volumes::volume_states::{
     Input, MountedVolume, MountedVolumes, Order, Standing, Task, TaskFailure, VolumeFailure, VolumeStates,
 };
-use crate::messages::Panicked;
 use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
 use crate::messages::node_status::{NodeNews, NodeStatusMsg};
 use crate::messages::pod_worker::PodWorkerMsg;
-use crate::messages::volume_manager::{NewSecrets, TaskGain, VolumeCensus, VolumeEvent, VolumeManagerMsg};
+use crate::messages::volume_manager::{
+    AttachedStep, PodVolumes, TaskEnd, TaskGain, TaskNews, VolumeCensus, VolumeEvent, VolumeManagerMsg,
+};
+use crate::messages::{Ended, Panicked};
 use crate::platform::cluster::objects::{Objects, Token};
 use crate::platform::host::chance::Chance;
 use crate::platform::observer::{Observer, Occurrence};
@@ -125,70 +127,43 @@ impl Actor for VolumeManager {
 
     fn receive(&mut self, message: VolumeManagerMsg, context: &mut Context<VolumeManagerMsg>) {
         let inputs = match message {
-            VolumeManagerMsg::Ensure(pod, worker, reply) => {
-                let uid = uid_of(&pod);
-                self.questions.entry(uid.clone()).or_default().push(Question::Mounted(reply));
-                let wanted = self.want(uid.clone(), pod, context);
-                self.workers.insert(uid, worker);
-                vec![wanted]
-            }
+            VolumeManagerMsg::Ensure(pod, worker, reply) => vec![self.ensure(pod, worker, reply, context)],
             VolumeManagerMsg::Refresh(pod) => vec![self.want(uid_of(&pod), pod, context)],
-            VolumeManagerMsg::ObjectsChanged(uids) => {
-                let wanted = uids.into_iter().filter_map(|uid| Some((self.pods.get(&uid)?, uid)));
-                let known =
-                    wanted.filter(|(wanted, _)| !wanted.ending).map(|(wanted, uid)| (Arc::clone(&wanted.pod), uid));
-                let known: Vec<(Arc<Pod>, PodUid)> = known.collect();
-                known.into_iter().flat_map(|(pod, uid)| self.changed(uid, pod, context)).collect()
+            VolumeManagerMsg::ObjectsChanged(uids) => self.objects_changed(uids, context),
+            VolumeManagerMsg::Ending(uid) => self.note_ending(uid).into_iter().collect(),
+            VolumeManagerMsg::Release(uid, reply) => vec![self.release(uid, reply)],
+            VolumeManagerMsg::Task(TaskNews::TaskEnded { uid, task, outcome }) => {
+                let end = (*outcome).unwrap_or_else(|panicked| TaskEnd::failed(lost(&task, &panicked)));
+                vec![self.end(uid, task, end, context)]
             }
-            VolumeManagerMsg::Ending(uid) => match self.pods.get_mut(&uid) {
-                Some(wanted) => {
-                    wanted.ending = true;
-                    vec![Input::Settle { uid }]
-                }
-                None => vec![],
-            },
-            VolumeManagerMsg::Release(uid, reply) => {
-                self.questions.entry(uid.clone()).or_default().push(Question::Released(reply));
-                self.workers.remove(&uid);
-                if self.pods.remove(&uid).is_none() {
-                    self.strangers.insert(uid.clone());
-                }
-                self.tokens.remove(&uid);
-                for (key, _) in self.certificates_of(&uid) {
-                    self.certificates.remove(&key);
-                }
-                vec![Input::Release { uid }]
-            }
-            VolumeManagerMsg::All(reply) => {
-                let all =
-                    self.pods.iter().map(|(uid, wanted)| (uid.clone(), Arc::clone(&wanted.pod), self.mounted(uid)));
-                let _ = reply.send(all.collect()); // The asker may have left.
-                return;
-            }
-            VolumeManagerMsg::TaskEnded { uid, task, outcome } => {
-                let (outcome, secrets) =
-                    (*outcome).unwrap_or_else(|panicked| (Err(lost(&task, &panicked)), NewSecrets::default()));
-                vec![self.end(uid, task, outcome, secrets, context)]
-            }
-            VolumeManagerMsg::TaskMoves { uid, task, doing, event } => {
-                if let (Some(wanted), Some(message)) = (self.pods.get(&uid), event) {
-                    let subject = EventSubject::pod(&uid, &full_name(&wanted.pod));
-                    let event = subject.warning(EventReason::VolumePermissionChangeInProgress, message);
-                    context.tell(&self.args.event_recorder, event);
-                }
+            VolumeManagerMsg::Task(TaskNews::TaskMoves { uid, task, doing, event }) => {
+                self.tell_of_walk(&uid, event, context);
                 vec![Input::Moves { uid, task, doing }]
+            }
+            VolumeManagerMsg::RetryDue { at } => {
+                self.wake.take_if(|(armed, _)| *armed == at);
+                vec![Input::Due]
+            }
+            VolumeManagerMsg::Attached(AttachedStep::AttachedFound(outcome)) => {
+                return self.take_attached(outcome, context);
+            }
+            VolumeManagerMsg::Attached(AttachedStep::AttachedDue) => return self.look_for_attached(context),
+            VolumeManagerMsg::All(reply) => {
+                let _ = reply.send(self.all()); // The asker may have left.
+                return;
             }
             VolumeManagerMsg::Count(reply) => {
                 let _ = reply.send(self.census()); // The asker may have left.
                 return;
             }
-            VolumeManagerMsg::AttachedFound(outcome) => return self.take_attached(outcome, context),
-            VolumeManagerMsg::AttachedDue => return self.look_for_attached(context),
-            VolumeManagerMsg::RetryDue { at } => {
-                self.wake.take_if(|(armed, _)| *armed == at);
-                vec![Input::Due]
-            }
         };
+        self.step(inputs, context);
+    }
+}
+
+impl VolumeManager {
+    /// Has the decisions made, begins what follows from them, and answers those who wait for it.
+    fn step(&mut self, inputs: Vec<Input>, context: &mut Context<VolumeManagerMsg>) {
         let mut touched = BTreeSet::new();
         for input in inputs {
             match input.about() {
@@ -202,24 +177,73 @@ impl Actor for VolumeManager {
         touched.iter().for_each(|uid| self.answer(uid, context));
         self.arm(context);
     }
-}
 
-impl VolumeManager {
+    fn ensure(
+        &mut self,
+        pod: Arc<Pod>,
+        worker: Address<PodWorkerMsg>,
+        reply: RpcReplyPort<Result<Arc<MountedVolumes>, VolumeFailure>>,
+        context: &Context<VolumeManagerMsg>,
+    ) -> Input {
+        let uid = uid_of(&pod);
+        self.questions.entry(uid.clone()).or_default().push(Question::Mounted(reply));
+        let wanted = self.want(uid.clone(), pod, context);
+        self.workers.insert(uid, worker);
+        wanted
+    }
+
+    fn objects_changed(&mut self, uids: BTreeSet<PodUid>, context: &Context<VolumeManagerMsg>) -> Vec<Input> {
+        let wanted = uids.into_iter().filter_map(|uid| Some((self.pods.get(&uid)?, uid)));
+        let known = wanted.filter(|(wanted, _)| !wanted.ending).map(|(wanted, uid)| (Arc::clone(&wanted.pod), uid));
+        let known: Vec<(Arc<Pod>, PodUid)> = known.collect();
+        known.into_iter().flat_map(|(pod, uid)| self.changed(uid, pod, context)).collect()
+    }
+
+    fn note_ending(&mut self, uid: PodUid) -> Option<Input> {
+        self.pods.get_mut(&uid)?.ending = true;
+        Some(Input::Settle { uid })
+    }
+
+    fn release(&mut self, uid: PodUid, reply: RpcReplyPort<Result<(), VolumeFailure>>) -> Input {
+        self.questions.entry(uid.clone()).or_default().push(Question::Released(reply));
+        self.workers.remove(&uid);
+        if self.pods.remove(&uid).is_none() {
+            self.strangers.insert(uid.clone());
+        }
+        self.tokens.remove(&uid);
+        for (key, _) in self.certificates_of(&uid) {
+            self.certificates.remove(&key);
+        }
+        Input::Release { uid }
+    }
+
+    /// An Event of a set-up that takes long, where one is due.
+    fn tell_of_walk(&self, uid: &PodUid, event: Option<String>, context: &Context<VolumeManagerMsg>) {
+        if let (Some(wanted), Some(message)) = (self.pods.get(uid), event) {
+            let subject = EventSubject::pod(uid, &full_name(&wanted.pod));
+            let event = subject.warning(EventReason::VolumePermissionChangeInProgress, message);
+            context.tell(&self.args.event_recorder, event);
+        }
+    }
+
+    fn all(&self) -> Vec<PodVolumes> {
+        let all = self.pods.iter().map(|(uid, wanted)| (uid.clone(), Arc::clone(&wanted.pod), self.mounted(uid)));
+        all.collect()
+    }
+
     /// What of the volumes that the cluster attaches is in use is read off the disk (NODE-24): none of the kinds that are
     /// mounted here is attached, but another agent may have mounted such, and the cluster takes away what is not in use.
     fn look_for_attached(&self, context: &mut Context<VolumeManagerMsg>) {
         let host = Arc::clone(&self.args.volumes);
         let work = async move { host.attached().await.map_err(|error| error.to_string()) };
-        context.start("look for attached volumes", "the node".to_owned(), work, VolumeManagerMsg::AttachedFound);
+        context.start("look for attached volumes", "the node".to_owned(), work, |outcome| {
+            VolumeManagerMsg::Attached(AttachedStep::AttachedFound(outcome.into()))
+        });
     }
 
     /// Until the disk was read nothing is said of them, so that what the Node shows stays.
-    fn take_attached(
-        &mut self,
-        outcome: Result<Result<BTreeSet<String>, String>, Panicked>,
-        context: &mut Context<VolumeManagerMsg>,
-    ) {
-        match outcome.unwrap_or_else(|panicked| Err(panicked.to_string())) {
+    fn take_attached(&mut self, outcome: Ended<BTreeSet<String>>, context: &mut Context<VolumeManagerMsg>) {
+        match outcome.into_result() {
             Ok(found) => {
                 let in_use = NodeNews::VolumesInUse(found.iter().cloned().collect());
                 let is_told = self.attached.as_ref() == Some(&found)
@@ -234,7 +258,7 @@ impl VolumeManager {
             }
             Err(problem) => tracing::warn!(problem, "it is not known yet which attached volumes are in use"),
         }
-        context.after(ATTACHED_PERIOD, VolumeManagerMsg::AttachedDue);
+        context.after(ATTACHED_PERIOD, VolumeManagerMsg::Attached(AttachedStep::AttachedDue));
     }
 
     fn want(&mut self, uid: PodUid, pod: Arc<Pod>, context: &Context<VolumeManagerMsg>) -> Input {
@@ -264,14 +288,8 @@ impl VolumeManager {
         vec![Input::Changed { uid, volumes }, wanted]
     }
 
-    fn end(
-        &mut self,
-        uid: PodUid,
-        task: Task,
-        outcome: Result<TaskGain, TaskFailure>,
-        secrets: NewSecrets,
-        context: &Context<VolumeManagerMsg>,
-    ) -> Input {
+    fn end(&mut self, uid: PodUid, task: Task, end: TaskEnd, context: &Context<VolumeManagerMsg>) -> Input {
+        let TaskEnd { outcome, secrets } = end;
         if let Some(wanted) = self.pods.get_mut(&uid) {
             let tokens = secrets.tokens.into_iter().map(|(key, text, life)| (key, Token { text, life }));
             self.tokens.entry(uid.clone()).or_default().extend(tokens);
@@ -348,70 +366,84 @@ impl VolumeManager {
             Task::List | Task::Finish => uid.to_string(),
         };
         let (of, done) = (uid.clone(), task.clone());
-        let ended = move |outcome| VolumeManagerMsg::TaskEnded { uid: of, task: done, outcome: Box::new(outcome) };
+        let ended = move |outcome| {
+            VolumeManagerMsg::Task(TaskNews::TaskEnded { uid: of, task: done, outcome: Box::new(outcome) })
+        };
         let host = Arc::clone(&self.args.volumes);
-        let timing = Timing { observer: Arc::clone(&self.args.observer), clock: Arc::clone(context.clock()) };
         match task {
             Task::Mount(name) => {
-                let wanted = &self.pods[&uid];
-                let (means, node_status, cause) =
-                    (self.args.means.clone(), self.args.node_status.clone(), context.cause());
-                let (me, cause_of_moves) = (context.address().clone(), context.cause());
-                let (of_moves, task_moves) = (uid.clone(), Task::Mount(name.clone()));
-                let needs_node = wanted.plans[&name].needs_node();
-                let mut work = MountTask {
-                    timing,
-                    objects: Arc::clone(&self.args.objects),
-                    host,
-                    node: NodeFacts::of(None, &means),
-                    own_node: None,
-                    pod: Arc::clone(&wanted.pod),
-                    plan: wanted.plans[&name].clone(),
-                    certificates: self.certificates_of(&uid),
-                    tokens: self.tokens.get(&uid).into_iter().flatten().map(own).collect(),
-                    now: context.now(),
-                    chance: self.args.chance.next(),
-                    moves: Box::new(move |doing, event| {
-                        let (uid, task) = (of_moves.clone(), task_moves.clone());
-                        // Lost, it is told again.
-                        let _ =
-                            me.tell(cause_of_moves.clone(), VolumeManagerMsg::TaskMoves { uid, task, doing, event });
-                    }),
-                    uid,
-                };
-                let work = async move {
-                    if needs_node {
-                        work.own_node = own_node(&node_status, cause).await;
-                        work.node = NodeFacts::of(work.own_node.as_deref(), &means);
-                    }
-                    work.run().await
-                };
+                let work = self.mount(uid, &name, context);
                 context.start("mount volume", about, work, ended);
             }
             Task::List => {
                 let work = async move {
                     let found = host.volumes_of(&uid).await;
-                    (
-                        found.map(|found| TaskGain { found, ..TaskGain::default() }).map_err(tasks::failed),
-                        NewSecrets::default(),
-                    )
+                    let found = found.map(|found| TaskGain { found, ..TaskGain::default() });
+                    TaskEnd::of(found.map_err(tasks::failed))
                 };
                 context.start("list volumes", about, work, ended);
             }
             Task::Unmount(place) => {
+                let timing = self.timing(context);
                 let work = async move {
                     let gone = timing.of(&place.plugin, unmounting(place.is_device), host.tear_down(&place)).await;
-                    (gone.map(|()| TaskGain::default()).map_err(tasks::failed), NewSecrets::default())
+                    TaskEnd::of(gone.map(|()| TaskGain::default()).map_err(tasks::failed))
                 };
                 context.start("unmount volume", about, work, ended);
             }
             Task::Finish => {
                 let work = async move {
                     let gone = host.release(&uid).await;
-                    (gone.map(|()| TaskGain::default()).map_err(tasks::failed), NewSecrets::default())
+                    TaskEnd::of(gone.map(|()| TaskGain::default()).map_err(tasks::failed))
                 };
                 context.start("release volumes", about, work, ended);
             }
+        }
+    }
+
+    fn timing(&self, context: &Context<VolumeManagerMsg>) -> Timing {
+        Timing { observer: Arc::clone(&self.args.observer), clock: Arc::clone(context.clock()) }
+    }
+
+    /// The work that has one volume of a wanted pod there.
+    fn mount(
+        &self,
+        uid: PodUid,
+        name: &str,
+        context: &Context<VolumeManagerMsg>,
+    ) -> impl Future<Output = TaskEnd> + Send + use<> {
+        debug_assert!(self.pods.contains_key(&uid), "volumes are mounted for wanted pods alone");
+        let wanted = &self.pods[&uid];
+        let (means, node_status, cause) = (self.args.means.clone(), self.args.node_status.clone(), context.cause());
+        let (me, cause_of_moves) = (context.address().clone(), context.cause());
+        let (of_moves, task_moves) = (uid.clone(), Task::Mount(name.to_owned()));
+        let needs_node = wanted.plans[name].needs_node();
+        let mut work = MountTask {
+            timing: self.timing(context),
+            objects: Arc::clone(&self.args.objects),
+            host: Arc::clone(&self.args.volumes),
+            node: NodeFacts::of(None, &means),
+            own_node: None,
+            pod: Arc::clone(&wanted.pod),
+            plan: wanted.plans[name].clone(),
+            certificates: self.certificates_of(&uid),
+            tokens: self.tokens.get(&uid).into_iter().flatten().map(own).collect(),
+            now: context.now(),
+            chance: self.args.chance.next(),
+            moves: Box::new(move |doing, event| {
+                let (uid, task) = (of_moves.clone(), task_moves.clone());
+                let news = TaskNews::TaskMoves { uid, task, doing, event };
+                // Lost, it is told again.
+                let _ = me.tell(cause_of_moves.clone(), VolumeManagerMsg::Task(news));
+            }),
+            uid,
+        };
+        async move {
+            if needs_node {
+                work.own_node = own_node(&node_status, cause).await;
+                work.node = NodeFacts::of(work.own_node.as_deref(), &means);
+            }
+            work.run().await
         }
     }
 

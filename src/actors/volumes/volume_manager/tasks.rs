@@ -27,7 +27,7 @@ use crate::logic::volumes::steps::VolumeStep;
 use crate::logic::volumes::token::TokenKey;
 use crate::logic::volumes::trust::{NOTHING_SELECTED, TrustKey};
 use crate::logic::volumes::volume_states::{MountedVolume, TaskFailure};
-use crate::messages::volume_manager::{NewSecrets, TaskGain, VolumeEvent};
+use crate::messages::volume_manager::{NewSecrets, TaskEnd, TaskGain, VolumeEvent};
 use crate::platform::cluster::objects::{ObjectError, Objects, Token, looked, patiently};
 use crate::platform::volumes::{Doing, Progress, VolumeError, VolumeHost};
 
@@ -98,9 +98,9 @@ fn step_of(error: &VolumeError, is_device: bool) -> VolumeStep {
 }
 
 impl MountTask {
-    pub(super) async fn run(self) -> (Result<TaskGain, TaskFailure>, NewSecrets) {
+    pub(super) async fn run(self) -> TaskEnd {
         let mut tokens = NewSecrets::default();
-        let mounted = match &self.plan.kind {
+        let outcome = match &self.plan.kind {
             VolumeKind::Claim { claim, read_only, owned } => {
                 self.mount_claim(claim, *read_only, *owned, &mut tokens).await
             }
@@ -111,7 +111,7 @@ impl MountTask {
                 self.timing.of(plugin_of(place.as_ref()), mounting(false), work).await
             }
         };
-        (mounted, tokens)
+        TaskEnd { outcome, secrets: tokens }
     }
 
     fn namespace(&self) -> &str {

@@ -213,7 +213,8 @@ fn mount_pod(
         moves: Box::new(|_, _| {}),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    let (result, NewSecrets { tokens: new, certificates, .. }) = runtime.expect("a runtime").block_on(task.run());
+    let TaskEnd { outcome: result, secrets: NewSecrets { tokens: new, certificates, .. } } =
+        runtime.expect("a runtime").block_on(task.run());
     let new = new.into_iter().map(|(key, text, life)| (key, Token { text, life })).collect();
     let news = result.as_ref().map(|gain| gain.news.clone()).unwrap_or_default();
     let result = result.map(|gain| gain.mounted.expect("a mount gives a volume"));
@@ -480,7 +481,7 @@ fn without_an_api_server_only_what_needs_none_is_projected() {
             moves: Box::new(|_, _| {}),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-        runtime.block_on(task.run()).0.map(drop).map_err(|failure| failure.message)
+        runtime.block_on(task.run()).outcome.map(drop).map_err(|failure| failure.message)
     };
     let downward =
         json!([{ "downwardAPI": { "items": [{ "path": "p", "fieldRef": { "fieldPath": "metadata.name" } }] } }]);
@@ -531,7 +532,7 @@ async fn a_long_walk_over_files_is_told_of_while_it_goes_on() {
         chance: 0.0,
         moves: Box::new(move |doing, event| lock(&told).push((doing, event))),
     };
-    let (result, _) = task.run().await;
+    let result = task.run().await.outcome;
     assert!(result.expect("mounted").mounted.expect("a volume").relabel);
     let moves = lock(&moves);
     assert!(moves.iter().all(|(doing, _)| doing == DOING));
