@@ -56,25 +56,52 @@ pub enum Patience {
     UntilKnown,
 }
 
-/// See the module.
+/// What becomes of pods on this node, as `PodManager` knows it.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum PodNews {
+    /// Nothing is left of the pod on the node; it may go from the API when it is to.
+    PodForgotten(PodUid),
+    /// Of a pod of the API server that has ended, or is to, nothing is here: neither containers nor volumes.
+    NeverHere(PodUid),
+    /// This node does not take the pod; with the status that says so.
+    Rejected(PodView),
+    /// The pod has to make room for a critical one; its status says so from now on.
+    Preempted(PodUid),
+    /// These are all pods there are; told now and then, because a pod may have gone while `PodManager` itself was
+    /// restarted, or its end may have met a full mailbox.
+    Known {
+        /// All pods.
+        pods: Arc<BTreeSet<PodUid>>,
+        /// Those of which nothing is on the node any more, but which the API server still has.
+        ended: BTreeSet<PodUid>,
+    },
+    /// All sources and the runtime were heard, and these pods have workers, which tell their statuses. Told once, and
+    /// again after a restart of `StatusManager`.
+    HeardAll(BTreeSet<PodUid>),
+}
+
+/// What the API server has of this node's pods and mirrors.
+#[derive(Debug, strum::IntoStaticStr)]
+pub enum ApiNews {
+    /// All of them.
+    ApiPods(Vec<Arc<Pod>>),
+    /// One as the API has it now.
+    ApiPodSeen(Arc<Pod>),
+    /// The API has this one no more.
+    ApiPodGone(Arc<Pod>),
+}
+
+/// See the module. In the trace, a part of a group has its own name.
 #[derive(Debug, strum::IntoStaticStr)]
 pub enum StatusManagerMsg {
     /// From a `PodWorker`: the pod's newest status.
     StatusChanged(PodView),
-    /// From `PodManager`: nothing is left of the pod on the node; it may go from the API when it is to.
-    PodForgotten(PodUid),
-    /// From `PodManager`: of a pod of the API server that has ended, or is to, nothing is here: neither containers nor volumes.
-    NeverHere(PodUid),
-    /// From `PodManager`: this node does not take the pod; with the status that says so.
-    Rejected(PodView),
-    /// From `PodManager`: the pod has to make room for a critical one; what is told of it from now on says so.
-    Preempted(PodUid),
-    /// From `ApiSource`: all pods and mirrors of this node in the API.
-    ApiPods(Vec<Arc<Pod>>),
-    /// From `ApiSource`: a pod or mirror as the API has it now.
-    ApiPodSeen(Arc<Pod>),
-    /// From `ApiSource`: the API has this pod or mirror no more.
-    ApiPodGone(Arc<Pod>),
+    /// From `PodManager`: what becomes of pods here.
+    #[strum(transparent)]
+    Pods(PodNews),
+    /// From `ApiSource`: what the API server has.
+    #[strum(transparent)]
+    Api(ApiNews),
     /// From itself: a call for this pod ended.
     Answered(PodUid, Result<Answer, Panicked>),
     /// From itself: what had to wait is due.
@@ -83,17 +110,6 @@ pub enum StatusManagerMsg {
     NewNoMore,
     /// From a pod source: all manifests of it that give no pod; told whenever they changed.
     Refused(SourceKind, Vec<RefusedManifest>),
-    /// From `PodManager`: these are all pods there are; told now and then, because a pod may have gone while `PodManager`
-    /// itself was restarted, or its end may have met a full mailbox.
-    Known {
-        /// All pods.
-        pods: Arc<BTreeSet<PodUid>>,
-        /// Those of which nothing is on the node any more, but which the API server still has.
-        ended: BTreeSet<PodUid>,
-    },
-    /// From `PodManager`: all sources and the runtime were heard, and these pods have workers, which tell their statuses.
-    /// Told once, and again after a restart of this actor.
-    HeardAll(BTreeSet<PodUid>),
     /// From the server: told when the status of each pod is here that was wanted once all sources had been heard; at once
     /// when the agent has known that for long, or never will.
     Settled(Patience, RpcReplyPort<()>),
@@ -104,8 +120,8 @@ pub enum StatusManagerMsg {
 }
 
 describe!(StatusManagerMsg, message => match message {
-    StatusManagerMsg::StatusChanged(view) => Some(&view.uid),
-    StatusManagerMsg::Rejected(view) => Some(&view.uid),
-    StatusManagerMsg::PodForgotten(uid) | StatusManagerMsg::NeverHere(uid) | StatusManagerMsg::Preempted(uid) | StatusManagerMsg::Answered(uid, _) => Some(uid),
+    StatusManagerMsg::StatusChanged(view) | StatusManagerMsg::Pods(PodNews::Rejected(view)) => Some(&view.uid),
+    StatusManagerMsg::Pods(PodNews::PodForgotten(uid) | PodNews::NeverHere(uid) | PodNews::Preempted(uid))
+    | StatusManagerMsg::Answered(uid, _) => Some(uid),
     _ => None,
 });

@@ -43,7 +43,7 @@ use crate::logic::resources::{CgroupSettings, CgroupVersion, NodeMemory, Resourc
 use crate::logic::serving::StreamSettings;
 use crate::messages::event_recorder::EventSubject;
 use crate::messages::pod_source::SourceKind;
-use crate::messages::status_manager::{PodView, RefusedManifest, StatusManagerMsg};
+use crate::messages::status_manager::{PodNews, PodView, RefusedManifest, StatusManagerMsg};
 use crate::platform::cgroup::{CgroupError, CgroupManager};
 use crate::platform::cluster::objects::Standalone;
 use crate::platform::files::checkpoints::FileCheckpoints;
@@ -261,7 +261,7 @@ impl Node {
     pub(super) fn hear_all(&self, names: &[&str]) {
         let pods = names.iter().map(|name| PodUid::from(format!("uid-{name}"))).collect();
         let to = &self.agent.directory.status_manager;
-        to.tell(Cause::outside("test"), StatusManagerMsg::HeardAll(pods)).expect("room");
+        to.tell(Cause::outside("test"), StatusManagerMsg::Pods(PodNews::HeardAll(pods))).expect("room");
     }
 
     /// Tells of a pod as its worker would.

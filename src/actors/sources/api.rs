@@ -24,7 +24,7 @@ use crate::messages::mirror_manager::MirrorManagerMsg;
 use crate::messages::offline_pods::OfflinePodsMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::{ApiSourceMsg, Overrun, SourceKind};
-use crate::messages::status_manager::StatusManagerMsg;
+use crate::messages::status_manager::{ApiNews, StatusManagerMsg};
 use crate::platform::cluster::kube_api::reflector::{Followed, follow};
 use crate::platform::cluster::kube_api::{ApiServer, Place, Selector};
 use crate::platform::host::chance::Chance;
@@ -155,7 +155,8 @@ impl ApiSource {
         let uid = uid_of(&pod);
         let pod = marked(pod, self.shown.get(&uid), context);
         self.shown.insert(uid.clone(), Arc::clone(&pod));
-        let has_room = context.try_tell(&self.args.status_manager, StatusManagerMsg::ApiPodSeen(Arc::clone(&pod)));
+        let has_room =
+            context.try_tell(&self.args.status_manager, StatusManagerMsg::Api(ApiNews::ApiPodSeen(Arc::clone(&pod))));
         self.see_to(has_room, context);
         if is_mirror(&pod) { self.tell_mirrors(false, context) } else { self.tell_pod(uid, Some(pod), context) }
     }
@@ -163,7 +164,8 @@ impl ApiSource {
     fn remove(&mut self, pod: &Pod, context: &mut Context<ApiSourceMsg>) {
         let uid = uid_of(pod);
         let Some(pod) = self.shown.remove(&uid) else { return };
-        let has_room = context.try_tell(&self.args.status_manager, StatusManagerMsg::ApiPodGone(Arc::clone(&pod)));
+        let has_room =
+            context.try_tell(&self.args.status_manager, StatusManagerMsg::Api(ApiNews::ApiPodGone(Arc::clone(&pod))));
         self.see_to(has_room, context);
         if is_mirror(&pod) { self.tell_mirrors(false, context) } else { self.tell_pod(uid, None, context) }
     }
@@ -207,7 +209,7 @@ impl ApiSource {
 
     fn tell_shown(&mut self, context: &mut Context<ApiSourceMsg>) {
         let all: Vec<Arc<Pod>> = self.shown.values().cloned().collect();
-        let has_room = context.try_tell(&self.args.status_manager, StatusManagerMsg::ApiPods(all));
+        let has_room = context.try_tell(&self.args.status_manager, StatusManagerMsg::Api(ApiNews::ApiPods(all)));
         self.see_to(has_room, context);
     }
 

@@ -21,7 +21,7 @@ use crate::logic::status::pod_status::{is_terminal, never_back, newly_ended};
 use crate::logic::status::status_sync::merge::all_ended;
 use crate::logic::status::status_sync::{Answer, Call, Order, Own, StatusSync};
 use crate::messages::pod_source::SourceKind;
-use crate::messages::status_manager::{Patience, PodView, RefusedManifest, StatusManagerMsg};
+use crate::messages::status_manager::{ApiNews, Patience, PodNews, PodView, RefusedManifest, StatusManagerMsg};
 use crate::platform::cluster::kube_api::{ApiError, ApiServer, PatchKind, Place};
 use crate::platform::host::chance::Chance;
 use crate::platform::observer::{Observer, Occurrence};
@@ -88,18 +88,32 @@ impl Actor for StatusManager {
     fn receive(&mut self, message: StatusManagerMsg, context: &mut Context<StatusManagerMsg>) {
         match message {
             StatusManagerMsg::StatusChanged(view) => self.take(view, context),
-            StatusManagerMsg::Preempted(uid) => drop(self.preempted.entry(uid).or_insert(context.now())),
-            StatusManagerMsg::PodForgotten(uid) => {
-                self.settling.told(&uid);
-                // How a pod ended that made room can be looked at for as long as the API server has it.
-                match self.pods.get_mut(&uid).filter(|_| self.preempted.contains_key(&uid)) {
-                    Some(view) => (view.may_run, view.waiting) = (false, Arc::default()),
-                    None => drop(self.pods.remove(&uid)),
-                }
-                self.sync.finished(&uid);
+            StatusManagerMsg::Pods(news) => self.hear_of_pods(news, context),
+            StatusManagerMsg::Api(news) => self.hear_of_api(news, context),
+            StatusManagerMsg::Answered(uid, outcome) => {
+                let answer = outcome.unwrap_or(Answer::Failed(None));
+                self.count_sent(&uid, &answer, context);
+                self.sync.answered(&uid, answer, context.clock().uptime(), self.args.chance.next());
             }
-            StatusManagerMsg::NeverHere(uid) => self.sync.never_here(&uid),
-            StatusManagerMsg::Rejected(view) => {
+            StatusManagerMsg::SendDue => self.wake = None,
+            StatusManagerMsg::Refused(source, manifests) => drop(self.refused.insert(source, manifests)),
+            StatusManagerMsg::NewNoMore => self.is_new = false,
+            StatusManagerMsg::Settled(patience, reply) => self.wait(patience, reply),
+            StatusManagerMsg::List(reply) => return self.list(reply),
+            StatusManagerMsg::Refusals(reply) => return self.list_refused(reply),
+        }
+        self.answer_waiting();
+        self.carry_out(context);
+    }
+}
+
+impl StatusManager {
+    fn hear_of_pods(&mut self, news: PodNews, context: &Context<StatusManagerMsg>) {
+        match news {
+            PodNews::Preempted(uid) => drop(self.preempted.entry(uid).or_insert(context.now())),
+            PodNews::PodForgotten(uid) => self.forget(&uid),
+            PodNews::NeverHere(uid) => self.sync.never_here(&uid),
+            PodNews::Rejected(view) => {
                 let uid = view.uid.clone();
                 // Of a pod that made room its worker has told more than whoever repeats it.
                 let is_told = self.sync.has_own(&uid) && view.status.reason.as_deref() == Some(PREEMPTING);
@@ -108,54 +122,54 @@ impl Actor for StatusManager {
                 }
                 self.sync.never_here(&uid);
             }
-            StatusManagerMsg::ApiPods(pods) => {
-                pods.iter()
-                    .for_each(|pod| self.args.observer.happened(Occurrence::PodShown { pod, at: context.now() }));
-                self.sync.all(&pods);
-            }
-            StatusManagerMsg::ApiPodSeen(pod) => {
-                self.args.observer.happened(Occurrence::PodShown { pod: &pod, at: context.now() });
-                self.sync.seen(pod);
-            }
-            StatusManagerMsg::ApiPodGone(pod) => {
-                self.sync.gone(&pod);
-                let uid = PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default());
-                self.args.observer.happened(Occurrence::PodGone(&uid));
-            }
-            StatusManagerMsg::Answered(uid, outcome) => {
-                let answer = outcome.unwrap_or(Answer::Failed(None));
-                self.count_sent(&uid, &answer, context);
-                self.sync.answered(&uid, answer, context.clock().uptime(), self.args.chance.next());
-            }
-            StatusManagerMsg::SendDue => self.wake = None,
-            StatusManagerMsg::Refused(source, manifests) => {
-                self.refused.insert(source, manifests);
-            }
-            StatusManagerMsg::HeardAll(pods) => self.settling.heard_all(&pods, |uid| self.pods.contains_key(uid)),
-            StatusManagerMsg::NewNoMore => self.is_new = false,
-            StatusManagerMsg::Settled(patience, reply) => self.wait(patience, reply),
-            StatusManagerMsg::Known { pods, ended } => {
+            PodNews::HeardAll(pods) => self.settling.heard_all(&pods, |uid| self.pods.contains_key(uid)),
+            PodNews::Known { pods, ended } => {
                 self.settling.keep_only(&pods);
                 self.pods.retain(|uid, _| pods.contains(uid));
                 self.preempted.retain(|uid, _| pods.contains(uid));
                 self.sync.keep_only(&pods);
                 ended.iter().for_each(|uid| self.sync.never_here(uid));
             }
-            StatusManagerMsg::List(reply) => return self.list(reply),
-            StatusManagerMsg::Refusals(reply) => {
-                let of = |(source, manifests): (&SourceKind, &Vec<RefusedManifest>)| {
-                    manifests.iter().map(|manifest| (*source, manifest.clone())).collect::<Vec<_>>()
-                };
-                let _ = reply.send(self.refused.iter().flat_map(of).collect()); // The asker may have left.
-                return;
+        }
+    }
+
+    fn hear_of_api(&mut self, news: ApiNews, context: &Context<StatusManagerMsg>) {
+        match news {
+            ApiNews::ApiPods(pods) => {
+                let shown = |pod| self.args.observer.happened(Occurrence::PodShown { pod, at: context.now() });
+                pods.iter().for_each(|pod| shown(pod));
+                self.sync.all(&pods);
+            }
+            ApiNews::ApiPodSeen(pod) => {
+                self.args.observer.happened(Occurrence::PodShown { pod: &pod, at: context.now() });
+                self.sync.seen(pod);
+            }
+            ApiNews::ApiPodGone(pod) => {
+                self.sync.gone(&pod);
+                let uid = PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default());
+                self.args.observer.happened(Occurrence::PodGone(&uid));
             }
         }
-        self.answer_waiting();
-        self.carry_out(context);
     }
-}
 
-impl StatusManager {
+    /// Nothing is left of the pod on the node.
+    fn forget(&mut self, uid: &PodUid) {
+        self.settling.told(uid);
+        // How a pod ended that made room can be looked at for as long as the API server has it.
+        match self.pods.get_mut(uid).filter(|_| self.preempted.contains_key(uid)) {
+            Some(view) => (view.may_run, view.waiting) = (false, Arc::default()),
+            None => drop(self.pods.remove(uid)),
+        }
+        self.sync.finished(uid);
+    }
+
+    fn list_refused(&self, reply: RpcReplyPort<Vec<(SourceKind, RefusedManifest)>>) {
+        let of = |(source, manifests): (&SourceKind, &Vec<RefusedManifest>)| {
+            manifests.iter().map(|manifest| (*source, manifest.clone())).collect::<Vec<_>>()
+        };
+        let _ = reply.send(self.refused.iter().flat_map(of).collect()); // The asker may have left.
+    }
+
     fn wait(&mut self, patience: Patience, reply: RpcReplyPort<()>) {
         if self.waiting.len() >= WAITING_MAX {
             self.waiting.retain(|(_, reply)| !reply.is_closed());

@@ -29,7 +29,7 @@ use crate::messages::event_recorder::EventSubject;
 use crate::messages::offline_pods::OfflinePodsMsg;
 use crate::messages::pod_manager::{AdmissionMsg, HousekeepingMsg, PodManagerMsg};
 use crate::messages::pod_source::SourceKind;
-use crate::messages::status_manager::{PodView, StatusManagerMsg};
+use crate::messages::status_manager::{PodNews, PodView, StatusManagerMsg};
 use crate::platform::observer::Occurrence;
 
 impl PodManager {
@@ -239,7 +239,7 @@ impl PodManager {
     pub(super) fn repeat_preempted(&self, context: &Context<PodManagerMsg>) {
         for pod in self.leaving() {
             let uid = PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default());
-            context.tell(&self.args.to.status_manager, StatusManagerMsg::Preempted(uid));
+            context.tell(&self.args.to.status_manager, StatusManagerMsg::Pods(PodNews::Preempted(uid)));
         }
     }
 
@@ -289,7 +289,7 @@ impl PodManager {
             let patience = preemption_patience(&pod);
             self.admissions.api.preempt(&uid, context.now().plus(patience));
             context.after(patience, PodManagerMsg::Admission(AdmissionMsg::GraceExceeded(uid.clone())));
-            context.tell(&self.args.to.status_manager, StatusManagerMsg::Preempted(uid.clone()));
+            context.tell(&self.args.to.status_manager, StatusManagerMsg::Pods(PodNews::Preempted(uid.clone())));
             self.roster.set_pod(SourceKind::Api.as_str(), &uid, None);
             self.recount(&uid);
             preempted.push(uid.clone());
@@ -368,6 +368,6 @@ impl PodManager {
             is_over: false,
             waiting: if is_static(pod) { vec![PodWait::NotYet(message.to_owned())].into() } else { Arc::default() },
         };
-        context.tell(&self.args.to.status_manager, StatusManagerMsg::Rejected(view));
+        context.tell(&self.args.to.status_manager, StatusManagerMsg::Pods(PodNews::Rejected(view)));
     }
 }

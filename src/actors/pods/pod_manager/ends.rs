@@ -13,7 +13,7 @@ use crate::logic::model::loudness::Loudness;
 use crate::logic::pods::pod_resize::Trigger;
 use crate::logic::pods::pod_roster::{full_name, is_static};
 use crate::messages::pod_manager::{HousekeepingMsg, PodManagerMsg, Release};
-use crate::messages::status_manager::StatusManagerMsg;
+use crate::messages::status_manager::{PodNews, StatusManagerMsg};
 
 /// Wait before a release that failed is tried again, before jitter. What hangs is asked after, not begun again.
 const RELEASE_RETRY: Duration = Duration::from_secs(10);
@@ -65,7 +65,7 @@ impl PodManager {
                 self.tell_active(context);
                 // The runtime may have shown it after all: then its worker sees to its end.
                 if !self.workers.has(&uid) {
-                    context.tell(&self.args.to.status_manager, StatusManagerMsg::NeverHere(uid));
+                    context.tell(&self.args.to.status_manager, StatusManagerMsg::Pods(PodNews::NeverHere(uid)));
                 }
             }
             Release::Failed(why) => self.note_unreleased(uid, why, context),

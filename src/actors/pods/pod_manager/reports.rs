@@ -10,7 +10,7 @@ use crate::messages::mirror_manager::MirrorManagerMsg;
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::prober::ProberMsg;
-use crate::messages::status_manager::StatusManagerMsg;
+use crate::messages::status_manager::{PodNews, StatusManagerMsg};
 
 impl PodManager {
     /// Tells everything once more: someone who learns from the workers was started again.
@@ -27,7 +27,7 @@ impl PodManager {
     /// Tells once more of pods that have no worker to do so.
     fn repeat_api(&self, context: &Context<PodManagerMsg>) {
         for uid in self.roster.ended() {
-            context.tell(&self.args.to.status_manager, StatusManagerMsg::NeverHere(uid.clone()));
+            context.tell(&self.args.to.status_manager, StatusManagerMsg::Pods(PodNews::NeverHere(uid.clone())));
         }
         for (uid, pod) in self.sources.all() {
             self.tell_rejected(uid, pod, context);
@@ -68,7 +68,7 @@ impl PodManager {
         let to = &self.args.to;
         let shown = known.iter().chain(self.sources.all().map(|(uid, _)| uid)).cloned().collect();
         let ended = self.roster.ended().clone();
-        context.tell(&to.status_manager, StatusManagerMsg::Known { pods: Arc::new(shown), ended });
+        context.tell(&to.status_manager, StatusManagerMsg::Pods(PodNews::Known { pods: Arc::new(shown), ended }));
         context.tell(&to.prober, ProberMsg::Known(Arc::new(known)));
     }
 
@@ -79,7 +79,7 @@ impl PodManager {
         if self.heard_all_told || !are_all_started {
             return;
         }
-        let heard = StatusManagerMsg::HeardAll(self.roster.with_worker());
+        let heard = StatusManagerMsg::Pods(PodNews::HeardAll(self.roster.with_worker()));
         self.heard_all_told = context.try_tell(&self.args.to.status_manager, heard);
         if !self.heard_all_told {
             self.arm_retell(context);

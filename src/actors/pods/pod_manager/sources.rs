@@ -11,7 +11,7 @@ use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Stamp;
 use crate::logic::pods::pod_manager::pod_sources::Pods;
 use crate::messages::pod_manager::PodManagerMsg;
-use crate::messages::status_manager::StatusManagerMsg;
+use crate::messages::status_manager::{PodNews, StatusManagerMsg};
 
 impl PodManager {
     /// The API server told what it wants.
@@ -65,7 +65,7 @@ impl PodManager {
         let trigger = self.note_changes(&before, &pods, context);
         for uid in before.keys().filter(|uid| !pods.contains_key(*uid) && !self.workers.has(uid)) {
             // It was refused: nobody else says that it is no more.
-            context.tell(&self.args.to.status_manager, StatusManagerMsg::PodForgotten(uid.clone()));
+            context.tell(&self.args.to.status_manager, StatusManagerMsg::Pods(PodNews::PodForgotten(uid.clone())));
         }
         self.admit_statics(source, &pods, context);
         if let Some(trigger) = trigger {

@@ -19,7 +19,7 @@ use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::pod_manager::{PodManagerMsg, WorkersMsg};
 use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::prober::ProberMsg;
-use crate::messages::status_manager::StatusManagerMsg;
+use crate::messages::status_manager::{PodNews, StatusManagerMsg};
 use crate::platform::observer::Occurrence;
 
 /// Messages that may wait for one worker.
@@ -131,7 +131,7 @@ impl PodManager {
         self.workers.note_retired(uid, context.clock().stamp(), context.clock().uptime());
         self.held.forget(uid);
         let to = &self.args.to;
-        context.tell(&to.status_manager, StatusManagerMsg::PodForgotten(uid.clone()));
+        context.tell(&to.status_manager, StatusManagerMsg::Pods(PodNews::PodForgotten(uid.clone())));
         context.tell(&to.event_recorder, EventRecorderMsg::PodForgotten(uid.clone()));
         context.tell(&to.prober, ProberMsg::PodGone(uid.clone()));
         self.recount(uid);
