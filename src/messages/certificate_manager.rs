@@ -1,8 +1,32 @@
 //! To `CertificateManager`.
 
-use super::{Panicked, describe};
+use super::{Ended, Panicked, describe};
 use crate::logic::node::certificate_plan::Purpose;
 use crate::logic::node::certificate_rotation::{Held, Missed};
+
+/// What came of reading files again that somebody may have touched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reread {
+    /// They hold something else, which counts now.
+    Changed,
+    /// They are as they were.
+    Unchanged,
+    /// They are no good, and why: what was read before counts on.
+    Refused(String),
+    /// The reading panicked, which was logged as it happened.
+    Panicked,
+}
+
+impl From<Result<Result<bool, String>, Panicked>> for Reread {
+    fn from(outcome: Result<Result<bool, String>, Panicked>) -> Self {
+        match outcome {
+            Ok(Ok(true)) => Self::Changed,
+            Ok(Ok(false)) => Self::Unchanged,
+            Ok(Err(error)) => Self::Refused(error),
+            Err(_) => Self::Panicked,
+        }
+    }
+}
 
 /// See the module.
 #[derive(Debug, strum::IntoStaticStr)]
@@ -10,13 +34,13 @@ pub enum CertificateManagerMsg {
     /// From itself: time to look at the certificates.
     LookDue,
     /// From itself: the certificate that was asked for is shown, or did not come.
-    Obtained(Purpose, Result<Result<Box<Held>, Missed>, Panicked>),
+    Obtained(Purpose, Ended<Box<Held>, Missed>),
     /// From `NodeStatus`: these are the node's addresses, by their types.
     AddressesChanged(Vec<(String, String)>),
     /// From itself: the files of the serving certificate were read; whether they hold another one, which is shown now.
-    FilesRead(Result<Result<bool, String>, Panicked>),
+    FilesRead(Reread),
     /// From itself: the authorities of users' certificates were read again; whether they changed.
-    AuthoritiesRead(Result<Result<bool, String>, Panicked>),
+    AuthoritiesRead(Reread),
 }
 
 describe!(CertificateManagerMsg);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Panicked, describe};
+use super::{Ended, Panicked, describe};
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::runtime_pod::RuntimePod;
 
@@ -14,6 +14,15 @@ pub struct Look {
     pub pods: Vec<Arc<RuntimePod>>,
     /// Pods that are wanted or still going; `None` while nobody can say.
     pub known: Option<BTreeSet<PodUid>>,
+}
+
+/// How many containers and sandboxes a pass removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Removed {
+    /// Containers.
+    pub containers: usize,
+    /// Sandboxes.
+    pub sandboxes: usize,
 }
 
 /// See the module.
@@ -27,7 +36,7 @@ pub enum ContainerGcMsg {
     /// came after the pod was known.
     Looked(Result<Option<Look>, Panicked>),
     /// From itself: a pass ended; how many containers and sandboxes it removed, or what it could not look at.
-    PassEnded(Result<Result<(usize, usize), String>, Panicked>),
+    PassEnded(Ended<Removed>),
 }
 
 describe!(ContainerGcMsg);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Panicked, describe};
+use super::{Ended, Panicked, describe};
 use crate::logic::logs::log_rotation::LogLook;
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::runtime_pod::RuntimePod;
@@ -19,11 +19,11 @@ pub enum LogRotatorMsg {
     /// From itself: logs were looked at, these in this order.
     Looked(Vec<ContainerId>, Result<Vec<LogLook>, Panicked>),
     /// From itself: the runtime was asked to open a missing log anew.
-    Reopened(ContainerId, Result<Result<(), String>, Panicked>),
+    Reopened(ContainerId, Ended<()>),
     /// From itself: a rotation ended.
-    Rotated(ContainerId, Result<Result<(), String>, Panicked>),
+    Rotated(ContainerId, Ended<()>),
     /// From itself: a compression ended; how many files it compressed.
-    Compressed(ContainerId, Result<Result<usize, String>, Panicked>),
+    Compressed(ContainerId, Ended<usize>),
 }
 
 describe!(LogRotatorMsg, message => match message {

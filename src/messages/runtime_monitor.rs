@@ -2,8 +2,8 @@
 
 use ractor::RpcReplyPort;
 
-use super::{Panicked, describe};
-use crate::cri::{CriResult, RuntimeStatus};
+use super::{Ended, describe};
+use crate::cri::{CriError, RuntimeStatus};
 
 pub use crate::logic::model::runtime_health::RuntimeHealth;
 
@@ -13,7 +13,7 @@ pub enum RuntimeMonitorMsg {
     /// From itself: time to look.
     PollDue,
     /// From itself: what the runtime said.
-    Polled(Result<CriResult<RuntimeStatus>, Panicked>),
+    Polled(Ended<RuntimeStatus, CriError>),
     /// From itself: nothing was heard of the runtime for as long as that is borne.
     SilenceDue,
     /// From `NodeStatus`: look now, the node is waited for.

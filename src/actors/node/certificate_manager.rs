@@ -11,8 +11,8 @@ use crate::actors::kit::actor::Actor;
 use crate::actors::kit::context::{Context, OperationId};
 use crate::logic::node::certificate_plan::{Names, Purpose, Without, without_certificate};
 use crate::logic::node::certificate_rotation::{Action, Held, Input, Missed, Rotation, When};
-use crate::messages::Panicked;
-use crate::messages::certificate_manager::CertificateManagerMsg;
+use crate::messages::certificate_manager::{CertificateManagerMsg, Reread};
+use crate::messages::{Ended, Panicked};
 use crate::platform::cluster::certificates::{Certificates, ClientAuthorities, KeptCertificate, Marks, ServingFiles};
 use crate::platform::cluster::kube_api::ApiServer;
 use crate::platform::host::blocking;
@@ -137,14 +137,14 @@ impl CertificateManager {
     fn obtained(
         &mut self,
         purpose: Purpose,
-        outcome: Result<Result<Box<Held>, Missed>, Panicked>,
+        outcome: Ended<Box<Held>, Missed>,
         context: &mut Context<CertificateManagerMsg>,
     ) {
         if let Some(kept) = self.kept(purpose) {
             kept.asking = None;
         }
         let input = match outcome {
-            Ok(Ok(held)) => {
+            Ended::Done(held) => {
                 self.heard(purpose, Some(true));
                 let expiration = held.not_after.to_timestamp();
                 match purpose {
@@ -156,12 +156,12 @@ impl CertificateManager {
                 }
                 Input::Issued(*held)
             }
-            Ok(Err(Missed { problem, server_answers })) => {
+            Ended::Failed(Missed { problem, server_answers }) => {
                 self.heard(purpose, server_answers);
                 tracing::error!(purpose = purpose.name(), error = problem, "no certificate, will retry");
                 Input::Failed
             }
-            Err(_) => Input::Failed, // It was logged as it happened.
+            Ended::Panicked(_) => Input::Failed, // It was logged as it happened.
         };
         self.step(purpose, input, context);
     }
@@ -205,7 +205,8 @@ impl CertificateManager {
                         .map(Box::new)
                         .map_err(|error| Missed { server_answers: error.server_answers(), problem: error.to_string() })
                 };
-                let ended = move |outcome| CertificateManagerMsg::Obtained(purpose, outcome);
+                let ended =
+                    move |outcome: Result<_, Panicked>| CertificateManagerMsg::Obtained(purpose, outcome.into());
                 kept.asking = Some(context.start("obtain certificate", purpose.name(), work, ended));
             }
             Action::Abandon => {
@@ -232,13 +233,16 @@ impl CertificateManager {
                 let read = || files.read().map(|pair| shown.set(pair));
                 marks.read_if_touched(&[&files.chain, &files.key], read)
             });
-            context.start("read serving certificate", about, work, CertificateManagerMsg::FilesRead);
+            context
+                .start("read serving certificate", about, work, |read| CertificateManagerMsg::FilesRead(read.into()));
         }
         if let Some(authorities) = self.reloaded_authorities().cloned() {
             let about = authorities.path().display().to_string();
             let marks = Arc::clone(&self.marks[1]);
             let work = blocking::run(move || marks.read_if_touched(&[authorities.path()], || authorities.read_again()));
-            context.start("read client authorities", about, work, CertificateManagerMsg::AuthoritiesRead);
+            context.start("read client authorities", about, work, |read| {
+                CertificateManagerMsg::AuthoritiesRead(read.into())
+            });
         }
     }
 
@@ -280,19 +284,19 @@ impl CertificateManager {
     }
 }
 
-fn tell_of_authorities(outcome: Result<Result<bool, String>, Panicked>) {
-    match outcome {
-        Ok(Ok(true)) => tracing::info!("loaded client CA file"),
-        Ok(Err(error)) => tracing::error!(error, "the client CA file is no good, its last content counts"),
-        Ok(Ok(false)) | Err(_) => {} // A panic was logged as it happened.
+fn tell_of_authorities(read: Reread) {
+    match read {
+        Reread::Changed => tracing::info!("loaded client CA file"),
+        Reread::Refused(error) => tracing::error!(error, "the client CA file is no good, its last content counts"),
+        Reread::Unchanged | Reread::Panicked => {}
     }
 }
 
-fn tell_of_files(outcome: Result<Result<bool, String>, Panicked>) {
-    match outcome {
-        Ok(Ok(true)) => tracing::info!("loaded certificate and key pair in kubelet server certificate manager"),
+fn tell_of_files(read: Reread) {
+    match read {
+        Reread::Changed => tracing::info!("loaded certificate and key pair in kubelet server certificate manager"),
         // Half written, maybe: the old one is shown until it is whole.
-        Ok(Err(error)) => tracing::error!(error, "invalid certificate and key pair from file"),
-        Ok(Ok(false)) | Err(_) => {} // A panic was logged as it happened.
+        Reread::Refused(error) => tracing::error!(error, "invalid certificate and key pair from file"),
+        Reread::Unchanged | Reread::Panicked => {}
     }
 }

@@ -20,7 +20,8 @@ use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod};
 use crate::logic::pods::container_garbage::{Garbage, GarbagePolicy, collect};
-use crate::messages::container_gc::{ContainerGcMsg, Look};
+use crate::messages::Ended;
+use crate::messages::container_gc::{ContainerGcMsg, Look, Removed};
 use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
 use crate::messages::pleg::PlegMsg;
 use crate::messages::pod_manager::PodManagerMsg;
@@ -90,11 +91,9 @@ impl Actor for ContainerGc {
             ContainerGcMsg::Surplus(pod) => self.pass(Some(pod), context),
             ContainerGcMsg::Looked(Ok(Some(Look { pods, known }))) => self.remove(pods, known, true, context),
             // It is being restarted, and the next pass finds it.
-            ContainerGcMsg::Looked(Ok(None)) => self.take_end(Ok((0, 0)), context),
-            ContainerGcMsg::Looked(Err(panicked)) => self.take_end(Err(panicked.to_string()), context),
-            ContainerGcMsg::PassEnded(outcome) => {
-                self.take_end(outcome.unwrap_or_else(|panicked| Err(panicked.to_string())), context);
-            }
+            ContainerGcMsg::Looked(Ok(None)) => self.take_end(Ended::Done(Removed::default()), context),
+            ContainerGcMsg::Looked(Err(panicked)) => self.take_end(Ended::Panicked(panicked), context),
+            ContainerGcMsg::PassEnded(outcome) => self.take_end(outcome, context),
         }
     }
 }
@@ -138,18 +137,21 @@ impl ContainerGc {
             Ok(removed)
         };
         let span = tracing::info_span!(target: "podwright::turn", "pass", otel.name = "Containers/GarbageCollect");
-        context.start("collect garbage", "dead containers", work.instrument(span), ContainerGcMsg::PassEnded);
+        context.start("collect garbage", "dead containers", work.instrument(span), |outcome| {
+            ContainerGcMsg::PassEnded(outcome.into())
+        });
     }
 
-    /// A pass is over: how many containers and sandboxes it removed.
-    fn take_end(&mut self, outcome: Result<(usize, usize), String>, context: &mut Context<ContainerGcMsg>) {
+    /// A pass is over.
+    fn take_end(&mut self, outcome: Ended<Removed>, context: &mut Context<ContainerGcMsg>) {
+        debug_assert!(self.busy, "a pass ends that never began");
         self.busy = false;
         if std::mem::take(&mut self.again) {
             self.pass(None, context);
         }
-        match outcome {
-            Ok((0, 0)) => {}
-            Ok((containers, sandboxes)) => tracing::debug!(containers, sandboxes, "garbage removed"),
+        match outcome.into_result() {
+            Ok(removed) if removed == Removed::default() => {}
+            Ok(Removed { containers, sandboxes }) => tracing::debug!(containers, sandboxes, "garbage removed"),
             Err(error) => {
                 tracing::error!(error, "Container garbage collection failed");
                 let node = EventSubject::node(&self.args.node_name);
@@ -175,8 +177,8 @@ async fn remove_dead_links(files: &dyn PodFiles, pods: &[Arc<RuntimePod>]) -> Re
 
 /// Removes what it can; what it cannot does not hold up the rest, and is for the log alone, as upstream: the next pass
 /// tries again.
-async fn remove(args: &Args, pods: &[Arc<RuntimePod>], garbage: Garbage) -> (usize, usize) {
-    let (mut containers, mut sandboxes) = (0, 0);
+async fn remove(args: &Args, pods: &[Arc<RuntimePod>], garbage: Garbage) -> Removed {
+    let mut removed = Removed::default();
     for (uid, id) in &garbage.containers {
         let pod = pods.iter().find(|pod| pod.uid == *uid).map(|pod| &**pod);
         // What the runtime lost track of may still run (CRI-20).
@@ -189,18 +191,18 @@ async fn remove(args: &Args, pods: &[Arc<RuntimePod>], garbage: Garbage) -> (usi
             }
         }
         match remove_container(&*args.runtime, &*args.files, pod, id).await {
-            Ok(()) => containers += 1,
+            Ok(()) => removed.containers += 1,
             Err(error) => tracing::error!(pod = %uid, container = %id, %error, "Failed to remove container"),
         }
     }
     for (uid, id) in &garbage.sandboxes {
         let runtime = &args.runtime;
-        let removed = match runtime.stop_pod_sandbox(id).await {
+        let gone = match runtime.stop_pod_sandbox(id).await {
             Ok(()) => runtime.remove_pod_sandbox(id).await,
             Err(error) => Err(error),
         };
-        match removed {
-            Ok(()) => sandboxes += 1,
+        match gone {
+            Ok(()) => removed.sandboxes += 1,
             Err(error) => tracing::error!(pod = %uid, sandbox = %id, %error, "Failed to remove sandbox"),
         }
     }
@@ -215,7 +217,7 @@ async fn remove(args: &Args, pods: &[Arc<RuntimePod>], garbage: Garbage) -> (usi
         // What was removed is seen at once, not at the next relist.
         let _ = args.pleg.tell(Cause::outside("garbage"), PlegMsg::Inspect(uid));
     }
-    (containers, sandboxes)
+    removed
 }
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ use crate::cri::RuntimeService;
 use crate::logic::logs::log_rotation::{LogLook, LogOrder, LogRotation, RotationPolicy};
 use crate::logic::model::ids::ContainerId;
 use crate::logic::model::time::Moment;
-use crate::messages::Panicked;
 use crate::messages::log_rotator::LogRotatorMsg;
+use crate::messages::{Ended, Panicked};
 use crate::platform::logs::container_logs::ContainerLogs;
 
 /// What the actor needs.
@@ -114,14 +114,8 @@ impl LogRotator {
     }
 
     /// What came of work on a log; a problem is logged once.
-    fn outcome<T>(
-        &mut self,
-        id: &ContainerId,
-        attempt: &'static str,
-        outcome: Result<Result<T, String>, Panicked>,
-    ) -> Option<T> {
-        let outcome = outcome.unwrap_or_else(|panicked| Err(panicked.to_string()));
-        match outcome {
+    fn outcome<T>(&mut self, id: &ContainerId, attempt: &'static str, outcome: Ended<T>) -> Option<T> {
+        match outcome.into_result() {
             Ok(value) => {
                 self.said.remove(id);
                 Some(value)
@@ -149,13 +143,16 @@ impl LogRotator {
                     let (runtime, about, asked) = (Arc::clone(&args.runtime), id.to_string(), id.clone());
                     let work =
                         async move { runtime.reopen_container_log(&asked).await.map_err(|error| error.to_string()) };
-                    context.start("reopen log", about, work, move |outcome| LogRotatorMsg::Reopened(id, outcome));
+                    context
+                        .start("reopen log", about, work, move |outcome| LogRotatorMsg::Reopened(id, outcome.into()));
                 }
                 LogOrder::Rotate(id, path) => self.rotate(id, path, context),
                 LogOrder::Compress(id, path) => {
                     let (logs, about) = (Arc::clone(&args.logs), path.clone());
                     let work = async move { logs.compress(&path).await.map_err(|error| error.to_string()) };
-                    context.start("compress logs", about, work, move |outcome| LogRotatorMsg::Compressed(id, outcome));
+                    context.start("compress logs", about, work, move |outcome| {
+                        LogRotatorMsg::Compressed(id, outcome.into())
+                    });
                 }
             }
         }
@@ -181,7 +178,7 @@ impl LogRotator {
                 Err(undo) => Err(format!("failed to reopen container log {asked:?}: {error}; {undo}")),
             }
         };
-        context.start("rotate log", about, work, move |outcome| LogRotatorMsg::Rotated(id, outcome));
+        context.start("rotate log", about, work, move |outcome| LogRotatorMsg::Rotated(id, outcome.into()));
     }
 
     fn set_timer(&mut self, context: &mut Context<LogRotatorMsg>) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::{Context, OperationId};
-use crate::cri::{CriResult, RuntimeHandler, RuntimeService, RuntimeStatus};
+use crate::cri::{RuntimeHandler, RuntimeService, RuntimeStatus};
 use crate::logic::model::runtime_health::{self, RuntimeHealth, SILENCE_MAX};
 use crate::logic::node::node_status::{HandlerFact, RuntimeFact};
 use crate::messages::node_status::{NodeNews, NodeStatusMsg};
@@ -72,8 +72,7 @@ impl Actor for RuntimeMonitor {
         match message {
             RuntimeMonitorMsg::PollDue => self.poll(context),
             RuntimeMonitorMsg::Polled(outcome) => {
-                let answer = outcome.map_err(|panicked| panicked.to_string());
-                self.take(answer, context);
+                self.take(outcome.into_result(), context);
                 self.timer = Some(context.after(POLL_PERIOD, RuntimeMonitorMsg::PollDue));
             }
             RuntimeMonitorMsg::SilenceDue => self.note_silence(context),
@@ -98,12 +97,9 @@ impl RuntimeMonitor {
     fn poll(&mut self, context: &mut Context<RuntimeMonitorMsg>) {
         self.timer = None;
         let runtime = Arc::clone(&self.args.runtime);
-        context.start(
-            "runtime status",
-            "the container runtime",
-            async move { runtime.status().await },
-            RuntimeMonitorMsg::Polled,
-        );
+        context.start("runtime status", "the container runtime", async move { runtime.status().await }, |outcome| {
+            RuntimeMonitorMsg::Polled(outcome.into())
+        });
         let borne = self.silent(context).and_then(|silent| SILENCE_MAX.checked_sub(silent));
         if let Some(borne) = borne.filter(|borne| !borne.is_zero() && self.silence.is_none()) {
             self.silence = Some(context.after(borne, RuntimeMonitorMsg::SilenceDue));
@@ -115,8 +111,7 @@ impl RuntimeMonitor {
         self.last_good.map(|last| context.clock().uptime().saturating_sub(last))
     }
 
-    fn take(&mut self, answer: Result<CriResult<RuntimeStatus>, String>, context: &mut Context<RuntimeMonitorMsg>) {
-        let status = answer.and_then(|answer| answer.map_err(|error| error.to_string()));
+    fn take(&mut self, status: Result<RuntimeStatus, String>, context: &mut Context<RuntimeMonitorMsg>) {
         let conditions = status.as_ref().map(|status| {
             ["RuntimeReady", "NetworkReady"].map(|kind| {
                 let condition = status.condition(kind);
