@@ -91,8 +91,9 @@ pub(super) async fn running_pods(backend: &Backend) -> Reply {
 
 fn running_pod(pod: &RuntimePod) -> serde_json::Value {
     let running = pod.containers.iter().filter(|container| container.state == ContainerState::Running);
-    let containers: Vec<_> =
-        running.map(|container| json!({"name": container.name, "image": container.image, "resources": {}})).collect();
+    let containers: Vec<_> = running
+        .map(|container| json!({"name": container.name, "image": container.process.image, "resources": {}}))
+        .collect();
     // As Go writes a list that has nothing in it.
     let containers = if containers.is_empty() { serde_json::Value::Null } else { containers.into() };
     json!({

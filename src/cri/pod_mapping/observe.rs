@@ -7,7 +7,9 @@ use crate::cri::types::{
     Container, ContainerStatus, Labels, LinuxContainerResources, NamespaceMode, PodSandbox, PodSandboxStatus,
 };
 use crate::logic::model::ids::{FullName, PodUid, SandboxId};
-use crate::logic::model::runtime_pod::{Generation, RuntimeContainer, RuntimePod, RuntimeResources, RuntimeSandbox};
+use crate::logic::model::runtime_pod::{
+    ContainerProcess, Generation, RuntimeContainer, RuntimePod, RuntimeResources, RuntimeSandbox,
+};
 use crate::logic::model::time::Stamp;
 use crate::logic::resources::{quota_to_milli_cpu, shares_to_milli_cpu};
 
@@ -29,7 +31,12 @@ pub fn runtime_container(status: &ContainerStatus, sandbox_id: &SandboxId, stop_
         name: status.metadata.name.clone(),
         restart_count: restart_count(&status.annotations),
         hash: hash(&status.annotations),
-        stop_signal: status.stop_signal.clone().filter(|_| stop_signals),
+        process: ContainerProcess {
+            image: status.image.clone(),
+            image_ref: status.image_ref.clone(),
+            user,
+            stop_signal: status.stop_signal.clone().filter(|_| stop_signals),
+        },
         state: status.state,
         created_at: status.created_at,
         started_at: status.started_at,
@@ -37,10 +44,7 @@ pub fn runtime_container(status: &ContainerStatus, sandbox_id: &SandboxId, stop_
         exit_code: status.exit_code,
         reason: status.reason.clone(),
         message: status.message.clone(),
-        image: status.image.clone(),
-        image_ref: status.image_ref.clone(),
         log_path: status.log_path.clone(),
-        user,
         resources: status.resources.as_ref().and_then(runtime_resources),
     }
 }

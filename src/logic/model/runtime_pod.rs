@@ -78,6 +78,27 @@ impl RuntimeSandbox {
     }
 }
 
+/// What runs in a container: from which image, as whom, and the signal that ends it.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct ContainerProcess {
+    /// Image, as the runtime names it.
+    pub image: String,
+    /// Image by digest or ID.
+    pub image_ref: String,
+    /// UID, GID and further GIDs of its first process, where told.
+    pub user: Option<(i64, i64, Vec<i64>)>,
+    /// The signal that it is stopped with, by the API's name, where the runtime tells and the gate
+    /// `ContainerStopSignals` lets it (KEP-4960).
+    pub stop_signal: Option<String>,
+}
+
+impl ContainerProcess {
+    /// One of which only the image is known, by its reference.
+    pub fn of_image(reference: &str) -> Self {
+        Self { image: reference.to_owned(), image_ref: reference.to_owned(), ..Self::default() }
+    }
+}
+
 /// One container of the pod, running or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuntimeContainer {
@@ -91,9 +112,8 @@ pub struct RuntimeContainer {
     pub restart_count: u32,
     /// From the agent's annotation, lower hex; empty when it is missing (CRI-15).
     pub hash: String,
-    /// The signal that it is stopped with, by the API's name, where the runtime tells and the gate
-    /// `ContainerStopSignals` lets it (KEP-4960).
-    pub stop_signal: Option<String>,
+    /// What runs in it.
+    pub process: ContainerProcess,
     /// State.
     pub state: ContainerState,
     /// When it was made.
@@ -108,14 +128,8 @@ pub struct RuntimeContainer {
     pub reason: String,
     /// A sentence why it ended: the runtime's, and the container's own termination message (POD-38).
     pub message: String,
-    /// Image, as the runtime names it.
-    pub image: String,
-    /// Image by digest or ID.
-    pub image_ref: String,
     /// Its log file; absolute.
     pub log_path: String,
-    /// UID, GID and further GIDs of its first process, where told.
-    pub user: Option<(i64, i64, Vec<i64>)>,
     /// What is in force of its resources, where told.
     pub resources: Option<RuntimeResources>,
 }
@@ -141,7 +155,7 @@ impl RuntimeContainer {
             name: name.to_owned(),
             restart_count: 0,
             hash: String::new(),
-            stop_signal: None,
+            process: ContainerProcess::default(),
             state,
             created_at: Moment::EPOCH,
             started_at: Moment::EPOCH,
@@ -149,10 +163,7 @@ impl RuntimeContainer {
             exit_code: 0,
             reason: String::new(),
             message: String::new(),
-            image: String::new(),
-            image_ref: String::new(),
             log_path: String::new(),
-            user: None,
             resources: None,
         }
     }

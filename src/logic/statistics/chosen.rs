@@ -29,7 +29,7 @@ fn sample(pod: &RuntimePod) -> Option<PodSample> {
         .map(|container| ContainerSample {
             id: container.id.clone(),
             name: container.name.clone(),
-            image: container.image.clone(),
+            image: container.process.image.clone(),
             created: container.created_at,
             group: None,
             logs: None,
@@ -58,7 +58,7 @@ fn sample(pod: &RuntimePod) -> Option<PodSample> {
 mod tests {
     use super::*;
     use crate::logic::model::ids::{PodUid, SandboxId};
-    use crate::logic::model::runtime_pod::{RuntimeContainer, RuntimeSandbox};
+    use crate::logic::model::runtime_pod::{ContainerProcess, RuntimeContainer, RuntimeSandbox};
     use crate::logic::model::time::{Moment, Stamp};
 
     fn sandbox(id: &str, state: SandboxState, created: i64) -> RuntimeSandbox {
@@ -78,7 +78,7 @@ mod tests {
         RuntimeContainer {
             created_at: Moment(5),
             started_at: Moment(6),
-            image: "app".to_owned(),
+            process: ContainerProcess::of_image("app"),
             ..RuntimeContainer::sample(id, name, state)
         }
     }

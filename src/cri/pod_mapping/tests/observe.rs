@@ -6,7 +6,7 @@ use crate::cri::pod_mapping::{
 };
 use crate::cri::types::*;
 use crate::logic::model::ids::{FullName, PodUid};
-use crate::logic::model::runtime_pod::{RuntimeContainer, RuntimeResources, RuntimeSandbox};
+use crate::logic::model::runtime_pod::{ContainerProcess, RuntimeContainer, RuntimeResources, RuntimeSandbox};
 use crate::logic::model::time::{Moment, Stamp};
 
 fn container_status(id: &str, created_at: i64, annotations: Labels) -> ContainerStatus {
@@ -70,7 +70,12 @@ fn a_container_is_known_by_its_annotations() {
         name: "app".into(),
         restart_count: 5,
         hash: "8e45cbd0".into(),
-        stop_signal: Some("SIGUSR1".into()),
+        process: ContainerProcess {
+            image: "busybox:latest".into(),
+            image_ref: "sha256:1".into(),
+            user: Some((1, 2, vec![3])),
+            stop_signal: Some("SIGUSR1".into()),
+        },
         state: ContainerState::Exited,
         created_at: Moment(1),
         started_at: Moment(2),
@@ -78,10 +83,7 @@ fn a_container_is_known_by_its_annotations() {
         exit_code: 4,
         reason: "Error".into(),
         message: "why".into(),
-        image: "busybox:latest".into(),
-        image_ref: "sha256:1".into(),
         log_path: "/var/log/pods/x/app/0.log".into(),
-        user: Some((1, 2, vec![3])),
         resources: Some(RuntimeResources {
             cpu_request: Some(100),
             cpu_limit: Some(250),
@@ -90,7 +92,8 @@ fn a_container_is_known_by_its_annotations() {
     };
     let status = container_status("c", 1, annotations);
     assert_eq!(runtime_container(&status, &"s".into(), true), expected);
-    let silent = RuntimeContainer { stop_signal: None, ..expected };
+    let process = ContainerProcess { stop_signal: None, ..expected.process.clone() };
+    let silent = RuntimeContainer { process, ..expected };
     assert_eq!(runtime_container(&status, &"s".into(), false), silent);
 }
 

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::logic::model::backoff::BackoffPolicy;
 use crate::logic::model::ids::{FullName, PodUid};
-use crate::logic::model::runtime_pod::{RuntimeSandbox, SandboxState};
+use crate::logic::model::runtime_pod::{ContainerProcess, RuntimeSandbox, SandboxState};
 use crate::logic::model::time::{Moment, Stamp};
 
 const NOW: u64 = 100_000;
@@ -73,7 +73,7 @@ fn instance(name: &str, restart_count: u32, state: ContainerState, exit_code: i3
         started_at: created,
         finished_at: if state == ContainerState::Exited { created } else { Moment::EPOCH },
         exit_code,
-        image: "busybox".to_owned(),
+        process: ContainerProcess::of_image("busybox"),
         ..RuntimeContainer::sample(&format!("{name}{restart_count}"), name, state)
     }
 }

@@ -12,7 +12,9 @@ use super::parts::desired::own_grace;
 use super::parts::starts::HalfMade;
 use crate::logic::model::ids::{ContainerId, SandboxId};
 use crate::logic::model::restart_policy::is_sidecar;
-use crate::logic::model::runtime_pod::{ContainerState, RuntimeContainer, RuntimePod, RuntimeSandbox};
+use crate::logic::model::runtime_pod::{
+    ContainerProcess, ContainerState, RuntimeContainer, RuntimePod, RuntimeSandbox,
+};
 use crate::logic::model::time::{Moment, Steady};
 use crate::logic::pods::container_actions::{ContainerKind, KillContainer, PodPlan, StartContainer};
 use crate::logic::pods::hooks::probe_grace;
@@ -132,7 +134,7 @@ impl PodLifecycle {
             name: name.to_owned(),
             restart_count,
             hash,
-            stop_signal: None,
+            process: ContainerProcess::of_image(&image),
             state: ContainerState::Running,
             created_at: now.moment,
             started_at: now.moment,
@@ -140,10 +142,7 @@ impl PodLifecycle {
             exit_code: 0,
             reason: String::new(),
             message: String::new(),
-            image: image.clone(),
-            image_ref: image,
             log_path: String::new(),
-            user: None,
             resources: None,
         });
         self.sight.amend(now.stamp, |seen| {

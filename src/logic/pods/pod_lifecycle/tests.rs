@@ -20,7 +20,9 @@ use super::syncing::NETWORK_RETRY;
 use super::*;
 use crate::logic::images::image_policy::ImageInUse;
 use crate::logic::model::ids::{FullName, SandboxId};
-use crate::logic::model::runtime_pod::{ContainerState, RuntimeContainer, RuntimeSandbox, SandboxState};
+use crate::logic::model::runtime_pod::{
+    ContainerProcess, ContainerState, RuntimeContainer, RuntimeSandbox, SandboxState,
+};
 use crate::logic::model::time::Moment;
 use crate::logic::pods::container_actions::StartContainer;
 
@@ -266,8 +268,7 @@ fn running(pod: &Pod, name: &str, restart_count: u32) -> RuntimeContainer {
         hash: parts::desired::expected_hashes(pod).remove(name).expect("a container of the pod"),
         created_at: BEGINNING,
         started_at: BEGINNING,
-        image: "app:1".to_owned(),
-        image_ref: "app:1".to_owned(),
+        process: ContainerProcess::of_image("app:1"),
         ..RuntimeContainer::sample(&format!("{name}{restart_count}"), name, ContainerState::Running)
     }
 }

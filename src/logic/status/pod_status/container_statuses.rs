@@ -185,17 +185,17 @@ impl<'a> Subject<'a> {
         let count = newest.restart_count.saturating_sub(not_yet);
         let mut status = ContainerStatus {
             name: newest.name.clone(),
-            image: newest.image.clone(),
-            image_id: newest.image_ref.clone(),
+            image: newest.process.image.clone(),
+            image_id: newest.process.image_ref.clone(),
             restart_count: i32::try_from(count).unwrap_or(i32::MAX).max(before_count),
             state: Some(self.state(newest)),
             last_state: Some(self.last_state(same.is_some())),
             started: same.and_then(|same| same.started),
-            stop_signal: newest.stop_signal.clone(),
+            stop_signal: newest.process.stop_signal.clone(),
             volume_mounts: self.volume_mounts(),
             resources: Some(super::resources::of_container(self.input, self.container, newest, same)),
             allocated_resources: self.container.resources.as_ref().and_then(|resources| resources.requests.clone()),
-            user: newest.user.as_ref().map(user),
+            user: newest.process.user.as_ref().map(user),
             container_id,
             ..ContainerStatus::default()
         };

@@ -8,7 +8,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::logic::model::ids::{FullName, PodUid, SandboxId};
-use crate::logic::model::runtime_pod::{ContainerState, RuntimeContainer, RuntimeSandbox, SandboxState};
+use crate::logic::model::runtime_pod::{
+    ContainerProcess, ContainerState, RuntimeContainer, RuntimeSandbox, SandboxState,
+};
 use crate::logic::model::time::Stamp;
 
 const NOW: u64 = 100_000;
@@ -167,9 +169,12 @@ fn instance(name: &str, restart_count: u32, state: ContainerState, exit_code: i3
         finished_at: if exited { started.plus(Duration::from_millis(1500)) } else { Moment::EPOCH },
         exit_code,
         reason: if exited { "Error".to_owned() } else { String::new() },
-        image: "docker.io/library/busybox:latest".to_owned(),
-        image_ref: "sha256:abc".to_owned(),
-        user: Some((1000, 1000, vec![2000])),
+        process: ContainerProcess {
+            image: "docker.io/library/busybox:latest".to_owned(),
+            image_ref: "sha256:abc".to_owned(),
+            user: Some((1000, 1000, vec![2000])),
+            stop_signal: None,
+        },
         ..RuntimeContainer::sample(&format!("{name}{restart_count}"), name, state)
     }
 }

@@ -181,7 +181,7 @@ fn volume_mounts_are_not_told_before_it_is_known_what_the_runtime_can() {
 fn the_signal_that_stops_a_container_is_told_where_the_runtime_tells_it() {
     for signal in [None, Some("SIGUSR1".to_owned())] {
         let mut running = instance("a", 0, ContainerState::Running, 0);
-        running.stop_signal.clone_from(&signal);
+        running.process.stop_signal.clone_from(&signal);
         let status = Scene::new("Always", &[], &["a"]).holding(vec![running]).status();
         assert_eq!(of(&status, "a").stop_signal, signal);
     }
