@@ -32,7 +32,7 @@ use crate::platform::pods::probe_store::ProbeStore;
 use crate::platform::statistics::Statistics;
 use crate::platform::volumes::VolumeHost;
 
-/// The outside, behind traits.
+/// The outside, behind traits, by domain. Only `wiring` reads it: an actor is given single adapters.
 #[derive(Clone)]
 pub struct Adapters {
     /// The runtime.
@@ -45,50 +45,85 @@ pub struct Adapters {
     pub checkpoints: Arc<dyn Checkpoints>,
     /// Cgroups.
     pub cgroups: Arc<dyn CgroupManager>,
-    /// Pods' files.
-    pub files: Arc<dyn PodFiles>,
-    /// Logs of containers.
-    pub logs: Arc<dyn ContainerLogs>,
-    /// The same, for readers.
-    pub log_reader: Arc<dyn LogReader>,
-    /// Figures of the node, its control groups and disks.
-    pub statistics: Arc<dyn Statistics>,
-    /// The node's own logs.
-    pub node_logs: Arc<dyn NodeLogs>,
-    /// Volumes on the node.
-    pub volumes: Arc<dyn VolumeHost>,
-    /// Objects of the API.
-    pub objects: Arc<dyn Objects>,
-    /// Where pods of the API server are kept for a boot without it; nowhere unless that is asked for.
-    pub offline: Option<Arc<dyn OfflineStore>>,
-    /// The static pod path, where one is set.
-    pub folder: Option<Arc<dyn ManifestFolder>>,
-    /// The static pod URL, where one is set.
-    pub url: Option<Arc<dyn ManifestUrl>>,
-    /// Probes and hooks over the network.
-    pub prober: Arc<dyn NetworkProber>,
-    /// How pods ended, for workers that begin anew.
-    pub pod_ends: Arc<PodEndStore>,
-    /// What is remembered of probes.
-    pub probe_store: Arc<ProbeStore>,
     /// Chance.
     pub chance: Arc<dyn Chance>,
     /// The service manager.
     pub service_manager: Arc<dyn ServiceManager>,
+    /// Who counts what happens.
+    pub observer: Arc<dyn Observer>,
+    /// Pods on the node.
+    pub pods: PodAdapters,
+    /// Logs.
+    pub logs: LogAdapters,
+    /// The API server, and what the agent is to it.
+    pub cluster: ClusterAdapters,
+    /// Where static pods are named.
+    pub sources: SourceAdapters,
+    /// The machine.
+    pub node: NodeAdapters,
+}
+
+/// Pods on the node.
+#[derive(Clone)]
+pub struct PodAdapters {
+    /// Pods' files.
+    pub files: Arc<dyn PodFiles>,
+    /// Volumes on the node.
+    pub volumes: Arc<dyn VolumeHost>,
+    /// Probes and hooks over the network.
+    pub prober: Arc<dyn NetworkProber>,
+    /// How pods ended, for workers that begin anew.
+    pub ends: Arc<PodEndStore>,
+    /// What is remembered of probes.
+    pub probe_store: Arc<ProbeStore>,
+}
+
+/// Logs.
+#[derive(Clone)]
+pub struct LogAdapters {
+    /// Logs of containers.
+    pub containers: Arc<dyn ContainerLogs>,
+    /// The same, for readers.
+    pub reader: Arc<dyn LogReader>,
+    /// The node's own logs.
+    pub node: Arc<dyn NodeLogs>,
+}
+
+/// The API server, and what the agent is to it.
+#[derive(Clone)]
+pub struct ClusterAdapters {
+    /// Objects of the API.
+    pub objects: Arc<dyn Objects>,
+    /// Where pods of the API server are kept for a boot without it; nowhere unless that is asked for.
+    pub offline: Option<Arc<dyn OfflineStore>>,
     /// The API server, where one is named.
     pub api: Option<ApiServer>,
     /// The agent's own certificates.
     pub certificates: Arc<Certificates>,
     /// Called when heartbeats failed repeatedly: connections to the API server may be dead without having ended.
     pub doubt_connections: Arc<dyn Fn() + Send + Sync>,
+}
+
+/// Where static pods are named.
+#[derive(Clone)]
+pub struct SourceAdapters {
+    /// The static pod path, where one is set.
+    pub folder: Option<Arc<dyn ManifestFolder>>,
+    /// The static pod URL, where one is set.
+    pub url: Option<Arc<dyn ManifestUrl>>,
+}
+
+/// The machine.
+#[derive(Clone)]
+pub struct NodeAdapters {
+    /// Figures of the node, its control groups and disks.
+    pub statistics: Arc<dyn Statistics>,
     /// What the host says for the Node's status.
-    pub node_facts: Arc<dyn NodeFacts>,
+    pub facts: Arc<dyn NodeFacts>,
     /// The machine's packet filter.
     pub network_rules: Arc<dyn NetworkRules>,
     /// Processes of the machine and their cgroups.
     pub placement: Arc<dyn ProcessPlacement>,
-    /// Who counts what happens.
-    pub observer: Arc<dyn Observer>,
 }
 
 /// All that the agent is made of. `wiring` gives each actor its own of it.

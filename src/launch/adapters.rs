@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::api::Connected;
-use crate::actors::agent::Adapters;
+use crate::actors::agent::{Adapters, ClusterAdapters, LogAdapters, NodeAdapters, PodAdapters, SourceAdapters};
 use crate::actors::objects::object_cache::ApiObjects;
 use crate::actors::settings::Settings;
 use crate::actors::tree::Directory;
@@ -66,32 +66,42 @@ pub(super) fn adapters(means: Means<'_>) -> Result<Adapters, String> {
         image_host: Arc::new(LinuxImageHost::new(root_dir, Path::new(&flags.image_credential_provider_bin_dir))),
         checkpoints: Arc::new(FileCheckpoints::new(root_dir)),
         cgroups,
-        files: Arc::new(LinuxPodFiles::new(
-            root_dir,
-            PathBuf::from(&config.pod_logs_dir),
-            Some(PathBuf::from(directories::CONTAINER_LOG_LINKS)),
-        )),
-        logs: Arc::new(LinuxContainerLogs::new(PathBuf::from(&config.pod_logs_dir))),
-        log_reader: Arc::new(LinuxLogReader::new(PathBuf::from(&config.pod_logs_dir))),
-        statistics: Arc::new(statistics),
-        node_logs: Arc::new(LinuxNodeLogs::new("/var/log".into(), "journalctl".into())),
-        volumes: Arc::new(LinuxVolumeHost::new(root_dir, Arc::clone(&clock))),
-        objects: objects(connected.as_ref(), directory, offline.as_ref(), Arc::clone(&clock)),
-        offline,
-        folder: (!config.static_pod_path.is_empty()).then(|| manifest_folder(config)),
-        url: (!config.static_pod_url.is_empty()).then(|| manifest_url(config)),
-        prober: Arc::new(HostProber::new(Offer::from_environment())),
-        pod_ends: Arc::default(),
-        probe_store: Arc::new(ProbeStore::open(root_dir)),
         chance: Arc::new(SystemChance::from_kernel()),
         service_manager: Arc::new(Systemd),
-        api: connected.as_ref().map(|connected| connected.api.clone()),
-        certificates: Arc::new(certificates),
-        doubt_connections: doubts(connected),
-        node_facts: Arc::new(LinuxNodeFacts::new(HostFiles::default(), root_dir.to_owned())),
-        network_rules: Arc::new(Iptables::default()),
-        placement: placement()?,
         observer: metrics,
+        pods: PodAdapters {
+            files: Arc::new(LinuxPodFiles::new(
+                root_dir,
+                PathBuf::from(&config.pod_logs_dir),
+                Some(PathBuf::from(directories::CONTAINER_LOG_LINKS)),
+            )),
+            volumes: Arc::new(LinuxVolumeHost::new(root_dir, Arc::clone(&clock))),
+            prober: Arc::new(HostProber::new(Offer::from_environment())),
+            ends: Arc::default(),
+            probe_store: Arc::new(ProbeStore::open(root_dir)),
+        },
+        logs: LogAdapters {
+            containers: Arc::new(LinuxContainerLogs::new(PathBuf::from(&config.pod_logs_dir))),
+            reader: Arc::new(LinuxLogReader::new(PathBuf::from(&config.pod_logs_dir))),
+            node: Arc::new(LinuxNodeLogs::new("/var/log".into(), "journalctl".into())),
+        },
+        cluster: ClusterAdapters {
+            objects: objects(connected.as_ref(), directory, offline.as_ref(), Arc::clone(&clock)),
+            offline,
+            api: connected.as_ref().map(|connected| connected.api.clone()),
+            certificates: Arc::new(certificates),
+            doubt_connections: doubts(connected),
+        },
+        sources: SourceAdapters {
+            folder: (!config.static_pod_path.is_empty()).then(|| manifest_folder(config)),
+            url: (!config.static_pod_url.is_empty()).then(|| manifest_url(config)),
+        },
+        node: NodeAdapters {
+            statistics: Arc::new(statistics),
+            facts: Arc::new(LinuxNodeFacts::new(HostFiles::default(), root_dir.to_owned())),
+            network_rules: Arc::new(Iptables::default()),
+            placement: placement()?,
+        },
     })
 }
 

@@ -93,14 +93,15 @@ pub(super) fn listener(
         min_version: config.tls_min_version.clone(),
         cipher_suites: config.tls_cipher_suites.clone(),
         groups: config.tls_curve_preferences.clone(),
-        ask_client: agent.adapters.certificates.authorities.is_some(),
+        ask_client: agent.adapters.cluster.certificates.authorities.is_some(),
     };
-    let shown: Arc<LiveCertificate> = Arc::clone(&agent.adapters.certificates.shown);
+    let shown: Arc<LiveCertificate> = Arc::clone(&agent.adapters.cluster.certificates.shown);
     let (tls, notes) = server_config(&settings, shown)?;
     for note in notes {
         tracing::warn!("{note}");
     }
-    let reviews = agent.adapters.api.as_ref().map(|api| Arc::new(ApiReviews::new(api)) as Arc<dyn AccessReviews>);
+    let reviews =
+        agent.adapters.cluster.api.as_ref().map(|api| Arc::new(ApiReviews::new(api)) as Arc<dyn AccessReviews>);
     let parts = Parts {
         tls,
         authentication: Arc::new(authentication(invocation, agent, reviews.clone())?),
@@ -125,7 +126,7 @@ fn authentication(
         }
         false => None,
     };
-    let authorities = agent.adapters.certificates.authorities.clone();
+    let authorities = agent.adapters.cluster.certificates.authorities.clone();
     Ok(Authentication::new(authorities, tokens, settings.anonymous.enabled, Arc::clone(agent.trace.clock())))
 }
 

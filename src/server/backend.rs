@@ -70,8 +70,8 @@ impl Backend {
             served_logs: settings.serving.logs,
             stream_settings: settings.serving.streams.clone(),
             runtime: Arc::clone(&adapters.runtime),
-            log_reader: Arc::clone(&adapters.log_reader),
-            node_logs: Arc::clone(&adapters.node_logs),
+            log_reader: Arc::clone(&adapters.logs.reader),
+            node_logs: Arc::clone(&adapters.logs.node),
             chance: Arc::clone(&adapters.chance),
             metrics,
             sources: sources(agent),
@@ -86,10 +86,10 @@ fn sources(agent: &Agent) -> Sources {
     Sources {
         node_name: settings.node_name.clone(),
         cgroup_version: adapters.cgroups.version(),
-        has_api_server: adapters.api.is_some(),
+        has_api_server: adapters.cluster.api.is_some(),
         directory: directory.clone(),
         trace: Arc::clone(trace),
-        certificates: Arc::clone(&adapters.certificates),
+        certificates: Arc::clone(&adapters.cluster.certificates),
         image_records: settings.images.verification.records().then(|| Arc::clone(&adapters.image_host)),
     }
 }

@@ -15,31 +15,26 @@ use tokio::net::{TcpStream, UnixStream};
 use tower::ServiceExt;
 
 mod client;
+mod plain;
 
 pub(crate) use client::WoundClock;
 pub(super) use client::{Answer, ask, ask_with};
+pub(crate) use plain::settings;
 
 use super::{Backend, HealthzListener, LocalSocket, Pages, ReadOnlyListener, routes};
-use crate::actors::agent::{Adapters, Agent};
+use crate::actors::agent::{Adapters, Agent, ClusterAdapters, LogAdapters, NodeAdapters, PodAdapters, SourceAdapters};
 use crate::actors::kit::trace::{Cause, Faults, Trace};
 use crate::actors::server::Listener;
-use crate::actors::settings::{
-    LogSettings, ResourceSettings, RuntimeSettings, SecuritySettings, ServingSettings, Settings, StatisticsSettings,
-};
+use crate::actors::settings::Settings;
 use crate::actors::tree::Directory;
 use crate::actors::wiring;
 use crate::cli;
 use crate::cri::grpc::GrpcRuntime;
 use crate::logic::events::reasons::EventReason;
-use crate::logic::images::ImageSettings;
-use crate::logic::images::image_garbage::ImageGcPolicy;
-use crate::logic::images::image_records::VerificationPolicy;
-use crate::logic::images::pull_queue::PullLimits;
 use crate::logic::model::ids::{FullName, PodUid};
-use crate::logic::model::time::Moment;
 use crate::logic::pods::wait::{Awaited, PodWait};
 use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupName, CgroupTree};
-use crate::logic::resources::{CgroupSettings, CgroupVersion, NodeMemory, ResourceOptions};
+use crate::logic::resources::{CgroupSettings, CgroupVersion};
 use crate::logic::serving::StreamSettings;
 use crate::messages::event_recorder::EventSubject;
 use crate::messages::pod_source::SourceKind;
@@ -119,43 +114,6 @@ impl Faults for HeldUp {
     }
 }
 
-pub(crate) fn settings(root_dir: &str) -> Settings {
-    Settings {
-        node_name: "n1".into(),
-        agent_started: Moment::EPOCH,
-        watchdog_period: None,
-        node: Default::default(),
-        pods: Default::default(),
-        security: SecuritySettings { seccomp_root: format!("{root_dir}/seccomp"), ..SecuritySettings::default() },
-        sources: Default::default(),
-        change_detection: Default::default(),
-        runtime: RuntimeSettings { evented: false, ..RuntimeSettings::default() },
-        images: ImageSettings {
-            pulls: PullLimits { parallel_max: Some(1), rate: None, burst: 0 },
-            credential_providers: Arc::new([]),
-            verification: VerificationPolicy::default(),
-            gc: ImageGcPolicy { high_percent: 100, low_percent: 80, age_min: Duration::ZERO, age_max: None },
-        },
-        resources: ResourceSettings {
-            cgroup_tree: CgroupTree::new("/", true).expect("a root"),
-            kubepods: Default::default(),
-            allocatable: Default::default(),
-            options: ResourceOptions::default(),
-            resize: Default::default(),
-            node_memory: NodeMemory { capacity_bytes: 1 << 30 },
-            hugepage_sizes: vec![],
-            placement: Default::default(),
-        },
-        network: Default::default(),
-        logs: LogSettings { folder: format!("{root_dir}/logs"), rotation: None },
-        statistics: StatisticsSettings { pressure: true, volume_period: None },
-        serving: ServingSettings {
-            logs: Default::default(),
-            streams: StreamSettings { checkpoints_dir: format!("{root_dir}/checkpoints"), ..StreamSettings::default() },
-        },
-    }
-}
-
 /// A node without a runtime, whose files are in a folder of its own.
 pub(crate) struct Node {
     pub(super) folder: tempfile::TempDir,
@@ -190,28 +148,35 @@ impl Node {
             image_host: Arc::new(LinuxImageHost::new(folder.path(), folder.path())),
             checkpoints: Arc::new(FileCheckpoints::new(folder.path())),
             cgroups: Arc::new(CalmCgroups),
-            files: Arc::new(LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None)),
-            logs: Arc::new(LinuxContainerLogs::new(folder.path().join("logs"))),
-            log_reader: Arc::new(LinuxLogReader::new(folder.path().join("logs"))),
-            statistics: Arc::new(crate::platform::statistics::FixedStatistics::new(clock.clone())),
-            node_logs: Arc::new(LinuxNodeLogs::new(folder.path().join("var-log"), journal)),
-            volumes: Arc::new(LinuxVolumeHost::new(folder.path(), clock.clone())),
-            objects: Arc::new(Standalone),
-            offline: None,
-            folder: None,
-            url: None,
-            prober: Arc::new(HostProber::new(Offer::from_environment())),
-            pod_ends: Arc::default(),
-            probe_store: Default::default(),
             chance: Arc::new(SystemChance::from_kernel()),
             service_manager: Arc::new(NoServiceManager),
-            api: None,
-            certificates: Default::default(),
-            doubt_connections: Arc::new(|| {}),
-            node_facts: Arc::new(crate::platform::host::node_facts::FixedNodeFacts::of_a_small_node()),
-            network_rules: Arc::new(crate::platform::network::network_rules::NoNetworkRules),
-            placement: Arc::new(crate::platform::cgroup::process_placement::NoPlacement),
             observer: metrics.clone(),
+            pods: PodAdapters {
+                files: Arc::new(LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None)),
+                volumes: Arc::new(LinuxVolumeHost::new(folder.path(), clock.clone())),
+                prober: Arc::new(HostProber::new(Offer::from_environment())),
+                ends: Arc::default(),
+                probe_store: Default::default(),
+            },
+            logs: LogAdapters {
+                containers: Arc::new(LinuxContainerLogs::new(folder.path().join("logs"))),
+                reader: Arc::new(LinuxLogReader::new(folder.path().join("logs"))),
+                node: Arc::new(LinuxNodeLogs::new(folder.path().join("var-log"), journal)),
+            },
+            cluster: ClusterAdapters {
+                objects: Arc::new(Standalone),
+                offline: None,
+                api: None,
+                certificates: Default::default(),
+                doubt_connections: Arc::new(|| {}),
+            },
+            sources: SourceAdapters { folder: None, url: None },
+            node: NodeAdapters {
+                statistics: Arc::new(crate::platform::statistics::FixedStatistics::new(clock.clone())),
+                facts: Arc::new(crate::platform::host::node_facts::FixedNodeFacts::of_a_small_node()),
+                network_rules: Arc::new(crate::platform::network::network_rules::NoNetworkRules),
+                placement: Arc::new(crate::platform::cgroup::process_placement::NoPlacement),
+            },
         };
         let directory = Directory::new(&trace);
         let mut settings = settings(&root_dir);

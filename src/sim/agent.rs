@@ -11,7 +11,7 @@ use super::crashes::Crashes;
 use super::disk::POD_LOGS;
 use super::node::Node;
 use super::outlet::{Life, Outlet};
-use crate::actors::agent::{Adapters, Agent};
+use crate::actors::agent::{Adapters, Agent, ClusterAdapters, LogAdapters, NodeAdapters, PodAdapters, SourceAdapters};
 use crate::actors::kit::address::Address;
 use crate::actors::kit::trace::{self, Trace};
 use crate::actors::objects::object_cache::ApiObjects;
@@ -163,35 +163,38 @@ impl Incarnation {
             image_host: outlet.clone(),
             checkpoints: outlet.clone(),
             cgroups: outlet.clone(),
-            files: outlet.clone(),
-            logs: outlet.clone(),
-            log_reader: outlet.clone(),
-            statistics: outlet.clone(),
-            node_logs: outlet.clone(),
-            volumes: outlet.clone(),
-            offline: store.clone(),
-            objects: match (&api, store) {
-                (Some(api), None) => Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone())),
-                (Some(api), Some(store)) => {
-                    let objects = Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone()));
-                    Arc::new(RememberedObjects::new(objects, store, Arc::clone(trace.clock())))
-                }
-                (None, _) => Arc::new(Standalone),
-            },
-            folder: Some(outlet.clone()),
-            url: None,
-            prober: outlet.clone(),
-            pod_ends: Arc::default(),
-            probe_store: Arc::new(outlet.probe_store()),
             chance: outlet.clone(),
-            network_rules: outlet.clone(),
-            placement: outlet.clone(),
-            service_manager: outlet,
-            api,
-            certificates: Default::default(),
-            doubt_connections: Arc::new(|| {}),
-            node_facts: Arc::new(FixedNodeFacts::of_a_small_node()),
+            service_manager: outlet.clone(),
             observer: Arc::new(Unobserved),
+            pods: PodAdapters {
+                files: outlet.clone(),
+                volumes: outlet.clone(),
+                prober: outlet.clone(),
+                ends: Arc::default(),
+                probe_store: Arc::new(outlet.probe_store()),
+            },
+            logs: LogAdapters { containers: outlet.clone(), reader: outlet.clone(), node: outlet.clone() },
+            cluster: ClusterAdapters {
+                offline: store.clone(),
+                objects: match (&api, store) {
+                    (Some(api), None) => Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone())),
+                    (Some(api), Some(store)) => {
+                        let objects = Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone()));
+                        Arc::new(RememberedObjects::new(objects, store, Arc::clone(trace.clock())))
+                    }
+                    (None, _) => Arc::new(Standalone),
+                },
+                api,
+                certificates: Default::default(),
+                doubt_connections: Arc::new(|| {}),
+            },
+            sources: SourceAdapters { folder: Some(outlet.clone()), url: None },
+            node: NodeAdapters {
+                statistics: outlet.clone(),
+                network_rules: outlet.clone(),
+                placement: outlet.clone(),
+                facts: Arc::new(FixedNodeFacts::of_a_small_node()),
+            },
         };
         let agent = Arc::new(Agent { settings, adapters, directory, trace, listeners: vec![] });
         let (root, cell) = wiring::start(Arc::clone(&agent));

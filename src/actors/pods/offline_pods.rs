@@ -286,7 +286,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let store: Arc<dyn OfflineStore> = Arc::new(DiskStore::open(folder.path(), None).expect("a store"));
         let given = Arc::clone(&store);
-        let played = played_agent(ObjectServer::default().api(), move |_, adapters| adapters.offline = Some(given));
+        let played =
+            played_agent(ObjectServer::default().api(), move |_, adapters| adapters.cluster.offline = Some(given));
         let to = &played.agent.directory.offline_pods;
         start_alone(Child::OfflinePods, &played.agent);
         let left = async |pods: &[(&str, &str)]| {

@@ -235,7 +235,7 @@ mod tests {
     fn played(links: &str) -> PlayedAgent {
         let links = links.to_owned();
         let played = played_agent(ObjectServer::default().api(), move |_, adapters| {
-            adapters.files =
+            adapters.pods.files =
                 Arc::new(LinuxPodFiles::new("/nowhere".as_ref(), "/nowhere/logs".into(), Some(links.into())));
         });
         start_alone(Child::EventRecorder, &played.agent);

@@ -9,7 +9,7 @@ use crate::actors::events::event_recorder;
 pub fn event_recorder_args(agent: &Agent) -> event_recorder::Args {
     event_recorder::Args {
         node_name: agent.settings.node_name.clone(),
-        api: agent.adapters.api.clone(),
+        api: agent.adapters.cluster.api.clone(),
         chance: Arc::clone(&agent.adapters.chance),
     }
 }

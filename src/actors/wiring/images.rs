@@ -12,7 +12,7 @@ pub fn image_manager_args(agent: &Agent) -> image_manager::Args {
         settings: settings.images.clone(),
         images: Arc::clone(&adapters.images),
         host: Arc::clone(&adapters.image_host),
-        objects: Arc::clone(&adapters.objects),
+        objects: Arc::clone(&adapters.cluster.objects),
         clock: Arc::clone(agent.trace.clock()),
         observer: Arc::clone(&adapters.observer),
         image_gc: to.image_gc.clone(),

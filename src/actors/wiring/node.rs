@@ -12,8 +12,8 @@ pub fn certificate_manager_args(agent: &Agent) -> certificate_manager::Args {
     certificate_manager::Args {
         node_name: settings.node_name.clone(),
         names_alone_serve: settings.node.names_alone_serve,
-        certificates: Arc::clone(&adapters.certificates),
-        api: adapters.api.clone(),
+        certificates: Arc::clone(&adapters.cluster.certificates),
+        api: adapters.cluster.api.clone(),
         chance: Arc::clone(&adapters.chance),
     }
 }
@@ -27,10 +27,10 @@ pub fn node_status_args(agent: &Agent) -> node_status::Args {
         dns: settings.network.dns.clone(),
         agent_started: settings.agent_started,
         cgroup_version: adapters.cgroups.version(),
-        api: adapters.api.clone(),
-        doubt_connections: Arc::clone(&adapters.doubt_connections),
-        facts: Arc::clone(&adapters.node_facts),
-        files: Arc::clone(&adapters.files),
+        api: adapters.cluster.api.clone(),
+        doubt_connections: Arc::clone(&adapters.cluster.doubt_connections),
+        facts: Arc::clone(&adapters.node.facts),
+        files: Arc::clone(&adapters.pods.files),
         runtime: Arc::clone(&adapters.runtime),
         images: Arc::clone(&adapters.images),
         chance: Arc::clone(&adapters.chance),
@@ -51,8 +51,8 @@ pub fn node_lease_args(agent: &Agent) -> node_lease::Args {
         node_name: settings.node_name.clone(),
         lease_seconds: settings.node.lease_seconds,
         heartbeat_limit: settings.node.heartbeat_limit(),
-        api: adapters.api.clone(),
-        doubt_connections: Arc::clone(&adapters.doubt_connections),
+        api: adapters.cluster.api.clone(),
+        doubt_connections: Arc::clone(&adapters.cluster.doubt_connections),
         chance: Arc::clone(&adapters.chance),
     }
 }
@@ -61,6 +61,6 @@ pub fn node_lease_args(agent: &Agent) -> node_lease::Args {
 pub fn network_rules_args(agent: &Agent) -> network_rules::Args {
     network_rules::Args {
         wanted: agent.settings.network.rules,
-        network_rules: Arc::clone(&agent.adapters.network_rules),
+        network_rules: Arc::clone(&agent.adapters.node.network_rules),
     }
 }

@@ -10,7 +10,7 @@ pub fn object_cache_args(agent: &Agent) -> object_cache::Args {
     object_cache::Args {
         change_detection: agent.settings.change_detection,
         sync_period: agent.settings.pods.sync_period,
-        api: agent.adapters.api.clone(),
+        api: agent.adapters.cluster.api.clone(),
         chance: Arc::clone(&agent.adapters.chance),
         node_status: agent.directory.node_status.clone(),
         volume_manager: agent.directory.volume_manager.clone(),

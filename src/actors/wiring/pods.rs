@@ -19,8 +19,8 @@ pub fn pod_manager_args(agent: &Agent) -> pod_manager::Args {
     pod_manager::Args {
         settings: pod_manager_settings(agent),
         adapters: PodManagerAdapters {
-            api: adapters.api.clone(),
-            pod_ends: Arc::clone(&adapters.pod_ends),
+            api: adapters.cluster.api.clone(),
+            pod_ends: Arc::clone(&adapters.pods.ends),
             chance: Arc::clone(&adapters.chance),
             observer: Arc::clone(&adapters.observer),
         },
@@ -34,9 +34,9 @@ pub fn pod_manager_args(agent: &Agent) -> pod_manager::Args {
 fn pod_manager_settings(agent: &Agent) -> PodManagerSettings {
     let (settings, adapters) = (&agent.settings, &agent.adapters);
     let sources = [
-        (SourceKind::File, adapters.folder.is_some()),
-        (SourceKind::Http, adapters.url.is_some()),
-        (SourceKind::Api, adapters.api.is_some()),
+        (SourceKind::File, adapters.sources.folder.is_some()),
+        (SourceKind::Http, adapters.sources.url.is_some()),
+        (SourceKind::Api, adapters.cluster.api.is_some()),
     ];
     let sources = sources.into_iter().filter(|(_, is_there)| *is_there).map(|(source, _)| source.as_str());
     PodManagerSettings {
@@ -53,7 +53,7 @@ fn pod_manager_settings(agent: &Agent) -> PodManagerSettings {
         sysctls: settings.security.sysctls.clone(),
         app_armor: settings.security.app_armor,
         dead_per_container: settings.runtime.garbage.per_container,
-        keeps_offline: adapters.offline.is_some(),
+        keeps_offline: adapters.cluster.offline.is_some(),
     }
 }
 
@@ -82,7 +82,7 @@ pub fn sweeper(agent: &Agent) -> Sweeper {
         pod_level: settings.resources.options.pod_level_resources,
         pod_logs_dir: settings.logs.folder.clone(),
         cgroups: Arc::clone(&adapters.cgroups),
-        files: Arc::clone(&adapters.files),
+        files: Arc::clone(&adapters.pods.files),
         image_host: Arc::clone(&adapters.image_host),
         volume_manager: agent.directory.volume_manager.clone(),
     }
@@ -96,12 +96,12 @@ pub fn worker_tools(agent: &Agent) -> WorkerTools {
         adapters: WorkerAdapters {
             runtime: Arc::clone(&adapters.runtime),
             cgroups: Arc::clone(&adapters.cgroups),
-            files: Arc::clone(&adapters.files),
-            volumes: Arc::clone(&adapters.volumes),
-            objects: Arc::clone(&adapters.objects),
-            prober: Arc::clone(&adapters.prober),
-            pod_ends: Arc::clone(&adapters.pod_ends),
-            probe_store: Arc::clone(&adapters.probe_store),
+            files: Arc::clone(&adapters.pods.files),
+            volumes: Arc::clone(&adapters.pods.volumes),
+            objects: Arc::clone(&adapters.cluster.objects),
+            prober: Arc::clone(&adapters.pods.prober),
+            pod_ends: Arc::clone(&adapters.pods.ends),
+            probe_store: Arc::clone(&adapters.pods.probe_store),
             chance: Arc::clone(&adapters.chance),
             observer: Arc::clone(&adapters.observer),
         },
@@ -155,6 +155,6 @@ fn worker_settings(agent: &Agent) -> WorkerSettings {
 
 /// Of `OfflinePods`.
 pub fn offline_pods_args(agent: &Agent) -> offline_pods::Args {
-    let (store, pod_manager) = (agent.adapters.offline.clone(), agent.directory.pod_manager.clone());
+    let (store, pod_manager) = (agent.adapters.cluster.offline.clone(), agent.directory.pod_manager.clone());
     offline_pods::Args { store, pod_manager }
 }

@@ -11,8 +11,8 @@ pub fn prober_args(agent: &Agent) -> prober::Args {
     prober::Args {
         agent_started: agent.settings.agent_started,
         runtime: Arc::clone(&adapters.runtime),
-        network: Arc::clone(&adapters.prober),
-        probe_store: Arc::clone(&adapters.probe_store),
+        network: Arc::clone(&adapters.pods.prober),
+        probe_store: Arc::clone(&adapters.pods.probe_store),
         chance: Arc::clone(&adapters.chance),
         event_recorder: agent.directory.event_recorder.clone(),
     }

@@ -17,7 +17,7 @@ pub fn allocation_manager_args(agent: &Agent) -> allocation_manager::Args {
 pub fn process_placement_args(agent: &Agent) -> process_placement::Args {
     process_placement::Args {
         settings: agent.settings.resources.placement.clone(),
-        placement: Arc::clone(&agent.adapters.placement),
+        placement: Arc::clone(&agent.adapters.node.placement),
     }
 }
 

@@ -21,7 +21,7 @@ pub fn pleg_args(agent: &Agent) -> pleg::Args {
         evented: settings.runtime.evented,
         stop_signals: settings.pods.stop_signals,
         runtime: Arc::clone(&adapters.runtime),
-        files: Arc::clone(&adapters.files),
+        files: Arc::clone(&adapters.pods.files),
         observer: Arc::clone(&adapters.observer),
         pod_manager: to.pod_manager.clone(),
         log_rotator: to.log_rotator.clone(),
@@ -37,7 +37,7 @@ pub fn container_gc_args(agent: &Agent) -> container_gc::Args {
         node_name: settings.node_name.clone(),
         policy: settings.runtime.garbage,
         runtime: Arc::clone(&adapters.runtime),
-        files: Arc::clone(&adapters.files),
+        files: Arc::clone(&adapters.pods.files),
         pleg: to.pleg.clone(),
         pod_manager: to.pod_manager.clone(),
         event_recorder: to.event_recorder.clone(),
@@ -49,7 +49,7 @@ pub fn log_rotator_args(agent: &Agent) -> log_rotator::Args {
     log_rotator::Args {
         policy: agent.settings.logs.rotation,
         agent_started: agent.settings.agent_started,
-        logs: Arc::clone(&agent.adapters.logs),
+        logs: Arc::clone(&agent.adapters.logs.containers),
         runtime: Arc::clone(&agent.adapters.runtime),
     }
 }

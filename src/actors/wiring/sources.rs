@@ -10,7 +10,7 @@ pub fn api_source_args(agent: &Agent) -> api::Args {
     let to = &agent.directory;
     api::Args {
         node_name: agent.settings.node_name.clone(),
-        api: agent.adapters.api.clone(),
+        api: agent.adapters.cluster.api.clone(),
         chance: Arc::clone(&agent.adapters.chance),
         pod_manager: to.pod_manager.clone(),
         status_manager: to.status_manager.clone(),
@@ -24,7 +24,7 @@ pub fn file_source_args(agent: &Agent) -> file::Args {
     let settings = &agent.settings;
     file::Args {
         node_name: settings.node_name.clone(),
-        folder: agent.adapters.folder.clone(),
+        folder: agent.adapters.sources.folder.clone(),
         check_period: settings.sources.file_check_period,
         restart_gates: settings.pods.restart_gates,
         pod_manager: agent.directory.pod_manager.clone(),
@@ -37,7 +37,7 @@ pub fn http_source_args(agent: &Agent) -> http::Args {
     let (settings, to) = (&agent.settings, &agent.directory);
     http::Args {
         node_name: settings.node_name.clone(),
-        url: agent.adapters.url.clone(),
+        url: agent.adapters.sources.url.clone(),
         url_text: settings.sources.url.clone(),
         check_period: settings.sources.http_check_period,
         restart_gates: settings.pods.restart_gates,

@@ -10,7 +10,7 @@ pub fn stats_collector_args(agent: &Agent) -> stats_collector::Args {
     let adapters = &agent.adapters;
     stats_collector::Args {
         volume_period: agent.settings.statistics.volume_period,
-        statistics: Arc::clone(&adapters.statistics),
+        statistics: Arc::clone(&adapters.node.statistics),
         runtime: Arc::clone(&adapters.runtime),
         images: Arc::clone(&adapters.images),
         clock: Arc::clone(agent.trace.clock()),

@@ -8,7 +8,7 @@ use crate::actors::status::{mirror_manager, status_manager};
 /// Of `StatusManager`.
 pub fn status_manager_args(agent: &Agent) -> status_manager::Args {
     status_manager::Args {
-        api: agent.adapters.api.clone(),
+        api: agent.adapters.cluster.api.clone(),
         chance: Arc::clone(&agent.adapters.chance),
         observer: Arc::clone(&agent.adapters.observer),
     }
@@ -16,5 +16,5 @@ pub fn status_manager_args(agent: &Agent) -> status_manager::Args {
 
 /// Of `MirrorManager`.
 pub fn mirror_manager_args(agent: &Agent) -> mirror_manager::Args {
-    mirror_manager::Args { api: agent.adapters.api.clone(), chance: Arc::clone(&agent.adapters.chance) }
+    mirror_manager::Args { api: agent.adapters.cluster.api.clone(), chance: Arc::clone(&agent.adapters.chance) }
 }

@@ -21,8 +21,8 @@ pub fn volume_manager_args(agent: &Agent) -> volume_manager::Args {
     let (adapters, to) = (&agent.adapters, &agent.directory);
     volume_manager::Args {
         means: node_means(agent),
-        volumes: Arc::clone(&adapters.volumes),
-        objects: Arc::clone(&adapters.objects),
+        volumes: Arc::clone(&adapters.pods.volumes),
+        objects: Arc::clone(&adapters.cluster.objects),
         observer: Arc::clone(&adapters.observer),
         chance: Arc::clone(&adapters.chance),
         node_status: to.node_status.clone(),

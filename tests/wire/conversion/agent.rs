@@ -7,7 +7,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret};
 use k8s_openapi::api::node::v1::RuntimeClass;
-use podwright::actors::agent::{Adapters, Agent};
+use podwright::actors::agent::{
+    Adapters, Agent, ClusterAdapters, LogAdapters, NodeAdapters, PodAdapters, SourceAdapters,
+};
 use podwright::actors::kit::trace::{Cause, Trace};
 use podwright::actors::settings::Settings;
 use podwright::actors::tree::Directory;
@@ -204,28 +206,35 @@ pub fn agent(root_dir: &Path, runtime: GrpcRuntime, patch: &Value) -> Arc<Agent>
         image_host: Arc::new(LinuxImageHost::new(root_dir, root_dir)),
         checkpoints: Arc::new(FileCheckpoints::new(root_dir)),
         cgroups: Arc::new(CalmCgroups),
-        files: Arc::new(files),
-        logs: Arc::new(LinuxContainerLogs::new(root_dir.join("logs"))),
-        log_reader: Arc::new(LinuxLogReader::new(root_dir.join("logs"))),
-        statistics: Arc::new(podwright::platform::statistics::FixedStatistics::new(Arc::clone(trace.clock()))),
-        node_logs: Arc::new(LinuxNodeLogs::new("/nowhere".into(), "/bin/false".into())),
-        volumes: Arc::new(CalmVolumes),
-        objects: Arc::new(FixedObjects),
-        offline: None,
-        folder: None,
-        url: None,
-        prober: Arc::new(HostProber::new(Offer::from_environment())),
-        pod_ends: Arc::default(),
-        probe_store: Default::default(),
         chance: Arc::new(SystemChance::from_kernel()),
         service_manager: Arc::new(NoServiceManager),
-        api: None,
-        certificates: Default::default(),
-        doubt_connections: Arc::new(|| {}),
-        node_facts: Arc::new(FixedNodeFacts::of_a_small_node()),
-        network_rules: Arc::new(podwright::platform::network::network_rules::NoNetworkRules),
-        placement: Arc::new(podwright::platform::cgroup::process_placement::NoPlacement),
         observer: Arc::new(podwright::platform::observer::Unobserved),
+        pods: PodAdapters {
+            files: Arc::new(files),
+            volumes: Arc::new(CalmVolumes),
+            prober: Arc::new(HostProber::new(Offer::from_environment())),
+            ends: Arc::default(),
+            probe_store: Default::default(),
+        },
+        logs: LogAdapters {
+            containers: Arc::new(LinuxContainerLogs::new(root_dir.join("logs"))),
+            reader: Arc::new(LinuxLogReader::new(root_dir.join("logs"))),
+            node: Arc::new(LinuxNodeLogs::new("/nowhere".into(), "/bin/false".into())),
+        },
+        cluster: ClusterAdapters {
+            objects: Arc::new(FixedObjects),
+            offline: None,
+            api: None,
+            certificates: Default::default(),
+            doubt_connections: Arc::new(|| {}),
+        },
+        sources: SourceAdapters { folder: None, url: None },
+        node: NodeAdapters {
+            statistics: Arc::new(podwright::platform::statistics::FixedStatistics::new(Arc::clone(trace.clock()))),
+            facts: Arc::new(FixedNodeFacts::of_a_small_node()),
+            network_rules: Arc::new(podwright::platform::network::network_rules::NoNetworkRules),
+            placement: Arc::new(podwright::platform::cgroup::process_placement::NoPlacement),
+        },
     };
     let directory = Directory::new(&trace);
     Arc::new(Agent {

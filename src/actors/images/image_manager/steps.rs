@@ -4,17 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Args;
-use super::tokens::{self, Known};
+use super::tokens::{self, Known, ask_program};
 use crate::actors::kit::trace::Cause;
 use crate::cri::{AuthConfig, CriResult, Image, ImageService, ImageSpec, PodSandboxConfig};
-use crate::logic::images::credential_plugins::{Provider, parse_answer};
-use crate::logic::images::credential_tokens::AccountToken;
 use crate::logic::images::image_credentials::Credential;
 use crate::logic::images::image_records::{Evidence, RecordedAccess, RecordedSecret, needs_proof};
 use crate::messages::image_gc::ImageGcMsg;
 use crate::messages::image_manager::{FoundImage, Gathered, Given, ImageRequest, PulledImage};
 use crate::platform::images::ImageHost;
-use crate::platform::observer::Occurrence;
 
 /// For the removal of an image that a pod is to be given: longer than the runtime's deadline for it.
 const REMOVAL_PATIENCE: Duration = Duration::from_secs(150);
@@ -99,23 +96,6 @@ async fn ask_programs(args: &Args, repository: &str, ask: Vec<usize>, known: &Kn
         gathered.tokens.extend(tokens);
     }
     gathered
-}
-
-/// Asks one program.
-pub(super) async fn ask_program(
-    args: &Args,
-    provider: &Provider,
-    repository: &str,
-    token: Option<&AccountToken>,
-) -> Result<Given, String> {
-    let began = args.clock.uptime();
-    let printed = args.host.ask_provider(provider, repository, token).await;
-    let printed = printed.map_err(|error| error.to_string());
-    let answer =
-        printed.and_then(|printed| parse_answer(provider, &printed)).and_then(|answer| provider.accept(answer, token));
-    let took = args.clock.uptime().saturating_sub(began);
-    args.observer.happened(Occurrence::ProviderAsked { name: &provider.name, took, failed: answer.is_err() });
-    Ok(Given { answer: answer?, account: None, is_new: true })
 }
 
 /// One pull with its records: begun before, ended after it, and who may use the image.

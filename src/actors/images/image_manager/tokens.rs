@@ -1,16 +1,16 @@
-//! Asks programs for credentials with a token of the pod's service account (KEP-4412). Decides nothing.
+//! Asks programs for credentials, also with a token of the pod's service account (KEP-4412). Decides nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::Args;
-use super::steps::ask_program;
-use crate::logic::images::credential_plugins::{AnswerCache, Provider};
+use crate::logic::images::credential_plugins::{AnswerCache, Provider, parse_answer};
 use crate::logic::images::credential_tokens::{Account, AccountToken, KnownToken, TokenAttributes};
 use crate::logic::images::image_records::RecordedAccount;
 use crate::logic::volumes::token::{EXPIRATION_SECONDS, TokenKey};
 use crate::messages::image_manager::{Given, ImageRequest};
 use crate::platform::cluster::objects::patiently;
+use crate::platform::observer::Occurrence;
 
 /// What is known when credentials are looked for.
 pub(super) struct Known {
@@ -22,6 +22,23 @@ pub(super) struct Known {
     pub tokens: Vec<(TokenKey, KnownToken)>,
     /// Since the agent's start.
     pub uptime: Duration,
+}
+
+/// Asks one program.
+pub(super) async fn ask_program(
+    args: &Args,
+    provider: &Provider,
+    repository: &str,
+    token: Option<&AccountToken>,
+) -> Result<Given, String> {
+    let began = args.clock.uptime();
+    let printed = args.host.ask_provider(provider, repository, token).await;
+    let printed = printed.map_err(|error| error.to_string());
+    let answer =
+        printed.and_then(|printed| parse_answer(provider, &printed)).and_then(|answer| provider.accept(answer, token));
+    let took = args.clock.uptime().saturating_sub(began);
+    args.observer.happened(Occurrence::ProviderAsked { name: &provider.name, took, failed: answer.is_err() });
+    Ok(Given { answer: answer?, account: None, is_new: true })
 }
 
 /// Asks the program with a token, unless it has answered about the account before; `None` where it is not for this pod.

@@ -59,7 +59,7 @@ impl Played {
         let agent =
             played_agent_with(cluster.as_seen_by("agent"), Arc::clone(&clock), faults, move |settings, adapters| {
                 settings.node_name = "node-1".to_owned();
-                adapters.certificates = given;
+                adapters.cluster.certificates = given;
             });
         Self { cluster, clock, certificates, folder, agent }
     }

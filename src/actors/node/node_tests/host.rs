@@ -49,7 +49,7 @@ fn standalone(host: &Arc<ChangingHost>, adjust: impl FnOnce(&mut Settings)) -> P
     let played = played_agent(ObjectServer::default().api(), |settings, adapters| {
         settings.node = node_settings();
         settings.node.status.addresses.standalone = true;
-        (adapters.api, adapters.node_facts) = (None, host);
+        (adapters.cluster.api, adapters.node.facts) = (None, host);
         adjust(settings);
     });
     let agent = &played.agent;

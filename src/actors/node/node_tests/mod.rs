@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use self::runtime::PlayedRuntime;
 use self::server::PlayedServer;
-use crate::actors::agent::{Adapters, Agent};
+use crate::actors::agent::{Adapters, Agent, ClusterAdapters, LogAdapters, NodeAdapters, PodAdapters, SourceAdapters};
 use crate::actors::kit::trace::{Cause, Faults, Trace};
 use crate::actors::objects::object_cache::ApiObjects;
 use crate::actors::settings::{NodeSettings, Settings};
@@ -135,30 +135,37 @@ pub(in crate::actors) fn played_agent_with(
         image_host: Arc::new(LinuxImageHost::new(folder.path(), folder.path())),
         checkpoints: Arc::new(FileCheckpoints::new(folder.path())),
         cgroups: Arc::new(CalmCgroups),
-        files: Arc::new(LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None)),
-        logs: Arc::new(LinuxContainerLogs::new(folder.path().join("logs"))),
-        log_reader: Arc::new(LinuxLogReader::new(folder.path().join("logs"))),
-        statistics: Arc::new(FixedStatistics::new(Arc::clone(trace.clock()))),
-        node_logs: Arc::new(LinuxNodeLogs::new("/nowhere".into(), "/bin/false".into())),
-        volumes: Arc::new(LinuxVolumeHost::new(folder.path(), Arc::clone(trace.clock()))),
-        objects: Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone())),
-        offline: None,
-        folder: None,
-        url: None,
-        prober: Arc::new(HostProber::new(Offer::from_environment())),
-        pod_ends: Arc::default(),
-        probe_store: Default::default(),
         chance: Arc::new(NoChance),
         service_manager: Arc::new(NoServiceManager),
-        api: Some(api),
-        certificates: Default::default(),
-        doubt_connections: Arc::new(move || {
-            doubted.fetch_add(1, Ordering::SeqCst);
-        }),
-        node_facts: Arc::new(FixedNodeFacts::of_a_small_node()),
-        network_rules: Arc::new(crate::platform::network::network_rules::NoNetworkRules),
-        placement: Arc::new(crate::platform::cgroup::process_placement::NoPlacement),
         observer: Arc::new(Unobserved),
+        pods: PodAdapters {
+            files: Arc::new(LinuxPodFiles::new(folder.path(), folder.path().join("logs"), None)),
+            volumes: Arc::new(LinuxVolumeHost::new(folder.path(), Arc::clone(trace.clock()))),
+            prober: Arc::new(HostProber::new(Offer::from_environment())),
+            ends: Arc::default(),
+            probe_store: Default::default(),
+        },
+        logs: LogAdapters {
+            containers: Arc::new(LinuxContainerLogs::new(folder.path().join("logs"))),
+            reader: Arc::new(LinuxLogReader::new(folder.path().join("logs"))),
+            node: Arc::new(LinuxNodeLogs::new("/nowhere".into(), "/bin/false".into())),
+        },
+        cluster: ClusterAdapters {
+            objects: Arc::new(ApiObjects::new(api.clone(), directory.object_cache.clone())),
+            offline: None,
+            api: Some(api),
+            certificates: Default::default(),
+            doubt_connections: Arc::new(move || {
+                doubted.fetch_add(1, Ordering::SeqCst);
+            }),
+        },
+        sources: SourceAdapters { folder: None, url: None },
+        node: NodeAdapters {
+            statistics: Arc::new(FixedStatistics::new(Arc::clone(trace.clock()))),
+            facts: Arc::new(FixedNodeFacts::of_a_small_node()),
+            network_rules: Arc::new(crate::platform::network::network_rules::NoNetworkRules),
+            placement: Arc::new(crate::platform::cgroup::process_placement::NoPlacement),
+        },
     };
     adjust(&mut settings, &mut adapters);
     let agent = Arc::new(Agent { settings, adapters, directory, trace, listeners: vec![] });

@@ -288,7 +288,7 @@ async fn a_configured_pod_cidr_reaches_the_runtime_at_the_start() {
 async fn a_standalone_agent_tells_the_runtime_its_pod_cidr() {
     let played = played_agent(PlayedServer::default().api(), |settings, adapters| {
         settings.node.pod_cidr = "10.9.0.0/24".to_owned();
-        adapters.api = None;
+        adapters.cluster.api = None;
     });
     let agent = &played.agent;
     played.runtime().refuse_once("UpdateRuntimeConfig");

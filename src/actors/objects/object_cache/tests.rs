@@ -29,7 +29,7 @@ impl Scene {
     }
 
     fn objects(&self) -> &dyn Objects {
-        &*self.played.agent.adapters.objects
+        &*self.played.agent.adapters.cluster.objects
     }
 
     fn tell(&self, message: ObjectCacheMsg) {
@@ -251,7 +251,7 @@ async fn services_of_the_own_namespace_and_the_api_servers_are_seen() {
     scene.server.put(&path("ns", "web"), at("10.0.0.2"));
     scene.server.put(&path("ns2", "far"), at("10.0.0.3"));
     let hosts = |links: bool| {
-        let objects = Arc::clone(&scene.played.agent.adapters.objects);
+        let objects = Arc::clone(&scene.played.agent.adapters.cluster.objects);
         async move {
             let found = objects.service_variables("ns", links, true).await.expect("read");
             let hosts = found.iter().filter(|(name, _)| name.ends_with("_SERVICE_HOST"));

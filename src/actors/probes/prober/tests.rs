@@ -101,7 +101,7 @@ async fn a_pod_that_changes_in_place_is_probed_on_as_before() {
     }
     let rounds = played.runtime().calls("ExecSync web ").len();
     assert!((5..=7).contains(&rounds), "{rounds} rounds of 10 s in a minute");
-    let kept = played.agent.adapters.probe_store.results(&PodUid::from("web"));
+    let kept = played.agent.adapters.pods.probe_store.results(&PodUid::from("web"));
     assert_eq!(kept.readiness.get(&ContainerId::from("web")), Some(&false), "the failures were counted on");
 }
 
@@ -154,7 +154,7 @@ async fn cve_2026_53495_sec_47_commands_that_never_end_are_counted_and_put_off()
 #[tokio::test(start_paused = true)]
 async fn a_prober_that_starts_anew_goes_on() {
     let (first, prober) = played_to_be_ended();
-    let store = Arc::clone(&first.agent.adapters.probe_store);
+    let store = Arc::clone(&first.agent.adapters.pods.probe_store);
     let probe = || json!({ "periodSeconds": 10, "failureThreshold": 3 });
     seconds(100.0).await;
     tell(&first.agent, changed(&first.agent, "web", &["sleep", "0"], probe()));
@@ -164,7 +164,8 @@ async fn a_prober_that_starts_anew_goes_on() {
     let kept = store.of(&PodUid::from("web")).into_values().next().expect("remembered");
     assert_eq!((kept.result, kept.last, kept.run), (Some(true), Some(false), 2));
     prober.kill();
-    let second = played_agent(ObjectServer::default().api(), |_, adapters| adapters.probe_store = Arc::clone(&store));
+    let second =
+        played_agent(ObjectServer::default().api(), |_, adapters| adapters.pods.probe_store = Arc::clone(&store));
     start_alone(Child::Prober, &second.agent);
     tell(&second.agent, changed(&second.agent, "web", &["false"], probe()));
     seconds(9.0).await; // Within the period that the first round is spread over.

@@ -209,7 +209,7 @@ mod tests {
         let played: PlayedAgent = played_agent(ObjectServer::default().api(), |_, _| {});
         let said = async |uid: &str, log: &str| {
             let status = status("/nowhere/log", log);
-            container_account(&*played.agent.adapters.files, true, &PodUid::from(uid), &status, &"s".into())
+            container_account(&*played.agent.adapters.pods.files, true, &PodUid::from(uid), &status, &"s".into())
                 .await
                 .message
         };
