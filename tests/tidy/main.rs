@@ -96,6 +96,16 @@ const IMPURE: &[&str] = &[
     "jiff::Zoned::now",
 ];
 
+/// Among actors these alone know all of the agent, its adapters, its settings or its addresses.
+const KNOW_THE_AGENT: &[&str] = &[
+    "src/actors/agent.rs",
+    "src/actors/settings.rs",
+    "src/actors/tree.rs",
+    "src/actors/wiring.rs",
+    "src/actors/wiring",
+    "src/actors/pods", // until its actors are given what they need
+];
+
 /// Fails with all complaints at once.
 fn settle(rule: &str, complaints: Vec<String>) {
     assert!(complaints.is_empty(), "{rule}:\n{}", complaints.join("\n"));
@@ -195,6 +205,26 @@ fn every_actor_is_in_the_table_and_every_entry_has_its_actor() {
     }
     complaints.extend(kinds.into_iter().map(|(kind, places)| format!("{}: {kind} is no Child of Root", places[0])));
     settle("the tree is a table", complaints);
+}
+
+#[test]
+fn an_actor_is_given_what_it_needs_and_not_the_agent() {
+    let all = sources("src/actors");
+    let is_meant = |source: &&Source| {
+        let is_test = source.path.split('/').any(|part| part.trim_end_matches(".rs").ends_with("tests"));
+        !is_test && !below(&source.path, KNOW_THE_AGENT) && source.path != "src/actors/played_api.rs"
+    };
+    let mut complaints = vec![];
+    for source in all.iter().filter(is_meant) {
+        for (number, line) in source.product_lines() {
+            for name in ["Agent", "Adapters", "Settings", "Directory"] {
+                if source::identifiers(line).any(|word| word == name) {
+                    complaints.push(format!("{}:{number}: {name} is for {}", source.path, KNOW_THE_AGENT.join(", ")));
+                }
+            }
+        }
+    }
+    settle("an actor's Args name what it uses", complaints);
 }
 
 #[test]
