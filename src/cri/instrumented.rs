@@ -92,7 +92,7 @@ calls! {
 }
 
 /// A call under way. Tells the observer exactly once: when it ends, or when it is dropped before.
-pub(super) struct Observation<'a> {
+pub(super) struct TimedCall<'a> {
     observer: &'a dyn CallObserver,
     operation: &'static str,
     begun: Instant,
@@ -100,7 +100,7 @@ pub(super) struct Observation<'a> {
     _open: Entry,
 }
 
-impl<'a> Observation<'a> {
+impl<'a> TimedCall<'a> {
     /// Begins to measure.
     pub(super) fn begin(observer: &'a dyn CallObserver, call: Call) -> Self {
         let open = OpenCalls::enter(call.method);
@@ -113,7 +113,7 @@ impl<'a> Observation<'a> {
     }
 }
 
-impl Drop for Observation<'_> {
+impl Drop for TimedCall<'_> {
     fn drop(&mut self) {
         self.observer.called(self.operation, now().saturating_duration_since(self.begun), self.failed);
     }
@@ -143,9 +143,9 @@ mod tests {
     #[test]
     fn a_call_is_told_once_however_it_ends() {
         let seen = Seen::default();
-        Observation::begin(&seen, Call::VERSION).end(false);
-        Observation::begin(&seen, Call::STATUS).end(true);
-        drop(Observation::begin(&seen, Call::PULL_IMAGE)); // abandoned
+        TimedCall::begin(&seen, Call::VERSION).end(false);
+        TimedCall::begin(&seen, Call::STATUS).end(true);
+        drop(TimedCall::begin(&seen, Call::PULL_IMAGE)); // abandoned
         assert_eq!(
             *seen.0.lock().expect("no test panicked"),
             [("version", false), ("status", true), ("pull_image", true)]

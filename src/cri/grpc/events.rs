@@ -8,7 +8,7 @@ use futures_util::stream;
 use tonic::{Response, Status, Streaming};
 
 use super::{GrpcRuntime, error_of, request};
-use crate::cri::instrumented::{Call, Observation};
+use crate::cri::instrumented::{Call, TimedCall};
 use crate::cri::{ContainerEvent, ContainerEvents, CriError, CriResult, convert, wire};
 
 /// How long a refusal of the stream is waited for. Runtimes answer this call only with the first event, which may be
@@ -32,13 +32,13 @@ impl GrpcRuntime {
     /// Opens the stream: see [`crate::cri::RuntimeService::container_events`]. A refusal that comes late is the
     /// stream's first and last item.
     pub(super) async fn open_events(&self) -> CriResult<ContainerEvents> {
-        let observation = Observation::begin(&*self.observer, Call::GET_CONTAINER_EVENTS);
+        let timed = TimedCall::begin(&*self.observer, Call::GET_CONTAINER_EVENTS);
         let endpoint = self.runtime.endpoint.clone();
         let mut client = self.runtime.client.clone();
         let request = request(wire::GetEventsRequest {}, None, &*self.observer);
         let mut opening: Opening = Box::pin(async move { client.get_container_events(request).await });
         let opened = tokio::time::timeout(REFUSAL_WAIT, &mut opening).await;
-        observation.end(matches!(opened, Ok(Err(_))));
+        timed.end(matches!(opened, Ok(Err(_))));
         let stage = match opened {
             Ok(Ok(response)) => Stage::Open(Box::new(response.into_inner())),
             Ok(Err(status)) => return Err(failure(&endpoint, &status)),

@@ -20,7 +20,7 @@ use tonic::metadata::AsciiMetadataKey;
 use tonic::{Code, Request, Response, Status};
 
 use super::convert::{self, API_VERSION};
-use super::instrumented::{Call, CallObserver, Observation};
+use super::instrumented::{Call, CallObserver, TimedCall};
 use super::wire::image_service_client::ImageServiceClient;
 use super::wire::runtime_service_client::RuntimeServiceClient;
 use super::{CriError, CriResult, RuntimeVersion, wire};
@@ -127,7 +127,7 @@ impl GrpcRuntime {
         answer: impl Future<Output = Result<Response<A>, Status>> + Send,
         read: impl FnOnce(&'static str, A) -> CriResult<T> + Send,
     ) -> CriResult<T> {
-        let observation = Observation::begin(&*self.observer, call);
+        let timed = TimedCall::begin(&*self.observer, call);
         let answer = match limit {
             None => answer.await.map_err(|status| error_of(call, endpoint, None, &status)),
             Some(limit) => match tokio::time::timeout(limit.min(DEADLINE_MAX), answer).await {
@@ -136,7 +136,7 @@ impl GrpcRuntime {
             },
         };
         let outcome = answer.and_then(|response| read(call.method, response.into_inner()));
-        observation.end(outcome.is_err());
+        timed.end(outcome.is_err());
         outcome
     }
 }
