@@ -24,7 +24,7 @@ use crate::platform::logs::log_reader::LogReader;
 use crate::platform::logs::node_logs::NodeLogs;
 use crate::platform::network::network_probe::NetworkProber;
 use crate::platform::network::network_rules::NetworkRules;
-use crate::platform::observer::{Observer, Occurrence};
+use crate::platform::observer::{Observation, Observer};
 use crate::platform::pods::manifests::{ManifestFolder, ManifestUrl};
 use crate::platform::pods::pod_end_store::PodEndStore;
 use crate::platform::pods::pod_files::PodFiles;
@@ -142,7 +142,7 @@ pub struct Agent {
 
 impl Agent {
     /// Tells whoever counts that something happened.
-    pub fn happened(&self, what: Occurrence<'_>) {
-        self.adapters.observer.happened(what);
+    pub fn observe(&self, what: Observation<'_>) {
+        self.adapters.observer.observe(what);
     }
 }

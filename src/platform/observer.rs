@@ -1,6 +1,6 @@
 //! What happens on the node, told as it happens to whoever counts it.
 //!
-//! The seam between those who do something and the metrics: an [`Occurrence`] says in the node's own words what was done,
+//! The seam between those who do something and the metrics: an [`Observation`] says in the node's own words what was done,
 //! and an [`Observer`] makes figures of it. Telling costs a call; nobody waits, and nothing is kept here.
 
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub enum Review {
 /// Something that happened. Texts are label values: of a fixed set, or names that the configuration or the cluster gives;
 /// nothing that a client of the agent could multiply.
 #[derive(Clone, Debug)]
-pub enum Occurrence<'a> {
+pub enum Observation<'a> {
     /// A pod's worker was at work, and has nothing under way any more.
     PassEnded {
         /// Upstream's `operation_type`: `create`, `update`, `sync`, `kill`, `terminated`.
@@ -277,7 +277,7 @@ pub enum Occurrence<'a> {
 /// Is told what happens. Called in turns and in operations: it must not wait for anybody.
 pub trait Observer: Send + Sync {
     /// Something happened.
-    fn happened(&self, what: Occurrence<'_>);
+    fn observe(&self, what: Observation<'_>);
 
     /// What to send along with a request that the current span leads to, such as W3C's `traceparent`.
     fn context(&self) -> Vec<(&'static str, String)> {
@@ -290,5 +290,5 @@ pub trait Observer: Send + Sync {
 pub struct Unobserved;
 
 impl Observer for Unobserved {
-    fn happened(&self, _: Occurrence<'_>) {}
+    fn observe(&self, _: Observation<'_>) {}
 }

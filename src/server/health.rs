@@ -11,7 +11,7 @@ use super::backend::Backend;
 use super::reply::{self, Reply};
 use crate::actors::kit::trace::lock;
 use crate::actors::root::STUCK_AFTER;
-use crate::platform::observer::{Observer, Occurrence};
+use crate::platform::observer::{Observation, Observer};
 use crate::telemetry::log_progress;
 
 /// The checks, in the order in which they are told.
@@ -54,7 +54,7 @@ impl Health {
     /// One check by its name.
     fn check(&self, name: &'static str, backend: &Backend) -> Result<(), String> {
         let outcome = self.look(name, backend);
-        backend.metrics.happened(Occurrence::HealthChecked { name, healthy: outcome.is_ok() });
+        backend.metrics.observe(Observation::HealthChecked { name, healthy: outcome.is_ok() });
         outcome
     }
 

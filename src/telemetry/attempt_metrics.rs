@@ -5,7 +5,7 @@ use prometheus::{HistogramVec, IntCounter, IntCounterVec, Registry};
 use super::pod_metrics::observe;
 use super::register::{DEFAULT_BOUNDS, Registrar};
 use crate::logic::status::pod_status::EndedContainer;
-use crate::platform::observer::Occurrence;
+use crate::platform::observer::Observation;
 
 /// See the module.
 pub(super) struct AttemptMetrics {
@@ -84,34 +84,34 @@ impl AttemptMetrics {
     }
 
     /// Counts what is about attempts; whether it was.
-    pub(super) fn happened(&self, what: &Occurrence<'_>) -> bool {
+    pub(super) fn observe(&self, what: &Observation<'_>) -> bool {
         match what {
-            Occurrence::SandboxBegun { own_users } => {
+            Observation::SandboxBegun { own_users } => {
                 self.sandboxes.begun.inc();
                 self.own_users.begun.inc_by((*own_users).into());
             }
-            Occurrence::SandboxFailed { own_users } => {
+            Observation::SandboxFailed { own_users } => {
                 self.sandboxes.failed.inc();
                 self.own_users.failed.inc_by((*own_users).into());
             }
-            Occurrence::SandboxRun { handler, took, failed } => {
+            Observation::SandboxRun { handler, took, failed } => {
                 observe(&self.sandbox_runs, handler, *took);
                 if *failed {
                     self.sandbox_errors.with_label_values(&[handler]).inc();
                 }
             }
-            Occurrence::ContainerTried { container_type, error } => {
+            Observation::ContainerTried { container_type, error } => {
                 self.containers.with_label_values(&[container_type]).inc();
                 if let Some(error) = error {
                     self.container_errors.with_label_values(&[container_type, error]).inc();
                 }
             }
-            Occurrence::ContainerEnded(EndedContainer { container_type, exit_code, reason }) => {
+            Observation::ContainerEnded(EndedContainer { container_type, exit_code, reason }) => {
                 let labels = [container_type, &*exit_code.to_string(), reason];
                 self.containers_ended.with_label_values(&labels).inc();
             }
-            Occurrence::SleepCutShort => self.sleeps_cut.inc(),
-            Occurrence::HookFellBack => self.fallbacks.inc(),
+            Observation::SleepCutShort => self.sleeps_cut.inc(),
+            Observation::HookFellBack => self.fallbacks.inc(),
             _ => return false,
         }
         true

@@ -5,7 +5,7 @@ use prometheus::{HistogramVec, IntCounterVec, Registry};
 
 use super::auth_metrics::code_label;
 use super::register::Registrar;
-use crate::platform::observer::Occurrence;
+use crate::platform::observer::Observation;
 
 /// Upper bounds of how long calls take, in seconds.
 const BOUNDS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
@@ -63,9 +63,9 @@ impl ClientMetrics {
     }
 
     /// Counts what is about the API server; whether it was.
-    pub(super) fn happened(&self, what: &Occurrence<'_>) -> bool {
+    pub(super) fn observe(&self, what: &Observation<'_>) -> bool {
         match what {
-            Occurrence::ApiAnswered { method, host, code, took, request_bytes } => {
+            Observation::ApiAnswered { method, host, code, took, request_bytes } => {
                 let code = code_label(*code);
                 self.requests.with_label_values(&[code.as_str(), method, host]).inc();
                 self.duration.with_label_values(&[method, host]).observe(took.as_secs_f64());
@@ -73,13 +73,13 @@ impl ClientMetrics {
                     self.sent.with_label_values(&[method, host]).observe(*request_bytes as f64);
                 }
             }
-            Occurrence::ApiRead { method, host, bytes } => {
+            Observation::ApiRead { method, host, bytes } => {
                 self.read.with_label_values(&[method, host]).observe(*bytes as f64);
             }
-            Occurrence::ApiRetried { method, host, code } => {
+            Observation::ApiRetried { method, host, code } => {
                 self.retries.with_label_values(&[code.to_string().as_str(), method, host]).inc();
             }
-            Occurrence::ApiHeldBack { method, host, took } => {
+            Observation::ApiHeldBack { method, host, took } => {
                 self.held_back.with_label_values(&[method, host]).observe(took.as_secs_f64());
             }
             _ => return false,

@@ -3,7 +3,7 @@
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, Registry};
 
 use super::register::{DEFAULT_BOUNDS, Registrar};
-use crate::platform::observer::Occurrence;
+use crate::platform::observer::Observation;
 
 /// Upper bounds of how long pulls take, in seconds.
 const PULL_BOUNDS: [f64; 18] = [
@@ -91,22 +91,22 @@ impl ImageMetrics {
     }
 
     /// Counts what is about images; whether it was.
-    pub(super) fn happened(&self, what: &Occurrence<'_>) -> bool {
+    pub(super) fn observe(&self, what: &Observation<'_>) -> bool {
         match what {
-            Occurrence::ImagePulled { bytes, took, .. } => {
+            Observation::ImagePulled { bytes, took, .. } => {
                 self.pulls.with_label_values(&[size_class(*bytes)]).observe(took.as_secs_f64());
             }
-            Occurrence::ImageRemoved { reason } => self.removed.with_label_values(&[reason]).inc(),
-            Occurrence::ImageEnsured { policy, present, pull_required } => {
+            Observation::ImageRemoved { reason } => self.removed.with_label_values(&[reason]).inc(),
+            Observation::ImageEnsured { policy, present, pull_required } => {
                 self.ensured.with_label_values(&[policy, known(*present), known(*pull_required)]).inc();
             }
-            Occurrence::ImageChecked { result } => self.checks.with_label_values(&[result]).inc(),
-            Occurrence::ImageVolumes { asked, failed } => {
+            Observation::ImageChecked { result } => self.checks.with_label_values(&[result]).inc(),
+            Observation::ImageVolumes { asked, failed } => {
                 self.volumes_asked.inc_by(*asked as u64);
                 self.volumes_there.inc_by(asked.saturating_sub(*failed) as u64);
                 self.volumes_failed.inc_by(*failed as u64);
             }
-            Occurrence::ProviderAsked { name, took, failed } => {
+            Observation::ProviderAsked { name, took, failed } => {
                 self.providers.with_label_values(&[name]).observe(took.as_secs_f64());
                 if *failed {
                     self.provider_errors.with_label_values(&[name]).inc();

@@ -38,7 +38,7 @@ use crate::config::version::{KUBERNETES_VERSION, OWN_COMMIT, OWN_VERSION};
 use crate::logic::model::runtime_pod::{ContainerState, RuntimePod, SandboxState};
 use crate::logic::resources::CgroupVersion;
 use crate::messages::pleg::PlegMsg;
-use crate::platform::observer::{Observer, Occurrence, Review};
+use crate::platform::observer::{Observation, Observer, Review};
 
 /// How long an actor may be waited for; a scrape without its figures is better than none.
 pub(super) const ASK_LIMIT: Duration = Duration::from_secs(2);
@@ -166,22 +166,24 @@ impl Metrics {
 }
 
 impl Observer for Metrics {
-    fn happened(&self, what: Occurrence<'_>) {
+    fn observe(&self, what: Observation<'_>) {
         match &what {
-            Occurrence::HealthChecked { name, healthy } => return self.slis.checked(name, *healthy),
-            Occurrence::CallerReviewed { kind: Review::Identity, code, took } => {
+            Observation::HealthChecked { name, healthy } => return self.slis.checked(name, *healthy),
+            Observation::CallerReviewed { kind: Review::Identity, code, took } => {
                 return self.authn.answered(*code, *took);
             }
-            Occurrence::CallerReviewed { kind: Review::Right, code, took } => return self.authz.answered(*code, *took),
-            Occurrence::ImagePulled { uid, began, took, .. } => self.pods.pulled(uid, *began, *took),
+            Observation::CallerReviewed { kind: Review::Right, code, took } => {
+                return self.authz.answered(*code, *took);
+            }
+            Observation::ImagePulled { uid, began, took, .. } => self.pods.pulled(uid, *began, *took),
             _ => {}
         }
-        let counted = self.pods.happened(&what)
-            || self.relists.happened(&what)
-            || self.images.happened(&what)
-            || self.volumes.happened(&what)
-            || self.client.happened(&what)
-            || self.node.happened(&what);
+        let counted = self.pods.observe(&what)
+            || self.relists.observe(&what)
+            || self.images.observe(&what)
+            || self.volumes.observe(&what)
+            || self.client.observe(&what)
+            || self.node.observe(&what);
         debug_assert!(counted, "nobody counts {what:?}");
     }
 

@@ -3,7 +3,7 @@
 use prometheus::{HistogramVec, IntGaugeVec, Registry};
 
 use super::register::{DEFAULT_BOUNDS, Registrar};
-use crate::platform::observer::Occurrence;
+use crate::platform::observer::Observation;
 
 /// See the module.
 pub(super) struct NodeMetrics {
@@ -36,9 +36,9 @@ impl NodeMetrics {
     }
 
     /// Counts what is about the node; whether it was.
-    pub(super) fn happened(&self, what: &Occurrence<'_>) -> bool {
+    pub(super) fn observe(&self, what: &Observation<'_>) -> bool {
         match what {
-            Occurrence::CgroupDone { operation, took } => {
+            Observation::CgroupDone { operation, took } => {
                 self.cgroups.with_label_values(&[operation]).observe(took.as_secs_f64());
             }
             _ => return false,

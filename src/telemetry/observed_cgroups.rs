@@ -8,7 +8,7 @@ use crate::logic::resources::cgroup_name::{CgroupDriver, CgroupName, CgroupTree}
 use crate::logic::resources::{CgroupSettings, CgroupVersion};
 use crate::platform::cgroup::{CgroupError, CgroupManager};
 use crate::platform::host::clock::Clock;
-use crate::platform::observer::{Observer, Occurrence};
+use crate::platform::observer::{Observation, Observer};
 
 /// See the module.
 pub struct ObservedCgroups {
@@ -27,7 +27,7 @@ impl ObservedCgroups {
         let began = self.clock.uptime();
         let outcome = work();
         let took = self.clock.uptime().saturating_sub(began);
-        self.observer.happened(Occurrence::CgroupDone { operation, took });
+        self.observer.observe(Observation::CgroupDone { operation, took });
         outcome
     }
 }

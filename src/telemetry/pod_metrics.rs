@@ -10,7 +10,7 @@ use super::start_metrics::StartMetrics;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
 use crate::logic::pods::pod_admission::admission_reason::label_of;
-use crate::platform::observer::Occurrence;
+use crate::platform::observer::Observation;
 
 /// Upper bounds of how long statuses take to be sent, in seconds.
 const STATUS_BOUNDS: [f64; 11] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0];
@@ -89,23 +89,23 @@ impl PodMetrics {
     }
 
     /// Counts what is about pods; whether it was.
-    pub(super) fn happened(&self, what: &Occurrence<'_>) -> bool {
+    pub(super) fn observe(&self, what: &Observation<'_>) -> bool {
         match what {
-            Occurrence::PassEnded { operation, took } => observe(&self.passes, operation, *took),
-            Occurrence::PodTaken { containers, waited } => {
+            Observation::PassEnded { operation, took } => observe(&self.passes, operation, *took),
+            Observation::PodTaken { containers, waited } => {
                 self.containers_per_pod.observe(*containers as f64);
                 if let Some(waited) = waited {
                     self.worker_start.observe(waited.as_secs_f64());
                 }
             }
-            Occurrence::PodRefused { reason } => self.refused.with_label_values(&[label_of(reason)]).inc(),
-            Occurrence::PodPreempted { resource } => self.preempted.with_label_values(&[resource]).inc(),
-            Occurrence::OrphanFound => self.orphans.inc(),
-            Occurrence::PodCameBack { is_static } => {
+            Observation::PodRefused { reason } => self.refused.with_label_values(&[label_of(reason)]).inc(),
+            Observation::PodPreempted { resource } => self.preempted.with_label_values(&[resource]).inc(),
+            Observation::OrphanFound => self.orphans.inc(),
+            Observation::PodCameBack { is_static } => {
                 self.came_back.with_label_values(&[if *is_static { "true" } else { "" }]).inc();
             }
-            Occurrence::StatusSent { took } => self.status_sent.observe(took.as_secs_f64()),
-            _ => return self.starts.happened(what) || self.attempts.happened(what),
+            Observation::StatusSent { took } => self.status_sent.observe(took.as_secs_f64()),
+            _ => return self.starts.observe(what) || self.attempts.observe(what),
         }
         true
     }

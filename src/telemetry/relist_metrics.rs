@@ -4,7 +4,7 @@ use prometheus::{Gauge, Histogram, IntCounter, Registry};
 
 use super::register::{DEFAULT_BOUNDS, Registrar};
 use crate::logic::model::time::Moment;
-use crate::platform::observer::Occurrence;
+use crate::platform::observer::Observation;
 
 /// See the module.
 pub(super) struct RelistMetrics {
@@ -57,20 +57,20 @@ impl RelistMetrics {
     }
 
     /// Counts what is about looks at the runtime; whether it was.
-    pub(super) fn happened(&self, what: &Occurrence<'_>) -> bool {
+    pub(super) fn observe(&self, what: &Observation<'_>) -> bool {
         match what {
-            Occurrence::Relisted { ended, took, interval } => {
+            Observation::Relisted { ended, took, interval } => {
                 self.duration.observe(took.as_secs_f64());
                 self.last_seen.set((ended.since(Moment::EPOCH).saturating_sub(*took)).as_secs_f64());
                 if let Some(interval) = interval {
                     self.interval.observe(interval.as_secs_f64());
                 }
             }
-            Occurrence::PodInspected { took } => self.pod.observe(took.as_secs_f64()),
-            Occurrence::NewsDropped => self.dropped.inc(),
-            Occurrence::StreamOpened => self.streams_opened.inc(),
-            Occurrence::StreamFailed => self.streams_failed.inc(),
-            Occurrence::EventTaken { age } => self.latency.observe(age.as_secs_f64()),
+            Observation::PodInspected { took } => self.pod.observe(took.as_secs_f64()),
+            Observation::NewsDropped => self.dropped.inc(),
+            Observation::StreamOpened => self.streams_opened.inc(),
+            Observation::StreamFailed => self.streams_failed.inc(),
+            Observation::EventTaken { age } => self.latency.observe(age.as_secs_f64()),
             _ => return false,
         }
         true

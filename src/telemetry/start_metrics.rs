@@ -11,7 +11,7 @@ use crate::actors::kit::trace::lock;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
 use crate::logic::status::pod_startup::{PodStartup, StartupTracker};
-use crate::platform::observer::Occurrence;
+use crate::platform::observer::Observation;
 
 /// Upper bounds of how long pods take to start, in seconds: half a second to an hour.
 const START_BOUNDS: [f64; 25] = [
@@ -69,11 +69,11 @@ impl StartMetrics {
     }
 
     /// Counts what is about starts; whether it was.
-    pub(super) fn happened(&self, what: &Occurrence<'_>) -> bool {
+    pub(super) fn observe(&self, what: &Observation<'_>) -> bool {
         match what {
-            Occurrence::PodRuns { after } => self.start.observe(after.as_secs_f64()),
-            Occurrence::PodShown { pod, at } => self.shown(pod, *at),
-            Occurrence::PodGone(uid) => lock(&self.startups).tracker.gone(uid),
+            Observation::PodRuns { after } => self.start.observe(after.as_secs_f64()),
+            Observation::PodShown { pod, at } => self.shown(pod, *at),
+            Observation::PodGone(uid) => lock(&self.startups).tracker.gone(uid),
             _ => return false,
         }
         true

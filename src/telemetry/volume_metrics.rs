@@ -3,7 +3,7 @@
 use prometheus::{HistogramVec, IntCounter, IntGauge, Registry};
 
 use super::register::Registrar;
-use crate::platform::observer::Occurrence;
+use crate::platform::observer::Observation;
 
 /// Upper bounds of how long something takes for a volume, in seconds.
 const BOUNDS: [f64; 13] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0];
@@ -73,21 +73,21 @@ impl VolumeMetrics {
     }
 
     /// Counts what is about volumes; whether it was.
-    pub(super) fn happened(&self, what: &Occurrence<'_>) -> bool {
+    pub(super) fn observe(&self, what: &Observation<'_>) -> bool {
         match what {
-            Occurrence::VolumeDone { plugin, operation, took, failed } => {
+            Observation::VolumeDone { plugin, operation, took, failed } => {
                 let status = if *failed { "fail-unknown" } else { "success" };
                 let labels = [plugin, operation, status, "false"];
                 self.operations.with_label_values(&labels).observe(took.as_secs_f64());
             }
-            Occurrence::VolumeThere { plugin, took } => {
+            Observation::VolumeThere { plugin, took } => {
                 self.whole.with_label_values(&[plugin, OVERALL]).observe(took.as_secs_f64());
             }
-            Occurrence::VolumesFound { count, failed } => {
+            Observation::VolumesFound { count, failed } => {
                 self.found.inc_by(*count as u64);
                 self.found_errors.inc_by((*failed).into());
             }
-            Occurrence::OrphansSwept { found, failed } => {
+            Observation::OrphansSwept { found, failed } => {
                 self.swept.set(i64::try_from(*found).unwrap_or(i64::MAX));
                 self.swept_errors.set(i64::try_from(*failed).unwrap_or(i64::MAX));
             }
@@ -110,9 +110,9 @@ mod tests {
         let metrics = VolumeMetrics::new(&registry);
         let (plugin, took) = ("kubernetes.io/nfs", Duration::from_secs(2));
         for failed in [true, true, false] {
-            metrics.happened(&Occurrence::VolumeDone { plugin, operation: "volume_mount", took, failed });
+            metrics.observe(&Observation::VolumeDone { plugin, operation: "volume_mount", took, failed });
         }
-        metrics.happened(&Occurrence::VolumeThere { plugin, took: Duration::from_secs(30) });
+        metrics.observe(&Observation::VolumeThere { plugin, took: Duration::from_secs(30) });
         let families = registry.gather();
         let whole = families.iter().find(|family| family.name() == "volume_operation_total_seconds").expect("told");
         let [one] = whole.get_metric() else { panic!("{whole:?}") };
@@ -126,7 +126,7 @@ mod tests {
     fn a_sweep_counts_what_stays_too() {
         let registry = Registry::new();
         let metrics = VolumeMetrics::new(&registry);
-        metrics.happened(&Occurrence::OrphansSwept { found: 3, failed: 1 });
+        metrics.observe(&Observation::OrphansSwept { found: 3, failed: 1 });
         assert_eq!((metrics.swept.get(), metrics.swept_errors.get()), (3, 1));
     }
 }

@@ -25,7 +25,7 @@ use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
 use crate::messages::image_gc::{ImageGcMsg, ImageLook, ImagesRemoved};
 use crate::messages::image_manager::ImageManagerMsg;
 use crate::platform::images::ImageHost;
-use crate::platform::observer::{Observer, Occurrence};
+use crate::platform::observer::{Observation, Observer};
 
 /// What is said about a disk that stays full is said again after this, if it is the same.
 const SAY_AGAIN: Duration = Duration::from_secs(3600);
@@ -221,7 +221,7 @@ impl ImageGc {
             freed = freed.saturating_add(image.bytes);
             self.garbage.removed(&image.id);
             let reason = if running.why == Removal::Age { "age" } else { "space" };
-            self.args.observer.happened(Occurrence::ImageRemoved { reason });
+            self.args.observer.observe(Observation::ImageRemoved { reason });
             let why = if running.why == Removal::Age { "nobody used it for too long" } else { "the disk is full" };
             tracing::info!(image = image.shown(), id = image.id, bytes = image.bytes, why, "image removed");
         }

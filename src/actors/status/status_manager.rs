@@ -24,7 +24,7 @@ use crate::messages::pod_source::SourceKind;
 use crate::messages::status_manager::{ApiNews, Patience, PodNews, PodView, RefusedManifest, StatusManagerMsg};
 use crate::platform::cluster::kube_api::{ApiError, ApiServer, PatchKind, Place};
 use crate::platform::host::chance::Chance;
-use crate::platform::observer::{Observer, Occurrence};
+use crate::platform::observer::{Observation, Observer};
 
 /// Who may wait at once until all pods are known; one more is answered at once.
 const WAITING_MAX: usize = 1024;
@@ -136,18 +136,18 @@ impl StatusManager {
     fn hear_of_api(&mut self, news: ApiNews, context: &Context<StatusManagerMsg>) {
         match news {
             ApiNews::ApiPods(pods) => {
-                let shown = |pod| self.args.observer.happened(Occurrence::PodShown { pod, at: context.now() });
+                let shown = |pod| self.args.observer.observe(Observation::PodShown { pod, at: context.now() });
                 pods.iter().for_each(|pod| shown(pod));
                 self.sync.all(&pods);
             }
             ApiNews::ApiPodSeen(pod) => {
-                self.args.observer.happened(Occurrence::PodShown { pod: &pod, at: context.now() });
+                self.args.observer.observe(Observation::PodShown { pod: &pod, at: context.now() });
                 self.sync.seen(pod);
             }
             ApiNews::ApiPodGone(pod) => {
                 self.sync.gone(&pod);
                 let uid = PodUid::from(pod.metadata.uid.as_deref().unwrap_or_default());
-                self.args.observer.happened(Occurrence::PodGone(&uid));
+                self.args.observer.observe(Observation::PodGone(&uid));
             }
         }
     }
@@ -221,7 +221,7 @@ impl StatusManager {
     fn count_ended(&self, view: &PodView) {
         let shown = self.pods.get(&view.uid).map(|shown| &*shown.status);
         for ended in newly_ended(shown.or(view.pod.status.as_ref()), &view.status) {
-            self.args.observer.happened(Occurrence::ContainerEnded(ended));
+            self.args.observer.observe(Observation::ContainerEnded(ended));
         }
     }
 
@@ -231,7 +231,7 @@ impl StatusManager {
         let uptime = context.clock().uptime();
         match answer {
             Answer::Done(Some(_)) => {
-                self.args.observer.happened(Occurrence::StatusSent { took: uptime.saturating_sub(sent) });
+                self.args.observer.observe(Observation::StatusSent { took: uptime.saturating_sub(sent) });
             }
             // It is as old as it was.
             Answer::Away | Answer::Failed(_) | Answer::Gone => drop(self.changed.insert(uid.clone(), sent)),

@@ -10,7 +10,7 @@ use crate::cri::instrumented::CallObserver;
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
 use crate::logic::status::pod_status::EndedContainer;
-use crate::platform::observer::{Observer, Occurrence, Review};
+use crate::platform::observer::{Observation, Observer, Review};
 use crate::server::tests::Node;
 use crate::telemetry::{Metrics, Port};
 
@@ -182,66 +182,70 @@ fn families(text: &str) -> BTreeMap<String, Told> {
 const SECOND: Duration = Duration::from_secs(1);
 
 /// One of everything.
-fn everything() -> Vec<Occurrence<'static>> {
+fn everything() -> Vec<Observation<'static>> {
     let (method, host) = ("GET", "10.0.0.1:6443");
     vec![
-        Occurrence::PassEnded { operation: "create", took: SECOND },
-        Occurrence::PodTaken { containers: 2, waited: Some(SECOND) },
-        Occurrence::PodRuns { after: SECOND },
-        Occurrence::PodRefused { reason: "OutOfcpu" },
-        Occurrence::PodPreempted { resource: "cpu" },
-        Occurrence::OrphanFound,
-        Occurrence::PodCameBack { is_static: true },
-        Occurrence::StatusSent { took: SECOND },
-        Occurrence::SandboxBegun { own_users: true },
-        Occurrence::SandboxFailed { own_users: false },
-        Occurrence::SandboxRun { handler: "", took: SECOND, failed: true },
-        Occurrence::ContainerTried { container_type: "container", error: Some("ErrImagePull") },
-        Occurrence::ContainerEnded(EndedContainer { container_type: "container", exit_code: 137, reason: "OOMKilled" }),
-        Occurrence::SleepCutShort,
-        Occurrence::HookFellBack,
-        Occurrence::Relisted { ended: Moment(0).plus(3 * SECOND), took: SECOND, interval: Some(SECOND) },
-        Occurrence::PodInspected { took: SECOND },
-        Occurrence::NewsDropped,
-        Occurrence::StreamOpened,
-        Occurrence::StreamFailed,
-        Occurrence::EventTaken { age: SECOND },
-        Occurrence::ImageEnsured { policy: "never", present: None, pull_required: Some(true) },
-        Occurrence::ImageChecked { result: "mustAuthenticate" },
-        Occurrence::ImageRemoved { reason: "age" },
-        Occurrence::ImageVolumes { asked: 3, failed: 1 },
-        Occurrence::ProviderAsked { name: "ecr", took: SECOND, failed: true },
-        Occurrence::CgroupDone { operation: "create", took: SECOND },
-        Occurrence::VolumeDone { plugin: "kubernetes.io/nfs", operation: "volume_mount", took: SECOND, failed: false },
-        Occurrence::VolumeThere { plugin: "kubernetes.io/nfs", took: SECOND },
-        Occurrence::VolumesFound { count: 2, failed: false },
-        Occurrence::OrphansSwept { found: 2, failed: 1 },
-        Occurrence::ApiAnswered { method, host, code: None, took: SECOND, request_bytes: 10 },
-        Occurrence::ApiRead { method, host, bytes: 10 },
-        Occurrence::ApiRetried { method, host, code: 429 },
-        Occurrence::ApiHeldBack { method, host, took: SECOND },
-        Occurrence::HealthChecked { name: "ping", healthy: true },
+        Observation::PassEnded { operation: "create", took: SECOND },
+        Observation::PodTaken { containers: 2, waited: Some(SECOND) },
+        Observation::PodRuns { after: SECOND },
+        Observation::PodRefused { reason: "OutOfcpu" },
+        Observation::PodPreempted { resource: "cpu" },
+        Observation::OrphanFound,
+        Observation::PodCameBack { is_static: true },
+        Observation::StatusSent { took: SECOND },
+        Observation::SandboxBegun { own_users: true },
+        Observation::SandboxFailed { own_users: false },
+        Observation::SandboxRun { handler: "", took: SECOND, failed: true },
+        Observation::ContainerTried { container_type: "container", error: Some("ErrImagePull") },
+        Observation::ContainerEnded(EndedContainer {
+            container_type: "container",
+            exit_code: 137,
+            reason: "OOMKilled",
+        }),
+        Observation::SleepCutShort,
+        Observation::HookFellBack,
+        Observation::Relisted { ended: Moment(0).plus(3 * SECOND), took: SECOND, interval: Some(SECOND) },
+        Observation::PodInspected { took: SECOND },
+        Observation::NewsDropped,
+        Observation::StreamOpened,
+        Observation::StreamFailed,
+        Observation::EventTaken { age: SECOND },
+        Observation::ImageEnsured { policy: "never", present: None, pull_required: Some(true) },
+        Observation::ImageChecked { result: "mustAuthenticate" },
+        Observation::ImageRemoved { reason: "age" },
+        Observation::ImageVolumes { asked: 3, failed: 1 },
+        Observation::ProviderAsked { name: "ecr", took: SECOND, failed: true },
+        Observation::CgroupDone { operation: "create", took: SECOND },
+        Observation::VolumeDone { plugin: "kubernetes.io/nfs", operation: "volume_mount", took: SECOND, failed: false },
+        Observation::VolumeThere { plugin: "kubernetes.io/nfs", took: SECOND },
+        Observation::VolumesFound { count: 2, failed: false },
+        Observation::OrphansSwept { found: 2, failed: 1 },
+        Observation::ApiAnswered { method, host, code: None, took: SECOND, request_bytes: 10 },
+        Observation::ApiRead { method, host, bytes: 10 },
+        Observation::ApiRetried { method, host, code: 429 },
+        Observation::ApiHeldBack { method, host, took: SECOND },
+        Observation::HealthChecked { name: "ping", healthy: true },
     ]
 }
 
 fn live_through(node: &Node) {
     let metrics = &node.metrics;
-    everything().into_iter().for_each(|what| metrics.happened(what));
+    everything().into_iter().for_each(|what| metrics.observe(what));
     let uid = PodUid::from("u");
-    metrics.happened(Occurrence::ImagePulled { uid: &uid, bytes: 1 << 20, began: Moment(0), took: SECOND });
+    metrics.observe(Observation::ImagePulled { uid: &uid, bytes: 1 << 20, began: Moment(0), took: SECOND });
     let shown = |status: Value| {
         let pod = serde_json::json!({"metadata": {"uid": "u", "name": "web", "namespace": "shop",
             "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"containers": [{"name": "c"}]}, "status": status});
         let pod = serde_json::from_value(pod).expect("a pod");
-        metrics.happened(Occurrence::PodShown { pod: &pod, at: Moment(0) });
+        metrics.observe(Observation::PodShown { pod: &pod, at: Moment(0) });
     };
     shown(serde_json::json!({}));
     shown(serde_json::json!({"startTime": "2026-01-01T00:00:01Z", "containerStatuses": [{"name": "c", "image": "",
         "imageID": "", "ready": true, "restartCount": 0, "state": {"running": {"startedAt": "2026-01-01T00:00:02Z"}}}]}));
-    metrics.happened(Occurrence::PodGone(&uid));
+    metrics.observe(Observation::PodGone(&uid));
     metrics.runtime().called("version", SECOND, true);
     for kind in [Review::Identity, Review::Right] {
-        metrics.happened(Occurrence::CallerReviewed { kind, code: None, took: SECOND });
+        metrics.observe(Observation::CallerReviewed { kind, code: None, took: SECOND });
     }
     metrics.http().stream_opened("exec");
     metrics.runtime_loses_support("1.37.0");
@@ -398,7 +402,7 @@ async fn health_checks_are_counted_until_someone_begins_anew() {
     let names = |metrics: &Metrics| families(&metrics.slis().text()).into_keys().collect::<Vec<_>>();
     assert_eq!(names(&metrics), ["process_start_time_seconds"]);
     for healthy in [true, true, false] {
-        metrics.happened(Occurrence::HealthChecked { name: "syncloop", healthy });
+        metrics.observe(Observation::HealthChecked { name: "syncloop", healthy });
     }
     let text = metrics.slis().text();
     for line in [

@@ -40,7 +40,7 @@ use crate::messages::image_manager::{
 use crate::platform::cluster::objects::Objects;
 use crate::platform::host::clock::Clock;
 use crate::platform::images::ImageHost;
-use crate::platform::observer::{Observer, Occurrence};
+use crate::platform::observer::{Observation, Observer};
 use tokens::Known;
 
 /// From a pull that failed to the next question, which hears of the back-off and is told of it: as upstream, whose next relist
@@ -308,7 +308,7 @@ impl ImageManager {
         };
         let access = access(policy, &request.image, evidence, &secrets);
         if policy.records() {
-            self.args.observer.happened(Occurrence::ImageChecked {
+            self.args.observer.observe(Observation::ImageChecked {
                 result: checked(&access, needs_proof(policy, &request.image, evidence)),
             });
         }
@@ -544,13 +544,13 @@ impl ImageManager {
             PullPolicy::IfNotPresent => "ifnotpresent",
         };
         let (present, pull_required) = (pending.present, pending.pull_required);
-        self.args.observer.happened(Occurrence::ImageEnsured { policy, present, pull_required });
+        self.args.observer.observe(Observation::ImageEnsured { policy, present, pull_required });
     }
 
     /// Counts a pull with its wait for a turn, as upstream does.
     fn count_pull(&self, uid: &PodUid, bytes: u64, took: Duration, context: &Context<ImageManagerMsg>) {
         let began = Moment(context.now().0.saturating_sub(i64::try_from(took.as_nanos()).unwrap_or(i64::MAX)));
-        self.args.observer.happened(Occurrence::ImagePulled { uid, bytes, began, took: whole_millis(took) });
+        self.args.observer.observe(Observation::ImagePulled { uid, bytes, began, took: whole_millis(took) });
     }
 
     fn lose(&mut self, number: u64, panicked: &Panicked, context: &Context<ImageManagerMsg>) {

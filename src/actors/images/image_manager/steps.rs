@@ -10,7 +10,7 @@ use crate::cri::{AuthConfig, CriResult, Image, ImageService, ImageSpec, PodSandb
 use crate::logic::images::image_credentials::Credential;
 use crate::logic::images::image_records::{Evidence, RecordedAccess, RecordedSecret, needs_proof};
 use crate::messages::image_gc::ImageGcMsg;
-use crate::messages::image_manager::{FoundImage, Gathered, Given, ImageRequest, PulledImage};
+use crate::messages::image_manager::{FoundImage, Gathered, ImageRequest, PulledImage};
 use crate::platform::images::ImageHost;
 
 /// For the removal of an image that a pod is to be given: longer than the runtime's deadline for it.

@@ -10,7 +10,7 @@ use crate::logic::images::image_records::RecordedAccount;
 use crate::logic::volumes::token::{EXPIRATION_SECONDS, TokenKey};
 use crate::messages::image_manager::{Given, ImageRequest};
 use crate::platform::cluster::objects::patiently;
-use crate::platform::observer::Occurrence;
+use crate::platform::observer::Observation;
 
 /// What is known when credentials are looked for.
 pub(super) struct Known {
@@ -37,7 +37,7 @@ pub(super) async fn ask_program(
     let answer =
         printed.and_then(|printed| parse_answer(provider, &printed)).and_then(|answer| provider.accept(answer, token));
     let took = args.clock.uptime().saturating_sub(began);
-    args.observer.happened(Occurrence::ProviderAsked { name: &provider.name, took, failed: answer.is_err() });
+    args.observer.observe(Observation::ProviderAsked { name: &provider.name, took, failed: answer.is_err() });
     Ok(Given { answer: answer?, account: None, is_new: true })
 }
 

@@ -30,7 +30,7 @@ use crate::messages::offline_pods::OfflinePodsMsg;
 use crate::messages::pod_manager::{AdmissionMsg, HousekeepingMsg, PodManagerMsg};
 use crate::messages::pod_source::SourceKind;
 use crate::messages::status_manager::{PodNews, PodView, StatusManagerMsg};
-use crate::platform::observer::Occurrence;
+use crate::platform::observer::Observation;
 
 impl PodManager {
     pub(super) fn receive_admission(&mut self, message: AdmissionMsg, context: &mut Context<PodManagerMsg>) {
@@ -274,7 +274,7 @@ impl PodManager {
     pub(super) fn tell_judged(&mut self, judged: Judged, context: &mut Context<PodManagerMsg>) {
         for refused in judged.refused {
             let subject = EventSubject::pod(&refused.uid, &full_name(&refused.pod));
-            self.args.happened(Occurrence::PodRefused { reason: &refused.reason });
+            self.args.observe(Observation::PodRefused { reason: &refused.reason });
             let event = subject.warning(EventReason::NotAdmitted(refused.reason), refused.message);
             context.tell(&self.args.to.event_recorder, event);
             self.tell_rejected(&refused.uid, &refused.pod, context);
@@ -282,7 +282,7 @@ impl PodManager {
         let makes_room = !judged.victims.is_empty();
         let mut preempted = Vec::new();
         for Victim { uid, pod, resource } in judged.victims {
-            self.args.happened(Occurrence::PodPreempted { resource: &resource });
+            self.args.observe(Observation::PodPreempted { resource: &resource });
             let event = EventSubject::pod(&uid, &full_name(&pod)).warning(EventReason::Preempting, PREEMPTED);
             context.tell(&self.args.to.event_recorder, event);
             tracing::warn!(%uid, pod = %full_name(&pod), "pod has to make room for a critical one");

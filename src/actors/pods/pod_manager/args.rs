@@ -25,7 +25,7 @@ use crate::messages::resource_manager::ResourceManagerMsg;
 use crate::messages::status_manager::StatusManagerMsg;
 use crate::platform::cluster::kube_api::ApiServer;
 use crate::platform::host::chance::Chance;
-use crate::platform::observer::{Observer, Occurrence};
+use crate::platform::observer::{Observation, Observer};
 use crate::platform::pods::pod_end_store::PodEndStore;
 
 /// See the module.
@@ -46,8 +46,8 @@ pub struct Args {
 
 impl Args {
     /// Tells whoever counts that something happened.
-    pub fn happened(&self, what: Occurrence<'_>) {
-        self.adapters.observer.happened(what);
+    pub fn observe(&self, what: Observation<'_>) {
+        self.adapters.observer.observe(what);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::logic::model::loudness::Loudness;
 use crate::logic::pods::pod_manager::leftovers::{Figures, Found, Stays, Swept};
 use crate::messages::Panicked;
 use crate::messages::pod_manager::{HousekeepingMsg, PodManagerMsg};
-use crate::platform::observer::Occurrence;
+use crate::platform::observer::Observation;
 
 /// Wait between passes over what nobody knows on the disk and among the cgroups (POD-33; upstream passes every 2 s, here
 /// pods clean up after themselves and the pass only finds what a crash left).
@@ -119,7 +119,7 @@ impl PodManager {
     fn sweep_next(&mut self, context: &mut Context<PodManagerMsg>) {
         let Some((uid, left)) = self.sweep.next(&self.known()) else {
             let Figures { removed, directories, failed } = self.sweep.figures();
-            self.args.happened(Occurrence::OrphansSwept { found: directories, failed });
+            self.args.observe(Observation::OrphansSwept { found: directories, failed });
             if removed > 0 {
                 tracing::info!(count = removed, "leftovers of unknown pods removed");
             }

@@ -20,7 +20,7 @@ use crate::messages::pod_manager::{PodManagerMsg, WorkersMsg};
 use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::prober::ProberMsg;
 use crate::messages::status_manager::{PodNews, StatusManagerMsg};
-use crate::platform::observer::Occurrence;
+use crate::platform::observer::Observation;
 
 /// Messages that may wait for one worker.
 const WORKER_CAPACITY: usize = 256;
@@ -72,13 +72,13 @@ impl PodManager {
     }
 
     fn count_start(&self, uid: &PodUid, came_back: bool, context: &Context<PodManagerMsg>) {
-        let Some(pod) = self.roster.wanted(uid) else { return self.args.happened(Occurrence::OrphanFound) };
+        let Some(pod) = self.roster.wanted(uid) else { return self.args.observe(Observation::OrphanFound) };
         if came_back {
-            self.args.happened(Occurrence::PodCameBack { is_static: is_static(pod) });
+            self.args.observe(Observation::PodCameBack { is_static: is_static(pod) });
         }
         let containers = pod.spec.as_ref().map_or(0, |spec| spec.containers.len());
         let waited = first_seen(pod).map(|seen| context.now().since(seen));
-        self.args.happened(Occurrence::PodTaken { containers, waited });
+        self.args.observe(Observation::PodTaken { containers, waited });
     }
 
     fn worker_args(&self, uid: &PodUid, full_name: &FullName, born: Stamp, stage: &Arc<ShownStage>) -> WorkerArgs {

@@ -8,7 +8,7 @@ use crate::logic::model::time::Moment;
 use crate::logic::pods::container_actions::ContainerKind;
 use crate::logic::pods::pod_containers::find_container;
 use crate::logic::pods::pod_lifecycle::JobEnd;
-use crate::platform::observer::Occurrence;
+use crate::platform::observer::Observation;
 
 /// Counts tries to start containers, each from its image on.
 pub(super) fn count_try(site: &JobSite, pod: Option<&Pod>, end: &JobEnd) {
@@ -25,7 +25,7 @@ pub(super) fn count_try(site: &JobSite, pod: Option<&Pod>, end: &JobEnd) {
         Some(ContainerKind::Ephemeral) => "ephemeral_container",
         Some(ContainerKind::Regular) | None => "container",
     };
-    site.tools.happened(Occurrence::ContainerTried { container_type, error });
+    site.tools.observe(Observation::ContainerTried { container_type, error });
 }
 
 /// Counts how long the pod took to run, as seen from here (upstream counts a second time when it is first looked at).
@@ -35,6 +35,6 @@ pub(super) fn count_start(site: &JobSite, pod: &Pod, before: Option<&PodStatus>,
         && status.phase.as_deref() == Some("Running")
         && let Some(seen) = first_seen(pod)
     {
-        site.tools.happened(Occurrence::PodRuns { after: now.since(seen) });
+        site.tools.observe(Observation::PodRuns { after: now.since(seen) });
     }
 }

@@ -7,7 +7,7 @@ use tracing::Span;
 use super::jobs::JobSite;
 use crate::logic::pods::pod_lifecycle::Stage;
 use crate::logic::pods::pod_worker::passes::{self, PassEnd};
-use crate::platform::observer::Occurrence;
+use crate::platform::observer::Observation;
 
 /// See the module.
 pub(super) struct Passes {
@@ -43,7 +43,7 @@ impl Passes {
     fn tell(&mut self, site: &JobSite, ended: Option<PassEnd>) {
         if let Some(PassEnd { operation, took }) = ended {
             self.span = Span::none();
-            site.tools.happened(Occurrence::PassEnded { operation, took });
+            site.tools.observe(Observation::PassEnded { operation, took });
         }
     }
 }

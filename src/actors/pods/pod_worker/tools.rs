@@ -26,7 +26,7 @@ use crate::platform::cluster::objects::Objects;
 use crate::platform::host::chance::Chance;
 use crate::platform::host::clock::Clock;
 use crate::platform::network::network_probe::NetworkProber;
-use crate::platform::observer::{Observer, Occurrence};
+use crate::platform::observer::{Observation, Observer};
 use crate::platform::pods::pod_end_store::PodEndStore;
 use crate::platform::pods::pod_files::PodFiles;
 use crate::platform::pods::probe_store::ProbeStore;
@@ -46,8 +46,8 @@ pub struct WorkerTools {
 
 impl WorkerTools {
     /// Tells whoever counts that something happened.
-    pub fn happened(&self, what: Occurrence<'_>) {
-        self.adapters.observer.happened(what);
+    pub fn observe(&self, what: Observation<'_>) {
+        self.adapters.observer.observe(what);
     }
 }
 

@@ -34,7 +34,7 @@ use crate::messages::pleg::{LookStep, PlegMsg, Relist, RelistStep, StreamStep};
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::runtime_monitor::RuntimeMonitorMsg;
 use crate::messages::{Ended, Panicked};
-use crate::platform::observer::{Observer, Occurrence};
+use crate::platform::observer::{Observation, Observer};
 use crate::platform::pods::pod_files::PodFiles;
 
 use accounts::Accounts;
@@ -165,7 +165,7 @@ impl Pleg {
             StreamStep::StreamDue => self.open_stream(context),
             StreamStep::StreamOpened => {
                 self.stream.opened(context.clock().uptime());
-                self.args.observer.happened(Occurrence::StreamOpened);
+                self.args.observer.observe(Observation::StreamOpened);
                 // What happened before the stream was open is found by one more relist.
                 self.relist(context);
             }
@@ -205,8 +205,8 @@ impl Pleg {
 
     fn take_relist(&mut self, outcome: Ended<Relist, CriError>, context: &mut Context<PlegMsg>) {
         let ended = self.relists.end(context.clock().uptime());
-        let relisted = Occurrence::Relisted { ended: context.now(), took: ended.took, interval: ended.interval };
-        self.args.observer.happened(relisted);
+        let relisted = Observation::Relisted { ended: context.now(), took: ended.took, interval: ended.interval };
+        self.args.observer.observe(relisted);
         let period = if self.stream.is_open() { RELIST_PERIOD_EVENTED } else { RELIST_PERIOD };
         let delay = if ended.is_asked_again { Duration::ZERO } else { period };
         self.relist_timer = Some(context.after(delay, PlegMsg::Relist(RelistStep::RelistDue)));
@@ -267,7 +267,7 @@ impl Pleg {
             let began = looker.clock.uptime();
             let found = look::inspect(&looker, &asked, known.as_deref(), parts).await;
             let took = looker.clock.uptime().saturating_sub(began);
-            observer.happened(Occurrence::PodInspected { took });
+            observer.observe(Observation::PodInspected { took });
             found
         };
         let ended = move |outcome: Result<_, Panicked>| PlegMsg::Look(LookStep::Inspected(uid, outcome.into()));
@@ -299,7 +299,7 @@ impl Pleg {
                 let to = &self.args;
                 let logs = context.try_tell(&to.log_rotator, LogRotatorMsg::Observed(Arc::clone(&pod)));
                 if !context.try_tell(&to.pod_manager, PodManagerMsg::Observed(pod)) || !logs {
-                    self.args.observer.happened(Occurrence::NewsDropped);
+                    self.args.observer.observe(Observation::NewsDropped);
                     self.retry(uid.clone(), context); // There was no room: it is told with the next look.
                 }
             }
@@ -359,7 +359,7 @@ impl Pleg {
     }
 
     fn lose_stream(&mut self, why: Result<CriError, Panicked>, context: &mut Context<PlegMsg>) {
-        self.args.observer.happened(Occurrence::StreamFailed);
+        self.args.observer.observe(Observation::StreamFailed);
         let (unimplemented, why) = match why {
             Ok(error) => (matches!(error, CriError::Unimplemented { .. }), error.to_string()),
             Err(panicked) => (false, panicked.to_string()),
@@ -377,7 +377,7 @@ impl Pleg {
     }
 
     fn take_event(&mut self, event: ContainerEvent, context: &mut Context<PlegMsg>) {
-        self.args.observer.happened(Occurrence::EventTaken { age: context.now().since(event.created_at) });
+        self.args.observer.observe(Observation::EventTaken { age: context.now().since(event.created_at) });
         let named = event.pod_uid.filter(|uid| !uid.is_empty()).map(PodUid::from);
         let Some(uid) = named.or_else(|| self.accounts.owner_of(event.container_id.as_str())) else {
             return self.relist(context); // An event that does not say whose, about what no known pod holds.

@@ -37,7 +37,7 @@ use crate::messages::volume_manager::{
 use crate::messages::{Ended, Panicked};
 use crate::platform::cluster::objects::{Objects, Token};
 use crate::platform::host::chance::Chance;
-use crate::platform::observer::{Observer, Occurrence};
+use crate::platform::observer::{Observation, Observer};
 use crate::platform::volumes::VolumeHost;
 use tasks::MountTask;
 use timing::{Timing, planned_plugin, unmounting};
@@ -298,7 +298,7 @@ impl VolumeManager {
                 let took = wanted.asked.remove(name).map(|since| context.clock().uptime().saturating_sub(since));
                 if let (Some(took), Some(plan), false) = (took, wanted.plans.get(name), mounted.is_device) {
                     let plugin = &planned_plugin(plan, Some(mounted)).replace('~', "/");
-                    self.args.observer.happened(Occurrence::VolumeThere { plugin, took });
+                    self.args.observer.observe(Observation::VolumeThere { plugin, took });
                 }
             }
             let subject = EventSubject::pod(&uid, &full_name(&wanted.pod));
@@ -337,7 +337,7 @@ impl VolumeManager {
     fn count_found(&mut self, uid: &PodUid, task: &Task, outcome: &Result<TaskGain, TaskFailure>) {
         if *task == Task::List && self.strangers.remove(uid) {
             let count = outcome.as_ref().map_or(1, |gain| gain.found.len());
-            self.args.observer.happened(Occurrence::VolumesFound { count, failed: outcome.is_err() });
+            self.args.observer.observe(Observation::VolumesFound { count, failed: outcome.is_err() });
         }
     }
 

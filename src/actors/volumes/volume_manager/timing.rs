@@ -8,7 +8,7 @@ use crate::logic::volumes::order::{VolumePlace, plugin};
 use crate::logic::volumes::plan::{VolumeKind, VolumePlan};
 use crate::logic::volumes::volume_states::MountedVolume;
 use crate::platform::host::clock::Clock;
-use crate::platform::observer::{Observer, Occurrence};
+use crate::platform::observer::{Observation, Observer};
 use crate::platform::volumes::Walk;
 
 /// Who is told, and by which clock.
@@ -40,7 +40,7 @@ impl Timing {
 
     fn tell(&self, plugin: &str, operation: &'static str, took: Duration, failed: bool) {
         let plugin = &plugin.replace('~', "/");
-        self.observer.happened(Occurrence::VolumeDone { plugin, operation, took, failed });
+        self.observer.observe(Observation::VolumeDone { plugin, operation, took, failed });
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::Method;
 
 use crate::platform::host::clock::Clock;
-use crate::platform::observer::{Observer, Occurrence, Review};
+use crate::platform::observer::{Observation, Observer, Review};
 
 /// Who is told of calls, by which clock, and of which server.
 #[derive(Clone)]
@@ -31,32 +31,32 @@ impl Observed {
     pub(super) fn answered(&self, method: &Method, code: Option<u16>, began: Duration, request_bytes: usize) {
         let took = self.uptime().saturating_sub(began);
         let (method, host, request_bytes) = (method.as_str(), &*self.host, request_bytes as u64);
-        self.observer.happened(Occurrence::ApiAnswered { method, host, code, took, request_bytes });
+        self.observer.observe(Observation::ApiAnswered { method, host, code, took, request_bytes });
     }
 
     /// An answer's body was read.
     pub(super) fn read(&self, method: &Method, bytes: usize) {
         let (method, host, bytes) = (method.as_str(), &*self.host, bytes as u64);
-        self.observer.happened(Occurrence::ApiRead { method, host, bytes });
+        self.observer.observe(Observation::ApiRead { method, host, bytes });
     }
 
     /// A call is made again.
     pub(super) fn retried(&self, method: &Method, code: u16) {
         let (method, host) = (method.as_str(), &*self.host);
-        self.observer.happened(Occurrence::ApiRetried { method, host, code });
+        self.observer.observe(Observation::ApiRetried { method, host, code });
     }
 
     /// A call waited for its turn.
     pub(super) fn held_back(&self, method: &Method, began: Duration) {
         let took = self.uptime().saturating_sub(began);
         let (method, host) = (method.as_str(), &*self.host);
-        self.observer.happened(Occurrence::ApiHeldBack { method, host, took });
+        self.observer.observe(Observation::ApiHeldBack { method, host, took });
     }
 
     /// The server was asked about a caller of the agent's, with all retries.
     pub fn reviewed(&self, kind: Review, code: Option<u16>, began: Duration) {
         let took = self.uptime().saturating_sub(began);
-        self.observer.happened(Occurrence::CallerReviewed { kind, code, took });
+        self.observer.observe(Observation::CallerReviewed { kind, code, took });
     }
 
     /// What to send along, by which the server's spans find their parent.

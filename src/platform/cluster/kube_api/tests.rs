@@ -15,7 +15,7 @@ use kube::client::Body;
 use serde_json::json;
 
 use super::{ApiError, ApiServer, Lane, Observed, PatchKind, Place, Selector, WatchEvent, WatchFrom};
-use crate::platform::observer::{Observer, Occurrence};
+use crate::platform::observer::{Observation, Observer};
 
 /// What was asked: verb, path with query, content type and body.
 type Asked = Arc<Mutex<Vec<(String, String, String, String)>>>;
@@ -75,13 +75,13 @@ async fn an_object_comes_without_its_managed_fields() {
 struct Told(Mutex<Vec<String>>);
 
 impl Observer for Told {
-    fn happened(&self, what: Occurrence<'_>) {
+    fn observe(&self, what: Observation<'_>) {
         let line = match what {
-            Occurrence::ApiAnswered { method, host, code, request_bytes, .. } => {
+            Observation::ApiAnswered { method, host, code, request_bytes, .. } => {
                 format!("{method} {host} {code:?} {request_bytes}")
             }
-            Occurrence::ApiRead { method, bytes, .. } => format!("{method} read {bytes}"),
-            Occurrence::ApiRetried { method, code, .. } => format!("{method} again after {code}"),
+            Observation::ApiRead { method, bytes, .. } => format!("{method} read {bytes}"),
+            Observation::ApiRetried { method, code, .. } => format!("{method} again after {code}"),
             other => format!("{other:?}"),
         };
         self.0.lock().expect("whole").push(line);

@@ -15,7 +15,7 @@ use crate::logic::model::ids::ContainerId;
 use crate::logic::pods::hooks::{self, HookAction};
 use crate::messages::event_recorder::EventSubject;
 use crate::platform::network::network_probe::HookAnswer;
-use crate::platform::observer::Occurrence;
+use crate::platform::observer::Observation;
 
 /// Why a hook failed.
 pub(super) struct HookFailure {
@@ -64,7 +64,7 @@ impl JobSite {
         // A wait has no process that could go on.
         let is_cut_short = is_late && handler.sleep.is_some();
         if is_cut_short {
-            self.tools.happened(Occurrence::SleepCutShort);
+            self.tools.observe(Observation::SleepCutShort);
         }
         (clock.uptime().saturating_sub(began), (is_late && !is_cut_short).then_some(hook))
     }
@@ -98,7 +98,7 @@ impl JobSite {
                         "request to HTTPS lifecycle hook {server} got HTTP response, retry with HTTP succeeded"
                     );
                     self.tell(cause, self.subject(String::new()).warning(EventReason::LifecycleHTTPFallback, message));
-                    self.tools.happened(Occurrence::HookFellBack);
+                    self.tools.observe(Observation::HookFellBack);
                 }
             }
         }

@@ -18,7 +18,7 @@ use crate::logic::pods::pod_resize::ContainerResources;
 use crate::logic::resources::{pod_cgroup_settings, pod_qos};
 use crate::messages::image_manager::{ImageManagerMsg, ImageRequest};
 use crate::platform::host::blocking;
-use crate::platform::observer::Occurrence;
+use crate::platform::observer::Observation;
 
 /// Patience with `ImageManager`; a pull itself has no deadline, as upstream.
 const IMAGE_PATIENCE: Duration = Duration::from_secs(24 * 3600);
@@ -65,10 +65,10 @@ impl JobSite {
     /// Runs a sandbox and reads its addresses.
     pub(in super::super) async fn set_up_sandbox(self, pod: Arc<Pod>, attempt: u32, cause: Cause) -> JobEnd {
         let own_users = pod.spec.as_ref().is_some_and(|spec| spec.host_users == Some(false));
-        self.tools.happened(Occurrence::SandboxBegun { own_users });
+        self.tools.observe(Observation::SandboxBegun { own_users });
         let outcome = self.try_sandbox(&pod, attempt, &cause).await;
         if outcome.is_err() {
-            self.tools.happened(Occurrence::SandboxFailed { own_users });
+            self.tools.observe(Observation::SandboxFailed { own_users });
         }
         JobEnd::SandboxUp(outcome)
     }
@@ -86,7 +86,7 @@ impl JobSite {
         };
         let (noting, making) = (self.note_first_containers(pod, cause), self.make_directories(cause));
         let ((run, took), (), ()) = futures_util::join!(running, noting, making);
-        self.tools.happened(Occurrence::SandboxRun { handler: &handler, took, failed: run.is_err() });
+        self.tools.observe(Observation::SandboxRun { handler: &handler, took, failed: run.is_err() });
         let id = run.map_err(|error| not_made(error.to_string()))?;
         let status = runtime.pod_sandbox_status(&id).await;
         let status = status.map_err(|error| SandboxFailure { made: true, message: error.to_string() })?;

@@ -26,7 +26,7 @@ use crate::logic::volumes::plan::{VolumeKind, VolumePlan, mounted_images, volume
 use crate::logic::volumes::volume_states::{HANGS_AFTER, MountedVolume, MountedVolumes, VolumeFailure};
 use crate::messages::pod_worker::PodWorkerMsg;
 use crate::messages::volume_manager::VolumeManagerMsg;
-use crate::platform::observer::Occurrence;
+use crate::platform::observer::Observation;
 use crate::platform::volumes::VolumeError;
 
 /// Patience with `VolumeManager`, which answers sooner about what hangs or fails.
@@ -135,7 +135,7 @@ impl JobSite {
         }
         if asked > 0 {
             let failed = asked.saturating_sub(found.len());
-            self.tools.happened(Occurrence::ImageVolumes { asked, failed });
+            self.tools.observe(Observation::ImageVolumes { asked, failed });
         }
         failed.map_or(Ok(found), Err)
     }

@@ -19,7 +19,7 @@ use crate::logic::volumes::token::TokenLife;
 use std::time::Duration;
 
 use crate::platform::cluster::objects::ObjectError;
-use crate::platform::observer::{Observer, Occurrence};
+use crate::platform::observer::{Observation, Observer};
 
 /// An API server: objects by `kind/name`, as the API writes them.
 #[derive(Default)]
@@ -501,8 +501,8 @@ fn timing() -> Timing {
 struct Watch(Mutex<Vec<(&'static str, u64)>>);
 
 impl Observer for Watch {
-    fn happened(&self, occurrence: Occurrence<'_>) {
-        if let Occurrence::VolumeDone { operation, took, .. } = occurrence {
+    fn observe(&self, occurrence: Observation<'_>) {
+        if let Observation::VolumeDone { operation, took, .. } = occurrence {
             lock(&self.0).push((operation, took.as_secs()));
         }
     }
