@@ -2,11 +2,11 @@
 //!
 //! Other adapters build on these where a path comes from outside, or where a crash must not leave half a file.
 
-pub mod beneath;
 pub mod checkpoints;
 pub mod directories;
 mod error;
 pub mod mount_table;
+pub mod safe_path;
 pub mod whole_file;
 
 pub use error::FileError;

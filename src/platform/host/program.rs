@@ -81,7 +81,7 @@ mod tests {
     async fn cve_2024_21626_a_program_inherits_no_descriptor() {
         let folder = tempfile::tempdir().expect("a folder");
         let _file = std::fs::File::create(folder.path().join("file")).expect("made");
-        let _folder = crate::platform::files::beneath::Directory::open(folder.path()).expect("opened");
+        let _folder = crate::platform::files::safe_path::Directory::open(folder.path()).expect("opened");
         let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("socket")).expect("bound");
         let mut listing = Command::new("sh");
         // The shell lists by itself: one descriptor more is of the folder that it reads.

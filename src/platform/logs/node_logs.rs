@@ -20,7 +20,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::sync::Semaphore;
 
 use super::log_reader::Admission;
-use crate::platform::files::beneath::{Directory, Mounts};
+use crate::platform::files::safe_path::{Directory, Mounts};
 use crate::platform::host::blocking;
 
 /// Links on the way to one file.

@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use super::files::folder;
 use super::walk::BLOCK_BYTES;
 use crate::logic::statistics::figures::{FileSystem, Usage};
-use crate::platform::files::beneath::segment;
+use crate::platform::files::safe_path::segment;
 use crate::platform::host::clock::Clock;
 
 /// The file system that a path is on.

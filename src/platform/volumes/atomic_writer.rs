@@ -18,7 +18,7 @@ use super::progress::Progress;
 use crate::logic::model::time::Moment;
 use crate::logic::volumes::order::Ownership;
 use crate::logic::volumes::payload::{Payload, PayloadFile};
-use crate::platform::files::beneath::{Directory, Mounts};
+use crate::platform::files::safe_path::{Directory, Mounts};
 
 /// The link to the newest directory.
 const DATA: &str = "..data";

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::platform::files::beneath::{Directory, Mounts};
 use crate::platform::files::mount_table;
+use crate::platform::files::safe_path::{Directory, Mounts};
 
 /// Where CSI's volumes of the whole node are, below the root directory.
 const OF_NODE: [&str; 3] = ["plugins", "kubernetes.io", "csi"];

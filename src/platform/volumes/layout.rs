@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::logic::model::ids::PodUid;
 use crate::logic::volumes::order::{VolumePlace, plugin};
-use crate::platform::files::beneath::{Directory, Mounts, segment};
+use crate::platform::files::safe_path::{Directory, Mounts, segment};
 
 /// Mode of the agent's own directories.
 pub(super) const PRIVATE: u32 = 0o750;

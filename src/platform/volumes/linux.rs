@@ -17,7 +17,7 @@ use super::{VolumeError, VolumeHost, atomic_writer, in_use, sub_path, tear_down}
 use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
 use crate::logic::volumes::order::{FilesOrder, SetUp, SubPathOrder, VolumePlace};
-use crate::platform::files::beneath::{Directory, Mounts, segment};
+use crate::platform::files::safe_path::{Directory, Mounts, segment};
 use crate::platform::host::clock::Clock;
 use crate::platform::volumes::kinds::{device, empty_dir, host_path, local, nfs};
 

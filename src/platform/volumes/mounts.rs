@@ -11,8 +11,8 @@ use nix::sys::statvfs::{FsFlags, fstatvfs};
 use rustix::mount::{FsOpenFlags, fsconfig_set_flag, fsopen};
 
 use super::layout::{by_descriptor, handle, open_through};
-use crate::platform::files::beneath::{Directory, segment};
 use crate::platform::files::mount_table;
+use crate::platform::files::safe_path::{Directory, segment};
 
 /// More mounts on one point than this are not ours.
 const STACK_MAX: usize = 32;

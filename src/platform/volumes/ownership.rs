@@ -168,7 +168,7 @@ mod tests {
     use nix::mount::{MsFlags, mount};
 
     use super::*;
-    use crate::platform::files::beneath::Directory;
+    use crate::platform::files::safe_path::Directory;
     use crate::platform::volumes::testing::{Root, may_mount};
 
     const GROUP: u32 = 4242;

@@ -15,7 +15,7 @@ use super::level::make_level;
 use super::mounts::{bind, is_mounted, unmount_all};
 use crate::logic::model::ids::PodUid;
 use crate::logic::volumes::order::SubPathOrder;
-use crate::platform::files::beneath::{Directory, Mounts, segment};
+use crate::platform::files::safe_path::{Directory, Mounts, segment};
 
 /// The folder below `pods/<uid>`.
 const FOLDER: &str = "volume-subpaths";

@@ -11,7 +11,7 @@ use super::mounts::unmount_all;
 use super::sub_path;
 use crate::logic::model::ids::PodUid;
 use crate::logic::volumes::order::{VolumePlace, plugin};
-use crate::platform::files::beneath::{Directory, Mounts};
+use crate::platform::files::safe_path::{Directory, Mounts};
 use crate::platform::volumes::kinds::{device, local, nfs};
 
 /// Takes one volume down. Of a volume whose data is not the agent's or the pod's own, only an empty directory is removed.

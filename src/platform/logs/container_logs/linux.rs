@@ -23,7 +23,7 @@ use super::ContainerLogs;
 use crate::logic::logs::log_rotation::{LogLook, compressed_names, leftovers, plan, to_compress};
 use crate::logic::model::time::Moment;
 use crate::platform::files::FileError;
-use crate::platform::files::beneath::{Directory, Mounts};
+use crate::platform::files::safe_path::{Directory, Mounts};
 use crate::platform::host::blocking;
 
 /// Room for the events of one read. Those of files have no names.

@@ -15,7 +15,7 @@ use rustix::fs::FileType;
 
 use crate::logic::logs::container_log::entry::{LogFormat, LogTime, parse_cri};
 use crate::logic::logs::log_rotation;
-use crate::platform::files::beneath::{Directory, Mounts};
+use crate::platform::files::safe_path::{Directory, Mounts};
 
 /// Below its data-root, wherever that is, Docker keeps a container's log as `containers/<id>/<id>-json.log`.
 const DOCKER_CONTAINERS: &str = "containers";

@@ -1,7 +1,7 @@
 //! Files of pods on a Linux file system.
 //!
 //! Owned by whoever starts pods' containers. Keeps the folders' paths, and which of the calls that may hang are under way:
-//! each operation opens its folder anew and goes down by descriptors ([`crate::platform::files::beneath`]), so that no link a
+//! each operation opens its folder anew and goes down by descriptors ([`crate::platform::files::safe_path`]), so that no link a
 //! container made is followed.
 
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ use super::{PodFiles, PodPlace};
 use crate::logic::model::ids::{ContainerId, PodUid};
 use crate::logic::model::time::Moment;
 use crate::platform::files::FileError;
-use crate::platform::files::beneath::{Directory, Mounts, segment};
+use crate::platform::files::safe_path::{Directory, Mounts, segment};
 use crate::platform::host::blocking;
 use crate::platform::host::clock::SystemClock;
 use crate::platform::volumes::{DEADLINE, Patient};

@@ -6,7 +6,7 @@ use std::io;
 use rustix::fs::Mode;
 
 use crate::logic::volumes::order::{Medium, Ownership, VolumePlace};
-use crate::platform::files::beneath::Directory;
+use crate::platform::files::safe_path::Directory;
 use crate::platform::volumes::VolumeError;
 use crate::platform::volumes::layout::{Layout, make_level, open_through};
 use crate::platform::volumes::mounts::{is_mounted, mount_huge_pages, mount_tmpfs};

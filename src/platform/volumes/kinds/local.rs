@@ -11,8 +11,8 @@ use std::path::Path;
 use rustix::fs::FileType;
 
 use crate::logic::volumes::order::{LocalOrder, VolumePlace, plugin};
-use crate::platform::files::beneath::Directory;
 use crate::platform::files::mount_table;
+use crate::platform::files::safe_path::Directory;
 use crate::platform::volumes::layout::{Layout, PRIVATE, make_level, open_path, open_through, remove_empty};
 use crate::platform::volumes::locks::Locks;
 use crate::platform::volumes::mounts::{bind, is_mounted, make_read_only, unmount_all};

@@ -8,7 +8,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::logic::volumes::order::VolumePlace;
-use crate::platform::files::beneath::Directory;
+use crate::platform::files::safe_path::Directory;
 use crate::platform::volumes::VolumeError;
 use crate::platform::volumes::layout::{Layout, PRIVATE, make_level, remove_empty};
 use crate::platform::volumes::mounts::is_mounted;
