@@ -17,7 +17,7 @@ use crate::logic::events::reasons::EventReason;
 use crate::logic::manifest::restart_gates::RestartGates;
 use crate::logic::manifest::{Checked, Source, check_static_list, claimed_name};
 use crate::logic::model::ids::{FullName, PodUid};
-use crate::logic::model::loudness::Loudness;
+use crate::logic::model::log_level::LogLevel;
 use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
 use crate::messages::pod_manager::PodManagerMsg;
 use crate::messages::pod_source::{HttpSourceMsg, SourceKind};
@@ -103,16 +103,16 @@ impl HttpSource {
             }
             return;
         };
-        match Loudness::after(self.failures) {
-            Loudness::Told => tracing::error!(url, error, "static pods cannot be read, they stay as they are"),
-            Loudness::ToldLast => {
+        match LogLevel::after(self.failures) {
+            LogLevel::Normal => tracing::error!(url, error, "static pods cannot be read, they stay as they are"),
+            LogLevel::NormalForLast => {
                 tracing::error!(
                     url,
                     error,
                     "static pods cannot be read, they stay as they are; logged no more at this level"
                 );
             }
-            Loudness::Debug => tracing::debug!(url, error, "static pods cannot be read"),
+            LogLevel::Debug => tracing::debug!(url, error, "static pods cannot be read"),
         }
         self.failures = self.failures.saturating_add(1);
     }

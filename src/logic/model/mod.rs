@@ -6,7 +6,7 @@
 pub mod backoff;
 pub mod histogram;
 pub mod ids;
-pub mod loudness;
+pub mod log_level;
 pub mod quantity;
 pub mod restart_budget;
 pub mod restart_policy;

@@ -13,7 +13,7 @@ use super::order::VolumePlace;
 use crate::logic::events::reasons::EventReason;
 use crate::logic::model::backoff::{Backoff, BackoffPolicy, Wait};
 use crate::logic::model::ids::PodUid;
-use crate::logic::model::loudness::Loudness;
+use crate::logic::model::log_level::LogLevel;
 use crate::logic::model::time::{Clocks, Moment, Steady};
 
 /// Waits after failures of one task: 500 ms, doubled up to 2 min 2 s.
@@ -563,9 +563,9 @@ impl VolumeStates {
     }
 
     /// How loud a failure of a task is to be told, by the one that was known of it before.
-    pub fn loudness(&self, uid: &PodUid, task: &Task, failure: &TaskFailure) -> Loudness {
+    pub fn log_level(&self, uid: &PodUid, task: &Task, failure: &TaskFailure) -> LogLevel {
         let before = self.pods.get(uid).and_then(|pod| pod.failures.get(task));
-        Loudness::of_reason(before.map(|before| before.message.as_str()), &failure.message)
+        LogLevel::of_reason(before.map(|before| before.message.as_str()), &failure.message)
     }
 
     /// Whether a volume of the pod is missing.

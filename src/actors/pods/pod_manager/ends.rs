@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::PodManager;
 use crate::actors::kit::context::Context;
 use crate::logic::model::ids::PodUid;
-use crate::logic::model::loudness::Loudness;
+use crate::logic::model::log_level::LogLevel;
 use crate::logic::pods::pod_resize::Trigger;
 use crate::logic::pods::pod_roster::{full_name, is_static};
 use crate::messages::pod_manager::{HousekeepingMsg, PodManagerMsg, Release};
@@ -78,7 +78,7 @@ impl PodManager {
     fn note_unreleased(&mut self, uid: PodUid, why: String, context: &mut Context<PodManagerMsg>) {
         let pod = self.name_of(&uid);
         match self.releases.fail(&uid, why.clone()) {
-            Loudness::Debug => tracing::debug!(pod, why, "the pod's volumes or its cgroup stay still"),
+            LogLevel::Debug => tracing::debug!(pod, why, "the pod's volumes or its cgroup stay still"),
             _ => tracing::warn!(pod, why, "the pod's volumes or its cgroup cannot be released yet"),
         }
         let wait = RELEASE_RETRY.mul_f64(1.0 + self.args.adapters.chance.next() / 2.0);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::PodManager;
 use crate::actors::kit::context::Context;
 use crate::logic::model::ids::PodUid;
-use crate::logic::model::loudness::Loudness;
+use crate::logic::model::log_level::LogLevel;
 use crate::logic::pods::pod_manager::leftovers::{Figures, Found, Stays, Swept};
 use crate::messages::Panicked;
 use crate::messages::pod_manager::{HousekeepingMsg, PodManagerMsg};
@@ -104,7 +104,7 @@ impl PodManager {
     fn take_swept(&mut self, uid: &PodUid, outcome: Result<Swept, Panicked>, context: &mut Context<PodManagerMsg>) {
         match outcome.map(|swept| self.sweep.note(uid, swept)) {
             Ok(None) => {}
-            Ok(Some(Stays { error, loudness: Loudness::Debug })) => {
+            Ok(Some(Stays { error, level: LogLevel::Debug })) => {
                 tracing::debug!(pod = %uid, error, "what is left of an unknown pod stays still");
             }
             Ok(Some(Stays { error, .. })) => tracing::warn!(pod = %uid, error, "what is left of an unknown pod stays"),

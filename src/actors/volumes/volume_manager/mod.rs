@@ -20,7 +20,7 @@ use crate::actors::kit::context::{Context, OperationId};
 use crate::actors::kit::trace::Cause;
 use crate::logic::events::reasons::EventReason;
 use crate::logic::model::ids::{FullName, PodUid};
-use crate::logic::model::loudness::Loudness;
+use crate::logic::model::log_level::LogLevel;
 use crate::logic::model::time::Steady;
 use crate::logic::volumes::certificate::{CertificateKey, CertificateState};
 use crate::logic::volumes::plan::{NodeFacts, NodeMeans, VolumePlan, volume_plans};
@@ -352,8 +352,8 @@ impl VolumeManager {
                 event.into_iter().for_each(|event| context.tell(&self.args.event_recorder, event));
             }
             (_, Task::Mount(_)) => {}
-            _ => match self.states.loudness(uid, task, failure) {
-                Loudness::Debug => tracing::debug!(pod = %uid, %task, error = message, "a volume stays still"),
+            _ => match self.states.log_level(uid, task, failure) {
+                LogLevel::Debug => tracing::debug!(pod = %uid, %task, error = message, "a volume stays still"),
                 _ => tracing::warn!(pod = %uid, %task, error = message, "a volume stays for now"),
             },
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::logic::logs::log_keeping::LogKeeping;
 use crate::logic::model::ids::PodUid;
-use crate::logic::model::loudness::Loudness;
+use crate::logic::model::log_level::LogLevel;
 use crate::logic::model::time::Moment;
 use crate::logic::resources::cgroup_name::CgroupName;
 
@@ -48,7 +48,7 @@ pub struct Stays {
     /// Why.
     pub error: String,
     /// How loud that is told.
-    pub loudness: Loudness,
+    pub level: LogLevel,
 }
 
 /// The figures of a pass.
@@ -144,9 +144,9 @@ impl Sweep {
         self.figures.directories += usize::from(swept.directory.is_some());
         self.figures.failed += usize::from(matches!(swept.directory, Some(Err(_))));
         let error = swept.directory.and_then(Result::err).or(swept.logs)?;
-        let loudness = Loudness::of_reason(self.stayed.get(uid).map(String::as_str), &error);
+        let level = LogLevel::of_reason(self.stayed.get(uid).map(String::as_str), &error);
         self.stay.insert(uid.clone(), error.clone());
-        Some(Stays { error, loudness })
+        Some(Stays { error, level })
     }
 
     /// The figures of the pass.
@@ -182,9 +182,9 @@ mod tests {
     fn what_stays_for_the_same_reason_is_told_quietly() {
         let (mut sweep, uid) = (Sweep::default(), PodUid::from("a"));
         let busy = |why: &str| Swept { directory: Some(Err(why.to_owned())), ..Swept::default() };
-        for (why, loudness) in [("busy", Loudness::Told), ("busy", Loudness::Debug), ("gone", Loudness::Told)] {
+        for (why, level) in [("busy", LogLevel::Normal), ("busy", LogLevel::Debug), ("gone", LogLevel::Normal)] {
             assert!(sweep.begin());
-            assert_eq!(sweep.note(&uid, busy(why)), Some(Stays { error: why.to_owned(), loudness }));
+            assert_eq!(sweep.note(&uid, busy(why)), Some(Stays { error: why.to_owned(), level }));
             assert_eq!(sweep.figures(), Figures { removed: 0, directories: 1, failed: 1 });
             assert!(sweep.next(&BTreeSet::new()).is_none());
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::logic::model::ids::PodUid;
-use crate::logic::model::loudness::Loudness;
+use crate::logic::model::log_level::LogLevel;
 
 /// See the module. Owned by `PodManager`.
 #[derive(Clone, Debug, Default)]
@@ -26,11 +26,11 @@ impl Releases {
     }
 
     /// The release has failed; says how loud that is told: once for each reason, as for other volumes that stay (VOL-13).
-    pub fn fail(&mut self, uid: &PodUid, why: String) -> Loudness {
+    pub fn fail(&mut self, uid: &PodUid, why: String) -> LogLevel {
         self.under_way.remove(uid);
-        let loudness = Loudness::of_reason(self.problems.get(uid).map(String::as_str), &why);
+        let level = LogLevel::of_reason(self.problems.get(uid).map(String::as_str), &why);
         self.problems.insert(uid.clone(), why);
-        loudness
+        level
     }
 
     /// The API has let the pod go.
@@ -51,9 +51,9 @@ mod tests {
     #[test]
     fn a_failure_is_told_once_for_each_reason() {
         let (mut releases, uid) = (Releases::default(), PodUid::from("a"));
-        for (why, loudness) in [("busy", Loudness::Told), ("busy", Loudness::Debug), ("gone", Loudness::Told)] {
+        for (why, level) in [("busy", LogLevel::Normal), ("busy", LogLevel::Debug), ("gone", LogLevel::Normal)] {
             assert!(releases.begin(&uid) && !releases.begin(&uid), "one at a time");
-            assert_eq!(releases.fail(&uid, why.to_owned()), loudness, "{why}");
+            assert_eq!(releases.fail(&uid, why.to_owned()), level, "{why}");
             assert_eq!(releases.first_problem(), Some((&uid, why)));
         }
         assert!(releases.begin(&uid));

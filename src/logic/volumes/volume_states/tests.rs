@@ -431,9 +431,9 @@ fn a_volume_that_stays_is_told_once_for_each_reason() {
     let mut told = vec![];
     for (second, reason) in [(0.0, "busy"), (10.0, "busy"), (20.0, "gone"), (30.0, "gone")] {
         let failure = TaskFailure { message: reason.into(), in_processing: false, reason: None, look_again: None };
-        told.push(states.loudness(&uid(), &stays, &failure));
+        told.push(states.log_level(&uid(), &stays, &failure));
         states.step(failed(stays.clone(), reason, false), both(second));
         states.step(Input::Due, both(second + 9.0));
     }
-    assert_eq!(told, [Loudness::Told, Loudness::Debug, Loudness::Told, Loudness::Debug]);
+    assert_eq!(told, [LogLevel::Normal, LogLevel::Debug, LogLevel::Normal, LogLevel::Debug]);
 }
