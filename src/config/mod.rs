@@ -131,7 +131,7 @@ fn load_parsed(parsed: &Parsed, host: Host) -> Result<Startup, String> {
     warnings.extend(gates.notices());
     warnings.extend(late::warnings(&config));
     let notices = parsed.notices.clone();
-    let (shown_flags, flag_lines) = (flags::shown::shown(parsed), flags::dump::lines(parsed, &config));
+    let (shown_flags, flag_lines) = (flags::shown::logged_values(parsed), flags::dump::lines(parsed, &config));
     let invocation = Invocation { config, flags, shown_flags, gates, notices, warnings, flag_lines, config_from_file };
     Ok(Startup::Run(Box::new(invocation)))
 }

@@ -43,7 +43,7 @@ pub async fn problems(world: &World) -> Vec<Problem> {
             problems.push((API_TRUTH, format!("{} is gone although nobody deleted it", one.pod.name)));
             continue;
         };
-        problems.extend(told(world, one, &object, says(&one.uid)));
+        problems.extend(problems_of(world, one, &object, says(&one.uid)));
         problems.extend(super::resizes::problems(world, one, &object));
     }
     for one in &statics {
@@ -53,7 +53,7 @@ pub async fn problems(world: &World) -> Vec<Problem> {
             Some(mirror) if mirror["metadata"]["annotations"][MIRROR_ANNOTATION] != *one.uid.as_str() => {
                 problems.push((MIRRORS, format!("the mirror of {name} is of another version")));
             }
-            Some(mirror) => problems.extend(told(world, one, &mirror, says(&one.uid))),
+            Some(mirror) => problems.extend(problems_of(world, one, &mirror, says(&one.uid))),
         }
     }
     problems.extend(strangers(world, &statics, &pods));
@@ -70,7 +70,7 @@ fn strangers(world: &World, statics: &[Wanted], pods: &[Wanted]) -> Vec<Problem>
 }
 
 /// Whether the pod runs as it should, and the API server knows what is so.
-fn told(world: &World, wanted: &Wanted, object: &Arc<Value>, says: &str) -> Vec<Problem> {
+fn problems_of(world: &World, wanted: &Wanted, object: &Arc<Value>, says: &str) -> Vec<Problem> {
     let mut problems = vec![];
     let typed: Pod = serde_json::from_value((**object).clone()).unwrap_or_default();
     let view = PodView {

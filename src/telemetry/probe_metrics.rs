@@ -15,10 +15,10 @@ const ASK_LIMIT: Duration = Duration::from_secs(2);
 /// A series for each container and kind of probe that there is.
 pub(super) async fn families(sources: &Sources, families: &mut Vec<MetricFamily>) {
     let asked = sources.directory.prober.ask(Cause::outside("request"), ASK_LIMIT, ProberMsg::Counts).await;
-    told(asked.unwrap_or_default(), families);
+    add_families(asked.unwrap_or_default(), families);
 }
 
-fn told(all: Vec<(ProbeKey, ProbeCounts)>, families: &mut Vec<MetricFamily>) {
+fn add_families(all: Vec<(ProbeKey, ProbeCounts)>, families: &mut Vec<MetricFamily>) {
     let help = "[BETA] Cumulative number of a liveness, readiness or startup probe for a container by result.";
     let mut totals = Family::counter("prober_probe_total", help);
     let help = "[ALPHA] Duration in seconds for a probe response.";
@@ -72,7 +72,7 @@ mod tests {
             counts.note(outcome, Duration::from_millis(milliseconds));
         }
         let mut families = vec![];
-        told(vec![(key, counts)], &mut families);
+        add_families(vec![(key, counts)], &mut families);
         let text = super::super::exposition::Exposition::new(families).text();
         let all = "container=\"main\",namespace=\"ns\",pod=\"web\"";
         for line in [

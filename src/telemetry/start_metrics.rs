@@ -72,7 +72,7 @@ impl StartMetrics {
     pub(super) fn observe(&self, what: &Observation<'_>) -> bool {
         match what {
             Observation::PodRuns { after } => self.start.observe(after.as_secs_f64()),
-            Observation::PodShown { pod, at } => self.shown(pod, *at),
+            Observation::PodShown { pod, at } => self.pod_seen(pod, *at),
             Observation::PodGone(uid) => lock(&self.startups).tracker.gone(uid),
             _ => return false,
         }
@@ -84,9 +84,9 @@ impl StartMetrics {
         lock(&self.startups).tracker.pulled(uid, began, began.plus(took));
     }
 
-    fn shown(&self, pod: &Pod, at: Moment) {
+    fn pod_seen(&self, pod: &Pod, at: Moment) {
         let mut startups = lock(&self.startups);
-        let Some(startup) = startups.tracker.shown(pod, at) else { return };
+        let Some(startup) = startups.tracker.pod_seen(pod, at) else { return };
         log(pod, &startup);
         self.start_total.with_label_values::<&str>(&[]).observe(startup.total.as_secs_f64());
         if startup.is_stateful {

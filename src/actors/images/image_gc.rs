@@ -223,7 +223,7 @@ impl ImageGc {
             let reason = if running.why == Removal::Age { "age" } else { "space" };
             self.args.observer.observe(Observation::ImageRemoved { reason });
             let why = if running.why == Removal::Age { "nobody used it for too long" } else { "the disk is full" };
-            tracing::info!(image = image.shown(), id = image.id, bytes = image.bytes, why, "image removed");
+            tracing::info!(image = image.display_name(), id = image.id, bytes = image.bytes, why, "image removed");
         }
         let left = ImageManagerMsg::ImagesLeft(Arc::new(self.garbage.known()), self.looked_at);
         if !outcome.removed.is_empty() {
@@ -354,7 +354,7 @@ async fn remove(args: &Args, pass: Pass, me: Address<ImageGcMsg>, cause: Cause) 
                 freed = freed.saturating_add(image.bytes);
                 outcome.removed.push(image);
             }
-            Err(error) => outcome.problems.push(format!("{}: {error}", image.shown())),
+            Err(error) => outcome.problems.push(format!("{}: {error}", image.display_name())),
         }
     }
     Ok(outcome)

@@ -50,13 +50,13 @@ fn describe(text: &mut String, flag: &Flag, defaults: &Value) {
     let _ = write!(text, "  {letter}--{}{value}\n          {}", flag.name, flag.help);
     let default = match flag.target {
         Target::Own(default) => default.to_owned(),
-        Target::Configuration(pointer) => defaults.pointer(pointer).map_or_else(String::new, shown),
+        Target::Configuration(pointer) => defaults.pointer(pointer).map_or_else(String::new, default_text),
     };
     let _ = if default.is_empty() { writeln!(text) } else { writeln!(text, " (default {default})") };
 }
 
 /// A default as text; nothing for zero values, as pflag does.
-fn shown(value: &Value) -> String {
+fn default_text(value: &Value) -> String {
     match value {
         Value::Bool(true) => "true".into(),
         Value::Number(number) if number.as_f64() != Some(0.0) => number.to_string(),

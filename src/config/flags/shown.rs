@@ -11,7 +11,7 @@ use crate::config::decode;
 
 /// Every flag with what the command line says, else with its default; files of the configuration do not count here, as
 /// upstream has it.
-pub fn shown(parsed: &Parsed) -> BTreeMap<String, String> {
+pub fn logged_values(parsed: &Parsed) -> BTreeMap<String, String> {
     let defaults = Value::Object(decode::to_json(&decode::legacy_defaults()));
     let value = |flag: &Flag| match (parsed.values.get(flag.name), flag.target) {
         _ if SECRET.contains(&flag.name) => "CLASSIFIED".to_owned(),
@@ -49,7 +49,7 @@ mod tests {
             "--storage-driver-password=x",
         ];
         let parsed = parse(&arguments.map(str::to_owned)).expect("valid");
-        let shown = shown(&parsed);
+        let shown = logged_values(&parsed);
         assert_eq!(shown["v"], "4");
         assert_eq!(shown["node-labels"], "a=b,c=d");
         assert_eq!(shown["manifest-url-header"], "CLASSIFIED");

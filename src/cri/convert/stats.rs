@@ -4,7 +4,7 @@ use super::answers::{container_metadata, sandbox_metadata};
 use super::moment;
 use crate::cri::{self as own, wire};
 
-fn told(value: Option<wire::UInt64Value>) -> Option<u64> {
+fn number_of(value: Option<wire::UInt64Value>) -> Option<u64> {
     value.map(|value| value.value)
 }
 
@@ -41,8 +41,8 @@ pub(in crate::cri) fn container_stats(stats: wire::ContainerStats) -> own::Conta
         writable_layer: stats.writable_layer.map(filesystem),
         swap: stats.swap.map(|swap| own::SwapUsage {
             timestamp: moment(swap.timestamp),
-            swap_available_bytes: told(swap.swap_available_bytes),
-            swap_usage_bytes: told(swap.swap_usage_bytes),
+            swap_available_bytes: number_of(swap.swap_available_bytes),
+            swap_usage_bytes: number_of(swap.swap_usage_bytes),
         }),
         io: stats.io.map(io),
     }
@@ -64,7 +64,7 @@ pub(in crate::cri) fn pod_sandbox_stats(stats: wire::PodSandboxStats) -> own::Po
             default_interface: network.default_interface.map(interface),
             interfaces: network.interfaces.into_iter().map(interface).collect(),
         }),
-        process_count: linux.process.and_then(|process| told(process.process_count)),
+        process_count: linux.process.and_then(|process| number_of(process.process_count)),
         io: linux.io.map(io),
         containers: linux.containers.into_iter().map(container_stats).collect(),
     }
@@ -81,8 +81,8 @@ fn psi(stats: wire::PsiStats) -> own::PsiStats {
 fn cpu(usage: wire::CpuUsage) -> own::CpuUsage {
     own::CpuUsage {
         timestamp: moment(usage.timestamp),
-        usage_core_nano_seconds: told(usage.usage_core_nano_seconds),
-        usage_nano_cores: told(usage.usage_nano_cores),
+        usage_core_nano_seconds: number_of(usage.usage_core_nano_seconds),
+        usage_nano_cores: number_of(usage.usage_nano_cores),
         psi: usage.psi.map(psi),
     }
 }
@@ -90,12 +90,12 @@ fn cpu(usage: wire::CpuUsage) -> own::CpuUsage {
 fn memory(usage: wire::MemoryUsage) -> own::MemoryUsage {
     own::MemoryUsage {
         timestamp: moment(usage.timestamp),
-        working_set_bytes: told(usage.working_set_bytes),
-        available_bytes: told(usage.available_bytes),
-        usage_bytes: told(usage.usage_bytes),
-        rss_bytes: told(usage.rss_bytes),
-        page_faults: told(usage.page_faults),
-        major_page_faults: told(usage.major_page_faults),
+        working_set_bytes: number_of(usage.working_set_bytes),
+        available_bytes: number_of(usage.available_bytes),
+        usage_bytes: number_of(usage.usage_bytes),
+        rss_bytes: number_of(usage.rss_bytes),
+        page_faults: number_of(usage.page_faults),
+        major_page_faults: number_of(usage.major_page_faults),
         psi: usage.psi.map(psi),
     }
 }
@@ -107,10 +107,10 @@ fn io(usage: wire::IoUsage) -> own::IoUsage {
 fn interface(usage: wire::NetworkInterfaceUsage) -> own::NetworkInterfaceUsage {
     own::NetworkInterfaceUsage {
         name: usage.name,
-        rx_bytes: told(usage.rx_bytes),
-        rx_errors: told(usage.rx_errors),
-        tx_bytes: told(usage.tx_bytes),
-        tx_errors: told(usage.tx_errors),
+        rx_bytes: number_of(usage.rx_bytes),
+        rx_errors: number_of(usage.rx_errors),
+        tx_bytes: number_of(usage.tx_bytes),
+        tx_errors: number_of(usage.tx_errors),
     }
 }
 
@@ -118,8 +118,8 @@ fn filesystem(usage: wire::FilesystemUsage) -> own::FilesystemUsage {
     own::FilesystemUsage {
         timestamp: moment(usage.timestamp),
         mountpoint: usage.fs_id.unwrap_or_default().mountpoint,
-        used_bytes: told(usage.used_bytes),
-        inodes_used: told(usage.inodes_used),
+        used_bytes: number_of(usage.used_bytes),
+        inodes_used: number_of(usage.inodes_used),
     }
 }
 
@@ -154,6 +154,6 @@ fn metric(metric: wire::Metric) -> own::Metric {
         timestamp: moment(metric.timestamp),
         gauge: metric.metric_type == i32::from(wire::MetricType::Gauge),
         label_values: metric.label_values,
-        value: told(metric.value),
+        value: number_of(metric.value),
     }
 }

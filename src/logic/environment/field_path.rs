@@ -63,7 +63,7 @@ impl Addresses {
     fn host_texts(&self) -> Result<Vec<String>, FieldPathError> {
         match self.host.problem() {
             Some(problem) => Err(FieldPathError::NoHostIp(problem.to_owned())),
-            None => Ok(self.host.shown().map(|ip| ip.to_string()).collect()),
+            None => Ok(self.host.reported().map(|ip| ip.to_string()).collect()),
         }
     }
 }

@@ -66,7 +66,7 @@ impl ListedImage {
     }
 
     /// What people call it.
-    pub fn shown(&self) -> &str {
+    pub fn display_name(&self) -> &str {
         self.names.first().map_or(self.id.as_str(), String::as_str)
     }
 }

@@ -55,7 +55,7 @@ impl HostIps {
     }
 
     /// The primary one, and the first of the other family where there is one.
-    pub fn shown(&self) -> impl Iterator<Item = IpAddr> + Clone + '_ {
+    pub fn reported(&self) -> impl Iterator<Item = IpAddr> + Clone + '_ {
         let primary = self.primary();
         let other = self.all().iter().copied().find(|ip| primary.is_some_and(|first| first.is_ipv6() != ip.is_ipv6()));
         primary.into_iter().chain(other)
@@ -114,7 +114,7 @@ mod tests {
         ];
         for (addresses, expected) in cases {
             let host = HostIps::of(&node(addresses));
-            assert_eq!(host.shown().collect::<Vec<_>>(), ips(expected), "{addresses:?}");
+            assert_eq!(host.reported().collect::<Vec<_>>(), ips(expected), "{addresses:?}");
             assert_eq!((host.primary(), host.problem()), (ips(expected).first().copied(), None), "{addresses:?}");
         }
         let host = HostIps::of(&node(&[(internal, "10.0.0.1"), (internal, "10.0.0.2")]));
@@ -130,7 +130,7 @@ mod tests {
             let host = HostIps::of(&node(addresses));
             let expected = format!("host IP unknown; known addresses: {known}");
             assert_eq!((host.problem(), host.primary()), (Some(&*expected), None));
-            assert_eq!(host.shown().count(), 0);
+            assert_eq!(host.reported().count(), 0);
         }
     }
 

@@ -50,7 +50,7 @@ pub struct StartupTracker {
 
 impl StartupTracker {
     /// The API server showed the pod; says how long its start took, once, when it shows that it has started.
-    pub fn shown(&mut self, pod: &Pod, at: Moment) -> Option<PodStartup> {
+    pub fn pod_seen(&mut self, pod: &Pod, at: Moment) -> Option<PodStartup> {
         let status = pod.status.as_ref();
         let uid = PodUid::from(pod.metadata.uid.as_deref()?);
         if status.and_then(|status| status.phase.as_deref()).is_some_and(is_terminal) {
@@ -166,28 +166,28 @@ mod tests {
     #[test]
     fn a_start_is_told_once_without_pulls_and_init_containers() {
         let (mut tracker, uid) = (StartupTracker::default(), PodUid::from("u"));
-        assert_eq!(tracker.shown(&pod(json!({})), at(1)), None);
+        assert_eq!(tracker.pod_seen(&pod(json!({})), at(1)), None);
         tracker.pulled(&uid, at(1), at(3));
         tracker.pulled(&uid, at(2), at(4));
-        let startup = tracker.shown(&pod(running()), at(10)).expect("started");
+        let startup = tracker.pod_seen(&pod(running()), at(10)).expect("started");
         assert_eq!((startup.total, startup.pulls), (Duration::from_secs(10), Duration::from_secs(3)));
         assert_eq!((startup.init_containers, startup.own()), (Duration::from_secs(2), Duration::from_secs(5)));
         assert!(!startup.is_stateful && startup.has_network);
-        assert_eq!(tracker.shown(&pod(running()), at(11)), None, "once");
+        assert_eq!(tracker.pod_seen(&pod(running()), at(11)), None, "once");
         tracker.gone(&uid);
-        assert_eq!(tracker.shown(&pod(running()), at(12)), None, "one that runs already is not measured");
+        assert_eq!(tracker.pod_seen(&pod(running()), at(12)), None, "one that runs already is not measured");
     }
 
     #[test]
     fn what_ran_before_the_agent_and_mirrors_are_not_measured() {
         let mut tracker = StartupTracker::default();
-        assert_eq!(tracker.shown(&pod(running()), at(5)), None);
-        assert_eq!(tracker.shown(&pod(running()), at(6)), None);
+        assert_eq!(tracker.pod_seen(&pod(running()), at(5)), None);
+        assert_eq!(tracker.pod_seen(&pod(running()), at(6)), None);
         let annotations = json!({"kubernetes.io/config.mirror": "x"});
         let mut mirror = pod(json!({}));
         mirror.metadata.annotations = serde_json::from_value(annotations).expect("annotations");
-        assert_eq!(tracker.shown(&mirror, at(1)), None);
-        assert_eq!(tracker.shown(&pod(running()), at(6)), None);
+        assert_eq!(tracker.pod_seen(&mirror, at(1)), None);
+        assert_eq!(tracker.pod_seen(&pod(running()), at(6)), None);
     }
 
     #[test]
@@ -199,8 +199,8 @@ mod tests {
             volume["name"] = "v".into();
             with_volume.spec.as_mut().expect("a spec").volumes =
                 Some(vec![serde_json::from_value(volume).expect("a volume")]);
-            tracker.shown(&pod(json!({})), at(1));
-            assert_eq!(tracker.shown(&with_volume, at(5)).expect("started").is_stateful, expected);
+            tracker.pod_seen(&pod(json!({})), at(1));
+            assert_eq!(tracker.pod_seen(&with_volume, at(5)).expect("started").is_stateful, expected);
         }
     }
 

@@ -77,7 +77,7 @@ impl VolumeHost for LinuxVolumeHost {
     async fn prepare_sub_path(&self, order: SubPathOrder) -> Result<String, VolumeError> {
         let layout = self.layout.clone();
         let key = format!("{}/{}/{}/{}", order.uid, order.volume, order.container, order.index);
-        let prepare = move || sub_path::prepare(&layout, &order).map_err(|failed| failed.told(&order));
+        let prepare = move || sub_path::prepare(&layout, &order).map_err(|failed| failed.into_error(&order));
         self.patient.run(key, "prepare subPath", prepare).await
     }
 

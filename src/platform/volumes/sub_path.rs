@@ -30,7 +30,7 @@ pub(super) enum Step {
 
 impl Step {
     /// Upstream's text; the detail goes to the log.
-    pub(super) fn told(self, order: &SubPathOrder) -> VolumeError {
+    pub(super) fn into_error(self, order: &SubPathOrder) -> VolumeError {
         let mount = &order.mount;
         let (attempt, error) = match self {
             Self::Make(error) => ("create subPath directory", error),

@@ -41,12 +41,12 @@ struct Cause {
 
 /// The command ended well.
 pub fn success() -> String {
-    told(&Status { status: "Success".to_owned(), ..Status::default() })
+    json_of(&Status { status: "Success".to_owned(), ..Status::default() })
 }
 
 /// The agent, or the runtime, could not do what was asked.
 pub fn internal_error(why: &str) -> String {
-    told(&Status {
+    json_of(&Status {
         status: "Failure".to_owned(),
         message: format!("Internal error occurred: {why}"),
         reason: "InternalError".to_owned(),
@@ -60,7 +60,7 @@ pub fn internal_error(why: &str) -> String {
 pub fn from_runtime(written: &[u8]) -> String {
     match outcome(written) {
         Ok(0) => success(),
-        Ok(code) => told(&Status {
+        Ok(code) => json_of(&Status {
             status: "Failure".to_owned(),
             message: format!("command terminated with non-zero exit code: command terminated with exit code {code}"),
             reason: NON_ZERO.to_owned(),
@@ -95,7 +95,7 @@ fn outcome(written: &[u8]) -> Result<u8, String> {
     cause.message.parse().map_err(|_| invalid())
 }
 
-fn told(status: &Status) -> String {
+fn json_of(status: &Status) -> String {
     serde_json::to_string(status).expect("invariant: a status has a JSON form")
 }
 

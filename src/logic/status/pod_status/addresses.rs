@@ -24,7 +24,7 @@ fn set_hosts(status: &mut PodStatus, input: &StatusInput<'_>) {
         return;
     }
     status.host_ip = input.node.host.primary().map(|ip| ip.to_string());
-    status.host_ips = non_empty(input.node.host.shown().map(|ip| HostIP { ip: ip.to_string() }).collect());
+    status.host_ips = non_empty(input.node.host.reported().map(|ip| HostIP { ip: ip.to_string() }).collect());
 }
 
 /// At most one of each family, that of `--node-ip` first. They outlive the sandbox.
@@ -44,7 +44,7 @@ fn on_the_host(input: &StatusInput<'_>) -> Vec<String> {
     if ips.is_empty() {
         ips = shown(input).take_while(stays).map(str::to_owned).collect();
     }
-    let mut host = input.node.host.shown();
+    let mut host = input.node.host.reported();
     let (primary, secondary) = (host.next(), host.next());
     if ips.is_empty() {
         ips.extend(primary.map(|ip| ip.to_string()));

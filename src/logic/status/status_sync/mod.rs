@@ -288,7 +288,7 @@ impl StatusSync {
     }
 
     /// How the API server shows this very pod, as far as is known.
-    fn shown(&self, pod: &Pod) -> Option<&Arc<Pod>> {
+    fn known_to_server(&self, pod: &Pod) -> Option<&Arc<Pod>> {
         if is_mirror(pod) {
             return self.mirrors.get(&full_name(pod)).filter(|known| uid_of(known) == uid_of(pod));
         }
@@ -343,7 +343,7 @@ impl StatusSync {
         // The answer may come after the watch said that the pod is gone, or that another one has its name, or after the watch
         // showed the same: that pod is shared with whoever else knows it, an answer's is not.
         if let Answer::Done(Some(pod)) = &answer
-            && self.shown(pod).is_some_and(|known| !is_as_new(known, pod))
+            && self.known_to_server(pod).is_some_and(|known| !is_as_new(known, pod))
         {
             self.seen(Arc::clone(pod));
         }

@@ -121,7 +121,7 @@ fn sec_04_the_texts_tell_nothing_of_the_host() {
     let root = Root::new();
     let order = order(volume.path(), "out/nope");
     let Err(step) = prepare(&root.layout(), &order) else { panic!("left the volume") };
-    let told = step.told(&order).to_string();
+    let told = step.into_error(&order).to_string();
     assert!(told.ends_with("for volumeMount \"data\" of container \"c\"") && !told.contains("etc"), "{told}");
 }
 

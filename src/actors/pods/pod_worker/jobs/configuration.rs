@@ -113,7 +113,7 @@ impl JobSite {
         let container = container.as_ref();
         let target = target(pod, start, given.runtime.as_deref())?;
         let own = |ip: std::net::IpAddr| ip.to_string();
-        let pod_ips = if sandbox.host_network { self.host.shown().map(own).collect() } else { sandbox.ips.clone() };
+        let pod_ips = if sandbox.host_network { self.host.reported().map(own).collect() } else { sandbox.ips.clone() };
         let resources = self.resources(pod, container);
         let prefer_ipv6 = settings.node.prefer_ipv6;
         let addresses = Addresses { pod_ips: pod_ips.clone(), host: self.host.clone(), prefer_ipv6 };
