@@ -1,7 +1,11 @@
 //! Every kind of actor fails at every message of a short story, before and after it; and the agent is killed at every
 //! call to the outside.
 
-use podwright::sim::{Crash, Options, describe};
+use std::time::Duration;
+
+use podwright::actors::tree::TREE;
+use podwright::messages::root::Child;
+use podwright::sim::{Crash, Options, SimPod, describe, simulate};
 
 use super::common::{short, side_by_side};
 
@@ -62,5 +66,34 @@ fn the_agent_may_be_killed_at_any_call() {
         let run = short(SEED, options, &format!(" --kill {index}:{when}"));
         assert!(run.violations.is_empty(), "{}", describe(&run.violations, &run.story));
         assert!(run.value.incarnations() > 1, "call {index} was not reached");
+    });
+}
+
+/// Root restarts a child as often as its budget allows. The next failure ends Root, which is the end of the process; the
+/// service manager starts the agent again, and the containers have run on.
+#[test]
+fn a_child_that_fails_more_often_than_its_budget_ends_the_agent() {
+    simulate(SEED, |world| async move {
+        world.put(&SimPod::of("web", "run"));
+        world.start_agent();
+        world.settle().await;
+        let running = world.running();
+        let told = |who: &str, what: &str| {
+            let story = world.story();
+            story.iter().filter(|line| line.who == who && line.what.contains(what)).count()
+        };
+        let spec = TREE.iter().find(|spec| spec.child == Child::RuntimeMonitor).expect("in the table");
+        let budget = usize::try_from(spec.failures_max).expect("few");
+        for failure in 1..=budget + 1 {
+            world.crash_next("RuntimeMonitor");
+            world.sleep(Duration::from_secs(6)).await; // The monitor polls every 5 s: all failures are within a minute.
+            assert_eq!(told("fault", "RuntimeMonitor panics"), failure);
+            let ends = usize::from(failure > budget);
+            assert_eq!(told("agent", "ends by itself"), ends, "failure {failure} of {budget}");
+        }
+        assert_eq!(world.incarnations(), 2);
+        world.settle().await;
+        assert_eq!(world.running(), running, "containers do not notice");
+        world.finish().await;
     });
 }
