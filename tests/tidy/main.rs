@@ -103,7 +103,6 @@ const KNOW_THE_AGENT: &[&str] = &[
     "src/actors/tree.rs",
     "src/actors/wiring.rs",
     "src/actors/wiring",
-    "src/actors/pods", // until its actors are given what they need
 ];
 
 /// Fails with all complaints at once.
