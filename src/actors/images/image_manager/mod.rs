@@ -3,6 +3,7 @@
 //! Parent: Root. Restarted: after a failure; who asked hears that there is no answer, and asks again. Pulls, and with
 //! whose credentials, are recorded on the disk. Keeps what programs answered about credentials, for as long as they said.
 
+mod pending;
 mod progress;
 mod steps;
 mod tokens;
@@ -11,19 +12,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ractor::RpcReplyPort;
-
 use crate::actors::kit::actor::Actor;
 use crate::actors::kit::address::Address;
 use crate::actors::kit::context::Context;
 use crate::actors::kit::held::Held;
-use crate::cri::{CriResult, Image, ImageService, ImageSpec};
+use crate::cri::{CriResult, Image, ImageService};
 use crate::logic::events::reasons::EventReason;
 use crate::logic::images::ImageSettings;
 use crate::logic::images::credential_plugins::{AnswerCache, Provider};
 use crate::logic::images::credential_tokens::KnownToken;
 use crate::logic::images::image_credentials::Credential;
-use crate::logic::images::image_name::{self, ImageName};
+use crate::logic::images::image_name;
 use crate::logic::images::image_policy::{ImageDecision, ImageFailure, ImageInUse, PullPolicy, decide, pull_failure};
 use crate::logic::images::image_records::{Access, Evidence, RecordedAccess, access, needs_proof};
 use crate::logic::images::pull_queue::{PullQueue, Turn, Verdict};
@@ -32,7 +31,7 @@ use crate::logic::model::ids::PodUid;
 use crate::logic::model::time::Moment;
 use crate::logic::volumes::token::TokenKey;
 use crate::messages::Panicked;
-use crate::messages::event_recorder::{EventRecorderMsg, EventSubject};
+use crate::messages::event_recorder::EventRecorderMsg;
 use crate::messages::image_gc::ImageGcMsg;
 use crate::messages::image_manager::{
     FoundImage, GatherKey, Gathered, Given, ImageManagerMsg, ImageRequest, ImageStep, PulledImage,
@@ -41,69 +40,12 @@ use crate::platform::cluster::objects::Objects;
 use crate::platform::host::clock::Clock;
 use crate::platform::images::ImageHost;
 use crate::platform::observer::{Observation, Observer};
+use pending::{Pending, Reply, hold, key};
 use tokens::Known;
 
 /// From a pull that failed to the next question, which hears of the back-off and is told of it: as upstream, whose next relist
 /// of the runtime wakes the pod.
 const BACK_OFF_TOLD: Duration = Duration::from_secs(1);
-
-type Reply = RpcReplyPort<Result<ImageInUse, ImageFailure>>;
-
-struct Pending {
-    request: Arc<ImageRequest>,
-    /// With its default tag.
-    image: String,
-    reply: Reply,
-    asked: Duration,
-    pull_began: Option<Duration>,
-    /// Whether the image was on the node, once that was looked for.
-    present: Option<bool>,
-    /// Whether it has to be pulled, once that is known.
-    pull_required: Option<bool>,
-    /// The pod's, then the node's.
-    credentials: Vec<Credential>,
-}
-
-impl Pending {
-    fn key(&self) -> String {
-        key(&self.request.uid, &self.image)
-    }
-
-    /// The image's full name without tag and digest.
-    fn repository(&self) -> String {
-        ImageName::parse(&self.image).map(|name| name.repository).unwrap_or_default()
-    }
-
-    fn spec(&self) -> ImageSpec {
-        ImageSpec {
-            image: self.image.clone(),
-            annotations: self.request.sandbox_config.annotations.clone(),
-            user_specified_image: self.request.image.clone(),
-            ..ImageSpec::default()
-        }
-    }
-
-    fn subject(&self) -> EventSubject {
-        EventSubject {
-            uid: self.request.uid.clone(),
-            full_name: self.request.full_name.clone(),
-            field_path: self.request.field_path.clone(),
-        }
-    }
-}
-
-/// Holds a request back. Who finds no room is told so, and asks again.
-fn hold(held: &mut Held<(Arc<ImageRequest>, Reply)>, request: Arc<ImageRequest>, reply: Reply) {
-    if let Err((_, reply)) = held.push((request, reply), |(_, reply)| reply.is_closed()) {
-        let why = "too many images wait for the records of interrupted pulls to be read";
-        let _ = reply.send(Err(ImageFailure::lost(why.to_owned()))); // The asker may have left.
-    }
-}
-
-/// What back-off is counted by: the pod, and the image with its default tag.
-fn key(uid: &PodUid, image: &str) -> String {
-    format!("{uid}_{image}")
-}
 
 /// What the actor needs.
 pub struct Args {

@@ -11,7 +11,7 @@ use crate::actors::kit::trace::Cause;
 use crate::actors::node::node_tests::{PlayedAgent, played_agent, seconds};
 use crate::actors::played_api::ObjectServer;
 use crate::actors::wiring::start_alone;
-use crate::cri::{AuthConfig, CriError, ImageFsInfo, ImageService, PodSandboxConfig};
+use crate::cri::{AuthConfig, CriError, ImageFsInfo, ImageService, ImageSpec, PodSandboxConfig};
 use crate::logic::images::image_garbage::ListedImage;
 use crate::logic::model::ids::FullName;
 use crate::messages::event_recorder::EventRecorderMsg;
