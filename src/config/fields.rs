@@ -3,11 +3,13 @@
 //! Facts as of Kubernetes 1.36 (`pkg/kubelet/apis/config/v1beta1/defaults.go`). Defaults are JSON texts; an empty one
 //! stands for Go's zero value. The two defaults that hang on other fields or gates are in `schema`.
 
-use super::schema::Kind::{
+pub(super) mod kinds;
+
+use kinds::Kind::{
     self, Bool, BoolMap, Duration, DurationOrNumber, Float, HeaderMap, Int32, Int32List, Int64, Object, ObjectList,
     Quantity, QuantityMap, Text, TextList, TextMap, Time, Unsigned,
 };
-use super::schema::{Field, Printed};
+use kinds::{Field, Printed};
 
 /// A Go field with `omitempty`: zero means unset, in and out.
 const fn plain(key: &'static str, kind: Kind, default: &'static str) -> Field {

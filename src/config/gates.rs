@@ -3,49 +3,9 @@
 //! Made at start-up, then read-only. It keeps only what was set; everything else comes from the table in `gates_table`.
 //! Rules and texts are upstream's (`staging/src/k8s.io/component-base/featuregate/feature_gate.go`).
 
-use super::gates_table::GATES;
+use super::gates_table::{GATES, Gate, Stage};
 use serde_json::Value;
 use std::collections::BTreeMap;
-
-/// How mature a feature is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Stage {
-    /// Off unless asked for.
-    Alpha,
-    /// Mostly on.
-    Beta,
-    /// Done; the gate will go.
-    GeneralAvailability,
-    /// A way back to older behaviour, for a while.
-    Deprecated,
-}
-
-impl Stage {
-    /// As the metric `kubernetes_feature_enabled` labels it.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Alpha => "ALPHA",
-            Self::Beta => "BETA",
-            Self::GeneralAvailability => "",
-            Self::Deprecated => "DEPRECATED",
-        }
-    }
-}
-
-/// One row of the table.
-#[derive(Clone, Copy, Debug)]
-pub struct Gate {
-    /// Its name in settings.
-    pub name: &'static str,
-    /// How mature it is at this release.
-    pub stage: Stage,
-    /// Whether it is on when nobody says anything.
-    pub default: bool,
-    /// Whether that may not be changed.
-    pub locked: bool,
-    /// The gates that must be on when it is.
-    pub needs: &'static [&'static str],
-}
 
 const ALL_ALPHA: &str = "AllAlpha";
 const ALL_BETA: &str = "AllBeta";

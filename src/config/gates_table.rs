@@ -3,8 +3,6 @@
 //! A kubelet must accept every gate of the release, those of the control plane too, because one setting is often shared
 //! by all components. Facts as of Kubernetes 1.36; a new release replaces this file.
 
-use super::gates::{Gate, Stage};
-
 const fn gate(name: &'static str, stage: Stage, default: bool, locked: bool, needs: &'static [&'static str]) -> Gate {
     Gate { name, stage, default, locked, needs }
 }
@@ -253,3 +251,43 @@ pub const GATES: &[Gate] = &[
     gate("WorkloadAwarePreemption", Stage::Alpha, false, false, &["GangScheduling"]),
     gate("WorkloadWithJob", Stage::Alpha, false, false, &["GenericWorkload"]),
 ];
+
+/// How mature a feature is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Stage {
+    /// Off unless asked for.
+    Alpha,
+    /// Mostly on.
+    Beta,
+    /// Done; the gate will go.
+    GeneralAvailability,
+    /// A way back to older behaviour, for a while.
+    Deprecated,
+}
+
+impl Stage {
+    /// As the metric `kubernetes_feature_enabled` labels it.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Alpha => "ALPHA",
+            Self::Beta => "BETA",
+            Self::GeneralAvailability => "",
+            Self::Deprecated => "DEPRECATED",
+        }
+    }
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Gate {
+    /// Its name in settings.
+    pub name: &'static str,
+    /// How mature it is at this release.
+    pub stage: Stage,
+    /// Whether it is on when nobody says anything.
+    pub default: bool,
+    /// Whether that may not be changed.
+    pub locked: bool,
+    /// The gates that must be on when it is.
+    pub needs: &'static [&'static str],
+}

@@ -1,9 +1,9 @@
 //! Defaults, what is printed of them, and that the tables fit each other.
 
 use super::super::flags::table::{FLAGS, Target};
-use super::super::schema::Kind;
-use super::super::{Config, Configz, FeatureGates, decode, fields::CONFIGURATION, schema};
+use super::super::{Config, Configz, FeatureGates, decode, fields::CONFIGURATION};
 use super::{Folder, decoded, document, run};
+use crate::config::fields::kinds::{self, Kind};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -207,7 +207,7 @@ fn filled() -> Config {
     )
 }
 
-fn compare(path: &str, fields: &[schema::Field], value: &Value, missing: &mut Vec<String>) {
+fn compare(path: &str, fields: &[kinds::Field], value: &Value, missing: &mut Vec<String>) {
     let table: BTreeSet<&str> = fields.iter().map(|field| field.key).collect();
     let typed: BTreeSet<&str> = value.as_object().expect("a struct").keys().map(String::as_str).collect();
     missing.extend(table.symmetric_difference(&typed).map(|key| format!("{path}.{key}")));

@@ -2,8 +2,8 @@
 
 use super::super::flags::parse;
 use super::super::flags::table::FLAGS;
-use super::super::schema::{Field, Kind, Printed};
 use super::super::{Config, FeatureGates, GoDuration, decode, fields::CONFIGURATION};
+use crate::config::fields::kinds::{Field, Kind, Printed};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
