@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::open_calls::{Entry, OpenCalls};
+use super::open_calls::{Entry, OpenCalls, now};
 
 /// Is told of every call to the runtime.
 pub trait CallObserver: Send + Sync {
@@ -117,12 +117,6 @@ impl Drop for TimedCall<'_> {
     fn drop(&mut self) {
         self.observer.called(self.operation, now().saturating_duration_since(self.begun), self.failed);
     }
-}
-
-/// The clock of durations and back-off in this adapter.
-#[expect(clippy::disallowed_methods, reason = "tokio's, which the simulator paused; no decision is made by it")]
-pub(super) fn now() -> Instant {
-    Instant::now()
 }
 
 #[cfg(test)]

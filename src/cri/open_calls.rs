@@ -10,8 +10,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::instrumented::now;
-
 tokio::task_local! {
     static OF_WORK: Arc<OpenCalls>;
 }
@@ -75,6 +73,12 @@ impl Drop for Entry {
     fn drop(&mut self) {
         self.calls.iter().for_each(|calls| calls.lock().retain(|(number, ..)| *number != self.number));
     }
+}
+
+/// The clock of durations and back-off in this adapter.
+#[expect(clippy::disallowed_methods, reason = "tokio's, which the simulator paused; no decision is made by it")]
+pub(super) fn now() -> Instant {
+    Instant::now()
 }
 
 #[cfg(test)]

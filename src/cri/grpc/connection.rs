@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::time::{Instant, timeout};
 
-use crate::cri::instrumented::now;
+use crate::cri::open_calls::now;
 use crate::cri::{CriError, CriResult};
 
 /// How long a connection may take to be made.

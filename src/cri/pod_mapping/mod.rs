@@ -4,6 +4,7 @@
 //! runtime, its plugins, and a kubelet that takes over must not see a difference.
 
 pub mod container;
+mod facts;
 pub mod labels;
 pub mod observe;
 mod resources;
@@ -17,7 +18,8 @@ use crate::logic::environment::EnvironmentError;
 use crate::logic::formats::expansion::TooLong;
 use crate::logic::formats::path_segment::{UnsafeSegment, is_safe_segment};
 use crate::logic::network::hostname::HostnameError;
-pub use container::{ContainerFacts, DeviceFacts, ImageUser, container_config, needs_hosts_file};
+pub use container::{container_config, needs_hosts_file};
+pub use facts::{ContainerFacts, DeviceFacts, ImageUser};
 pub use observe::{
     generation, pod_identity, runtime_container, runtime_pod, runtime_sandbox, sandbox_generation,
     termination_message_file,

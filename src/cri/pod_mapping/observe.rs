@@ -1,11 +1,11 @@
 //! From the runtime's answers to a pod as decisions see it (CRI-14): labels tell whose a sandbox or container is,
 //! annotations tell hash and restart count; what is missing counts as nothing.
 
-use super::container::clean_absolute;
 use super::labels;
 use crate::cri::types::{
     Container, ContainerStatus, Labels, LinuxContainerResources, NamespaceMode, PodSandbox, PodSandboxStatus,
 };
+use crate::logic::formats::go_text::clean_absolute;
 use crate::logic::model::ids::{FullName, PodUid, SandboxId};
 use crate::logic::model::runtime_pod::{
     ContainerProcess, Generation, RuntimeContainer, RuntimePod, RuntimeResources, RuntimeSandbox,

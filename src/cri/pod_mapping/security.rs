@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{
     AppArmorProfile, Container, Pod, PodSecurityContext, SELinuxOptions, SeccompProfile, SecurityContext,
 };
 
-use super::container::{ContainerFacts, ImageUser};
+use super::facts::{ContainerFacts, ImageUser};
 use super::{PodNames, is_host_network, user_namespace};
 use crate::cri::types::{
     LinuxContainerSecurityContext, NamespaceMode, NamespaceOptions, SeLinuxOption, SecurityProfile,
@@ -265,7 +265,7 @@ fn seccomp_profile(profile: &SeccompProfile, root: &str) -> Result<SecurityProfi
             if name.starts_with('/') || name.contains('\0') || name.split('/').any(|part| part == "..") {
                 return Err(SecurityError::SeccompProfilePath { profile: name.to_owned() });
             }
-            Ok(SecurityProfile::Localhost(super::container::clean_absolute(&format!("{root}/{name}"))))
+            Ok(SecurityProfile::Localhost(crate::logic::formats::go_text::clean_absolute(&format!("{root}/{name}"))))
         }
         _ => Ok(SecurityProfile::Unconfined),
     }

@@ -109,6 +109,21 @@ fn is_printable(character: char) -> bool {
     text.escape_debug().nth(1) == Some(character)
 }
 
+/// `path` made absolute, without doubled slashes, `.` and `..`, as Go's `filepath.Clean("/" + path)`.
+pub fn clean_absolute(path: &str) -> String {
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::*;
-use crate::cri::pod_mapping::container::{DeviceFacts, clean_absolute};
+use crate::cri::pod_mapping::facts::DeviceFacts;
 use crate::cri::pod_mapping::{ContainerFacts, ImageUser, container_config, needs_hosts_file};
 use crate::cri::types::*;
 use crate::logic::environment::EnvironmentSources;
 use crate::logic::environment::field_path::Addresses;
+use crate::logic::formats::go_text::clean_absolute;
 use crate::logic::network::host_ips::HostIps;
 use crate::logic::objects::object_references::Looked;
 
