@@ -186,7 +186,7 @@ impl PodManager {
         self.held.take_look(&pod);
         self.recount(&uid);
         if self.workers.has(&uid) {
-            if crate::actors::runtime::container_gc::has_surplus(&pod, self.args.settings.dead_per_container) {
+            if crate::logic::pods::container_garbage::has_surplus(&pod, self.args.settings.dead_per_container) {
                 context.tell(&self.args.to.container_gc, ContainerGcMsg::Surplus(Arc::clone(&pod)));
             }
             self.workers.tell(&uid, PodWorkerMsg::Observed(pod), context);

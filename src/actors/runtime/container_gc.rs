@@ -60,18 +60,6 @@ pub struct ContainerGc {
     again: bool,
 }
 
-/// Whether the pod has more dead instances of a container than are kept.
-pub fn has_surplus(pod: &RuntimePod, per_container: i32) -> bool {
-    let policy = GarbagePolicy { per_container, total: -1, age_min: Duration::ZERO };
-    let garbage = collect(
-        [pod],
-        &[pod.uid.clone()].into(),
-        policy,
-        pod.containers.first().map_or_else(Default::default, |newest| newest.created_at),
-    );
-    !garbage.containers.is_empty()
-}
-
 impl Actor for ContainerGc {
     const KIND: &'static str = "ContainerGc";
     type Msg = ContainerGcMsg;

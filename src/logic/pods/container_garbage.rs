@@ -117,6 +117,18 @@ fn collect_sandboxes(pod: &RuntimePod, is_known: bool, garbage: &mut Garbage) {
     garbage.sandboxes.extend(ids.into_iter().map(|id| (pod.uid.clone(), id)));
 }
 
+/// Whether the pod has more dead instances of a container than are kept.
+pub fn has_surplus(pod: &RuntimePod, per_container: i32) -> bool {
+    let policy = GarbagePolicy { per_container, total: -1, age_min: Duration::ZERO };
+    let garbage = collect(
+        [pod],
+        &[pod.uid.clone()].into(),
+        policy,
+        pod.containers.first().map_or_else(Default::default, |newest| newest.created_at),
+    );
+    !garbage.containers.is_empty()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
